@@ -6,12 +6,10 @@
     python launch/build_diskne.py --out=FOLDER --corpus=mednli --ontology=umls --vectors=cui2vec_pretrained.csv
                                                                                    from scratch, any corpus of ours
 
-Writes examples.jsonl, benchmark.json and dropped.tsv, which corpora/diskne/store.py describes. Only the owner can read
-them; an interrupted build leaves none of them. --fold=DISEASE (an id, a name, or all) also writes train.jsonl,
-dev.jsonl and test.jsonl of the disease, a corpus for `--config=configs/NAME.py:file
---config.data.dir=FOLDER/folds/...`. The counts are printed as JSON. Without annotations, the negatives of a disease are
-the diseases most similar to it: by --vectors (of concepts), else by --word-vectors (of the words of their names), else
-by their common ancestors.
+Writes examples.jsonl, benchmark.json and dropped.tsv, which corpora/diskne/corpus.py describes. Only the owner can read
+them; an interrupted build leaves none of them. The counts are printed as JSON. Without annotations, the negatives of a
+disease are the diseases most similar to it: by --vectors (of concepts), else by --word-vectors (of the words of their
+names), else by their common ancestors.
 """
 
 import argparse
@@ -23,12 +21,11 @@ from pathlib import Path
 from mednli_jax import cli
 from mednli_jax.corpora.demo.diskne import load_demo_diskne
 from mednli_jax.corpora.demo.nli import SIZES, load_demo
-from mednli_jax.corpora.diskne import negatives as ranks
+from mednli_jax.corpora.diskne import builder
 from mednli_jax.corpora.diskne.benchmark import WORDINGS, Benchmark
-from mednli_jax.corpora.diskne.builder import build, read_categories
-from mednli_jax.corpora.diskne.folds import folds, folds_of_disease
+from mednli_jax.corpora.diskne.corpus import write_benchmark
+from mednli_jax.corpora.diskne.folds import folds
 from mednli_jax.corpora.diskne.published import read_published, source_pairs
-from mednli_jax.corpora.diskne.store import write_benchmark
 from mednli_jax.corpora.nli.readers import load_nli
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.linking import Linker
@@ -45,9 +42,9 @@ def made(arguments: argparse.Namespace) -> Benchmark:
         return load_demo_diskne(negatives=arguments.negatives, wording=arguments.wording, seed=arguments.seed)
     pairs, facts = _pairs(arguments)
     linker = Linker(load_ontology(arguments.ontology, arguments.data))
-    categories = read_categories(arguments.categories) if arguments.categories else None
+    categories = builder.read_categories(arguments.categories) if arguments.categories else None
     facts |= {"corpus": arguments.corpus, "negatives_are": arguments.negatives, "negatives_seed": arguments.seed}
-    return build(
+    return builder.build(
         f"diskne-{arguments.corpus}",
         pairs,
         linker,
@@ -75,24 +72,19 @@ def _data(arguments):
 
 def _ranking(arguments, ontology, diseases):
     if arguments.negatives == "random":
-        return ranks.shuffled(arguments.seed)
+        return builder.shuffled(arguments.seed)
     if arguments.vectors:
-        return ranks.similar(ranks.read_vectors(arguments.vectors, diseases))
+        return builder.similar(builder.read_vectors(arguments.vectors, diseases))
     if arguments.word_vectors:
-        return ranks.similar(ranks.vectors_of_names(ontology, diseases, arguments.word_vectors))
-    return ranks.similar(ranks.vectors_of_ancestors(ontology, diseases))
+        return builder.similar(builder.vectors_of_names(ontology, diseases, arguments.word_vectors))
+    return builder.similar(builder.vectors_of_ancestors(ontology, diseases))
 
 
 def main_build(arguments: argparse.Namespace) -> None:
     """Makes the benchmark, writes it, and prints the counts."""
     benchmark = made(arguments)
     found = folds(benchmark, pool=arguments.pool)
-    whole = (
-        found
-        if "all" in arguments.fold
-        else [f for name in arguments.fold for f in folds_of_disease(found, benchmark, name)]
-    )
-    folder = write_benchmark(benchmark, found, arguments.out, whole)
+    folder = write_benchmark(benchmark, found, arguments.out)
     print(json.dumps({"folder": str(folder), "folds": len(found), **benchmark.facts}, indent=2))
 
 
@@ -107,12 +99,11 @@ def main() -> int:
     parser.add_argument("--negatives", choices=("similar", "random"), default="similar")
     parser.add_argument("--vectors", type=Path, help="vectors of concepts: cui2vec's .csv, or a file of word vectors")
     parser.add_argument("--word-vectors", type=Path, help="vectors of words, for those of the diseases' names")
-    parser.add_argument("--count", type=int, default=ranks.COUNT, help="negatives of a positive example")
+    parser.add_argument("--count", type=int, default=builder.COUNT, help="negatives of a positive example")
     parser.add_argument("--seed", type=int, default=0, help="of random negatives")
     parser.add_argument("--wording", choices=WORDINGS, default="name", help="what the hypotheses are")
     parser.add_argument("--categories", type=Path, help="table of uid and category, instead of the rules")
     parser.add_argument("--pool", choices=("group", "all"), default="group", help="the training examples of a fold")
-    parser.add_argument("--fold", action="append", default=[], help="a disease, or all: write its fold as a corpus")
     arguments = parser.parse_args()
     return cli.script(lambda: main_build(arguments))
 

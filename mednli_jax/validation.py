@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from mednli_jax.corpora.cloze.clicr import STRAY_MARKS
 from mednli_jax.corpora.cloze.views import SETUPS
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, WORDINGS
-from mednli_jax.corpora.diskne.fold_batches import MOST_SEED
+from mednli_jax.corpora.diskne.folds import MOST_SEED
 from mednli_jax.corpora.nli.concepts import MENTION_READERS, ending
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.distances import DIRECTIONS

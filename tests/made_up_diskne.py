@@ -5,7 +5,6 @@ import json
 import random
 
 from mednli_jax.corpora.diskne import builder
-from mednli_jax.corpora.diskne import negatives as ranks
 from mednli_jax.corpora.diskne import published as files
 from mednli_jax.corpora.diskne.benchmark import Positive
 from mednli_jax.examples import NLIExample
@@ -129,6 +128,6 @@ def big(seed=0, wording="name"):
 
 def assemble(positives, wording="name"):
     diseases = sorted({one.disease for one in positives})
-    kinship = ranks.Kinship(ontology())
-    made_up = ranks.negatives(positives, ranks.shuffled(3), kinship, 4)
+    kinship = builder.Kinship(ontology())
+    made_up = builder.negatives(positives, builder.shuffled(3), kinship, 4)
     return builder.assembled("made up", positives, made_up, *builder.disease_names(ontology(), diseases), wording, {})

@@ -27,7 +27,7 @@ from mednli_jax.analysis.cloze import skills
 from mednli_jax.analysis.cloze import tables as cloze_tables
 from mednli_jax.corpora.cloze.clicr import read_clicr
 from mednli_jax.corpora.cloze.query_builder import read_reports
-from mednli_jax.corpora.diskne import negatives
+from mednli_jax.corpora.diskne import builder
 from mednli_jax.corpora.diskne.published import read_published
 from mednli_jax.corpora.nli.notes import PastMedicalHistory
 from mednli_jax.corpora.nli.partitions import read_partition
@@ -156,7 +156,7 @@ READERS = {
     "vectors.txt": one("v.txt", "2 3\nquokka 1 2.5 -3\nwombat 1 1 1\n", read_vectors),
     "vectors.bin": one("v.bin", b"1 3\nquokka " + bytes(12), read_vectors, by_line=False),
     "vectors.npy": Reader({"v.npy": TWO, "v.vocab.txt": "quokka\nwombat\n"}, read_vectors, "v.npy", False, False),
-    "concept vectors": one("v.csv", '"","V1"\n"C1",1\n"C2",4.5\n', lambda path: negatives.read_vectors(path, ("C1",))),
+    "concept vectors": one("v.csv", '"","V1"\n"C1",1\n"C2",4.5\n', lambda path: builder.read_vectors(path, ("C1",))),
     "pieces": one("vocab.txt", PIECES, WordPieces.load, zipped=False),
     "partition": one("p.txt", "quokka\nwombat\n", read_partition),
     "categories": one("c.tsv", "u0\tnegation\n", categories.read_annotations),

@@ -13,11 +13,11 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from mednli_jax.analysis.diskne import rankings, runs, tables
+from mednli_jax.analysis.diskne import runs, tables
 from mednli_jax.corpora.diskne import folds as corpus_folds
 from mednli_jax.corpora.diskne.benchmark import GROUPS
 from mednli_jax.corpora.diskne.corpus import benchmark_of, folds_of
-from mednli_jax.corpora.diskne.fold_batches import MOST_FOLDS, slot_code
+from mednli_jax.corpora.diskne.folds import MOST_FOLDS, slot_code
 from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.files import write_atomic, write_json
 from mednli_jax.fitting.gradient import start_from_pretrained
@@ -248,7 +248,7 @@ class FoldTraining:
     def _fitted(self) -> Fitted:
         folds = [self.folds[place] for place in sorted({fold for chunk in self.chunks for fold, _ in chunk.slots})]
         found = tables.scores(self.benchmark, folds, runs.predicted(self.slots))
-        for category, ranked in rankings.scores(self.benchmark, folds, runs.probabilities(self.slots)).items():
+        for category, ranked in tables.ranked_scores(self.benchmark, folds, runs.probabilities(self.slots)).items():
             found[category]["ranking"] = ranked
         if categories := self.experiment.folds.categories:
             found = {name: scored for name, scored in found.items() if name in categories}

@@ -1,6 +1,6 @@
 """DisKnE: sentence pairs in folds by disease. Each slot trains on the rows of its own fold.
 
-A slot is a pair of a fold and a seed (corpora.diskne.fold_batches). In all splits, row numbers refer to the arrays of
+A slot is a pair of a fold and a seed (corpora.diskne.folds). In all splits, row numbers refer to the arrays of
 the whole corpus.
 """
 
@@ -13,7 +13,7 @@ from mednli_jax import metrics
 from mednli_jax.corpora import batching
 from mednli_jax.corpora.arrays import SIDES, Prepared, Rows
 from mednli_jax.corpora.diskne.corpus import ALL, FIELDS, PARTS, is_positive
-from mednli_jax.corpora.diskne.fold_batches import FoldBatches, of_code
+from mednli_jax.corpora.diskne.folds import FoldBatches, of_code
 from mednli_jax.tasks import nli
 
 PREDICT_GROUP = 11  # hypotheses of a premise: its own disease and ten others

@@ -10,8 +10,8 @@ from made_up_diskne import big
 
 from mednli_jax import defaults, experiment
 from mednli_jax.corpora.batching import MAX_BUCKETS, SEGMENT_COST, Batches, Layout, groups_of, staircase
+from mednli_jax.corpora.diskne.corpus import write_benchmark
 from mednli_jax.corpora.diskne.folds import folds
-from mednli_jax.corpora.diskne.store import write_benchmark
 from mednli_jax.errors import ConfigError
 
 SEEDS = (0, 3, 11)

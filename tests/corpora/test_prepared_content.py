@@ -42,8 +42,8 @@ from mednli_jax.corpora.demo import words as demo_words
 from mednli_jax.corpora.demo.cloze import load_demo_cloze
 from mednli_jax.corpora.demo.diskne import load_demo_diskne
 from mednli_jax.corpora.demo.nli import load_demo
+from mednli_jax.corpora.diskne.corpus import write_benchmark
 from mednli_jax.corpora.diskne.folds import folds
-from mednli_jax.corpora.diskne.store import write_benchmark
 from mednli_jax.corpora.nli import encoding as encode
 from mednli_jax.corpora.nli import pieces as encode_pieces
 from mednli_jax.corpora.nli.encoding import encode_corpus

@@ -13,9 +13,8 @@ from mednli_jax import defaults, experiment, report, train
 from mednli_jax.analysis.diskne import runs as diskne_runs
 from mednli_jax.corpora.arrays import Prepared
 from mednli_jax.corpora.diskne import folds as diskne_folds
-from mednli_jax.corpora.diskne.corpus import benchmark_of, folds_of
-from mednli_jax.corpora.diskne.fold_batches import MOST_FOLDS, MOST_SEED, FoldBatches, of_code, slot_code
-from mednli_jax.corpora.diskne.store import write_benchmark
+from mednli_jax.corpora.diskne.corpus import benchmark_of, folds_of, write_benchmark
+from mednli_jax.corpora.diskne.folds import MOST_FOLDS, MOST_SEED, FoldBatches, of_code, slot_code
 from mednli_jax.errors import ConfigError, RunError, UserError
 from mednli_jax.finished_run import load_run
 from mednli_jax.fitting import folds
@@ -351,7 +350,7 @@ def test_train_and_report_from_one_end_to_the_other(folder, tmp_path):
     ranked = {category: found.pop("ranking") for category, found in result["categories"].items()}
     assert diskne_runs.tables.scores(system.benchmark, system.folds, system.runs) == result["categories"]
     said = diskne_runs.probabilities(diskne_runs.read_slots(RunDirectory.existing(place)))
-    expected = diskne_runs.rankings.scores(system.benchmark, system.folds, said)
+    expected = diskne_runs.tables.ranked_scores(system.benchmark, system.folds, said)
     assert {category: expected[category] for category in ranked} == ranked
     assert "Symptoms &gt; Disease" in (place / "report.html").read_text()
     table = (report, "--table=diskne2", f"--runs={place.parent}")

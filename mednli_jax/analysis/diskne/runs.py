@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.analysis.departures import unlike
-from mednli_jax.analysis.diskne import rankings, tables
+from mednli_jax.analysis.diskne import tables
 from mednli_jax.analysis.outcomes import Outcomes, outcomes_of
 from mednli_jax.analysis.sections import Grid, Section, points
 from mednli_jax.corpora.diskne.benchmark import POSITIVE, Benchmark
@@ -171,7 +171,7 @@ def score_sections(categories: Mapping[str, dict], names: Mapping[str, str]) -> 
         always = points(found["always_positive"]["macro"])
         row = (tables.TITLES[category], str(len(found["diseases"])), *counts, *averages, always)
         if ranked := found.get("ranking"):
-            row += (*(_mean_sd(ranked[name]) for name in rankings.MEASURES), points(ranked["chance"]))
+            row += (*(_mean_sd(ranked[name]) for name in tables.RANKED), points(ranked["chance"]))
         rows.append(row)
         each += [
             (names[disease], tables.TITLES[category], str(one["positives"]), points(one["f1"]))
@@ -180,7 +180,7 @@ def score_sections(categories: Mapping[str, dict], names: Mapping[str, str]) -> 
     header = ("category", "diseases", "positives", "negatives", "macro F1", "weighted F1", tables.ALWAYS)
     words = ["F1 of the positive class in points, mean and sd over runs; each disease is tested by its own fold"]
     if any("ranking" in found for found in categories.values()):
-        header += (*rankings.MEASURES.values(), "hits@1 by chance")
+        header += (*tables.RANKED.values(), "hits@1 by chance")
         words.append(
             "Without a threshold: hits@1 and the mean reciprocal rank (MRR) of the true disease among the ten or so "
             "that a premise is tested with; average precision (AP) over a disease's examples; means over diseases"

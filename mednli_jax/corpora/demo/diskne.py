@@ -14,9 +14,8 @@ import numpy as np
 
 from mednli_jax.corpora.demo.words import Draw, fill, share_word, styled, table
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, POSITIVE, Benchmark, Positive, assembled, premise_key
-from mednli_jax.corpora.diskne.builder import disease_names
-from mednli_jax.corpora.diskne.negatives import Kinship, shuffled, similar
-from mednli_jax.corpora.diskne.negatives import negatives as others_of
+from mednli_jax.corpora.diskne.builder import Kinship, disease_names, shuffled, similar
+from mednli_jax.corpora.diskne.builder import negatives as others_of
 from mednli_jax.errors import ConfigError
 from mednli_jax.examples import NLIExample
 from mednli_jax.knowledge.ontology import Ontology

@@ -5,8 +5,18 @@ The corpus has one split, `train`, which each fold divides. Besides the arrays o
   disease, target [N]   places in the manifest's `diskne.diseases`; category [N] int8, a place in CATEGORIES
 and the manifest's `diskne` has the folds, the names of the diseases, and the sources.
 Folds share one vocabulary, of the words or pieces of all examples.
+
+A benchmark of launch/build_diskne.py is a folder:
+  examples.jsonl   one line of JSON per example, as corpora of the user have them: pairID, gold_label, sentence1,
+                   sentence2, captionID, genre; disease, target, category
+  benchmark.json   names and synonyms of the diseases, provenance, sizes of the folds
+  dropped.tsv      what was kept out of which fold's training: group, disease, uid, reason; no text
 """
 
+import json
+import os
+import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,18 +30,23 @@ from mednli_jax.corpora.demo.words import demo_files
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, POSITIVE, Benchmark, DiseaseExample
 from mednli_jax.corpora.diskne.folds import DEV, LEAST, Fold, folds
 from mednli_jax.corpora.diskne.published import annotation_files, pair_files, read_published, source_pairs
-from mednli_jax.corpora.diskne.store import ABOUT, EXAMPLES, read_benchmark
 from mednli_jax.corpora.nli.corpus import NLICorpus
-from mednli_jax.errors import ConfigError
+from mednli_jax.corpora.nli.formats import json_rows
+from mednli_jax.corpora.nli.readers import read_nli_file
+from mednli_jax.errors import ConfigError, DataError, Problems, UsageError
 from mednli_jax.examples import LABELS, NLIExample, Split
+from mednli_jax.files import private_folder, write_atomic, write_json
 from mednli_jax.knowledge import load
 from mednli_jax.knowledge.load import load_ontology, ontology_files
+from mednli_jax.runs import read_json
 
 FORMAT = 2  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
 NAMES = ("demo_diskne", "file", "mednli")
 PARTS = ("", "train", "dev", "test")
 ALL = "train"
 FIELDS = ("fold", "disease", "target", "category")  # arrays besides those of nli.encoding
+EXAMPLES, ABOUT, DROPPED = "examples.jsonl", "benchmark.json", "dropped.tsv"
+_BUILD = "build the benchmark again"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -193,3 +208,77 @@ def synonyms_of(about: dict) -> dict[str, tuple[str, ...]]:
 def is_positive(label: np.ndarray) -> np.ndarray:
     """Whether each label, a place in LABELS, is positive."""
     return np.asarray(label) == LABELS.index(POSITIVE)
+
+
+# -- a benchmark on disk -----------------------------------------------------------------------------------------------
+
+
+def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path) -> Path:
+    """Writes the folder whole or not at all, for its owner alone; returns it.
+
+    Raises: UsageError where the folder holds anything; RunError where it cannot be written.
+    """
+    folder = Path(folder).expanduser().absolute()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder}: exists already. Fix: give a folder that is empty or not there yet.")
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    try:
+        private_folder(temporary)
+        rows = (json.dumps(_row(example), ensure_ascii=False) for example in benchmark.examples)
+        write_atomic(temporary / EXAMPLES, "".join(row + "\n" for row in rows))
+        about = {name: getattr(benchmark, name) for name in ("name", "names", "synonyms", "facts")}
+        write_json(temporary / ABOUT, {**about, "folds": [_summary(benchmark, fold) for fold in folds]})
+        dropped = ("\t".join((f.group, f.disease, *entry)) for f in folds for entry in f.log(benchmark.examples))
+        write_atomic(temporary / DROPPED, "".join(line + "\n" for line in ("group\tdisease\tuid\treason", *dropped)))
+        os.replace(temporary, folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)  # nothing half-built is kept
+    return folder
+
+
+def _row(example):
+    pair = example.pair
+    return {
+        "pairID": pair.uid,
+        "gold_label": pair.label,
+        "sentence1": pair.premise,
+        "sentence2": pair.hypothesis,
+        "captionID": pair.group,
+        "genre": example.category,  # which the readers of pairs take for a slice to score apart
+        "disease": example.disease,
+        "target": example.target,
+        "category": example.category,
+    }
+
+
+def _summary(benchmark, fold):
+    return {
+        "disease": fold.disease,
+        "name": benchmark.names[fold.disease],
+        "group": fold.group,
+        "categories": list(fold.categories),
+        "examples": {"train": len(fold.train), "dev": len(fold.dev), "test": len(fold.test)},
+        "dropped": {reason: len(rows) for reason, rows in fold.dropped.items()},
+    }
+
+
+def read_benchmark(folder: Path) -> Benchmark:
+    """What `write_benchmark` wrote; tokens come from the Treebank tokeniser. Folds are made again, and are the same.
+
+    Raises: DataError(s) as `read_nli_file`; UserError where benchmark.json is damaged.
+    """
+    folder = Path(folder).expanduser()
+    about = read_json(folder / ABOUT, "name", "names", "synonyms", "facts", fix=_BUILD)
+    pairs = {pair.uid: pair for pair in read_nli_file(folder / EXAMPLES, split="all").examples}
+    found, problems = [], Problems()
+    for _, row in json_rows(folder / EXAMPLES, problems):
+        if (pair := pairs.get(row.values.get("pairID"))) is None:
+            continue  # a pair without a label
+        disease, target, category = (row.text(name, optional=True) for name in ("disease", "target", "category"))
+        if category in CATEGORIES and {disease, target} <= about["names"].keys():
+            found.append(DiseaseExample(pair, disease, target, category))
+        else:
+            problem = f"its category is none of DisKnE's, or a disease has no name in {ABOUT}"
+            problems.add(DataError(problem, file=EXAMPLES, line=row.number, fix=_BUILD))
+    problems.raise_if_any()
+    return Benchmark(about["name"], tuple(found), about["names"], synonyms_of(about), about["facts"])

@@ -10,8 +10,8 @@ import pytest
 from mednli_jax.corpora.demo import diskne as demo
 from mednli_jax.corpora.demo.words import share_word
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES
+from mednli_jax.corpora.diskne.builder import Kinship
 from mednli_jax.corpora.diskne.folds import folds
-from mednli_jax.corpora.diskne.negatives import Kinship
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.readers.mesh import read_mesh
 
