@@ -21,7 +21,7 @@ from mednli_jax.fitting import folds
 from mednli_jax.fitting.session import Session
 from mednli_jax.runs import RunDirectory
 from mednli_jax.tasks.diskne import DisKnETask, PartRows
-from mednli_jax.training import loop, memory, state
+from mednli_jax.training import memory, state
 from mednli_jax.training.loop import Interrupted
 
 SEEDS = (0, 3)
@@ -272,38 +272,9 @@ def test_as_many_slots_as_the_memory_holds_are_trained_at_once(unbroken, folder,
     assert len(training.chunks) == -(-len(whole.slots) // at_once)
     for key, slot in slots_of(training).items():
         check_same(slot, slots_of(whole)[key])
-
-
-def test_a_run_stopped_again_and_again_is_the_unbroken_run(unbroken, folder, tmp_path, monkeypatch):
-    """The run stops within an epoch, within an evaluation and between chunks; no finished chunk is trained again."""
-    monkeypatch.setattr(loop, "CHUNK_SECONDS", 0.0)
-    config, place, trained_chunks = config_of(folder, **MEDICAL), tmp_path / "pieces", []
-    of_chunk = folds.FoldTraining._train
-    monkeypatch.setattr(
-        folds.FoldTraining, "_train", lambda self, chunk: (trained_chunks.append(chunk.number), of_chunk(self, chunk))
-    )
-    for piece in range(60):
-        calls = iter(range(1, 1 << 20))
-        asked = 1 + 3 * (piece % 3)
-        training = training_of(
-            config, place, resume=piece > 0, should_stop=lambda calls=calls, asked=asked: next(calls) == asked
-        )
-        try:
-            result = training.run().facts
-            break
-        except Interrupted:
-            training.directory._lock.close()  # the end of a process does this, too
-    assert piece > 2
-    assert trained_chunks == sorted(trained_chunks)
-    assert set(trained_chunks) == {chunk.number for chunk in training.chunks}
-    again, whole = slots_of(training), slots_of(unbroken[0])
-    assert again.keys() == whole.keys()
-    for key, slot in again.items():
-        check_same(slot, whole[key])
-    assert result["categories"].keys() == unbroken[1]["categories"].keys()
-    assert not any((place / "checkpoints").iterdir())
-    lines = [json.loads(line) for line in (place / "metrics.jsonl").read_text().splitlines()]
-    assert len({(line["chunk"], line["epoch"]) for line in lines}) == len(lines) == 2 * len(training.chunks)
+    training.directory._lock.close()
+    again = training_of(config, tmp_path / "run", resume=True, should_stop=lambda: True)
+    assert len(again.run().facts["categories"]) == 2  # what is done is not trained again, so nothing stops it
 
 
 # -- the commands ------------------------------------------------------------------------------------------------------
