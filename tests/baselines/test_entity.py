@@ -10,7 +10,6 @@ from mednli_jax.answers import query_scores, summary
 from mednli_jax.baselines.entity import (
     best_window,
     known_vectors,
-    mentions,
     most_frequent_entity,
     most_frequent_word,
     most_similar_entity,
@@ -26,10 +25,6 @@ from mednli_jax.examples import Entity, Passage
 from mednli_jax.text import SPECIALS, Vocab
 
 REPORT = "[Fever] and [chest pain] . | [Aspirin] for the [fever] . | [Chest Pain] went , [cough] came ."
-
-
-def test_mentions_are_told_apart_by_their_lower_cased_words():
-    assert mentions(passage(REPORT)) == ["fever", "chest pain", "aspirin", "fever", "chest pain", "cough"]
 
 
 def test_the_most_frequent_entity():
@@ -128,24 +123,6 @@ def test_the_entity_in_the_most_similar_context():
     assert similar("east of _", text) == similar("zebra _", text) == "cough"
 
 
-def test_the_sentence_ends_the_context():
-    """No other word in the sentence of "aa" has a vector; "north" stands before its start or behind its end."""
-    for text in ("[aa] x | north a b c d [bb] east north", "x north | [aa] a b c [bb] east north"):
-        assert similar("north _", text) == "bb"
-        assert similar("north _", text.replace("| ", "")) == "aa"
-
-
-def test_the_words_of_the_phrase_itself_do_not_count():
-    assert similar("fever _", "south [fever] | north [aa]") == "aa"
-    assert similar("fever _", "south fever [cough] | north [aa]") == "cough"
-
-
-def test_the_window_ends_the_context():
-    text = "south south north a b [cough] | north a b c d [fever]"
-    assert similar("north _", text, window=3) == "cough"
-    assert similar("north _", text, window=5) == "fever"  # with the wider window the sum around "cough" points south
-
-
 def test_the_word_in_the_most_similar_context():
     text = "north a south | east Wanted [fever] east"
     assert similar("east _ fever", text, window=1, find=most_similar_word) == "wanted"
@@ -220,6 +197,12 @@ def test_the_upper_bound_is_the_best_an_entity_can_score():
         cloze("no entity", "nothing marked", "_", "fever"),
     ]
     best = upper_bound(examples)
+    for said in (
+        random_entity(examples),
+        most_frequent_entity(examples),
+        most_similar_entity(examples, VOCAB, VECTORS),
+    ):
+        assert said.keys() == best.keys()  # a passage without entities has no answer
     assert best == {"there": "chest pain", "partly": "chest pain", "not": "fever"}
     outside = out_of_passage(examples, best)
     assert [example.uid for example in outside] == ["partly", "not", "no entity"]
@@ -228,13 +211,6 @@ def test_the_upper_bound_is_the_best_an_entity_can_score():
         said = query_scores(examples, other)
         assert (said.exact <= scores.exact).all()
         assert (said.f1 <= scores.f1).all()
-
-
-def test_a_passage_without_entities_has_no_answer():
-    examples = [cloze("q", "nothing marked", "_ north", "fever")]
-    assert random_entity(examples) == most_frequent_entity(examples) == upper_bound(examples) == {}
-    assert most_similar_entity(examples, VOCAB, VECTORS) == {}
-    assert set(random_word(examples)) == {"q"}
 
 
 def test_vectors_of_the_words_of_a_corpus(tmp_path):

@@ -11,15 +11,12 @@ from mednli_jax.baselines.ngram_lm import (
     END,
     FALLBACK,
     START,
-    _discounts,
     continuations,
     estimate,
     left,
-    merged,
     training_text,
 )
 from mednli_jax.errors import UserError
-from mednli_jax.examples import Entity
 
 
 class Reference:
@@ -105,15 +102,7 @@ def test_a_bigram_model_by_hand():
     assert (found["tokens"], found["unknown"]) == (3, 0)
 
 
-def test_discounts_by_hand():
-    counts = np.array([1] * 10 + [2] * 4 + [3] * 2 + [4] + [9, 0])
-    assert _discounts(counts) == pytest.approx((5 / 9, 2 - 3 * 5 / 9 * 2 / 4, 3 - 4 * 5 / 9 * 1 / 2))
-    assert _discounts(np.array([1, 1, 2, 5])) == FALLBACK  # no n-gram has the count 3
-    assert _discounts(np.array([1] + [2] * 9 + [3] * 9)) == pytest.approx((1 / 19, 2 - 3 / 19, 3))
-    assert _discounts(np.array([1] * 9 + [2] + [3] * 9)) == FALLBACK  # D2 would be negative
-
-
-@pytest.mark.parametrize(("seed", "order", "sentences"), [(0, 4, 120), (1, 3, 300), (2, 2, 40), (3, 4, 3), (4, 1, 50)])
+@pytest.mark.parametrize(("seed", "order", "sentences"), [(0, 4, 120), (1, 3, 300), (2, 2, 40), (3, 6, 2), (4, 1, 50)])
 def test_probabilities_equal_those_of_the_formulas(seed, order, sentences):
     corpus = text(seed, sentences)
     model, reference = estimate(corpus, order=order), Reference(corpus, order)
@@ -149,14 +138,6 @@ def test_perplexity_equals_that_of_the_formulas():
     assert (found["tokens"], found["unknown"]) == (len(words), int((~known).sum()))
 
 
-def test_distributions_sum_to_1_after_every_history_of_the_text():
-    corpus = text(5, 60)
-    model = estimate(corpus)
-    for sentence in corpus:
-        for i in range(len(sentence) + 1):
-            assert model.distribution(sentence[:i]).sum() == pytest.approx(1, abs=1e-12)
-
-
 def test_the_most_likely_word_is_that_of_the_whole_distribution():
     corpus, rng = text(6, 80, words=30), np.random.default_rng(0)
     model, backed_off = estimate(corpus), 0
@@ -188,12 +169,6 @@ def test_sentences_are_apart_and_their_order_does_not_matter():
         assert first == pytest.approx(second, rel=1e-12)
 
 
-def test_an_order_beyond_the_longest_sentence():
-    model = estimate([["a"], ["b"], ["a"]], order=6)
-    assert len(model.levels) == 3
-    assert model.distribution(["a", "a", "a", "b"]).sum() == pytest.approx(1)
-
-
 def test_words_that_look_like_marks_are_words():
     model = estimate([["<unk>", "a", "</s>", "b"], ["<s>", "a"]])
     assert model.words.count("<unk>") == 2
@@ -205,21 +180,11 @@ def test_bad_input():
     for sentences in ([], [[]]):
         with pytest.raises(UserError):
             estimate(sentences)
-    for order in (0, 7):
-        with pytest.raises(UserError):
-            estimate([["a"]], order=order)
     with pytest.raises(UserError):
-        estimate([["a"]]).perplexity([])
+        estimate([["a"]], order=7)
 
 
 # ---- cloze ----
-
-
-def test_marked_phrases_are_one_token():
-    tokens = ("He", "had", "Chest", "pain", "and", "fever", ".")
-    entities = (Entity(2, 4), Entity(5, 6))
-    assert merged(tokens, entities) == ["he", "had", "@entitychest pain", "and", "@entityfever", "."]
-    assert merged(("a_b", "A"), (Entity(0, 1),)) == ["@entitya_b", "a"]
 
 
 def test_the_text_a_model_is_trained_on():
