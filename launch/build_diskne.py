@@ -83,7 +83,7 @@ def _ranking(arguments, ontology, diseases):
 def main_build(arguments: argparse.Namespace) -> None:
     """Makes the benchmark, writes it, and prints the counts."""
     benchmark = made(arguments)
-    found = folds(benchmark, pool=arguments.pool)
+    found = folds(benchmark)
     folder = write_benchmark(benchmark, found, arguments.out)
     print(json.dumps({"folder": str(folder), "folds": len(found), **benchmark.facts}, indent=2))
 
@@ -103,7 +103,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of random negatives")
     parser.add_argument("--wording", choices=WORDINGS, default="name", help="what the hypotheses are")
     parser.add_argument("--categories", type=Path, help="table of uid and category, instead of the rules")
-    parser.add_argument("--pool", choices=("group", "all"), default="group", help="the training examples of a fold")
     arguments = parser.parse_args()
     return cli.script(lambda: main_build(arguments))
 

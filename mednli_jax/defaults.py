@@ -204,7 +204,6 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
         categories=(),  # categories that are reported; only diseases that have them are trained; () = all
         least=2,  # fewest positive examples of a disease in a category that is reported
         dev=0.1,  # share of a fold's training examples that become its dev split, by whole premises
-        pool="group",  # a fold trains on examples of its own group (medical or terminological), or on "all"
         wording="" if variant == "file" else "name",  # wording of hypotheses: "name", "mention" or "full"
         negatives="" if variant == "file" else "similar",  # or "random"; "" = as in the files
         negatives_seed=0,  # demo: seed of the drawn negatives
@@ -311,7 +310,6 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.
         dir=config_dict.placeholder(str),  # data folder; without a value $MEDNLI_JAX_DATA
         setup=setup,  # phrases as single tokens (ent), as anonymous single tokens (anonym), or plain text (noent)
         max_passage=0,  # tokens kept of a passage; 0 = all
-        max_query=0,  # tokens kept of a query, around the blank; 0 = all
         query_bounds=model == "ga_reader",  # queries begin with @begin and end with @end
         max_words=0,  # size of the vocabulary, the most frequent words of training; 0 = all
         stray_marks="text",  # unpaired marks are read as text, up to 1 % of a file's marks; or "refuse", "ignore"

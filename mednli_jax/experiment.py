@@ -241,7 +241,7 @@ def _diskne(config, folder):
         names=DISKNE_NAMES,
         annotations=tuple(file_path(path, folder) for path in validation.several(choice.annotations)),
         names_from="" if choice.ontology == "none" else choice.ontology,
-        **{name: choice[name] for name in ("wording", "negatives", "negatives_seed", "least", "dev", "pool")},
+        **{name: choice[name] for name in ("wording", "negatives", "negatives_seed", "least", "dev")},
     )
     return corpus, DisKnETask(**_pairs(config))
 
@@ -249,7 +249,7 @@ def _diskne(config, folder):
 def _cloze(config, folder):
     data, model = config.data, config.model
     _check_name(data.name, CLOZE_NAMES)
-    kept = {name: data[name] for name in ("setup", "max_passage", "max_query", "max_words", "query_bounds")}
+    kept = {name: data[name] for name in ("setup", "max_passage", "max_words", "query_bounds")}
     encoding = ClozeEncoding(**kept, **_vectors(config, folder), vectors_sd=config.vectors.random_sd)
     corpus = ClozeCorpus(data.name, encoding, corpus_folder(data), limit=data.limit, stray_marks=data.stray_marks)
     return corpus, ClozeTask(

@@ -86,7 +86,6 @@ CHOICES = {
     "model.attention": ("bilinear", "dot", "mlp", "average", "last"),
     "model.gate": ("mul", "sum", "concat"),
     "model.pointer": ("sum", "share", "mean", "span"),
-    "diskne.pool": ("group", "all"),
     "diskne.wording": ("", *WORDINGS),
 }
 
@@ -96,7 +95,7 @@ NUMBERS = {
     (0, SIZE): "model.characters knowledge.max_path",
     (1, COUNT): "data.limit data.sample data.pieces train.batch_size train.epochs train.patience train.accumulate "
     "train.checkpoint_epochs train.halve_from train.group model.buckets model.trees diskne.least",
-    (0, COUNT): "data.max_passage data.max_query data.max_words model.vocab_size diskne.at_once train.average_every "
+    (0, COUNT): "data.max_passage data.max_words model.vocab_size diskne.at_once train.average_every "
     "train.evaluate_every train.least_epochs train.average_from vectors.retrofit_rounds",
     (0, 2**32 - 1): "vectors.seed knowledge.permute_seed diskne.negatives_seed",
     (1, 4): "train.max_buckets",

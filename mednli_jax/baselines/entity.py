@@ -132,7 +132,7 @@ def known_vectors(path, examples: Iterable[ClozeExample], more: Iterable[str] = 
     """The words of passages, queries and answers that a file has vectors for, and these [2 + words, D].
 
     path: see `load_vectors`. more: texts beside the examples, such as predictions. Words are lower-cased, and once more
-    as `normalise` leaves them. Raises: DataError, where there is none.
+    as `normalise` leaves them.
     """
     words: set[str] = set()
     for passage, queries in by_passage(examples):

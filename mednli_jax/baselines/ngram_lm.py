@@ -152,10 +152,7 @@ class NgramModel:
 
 
 def estimate(sentences: Iterable[Sequence[str]], *, order: int = ORDER) -> NgramModel:
-    """The model of a text, which is read once. 16 million tokens take about 2 GB.
-
-    Raises: DataError where there are no words, or for an order that is not 1 to 6.
-    """
+    """The model of a text, which is read once. 16 million tokens take about 2 GB."""
     if not 1 <= order <= 6:
         raise ConfigError(f"order is {order}. Fix: give the language model an order of 1 to 6.")
     index: dict[str, int] = {}

@@ -17,7 +17,7 @@ from mednli_jax.analysis.diskne import runs, tables
 from mednli_jax.corpora.diskne import folds as corpus_folds
 from mednli_jax.corpora.diskne.benchmark import GROUPS
 from mednli_jax.corpora.diskne.corpus import benchmark_of, folds_of
-from mednli_jax.corpora.diskne.folds import MOST_FOLDS, slot_code
+from mednli_jax.corpora.diskne.folds import slot_code
 from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.files import write_atomic, write_json
 from mednli_jax.fitting.gradient import start_from_pretrained
@@ -59,7 +59,7 @@ class Chunk:
 
 
 def chosen_folds(choice: FoldChoice, prepared) -> tuple[int, ...]:
-    """The indices of the chosen folds. Raises UserError for a disease without a fold."""
+    """The indices of the chosen folds."""
     found, benchmark = folds_of(prepared), benchmark_of(prepared)
     named = {id(fold) for name in choice.diseases for fold in corpus_folds.folds_of_disease(found, benchmark, name)}
     chosen = tuple(
@@ -68,14 +68,14 @@ def chosen_folds(choice: FoldChoice, prepared) -> tuple[int, ...]:
         if (not choice.diseases or id(fold) in named)
         and (not choice.categories or set(choice.categories) & set(fold.categories))
     )
-    if not chosen or len(found) > MOST_FOLDS:
-        problem = "no fold has the categories requested" if not chosen else f"there are over {MOST_FOLDS} folds"
+    if not chosen:
+        problem = "no fold has the categories requested"
         raise ConfigError(f"{benchmark.name}: {problem}. Fix: give other --config.diskne settings.")
     for place in chosen:
         for name in ("train", "dev"):
             if not len(getattr(found[place], name)):
                 problem = f"{benchmark.name}: the fold of {found[place].disease} has no {name} examples"
-                raise DataError(problem, fix="give more pairs, or --config.diskne.pool=all")
+                raise DataError(problem, fix="give more pairs")
     return chosen
 
 

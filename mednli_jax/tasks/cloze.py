@@ -90,7 +90,7 @@ class ClozeTask:
     units: str = "queries"
 
     def with_rows(self, prepared: Prepared) -> Prepared:
-        """The splits with the texts of their candidates and answers. Raises: DataError(s) for the answer vectors."""
+        """The splits with the texts of their candidates and answers."""
         texts, words = Texts(prepared.arrays), None
         if self.answer_vectors:
             words = known_vectors(str(self.answer_vectors), (), sorted(_all_texts(prepared, texts)))
@@ -453,7 +453,7 @@ class NewQueries(NewInputs):
 
 
 def examples_of(inputs) -> list[ClozeExample]:
-    """Queries without answers from (passage, query) strings. Equal passages become one object. Raises: ValueError."""
+    """Queries without answers from (passage, query) strings. Equal passages become one object."""
     passages, examples = {}, []
     for number, (passage, query) in enumerate(inputs):
         if passage not in passages:

@@ -321,7 +321,7 @@ def cloze(folder):
         splits = read(corpus, place)
         for setup in SETUPS:
             made.append(encode_cloze(splits, ClozeEncoding(setup, vectors_dim=4)))
-        limits = {"max_passage": 8, "max_query": 4, "max_words": 5, "query_bounds": True, "vectors_sd": 1.0}
+        limits = {"max_passage": 8, "max_words": 5, "query_bounds": True, "vectors_sd": 1.0}
         made.append(encode_cloze(splits, ClozeEncoding("ent", vectors_dim=4, **limits)))
         made.append(encode_cloze(splits, ClozeEncoding("ent", vectors_dim=4, vectors_path=folder / "vectors.txt")))
     return made, vectors_of_each_kind(folder)

@@ -52,7 +52,6 @@ def queries_of(folder: Path, split: str, prepared_of: Callable[[Path], Prepared]
     """The queries of a run's split with their accepted answers.
 
     prepared_of: gives the prepared corpus that the run in a folder was trained on.
-    Raises: RunError for a run of another task, or for an unknown split; as prepared_of.
     """
     if RunDirectory.existing(folder).task != "cloze":
         raise RunError(f"{folder}: is no run on cloze queries. Fix: name runs of one task.")
@@ -63,7 +62,7 @@ def queries_of(folder: Path, split: str, prepared_of: Callable[[Path], Prepared]
 
 
 def finished(folder: Path, split: str, queries: Sequence[Query]) -> System:
-    """A finished run on the queries of its split. Raises: UserError, DataError(s) where it is not, or is damaged."""
+    """A finished run on the queries of its split."""
     directory, result = complete(folder)
     name, seeds = directory.folder.resolve().name, len(result["seeds"])
     rows = read_rows(directory, split, lambda line: _row(line, seeds), "uid, and predicted of each seed")
@@ -78,7 +77,7 @@ def finished(folder: Path, split: str, queries: Sequence[Query]) -> System:
 
 
 def answered(path: Path, corpus: str, split: str, queries: Sequence[Query]) -> System:
-    """A file of answers as cloze.tables.read_answers reads it. Raises: DataError(s)."""
+    """A file of answers as cloze.tables.read_answers reads it."""
     path = Path(path)
     name = path.name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json").removesuffix(f".{split}")
     scores = answers.query_scores(queries, tables.read_answers(path, queries))
@@ -105,7 +104,6 @@ def comparison(first: System, second: System) -> dict:
     Returns: exact_match_of, f1_of: of both systems, mean over the seeds; exact_match: difference, low and high by
     drawing queries and seeds (metrics.paired_bootstrap); f1: the same of means over the seeds, by drawing queries
     (answers.difference).
-    Raises: RunError where they answered other queries.
     """
     check_corpora(first, second)
     if first.each[0].uids != second.each[0].uids:
@@ -126,7 +124,7 @@ def comparison(first: System, second: System) -> dict:
 def compare(folders: Sequence[Path], split: str, prepared_of: Callable[[Path], Prepared]) -> Comparison:
     """Compares the first run with each of the others on the queries of a split; the first run's corpus has the answers.
 
-    prepared_of: see queries_of. Raises: as queries_of, finished and comparison.
+    prepared_of: see queries_of.
     """
     queries = queries_of(folders[0], split, prepared_of)
     called = names_of(folders)
@@ -145,10 +143,7 @@ def f1_of_queries(systems: Mapping[str, System]) -> dict[str, dict[str, float]]:
 
 
 def evaluate(scored, options: Options) -> Evaluation:
-    """Scores of a split's queries. scored: a finished_run.ScoredCorpus.
-
-    Raises: UserError for an unknown split, DataError(s) for files of skills or vectors that are missing or damaged.
-    """
+    """Scores of a split's queries. scored: a finished_run.ScoredCorpus."""
     run, corpus, split = scored.run, scored.experiment.corpus.title, options.split
     skills = read_skills(options.skills) if options.skills else None
     if options.vectors and split in scored.prepared.splits:
@@ -191,7 +186,6 @@ def evaluate_answers(corpus: str, predictions: str, options: Options) -> Evaluat
     """Scores of answers to cloze queries, whoever gave them.
 
     corpus: demo_cloze, clicr or a folder. predictions: the file of answers, see tables.read_answers.
-    Raises: UserError, DataError(s) for a corpus, split or file that is missing or damaged.
     """
     examples = tables.split_of(tables.corpus(corpus), options.split).examples
     predicted = tables.read_answers(Path(predictions).expanduser(), examples)

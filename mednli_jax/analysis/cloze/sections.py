@@ -114,7 +114,7 @@ def write_attention(run, queries) -> Path:
 
     Returns the folder, which holds passage-1.json (tokens, candidates, weights of each seed), passage-1.html (means
     over the seeds) and so on.
-    run: a finished_run.FinishedRun. Raises: UserError where the model has no attention.
+    run: a finished_run.FinishedRun.
     """
     found, predicted = run.attention(queries), run.predict(queries)
     folder = private_folder(next_free(run.directory.private / "attention"))

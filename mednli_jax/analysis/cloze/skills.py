@@ -42,16 +42,12 @@ def read_skills(path: Path) -> dict[str, tuple[str, ...]]:
     """uid -> the skills that its query needs, from rows `uid TAB skill`; several rows of a uid are several skills.
 
     Names are those of SKILLS, or the shorter ones of the paper's figures.
-    Raises: DataError or DataErrors.
     """
     return read_annotations(path, "skill", SKILLS, _ALIASES, problem="the row is no skill of a query")
 
 
 def read_scores(path: Path) -> dict[str, float]:
-    """uid -> F1 from 0 to 1, from JSON lines that hold "uid" and "f1".
-
-    Raises: DataError or DataErrors.
-    """
+    """uid -> F1 from 0 to 1, from JSON lines that hold "uid" and "f1"."""
     path, problems, found = Path(path), Problems(), {}
     for number, row in json_lines(path, problems):
         uid, f1 = row.get("uid"), row.get("f1")
@@ -80,7 +76,6 @@ def statistics(
     Returns: {"queries": annotated queries of the corpus, "unknown": annotated uids that it lacks, "mean": skills of a
     query ("none" is no skill), "shares": {skill: share of the annotated queries}, "f1": {system: {skill: mean F1, None
     where no query needs it}}}.
-    Raises: RunError where no query of the corpus is annotated.
     """
     known = [(example.uid, skills[example.uid]) for example in examples if example.uid in skills]
     if not known:

@@ -31,7 +31,6 @@ def filled(folder: Path, split: str = "test") -> dict:
     "ours" {metric: mean_sd over the seeds}, "seeds", "unlike" (how a run differs from the paper's, see departures.py),
     "paper" {metric: share}}; metrics as in cloze.tables.METRICS.
     corpus: of the runs, "" without any; comparable: whether that is the paper's. lacking: {command: [rows it fills]}.
-    Raises: UserError where the runs are of different corpora, or a file is damaged.
     """
     folder = check_folder(folder)
     rows, corpora = _baselines(folder, split)
@@ -85,7 +84,7 @@ def table_section(found: dict) -> Section:
 def systems(folder: Path, split: str, prepared_of: Callable) -> dict[str, System]:
     """The finished runs of the folder, scored query by query; the first one's corpus gives the answers.
 
-    prepared_of: see outcomes.queries_of. Raises: UserError where there is none, or as `outcomes.finished` does.
+    prepared_of: see outcomes.queries_of.
     """
     there = {system: Path(folder) / name for system, name in RUNS.items() if state(Path(folder) / name) == "complete"}
     if not there:
@@ -95,10 +94,7 @@ def systems(folder: Path, split: str, prepared_of: Callable) -> dict[str, System
 
 
 def against_baselines(folder: Path, split: str, prepared_of: Callable, run: str = "ga_anonym") -> list[dict]:
-    """Each baseline of the most frequent phrase less a run of the folder: rows of outcomes.comparison.
-
-    Raises: UserError, DataError(s) where either is not there, or is damaged.
-    """
+    """Each baseline of the most frequent phrase less a run of the folder: rows of outcomes.comparison."""
     path = Path(folder) / run
     queries = queries_of(path, split, prepared_of)
     reader = finished(path, split, queries)

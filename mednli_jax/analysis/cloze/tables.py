@@ -31,7 +31,6 @@ def corpus(name: str) -> dict[str, Split]:
 
     name: demo_cloze (bundled), clicr (in $MEDNLI_JAX_DATA/clicr), or a folder in its layout. CliCR passages begin with
     their titles, as its published readers and baselines read them; those of a folder are the contexts alone.
-    Raises: UsageError, DataError.
     """
     if name == DEMO:
         return read(DEMO)
@@ -63,8 +62,6 @@ def read_answers(path: Path, examples: Iterable[ClozeExample]) -> dict[str, str]
       path: JSON lines {"uid": ..., "answer": ...}, or one JSON object {uid: text} as CliCR's own script reads; also
         gzipped.
       examples: the queries that may be answered; not all need be.
-
-    Raises: DataError, or DataErrors with the first 20 faults, see the module.
     """
     path, known, answers, problems = Path(path), {example.uid for example in examples}, {}, Problems()
     for line, entry, uid, answer in _entries(path, problems):
@@ -100,7 +97,7 @@ def _entries(path, problems) -> Iterator[tuple]:
 
 
 def write_answers(path: Path, answers: Mapping[str, str]) -> None:
-    """Writes {uid: text} as JSON lines that `read_answers` reads, for its owner alone. Raises: RunError."""
+    """Writes {uid: text} as JSON lines that `read_answers` reads, for its owner alone."""
     rows = (json.dumps({"uid": uid, "answer": text}, ensure_ascii=False) for uid, text in answers.items())
     write_atomic(path, "".join(row + "\n" for row in rows))
 

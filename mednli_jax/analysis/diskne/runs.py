@@ -46,7 +46,7 @@ def write_lines(path: Path, rows: Iterable[dict]) -> None:
 
 
 def _lines(path: Path, fields: Sequence[str]) -> list[dict]:
-    """The rows of one of a run's files; none where there is no file. Raises DataError."""
+    """The rows of one of a run's files; none where there is no file."""
     rows = []
     if not path.is_file():
         return rows
@@ -90,53 +90,42 @@ def predicted(slots: Iterable[Mapping]) -> dict[str, dict[str, str]]:
 
 
 def finished(folder: Path) -> System:
-    """A finished run of folds. Raises RunError where it is none, or is damaged."""
+    """A finished run of folds."""
     directory = RunDirectory.existing(folder)
     if directory.task != "diskne" or directory.status() != "complete":
         raise RunError(f"{folder}: is no finished run of folds. Fix: train one with configs/diskne_*.py.")
     about = read_json(folder / "data.json", "diskne")["diskne"]
     slots = read_slots(directory)
-    try:
-        examples = tuple(example_of(**row) for row in _lines(directory.private / EXAMPLES, _EXAMPLE))
-        benchmark = Benchmark(about["name"], examples, about["names"], synonyms_of(about), about["facts"])
-        place = {example.uid: row for row, example in enumerate(examples)}
-        tested = {(slot["group"], slot["disease"]): [place[uid] for uid in slot["test"]] for slot in slots}
-        none, found = np.zeros(0, np.int32), []
-        for fold in about["folds"]:
-            rows = tested.get((fold["group"], fold["disease"]))
-            if rows is not None:  # the run may be of some diseases alone
-                rows = np.array(sorted(rows), np.int32)
-                found.append(Fold(fold["disease"], fold["group"], tuple(fold["categories"]), none, none, rows, {}))
-        differs = tuple(unlike(folder, tables.PAPER))
-        return System(folder.resolve().name, benchmark, tuple(found), predicted(slots), differs)
-    except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(folder, error) from None
+    examples = tuple(example_of(**row) for row in _lines(directory.private / EXAMPLES, _EXAMPLE))
+    benchmark = Benchmark(about["name"], examples, about["names"], synonyms_of(about), about["facts"])
+    place = {example.uid: row for row, example in enumerate(examples)}
+    tested = {(slot["group"], slot["disease"]): [place[uid] for uid in slot["test"]] for slot in slots}
+    none, found = np.zeros(0, np.int32), []
+    for fold in about["folds"]:
+        rows = tested.get((fold["group"], fold["disease"]))
+        if rows is not None:  # the run may be of some diseases alone
+            rows = np.array(sorted(rows), np.int32)
+            found.append(Fold(fold["disease"], fold["group"], tuple(fold["categories"]), none, none, rows, {}))
+    differs = tuple(unlike(folder, tables.PAPER))
+    return System(folder.resolve().name, benchmark, tuple(found), predicted(slots), differs)
 
 
 def outcomes(directory: RunDirectory, split: str) -> Outcomes:
-    """A run's predictions for the test examples of all its folds. Raises: RunError for another split or damage."""
+    """A run's predictions for the test examples of all its folds."""
     if split != "test":
         raise RunError(f"{directory.folder}: folds have no predictions of the {split} split. Fix: give --split=test.")
     labels = {row["uid"]: row["label"] for row in _lines(directory.private / EXAMPLES, _EXAMPLE)}
     predictions = defaultdict(dict)
     for slot in read_slots(directory):
         predictions[slot["seed"]] |= slot["test"]
-    try:
-        uids = sorted(next(iter(predictions.values())))
-        probabilities = np.array([[predictions[seed][uid] for seed in sorted(predictions)] for uid in uids], float)
-        gold = np.array([LABELS.index(labels[uid]) for uid in uids])
-        return outcomes_of(uids, gold, probabilities.argmax(axis=2), probabilities)
-    except (KeyError, TypeError, ValueError, StopIteration) as error:
-        raise _damaged(directory.folder, error) from None
-
-
-def _damaged(folder, error) -> RunError:
-    problem = f"data.json, {SLOTS} or {EXAMPLES} is not as a run writes it ({type(error).__name__})"
-    return RunError(f"{folder}: {problem}. Fix: restore the files, or train again.")
+    uids = sorted(next(iter(predictions.values())))
+    probabilities = np.array([[predictions[seed][uid] for seed in sorted(predictions)] for uid in uids], float)
+    gold = np.array([LABELS.index(labels[uid]) for uid in uids])
+    return outcomes_of(uids, gold, probabilities.argmax(axis=2), probabilities)
 
 
 def systems(folder: Path) -> list[System]:
-    """The finished runs of folds in a folder, by name. Raises RunError if there is none."""
+    """The finished runs of folds in a folder, by name."""
     names = sorted(path.parent for path in Path(folder).glob("*/config.json") if (path.parent / "lock").is_file())
     there = [RunDirectory.existing(path) for path in names]
     runs = [run.folder for run in there if run.task == "diskne" and run.status() == "complete"]
@@ -147,8 +136,7 @@ def systems(folder: Path) -> list[System]:
 
 
 def table_section(number: str, found: Sequence[System]) -> Section:
-    """One of the paper's tables. Raises: UsageError for an unknown one; RunError where systems were tested on
-    different examples."""
+    """One of the paper's tables."""
     first, columns = found[0], {system.name: system.runs for system in found}
     if number == "7":  # in the paper's order
         wordings = tables.PAPER["tables"]["7"]["columns"]
@@ -194,18 +182,13 @@ def score_sections(categories: Mapping[str, dict], names: Mapping[str, str]) -> 
 
 def run_sections(folder: Path) -> tuple[list[Section], list[Section]]:
     """The scores of a finished run, which are shown before the learning curves, and those of each disease, from its
-    result.json; of another run, none. Raises RunError where it is damaged."""
+    result.json; of another run, none.
+    """
     result = RunDirectory.existing(folder).result()
     if result["status"] != "complete":
         return [], []
-    try:
-        scores, diseases = score_sections(result["categories"], result["names"])
-        return [scores], [diseases]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise RunError(
-            f"{folder}: result.json is not as a run writes it ({type(error).__name__}). "
-            "Fix: restore it, or train again."
-        ) from None
+    scores, diseases = score_sections(result["categories"], result["names"])
+    return [scores], [diseases]
 
 
 def _mean_sd(found):

@@ -40,7 +40,6 @@ def load(folder: Path, *, limit: int | None = None, stray_marks: str = "text") -
 
     folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it as clicr/.
     limit, stray_marks: see read_clicr; the limit applies to train; dev and test are always complete.
-    Raises: DataError(s) for missing or bad files, or queries that are in two splits.
     """
     paths = source_files(folder)
     return check_disjoint(
@@ -58,7 +57,7 @@ def find_files(folder: Path) -> tuple[Path, dict[str, Path | None]]:
 
 
 def source_files(folder: Path) -> dict[str, Path]:
-    """split -> its file, plain or gzipped. Raises: DataError(s) for missing ones."""
+    """split -> its file, plain or gzipped."""
     (place, found), problems = find_files(folder), Problems()
     for file in (FILES[split] for split, path in found.items() if path is None):
         lacking = f"neither {file} nor {file}.gz is in {place}" if place.is_dir() else f"no folder {place}"
@@ -70,7 +69,7 @@ def source_files(folder: Path) -> dict[str, Path]:
 def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
     """The same splits, each with facts["shared_passages"]: number of passages shared with each earlier split.
 
-    Raises: DataError for a query in two splits: the model would be tested on a training query.
+    A query in two splits is refused: the model would be tested on a training query.
     """
     checked = {}
     for name, split in splits.items():
@@ -94,7 +93,6 @@ def read_clicr(path: Path, *, split: str = "", limit: int | None = None, stray_m
     are removed and counted, and the words stay as plain text; a file with a larger share of them than MOST_STRAY is
     refused. "ignore": the same without a limit. "refuse": each is an error.
     facts: sha256, counts of passages, queries, answers by origin and by semantic type, and of repaired marks.
-    Raises: DataError, or DataErrors with the first 20 faults together.
     """
     path = either_name(Path(path)) or Path(path)
     reader, articles = _Reader(path.name, stray_marks), _articles(path)
@@ -120,7 +118,7 @@ def read_clicr(path: Path, *, split: str = "", limit: int | None = None, stray_m
 
 
 def _articles(path):
-    """The articles of a file as JSON values. Raises: DataError."""
+    """The articles of a file as JSON values."""
     try:
         with opened_text(path) as stream:
             top = Node(path.name, "", json.load(stream))
@@ -218,7 +216,7 @@ class _Reader:
         return marked
 
     def check_marks(self):
-        """Warns how many marks are stray. Raises: DataError if there are too many."""
+        """Warns how many marks are stray; too many are refused."""
         if not self.stray:
             return
         node, field = self.first_stray
@@ -247,7 +245,7 @@ class _Reader:
 
 
 def count_queries(path: Path) -> int:
-    """Queries of a file in CliCR's format, counted without parsing it. Raises: DataError for a damaged file."""
+    """Queries of a file in CliCR's format, counted without parsing it."""
     with opened(path) as stream:  # quotes inside a text are escaped, so these bytes are always a key
         return len(re.findall(rb'"query"\s*:', stream.read()))
 
@@ -255,7 +253,7 @@ def count_queries(path: Path) -> int:
 def write_clicr(examples: Iterable[ClozeExample], path: Path) -> None:
     """Writes what read_clicr reads, gzipped where the name ends in .gz; tags are not written.
 
-    The queries of a passage are kept together, in the order of its first one. Raises: RunError if it cannot be written.
+    The queries of a passage are kept together, in the order of its first one.
     """
     articles = {}
     for example in examples:

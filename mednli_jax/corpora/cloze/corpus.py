@@ -41,7 +41,7 @@ class ClozeCorpus:
         return self.name
 
     def splits(self) -> Mapping[str, Split]:
-        """Train, dev and test, the queries of dev and test tagged seen or unseen. Raises: DataError(s)."""
+        """Train, dev and test, the queries of dev and test tagged seen or unseen."""
         return read(self.name, self.folder, limit=self.limit, stray_marks=self.stray_marks)
 
     def read_vocabulary(self, path: Path) -> Vocab:
@@ -70,7 +70,7 @@ class ClozeCorpus:
         }
 
     def source_files(self) -> list[Path]:
-        """All files whose content shapes the arrays. Raises: UserError, DataError(s) for missing ones."""
+        """All files whose content shapes the arrays."""
         if self.name == DEMO:
             files = demo_files()
         else:
@@ -85,7 +85,7 @@ class ClozeCorpus:
 def read(
     name: str, folder: Path | None = None, *, limit: int | None = None, stray_marks: str = "text"
 ) -> Mapping[str, Split]:
-    """The splits of a ClozeCorpus, for callers that need no arrays. Raises: UserError, DataError(s)."""
+    """The splits of a ClozeCorpus, for callers that need no arrays."""
     if name == DEMO:
         splits = demo.load_demo_cloze()
         train = splits["train"]

@@ -54,14 +54,13 @@ _AT_A_TIME = 50_000  # random vectors: their making takes eight times the memory
 class ClozeEncoding:
     """How queries become arrays. Every field is part of the prepared folder's key.
 
-    setup: one of views.SETUPS. max_passage: tokens kept of a passage, from its head; max_query: of a query, around the
-    blank; max_words: the most frequent words of training that are kept; 0 = all. query_bounds: whether queries stand
-    between BEGIN and END. vectors_path: None = random; vectors_sd: standard deviation of random numbers.
+    setup: one of views.SETUPS. max_passage: tokens kept of a passage, from its head. max_words: the most frequent words
+    of training that are kept. 0 = all. query_bounds: whether queries stand between BEGIN and END. vectors_path: None =
+    random. vectors_sd: standard deviation of random numbers.
     """
 
     setup: str
     max_passage: int = 0
-    max_query: int = 0
     max_words: int = 0
     query_bounds: bool = False
     vectors_path: Path | None = None
@@ -71,10 +70,7 @@ class ClozeEncoding:
 
 
 def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
-    """(splits as encoded, arrays, vocabulary, vectors [V, D], facts) of a corpus.
-
-    Raises: DataError where no training query has a right candidate.
-    """
+    """(splits as encoded, arrays, vocabulary, vectors [V, D], facts) of a corpus."""
     flat, kept, facts = _Flat(encoding), {}, {}
     with Watch(sum(map(len, splits.values()))) as watch:
         for name in sorted(splits, key=lambda name: name != "train"):
@@ -176,10 +172,7 @@ class _Flat:
             self._ints[f"{name}_candidate"].extend([number] * len(places))
 
     def _add_query(self, example, view):
-        query, blank, most = view.query, view.blank, self.encoding.max_query
-        if 0 < most < len(query):
-            start = min(max(blank - most // 2, 0), len(query) - most)
-            query, blank = query[start : start + most], blank - start
+        query, blank = view.query, view.blank
         if self.encoding.query_bounds:
             query, blank = (BEGIN, *query, END), blank + 1
         self._ints["query_tokens"].extend(map(self.number_of.__getitem__, query))

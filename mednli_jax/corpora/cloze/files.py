@@ -74,7 +74,7 @@ class Node:
         return value
 
     def checked(self, field: str, value: str, empty: bool = False) -> str:
-        """The string itself. Raises: DataError where it is blank (unless `empty`) or holds no text."""
+        """The string itself: text, and not blank unless `empty`."""
         if not empty and not value.strip():
             raise self.fault("is empty", field, "fill in the text, or remove what it belongs to")
         if problem := character_fault(value):

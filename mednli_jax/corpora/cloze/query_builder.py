@@ -89,7 +89,7 @@ class Report:
 
 
 def read_reports(path: Path) -> list[Report]:
-    """The reports of a file. Raises: DataError, or DataErrors with the first 20 faults together."""
+    """The reports of a file."""
     path, reports, lines, problems = Path(path), [], {}, Problems()
     for number, values in json_lines(path, problems):
         node = Node(path.name, "", values, number)
@@ -195,7 +195,6 @@ def build_queries(reports: Sequence[Report], ontology: Ontology | None = None, *
     ontology: extends the answers by all names of the phrase's concept (section 3.2), which is found by the report's id
     or, where it has none that is known, as the concept whose name the whole phrase is. None: no synonyms.
     max_per_point: keep the first so many queries of a learning point, 0 = all.
-    Raises: DataError where no query is left.
     """
     drafts, dropped, mended = [], Counter(), Counter()
     with Bar("building queries", len(reports), unit="reports") as bar:
@@ -338,7 +337,7 @@ def semantic_type(ontology: Ontology, index: int) -> str:
 def divided(split: Split, dev: float, test: float) -> dict[str, Split]:
     """The queries as train, dev and test, all of one report in the same; which one, the hash of its uid decides.
 
-    dev, test: shares of the reports. Raises: UserError for shares that leave nothing to train on.
+    dev, test: shares of the reports.
     """
     if min(dev, test) < 0 or not dev + test < 1:
         fix = "give two numbers from 0 on that sum to less than 1"

@@ -147,10 +147,7 @@ def category_of(pair: NLIExample, disease: str, linker: Linker) -> str:
 
 
 def read_categories(path: Path) -> dict[str, tuple[str, ...]]:
-    """uid -> categories, from rows `uid TAB category`, with or without a header; a uid may have several rows.
-
-    Raises: DataError, or DataErrors with the first 20 faults.
-    """
+    """uid -> categories, from rows `uid TAB category`, with or without a header; a uid may have several rows."""
     path, problems, found = Path(path), Problems(), {}
     for number, line in text_lines(path, problems):
         cells = [cell.strip() for cell in line.split("\t")]
@@ -195,10 +192,7 @@ def index_in(ontology: Ontology, concept: str) -> int | None:
 
 
 def similar(vectors: Mapping[str, np.ndarray]) -> Ranking:
-    """Ranks by the cosine of vectors [D], equals by id; what has no vector is no candidate and has none.
-
-    Raises: DataError where `vectors` is empty.
-    """
+    """Ranks by the cosine of vectors [D], equals by id; what has no vector is no candidate and has none."""
     if not vectors:
         fix = "give vectors of this terminology's concepts, or leave them out"
         raise DataError("none of the diseases has a vector", fix=fix)
@@ -259,7 +253,6 @@ def read_vectors(path: Path, concepts: Collection[str]) -> dict[str, np.ndarray]
 
     path: a .csv as cui2vec's (Beam et al. 2020: a header line, then rows of an id and D numbers, quoted or not, plain
     or gzipped; the first row of an id counts), or any file that `load_vectors` reads, with ids for words.
-    Raises: DataError, or DataErrors with the first 20 faults; as load_vectors does.
     """
     path = vector_paths(path)[0]
     if not path.name.removesuffix(".gz").endswith(".csv"):
@@ -359,8 +352,6 @@ def build(
       ranked: makes the ranking of negatives for the diseases that were found (`negatives.similar`, `shuffled`).
       categories: as in `select`.
       facts: provenance that goes into the benchmark's.
-
-    Raises: DataError where no pair is a positive example; what `ranked` raises.
     """
     positives, left_out = select(pairs, linker, categories)
     if not positives:

@@ -58,7 +58,7 @@ class DisKnECorpus(NLICorpus):
     demo with `negatives_seed`; of the published files without those that the other word names, "" = all.
     annotations: the published files, () = all of the data folder. names_from: the ontology that names the annotated
     diseases, "" = what the hypotheses call them. least: positive examples that a disease needs in a category to
-    have a fold. dev: share of dev examples. pool: what a fold may train on, see folds.folds.
+    have a fold. dev: share of dev examples.
     """
 
     wording: str = ""
@@ -68,14 +68,13 @@ class DisKnECorpus(NLICorpus):
     names_from: str = ""
     least: int = LEAST
     dev: float = DEV
-    pool: str = "group"
 
     _cache_name = property(lambda self: f"diskne-{self.name}")
 
     def key(self, cache: Cache) -> dict:
         """As of any corpus of pairs, with what shapes the examples and the folds."""
         names_from = self.names_from or "none"
-        how = [self.wording, self.negatives, self.negatives_seed, names_from, self.least, self.dev, self.pool]
+        how = [self.wording, self.negatives, self.negatives_seed, names_from, self.least, self.dev]
         return {**super().key(cache), "diskne": how}
 
     def _formats(self):
@@ -116,7 +115,7 @@ class DisKnECorpus(NLICorpus):
 
     @cached_property
     def benchmark(self) -> Benchmark:
-        """All examples with their texts. Raises: as the readers of each corpus."""
+        """All examples with their texts."""
         if self.name == "file":
             return read_benchmark(self._folder())
         if self.name == "mednli":
@@ -138,7 +137,7 @@ class DisKnECorpus(NLICorpus):
     def build(self):
         """(splits, arrays, vocabulary, vectors, facts) of the corpus and its folds."""
         splits, arrays, vocabulary, vectors, facts = super().build()
-        found = folds(self.benchmark, least=self.least, dev=self.dev, pool=self.pool)
+        found = folds(self.benchmark, least=self.least, dev=self.dev)
         arrays = {**arrays, **_arrays(self.benchmark, found)}
         return splits, arrays, vocabulary, vectors, {**facts, "diskne": _facts(self.benchmark, found)}
 
@@ -214,10 +213,7 @@ def is_positive(label: np.ndarray) -> np.ndarray:
 
 
 def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path) -> Path:
-    """Writes the folder whole or not at all, for its owner alone; returns it.
-
-    Raises: UsageError where the folder holds anything; RunError where it cannot be written.
-    """
+    """Writes the folder whole or not at all, for its owner alone; returns it."""
     folder = Path(folder).expanduser().absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder}: exists already. Fix: give a folder that is empty or not there yet.")
@@ -263,10 +259,7 @@ def _summary(benchmark, fold):
 
 
 def read_benchmark(folder: Path) -> Benchmark:
-    """What `write_benchmark` wrote; tokens come from the Treebank tokeniser. Folds are made again, and are the same.
-
-    Raises: DataError(s) as `read_nli_file`; UserError where benchmark.json is damaged.
-    """
+    """What `write_benchmark` wrote; tokens come from the Treebank tokeniser. Folds are made again, and are the same."""
     folder = Path(folder).expanduser()
     about = read_json(folder / ABOUT, "name", "names", "synonyms", "facts", fix=_BUILD)
     pairs = {pair.uid: pair for pair in read_nli_file(folder / EXAMPLES, split="all").examples}

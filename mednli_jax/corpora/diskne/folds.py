@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mednli_jax.corpora.batching import Batches
-from mednli_jax.corpora.diskne.benchmark import CATEGORIES, GROUPS, Benchmark, DiseaseExample
+from mednli_jax.corpora.diskne.benchmark import GROUPS, Benchmark, DiseaseExample
 from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.knowledge.linking import FUNCTION_WORDS, singular
 
@@ -152,24 +152,20 @@ def _dev_premises(groups: Sequence[str], share: float) -> np.ndarray:
     return np.array([group in chosen for group in groups], bool)
 
 
-def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV, pool: str = "group") -> tuple[Fold, ...]:
+def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV) -> tuple[Fold, ...]:
     """A fold for each group and disease with at least `least` positive examples in a category (sections 3.3, 4.1).
 
     A category in which no negative example is made from those of the disease is not reported for it.
 
-    Trained on is every example that does not claim the disease, and in whose premise and hypothesis no name of it
-    stands; `dev` of these, whole premises, are held out.
-    pool: what may be trained on: examples of the same "group" (as the published files), or "all" of them.
-    Raises: UserError where no disease has so many.
+    Trained on is every example of the group that does not claim the disease, and in whose premise and hypothesis no
+    name of it stands; `dev` of these, whole premises, are held out.
     """
-    if pool not in ("group", "all"):
-        raise ConfigError(f"pool is '{pool}'. Fix: give one of group, all.")
     table, found = _Columns(benchmark), []
     rows = _firsts(table.tested, table.positive)
     counts = Counter(zip(table.target[rows], table.category[rows], strict=True))  # of positive examples that are tested
     with_negatives = set(zip(table.target[~table.positive], table.category[~table.positive], strict=True))
     for group, of_group in GROUPS.items():
-        usable = np.isin(table.category, of_group if pool == "group" else CATEGORIES)
+        usable = np.isin(table.category, of_group)
         for disease in sorted({target for target, category in counts if category in of_group}):
             categories = tuple(
                 category
@@ -185,7 +181,7 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV, pool: s
 
 
 def folds_of_disease(found: Sequence[Fold], benchmark: Benchmark, wanted: str) -> list[Fold]:
-    """The folds of one disease, by id or by name. Raises: UserError where it has none."""
+    """The folds of one disease, by id or by name."""
     ids = {disease for disease, name in benchmark.names.items() if name.casefold() == wanted.casefold()} | {wanted}
     chosen = [fold for fold in found if fold.disease in ids]
     if not chosen:
@@ -204,8 +200,6 @@ def folds_of_disease(found: Sequence[Fold], benchmark: Benchmark, wanted: str) -
 
 def slot_code(fold: int, seed: int) -> int:
     """The number of a slot, under 2^32; fold: place among all folds of the corpus."""
-    if not (0 <= fold < MOST_FOLDS and 0 <= seed <= MOST_SEED):
-        raise ValueError("no such slot")
     return seed * MOST_FOLDS + fold
 
 

@@ -59,7 +59,7 @@ class Annotation:
 
 
 def read_annotations(path: Path) -> list[Annotation]:
-    """The rows of one file, plain or gzipped. Raises: DataError, or DataErrors with the first 20 faults."""
+    """The rows of one file, plain or gzipped."""
     path, problems, found = Path(path), Problems(), []
 
     def columns(number, header):
@@ -107,7 +107,7 @@ def _annotation(file, number, row):
 
 
 def pair_files(folder: Path) -> list[Path]:
-    """Every file that `source_pairs` reads. Raises as `nli.files.source_files` does for a corpus that is there."""
+    """Every file that `source_pairs` reads."""
     names = ("mednli", "mediqa_nli") if _mediqa_nli(folder) else ("mednli",)
     return list(dict.fromkeys(file for name in names for file in source_files(name, folder)))
 
@@ -133,10 +133,7 @@ def annotation_files(folder: Path, negatives: str = "") -> list[Path]:
 
 
 def source_pairs(folder: Path) -> tuple[list[NLIExample], dict]:
-    """(all pairs of MedNLI and, where it is there, of MEDIQA-NLI's test, facts) of a data folder.
-
-    Raises: as load_nli does for a corpus that is there but damaged, and for MedNLI where it is missing.
-    """
+    """(all pairs of MedNLI and, where it is there, of MEDIQA-NLI's test, facts) of a data folder."""
     splits = list(load_nli("mednli", folder).values())
     paths = _mediqa_nli(folder)
     if paths:  # else its pairs are among the unknown ones, which are counted and reported
@@ -159,7 +156,6 @@ def read_published(
     pairs: of MedNLI and MEDIQA-NLI (`source_pairs`). ontology: names the CUIs (the UMLS); a CUI that it lacks, or all
     without one, is called what the hypotheses call it most often. Left out, and counted in the facts: annotations of
     unknown pairs; negatives whose disease has no name, or which a positive example claims on the same premise.
-    Raises: DataError, or DataErrors with the first 20 faults.
     """
     of_file = {Path(path).name: read_annotations(path) for path in paths}
     _check_alternatives(of_file)
@@ -197,7 +193,7 @@ def _check_alternatives(of_file: Mapping[str, Sequence[Annotation]]) -> None:
 
 
 def _unknown(rows: Sequence[Annotation], by_uid: Mapping[str, NLIExample]) -> list[str]:
-    """The annotated ids that no corpus has. Raises: DataError for too many of them."""
+    """The annotated ids that no corpus has."""
     annotated = {row.pair_id: row for row in reversed(rows)}
     unknown = sorted(set(annotated) - set(by_uid))
     if not unknown:
@@ -215,7 +211,7 @@ def _unknown(rows: Sequence[Annotation], by_uid: Mapping[str, NLIExample]) -> li
 
 
 def _positives(rows: Iterable[Annotation], by_uid: Mapping[str, NLIExample]) -> dict[tuple[str, str, str], Positive]:
-    """(pair, disease, category) -> positive example. Raises: DataError(s)."""
+    """(pair, disease, category) -> positive example."""
     found, problems = {}, Problems()
     for row in rows:
         if not row.is_positive:
