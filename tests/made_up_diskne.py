@@ -69,6 +69,13 @@ def positive(uid, concept, words, category="symptoms", pairs=PAIRS):
     return Positive(found, concept, category, start, start + len(words))
 
 
+def claim(uid, premise, concept, category="tests"):
+    """A positive example whose hypothesis is "Patient has NAME."."""
+    name = next(row[1] for row in CONCEPTS if row[0] == concept).lower()
+    start = len("Patient has ")
+    return Positive(pair(uid, premise, f"Patient has {name}."), concept, category, start, start + len(name))
+
+
 MEDICAL = ("pair_id", "CUI", "label", "category", "original_cui", "start_index", "end_index")
 ROWS = (
     ("a", "C02", "entailment", "symptoms_diseases", "C02", "18", "30"),
@@ -116,13 +123,10 @@ def big(seed=0, wording="name"):
     names = [row[1].lower() for row in CONCEPTS[:7]]
     positives = []
     for number in range(42):
-        name = names[number % 7]
         mention = f" {rng.choice(names)} before" if number % 5 == 0 else ""
         text = f"finding {number if number % 4 else number + 1} today{mention}"
-        one = pair(f"p{number:02}", text, f"Patient has {name}.")
-        start = len("Patient has ")
         category = ("symptoms", "tests", "terminological")[number % 3]
-        positives.append(Positive(one, CONCEPTS[number % 7][0], category, start, start + len(name)))
+        positives.append(claim(f"p{number:02}", text, CONCEPTS[number % 7][0], category))
     return assemble(positives, wording)
 
 

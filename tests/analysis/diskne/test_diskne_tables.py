@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from made_up_diskne import assemble, pair
+from made_up_diskne import assemble, claim
 from made_up_runs import edit, write_run
 
 from mednli_jax.analysis.departures import unlike
 from mednli_jax.analysis.diskne.tables import ALWAYS, PAPER, f1_of, ranked_scores, scores, table
 from mednli_jax.analysis.sections import markdown
-from mednli_jax.corpora.diskne.benchmark import Benchmark, Positive
+from mednli_jax.corpora.diskne.benchmark import Benchmark
 from mednli_jax.corpora.diskne.corpus import example_of
 from mednli_jax.corpora.diskne.folds import Fold, folds
 from mednli_jax.errors import RunError, UsageError
@@ -17,11 +17,12 @@ from mednli_jax.errors import RunError, UsageError
 @pytest.fixture(scope="module")
 def benchmark():
     """Pneumonia has three positive examples, urinary tract infection two, asthma one; each has two negatives."""
-    positives = []
-    for disease, name, count in (("C06", "pneumonia", 3), ("C05", "urinary tract infection", 2), ("C07", "asthma", 1)):
-        for number in range(count):
-            one = pair(f"{disease}{number}", f"{name[:2]} finding {number}", f"Patient has {name}.")
-            positives.append(Positive(one, disease, "symptoms", 12, 12 + len(name)))
+    sizes = {"C06": 3, "C05": 2, "C07": 1}
+    positives = [
+        claim(f"{disease}{n}", f"{disease} {n}", disease, "symptoms")
+        for disease in sizes
+        for n in range(sizes[disease])
+    ]
     return assemble(positives)
 
 
@@ -62,12 +63,10 @@ def test_scores_are_those_worked_out_by_hand(benchmark):
 
 def test_a_table_averages_over_our_diseases_and_over_those_of_the_papers_list():
     """Table 2 of the paper lists pneumonia and urinary tract infection, but not asthma."""
-    positives = []
-    for disease, name in (("C06", "pneumonia"), ("C05", "urinary tract infection"), ("C07", "asthma")):
-        for number in range(2):
-            one = pair(f"{disease}{number}", f"{name[:2]} finding {number}", f"Patient has {name}.")
-            positives.append(Positive(one, disease, "symptoms", 12, 12 + len(name)))
-    found = assemble(positives)
+    diseases = ("C06", "C05", "C07")
+    found = assemble(
+        [claim(f"{disease}{n}", f"{disease} {n}", disease, "symptoms") for disease in diseases for n in "01"]
+    )
     # every positive of asthma is missed
     runs = {"0": said(found, wrong={f"C07{number}.symptoms.C07" for number in range(2)})}
     rows = {row[0]: row for row in table("2", found, folds(found), {"ours": runs}).rows}
