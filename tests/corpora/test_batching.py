@@ -239,19 +239,6 @@ def test_the_plan_is_a_pure_function():
         np.testing.assert_array_equal(rows, others)
 
 
-def test_rows_of_equal_length_all_meet():
-    batches = make((np.full(24, 5), np.full(24, 3)), batch_size=4)
-    met = np.zeros((24, 24), int)
-    for epoch in range(1, 120):
-        for batch in company(batches.epoch(epoch, (0,))):
-            for a, b in itertools.permutations(batch, 2):
-                met[a, b] += 1
-    expected = 119 * 3 / 23  # each row meets each of the 23 others equally often
-    others = met[~np.eye(24, dtype=bool)]
-    assert 0.2 * expected < others.min()
-    assert others.max() < 2.2 * expected
-
-
 # ---- strata ----
 
 

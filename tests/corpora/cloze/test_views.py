@@ -151,12 +151,8 @@ def test_anonym_says_nothing_of_the_names():
             answers=answers,
         )
         one, other = views(case, "anonym"), views(renamed, "anonym")
-        assert (one.passage, one.query, one.positions, one.gold) == (
-            other.passage,
-            other.query,
-            other.positions,
-            other.gold,
-        )
+        for field in ("passage", "query", "positions", "gold"):
+            assert getattr(one, field) == getattr(other, field)
         assert views(case, "ent").passage != views(renamed, "ent").passage or not passage.entities
 
 
