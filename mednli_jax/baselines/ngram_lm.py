@@ -27,7 +27,6 @@ from mednli_jax.examples import ClozeExample, Entity
 UNK, START, END = 0, 1, 2
 SPECIALS = ("<unk>", "<s>", "</s>")
 ORDER = 4
-NO_WORDS = "the language model's text holds no words"
 FALLBACK = (0.5, 1.0, 1.5)  # discounts where a text is too small to estimate them
 
 
@@ -138,8 +137,6 @@ class NgramModel:
     def perplexity(self, sentences: Iterable[Sequence[str]]) -> dict:
         """perplexity over words and </s>; known_perplexity without the words the text lacks; tokens, unknown."""
         logs, known = self.log_probabilities(sentences)
-        if not len(logs):
-            raise DataError(NO_WORDS, fix="check what the corpus holds")
         return {
             "perplexity": float(np.exp(-logs.mean())),
             "known_perplexity": float(np.exp(-logs[known].mean())),
@@ -158,7 +155,7 @@ def estimate(sentences: Iterable[Sequence[str]], *, order: int = ORDER) -> Ngram
     index: dict[str, int] = {}
     tokens, count = _numbers(sentences, index, grow=True)
     if not count:
-        raise DataError(NO_WORDS, fix="check what the corpus holds")
+        raise DataError("the language model's text holds no words", fix="check what the corpus holds")
     words = (*SPECIALS, *index)
     counts = _counted(tokens, len(words), order)
     return NgramModel(words, index, tuple(_smoothed(counts, len(words))))

@@ -23,7 +23,6 @@ from made_up_commands import (
     write_articles,
 )
 from made_up_runs import GOLD, write_run
-from test_report import check_offline
 
 from mednli_jax import answers, evaluate, finished_run, prepare, report, train
 from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
@@ -112,7 +111,7 @@ def test_a_seed_that_diverged_has_no_loss_and_leaves_that_of_others():
 
 
 def test_the_page_of_a_run(home):
-    text = " ".join(check_offline((home / "run" / "report.html").read_text()).words)
+    text = (home / "run" / "report.html").read_text()
     families = ("answers of training", "answer length", "semantic type")
     for expected in ("ga_reader on file", "Learning curves", "Kinds of queries, test", *families):
         assert expected in text, expected
@@ -149,9 +148,8 @@ def test_predict_gives_the_predictions_of_training_in_any_order_and_with_any_has
     assert stat.S_IMODE(made.stat().st_mode) == 0o700
     names = [".gitignore", *(f"passage-{n}.{kind}" for n in range(1, 10) for kind in ("html", "json"))]
     assert {p.name: stat.S_IMODE(p.stat().st_mode) for p in made.iterdir()} == dict.fromkeys(names, 0o600)
-    page = check_offline((made / "passage-1.html").read_text())
-    assert SECRET in " ".join(page.words)
-    assert sum(tag == "u" for tag, _ in page.tags) == 3
+    page = (made / "passage-1.html").read_text()
+    assert (SECRET in page, page.count("<u>") + page.count("<u "), "://" in page) == (True, 3, False)
 
 
 def test_evaluate_repeats_the_scores_of_training(at_home):
@@ -231,8 +229,8 @@ def test_runs_are_compared_on_the_same_queries(home, at_home):
     assert row["f1"]["difference"] == pytest.approx(1 - own["f1"]["mean"])
     assert row["f1"]["low"] <= row["f1"]["difference"] <= row["f1"]["high"]
     assert call_command(report, "run", "right", "--out=page.html")[0] == 0
-    page = check_offline((home / "page.html").read_text())
-    assert not any(phrase in " ".join(page.words) for phrase in (SECRET, *PHRASES))
+    page = (home / "page.html").read_text()
+    assert not any(phrase in page for phrase in (SECRET, *PHRASES))
     rows.pop()
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     code, out, err = call_command(report, "run", "right", "--compare")
@@ -252,7 +250,7 @@ def test_the_papers_table_is_filled_from_a_folder(home, at_home):
         cloze_tables.write_answers(folder / "baselines" / "private" / f"{name}.test.jsonl", fever)
     code, out, _ = call_command(report, "--table=clicr4", "--runs=table", "--skills=skills.tsv", "--out=table.html")
     assert code == 0
-    check_offline((home / "table.html").read_text())
+    assert "human-expert" in (home / "table.html").read_text()
     rows = {line[:34].strip(): line[34:].split() for line in out.splitlines()}
     assert rows["maxfreq-entity"][:3] == ["1", f"{100 * found['exact_match']:.1f}", "-"]
     assert rows["maxfreq-entity"][-5:] == ["8.5", "12.6", "0.10", "0.05", "0.31"]

@@ -17,9 +17,9 @@ from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
+import made_up_diskne
 import numpy as np
 import pytest
-import test_benchmark_files
 import test_features
 import test_obo
 import test_snomed
@@ -217,13 +217,13 @@ def cloze_files(folder, cases=4):
 
 def published_diskne(folder):
     """A config for MedNLI with DisKnE's annotations; one annotated pair occurs only in the test split of MEDIQA-NLI."""
-    pairs = [(one.uid, one.premise, one.hypothesis, one.label) for one in test_benchmark_files.PAIRS]
+    pairs = [(one.uid, one.premise, one.hypothesis, one.label) for one in made_up_diskne.PAIRS]
     jsonl(folder / "mednli" / "mli_train_v1.jsonl", pairs[:5])
     jsonl(folder / "mednli" / "mli_dev_v1.jsonl", pairs[5:6])
     jsonl(folder / "mednli" / "mli_test_v1.jsonl", pairs[7:])
     mediqa_nli(folder, pairs[6:7])
     (folder / "diskne").mkdir()
-    test_benchmark_files.published(folder / "diskne" / "m.csv")
+    made_up_diskne.published(folder / "diskne" / "m.csv")
     return diskne("mednli", folder, **{"diskne.ontology": "none"})
 
 
@@ -328,7 +328,7 @@ def cloze(folder):
 
 
 def published(folder):
-    found = test_benchmark_files.big()
+    found = made_up_diskne.big()
     own = write_benchmark(found, folds(found), folder / "own")
     configs = (published_diskne(folder), diskne("file", own))
     return [experiment.of(config).corpus.build() for config in configs]

@@ -59,11 +59,11 @@ def phrase_of(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def candidates(example: ClozeExample, lowercase: bool = True) -> tuple[str, ...]:
-    """The distinct marked phrases of the passage in the order of their first occurrence."""
+def candidates(example: ClozeExample) -> tuple[str, ...]:
+    """The distinct marked phrases of the passage, lower-cased, in the order of their first occurrence."""
     passage = example.passage
     phrases = (" ".join(passage.tokens[entity.start : entity.end]) for entity in passage.entities)
-    return tuple(dict.fromkeys(phrase.lower() if lowercase else phrase for phrase in phrases))
+    return tuple(dict.fromkeys(map(str.lower, phrases)))
 
 
 def gold_candidate(example: ClozeExample, number_of: Mapping[str, int]) -> int:

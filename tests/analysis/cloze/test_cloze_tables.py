@@ -27,8 +27,6 @@ from mednli_jax.analysis.cloze.tables import (
 )
 from mednli_jax.analysis.sections import lines as section_lines
 from mednli_jax.answers import query_scores, score, summary
-from mednli_jax.corpora.cloze import clicr
-from mednli_jax.corpora.demo.cloze import load_demo_cloze
 from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.knowledge.vectors_files import read_head
 from mednli_jax.metrics import mean_sd
@@ -283,6 +281,8 @@ def test_a_corpus_by_name_or_folder(tmp_path, monkeypatch):
         splits = corpus(name)
         assert [example.uid for example in splits["dev"].examples] == ["dev.0", "dev.1"]
         assert [example.tags for example in split_of(splits, "dev").examples] == [("seen",), ("unseen",)]
+        # CliCR's passages begin with their titles, those of a folder do not.
+        assert splits["dev"].examples[0].passage.tokens[:2] == (("A", "case") if name == "clicr" else ("Fever", "and"))
     with pytest.raises(UsageError, match="--split=valid"):
         split_of(splits, "valid")
     with pytest.raises(UsageError, match="none"):
@@ -351,15 +351,3 @@ def test_a_search_for_vectors_goes_on_where_it_was(launch, tmp_path):
     code, _, err = launch(*flags)
     assert code == 2
     assert "trials.jsonl:2: " in err
-
-
-def test_clicrs_passages_begin_with_their_titles_and_a_folders_do_not(tmp_path, monkeypatch):
-    folder = tmp_path / "clicr"
-    demo = load_demo_cloze()
-    for split, file in (("train", "train1.0.json"), ("dev", "dev1.0.json"), ("test", "test1.0.json")):
-        folder.mkdir(exist_ok=True)
-        clicr.write_clicr(demo[split].examples[:3], folder / file)
-    monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
-    plain, whole = (corpus(name)["dev"].examples[0].passage for name in (str(folder), "clicr"))
-    assert len(plain.title) > 0
-    assert whole.tokens == plain.title + plain.tokens
