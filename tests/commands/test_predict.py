@@ -36,8 +36,8 @@ TEXTS = (
 def write_files(folder, kind):
     """Writes a user's own corpus as JSON lines, or as InferSent's triples, whose tokens are separated by blanks."""
     folder.mkdir()
-    for split, size in (("train", 60), ("dev", 20), ("test", 20)):
-        rows = [(TEXTS[i % 10], TEXTS[(3 * i + i // 10) % 10], LABELS[i % 3]) for i in range(size)]
+    for split, numbers in (("train", range(60)), ("dev", range(60, 80)), ("test", range(80, 100))):
+        rows = [(TEXTS[i % 10], TEXTS[(3 * i + i // 10) % 10], LABELS[i % 3]) for i in numbers]
         if kind == "jsonl":
             lines = (dict(zip(("sentence1", "sentence2", "gold_label"), row, strict=True)) for row in rows)
             (folder / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
