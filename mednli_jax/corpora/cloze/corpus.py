@@ -4,15 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mednli_jax.corpora import inventory
+from mednli_jax.corpora import demo, inventory
 from mednli_jax.corpora.arrays import Prepared
 from mednli_jax.corpora.base import cache_folder, required_folder
 from mednli_jax.corpora.cache import Cache
 from mednli_jax.corpora.cloze import clicr, encoding
 from mednli_jax.corpora.cloze.encoding import ClozeEncoding, encode_cloze
 from mednli_jax.corpora.cloze.views import tag_seen, with_titles
-from mednli_jax.corpora.demo import cloze as demo
-from mednli_jax.corpora.demo.words import demo_files
 from mednli_jax.errors import ConfigError
 from mednli_jax.examples import Split
 from mednli_jax.knowledge.vectors import vector_files
@@ -59,8 +57,6 @@ class ClozeCorpus:
         """Everything that shapes the arrays, as JSON: settings, and sources by content."""
         settings = {name: str(v) if isinstance(v, Path) else v for name, v in vars(self.encoding).items()}
         choice = {"limit": self.limit or 0, "stray_marks": self.stray_marks}
-        if self.name == DEMO:
-            choice["demo_format"] = demo.FORMAT
         return {
             "corpus": self.name,
             **choice,
@@ -72,7 +68,7 @@ class ClozeCorpus:
     def source_files(self) -> list[Path]:
         """All files whose content shapes the arrays."""
         if self.name == DEMO:
-            files = demo_files()
+            files = demo.demo_files(demo.CLOZE)
         else:
             files = list(clicr.source_files(required_folder(self.name, self.folder)).values())
         for path in vector_files(self.encoding.vectors_path) if self.encoding.vectors_path else ():

@@ -23,10 +23,9 @@ from pathlib import Path
 
 import numpy as np
 
+from mednli_jax.corpora import demo
 from mednli_jax.corpora.arrays import Prepared
 from mednli_jax.corpora.cache import Cache
-from mednli_jax.corpora.demo import diskne as demo
-from mednli_jax.corpora.demo.words import demo_files
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, POSITIVE, Benchmark, DiseaseExample
 from mednli_jax.corpora.diskne.folds import DEV, LEAST, Fold, folds
 from mednli_jax.corpora.diskne.published import annotation_files, pair_files, read_published, source_pairs
@@ -81,8 +80,6 @@ class DisKnECorpus(NLICorpus):
         formats = {**super()._formats(), "diskne": FORMAT}
         if self.names_from:
             formats["ontology"] = load.FORMAT
-        if self.name == "demo_diskne":
-            formats["demo"] = demo.FORMAT
         return formats
 
     def _licensed(self):
@@ -90,7 +87,7 @@ class DisKnECorpus(NLICorpus):
 
     def _corpus_files(self):
         if self.name == "demo_diskne":
-            return demo_files()
+            return [*demo.demo_files(demo.DISKNE), *ontology_files("mesh")]
         if self.name == "file":
             files = [self._folder() / name for name in (EXAMPLES, ABOUT)]
             if missing := [path for path in files if not path.is_file()]:
@@ -122,12 +119,7 @@ class DisKnECorpus(NLICorpus):
             pairs, facts = source_pairs(self._folder())
             ontology = load_ontology(self.names_from, self._folder()) if self.names_from else None
             return read_published(self._annotation_files, pairs, ontology, wording=self.wording, facts=facts)
-        return demo.load_demo_diskne(
-            negatives=self.negatives,
-            wording=self.wording,
-            seed=self.negatives_seed,
-            ontology=self.ontology if self._links_by_bundled_mesh() else None,
-        )
+        return demo.load_demo_diskne(negatives=self.negatives, wording=self.wording, seed=self.negatives_seed)
 
     def _read(self) -> dict[str, Split]:
         examples = tuple(replace(example.pair, tags=(example.category,)) for example in self.benchmark.examples)

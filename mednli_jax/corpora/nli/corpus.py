@@ -5,12 +5,10 @@ from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 
-from mednli_jax.corpora import inventory
+from mednli_jax.corpora import demo, inventory
 from mednli_jax.corpora.arrays import SIDES, Prepared
 from mednli_jax.corpora.base import cache_folder, required_folder
 from mednli_jax.corpora.cache import Cache
-from mednli_jax.corpora.demo import nli as demo
-from mednli_jax.corpora.demo.words import demo_files
 from mednli_jax.corpora.nli import encoding as words
 from mednli_jax.corpora.nli import mixing, readers
 from mednli_jax.corpora.nli import pieces as word_pieces
@@ -101,8 +99,7 @@ class NLICorpus:
             return tfds.load_tfds(self.name, cache_folder() / "tfds", self._folder(), **choice)
         if self.name not in demo.SIZES:
             return readers.load_nli(self.name, self._folder(), needed=self.needed, **choice)
-        # The demo corpus is made with MeSH. The linker takes longer to build than the corpus, so both share one.
-        splits = demo.load_demo(self.name, linker=self.linker if self._links_by_bundled_mesh() else None)
+        splits = demo.load_demo(self.name)
         if self.limit:
             train = splits["train"]
             splits["train"] = replace(train, examples=train.examples[: self.limit])
@@ -114,10 +111,6 @@ class NLICorpus:
         of_train = self.mix or self.sample or self.builder == "tfds" or (self.pieces and not self.pieces.file)
         of_train = of_train or (self.linking and self.encoding.graph == "mentioned")
         return "" if of_train else self.only
-
-    def _links_by_bundled_mesh(self):
-        terminology = self.terminology
-        return self.linking == Linking() and terminology.name == "mesh" and terminology.permute_seed is None
 
     def _folder(self) -> Path:
         return required_folder(self.name, self.folder)
@@ -253,13 +246,11 @@ class NLICorpus:
             formats["pieces"] = word_pieces.FORMAT
         if self.terminology:
             formats["ontology"] = load.FORMAT
-        if self.name in demo.SIZES or (self.mix and self.mix.name in demo.SIZES):
-            formats["demo"] = demo.FORMAT
         return formats
 
     def _corpus_files(self) -> list[Path]:
         if self.name not in CORPORA:
-            return demo_files()
+            return demo.demo_files(self.name)
         return source_files(self.name, self._folder(), self.needed)
 
     def source_files(self) -> list[Path]:
