@@ -1,6 +1,6 @@
 """DisKnE on disk, from the published annotations, from any NLI corpus, or as a demo without credentials.
 
-    python launch/build_diskne.py --out=FOLDER                                     the demo, from bundled facts
+    python launch/build_diskne.py --out=FOLDER                                     the bundled demo
     python launch/build_diskne.py --out=FOLDER --annotations A.csv B.csv --ontology=umls
                                                                                    the published files over MedNLI
     python launch/build_diskne.py --out=FOLDER --corpus=mednli --ontology=umls --vectors=cui2vec_pretrained.csv
@@ -19,8 +19,7 @@ import sys
 from pathlib import Path
 
 from mednli_jax import cli
-from mednli_jax.corpora.demo.diskne import load_demo_diskne
-from mednli_jax.corpora.demo.nli import SIZES, load_demo
+from mednli_jax.corpora.demo import SIZES, load_demo, load_demo_diskne
 from mednli_jax.corpora.diskne import builder
 from mednli_jax.corpora.diskne.benchmark import WORDINGS, Benchmark
 from mednli_jax.corpora.diskne.corpus import write_benchmark

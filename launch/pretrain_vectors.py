@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mednli_jax import cli
-from mednli_jax.corpora.demo import nli as demo
+from mednli_jax.corpora import demo
 from mednli_jax.corpora.nli.note_sentences import sentences as note_sentences
 from mednli_jax.corpora.nli.notes import Notes, sections
 from mednli_jax.files import sha256
@@ -71,7 +71,7 @@ def corpus(name: str) -> tuple[Iterator[list[str]], dict]:
     """The sentences of a corpus, and facts about it. Raises: UserError where it is missing."""
     path = Path(name).expanduser()
     if name in demo.SIZES:
-        return demo_sentences(name), {"corpus": name, "split": "train", "seed": demo.SEED}
+        return demo_sentences(name), {"corpus": name, "split": "train"}
     if notes := notes_of(path):
         return notes_sentences(notes), {"corpus": "notes", "files": {notes.name: sha256(*text_files(notes))}}
     files = {str(file.relative_to(path) if path.is_dir() else file.name): sha256(file) for file in text_files(path)}

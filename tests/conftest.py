@@ -81,7 +81,7 @@ def give_back_memory():
 @pytest.fixture(scope="session", autouse=True)
 def _mesh_is_read_once():
     """The corpora of a process share the bundled MeSH and its linkers, which never change."""
-    from mednli_jax.corpora.demo import cloze, diskne, nli
+    from mednli_jax.corpora import demo
     from mednli_jax.corpora.nli import corpus
     from mednli_jax.knowledge import load
     from mednli_jax.knowledge.linking import MIN_LENGTH, Linker
@@ -102,10 +102,9 @@ def _mesh_is_read_once():
         return shared(min_length, types if types is None else tuple(types))
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (load, cloze, diskne, nli):
+        for module in (load, demo):
             patch.setattr(module, "read_mesh", read_mesh)
-        for module in (corpus, cloze, nli):
-            patch.setattr(module, "Linker", linker)
+        patch.setattr(corpus, "Linker", linker)
         yield
 
 

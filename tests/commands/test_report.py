@@ -13,7 +13,7 @@ from made_up_runs import GOLD, edit, write_run
 
 from mednli_jax import cli, report
 from mednli_jax.analysis import charts, html
-from mednli_jax.corpora.demo.nli import load_demo
+from mednli_jax.corpora.demo import load_demo
 from mednli_jax.errors import ConfigError, DataError, RunError, UsageError, UserError
 from mednli_jax.runs import RunDirectory
 

@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,17 +30,13 @@ from test_encoding import HEART
 from mednli_jax import defaults, experiment
 from mednli_jax.baselines import boosting, wording
 from mednli_jax.corpora import arrays
+from mednli_jax.corpora import demo as bundled
 from mednli_jax.corpora.cache import Cache
 from mednli_jax.corpora.cloze import encoding as encode_cloze_module
 from mednli_jax.corpora.cloze.clicr import FILES
 from mednli_jax.corpora.cloze.corpus import read
 from mednli_jax.corpora.cloze.encoding import ClozeEncoding, encode_cloze
 from mednli_jax.corpora.cloze.views import SETUPS
-from mednli_jax.corpora.demo import diskne as demo_benchmark
-from mednli_jax.corpora.demo import words as demo_words
-from mednli_jax.corpora.demo.cloze import load_demo_cloze
-from mednli_jax.corpora.demo.diskne import load_demo_diskne
-from mednli_jax.corpora.demo.nli import load_demo
 from mednli_jax.corpora.diskne.corpus import write_benchmark
 from mednli_jax.corpora.diskne.folds import folds
 from mednli_jax.corpora.nli import encoding as encode
@@ -51,7 +46,6 @@ from mednli_jax.corpora.nli.pieces import PieceEncoding, PieceTexts
 from mednli_jax.examples import Split
 from mednli_jax.knowledge import load, paths, store
 from mednli_jax.knowledge.distances import DIRECTIONS
-from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.paths import stored_paths
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.vectors import load_vectors
@@ -367,29 +361,21 @@ def features(folder):
     return test_features.computed()
 
 
-@cache
-def bundled_linker():
-    return Linker(mesh.read_mesh())
-
-
 def demo(folder):
-    return load_demo("demo", linker=bundled_linker())
+    return bundled.load_demo("demo")
 
 
 def demo_full(folder):
-    return load_demo("demo_full", linker=bundled_linker())
+    return bundled.load_demo("demo_full")
 
 
 def demo_cloze(folder):
-    return load_demo_cloze(linker=bundled_linker())
+    return bundled.load_demo_cloze()
 
 
 def demo_diskne(folder):
-    ontology = bundled_linker().ontology
-    made = [
-        load_demo_diskne(negatives=negatives, wording=wording, ontology=ontology)
-        for negatives, wording in (("similar", "name"), ("random", "full"))
-    ]
+    choices = (("similar", "name"), ("random", "full"))
+    made = [bundled.load_demo_diskne(negatives=negatives, wording=wording) for negatives, wording in choices]
     return [[ascii(found.examples), found.names, found.synonyms, found.facts] for found in made]
 
 
@@ -402,10 +388,10 @@ MADE_BY = {  # function that makes content -> the module that holds its FORMAT
     ontologies: "knowledge.load",
     distances: "knowledge.paths",
     features: "baselines.features",
-    demo: "corpora.demo.nli",
-    demo_full: "corpora.demo.nli",
-    demo_cloze: "corpora.demo.cloze",
-    demo_diskne: "corpora.demo.diskne",
+    demo: "corpora.nli.encoding",
+    demo_full: "corpora.nli.encoding",
+    demo_cloze: "corpora.cloze.encoding",
+    demo_diskne: "corpora.diskne.corpus",
 }
 
 
@@ -451,7 +437,6 @@ def swapped(sequences, width, pad=arrays.pad):
         (ontologies, mesh, "natural_order", lambda name: None),
         (distances, paths, "shortest_paths", lambda ontology, pairs, **_: np.zeros(len(pairs), np.int16)),
         (features, wording, "bleu", lambda p, h: 0.5),
-        (demo_diskne, demo_benchmark, "SEED", 1),
     ],
 )
 def test_changed_content_under_the_same_number_is_reported_with_the_fix(
@@ -518,16 +503,23 @@ def test_a_changed_resource_changes_the_key_of_what_it_shapes(tmp_path, monkeypa
     assert {name for name in configs if again[name] != after[name]} == set(shaped) - {"abbreviations"}
 
 
-@pytest.mark.parametrize("file", sorted(path.name for path in demo_words.FOLDER.glob("*.json")))
-def test_changed_words_or_facts_change_the_keys_of_the_demos(file, tmp_path, monkeypatch):
+def test_changed_rows_change_the_keys_of_the_demos(tmp_path, monkeypatch):
     shaped, free = of_bundled(tmp_path)
     before = {name: key_of(config, monkeypatch) for name, config in (shaped | free).items()}
-    shutil.copytree(demo_words.FOLDER, tmp_path / "demo")
-    monkeypatch.setattr(demo_words, "FOLDER", tmp_path / "demo")
-    with open(tmp_path / "demo" / file, "a") as words:
-        words.write("\n")
-    changed_ones = {name for name, config in (shaped | free).items() if key_of(config, monkeypatch) != before[name]}
-    assert changed_ones == {"cloze", "diskne", "demo", "mixed"}
+    monkeypatch.setattr(bundled, "FOLDER", Path(shutil.copytree(bundled.FOLDER, tmp_path / "bundled")))
+    found = {}
+    for file in sorted(path for path in (tmp_path / "bundled").rglob("*") if path.suffix in (".gz", ".json")):
+        file.write_bytes(file.read_bytes() + b"\n")
+        after = {name: key_of(config, monkeypatch) for name, config in (shaped | free).items()}
+        found[file.parent.name] = found.get(file.parent.name, set()) | {n for n in after if after[n] != before[n]}
+        before = after
+    assert found == {
+        "bundled": {"cloze", "demo", "diskne", "mixed"},  # facts.json
+        "cloze": {"cloze"},
+        "demo": {"demo", "mixed"},
+        "demo_full": set(),
+        "diskne": {"diskne"},
+    }
 
 
 def test_mediqa_nlis_files_count_in_the_key_of_diskne(tmp_path, monkeypatch):
@@ -554,11 +546,8 @@ def test_a_raised_format_changes_the_key(tmp_path, monkeypatch):
         ("corpora.nli.encoding", free["words"]),
         ("corpora.nli.pieces", free["pieces"]),
         ("knowledge.load", free["own"]),
-        ("corpora.demo.nli", shaped["demo"]),
         ("corpora.cloze.encoding", shaped["cloze"]),
-        ("corpora.demo.cloze", shaped["cloze"]),
         ("corpora.diskne.corpus", shaped["diskne"]),
-        ("corpora.demo.diskne", shaped["diskne"]),
     )
     for module, config in cases:
         before = key_of(config, monkeypatch)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from mednli_jax.corpora.demo.nli import load_demo
+from mednli_jax.corpora.demo import load_demo
 from mednli_jax.errors import DataError
 from mednli_jax.examples import NLIExample
 from mednli_jax.knowledge.linking import Linker
@@ -222,7 +222,7 @@ def test_a_line_made_to_be_slow_is_not(piece, tmp_path):
 def test_tokens_characters_and_metamap_say_the_same_of_a_corpus(tmp_path):
     """The linker's mentions of the demo corpus are written in three formats and read back unchanged."""
     linker = Linker(read_mesh())
-    splits = load_demo(linker=linker)
+    splits = load_demo()
     examples = [example for split in splits.values() for example in split.examples][::7]
     expected, rows = {}, {"tokens.tsv": [], "characters.tsv": [], "out.mmi": []}
     for example in examples:
