@@ -8,12 +8,9 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from test_distances import graph, random_graph
 from test_encoding import ENCODING, LINKER, SPLITS
-from test_ontology import small
 
 from mednli_jax.corpora.nli.encoding import encode_corpus
-from mednli_jax.knowledge.ontology import is_a_matrix
 
 KEY = {"corpus": "made-up", "max_length": 10}
 
@@ -42,31 +39,6 @@ class Trap:
 
     def __reduce__(self):
         return os.mkdir, (self.path,)
-
-
-def rich():
-    """An ontology in which every field is filled and letters have one to four bytes."""
-    labels = ("root", "Ménière", "", "β-Blocker", "💊 pill", "stray", "deep")
-    return small(
-        labels=labels,
-        names=(*((label, index) for index, label in enumerate(labels)), ("chf", 3), ("μ", 3)),
-        types=("T1", "T2|T3", "", "T1", "T1", "T1", "T1"),
-        link_types=("T1", "T2"),
-        abbreviations=frozenset({"chf", "μ"}),
-        relations={"part_of": is_a_matrix([(1, 5), (0, 6), (1, 2)], 7), "antonym": is_a_matrix([(1, 2), (2, 1)], 7)},
-        cross_references=(("MSH:D1", 4), ("MSH:D2", 0)),
-    )
-
-
-def ontology(seed=0):
-    """A random graph of 60 concepts."""
-    edges, others = random_graph(np.random.default_rng(seed), 60, 1.3)
-    return graph(edges, 60, other=others)
-
-
-def some_pairs(seed=0, count=500):
-    """Pairs of concepts of `ontology`."""
-    return np.random.default_rng(seed).integers(0, 60, (count, 2))
 
 
 # ---- files ----

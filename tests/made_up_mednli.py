@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-import test_umls
 from canaries import LABELS, WORDS, write_lines, write_pairs
+from made_up_knowledge import umls_name, umls_relation, umls_type
 
 GENRES = ("fiction", "government", "slate", "telephone", "travel")
 DIM = 8
@@ -57,13 +57,13 @@ def write_umls(folder: Path) -> None:
     folder.mkdir(parents=True)
     names, types, relations = [], [], []
     for n in range(CONCEPTS):
-        names.append(test_umls.name(cui(n), _name(n), preferred=True, CODE=str(n)))
-        types.append(test_umls.kind(cui(n), "T047"))
+        names.append(umls_name(cui(n), _name(n), preferred=True, CODE=str(n)))
+        types.append(umls_type(cui(n), "T047"))
         if n:
-            relations.append(test_umls.relation(cui(n), "PAR", cui(n - 1), "inverse_isa"))
-            relations.append(test_umls.relation(cui(n - 1), "CHD", cui(n), "isa"))
-    relations.append(test_umls.relation(cui(0), "RO", cui(7), "has_finding_site"))
-    relations.append(test_umls.relation(cui(7), "RO", cui(0), "finding_site_of"))
+            relations.append(umls_relation(cui(n), "PAR", cui(n - 1), "inverse_isa"))
+            relations.append(umls_relation(cui(n - 1), "CHD", cui(n), "isa"))
+    relations.append(umls_relation(cui(0), "RO", cui(7), "has_finding_site"))
+    relations.append(umls_relation(cui(7), "RO", cui(0), "finding_site_of"))
     for file, rows in {"MRCONSO.RRF": names, "MRSTY.RRF": types, "MRREL.RRF": relations}.items():
         (folder / file).write_text("".join(rows))
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-import test_wordnet
+from made_up_knowledge import WORDNET, lay_out
 
 from mednli_jax import defaults, experiment
 from mednli_jax.analysis.subject import Subject
@@ -87,7 +87,7 @@ def test_lookup_by_hand():
 
 def test_wordnet_words_fit_their_place(tmp_path):
     """A noun follows a determiner. In its first sense "cold" is the antonym of heat, in another a kind of illness."""
-    folder = test_wordnet.written(tmp_path)
+    folder = lay_out(tmp_path, WORDNET)
     train = [example(f"t{n}", "body illness cold heat", "Paris") for n in range(3)]
     test = [example("a", "See the body .", "x"), example("b", "See body .", "x"), example("c", "See a cold .", "x")]
     _, rows = made(subject_of(train, test, folder))

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import test_umls
 from canaries import WORDS, found_in, write_lines
 from made_up_commands import ROOT, environment_of
+from made_up_knowledge import umls_name, umls_relation, umls_type
 from safetensors.numpy import save_file
 
 from mednli_jax.analysis.diskne import runs as diskne_runs
@@ -74,9 +74,9 @@ def write_published(data: Path) -> None:
         with open(data / "diskne" / f"{group}_{negatives}_negatives.csv", "w", newline="") as file:
             csv.writer(file).writerows([columns, *(row[: len(columns)] for row in found)])
     (data / "umls").mkdir()
-    conso = "".join(test_umls.name(cui(n), name, preferred=True, CODE=str(n)) for n, name in enumerate(DISEASES))
-    kinds = "".join(test_umls.kind(cui(n), "T047") for n in range(len(DISEASES)))
-    isa = test_umls.relation(cui(4), "PAR", cui(2), "inverse_isa")
+    conso = "".join(umls_name(cui(n), name, preferred=True, CODE=str(n)) for n, name in enumerate(DISEASES))
+    kinds = "".join(umls_type(cui(n), "T047") for n in range(len(DISEASES)))
+    isa = umls_relation(cui(4), "PAR", cui(2), "inverse_isa")
     for file, content in {"MRCONSO.RRF": conso, "MRSTY.RRF": kinds, "MRREL.RRF": isa}.items():
         (data / "umls" / file).write_text(content)
     (data / "vectors").mkdir()

@@ -20,11 +20,7 @@ import made_up_diskne
 import numpy as np
 import pytest
 import test_features
-import test_obo
-import test_snomed
-import test_umls
-import test_vectors_binary
-import test_wordnet
+from made_up_knowledge import OBO, UMLS, WORDNET, fasttext_model, lay_out, snomed_folder, word2vec, write
 from test_encoding import HEART
 
 from mednli_jax import defaults, experiment
@@ -177,11 +173,11 @@ def changed(config, **fields):
 def vectors_of_each_kind(folder):
     """What the readers make of vectors in a text file and in the binary files of word2vec and fastText."""
     words, numbers = ("fever", "cough"), np.arange(39).reshape(13, 3) / 8
-    binary = test_vectors_binary.model(words, numbers, buckets=11, minn=3, maxn=4)
+    binary = fasttext_model(words, numbers, buckets=11, minn=3, maxn=4)
     found = []
     for name, content in (
         ("v.txt", b"fever 1 2 3\ncough -1 0 0.25\n"),
-        ("w.bin", test_vectors_binary.word2vec()),
+        ("w.bin", word2vec()),
         ("f.bin", binary),
     ):
         (folder / name).write_bytes(content)
@@ -273,7 +269,7 @@ def typed_links(folder):
     config = own_files(folder)
     words = folder / "wordnet"
     words.mkdir(exist_ok=True)
-    test_wordnet.written(words)
+    lay_out(words, WORDNET)
     for split in ("train", "dev"):
         pairs = [
             (f"w{n}", text, "A cold body .", "neutral") for n, text in enumerate(("Bodies inhaled heat .", "Paris"))
@@ -331,10 +327,10 @@ def published(folder):
 def ontologies(folder):
     for name in ("umls", "snomed", "wordnet"):
         (folder / name).mkdir()
-    test_umls.laid_out(folder / "umls")
-    test_snomed.laid_out(folder / "snomed")
-    test_wordnet.written(folder / "wordnet")
-    obo = test_obo.written(folder, test_obo.HEADER + test_obo.STANZAS)
+    lay_out(folder / "umls", UMLS)
+    snomed_folder(folder / "snomed")
+    lay_out(folder / "wordnet", WORDNET)
+    obo = write(folder / "made_up.obo", OBO)
     table = folder / "own.tsv"
     table.write_text("id\tname\ttree_numbers\tsynonyms\nD1\tFailure, Heart\tC14\tPump\nD2\tX\tC14.100|C15\t\n")
     made = []

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-import test_umls
+from made_up_knowledge import CONSO, STY, UMLS, lay_out, umls_name, umls_relation, umls_type
 
 from mednli_jax.corpora.cloze.clicr import load, read_clicr
 from mednli_jax.corpora.cloze.query_builder import (
@@ -259,15 +259,14 @@ def run_script(*flags):
 def test_answers_are_extended_by_all_vocabularies_of_the_umls(tmp_path, flags, expected):
     point = {"text": "Wash the sac with soap daily .", "entities": [{"start": 2, "end": 3, "id": "C0000005"}]}
     path = written(tmp_path / "reports.jsonl", *({**REPORT, "id": f"r{n}", "learning_points": [point]} for n in "ab"))
-    (tmp_path / "umls").mkdir()
     names = [("Marsupium", {"SAB": "MSH"}), ("pouch", {}), ("poche", {"LAT": "FRE"}), ("bag", {"SUPPRESS": "O"})]
-    conso = test_umls.CONSO.replace("C0000005", "C0000009")
-    conso += "".join(test_umls.name("C0000005", text, **fields) for text, fields in names)
-    sty = test_umls.STY + test_umls.kind("C0000009", "T023") + test_umls.kind("C0000005", "T061")
+    conso = CONSO.replace("C0000005", "C0000009")
+    conso += "".join(umls_name("C0000005", text, **fields) for text, fields in names)
+    sty = STY + umls_type("C0000009", "T023") + umls_type("C0000005", "T061")
     # Two vocabularies contradict each other: each puts one concept above the other.
-    rel = test_umls.relation("C0000005", "PAR", "C0000007", SAB="MSH")
-    rel += test_umls.relation("C0000007", "PAR", "C0000005")
-    test_umls.laid_out(tmp_path / "umls", conso=conso, sty=sty, rel=rel)
+    rel = umls_relation("C0000005", "PAR", "C0000007", SAB="MSH")
+    rel += umls_relation("C0000007", "PAR", "C0000005")
+    lay_out(tmp_path / "umls", UMLS, MRCONSO_RRF=conso, MRSTY_RRF=sty, MRREL_RRF=rel)
     shares = ("--dev=0", "--test=0", "--ontology=umls", f"--data={tmp_path}", *flags)
     done = run_script(f"--reports={path}", f"--out={tmp_path / 'corpus'}", *shares)
     assert done.returncode == 0, done.stderr

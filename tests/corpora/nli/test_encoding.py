@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import test_wordnet
 from made_up_commands import prepare
+from made_up_knowledge import WORDNET, lay_out
 
 from mednli_jax import defaults, experiment
 from mednli_jax.analysis import prepared_lines
@@ -379,7 +379,7 @@ def test_typed_links_of_a_corpus_and_of_new_pairs(tmp_path, graph):
     """Words match WordNet by their base forms and in all senses. New pairs get the same arrays as the corpus."""
     config = corpus(tmp_path)
     (tmp_path / "words").mkdir()
-    test_wordnet.written(tmp_path / "words")
+    lay_out(tmp_path / "words", WORDNET)
     rows = ["Two bodies inhaled heat .", "A cold body breathes .", "Illnesses of cold heat ."]
     texts = [("a", rows[0], rows[1]), ("b", rows[2], rows[1])]
     for split in ("train", "dev"):

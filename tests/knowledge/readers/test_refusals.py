@@ -1,0 +1,143 @@
+"""What each reader of an ontology refuses beyond lost, cut, and wrongly encoded files: one table of faults.
+
+Every row names the reader, what is wrong, the files as they are changed, and the file and line of the error.
+"""
+
+import pytest
+from made_up_knowledge import (
+    CONSO, OBO, REL, RF2_FILES, RF2_ROWS, STY, UMLS, WORDNET, WORDS, lay_out, rf2_table, sct_concept, sct_edge,
+    sct_term, snomed_folder, umls_name, umls_relation, umls_type, write,
+)  # fmt: skip
+
+from mednli_jax.errors import DataError, DataErrors
+from mednli_jax.knowledge.ontology import OntologyOptions
+from mednli_jax.knowledge.readers.mesh import HEADER, read_mesh
+from mednli_jax.knowledge.readers.obo import read_obo
+from mednli_jax.knowledge.readers.snomed import read_snomed
+from mednli_jax.knowledge.readers.umls import read_umls
+from mednli_jax.knowledge.readers.wordnet import read_wordnet
+
+OPTIONS = OntologyOptions(relations="all")
+CONCEPTS, TERMS, EDGES = RF2_ROWS.values()
+CONCEPT, DESCRIPTION, RELATIONSHIP = RF2_FILES.values()
+NOUNS, INDEX = WORDNET["data.noun"], WORDNET["index.noun"]
+ILLNESS = "00000300 26 n 01 illness 0 001 @ 00000100 n 0000 | being ill"
+TERM = "[Term]\nid: X:1\nname: fever\n"
+
+
+def of_umls(folder, changed):
+    read_umls(lay_out(folder, UMLS, **changed), OPTIONS)
+
+
+def of_snomed(folder, changed):
+    read_snomed(snomed_folder(folder, **changed), OPTIONS)
+
+
+def of_wordnet(folder, changed):
+    read_wordnet(lay_out(folder, WORDNET, **changed), OPTIONS)
+
+
+def of_obo(folder, text):
+    read_obo(write(folder / "x.obo", text), OPTIONS)
+
+
+def of_mesh(folder, rows):
+    read_mesh(write(folder / "mesh.tsv", "\t".join(HEADER) + "\n" + rows))
+
+
+def nouns(new):
+    """The nouns with another line for illness, their fifth."""
+    assert ILLNESS in NOUNS
+    return {"data_noun": NOUNS.replace(ILLNESS, new)}
+
+
+def index(new):
+    """The index with another end of the entry of illness, its eighth line."""
+    return {"index_noun": INDEX.replace("illness n 1 1 @ 1 1 00000300", new)}
+
+
+FAULTS = [
+    (of_umls, "a column more", {"MRSTY_RRF": STY + STY.split("\n")[0] + "|\n"}, "MRSTY.RRF", 10),
+    (of_umls, "a column less", {"MRREL_RRF": REL + REL.split("\n")[0][:-1] + "\n"}, "MRREL.RRF", 13),
+    (of_umls, "the last column open", {"MRSTY_RRF": STY + umls_type("C0000001", "T047")[:-1] + "x\n"}, "MRSTY.RRF", 10),
+    (of_umls, "cut short", {"MRCONSO_RRF": CONSO[:-30]}, "MRCONSO.RRF", 12),
+    (of_umls, "UTF-16", {"MRCONSO_RRF": CONSO.encode("utf-16")}, "MRCONSO.RRF", 1),
+    (of_umls, "no rows", {"MRREL_RRF": ""}, "MRREL.RRF", None),
+    (of_umls, "an empty name", {"MRCONSO_RRF": CONSO + umls_name("C0000001", " ")}, "MRCONSO.RRF", 13),
+    (of_umls, "a CUI of six digits", {"MRCONSO_RRF": CONSO + umls_name("C000001", "x")}, "MRCONSO.RRF", 13),
+    (of_umls, "an AUI for a CUI", {"MRREL_RRF": REL + umls_relation("A0000001", "PAR", "C0000002")}, "MRREL.RRF", 13),
+    (of_umls, "shifted columns", {"MRREL_RRF": REL + umls_relation("C0000001", "PAR", "C2", SUPPRESS="")}, "MRREL.RRF",
+     13),
+    (of_umls, "a TUI of letters", {"MRSTY_RRF": STY + umls_type("C0000001", "B2.2")}, "MRSTY.RRF", 10),
+    (of_umls, "the type of none", {"MRSTY_RRF": STY + umls_type("C9999999", "T047")}, "MRSTY.RRF", 10),
+    (of_umls, "an unknown concept", {"MRREL_RRF": REL + umls_relation("C0000001", "CHD", "C9999999")}, "MRREL.RRF", 13),
+    (of_snomed, "no descriptions", {"Description": None}, "sct2_Description_Snapshot-en_*.txt", None),
+    (of_snomed, "a header alone", {"Relationship": ()}, RELATIONSHIP, None),
+    (of_snomed, "no header", {"Relationship": "".join(EDGES).encode()}, RELATIONSHIP, 1),
+    (of_snomed, "a column less", {"Relationship": (*EDGES, "1\t2\t3\r\n")}, RELATIONSHIP, 10),
+    (of_snomed, "a column more", {"Concept": (*CONCEPTS, "1" + "\tx" * 5 + "\r\n")}, CONCEPT, 10),
+    (of_snomed, "cut short", {"Description": rf2_table("Description", *TERMS).encode()[:-50]}, DESCRIPTION, 16),
+    (of_snomed, "an empty term", {"Description": (*TERMS, sct_term("101", ""))}, DESCRIPTION, 17),
+    (of_snomed, "none active", {"Concept": (sct_concept("1", active="0"),)}, CONCEPT, None),
+    (of_snomed, "active is true", {"Concept": (*CONCEPTS, sct_concept("7", active="true"))}, CONCEPT, 10),
+    (of_snomed, "an id of letters", {"Concept": (*CONCEPTS, sct_concept("1o3"))}, CONCEPT, 10),
+    (of_snomed, "an id too long", {"Concept": (*CONCEPTS, sct_concept("1" * 19))}, CONCEPT, 10),
+    (of_snomed, "an id twice", {"Concept": (*CONCEPTS, sct_concept("102"))}, CONCEPT, 10),
+    (of_snomed, "no description", {"Concept": (*CONCEPTS, sct_concept("106"))}, CONCEPT, 10),
+    (of_snomed, "an empty id", {"Relationship": (*EDGES, sct_edge("", "101"))}, RELATIONSHIP, 10),
+    (of_snomed, "an unknown end", {"Relationship": (*EDGES, sct_edge("999", "101"))}, RELATIONSHIP, 10),
+    (of_snomed, "an unknown owner", {"Description": (*TERMS, sct_term("999", "x"))}, DESCRIPTION, 17),
+    (of_wordnet, "another part of speech", nouns(ILLNESS.replace("n 01", "v 01")), "data.noun", 5),
+    (of_wordnet, "the file number of verbs", nouns(ILLNESS.replace(" 26 ", " 29 ")), "data.noun", 5),
+    (of_wordnet, "a word more", nouns(ILLNESS.replace("n 01", "n 02")), "data.noun", 5),
+    (of_wordnet, "a number of letters", nouns(ILLNESS.replace("n 01", "n zz")), "data.noun", 5),
+    (of_wordnet, "no words", nouns(ILLNESS.replace("n 01 illness 0", "n 00")), "data.noun", 5),
+    (of_wordnet, "a pointer more", nouns(ILLNESS.replace("001 @", "002 @")), "data.noun", 5),
+    (of_wordnet, "a pointer less", nouns(ILLNESS.replace("001 @", "000 @")), "data.noun", 5),
+    (of_wordnet, "a short offset", nouns(ILLNESS.replace("00000300", "300")), "data.noun", 5),
+    (of_wordnet, "an offset twice", nouns(ILLNESS.replace("00000300", "00000200")), "data.noun", 5),
+    (of_wordnet, "no gloss", nouns(ILLNESS.replace(" | being ill", "")), "data.noun", 5),
+    (of_wordnet, "cut short", nouns("00000300 26 n 01 ill"), "data.noun", 5),
+    (of_wordnet, "a pointer to nothing", {"data_noun": NOUNS.replace("@ 00000100", "@ 00000999", 1)}, "data.noun", 4),
+    (of_wordnet, "the licence alone", {"data_noun": "  1 licence\n"}, "data.noun", None),
+    (of_wordnet, "a synset without the word", index("illness n 1 1 @ 1 1 00000400"), "index.noun", 8),
+    (of_wordnet, "no synset", index("illness n 1 1 @ 1 1"), "index.noun", 8),
+    (of_wordnet, "an unknown synset", index("illness n 1 1 @ 1 1 00000999"), "index.noun", 8),
+    (of_wordnet, "the index of verbs", index("illness v 1 1 @ 1 1 00000300"), "index.noun", 8),
+    (of_wordnet, "a count of letters", index("illness n 1 x @ 1 1 00000300"), "index.noun", 8),
+    *((of_obo, problem, TERM + more, "x.obo", 4) for problem, more in {
+        "the parent is obsolete": "is_a: X:2\n[Term]\nid: X:2\nname: old\nis_obsolete: true\n",
+        "an unknown part": "relationship: part_of X:2\n",
+        "half a relationship": "relationship: part_of\n",
+        "a quote that never closes": 'synonym: "hot EXACT []\n',
+        "a synonym without quotes": "synonym: hot\n",
+        "an empty value": "is_a:\n",
+        "no colon": "is_a X:2\n",
+        "a bracket that never closes": "[Term\nname: hot\n",
+        "a second id": "id: X:2\n",
+    }.items()),
+    (of_obo, "another format", "<rdf>\n" * 9, "x.obo", 1),
+    (of_obo, "no terms", OBO[:OBO.index("[Term]")], "x.obo", None),
+    (of_mesh, "no descriptors", "", "mesh.tsv", None),
+    (of_mesh, "a field less", "D1\tquokka\tC01\n", "mesh.tsv", 2),
+    (of_mesh, "a field more", "D1\tquokka\tC01\t\twombat\n", "mesh.tsv", 2),
+    (of_mesh, "an empty id", "\tquokka\tC01\t\n", "mesh.tsv", 2),
+    (of_mesh, "an empty name", "D1\t \tC01\t\n", "mesh.tsv", 2),
+    (of_mesh, "an id twice", "D1\tquokka\tC01\t\n" * 2, "mesh.tsv", 3),
+    (of_mesh, "a bad tree number", "D1\tquokka\tC1\t\n", "mesh.tsv", 2),
+    (of_mesh, "a tree number of two", "D1\tquokka\tC01\t\nD2\twombat\tC01\t\n", "mesh.tsv", 3),
+    (of_mesh, "a cycle", "D1\tquokka\tC01|C02.100\t\nD2\twombat\tC02|C01.100\t\n", "mesh.tsv", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("read", "changed", "file", "line"), [row[:1] + row[2:] for row in FAULTS],
+    ids=[f"{row[0].__name__[3:]}: {row[1]}" for row in FAULTS],
+)  # fmt: skip
+def test_an_ontology_with_a_fault_is_refused_by_file_and_line(read, changed, file, line, tmp_path):
+    with pytest.raises((DataError, DataErrors)) as caught:
+        read(tmp_path, changed)
+    first = getattr(caught.value, "errors", [caught.value])[0]
+    assert (first.file, first.line) == (file, line)
+    assert first.fix
+    assert not WORDS & set(str(caught.value).casefold().split())

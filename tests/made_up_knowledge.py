@@ -1,0 +1,423 @@
+"""Made-up ontologies, mentions and vectors, in memory and in the layouts of their official files."""
+
+import gzip
+import struct
+
+import numpy as np
+
+from mednli_jax.examples import NLIExample
+from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.readers import snomed, umls
+
+# Words of the made-up files that no message may hold.
+WORDS = {"zebrafish", "quokka", "axolotl", "narwhal", "wombat", "fever"}
+
+
+def write(path, content):
+    """Writes a file, gzipped if its name says so, and returns its path."""
+    data = content if isinstance(content, bytes) else content.encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def lay_out(folder, files, **changed):
+    """Writes {name: content} below the folder; data_noun=... replaces data.noun, and None leaves it out."""
+    for name, content in files.items():
+        content = changed.get(name.replace(".", "_"), content)
+        if content is not None:
+            write(folder / name, content)
+    return folder
+
+
+def edges_of(matrix, ids):
+    return {(ids[a], ids[b]) for a, b in zip(*matrix.nonzero(), strict=True)}
+
+
+# ---- in memory ----
+
+#        root
+#       /    \
+#    left    right     leaf is-a left is-a root, leaf is-a right is-a root,
+#       \    / |       twig is-a right; stray has no edge; deep is-a leaf and is-a root
+#        leaf twig
+#         |
+#        deep
+LABELS = ("root", "left", "right", "leaf", "twig", "stray", "deep")
+EDGES = ((1, 0), (2, 0), (3, 1), (3, 2), (4, 2), (6, 3), (6, 0))
+
+
+def small(edges=EDGES, labels=LABELS, **fields):
+    """The ontology of the graph above; `fields` replace arguments of the constructor."""
+    given = {
+        "name": "small",
+        "version": "1",
+        "ids": tuple(f"X{index}" for index in range(len(labels))),
+        "labels": labels,
+        "names": tuple((label, index) for index, label in enumerate(labels)),
+        "parents": is_a_matrix(edges, len(labels)),
+        "sha256": "0" * 64,
+    }
+    return Ontology(**{**given, **fields})
+
+
+def rich():
+    """An ontology in which every field is filled and letters have one to four bytes."""
+    labels = ("root", "Ménière", "", "β-Blocker", "💊 pill", "stray", "deep")
+    return small(
+        labels=labels,
+        names=(*((label, index) for index, label in enumerate(labels)), ("chf", 3), ("μ", 3)),
+        types=("T1", "T2|T3", "", "T1", "T1", "T1", "T1"),
+        link_types=("T1", "T2"),
+        abbreviations=frozenset({"chf", "μ"}),
+        relations={"part_of": is_a_matrix([(1, 5), (0, 6), (1, 2)], 7), "antonym": is_a_matrix([(1, 2), (2, 1)], 7)},
+        cross_references=(("MSH:D1", 4), ("MSH:D2", 0)),
+    )
+
+
+def graph(edges, size, **relations):
+    """An ontology of `size` concepts X0, X1, ...; relations: name=edges."""
+    others = {name: is_a_matrix(other, size) for name, other in relations.items()}
+    return small(edges, tuple(f"X{index}" for index in range(size)), names=(), relations=others)
+
+
+def random_graph(rng, size, degree):
+    """(is-a edges without cycles, edges of another relation). A concept may have any number of parents."""
+    ends = np.sort(rng.integers(0, size, (int(size * degree), 2)), axis=1)
+    number = rng.permutation(size)
+    edges = [(int(number[child]), int(number[parent])) for parent, child in ends if parent != child]
+    return edges, [(int(one), int(other)) for one, other in rng.integers(0, size, (size // 5, 2))]
+
+
+def ontology(seed=0):
+    """A random graph of 60 concepts."""
+    edges, others = random_graph(np.random.default_rng(seed), 60, 1.3)
+    return graph(edges, 60, other=others)
+
+
+def some_pairs(seed=0, count=500):
+    """Pairs of concepts of `ontology`."""
+    return np.random.default_rng(seed).integers(0, 60, (count, 2))
+
+
+# ---- the UMLS in Rich Release Format ----
+
+
+def rrf_row(file, **fields):
+    """One line of a file. It passes the filters unless `fields` change SAB, LAT or SUPPRESS."""
+    given = {"LAT": "ENG", "SAB": "SNOMEDCT_US", "SUPPRESS": "N", **fields}
+    return "".join(f"{given.get(column, '')}|" for column in umls.COLUMNS[file]) + "\n"
+
+
+def umls_name(cui, text, *, preferred=False, **fields):
+    marks = {"TS": "P", "STT": "PF", "ISPREF": "Y"} if preferred else {"TS": "S", "STT": "VO", "ISPREF": "N"}
+    return rrf_row("MRCONSO.RRF", CUI=cui, STR=text, **marks, **fields)
+
+
+def umls_type(cui, tui):
+    return rrf_row("MRSTY.RRF", CUI=cui, TUI=tui, STN="B2.2.1.2.1", STY="made up", ATUI="AT00000001")
+
+
+def umls_relation(one, rel, two, rela="", **fields):
+    """A row which says that `two` is the `rel` (and the `rela`) of `one`."""
+    return rrf_row("MRREL.RRF", CUI1=one, REL=rel, CUI2=two, RELA=rela, STYPE1="SCUI", STYPE2="SCUI", **fields)
+
+
+# C1 is quokka disease. C2 is-a C1 (stated as PAR), C3 is-a C1 (as CHD), C4 is-a C2 (by RELA isa) and is-a C3 (by RELA
+# inverse_isa). C2 is found in C5, an anatomical concept. The names of C6 are suppressed, those of C7 come from another
+# source, and those of C8 are French.
+CONSO = (
+    umls_name("C0000002", "quokka fever", CODE="222")
+    + umls_name("C0000002", "fever of quokkas", preferred=True, CODE="222")
+    + umls_name("C0000001", "quokka disease", preferred=True, CODE="111")
+    + umls_name("C0000001", "quokka disease", CODE="111")
+    + umls_name("C0000003", "wombat first", CODE="NOCODE")
+    + umls_name("C0000003", "wombat naïve", preferred=False, CODE="333")
+    + umls_name("C0000004", "narwhal", CODE="444")
+    + umls_name("C0000005", "pouch", CODE="555")
+    + umls_name("C0000005", "marsupium", SAB="MSH", CODE="D555")
+    + umls_name("C0000006", "gone", SUPPRESS="O")
+    + umls_name("C0000007", "other", SAB="MSH", CODE="D777")
+    + umls_name("C0000008", "fièvre", LAT="FRE")
+)
+STY = (
+    umls_type("C0000001", "T191")
+    + umls_type("C0000001", "T047")
+    + "".join(umls_type(f"C000000{n}", "T047") for n in (2, 3, 4, 6, 7, 8))
+    + umls_type("C0000005", "T023")
+)
+REL = (
+    umls_relation("C0000002", "PAR", "C0000001", "inverse_isa")
+    + umls_relation("C0000001", "CHD", "C0000003")
+    + umls_relation("C0000002", "RN", "C0000004", "isa")
+    + umls_relation("C0000004", "RB", "C0000003", "inverse_isa")
+    + umls_relation("C0000005", "RO", "C0000002", "has_finding_site")  # C2 has_finding_site C5
+    + umls_relation("C0000002", "RO", "C0000005", "finding_site_of")
+    + umls_relation("C0000003", "RB", "C0000001")  # C1 is broader than C3, but that gives no is-a edge
+    + umls_relation("C0000003", "XR", "C0000005")
+    + umls_relation("C0000002", "PAR", "C0000002")
+    + umls_relation("C0000002", "PAR", "C0000007")  # the names of C7 are filtered out
+    + umls_relation("C0000005", "PAR", "C0000001", SAB="MSH")
+    + umls_relation("C0000005", "PAR", "C0000001", SUPPRESS="O")
+)
+UMLS = {"MRCONSO.RRF": CONSO, "MRSTY.RRF": STY, "MRREL.RRF": REL}
+
+
+def mrfiles(**changes):
+    """MRFILES.RRF for UMLS; `changes`: {name without .RRF: (columns, rows)}."""
+    lines = ["AMBIGSUI.RRF|Ambiguous|SUI,CUI|2|1|1|\n"]
+    for file, text in UMLS.items():
+        columns, rows = changes.get(file.removesuffix(".RRF"), (umls.COLUMNS[file], text.count("\n")))
+        lines.append(f"{file}|made up|{','.join(columns)}|{len(columns)}|{rows}|{len(text)}|\n")
+    return "".join(lines)
+
+
+# ---- SNOMED CT in RF2 ----
+
+FSN, SYNONYM, DEFINITION = "900000000000003001", "900000000000013009", "900000000000550004"
+IS_A, SITE = "116680003", "363698007"
+RF2_FOLDER = "Snapshot/Terminology"
+RF2_FILES = {
+    "Concept": "sct2_Concept_Snapshot_INT_20240101.txt",
+    "Description": "sct2_Description_Snapshot-en_INT_20240101.txt",
+    "Relationship": "sct2_Relationship_Snapshot_INT_20240101.txt",
+}
+
+
+def _rf2_row(kind, **fields):
+    given = {"id": "1", "effectiveTime": "20240101", "active": "1", "moduleId": "900000000000207008", **fields}
+    return "\t".join(given.get(column, "900000000000000001") for column in snomed.COLUMNS[kind]) + "\r\n"
+
+
+def sct_concept(number, active="1"):
+    return _rf2_row("Concept", id=number, active=active)
+
+
+def sct_term(number, text, kind=SYNONYM, language="en", active="1"):
+    return _rf2_row("Description", conceptId=number, term=text, typeId=kind, languageCode=language, active=active)
+
+
+def sct_edge(child, parent, kind=IS_A, active="1"):
+    return _rf2_row("Relationship", sourceId=child, destinationId=parent, typeId=kind, active=active)
+
+
+def rf2_table(kind, *rows):
+    return "\t".join(snomed.COLUMNS[kind]) + "\r\n" + "".join(rows)
+
+
+# 64572001 is the parent of 101 and 102, which are both parents of 103. 103 is found in 104, a body structure. 105 is
+# inactive. 116680003 and 363698007 are the types of relationships, and concepts themselves.
+RF2_ROWS = {
+    "Concept": (
+        *map(sct_concept, ("64572001", "101", "102", "103", "104", IS_A, SITE)),
+        sct_concept("105", active="0"),
+    ),
+    "Description": (
+        sct_term("64572001", "Disease (disorder)", FSN),
+        sct_term("64572001", "Disease"),
+        sct_term("101", "quokka fever"),
+        sct_term("101", "Quokka (small) fever (disorder)", FSN),
+        sct_term("101", "old fever", active="0"),
+        sct_term("101", "fièvre", language="fr"),
+        sct_term("101", "What a quokka has when it is hot.", DEFINITION),
+        sct_term("102", "Wombat rash (finding)", FSN),
+        sct_term("103", "narwhal flu (disorder)", FSN),
+        sct_term("103", "flu of narwhals"),
+        sct_term("103", "flu of narwhals"),
+        sct_term("104", "pouch"),
+        sct_term("105", "gone (disorder)", FSN),
+        sct_term(IS_A, "Is a (attribute)", FSN),
+        sct_term(SITE, "Finding site (attribute)", FSN),
+    ),
+    "Relationship": (
+        sct_edge("101", "64572001"),
+        sct_edge("102", "64572001"),
+        sct_edge("103", "101"),
+        sct_edge("103", "102"),
+        sct_edge("103", "102"),
+        sct_edge("103", "64572001", active="0"),
+        sct_edge("103", "104", SITE),
+        sct_edge("105", "64572001"),
+    ),
+}
+
+
+def snomed_folder(folder, **changed):
+    """Writes a snapshot; Concept=rows and so on replaces the rows of a file, bytes the file, None leaves it out."""
+    for kind, rows in {**RF2_ROWS, **changed}.items():
+        if rows is not None:
+            content = rows if isinstance(rows, bytes) else rf2_table(kind, *rows)
+            write(folder / RF2_FOLDER / RF2_FILES[kind], content)
+    return folder
+
+
+# ---- WordNet ----
+
+_LICENCE = "  1 This software and database is made up.\n  2 WordNet 3.0 Copyright 2006 by nobody.\n"
+# Nouns: entity; body < entity; illness < entity; cold (the illness) < illness; cold (the temperature) < entity, and the
+# antonym of heat; Paris, an instance of body. Verbs: breathe; inhale < breathe; cold. Inhale entails the verb cold and
+# derives from the noun body.
+WORDNET = {
+    "data.noun": _LICENCE
+    + """\
+00000100 03 n 01 entity 0 003 ~ 00000200 n 0000 ~ 00000300 n 0000 ~ 00000500 n 0000 | that which is
+00000200 08 n 02 body 0 organic_structure 0 002 @ 00000100 n 0000 + 00000200 v 0101 | a | in the gloss
+00000300 26 n 01 illness 0 001 @ 00000100 n 0000 | being ill
+00000400 26 n 02 cold 1 common_cold 0 001 @ 00000300 n 0000 | a mild illness
+00000500 07 n 01 cold 0 002 @ 00000100 n 0000 ! 00000600 n 0101 | little heat
+00000600 07 n 0a heat 0 hot 0 warm 0 h4 0 h5 0 h6 0 h7 0 h8 0 h9 0 ha 0 002 @ 00000100 n 0000 ! 00000500 n 0101 | much
+00000700 15 n 01 Paris 0 003 @i 00000200 n 0000 #p 00000100 n 0000 = 00000900 a 0000 | a city
+""",
+    "data.verb": _LICENCE
+    + """\
+00000100 29 v 02 breathe 0 take_a_breath 0 000 02 + 02 00 + 08 01 | draw air
+00000200 29 v 01 inhale 0 003 @ 00000100 v 0000 * 00000300 v 0000 + 00000200 n 0101 01 + 08 00 | draw in
+00000300 29 v 01 cold 0 001 $ 00000100 v 0000 01 + 08 00 | snore
+""",
+    "index.noun": _LICENCE
+    + """\
+body n 1 2 @ + 1 1 00000200
+cold n 2 2 @ ! 2 1 00000500 00000400
+common_cold n 1 1 @ 1 0 00000400
+entity n 1 1 ~ 1 1 00000100
+heat n 1 2 @ ! 1 1 00000600
+illness n 1 1 @ 1 1 00000300
+organic_structure n 1 2 @ + 1 1 00000200
+paris n 1 3 @i #p = 1 0 00000700
+""",
+    "index.verb": _LICENCE
+    + """\
+breathe v 1 0 1 1 00000100
+cold v 1 1 $ 1 0 00000300
+inhale v 1 3 @ * + 1 1 00000200
+take_a_breath v 1 0 1 1 00000100
+""",
+}  # fmt: skip
+WORDNET = {name: text.replace("\n", "  \n") for name, text in WORDNET.items()}  # official files have these blanks
+
+# ---- OBO ----
+
+#        1 finding
+#       /         \
+#   2 heart       3 lung        5 organ (another namespace; 2 affects 5)
+#       \         /             9 is obsolete, 4 takes its place; 40 was merged into 4
+#       4 heart failure
+OBO = r"""format-version: 1.2
+data-version: releases/2024-01-01
+synonymtypedef: OMO:0003000 "abbreviation" EXACT
+synonymtypedef: layperson "layperson term"
+default-namespace: findings
+ontology: made_up
+
+! a comment
+[Term]
+id: XP:1
+name: Finding
+
+[Term]
+id: XP:2
+name: Heart disease
+def: "Something ! with [brackets], \"quotes\" and {braces}." [PMID:1]
+synonym: "Cardiac disease" EXACT []
+synonym: "Cardiopathy \"old\"" EXACT layperson [ORCID:1]
+synonym: "Disease" BROAD []
+synonym: "Heart trouble" RELATED layperson []
+is_a: XP:1 ! Finding
+relationship: RO:1 XP:5 {source="somebody"} ! affects organ
+relationship: RO:1 UBERON:948
+
+[Term]
+id: XP:3
+name: Lung disease {comment="seldom"} ! lungs
+is_a: XP:1 {source="XP:9"} ! Finding
+
+[Term]
+id: XP:4
+name: Heart failure
+alt_id: XP:40
+synonym: "HF" EXACT OMO:0003000 [PMID:2]
+exact_synonym: "Pump failure" []
+narrow_synonym: "Left heart failure" []
+xref: MESH:D006333 {source="MONDO:equivalentTo"}
+xref: UMLS:C0018801 "Heart failure"
+xref: nowhere
+is_a: XP:3
+is_a: XP:2 ! Heart disease
+is_a: XP:2
+is_a: UPHENO:1
+
+[Term]
+id: XP:5
+name: Organ
+namespace: anatomy
+
+[Term]
+id: XP:9
+name: Weak heart
+synonym: "Tired heart" EXACT []
+is_obsolete: true
+replaced_by: XP:4
+
+[Typedef]
+id: RO:1
+name: affects organ
+is_transitive: true
+
+[Instance]
+id: XP:77
+name: a case
+"""
+
+# ---- mentions of another program ----
+
+_PREMISE = 'He said "Quokka fever"; wombat-like (axolotl) narwhals.'
+_TOKENS = ("he", "said", "``", "quokka", "fever", "''", ";", "wombat-like", "(", "axolotl", ")", "narwhals", ".")
+SPAN_PAIRS = (
+    NLIExample("p1", _PREMISE, "Zebrafish fever.", "neutral", _TOKENS, ("Zebrafish", "fever", ".")),
+    NLIExample("p2", _PREMISE, "No fever", "neutral", _TOKENS, ("No", "fever")),
+)
+SPANS_HEADER = "uid\tside\tstart\tend\tconcept"
+
+_NOTE = "No chest pain, but heart and renal failure since heart attack."
+MMI_PAIRS = (
+    NLIExample("p1", _NOTE, "Has pain", "neutral",
+               tuple(_NOTE.replace(",", " ,").replace(".", " .").split()), ("Has", "pain")),
+    NLIExample("a.jpg#1r", "Heart attack", "Pain", "neutral", ("Heart", "attack"), ("Pain",)),
+)  # fmt: skip
+
+
+def place(words, text=_NOTE, first=0):
+    """The position of the words in a text as MetaMap writes it."""
+    return f"{text.index(words) + first}/{len(words)}"
+
+
+def mmi_line(ident="p1-p", score="5.18", cui="C1", triggers=None, positions=None, location="TX", trees="C01;C02.5"):
+    """A line of MetaMap's output on MMI_PAIRS, which finds chest pain, negated."""
+    triggers = '["Chest Pain"-tx-1-"chest pain"-noun-1]' if triggers is None else triggers
+    positions = place("chest pain") if positions is None else positions
+    return "|".join([ident, "MMI", score, "Some Name", cui, "[sosy,fndg]", triggers, location, positions, trees])
+
+
+# ---- binary vectors ----
+
+ROWS = {"cough": (1, 2, 3), "fever": (4, 5, 6), "bp": (-1, -1, -1), "BP": (0.5, 0, -0.25), "naïve": (7, 8, 9)}
+
+
+def word2vec(rows=ROWS, end=b"\n", promised=None):
+    """A file as word2vec's own C program writes it; gensim writes no line ends."""
+    lines = [word.encode() + b" " + struct.pack("<3f", *numbers) + end for word, numbers in rows.items()]
+    return f"{promised or len(rows)} 3\n".encode() + b"".join(lines)
+
+
+def fasttext_model(words, matrix, *, buckets=5, minn=3, maxn=3, labels=(), quantised=0, version=12, magic=793712314,
+                   kind=2, pruned=-1, loss=3, count=7):  # fmt: skip
+    """A fastText model as `FastText::saveModel` writes it. matrix [words + buckets, dim]."""
+    matrix = np.asarray(matrix, "<f4")
+    settings = (matrix.shape[1], 5, 1, 1, 5, 1, loss, kind, buckets, minn, maxn, 100)
+    parts = [struct.pack("<2i", magic, version), struct.pack("<12id", *settings, 1e-4)]
+    parts.append(struct.pack("<3i2q", len(words) + len(labels), len(words), len(labels), 99, pruned))
+    parts += [word.encode() + b"\0" + struct.pack("<qb", count, 0) for word in words]
+    parts += [label.encode() + b"\0" + struct.pack("<qb", count, 1) for label in labels]
+    parts += [struct.pack("<?2q", quantised, *matrix.shape), matrix.tobytes()]
+    parts.append(struct.pack("<?2q", 0, 1, 2) + struct.pack("<2f", 1, 2))  # the output matrix
+    return b"".join(parts)
