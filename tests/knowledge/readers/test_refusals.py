@@ -3,11 +3,8 @@
 Every row names the reader, what is wrong, the files as they are changed, and the file and line of the error.
 """
 
+import made_up_knowledge as made
 import pytest
-from made_up_knowledge import (
-    CONSO, OBO, REL, RF2_FILES, RF2_ROWS, STY, UMLS, WORDNET, WORDS, lay_out, rf2_table, sct_concept, sct_edge,
-    sct_term, snomed_folder, umls_name, umls_relation, umls_type, write,
-)  # fmt: skip
 
 from mednli_jax.errors import DataError, DataErrors
 from mednli_jax.knowledge.ontology import OntologyOptions
@@ -18,31 +15,39 @@ from mednli_jax.knowledge.readers.umls import read_umls
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
 
 OPTIONS = OntologyOptions(relations="all")
-CONCEPTS, TERMS, EDGES = RF2_ROWS.values()
-CONCEPT, DESCRIPTION, RELATIONSHIP = RF2_FILES.values()
-NOUNS, INDEX = WORDNET["data.noun"], WORDNET["index.noun"]
+CONCEPTS, TERMS, EDGES = made.RF2_ROWS.values()
+CONCEPT, DESCRIPTION, RELATIONSHIP = made.RF2_FILES.values()
+NOUNS, INDEX = made.WORDNET["data.noun"], made.WORDNET["index.noun"]
+TYPE, EDGE = made.umls_type, made.umls_relation
 ILLNESS = "00000300 26 n 01 illness 0 001 @ 00000100 n 0000 | being ill"
 TERM = "[Term]\nid: X:1\nname: fever\n"
 
 
 def of_umls(folder, changed):
-    read_umls(lay_out(folder, UMLS, **changed), OPTIONS)
+    read_umls(made.lay_out(folder, made.UMLS, **changed), OPTIONS)
 
 
 def of_snomed(folder, changed):
-    read_snomed(snomed_folder(folder, **changed), OPTIONS)
+    read_snomed(made.snomed_folder(folder, **changed), OPTIONS)
 
 
 def of_wordnet(folder, changed):
-    read_wordnet(lay_out(folder, WORDNET, **changed), OPTIONS)
+    read_wordnet(made.lay_out(folder, made.WORDNET, **changed), OPTIONS)
 
 
 def of_obo(folder, text):
-    read_obo(write(folder / "x.obo", text), OPTIONS)
+    read_obo(made.write(folder / "x.obo", text), OPTIONS)
 
 
 def of_mesh(folder, rows):
-    read_mesh(write(folder / "mesh.tsv", "\t".join(HEADER) + "\n" + rows))
+    read_mesh(made.write(folder / "mesh.tsv", "\t".join(HEADER) + "\n" + rows))
+
+
+def more(file, row):
+    """A file of the UMLS or of SNOMED CT with another row at its end."""
+    if file in made.RF2_ROWS:
+        return {file: (*made.RF2_ROWS[file], row)}
+    return {file: made.UMLS[file.replace("_", ".")] + row}
 
 
 def nouns(new):
@@ -57,36 +62,35 @@ def index(new):
 
 
 FAULTS = [
-    (of_umls, "a column more", {"MRSTY_RRF": STY + STY.split("\n")[0] + "|\n"}, "MRSTY.RRF", 10),
-    (of_umls, "a column less", {"MRREL_RRF": REL + REL.split("\n")[0][:-1] + "\n"}, "MRREL.RRF", 13),
-    (of_umls, "the last column open", {"MRSTY_RRF": STY + umls_type("C0000001", "T047")[:-1] + "x\n"}, "MRSTY.RRF", 10),
-    (of_umls, "cut short", {"MRCONSO_RRF": CONSO[:-30]}, "MRCONSO.RRF", 12),
-    (of_umls, "UTF-16", {"MRCONSO_RRF": CONSO.encode("utf-16")}, "MRCONSO.RRF", 1),
+    (of_umls, "a column more", more("MRSTY_RRF", made.STY.split("\n")[0] + "|\n"), "MRSTY.RRF", 10),
+    (of_umls, "a column less", more("MRREL_RRF", made.REL.split("\n")[0][:-1] + "\n"), "MRREL.RRF", 13),
+    (of_umls, "the last column open", more("MRSTY_RRF", TYPE("C0000001", "T047")[:-1] + "x\n"), "MRSTY.RRF", 10),
+    (of_umls, "cut short", {"MRCONSO_RRF": made.CONSO[:-30]}, "MRCONSO.RRF", 12),
+    (of_umls, "UTF-16", {"MRCONSO_RRF": made.CONSO.encode("utf-16")}, "MRCONSO.RRF", 1),
     (of_umls, "no rows", {"MRREL_RRF": ""}, "MRREL.RRF", None),
-    (of_umls, "an empty name", {"MRCONSO_RRF": CONSO + umls_name("C0000001", " ")}, "MRCONSO.RRF", 13),
-    (of_umls, "a CUI of six digits", {"MRCONSO_RRF": CONSO + umls_name("C000001", "x")}, "MRCONSO.RRF", 13),
-    (of_umls, "an AUI for a CUI", {"MRREL_RRF": REL + umls_relation("A0000001", "PAR", "C0000002")}, "MRREL.RRF", 13),
-    (of_umls, "shifted columns", {"MRREL_RRF": REL + umls_relation("C0000001", "PAR", "C2", SUPPRESS="")}, "MRREL.RRF",
-     13),
-    (of_umls, "a TUI of letters", {"MRSTY_RRF": STY + umls_type("C0000001", "B2.2")}, "MRSTY.RRF", 10),
-    (of_umls, "the type of none", {"MRSTY_RRF": STY + umls_type("C9999999", "T047")}, "MRSTY.RRF", 10),
-    (of_umls, "an unknown concept", {"MRREL_RRF": REL + umls_relation("C0000001", "CHD", "C9999999")}, "MRREL.RRF", 13),
+    (of_umls, "an empty name", more("MRCONSO_RRF", made.umls_name("C0000001", " ")), "MRCONSO.RRF", 13),
+    (of_umls, "a CUI of six digits", more("MRCONSO_RRF", made.umls_name("C000001", "x")), "MRCONSO.RRF", 13),
+    (of_umls, "an AUI for a CUI", more("MRREL_RRF", EDGE("A0000001", "PAR", "C0000002")), "MRREL.RRF", 13),
+    (of_umls, "shifted columns", more("MRREL_RRF", EDGE("C0000001", "PAR", "C2", SUPPRESS="")), "MRREL.RRF", 13),
+    (of_umls, "a TUI of letters", more("MRSTY_RRF", TYPE("C0000001", "B2.2")), "MRSTY.RRF", 10),
+    (of_umls, "the type of none", more("MRSTY_RRF", TYPE("C9999999", "T047")), "MRSTY.RRF", 10),
+    (of_umls, "an unknown concept", more("MRREL_RRF", EDGE("C0000001", "CHD", "C9999999")), "MRREL.RRF", 13),
     (of_snomed, "no descriptions", {"Description": None}, "sct2_Description_Snapshot-en_*.txt", None),
     (of_snomed, "a header alone", {"Relationship": ()}, RELATIONSHIP, None),
     (of_snomed, "no header", {"Relationship": "".join(EDGES).encode()}, RELATIONSHIP, 1),
-    (of_snomed, "a column less", {"Relationship": (*EDGES, "1\t2\t3\r\n")}, RELATIONSHIP, 10),
-    (of_snomed, "a column more", {"Concept": (*CONCEPTS, "1" + "\tx" * 5 + "\r\n")}, CONCEPT, 10),
-    (of_snomed, "cut short", {"Description": rf2_table("Description", *TERMS).encode()[:-50]}, DESCRIPTION, 16),
-    (of_snomed, "an empty term", {"Description": (*TERMS, sct_term("101", ""))}, DESCRIPTION, 17),
-    (of_snomed, "none active", {"Concept": (sct_concept("1", active="0"),)}, CONCEPT, None),
-    (of_snomed, "active is true", {"Concept": (*CONCEPTS, sct_concept("7", active="true"))}, CONCEPT, 10),
-    (of_snomed, "an id of letters", {"Concept": (*CONCEPTS, sct_concept("1o3"))}, CONCEPT, 10),
-    (of_snomed, "an id too long", {"Concept": (*CONCEPTS, sct_concept("1" * 19))}, CONCEPT, 10),
-    (of_snomed, "an id twice", {"Concept": (*CONCEPTS, sct_concept("102"))}, CONCEPT, 10),
-    (of_snomed, "no description", {"Concept": (*CONCEPTS, sct_concept("106"))}, CONCEPT, 10),
-    (of_snomed, "an empty id", {"Relationship": (*EDGES, sct_edge("", "101"))}, RELATIONSHIP, 10),
-    (of_snomed, "an unknown end", {"Relationship": (*EDGES, sct_edge("999", "101"))}, RELATIONSHIP, 10),
-    (of_snomed, "an unknown owner", {"Description": (*TERMS, sct_term("999", "x"))}, DESCRIPTION, 17),
+    (of_snomed, "a column less", more("Relationship", "1\t2\t3\r\n"), RELATIONSHIP, 10),
+    (of_snomed, "a column more", more("Concept", "1" + "\tx" * 5 + "\r\n"), CONCEPT, 10),
+    (of_snomed, "cut short", {"Description": made.rf2_table("Description", *TERMS).encode()[:-50]}, DESCRIPTION, 16),
+    (of_snomed, "an empty term", more("Description", made.sct_term("101", "")), DESCRIPTION, 17),
+    (of_snomed, "none active", {"Concept": (made.sct_concept("1", active="0"),)}, CONCEPT, None),
+    (of_snomed, "active is true", more("Concept", made.sct_concept("7", active="true")), CONCEPT, 10),
+    (of_snomed, "an id of letters", more("Concept", made.sct_concept("1o3")), CONCEPT, 10),
+    (of_snomed, "an id too long", more("Concept", made.sct_concept("1" * 19)), CONCEPT, 10),
+    (of_snomed, "an id twice", more("Concept", made.sct_concept("102")), CONCEPT, 10),
+    (of_snomed, "no description", more("Concept", made.sct_concept("106")), CONCEPT, 10),
+    (of_snomed, "an empty id", more("Relationship", made.sct_edge("", "101")), RELATIONSHIP, 10),
+    (of_snomed, "an unknown end", more("Relationship", made.sct_edge("999", "101")), RELATIONSHIP, 10),
+    (of_snomed, "an unknown owner", more("Description", made.sct_term("999", "x")), DESCRIPTION, 17),
     (of_wordnet, "another part of speech", nouns(ILLNESS.replace("n 01", "v 01")), "data.noun", 5),
     (of_wordnet, "the file number of verbs", nouns(ILLNESS.replace(" 26 ", " 29 ")), "data.noun", 5),
     (of_wordnet, "a word more", nouns(ILLNESS.replace("n 01", "n 02")), "data.noun", 5),
@@ -117,7 +121,7 @@ FAULTS = [
         "a second id": "id: X:2\n",
     }.items()),
     (of_obo, "another format", "<rdf>\n" * 9, "x.obo", 1),
-    (of_obo, "no terms", OBO[:OBO.index("[Term]")], "x.obo", None),
+    (of_obo, "no terms", made.OBO[:made.OBO.index("[Term]")], "x.obo", None),
     (of_mesh, "no descriptors", "", "mesh.tsv", None),
     (of_mesh, "a field less", "D1\tquokka\tC01\n", "mesh.tsv", 2),
     (of_mesh, "a field more", "D1\tquokka\tC01\t\twombat\n", "mesh.tsv", 2),
@@ -140,4 +144,4 @@ def test_an_ontology_with_a_fault_is_refused_by_file_and_line(read, changed, fil
     first = getattr(caught.value, "errors", [caught.value])[0]
     assert (first.file, first.line) == (file, line)
     assert first.fix
-    assert not WORDS & set(str(caught.value).casefold().split())
+    assert not made.WORDS & set(str(caught.value).casefold().split())

@@ -1,10 +1,7 @@
 """The SNOMED CT reader on made-up RF2 snapshots in the official layout: names, tags, relationships."""
 
+import made_up_knowledge as made
 import pytest
-from made_up_knowledge import (
-    FSN, IS_A, RF2_FILES, RF2_FOLDER, RF2_ROWS, SITE, edges_of, lay_out, rf2_table, rrf_row, sct_concept, sct_edge, sct_term,
-    snomed_folder, write,
-)  # fmt: skip
 
 from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.knowledge.linking import Linker
@@ -13,7 +10,7 @@ from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.readers.snomed import read_snomed
 
 PLAIN, ALL = OntologyOptions(), OntologyOptions(relations="all")
-TERMS, EDGES = RF2_ROWS["Description"], RF2_ROWS["Relationship"]
+TERMS, EDGES = made.RF2_ROWS["Description"], made.RF2_ROWS["Relationship"]
 PARENTS = {("101", "64572001"), ("102", "64572001"), ("103", "101"), ("103", "102")}
 
 
@@ -24,8 +21,8 @@ def refused(folder, options=PLAIN):
 
 
 def test_labels_types_and_names(tmp_path):
-    ontology = read_snomed(snomed_folder(tmp_path), PLAIN)
-    assert ontology.ids == ("101", "102", "103", "104", "64572001", IS_A, SITE)  # in the order of numbers
+    ontology = read_snomed(made.snomed_folder(tmp_path), PLAIN)
+    assert ontology.ids == ("101", "102", "103", "104", "64572001", made.IS_A, made.SITE)  # in the order of numbers
     assert ontology.labels[:5] == ("Quokka (small) fever", "Wombat rash", "narwhal flu", "pouch", "Disease")
     assert ontology.types == ("disorder", "finding", "disorder", "", "disorder", "attribute", "attribute")
     labels = zip(ontology.labels, range(7), strict=True)
@@ -37,20 +34,22 @@ def test_labels_types_and_names(tmp_path):
 
 
 def test_active_relationships_by_their_type(tmp_path, capsys):
-    ontology = read_snomed(snomed_folder(tmp_path), PLAIN)
-    assert edges_of(ontology.parents, ontology.ids) == PARENTS
+    ontology = read_snomed(made.snomed_folder(tmp_path), PLAIN)
+    assert made.edges_of(ontology.parents, ontology.ids) == PARENTS
     assert dict(ontology.relations) == {}
     assert "left out 1 relationships of inactive concepts" in capsys.readouterr().err
     ontology = read_snomed(tmp_path, ALL)
-    assert edges_of(ontology.parents, ontology.ids) == PARENTS
+    assert made.edges_of(ontology.parents, ontology.ids) == PARENTS
     assert list(ontology.relations) == ["finding_site"]
-    assert edges_of(ontology.relations["finding_site"], ontology.ids) == {("103", "104")}
+    assert made.edges_of(ontology.relations["finding_site"], ontology.ids) == {("103", "104")}
     # Relationships of an inactive type are left out; a type that is no concept is a fault where types count.
-    snomed_folder(tmp_path, Relationship=(*EDGES, sct_edge("101", "102", "105"), sct_edge("102", "104", SITE)))
+    made.snomed_folder(
+        tmp_path, Relationship=(*EDGES, made.sct_edge("101", "102", "105"), made.sct_edge("102", "104", made.SITE))
+    )
     ontology = read_snomed(tmp_path, ALL)
-    assert edges_of(ontology.relations["finding_site"], ontology.ids) == {("103", "104"), ("102", "104")}
+    assert made.edges_of(ontology.relations["finding_site"], ontology.ids) == {("103", "104"), ("102", "104")}
     assert "left out 2 relationships" in capsys.readouterr().err
-    snomed_folder(tmp_path, Relationship=(*EDGES, sct_edge("101", "102", "999")))
+    made.snomed_folder(tmp_path, Relationship=(*EDGES, made.sct_edge("101", "102", "999")))
     assert read_snomed(tmp_path, PLAIN).parents.nnz == 4
     error = refused(tmp_path, ALL)
     assert (error.line, error.field) == (10, "typeId")
@@ -58,60 +57,65 @@ def test_active_relationships_by_their_type(tmp_path, capsys):
 
 def test_types_of_one_name_are_one_relation(tmp_path):
     changed = {
-        "Concept": (*RF2_ROWS["Concept"], sct_concept("106")),
-        "Description": (*TERMS, sct_term("106", "Finding site (attribute)", FSN)),
-        "Relationship": (*EDGES, sct_edge("103", "104", "106"), sct_edge("102", "104", "106")),
+        "Concept": (*made.RF2_ROWS["Concept"], made.sct_concept("106")),
+        "Description": (*TERMS, made.sct_term("106", "Finding site (attribute)", made.FSN)),
+        "Relationship": (*EDGES, made.sct_edge("103", "104", "106"), made.sct_edge("102", "104", "106")),
     }
-    ontology = read_snomed(snomed_folder(tmp_path, **changed), ALL)
-    assert edges_of(ontology.relations["finding_site"], ontology.ids) == {("103", "104"), ("102", "104")}
+    ontology = read_snomed(made.snomed_folder(tmp_path, **changed), ALL)
+    assert made.edges_of(ontology.relations["finding_site"], ontology.ids) == {("103", "104"), ("102", "104")}
     assert (list(ontology.relations), ontology.relations["finding_site"].nnz) == (["finding_site"], 2)
 
 
 def test_languages(tmp_path, capsys):
-    snomed_folder(tmp_path)
+    made.snomed_folder(tmp_path)
     both = read_snomed(tmp_path, OntologyOptions(languages=("ENG", "fr")))
     assert ("fièvre", 0) in both.names
-    spanish = rf2_table("Description", sct_term("101", "fiebre", language="es"), sct_term("102", "x (x)", FSN, "es"))
-    write(tmp_path / RF2_FOLDER / RF2_FILES["Description"].replace("-en_", "-es_"), spanish)
+    spanish = made.rf2_table(
+        "Description", made.sct_term("101", "fiebre", language="es"), made.sct_term("102", "x (x)", made.FSN, "es")
+    )
+    made.write(tmp_path / made.RF2_FOLDER / made.RF2_FILES["Description"].replace("-en_", "-es_"), spanish)
     assert not {name for name, _ in read_snomed(tmp_path, PLAIN).names} & {"fiebre", "x"}
     mixed = read_snomed(tmp_path, OntologyOptions(languages=("SPA", "ENG")))
     assert ("fiebre", 0) in mixed.names
     assert mixed.sha256 != read_snomed(tmp_path, PLAIN).sha256
     # A concept without a name in the language keeps its id.
-    nameless = read_snomed(snomed_folder(tmp_path, Description=(*TERMS[:-1], sct_term(SITE, "sitio", FSN, "es"))), PLAIN)
-    assert nameless.labels[6] == SITE
+    nameless = read_snomed(
+        made.snomed_folder(tmp_path, Description=(*TERMS[:-1], made.sct_term(made.SITE, "sitio", made.FSN, "es"))),
+        PLAIN,
+    )
+    assert nameless.labels[6] == made.SITE
     assert 6 not in {index for _, index in nameless.names}
     assert "1 concepts have no name in the chosen languages" in capsys.readouterr().err
 
 
 def test_gzip_and_line_ends_change_nothing(tmp_path):
-    whole = read_snomed(snomed_folder(tmp_path / "plain"), ALL)
-    for name in RF2_FILES.values():
-        content = (tmp_path / "plain" / RF2_FOLDER / name).read_bytes()
-        write(tmp_path / "zipped" / f"{name}.gz", content)
-        write(tmp_path / "unix" / f"x{name}", b"\xef\xbb\xbf" + content.replace(b"\r\n", b"\n").rstrip())
+    whole = read_snomed(made.snomed_folder(tmp_path / "plain"), ALL)
+    for name in made.RF2_FILES.values():
+        content = (tmp_path / "plain" / made.RF2_FOLDER / name).read_bytes()
+        made.write(tmp_path / "zipped" / f"{name}.gz", content)
+        made.write(tmp_path / "unix" / f"x{name}", b"\xef\xbb\xbf" + content.replace(b"\r\n", b"\n").rstrip())
     zipped, unix = read_snomed(tmp_path / "zipped", ALL), read_snomed(tmp_path / "unix", ALL)
     for other in (zipped, unix):
         assert (other.ids, other.names, other.types) == (whole.ids, whole.names, whole.types)
-        assert edges_of(other.parents, other.ids) == PARENTS
-        assert edges_of(other.relations["finding_site"], other.ids) == {("103", "104")}
+        assert made.edges_of(other.parents, other.ids) == PARENTS
+        assert made.edges_of(other.relations["finding_site"], other.ids) == {("103", "104")}
     assert zipped.sha256 == whole.sha256 != unix.sha256
 
 
 def conso(cui, number, source="SNOMEDCT_US", suppress="N"):
-    return rrf_row("MRCONSO.RRF", CUI=cui, SCUI=number, CODE=number, SAB=source, SUPPRESS=suppress, STR="x")
+    return made.rrf_row("MRCONSO.RRF", CUI=cui, SCUI=number, CODE=number, SAB=source, SUPPRESS=suppress, STR="x")
 
 
 def test_cuis_lead_to_concepts_where_the_umls_is_there(tmp_path):
     """One CUI has two concepts, one concept two CUIs. Unknown, suppressed and other sources' codes do not count."""
-    snomed_folder(tmp_path / "snomed")
+    made.snomed_folder(tmp_path / "snomed")
     plain = load_ontology("snomed", tmp_path)
     assert len(plain.cross_references) == 0
     rows = (
         *(conso("C0000001", "101"), conso("C0000001", "103"), conso("C0000001", "103"), conso("C0000002", "103")),
         *(conso("C0000004", "999"), conso("C0000005", "102", suppress="O"), conso("C0000006", "102", source="MSH")),
     )
-    write(tmp_path / "umls" / "META" / "MRCONSO.RRF", "".join(rows))
+    made.write(tmp_path / "umls" / "META" / "MRCONSO.RRF", "".join(rows))
     first, second = plain.index("101"), plain.index("103")
     for cache in (None, tmp_path / "cache", tmp_path / "cache"):
         joined = load_ontology("snomed", tmp_path, cache_dir=cache)
@@ -124,21 +128,21 @@ def test_cuis_lead_to_concepts_where_the_umls_is_there(tmp_path):
 
 
 def test_a_cycle_names_its_first_line_or_is_dropped(tmp_path):
-    error = refused(snomed_folder(tmp_path, Relationship=(*EDGES, sct_edge("101", "103"))))
-    assert (error.file, error.line) == (RF2_FILES["Relationship"], 4)
+    error = refused(made.snomed_folder(tmp_path, Relationship=(*EDGES, made.sct_edge("101", "103"))))
+    assert (error.file, error.line) == (made.RF2_FILES["Relationship"], 4)
     assert "1 more" in error.problem
     dropped = read_snomed(tmp_path, OntologyOptions(cycles="drop"))
-    assert edges_of(dropped.parents, dropped.ids) == {("101", "64572001"), ("102", "64572001"), ("103", "102")}
-    error = refused(snomed_folder(tmp_path, Relationship=(*EDGES, sct_edge("104", "104"))))
+    assert made.edges_of(dropped.parents, dropped.ids) == {("101", "64572001"), ("102", "64572001"), ("103", "102")}
+    error = refused(made.snomed_folder(tmp_path, Relationship=(*EDGES, made.sct_edge("104", "104"))))
     assert error.line == 10
 
 
 def test_several_editions_are_named(tmp_path):
-    place = snomed_folder(tmp_path / "other") / RF2_FOLDER
-    for name in RF2_FILES.values():
+    place = made.snomed_folder(tmp_path / "other") / made.RF2_FOLDER
+    for name in made.RF2_FILES.values():
         (place / name).rename(place / name.replace("INT_20240101", "US1000124_20240301"))
     assert read_snomed(tmp_path / "other", PLAIN).version == "US1000124_20240301"
-    snomed_folder(tmp_path / "one")
+    made.snomed_folder(tmp_path / "one")
     message = str(refused(tmp_path))
     assert "INT_20240101" in message
     assert "US1000124_20240301" in message
@@ -146,11 +150,11 @@ def test_several_editions_are_named(tmp_path):
 
 def test_which_files_are_read(tmp_path):
     """A folder like /tmp is refused without a search through everything below it."""
-    snomed_folder(tmp_path / "beside" / "SnomedCT_RF2")
+    made.snomed_folder(tmp_path / "beside" / "SnomedCT_RF2")
     assert find_source(str(tmp_path / "beside")).name == "snomed"
-    snomed_folder(tmp_path / "far" / "down" / "SnomedCT_RF2")
+    made.snomed_folder(tmp_path / "far" / "down" / "SnomedCT_RF2")
     with pytest.raises(ConfigError, match="far"):
         find_source(str(tmp_path / "far"))
     others = ("sct2_Concept_Full_INT_20240101.txt", "sct2_StatedRelationship_Snapshot_INT_20240101.txt")
-    lay_out(tmp_path / "beside" / "Full" / "Terminology", dict.fromkeys(others, "no table"))
+    made.lay_out(tmp_path / "beside" / "Full" / "Terminology", dict.fromkeys(others, "no table"))
     assert read_snomed(tmp_path / "beside", PLAIN).parents.nnz == 4

@@ -1,9 +1,7 @@
 """The UMLS reader on made-up files in the official layout: names, filters, directions of relations."""
 
+import made_up_knowledge as made
 import pytest
-from made_up_knowledge import (
-    CONSO, REL, STY, UMLS, edges_of, lay_out, mrfiles, umls_relation, write,
-)  # fmt: skip
 
 from mednli_jax.errors import DataError, DataErrors
 from mednli_jax.knowledge.linking import Linker
@@ -21,7 +19,7 @@ IS_A = {
 
 @pytest.fixture
 def made_up(tmp_path):
-    return lay_out(tmp_path, UMLS)
+    return made.lay_out(tmp_path, made.UMLS)
 
 
 def refused(folder, options=PLAIN):
@@ -51,28 +49,28 @@ def test_other_sources_and_languages_are_chosen_by_options(made_up):
     assert french.labels == ("fièvre",)
     everything = read_umls(made_up, OntologyOptions(sources=(), languages=()))
     assert everything.ids == tuple(f"C000000{n}" for n in (1, 2, 3, 4, 5, 7, 8))  # all but the suppressed one
-    assert edges_of(everything.parents, everything.ids) > {("C0000005", "C0000001")}  # MSH states this edge
+    assert made.edges_of(everything.parents, everything.ids) > {("C0000005", "C0000001")}  # MSH states this edge
     assert len({ontology.sha256 for ontology in (mesh, french, everything, read_umls(made_up, PLAIN))}) == 4
 
 
 def test_is_a_and_other_relations_however_they_are_stated(made_up, capsys):
     ontology = read_umls(made_up, PLAIN)
     assert "left out 1 relations of concepts that have no name after the filters" in capsys.readouterr().err
-    assert edges_of(ontology.parents, ontology.ids) == IS_A
+    assert made.edges_of(ontology.parents, ontology.ids) == IS_A
     assert ontology.ancestors("C0000004") == {"C0000002": 1, "C0000003": 1, "C0000001": 2}
     assert dict(ontology.relations) == {}
     ontology = read_umls(made_up, ALL)
-    assert {name: edges_of(matrix, ontology.ids) for name, matrix in ontology.relations.items()} == {
+    assert {name: made.edges_of(matrix, ontology.ids) for name, matrix in ontology.relations.items()} == {
         "has_finding_site": {("C0000002", "C0000005")},
         "finding_site_of": {("C0000005", "C0000002")},
         "RB": {("C0000001", "C0000003")},
     }
-    assert edges_of(ontology.parents, ontology.ids) == IS_A
+    assert made.edges_of(ontology.parents, ontology.ids) == IS_A
 
 
 def test_types_filter_what_is_linked(tmp_path):
-    sty = STY.replace("C0000004|T047", "C0000004|T097")  # the type of a professional group
-    ontology = read_umls(lay_out(tmp_path, UMLS, MRSTY_RRF=sty), PLAIN)
+    sty = made.STY.replace("C0000004|T047", "C0000004|T097")  # the type of a professional group
+    ontology = read_umls(made.lay_out(tmp_path, made.UMLS, MRSTY_RRF=sty), PLAIN)
     assert ontology.types == ("T047|T191", "T047", "T047", "T097", "T023")
     assert {"T047", "T023", "T061", "T121"} < set(LINK_TYPES)
     assert "T097" not in LINK_TYPES
@@ -81,57 +79,57 @@ def test_types_filter_what_is_linked(tmp_path):
 
 
 def test_gzip_and_windows_line_ends_change_nothing(tmp_path):
-    whole = read_umls(lay_out(tmp_path / "plain", UMLS), ALL)
-    for file, content in UMLS.items():
-        write(tmp_path / "zipped" / f"{file}.gz", content)
-        write(tmp_path / "windows" / file, b"\xef\xbb\xbf" + content.encode().replace(b"\n", b"\r\n").rstrip())
+    whole = read_umls(made.lay_out(tmp_path / "plain", made.UMLS), ALL)
+    for file, content in made.UMLS.items():
+        made.write(tmp_path / "zipped" / f"{file}.gz", content)
+        made.write(tmp_path / "windows" / file, b"\xef\xbb\xbf" + content.encode().replace(b"\n", b"\r\n").rstrip())
     zipped, windows = read_umls(tmp_path / "zipped", ALL), read_umls(tmp_path / "windows", ALL)
     for other in (zipped, windows):
         assert other.names == whole.names
-        assert edges_of(other.parents, other.ids) == IS_A
-        assert edges_of(other.relations["RB"], other.ids) == {("C0000001", "C0000003")}
+        assert made.edges_of(other.parents, other.ids) == IS_A
+        assert made.edges_of(other.relations["RB"], other.ids) == {("C0000001", "C0000003")}
     assert zipped.sha256 == whole.sha256 != windows.sha256
 
 
 def test_a_cycle_names_its_first_line_or_is_dropped(tmp_path, capsys):
     # C1 is-a C4 closes the cycles C4-C2-C1 and C4-C3-C1. All five is-a edges lie on one; the first is in line 1.
-    folder = lay_out(tmp_path, UMLS, MRREL_RRF=REL + umls_relation("C0000001", "PAR", "C0000004"))
+    folder = made.lay_out(tmp_path, made.UMLS, MRREL_RRF=made.REL + made.umls_relation("C0000001", "PAR", "C0000004"))
     error = refused(folder)
     assert (error.file, error.line) == ("MRREL.RRF", 1)
     assert "4 more" in error.problem
     assert read_umls(folder, DROP).parents.nnz == 0
     assert "left out 5 is-a edges" in capsys.readouterr().err
     # C1 is-a C2 leaves the edges of C3 and C4 off the cycle.
-    lay_out(tmp_path, UMLS, MRREL_RRF=REL + umls_relation("C0000001", "PAR", "C0000002"))
-    assert edges_of(read_umls(folder, DROP).parents, "12345") == {("3", "1"), ("4", "2"), ("4", "3")}
+    made.lay_out(tmp_path, made.UMLS, MRREL_RRF=made.REL + made.umls_relation("C0000001", "PAR", "C0000002"))
+    assert made.edges_of(read_umls(folder, DROP).parents, "12345") == {("3", "1"), ("4", "2"), ("4", "3")}
 
 
 def test_the_release_is_its_version(tmp_path):
-    lay_out(tmp_path, {**UMLS, "release.dat": "umls.release.date=20240506\numls.release.name=2024AA\n"})
+    made.lay_out(tmp_path, {**made.UMLS, "release.dat": "umls.release.date=20240506\numls.release.name=2024AA\n"})
     assert read_umls(tmp_path, PLAIN).version == "2024AA"
-    assert read_umls(lay_out(tmp_path / "2023AB" / "META", UMLS), PLAIN).version == "2023AB"
+    assert read_umls(made.lay_out(tmp_path / "2023AB" / "META", made.UMLS), PLAIN).version == "2023AB"
 
 
 def test_columns_and_numbers_of_rows_are_those_of_mrfiles(tmp_path):
-    lay_out(tmp_path, UMLS)
-    for file, text in UMLS.items():
+    made.lay_out(tmp_path, made.UMLS)
+    for file, text in made.UMLS.items():
         stem, due = file.removesuffix(".RRF"), text.count("\n") + 1
-        write(tmp_path / "MRFILES.RRF", mrfiles(**{stem: (COLUMNS[file], due)}))
+        made.write(tmp_path / "MRFILES.RRF", made.mrfiles(**{stem: (COLUMNS[file], due)}))
         assert refused(tmp_path).file == file
     turned = tuple(reversed(COLUMNS["MRSTY.RRF"]))
-    sty = "".join("|".join(reversed(line.split("|")[:-1])) + "|\n" for line in STY.splitlines())
-    write(tmp_path / "MRSTY.RRF", sty)
-    write(tmp_path / "MRFILES.RRF", mrfiles(MRSTY=(turned, STY.count("\n"))))
+    sty = "".join("|".join(reversed(line.split("|")[:-1])) + "|\n" for line in made.STY.splitlines())
+    made.write(tmp_path / "MRSTY.RRF", sty)
+    made.write(tmp_path / "MRFILES.RRF", made.mrfiles(MRSTY=(turned, made.STY.count("\n"))))
     assert read_umls(tmp_path, PLAIN).types == ("T047|T191", "T047", "T047", "T047", "T023")
-    write(tmp_path / "MRFILES.RRF", mrfiles(MRSTY=(tuple(column for column in turned if column != "TUI"), 1)))
+    made.write(tmp_path / "MRFILES.RRF", made.mrfiles(MRSTY=(tuple(column for column in turned if column != "TUI"), 1)))
     assert "TUI" in refused(tmp_path).problem
 
 
 def test_faults_of_several_lines_come_together(tmp_path):
     """All faults of a file, not more than twenty; the last line counts the others."""
-    rel = REL + "".join(umls_relation("C0000001", "PAR", f"C999{n:04}") for n in range(25))
+    rel = made.REL + "".join(made.umls_relation("C0000001", "PAR", f"C999{n:04}") for n in range(25))
     with pytest.raises(DataErrors) as caught:
-        read_umls(lay_out(tmp_path, UMLS, MRREL_RRF=rel), PLAIN)
+        read_umls(made.lay_out(tmp_path, made.UMLS, MRREL_RRF=rel), PLAIN)
     assert [(error.line, error.field) for error in caught.value.errors] == [(n, "CUI2") for n in range(13, 33)]
     assert len(str(caught.value).split("\n")) == 21
 
