@@ -105,7 +105,9 @@ def concept_graph(ontology: Ontology, relations: Sequence[str] = ("is_a",)) -> c
 
 def _related(ontology: Ontology, relation: str, known: Sequence[str]) -> csr_array:
     """[C, C] bool, both directions of one relation; `known`: names of relations that are no keys of the ontology."""
-    check_choice("relation", relation, (*known, *ontology.relations))
+    if relation not in (*known, *ontology.relations):
+        names = ", ".join((*known, *ontology.relations))
+        raise ConfigError(f"ontology '{ontology.name}' has no relation '{relation}'. Fix: give one of {names}.")
     one = csr_array(ontology.parents if relation == "is_a" else ontology.relations[relation], dtype=bool)
     return csr_array(one + one.T)
 
@@ -135,9 +137,3 @@ def moving(graph: csr_array, source: str) -> csr_array:
             "Fix: check that both are of the same language and case, or leave retrofitting out."
         )
     return bool_graph(edges.row[kept], edges.col[kept], graph.shape)
-
-
-def check_choice(name: str, value: str, known: Sequence[str]) -> None:
-    """Raises ConfigError for a value that is not known."""
-    if value not in known:
-        raise ConfigError(f"{name} is '{value}'. Fix: give one of {', '.join(known)}.")

@@ -7,7 +7,7 @@ MedNLI's published code (Romanov and Shivade 2018, 4.2.1) ran the published scri
 takes any word of a lexicon that has a digit for one and the same symbol. So no concept id has neighbours, and only the
 lengths of the vectors change: `unit_rows` is what is left of it, a control. (It also writes ids in lower case, in which
 MedNLI's code does not find them in its text: as both scripts stand, nothing changes at all.) Here words and ids stay
-what they are, a lexicon that would move nothing is refused, and vectors keep their lengths unless asked.
+what they are, a lexicon that would move nothing is refused, and vectors keep their lengths.
 
 Which words are neighbours: knowledge.related.
 """
@@ -19,61 +19,34 @@ from itertools import pairwise
 import numpy as np
 from scipy.sparse import csr_array
 
-from mednli_jax.errors import ConfigError
 from mednli_jax.progress import Bar
 
 _NORM_FLOOR = 1e-6  # added to a squared length, as in the published script: a row of zeros stays one
 _COLUMNS = 64  # columns are independent: this many of all rows stay in the cache while their neighbours are gathered
 
 
-def retrofit(
-    vectors: np.ndarray,
-    graph: csr_array,
-    *,
-    alpha: float | np.ndarray = 1.0,
-    beta: float | None = None,
-    rounds: int = 10,
-    normalise: bool = True,
-) -> np.ndarray:
+def retrofit(vectors: np.ndarray, graph: csr_array, *, rounds: int = 10) -> np.ndarray:
     """Move vectors towards their neighbours' (Faruqui et al. 2015, eq. 2); returns new ones, float32 [V, D].
 
     Args:
       vectors: floats [V, D]; not changed.
-      graph: [V, V]; graph[i, j] other than 0 says that j is a neighbour of i, which draws i, but not i to j. Numbers
-        are weights, at least 0. A row without neighbours keeps its vector, and the diagonal does not count.
-      alpha: pull of a row's old vector, a number or [V], at least 0.
-      beta: pull of a neighbour of weight 1; None for 1 / degree (its weight over the sum of its row's weights).
+      graph: bool [V, V] without a diagonal, each edge once; graph[i, j] says that j is a neighbour of i, which draws i,
+        but not i to j. A row without neighbours keeps its vector.
       rounds: passes over all rows.
-      normalise: divide every row by its Euclidean length first, as the published script does on reading.
 
     Rows are visited in the order of their colour (`colours`), then of their number, so that all rows of a colour are
     one sparse product and each row still sees what was already moved in the same round. The published script visits
-    words in the order of a hash table. All orders lead to the same vectors: with alpha 1 and beta None a round at least
-    halves the distance to them, so that after ten rounds of rows of length 1 two orders differ by less than .002.
-
-    Raises:
-      UserError: alpha, beta or rounds out of range. ValueError: shapes that do not fit, a weight that is no weight.
+    words in the order of a hash table. All orders lead to the same vectors: a round at least halves the distance to
+    them, so that after ten rounds of rows of length 1 two orders differ by less than .002.
     """
-    vectors = np.asarray(vectors)
-    if vectors.ndim != 2 or graph.shape != (len(vectors), len(vectors)):
-        raise ValueError(f"vectors {vectors.shape} and a graph {graph.shape} do not fit")
-    alpha = _own_pull(alpha, len(vectors))
-    if beta is not None and not 0 < beta < np.inf:
-        raise ConfigError(f"beta is {beta}. Fix: give a number over 0, or leave it out for 1 / degree.")
-    if rounds < 0:
-        raise ConfigError(f"rounds is {rounds}. Fix: give a number from 0 up.")
-    graph = _clean(graph)
-    pull = graph.sum(axis=1, dtype=np.float64)
-    scale = 1 / np.where(pull > 0, pull, 1) if beta is None else np.full(len(vectors), float(beta))
-    total = alpha + scale * pull  # the denominator of eq. 2
-    moved = pull > 0
-    share = np.divide(alpha, total, out=np.ones(len(vectors)), where=moved)
+    degree = np.diff(graph.indptr).astype(np.float64)
+    scale = 1 / np.where(degree > 0, degree, 1)
+    total = 1 + scale * degree  # the denominator of eq. 2
+    moved = degree > 0
+    share = np.divide(1, total, out=np.ones(len(vectors)), where=moved)
     order, bounds = _order(graph, moved)
     steps = _steps(graph, np.divide(scale, total, out=np.zeros(len(vectors)), where=moved), order, bounds)
-    length = np.ones(len(vectors))
-    if normalise:
-        length = np.sqrt(np.einsum("vd,vd->v", vectors, vectors, dtype=np.float64) + _NORM_FLOOR)
-    return _run(vectors, length[order], share[order], order, steps, rounds)
+    return _run(np.asarray(vectors), share[order], order, steps, rounds)
 
 
 def unit_rows(vectors: np.ndarray) -> np.ndarray:
@@ -100,27 +73,6 @@ def colours(graph: csr_array) -> np.ndarray:
     return np.array(found, np.int32)
 
 
-def _own_pull(alpha, size: int) -> np.ndarray:
-    alpha = np.asarray(alpha, np.float64)
-    if alpha.shape not in ((), (size,)):
-        raise ValueError(f"alpha has shape {alpha.shape}, expected a number or [{size}]")
-    if not np.all((alpha >= 0) & (alpha < np.inf)):
-        raise ConfigError("alpha is not a finite number from 0 up. Fix: give 1, or another such number.")
-    return np.broadcast_to(alpha, size)
-
-
-def _clean(graph) -> csr_array:
-    """A copy as float32 without its diagonal, zeros and repetitions."""
-    entries = csr_array(graph, copy=True)
-    entries.sum_duplicates()
-    entries = entries.tocoo()
-    if not np.all((entries.data >= 0) & np.isfinite(entries.data)):
-        raise ValueError("a weight of the graph is negative or not finite")
-    kept = (entries.row != entries.col) & (entries.data != 0)
-    data = entries.data[kept].astype(np.float32)
-    return csr_array((data, (entries.row[kept], entries.col[kept])), shape=graph.shape)
-
-
 def _order(graph: csr_array, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(row numbers [V] by colour, rows without neighbours last; where each colour begins, and after the last ends)."""
     colour = colours(graph)
@@ -133,15 +85,15 @@ def _steps(graph: csr_array, scale: np.ndarray, order: np.ndarray, bounds: np.nd
     """One (begin, end, matrix [end - begin, V]) a colour: what the neighbours add, rows in the new order."""
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    sorted_rows = csr_array(graph[order])
+    sorted_rows = csr_array(graph[order], dtype=np.float32)
     sorted_rows.indices = place[sorted_rows.indices].astype(np.int32)
     sorted_rows.data = sorted_rows.data * np.repeat(scale[order], np.diff(sorted_rows.indptr)).astype(np.float32)
     return [(begin, end, sorted_rows[begin:end]) for begin, end in pairwise(bounds.tolist())]
 
 
-def _run(vectors, length, share, order, steps, rounds: int) -> np.ndarray:
-    """The rounds, a block of columns after the other, on all cores; `length` and `share` are in the new order."""
-    length, share = length.astype(np.float32)[:, None], share.astype(np.float32)[:, None]
+def _run(vectors, share, order, steps, rounds: int) -> np.ndarray:
+    """The rounds, a block of columns after the other, on all cores; `share` is in the new order."""
+    share = share.astype(np.float32)[:, None]
     result = np.empty(vectors.shape, np.float32)
     blocks = -(-vectors.shape[1] // _COLUMNS)
     threads = max(min(os.cpu_count() or 1, blocks), 1)
@@ -149,7 +101,7 @@ def _run(vectors, length, share, order, steps, rounds: int) -> np.ndarray:
 
     def fit(columns: tuple[int, int]) -> None:
         block = slice(*columns)
-        current = np.take(vectors[:, block], order, axis=0).astype(np.float32) / length
+        current = np.take(vectors[:, block], order, axis=0).astype(np.float32)
         pull = current * share
         for _ in range(rounds):
             for begin, end, matrix in steps:

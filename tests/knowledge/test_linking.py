@@ -1,29 +1,19 @@
 """The mentions that the linker must find, and those that it must not find."""
 
-import gzip
-
 import numpy as np
 import pytest
+from made_up_knowledge import small, write
 
-from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import EVERYDAY_WORDS, FUNCTION_WORDS, Linker, folded_words, normalise, singular
-from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.knowledge.wordlists import read_abbreviations, read_stop_words
 
 
 def named(names, /, **fields):
     """An ontology without edges; names: {id: [preferred name, other names...]}."""
-    given = {
-        "name": "named",
-        "version": "1",
-        "ids": tuple(names),
-        "labels": tuple(row[0] for row in names.values()),
-        "names": tuple((name, index) for index, row in enumerate(names.values()) for name in row),
-        "parents": is_a_matrix([], len(names)),
-        "sha256": "0" * 64,
-    }
-    return Ontology(**{**given, **fields})
+    pairs = tuple((name, index) for index, row in enumerate(names.values()) for name in row)
+    labels = tuple(row[0] for row in names.values())
+    return small((), labels, **{"ids": tuple(names), "names": pairs, **fields})
 
 
 def found(linker, sentence):
@@ -68,10 +58,7 @@ def mesh():
         # A comma between two words keeps them apart.
         ("chest , pain", [("chest", "D013909"), ("pain", "D010146")]),
         # A mention does not absorb its neighbours.
-        (
-            "asthma hypertension gout",
-            [("asthma", "D001249"), ("hypertension", "D006973"), ("gout", "D006073")],
-        ),
+        ("asthma hypertension gout", [("asthma", "D001249"), ("hypertension", "D006973"), ("gout", "D006073")]),
         # Everyday words, words of grammar, de-identification marks and numbers are not linked.
         ("The patient 's mother had no history of water in the back .", []),
         ("He said or us it was hard at times", []),
@@ -92,13 +79,6 @@ def test_kinds_of_general_things_are_left_out_unless_asked_for(mesh):
     assert words == ["hospitals", "Boston", "milk", "dogs"]
     only_diseases = Linker(mesh.ontology, types=("C",))
     assert found(only_diseases, "asthma on aspirin") == [("asthma", "D001249")]
-
-
-def test_linking_is_deterministic(mesh):
-    tokens = ["h/o", "CHF", ",", "CAD", "s/p", "CABG", ",", "DM2", "and", "chronic", "kidney", "disease"]
-    first = mesh.link(tokens)
-    assert len(first) == 5
-    assert mesh.link(tokens) == first == Linker(mesh.ontology).link(tuple(tokens))
 
 
 def test_every_linked_preferred_name_of_a_disease_links_to_itself(mesh):
@@ -136,6 +116,7 @@ def test_shared_names_preferred_first_then_the_order_of_names():
     assert found(Linker(ontology), "shared common names") == [("shared", "B"), ("common names", "A")]
     turned = named({"A": ["first"], "C": ["third"]}, names=(("common name", 1), ("common name", 0)))
     assert found(Linker(turned), "common name") == [("common name", "C")]
+    assert Linker(named({"A": ["12"], "B": ["the"]})).link(["12", "the"]) == Linker(named({})).link(["any"]) == []
 
 
 def test_letter_for_letter_goes_before_plural():
@@ -243,47 +224,19 @@ def test_a_vocabulary_keeps_plurals_hyphens_and_expansions():
 # ---- files of the user ----
 
 
-def wordfile(folder, content, name="w.tsv"):
-    path = folder / name
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
-
-
 def test_a_table_of_abbreviations_is_read_with_or_without_a_header(tmp_path):
     expected = (("htn", "hypertension"), ("CHF", "congestive heart failure"))
     rows = "htn\thypertension\nCHF\t congestive heart failure \n\n"
-    assert read_abbreviations(wordfile(tmp_path, rows)) == expected
-    assert read_abbreviations(wordfile(tmp_path, f"short\texpansion\r\n{rows}")) == expected
+    assert read_abbreviations(write(tmp_path / "w.tsv", rows)) == expected
+    assert read_abbreviations(write(tmp_path / "w.tsv", f"short\texpansion\r\n{rows}")) == expected
     more = "concept\texpansion\tabbreviation\n1\thypertension\thtn\n\tcongestive heart failure\tCHF\n"
-    assert read_abbreviations(wordfile(tmp_path, gzip.compress(more.encode()), "w.tsv.gz")) == expected
+    assert read_abbreviations(write(tmp_path / "w.tsv.gz", more)) == expected
 
 
 def test_a_list_of_stop_words_is_folded(tmp_path):
-    words = read_stop_words(wordfile(tmp_path, "# of our own\nBeta-Blockers\n gamma \n\n"))
+    words = read_stop_words(write(tmp_path / "w.tsv", "# of our own\nBeta-Blockers\n gamma \n\n"))
     linker = Linker(named({"A": ["beta blocker"], "B": ["Gammas"], "C": ["delta"]}), stop=words)
     assert found(linker, "beta-blockers gamma gammas delta") == [("delta", "C")]
-
-
-@pytest.mark.parametrize(
-    ("content", "line"),
-    [
-        ("htn\thypertension\nquokka\n", 2),
-        ("short\texpansion\nhtn\thypertension\tquokka\n", 2),
-        ("\n", None),
-        ("short\texpansion\n", None),
-    ],
-)
-def test_a_bad_table_of_abbreviations_is_named_by_file_and_line(content, line, tmp_path):
-    with pytest.raises(DataError) as caught:
-        read_abbreviations(wordfile(tmp_path, content))
-    assert (caught.value.file, caught.value.line) == ("w.tsv", line)
-    assert caught.value.fix
-    assert "quokka" not in str(caught.value)
-
-
-def test_an_ontology_without_linkable_names():
-    assert Linker(named({})).link(["anything"]) == []
-    assert Linker(named({"A": ["12"], "B": ["the"]})).link(["12", "the"]) == []
 
 
 @pytest.mark.parametrize(
@@ -292,7 +245,6 @@ def test_an_ontology_without_linkable_names():
         ("Diabetes Mellitus, Type 2", ("diabetes", "mellitus", ",", "type", "2")),
         ("Non-Small–Cell", ("non", "small", "cell")),
         ("n/v", ("n/v",)),
-        (" type 2 DM ", ("type", "2", "dm")),
         ("'s", ()),
         ("-", ()),
         ("patients'", ("patients",)),
@@ -304,20 +256,8 @@ def test_normalise(text, pieces):
     assert normalise(text) == pieces
 
 
-@pytest.mark.parametrize(
-    ("one", "many"),
-    [
-        ("fracture", "fractures"),
-        ("biopsy", "biopsies"),
-        ("abscess", "abscesses"),
-        ("crutch", "crutches"),
-        ("box", "boxes"),
-    ],
-)
-def test_singular_joins_one_and_many(one, many):
-    assert singular(one) == singular(many)
-
-
-@pytest.mark.parametrize("word", ["aids", "virus", "sepsis", "abscess", "sinus", "mass", "gas"])
-def test_singular_leaves_singulars(word):
-    assert singular(word) == word
+def test_singular_joins_one_and_many_and_leaves_singulars():
+    for pair in ("fracture fractures", "biopsy biopsies", "abscess abscesses", "crutch crutches", "box boxes"):
+        assert len({singular(word) for word in pair.split()}) == 1, pair
+    for word in ("aids", "virus", "sepsis", "abscess", "sinus", "mass", "gas"):
+        assert singular(word) == word

@@ -3,7 +3,7 @@
 import networkx as nx
 import numpy as np
 import pytest
-from test_umls import kind, laid_out, name, relation
+from made_up_knowledge import lay_out, umls_name, umls_relation, umls_type
 
 from mednli_jax import defaults
 from mednli_jax.corpora.nli.encoding import mentioned_in
@@ -19,11 +19,13 @@ def meta(folder, size, rows):
     """An ontology of concepts C0000001 to C<size>. rows: (one, REL, two); MRREL gets each in both directions."""
     back = {"PAR": "CHD", "CHD": "PAR", "RB": "RN", "RN": "RB", "RO": "RO"}
     ids = [f"C{number:07}" for number in range(1, size + 1)]
-    conso = "".join(name(concept, f"name of {concept}", preferred=True) for concept in ids)
-    sty = "".join(kind(concept, "T047") for concept in ids)
     both = [row for a, rel, b in rows for row in ((a, rel, b), (b, back[rel], a))]
-    rel = "".join(relation(f"C{a:07}", kind_of, f"C{b:07}") for a, kind_of, b in both)
-    return read_umls(laid_out(folder, conso, sty, rel), ALL)
+    files = {
+        "MRCONSO.RRF": "".join(umls_name(concept, f"name of {concept}", preferred=True) for concept in ids),
+        "MRSTY.RRF": "".join(umls_type(concept, "T047") for concept in ids),
+        "MRREL.RRF": "".join(umls_relation(f"C{a:07}", rel, f"C{b:07}") for a, rel, b in both),
+    }
+    return read_umls(lay_out(folder, files), ALL)
 
 
 # 1 is a disease, and 2 and 3 are its children. 4 is the finding site of 2. 5 is-a 3.

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-import test_umls
-import test_wordnet
+from made_up_knowledge import UMLS, WORDNET, lay_out
 
 from mednli_jax.errors import UserError
 from mednli_jax.examples import Mention
@@ -39,10 +38,7 @@ def mesh():
 
 @pytest.fixture
 def wordnet(tmp_path):
-    test_wordnet.written(tmp_path)
-    for name, text in ADJECTIVES.items():
-        (tmp_path / name).write_text(text)
-    return read_wordnet(tmp_path, ALL)
+    return read_wordnet(lay_out(tmp_path, WORDNET | ADJECTIVES), ALL)
 
 
 def between(linker, premise, hypothesis, named=(), max_length=0):
@@ -102,7 +98,7 @@ def test_mesh_by_hand(mesh):
 
 
 def test_made_up_umls(tmp_path):
-    linker = Linker(read_umls(test_umls.laid_out(tmp_path), ALL), types=())
+    linker = Linker(read_umls(lay_out(tmp_path, UMLS), ALL), types=())
     assert between(linker, "quokka fever", "fever of quokkas") == ({"synonym"}, 0)
     assert between(linker, "narwhal", "quokka disease") == ({"hypernym"}, 2)
     assert between(linker, "quokka fever", "wombat first") == ({"co_hyponym"}, 2)

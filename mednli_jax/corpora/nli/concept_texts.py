@@ -62,8 +62,8 @@ class ConceptTexts(encode.WordTexts):
                     if example.uid in trained:
                         phrases[" ".join(words[mention.start : mention.end]), index] += 1
         names = list(phrases.elements())
-        how = {"relations": self._relations, "pooling": "preferred", "rounds": self.encoding.retrofit_rounds}
-        vectors, missing = retrofit_concepts(ontology, matrix, self.vocabulary.words, names=names, **how)
+        how = {"relations": self._relations, "rounds": self.encoding.retrofit_rounds}
+        vectors, missing = retrofit_concepts(ontology, matrix, self.vocabulary.words, names, **how)
         served = sorted(index for index in found if not missing[index])
         self.vocabulary = Vocab(self.vocabulary.words + tuple(mark(ontology.ids[index]) for index in served))
         facts |= {"concepts": len(found), "concepts_with_vector": len(served)}

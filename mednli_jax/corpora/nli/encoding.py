@@ -282,7 +282,7 @@ class WordTexts:
         self.vocabulary, matrix = vectors.known()
         graph = retrofit_graph(self.vocabulary.words)
         if graph is not None:
-            matrix = retrofit(matrix, graph, rounds=encoding.retrofit_rounds, normalise=False)
+            matrix = retrofit(matrix, graph, rounds=encoding.retrofit_rounds)
         if encoding.unit_length:
             matrix = unit_rows(matrix)
         return matrix, {

@@ -1,4 +1,4 @@
-"""What each reader of an ontology refuses beyond lost, cut, and wrongly encoded files: one table of faults.
+"""What each reader of an ontology or of abbreviations refuses, as one table of faults.
 
 Every row names the reader, what is wrong, the files as they are changed, and the file and line of the error.
 """
@@ -13,6 +13,7 @@ from mednli_jax.knowledge.readers.obo import read_obo
 from mednli_jax.knowledge.readers.snomed import read_snomed
 from mednli_jax.knowledge.readers.umls import read_umls
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
+from mednli_jax.knowledge.wordlists import read_abbreviations
 
 OPTIONS = OntologyOptions(relations="all")
 CONCEPTS, TERMS, EDGES = made.RF2_ROWS.values()
@@ -41,6 +42,10 @@ def of_obo(folder, text):
 
 def of_mesh(folder, rows):
     read_mesh(made.write(folder / "mesh.tsv", "\t".join(HEADER) + "\n" + rows))
+
+
+def of_abbreviations(folder, rows):
+    read_abbreviations(made.write(folder / "short.tsv", rows))
 
 
 def more(file, row):
@@ -131,6 +136,9 @@ FAULTS = [
     (of_mesh, "a bad tree number", "D1\tquokka\tC1\t\n", "mesh.tsv", 2),
     (of_mesh, "a tree number of two", "D1\tquokka\tC01\t\nD2\twombat\tC01\t\n", "mesh.tsv", 3),
     (of_mesh, "a cycle", "D1\tquokka\tC01|C02.100\t\nD2\twombat\tC02|C01.100\t\n", "mesh.tsv", None),
+    (of_abbreviations, "an expansion missing", "htn\thypertension\nquokka\n", "short.tsv", 2),
+    (of_abbreviations, "a field more", "short\texpansion\nhtn\thypertension\tquokka\n", "short.tsv", 2),
+    (of_abbreviations, "a header alone", "short\texpansion\n", "short.tsv", None),
 ]  # fmt: skip
 
 
@@ -138,7 +146,7 @@ FAULTS = [
     ("read", "changed", "file", "line"), [row[:1] + row[2:] for row in FAULTS],
     ids=[f"{row[0].__name__[3:]}: {row[1]}" for row in FAULTS],
 )  # fmt: skip
-def test_an_ontology_with_a_fault_is_refused_by_file_and_line(read, changed, file, line, tmp_path):
+def test_a_file_with_a_fault_is_refused_by_file_and_line(read, changed, file, line, tmp_path):
     with pytest.raises((DataError, DataErrors)) as caught:
         read(tmp_path, changed)
     first = getattr(caught.value, "errors", [caught.value])[0]
