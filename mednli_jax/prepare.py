@@ -36,7 +36,7 @@ def main(values: cli.Flags) -> None:
     config = cli.config(values)
     from mednli_jax import experiment
     from mednli_jax.analysis import prepared_lines
-    from mednli_jax.corpora.nli import metamap_input
+    from mednli_jax.knowledge.mentions import write_metamap_input
 
     started = time.monotonic()
     if values.metamap:
@@ -44,7 +44,7 @@ def main(values: cli.Flags) -> None:
             raise UsageError("--metamap is for corpora of sentence pairs. Fix: leave it out.")
         splits = experiment.nli_corpus(config).splits()
         examples = (example for split in splits.values() for example in split.examples)
-        counts = metamap_input.write(examples, Path(values.metamap).expanduser())
+        counts = write_metamap_input(examples, Path(values.metamap).expanduser())
         print(f"{counts['sentences']} sentences, {counts['changed_characters']} characters changed: {values.metamap}")
         return
     spec = experiment.of(config)

@@ -9,9 +9,10 @@ from mednli_jax.corpora.cloze.clicr import STRAY_MARKS
 from mednli_jax.corpora.cloze.views import SETUPS
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, WORDINGS
 from mednli_jax.corpora.diskne.folds import MOST_SEED
-from mednli_jax.corpora.nli.concepts import MENTION_READERS, ending
+from mednli_jax.corpora.nli.concepts import ending
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.distances import DIRECTIONS
+from mednli_jax.knowledge.mentions import ENDINGS
 from mednli_jax.knowledge.ontology import CYCLES, GRAPHS, RELATIONS
 from mednli_jax.models.table import entry
 from mednli_jax.training.transfer import PRIVATE
@@ -189,8 +190,8 @@ def _of_pairs(config):
         yield "data.builder", "this corpus has no TFDS builder", "leave it out"
     if of_blanks(config) and config.vectors.retrofit == "concepts":
         yield "vectors.retrofit", "'concepts' are not found in config.data.tokens 'blanks'", "leave it out"
-    if knowledge.mentions and ending(knowledge.mentions) not in MENTION_READERS:
-        known = ", ".join(MENTION_READERS)
+    if knowledge.mentions and ending(knowledge.mentions) not in ENDINGS:
+        known = ", ".join(ENDINGS)
         yield "knowledge.mentions", "unknown file ending", f"give a file that ends in {known} (.gz may follow)"
     if has_mentions(config) and knowledge.permute_seed is not None:
         # It gives names to other concepts, but a file of mentions does not use names.

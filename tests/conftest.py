@@ -41,7 +41,7 @@ PEAKS = {}  # process -> MB
 LONGEST = (
     "test_commands", "test_loop", "test_transfer", "test_parity", "test_models", "test_step", "test_resume",
     "test_cloze_commands", "test_benchmark_command", "test_diskne_protocol", "test_sweeps", "test_privacy",
-    "test_prepared_content", "test_predict", "test_metamap", "test_store",
+    "test_prepared_content", "test_predict", "test_mentions", "test_store",
 )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from mednli_jax.errors import DataError, UsageError
 from mednli_jax.examples import NLIExample
 from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import FUNCTION_WORDS, singular
-from mednli_jax.knowledge.readers.spans import Recognised
+from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.relations import ANTONYM, CO_HYPONYM, KINDS, kinds_in_pairs, related
 
 FILE = "substitutions.jsonl"

@@ -31,9 +31,9 @@ from mednli_jax.errors import DataError, Problems
 from mednli_jax.examples import NLIExample
 from mednli_jax.knowledge.concept_vectors import concept_vectors
 from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.mentions import token_offsets
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers.mesh import natural_order
-from mednli_jax.knowledge.readers.spans import token_offsets
 from mednli_jax.knowledge.vector_rows import EXACT
 from mednli_jax.knowledge.vectors import load_vectors
 from mednli_jax.knowledge.vectors_files import read_head, vector_paths

@@ -12,16 +12,14 @@ from mednli_jax.examples import Split
 from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import MIN_LENGTH, Linker
 from mednli_jax.knowledge.load import load_ontology, ontology_files
+from mednli_jax.knowledge.mentions import SENTENCE, Recognised, read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted
 from mednli_jax.knowledge.paths import stored_paths
-from mednli_jax.knowledge.readers.metamap import read_metamap
-from mednli_jax.knowledge.readers.spans import SENTENCE, Recognised, read_spans
 from mednli_jax.knowledge.wordlists import BUNDLED, bundled_abbreviations, read_abbreviations, read_stop_words
 from mednli_jax.progress import Bar, warn
 
 WORDNET = "wordnet"  # the name of the ontology; that of a permuted one has a suffix
 MUCH_RARER = 10  # a split with so many times fewer mentions than the others is reported
-MENTION_READERS = {".tsv": read_spans, ".jsonl": read_spans, ".mmi": read_metamap, ".txt": read_metamap}
 
 
 @dataclass(frozen=True)
@@ -78,9 +76,8 @@ class Linking:
         """
         examples = [example for split in splits.values() for example in split.examples]
         partial = filtered or any(split.facts.get("dropped_unlabelled") for split in splits.values())
-        read = MENTION_READERS[ending(self.mentions)]
         how = {"partial": partial, "candidates": self.candidates}
-        found = Recognised(ontology, *read(self.mentions, examples, **how))
+        found = Recognised(ontology, *read_mentions(self.mentions, examples, **how))
         _compare_splits(self.mentions.name, splits, found)
         return found
 

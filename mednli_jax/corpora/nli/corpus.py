@@ -21,8 +21,8 @@ from mednli_jax.examples import Split
 from mednli_jax.knowledge import load, related
 from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.ontology import Ontology
-from mednli_jax.knowledge.readers.spans import Recognised
 from mednli_jax.knowledge.several import Linkers, side_by_side
 from mednli_jax.knowledge.vectors import vector_files
 from mednli_jax.progress import say

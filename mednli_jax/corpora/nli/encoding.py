@@ -18,8 +18,8 @@ from mednli_jax.examples import LABELS, Mention, Split
 from mednli_jax.knowledge.distances import corpus_links, shortest_paths
 from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import Linker, normalise, singular
+from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.ontology import induced
-from mednli_jax.knowledge.readers.spans import Recognised
 from mednli_jax.knowledge.relations import kinds_of, typed_links
 from mednli_jax.knowledge.retrofit import retrofit, unit_rows
 from mednli_jax.knowledge.vectors import coverage, load_vectors

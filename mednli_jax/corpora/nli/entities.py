@@ -6,12 +6,12 @@ from pathlib import Path
 
 from mednli_jax.corpora.arrays import SIDES
 from mednli_jax.corpora.nli import encoding
-from mednli_jax.corpora.nli.concepts import MENTION_READERS, Linking, ending
+from mednli_jax.corpora.nli.concepts import Linking, ending
 from mednli_jax.corpora.nli.corpus import NLICorpus
 from mednli_jax.errors import UsageError
 from mednli_jax.examples import Mention, NLIExample, Split
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.readers.spans import Recognised
+from mednli_jax.knowledge.mentions import ENDINGS, Recognised
 from mednli_jax.progress import Watch
 
 Unit = tuple[str, ...]  # a token, or the tokens of an entity
@@ -36,14 +36,14 @@ def name_of(unit: Unit) -> str:
 
 
 def finder_of(corpus: NLICorpus, splits: dict[str, Split], spans: Path | None) -> Linker | Recognised | None:
-    """The finder of a corpus's entities: a file of spans (knowledge.readers.spans), with any concept names, else the
+    """The finder of a corpus's entities: a file of spans (knowledge.mentions), with any concept names, else the
     corpus's own linker or file of mentions; None if it has neither.
 
     Raises: UsageError for a file whose ending names no format; DataError(s) for one that is damaged or of another
     corpus.
     """
-    if spans is not None and ending(spans) not in MENTION_READERS:
-        fix = f"give a file that ends in {', '.join(MENTION_READERS)} (.gz may follow)"
+    if spans is not None and ending(spans) not in ENDINGS:
+        fix = f"give a file that ends in {', '.join(ENDINGS)} (.gz may follow)"
         raise UsageError(f"--spans: the ending of the file names no format. Fix: {fix}.")
     return corpus.recogniser(splits, None if spans is None else Linking(mentions=spans))
 

@@ -17,11 +17,11 @@ from mednli_jax.corpora.nli.concepts import Linking
 from mednli_jax.corpora.nli.encoding import Encoding, WordTexts, encode_corpus, encode_links
 from mednli_jax.corpora.nli.new_pairs import NewPairEncoder
 from mednli_jax.errors import UserError
-from mednli_jax.examples import LABELS, NLIExample, Split
+from mednli_jax.examples import LABELS, Mention, NLIExample, Split
 from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.knowledge.readers import mesh
-from mednli_jax.knowledge.readers.spans import Recognised, Span
 from mednli_jax.knowledge.relations import kinds_of
 from mednli_jax.text import PAD, UNK
 
@@ -249,7 +249,7 @@ def test_too_many_links_keep_the_shortest_and_count_the_rest():
 def recognised(spans, facts=None):
     """Mentions of the example "u"; spans: {side: (start, end, concept)...}."""
     return Recognised(
-        HEART, {("u", side): tuple(Span(*span) for span in found) for side, found in spans.items()}, facts
+        HEART, {("u", side): tuple(Mention(*span) for span in found) for side, found in spans.items()}, facts
     )
 
 

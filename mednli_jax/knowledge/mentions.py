@@ -1,0 +1,480 @@
+"""Concepts that another program found in a corpus's sentences, in place of the linker; and the sentences for MetaMap.
+
+A file of mentions (.tsv) is a table with tabs whose header names, in any order,
+
+  uid side start end concept      and, if wanted,      score negated
+
+or the same fields as one JSON object a line (.jsonl). `uid` is the pair's, `side` is premise or hypothesis, `concept`
+an id of the ontology. `start` and `end` (exclusive) count the corpus's tokens from 0; `start_char` and `end_char` in
+their place count characters of the sentence as the corpus has it. `score` is a number, higher is better, 0 where it is
+empty; `negated` is 0 or 1, and only counted.
+
+MetaMap's fielded output (.mmi or .txt, of `metamap -N`) is converted to this form. A line holds, between bars:
+ID|MMI|score|preferred name|CUI|[semantic types]|trigger information|location|positional information|tree codes.
+MetaMap Lite leaves the location out; both are read, as are the positions of old releases (start:length, ^ between the
+parts of a text that is not in one piece). See MMI_Output_2016.pdf of the National Library of Medicine. Lines on
+acronyms (AA and UA in place of MMI) contain no concepts. They are counted. The ID is <uid>-p for a premise and <uid>-h
+for a hypothesis, as `write_metamap_input` writes it; -premise, -hypothesis, .premise and .hypothesis are understood.
+Positions count characters from 0, or from 1 where a wrapper passed a quoted sentence to MetaMap: the trigger texts,
+which must be in the sentence at their positions, show it. If most of them are at neither position, the file was made
+from other sentences, and is refused.
+
+All files may be gzipped.
+"""
+
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from pathlib import Path
+
+from mednli_jax.errors import DataError, Problems, UsageError
+from mednli_jax.examples import Mention, NLIExample
+from mednli_jax.files import private_folder, write_atomic
+from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.progress import warn
+from mednli_jax.textfiles import empty_field, empty_file, json_lines, line_fault, table_rows, text_lines
+
+SENTENCE = {  # side -> its text and tokens
+    "premise": attrgetter("premise", "premise_tokens"),
+    "hypothesis": attrgetter("hypothesis", "hypothesis_tokens"),
+}
+ENDINGS = (".tsv", ".jsonl", ".mmi", ".txt")  # of a file of mentions; .gz may follow
+LINES, CHANGES = "metamap.txt", "changed_characters.tsv"  # the files of `write_metamap_input`
+Mentions = dict[tuple[str, str], tuple[Mention, ...]]  # (uid, side) -> the mentions of the sentence, in order
+
+_TOKENS, _CHARACTERS = ("start", "end"), ("start_char", "end_char")
+_NEEDED, _OPTIONAL = ("uid", "side", "concept"), ("score", "negated")
+_NEGATED = {"": False, "0": False, "1": True, "false": False, "true": True}
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """The concepts that another program found in a corpus, in place of a Linker.
+
+    ontology: of the concepts; an unknown concept is kept (and is related only to itself).
+    spans: a sentence without any mention is absent. facts: counts and the name of the file, as plain JSON values.
+    """
+
+    ontology: Ontology
+    spans: Mapping[tuple[str, str], Sequence[Mention]]
+    facts: dict = field(default_factory=dict)
+
+    def mentions(self, uid: str, side: str) -> list[Mention]:
+        """The mentions of one sentence, in order."""
+        return list(self.spans.get((uid, side), ()))
+
+    def indices(self, concept: str) -> list[int]:
+        """The concepts of the ontology that a mention's `concept` stands for."""
+        return self.ontology.indices(concept)
+
+
+def read_mentions(
+    path: Path | str, examples: Sequence[NLIExample], *, partial: bool = False, candidates: str = "best"
+) -> tuple[Mentions, dict]:
+    """Read a file of mentions of any format for the sentences of a corpus.
+
+    Args:
+      examples: the corpus, all splits; their uids are distinct.
+      partial: the corpus leaves out pairs of its files (a limit, a genre, pairs without label), so that an unknown uid
+        is counted ("other_pairs") and is not an error.
+      candidates: "all" keeps all mentions. "best" keeps, where mentions of a table overlap, the one of the best score,
+        then the longest, then the first in the file; of MetaMap's candidates for the same tokens the one of the best
+        score, then the first. Candidates of MetaMap for different tokens are all kept, also where they overlap.
+
+    Returns: (mentions, facts), as Recognised takes them.
+    """
+    path = Path(path)
+    placing = _Placing(path, examples, partial)
+    if path.name.removesuffix(".gz").endswith((".tsv", ".jsonl")):
+        for line, row in _rows(path, placing.problems):
+            placing.rows += 1
+            _take(placing, line, row)
+        choose, facts = _without_overlaps, {}
+    else:
+        choose, facts = _best_per_tokens, {"first_position": _read_metamap(path, placing)}
+    if not placing.rows and not placing.problems.total:
+        raise empty_file(path)
+    found, counts = placing.chosen(list if candidates == "all" else choose)
+    return found, counts | facts
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A concept at tokens `start` to `end` (exclusive)."""
+
+    start: int
+    end: int
+    concept: str
+    score: float
+    negated: bool
+
+
+class _Placing:
+    """Checks and counts the spans of a file, and places them on the tokens of a corpus; see `read_mentions`.
+
+    rows: of the file. problems: the faults so far. counts: of what was left out, and why.
+    """
+
+    def __init__(self, path: Path, examples: Sequence[NLIExample], partial: bool):
+        self.path, self.partial = path, partial
+        self.rows, self.problems, self.counts = 0, Problems(), Counter()
+        self._examples = {example.uid: example for example in examples}
+        self._unknown: dict[str, int] = {}  # pairs that the corpus does not have -> the first line that names them
+        self._offsets: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        self._spans: dict[tuple[str, str], list[_Span]] = {}
+
+    def text(self, uid: str, side: str) -> str | None:
+        """The text of a sentence, None where there is none."""
+        example = self._examples.get(uid)
+        return None if example is None else SENTENCE[side](example)[0]
+
+    def add(self, line: int, uid: str, side: str, parts: Sequence[tuple[int, int]], rest: tuple, characters=True):
+        """Adds a span for each part (start, end), in characters or tokens; those on neighbouring tokens are joined.
+
+        rest: concept, score, negation. A part that has no place is noted as a fault, or counted.
+        """
+        joined = []
+        for start, end in parts:
+            place = self._place(line, uid, side, start, end, characters)
+            if place and joined and joined[-1][0] <= place[0] <= joined[-1][1]:
+                joined[-1] = (joined[-1][0], max(joined[-1][1], place[1]))
+            elif place:
+                joined.append(place)
+        if joined:
+            self._spans.setdefault((uid, side), []).extend(_Span(*place, *rest) for place in joined)
+
+    def _place(self, line, uid, side, start, end, characters) -> tuple[int, int] | None:
+        """The tokens (first, last + 1) of a part. A token counts if any character of it does.
+
+        Characters between tokens, or of tokens that cannot be found in the text, are counted as "unplaced".
+        """
+        if side not in SENTENCE:
+            fix = f"write {' or '.join(SENTENCE)}"
+            return self.fault(line, "field 'side' is neither premise nor hypothesis", "side", fix)
+        if uid not in self._examples:
+            if self.partial:
+                self.counts["other_pairs"] += 1
+            else:
+                self._unknown.setdefault(uid, line)
+            return None
+        text, tokens = SENTENCE[side](self._examples[uid])
+        size, unit = (len(text), "characters") if characters else (len(tokens), "tokens")
+        if not 0 <= start < end:
+            fix = "count from 0; the end is the first position after the span"
+            return self.fault(line, f"the span is {start} to {end}", "start", fix)
+        if end > size:
+            problem = f"the span ends at {end}, the sentence has {size} {unit}"
+            return self.fault(line, problem, "end", f"count {unit} of the sentence as the corpus has it")
+        if not characters:
+            return start, end
+        if (uid, side) not in self._offsets:
+            self._offsets[uid, side] = token_offsets(text, tokens)
+        touched = [n for n, (first, last) in enumerate(self._offsets[uid, side]) if first < end and start < last]
+        if touched:
+            return touched[0], touched[-1] + 1
+        self.counts["unplaced"] += 1
+        return None
+
+    def fault(self, line: int | None, problem: str, field: str, fix: str) -> None:
+        self.problems.add(DataError(problem, file=self.path.name, line=line, field=field, fix=fix))
+
+    def score(self, line: int, value) -> float:
+        """The score as a number; one that is not finite is noted."""
+        try:
+            score = 0.0 if value in (None, "") else float(value)
+        except (OverflowError, TypeError, ValueError):
+            score = math.nan
+        if not math.isfinite(score):
+            self.fault(line, "field 'score' is no number", "score", "give a number, or leave it empty")
+        return score
+
+    def chosen(self, choose) -> tuple[Mentions, dict]:
+        """(mentions, counts): what `choose` leaves of each sentence's spans. Raises the faults if any."""
+        self._check_corpus()
+        self.problems.raise_if_any()
+        found, counts = {}, {"spans": 0, "mentions": 0, "negated": 0, "outscored": 0}
+        for sentence, spans in self._spans.items():
+            best = sorted(choose(spans), key=attrgetter("start", "end"))
+            counts["spans"] += len(spans)
+            counts["mentions"] += len(best)
+            counts["negated"] += sum(span.negated for span in best)
+            counts["outscored"] += len(spans) - len(best)
+            found[sentence] = tuple(Mention(span.start, span.end, span.concept) for span in best)
+        return found, {"file": self.path.name, **counts, **self.counts}
+
+    def _check_corpus(self):
+        """Notes if the file belongs to another corpus: it has pairs that the corpus lacks, or none of its pairs."""
+        known = len({uid for uid, _ in self._spans})
+        if self._unknown:
+            line, total = min(self._unknown.values()), len(self._unknown)
+            problem = f"{total} of the pairs that the file names are not among the corpus's {len(self._examples)}"
+            fix = "make the file from this corpus, with its pairIDs; is it of another corpus, or of more splits?"
+            self.fault(line, f"{problem}; {known} are", "uid", fix)
+        elif self.counts["other_pairs"] and not known:
+            problem = f"none of the pairs that the file names is among the corpus's {len(self._examples)}"
+            self.fault(1, problem, "uid", "make the file from this corpus, with its pairIDs")
+
+
+def _without_overlaps(spans: Sequence[_Span]) -> list[_Span]:
+    """Of overlapping spans, the one with the best score, then the longest, then the first given."""
+    chosen = []
+    for span in sorted(spans, key=lambda span: (-span.score, span.start - span.end)):
+        if all(span.end <= other.start or other.end <= span.start for other in chosen):
+            chosen.append(span)
+    return chosen
+
+
+def _best_per_tokens(spans: Sequence[_Span]) -> list[_Span]:
+    """One span for each set of tokens: the one with the best score, then the first given."""
+    best = {}
+    for span in spans:
+        known = best.get((span.start, span.end))
+        if known is None or span.score > known.score:
+            best[span.start, span.end] = span
+    return list(best.values())
+
+
+# ---- tables ----
+
+
+def _rows(path: Path, problems: Problems) -> Iterator[tuple[int, dict]]:
+    """(line number, fields) of a table or of JSON lines, by the name of the file."""
+    if ".jsonl" in path.suffixes[-2:]:
+        return json_lines(path, problems)
+    lines = text_lines(path, problems)
+    records = ((number, [cell.strip() for cell in line.split("\t")]) for number, line in lines if line.strip())
+    return table_rows(path.name, records, problems, lambda number, header: _columns(path, number, header))
+
+
+def _columns(path, number, header):
+    names = set(header) - set(_OPTIONAL)
+    if len(set(header)) == len(header) and names in ({*_NEEDED, *_TOKENS}, {*_NEEDED, *_CHARACTERS}):
+        return header
+    names = "uid, side, start, end (or start_char, end_char), concept, and if wanted score, negated"
+    fix = f"the first line must name, between tabs and each once: {names}"
+    raise line_fault(path.name, number, "the header is not that of this table", fix)
+
+
+def _take(placing: _Placing, line: int, row: Mapping) -> None:
+    """One row of the file: of JSON its values may be anything, or missing."""
+    for name in _NEEDED:
+        if not isinstance(row.get(name), str) or not row[name]:
+            placing.problems.add(empty_field(placing.path, line, name))
+            return
+    positions = _CHARACTERS if _CHARACTERS[0] in row else _TOKENS
+    numbers = [_whole(row.get(name)) for name in positions]
+    if None in numbers:
+        name = positions[numbers.index(None)]
+        placing.fault(line, f"field '{name}' is no whole number", name, "count from 0")
+        return
+    negated = _NEGATED.get(str(row.get("negated", "")).casefold())
+    if negated is None:
+        placing.fault(line, "field 'negated' is neither 0 nor 1", "negated", "write 0, 1 or nothing")
+        return
+    rest = (row["concept"], placing.score(line, row.get("score")), negated)
+    placing.add(line, row["uid"], row["side"], [tuple(numbers)], rest, characters=positions is _CHARACTERS)
+
+
+def _whole(value):
+    try:
+        return int(str(value))
+    except ValueError:
+        return None
+
+
+# ---- MetaMap's output ----
+
+_ACRONYMS = ("AA", "UA")
+_FEW = 20  # trigger texts: with fewer, those that a wrapper changed may be most of them
+_ID = re.compile(r"(.+)(?:[.-](premise|hypothesis)|-([ph]))")
+_SIDE = {side[0]: side for side in SENTENCE}
+# "matched name"-location-sentence-"text"-part of speech-negation; the last two are absent in old releases. The quoted
+# texts may hold quotes, commas and hyphens: a text begins after a middle and ends where a trigger can end.
+_MIDDLE = re.compile(r'"-\w*-[0-9]+-"')
+_ENDING = re.compile(r'"(?:-[^",]*-([01]))?(?:,(?=")|\]?$)')
+_PAIR = r"\d{1,9}[/:]\d{1,9}"
+_PARTS = rf"{_PAIR}(?:[,^]{_PAIR})*"
+_BRACKETED = rf"\[{_PARTS}\](?:,\[{_PARTS}\])*"
+_SECTION = re.compile(rf"{_BRACKETED}|{_PARTS}")
+_OCCURRENCE = re.compile(rf"\[({_PARTS})\]|({_PARTS})")
+_FORM = "ID|MMI|score|name|CUI|[types]|triggers|location|positions|tree codes"
+
+
+# line, uid, side, parts (start, length) in characters as the file counts them, text of a single part, and the rest
+_Occurrence = tuple[int, str, str, list[tuple[int, int]], str | None, tuple[str, float, bool]]
+
+
+def _read_metamap(path: Path, placing: _Placing) -> int:
+    """Adds the spans of each concept; returns the first position of a sentence, 0 or 1."""
+    occurrences: list[_Occurrence] = []
+    for line, text in text_lines(path, placing.problems):
+        if not text.strip():
+            continue
+        placing.rows += 1
+        fields = text.split("|", 6)
+        kind = fields[1] if len(fields) > 1 else ""
+        if kind in _ACRONYMS:
+            placing.counts[f"lines_{kind}"] += 1
+        elif kind == "MMI":
+            occurrences += _occurrences(placing, line, fields)
+        else:
+            fix = "keep only lines of fielded output (metamap -N --silent)"
+            placing.fault(line, "not a line of MMI, AA or UA", "MMI", fix)
+    first = _first_position(placing, occurrences)
+    for line, uid, side, parts, _, rest in occurrences:
+        placing.add(line, uid, side, [(start - first, start - first + length) for start, length in parts], rest)
+    return first
+
+
+def _occurrences(placing: _Placing, line: int, fields: list[str]) -> Iterator[_Occurrence]:
+    """The places that one MMI line names; none where the line is at fault."""
+    rest = fields[6].rsplit("|", 3) if len(fields) == 7 else []
+    if len(rest) == 4 and re.search(r'[\["]', rest[1]):  # a bar in the last field of a line without location
+        rest = ["|".join(rest[:2]), *rest[2:]]
+    if len(rest) not in (3, 4) or not fields[4]:
+        placing.fault(line, "the line has other fields than MMI output", "MMI", f"the form is {_FORM}")
+        return
+    match = _ID.fullmatch(fields[0].strip("'\""))
+    if not match:
+        fix = "give MetaMap the ID <uid>-p for a premise and <uid>-h for a hypothesis"
+        placing.fault(line, "the ID does not say which side of a pair it is", "ID", fix)
+        return
+    sections = rest[-2].split(";")
+    if not all(_SECTION.fullmatch(section) for section in sections):
+        fix = "positions are start/length, with commas, semicolons and brackets between them"
+        placing.fault(line, "the positional information is malformed", "positions", fix)
+        return
+    side = _SIDE[(match[2] or match[3])[0]]
+    triggers = _triggers(rest[0])
+    if len(triggers) != len(sections):  # the text of each position is then unknown
+        triggers = [(None, bool(triggers) and all(negated for _, negated in triggers))] * len(sections)
+    score = placing.score(line, fields[2])
+    for section, (text, negated) in zip(sections, triggers, strict=True):
+        for bracketed, plain in _OCCURRENCE.findall(section):
+            pairs = [re.split("[/:]", pair) for pair in re.split("[,^]", bracketed or plain)]
+            parts = [(int(start), int(length)) for start, length in pairs]
+            yield line, match[1], side, parts, text if len(parts) == 1 else None, (fields[4], score, negated)
+
+
+def _triggers(field: str) -> list[tuple[str | None, bool]]:
+    """(text of the sentence, whether it is negated) of each trigger."""
+    found, texts = [], iter([match.end() for match in _MIDDLE.finditer(field)])
+    text = next(texts, len(field))
+    for ending in _ENDING.finditer(field):
+        if text <= ending.start():
+            found.append((field[text : ending.start()], ending[1] == "1"))
+            while text <= ending.end():
+                text = next(texts, len(field) + 1)
+    return found
+
+
+def _first_position(placing: _Placing, occurrences: Sequence[_Occurrence]) -> int:
+    """1 if more triggers match their sentences when positions count from 1, else 0.
+
+    Adds a problem if most match at neither, and warns if some do not. Sentences that are not ASCII are left
+    out: their triggers have other characters.
+    """
+    agree, checked = Counter(), 0
+    for _, uid, side, parts, text, _ in occurrences:
+        sentence = placing.text(uid, side)
+        if text is None or sentence is None or not sentence.isascii():
+            continue
+        checked += 1
+        ((start, length),) = parts
+        for first in (0, 1):
+            there = sentence[max(start - first, 0) : max(start - first, 0) + length]
+            agree[first] += there.casefold() == text.casefold()
+    if elsewhere := checked - max(agree.values(), default=0):
+        problem = f"{elsewhere} of {checked} trigger texts are not at their positions in the corpus's sentences"
+        placing.counts["texts_elsewhere"] = elsewhere
+        if checked >= _FEW and 2 * elsewhere > checked:
+            placing.fault(None, problem, "triggers", "run MetaMap on this version of the corpus (prepare --metamap)")
+        else:
+            warn(f"{placing.path.name}: {problem}; their concepts are taken as they are")
+    return int(agree[1] > agree[0])
+
+
+# ---- tokens in their sentence ----
+
+# Tokenisers write some characters of a sentence in another way; each side of this table has one character.
+_STRAIGHT = str.maketrans("‘’‚“”„–—\u00a0", "'''\"\"\"-- ")
+_SPELLED = {"``": '"', "''": '"', "--": "-", "...": "…", "`": "'"}
+_AHEAD = 12  # characters by which a token may be later than expected
+
+
+def token_offsets(text: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
+    """The position of each token in its text: (first character, last + 1); (-1, -1) if it is not found.
+
+    Tokens are searched in order and case is ignored. Quotes and dashes may be written in another way, and a token that
+    a tokeniser changed does not shift those after it.
+    """
+    text, offsets, at, missed = text.translate(_STRAIGHT), [], 0, 0
+    for token in tokens:
+        place = _find(text, token, at, missed)
+        offsets.append(place)
+        if place[0] < 0:
+            missed += len(token) + 1
+        else:
+            at, missed = place[1], 0
+    return offsets
+
+
+def _find(text, token, at, missed):
+    while at < len(text) and text[at].isspace():
+        at += 1
+    spelled = _SPELLED.get(token, token.replace("\\/", "/").replace("\\*", "*").translate(_STRAIGHT))
+    if text.startswith(spelled, at):
+        return at, at + len(spelled)
+    for form in dict.fromkeys((spelled, token)):
+        folded, size = form.casefold(), len(form)
+        for start in range(at, min(at + _AHEAD + missed, len(text) - size) + 1):
+            if text[start : start + size].casefold() == folded:
+                return start, start + size
+    return -1, -1
+
+
+# ---- MetaMap's input ----
+
+_SAME_LENGTH = {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "×": "x", "µ": "u", "μ": "u"}
+
+
+def ascii_of(text: str) -> str:
+    """The text with one ASCII character for each of its characters: the letter below an accent, else a space."""
+    return "".join(character if " " <= character <= "~" else _ascii(character) for character in text)
+
+
+def _ascii(character):
+    plain = _SAME_LENGTH.get(character) or unicodedata.normalize("NFKD", character)[:1]
+    return plain if " " <= plain <= "~" else " "
+
+
+def write_metamap_input(examples: Iterable[NLIExample], folder: Path) -> dict[str, int]:
+    """Writes a corpus's sentences as MetaMap reads them (`metamap -N --sldiID`), for their owner alone; returns counts.
+
+    metamap.txt has one sentence a line, `<uid>-p|sentence` for a premise, `-h` for a hypothesis. MetaMap reads only
+    ASCII: every other character is replaced by one ASCII character, so that positions in MetaMap's output are those of
+    the original sentence, and changed_characters.tsv lists the replaced ones.
+
+    The sentences are corpus text: keep the folder private. Raises: UsageError for a uid that MetaMap cannot take.
+    """
+    lines, changes = [], ["uid\tside\tposition\toriginal\twritten\n"]
+    for example in examples:
+        if "|" in example.uid or not example.uid.isascii():
+            raise UsageError("a uid has a bar or a character that is not ASCII. Fix: give the pairs other uids.")
+        for side, sentence in SENTENCE.items():
+            text = sentence(example)[0]
+            written = ascii_of(text)
+            lines.append(f"{example.uid}-{side[0]}|{written}\n")
+            changes += [
+                f"{example.uid}\t{side}\t{place}\tU+{ord(old):04X}\t{new}\n"
+                for place, (old, new) in enumerate(zip(text, written, strict=True))
+                if old != new
+            ]
+    private_folder(folder)
+    write_atomic(folder / LINES, "".join(lines))
+    write_atomic(folder / CHANGES, "".join(changes))
+    return {"sentences": len(lines), "changed_characters": len(changes) - 1}

@@ -1,0 +1,386 @@
+"""Concepts found by other programs, in a table or in MetaMap's output, are placed on the right tokens or refused."""
+
+import json
+import stat
+from itertools import pairwise
+
+import made_up_knowledge as made
+import numpy as np
+import pytest
+
+from mednli_jax.corpora.demo.nli import load_demo
+from mednli_jax.errors import DataError, DataErrors, UsageError
+from mednli_jax.examples import Mention, NLIExample
+from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.mentions import (
+    CHANGES,
+    LINES,
+    SENTENCE,
+    Recognised,
+    ascii_of,
+    read_mentions,
+    token_offsets,
+    write_metamap_input,
+)
+from mednli_jax.knowledge.readers.mesh import read_mesh
+
+HEADER = made.SPANS_HEADER
+PREMISE = made.SPAN_PAIRS[0].premise
+
+
+def read(folder, text, name="s.tsv", **options):
+    return read_mentions(made.write(folder / name, text), made.SPAN_PAIRS, **options)
+
+
+def spans(found, uid="p1", side="premise"):
+    return [(mention.start, mention.end, mention.concept) for mention in found.get((uid, side), ())]
+
+
+# ---- tables ----
+
+
+def test_tables_and_json_lines_say_the_same(tmp_path):
+    """Columns may stand in any order; lines may end as on Windows, and files may be gzipped."""
+    rows = [
+        {"uid": "p1", "side": "premise", "start": 9, "end": 10, "concept": "C3", "score": None, "negated": 0},
+        {"uid": "p1", "side": "premise", "start": 3, "end": 5, "concept": "C1", "score": 2, "negated": True},
+        {"uid": "p2", "side": "hypothesis", "start": 1, "end": 2, "concept": "C2"},
+    ]
+    table = "concept\tend\tstart\tside\tuid\tscore\tnegated\r\n"
+    table += "C3\t10\t9\tpremise\tp1\t\t0\r\nC1\t5\t3\tpremise\tp1\t2e0\t1\r\nC2\t2\t1\thypothesis\tp2\t\t\r\n"
+    expected = {
+        ("p1", "premise"): (Mention(3, 5, "C1"), Mention(9, 10, "C3")),
+        ("p2", "hypothesis"): (Mention(1, 2, "C2"),),
+    }
+    for name, content in (("s.tsv", table), ("s.jsonl", "".join(json.dumps(row) + "\n" for row in rows))):
+        for ending in ("", ".gz"):
+            found, facts = read(tmp_path, content, name + ending)
+            assert found == expected
+            counts = {"spans": 3, "mentions": 3, "negated": 1, "outscored": 0}
+            assert facts == {"file": name + ending, **counts}
+    recognised = Recognised(None, found)
+    assert recognised.mentions("p1", "premise") == [Mention(3, 5, "C1"), Mention(9, 10, "C3")]
+    assert recognised.mentions("p1", "hypothesis") == recognised.mentions("p9", "premise") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "tokens"),
+    [
+        ("Quokka fever", (3, 5)),
+        ('"Quokka', (2, 4)),
+        ("axolotl", (9, 10)),
+        ("(axolotl)", (8, 11)),
+        ("wombat", (7, 8)),  # a part of a token
+        ("narwhals.", (11, 13)),
+        ("He", (0, 1)),
+        (" ", None),  # characters between tokens are counted
+    ],
+)
+def test_characters_become_the_tokens_they_touch(tmp_path, words, tokens):
+    """The tokens are in lower case and spell quotes and brackets in another way."""
+    start = PREMISE.index(words)
+    row = f"p1\tpremise\t{start}\t{start + len(words)}\tC1\n"
+    found, facts = read(tmp_path, f"uid\tside\tstart_char\tend_char\tconcept\n{row}")
+    assert spans(found) == ([(*tokens, "C1")] if tokens else [])
+    assert facts.get("unplaced", 0) == (tokens is None)
+
+
+def table_of(rows):
+    return (
+        HEADER + "\tscore\n" + "".join(f"p1\tpremise\t{a}\t{b}\t{concept}\t{score}\n" for a, b, concept, score in rows)
+    )
+
+
+def test_overlaps_go_to_the_best_score_then_the_longest_then_the_first(tmp_path):
+    long, short, better, beside = (0, 3, "long", 0), (1, 2, "short", 0), (2, 4, "better", 1), (3, 5, "beside", 0)
+    for rows, kept in (
+        ([short, long], [long]),
+        ([short, long, better], [short, better]),
+        ([(0, 3, "twin", 0), long], [(0, 3, "twin", 0)]),
+        ([beside, long], [long, beside]),
+    ):
+        assert spans(read(tmp_path, table_of(rows))[0]) == [row[:3] for row in kept]
+        every, facts = read(tmp_path, table_of(rows), candidates="all")
+        assert (len(spans(every)), facts["outscored"]) == (len(rows), 0)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        starts = rng.integers(0, 10, rng.integers(1, 12))
+        rows = [(s, s + rng.integers(1, 4), f"C{n}", rng.integers(0, 3)) for n, s in enumerate(starts.tolist())]
+        chosen = [row for row in rows if row[:3] in spans(read(tmp_path, table_of(rows))[0])]
+        assert all(one[1] <= other[0] for one, other in pairwise(sorted(chosen)))
+        for row in set(rows) - set(chosen):  # nothing is left out without a better one
+            rivals = [one for one in chosen if one[0] < row[1] and row[0] < one[1]]
+            assert any((one[3], one[1] - one[0]) >= (row[3], row[1] - row[0]) for one in rivals)
+
+
+def test_pairs_the_corpus_leaves_out_are_counted(tmp_path):
+    text = f"{HEADER}\np1\tpremise\t3\t5\tC1\np9\tpremise\t300\t500\tC1\np9\thypothesis\t0\t1\tC1\n"
+    found, facts = read(tmp_path, text, partial=True)
+    assert (spans(found), facts["other_pairs"]) == ([(3, 5, "C1")], 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "expected"),
+    [
+        ("Chest pain.", ("chest", "pain", "."), ["Chest", "pain", "."]),
+        ("  two   spaces ", ("two", "spaces"), ["two", "spaces"]),
+        ("A “quote” here", ("A", "``", "quote", "''", "here"), ["A", "“", "quote", "”", "here"]),
+        ("pt’s 1/2 — ok", ("pt", "'s", "1\\/2", "--", "ok"), ["pt", "’s", "1/2", "—", "ok"]),
+        ("wait... so", ("wait", "...", "so"), ["wait", "...", "so"]),
+        ("wait… so", ("wait", "...", "so"), ["wait", "…", "so"]),
+        ("colour of gold", ("color", "of", "gold"), ["", "of", "gold"]),  # the tokeniser changed the spelling
+        ("a-b c", ("a", "b", "c"), ["a", "b", "c"]),
+        ("İstanbul fever", ("i̇stanbul", "fever"), ["", "fever"]),  # in lower case the text is longer
+        ("the pain, the pain", ("the", "pain", ",", "the", "pain"), ["the", "pain", ",", "the", "pain"]),
+        ("", (), []),
+        ("x", ("y", "z"), ["", ""]),
+    ],
+)
+def test_token_offsets(text, tokens, expected):
+    offsets = token_offsets(text, tokens)
+    assert [text[max(start, 0) : max(end, 0)] for start, end in offsets] == expected
+    placed = [offset for offset in offsets if offset[0] >= 0]
+    assert placed == sorted(placed)
+    assert all(one[1] <= other[0] for one, other in pairwise(placed))
+
+
+# ---- MetaMap's output ----
+
+LINE, AT = made.mmi_line, made.place
+
+
+def metamap(folder, *lines, name="m.mmi", **options):
+    path = made.write(folder / name, "".join(f"{text}\n" for text in lines))
+    return read_mentions(path, made.MMI_PAIRS, **options)
+
+
+def test_a_line_becomes_a_mention(tmp_path):
+    found, facts = metamap(tmp_path, LINE())
+    assert found == {("p1", "premise"): (Mention(1, 3, "C1"),)}
+    assert facts == {"file": "m.mmi", "spans": 1, "mentions": 1, "negated": 1, "outscored": 0, "first_position": 0}
+    assert metamap(tmp_path, LINE(), name="m.txt.gz")[0] == found
+
+
+@pytest.mark.parametrize(
+    ("ident", "sentence"),
+    [
+        ("p1-p", ("p1", "premise")),
+        ("p1-h", ("p1", "hypothesis")),
+        ("p1.premise", ("p1", "premise")),
+        ("p1-hypothesis", ("p1", "hypothesis")),
+        ("'p1-p'", ("p1", "premise")),  # a wrapper writes quotes
+        ("a.jpg#1r-h", ("a.jpg#1r", "hypothesis")),
+    ],
+)
+def test_ids_say_pair_and_side(ident, sentence, tmp_path):
+    (pair,) = (pair for pair in made.MMI_PAIRS if pair.uid == sentence[0])
+    text, _ = SENTENCE[sentence[1]](pair)
+    positions = AT("ain", text).replace("/3", "/1")  # a position inside the word suffices
+    found, _ = metamap(tmp_path, LINE(ident, triggers='["Pain"-tx-1-"pain"-noun-0]', positions=positions))
+    assert list(found) == [sentence]
+
+
+HEART = '["Heart attack"-tx-1-"heart attack"-noun-0]'
+FAILURE = f"{AT('heart')},{AT('failure')}"  # in two pieces: "and renal" stands between them
+PLACES = f"{AT('chest pain')};{AT('heart')};{AT('renal')}"
+TWO = '["Pain"-tx-1-"pain"-noun-1,"Heart"-tx-1-"heart"-noun-%d]'
+NESTED = LINE(cui="C4", score="1", triggers='["Pain"-tx-1-"pain"-noun-0]', positions=AT("pain"))
+CANDIDATES = [LINE(cui="C1", score="3.5"), LINE(cui="C2", score="7"), LINE(cui="C3", score="7.00")]
+OLD = {"triggers": '["Chest Pain"-tx-1-"chest pain"]', "positions": AT("chest pain").replace("/", ":")}
+QUOTED = '["Pain, \\"chest\\", NOS"-tx-1-"chest pain"-noun-0,"A-B, C"-tx-2-"heart"-noun-1]'
+ONE = [(1, 3, "C1")]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected", "negated"),
+    [
+        # Semicolons separate triggers, and brackets hold the places of one trigger. Each trigger has its own negation.
+        ([LINE(triggers='["Heart"-tx-1-"heart"-noun-0,"Chest, NOS"-tx-1-"chest"-noun-1]',
+               positions=f"[{AT('heart')}],[50/5];{AT('chest')}")], [(1, 2, "C1"), (5, 6, "C1"), (10, 11, "C1")], 1),
+        ([LINE(triggers='["Heart failure"-tx-1-"heart failure"-noun-0]', positions=FAILURE)],
+         [(5, 6, "C1"), (8, 9, "C1")], 0),
+        # Parts on neighbouring tokens become one mention.
+        ([LINE(triggers='["Heart failure"-tx-1-"heart failure"-noun-0]',
+               positions=f"[{FAILURE}],[{AT('chest')},{AT('pain')}]")], [*ONE, (5, 6, "C1"), (8, 9, "C1")], 0),
+        (CANDIDATES, [(1, 3, "C2")], 1),
+        ([*CANDIDATES, NESTED], [(1, 3, "C2"), (2, 3, "C4")], 1),
+        # MetaMap Lite, old releases, no tree codes.
+        ([f'p1-p|MMI|0.52|Chest pain|C1|[sosy]|"Chest Pain"-text-0-"chest pain"-NN-0|{AT("chest pain")}|'], ONE, 0),
+        ([LINE(**OLD)], ONE, 0),
+        ([LINE(positions=FAILURE.replace("/", ":").replace(",", "^"))], [(5, 6, "C1"), (8, 9, "C1")], 2),
+        ([LINE(trees="")], ONE, 1),
+        # Quotes, commas and bars inside a trigger.
+        ([LINE(triggers=QUOTED, positions=f"{AT('chest pain')};{AT('heart')}")], [*ONE, (5, 6, "C1")], 1),
+        ([LINE(triggers='["Pain|Ache"-tx-1-"chest pain"-noun-1]')], ONE, 1),
+        # Without a trigger for each place only unanimous negation counts.
+        ([LINE(triggers=TWO % 0, positions=PLACES)], [*ONE, (5, 6, "C1"), (7, 8, "C1")], 0),
+        ([LINE(triggers=TWO % 1, positions=PLACES)], [*ONE, (5, 6, "C1"), (7, 8, "C1")], 3),
+        # Positions from one are seen from the triggers.
+        ([LINE(positions=AT("chest pain", first=1)),
+          LINE(cui="C2", triggers=HEART, positions=AT("heart attack", first=1))], [*ONE, (10, 12, "C2")], 1),
+    ],
+)  # fmt: skip
+def test_layouts_of_lines(tmp_path, lines, expected, negated):
+    found, facts = metamap(tmp_path, *lines)
+    assert spans(found) == expected
+    assert facts["negated"] == negated
+
+
+def test_all_candidates_of_the_same_tokens_are_kept_where_asked_for(tmp_path):
+    found, facts = metamap(tmp_path, *CANDIDATES, candidates="all")
+    assert spans(found) == [(1, 3, "C1"), (1, 3, "C2"), (1, 3, "C3")]
+    assert facts["outscored"] == 0
+    assert metamap(tmp_path, *CANDIDATES)[1]["outscored"] == 2
+
+
+def test_acronyms_and_pairs_the_corpus_leaves_out_are_counted(tmp_path):
+    acronym = "p1-p|{}|MI|myocardial infarction|1|2|3|21|33:2"
+    lines = (
+        acronym.format("AA"),
+        LINE(),
+        "",
+        acronym.format("UA"),
+        acronym.format("AA"),
+        LINE("p9-p", positions="900/3"),
+    )
+    found, facts = metamap(tmp_path, *lines, partial=True)
+    assert spans(found) == ONE
+    assert [facts[name] for name in ("lines_AA", "lines_UA", "mentions", "other_pairs")] == [2, 1, 1, 1]
+
+
+@pytest.mark.parametrize("elsewhere", [10, 11])
+def test_a_file_of_the_same_pairs_with_other_sentences_is_refused_with_counts(elsewhere, tmp_path, capsys):
+    """Up to half of 20 triggers may stand elsewhere, counted from 0 or from 1 but not from both."""
+    lines = [LINE()] * (20 - elsewhere) + [LINE(positions=AT("chest pain", first=1))] * 2
+    lines += [LINE(positions=AT("heart attack"))] * (elsewhere - 2)
+    if elsewhere == 10:
+        assert metamap(tmp_path, *lines)[1]["texts_elsewhere"] == 10
+        assert "10 of 20" in capsys.readouterr().err
+        # too few triggers to tell; counting from 1 finds two of them
+        assert metamap(tmp_path, *lines[10:])[1]["texts_elsewhere"] == 8
+        return
+    with pytest.raises(DataError, match="11 of 20") as fault:
+        metamap(tmp_path, *lines)
+    assert (fault.value.file, fault.value.line, fault.value.field) == ("m.mmi", None, "triggers")
+    assert "chest" not in str(fault.value)
+
+
+def test_tokens_characters_and_metamap_say_the_same_of_a_corpus(tmp_path):
+    """The linker's mentions of the demo corpus are written in three formats and read back unchanged."""
+    linker = Linker(read_mesh())
+    examples = [example for split in load_demo(linker=linker).values() for example in split.examples][::7]
+    rows = {"tokens.tsv": [HEADER], "out.mmi": []}
+    expected, rows["characters.tsv"] = {}, ["uid\tside\tstart_char\tend_char\tconcept"]
+    for example in examples:
+        for side, sentence in SENTENCE.items():
+            text, tokens = sentence(example)
+            offsets = token_offsets(text, tokens)
+            assert all(first >= 0 for first, _ in offsets)
+            for mention in linker.link(tokens):
+                first, last = offsets[mention.start][0], offsets[mention.end - 1][1]
+                expected.setdefault((example.uid, side), []).append(mention)
+                named = f"{example.uid}\t{side}"
+                rows["tokens.tsv"].append(f"{named}\t{mention.start}\t{mention.end}\t{mention.concept}")
+                rows["characters.tsv"].append(f"{named}\t{first}\t{last}\t{mention.concept}")
+                found, place = f'["X"-tx-1-"{text[first:last]}"-noun-0]', f"{first}/{last - first}"
+                rows["out.mmi"].append(LINE(f"{example.uid}-{side[0]}", "1", mention.concept, found, place))
+    assert len(rows["out.mmi"]) > 1000
+    for name, content in rows.items():
+        found, _ = read_mentions(made.write(tmp_path / name, "\n".join(content) + "\n"), examples)
+        assert {key: list(mentions) for key, mentions in found.items()} == expected
+
+
+# ---- faults ----
+
+OBJECT = {"uid": "p1", "side": "premise", "start": 3, "end": 5, "concept": "C1"}
+BAD_TABLES = {
+    "a typo in the header": (HEADER + "\tnegatd\n", 1),
+    "both kinds of positions": (HEADER + "\tstart_char\tend_char\n", 1),
+    "a column twice": (HEADER + "\tuid\n", 1),
+    "no uid": (f"{HEADER}\n\tpremise\t3\t5\tC1\n", 2),
+    "a header alone": (f"{HEADER}\n", None),
+    "a position with a point": (f"{HEADER}\np1\tpremise\t3\t5.0\tC1\n", 2),
+    "a third side": (f"{HEADER}\np1\tquokka\t3\t5\tC1\n", 2),
+    "an unknown uid": (f"{HEADER}\np1\tpremise\t3\t5\tC1\np9\tpremise\t3\t5\tC1\n", 3),
+    "an empty span": (f"{HEADER}\np1\tpremise\t3\t3\tC1\n", 2),
+    "a negative start": (f"{HEADER}\np1\tpremise\t-1\t3\tC1\n", 2),
+    "past the sentence": (f"{HEADER}\np1\tpremise\t3\t99\tC1\n", 2),
+    "an infinite score": (f"{HEADER}\tscore\np1\tpremise\t3\t5\tC1\tinf\n", 2),
+}
+BAD_OBJECTS = {
+    "a list": ["quokka"],
+    "a uid that is a number": OBJECT | {"uid": 7},
+    "no side": {name: value for name, value in OBJECT.items() if name != "side"},
+    "a start with a point": OBJECT | {"start": 3.0},
+    "a list for a score": OBJECT | {"score": ["quokka"]},
+    "a list for a negation": OBJECT | {"negated": ["quokka"]},
+}
+BAD_LINES = {
+    "a banner": "Processing 00000000.tx.1: quokka",
+    "no CUI": LINE(cui=""),
+    "no side": LINE("p1"),
+    "no positions": LINE(positions=""),
+    "half a bracket": LINE(positions="[3/5"),
+    "an unknown pair": LINE("p9-p"),
+    "past the sentence": LINE(positions="50/40"),
+    "no length": LINE(positions="5/0"),
+    "a score of letters": LINE(score="quokka"),
+}
+FAULTS = [
+    *(("s.tsv", problem, *fault) for problem, fault in BAD_TABLES.items()),
+    *(("s.jsonl", problem, f"{json.dumps(OBJECT)}\n{json.dumps(row)}\n", 2) for problem, row in BAD_OBJECTS.items()),
+    *(("m.mmi", problem, f"{LINE()}\n{line}\n", 2) for problem, line in BAD_LINES.items()),
+]
+
+
+@pytest.mark.parametrize(("name", "problem", "text", "line"), FAULTS)
+def test_a_fault_is_named_by_file_and_line(name, problem, text, line, tmp_path):
+    with pytest.raises(DataError) as caught:
+        read_mentions(made.write(tmp_path / name, text), made.MMI_PAIRS if name == "m.mmi" else made.SPAN_PAIRS)
+    assert (caught.value.file, caught.value.line) == (name, line)
+    assert caught.value.fix
+    assert not {*made.WORDS, "pain"} & set(str(caught.value).casefold().split())
+
+
+def test_a_file_of_another_corpus_is_refused_with_counts(tmp_path):
+    for lines, partial in (([LINE(), LINE("p7-p"), LINE("p8-h")], False), ([LINE("p7-p"), LINE("p8-h")], True)):
+        with pytest.raises(DataError, match=r"among the corpus's 2\b") as fault:
+            metamap(tmp_path, *lines, partial=partial)
+        assert (fault.value.file, fault.value.field) == ("m.mmi", "uid")
+
+
+def test_faults_of_several_lines_come_together(tmp_path):
+    rows = "".join(f"p1\tpremise\t3\t{100 + n}\tC1\n" for n in range(30))
+    with pytest.raises(DataErrors) as caught:
+        read(tmp_path, f"{HEADER}\n{rows}")
+    assert [(error.line, error.field) for error in caught.value.errors] == [(n, "end") for n in range(2, 22)]
+    assert len(str(caught.value).splitlines()) == 21
+
+
+# ---- MetaMap's input ----
+
+FOREIGN = "Naïve T ½ of 38 °C – Ménière’s disease 日本"
+FOREIGN_PAIRS = (NLIExample("p1", FOREIGN, "Plain", "neutral", tuple(FOREIGN.split()), ("Plain",)),)
+
+
+def test_metamaps_input_has_an_ascii_character_for_each_original_one(tmp_path):
+    written = ascii_of(FOREIGN)
+    assert written == "Naive T 1 of 38  C - Meniere's disease   "
+    assert (len(written), written.isascii()) == (len(FOREIGN), True)
+    assert ascii_of("plain | ~ text") == "plain | ~ text"
+    folder = tmp_path / "out"
+    assert write_metamap_input(FOREIGN_PAIRS, folder) == {"sentences": 2, "changed_characters": 9}
+    assert (folder / LINES).read_text() == f"p1-p|{written}\np1-h|Plain\n"
+    header, *changes = (folder / CHANGES).read_text().splitlines()
+    assert header == "uid\tside\tposition\toriginal\twritten"
+    assert changes[0] == "p1\tpremise\t2\tU+00EF\ti"
+    assert all(FOREIGN[int(place)] == chr(int(old[2:], 16)) for _, _, place, old, _ in (c.split("\t") for c in changes))
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+    # Positions in the output are those of the original sentence.
+    text = "Meniere's disease"
+    line = LINE(triggers=f'["{text}"-tx-1-"{text}"-noun-0]', positions=AT(text, written))
+    found, _ = read_mentions(made.write(tmp_path / "out.mmi", line + "\n"), FOREIGN_PAIRS)
+    (mention,) = found["p1", "premise"]
+    assert FOREIGN.split()[mention.start : mention.end] == ["Ménière’s", "disease"]
+    with pytest.raises(UsageError):
+        write_metamap_input([NLIExample("a|b", "x", "y", "neutral", ("x",), ("y",))], tmp_path)
