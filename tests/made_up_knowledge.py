@@ -401,6 +401,7 @@ def mmi_line(ident="p1-p", score="5.18", cui="C1", triggers=None, positions=None
 # ---- binary vectors ----
 
 ROWS = {"cough": (1, 2, 3), "fever": (4, 5, 6), "bp": (-1, -1, -1), "BP": (0.5, 0, -0.25), "naïve": (7, 8, 9)}
+ROWS["other"] = (9, 9, 9)
 
 
 def word2vec(rows=ROWS, end=b"\n", promised=None):

@@ -26,8 +26,7 @@ from mednli_jax.answers import embedding_score, exact_match, normalise, query_sc
 from mednli_jax.errors import DataError
 from mednli_jax.examples import ClozeExample, Passage
 from mednli_jax.knowledge.linking import FUNCTION_WORDS
-from mednli_jax.knowledge.vectors import load_vectors
-from mednli_jax.knowledge.vectors_files import read_head, vector_paths
+from mednli_jax.knowledge.vectors import load_vectors, read_head, vector_paths
 from mednli_jax.progress import Bar
 from mednli_jax.text import UNK, Vocab
 

@@ -20,7 +20,7 @@ from mednli_jax.corpora.nli.weights import CONFIGS, WEIGHTS
 from mednli_jax.corpora.nli.wordpiece import vocabulary_files
 from mednli_jax.errors import DataError, UserError
 from mednli_jax.knowledge.load import load_ontology, needed_files
-from mednli_jax.knowledge.vectors_files import read_head
+from mednli_jax.knowledge.vectors import read_head
 from mednli_jax.textfiles import byte_lines, either_name
 
 # Pairs in the official files, unlabelled ones included (Romanov & Shivade 2018, Table 2; Ben Abacha, Shivade &

@@ -16,25 +16,19 @@ import multiprocessing
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import metadata
-from itertools import islice
 from pathlib import Path
 
 from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.files import private_folder, put_in_place, sha256, write_json
-from mednli_jax.knowledge.vector_rows import EXACT, check_dim
-from mednli_jax.knowledge.vectors import load_vectors
-from mednli_jax.knowledge.vectors_files import kind_of, read_head, stored_words, vector_paths
-from mednli_jax.knowledge.vectors_text import text_header
+from mednli_jax.knowledge.vectors import check_dim, load_vectors, read_head, rows_of, vector_paths
 from mednli_jax.progress import say, warn
 from mednli_jax.text import SPECIALS
-from mednli_jax.textfiles import byte_lines
 
 METHODS, ARCHITECTURES = ("fasttext", "word2vec"), ("skipgram", "cbow")
-WORDS_AT_ONCE = 200_000  # words of a file that are converted to text at once
 _BREAKS = frozenset(b" \t\v\f\r\n\0")  # characters that end a word for fastText
 
 
@@ -150,7 +144,7 @@ def _initial(path, settings):
     paths = vector_paths(path)
     if len(paths) > 1:
         raise UsageError("several files of vectors to start from. Fix: give one.")
-    check_dim(paths[0], read_head(paths[0]).dim, settings.dim, None)
+    check_dim(paths[0], read_head(paths[0]).dim, settings.dim)
     found = load_vectors(paths[0], SPECIALS, dim=settings.dim, seed=0)  # reads and checks the whole file
     return {"file": found.source, "sha256": found.sha256}
 
@@ -174,36 +168,18 @@ def write_vectors(path: Path, out: Path, dim: int) -> int:
 
     Words that hold white space, which GloVe's do at times, are left out: fastText cannot read them.
     """
-    path, count = vector_paths(path)[0], 0
-    header = len(f"{10**12} {dim}")
+    count, header, template = 0, len(f"{10**12} {dim}"), " ".join(["%.7g"] * dim)
     with open(out, "wb") as file:
         file.write(b" " * header + b"\n")
-        for word, numbers in _text_rows(path, dim) if kind_of(path) == "text" else _rows(path, dim):
+        for word, numbers in rows_of(vector_paths(path)[0], dim):
             if word and _BREAKS.isdisjoint(word):
+                if not isinstance(numbers, bytes):
+                    numbers = (template % tuple(numbers.astype("f4").tolist())).encode()
                 file.write(word + b" " + numbers + b"\n")
                 count += 1
         file.seek(0)
         file.write(f"{count} {dim}".encode().ljust(header))
     return count
-
-
-def _text_rows(path, dim) -> Iterator[tuple[bytes, bytes]]:
-    """(word, numbers) of a text file that has been checked."""
-    for number, line in byte_lines(path):
-        line = line.rstrip(b" ")
-        if line and not (number == 1 and text_header(line)):
-            word = line.rsplit(b" ", dim)[0]
-            yield word, line[len(word) + 1 :]
-
-
-def _rows(path, dim) -> Iterator[tuple[bytes, bytes]]:
-    """(word, numbers) of any other file, some words at a time."""
-    words, template = stored_words(path), " ".join(["%.7g"] * dim)
-    while some := tuple(islice(words, WORDS_AT_ONCE)):
-        found = load_vectors(path, SPECIALS + some, dim=dim, seed=0)
-        for word, route, row in zip(some, found.routes[0, 2:], found.matrix[2:], strict=True):
-            if route == EXACT:
-                yield word.encode(), (template % tuple(row.tolist())).encode()
 
 
 def library_version() -> str:

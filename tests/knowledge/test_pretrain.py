@@ -24,15 +24,6 @@ PIECES = sentence_tokens(
 PIECES += ("gonna", "wanna", "lemme", "'tis", "d'ye", "more'n", "Dr.", "[**", "**]", '"')
 
 
-def fault(function, path):
-    """(file, line) of the error that reading raises."""
-    with pytest.raises(DataError) as caught:
-        list(function(path))
-    assert caught.value.fix
-    assert "quokka" not in str(caught.value)
-    return caught.value.file, caught.value.line
-
-
 def test_tokens_are_those_of_the_treebank_tokeniser():
     rng, split = np.random.default_rng(0), Tokenizer(lowercase=False)
     for _ in range(3000):
@@ -57,10 +48,15 @@ def test_text_files_and_folders(tmp_path):
     found = [" ".join(tokens) for tokens in sentences(tmp_path)]
     assert found == ["früh", "one line .", "two sentences .", "three", "four"]
     assert list(sentences(tmp_path / "a.txt.gz", lowercase=False)) == [["Früh"]]
-
-
-def test_a_folder_without_text(tmp_path):
-    assert fault(sentences, tmp_path) == (tmp_path.name, None)
+    empty, bad = tmp_path / "empty", tmp_path / "bad.json"
+    empty.mkdir()
+    for path, content in ((empty, ""), (bad, "[]"), (bad, '{"articles": ["quokka"]}'), (bad, '{"articles": [quokka]}')):
+        if content:
+            path.write_text(content)
+        with pytest.raises(DataError) as caught:
+            list(sentences(path))
+        assert (caught.value.file, caught.value.line) == (path.name, None)
+        assert "quokka" not in str(caught.value)
 
 
 @pytest.mark.parametrize("indent", [None, 2])
@@ -76,35 +72,11 @@ def test_articles_are_streamed(tmp_path, indent, monkeypatch):
     expected = [
         text for article in made for text in (article.get("title"), article.get("abstractText")) if text is not None
     ]
+    (tmp_path / "latin.json").write_bytes(b'{"articles": [{"title": "Sj\xf6gren \xc3\xa9"}]}')
+    assert list(articles(tmp_path / "latin.json")) == ["Sjögren é"]
     for size in (64, 1000, 1 << 20):
         monkeypatch.setattr("mednli_jax.knowledge.sentences._BLOCK", size)
         assert list(articles(path)) == expected
-
-
-def test_articles_in_latin_1(tmp_path):
-    (tmp_path / "a.json").write_bytes(b'{"articles": [{"title": "Sj\xf6gren \xc3\xa9"}]}')
-    assert list(articles(tmp_path / "a.json")) == ["Sjögren é"]
-
-
-NO_ARTICLES = (
-    *("", "[]", '{"questions": []}', '{"articles": [{"title": "quokka"}'),
-    *('{"articles": ["quokka"]}', '{"articles": [{"title": quokka}]}'),
-)
-
-
-@pytest.mark.parametrize("text", NO_ARTICLES)
-def test_what_is_no_bioasq(tmp_path, text):
-    (tmp_path / "a.json").write_text(text)
-    assert fault(articles, tmp_path / "a.json") == ("a.json", None)
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [{"method": "glove"}, {"architecture": "lstm"}, {"dim": 0}, {"epochs": -1}, {"threads": 0}, {"learning_rate": 0.0}],
-)
-def test_settings_are_checked(bad):
-    with pytest.raises(UserError):
-        Settings(**bad).check()
 
 
 def test_the_missing_library_is_reported_before_anything_is_read(tmp_path, monkeypatch):
@@ -118,9 +90,8 @@ def test_the_missing_library_is_reported_before_anything_is_read(tmp_path, monke
         pretrain(text(), tmp_path / "v.bin", Settings())
 
 
-def test_written_vectors_are_the_same_vectors(tmp_path, monkeypatch):
+def test_written_vectors_are_the_same_vectors(tmp_path):
     """Every format becomes text with a header. Words with blanks are left out, as text cannot mark their end."""
-    monkeypatch.setattr(module, "WORDS_AT_ONCE", 2)
     rows = {"fever": (1, 2.5), "a": (-1e-7, 3e8), "naïve": (0, 1 / 3)}
     (tmp_path / "v.txt").write_text("".join(f"{word} {a} {b}\n" for word, (a, b) in {**rows, ". .": (4, 4)}.items()))
     np.save(tmp_path / "v.npy", np.array(list(rows.values()), np.float32))
@@ -189,20 +160,6 @@ def test_chains_start_from_the_vectors_given(tmp_path):
     assert 0 < moved < np.linalg.norm(look(tmp_path / "3.bin", "fever").matrix[2] - before.matrix[3])
 
 
-@pytest.mark.parametrize("name", ["glove.txt", "v.vec", "v.npy"])
-def test_any_format_can_be_the_start(tmp_path, name):
-    pytest.importorskip("fasttext")
-    path = tmp_path / name
-    if name == "v.npy":
-        np.save(path, np.ones((2, 16), np.float32))
-        (tmp_path / "v.vocab.txt").write_text("ague\ndropsy\n")
-    else:
-        rows = "".join(f"{word} {' '.join(['1'] * 16)}\n" for word in ("ague", "dropsy"))
-        path.write_text(("2 16\n" if name == "v.vec" else "") + rows)
-    pretrain(text(), tmp_path / "out.vec", Settings(method="word2vec", **SMALL), initial=path)
-    np.testing.assert_array_equal(look(tmp_path / "out.vec", "dropsy").matrix[2], np.ones(16))
-
-
 def test_what_is_there_is_not_made_again(tmp_path):
     pytest.importorskip("fasttext")
     out, settings = tmp_path / "v.bin", Settings(**SMALL)
@@ -230,6 +187,9 @@ def test_faults_of_training(tmp_path):
     cases = (
         (DataError, {"sentences": []}),
         (UsageError, {"settings": Settings(**{**SMALL, "min_count": 10**6})}),
+        (UsageError, {"settings": Settings(**{**SMALL, "method": "glove"})}),
+        (UsageError, {"settings": Settings(**{**SMALL, "learning_rate": 0.0})}),
+        (UsageError, {"settings": Settings(**{**SMALL, "epochs": 0})}),
         (UsageError, {"out": tmp_path / "v.txt"}),
         (UsageError, {"initial": f"{tmp_path / 'a.txt'}+{tmp_path / 'b.txt'}"}),
         (DataError, {"initial": tmp_path / "absent.vec"}),

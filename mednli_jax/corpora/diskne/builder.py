@@ -34,9 +34,7 @@ from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.mentions import token_offsets
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers.mesh import natural_order
-from mednli_jax.knowledge.vector_rows import EXACT
-from mednli_jax.knowledge.vectors import load_vectors
-from mednli_jax.knowledge.vectors_files import read_head, vector_paths
+from mednli_jax.knowledge.vectors import EXACT, load_vectors, read_head, vector_paths
 from mednli_jax.text import SPECIALS, treebank_tokens
 from mednli_jax.textfiles import byte_lines, text_lines
 

@@ -28,7 +28,7 @@ from mednli_jax.analysis.cloze.tables import (
 from mednli_jax.analysis.sections import lines as section_lines
 from mednli_jax.answers import query_scores, score, summary
 from mednli_jax.errors import DataError, RunError, UsageError
-from mednli_jax.knowledge.vectors_files import read_head
+from mednli_jax.knowledge.vectors import read_head
 from mednli_jax.metrics import mean_sd
 
 LAUNCH = Path(__file__).parents[3] / "launch"
