@@ -7,9 +7,8 @@ import numpy as np
 
 from mednli_jax.errors import ConfigError
 from mednli_jax.examples import Mention
-from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.knowledge.ontology import Ontology, Relations
 from mednli_jax.knowledge.search import UNREACHABLE, Progress, climb, ramps, spread
-from mednli_jax.knowledge.string_arrays import Relations
 
 DIRECTIONS = ("either", "undirected", "all")
 _ROWS = 1 << 12  # pairs of a corpus whose mentions are crossed at once
@@ -121,7 +120,7 @@ def corpus_links(
     smaller limit gives a prefix. A concept is an id of the ontology, or a cross-reference, which stands for all
     concepts that have it. A concept that the ontology lacks is related only to itself, at distance 0.
 
-    paths: finds the distances; `shortest_paths`, or a replacement for it (`paths.stored_paths` with its folder bound).
+    paths: finds the distances; `shortest_paths`, or a replacement for it (`store.stored_paths` with its folder bound).
 
     Raises:
       ValueError: the two sides differ in number, or the limits are not in 1..32767.

@@ -86,7 +86,7 @@ def load_ontology(
         return ontology
 
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-    return stored(cache_dir / "ontologies" / f"{source.name}-{digest}", key, build)
+    return stored(cache_dir / "ontologies" / f"{source.name}-{digest}.npz", key, build)
 
 
 def ontology_files(spec: str, data_dir: Path | None = None) -> tuple[Path, ...]:

@@ -4,7 +4,7 @@ import difflib
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
 
@@ -13,7 +13,6 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from mednli_jax.errors import ConfigError, DataError, UsageError
-from mednli_jax.knowledge.string_arrays import Relations
 
 MAX_NAMED_IDS = 5  # how many ids an error lists
 RELATIONS = ("is_a", "all")
@@ -81,6 +80,64 @@ def cyclic_edges(child: np.ndarray, parent: np.ndarray, size: int) -> np.ndarray
     return component[child] == component[parent]
 
 
+class Relations(Mapping[str, csr_array]):
+    """Relations by name as edge lists; the [C, C] matrix of one is made when it is requested.
+
+    A terminology has hundreds of relations, most of them with few edges, and a matrix each would hold C numbers each.
+
+    edges: integers [2, E] by name, row 0 stands in the relation to row 1; sorted by both, every edge once.
+    size: C.
+    """
+
+    def __init__(self, edges: Mapping[str, np.ndarray], size: int):
+        self.edges, self.size = dict(edges), size
+
+    @classmethod
+    def of(cls, matrices: Mapping[str, csr_array], size: int) -> "Relations":
+        """The table of any matrices [C, C]; entries that are False are no edges. Raises ValueError for other shapes."""
+        if isinstance(matrices, cls) and matrices.size == size:
+            return matrices
+        edges = {}
+        for name in sorted(matrices):
+            if matrices[name].shape != (size, size):
+                raise ValueError(f"relation '{name}' has shape {matrices[name].shape}")
+            matrix = csr_array(matrices[name], dtype=bool, copy=True)
+            matrix.sum_duplicates()
+            matrix.eliminate_zeros()
+            edges[name] = np.stack(matrix.nonzero()).astype(np.int32)
+        return cls(edges, size)
+
+    def __getitem__(self, name: str) -> csr_array:
+        source, target = self.edges[name]
+        bounds = np.zeros(self.size + 1, np.int32)
+        np.cumsum(np.bincount(source, minlength=self.size), out=bounds[1:])
+        matrix = csr_array((np.ones(len(target), bool), np.array(target), bounds), shape=(self.size, self.size))
+        matrix.has_canonical_format = True
+        return matrix
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.edges)
+
+    def __len__(self) -> int:
+        return len(self.edges)
+
+
+class Names(Sequence[tuple[str, int]]):
+    """N (string, concept index) pairs without an object for each: strings [N], concepts int32 [N]."""
+
+    def __init__(self, strings: Sequence[str], concepts: np.ndarray):
+        self.strings, self.concepts = strings, concepts
+
+    def __len__(self) -> int:
+        return len(self.strings)
+
+    def __getitem__(self, place: int) -> tuple[str, int]:
+        return self.strings[place], int(self.concepts[place])
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return zip(self.strings, map(int, self.concepts), strict=True)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Ontology:
     """C concepts, known by index inside the package and by id outside.
@@ -100,8 +157,6 @@ class Ontology:
     cross_references: ("SOURCE:CODE", concept index): codes of the concept in other terminologies, and the ids of
       concepts that were merged into it.
     checked: the parts were checked and sorted before (`store`), and are taken as they are.
-
-    `ids`, `labels`, `types`, `names` and `cross_references` are tuples, or tables that behave alike (`string_arrays`).
 
     Raises DataError on construction for wrong sizes, repeated ids or a cycle.
     """

@@ -10,8 +10,7 @@ from scipy.sparse import block_diag, csr_array
 from mednli_jax.examples import Mention
 from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.ontology import Ontology
-from mednli_jax.knowledge.string_arrays import Relations
+from mednli_jax.knowledge.ontology import Ontology, Relations
 
 
 def side_by_side(parts: Sequence[Ontology]) -> Ontology:

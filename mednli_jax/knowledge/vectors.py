@@ -294,8 +294,8 @@ def read_head(path) -> Head:
     path = vector_paths(path)[0]
     kind = kind_of(path)
     head = Head(kind, *_HEADS[kind](path))
-    if head.dim < 1:
-        raise _unreadable(path, "its first line holds no numbers after a word")
+    if not 0 < head.dim < 1 << 15:
+        raise _unreadable(path, f"its first line says {head.dim} numbers a word")
     return head
 
 
@@ -469,7 +469,7 @@ _READERS = {"text": _text_rows, "pair": _pair_rows, "array": _array_rows, "word2
 
 def _header(line: bytes) -> tuple[int, int] | None:
     """(rows, dim) of a header, None for any other line: no row of vectors is two whole numbers."""
-    parts = line.split(b" ")
+    parts = line.split(b" ") if len(line) < 40 else ()
     return tuple(map(int, parts)) if len(parts) == 2 and all(map(bytes.isdigit, parts)) else None
 
 

@@ -40,10 +40,10 @@ from mednli_jax.corpora.nli import pieces as encode_pieces
 from mednli_jax.corpora.nli.encoding import encode_corpus
 from mednli_jax.corpora.nli.pieces import PieceEncoding, PieceTexts
 from mednli_jax.examples import Split
-from mednli_jax.knowledge import load, paths, store
+from mednli_jax.knowledge import load, store
 from mednli_jax.knowledge.distances import DIRECTIONS
-from mednli_jax.knowledge.paths import stored_paths
 from mednli_jax.knowledge.readers import mesh
+from mednli_jax.knowledge.store import stored_paths
 from mednli_jax.knowledge.vectors import load_vectors
 from mednli_jax.text import SPECIALS
 
@@ -338,12 +338,28 @@ def ontologies(folder):
         for relations in ("all", "is_a"):
             options = load.OntologyOptions(relations=relations)
             ontology = load.load_ontology(str(place), options=options)
-            arrays = store._arrays(ontology)
-            # SciPy chooses the integer type of these arrays.
-            arrays |= {name: arrays[name].astype(np.int64) for name in ("parents.indptr", "parents.indices")}
             relations_of = {name: edges.shape for name, edges in ontology.relations.edges.items()}
-            made.append([ontology.name, ontology.version, ontology.link_types, relations_of, arrays])
+            made.append([ontology.name, ontology.version, ontology.link_types, relations_of, arrays_of(ontology)])
     return made
+
+
+def arrays_of(ontology):
+    """The parts of an ontology as numbers; SciPy chooses the integer type of some."""
+    parts = {part: getattr(ontology, part) for part in ("ids", "labels", "types")}
+    parts["abbreviations"] = sorted(ontology.abbreviations)
+    pairs = {
+        part: tuple(zip(*getattr(ontology, part), strict=True)) or ((), ()) for part in ("names", "cross_references")
+    }
+    found = {}
+    for part, strings in {**parts, **{part: strings for part, (strings, _) in pairs.items()}}.items():
+        encoded = [string.encode() for string in strings]
+        found[f"{part}.bytes"] = np.frombuffer(b"".join(encoded), np.uint8)
+        found[f"{part}.offsets"] = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+        if part in pairs:
+            found[f"{part}.concepts"] = np.array(pairs[part][1], np.int32)
+    found |= {f"parents.{name}": getattr(ontology.parents, name).astype(np.int64) for name in ("indptr", "indices")}
+    edges = dict(sorted(ontology.relations.edges.items()))
+    return {**found, "relations": np.concatenate([np.zeros((2, 0), np.int32), *edges.values()], axis=1)}
 
 
 def distances(folder):
@@ -382,7 +398,7 @@ MADE_BY = {  # function that makes content -> the module that holds its FORMAT
     cloze: "corpora.cloze.encoding",
     published: "corpora.diskne.corpus",
     ontologies: "knowledge.load",
-    distances: "knowledge.paths",
+    distances: "knowledge.store",
     features: "baselines.features",
     demo: "corpora.nli.encoding",
     demo_full: "corpora.nli.encoding",
@@ -431,7 +447,7 @@ def swapped(sequences, width, pad=arrays.pad):
         (cloze, encode_cloze_module, "pad", swapped),
         (published, encode, "pad", swapped),
         (ontologies, mesh, "natural_order", lambda name: None),
-        (distances, paths, "shortest_paths", lambda ontology, pairs, **_: np.zeros(len(pairs), np.int16)),
+        (distances, store, "shortest_paths", lambda ontology, pairs, **_: np.zeros(len(pairs), np.int16)),
         (features, wording, "bleu", lambda p, h: 0.5),
     ],
 )
@@ -561,7 +577,6 @@ def print_keys(folder):
     with pytest.MonkeyPatch.context() as patch:
         found += [key_of(config, patch) for config in configs.values()]
         patch.setattr(load, "stored", lambda folder, key, build: found.append(key))
-        os.utime(folder / "tiny.obo", ns=(0, 0))  # the key contains the modification time
         load.load_ontology(str(folder / "tiny.obo"), cache_dir=folder)
         cloze_files(folder)
         found += [builders._made_from(name, folder) for name in ("mednli", "clicr")]

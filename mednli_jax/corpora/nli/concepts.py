@@ -14,7 +14,7 @@ from mednli_jax.knowledge.linking import MIN_LENGTH, Linker
 from mednli_jax.knowledge.load import load_ontology, ontology_files
 from mednli_jax.knowledge.mentions import SENTENCE, Recognised, read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted
-from mednli_jax.knowledge.paths import stored_paths
+from mednli_jax.knowledge.store import stored_paths
 from mednli_jax.knowledge.wordlists import BUNDLED, bundled_abbreviations, read_abbreviations, read_stop_words
 from mednli_jax.progress import Bar, warn
 

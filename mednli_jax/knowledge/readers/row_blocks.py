@@ -14,9 +14,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems
-from mednli_jax.knowledge.ontology import OntologyOptions
+from mednli_jax.knowledge.ontology import OntologyOptions, Relations
 from mednli_jax.knowledge.readers.terminologies import is_a_graph
-from mednli_jax.knowledge.string_arrays import Relations
 from mednli_jax.textfiles import decoded, empty_file, opened
 
 BLOCK_BYTES = 1 << 24
