@@ -36,11 +36,10 @@ from mednli_jax.corpora.nli.wordpiece import WordPieces
 from mednli_jax.errors import DataErrors, UserError
 from mednli_jax.examples import Answer, ClozeExample, Entity, NLIExample, Passage
 from mednli_jax.knowledge import related, sentences, wordlists
+from mednli_jax.knowledge.mentions import read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, is_a_matrix
 from mednli_jax.knowledge.readers import mesh, snomed
-from mednli_jax.knowledge.readers.metamap import read_metamap
 from mednli_jax.knowledge.readers.obo import read_obo
-from mednli_jax.knowledge.readers.spans import read_spans
 from mednli_jax.knowledge.readers.umls import read_umls
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
 from mednli_jax.knowledge.vectors import load_vectors
@@ -145,9 +144,9 @@ READERS = {
     "snomed": Reader(RF2, lambda path: snomed.read_snomed(path.parent, ALL), CONCEPT, zipped=False),
     "wordnet": Reader(WORDNET, lambda path: read_wordnet(path.parent, ALL), "data.noun"),
     "obo": one("x.obo", "format-version: 1.2\n\n" + TERM, lambda path: read_obo(path, ALL)),
-    "mentions.tsv": one("m.tsv", f"{SPANS}p1\tpremise\t2\t3\tC1\n", lambda path: read_spans(path, [EXAMPLE])),
-    "mentions.jsonl": one("m.jsonl", lines(SPAN), lambda path: read_spans(path, [EXAMPLE])),
-    "metamap": one("m.mmi", MMI, lambda path: read_metamap(path, [EXAMPLE])),
+    "mentions.tsv": one("m.tsv", f"{SPANS}p1\tpremise\t2\t3\tC1\n", lambda path: read_mentions(path, [EXAMPLE])),
+    "mentions.jsonl": one("m.jsonl", lines(SPAN), lambda path: read_mentions(path, [EXAMPLE])),
+    "metamap": one("m.mmi", MMI, lambda path: read_mentions(path, [EXAMPLE])),
     "abbreviations": one("a.tsv", "Q\tquokka\n", wordlists.read_abbreviations),
     "stop words": one("s.txt", "# no\nquokka\n", wordlists.read_stop_words),
     "lexicon": one("l.txt", "quokka wombat\n", related.read_lexicon),

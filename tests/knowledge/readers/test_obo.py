@@ -52,21 +52,8 @@ def test_cross_references_and_old_ids(path):
     assert set(ontology.cross_references) == expected
     assert [ontology.index(old) for old in ("XP:40", "XP:9", "MESH:D006333", "XP:2")] == [3, 3, 3, 1]
     assert ontology.ancestors("XP:40") == ontology.ancestors("XP:4")
-    more = "
-[Term]
-id: XP:6
-name: six
-is_a: XP:40
-is_a: XP:9
-"
-    more += "
-[Term]
-id: XP:8
-name: split
-is_obsolete: true
-replaced_by: XP:2
-replaced_by: XP:3
-"
+    more = "\n[Term]\nid: XP:6\nname: six\nis_a: XP:40\nis_a: XP:9\n"
+    more += "\n[Term]\nid: XP:8\nname: split\nis_obsolete: true\nreplaced_by: XP:2\nreplaced_by: XP:3\n"
     ontology = read_obo(write(path, OBO + more), ALL)
     assert ontology.ancestors("XP:6")["XP:4"] == 1
     assert "XP:8" not in dict(ontology.cross_references)  # two terms replace it: it stands for neither
