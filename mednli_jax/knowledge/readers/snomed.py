@@ -14,7 +14,7 @@ import numpy as np
 
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
-from mednli_jax.knowledge.readers.row_blocks import Block, Edges, RowFile
+from mednli_jax.knowledge.readers.terminologies import Block, Edges, Table
 from mednli_jax.knowledge.readers.umls import cuis_of_codes
 from mednli_jax.progress import warn
 
@@ -28,7 +28,7 @@ COLUMNS = {
     ),
 }
 IS_A = 116680003
-FULLY_SPECIFIED, SYNONYM = b"900000000000003001", b"900000000000013009"
+FULLY_SPECIFIED, SYNONYM = "900000000000003001", "900000000000013009"
 _FILE = re.compile(r"x?sct2_(Concept|Description|Relationship)_Snapshot(?:-([\w-]+?))?_(\w+)\.txt(?:\.gz)?")
 _TAG = re.compile(r"\s*\(([^()]+)\)\s*$")
 # Languages as the UMLS abbreviates them, for those that name them so for every terminology.
@@ -57,13 +57,13 @@ class _Concepts:
         """int64 [C], the ids of the active concepts."""
         return self.ids[self.index >= 0]
 
-    def find(self, block: Block, column: str, rows: np.ndarray) -> np.ndarray:
-        """int32 [N], the index of each row's concept, -1 where it is inactive. Raises for unknown ids."""
-        wanted = block.numbers(column, rows)
+    def find(self, block: Block, column: str) -> np.ndarray:
+        """int32 [R], the index of each row's concept, -1 where it is inactive. Raises for unknown ids."""
+        wanted = block.numbers(column)
         place = np.minimum(np.searchsorted(self.ids, wanted), len(self.ids) - 1)
         problem = f"field '{column}' names a concept that the concept file does not have"
         fix = "take all files from one edition; an extension alone lacks the concepts of the International Edition"
-        block.refuse(self.ids[place] != wanted, problem, column, rows=rows, fix=fix)
+        block.refuse(self.ids[place] != wanted, problem, column, fix)
         return self.index[place]
 
 
@@ -147,23 +147,19 @@ def snomed_files(folder: Path, languages: tuple[str, ...]) -> tuple[dict[str, li
 def _tables(folder, languages):
     """({kind: tables of its files}, edition) of `snomed_files`."""
     found, edition = snomed_files(folder, languages)
-    tables = {
-        kind: [RowFile(path, COLUMNS[kind], b"\t", header=True) for path in paths] for kind, paths in found.items()
-    }
-    return tables, edition
+    return {kind: [Table(path, COLUMNS[kind], is_rrf=False) for path in found[kind]] for kind in found}, edition
 
 
 def _active(block: Block) -> np.ndarray:
     """bool [R]; refuses what is neither 0 nor 1, the sign of shifted columns."""
-    active = block.is_any("active", (b"1",))
-    block.refuse(~(active | block.is_any("active", (b"0",))), "field 'active' is not 0 or 1", "active")
-    return active
+    block.refuse(~block.is_any("active", "0", "1"), "field 'active' is not 0 or 1", "active")
+    return block.is_any("active", "1")
 
 
-def _read_concepts(table: RowFile, digest) -> tuple[_Concepts, np.ndarray]:
+def _read_concepts(table: Table, digest) -> tuple[_Concepts, np.ndarray]:
     """The concepts by id, and int64 [N], the line of each."""
     ids, active = [], []
-    for block in table.blocks(digest):
+    for block in table.blocks(digest, "id", "active"):
         ids.append(block.numbers("id"))
         active.append(_active(block))
     ids, active = np.concatenate(ids), np.concatenate(active)
@@ -181,22 +177,22 @@ def _read_concepts(table: RowFile, digest) -> tuple[_Concepts, np.ndarray]:
 
 def _read_names(tables, concepts: _Concepts, lines, languages, digest):
     """(labels [C], names, types [C]) by the description files."""
-    codes = [language.encode() for language in _languages(languages)]
+    codes, wanted = _languages(languages), ("conceptId", "active", "languageCode", "typeId", "term")
     owners, texts, full = [], [], {}
     named = np.zeros(len(concepts.active), bool)
-    for block in chain.from_iterable(table.blocks(digest) for table in tables["Description"]):
-        everywhere = concepts.find(block, "conceptId", np.arange(len(block)))
-        named[everywhere[everywhere >= 0]] = True
-        keep = _active(block) & (everywhere >= 0)
+    for block in chain.from_iterable(table.blocks(digest, *wanted) for table in tables["Description"]):
+        owner = concepts.find(block, "conceptId")
+        named[owner[owner >= 0]] = True
+        keep = _active(block) & (owner >= 0)
         if codes:
-            keep &= block.is_any("languageCode", codes)
-        rows = np.flatnonzero(keep)
-        block.refuse(block.is_empty("term", rows), "field 'term' is empty", "term", rows=rows)
-        whole, synonym = (block.is_any("typeId", (kind,), rows) for kind in (FULLY_SPECIFIED, SYNONYM))
-        for concept, term in zip(everywhere[rows[whole]].tolist(), block.texts("term", rows[whole]), strict=True):
+            keep &= block.is_any("languageCode", *codes)
+        block, owner = block.only(keep), owner[keep]
+        block.refuse(block.is_blank("term"), "field 'term' is empty", "term")
+        whole, synonym = (block.is_any("typeId", kind) for kind in (FULLY_SPECIFIED, SYNONYM))
+        for concept, term in zip(owner[whole].tolist(), block.only(whole).texts("term"), strict=True):
             full.setdefault(concept, term)
-        owners.append(everywhere[rows[synonym]])
-        texts += block.texts("term", rows[synonym])
+        owners.append(owner[synonym])
+        texts += block.only(synonym).texts("term")
     if not named.all():
         first = int(lines[concepts.index >= 0][~named].min())
         problem = f"the concept has no description, as {np.count_nonzero(~named)} active ones do"
@@ -222,25 +218,25 @@ def _labelled(concepts, full, texts, owners):
     return tuple(labels), names, tuple(types)
 
 
-def _read_relationships(table: RowFile, concepts: _Concepts, labels, relations: str, digest):
+def _read_relationships(table: Table, concepts: _Concepts, labels, relations: str, digest):
     """(is-a edges from child to parent, other edges, the names of their kinds)."""
     is_a, others, outside = Edges(), Edges(), 0
-    for block in table.blocks(digest):
-        rows = np.flatnonzero(_active(block))
-        kinds = block.numbers("typeId", rows)
+    for block in table.blocks(digest, "active", "sourceId", "destinationId", "typeId"):
+        block = block.only(_active(block))
+        kinds = block.numbers("typeId")
         if relations == "is_a":
-            rows, kinds = rows[kinds == IS_A], kinds[kinds == IS_A]
-        source, target = (concepts.find(block, column, rows) for column in ("sourceId", "destinationId"))
+            block, kinds = block.only(kinds == IS_A), kinds[kinds == IS_A]
+        source, target = (concepts.find(block, column) for column in ("sourceId", "destinationId"))
         kept = (source >= 0) & (target >= 0)
         outside += int(np.count_nonzero(~kept))
-        lines, hierarchy = block.lines(rows), kept & (kinds == IS_A)
-        is_a.add(source[hierarchy], target[hierarchy], lines[hierarchy])
+        hierarchy = kept & (kinds == IS_A)
+        is_a.add(source[hierarchy], target[hierarchy], block.lines[hierarchy])
         rest = kept & (kinds != IS_A) & (source != target)
         if rest.any():
-            kind = concepts.find(block, "typeId", rows[rest])
+            kind = concepts.find(block.only(rest), "typeId")
             outside += int(np.count_nonzero(kind < 0))
             rest[rest] = kind >= 0
-            others.add(source[rest], target[rest], lines[rest], kind[kind >= 0])
+            others.add(source[rest], target[rest], block.lines[rest], kind[kind >= 0])
     if outside:
         warn(f"{table.path.name}: left out {outside} relationships of inactive concepts")
     return is_a, others, [re.sub(r"\W+", "_", label.casefold()).strip("_") for label in labels]

@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
-from mednli_jax.knowledge.readers.row_blocks import WHOLE, Block, Edges, RowFile
-from mednli_jax.knowledge.readers.terminologies import all_there
+from mednli_jax.knowledge.readers.terminologies import WHOLE, Block, Edges, Table, all_there
 from mednli_jax.progress import warn
 from mednli_jax.textfiles import either_name
 
@@ -32,7 +31,6 @@ COLUMNS = {
 }
 MRFILES = ("FIL", "DES", "FMT", "CLS", "RWS", "BTS")
 _CUIS = 10_000_000  # a CUI is C and seven digits: small enough for an array over all there can be
-_SAMPLE = 97  # every which row's source is looked at, to name some where a filter leaves nothing
 
 # The semantic types of four of the UMLS semantic groups, those that a clinical text states findings with:
 # anatomy (ANAT), chemicals and drugs (CHEM, with the types it lost in 2018), disorders and findings (DISO), procedures
@@ -49,7 +47,7 @@ LINK_TYPES = tuple(
     )
 )
 # REL of rows that state no relation: not related, deleted.
-_NO_RELATION = (b"XR", b"DEL")
+_NO_RELATION = ("XR", "DEL")
 
 
 @dataclass
@@ -115,9 +113,10 @@ def umls_files(folder: Path) -> dict[str, Path]:
 def cuis_of_codes(path: Path, source: str) -> list[tuple[str, str]]:
     """The distinct (code, CUI) of one source's rows of MRCONSO.RRF that are not suppressed. Raises: DataError(s)."""
     found = {}
-    for block in RowFile(path, COLUMNS["MRCONSO.RRF"], b"|", closed=True).blocks(hashlib.sha256()):
-        rows = np.flatnonzero(_unsuppressed(block) & block.is_any("SAB", (source.encode(),)))
-        found |= dict.fromkeys(zip(block.texts("CODE", rows), block.texts("CUI", rows), strict=True))
+    table = Table(path, COLUMNS["MRCONSO.RRF"], is_rrf=True)
+    for block in table.blocks(hashlib.sha256(), "SUPPRESS", "SAB", "CODE", "CUI"):
+        ours = block.only(_unsuppressed(block) & block.is_any("SAB", source))
+        found |= dict.fromkeys(zip(ours.texts("CODE"), ours.texts("CUI"), strict=True))
     return list(found)
 
 
@@ -127,7 +126,7 @@ def _tables(folder):
     stated, rows = _stated(folder)
     tables = {}
     for name, columns in COLUMNS.items():
-        tables[name] = RowFile(paths[name], stated.get(name, columns), b"|", closed=True)
+        tables[name] = Table(paths[name], stated.get(name, columns), is_rrf=True)
         lost = [column for column in columns[:-1] if column not in tables[name].columns]  # older ones have no CVF
         if lost:
             problem = f"column {lost[0]} is missing, by MRFILES.RRF"
@@ -139,11 +138,12 @@ def _stated(folder):
     """({file name: columns}, {file name: number of rows}) by MRFILES.RRF, ({}, {}) where there is none."""
     path = either_name(folder / "MRFILES.RRF")
     columns, rows = {}, {}
-    for block in RowFile(path, MRFILES, b"|", closed=True).blocks(hashlib.sha256()) if path else ():
-        ours = np.flatnonzero(block.is_any("FIL", [name.encode() for name in COLUMNS]))
-        files = block.texts("FIL", ours)
-        columns |= {name: tuple(given.split(",")) for name, given in zip(files, block.texts("FMT", ours), strict=True)}
-        rows |= dict(zip(files, block.numbers("RWS", ours).tolist(), strict=True))
+    blocks = Table(path, MRFILES, is_rrf=True).blocks(hashlib.sha256(), "FIL", "FMT", "RWS") if path else ()
+    for block in blocks:
+        ours = block.only(block.is_any("FIL", *COLUMNS))
+        files = ours.texts("FIL")
+        columns |= {name: tuple(given.split(",")) for name, given in zip(files, ours.texts("FMT"), strict=True)}
+        rows |= dict(zip(files, ours.numbers("RWS").tolist(), strict=True))
     return columns, rows
 
 
@@ -165,59 +165,56 @@ def _check_rows(table, count, due):
 
 def _unsuppressed(block: Block) -> np.ndarray:
     """bool [R]; refuses what is none of the official values, the sign of shifted columns."""
-    active = block.is_any("SUPPRESS", (b"N",))
     problem = "field 'SUPPRESS' is none of N, O, E, Y"
-    block.refuse(~(active | block.is_any("SUPPRESS", (b"O", b"E", b"Y"))), problem, "SUPPRESS")
-    return active
+    block.refuse(~block.is_any("SUPPRESS", "N", "O", "E", "Y"), problem, "SUPPRESS")
+    return block.is_any("SUPPRESS", "N")
 
 
 class _Filter:
     """The rows whose `column` is one of `wanted`, all where that is empty; remembers what it has seen."""
 
     def __init__(self, column: str, wanted: tuple[str, ...]):
-        self.column, self.wanted, self.missing, self.others = column, wanted, set(wanted), set()
+        self.column, self.wanted, self.others = column, wanted, set()
 
     def passes(self, block: Block) -> np.ndarray:
         """bool [R]."""
         if not self.wanted:
             return np.ones(len(block), bool)
-        self.missing -= {value for value in self.missing if block.is_any(self.column, (value.encode(),)).any()}
-        self.others.update(block.texts(self.column, np.arange(0, len(block), _SAMPLE)))
-        return block.is_any(self.column, [value.encode() for value in self.wanted])
+        self.others.update(block.columns[self.column].unique().to_pylist())
+        return block.is_any(self.column, *self.wanted)
 
-    def check(self, table: RowFile) -> None:
+    def check(self, table: Table) -> None:
         """Raises DataError where the file has nothing of one that is wanted, most likely a typing error."""
-        if self.missing:
+        if missing := set(self.wanted) - self.others:
             found = sorted(self.others)
             some = f"{', '.join(found[:8])}{' and others' if len(found) > 8 else ''}"
-            problem = f"has no row whose {self.column} is {' or '.join(sorted(self.missing))}"
+            problem = f"has no row whose {self.column} is {' or '.join(sorted(missing))}"
             raise table.fault(problem, field=self.column, fix=f"leave it out; the file has {some}")
 
 
-def _read_names(table: RowFile, due: int | None, options: OntologyOptions, digest) -> _Names:
+def _read_names(table: Table, due: int | None, options: OntologyOptions, digest) -> _Names:
     known, count, filters = (
         np.zeros(_CUIS, bool),
         0,
         [_Filter("SAB", options.sources), _Filter("LAT", options.languages)],
     )
     concepts, preferred, texts, references = [], [], [], {}
-    for block in table.blocks(digest):
+    for block in table.blocks(digest, "CUI", "LAT", "TS", "STT", "ISPREF", "SAB", "CODE", "STR", "SUPPRESS"):
         count += len(block)
-        cuis = block.numbers("CUI", prefix=b"C", digits=7)
+        cuis = block.numbers("CUI", "C", digits=7)
         known[cuis] = True
-        rows = np.flatnonzero(np.logical_and.reduce([_unsuppressed(block), *(kind.passes(block) for kind in filters)]))
-        if not len(rows):
-            continue
-        block.refuse(block.is_empty("STR", rows), "field 'STR' is empty", "STR", rows=rows)
-        concepts.append(cuis[rows].astype(np.int32))
-        marks = (("TS", b"P"), ("STT", b"PF"), ("ISPREF", b"Y"))
-        preferred.append(np.logical_and.reduce([block.is_any(column, (mark,), rows) for column, mark in marks]))
-        texts += block.texts("STR", rows)
-        references |= _codes(block, rows, cuis)
+        kept = np.logical_and.reduce([_unsuppressed(block), *(kind.passes(block) for kind in filters)])
+        block, cuis = block.only(kept), cuis[kept]
+        block.refuse(block.is_blank("STR"), "field 'STR' is empty", "STR")
+        concepts.append(cuis.astype(np.int32))
+        marks = (("TS", "P"), ("STT", "PF"), ("ISPREF", "Y"))
+        preferred.append(np.logical_and.reduce([block.is_any(column, mark) for column, mark in marks]))
+        texts += block.texts("STR")
+        references |= _codes(block, cuis)
     _check_rows(table, count, due)
     for kind in filters:
         kind.check(table)
-    if not concepts:
+    if not texts:
         problem = "holds no name in the chosen sources and languages that is not suppressed"
         raise table.fault(problem, fix="choose others")
     cuis = np.concatenate(concepts)
@@ -238,28 +235,29 @@ def _read_names(table: RowFile, due: int | None, options: OntologyOptions, diges
     )
 
 
-def _codes(block, rows, cuis):
+def _codes(block, cuis):
     """{("SAB:CODE", CUI as a number): None} of the rows that have a code."""
-    rows = rows[~block.is_any("CODE", (b"NOCODE", b""), rows)]
-    both = zip(block.texts("SAB", rows), block.texts("CODE", rows), strict=True)
-    return dict.fromkeys(zip((f"{source}:{code}" for source, code in both), cuis[rows].tolist(), strict=True))
+    coded = ~block.is_any("CODE", "NOCODE", "")
+    block = block.only(coded)
+    both = zip(block.texts("SAB"), block.texts("CODE"), strict=True)
+    return dict.fromkeys(zip((f"{source}:{code}" for source, code in both), cuis[coded].tolist(), strict=True))
 
 
-def _refuse_unknown(block, column, cuis, names, rows=None):
+def _refuse_unknown(block, column, cuis, names):
     """An id that MRCONSO.RRF lacks altogether shows that the files do not belong together, or that one is cut short."""
     problem = f"field '{column}' names a concept that MRCONSO.RRF does not have"
     fix = "take all files from one release, whole"
-    block.refuse(~names.known[cuis], problem, column, rows=rows, fix=fix)
+    block.refuse(~names.known[cuis], problem, column, fix)
 
 
-def _read_types(table: RowFile, due: int | None, names: _Names, digest) -> tuple[str, ...]:
+def _read_types(table: Table, due: int | None, names: _Names, digest) -> tuple[str, ...]:
     """[C], the identifiers of each concept's semantic types joined by "|", in the order of the file."""
     pairs, count = [], 0
-    for block in table.blocks(digest):
+    for block in table.blocks(digest, "CUI", "TUI"):
         count += len(block)
-        cuis = block.numbers("CUI", prefix=b"C", digits=7)
+        cuis = block.numbers("CUI", "C", digits=7)
         _refuse_unknown(block, "CUI", cuis, names)
-        pairs.append(names.index[cuis] * np.int64(1000) + block.numbers("TUI", prefix=b"T", digits=3))
+        pairs.append(names.index[cuis] * np.int64(1000) + block.numbers("TUI", "T", digits=3))
     _check_rows(table, count, due)
     pairs = np.unique(np.concatenate(pairs))
     types = [""] * len(names.ids)
@@ -271,46 +269,45 @@ def _read_types(table: RowFile, due: int | None, names: _Names, digest) -> tuple
     return tuple(types)
 
 
-def _read_relations(table: RowFile, due: int | None, names: _Names, options: OntologyOptions, digest):
+def _read_relations(table: Table, due: int | None, names: _Names, options: OntologyOptions, digest):
     """(is-a edges from child to parent, other edges, the names of their kinds)."""
     is_a, others, kinds, count, outside = Edges(), Edges(), {}, 0, 0
     sources = _Filter("SAB", options.sources)  # not all have relations
-    for block in table.blocks(digest):
+    for block in table.blocks(digest, "CUI1", "REL", "CUI2", "RELA", "SAB", "SUPPRESS"):
         count += len(block)
-        rows = np.flatnonzero(_unsuppressed(block) & sources.passes(block))
-        up, down = _hierarchy(block, rows)
+        block = block.only(_unsuppressed(block) & sources.passes(block))
+        up, down = _hierarchy(block)
         if options.relations == "is_a":
-            rows, up, down = rows[up | down], up[up | down], down[up | down]
+            block, up, down = block.only(up | down), up[up | down], down[up | down]
         ends = []
         for column in ("CUI1", "CUI2"):
-            cuis = block.numbers(column, rows, prefix=b"C", digits=7)
-            _refuse_unknown(block, column, cuis, names, rows)
+            cuis = block.numbers(column, "C", digits=7)
+            _refuse_unknown(block, column, cuis, names)
             ends.append(names.index[cuis])
         one, two = ends
         kept = (one >= 0) & (two >= 0)
         outside += int(np.count_nonzero(~kept))
         kept &= one != two
-        lines = block.lines(rows)
-        for rows_of, child, parent in ((kept & up, one, two), (kept & down, two, one)):
-            is_a.add(child[rows_of], parent[rows_of], lines[rows_of])
+        for rows, child, parent in ((kept & up, one, two), (kept & down, two, one)):
+            is_a.add(child[rows], parent[rows], block.lines[rows])
         rest = kept & ~up & ~down
         if rest.any():
-            rest &= ~block.is_any("REL", _NO_RELATION, rows)
-            others.add(two[rest], one[rest], lines[rest], _kinds(block, rows[rest], kinds))
+            rest &= ~block.is_any("REL", *_NO_RELATION)
+            others.add(two[rest], one[rest], block.lines[rest], _kinds(block.only(rest), kinds))
     _check_rows(table, count, due)
     if outside:
         warn(f"{table.path.name}: left out {outside} relations of concepts that have no name after the filters")
     return is_a, others, list(kinds)
 
 
-def _hierarchy(block, rows):
-    """(CUI2 is above CUI1, CUI2 is below CUI1), bool [N] each; where REL and RELA disagree, REL counts."""
-    parent, child = (block.is_any("REL", (rel,), rows) for rel in (b"PAR", b"CHD"))
-    up, down = (block.is_any("RELA", (rela,), rows) for rela in (b"inverse_isa", b"isa"))
+def _hierarchy(block):
+    """(CUI2 is above CUI1, CUI2 is below CUI1), bool [R] each; where REL and RELA disagree, REL counts."""
+    parent, child = (block.is_any("REL", rel) for rel in ("PAR", "CHD"))
+    up, down = (block.is_any("RELA", rela) for rela in ("inverse_isa", "isa"))
     return parent | (up & ~child), child | (down & ~parent)
 
 
-def _kinds(block, rows, kinds: dict[str, int]) -> np.ndarray:
-    """int [N], the place of each row's RELA, else REL, in `kinds`, which grows."""
-    both = zip(block.texts("RELA", rows), block.texts("REL", rows), strict=True)
+def _kinds(block, kinds: dict[str, int]) -> np.ndarray:
+    """int [R], the place of each row's RELA, else REL, in `kinds`, which grows."""
+    both = zip(block.texts("RELA"), block.texts("REL"), strict=True)
     return np.array([kinds.setdefault(kind or broad, len(kinds)) for kind, broad in both], np.int32)

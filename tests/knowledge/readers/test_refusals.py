@@ -69,7 +69,6 @@ def index(new):
 FAULTS = [
     (of_umls, "a column more", more("MRSTY_RRF", made.STY.split("\n")[0] + "|\n"), "MRSTY.RRF", 10),
     (of_umls, "a column less", more("MRREL_RRF", made.REL.split("\n")[0][:-1] + "\n"), "MRREL.RRF", 13),
-    (of_umls, "the last column open", more("MRSTY_RRF", TYPE("C0000001", "T047")[:-1] + "x\n"), "MRSTY.RRF", 10),
     (of_umls, "cut short", {"MRCONSO_RRF": made.CONSO[:-30]}, "MRCONSO.RRF", 12),
     (of_umls, "UTF-16", {"MRCONSO_RRF": made.CONSO.encode("utf-16")}, "MRCONSO.RRF", 1),
     (of_umls, "no rows", {"MRREL_RRF": ""}, "MRREL.RRF", None),
