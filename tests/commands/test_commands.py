@@ -1,6 +1,5 @@
 """The commands as a newcomer uses them, from train to report, on one corpus of pairs; and what goes wrong."""
 
-import io
 import json
 import os
 import re
@@ -25,13 +24,10 @@ from made_up_commands import (
     write_pairs,
 )
 from made_up_files import contents
-from made_up_runs import curves
 
 from mednli_jax import (
     analyze,
-    benchmark,
     defaults,
-    doctor,
     evaluate,
     experiment,
     predict,
@@ -39,22 +35,19 @@ from mednli_jax import (
     report,
     train,
 )
-from mednli_jax.analysis.nli.evaluation import partition_lines
 from mednli_jax.corpora.nli import concepts
-from mednli_jax.errors import RunError, UserError
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.readers import mesh, wordnet
-from mednli_jax.metrics import wilson_interval
+from mednli_jax.knowledge.readers import mesh
 from mednli_jax.runs import RunDirectory
 from mednli_jax.text import Vocab
 from mednli_jax.training.devices import Devices
 
-COMMANDS = (analyze, benchmark, doctor, evaluate, predict, prepare, report, train)
 MESH = tuple(
     f"--config.knowledge.{field}={value}"
     for field, value in (("ontology", "mesh"), ("relations", "is_a"), ("direction", "either"), ("graph", "whole"))
 )
 TRAINED = (config_flag("infersent_kd", "mednli"), *MESH, "--config.vectors.path=", *SMALL)
+RESUME, EVALUATE = (train, *TRAINED, "--workdir=copy", "--resume"), (evaluate, "--run=copy")
 SIZES = {"train": 48, "dev": 18, "test": 17}
 
 
@@ -85,12 +78,6 @@ def set_status(folder, status):
     (folder / "result.json").write_text(json.dumps({**read_json(folder, "result.json"), "status": status}))
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda module: module.__name__.rpartition(".")[2])
-def test_help_shows_the_usage(command):
-    code, out, err = call_command(command, "--help")
-    assert (code, out.strip(), err) == (0, command.USAGE.strip(), "")
-
-
 # -- train -------------------------------------------------------------------------------------------------------------
 
 
@@ -100,26 +87,16 @@ def test_train_leaves_a_result(home):
     assert {key: result[key] for key in expected} == expected
     for split in ("dev", "test"):
         accuracy = result[split]["accuracy"]
-        assert len(accuracy["per_seed"]) == 2
         assert accuracy["mean"] == pytest.approx(sum(accuracy["per_seed"]) / 2)
-        assert 0 <= accuracy["sd"] <= 1
         assert sum(map(sum, result[split]["confusion"])) == 2 * SIZES[split]  # every pair is scored for both seeds
     assert result["train_examples_per_second"] > 0
-    assert result["seconds"] > 0
+    assert [row["epoch"] for row in json_lines(home, "run", "metrics.jsonl")] == [1, 2]
+    (events,) = (home / "run" / "tensorboard").iterdir()
+    assert b"dev_accuracy/seed1" in events.read_bytes()
     data = read_json(home, "run", "data.json")
     assert data["splits"]["train"]["rows"] == SIZES["train"]
     assert len(data["splits"]["test"]["sha256"]) == 64
     assert read_json(home, "run", "env.json")["versions"]["jax"]
-
-
-def test_tensorboard_has_every_epoch(home):
-    rows, shown = json_lines(home, "run", "metrics.jsonl"), curves(home / "run")
-    assert [row["epoch"] for row in rows] == [1, 2]
-    for name in ("train_loss", "train_accuracy", "dev_loss", "dev_accuracy"):
-        for place, seed in enumerate((0, 1)):
-            points = shown[f"{name}/seed{seed}"]
-            assert [step for step, _ in points] == [1, 2]
-            assert [value for _, value in points] == pytest.approx([row[name][place] for row in rows], rel=1e-6)
 
 
 def test_a_second_run_never_overwrites_the_first(at_home):
@@ -127,45 +104,36 @@ def test_a_second_run_never_overwrites_the_first(at_home):
     code, _, err = call_command(train, *TRAINED, "--workdir=copy")
     assert code == 2
     assert all(flag in err for flag in ("--resume", "--force", "--workdir"))
-    assert call_command(train, *TRAINED, "--workdir=copy", "--resume")[0] == 0  # the run is complete
-    code, _, err = call_command(train, *TRAINED, "--workdir=copy", "--resume", "--config.train.learning_rate=0.5")
+    assert call_command(*RESUME)[0] == 0  # the run is complete
+    code, _, err = call_command(*RESUME, "--config.train.learning_rate=0.5")
     assert (code, "train.learning_rate" in err) == (2, True)
-    assert call_command(train, *TRAINED, "--workdir=copy", "--resume", "--force")[0] == 2
+    assert call_command(*RESUME, "--force")[0] == 2
     assert contents(Path("copy"))["result.json"] == before["result.json"]
-
-
-def test_resume_of_no_folder_names_the_run_that_was_meant(at_home):
-    code, _, err = call_command(train, *TRAINED, "--workdir=cpoy", "--resume")
-    assert (code, err.startswith("error: cpoy: "), "Did you mean copy?" in err) == (2, True, True)
-    assert not Path("cpoy").exists()
 
 
 def test_a_removed_result_is_written_anew(at_home):
     """The error for a damaged result tells the user to do this."""
     before = read_json("copy/result.json")
     Path("copy/result.json").unlink()
-    code, _, err = call_command(train, *TRAINED, "--workdir=copy", "--resume")
+    code, _, err = call_command(*RESUME)
     assert code == 0, err
     after = read_json("copy/result.json")
-    for key in ("status", "best_epoch", "epochs"):
-        assert after[key] == before[key]
+    assert {key: after[key] for key in ("status", "best_epoch", "epochs")} == {
+        key: before[key] for key in ("status", "best_epoch", "epochs")
+    }
     assert after["test"]["accuracy"] == before["test"]["accuracy"]
 
 
-RESUME, EVALUATE = (train, *TRAINED, "--workdir=copy", "--resume"), (evaluate, "--run=copy")
-DAMAGED = {
-    "result": ("result.json", b"{}", RESUME),
-    "result, evaluate": ("result.json", b"{}", EVALUATE),
-    "data": ("data.json", b"[]", EVALUATE),
-    "data without files": ("data.json", b"{}", RESUME),
-    "config": ("config.json", b"[]", RESUME),
-    "metrics": ("metrics.jsonl", b"quokka\n{}\n", RESUME),
-}
-
-
-@pytest.mark.parametrize("case", DAMAGED)
-def test_a_damaged_file_of_a_run_is_named_and_the_run_stays_as_it_is(at_home, case):
-    file, content, call = DAMAGED[case]
+@pytest.mark.parametrize(
+    ("file", "content", "call"),
+    [
+        ("result.json", b"{}", EVALUATE),
+        ("data.json", b"[]", EVALUATE),
+        ("config.json", b"[]", RESUME),
+        ("metrics.jsonl", b"quokka\n{}\n", RESUME),
+    ],
+)
+def test_a_damaged_file_of_a_run_is_named_and_the_run_stays_as_it_is(at_home, file, content, call):
     if call is RESUME:
         set_status(Path("copy"), "interrupted")
     Path("copy", file).write_bytes(content)
@@ -176,8 +144,8 @@ def test_a_damaged_file_of_a_run_is_named_and_the_run_stays_as_it_is(at_home, ca
     assert contents(Path("copy")) == before
 
 
-def test_a_run_in_training_is_not_called_damaged(at_home):
-    """Checkpoints come and go during training, so damage to them is not reported then."""
+def test_an_unfinished_run_is_not_scored(at_home):
+    """A run in training is not called damaged, although its checkpoints come and go; else the message has the fix."""
     path = next(path for path in Path("copy/checkpoints").rglob("*") if path.is_file() and path.stat().st_size > 8)
     path.write_bytes(b"half")
     set_status(Path("copy"), "running")
@@ -186,32 +154,28 @@ def test_a_run_in_training_is_not_called_damaged(at_home):
     code, _, err = call_command(*EVALUATE)
     assert (code, "in training" in err, "--resume" in err) == (2, True, False)
     del run
-    for status in ("running", "interrupted", "failed"):
+    for status, fix in (("running", "--resume"), ("interrupted", "--resume"), ("failed", "--force")):
         set_status(Path("copy"), status)
         code, _, err = call_command(*EVALUATE)
-        failed = status == "failed"  # resuming would fail again
-        assert (code, status in err, "--resume" in err, "--force" in err) == (2, True, not failed, failed)
+        assert (code, status in err, fix in err) == (2, True, True)
 
 
-@pytest.mark.parametrize("room", [3, 5])  # the fourth or the sixth file is refused
-def test_on_a_full_disk_the_first_file_that_has_no_room_is_named(at_home, monkeypatch, room):
+def test_on_a_full_disk_the_first_file_that_has_no_room_is_named(at_home, monkeypatch):
     """After the first refusal every write fails, even that of the status `failed`."""
     files, replace = [], os.replace
 
     def full(source, target):
         if Path("full") in Path(target).parents:
             files.append(Path(target))
-            if len(files) > room:
+            if len(files) > 3:
                 raise OSError(28, "No space left on device")
         replace(source, target)
 
     monkeypatch.setattr("mednli_jax.files.os.replace", full)
     code, _, err = call_command(train, *TRAINED, "--workdir=full")
     assert code == 2
-    assert err.splitlines()[-1].startswith(f"error: {files[room]}: ")
+    assert err.splitlines()[-1].startswith(f"error: {files[3]}: ")
     assert "No space left on device" in err
-    assert files[room + 1 :] == [Path("full/result.json")]
-    assert "Traceback" not in err
     assert call_command(evaluate, "--run=full")[0] == 2
 
 
@@ -221,17 +185,12 @@ def test_dry_run_says_what_it_counts_and_leaves_nothing(home):
     done = run_command("train", *flags, cwd=home, **environment_of(home))
     assert done.returncode == 0, done.stderr
     assert not (home / "dry").exists()
-    lines = done.stdout.splitlines()
-    (device,) = [line for line in lines if line.startswith("memory of each device: ")]
-    total, *parts = [float(number) for number in re.findall(r"[0-9.]+(?= MB|$| \+)", device.partition(": ")[2])]
+    (device,) = re.findall("memory of each device: (.*)", done.stdout)
+    total, *parts = [float(number) for number in re.findall(r"[0-9.]+(?= MB|$| \+)", device)]
     assert total == pytest.approx(sum(parts), abs=1)
-    assert len(parts) == 5
     assert parts[0] == pytest.approx(3 * parts[1], rel=0.2)  # weights and Adam's two moments, against the best weights
-    assert parts[1] > 0.1
-    (process,) = [line for line in lines if line.startswith("memory of this process: ")]
-    peak = float(re.search(r"at most ([0-9]+) MB", process)[1])
+    peak = float(re.search(r"memory of this process: .*at most ([0-9]+) MB", done.stdout)[1])
     assert 100 < peak < 10_000  # jax takes most of it; the model has a few hundred parameters
-    assert {line.partition(":")[0] for line in lines if " batches an epoch of " in line} == {"train", "dev"}
     assert "3 batches an epoch of 16 rows" in done.stdout  # 48 pairs
 
 
@@ -265,26 +224,22 @@ def test_evaluate_repeats_the_scores_of_training(at_home):
 
 def test_evaluate_by_partition(at_home):
     """Two parts of the test split, a part by positions as published, and a part with pairs of other splits."""
-    parts = {"odd.txt": range(1, 17, 2), "even.txt": range(0, 17, 2)}
-    for name, numbers in parts.items():
-        Path(name).write_text("".join(f"{uid}\n" for uid in (*(f"test-{i}" for i in numbers), "train-3")))
+    for name, numbers in (("odd.txt", range(1, 17, 2)), ("even.txt", range(0, 17, 2))):
+        Path(name).write_text("".join(f"test-{i}\n" for i in numbers) + "train-3\n")
     np.save("places.npy", np.array(["train0", "test0", "test2", "test4"]))
     Path("others.txt").write_text("train-1\ndev-2\n")
-    code, out, err = call_command(*EVALUATE, "--json", f"--partition={','.join((*parts, 'places.npy', 'others.txt'))}")
+    parts = "--partition=odd.txt,even.txt,places.npy,others.txt"
+    code, out, err = call_command(*EVALUATE, "--json", parts)
     assert code == 0, err
     scores = json.loads(out)
     found = scores["partitions"]
     assert {name: part["examples"] for name, part in found.items()} == {"odd": 8, "even": 9, "places": 3, "others": 0}
     both = [np.array(found[name]["confusion"]) for name in ("odd", "even")]
     assert (both[0] + both[1]).tolist() == scores["confusion"]
-    for part in (found["odd"], found["even"], scores):
-        accuracy, pairs = part["accuracy"]["mean"], part["examples"]
-        low, high = wilson_interval(round(accuracy * pairs), pairs)
-        assert (part["interval"]["low"], part["interval"]["high"]) == (low, high)
     assert found["places"]["majority"] == pytest.approx(1 / 3)  # the labels of rows 0, 2 and 4 differ
-    lines = list(partition_lines(scores, found))
-    assert lines[1].split()[:3] == ["odd", "8", "0.3750"]  # of 8 labels three are neutral and three entailment
-    assert lines[4].split() == ["others", "0"]
+    lines = [line.split() for line in call_command(*EVALUATE, parts)[1].splitlines()]
+    assert ["odd", "8", "0.3750"] in [line[:3] for line in lines]  # of 8 labels three are neutral, three entailment
+    assert ["others", "0"] in lines
     Path("foreign.txt").write_text(f"test-1\n{SECRET}\n")
     code, _, err = call_command(*EVALUATE, "--partition=foreign.txt")
     assert (code, "foreign.txt:2:" in err, SECRET in err) == (2, True, False)
@@ -319,42 +274,6 @@ def test_a_changed_corpus_is_refused(at_home, tmp_path, monkeypatch):
     assert "changed since the run began" in err
 
 
-OLDER = {
-    "config.json": ("model.name", "model.hidden_size"),
-    "result.json": ("best_epoch",),
-    "data.json": ("tokeniser",),
-}
-
-
-@pytest.mark.parametrize(("file", "field"), [(file, field) for file, fields in OLDER.items() for field in fields])
-def test_a_run_of_an_older_version_is_refused_by_the_field_that_it_lacks(at_home, file, field):
-    values = part = read_json("copy", file)
-    *sections, name = field.split(".")
-    for section in sections:
-        part = part[section]
-    del part[name]
-    Path("copy", file).write_text(json.dumps(values))
-    with pytest.raises(RunError, match=rf"^copy/{file}: .*\b{field}\b.* Fix: "):
-        evaluate.load_run("copy")
-    for command in (evaluate, predict):
-        code, _, err = call_command(command, "--run=copy", stdin="a\tb\n")
-        assert (code, err.startswith(f"error: copy/{file}: "), err.count("\n")) == (2, True, 1)
-
-
-@pytest.mark.parametrize("fields", [("data.builder",), ("train",), ("train.warmup", "data.keep", "transfer")])
-def test_a_run_of_an_older_version_is_scored_where_its_fields_were_what_the_defaults_are(at_home, fields):
-    expected = evaluate.load_run("copy").on_own_corpus().scores("test")[0]
-    values = read_json("copy", "config.json")
-    for field in fields:
-        *sections, name = field.split(".")
-        part = values
-        for section in sections:
-            part = part[section]
-        del part[name]
-    Path("copy", "config.json").write_text(json.dumps(values))
-    assert evaluate.load_run("copy").on_own_corpus().scores("test")[0] == expected
-
-
 # -- predict -----------------------------------------------------------------------------------------------------------
 
 
@@ -364,51 +283,39 @@ def test_predict_needs_neither_corpus_nor_order_nor_company(home, tmp_path):
     elsewhere = {**environment_of(home), "MEDNLI_JAX_DATA": "/nonexistent", "MEDNLI_JAX_CACHE": str(tmp_path)}
     done = run_command("predict", "--run=run", cwd=home, stdin="\n".join(lines) + "\n", **elsewhere)
     assert done.returncode == 0, done.stderr
-    rows = [line.split("\t") for line in done.stdout.splitlines()]
-    assert rows[0] == ["label", *LABELS]
-    assert len(rows) == 4
-    for row in rows[1:]:
-        probabilities = dict(zip(LABELS, map(float, row[1:]), strict=True))
-        assert sum(probabilities.values()) == pytest.approx(1, abs=1e-5)
-        assert row[0] == max(probabilities, key=probabilities.__getitem__)
+    header, *rows = [line.split("\t") for line in done.stdout.splitlines()]
+    assert header == ["label", *LABELS]
+    found = np.array([row[1:] for row in rows], float)
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
+    assert [row[0] for row in rows] == [LABELS[place] for place in found.argmax(axis=1)]
     assert "words without a vector: 4 in premises, 1 in hypotheses" in done.stderr  # no, today, w1, w2; w3
     assert SECRET not in done.stdout + done.stderr
     premise, hypothesis = lines[1].split("\t")
     alone = json.dumps({"sentence1": premise, "sentence2": hypothesis}) + "\n"
     code, out, err = call_command(predict, f"--run={home / 'run'}", stdin=alone)
     assert code == 0, err
-    again = list(map(float, out.splitlines()[1].split("\t")[1:]))
-    assert again == pytest.approx(list(map(float, rows[2][1:])), abs=2e-6)
+    np.testing.assert_allclose(np.array(out.splitlines()[1].split("\t")[1:], float), found[1], atol=2e-6)
 
 
 def test_what_prediction_needs_is_made_once(at_home, monkeypatch):
     """A second call builds no linker and compiles nothing, but computes new answers."""
-    calls = {"linkers": 0, "compiled": 0}
+    calls = []
 
     def counting(name, function):
-        def call(*arguments, **more):
-            calls[name] += 1
-            return function(*arguments, **more)
+        return lambda *arguments, **more: [calls.append(name), function(*arguments, **more)][1]
 
-        return call
-
-    monkeypatch.setattr(concepts, "Linker", counting("linkers", Linker))
+    monkeypatch.setattr(concepts, "Linker", counting("linker", Linker))
     monkeypatch.setattr(Devices, "map", counting("compiled", Devices.map))
     run = evaluate.load_run(Path("copy"))
     asthma, gout = ("asthma", "patient has asthma"), ("no gout today", "patient lacks gout at all")
-    assert run.predict([]) == []
     first = run.predict([asthma])
-    assert set(first[0]) == set(LABELS)
-    assert calls == {"linkers": 1, "compiled": 1}
+    assert sorted(calls) == ["compiled", "linker"]
     both = run.predict([gout, asthma])
-    assert run.predict([gout])[0] == pytest.approx(both[0], abs=2e-6)
-    assert calls == {"linkers": 1, "compiled": 1}
+    assert len(calls) == 2
     assert both[1] == pytest.approx(first[0], abs=2e-6)
     assert both[0] != pytest.approx(both[1], abs=1e-4)
     many = run.predict([asthma, gout] * 150)  # another batch shape
-    assert calls["compiled"] > 1
-    assert calls["linkers"] == 1
-    assert len(many) == 300
+    assert calls.count("linker") == 1
     for row, expected in zip(many, both[::-1] * 150, strict=True):
         assert row == pytest.approx(expected, abs=2e-6)
 
@@ -422,9 +329,8 @@ def test_attention_maps_of_a_pair(at_home):
         assert (code, SECRET in out + err) == (0, False)
         made = Path("copy") / "private" / folder
         assert stat.S_IMODE(made.stat().st_mode) == 0o700
-        assert {p.name: stat.S_IMODE(p.stat().st_mode) for p in made.iterdir()} == {
-            ".gitignore": 0o600, "pair-1.json": 0o600, "pair-1.png": 0o600,
-        }  # fmt: skip
+        assert {path.name for path in made.iterdir()} == {".gitignore", "pair-1.json", "pair-1.png"}
+        assert {stat.S_IMODE(path.stat().st_mode) for path in made.iterdir()} == {0o600}
     found = read_json(made, "pair-1.json")
     assert (found["premise"], found["hypothesis"]) == (premise.lower().split(), hypothesis.split())
     assert list(found["maps"]) == ["links"]
@@ -434,7 +340,6 @@ def test_attention_maps_of_a_pair(at_home):
     e = np.exp(read_json("copy/config.json")["model"]["knowledge_scale"])
     np.testing.assert_allclose(weights[:, 1], np.array([[1, 1, e]] * 2) / (e + 2), atol=1e-5)
     np.testing.assert_allclose(weights[:, 0], 1 / 3, atol=1e-5)
-    assert (made / "pair-1.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.slow
@@ -450,37 +355,17 @@ def test_published_masking_predicts_the_same_in_any_company(at_home):
         assert run.predict([pair, *company])[0] == pytest.approx(alone, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("stdin", "line"),
-    [
-        (b"only one sentence\n", 1),
-        (b"a\tb\n\xff\xfe\tx\n", 2),
-        (b'{"premise": "a"}\n', 1),
-        (b'{"premise": 3, "hypothesis": "b"}\n', 1),
-        (b"a\tb\tc\n", 1),
-        (b"a\tb\n\nc\td\n", 2),
-    ],
-)
-def test_bad_pairs_are_named_by_line(stdin, line):
-    with pytest.raises(UserError, match=f"stdin:{line}"):
-        list(predict.read_chunks(io.BytesIO(stdin)))
-    read = next(predict.read_chunks(io.BytesIO(b'a\tb\r\n{"premise": "c", "hypothesis": "d"}\n')))
-    assert read == [("a", "b"), ("c", "d")]
-
-
 # -- wrong use ---------------------------------------------------------------------------------------------------------
 
 ESIM, FEATURES = config_flag("esim_kd"), config_flag("features", "mednli")
 BAD = {
     "typo in a flag": ((train, "--workdr=x"), "workdir"),
     "no config": ((train,), "--config"),
-    "no such config": ((train, "--config=configs/esimm.py"), "configs/esimm.py"),
     "a config of another folder": ((train, "--config=configs/esim_kd.py"), "Did you mean 'esim_kd'?"),
     "no config file": ((train, f"--config={ROOT / 'README.md'}"), "get_config"),
     "unknown variant": ((train, f"{ESIM}:mednly"), "Did you mean 'mednli'"),
     "typo in a field": ((train, ESIM, "--config.train.epoch=3"), "epochs"),
     "wrong type": ((train, ESIM, "--config.train.epochs=many"), "train.epochs"),
-    "seeds of another type": ((train, ESIM, "--config.seeds=a"), "config.seeds"),
     "unknown value": ((train, ESIM, "--config.knowledge.ontology=mehs"), "Did you mean 'mesh'"),
     "out of range": ((train, ESIM, "--config.train.learning_rate=-1"), "train.learning_rate"),
     "no data folder": ((train, f"{ESIM}:mednli"), "MEDNLI_JAX_DATA"),
@@ -490,11 +375,8 @@ BAD = {
     "extra argument": ((train, ESIM, "more"), "'more'"),
     "no steps to time": ((train, config_flag("features"), "--workdir=dry", "--dry-run"), "features"),
     "trees from weights": ((train, FEATURES, "--config.transfer.init_from=run"), "config.transfer.init_from"),
-    "trees with frozen weights": ((train, FEATURES, "--config.transfer.freeze=logits"), "config.transfer.freeze"),
-    "trees of two corpora": ((train, FEATURES, "--config.data.mix=snli"), "config.data.mix"),
     "no run": ((evaluate, "--run=nowhere"), "nowhere"),
     "run missing": ((predict,), "--run"),
-    "no folder of data": ((doctor, "--data=nowhere"), "nowhere"),
 }
 
 
@@ -513,66 +395,6 @@ def test_wrong_use_is_named_and_leaves_nothing(case, tmp_path, monkeypatch):
 def test_wrong_use_ends_the_process_with_2(tmp_path):
     done = run_command("train", "--workdr=x", cwd=tmp_path, PYTHONPATH=str(ROOT))
     assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (2, "", False)
-
-
-# -- doctor ------------------------------------------------------------------------------------------------------------
-
-KINDS = {"clicr", "notes", "umls", "snomed", "wordnet", "mesh", "word vectors", "pretrained weights"}
-
-
-def doctors_lines(*flags):
-    """(exit code, {item: its line}, stdout)."""
-    code, out, _ = call_command(doctor, *flags)
-    return code, {line[10:].partition(":")[0]: line for line in out.splitlines()}, out
-
-
-def test_doctor_without_a_data_folder_names_all_that_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setattr(wordnet, "FOLDER", tmp_path)  # the machine may have WordNet installed
-    code, lines, text = doctors_lines()
-    assert code == 0
-    assert "$MEDNLI_JAX_DATA is not set" in text
-    assert "devices: " in text
-    splits = {f"mednli {split}" for split in ("train", "dev", "test")} | {"snli train", "multinli dev"}
-    assert KINDS | splits | {"mediqa_nli test", "mediqa_nli ground truth"} <= set(lines)
-    assert lines["mesh"].startswith("  ok")
-    for name in (KINDS | splits) - {"mesh"}:
-        assert lines[name].startswith("  missing"), name
-    for name, source in (("mednli train", "physionet.org"), ("umls", "uts.nlm.nih.gov"), ("notes", "physionet.org")):
-        assert source in lines[name]
-
-
-def test_doctor_compares_counts_and_modes(tmp_path, monkeypatch):
-    data = tmp_path / "data"
-    write_pairs(data / "mednli", (("train", 11_232), ("dev", 1_395), ("test", 3)))
-    labels = "".join(f"{i},neutral\n" for i in range(399))
-    for name, content in (("task.jsonl", "x\n" * 405), ("task_ground_truth.csv", f"pair_id,label\n{labels}")):
-        path = data / "mediqa_nli" / f"mednli_bionlp19_shared_{name}"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(content)
-    umls = (f"umls/META/{name}.RRF" for name in ("MRCONSO", "MRREL", "MRSTY"))
-    for name in ("clicr/dev1.0.json", "notes/NOTEEVENTS.csv.gz", *umls):
-        path = data / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("x")
-    for path in (data, *data.rglob("*")):
-        path.chmod(0o700 if path.is_dir() else 0o600)
-    code, lines, text = doctors_lines(f"--data={data}")
-    assert code == 2
-    assert [lines[f"mednli {split}"][2:7].strip() for split in ("train", "dev", "test")] == ["ok", "ok", "CHECK"]
-    assert "3 pairs, expected 1,422" in lines["mednli test"]
-    assert lines["mediqa_nli test"].startswith("  ok")
-    assert "399 pairs, expected 405" in lines["mediqa_nli ground truth"]
-    assert lines["clicr"].startswith("  CHECK")
-    assert "train1.0.json" in lines["clicr"]
-    assert lines["notes"].startswith("  ok")
-    assert lines["umls"].startswith("  ok")
-    assert lines["permissions"].startswith("  ok") or "git" in text
-    assert SECRET not in text
-    (data / "mednli" / "mli_dev_v1.jsonl").chmod(0o644)
-    monkeypatch.setenv("MEDNLI_JAX_DATA", str(data))
-    code, lines, _ = doctors_lines()
-    assert code == 2
-    assert "1 files or folders are readable by others" in lines["permissions"]
 
 
 # -- analyses, features, retrofitted vectors ---------------------------------------------------------------------------
@@ -604,28 +426,15 @@ def test_features_are_trained_and_reported_and_keep_their_trees(at_home):
     assert (result["status"], result["model"], result["seeds"]) == ("complete", "features", [0, 1])
     assert (result["dev"]["examples"], result["test"]["examples"]) == (18, 17)
     assert result["test"]["accuracy"]["mean"] > 0.5  # the verb decides the label
-    importance = result["importance"]
-    assert len(importance["features"]) == 35
-    assert sum(row["mean"] for row in importance["features"]) == pytest.approx(1)
-    assert sum(importance["groups"].values()) == pytest.approx(1)
-    rows = json_lines("trees/private/predictions.test.jsonl")
-    right = [[row["label"] == label for label in row["predicted"]] for row in rows]
-    assert np.mean(right, axis=0).tolist() == pytest.approx(result["test"]["accuracy"]["per_seed"])
-    assert np.sum([row["probabilities"] for row in rows], axis=-1) == pytest.approx(1, abs=1e-5)
-    Path("trees/report.html").unlink()
+    assert sum(row["mean"] for row in result["importance"]["features"]) == pytest.approx(1)
     assert call_command(report, "trees")[0] == 0
-    assert "features on mednli" in Path("trees/report.html").read_text()
     assert call_command(report, "copy", "trees", "--compare")[0] == 0
     for call in ((evaluate, "--run=trees"), (predict, "--run=trees")):
-        code, out, err = call_command(*call, stdin="a\tb\n")
-        assert (code, bool(out)) == (0, True), err
+        assert call_command(*call, stdin="a\tb\n")[0] == 0
     source = (train, *TRAINED, "--config.transfer.init_from=trees", "--workdir=other")
     code, _, err = call_command(*source)
     assert (code, err.splitlines()[-1].startswith("error: trees: ")) == (2, True)
     assert not Path("other").exists()
-    Path("trees/private/trees.json").unlink()  # runs of an older version lack this file
-    code, _, err = call_command(predict, "--run=trees", stdin="a\tb\n")
-    assert (code, err.startswith("error: trees: ")) == (2, True)
 
 
 @pytest.fixture
@@ -650,24 +459,19 @@ def vectors_of(home, tmp_path):
 
 def test_retrofitting_moves_related_words_alone(vectors_of, tmp_path):
     plain, before = vectors_of()
-    for name in (str(tmp_path / "lex.txt"), "ontology"):
+    lexicon = str(tmp_path / "lex.txt")
+    for name in (lexicon, "ontology"):
         prepared, after = vectors_of(retrofit=name)
         assert list(after) == list(before)
         assert {w for w in after if not np.array_equal(after[w], before[w])} == {"asthma", "gout", "stroke"}
         for one, other in (("asthma", "gout"), ("gout", "stroke")):
             assert np.linalg.norm(after[one] - after[other]) < 0.7 * np.linalg.norm(before[one] - before[other])
-        np.testing.assert_array_equal(after["<pad>"], 0)
-        assert prepared.folder != plain.folder
         assert prepared.manifest["vocabulary"]["retrofitted"] == 3
         assert "link_distance" not in prepared.arrays  # the model itself takes no knowledge
-
-
-def test_the_prepared_folder_follows_what_retrofits(vectors_of, tmp_path):
-    lexicon = str(tmp_path / "lex.txt")
     fields = [{"retrofit": lexicon}, {"retrofit": lexicon, "retrofit_rounds": 3}, {"retrofit": "ontology"}]
     folders = [vectors_of(**more)[0].folder for more in fields]
     folders.append(vectors_of(retrofit="ontology", permute=1)[0].folder)
     (tmp_path / "lex.txt").write_text("asthma stroke\n")
     folders.append(vectors_of(retrofit=lexicon)[0].folder)
-    assert len(set(folders)) == 5
-    assert vectors_of(permute=1)[0].folder == vectors_of()[0].folder  # without knowledge `permute` changes nothing
+    assert len({plain.folder, *folders}) == 6
+    assert vectors_of(permute=1)[0].folder == plain.folder  # without knowledge `permute` changes nothing

@@ -14,7 +14,6 @@ from made_up_runs import GOLD, edit, write_run
 from mednli_jax import cli, report
 from mednli_jax.analysis import charts, html
 from mednli_jax.corpora.demo import load_demo
-from mednli_jax.errors import ConfigError, DataError, RunError, UsageError, UserError
 from mednli_jax.runs import RunDirectory
 
 VOID = {"meta", "link", "br"}
@@ -44,7 +43,7 @@ class Page(HTMLParser):
         assert self.open == []
 
     def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
+        self.handle_startendtag(tag, attributes)
         if tag not in VOID:
             self.open.append(tag)
 
@@ -74,19 +73,11 @@ def check_offline(text):
 
 def test_page_of_a_run(printed, tmp_path):
     write_run(tmp_path / "run", "eeennnccn", "enennnccc")
-    code, out, err = printed("run")
-    assert (code, out, err) == (0, "", "written: run/report.html\n")
+    assert printed("run") == (0, "", "written: run/report.html\n")
     page = check_offline((tmp_path / "run" / "report.html").read_text())
     assert not (tmp_path / "run" / "report.html").stat().st_mode & 0o077
     words = " ".join(page.words)
-    for fact in (
-        "esim on demo",
-        "0123abc",
-        "jax 0.10.2",
-        "train 100, dev 9, test 9 pairs",
-        "0, 1",
-        "--config=configs/esim.py",
-    ):
+    for fact in ("esim on demo", "0123abc", "jax 0.10.2", "train 100, dev 9, test 9 pairs", "--config=configs/esim.py"):
         assert fact in words, fact
     assert "88.9" in page.words  # 8 of 9 in both seeds
     titles = [attributes.get("aria-labelledby") for tag, attributes in page.tags if tag == "svg"]
@@ -105,22 +96,19 @@ def test_page_of_an_unfinished_run_says_so(printed, tmp_path, status):
     assert "Scores" not in page.words
 
 
-def test_the_file_of_word_vectors_is_named(tmp_path):
-    folder = write_run(tmp_path / "run", GOLD)
-    edit(folder / "data.json", vocabulary={"with_vector": 7})  # as the data.json of cloze corpora has it
-    edit(folder / "config.json", vectors={"path": "/somewhere/pubmed_200d.txt"})
-    page = html.run_page(folder)
-    assert "pubmed_200d.txt, 7 words" in page
-    assert "somewhere" not in page
-
-
-def test_names_are_escaped(tmp_path):
+def test_names_are_escaped_and_folders_left_out(tmp_path):
     folder = write_run(tmp_path / "run", GOLD)
     edit(folder / "result.json", corpus="<b>&", notes=["<script>alert(1)</script>"])
+    knowledge = {"ontology": "mesh", "links_per_length": {"10": 1, "2": 4}, "pairs_with_links": 3}
+    edit(folder / "data.json", vocabulary={"with_vector": 7}, knowledge=knowledge)
+    edit(folder / "config.json", vectors={"path": "/somewhere/pubmed_200d.txt"})
     text = html.run_page(folder)
     check_offline(text)
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
-    assert "esim on &lt;b&gt;&amp;" in text
+    for part in ("&lt;script&gt;alert(1)&lt;/script&gt;", "esim on &lt;b&gt;&amp;", "pubmed_200d.txt, 7 words"):
+        assert part in text
+    assert "somewhere" not in text
+    assert "links: 2 4, 10 1" in text
+    assert "3 pairs have links" in text
 
 
 def test_comparison_is_printed_and_drawn(printed, tmp_path):
@@ -130,9 +118,8 @@ def test_comparison_is_printed_and_drawn(printed, tmp_path):
     assert (code, err) == (0, "")
     (line,) = (line for line in out.splitlines() if re.match(r"b +esim", line))
     assert re.fullmatch(r"b +esim-demo +1 +77\.8 +\+11\.1 +\[[-+\d.]+, [-+\d.]+\] +1 +2 +1\.0000 +1\.0000 +-", line)
-    assert "of 2 predictions gained, 100% are of neutral; 100% of these were contradiction before" in " ".join(
-        out.split()
-    )
+    gained = "of 2 predictions gained, 100% are of neutral; 100% of these were contradiction before"
+    assert gained in " ".join(out.split())
     assert not (tmp_path / "report.html").exists()
     assert printed("a", "b") == (0, "", "written: report.html\n")
     page = check_offline((tmp_path / "report.html").read_text())
@@ -142,11 +129,12 @@ def test_comparison_is_printed_and_drawn(printed, tmp_path):
     assert found[0]["mcnemar"] == {"only_first": 1, "only_second": 2, "p_value": 1.0}
 
 
-def test_runs_of_one_name_are_told_apart(printed, tmp_path):
-    for name in ("a/run", "b/run"):
-        write_run(tmp_path / name, "eeeccnccn")
-    (row,) = json.loads(printed("a/run", "b/run", "--compare", "--json")[1])["comparisons"]
-    assert (row["first"], row["second"]) == ("a/run", "b/run")
+def test_dev_is_compared_where_asked_and_runs_of_one_name_are_told_apart(printed, tmp_path):
+    write_run(tmp_path / "a" / "run", GOLD, dev=("nnnnnnnnn",))
+    write_run(tmp_path / "b" / "run", GOLD)
+    (row,) = json.loads(printed("a/run", "b/run", "--compare", "--json", "--split=dev")[1])["comparisons"]
+    assert (row["first"], row["second"], row["split"]) == ("a/run", "b/run", "dev")
+    assert row["accuracy"] == pytest.approx([1 / 3, 1.0])
 
 
 def test_a_run_and_a_table_as_csv(printed, tmp_path):
@@ -166,13 +154,6 @@ def test_a_run_and_a_table_as_csv(printed, tmp_path):
     assert len({len(row) for row in rows}) == 1
 
 
-def test_dev_is_compared_where_asked(printed, tmp_path):
-    write_run(tmp_path / "a", GOLD, dev=("nnnnnnnnn",))
-    write_run(tmp_path / "b", GOLD)
-    (row,) = json.loads(printed("a", "b", "--compare", "--json", "--split=dev")[1])["comparisons"]
-    assert (row["split"], row["accuracy"]) == ("dev", pytest.approx([1 / 3, 1.0]))
-
-
 def test_table_is_printed_and_drawn(printed, tmp_path):
     write_run(tmp_path / "runs" / "esim", "eennnnccn", corpus="mednli")
     code, out, _ = printed("--table=3", "--runs=runs", "--out=table.html")
@@ -189,43 +170,30 @@ def test_table_is_printed_and_drawn(printed, tmp_path):
 
 
 WRONG = {
-    "no run": (("--compare",), UsageError),
-    "one run compared": (("a", "--compare"), UsageError),
-    "a table of a run": (("a", "--table=3", "--runs=."), UsageError),
-    "no folder of runs": (("--table=3",), UsageError),
-    "no such table": (("--table=8", "--runs=."), UsageError),
-    "no such run": (("none",), RunError),
-    "another corpus": (("a", "b"), RunError),
-    "an unfinished run": (("a", "c"), RunError),
-    "no such split": (("a", "a", "--split=train"), RunError),
-    "no paths": (("a", "--paths=a/config.json"), DataError),
-    "no such paths": (("a", "--paths=none"), DataError),
-    "no annotations": (("a", "--categories_file=none"), DataError),
-    "metrics": (("d",), RunError),
-    "no corpus": (("b", "--categories"), ConfigError),
+    "no run": ("--compare",),
+    "one run compared": ("a", "--compare"),
+    "a table of a run": ("a", "--table=3", "--runs=."),
+    "no folder of runs": ("--table=3",),
+    "no such table": ("--table=8", "--runs=."),
+    "no such run": ("none",),
+    "another corpus": ("a", "b"),
+    "an unfinished run": ("a", "c"),
+    "no such split": ("a", "a", "--split=train"),
+    "no paths": ("a", "--paths=a/config.json"),
+    "no annotations": ("a", "--categories_file=none"),
+    "metrics": ("d",),
+    "no corpus": ("b", "--categories"),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_bad_input_is_one_line(printed, tmp_path, monkeypatch, case):
+def test_bad_input_is_one_line(printed, tmp_path, case):
     write_run(tmp_path / "a", GOLD)
     write_run(tmp_path / "b", GOLD, corpus="mednli")
     write_run(tmp_path / "c", GOLD, status="interrupted")
     (write_run(tmp_path / "d", GOLD) / "metrics.jsonl").write_text("quokka\n")
-    arguments, expected = WRONG[case]
-    caught, main = [], report.main
-
-    def watched(*words):
-        try:
-            main(*words)
-        except UserError as error:
-            caught.append(error)
-            raise
-
-    monkeypatch.setattr(report, "main", watched)
-    code, out, err = printed(*arguments)
+    code, out, err = printed(*WRONG[case])
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert isinstance(caught[0], expected)
     assert "Fix: " in err
     assert not list(tmp_path.glob("**/report.html"))
 
@@ -244,15 +212,6 @@ def test_paths_are_drawn(printed, tmp_path):
     assert "3 further pairs of concepts have no path" in text
 
 
-def test_links_of_the_run_are_drawn(tmp_path):
-    folder = write_run(tmp_path / "run", GOLD)
-    knowledge = {"ontology": "mesh", "links_per_length": {"10": 1, "2": 4}, "pairs_with_links": 3}
-    edit(folder / "data.json", knowledge=knowledge)
-    text = html.run_page(folder)
-    assert "links: 2 4, 10 1" in text
-    assert "3 pairs have links" in text
-
-
 def test_categories_by_rules_hold_no_word_of_the_corpus(printed, tmp_path):
     """The command reads the demo corpus again, but the page and the output hold none of its sentences."""
     test = load_demo()["test"].examples
@@ -267,11 +226,7 @@ def test_categories_by_rules_hold_no_word_of_the_corpus(printed, tmp_path):
     assert all(score["pairs"] and score["accuracy"] == 1.0 for score in found["categories"].values())
     text = (tmp_path / "run" / "report.html").read_text() + out
     check_offline((tmp_path / "run" / "report.html").read_text())
-    shown = set(re.findall(r"[a-z]{7,}", text.lower()))
-    clinical = {"pneumonia", "hypertension", "patient", "diabetes", "history"}
-    words = {t.lower() for example in test for t in (*example.premise_tokens, *example.hypothesis_tokens)}
-    assert clinical & words
-    assert not clinical & shown
+    assert not re.search("pneumonia|hypertension|patient|diabetes|history", text.lower())
     for example in test:
         assert example.uid not in text
         assert example.premise not in text
@@ -305,8 +260,8 @@ def test_a_chart_is_the_same_each_time_and_loads_nothing():
     charted += [charts.bars({"d": [1.0], "e": [2.0]}, ["a"], title="t", x="x", y="y", intervals={"d": [(0, 2)]})]
     assert charted[0].svg() == charted[1].svg()
     assert charted[0].png() == charted[1].png()
-    assert charted[0].png().startswith(b"\x89PNG")
     for chart in charted:
+        assert chart.png().startswith(b"\x89PNG")
         assert not re.search(r"url\(|href|https?:|<script|<style|#[0-9a-f]{6}", chart.svg())
 
 
@@ -324,11 +279,9 @@ def test_curves_share_a_colour_by_name_and_break_where_a_value_is_missing():
 
 
 def test_every_word_of_an_axis_is_there_and_numbers_may_be_left_out():
-    words = [f"a kind of query {number}" for number in range(12)]
-    chart = charts.bars({"EM": [1.0] * 12}, words, title="t", x="kind", y="points")
-    assert set(words) <= set(texts(chart))
-    numbers = [str(number) for number in range(200)]
-    assert len(charts.bars({"n": [1.0] * 200}, numbers, title="t", x="x", y="y").figure.axes[0].get_xticks()) < 100
+    words, numbers = [f"a kind of query {number}" for number in range(12)], [str(number) for number in range(200)]
+    assert set(words) <= set(texts(charts.bars({"EM": [1.0] * 12}, words, title="t", x="kind", y="points")))
+    assert len(drawn(charts.bars({"n": [1.0] * 200}, numbers, title="t", x="x", y="y")).get_xticks()) < 100
 
 
 def test_bars_stand_on_zero_and_carry_their_interval():
@@ -351,36 +304,8 @@ def test_heat_map_shades_by_share_of_the_row():
 def test_pictures_take_any_word():
     """Words are not parsed as formulas, and an empty panel does no harm."""
     panels = {"entailment": [("$x_1$", 0.5), ("a_b", 0.25)], "neutral": []}
-    first = charts.ranked(panels, title="t", x="PMI")
-    assert first.startswith(b"\x89PNG")
-    assert first == charts.ranked(panels, title="t", x="PMI")
-    assert first != charts.ranked({**panels, "neutral": [("c", 0.1)]}, title="t", x="PMI")
-    words = ["$a", "b$", "c"]
-    first = charts.attention({"map": np.eye(3)}, words, words)
-    assert (
-        first
-        == charts.attention({"map": np.eye(3)}, words, words)
-        != charts.attention({"map": np.eye(3)[::-1]}, words, words)
-    )
-
-
-def test_a_result_that_only_says_complete_is_refused(tmp_path):
-    folder = write_run(tmp_path / "run", GOLD)
-    (folder / "result.json").write_text('{"status": "complete"}')
-    for page in (html.run_page, html.public_figures):
-        with pytest.raises(RunError, match=r"result\.json"):
-            page(folder)
-
-
-@pytest.mark.parametrize(
-    ("file", "change"),
-    [("result", {"test": {"accuracy": 0.7}}), ("data", {"splits": {"train": 3}}), ("env", {"versions": ["jax"]})],
-)
-def test_a_run_of_another_version_is_reported(tmp_path, file, change):
-    folder = write_run(tmp_path / "run", GOLD)
-    edit(folder / f"{file}.json", **change)
-    with pytest.raises(RunError, match="run: "):
-        html.run_page(folder)
+    assert charts.ranked(panels, title="t", x="PMI").startswith(b"\x89PNG")
+    assert charts.attention({"map": np.eye(3)}, ["$a", "b$", "c"], ["$a", "b$", "c"]).startswith(b"\x89PNG")
 
 
 def test_a_run_of_folds_has_its_scores_on_the_page_and_in_the_closing_lines(tmp_path):
