@@ -66,7 +66,7 @@ files = sorted(folder.glob("*.jsonl"), key=lambda each: each.stat().st_mtime)
 rows = [json.loads(line) for each in files for line in each.read_text().splitlines()]
 if rows:
     machine = {f"{row['device']}, jax {row['jax_version']}, torch {row['torch_version']}" for row in rows}
-    (folder / "table.md").write_text("\n".join([*sorted(machine), "", *results.markdown(rows), ""]))
+    (folder / "table.md").write_text("\n".join([*sorted(machine), "", *results.lines(rows, markdown=True), ""]))
 PY
 }
 

@@ -21,7 +21,6 @@ USAGE = """Measure training and prediction against PyTorch: same model, same pai
   --batch=N,... --seeds=N,...  batch sizes (64,512; readers 32; bert 16,32) and seeds in one program (1)
   --pairs=N,...                training rows of the synthetic corpus (11232, as MedNLI; readers 4096 queries)
   --tokens=N --length=N        tokens of a passage on average (1500); pieces of bert's pairs (64; 0 = as MedNLI's)
-  --prepared=FOLDER            a corpus that `prepare` prints, instead of the synthetic pairs
   --hidden=N --vectors=N       sizes of the model and of the synthetic word vectors (300; readers 64, 200; bert 384)
   --precision=NAME             float32 (default), tf32, bfloat16: of both sides' matrix products
   --rounds=N                   rounds of each row (3)
@@ -34,7 +33,7 @@ PyTorch comes with pip install 'mednli_jax[torch]'. Exit codes: 0 done, 2 bad in
 
 def define(values: cli.Flags) -> None:
     texts = {"models": "bow,infersent,esim", "against": "torch", "mode": "train,predict", "grouping": "off"}
-    texts |= {"batch": "", "seeds": "1", "pairs": "", "prepared": "", "precision": "float32", "figure": ""}
+    texts |= {"batch": "", "seeds": "1", "pairs": "", "precision": "float32", "figure": ""}
     for name, default in texts.items():
         flags.DEFINE_string(name, default, name, flag_values=values)
     numbers = {"hidden": (None, 1), "vectors": (None, 1), "tokens": (1500, 8), "length": (64, 0), "rounds": (3, 1)}
@@ -48,30 +47,29 @@ def define(values: cli.Flags) -> None:
 
 
 def main(values: cli.Flags) -> None:
-    from mednli_jax.benchmarking import cases, compare, measure, results
+    from mednli_jax.benchmarking import families, measure, results
     from mednli_jax.progress import Bar, say
 
-    plan = cases.from_flags(values)
+    cases = families.cases_of(values)
     if values.against == "torch":
-        results.check_installed(case.model for case in plan)
-    machine, write, guard = results.machine(), results.json_writer(values.json), measure.Guard()
+        results.check_installed(cases)
+    machine, write = results.machine(), results.json_writer(values.json)
     results.check_figure(values.figure)
     if not values.allow_load:
-        guard.check_quiet()
+        measure.check_quiet()
     say(", ".join(f"{key} {value}" for key, value in machine.items()))
-    calibration, rows = compare.Calibration(say=say), []
-    with Bar("benchmark", len(plan), unit="rows") as bar:
-        for number, case in enumerate(plan, start=1):
-            say(f"{number}/{len(plan)}: {case.model}, {case.mode}, batch {case.batch}")
-            found = compare.measure_case(case, calibration, guard)
-            for row in found:
+    rows = []
+    with Bar("benchmark", len(cases), unit="rows") as bar:
+        for number, case in enumerate(cases, start=1):
+            say(f"{number}/{len(cases)}: {case.model}, {case.mode}, batch {case.batch}")
+            for row in measure.measure_case(case):
+                rows.append(row)
                 write({**row, **machine})
-            rows += found
             bar.advance(1)
     if values.figure:
         results.write_figure(rows, values.figure)
     if values.json is None:
-        results.show(rows)
+        print("\n".join(results.lines(rows)))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mednli_jax import experiment
@@ -19,8 +18,6 @@ from mednli_jax.training import loop
 from mednli_jax.training.program import LOOKAHEAD
 
 AHEAD = 64  # most steps under way; the training loop waits for the device from time to time, too
-GEMM_SIZES = ((4096, 1024, 2400), (2048, 2048, 2048), (8192, 600, 1200))
-GEMM_SECONDS = 0.5  # of products of each size
 
 
 def prepared_of(work) -> Prepared:
@@ -127,18 +124,3 @@ class Ours:
         trainer.run()
         jax.block_until_ready(trainer.best)
         return len(self.prepared.splits["train"]) * len(self.config.seeds)
-
-
-def gemm_flops() -> float:
-    """Operations per second of a large matrix product in float32: the best of some sizes, each a median."""
-    product, best = jax.jit(lambda a, b: jnp.dot(a, b, precision=jax.lax.Precision.DEFAULT)), 0.0
-    for m, k, n in GEMM_SIZES:
-        a, b = (jax.random.normal(jax.random.key(0), shape) for shape in ((m, k), (k, n)))
-        jax.block_until_ready(product(a, b))
-        times = []
-        while len(times) < 5 or (sum(times) < GEMM_SECONDS and len(times) < 200):
-            started = time.perf_counter()
-            jax.block_until_ready(product(a, b))
-            times.append(time.perf_counter() - started)
-        best = max(best, 2.0 * m * k * n / float(np.median(times)))
-    return best

@@ -3,13 +3,11 @@
 import json
 import os
 import platform
-import sys
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
 from mednli_jax.analysis import charts
-from mednli_jax.benchmarking import families
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.files import append_line, write_atomic
 from mednli_jax.progress import say, warn
@@ -17,10 +15,10 @@ from mednli_jax.progress import say, warn
 COLUMNS = {
     "model": "model", "batch": "batch", "seeds": "seeds", "mode": "mode", "grouping": "grouping",
     "examples_per_second": "examples/s", "torch_examples_per_second": "torch", "ratio": "ratio",
-    "spread": "spread", "gemm_share": "of matmul", "seconds": "seconds", "seeds_cost": "seeds cost",
+    "spread": "spread", "seconds": "seconds", "seeds_cost": "seeds cost",
     "peak_mb": "MB", "torch_peak_mb": "torch MB", "compile_seconds": "compile s", "opponent": "opponent",
 }  # fmt: skip
-LOADED = "*: others used the machine meanwhile; measure again."
+LOADED = "*: others used the machine as the row began; measure again."
 
 
 def version_of(package: str) -> str | None:
@@ -30,13 +28,12 @@ def version_of(package: str) -> str | None:
         return None
 
 
-def check_installed(models) -> None:
-    """Raises RunError if the PyTorch side of one of the models needs a package that is missing."""
-    needed = dict.fromkeys(package for model in models for package in families.MODELS[model].packages)
-    missing = next((package for package in needed if not version_of(package)), None)
-    if missing:
-        name = "PyTorch" if missing == "torch" else missing
-        raise RunError(f"{name} is not installed. Fix: pip install 'mednli_jax[torch]', or --against=none")
+def check_installed(cases) -> None:
+    """Raises RunError if the PyTorch side of one of the cases needs a package that is missing."""
+    for package in dict.fromkeys(package for case in cases for package in case.family.packages):
+        if not version_of(package):
+            name = "PyTorch" if package == "torch" else package
+            raise RunError(f"{name} is not installed. Fix: pip install 'mednli_jax[torch]', or --against=none")
 
 
 def machine() -> dict:
@@ -89,52 +86,26 @@ def write_figure(results: list[dict], where: str) -> None:
         warn("no row was compared with PyTorch: no figure is drawn")
         return
     named = {
-        f"{row['model']}, {row['mode']}, {row['batch']}{', premise groups' if row['grouping'] != 'off' else ''}"
-        f"{', loaded' if row['loaded'] else ''}  |  {row['opponent']}": (
-            row["ratio"],
-            row["ratio_min"],
-            row["ratio_max"],
-        )
+        f"{row['model']}, {row['mode']}, {row['batch']}{', premise groups' * (row['grouping'] != 'off')}"
+        f"{', loaded' * row['loaded']}  |  {row['opponent']}": (row["ratio"], row["ratio_min"], row["ratio_max"])
         for row in rows
     }
-    title = f"Speed as a multiple of PyTorch's, {rows[0]['device']}"
-    write_atomic(
-        Path(where).expanduser(), charts.ranges(named, title=title, x="above 1: mednli_jax is faster", line=1.0)
-    )
+    title, x = f"Speed as a multiple of PyTorch's, {rows[0]['device']}", "above 1: mednli_jax is faster"
+    write_atomic(Path(where).expanduser(), charts.ranges(named, title=title, x=x, line=1.0))
     say(f"figure: {where}")
 
 
-def show(results: list[dict]) -> None:
-    """Prints a table, by rich on a terminal, with tabs elsewhere."""
-    titles, *cells = _lines(results)
-    if sys.stdout.isatty():
-        from rich.console import Console
-        from rich.table import Table
-
-        shown = Table(*titles)
-        for line in cells:
-            shown.add_row(*line)
-        Console().print(shown)
-    else:
-        for line in [titles, *cells]:
-            print("\t".join(line))
-    if any(row["loaded"] for row in results):
-        print(LOADED)
-
-
-def markdown(results: list[dict]) -> list[str]:
-    """The lines of the same table for a page of docs/."""
-    titles, *cells = ([cell or "-" for cell in line] for line in _lines(results))
-    lines = [f"| {' | '.join(line)} |" for line in [titles, ["---"] * len(titles), *cells]]
-    return [*lines, "", LOADED] if any(row["loaded"] for row in results) else lines
-
-
-def _lines(results):
-    """The titles and the cells of each row. A column that is empty in all rows is left out."""
+def lines(results: list[dict], markdown: bool = False) -> list[str]:
+    """The table, with tabs or for a page of docs/. A column that is empty in all rows is left out."""
     table = [{**row, "spread": _spread(row)} for row in results]
     columns = {key: title for key, title in COLUMNS.items() if any(row[key] not in (None, "") for row in table)}
-    cells = [[_cell(row[key]) + ("*" if key == "ratio" and row["loaded"] else "") for key in columns] for row in table]
-    return [list(columns.values()), *cells]
+    cells = [[_cell(row[key]) + "*" * (key == "ratio" and row["loaded"]) for key in columns] for row in table]
+    if markdown:
+        filled = [[cell or "-" for cell in line] for line in (columns.values(), ["---"] * len(columns), *cells)]
+        found = [f"| {' | '.join(line)} |" for line in filled]
+    else:
+        found = ["\t".join(line) for line in (columns.values(), *cells)]
+    return [*found, *(["", LOADED] if any(row["loaded"] for row in results) else [])]
 
 
 def _spread(row):

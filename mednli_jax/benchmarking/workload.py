@@ -1,4 +1,4 @@
-"""The corpora that both sides of the benchmark read: made up with the lengths of a published one, or a prepared one.
+"""The corpora that both sides of the benchmark read: made up with the lengths of a published one.
 
 Each process builds its corpus again from the same few numbers. NumPy only.
 Dimension letters: N rows (pairs or queries), T tokens, V words, D numbers per word vector; of readers P tokens of all
@@ -7,13 +7,10 @@ passages, C candidates and S marked tokens of all passages.
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from mednli_jax.corpora.arrays import SIDES
-from mednli_jax.errors import UsageError, UserError
-from mednli_jax.runs import read_json
 
 WORDS, FIRST_WORD = 14_000, 2  # vocabulary; 0 and 1 are padding and unknown, as in text.Vocab
 # Zipf-Mandelbrot: about 520 distinct words among 1,700 tokens and 2,000 among 13,000. Real corpora (SNLI, the demo)
@@ -109,23 +106,6 @@ def made_up_pieces(pairs: int, *, length: int = 64, seed: int = 0) -> Workload:
     pieces = {"size": PIECES, "cls": CLS, "sep": SEP, "room": int(sum(sizes.values()).max()) + SPECIAL_PIECES}
     facts = {**words.facts, "corpus": f"synthetic, word pieces, {shape}", "pieces": pieces}
     return Workload(arrays, np.zeros((2, 1), np.float32), words.spans, words.premise_of, facts)
-
-
-def from_prepared(folder: Path) -> Workload:
-    """The corpus of sentence pairs that `prepare` or `train` left in `folder`. Raises UsageError if there is none."""
-    folder = Path(folder).expanduser()
-    names = ("label", *SIDES, *(f"{side}_length" for side in SIDES))
-    try:
-        manifest = read_json(folder / "manifest.json")
-        spans = {name: (int(f["first"]), int(f["rows"])) for name, f in manifest["splits"].items()}
-        arrays = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in names}
-        vectors = np.load(folder / "vectors.npy", allow_pickle=False)
-        facts = {"corpus": manifest["key"]["corpus"], "rows": [spans[name][1] for name in ("train", "dev")]}
-    except (OSError, ValueError, KeyError, TypeError, UserError) as error:
-        problem = f"--prepared={folder}: no prepared corpus with train and dev ({type(error).__name__})"
-        raise UsageError(f"{problem}. Fix: give the folder that `prepare` prints.") from None
-    _, premise_of = np.unique(arrays["premise"], axis=0, return_inverse=True)
-    return Workload(arrays, vectors, spans, premise_of.reshape(-1), facts)
 
 
 def made_up_passages(queries: int, *, tokens: int = 1500, dim: int = 200, seed: int = 0) -> Workload:
