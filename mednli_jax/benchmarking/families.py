@@ -4,9 +4,8 @@ Imports no array library but NumPy.
 """
 
 import itertools
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mednli_jax import defaults
 from mednli_jax.benchmarking import workload
@@ -16,6 +15,7 @@ from mednli_jax.errors import UsageError
 
 MODES, GROUPINGS = ("train", "predict", "epoch"), ("off", "premise")
 PRECISIONS = ("float32", "tf32", "bfloat16")
+LEAST_LENGTH = 8  # pieces of a pair
 
 
 class Setting(NamedTuple):
@@ -35,101 +35,75 @@ class Setting(NamedTuple):
 PLAIN = Setting("plain script")  # the script that one would write first, for whole epochs
 
 
-@dataclass(frozen=True)
-class Family:
-    """A model, as the benchmark measures it.
+class Family(NamedTuple):
+    """What the models of a kind share.
 
-    settings: of PyTorch, of which the fastest counts.
-    workload: spec -> the corpus. config: spec -> the published config of the model.
-    pytorch: (spec, corpus) -> the PyTorch side. packages: what it needs.
+    settings: of PyTorch, of which the fastest counts. packages: what it needs.
     hidden, vectors: default sizes of the model and of its word vectors.
     batch: default batch sizes, in rows. rows: default number of training rows.
     rows_per_premise: rows of the corpus that share a premise or passage.
-    groupings: those that can be measured.
     predict_buckets: length buckets of what is predicted.
-    hidden_multiple: what the hidden size must be a multiple of. least_length: least pieces of a pair.
     """
 
     settings: tuple[Setting, ...]
-    workload: Callable[[dict], Workload]
-    config: Callable
-    pytorch: Callable[[dict, Workload], Any]
     hidden: int = 300
     vectors: int = 300
     batch: tuple[int, ...] = (64, 512)
     rows: int = 11_232
     rows_per_premise: int = workload.PAIRS_PER_PREMISE
-    groupings: tuple[str, ...] = GROUPINGS
     predict_buckets: int = MAX_BUCKETS
     packages: tuple[str, ...] = ("torch",)
-    hidden_multiple: int = 1
-    least_length: int = 0
 
 
-def _nli(spec):
-    return defaults.nli(spec["model"], "mednli")
+RECURRENT = Family(
+    tuple(Setting(style, compiled) for compiled in (False, True) for style in ("bucketed", "chunked")),
+    predict_buckets=1,
+)
+READER = Family((Setting("bucketed"),), 64, 200, (32,), 4_096, workload.QUERIES_PER_PASSAGE)
+MODELS = {
+    "bow": Family((Setting("distinct"),), predict_buckets=1),
+    "infersent": RECURRENT,
+    "esim": RECURRENT,
+    "ga_reader": READER,
+    "sa_reader": READER,
+    "bert": Family((Setting("eager"), Setting("sdpa", True)), 384, 1, (16, 32), packages=("torch", "transformers")),
+}
 
 
-def _pairs_in_pytorch(spec, work):
-    from mednli_jax.benchmarking.torch_side import PlainScript, TorchSide
-
-    return (PlainScript if spec["style"] == PLAIN.style else TorchSide)(spec, work)
-
-
-def _pair_model(*settings):
-    def pairs(spec):
-        return workload.made_up_pairs(spec["pairs"], dim=spec["vectors"])
-
-    return Family(settings, pairs, _nli, _pairs_in_pytorch, predict_buckets=1)
+def workload_of(spec: dict) -> Workload:
+    """The corpus of a case."""
+    if spec["model"] == "bert":
+        return workload.made_up_pieces(spec["pairs"], length=spec["length"])
+    if MODELS[spec["model"]] is READER:
+        return workload.made_up_passages(spec["pairs"], tokens=spec["tokens"], dim=spec["vectors"])
+    return workload.made_up_pairs(spec["pairs"], dim=spec["vectors"])
 
 
-def _readers_in_pytorch(spec, work):
-    from mednli_jax.benchmarking.torch_readers import PlainScript, TorchReader
-
-    return (PlainScript if spec["style"] == PLAIN.style else TorchReader)(spec, work)
-
-
-READER = Family(
-    (Setting("bucketed"),),
-    lambda spec: workload.made_up_passages(spec["pairs"], tokens=spec["tokens"], dim=spec["vectors"]),
-    lambda spec: defaults.cloze(spec["model"], "clicr"),
-    _readers_in_pytorch,
-    hidden=64, vectors=200, batch=(32,), rows=4_096, rows_per_premise=workload.QUERIES_PER_PASSAGE,
-)  # fmt: skip
-
-
-def _bert_config(spec):
-    config, hidden = _nli(spec), spec["hidden"]
-    config.model.update(layers=workload.BERT_LAYERS, attention_heads=hidden // workload.BERT_HEAD_SIZE)
-    config.model.intermediate_size = workload.BERT_INNER * hidden
-    config.train.schedule = "constant"  # the first steps of a warm-up would hardly change the weights
+def config_of(spec: dict):
+    """The published config of a case's model, in the case's sizes."""
+    family, hidden = MODELS[spec["model"]], spec["hidden"]
+    config = defaults.cloze(spec["model"], "clicr") if family is READER else defaults.nli(spec["model"], "mednli")
+    if spec["model"] == "bert":
+        config.model.update(layers=workload.BERT_LAYERS, attention_heads=hidden // workload.BERT_HEAD_SIZE)
+        config.model.intermediate_size = workload.BERT_INNER * hidden
+        config.train.schedule = "constant"  # the first steps of a warm-up would hardly change the weights
+    config.seeds = tuple(range(spec["seeds"]))
+    config.model.hidden_size = hidden
+    config.train.batch_size = spec["batch"]
+    config.train.precision = spec.get("precision", "float32")
+    config.train.group = family.rows_per_premise if spec["grouping"] == "premise" else 1
     return config
 
 
-def _bert_in_pytorch(spec, work):
-    from mednli_jax.benchmarking.torch_bert import PlainScript, TorchBERT
-
-    return (PlainScript if spec["style"] == PLAIN.style else TorchBERT)(spec, work)
-
-
-BERT = Family(
-    (Setting("eager"), Setting("sdpa", True)),
-    lambda spec: workload.made_up_pieces(spec["pairs"], length=spec["length"]),
-    _bert_config,
-    _bert_in_pytorch,
-    hidden=384, vectors=1, batch=(16, 32), groupings=("off",),
-    packages=("torch", "transformers"), hidden_multiple=workload.BERT_HEAD_SIZE, least_length=8,
-)  # fmt: skip
-
-RECURRENT = (Setting("bucketed"), Setting("chunked"), Setting("bucketed", True), Setting("chunked", True))
-MODELS = {
-    "bow": _pair_model(Setting("distinct")),
-    "infersent": _pair_model(*RECURRENT),
-    "esim": _pair_model(*RECURRENT),
-    "ga_reader": READER,
-    "sa_reader": READER,
-    "bert": BERT,
-}
+def in_pytorch(spec: dict, work: Workload):
+    """The PyTorch side of a case in the spec's setting."""
+    if spec["model"] == "bert":
+        from mednli_jax.benchmarking import torch_bert as sides
+    elif MODELS[spec["model"]] is READER:
+        from mednli_jax.benchmarking import torch_readers as sides
+    else:
+        from mednli_jax.benchmarking import torch_side as sides
+    return (sides.PlainScript if spec["style"] == PLAIN.style else sides.TorchSide)(spec, work)
 
 
 @dataclass(frozen=True)
@@ -178,13 +152,11 @@ def cases_of(values) -> list[Case]:
         family, names = MODELS[model], ("tokens", "length", "precision", "against", "rounds")
         shared = {name: values[name].value for name in names}
         shared |= {"hidden": values.hidden or family.hidden, "vectors": values.vectors or family.vectors}
-        if unknown := set(groupings) - set(family.groupings):
-            raise UsageError(f"--grouping={unknown.pop()} cannot be measured of {model}. Fix: leave it out.")
-        if shared["hidden"] % family.hidden_multiple:
-            fix = f"give a multiple of {family.hidden_multiple}"
-            raise UsageError(f"--hidden={shared['hidden']} is no size of {model}. Fix: {fix}.")
-        if 0 < values.length < family.least_length:
-            raise UsageError(f"--length={values.length}: too short. Fix: give at least {family.least_length}, or 0.")
+        if model == "bert" and groupings != ["off"]:
+            raise UsageError(f"--grouping={values.grouping}: bert reads both sentences together. Fix: leave it out.")
+        if model == "bert" and (shared["hidden"] % workload.BERT_HEAD_SIZE or 0 < values.length < LEAST_LENGTH):
+            fix = f"give a multiple of {workload.BERT_HEAD_SIZE}, and at least {LEAST_LENGTH} pieces"
+            raise UsageError(f"--hidden={shared['hidden']} --length={values.length}: no sizes of bert. Fix: {fix}.")
         chosen = itertools.product(
             _numbers(values, "pairs", (family.rows,)), modes, _numbers(values, "batch", family.batch),
             groupings, _numbers(values, "seeds", (1,)),

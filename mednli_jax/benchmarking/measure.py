@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mednli_jax.benchmarking import families
 from mednli_jax.benchmarking.families import PLAIN, Case
 from mednli_jax.errors import RunError, UserError
 
@@ -117,10 +118,10 @@ class Worker:
 
         The mode "epoch" runs an epoch and returns 0 seconds.
         """
-        self.mode, work = case.mode, case.family.workload(case.spec())
+        self.mode, work = case.mode, families.workload_of(case.spec())
         self.facts = {"corpus": work.facts["corpus"], "pairs": len(work.rows("train"))}
         if setting:
-            self.side = case.family.pytorch(case.spec(**setting._asdict()), work)
+            self.side = families.in_pytorch(case.spec(**setting._asdict()), work)
         else:
             from mednli_jax.benchmarking.ours import Ours
 

@@ -33,18 +33,6 @@ def prepared_of(work) -> Prepared:
     return Prepared(Path(), manifest, work.arrays, work.vectors, splits)
 
 
-def config_of(spec: dict):
-    """The published config of a case's model, in the case's sizes."""
-    family = families.MODELS[spec["model"]]
-    config = family.config(spec)
-    config.seeds = tuple(range(spec["seeds"]))
-    config.model.hidden_size = spec["hidden"]
-    config.train.batch_size = spec["batch"]
-    config.train.precision = spec.get("precision", "float32")
-    config.train.group = family.rows_per_premise if spec["grouping"] == "premise" else 1
-    return config
-
-
 class Ours:
     """One model with S seeds over one workload.
 
@@ -54,7 +42,7 @@ class Ours:
     """
 
     def __init__(self, spec: dict, work, *, dropout: float | None = None):
-        self.config, self.device = config_of(spec), jax.devices()[0].platform
+        self.config, self.device = families.config_of(spec), jax.devices()[0].platform
         if dropout is not None:
             self.config.model.dropout = dropout
         self.prepared = prepared_of(work)

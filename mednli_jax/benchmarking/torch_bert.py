@@ -63,7 +63,7 @@ def sequences(arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return pieces, kind, length
 
 
-class TorchBERT(torch_side.TorchSide):
+class TorchSide(torch_side.TorchSide):
     """One way of attention over one workload."""
 
     clip = 1.0
@@ -99,7 +99,7 @@ class TorchBERT(torch_side.TorchSide):
         )
 
 
-class PlainScript(torch_side.PlainEpoch, TorchBERT):
+class PlainScript(torch_side.PlainEpoch, TorchSide):
     """The plain script of BERT: PyTorch's fused attention, as `transformers` has it by default."""
 
     def __init__(self, spec, work):

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from mednli_jax.benchmarking import torch_side
 from mednli_jax.benchmarking.torch_models import Sentences, attention
-from mednli_jax.benchmarking.torch_side import PlainEpoch, TorchSide
 
 HOPS = 3
 UNKNOWN = 1  # text.UNK
@@ -148,7 +148,7 @@ def padded(flat, start, of, fill):
     return torch.where(inside, flat[torch.where(inside, first[:, None] + places, 0)], fill), length
 
 
-class TorchReader(TorchSide):
+class TorchSide(torch_side.TorchSide):
     """One reader over one workload."""
 
     clip = 10.0
@@ -188,7 +188,7 @@ class TorchReader(TorchSide):
         return Cloze(self._sentences(*pieces("passage", "passage")), query, of, *(x.to(self.device) for x in rest))
 
 
-class PlainScript(PlainEpoch, TorchReader):
+class PlainScript(torch_side.PlainEpoch, TorchSide):
     """The plain script of a reader: a batch has passages of all lengths, and encodes a passage again for each query."""
 
     def __init__(self, spec, work):

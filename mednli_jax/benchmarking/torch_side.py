@@ -152,14 +152,18 @@ class TorchSide:
     def train(self, batches) -> int:
         self.model.train()
         for rows in batches:
-            batch = self.batch(rows)
-            loss = F.cross_entropy(self.logits(batch), batch.label)
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            if self.clip:
-                torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
-            self.optimizer.step()
+            self.step(self.batch(rows))
         return sum(map(len, batches))
+
+    def step(self, batch):
+        """Trains on a batch and returns its loss."""
+        self.optimizer.zero_grad()
+        loss = F.cross_entropy(self.logits(batch), batch.label)
+        loss.backward()
+        if self.clip:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
+        self.optimizer.step()
+        return loss
 
     @torch.inference_mode()
     def predict(self, batches) -> tuple[int, list]:
@@ -193,13 +197,7 @@ class PlainEpoch:
         self.model.train()
         total = 0.0
         for batch in self._loader("train"):
-            self.optimizer.zero_grad()
-            loss = F.cross_entropy(self.logits(batch), batch.label)
-            loss.backward()
-            if self.clip:
-                torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
-            self.optimizer.step()
-            total += loss.item() * len(batch.label)
+            total += self.step(batch).item() * len(batch.label)
         self.model.train(False)
         with torch.no_grad():
             for batch in self._loader("dev"):
