@@ -17,7 +17,7 @@ from made_up_files import (
     table,
 )
 
-from mednli_jax import analyze, doctor, evaluate, predict, prepare, report
+from mednli_jax import analyze, doctor, evaluate, predict, prepare, report, train
 from mednli_jax.knowledge.readers import mesh
 
 MESH = "\t".join(mesh.HEADER) + "\nD1\tquokka\tC01\t\nD2\taxolotl\tC01.100\t\n"
@@ -75,6 +75,8 @@ FILES = (
     ("no such ontology", own("--config.knowledge.ontology=mehs", config="esim_kd"), {}, "config.knowledge.ontology"),
     ("mentions", linked("mentions", "m.tsv"), {"m.tsv": SPANS + "p0\tpremise\twombat\t2\tD1\n"}, "m.tsv:2: ", "start"),
     ("abbreviations", linked("abbreviations", "m.tsv"), {"m.tsv": "quokka\n"}, "m.tsv:1: "),
+    ("no vectors", vectors("none.txt"), {}, "none.txt"),
+    ("no lexicon", own("--config.vectors.retrofit=lexx.txt"), {}, "lexx.txt"),
     ("NaN", vectors("v.txt"), {"v.txt": "quokka 1 nan 3\n"}, "v.txt:1: "),
     ("an array without words", vectors("v.npy"), {"v.npy": array([[1.0, 2, 3]])}, "v.vocab.txt"),
     ("a folder of vectors", vectors("v"), {"v/x.txt": "quokka 1 2 3\n"}, "vectors.path"),
@@ -96,6 +98,10 @@ RUNS = (
     ("a category that is none", (report, "a", "--categories_file=k.tsv"), {"k.tsv": "u0\twombat\n"}, "k.tsv:1: "),
     ("a table that is none", (report, "--table=8", "--runs=."), {}, "3, 4, 5, 6, 7"),
     ("a table of no folder", (report, "--table=3", "--runs=absent"), {}, "absent"),
+    ("a table of a run", (report, "a", "--table=3", "--runs=."), {}, "--table"),
+    ("no folder of runs", (report, "--table=3"), {}, "--runs"),
+    ("no paths", (report, "a", "--paths=a/config.json"), {}, "config.json"),
+    ("metrics", (report, "a"), {"a/metrics.jsonl": "quokka\n"}, "metrics.jsonl"),
     ("one run compared", (report, "a", "--compare"), {}, ""),
     ("no run", (report, "absent"), {}, "absent"),
     ("no run to predict with", (predict,), {}, "--run="),
@@ -121,6 +127,7 @@ FLAGS = (
     ("a smoothing of no number", analysis("lexical", "--smoothing=nan"), {}, "--smoothing"),
     ("a score above 1", analysis("aflite", "--tau=1.5"), {}, ""),
     ("nowhere to go on", analysis("aflite", "--resume"), {}, "--out"),
+    ("no steps to time", (train, config_flag("features"), "--dry-run"), {}, "features"),
     ("no data folder", (doctor, "--data=nowhere"), {}, "--data"),
 )  # fmt: skip
 

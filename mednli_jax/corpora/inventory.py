@@ -123,7 +123,7 @@ def weights(folder: Path | None) -> list[Finding]:
     def usable(path):
         vocabulary_files(path)
         if not (path / WEIGHTS).is_file():
-            raise UserError(f"lacks {WEIGHTS}: BERT cannot start from it; pickled weights are not read")
+            raise UserError(f"no {WEIGHTS} is there; pickled weights are not read. Fix: convert them.")
         return f"--config.model.weights={path}"
 
     folders = sorted((folder / "weights").glob("*/")) if folder else []

@@ -169,35 +169,6 @@ def test_table_is_printed_and_drawn(printed, tmp_path):
     assert json.loads(printed("--table=3", "--runs=runs", "--json")[1])["lacking"]
 
 
-WRONG = {
-    "no run": ("--compare",),
-    "one run compared": ("a", "--compare"),
-    "a table of a run": ("a", "--table=3", "--runs=."),
-    "no folder of runs": ("--table=3",),
-    "no such table": ("--table=8", "--runs=."),
-    "no such run": ("none",),
-    "another corpus": ("a", "b"),
-    "an unfinished run": ("a", "c"),
-    "no such split": ("a", "a", "--split=train"),
-    "no paths": ("a", "--paths=a/config.json"),
-    "no annotations": ("a", "--categories_file=none"),
-    "metrics": ("d",),
-    "no corpus": ("b", "--categories"),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_bad_input_is_one_line(printed, tmp_path, case):
-    write_run(tmp_path / "a", GOLD)
-    write_run(tmp_path / "b", GOLD, corpus="mednli")
-    write_run(tmp_path / "c", GOLD, status="interrupted")
-    (write_run(tmp_path / "d", GOLD) / "metrics.jsonl").write_text("quokka\n")
-    code, out, err = printed(*WRONG[case])
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "Fix: " in err
-    assert not list(tmp_path.glob("**/report.html"))
-
-
 def test_paths_are_drawn(printed, tmp_path):
     write_run(tmp_path / "run", GOLD)
     figures = {

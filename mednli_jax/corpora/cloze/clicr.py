@@ -12,7 +12,6 @@ stderr says how many there are.
 
 import gzip
 import json
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -24,7 +23,7 @@ from mednli_jax.errors import DataError, Problems
 from mednli_jax.examples import PLACEHOLDER, SEVERAL, Answer, ClozeExample, Passage, Split
 from mednli_jax.files import sha256, write_atomic
 from mednli_jax.progress import Watch, warn
-from mednli_jax.textfiles import FRESH_COPY, either_name, opened, opened_text
+from mednli_jax.textfiles import FRESH_COPY, either_name, opened_text
 
 VERSION = "1.0"
 FILES = {"train": "train1.0.json", "dev": "dev1.0.json", "test": "test1.0.json"}
@@ -242,12 +241,6 @@ class _Reader:
             "stray_marks": self.stray,
             "joined_placeholders": self.joined,
         }
-
-
-def count_queries(path: Path) -> int:
-    """Queries of a file in CliCR's format, counted without parsing it."""
-    with opened(path) as stream:  # quotes inside a text are escaped, so these bytes are always a key
-        return len(re.findall(rb'"query"\s*:', stream.read()))
 
 
 def write_clicr(examples: Iterable[ClozeExample], path: Path) -> None:
