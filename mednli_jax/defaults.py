@@ -101,7 +101,6 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         candidates="best",
         mentions="",  # file of concepts that another program found: spans (.tsv, .jsonl), MetaMap output (.mmi, .txt)
         types=(),  # prefixes of the semantic types to link; () = the ontology's default, ("",) = all
-        min_length=3,  # characters of the shortest name that is linked
         abbreviations="",  # a table of short forms and expansions, or "bundled"
         stop="",  # a file of names that are not linked; "" = the built-in list
     )
@@ -132,9 +131,6 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
             knowledge=knowledge,
             masking="masked",
             trees=300,  # trees of each class
-            depth=3,  # levels of a tree
-            learning_rate=0.1,  # factor of each tree's values
-            subsample=1.0,  # share of the pairs that each tree sees
         )
     elif model == "fasttext":
         config.model = _section(
@@ -203,11 +199,8 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
         diseases=(),  # diseases whose folds are trained: ids, or names without a comma; () = all
         categories=(),  # categories that are reported; only diseases that have them are trained; () = all
         least=2,  # fewest positive examples of a disease in a category that is reported
-        dev=0.1,  # share of a fold's training examples that become its dev split, by whole premises
         wording="" if variant == "file" else "name",  # wording of hypotheses: "name", "mention" or "full"
         negatives="" if variant == "file" else "similar",  # or "random"; "" = as in the files
-        negatives_seed=0,  # demo: seed of the drawn negatives
-        annotations=(),  # the published files; () = all of $MEDNLI_JAX_DATA/diskne
         ontology="umls" if variant == "mednli" else "none",  # source of the names of the annotated diseases
     )
     config.train.update(batch_size=32, group=1)
@@ -234,16 +227,12 @@ def transformer(name: str, **more) -> config_dict.ConfigDict:
     return _section(
         name=name,  # see models/table.py
         weights="",  # a folder in Hugging Face's layout, or an installed package; it sets the sizes below
-        vocab_size=0,  # word pieces; 0 = those of the corpus
         hidden_size=128,  # units of a layer
         layers=2,  # transformer layers
         attention_heads=2,  # heads of each layer; they divide hidden_size
         intermediate_size=512,  # units of the feed-forward part of a layer
         positions=512,  # most pieces of a row
-        epsilon=1e-12,  # added to the variance in layer normalisation
-        activation="gelu",  # of the feed-forward part
         dropout=0.1,  # share of values that training sets to zero
-        rematerialise=False,  # saves memory: the backward pass computes activations again instead of storing them
         **more,
     )
 

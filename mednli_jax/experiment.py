@@ -239,9 +239,8 @@ def _diskne(config, folder):
         folder,
         kind=DisKnECorpus,
         names=DISKNE_NAMES,
-        annotations=tuple(file_path(path, folder) for path in validation.several(choice.annotations)),
         names_from="" if choice.ontology == "none" else choice.ontology,
-        **{name: choice[name] for name in ("wording", "negatives", "negatives_seed", "least", "dev")},
+        **{name: choice[name] for name in ("wording", "negatives", "least")},
     )
     return corpus, DisKnETask(**_pairs(config))
 
@@ -331,7 +330,6 @@ def _linking(knowledge, folder, typed) -> Linking:
         mentions=file_path(knowledge.mentions, folder),
         candidates=knowledge.candidates,
         types=prefixes(knowledge.types),
-        min_length=knowledge.min_length,
         abbreviations=BUNDLED if abbreviations == BUNDLED else file_path(abbreviations, folder),
         stop=file_path(knowledge.stop, folder),
         lemmas=typed and knowledge.ontology != "mesh",
@@ -363,7 +361,7 @@ def _model(config, folder, entry) -> Model:
         values |= found
         WordPieces.load(weights).check_size(values["vocab_size"])
     if entry.module is not None:  # refuses bad fields
-        table.build(config.model.name, {**values, **({"vocab_size": 1} if "vocab_size" in values else {})})
+        table.build(config.model.name, {"vocab_size": 1, **values} if entry.has_field("vocab_size") else values)
     return Model(config.model.name, values, weights)
 
 
@@ -376,7 +374,7 @@ def _check_sizes(given: dict, found: dict, before) -> None:
       before: default sizes; they count as not given.
     """
     for name, value in found.items():
-        if given[name] not in (value, before[name]):
+        if name in given and given[name] not in (value, before[name]):
             problem = f"config.model.{name} is {given[name]}, and the weights of config.model.weights have {value}"
             raise ConfigError(f"{problem}. Fix: leave config.model.{name} out; the weights decide it.")
 

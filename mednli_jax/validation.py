@@ -91,20 +91,24 @@ CHOICES = {
 }
 
 NUMBERS = {
-    (1, SIZE): "data.max_length vectors.dim model.hidden_size model.intermediate_size model.positions model.dim "
-    "model.attention_heads model.layers model.hops model.depth model.heads knowledge.max_links knowledge.min_length",
+    (1, SIZE): """data.max_length vectors.dim knowledge.max_links model.dim
+        model.hidden_size model.intermediate_size model.positions
+        model.attention_heads model.layers model.hops model.heads""",
     (0, SIZE): "model.characters knowledge.max_path",
-    (1, COUNT): "data.limit data.sample data.pieces train.batch_size train.epochs train.patience train.accumulate "
-    "train.checkpoint_epochs train.halve_from train.group model.buckets model.trees diskne.least",
-    (0, COUNT): "data.max_passage data.max_words model.vocab_size diskne.at_once train.average_every "
-    "train.evaluate_every train.least_epochs train.average_from vectors.retrofit_rounds",
-    (0, 2**32 - 1): "vectors.seed knowledge.permute_seed diskne.negatives_seed",
+    (1, COUNT): """data.limit data.sample data.pieces diskne.least
+        train.batch_size train.epochs train.patience train.accumulate
+        train.checkpoint_epochs train.halve_from train.group
+        model.buckets model.trees""",
+    (0, COUNT): """data.max_passage data.max_words diskne.at_once
+        train.average_every train.average_from train.evaluate_every
+        train.least_epochs vectors.retrofit_rounds""",
+    (0, 2**32 - 1): "vectors.seed knowledge.permute_seed",
     (1, 4): "train.max_buckets",
-    (0, 1e30): "train.learning_rate train.weight_decay train.clip train.checkpoint_minutes vectors.random_sd",
+    (0, 1e30): """train.learning_rate train.weight_decay train.clip
+        train.checkpoint_minutes vectors.random_sd""",
     (-1e30, 1e30): "model.knowledge_scale",
     (0, 0.999): "train.momentum train.warmup model.dropout",
-    (0.001, 1): "train.decay model.subsample model.learning_rate",
-    (0.001, 0.999): "diskne.dev",
+    (0.001, 1): "train.decay",
 }
 
 # Fields that must be 0, "", "none", None, False or () where the function holds for the config, and the reason.

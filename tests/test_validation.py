@@ -34,13 +34,13 @@ PAIRS = [  # model, the wrong field, other fields
     ("esim", {"knowledge.stop": "stop.txt"}, MENTIONS),
     ("bert", {"vectors.path": "glove.txt"}, {}),
     ("features", {"data.mix": "snli"}, {}),
-    ("esim", {"transfer.skip": "logits"}, {}),
+    ("features", {"model.trees": 0}, {}),
+    ("esim", {"transfer.private": True}, {}),
     ("fasttext", {"transfer.private": True}, {"transfer.init_from": "runs/other"}),
 ]
 FOLDS = [
     {"diskne.wording": "x"},
     {"diskne.categories": ("moods",)},
-    {"diskne.dev": 1.0},
     {"data.limit": 5},
     {"transfer.init_from": "runs/other"},
 ]

@@ -46,16 +46,15 @@ def fit_predict(
     seeds: Sequence[int],
     *,
     trees: int = 300,
-    depth: int = 3,
-    learning_rate: float = 0.1,
-    subsample: float = 1.0,
     on_tree: Callable[[], None] | None = None,
 ) -> Boosted:
-    """Gradient boosting (Friedman 2001; scikit-learn), fitted once per seed on the rows `train`; predicts all rows.
+    """Gradient boosting (Friedman 2001), fitted once per seed on the rows `train`; predicts all rows.
+
+    Trees have scikit-learn's defaults. Seeds only settle which of equally good splits is taken.
 
     table: features [N, F]. label: int [N], -1 = unlabelled, which is not trained on. trees: boosting rounds, each one
-    tree per class. subsample: share of rows a tree sees; at 1.0 seeds only settle which of equally good splits is
-    taken. on_tree: called after each round of each seed, from one thread at a time; what it raises ends the fit.
+    tree per class. on_tree: called after each round of each seed, from one thread at a time; what it raises ends the
+    fit.
 
     Raises: DataError where the labelled training rows are of fewer than two classes.
     """
@@ -76,9 +75,8 @@ def fit_predict(
         return False
 
     def one(seed):
-        model = GradientBoostingClassifier(
-            n_estimators=trees, max_depth=depth, learning_rate=learning_rate, subsample=subsample, random_state=seed
-        ).fit(table[rows], wanted, monitor=monitor)
+        model = GradientBoostingClassifier(n_estimators=trees, random_state=seed)
+        model.fit(table[rows], wanted, monitor=monitor)
         probabilities = np.zeros((len(table), len(LABELS)))  # a class that training lacks is never predicted
         probabilities[:, model.classes_] = model.predict_proba(table)
         return probabilities, model.feature_importances_, trees_as_json.of_model(model)

@@ -28,7 +28,7 @@ def fit(experiment, prepared, session: Session) -> Fitted:
             np.asarray(prepared.arrays["label"]),
             part["train"],
             seeds,
-            **{name: fields[name] for name in ("trees", "depth", "learning_rate", "subsample")},
+            trees=fields["trees"],
             on_tree=on_tree,
         )
     experiment.keep_for_prediction(session.directory, prepared)

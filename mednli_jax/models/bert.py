@@ -41,8 +41,6 @@ class BERT(nn.Module):
       knowledge: "none"; "bias": ontology links are added to the attention scores between premise and hypothesis, in
         both directions, in all heads and layers; with weights of 0 the model is plain BERT.
       longest_path, weighting, knowledge_scale: as in layers.KnowledgeEnergies.
-      rematerialise: keep only the inputs of the layers for the backward pass and compute the rest again, which needs
-        less memory and a third more work.
       room: the length, with the three special pieces, to which all pairs were cut; 0: not known.
       half: states and activations are bfloat16, except in softmax and norms.
     """
@@ -63,7 +61,6 @@ class BERT(nn.Module):
     longest_path: int = 0
     weighting: str = "auto"
     knowledge_scale: float = 1.0
-    rematerialise: bool = False
     room: int = 0
     half: bool = False
 
@@ -92,9 +89,8 @@ class BERT(nn.Module):
         bias = jnp.where(row.real_BT, 0.0, MASKED_ENERGY)[:, None, None, :]
         if links_BTT is not None:
             bias = bias + links_BTT[:, None]
-        layer = nn.remat(Layer, static_argnums=(4,)) if self.rematerialise else Layer
         for i in range(self.layers):
-            x = layer(self.attention_heads, self.intermediate_size, self.epsilon, self.dropout, name=f"layer_{i}")(
+            x = Layer(self.attention_heads, self.intermediate_size, self.epsilon, self.dropout, name=f"layer_{i}")(
                 x, bias, noise, first_only and i == self.layers - 1
             )
         return wide(x)

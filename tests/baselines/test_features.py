@@ -338,12 +338,10 @@ def test_boosting_learns_a_rule_and_says_which_feature():
     assert len(boosting.importance_lines(table)) == 37
 
 
-def test_boosting_is_repeatable_and_seeds_differ():
+def test_boosting_is_repeatable():
     table, label = rule()
-    settings = {"trees": 5, "subsample": 0.5}
-    first, second = (boosting.fit_predict(table, label, slice(0, 180), (3, 4), **settings) for _ in range(2))
+    first, second = (boosting.fit_predict(table, label, slice(0, 180), (3, 4), trees=5) for _ in range(2))
     assert np.array_equal(first.probabilities, second.probabilities)
-    assert not np.array_equal(first.probabilities[0], first.probabilities[1])
 
 
 def test_unlabelled_rows_are_not_trained_on_and_a_missing_class_is_never_predicted():
@@ -354,14 +352,6 @@ def test_unlabelled_rows_are_not_trained_on_and_a_missing_class_is_never_predict
     kept = np.flatnonzero(hidden[:180] >= 0)
     same = boosting.fit_predict(table, label, kept, (0,), trees=5)
     assert np.array_equal(done.probabilities, same.probabilities)
-
-
-@pytest.mark.parametrize("settings", [{"trees": 0}, {"subsample": 1.5}, {"learning_rate": 0.0}])
-def test_numbers_out_of_range(settings):
-    config = defaults.nli("features")
-    config.model.update(settings)
-    with pytest.raises(ConfigError, match=rf"^config\.model\.{next(iter(settings))} "):
-        experiment.of(config)
 
 
 def test_one_label_is_reported():

@@ -391,7 +391,7 @@ def test_aflite_parts_the_corpus(at_home):
 
 
 def test_features_are_trained_and_reported_and_keep_their_trees(at_home):
-    model = ("--config.model.trees=4", "--config.model.depth=2", "--config.seeds=0,1")
+    model = ("--config.model.trees=4", "--config.seeds=0,1")
     vectors = ("--config.vectors.path=", "--config.vectors.dim=8")
     code, _, err = call_command(train, config_flag("features", "mednli"), *MESH, *model, *vectors, "--workdir=trees")
     assert code == 0, err

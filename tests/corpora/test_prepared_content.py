@@ -244,7 +244,7 @@ def words(folder):
         {"vectors.path": str(folder / "vectors.txt"), "vectors.retrofit": "ontology"},
         {"vectors.retrofit": str(folder / "lexicon.txt"), "data.max_length": 4, "data.sample": 2},
         {"knowledge.abbreviations": str(folder / "short.tsv"), "knowledge.stop": str(folder / "stop.txt")},
-        {"knowledge.min_length": 3, "knowledge.direction": "undirected", "knowledge.max_links": 1},
+        {"knowledge.direction": "undirected", "knowledge.max_links": 1},
         {"knowledge.types": (), "knowledge.mentions": str(folder / "found.tsv"), "data.lowercase": False},
         {"knowledge.types": (), "knowledge.mentions": str(folder / "found.mmi")},
         {"data.hypothesis_only": True, "knowledge.permute_seed": 1},

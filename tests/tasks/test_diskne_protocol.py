@@ -313,7 +313,6 @@ def test_train_and_report_from_one_end_to_the_other(folder, tmp_path):
         ("transfer.init_from", "runs/x"),
         ("data.limit", 5),
         ("diskne.wording", "full"),
-        ("diskne.dev", 1.5),
         ("data.dir", "/nowhere"),
         ("data.name", "snli"),
     ],

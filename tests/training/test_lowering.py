@@ -27,7 +27,7 @@ MODELS = {
     "esim": ("esim", {}),
     "esim-bias": ("esim", {"knowledge": "bias", "dropout": 0.5}),
     "fasttext": ("fasttext", {}),
-    "bert": ("bert", {"rematerialise": True}),
+    "bert": ("bert", {}),
 }
 # Sizes and the optimiser of each model; models without an entry take those of None.
 _BERT = {"vocab_size": 64, "hidden_size": 8, "layers": 2, "attention_heads": 2, "intermediate_size": 8, "positions": 32}

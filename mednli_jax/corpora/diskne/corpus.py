@@ -27,7 +27,7 @@ from mednli_jax.corpora import demo
 from mednli_jax.corpora.arrays import Prepared
 from mednli_jax.corpora.cache import Cache
 from mednli_jax.corpora.diskne.benchmark import CATEGORIES, POSITIVE, Benchmark, DiseaseExample
-from mednli_jax.corpora.diskne.folds import DEV, LEAST, Fold, folds
+from mednli_jax.corpora.diskne.folds import LEAST, Fold, folds
 from mednli_jax.corpora.diskne.published import annotation_files, pair_files, read_published, source_pairs
 from mednli_jax.corpora.nli.corpus import NLICorpus
 from mednli_jax.corpora.nli.formats import json_rows
@@ -54,26 +54,21 @@ class DisKnECorpus(NLICorpus):
 
     name: one of NAMES; file is a folder that launch/build_diskne.py wrote, mednli the published annotations.
     wording: of hypotheses, see benchmark.WORDINGS, "" = what the files have. negatives: "similar" or "random", of the
-    demo with `negatives_seed`; of the published files without those that the other word names, "" = all.
-    annotations: the published files, () = all of the data folder. names_from: the ontology that names the annotated
-    diseases, "" = what the hypotheses call them. least: positive examples that a disease needs in a category to
-    have a fold. dev: share of dev examples.
+    demo; of the published files without those that the other word names, "" = all.
+    names_from: the ontology that names the annotated diseases, "" = what the hypotheses call them.
+    least: positive examples that a disease needs in a category to have a fold.
     """
 
     wording: str = ""
     negatives: str = ""
-    negatives_seed: int = 0
-    annotations: tuple[Path, ...] = ()
     names_from: str = ""
     least: int = LEAST
-    dev: float = DEV
 
     _cache_name = property(lambda self: f"diskne-{self.name}")
 
     def key(self, cache: Cache) -> dict:
         """As of any corpus of pairs, with what shapes the examples and the folds."""
-        names_from = self.names_from or "none"
-        how = [self.wording, self.negatives, self.negatives_seed, names_from, self.least, self.dev]
+        how = [self.wording, self.negatives, self.names_from or "none", self.least]
         return {**super().key(cache), "diskne": how}
 
     def _formats(self):
@@ -101,13 +96,11 @@ class DisKnECorpus(NLICorpus):
 
     @cached_property
     def _annotation_files(self) -> list[Path]:
-        if self.annotations:
-            return list(self.annotations)
         found = annotation_files(self._folder(), self.negatives)
         if not found:
             kind = f" of {self.negatives} negatives" if self.negatives else ""
             problem = f"{self._folder() / 'diskne'}: holds no annotation file{kind} (.csv)"
-            raise ConfigError(f"{problem}. Fix: put the published ones there, or give --config.diskne.annotations.")
+            raise ConfigError(f"{problem}. Fix: put the published ones there.")
         return found
 
     @cached_property
@@ -119,7 +112,7 @@ class DisKnECorpus(NLICorpus):
             pairs, facts = source_pairs(self._folder())
             ontology = load_ontology(self.names_from, self._folder()) if self.names_from else None
             return read_published(self._annotation_files, pairs, ontology, wording=self.wording, facts=facts)
-        return demo.load_demo_diskne(negatives=self.negatives, wording=self.wording, seed=self.negatives_seed)
+        return demo.load_demo_diskne(negatives=self.negatives, wording=self.wording)
 
     def _read(self) -> dict[str, Split]:
         examples = tuple(replace(example.pair, tags=(example.category,)) for example in self.benchmark.examples)
@@ -129,7 +122,7 @@ class DisKnECorpus(NLICorpus):
     def build(self):
         """(splits, arrays, vocabulary, vectors, facts) of the corpus and its folds."""
         splits, arrays, vocabulary, vectors, facts = super().build()
-        found = folds(self.benchmark, least=self.least, dev=self.dev)
+        found = folds(self.benchmark, least=self.least)
         arrays = {**arrays, **_arrays(self.benchmark, found)}
         return splits, arrays, vocabulary, vectors, {**facts, "diskne": _facts(self.benchmark, found)}
 

@@ -188,7 +188,7 @@ def _check_alternatives(of_file: Mapping[str, Sequence[Annotation]]) -> None:
     }
     for (one, of_one), (other, of_other) in combinations(positives.items(), 2):
         if 2 * len(of_one & of_other) > min(len(of_one), len(of_other)):
-            fix = "--config.diskne.negatives=similar or random, or --config.diskne.annotations=FILE,FILE"
+            fix = "--config.diskne.negatives=similar or random"
             raise DataError(f"has the positive examples of {one}: only one of the two can be used", file=other, fix=fix)
 
 

@@ -10,7 +10,7 @@ from mednli_jax.corpora.base import cache_folder
 from mednli_jax.errors import DataError
 from mednli_jax.examples import Split
 from mednli_jax.knowledge.lemmas import Lemmas
-from mednli_jax.knowledge.linking import MIN_LENGTH, Linker
+from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology, ontology_files
 from mednli_jax.knowledge.mentions import SENTENCE, Recognised, read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted
@@ -35,7 +35,6 @@ class Linking:
     mentions: Path | None = None
     candidates: str = "best"
     types: tuple[str, ...] = ()
-    min_length: int = MIN_LENGTH
     abbreviations: Path | str | None = None
     stop: Path | None = None
     lemmas: bool = False
@@ -47,7 +46,7 @@ class Linking:
 
     def key(self) -> dict:
         """The settings as JSON, without the content of the files."""
-        key = {"types": list(self.types), "min_length": self.min_length, "candidates": self.candidates}
+        key = {"types": list(self.types), "candidates": self.candidates}
         key |= {name: str(getattr(self, name) or "") for name in ("mentions", "abbreviations", "stop")}
         return key | ({"lemmas": True} if self.lemmas else {})
 
@@ -59,7 +58,7 @@ class Linking:
 
     def settings(self) -> dict:
         """The arguments of a Linker besides its ontology. Raises DataError(s) for its files of words."""
-        settings = {"min_length": self.min_length}
+        settings = {}
         if self.types:
             settings["types"] = self.types
         if self.stop:

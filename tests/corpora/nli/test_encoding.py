@@ -492,7 +492,6 @@ def test_settings_of_the_linker_shape_the_prepared_corpus(tmp_path):
 
     assert linked() == ["D2"]  # the kind of "bird" is not linked by default, and "hp" is too short
     assert linked(abbreviations=str(tmp_path / "short.tsv")) == ["D2", "D2"]
-    assert linked(min_length=2) == ["D2", "D2"]
     assert linked(types=("B", "C01")) == linked(types=("B,C01",)) == linked(types=("",)) == ["D2", "D3"]
     assert linked(types=("B",)) == ["D3"]
     assert linked(stop=str(tmp_path / "stop.txt")) == []
@@ -500,14 +499,13 @@ def test_settings_of_the_linker_shape_the_prepared_corpus(tmp_path):
     for fields in (
         {},
         {"types": ("B",)},
-        {"min_length": 2},
         {"abbreviations": "bundled"},
         {"stop": str(tmp_path / "stop.txt")},
     ):
         prepared, hit = prepare(with_knowledge(config, **fields))
         assert not hit
         keys.add(prepared.folder)
-    assert len(keys) == 5
+    assert len(keys) == 4
 
 
 def test_a_terminology_of_many_names_gets_a_linker_for_its_corpus(tmp_path, monkeypatch):
@@ -528,7 +526,6 @@ def test_a_terminology_of_many_names_gets_a_linker_for_its_corpus(tmp_path, monk
 def test_the_configs_defaults_are_the_linkers():
     source = experiment.nli_corpus(defaults.nli("esim", "demo", "replace"))
     assert source.linking == Linking()
-    assert Linking(min_length=Linker(HEART).min_length) == Linking()
 
 
 @pytest.mark.parametrize(
