@@ -4,13 +4,12 @@ The golden files and the script that makes them are in tests/golden; the suite i
 """
 
 import dataclasses
-import json
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from references import TOLERANCE, assert_close, assert_trees_close, cast, golden, gru, linear, lstm, unflatten
 
 from mednli_jax import defaults, experiment
 from mednli_jax.corpora.batching import Batches, Layout, staircase
@@ -21,15 +20,11 @@ from mednli_jax.training import optim
 from mednli_jax.training.state import Learner
 from mednli_jax.training.step import train_step
 
-HERE = Path(__file__).parents[1] / "golden"
-FACTS = json.loads((HERE / "golden.json").read_text())
-with np.load(HERE / "golden.npz", allow_pickle=False) as _file:
-    GOLDEN = {key: _file[key] for key in _file.files}
+FACTS, GOLDEN = golden("golden")
 CASES = FACTS["cases"]
 FIELDS = ("label", "premise", "hypothesis", "premise_length", "hypothesis_length")
 FIELDS += ("link_premise", "link_hypothesis", "link_distance")
 WIDTH = (7, 5)
-TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 
 
 @pytest.fixture(params=list(TOLERANCE))
@@ -37,61 +32,6 @@ def dtype(request):
     """The name of a precision; for float64 it switches x64 on."""
     with jax.enable_x64(request.param == "float64"):
         yield request.param
-
-
-def assert_close(ours, golden, dtype, what=""):
-    ours = np.asarray(ours)
-    assert ours.dtype == dtype
-    assert ours.shape == golden.shape, what
-    np.testing.assert_allclose(ours, golden, rtol=0, atol=TOLERANCE[dtype], err_msg=what)
-
-
-def assert_trees_close(ours, golden, dtype):
-    assert jax.tree.structure(ours) == jax.tree.structure(golden)
-    for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(ours), jax.tree.leaves(golden), strict=True):
-        assert_close(a, b, dtype, jax.tree_util.keystr(path))
-
-
-# From the reference's layout to ours. `w` holds the reference's arrays by name: weights, or gradients of weights.
-
-
-def unflatten(flat, shapes):
-    # two biases are added below, and a sum rounded to float32 would differ from the reference
-    flat = flat.astype(np.float64)
-    ends = np.cumsum([np.prod(shape, dtype=int) for _, shape in shapes])
-    parts = np.split(flat, ends[:-1])
-    assert ends[-1] == len(flat)
-    return {name: part.reshape(shape) for (name, shape), part in zip(shapes, parts, strict=True)}
-
-
-def linear(w, name):
-    return {"kernel": w[f"{name}.weight"].T, "bias": w[f"{name}.bias"]}
-
-
-def lstm(w, name, bias="both"):
-    """Gates i, f, g, o as in PyTorch, with both directions side by side. PyTorch's two biases are only ever added.
-
-    bias "both": their sum (for weights). "ih" or "hh": one of them (for gradients, where each equals that of the sum).
-    """
-    biases = ("ih", "hh") if bias == "both" else (bias,)
-    ends = ("l0", "l0_reverse")
-    return {
-        "kernel": np.concatenate([w[f"{name}.rnn.weight_ih_{end}"].T for end in ends], axis=1),
-        "recurrent": np.stack([w[f"{name}.rnn.weight_hh_{end}"].T for end in ends]),
-        "bias": np.concatenate([sum(w[f"{name}.rnn.bias_{one}_{end}"] for one in biases) for end in ends]),
-    }
-
-
-def gru(w, name):
-    def gates(direction, what):
-        return [w[f"{name}.{direction}.{gate}_{what}"] for gate in ("reset", "update", "candidate")]
-
-    directions = ("onward", "backward")
-    return {
-        "kernel": np.concatenate([g.T for d in directions for g in gates(d, "input.weight")], axis=1),
-        "recurrent": np.stack([np.concatenate(gates(d, "state.weight")).T for d in directions]),
-        "bias": np.concatenate([g for d in directions for g in gates(d, "input.bias")]),
-    }
 
 
 def tree_of(w, bias="both"):
@@ -123,10 +63,6 @@ def statistics_of(case, flat):
 def fresh_statistics(case):
     flat = [np.full(shape, float("var" in name)) for name, shape in case["statistics"]]
     return statistics_of(case, np.concatenate(flat, axis=None)) if flat else {}
-
-
-def cast(tree, dtype):
-    return jax.tree.map(lambda x: jnp.asarray(x, dtype), tree)
 
 
 def build(case, **more):
@@ -322,10 +258,10 @@ def test_adam_with_l2_equals_the_reference(dtype):
     optimizer = adam()
     weight = start = jnp.asarray(GOLDEN["adam/start"], dtype)
     state = optimizer.init(weight)
-    for gradient, golden in zip(GOLDEN["adam/gradients"], GOLDEN[f"adam/{dtype}/after"], strict=True):
+    for gradient, after in zip(GOLDEN["adam/gradients"], GOLDEN[f"adam/{dtype}/after"], strict=True):
         updates, state = optimizer.update(jnp.asarray(gradient, dtype), state, weight)
         weight = weight + updates
-        assert_close(weight, golden, dtype)
+        assert_close(weight, after, dtype)
     assert (abs(weight - start)[:3] > 1e-3).all()  # three steps of .001, reduced by Adam's epsilon
 
 
