@@ -8,8 +8,7 @@
 
 Writes examples.jsonl, benchmark.json and dropped.tsv, which corpora/diskne/corpus.py describes. Only the owner can read
 them; an interrupted build leaves none of them. The counts are printed as JSON. Without annotations, the negatives of a
-disease are the diseases most similar to it: by --vectors (of concepts), else by --word-vectors (of the words of their
-names), else by their common ancestors.
+disease are the diseases most similar to it: by --vectors (of concepts), else by their common ancestors.
 """
 
 import argparse
@@ -74,8 +73,6 @@ def _ranking(arguments, ontology, diseases):
         return builder.shuffled(arguments.seed)
     if arguments.vectors:
         return builder.similar(builder.read_vectors(arguments.vectors, diseases))
-    if arguments.word_vectors:
-        return builder.similar(builder.vectors_of_names(ontology, diseases, arguments.word_vectors))
     return builder.similar(builder.vectors_of_ancestors(ontology, diseases))
 
 
@@ -97,7 +94,6 @@ def main() -> int:
     parser.add_argument("--ontology", default="mesh", help="mesh, umls, snomed, a path; none with --annotations")
     parser.add_argument("--negatives", choices=("similar", "random"), default="similar")
     parser.add_argument("--vectors", type=Path, help="vectors of concepts: cui2vec's .csv, or a file of word vectors")
-    parser.add_argument("--word-vectors", type=Path, help="vectors of words, for those of the diseases' names")
     parser.add_argument("--count", type=int, default=builder.COUNT, help="negatives of a positive example")
     parser.add_argument("--seed", type=int, default=0, help="of random negatives")
     parser.add_argument("--wording", choices=WORDINGS, default="name", help="what the hypotheses are")

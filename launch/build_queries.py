@@ -30,7 +30,7 @@ def build(arguments: argparse.Namespace) -> None:
     reports = read_reports(arguments.reports)
     names = OntologyOptions(sources=tuple(arguments.sources), cycles="drop")
     ontology = None if arguments.ontology == "none" else load_ontology(arguments.ontology, arguments.data, names)
-    whole = build_queries(reports, ontology, max_per_point=arguments.max_per_point)
+    whole = build_queries(reports, ontology)
     splits = divided(whole, arguments.dev, arguments.test)
     folder = private_folder(arguments.out)
     for name, split in splits.items():
@@ -47,7 +47,6 @@ def main() -> int:
     sources = "vocabularies of the UMLS to use, e.g. SNOMEDCT_US MSH (default: all)"
     parser.add_argument("--sources", nargs="+", default=(), metavar="SAB", help=sources)
     parser.add_argument("--data", type=Path, default=os.environ.get("MEDNLI_JAX_DATA"), help="$MEDNLI_JAX_DATA")
-    parser.add_argument("--max-per-point", type=int, default=0, help="most queries of a learning point; 0: all")
     parser.add_argument("--dev", type=float, default=0.06, help="share of the reports")
     parser.add_argument("--test", type=float, default=0.07, help="share of the reports")
     arguments = parser.parse_args()

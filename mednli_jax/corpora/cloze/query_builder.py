@@ -37,7 +37,7 @@ FUNCTION_WORDS = frozenset((*_DETERMINERS.split(), *_PRONOUNS.split()))
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")"}
 _STOPS = frozenset(".!?;:,")
 KINDS = ("problem", "treatment", "test")
-DROPPED = ("repeats_passage", "shows_answer", "over_max")
+DROPPED = ("repeats_passage", "shows_answer")
 MENDED = ("function_words", "parentheticals", "no_longer_marked")
 # Prefixes of MeSH's tree numbers and of the UMLS's semantic types, as the i2b2 2010 task divides clinical concepts.
 SEMANTIC_TYPES = {
@@ -185,7 +185,7 @@ def _before_parenthetical(tokens: Sequence[str], start: int, end: int) -> int:
     return end
 
 
-def build_queries(reports: Sequence[Report], ontology: Ontology | None = None, *, max_per_point: int = 0) -> Split:
+def build_queries(reports: Sequence[Report], ontology: Ontology | None = None) -> Split:
     """One query for every marked phrase of every learning point; the rest of the report is its passage.
 
     Left out are queries that the passage repeats (`repeats_passage`, section 3.1) and, where the paper says nothing,
@@ -194,12 +194,11 @@ def build_queries(reports: Sequence[Report], ontology: Ontology | None = None, *
 
     ontology: extends the answers by all names of the phrase's concept (section 3.2), which is found by the report's id
     or, where it has none that is known, as the concept whose name the whole phrase is. None: no synonyms.
-    max_per_point: keep the first so many queries of a learning point, 0 = all.
     """
     drafts, dropped, mended = [], Counter(), Counter()
     with Bar("building queries", len(reports), unit="reports") as bar:
         for report in reports:
-            drafts += _drafts(report, max_per_point, dropped, mended)
+            drafts += _drafts(report, dropped, mended)
             bar.advance(1)
     if not drafts:
         fix = "mark phrases in the learning points; see the counts of a smaller file"
@@ -219,12 +218,12 @@ def build_queries(reports: Sequence[Report], ontology: Ontology | None = None, *
     return Split("all", examples, facts)
 
 
-def _drafts(report: Report, most: int, dropped: Counter, mended: Counter) -> list[tuple[ClozeExample, str, Mark]]:
+def _drafts(report: Report, dropped: Counter, mended: Counter) -> list[tuple[ClozeExample, str, Mark]]:
     """(query without answers, answer's words, mark) of a report; counts what was left out and mended."""
     passage, drafts, number = _passage(report, mended), [], 0
     text = f" {' '.join(passage.tokens).lower()} "
     for point in report.learning_points:
-        point, kept = cleaned(point, mended), 0
+        point = cleaned(point, mended)
         for mark in point.marks:
             number += 1
             example, phrase = _query(f"{report.uid}.{number}", passage, point, mark), point.phrase(mark)
@@ -232,10 +231,7 @@ def _drafts(report: Report, most: int, dropped: Counter, mended: Counter) -> lis
                 dropped["repeats_passage"] += 1
             elif f" {phrase.lower()} " in f" {' '.join(example.query).lower()} ":
                 dropped["shows_answer"] += 1
-            elif 0 < most <= kept:
-                dropped["over_max"] += 1
             else:
-                kept += 1
                 drafts.append((example, phrase, mark))
     return drafts
 

@@ -29,14 +29,13 @@ from mednli_jax.corpora.diskne.benchmark import (
 from mednli_jax.corpora.diskne.folds import mentioned
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.examples import NLIExample
-from mednli_jax.knowledge.concept_vectors import concept_vectors
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.mentions import token_offsets
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers.mesh import natural_order
 from mednli_jax.knowledge.vectors import EXACT, load_vectors, read_head, vector_paths
-from mednli_jax.text import SPECIALS, treebank_tokens
-from mednli_jax.textfiles import byte_lines, text_lines
+from mednli_jax.text import SPECIALS
+from mednli_jax.textfiles import csv_records, text_lines
 
 COUNT = 10  # negatives of a positive example (section 3.2)
 _DIGITS = 9  # of a cosine that count: the last ones differ between machines, and would decide between equals
@@ -261,49 +260,20 @@ def read_vectors(path: Path, concepts: Collection[str]) -> dict[str, np.ndarray]
             for row, word in enumerate(words)
             if row >= len(SPECIALS) and found.routes[0][row] == EXACT
         }
-    return _read_csv(path, {concept.encode(): concept for concept in concepts})
-
-
-def _read_csv(path, wanted):
     found, problems, size = {}, Problems(), None
-    for number, line in byte_lines(path):
-        key, _, rest = line.partition(b",")
-        columns, concept, problem = rest.count(b",") + 1, wanted.get(key.strip(b'" ')), None
-        if number == 1:
-            size = columns
-        elif line.strip() and columns != size:
-            problem = f"{columns} numbers, the header names {size}"
-        elif concept is not None and concept not in found:
-            vector = _numbers(rest)
-            if vector is None:
-                problem = "holds something else than finite numbers"
-            else:
-                found[concept] = vector
-        if problem:
+    for number, (concept, *cells) in csv_records(path, problems):
+        size = len(cells) if size is None else size
+        if concept in found or concept not in concepts:
+            continue
+        try:
+            found[concept] = np.array(cells, np.float64)
+        except ValueError:
+            found[concept] = np.array([np.nan])
+        if len(cells) != size or not np.isfinite(found[concept]).all():
+            problem = f"holds something else than {size} finite numbers"
             problems.add(DataError(problem, file=path.name, line=number, fix="copy the file again"))
     problems.raise_if_any()
     return found
-
-
-def _numbers(cells):
-    try:
-        vector = np.array(cells.replace(b'"', b"").split(b","), np.float64)
-    except ValueError:
-        return None
-    return vector if np.isfinite(vector).all() else None
-
-
-def vectors_of_names(ontology: Ontology, concepts: Collection[str], path: Path) -> dict[str, np.ndarray]:
-    """Vectors of concepts from a file of word vectors: the mean over the words of their names."""
-    index = {concept: at for concept in sorted(concepts) if (at := index_in(ontology, concept)) is not None}
-    wanted, names = set(index.values()), [(ontology.labels[at], at) for at in index.values()]
-    names += [(name, at) for name, at in ontology.names if at in wanted]
-    words = sorted({form for name, _ in names for token in treebank_tokens(name) for form in (token, token.lower())})
-    path = vector_paths(path)[0]
-    vocabulary, matrix = load_vectors(path, (*SPECIALS, *words), dim=read_head(path).dim, seed=0).known()
-    known = list(vocabulary.words)
-    vectors, missing = concept_vectors(ontology, matrix, known, names=names)
-    return {concept: vectors[at] for concept, at in index.items() if not missing[at]}
 
 
 def vectors_of_ancestors(ontology: Ontology, concepts: Collection[str]) -> dict[str, np.ndarray]:

@@ -212,13 +212,13 @@ def test_by_hand_what_was_left_out(tmp_path, ontology):
         "BEG__Dropsy__END is often BEG__dropsy__END and nothing else .",  # the query shows its answer
         "Use BEG__digoxin__END , BEG__furosemide__END or BEG__rest__END for that .",
     ]
-    split = build_queries(reports(tmp_path, {**REPORT, "learning_points": points}), ontology, max_per_point=2)
-    assert [example.uid for example in split.examples] == ["r1.4", "r1.5"]
-    assert split.facts["dropped"] == {"repeats_passage": 1, "shows_answer": 2, "over_max": 1}
-    assert split.facts["rows"] == 2
+    split = build_queries(reports(tmp_path, {**REPORT, "learning_points": points}), ontology)
+    assert [example.uid for example in split.examples] == ["r1.4", "r1.5", "r1.6"]
+    assert split.facts["dropped"] == {"repeats_passage": 1, "shows_answer": 2}
+    assert split.facts["rows"] == 3
     assert split.facts["learning_points"] == 3
     assert split.facts["mended"] == {"function_words": 2, "parentheticals": 1, "no_longer_marked": 0}
-    assert split.facts["concepts"] == {"by_id": 0, "by_name": 1, "none": 1}
+    assert split.facts["concepts"] == {"by_id": 0, "by_name": 1, "none": 2}
 
 
 def test_answers_come_by_id_before_name(tmp_path, ontology):

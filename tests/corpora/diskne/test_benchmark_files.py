@@ -339,15 +339,10 @@ def test_concept_vectors_are_read_from_cui2vecs_table_and_from_word_vector_files
         builder.similar(builder.read_vectors(path, ["C99"]))
 
 
-def test_the_ontology_and_word_vectors_give_vectors_too(tmp_path):
+def test_the_ontology_gives_vectors_too():
     found = builder.vectors_of_ancestors(ontology(), ["C02", "C03", "C04", "C05"])
     assert set(found) == {"C02", "C03", "C04"}  # no pair links the urinary tract infection to others
     assert found["C02"] @ found["C03"] > found["C04"] @ found["C03"]
-    path = tmp_path / "words.txt"
-    path.write_text("heart 1 0\nattack 1 0\nmyocardial 1 0\nurinary 0 1\n")
-    found = builder.vectors_of_names(ontology(), ["C02", "C05", "C07"], path)
-    assert set(found) == {"C02", "C05"}
-    assert found["C02"] @ found["C05"] == 0
 
 
 # -- from scratch ------------------------------------------------------------------------------------------------------
