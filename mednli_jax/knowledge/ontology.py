@@ -1,6 +1,5 @@
 """Concepts, their names and their is-a graph: the common form of all terminologies."""
 
-import difflib
 import hashlib
 import re
 from collections import Counter
@@ -12,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from mednli_jax.errors import ConfigError, DataError, UsageError
+from mednli_jax.errors import DataError
 
 MAX_NAMED_IDS = 5  # how many ids an error lists
 RELATIONS = ("is_a", "all")
@@ -31,19 +30,12 @@ class OntologyOptions:
     relations: "is_a" for the is-a graph alone, "all" for the other relations too (`Ontology.relations`).
     cycles: "refuse" a source whose is-a edges form a cycle, or "drop" the edges inside cycles and say how many. With
       relations "all" no source is refused, and such edges are the relation CIRCULAR.
-
-    Raises UserError on construction: for a word that is none of these.
     """
 
     sources: tuple[str, ...] = ("SNOMEDCT_US",)
     languages: tuple[str, ...] = ("ENG",)
     relations: str = "is_a"
     cycles: str = "refuse"
-
-    def __post_init__(self):
-        for name, value, known in (("relations", self.relations, RELATIONS), ("cycles", self.cycles, CYCLES)):
-            if value not in known:
-                raise ConfigError(f"{name} is '{value}'. Fix: give one of {', '.join(known)}.")
 
 
 def shown_id(concept: str) -> str:
@@ -94,18 +86,10 @@ class Relations(Mapping[str, csr_array]):
 
     @classmethod
     def of(cls, matrices: Mapping[str, csr_array], size: int) -> "Relations":
-        """The table of any matrices [C, C]; entries that are False are no edges. Raises ValueError for other shapes."""
-        if isinstance(matrices, cls) and matrices.size == size:
+        """The table of any bool matrices [C, C]."""
+        if isinstance(matrices, cls):
             return matrices
-        edges = {}
-        for name in sorted(matrices):
-            if matrices[name].shape != (size, size):
-                raise ValueError(f"relation '{name}' has shape {matrices[name].shape}")
-            matrix = csr_array(matrices[name], dtype=bool, copy=True)
-            matrix.sum_duplicates()
-            matrix.eliminate_zeros()
-            edges[name] = np.stack(matrix.nonzero()).astype(np.int32)
-        return cls(edges, size)
+        return cls({name: np.stack(matrices[name].nonzero()).astype(np.int32) for name in sorted(matrices)}, size)
 
     def __getitem__(self, name: str) -> csr_array:
         source, target = self.edges[name]
@@ -156,9 +140,9 @@ class Ontology:
       not among them, and cycles are allowed.
     cross_references: ("SOURCE:CODE", concept index): codes of the concept in other terminologies, and the ids of
       concepts that were merged into it.
-    checked: the parts were checked and sorted before (`store`), and are taken as they are.
+    checked: ids are known to be distinct and the graph to be free of cycles.
 
-    Raises DataError on construction for wrong sizes, repeated ids or a cycle.
+    Raises DataError on construction for repeated ids or a cycle.
     """
 
     name: str
@@ -176,19 +160,10 @@ class Ontology:
     checked: InitVar[bool] = False
 
     def __post_init__(self, checked):
-        if checked:
-            return
-        _check_sizes(self)
-        parents = csr_array(self.parents, dtype=bool, copy=True)
-        parents.sum_duplicates()
-        parents.eliminate_zeros()
-        object.__setattr__(self, "parents", parents)
-        try:
-            relations = Relations.of(self.relations, len(self))
-        except ValueError as error:
-            raise DataError(f"ontology '{self.name}' has {len(self)} ids but {error}", field="relations") from None
-        object.__setattr__(self, "relations", relations)
-        _check_acyclic(self)
+        object.__setattr__(self, "relations", Relations.of(self.relations, len(self)))
+        if not checked:
+            _check_ids(self)
+            _check_acyclic(self)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -227,17 +202,9 @@ class Ontology:
             found.setdefault(reference, []).append(index)
         return found
 
-    def index(self, concept_id: str) -> int:
-        """The index of a concept, by its id or a cross-reference that no other concept has.
-
-        Raises UserError, with a suggestion, for an unknown id.
-        """
-        index = self.index_of.get(concept_id)
-        index = self.index_of_reference.get(concept_id) if index is None else index
-        if index is None:
-            problem = f"{self.name} {self.version} has no concept '{concept_id}'.{self._suggestion(concept_id)}"
-            raise UsageError(f"{problem} Fix: give an id of the ontology.")
-        return index
+    def index(self, concept_id: str) -> int | None:
+        """The index of a concept, by its id or a cross-reference that no other concept has; None for an unknown one."""
+        return self.index_of.get(concept_id, self.index_of_reference.get(concept_id))
 
     def ancestors(self, concept_id: str) -> dict[str, int]:
         """Every concept above this one and the number of is-a steps to it (at least 1); nearest first."""
@@ -261,15 +228,6 @@ class Ontology:
         del steps[start]
         return {self.ids[concept]: distance for concept, distance in steps.items()}
 
-    def _suggestion(self, concept_id: str) -> str:
-        """A hint for `index`: people often give a name in place of an id, or mistype an id."""
-        wanted = concept_id.casefold()
-        for concept, label in zip(self.ids, self.labels, strict=True):
-            if label.casefold() == wanted:
-                return f" Did you mean '{concept}' ({label})?"
-        close = difflib.get_close_matches(concept_id, self.ids, n=1)
-        return f" Did you mean '{close[0]}' ({self.labels[self.index_of[close[0]]]})?" if close else ""
-
 
 def induced(ontology: Ontology, concepts: Iterable[str]) -> Ontology:
     """The ontology with only the edges between `concepts` (ids or cross-references); unknown ids are ignored."""
@@ -280,13 +238,12 @@ def induced(ontology: Ontology, concepts: Iterable[str]) -> Ontology:
     def within(edges):
         return edges[:, kept[edges[0]] & kept[edges[1]]]
 
-    size = len(ontology)
-    relations = Relations.of(ontology.relations, size).edges
+    size, edges = len(ontology), ontology.relations.edges
     digest = hashlib.sha256(ontology.sha256.encode() + np.packbits(kept).tobytes())
     return replace(
         ontology,
         parents=relation_matrix(*within(np.stack(ontology.parents.nonzero())), size),
-        relations=Relations({name: within(np.asarray(edges)) for name, edges in relations.items()}, size),
+        relations=Relations({name: within(found) for name, found in edges.items()}, size),
         sha256=digest.hexdigest(),
         checked=True,
     )
@@ -314,20 +271,8 @@ def permuted(ontology: Ontology, seed: int) -> Ontology:
     )
 
 
-def _check_sizes(ontology: Ontology) -> None:
-    size = len(ontology.ids)
-    for part, length in (("labels", len(ontology.labels)), ("types", len(ontology.types) or size)):
-        if length != size:
-            raise DataError(f"ontology '{ontology.name}' has {size} ids but {length} {part}", field=part)
-    if ontology.parents.shape != (size, size):
-        problem = f"ontology '{ontology.name}' has {size} ids but an is-a graph of shape {ontology.parents.shape}"
-        raise DataError(problem, field="parents")
-    for part, pairs in (("names", ontology.names), ("cross_references", ontology.cross_references)):
-        outside = sum(not 0 <= index < size for _, index in pairs)
-        if outside:
-            problem = f"ontology '{ontology.name}': {outside} {part.replace('_', ' ')} belong to no concept"
-            raise DataError(problem, field=part)
-    if len(set(ontology.ids)) != size:
+def _check_ids(ontology: Ontology) -> None:
+    if len(set(ontology.ids)) != len(ontology):
         twice = [concept for concept, count in Counter(ontology.ids).items() for _ in range(count - 1)]
         raise DataError(f"ontology '{ontology.name}' repeats the ids {_listed(twice)}", field="ids")
 

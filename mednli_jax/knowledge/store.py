@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from mednli_jax.cache import kept
-from mednli_jax.knowledge.distances import checked_pairs, distinct_pairs, shortest_paths, walked_edges
+from mednli_jax.knowledge.distances import distinct_pairs, shortest_paths, walked_edges
 from mednli_jax.knowledge.ontology import Names, Ontology, Relations
 from mednli_jax.knowledge.search import Progress
 
@@ -84,7 +84,6 @@ def stored_paths(
     A file belongs to the ontology's digest, the edges followed, the direction, the cut-off and the distinct pairs, in
     any order. It is readable by its owner alone, because an ontology may be licensed.
     """
-    pairs = checked_pairs(ontology, pairs, direction, max_length)
     distinct, back = distinct_pairs(pairs)
     if not len(distinct):
         return np.zeros(0, np.int16)

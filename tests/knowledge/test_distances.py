@@ -8,10 +8,9 @@ import pytest
 from made_up_knowledge import EDGES, graph, random_graph
 from scipy.sparse import csgraph, csr_array
 
-from mednli_jax.errors import UserError
 from mednli_jax.examples import Mention
 from mednli_jax.knowledge import distances, search
-from mednli_jax.knowledge.distances import Links, corpus_links, distinct_pairs, shortest_paths
+from mednli_jax.knowledge.distances import Links, corpus_links, shortest_paths
 from mednli_jax.knowledge.readers.mesh import read_mesh
 
 
@@ -156,16 +155,6 @@ def test_a_thousand_pairs_of_mesh_are_as_long_as_scipy_says(direction):
     assert (found > 1).sum() > 300
 
 
-def test_distinct_pairs():
-    distinct, back = distinct_pairs(np.array([[5, 2], [0, 9], [2, 5], [7, 7], [0, 3]]))
-    assert distinct.tolist() == [[0, 3], [0, 9], [2, 5], [7, 7]]
-    assert back.tolist() == [2, 1, 2, 3, 0]
-    distinct, back = distinct_pairs(np.array([[1, 2], [1, 2], [3, 4]]))
-    assert (distinct.tolist(), back.tolist()) == ([[1, 2], [3, 4]], [0, 0, 1])
-    distinct, back = distinct_pairs(np.zeros((0, 2), int))
-    assert (distinct.shape, back.shape) == ((0, 2), (0,))
-
-
 @pytest.mark.parametrize("direction", ["either", "undirected", "all"])
 def test_progress_is_reported_of_finished_sources(monkeypatch, direction):
     monkeypatch.setattr(search, "BITS", 1)
@@ -182,19 +171,6 @@ def test_progress_is_reported_of_finished_sources(monkeypatch, direction):
     assert len(set(done)) > 2
     shortest_paths(graph(edges, 300), pairs, direction=direction, max_length=1, progress=lambda *n: reported.append(n))
     assert reported[-1] == (of[0], of[0])  # the search reports its end although some pairs have no path
-
-
-def test_wrong_arguments():
-    ontology = graph(EDGES, 7)
-    with pytest.raises(UserError, match="unknown direction 'up'"):
-        shortest_paths(ontology, np.zeros((1, 2), int), direction="up")
-    with pytest.raises(UserError, match="max_length is -1"):
-        shortest_paths(ontology, np.zeros((1, 2), int), max_length=-1)
-    for pairs in ([[0, 7]], [[-1, 0]]):
-        with pytest.raises(ValueError, match="outside"):
-            shortest_paths(ontology, np.array(pairs))
-    with pytest.raises(ValueError, match="shape"):
-        shortest_paths(ontology, np.zeros((3, 3), int))
 
 
 def test_mesh_distances_by_tree_numbers():
@@ -343,11 +319,3 @@ def test_a_corpus_without_pairs_or_mentions():
     assert (empty.distance.shape, empty.dropped, empty.longest) == ((0, 3), 0, -1)
     silent = corpus_links(graph(EDGES, 7), [[], []], [[], [Mention(0, 1, "X0")]], max_links=3, max_tokens=5)
     assert (listed(silent), silent.dropped, silent.longest) == ([], 0, -1)
-
-
-def test_sides_and_limits_must_fit():
-    with pytest.raises(ValueError, match="1 premises but of 2"):
-        corpus_links(graph(EDGES, 7), [[]], [[], []], max_links=3, max_tokens=5)
-    for limits in ({"max_links": 0, "max_tokens": 5}, {"max_links": 3, "max_tokens": 40000}):
-        with pytest.raises(ValueError, match=r"1\.\.32767"):
-            corpus_links(graph(EDGES, 7), [[]], [[]], **limits)

@@ -311,7 +311,7 @@ class _Answers:
 
 def _concept(ontology: Ontology, linker: Linker, phrase: str, given: str) -> tuple[str, int | None]:
     """(how it was found, index) of a phrase's concept."""
-    index = ontology.index_of.get(given, ontology.index_of_reference.get(given)) if given else None
+    index = ontology.index(given) if given else None
     if index is not None:
         return "by_id", index
     tokens = phrase.split()

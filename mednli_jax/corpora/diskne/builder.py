@@ -78,7 +78,7 @@ def disease_names(ontology: Ontology, concepts: Collection[str]) -> tuple[dict[s
 
     Concepts that the ontology lacks are left out.
     """
-    index = {concept: at for concept in concepts if (at := index_in(ontology, concept)) is not None}
+    index = {concept: at for concept in concepts if (at := ontology.index(concept)) is not None}
     wanted = set(index.values())
     every = {at: {ontology.labels[at]} for at in wanted}
     for name, at in ontology.names:
@@ -172,8 +172,8 @@ class Kinship:
     def above(self, concept: str) -> frozenset[str]:
         """The concept's ancestors and itself, by the ontology's own ids."""
         if concept not in self._above:
-            known = self.ontology is not None and index_in(self.ontology, concept) is not None
-            concept_id = self.ontology.ids[index_in(self.ontology, concept)] if known else concept
+            known = self.ontology is not None and self.ontology.index(concept) is not None
+            concept_id = self.ontology.ids[self.ontology.index(concept)] if known else concept
             self._above[concept] = frozenset({concept_id, *(self.ontology.ancestors(concept_id) if known else ())})
         return self._above[concept]
 
@@ -181,11 +181,6 @@ class Kinship:
         """Whether the two are one concept, or one is an ancestor of the other."""
         above, below = self.above(one), self.above(other)
         return above <= below or below <= above
-
-
-def index_in(ontology: Ontology, concept: str) -> int | None:
-    """The index of a concept by its id or by a cross-reference that no other concept has; None where it has neither."""
-    return ontology.index_of.get(concept, ontology.index_of_reference.get(concept))
 
 
 def similar(vectors: Mapping[str, np.ndarray]) -> Ranking:
