@@ -75,3 +75,20 @@ def gru(w, name):
         "recurrent": np.stack([np.concatenate(gates(d, "state.weight")).T for d in directions]),
         "bias": np.concatenate([g for d in directions for g in gates(d, "input.bias")]),
     }
+
+
+def tree_of(w, bias="both"):
+    """The parameter tree of any model; `w` holds the reference's arrays by name."""
+    tree = {}
+    for name in dict.fromkeys(key.split(".")[0] for key in w):
+        if name == "embedding":
+            tree[name] = {"vectors": w["embedding.weight"]}
+        elif name == "path_weight":
+            tree["knowledge"] = {"path_weight": w[name]}
+        elif f"{name}.rnn.weight_ih_l0" in w:
+            tree[name] = lstm(w, name, bias)
+        elif f"{name}.onward.reset_input.weight" in w:
+            tree[name] = gru(w, name)
+        else:
+            tree[name] = linear(w, name)
+    return tree

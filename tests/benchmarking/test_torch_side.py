@@ -7,8 +7,8 @@ torch = pytest.importorskip("torch")
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
+from references import tree_of  # noqa: E402
 from safetensors.numpy import save_file  # noqa: E402
-from test_parity import tree_of  # noqa: E402
 
 from mednli_jax.benchmarking import families, ours, torch_readers, torch_side, workload  # noqa: E402
 from mednli_jax.models.bert_import import load_weights  # noqa: E402

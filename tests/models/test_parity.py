@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from references import TOLERANCE, assert_close, assert_trees_close, cast, golden, gru, linear, lstm, unflatten
+from references import TOLERANCE, assert_close, assert_trees_close, cast, golden, tree_of, unflatten
 
 from mednli_jax import defaults, experiment
 from mednli_jax.corpora.batching import Batches, Layout, staircase
@@ -32,23 +32,6 @@ def dtype(request):
     """The name of a precision; for float64 it switches x64 on."""
     with jax.enable_x64(request.param == "float64"):
         yield request.param
-
-
-def tree_of(w, bias="both"):
-    """The parameter tree of any model; `w` holds the reference's arrays by name."""
-    tree = {}
-    for name in dict.fromkeys(key.split(".")[0] for key in w):
-        if name == "embedding":
-            tree[name] = {"vectors": w["embedding.weight"]}
-        elif name == "path_weight":
-            tree["knowledge"] = {"path_weight": w[name]}
-        elif f"{name}.rnn.weight_ih_l0" in w:
-            tree[name] = lstm(w, name, bias)
-        elif f"{name}.onward.reset_input.weight" in w:
-            tree[name] = gru(w, name)
-        else:
-            tree[name] = linear(w, name)
-    return tree
 
 
 def statistics_of(case, flat):
