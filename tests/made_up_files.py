@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from test_encoding import ENCODING, LINKER, SPLITS
+from made_up_pairs import ENCODING, LINKER, SPLITS
 
 from mednli_jax.corpora.nli.encoding import encode_corpus
 

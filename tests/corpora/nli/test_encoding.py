@@ -8,70 +8,24 @@ import numpy as np
 import pytest
 from made_up_commands import prepare
 from made_up_knowledge import WORDNET, lay_out
+from made_up_pairs import ENCODING, HEART, LINKER, SPLITS, links_of, pair, words_of, write_own, write_rows
 
 from mednli_jax import defaults, experiment
 from mednli_jax.analysis import prepared_lines
 from mednli_jax.corpora.arrays import SIDES
+from mednli_jax.corpora.cache import Cache
 from mednli_jax.corpora.nli import corpus as nli_corpora
 from mednli_jax.corpora.nli.concepts import Linking
-from mednli_jax.corpora.nli.encoding import Encoding, WordTexts, encode_corpus, encode_links
+from mednli_jax.corpora.nli.encoding import encode_corpus, encode_links
 from mednli_jax.corpora.nli.new_pairs import NewPairEncoder
 from mednli_jax.errors import UserError
-from mednli_jax.examples import LABELS, Mention, NLIExample, Split
+from mednli_jax.examples import LABELS, Mention, Split
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.relations import kinds_of
 from mednli_jax.text import PAD, UNK
-
-ENCODING = Encoding(
-    lowercase=True,
-    max_length=10,
-    hypothesis_only=False,
-    vectors_path=None,
-    vectors_dim=4,
-    vectors_seed=0,
-    direction="either",
-    max_path=0,
-    max_links=8,
-)
-
-# Systolic heart failure is-a heart failure is-a heart disease; asthma stands alone.
-NAMES = ("heart disease", "heart failure", "systolic heart failure", "asthma")
-HEART = Ontology(
-    "heart",
-    "1",
-    ("C0", "C1", "C2", "C3"),
-    NAMES,
-    tuple((name, index) for index, name in enumerate(NAMES)),
-    is_a_matrix([(1, 0), (2, 1)], 4),
-    "0" * 64,
-)
-LINKER = Linker(HEART)
-
-
-def pair(premise, hypothesis, label="neutral", uid="u", tags=()):
-    return NLIExample(uid, premise, hypothesis, label, tuple(premise.split()), tuple(hypothesis.split()), tags=tags)
-
-
-SPLITS = {
-    "train": Split(
-        "train",
-        (
-            pair("Known Asthma .", "She wheezes .", "entailment", "t0"),
-            pair("qqq systolic heart failure", "has heart disease", "entailment", "t1", ("rare",)),
-            pair("Chest pain", "No pain", "contradiction", "t2"),
-        ),
-    ),
-    "dev": Split("dev", (pair("Asthma", "asthma since childhood", "neutral", "d0"),)),
-    "test": Split("test", (pair("", "left early", "", "e0"), pair("Asthma", "well", "neutral", "e1", ("rare", "x")))),
-}
-
-
-def words_of(numbers, vocab):
-    return [vocab.words[number] for number in numbers]
-
 
 # ---- sentences ----
 
@@ -96,34 +50,29 @@ def test_tokens_become_numbers_and_back():
 
 
 def test_case_is_kept_unless_lowered():
-    def premise(lowercase):
-        arrays, vocab, _, _ = encode_corpus(SPLITS, None, replace(ENCODING, lowercase=lowercase))
-        return words_of(arrays["premise"][0][:2], vocab), words_of(arrays["hypothesis"][3][:1], vocab)
-
-    assert premise(True) == (["known", "asthma"], ["asthma"])
-    assert premise(False) == (["Known", "Asthma"], ["asthma"])
+    arrays, vocab, _, _ = encode_corpus(SPLITS, None, replace(ENCODING, lowercase=False))
+    assert words_of(arrays["premise"][0][:2], vocab) == ["Known", "Asthma"]
+    assert words_of(arrays["hypothesis"][3][:1], vocab) == ["asthma"]
 
 
-def test_truncation_keeps_the_head_and_is_counted():
-    arrays, vocab, _, facts = encode_corpus(SPLITS, None, replace(ENCODING, max_length=2))
-    assert words_of(arrays["premise"][0], vocab) == ["known", "asthma"]
-    assert words_of(arrays["hypothesis"][1], vocab) == ["has", "heart"]
+@pytest.mark.parametrize(
+    ("keep", "premise", "hypothesis", "links"),
+    [
+        ("first", ["known", "asthma"], ["has", "heart"], []),  # "heart failure" and "heart disease" are cut
+        ("last", ["asthma", "."], ["heart", "disease"], [(0, 0, 1), (0, 1, 1), (1, 0, 1), (1, 1, 1)]),
+    ],
+)
+def test_truncation_is_counted_and_links_move_with_the_tokens(keep, premise, hypothesis, links):
+    how = replace(ENCODING, max_length=2, keep=keep)
+    arrays, vocab, _, facts = encode_corpus(SPLITS, None, how)
+    assert words_of(arrays["premise"][0], vocab) == premise
+    assert words_of(arrays["hypothesis"][1], vocab) == hypothesis
     assert max(arrays["premise_length"].max(), arrays["hypothesis_length"].max()) == 2
     assert facts["truncated"] == {"premise": 2, "hypothesis": 3}
-    assert "disease" not in vocab
-
-
-def test_the_last_tokens_are_kept_where_asked_for_and_links_move_with_them():
-    last = replace(ENCODING, max_length=2, keep="last")
-    arrays, vocab, _, facts = encode_corpus(SPLITS, None, last)
-    assert words_of(arrays["premise"][0], vocab) == ["asthma", "."]
-    assert words_of(arrays["hypothesis"][1], vocab) == ["heart", "disease"]
-    assert facts["truncated"] == {"premise": 2, "hypothesis": 3}
-    whole = [pair("a b heart failure", "has heart disease")]
-    arrays, _ = encode_links(whole, LINKER, last)
-    assert links_of(arrays, 0) == [(0, 0, 1), (0, 1, 1), (1, 0, 1), (1, 1, 1)]
-    cut, _ = encode_links([pair("heart failure was known", "heart disease")], LINKER, replace(last, max_length=3))
-    assert links_of(cut, 0) == []  # "heart" was cut off
+    assert ("disease" in vocab) == (keep == "last")
+    assert links_of(encode_links([pair("a b heart failure", "has heart disease")], LINKER, how)[0], 0) == links
+    half = [pair("heart failure was known", "heart disease")]
+    assert links_of(encode_links(half, LINKER, replace(how, max_length=3, keep="last"))[0], 0) == []
 
 
 @pytest.fixture
@@ -150,19 +99,6 @@ def test_unknown_words_become_unk_and_keep_their_place(few_vectors):
     assert {premise for premise, _, _ in links} == {1, 2, 3}
 
 
-def test_new_sentences_are_encoded_as_the_corpus_was():
-    arrays, vocab, _, _ = encode_corpus(SPLITS, None, ENCODING)
-    again = WordTexts(ENCODING, vocab).arrays(SPLITS["train"].examples)
-    for side in SIDES:
-        width = again[side].shape[1]
-        np.testing.assert_array_equal(again[side], arrays[side][:3, :width])
-        assert not arrays[side][:3, width:].any()
-        np.testing.assert_array_equal(again[f"{side}_length"], arrays[f"{side}_length"][:3])
-    unknown = WordTexts(ENCODING, vocab).arrays([pair("Known unheard .", "<pad>")])
-    assert words_of(unknown["premise"][0], vocab) == ["known", "<unk>", "."]
-    assert unknown["hypothesis"].tolist() == [[UNK]]  # no text maps to the padding token
-
-
 def test_hypothesis_only_leaves_premises_empty():
     arrays, vocab, _, facts = encode_corpus(SPLITS, LINKER, replace(ENCODING, hypothesis_only=True))
     assert not arrays["premise_length"].any()
@@ -175,12 +111,6 @@ def test_hypothesis_only_leaves_premises_empty():
 
 
 # ---- links ----
-
-
-def links_of(arrays, row):
-    filled = arrays["link_distance"][row] >= 0
-    fields = (arrays[name][row][filled].tolist() for name in ("link_premise", "link_hypothesis", "link_distance"))
-    return sorted(zip(*fields, strict=True))
 
 
 def test_links_by_hand():
@@ -213,13 +143,6 @@ def test_links_are_aligned_with_the_tokens():
             named.setdefault((row, distance), set()).add(words)
     heart = {(a, b) for a in ("systolic", "heart", "failure") for b in ("heart", "disease")}
     assert named == {(1, 2): heart, (3, 0): {("asthma", "asthma")}}
-
-
-def test_a_name_cut_by_truncation_is_not_linked():
-    arrays, _ = encode_links([pair("a b heart failure", "heart disease")], LINKER, replace(ENCODING, max_length=3))
-    assert links_of(arrays, 0) == []
-    whole, _ = encode_links([pair("a b heart failure", "heart disease")], LINKER, ENCODING)
-    assert links_of(whole, 0) == [(2, 0, 1), (2, 1, 1), (3, 0, 1), (3, 1, 1)]
 
 
 def test_the_head_of_a_cut_name_is_not_taken_for_another_name():
@@ -264,13 +187,6 @@ def test_mentions_of_a_file_stand_in_place_of_the_linkers():
     assert "mentions" not in encode_links([example], LINKER, ENCODING)[1]
 
 
-def test_spans_belong_to_their_pair_and_not_to_its_words():
-    given = recognised({"premise": [(0, 1, "C1")], "hypothesis": [(0, 1, "C1")]}, {})
-    arrays, _ = encode_links([pair("Asthma", "asthma", uid="v"), pair("Asthma", "asthma")], given, ENCODING)
-    assert links_of(arrays, 0) == []
-    assert links_of(arrays, 1) == [(0, 0, 0)]
-
-
 def test_spans_survive_lowering_and_end_with_truncation():
     example = pair("A B SYSTOLIC Failure", "Disease")
     given = recognised({"premise": [(0, 1, "C1"), (2, 4, "C2")], "hypothesis": [(0, 1, "C0")]}, {})
@@ -295,17 +211,9 @@ CONCEPTS = "D1\tcardiac illness\tC01\t\nD2\tpump trouble\tC01.100\tHP\nD3\tbird\
 
 def corpus(folder):
     """A user's own corpus of three pairs (train p0 and p1, dev p2), and an ontology in which D2 is-a D1."""
+    texts = {"premise": "Known pump trouble , ht .", "hypothesis": "A bird .", "label": "neutral"}
     for split, numbers in (("train", (0, 1)), ("dev", (2,))):
-        rows = [
-            {
-                "pairID": f"p{n}",
-                "gold_label": "neutral",
-                "sentence1": "Known pump trouble , ht .",
-                "sentence2": "A bird .",
-            }
-            for n in numbers
-        ]
-        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_rows(folder / f"{split}.jsonl", ({"uid": f"p{n}", **texts} for n in numbers))
     (folder / "own.tsv").write_text("\t".join(mesh.HEADER) + "\n" + CONCEPTS)
     config = defaults.nli("esim", "file", "replace")
     config.data.dir = str(folder)
@@ -380,13 +288,10 @@ def test_typed_links_of_a_corpus_and_of_new_pairs(tmp_path, graph):
     config = corpus(tmp_path)
     (tmp_path / "words").mkdir()
     lay_out(tmp_path / "words", WORDNET)
-    rows = ["Two bodies inhaled heat .", "A cold body breathes .", "Illnesses of cold heat ."]
-    texts = [("a", rows[0], rows[1]), ("b", rows[2], rows[1])]
-    for split in ("train", "dev"):
-        lines = (
-            {"pairID": f"{split}{u}", "gold_label": "neutral", "sentence1": p, "sentence2": h} for u, p, h in texts
-        )
-        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    texts = [
+        (premise, "A cold body breathes .") for premise in ("Two bodies inhaled heat .", "Illnesses of cold heat .")
+    ]
+    write_own(tmp_path, train=texts, dev=texts)
     config = with_knowledge(config, ontology=str(tmp_path / "words"), relations="entails,part_of", graph=graph)
     config.model.knowledge = "typed"
     own = experiment.nli_corpus(config)
@@ -406,7 +311,7 @@ def test_typed_links_of_a_corpus_and_of_new_pairs(tmp_path, graph):
     siblings = {"co_hyponym"} if graph == "whole" else set()  # the parent of the siblings is not mentioned
     assert train[3, 1] == (1, {"antonym"} | siblings)  # heat - cold
     assert facts["relations"]["same"] == 4  # "body" in the first pair and "cold" in the second, in each of two splits
-    new = [NLIExample(u, p, h, "", tuple(p.split()), tuple(h.split())) for u, p, h in texts]
+    new = [pair(*both) for both in texts]
     kept, vocabulary = prepared.folder / "concepts.json", own.read_vocabulary(prepared.folder / "vocabulary.json")
     concepts = json.loads(kept.read_bytes()) if kept.is_file() else None
     again, *_ = NewPairEncoder(own, vocabulary, facts["sha256"], concepts)(new)
@@ -430,17 +335,6 @@ def test_concepts_in_the_cut_part_of_a_sentence_span_the_graph():
     assert list(of_train.values())[:-1] == [1, 1, 1, 1, 2]
     assert list(of_dev.values()) == [0, 1, 0, 0, 1, {}]
     assert list(of_test.values()) == [2, 1, 1, 1, 2, {"0": 1}]
-
-
-def test_metamap_output_in_a_config(tmp_path):
-    config = corpus(tmp_path)
-    form = '{}|MMI|3|Name|{}|[x]|["{}"-tx-1-"{}"-noun-0]|TX|{}/{}|\n'
-    lines = form.format("p2-p", "D2", "Trouble", "pump trouble", 6, 12) + form.format("p2-h", "D1", "B", "bird", 2, 4)
-    lines += form.format("p0-h", "D1", "B", "bird", 2, 4)
-    (tmp_path / "found.mmi").write_text(lines)
-    prepared, _ = prepare(with_knowledge(config, mentions=str(tmp_path / "found.mmi")))
-    assert [links_of(prepared.arrays, row) for row in range(3)] == [[], [], [(1, 1, 1), (2, 1, 1)]]
-    assert prepared.manifest["knowledge"]["mentions"]["first_position"] == 0
 
 
 def test_a_spans_file_of_the_whole_corpus_serves_a_part_of_it(tmp_path):
@@ -495,17 +389,15 @@ def test_settings_of_the_linker_shape_the_prepared_corpus(tmp_path):
     assert linked(types=("B", "C01")) == linked(types=("B,C01",)) == linked(types=("",)) == ["D2", "D3"]
     assert linked(types=("B",)) == ["D3"]
     assert linked(stop=str(tmp_path / "stop.txt")) == []
-    keys = set()
-    for fields in (
+    shaping = (
         {},
         {"types": ("B",)},
         {"abbreviations": "bundled"},
         {"stop": str(tmp_path / "stop.txt")},
-    ):
-        prepared, hit = prepare(with_knowledge(config, **fields))
-        assert not hit
-        keys.add(prepared.folder)
-    assert len(keys) == 4
+    )
+    cache = Cache(tmp_path / "cache")
+    keys = [experiment.nli_corpus(with_knowledge(config, **fields)).key(cache) for fields in shaping]
+    assert len({json.dumps(key) for key in keys}) == 5
 
 
 def test_a_terminology_of_many_names_gets_a_linker_for_its_corpus(tmp_path, monkeypatch):
@@ -523,11 +415,6 @@ def test_a_terminology_of_many_names_gets_a_linker_for_its_corpus(tmp_path, monk
     assert source.linker.link(("cardiac", "illness")) == whole.link(("cardiac", "illness")) != []
 
 
-def test_the_configs_defaults_are_the_linkers():
-    source = experiment.nli_corpus(defaults.nli("esim", "demo", "replace"))
-    assert source.linking == Linking()
-
-
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
@@ -536,10 +423,7 @@ def test_the_configs_defaults_are_the_linkers():
         ({"stop": "absent.txt"}, "absent.txt: "),
         ({"abbreviations": "absent.tsv"}, "absent.tsv: "),
         ({"mentions": "s.tsv", "permute_seed": 1}, "config.knowledge.permute_seed: "),
-        (
-            {"mentions": "s.tsv", "types": ("C",)},
-            "config.knowledge.types: ",
-        ),
+        ({"mentions": "s.tsv", "types": ("C",)}, "config.knowledge.types: "),
     ],
 )
 def test_settings_that_cannot_be(fields, code, tmp_path):
@@ -547,6 +431,3 @@ def test_settings_that_cannot_be(fields, code, tmp_path):
         prepare(with_knowledge(corpus(tmp_path), **fields))
     assert str(error.value).startswith(code)
     assert "Fix: " in str(error.value)
-    without = with_knowledge(corpus(tmp_path), **fields)
-    without.model.knowledge = "none"  # a model without knowledge ignores these settings
-    prepare(without)
