@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import made_up
 import numpy as np
 import pytest
-import test_mixing
 from made_up_commands import LABELS, call_command, config_flag, own_pair, read_json, use_one_device, write_own_pairs
+from made_up_pairs import snli_rows, write_rows
 
 from mednli_jax import cli, evaluate, predict, report, train
 from mednli_jax.corpora.batching import Layout
@@ -287,10 +287,8 @@ def test_a_resumed_transfer_is_the_run_to_the_bit(home, monkeypatch):
 def test_multi_target_transfer_has_a_head_for_each_corpus(home, monkeypatch):
     """The corpora are the user's own files and SNLI from the data folder. Dev and test are those of the first."""
     snli = home.folder / "data" / "snli"
-    snli.mkdir(parents=True)
     for split, size in {"train": 90, "dev": 3, "test": 3}.items():
-        lines = "".join(json.dumps(row) + "\n" for row in test_mixing.rows("snli", split, size))
-        (snli / f"snli_1.0_{split}.jsonl").write_text(lines)
+        write_rows(snli / f"snli_1.0_{split}.jsonl", snli_rows("snli", split, size))
     monkeypatch.setenv("MEDNLI_JAX_DATA", str(home.folder / "data"))
     flags = ("--config.data.mix=snli", "--config.model.heads=2", INIT)
     code, _, err = home.train("both", *flags, "--config.transfer.private=True")

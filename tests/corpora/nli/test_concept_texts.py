@@ -1,15 +1,14 @@
 """Concepts that replace words: which words they replace, and what vectors they get."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from made_up_pairs import pair, words_of, write_own
 
 from mednli_jax import defaults, experiment
 from mednli_jax.corpora.nli.concept_texts import mark
 from mednli_jax.corpora.nli.new_pairs import NewPairEncoder
-from mednli_jax.examples import NLIExample
 from mednli_jax.knowledge.readers import mesh
 
 # D2 is-a D1; D3 stands alone.
@@ -20,83 +19,70 @@ ROWS = (("Known pump trouble .", "Has cardiac illness"), ("Known pump trouble ."
 
 @pytest.fixture
 def config(tmp_path):
-    for split in ("train", "dev"):
-        rows = [
-            {"pairID": f"{split}{n}", "gold_label": "neutral", "sentence1": premise, "sentence2": hypothesis}
-            for n, (premise, hypothesis) in enumerate(ROWS)
-        ]
-        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_own(tmp_path, train=ROWS, dev=ROWS)
     (tmp_path / "own.tsv").write_text("\t".join(mesh.HEADER) + "\n" + CONCEPTS)
+    (tmp_path / "lexicon.txt").write_text("pump trouble\ntrouble pump\n")
     lines = (f"{word} {' '.join(map(str, numbers))}\n" for word, numbers in VECTORS.items())
     (tmp_path / "vectors.txt").write_text("".join(lines))
     made = defaults.nli("bow", "file")
     made.data.dir = str(tmp_path)
     made.knowledge.update(ontology=str(tmp_path / "own.tsv"), types=("",))
-    made.vectors.update(path=str(tmp_path / "vectors.txt"), dim=2, retrofit="concepts")
+    made.vectors.update(path=str(tmp_path / "vectors.txt"), dim=2, retrofit="concepts", retrofit_rounds=1)
     return made
 
 
-def words_of(corpus, prepared, side, row):
-    vocabulary = corpus.read_vocabulary(prepared.folder / "vocabulary.json")
-    length = prepared.arrays[f"{side}_length"][row]
-    return [vocabulary.words[number] for number in prepared.arrays[side][row][:length]]
+class Read:
+    """A corpus that was prepared; `vectors` of its words."""
+
+    def __init__(self, config):
+        self.corpus = experiment.of(config).corpus
+        self.prepared, _ = self.corpus.prepare()
+        self.vocabulary = self.corpus.read_vocabulary(self.prepared.folder / "vocabulary.json")
+
+    def words(self, side, row):
+        numbers = self.prepared.arrays[side][row][: self.prepared.arrays[f"{side}_length"][row]]
+        return words_of(numbers, self.vocabulary)
+
+    def vectors(self, *words):
+        return self.prepared.vectors[self.vocabulary.encode(words)]
 
 
 def test_every_word_of_a_mention_is_its_concept(config):
-    corpus = experiment.of(config).corpus
-    prepared, _ = corpus.prepare()
-    assert words_of(corpus, prepared, "premise", 0) == ["known", mark("D2"), mark("D2"), "<unk>"]
-    assert words_of(corpus, prepared, "hypothesis", 0) == ["has", mark("D1"), mark("D1")]
-    assert words_of(corpus, prepared, "hypothesis", 1) == ["<unk>", "<unk>"]  # no word of "bird" has a vector
-    facts = prepared.manifest["vocabulary"]
-    assert (facts["concepts"], facts["concepts_with_vector"]) == (3, 2)
-
-
-def test_vectors_are_means_of_the_mentions_words_drawn_together(config):
     """A concept starts at the mean of its mentions' words: D1 at (3, 0), D2 at (0, 3).
 
     One round of retrofitting gives D1 = ((3, 0) + D2) / 2, then D2 = ((0, 3) + D1) / 2.
     """
-    config.vectors.retrofit_rounds = 1
-    corpus = experiment.of(config).corpus
-    prepared, _ = corpus.prepare()
-    vocabulary = corpus.read_vocabulary(prepared.folder / "vocabulary.json")
-    first, second = (prepared.vectors[vocabulary.encode([mark(concept)])[0]] for concept in ("D1", "D2"))
-    np.testing.assert_allclose(first, [1.5, 1.5], rtol=1e-6)
-    np.testing.assert_allclose(second, [0.75, 2.25], rtol=1e-6)
-    # other words keep their vectors
-    np.testing.assert_array_equal(prepared.vectors[vocabulary.encode(["has"])[0]], [5, 5])
+    read = Read(config)
+    assert read.words("premise", 0) == ["known", mark("D2"), mark("D2"), "<unk>"]
+    assert read.words("hypothesis", 0) == ["has", mark("D1"), mark("D1")]
+    assert read.words("hypothesis", 1) == ["<unk>", "<unk>"]  # no word of "bird" has a vector
+    facts = read.prepared.manifest["vocabulary"]
+    assert (facts["concepts"], facts["concepts_with_vector"]) == (3, 2)
+    vectors = read.vectors(mark("D1"), mark("D2"), "has")  # other words keep their vectors
+    np.testing.assert_allclose(vectors, [[1.5, 1.5], [0.75, 2.25], [5, 5]], rtol=1e-6)
 
 
 def test_new_pairs_are_read_as_the_corpus_was(config):
-    corpus = experiment.of(config).corpus
-    prepared, _ = corpus.prepare()
-    vocabulary = corpus.read_vocabulary(prepared.folder / "vocabulary.json")
-    encoder = NewPairEncoder(corpus, vocabulary, corpus.ontology.sha256)
-    pairs = [NLIExample("new", *texts, "", *(tuple(text.split()) for text in texts)) for texts in ROWS]
+    read = Read(config)
+    encoder = NewPairEncoder(read.corpus, read.vocabulary, read.corpus.ontology.sha256)
+    pairs = [pair(*texts) for texts in ROWS]
     arrays, *_ = encoder(pairs)
     for side in ("premise", "hypothesis"):
-        np.testing.assert_array_equal(arrays[side][:3], prepared.arrays[side][:3])
+        np.testing.assert_array_equal(arrays[side][:3], read.prepared.arrays[side][:3])
     assert encoder.tokens(pairs[0], "hypothesis") == ["has", mark("D1"), mark("D1")]
 
 
-def test_unit_length_is_a_control_that_moves_no_word(config):
-    config.vectors.retrofit = "unit"
-    corpus = experiment.of(config).corpus
-    prepared, _ = corpus.prepare()
-    vocabulary = corpus.read_vocabulary(prepared.folder / "vocabulary.json")
-    for word, expected in (("pump", [0, 1]), ("illness", [1, 0]), ("known", [0.5**0.5, 0.5**0.5])):
-        np.testing.assert_allclose(prepared.vectors[vocabulary.encode([word])[0]], expected, atol=1e-5)
-    assert words_of(corpus, prepared, "premise", 0) == ["known", "pump", "trouble", "<unk>"]
-
-
-def test_retrofitting_leaves_words_without_neighbours_as_they_are(config):
-    lexicon = Path(config.data.dir) / "lexicon.txt"
-    lexicon.write_text("pump trouble\ntrouble pump\n")
-    config.vectors.retrofit = str(lexicon)
-    corpus = experiment.of(config).corpus
-    prepared, _ = corpus.prepare()
-    vocabulary = corpus.read_vocabulary(prepared.folder / "vocabulary.json")
-    for word in ("has", "illness", "known"):
-        np.testing.assert_array_equal(prepared.vectors[vocabulary.encode([word])[0]], VECTORS[word])
-    assert not np.allclose(prepared.vectors[vocabulary.encode(["pump"])[0]], VECTORS["pump"])
+@pytest.mark.parametrize(
+    ("retrofit", "expected"),
+    [
+        ("unit", {"pump": [0, 1], "illness": [1, 0], "known": [0.5**0.5, 0.5**0.5]}),
+        ("lexicon.txt", {"pump": [0, 3], "has": [5, 5], "illness": [4, 0], "known": [1, 1]}),
+    ],
+)
+def test_unit_length_and_a_lexicon_move_vectors_of_words_alone(config, retrofit, expected):
+    """Retrofitting leaves words without neighbours as they are."""
+    folder = Path(config.data.dir)
+    config.vectors.retrofit = str(folder / retrofit) if retrofit.endswith("txt") else retrofit
+    read = Read(config)
+    np.testing.assert_allclose(read.vectors(*expected), list(expected.values()), atol=1e-5)
+    assert read.words("premise", 0) == ["known", "pump", "trouble", "<unk>"]

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 from made_up_commands import call_command
+from made_up_pairs import write_own
 
 from mednli_jax import analyze, defaults, experiment
 from mednli_jax.corpora.nli import entities
-from mednli_jax.errors import ConfigError, DataError, UsageError
+from mednli_jax.errors import ConfigError, UsageError
 from mednli_jax.examples import LABELS, Mention, NLIExample
 from mednli_jax.text import blank_tokens
 
-HEADER = "uid\tside\tstart_char\tend_char\tconcept\n"
 HYPOTHESIS = "Acute brain injury, no pain."  # characters 6 to 18 spell "brain injury"
 
 
@@ -20,64 +20,35 @@ HYPOTHESIS = "Acute brain injury, no pain."  # characters 6 to 18 spell "brain i
 def corpus(tmp_path, monkeypatch):
     """Six training pairs and three dev pairs, with a file of spans in the layout of any tagger."""
     monkeypatch.chdir(tmp_path)
-    rows = []
-    for split, size in (("train", 6), ("dev", 3)):
-        lines = [
-            {"uid": f"{split}{n}", "premise": f"Gout, {n}.", "hypothesis": HYPOTHESIS, "label": LABELS[n % 3]}
-            for n in range(size)
-        ]
-        rows += [f"{line['uid']}\thypothesis\t6\t18\tENTITY\n" for line in lines]
-        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (tmp_path / "spans.tsv").write_text(HEADER + "".join(rows))
+    sizes = {"train": 6, "dev": 3}
+    write_own(tmp_path, **{s: [(f"Gout, {n}.", HYPOTHESIS, LABELS[n % 3]) for n in range(sizes[s])] for s in sizes})
+    rows = "".join(f"{split}{n}\thypothesis\t6\t18\tENTITY\n" for split in sizes for n in range(sizes[split]))
+    (tmp_path / "spans.tsv").write_text(f"uid\tside\tstart_char\tend_char\tconcept\n{rows}")
     config = defaults.nli("esim", "file", knowledge="none")
     config.data.dir = str(tmp_path)
     return experiment.nli_corpus(config)
 
 
-def test_spans_of_any_tagger_become_one_token(corpus, tmp_path):
-    splits = corpus.splits()
+@pytest.mark.parametrize(("spans", "knowledge"), [("spans.tsv", "none"), (None, "replace"), (None, "none")])
+def test_entities_become_one_token(corpus, tmp_path, spans, knowledge):
+    """They are those of any tagger's file, else the concepts of the corpus, else there are none."""
+    (tmp_path / "own.tsv").write_text("id\tname\ttree_numbers\tsynonyms\nENTITY\tBrain Injury\tC10.100\t\n")
+    config = defaults.nli("esim", "file", knowledge=knowledge)
+    config.data.dir, config.knowledge.ontology = str(tmp_path), "own.tsv"
+    linked, splits = experiment.nli_corpus(config), corpus.splits()
     examples = [example for split in splits.values() for example in split.examples]
-    finder = entities.finder_of(corpus, splits, tmp_path / "spans.tsv")
-    mentions = {side: entities.mentions_of(corpus, examples, side, finder) for side in ("premise", "hypothesis")}
-    assert mentions["hypothesis"] == [[Mention(1, 3, "ENTITY")]] * 9
+    finder = entities.finder_of(linked, splits, spans and tmp_path / spans)
+    mentions = {side: entities.mentions_of(linked, examples, side, finder) for side in ("premise", "hypothesis")}
+    merged = knowledge == "replace" or spans
+    assert mentions["hypothesis"] == [[Mention(1, 3, "ENTITY")] if merged else []] * 9
     assert mentions["premise"] == [[]] * 9
     (first, *_) = entities.merged(examples, mentions)
-    assert first.hypothesis_tokens == ("Acute", "brain_injury", ",", "no", "pain", ".")
-    assert first.premise_tokens == splits["train"].examples[0].premise_tokens
+    injury = ("brain_injury",) if merged else ("brain", "injury")
+    assert first.hypothesis_tokens == ("Acute", *injury, ",", "no", "pain", ".")
+    assert first.premise_tokens == examples[0].premise_tokens
     assert first.hypothesis == HYPOTHESIS
-
-
-def test_without_a_file_the_concepts_are_merged_or_nothing(corpus, tmp_path):
-    splits = corpus.splits()
-    examples = [example for split in splits.values() for example in split.examples]
-    assert entities.finder_of(corpus, splits, None) is None
-    assert entities.mentions_of(corpus, examples, "hypothesis", None) == [[]] * 9
-    (tmp_path / "own.tsv").write_text("id\tname\ttree_numbers\tsynonyms\nD1\tBrain Injury\tC10.100\t\n")
-    config = defaults.nli("esim", "file", knowledge="replace")
-    config.data.dir, config.knowledge.ontology = str(tmp_path), "own.tsv"
-    linked = experiment.nli_corpus(config)
-    finder = entities.finder_of(linked, splits, None)
-    assert entities.mentions_of(linked, examples, "hypothesis", finder) == [[Mention(1, 3, "D1")]] * 9
-
-
-def test_a_file_of_an_unknown_ending_is_refused(corpus, tmp_path):
     with pytest.raises(UsageError):
-        entities.finder_of(corpus, corpus.splits(), tmp_path / "spans.csv")
-
-
-def test_a_file_of_another_corpus_is_one_line_without_text(corpus, tmp_path):
-    (tmp_path / "other.tsv").write_text(HEADER + "quokka\thypothesis\t6\t18\tENTITY\nwombat\tpremise\t0\t4\tENTITY\n")
-    with pytest.raises(DataError) as caught:
-        entities.finder_of(corpus, corpus.splits(), tmp_path / "other.tsv")
-    assert (caught.value.file, caught.value.line, caught.value.field) == ("other.tsv", 2, "uid")
-    flags = ("lexical", "--corpus=.", "--spans=other.tsv", "--config.model.knowledge=none")
-    code, out, err = call_command(analyze, *flags, words=1)
-    assert (code, out) == (2, "")
-    (line,) = err.splitlines()
-    assert line.startswith("error: other.tsv")
-    assert "2 of the pairs" in line
-    for word in ("quokka", "wombat", "Gout", "injury"):
-        assert word not in line
+        entities.finder_of(linked, splits, tmp_path / "spans.csv")
 
 
 def test_analyses_merge_the_spans_and_keep_the_concepts(corpus, tmp_path):
@@ -117,8 +88,7 @@ def test_fasttext_reads_raw_text_whole(tmp_path):
     assert config.data.tokens == "blanks"
     config.data.update(name="file", dir=str(tmp_path))
     long = " ".join(f"w{n}" for n in range(120))
-    for split in ("train", "dev"):
-        (tmp_path / f"{split}.jsonl").write_text(json.dumps(dict(premise=long, hypothesis="x y", label="neutral")))
+    write_own(tmp_path, train=[(long, "x y")], dev=[(long, "x y")])
     prepared, _ = experiment.of(config).prepare()
     assert prepared.splits["train"].length[0].tolist() == [120]
 

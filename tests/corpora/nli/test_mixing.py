@@ -1,40 +1,27 @@
 """Samples of training pairs and mixtures of two corpora: premises stay whole, domains and links stay right."""
 
-import json
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from made_up_commands import prepare
+from made_up_pairs import CONDITIONS, snli_rows, write_rows
 
 from mednli_jax import defaults
+from mednli_jax.corpora.arrays import SIDES
 from mednli_jax.corpora.nli.mixing import MIXED_TAG, mixed, sampled
 from mednli_jax.errors import UserError
-from mednli_jax.examples import LABELS, NLIExample, Split
+from mednli_jax.examples import NLIExample, Split
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.tasks.nli import LINK_FIELDS
 from mednli_jax.text import Vocab
 
-CONDITIONS = ("asthma", "gout", "anemia", "stroke")
 SIZES = {"train": 22, "dev": 7, "test": 5}  # the last premise of each split has fewer than three hypotheses
 SOURCE = {"train": 64, "dev": 5, "test": 4}
 # each concept is below the one before
 ONTOLOGY = "".join(f"D{n}\t{name}\tC01{'.100' * n}\t\n" for n, name in enumerate(CONDITIONS))
-
-
-def rows(corpus, split, size):
-    """Rows with SNLI's fields; each premise has three hypotheses."""
-    for n in range(size):
-        premise, hypothesis = f"{corpus} {split} {n // 3} {CONDITIONS[n // 3 % 4]} .", f"has {CONDITIONS[n % 4]} now"
-        yield {
-            "pairID": f"{corpus}-{split}-{n}",
-            "gold_label": LABELS[n % 3],
-            "sentence1": premise,
-            "sentence2": hypothesis,
-            "sentence1_binary_parse": f"( {premise} )",
-            "sentence2_binary_parse": f"( {hypothesis} )",
-        }
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +29,8 @@ def data(tmp_path_factory):
     """A data folder with a small MedNLI, a larger SNLI, and a table of four concepts."""
     folder = tmp_path_factory.mktemp("data")
     for corpus, file, sizes in (("mednli", "mli_{}_v1.jsonl", SIZES), ("snli", "snli_1.0_{}.jsonl", SOURCE)):
-        (folder / corpus).mkdir()
         for split, size in sizes.items():
-            lines = "".join(json.dumps(row) + "\n" for row in rows(corpus, split, size))
-            (folder / corpus / file.format(split)).write_text(lines)
+            write_rows(folder / corpus / file.format(split), snli_rows(corpus, split, size))
     (folder / "own.tsv").write_text("\t".join(mesh.HEADER) + "\n" + ONTOLOGY)
     return folder
 
@@ -67,7 +52,7 @@ class Read:
         arrays = {name: np.asarray(array) for name, array in prepared.arrays.items()}
         for split in prepared.splits.values():
             for row, uid in enumerate(split.uids, start=split.first):
-                sides = [[words[n] for n in arrays[side][row] if n] for side in ("premise", "hypothesis")]
+                sides = [[words[n] for n in arrays[side][row] if n] for side in SIDES]
                 links = {
                     tuple(link)
                     for link in zip(*(arrays[name][row] for name in LINK_FIELDS if name in arrays), strict=True)
@@ -106,26 +91,18 @@ def test_a_sample_has_whole_premises_and_just_enough_pairs(size):
     assert sample.facts == {"rows": len(split), "sampled": size, "sampled_from": len(split)}
 
 
-def test_a_smaller_sample_is_part_of_a_larger_one():
-    samples = [set(sampled(split_of(GROUPS), size).examples) for size in range(1, 100, 7)]
-    for small, large in pairwise(samples):
-        assert small < large
-    assert sampled(split_of(GROUPS), 20) == sampled(split_of(GROUPS), 20)
-
-
-def test_a_sample_does_not_depend_on_the_order_of_premises():
+def test_a_sample_depends_on_the_premises_alone():
+    """Neither on the order of the file, nor on names of groups; a smaller sample is part of a larger one."""
     split, size = split_of(GROUPS), 20
+    sample = {e.uid for e in sampled(split, size).examples}
+    for small, large in pairwise([set(sampled(split, count).examples) for count in range(1, 100, 7)]):
+        assert small < large
     order = np.random.default_rng(1).permutation(len(GROUPS))
-    moved = [example for p in order for example in split.examples if example.group == f"g{p}"]
-    assert set(sampled(Split("train", tuple(moved)), size).examples) == set(sampled(split, size).examples)
-    first = {f"g{p}" for p in range(len(GROUPS))} - {e.group for e in sampled(split, size).examples}
-    assert first & {"g0", "g1", "g2", "g3"}  # a sample is not just the beginning of the file
-
-
-def test_pairs_without_a_group_belong_to_their_premise():
-    split = split_of(GROUPS)
-    bare = Split("train", tuple(NLIExample(e.uid, e.premise, "h", "", (), ()) for e in split.examples))
-    assert [e.uid for e in sampled(bare, 9).examples] == [e.uid for e in sampled(split, 9).examples]
+    moved = tuple(example for p in order for example in split.examples if example.group == f"g{p}")
+    bare = tuple(replace(example, group="") for example in split.examples)
+    for examples in (moved, bare):
+        assert {e.uid for e in sampled(Split("train", examples), size).examples} == sample
+    assert not all(f"s{p}-0" in sample for p in range(4))  # a sample is not just the beginning of the file
 
 
 # ---- two corpora ----
@@ -166,34 +143,27 @@ def test_mixed_corpora_have_their_own_pairs_domains_and_links(data):
     assert [tag == (MIXED_TAG,) for tag in tags] == [False] * len(own) + [True] * len(added)
 
 
-def test_a_sample_of_the_target_bounds_what_is_mixed_in(data):
-    both = Read(prepare(config_of(data, mix="snli", sample=6))[0])
-    domain = np.asarray(both.prepared.arrays["domain"])
-    assert (domain == 1).sum() == 6
-    assert both.prepared.splits["train"].uids[6].startswith("snli-train")
-    assert len(both.prepared.splits["train"]) == 12
-    assert len(both.prepared.splits["dev"]) == SIZES["dev"]
-    assert both.prepared.manifest["splits"]["train"]["mixed"]["corpus"] == "snli"
+def test_samples_and_mixtures_have_folders_of_their_own(data):
+    """A sample of the target bounds what is mixed in; a change of the corpus mixed in is noticed."""
 
+    def made(**fields):
+        return prepare(config_of(data, model="bow", **fields))
 
-def test_the_prepared_folder_follows_sample_and_mix(data):
     wishes = ({}, {"sample": 6}, {"sample": 9}, {"mix": "snli"}, {"mix": "snli", "sample": 6})
-    folders = [prepare(config_of(data, model="bow", **wish))[0].folder for wish in wishes]
-    assert len(set(folders)) == len(wishes)
-    again, hit = prepare(config_of(data, model="bow", mix="snli"))
-    assert (again.folder, hit) == (folders[3], True)
-
-
-def test_a_change_of_the_corpus_mixed_in_is_noticed(data):
+    found = [made(**wish)[0] for wish in wishes]
+    assert len({prepared.folder for prepared in found}) == len(wishes)
+    assert made(mix="snli")[1]
+    both = found[-1]
+    assert np.asarray(both.arrays["domain"]).sum() == 6
+    assert (len(both.splits["train"]), len(both.splits["dev"])) == (12, SIZES["dev"])
+    assert both.splits["train"].uids[6].startswith("snli-train")
     path = data / "snli" / "snli_1.0_train.jsonl"
-    content, before = path.read_text(), prepare(config_of(data, model="bow", mix="snli"))[0]
+    content = path.read_text()
+    path.write_text(content.replace("neutral", "entailment"))
     try:
-        path.write_text(content.replace("neutral", "entailment"))
-        after, hit = prepare(config_of(data, model="bow", mix="snli"))
+        assert not made(mix="snli")[1]
     finally:
         path.write_text(content)
-    assert not hit
-    assert after.folder != before.folder
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,7 @@ def array(tmp_path, value, name="ids.npy"):
     return path
 
 
-@pytest.mark.parametrize(
-    "content", [b"x1\nx2\n\nx3\n", b"\xef\xbb\xbfx1\r\n x2 \r\n\r\nx3", gzip.compress(b"x1\nx2\n\nx3\n", mtime=0)]
-)
+@pytest.mark.parametrize("content", [b"\xef\xbb\xbfx1\r\n x2 \r\n\r\nx3", gzip.compress(b"x1\nx2\n\nx3\n", mtime=0)])
 def test_one_id_a_line(tmp_path, content):
     path = tmp_path / "easy.txt"
     path.write_bytes(content)
@@ -37,38 +35,26 @@ def test_one_id_a_line(tmp_path, content):
     assert (found.name, found.file, found.ids, found.lines) == ("easy", "easy.txt", ("x1", "x2", "x3"), (1, 2, 4))
 
 
-@pytest.mark.parametrize("kind", ["U", "S"])
-def test_an_array_of_strings(tmp_path, kind):
-    found = read_partition(array(tmp_path, np.array(["train0", "dev17"], kind)))
-    assert (found.name, found.ids, found.lines) == ("ids", ("train0", "dev17"), (1, 2))
-
-
-def test_other_arrays_are_refused(tmp_path):
+def test_arrays_of_strings_and_others(tmp_path):
+    for kind in "US":
+        found = read_partition(array(tmp_path, np.array(["train0", "dev17"], kind)))
+        assert (found.name, found.ids, found.lines) == ("ids", ("train0", "dev17"), (1, 2))
     objects = np.array(["train0", None], dtype=object)  # only unpickling could read this array
-    for value in (objects, np.arange(3), np.array([["a"], ["b"]]), np.array("a"), np.array([b"\xff\xfe"])):
+    for value in (objects, np.arange(3), np.array([["a"], ["b"]]), np.array([b"\xff\xfe"])):
         with pytest.raises(DataError) as caught:
             read_partition(array(tmp_path, value))
         assert (caught.value.file, caught.value.line) == ("ids.npy", None)
-
-
-def test_a_repeated_id_is_named_by_its_line(tmp_path):
-    path = tmp_path / "easy.txt"
-    path.write_text("x1\nx2\nx1\n")
-    with pytest.raises(DataError) as caught:
-        read_partition(path)
-    assert (caught.value.file, caught.value.line) == ("easy.txt", 3)
     with pytest.raises(DataErrors) as several:
         read_partition(array(tmp_path, np.array(["a", "a", "b", "b"])))
     assert [(error.file, error.line) for error in several.value.errors] == [("ids.npy", 2), ("ids.npy", 4)]
 
 
 def test_several_are_told_apart(tmp_path):
-    paths = [tmp_path / folder / "easy.txt" for folder in ("one", "two")]
-    for number, path in enumerate(paths):
-        path.parent.mkdir()
-        path.write_text(f"x{number}\n")
-    (tmp_path / "hard.txt").write_text("x3\n")
-    one, two, hard = map(str, (*paths, tmp_path / "hard.txt"))
+    one, two, hard = (tmp_path / name for name in ("one/easy.txt", "two/easy.txt", "hard.txt"))
+    for path in (one, two, hard):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"{path}\n")
+    one, two, hard = map(str, (one, two, hard))
     assert [part.name for part in read_partitions([one, hard])] == ["easy", "hard"]
     assert [part.name for part in read_partitions([one, two])] == [one, two]
     assert read_partitions([]) == []
@@ -76,32 +62,49 @@ def test_several_are_told_apart(tmp_path):
         read_partitions([one, hard, one])
 
 
-def refused(line, ids, **options):
-    """The message of the error, which must name the line of the first unknown id."""
+ONE = {"train": ("a",), "dev": ("b", "c", "d")}  # dev1 is the second of dev, or the first over all splits
+NAMED = {"train": ("dev0", "dev1"), "dev": ("x", "y")}
+
+
+@pytest.mark.parametrize(
+    ("ids", "how", "expected"),
+    [
+        ("f a e", {}, "f a e"),
+        ("f secret", {"filtered": True}, "f"),  # a filtered corpus may lack some pairs
+        ("train0 train2 dev1 test0", {}, "a c e f"),  # the number of a pair in its split
+        ("train2 dev3 test5 test6", {}, "c d f g"),  # its number over all splits
+        ("train2 dev3", {"gaps": {"test"}}, "c d"),
+        ("train0 train4 dev1", {"filtered": True}, "a e"),  # train4 is beyond the limit
+        ("dev1 dev3", {"splits": ONE}, "b d"),
+        ("dev0 dev2", {"splits": ONE}, "b d"),
+        ("dev0", {"splits": NAMED}, "dev0"),  # one uid makes all ids uids
+    ],
+)
+def test_ids_are_uids_or_numbers(ids, how, expected):
+    assert uids_in(partition(*ids.split()), **{"splits": SPLITS, **how}) == set(expected.split())
+
+
+@pytest.mark.parametrize(
+    ("ids", "line", "how"),
+    [
+        ("f secret a other", 2, {}),
+        ("other secret", 1, {"filtered": True}),  # all ids are unknown
+        ("train0 train3", 2, {}),
+        ("train0 dev1", 1, {"gaps": {"train"}}),  # the reader left pairs out, so numbers are unknown
+        ("train0 dev2", 2, {}),  # a number between two splits, or beyond the last
+        ("dev3 dev4 dev5", 3, {}),
+        ("dev0 test5", 2, {}),  # numbers of a split and over all splits
+        ("dev3", 1, {"gaps": {"train"}}),
+        ("train0 dev8", 2, {"filtered": True}),  # the number of training pairs is unknown
+        ("dev1 dev2", None, {"splits": ONE}),  # counts from two places
+        ("a train1", 2, {}),
+    ],
+)
+def test_ids_of_no_pair_are_counted_and_not_quoted(ids, line, how):
     with pytest.raises(DataError) as caught:
-        uids_in(ids, SPLITS, **options)
+        uids_in(partition(*ids.split()), **{"splits": SPLITS, **how})
     assert (caught.value.file, caught.value.line) == ("easy.txt", line)
-    return str(caught.value)
-
-
-def test_uids_of_any_split_are_known():
-    assert uids_in(partition("f", "a", "e"), SPLITS) == {"a", "e", "f"}
-
-
-def test_unknown_ids_are_counted_and_not_quoted():
-    message = refused(2, partition("f", "secret", "a", "other"))
-    assert "2 of 4" in message
-    assert "secret" not in message
-    # with filtered=True the corpus may lack some pairs
-    assert uids_in(partition("f", "secret"), SPLITS, filtered=True) == {"f"}
-    refused(1, partition("other", "secret"), filtered=True)  # but not all pairs of the file
-
-
-def test_ids_may_be_places():
-    """In the published lists an id is a split and the number of a pair in its file, counted from 0."""
-    assert uids_in(partition("train0", "train2", "dev1", "test0"), SPLITS) == {"a", "c", "e", "f"}
-    refused(2, partition("train0", "train3"))
-    refused(1, partition("train0", "dev1"), gaps={"train"})  # the reader left pairs out, so numbers are unknown
+    assert "secret" not in str(caught.value)
 
 
 # positions over all splits
@@ -119,39 +122,6 @@ def test_the_published_lists_number_all_splits_together(tmp_path):
     # The same pairs, numbered from 0 in each split.
     ours = np.array([f"{split}{number}" for split, uids in POOLED.items() for number in range(len(uids))])
     assert uids_in(read_partition(array(tmp_path, ours[is_easy])), POOLED) == easy
-
-
-def test_numbers_over_all_splits_are_those_of_whole_splits():
-    assert uids_in(partition("train2", "dev3", "test5", "test6"), SPLITS) == {"c", "d", "f", "g"}
-    for line, ids in ((2, ("train0", "dev2")), (3, ("dev3", "dev4", "dev5")), (1, ("test4", "test5"))):
-        refused(line, partition(*ids))  # a number between two splits, or beyond the last
-    # One file mixes both numberings: dev0 counts within its split, test5 over all splits.
-    refused(2, partition("dev0", "test5"))
-    # The reader left training pairs out, so numbers over all splits are unknown behind them.
-    refused(1, partition("dev3"), gaps={"train"})
-    assert uids_in(partition("train2", "dev3"), SPLITS, gaps={"test"}) == {"c", "d"}
-
-
-def test_a_corpus_cut_short_does_not_lose_whole_splits():
-    """train4 is beyond the limit and skipped. dev8 is refused, as the number of training pairs is unknown."""
-    assert uids_in(partition("train0", "train4", "dev1"), SPLITS, filtered=True) == {"a", "e"}
-    refused(2, partition("train0", "dev8"), filtered=True)
-
-
-def test_numbers_that_count_from_two_places_are_refused():
-    """With one training pair and three dev pairs, dev1 is the second of dev, or the first over all splits."""
-    splits = {"train": ("a",), "dev": ("b", "c", "d")}
-    with pytest.raises(DataError) as caught:
-        uids_in(partition("dev1", "dev2"), splits)
-    assert caught.value.file == "easy.txt"
-    assert uids_in(partition("dev1", "dev3"), splits) == {"b", "d"}
-    assert uids_in(partition("dev0", "dev2"), splits) == {"b", "d"}
-
-
-def test_one_uid_makes_all_ids_uids():
-    refused(2, partition("a", "train1"))
-    named = {"train": ("dev0", "dev1"), "dev": ("x", "y")}
-    assert uids_in(partition("dev0"), named) == {"dev0"}
 
 
 # ---- tables ----
