@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from mednli_jax import files
 from mednli_jax.errors import DataError, Problems, RunError
+from mednli_jax.textfiles import opened_text
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -24,7 +25,6 @@ SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 FILES = ("vocab.txt", "tokenizer.json")
 CONFIG = "tokenizer_config.json"
 LONGEST_WORD = 100  # characters; a longer word is unknown
-MAX_BYTES = 1 << 26
 _PADDING_ROWS = 128  # rows that a table of weights may have beyond the pieces, to make its size a round number
 _BRACKETED = re.compile(r"\[[A-Za-z0-9_]+\]|<[^ ]+>")
 _COPY = "copy the file again from where the weights came from"
@@ -57,10 +57,6 @@ class WordPieces:
     def __post_init__(self):
         number = {word: i for i, word in enumerate(self.words)}
         problems = Problems()
-        try:
-            "".join(self.words).encode()
-        except UnicodeEncodeError:
-            raise _unreadable(Path(self.file), "a piece holds half a surrogate pair", _COPY) from None
         if len(number) < len(self.words):
             again = (i for i, word in enumerate(self.words) if number[word] != i)
             for i in again:
@@ -85,7 +81,6 @@ class WordPieces:
 
     def encode(self, text: str) -> Pieces:
         """The pieces of a text, without special ones. A word that no pieces compose is one unknown piece."""
-        text = text.encode("utf-8", "replace").decode("utf-8")  # half of a surrogate pair is no character
         encoded = self._tokenizer.encode(text, add_special_tokens=False)
         word_of_piece = tuple(encoded.word_ids)
         spans: list[list[int]] = []
@@ -133,11 +128,7 @@ class WordPieces:
         Raises: DataError.
         """
         bare, split = _normalizer(lowercase, lowercase), _tokenizers().pre_tokenizers.BertPreTokenizer()
-        counts = Counter(
-            word
-            for text in texts
-            for word, _ in split.pre_tokenize_str(bare.normalize_str(text.encode("utf-8", "replace").decode("utf-8")))
-        )
+        counts = Counter(word for text in texts for word, _ in split.pre_tokenize_str(bare.normalize_str(text)))
         characters = sorted({character for word in counts for character in word})
         words = [*SPECIALS, *characters, *(f"##{character}" for character in characters)]
         if len(words) > size:
@@ -154,14 +145,9 @@ class WordPieces:
 
     @classmethod
     def restore(cls, path: Path | str) -> "WordPieces":
-        """Reads a file that `save` wrote. Raises: DataError for any other file."""
-        path = Path(path)
-        content = _json(path)
-        pieces, flags = content.get("pieces"), (content.get("lowercase"), content.get("strip_accents"))
-        are_words = isinstance(pieces, list) and all(isinstance(piece, str) for piece in pieces)
-        if not are_words or not all(isinstance(flag, bool) for flag in flags):
-            raise _unreadable(path, "it holds no vocabulary", "prepare the data again")
-        return cls(tuple(pieces), *flags, file=path.name)
+        """Reads a file that `save` wrote; the manifest beside it has its digest."""
+        content = json.loads(Path(path).read_bytes())
+        return cls(tuple(content["pieces"]), content["lowercase"], content["strip_accents"])
 
 
 def vocabulary_files(path: Path | str) -> list[Path]:
@@ -219,7 +205,7 @@ def _of_tokenizer(path: Path) -> tuple[tuple[str, ...], dict]:
         raise _other_kind(path, "text is not prepared as for BERT")
     numbers = model.get("vocab")
     if not isinstance(numbers, dict) or sorted(numbers.values(), key=str) != sorted(range(len(numbers)), key=str):
-        raise _unreadable(path, "its pieces are not numbered from 0 on, each once", _COPY)
+        raise _unreadable(path, "its pieces are not numbered from 0 on, each once")
     options = {"do_lower_case": normalizer.get("lowercase"), "strip_accents": normalizer.get("strip_accents")}
     options["tokenize_chinese_chars"] = normalizer.get("handle_chinese_chars")
     return tuple(sorted(numbers, key=numbers.get)), options
@@ -228,27 +214,20 @@ def _of_tokenizer(path: Path) -> tuple[tuple[str, ...], dict]:
 def _json(path: Path) -> dict:
     try:
         content = json.loads(_text(path))
-    except (ValueError, RecursionError):
+    except ValueError:
         content = None
     if not isinstance(content, dict):
-        raise _unreadable(path, "it is no JSON object", _COPY)
+        raise _unreadable(path, "it is no JSON object")
     return content
 
 
 def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            fault = f"the file is larger than {MAX_BYTES >> 20} MiB"
-            raise DataError(fault, file=path.name, fix="name a vocabulary")
-        return path.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise _unreadable(path, f"it cannot be read ({error.strerror})", "check the file") from error
-    except UnicodeDecodeError:
-        raise _unreadable(path, "it is no text in UTF-8", _COPY) from None
+    with opened_text(path) as stream:
+        return stream.read()
 
 
-def _unreadable(path: Path, problem: str, fix: str) -> DataError:
-    return DataError(f"the vocabulary cannot be read: {problem}", file=path.name, fix=fix)
+def _unreadable(path: Path, problem: str) -> DataError:
+    return DataError(f"the vocabulary cannot be read: {problem}", file=path.name, fix=_COPY)
 
 
 def _other_kind(path: Path, problem: str) -> DataError:
