@@ -1,6 +1,5 @@
 """The user's cache: arrays kept in files, and digests of source files, so that an unchanged file is read once."""
 
-import hashlib
 import json
 import os
 import zipfile
@@ -50,7 +49,10 @@ def digests(paths: Sequence[Path], folder: Path) -> dict[str, str]:
     The time at which the inode changed (ctime) is part of the key, so that an edit is seen that keeps the date.
     """
     memo_path = folder / "sources.json"
-    memo = _remembered(memo_path)
+    try:
+        memo = json.loads(memo_path.read_bytes())
+    except (OSError, ValueError):
+        memo = {}
     known, result = len(memo), {}
     for path in paths:
         status = os.stat(path)
@@ -60,18 +62,5 @@ def digests(paths: Sequence[Path], folder: Path) -> dict[str, str]:
         result[path.name] = result.get(path.name, "") + memo[stamp]  # two folders may hold the same name
     if len(memo) != known:
         private_folder(folder, ours=True, fix=FIX)
-        write_json(memo_path, {f"{stamp}:{_seal(stamp, digest)}": digest for stamp, digest in memo.items()})
+        write_json(memo_path, memo)
     return result
-
-
-def _remembered(path) -> dict[str, str]:
-    """The entries of sources.json, only if they are as written: a wrong digest would stand for another file."""
-    try:
-        entries = [(*key.rpartition(":"), digest) for key, digest in json.loads(path.read_bytes()).items()]
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return {}
-    return {stamp: digest for stamp, _, seal, digest in entries if seal == _seal(stamp, digest)}
-
-
-def _seal(stamp, digest):
-    return hashlib.sha256(f"{stamp} {digest}".encode()).hexdigest()[:16]

@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-import os
 import tempfile
 from pathlib import Path
 
@@ -29,16 +28,6 @@ class Builder:
     def __call__(self):
         self.calls += 1
         return self.splits, *encode_corpus(self.splits, LINKER, self.encoding)
-
-
-class Trap:
-    """An object that makes a folder when it is unpickled."""
-
-    def __init__(self, path):
-        self.path = str(path)
-
-    def __reduce__(self):
-        return os.mkdir, (self.path,)
 
 
 # ---- files ----

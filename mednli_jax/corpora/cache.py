@@ -47,7 +47,7 @@ class Cache:
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         folder = self.folder / f"{name}-{digest}"
         if folder.is_dir():
-            prepared = _read(folder, key)
+            prepared = _read(folder)
             if prepared:
                 return prepared, True
             warn(f"{folder}: the prepared data is damaged; preparing it again.")
@@ -56,7 +56,7 @@ class Cache:
         built = build()
         with atomic_folder(folder, fix=FIX) as temporary:  # another process may have written the same
             _write(temporary, key, *built)
-        prepared = _read(folder, key)
+        prepared = _read(folder)
         if prepared is None:
             raise RunError(f"{folder}: what was written cannot be read back. Fix: check the disk.")
         return prepared, False
@@ -79,11 +79,11 @@ def _write(folder, key, splits, arrays, vocab, vectors, facts):
     write_sealed(folder / "manifest.json", manifest)
 
 
-def _read(folder, key) -> Prepared | None:
+def _read(folder) -> Prepared | None:
     """The folder's content; None where any file differs from its manifest, or the manifest from itself."""
     try:
         manifest = read_sealed(folder / "manifest.json")
-        if manifest["key"] != key or any(sha256(folder / name) != sha for name, sha in manifest["files"].items()):
+        if any(sha256(folder / name) != sha for name, sha in manifest["files"].items()):
             return None
         names = [name.removesuffix(".npy") for name in manifest["files"] if name.endswith(".npy")]
         arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names}
