@@ -397,7 +397,7 @@ def test_settings_of_the_linker_shape_the_prepared_corpus(tmp_path):
     )
     cache = Cache(tmp_path / "cache")
     keys = [experiment.nli_corpus(with_knowledge(config, **fields)).key(cache) for fields in shaping]
-    assert len({json.dumps(key) for key in keys}) == 5
+    assert len({json.dumps(key) for key in keys}) == 4
 
 
 def test_a_terminology_of_many_names_gets_a_linker_for_its_corpus(tmp_path, monkeypatch):
