@@ -9,38 +9,30 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 
 import made_up_diskne
 import numpy as np
 import pytest
 import test_features
 from made_up_knowledge import OBO, UMLS, WORDNET, fasttext_model, lay_out, snomed_folder, word2vec, write
-from test_encoding import HEART
+from made_up_pairs import HEART
 
 from mednli_jax import defaults, experiment
-from mednli_jax.baselines import boosting, wording
-from mednli_jax.corpora import arrays
 from mednli_jax.corpora import demo as bundled
 from mednli_jax.corpora.cache import Cache
-from mednli_jax.corpora.cloze import encoding as encode_cloze_module
 from mednli_jax.corpora.cloze.clicr import FILES
 from mednli_jax.corpora.cloze.corpus import read
 from mednli_jax.corpora.cloze.encoding import ClozeEncoding, encode_cloze
 from mednli_jax.corpora.cloze.views import SETUPS
 from mednli_jax.corpora.diskne.corpus import write_benchmark
 from mednli_jax.corpora.diskne.folds import folds
-from mednli_jax.corpora.nli import encoding as encode
-from mednli_jax.corpora.nli import pieces as encode_pieces
 from mednli_jax.corpora.nli.encoding import encode_corpus
 from mednli_jax.corpora.nli.pieces import PieceEncoding, PieceTexts
 from mednli_jax.examples import Split
-from mednli_jax.knowledge import load, store
+from mednli_jax.knowledge import load
 from mednli_jax.knowledge.distances import DIRECTIONS
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.store import stored_paths
@@ -407,201 +399,98 @@ MADE_BY = {  # function that makes content -> the module that holds its FORMAT
 }
 
 
-def row(make, folder):
-    return {"format": import_module(f"mednli_jax.{MADE_BY[make]}").FORMAT, "sha256": digest(make(folder))}
-
-
-def check(make, folder):
-    found, kept = row(make, folder), json.loads(TABLE.read_bytes()).get(make.__name__)
-    module = f"mednli_jax/{MADE_BY[make].replace('.', '/')}.py"
-    assert found == kept, (
-        f"{make.__name__}: other content than was recorded under FORMAT {kept and kept['format']}. Fix: where the code "
-        f"changed it, raise FORMAT in {module}, so that no cache serves the old content; then record "
-        f"{found['sha256']}: MEDNLI_JAX_RECORD=1 pytest -n 0 tests/corpora/test_prepared_content.py -k {make.__name__}"
-    )
-
-
 @pytest.mark.parametrize("make", MADE_BY, ids=lambda make: make.__name__)
 def test_content_is_what_was_recorded_under_its_format(make, tmp_path):
+    name, module, table = make.__name__, MADE_BY[make], json.loads(TABLE.read_bytes())
+    found = {"format": import_module(f"mednli_jax.{module}").FORMAT, "sha256": digest(make(tmp_path))}
     if os.environ.get("MEDNLI_JAX_RECORD"):
-        recorded = json.loads(TABLE.read_bytes()) | {make.__name__: row(make, tmp_path)}
-        TABLE.write_text(json.dumps(recorded, indent=1) + "\n")
-    check(make, tmp_path)
+        TABLE.write_text(json.dumps(table | {name: found}, indent=1) + "\n")
+        return
+    fix = (
+        f"where the code changed it, raise FORMAT in {module}, so that no cache serves the old content; then record it"
+    )
+    assert found == table.get(name), f"{name}: other content than was recorded. Fix: {fix}, as the first lines here say"
 
 
 def test_the_table_has_no_other_rows():
     assert set(json.loads(TABLE.read_bytes())) == {make.__name__ for make in MADE_BY}
 
 
-def swapped(sequences, width, pad=arrays.pad):
-    """`pad` with the first two tokens exchanged."""
-    numbers, length = pad(sequences, width)
-    return numbers[:, [1, 0, *range(2, numbers.shape[1])]] if numbers.shape[1] > 1 else numbers, length
-
-
-@pytest.mark.parametrize(
-    ("make", "place", "name", "value"),
-    [
-        (words, encode, "pad", swapped),
-        (pieces, encode_pieces, "pad", swapped),
-        (cloze, encode_cloze_module, "pad", swapped),
-        (published, encode, "pad", swapped),
-        (ontologies, mesh, "natural_order", lambda name: None),
-        (distances, store, "shortest_paths", lambda ontology, pairs, **_: np.zeros(len(pairs), np.int16)),
-        (features, wording, "bleu", lambda p, h: 0.5),
-    ],
-)
-def test_changed_content_under_the_same_number_is_reported_with_the_fix(
-    make, place, name, value, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(place, name, value)
-    with pytest.raises(AssertionError) as caught:
-        check(make, tmp_path)
-    assert f"raise FORMAT in mednli_jax/{MADE_BY[make].replace('.', '/')}.py" in str(caught.value)
-    assert f"test_prepared_content.py -k {make.__name__}" in str(caught.value)
-
-
-@pytest.mark.parametrize("make", [words, cloze])
-def test_a_raised_number_is_recorded_too(make, tmp_path, monkeypatch):
-    monkeypatch.setattr(f"mednli_jax.{MADE_BY[make]}.FORMAT", 0)
-    with pytest.raises(AssertionError, match=r"test_prepared_content\.py"):
-        check(make, tmp_path)
-
-
 # ---- keys ----
 
 
-def key_of(config, patch):
-    """The key of a config's prepared corpus, found without preparing it."""
-    found = []
-    patch.setattr(Cache, "get", lambda self, name, key, build: found.append(key) or (None, True))
-    experiment.of(config).corpus.prepare()
-    return found[0]
-
-
-def of_bundled(folder):
-    """(corpora that depend on bundled words, corpora that do not)."""
-    own = own_files(folder)
-    (folder / "own.tsv").write_text("\t".join(mesh.HEADER) + "\nD1\theart disease\tC01\t\n")
+@pytest.fixture
+def corpora(tmp_path):
+    """({name: corpus that depends on bundled words}, {name: corpus that does not})."""
+    own = own_files(tmp_path)
+    (tmp_path / "own.tsv").write_text("\t".join(mesh.HEADER) + "\nD1\theart disease\tC01\t\n")
     shaped = {
         "cloze": changed(defaults.cloze("ga_reader"), **{"vectors.path": None}),
-        "diskne": diskne("demo", folder),
-        "demo": nli("demo", folder, "none"),
+        "diskne": diskne("demo", tmp_path),
+        "demo": nli("demo", tmp_path, "none"),
         "mixed": changed(own, **{"data.mix": "demo"}),
         "mesh": changed(own, **{"knowledge.ontology": "mesh"}),
-        "retrofitted": nli("file", folder, "none", **{"knowledge.ontology": "mesh", "vectors.retrofit": "ontology"}),
-        "table": changed(own, **{"knowledge.ontology": str(folder / "own.tsv")}),
+        "retrofitted": nli("file", tmp_path, "none", **{"knowledge.ontology": "mesh", "vectors.retrofit": "ontology"}),
+        "table": changed(own, **{"knowledge.ontology": str(tmp_path / "own.tsv")}),
         "abbreviations": changed(own, **{"knowledge.abbreviations": "bundled"}),
     }
-    pieces = changed(defaults.nli("bert", "file"), **{"data.dir": str(folder), "model.weights": ""})
-    assert pieces.data.tokens == "pieces"
-    return shaped, {"own": own, "words": nli("file", folder, "none"), "pieces": pieces}
+    pieces = changed(defaults.nli("bert", "file"), **{"data.dir": str(tmp_path), "model.weights": ""})
+    free = {"own": own, "words": nli("file", tmp_path, "none"), "pieces": pieces}
+    return [{name: experiment.of(config).corpus for name, config in group.items()} for group in (shaped, free)]
 
 
-def test_a_changed_resource_changes_the_key_of_what_it_shapes(tmp_path, monkeypatch):
-    shaped, free = of_bundled(tmp_path)
-    configs, made_with_mesh = shaped | free, set(shaped) - {"cloze", "demo", "mixed"}
-    before = {name: key_of(config, monkeypatch) for name, config in configs.items()}
-    shutil.copytree(mesh.RESOURCES, tmp_path / "resources")
-    monkeypatch.setattr(mesh, "RESOURCES", tmp_path / "resources")
-    assert {name: key_of(config, monkeypatch) for name, config in configs.items()} == before
-    with open(tmp_path / "resources" / mesh.ABBREVIATIONS, "a") as file:
-        file.write("zq\tasthma\tD001249\n")
-    after = {name: key_of(config, monkeypatch) for name, config in configs.items()}
-    assert {name for name in configs if after[name] != before[name]} == made_with_mesh
-    with open(tmp_path / "resources" / "aliases_everyday.tsv", "a") as file:
-        file.write("puffing\tD001249\n")
-    again = {name: key_of(config, monkeypatch) for name, config in configs.items()}
-    assert {name for name in configs if again[name] != after[name]} == made_with_mesh - {"abbreviations"}
+def keys_of(corpora, folder):
+    return {name: json.dumps(corpus.key(Cache(folder / "cache"))) for name, corpus in corpora.items()}
 
 
-def test_changed_rows_change_the_keys_of_the_demos(tmp_path, monkeypatch):
-    shaped, free = of_bundled(tmp_path)
-    before = {name: key_of(config, monkeypatch) for name, config in (shaped | free).items()}
-    monkeypatch.setattr(bundled, "FOLDER", Path(shutil.copytree(bundled.FOLDER, tmp_path / "bundled")))
-    found = {}
-    for file in sorted(path for path in (tmp_path / "bundled").rglob("*") if path.suffix in (".gz", ".json")):
-        file.write_bytes(file.read_bytes() + b"\n")
-        after = {name: key_of(config, monkeypatch) for name, config in (shaped | free).items()}
-        found[file.parent.name] = found.get(file.parent.name, set()) | {n for n in after if after[n] != before[n]}
-        before = after
-    assert found == {
-        "bundled": {"cloze", "demo", "diskne", "mixed"},  # facts.json
-        "cloze": {"cloze"},
-        "demo": {"demo", "mixed"},
-        "demo_full": set(),
-        "diskne": {"diskne"},
-    }
+BUNDLED = [(mesh, "RESOURCES", name) for name in (mesh.ABBREVIATIONS, "aliases_everyday.tsv")]
+BUNDLED += [(demo_words, "FOLDER", path.name) for path in sorted(demo_words.FOLDER.glob("*.json"))]
 
 
-def test_mediqa_nlis_files_count_in_the_key_of_diskne(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("module", "name", "file"), BUNDLED)
+def test_a_changed_resource_changes_the_keys_of_what_it_shapes(corpora, tmp_path, monkeypatch, module, name, file):
+    shaped, free = corpora
+    before = keys_of(shaped | free, tmp_path)
+    shutil.copytree(getattr(module, name), tmp_path / "resources")
+    monkeypatch.setattr(module, name, tmp_path / "resources")
+    assert keys_of(shaped | free, tmp_path) == before
+    with open(tmp_path / "resources" / file, "a") as stream:
+        stream.write("zq\tasthma\tD001249\n" if module is mesh else "\n")
+    after = keys_of(shaped | free, tmp_path)
+    expected = {"cloze", "diskne", "demo", "mixed"} if module is demo_words else set(shaped)
+    expected -= {"abbreviations"} if file.startswith("aliases") else set()
+    assert {name for name in after if after[name] != before[name]} == expected
+
+
+def test_mediqa_nlis_files_count_in_the_key_of_diskne(tmp_path):
     config = published_diskne(tmp_path)
-    keys = [key_of(config, monkeypatch)]
+
+    def key():
+        return json.dumps(experiment.of(config).corpus.key(Cache(tmp_path / "cache")))
+
+    keys = [key()]
     for file in sorted((tmp_path / "mediqa_nli").iterdir()):
         file.write_bytes(file.read_bytes() + b"\n")
-        keys.append(key_of(config, monkeypatch))
+        keys.append(key())
     shutil.rmtree(tmp_path / "mediqa_nli")
-    keys.append(key_of(config, monkeypatch))
-    assert len({json.dumps(key) for key in keys}) == 4
+    assert len({*keys, key()}) == 4
 
 
-def test_each_choice_of_pairs_has_a_key_of_its_own(tmp_path):
-    corpus = experiment.of(of_bundled(tmp_path)[1]["words"]).corpus
+def test_each_choice_of_pairs_and_each_format_has_a_key_of_its_own(corpora, tmp_path, monkeypatch):
+    shaped, free = corpora
     choices = ({}, {"genre": "slate"}, {"limit": 3}, {"sample": 3})
-    keys = {json.dumps(replace(corpus, **choice).key(Cache(tmp_path / "cache"))) for choice in choices}
-    assert len(keys) == len(choices)
-
-
-def test_a_raised_format_changes_the_key(tmp_path, monkeypatch):
-    shaped, free = of_bundled(tmp_path)
-    cases = (
-        ("corpora.nli.encoding", free["words"]),
-        ("corpora.nli.pieces", free["pieces"]),
-        ("knowledge.load", free["own"]),
-        ("corpora.cloze.encoding", shaped["cloze"]),
-        ("corpora.diskne.corpus", shaped["diskne"]),
-    )
-    for module, config in cases:
-        before = key_of(config, monkeypatch)
-        monkeypatch.setattr(f"mednli_jax.{module}.FORMAT", 99)
-        assert key_of(config, monkeypatch) != before, module
-
-
-def print_keys(folder):
-    """Prints the keys of all stored content, one on each line."""
-    from mednli_jax.corpora.nli import tfds as builders  # importing TFDS is slow
-
-    shaped, free = of_bundled(folder)
-    configs = {**shaped, **free, "published": published_diskne(folder)}
-    found = [[mesh.__file__]]
-    with pytest.MonkeyPatch.context() as patch:
-        found += [key_of(config, patch) for config in configs.values()]
-        patch.setattr(load, "stored", lambda folder, key, build: found.append(key))
-        load.load_ontology(str(folder / "tiny.obo"), cache_dir=folder)
-        cloze_files(folder)
-        found += [builders._made_from(name, folder) for name in ("mednli", "clicr")]
-        patch.setattr(boosting, "_kept", lambda path: found.append(path.name) or True)
-        boosting.load(None, SimpleNamespace(manifest={"sha256": ""}, folder=folder / "corpus-0"))
-    print(json.dumps(found))
-
-
-def test_a_comment_in_the_code_changes_no_key(tmp_path):
-    copy, tests = tmp_path / "copy", [entry for entry in sys.path if entry.startswith(str(ROOT / "tests"))]
-    shutil.copytree(ROOT / "mednli_jax", copy / "mednli_jax", ignore=shutil.ignore_patterns("__pycache__"))
-
-    def keys(folder):
-        folder.mkdir()
-        code = f"import test_prepared_content as t; t.print_keys(t.Path({str(folder)!r}))"
-        path = {"PYTHONPATH": os.pathsep.join((str(copy), *tests)), "MEDNLI_JAX_CACHE": str(folder / "cache")}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, **path}, cwd=copy, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    before = keys(tmp_path / "data")
-    assert before[0] == [str(copy / "mednli_jax" / "knowledge" / "readers" / "mesh.py")]
-    for source in (copy / "mednli_jax").rglob("*.py"):
-        source.write_text(source.read_text() + "# another comment\n")
-    shutil.rmtree(tmp_path / "data")
-    assert keys(tmp_path / "data") == before
+    assert len({*keys_of({str(c): replace(free["words"], **c) for c in choices}, tmp_path).values()}) == len(choices)
+    before = keys_of(shaped | free, tmp_path)
+    for module, name in (
+        ("corpora.nli.encoding", "words"),
+        ("corpora.nli.pieces", "pieces"),
+        ("knowledge.load", "own"),
+        ("corpora.demo.nli", "demo"),
+        ("corpora.cloze.encoding", "cloze"),
+        ("corpora.demo.cloze", "cloze"),
+        ("corpora.diskne.corpus", "diskne"),
+        ("corpora.demo.diskne", "diskne"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"mednli_jax.{module}.FORMAT", 99)
+            assert keys_of(shaped | free, tmp_path)[name] != before[name], module
