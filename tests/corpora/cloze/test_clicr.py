@@ -7,7 +7,7 @@ import json
 import pytest
 
 from mednli_jax.corpora.cloze import clicr
-from mednli_jax.corpora.cloze.clicr import count_queries, load, read_clicr, source_files, write_clicr
+from mednli_jax.corpora.cloze.clicr import load, read_clicr, source_files, write_clicr
 from mednli_jax.corpora.cloze.files import marked_text, parse_marked
 from mednli_jax.errors import DataError, UserError
 from mednli_jax.examples import Answer, Entity
@@ -125,10 +125,10 @@ def test_plain_and_gzipped_with_and_without_its_ending_and_in_part(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["train1.0.json", "train1.0.json.gz"])
-def test_what_is_written_is_read_back_and_counted(tmp_path, name):
+def test_what_is_written_is_read_back(tmp_path, name):
     value = big()
     value["data"][1]["document"]["specialty"] = ["surgery", "oncology"]
-    value["data"][2]["document"] |= {"specialty": [], "context": 'he said "query": and \\"query": BEG__x__END'}
+    value["data"][2]["document"]["specialty"] = []
     value["data"][3]["document"]["specialty"] = "urology"
     value["data"][2]["document"]["qas"][0]["answers"].append(answer("é  x", "UMLS", "", ""))
     split = read_clicr(write(tmp_path / "in" / name, value))
@@ -137,7 +137,6 @@ def test_what_is_written_is_read_back_and_counted(tmp_path, name):
     (tmp_path / "out").mkdir()
     write_clicr(split.examples, tmp_path / "out" / name)
     assert read_clicr(tmp_path / "out" / name).examples == split.examples
-    assert count_queries(tmp_path / "in" / name) == count_queries(tmp_path / "out" / name) == len(split)
 
 
 def test_marked_text_undoes_parse_marked():
