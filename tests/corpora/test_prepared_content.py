@@ -443,23 +443,35 @@ def keys_of(corpora, folder):
     return {name: json.dumps(corpus.key(Cache(folder / "cache"))) for name, corpus in corpora.items()}
 
 
-BUNDLED = [(mesh, "RESOURCES", name) for name in (mesh.ABBREVIATIONS, "aliases_everyday.tsv")]
-BUNDLED += [(demo_words, "FOLDER", path.name) for path in sorted(demo_words.FOLDER.glob("*.json"))]
-
-
-@pytest.mark.parametrize(("module", "name", "file"), BUNDLED)
-def test_a_changed_resource_changes_the_keys_of_what_it_shapes(corpora, tmp_path, monkeypatch, module, name, file):
+@pytest.mark.parametrize("file", [mesh.ABBREVIATIONS, "aliases_everyday.tsv"])
+def test_a_changed_resource_changes_the_keys_of_what_it_shapes(corpora, tmp_path, monkeypatch, file):
     shaped, free = corpora
     before = keys_of(shaped | free, tmp_path)
-    shutil.copytree(getattr(module, name), tmp_path / "resources")
-    monkeypatch.setattr(module, name, tmp_path / "resources")
+    monkeypatch.setattr(mesh, "RESOURCES", Path(shutil.copytree(mesh.RESOURCES, tmp_path / "resources")))
     assert keys_of(shaped | free, tmp_path) == before
     with open(tmp_path / "resources" / file, "a") as stream:
-        stream.write("zq\tasthma\tD001249\n" if module is mesh else "\n")
+        stream.write("zq\tasthma\tD001249\n")
     after = keys_of(shaped | free, tmp_path)
-    expected = {"cloze", "diskne", "demo", "mixed"} if module is demo_words else set(shaped)
-    expected -= {"abbreviations"} if file.startswith("aliases") else set()
+    expected = set(shaped) - {"cloze", "demo", "mixed"} - ({"abbreviations"} if file.startswith("aliases") else set())
     assert {name for name in after if after[name] != before[name]} == expected
+
+
+def test_changed_rows_change_the_keys_of_the_demos(corpora, tmp_path, monkeypatch):
+    shaped, free = corpora
+    before, found = keys_of(shaped | free, tmp_path), {}
+    monkeypatch.setattr(bundled, "FOLDER", Path(shutil.copytree(bundled.FOLDER, tmp_path / "bundled")))
+    for file in sorted(path for path in (tmp_path / "bundled").rglob("*") if path.suffix in (".gz", ".json")):
+        file.write_bytes(file.read_bytes() + b"\n")
+        after = keys_of(shaped | free, tmp_path)
+        found[file.parent.name] = found.get(file.parent.name, set()) | {n for n in after if after[n] != before[n]}
+        before = after
+    assert found == {
+        "bundled": {"cloze", "demo", "diskne", "mixed"},  # facts.json
+        "cloze": {"cloze"},
+        "demo": {"demo", "mixed"},
+        "demo_full": set(),
+        "diskne": {"diskne"},
+    }
 
 
 def test_mediqa_nlis_files_count_in_the_key_of_diskne(tmp_path):
@@ -485,11 +497,8 @@ def test_each_choice_of_pairs_and_each_format_has_a_key_of_its_own(corpora, tmp_
         ("corpora.nli.encoding", "words"),
         ("corpora.nli.pieces", "pieces"),
         ("knowledge.load", "own"),
-        ("corpora.demo.nli", "demo"),
         ("corpora.cloze.encoding", "cloze"),
-        ("corpora.demo.cloze", "cloze"),
         ("corpora.diskne.corpus", "diskne"),
-        ("corpora.demo.diskne", "diskne"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(f"mednli_jax.{module}.FORMAT", 99)
