@@ -221,7 +221,9 @@ class Worker:
             raise KeyboardInterrupt
         last = file.read_text(errors="replace").strip().rpartition("\n")[2]
         if process.returncode:
-            raise RunError(last.removeprefix("error: ") if last.startswith("error: ") else f"it failed. Fix: see {file}.")
+            raise RunError(
+                last.removeprefix("error: ") if last.startswith("error: ") else f"it failed. Fix: see {file}."
+            )
 
 
 def _number_at(result, path) -> float | None:
