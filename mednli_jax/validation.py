@@ -3,6 +3,7 @@
 A rule names a field and applies to the configs that have it.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
 from mednli_jax.corpora.cloze.clicr import STRAY_MARKS
@@ -174,12 +175,22 @@ def _broken(config) -> Iterator[tuple[str, str, str]]:
     if config.train.select == "last" and config.train.schedule == "plateau":
         # Every epoch counts as the best, so the rate would never change.
         yield "train.select", "'last' cannot be combined with schedule 'plateau'", "give loss or accuracy"
+    for name in ("skip", "freeze"):
+        if not _is_pattern(_value(config, f"transfer.{name}") or ""):
+            yield f"transfer.{name}", "is not a regular expression", "e.g. 'logits|layer_1'"
     if config.train.shuffle == "binned" and config.task != "cloze":
         yield "train.shuffle", "'binned' is for passages", "give even or random"
     if config.task in ("nli", "diskne"):
         yield from _of_pairs(config)
     elif config.model.get("pointer", "sum") != "sum" and config.data.setup != "noent":
         yield "model.pointer", "a phrase is one token", "give sum, or --config.data.setup=noent"
+
+
+def _is_pattern(text):
+    try:
+        return bool(re.compile(text))
+    except re.error:
+        return False
 
 
 def _of_pairs(config):

@@ -268,7 +268,7 @@ def test_a_file_of_the_same_pairs_with_other_sentences_is_refused_with_counts(el
 def test_tokens_characters_and_metamap_say_the_same_of_a_corpus(tmp_path):
     """The linker's mentions of the demo corpus are written in three formats and read back unchanged."""
     linker = Linker(read_mesh())
-    examples = [example for split in load_demo(linker=linker).values() for example in split.examples][::7]
+    examples = [example for split in load_demo().values() for example in split.examples][::7]
     rows = {"tokens.tsv": [HEADER], "out.mmi": []}
     expected, rows["characters.tsv"] = {}, ["uid\tside\tstart_char\tend_char\tconcept"]
     for example in examples:

@@ -427,7 +427,6 @@ REFUSED = {
     ),
     "a seed that is not there": ((INIT,), {"seeds": "0,4"}, "the source run has no seed 4"),
     "no such run": (("--config.transfer.init_from=sourc",), {}, "sourc: not a run directory"),
-    "heads without another corpus": (("--config.model.heads=2",), {}, "config.model.heads"),
     "no heads": (("--config.model.heads=0",), {}, "config.model.heads"),
     "private without a source": (("--config.transfer.private=True",), {}, "config.transfer"),
     "no pattern": (("--config.transfer.freeze=(",), {}, "config.transfer.freeze"),

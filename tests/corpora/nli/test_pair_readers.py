@@ -172,7 +172,7 @@ def test_triples_keep_their_tokens(tmp_path):
         ({"hypotheses": ("", "D"), "premises": ("A", SECRET)}, [("s2.train", 1, "sentence2")]),
         (
             {"premises": (SECRET + "\0", "B", "C"), "hypotheses": ("D", "", "E"), "labels": ("neutral",) * 3},
-            [("s1.train", 1, None), ("s2.train", 2, "sentence2")],
+            [("s1.train", 1, "sentence1"), ("s2.train", 2, "sentence2")],
         ),
     ],
 )
