@@ -1,6 +1,5 @@
 """Compiles the step of a config for an accelerator that this machine does not have, and counts its operations."""
 
-import itertools
 import json
 import math
 import os
@@ -9,16 +8,14 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from types import SimpleNamespace
 
 from absl import flags
 
 from mednli_jax import cli
 from mednli_jax.errors import UsageError
-from mednli_jax.files import write_atomic
 
 USAGE = """Compile the step of a config for an H100 or for v5e chips on any machine, and count its operations.
 
@@ -33,11 +30,10 @@ USAGE = """Compile the step of a config for an H100 or for v5e chips on any mach
   --mode=train|predict         the training step (default) or the prediction step
   --tokens=N                   tokens of a passage on average (1500), of readers
   --length=N                   word pieces of a pair (64; 0 = as MedNLI's), of bert
-  --layouts=first|all          the layout of most batches of an epoch (default), or a line for each layout
   --json                       one JSON object in a line
-  --text=FOLDER                also writes the compiled programs there, as text
 
 No data and no device is needed: the corpus is the synthetic one of the benchmark, with the lengths of MedNLI or CliCR.
+The step is that of the layout which most batches of an epoch have.
 All figures come from the compiler; none is measured. An operation in a loop counts once for each iteration:
   launches          operations that the device starts in one step
   cycles            the compiler's estimate (v5e); custom calls are not included
@@ -239,14 +235,6 @@ class Hlo:
                 found["all_reduce_bytes"] += times * each.size
         return found
 
-    def by_kind(self) -> dict[str, int]:
-        """The number of launches of each kind of operation, in descending order."""
-        found = Counter()
-        for each, _, times in self.launched():
-            target = re.search(r'custom_call_target="([^"]+)"', each.rest)
-            found[f"{each.kind} {target[1]}" if target else each.kind] += times
-        return dict(found.most_common())
-
 
 # -- the step ----------------------------------------------------------------------------------------------------------
 
@@ -308,11 +296,8 @@ def made_up(asked, config, tokens: int, length: int):
     return prepared
 
 
-def steps_of(config, target: str, count: int, mode: str, *, tokens: int = 1500, length: int = 64):
-    """Compiles the step of a config, once for each layout of a batch, the most frequent one first.
-
-    Yields: (layout, batches of an epoch that have it, Compiled, FLOPs).
-    """
+def step_of(config, target: str, count: int, mode: str, tokens: int, length: int):
+    """The compiled step of a config: (layout, batches of an epoch that have it, Compiled, FLOPs)."""
     import jax
 
     from mednli_jax import experiment
@@ -345,22 +330,20 @@ def steps_of(config, target: str, count: int, mode: str, *, tokens: int = 1500, 
     devices = Described(described(target, count))
     program, batches = asked.program_over(made_up(asked, config, tokens, length), devices=devices)
     plan = batches["train"].epoch(1, asked.seeds) if mode == "train" else batches["dev"].once()
-    layouts = Counter(layout for layout, _ in plan)
-    index = dict(reversed(plan))
+    ((layout, times),) = Counter(layout for layout, _ in plan).most_common(1)
+    index = dict(reversed(plan))[layout]
 
-    def learner_of(data, frozen, rows, layout):
+    def learner_of(data, frozen, rows):
         batch = program.task.to_batch(data, rows, layout)
         return state.init_learner(program.model, program.optimizer, asked.seeds, batch, frozen)
 
-    for layout, times in layouts.most_common():
-        rows = jax.ShapeDtypeStruct((layout.units, layout.group), "int32")
-        learner = jax.eval_shape(partial(learner_of, layout=layout), program.data, program.frozen, rows)
-        learner = devices.replicate(learner)
-        if mode == "train":
-            compiled = program.train_body(layout, learner, index[layout])
-        else:
-            compiled = program.predict_body(layout, learner.variables, index[layout])
-        yield layout, times, compiled, devices.flops
+    rows = jax.ShapeDtypeStruct((layout.units, layout.group), "int32")
+    learner = devices.replicate(jax.eval_shape(learner_of, program.data, program.frozen, rows))
+    if mode == "train":
+        compiled = program.train_body(layout, learner, index)
+    else:
+        compiled = program.predict_body(layout, learner.variables, index)
+    return layout, times, compiled, devices.flops
 
 
 def product_flops(jaxpr) -> int:
@@ -387,20 +370,17 @@ def figures(compiled, flops: int) -> dict:
     return {**found, "flops": flops, "memory_bytes": held + memory.temp_size_in_bytes}
 
 
-def counted(config, target: str, *, count: int = 1, mode: str = "train", text: Path | None = None, **corpus):
-    """Yields the figures of a config's step, one dict for each layout of its batches, the most frequent one first."""
+def counted(config, target: str, count: int, mode: str, tokens: int, length: int) -> dict:
+    """The figures of a config's step."""
     before = time.monotonic()
-    for number, (layout, times, compiled, flops) in enumerate(steps_of(config, target, count, mode, **corpus)):
-        seconds = time.monotonic() - before
-        if text:
-            write_atomic(text / f"{config.model.name}-{target}-{mode}-{number}.txt", compiled.as_text())
-        yield {
-            "model": config.model.name, "target": target, "devices": count, "mode": mode, "seeds": len(config.seeds),
-            "rows": layout.rows * count, "batches": times, "segments": len(layout.sentences),
-            "steps": sum(steps for steps, _ in layout.sentences),
-            **figures(compiled, flops), "compile_seconds": round(seconds, 1),
-        }  # fmt: skip
-        before = time.monotonic()
+    layout, times, compiled, flops = step_of(config, target, count, mode, tokens, length)
+    seconds = round(time.monotonic() - before, 1)
+    return {
+        "model": config.model.name, "target": target, "devices": count, "mode": mode, "seeds": len(config.seeds),
+        "rows": layout.rows * count, "batches": times, "segments": len(layout.sentences),
+        "steps": sum(steps for steps, _ in layout.sentences),
+        **figures(compiled, flops), "compile_seconds": seconds,
+    }  # fmt: skip
 
 
 def define(values: cli.Flags) -> None:
@@ -410,9 +390,7 @@ def define(values: cli.Flags) -> None:
     flags.DEFINE_integer("devices", 1, "chips", lower_bound=1, flag_values=values)
     flags.DEFINE_integer("tokens", 1500, "of a passage", lower_bound=8, flag_values=values)
     flags.DEFINE_integer("length", 64, "of a pair", lower_bound=0, upper_bound=512, flag_values=values)
-    flags.DEFINE_enum("layouts", "first", ("first", "all"), "of batches", flag_values=values)
     flags.DEFINE_bool("json", False, "print JSON", flag_values=values)
-    flags.DEFINE_string("text", "", "folder for the programs", flag_values=values)
 
 
 def main(values: cli.Flags) -> None:
@@ -422,18 +400,11 @@ def main(values: cli.Flags) -> None:
     import jax
 
     jax.config.update("jax_platforms", "cpu")
-    folder = cli.path(values.text)
-    if folder and not folder.is_dir():
-        raise UsageError(f"--text={folder}: there is no such folder. Fix: make it first.")
-    how = {"count": values.devices, "mode": values.mode, "tokens": values.tokens, "length": values.length}
-    layouts = counted(config, target, text=folder, **how)
-    for found in layouts if values.layouts == "all" else itertools.islice(layouts, 1):
-        if values.json:
-            print(json.dumps(found), flush=True)
-        else:
-            print(
-                ", ".join(f"{name} {value:,}" if name in COUNTS else f"{name} {value}" for name, value in found.items())
-            )
+    found = counted(config, target, values.devices, values.mode, values.tokens, values.length)
+    if values.json:
+        print(json.dumps(found))
+    else:
+        print(", ".join(f"{name} {value:,}" if name in COUNTS else f"{name} {value}" for name, value in found.items()))
 
 
 if __name__ == "__main__":

@@ -1,23 +1,17 @@
 """Counts the traffic of data-parallel training between devices, and estimates how far it scales.
 
   python launch/scaling.py [--models=bow,infersent,esim] [--link=400 --latency=2 --fixed=0.1] [--step=esim=20,bow=2]
-  python launch/scaling.py --measure=bow --small=64 --pairs=1536
 
 Counted: the operands of all collective operations in a training step compiled for two devices, at the published sizes.
 They depend on the weights only, not on the batch or the number of devices. The estimate for 1 to 256 devices follows
 from them: a step takes its time on one device plus the time of its collectives. A collective is a ring (Patarasuk &
 Yuan 2009): an operand crosses a link 2 (n - 1) / n times and waits 2 log2 n times for a latency. No overlap is assumed.
-
-Measured: pairs per second of a small model on 1, 2, 4 and 8 devices that share this machine's CPU, with a total batch
-of 512. The devices share the cores, so this shows the cost of splitting a batch, not the gain from more hardware.
 """
 
 import argparse
 import math
-import os
 import re
 import sys
-import time
 
 import jax
 
@@ -27,7 +21,7 @@ from mednli_jax.training.devices import Devices
 from mednli_jax.training.loop import Trainer
 from mednli_jax.training.step import train_step
 
-COUNTS, MEASURED = (1, 2, 4, 8, 16, 32, 64, 128, 256), (1, 2, 4, 8)
+COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 PAIRS, BATCH, HIDDEN = 11_232, 512, 300  # MedNLI's training pairs and the published sizes
 STEP_MS = {"bow": 1.0, "infersent": 10.0, "esim": 20.0}  # of a fast accelerator; replace them by measured ones
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
@@ -64,19 +58,6 @@ class Setting:
         step = program.devices.map(body, reduced=True)
         index = program.devices.split(index)
         return step.lower(self.trainer.learner, program.frozen, program.data, index).compile().as_text()
-
-    def pairs_per_second(self, seconds: float) -> float:
-        self._steps(self.plan[:2])
-        done, begun = 0, time.monotonic()
-        while time.monotonic() - begun < seconds:
-            done += self._steps(self.plan)
-        return done / (time.monotonic() - begun)
-
-    def _steps(self, plan):
-        for layout, index in plan:
-            self.trainer.learner, _ = self.program.train(layout, self.trainer.learner, index)
-        jax.block_until_ready(self.trainer.learner)
-        return sum(int((index >= 0).sum()) for _, index in plan)
 
 
 def communication(sent: int, operations: int, count: int, link: float, latency: float) -> float:
@@ -127,35 +108,18 @@ def expect(found, options):
         print(f"{model + f', step {step_of[model]:g} ms':24}" + "".join(f"{a:>6.0%}{b:>5.0%}" for a, b in cells))
 
 
-def measure(options):
-    print(f"\n{options.measure}, hidden size {options.small}: devices made of this machine's {os.cpu_count()} cores")
-    print(f"{'devices':>8} {'pairs/s':>9} {'of one':>7}")
-    first = None
-    for number in MEASURED:
-        speed = Setting(options.measure, options.small, number, options.pairs).pairs_per_second(options.seconds)
-        first = first or speed
-        print(f"{number:>8} {speed:>9.0f} {speed / first:>7.0%}", flush=True)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default="bow,infersent,esim", help="models whose steps are counted; '' for none")
+    parser.add_argument("--models", default="bow,infersent,esim", help="models whose steps are counted")
     parser.add_argument("--hidden", type=int, default=HIDDEN)
     parser.add_argument("--link", type=float, default=400.0, help="Gbit/s that a device sends")
     parser.add_argument("--latency", type=float, default=2.0, help="microseconds")
     parser.add_argument("--fixed", type=float, default=0.1, help="share of a step that does not shrink with its batch")
     parser.add_argument("--step", type=lambda text: text.split(","), default=[], help="MODEL=MILLISECONDS,...")
-    parser.add_argument("--measure", default="bow", help="model to time on this machine; '' for none")
-    parser.add_argument("--small", type=int, default=64, help="its hidden size")
-    parser.add_argument("--pairs", type=int, default=1536)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of steps for each number of devices")
     options = parser.parse_args()
     jax.config.update("jax_platforms", "cpu")
-    jax.config.update("jax_num_cpu_devices", max(MEASURED))
-    if options.models:
-        expect(count(options), options)
-    if options.measure:
-        measure(options)
+    jax.config.update("jax_num_cpu_devices", 2)
+    expect(count(options), options)
     return cli.OK
 
 
