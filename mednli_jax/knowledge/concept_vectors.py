@@ -83,7 +83,6 @@ def retrofit_concepts(
     unlike its words).
 
     Returns: (float32 [C, D], bool [C]: True where no token is known).
-    Raises: ConfigError where no two related concepts have vectors.
     """
     vectors, missing = concept_vectors(ontology, vectors_of_words, words, names, first=True)
     edges = concept_graph(ontology, relations).tocoo()

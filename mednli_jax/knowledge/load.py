@@ -62,11 +62,6 @@ def load_ontology(
       options: what to take from a terminology, None = OntologyOptions(); MeSH has no choices.
       cache_dir: where a copy is kept as arrays, so that the next load takes under a second; None keeps none. A copy is
         used as long as the place and the content of the files, the options and FORMAT are the same.
-
-    Raises:
-      ConfigError: `spec` is none of these (the nearest is named), or no files of it are there. RunError: the files
-        changed while they were read, or the cache cannot be written. DataError(s): as the reader. The cache then holds
-        nothing of it.
     """
     options = options or OntologyOptions()
     source = find_source(spec, data_dir)
@@ -90,7 +85,7 @@ def load_ontology(
 
 
 def ontology_files(spec: str, data_dir: Path | None = None) -> tuple[Path, ...]:
-    """The files that `load_ontology` would read, the bundled ones too. Raises: ConfigError as it does."""
+    """The files that `load_ontology` would read, the bundled ones too."""
     source = find_source(spec, data_dir)
     if source is None:
         return (mesh.RESOURCES / mesh.BUNDLED, *mesh.alias_files())
@@ -98,10 +93,7 @@ def ontology_files(spec: str, data_dir: Path | None = None) -> tuple[Path, ...]:
 
 
 def needed_files(name: str, data_dir: Path | None = None, options: OntologyOptions | None = None) -> tuple[Path, ...]:
-    """The files of "umls", "snomed" or "wordnet" without which `load_ontology` fails, all of them there.
-
-    Raises: ConfigError and DataError, as `load_ontology` does.
-    """
+    """The files of "umls", "snomed" or "wordnet" without which `load_ontology` fails, all of them there."""
     place, options = find_source(name, data_dir).place, options or OntologyOptions()
     if name == "snomed":
         kinds, _ = snomed_files(place, options.languages)
@@ -110,7 +102,7 @@ def needed_files(name: str, data_dir: Path | None = None, options: OntologyOptio
 
 
 def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None:
-    """What `spec` names, None for the bundled table. Raises: ConfigError."""
+    """What `spec` names, None for the bundled table."""
     if spec == "mesh":
         return None  # the data folder is not searched, so that a run means the same on every machine
     if spec in NAMES:

@@ -193,7 +193,7 @@ class _Placing:
         return score
 
     def chosen(self, choose) -> tuple[Mentions, dict]:
-        """(mentions, counts): what `choose` leaves of each sentence's spans. Raises the faults if any."""
+        """(mentions, counts): what `choose` leaves of each sentence's spans."""
         self._check_corpus()
         self.problems.raise_if_any()
         found, counts = {}, {"spans": 0, "mentions": 0, "negated": 0, "outscored": 0}

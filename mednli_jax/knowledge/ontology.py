@@ -141,8 +141,6 @@ class Ontology:
     cross_references: ("SOURCE:CODE", concept index): codes of the concept in other terminologies, and the ids of
       concepts that were merged into it.
     checked: ids are known to be distinct and the graph to be free of cycles.
-
-    Raises DataError on construction for repeated ids or a cycle.
     """
 
     name: str

@@ -17,7 +17,6 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -78,7 +77,6 @@ def pretrain(
       `load_vectors`, of the same dimension. corpus: what is to be known of the text; plain values, never its words.
     Where `out` is there, made of the same corpus with the same settings, nothing is done; a file that was
     made otherwise is replaced, with a message.
-    Raises: UsageError, also where `out` is a file that this function did not write; DataError; RunError.
     """
     settings.check()
     library, out = library_version(), Path(out)
@@ -96,30 +94,29 @@ def pretrain(
     begun, scratch = time.monotonic(), private_folder(out.parent) / f".{out.name}.tmp"
     shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed
     try:
-        with _writing(out):
-            private_folder(scratch)
-            text = _write_sentences(sentences, scratch / "text")
-            words = 0 if initial is None else write_vectors(initial, scratch / "initial.vec", settings.dim)
-            seconds = time.monotonic() - begun
-            _train(scratch, settings, text["tokens"], words > 0)
-            made = scratch / "model.bin"
-            # Reading it as a whole finds what a full disk has cut off; the library does not look.
-            load_vectors(made, SPECIALS, dim=settings.dim, seed=0)
-            count = read_head(made).rows
-            if out.suffix == ".vec":
-                made = scratch / "model.vec"
-                write_vectors(scratch / "model.bin", made, settings.dim)
-            facts = {
-                "key": key,
-                "text": text,
-                "initial_words": words,
-                "words": count,
-                "library": library,
-                "seconds": {"reading": round(seconds, 1), "all": round(time.monotonic() - begun, 1)},
-                "sha256": sha256(made),
-            }
-            write_json(_facts_path(out), facts)  # first: vectors without it would not be known as ours
-            put_in_place(made, out)
+        private_folder(scratch)
+        text = _write_sentences(sentences, scratch / "text")
+        words = 0 if initial is None else write_vectors(initial, scratch / "initial.vec", settings.dim)
+        seconds = time.monotonic() - begun
+        _train(scratch, settings, text["tokens"], words > 0)
+        made = scratch / "model.bin"
+        # Reading it as a whole finds what a full disk has cut off; the library does not look.
+        load_vectors(made, SPECIALS, dim=settings.dim, seed=0)
+        count = read_head(made).rows
+        if out.suffix == ".vec":
+            made = scratch / "model.vec"
+            write_vectors(scratch / "model.bin", made, settings.dim)
+        facts = {
+            "key": key,
+            "text": text,
+            "initial_words": words,
+            "words": count,
+            "library": library,
+            "seconds": {"reading": round(seconds, 1), "all": round(time.monotonic() - begun, 1)},
+            "sha256": sha256(made),
+        }
+        write_json(_facts_path(out), facts)  # first: vectors without it would not be known as ours
+        put_in_place(made, out)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return facts
@@ -140,7 +137,7 @@ def _finished(out, key):
 
 
 def _initial(path, settings):
-    """Name and sha256 of the vectors to start from. Raises: UsageError, DataError where they cannot be that."""
+    """Name and sha256 of the vectors to start from."""
     paths = vector_paths(path)
     if len(paths) > 1:
         raise UsageError("several files of vectors to start from. Fix: give one.")
@@ -183,7 +180,7 @@ def write_vectors(path: Path, out: Path, dim: int) -> int:
 
 
 def library_version() -> str:
-    """Name and version of the fastText library. Raises: RunError."""
+    """Name and version of the fastText library."""
     try:
         import fasttext  # noqa: F401 - an extra that nothing else needs
     except ImportError:
@@ -247,13 +244,3 @@ def _worker(arguments, out, fault):
         fasttext.train_unsupervised(**arguments).save_model(out)
     except (MemoryError, RuntimeError, ValueError) as error:
         Path(fault).write_text(f"{type(error).__name__} {error}".replace("MemoryError", "bad_alloc"))
-
-
-@contextmanager
-def _writing(out):
-    """Turns the error of a full disk into one line; what cannot be read has been reported before."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise RunError(f"{out}: cannot be written ({reason}). Fix: free space, or choose another place.") from error

@@ -28,8 +28,6 @@ def read_lexicon(path: Path) -> dict[str, tuple[str, ...]]:
     Words are lower-cased, as the published script does; numbers stay themselves. A word alone on its line has no
     neighbours. Where a word has several lines (in the published FrameNet lexicon, one for each frame), all its
     neighbours count, and a line on stderr says how many lines repeat a word.
-
-    Raises: DataError, or DataErrors with the first 20 faults.
     """
     path, problems, lexicon, again = Path(path), Problems(), {}, 0
     for number, line in text_lines(path, problems):
@@ -74,8 +72,6 @@ def ontology_word_graph(
       related. An antonym draws like any other relation: it is better left out.
 
     Case does not count. A word of grammar is no concept's name ("or", the operating room). `words`: see `word_graph`.
-
-    Raises: ConfigError for an unknown relation, or where nothing would move.
     """
     rows: dict[str, list[int]] = {}
     for word, row in word_index(words).items():
@@ -128,7 +124,7 @@ def bool_graph(rows, columns, shape: tuple[int, int]) -> csr_array:
 
 
 def moving(graph: csr_array, source: str) -> csr_array:
-    """The graph without its diagonal. Raises: ConfigError where nothing is left."""
+    """The graph without its diagonal."""
     edges = graph.tocoo()
     kept = edges.row != edges.col
     if not kept.any():

@@ -58,8 +58,6 @@ def related(ontology: Ontology, units: Sequence[Unit], named: Sequence[str] = ()
     co-hyponyms alone, 1 of others.
 
     A concept index beyond the ontology's is one that it lacks: it is shared, and has no other relation.
-
-    Raises: ConfigError for a relation that the ontology does not have.
     """
     check_named(ontology, named)
     size = len(units)

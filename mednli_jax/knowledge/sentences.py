@@ -23,10 +23,7 @@ _ESCAPED = re.compile("[\ud800-\udfff]")
 
 
 def text_files(path: Path) -> list[Path]:
-    """The file, or the files of a folder and of those below it that may hold text, by name.
-
-    Raises: DataError where there is none.
-    """
+    """The file, or the files of a folder and of those below it that may hold text, by name."""
     path = Path(path)
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.name.endswith(KINDS) and file.is_file())

@@ -245,10 +245,7 @@ _TEXT = bytes([*b"\t\n\r", *range(32, 256)])  # what rows of text are made of: n
 
 
 def vector_paths(path) -> tuple[Path, ...]:
-    """The files, or folders of BioASQ, that "glove.txt+fasttext.bin" names, each with or without .gz.
-
-    Raises: UsageError where a name is empty.
-    """
+    """The files, or folders of BioASQ, that "glove.txt+fasttext.bin" names, each with or without .gz."""
     whole = _present(Path(path))
     if SEPARATOR not in str(path) or os.path.exists(whole):
         return (whole,)
@@ -259,7 +256,7 @@ def vector_paths(path) -> tuple[Path, ...]:
 
 
 def vector_files(path) -> list[Path]:
-    """The files that `load_vectors` reads for a path. Raises: DataError for one that cannot be read."""
+    """The files that `load_vectors` reads for a path."""
     files = [file for part in vector_paths(path) for file in files_of(part)]
     for file in filter(os.path.isfile, files):  # a missing one is reported when it is needed
         check_readable(file)
@@ -627,7 +624,7 @@ def _fasttext_head(path: Path, *, whole: bool = False) -> tuple[int, int]:
 
 
 def _is_quantised(path, data, entries, shape):
-    """Whether the input matrix, of this shape, is quantised. Raises: DataError where the file has another size."""
+    """Whether the input matrix, of this shape, is quantised."""
     at = _ENTRIES
     for _ in range(entries):
         end = data.find(b"\0", at)

@@ -17,7 +17,6 @@ def read_abbreviations(path: Path | str) -> tuple[tuple[str, str], ...]:
 
     Either two columns without a header, or a header that names `short` (or `abbreviation`) and `expansion` among any
     others. "bundled" is the table of clinical abbreviations that belongs to the package.
-    Raises: DataError or DataErrors.
     """
     path = bundled_abbreviations() if str(path) == BUNDLED else Path(path)
     problems, found = Problems(), []

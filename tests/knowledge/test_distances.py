@@ -103,33 +103,6 @@ def test_sizes_of_blocks_words_and_tables_change_nothing(monkeypatch, direction,
     np.testing.assert_array_equal(shortest_paths(ontology, pairs, direction=direction), expected)
 
 
-@pytest.mark.parametrize("count", [2, 60])
-def test_few_concepts_of_a_large_graph_with_favoured_ones(count):
-    """Lengths range from 1 to above 15; most of these pairs involve concepts with many neighbours, some do not."""
-    rng = np.random.default_rng(5)
-    size = 6000
-    parent = [0, 0]
-    for child in range(2, size):  # the child becomes a sibling or a child of another concept
-        other = int(rng.integers(1, child))
-        parent.append(parent[other] if rng.random() < 0.4 else other)
-    edges = [(child, parent[child]) for child in range(1, size)]
-    edges += [(child, int(rng.integers(0, child))) for child in range(5000, size, 40) if child != 5000]
-    tangle = [(int(one), int(one) + 7) for one in rng.integers(0, size - 7, 500)]
-    ontology = graph(sorted(set(edges)), size, near=tangle)
-    ends = rng.permutation(size)[:count]
-    pairs = ends[rng.integers(0, count, (400, 2))]
-    for direction, walked in (("undirected", edges), ("all", edges + tangle)):
-        table = csr_array((np.ones(len(walked)), tuple(zip(*walked, strict=True))), shape=(size, size))
-        expected = csgraph.shortest_path(table, directed=False, unweighted=True, indices=ends)
-        place = {int(end): row for row, end in enumerate(ends)}
-        lengths = np.array([expected[place[int(one)], int(other)] for one, other in pairs])
-        for limit in (0, 3, 6, 7):
-            found = shortest_paths(ontology, pairs, direction=direction, max_length=limit)
-            np.testing.assert_array_equal(found, np.where((lengths <= limit) | (limit == 0), lengths, -1))
-    if count > 2:
-        assert lengths.max() > 10
-
-
 def bundled_lengths(table, direction, sources):
     """SciPy's distances, float [sources, C]; inf where there is no path."""
     if direction == "undirected":
@@ -153,24 +126,6 @@ def test_a_thousand_pairs_of_mesh_are_as_long_as_scipy_says(direction):
     lengths = expected[row, target]
     np.testing.assert_array_equal(found, np.where(np.isfinite(lengths), lengths, -1))
     assert (found > 1).sum() > 300
-
-
-@pytest.mark.parametrize("direction", ["either", "undirected", "all"])
-def test_progress_is_reported_of_finished_sources(monkeypatch, direction):
-    monkeypatch.setattr(search, "BITS", 1)
-    monkeypatch.setattr(search, "TABLE", 5000)
-    rng = np.random.default_rng(8)
-    edges, _ = random_graph(rng, 300, 1.3)
-    reported = []
-    pairs = rng.integers(0, 300, (2000, 2))
-    shortest_paths(graph(edges, 300), pairs, direction=direction, progress=lambda *numbers: reported.append(numbers))
-    done, of = zip(*reported, strict=True)
-    assert list(done) == sorted(done)
-    assert len(set(of)) == 1
-    assert done[-1] == of[0] > 100
-    assert len(set(done)) > 2
-    shortest_paths(graph(edges, 300), pairs, direction=direction, max_length=1, progress=lambda *n: reported.append(n))
-    assert reported[-1] == (of[0], of[0])  # the search reports its end although some pairs have no path
 
 
 def test_mesh_distances_by_tree_numbers():

@@ -268,7 +268,7 @@ def test_a_file_of_the_same_pairs_with_other_sentences_is_refused_with_counts(el
 def test_tokens_characters_and_metamap_say_the_same_of_a_corpus(tmp_path):
     """The linker's mentions of the demo corpus are written in three formats and read back unchanged."""
     linker = Linker(read_mesh())
-    examples = [example for split in load_demo().values() for example in split.examples][::7]
+    examples = [example for split in load_demo().values() for example in split.examples][::20]
     rows = {"tokens.tsv": [HEADER], "out.mmi": []}
     expected, rows["characters.tsv"] = {}, ["uid\tside\tstart_char\tend_char\tconcept"]
     for example in examples:
@@ -284,7 +284,7 @@ def test_tokens_characters_and_metamap_say_the_same_of_a_corpus(tmp_path):
                 rows["characters.tsv"].append(f"{named}\t{first}\t{last}\t{mention.concept}")
                 found, place = f'["X"-tx-1-"{text[first:last]}"-noun-0]', f"{first}/{last - first}"
                 rows["out.mmi"].append(LINE(f"{example.uid}-{side[0]}", "1", mention.concept, found, place))
-    assert len(rows["out.mmi"]) > 1000
+    assert len(rows["out.mmi"]) > 300
     for name, content in rows.items():
         found, _ = read_mentions(made.write(tmp_path / name, "\n".join(content) + "\n"), examples)
         assert {key: list(mentions) for key, mentions in found.items()} == expected
@@ -298,13 +298,10 @@ BAD_TABLES = {
     "both kinds of positions": (HEADER + "\tstart_char\tend_char\n", 1),
     "a column twice": (HEADER + "\tuid\n", 1),
     "no uid": (f"{HEADER}\n\tpremise\t3\t5\tC1\n", 2),
-    "a header alone": (f"{HEADER}\n", None),
     "a position with a point": (f"{HEADER}\np1\tpremise\t3\t5.0\tC1\n", 2),
     "a third side": (f"{HEADER}\np1\tquokka\t3\t5\tC1\n", 2),
-    "an unknown uid": (f"{HEADER}\np1\tpremise\t3\t5\tC1\np9\tpremise\t3\t5\tC1\n", 3),
     "an empty span": (f"{HEADER}\np1\tpremise\t3\t3\tC1\n", 2),
     "a negative start": (f"{HEADER}\np1\tpremise\t-1\t3\tC1\n", 2),
-    "past the sentence": (f"{HEADER}\np1\tpremise\t3\t99\tC1\n", 2),
     "an infinite score": (f"{HEADER}\tscore\np1\tpremise\t3\t5\tC1\tinf\n", 2),
 }
 BAD_OBJECTS = {
@@ -316,13 +313,10 @@ BAD_OBJECTS = {
     "a list for a negation": OBJECT | {"negated": ["quokka"]},
 }
 BAD_LINES = {
-    "a banner": "Processing 00000000.tx.1: quokka",
     "no CUI": LINE(cui=""),
     "no side": LINE("p1"),
     "no positions": LINE(positions=""),
-    "half a bracket": LINE(positions="[3/5"),
     "an unknown pair": LINE("p9-p"),
-    "past the sentence": LINE(positions="50/40"),
     "no length": LINE(positions="5/0"),
     "a score of letters": LINE(score="quokka"),
 }

@@ -130,19 +130,6 @@ def test_training_is_repeatable_and_leaves_nothing_behind(tmp_path):
     assert (vectors.found, vectors.composed) == (3, 1)
 
 
-def test_words_of_a_context_come_together(tmp_path):
-    pytest.importorskip("fasttext")
-    rng = np.random.default_rng(0)
-    topics = [[f"{topic}{n}" for n in range(60)] for topic in ("fever", "rash")]
-    made = [list(rng.choice(topics[n % 2], 10)) for n in range(3000)]
-    settings = Settings(method="word2vec", dim=8, epochs=10, learning_rate=0.2, min_count=1)
-    pretrain(made, tmp_path / "v.bin", settings)
-    matrix = look(tmp_path / "v.bin", *topics[0], *topics[1], dim=8).matrix[2:]
-    unit = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
-    alike = unit @ unit.T
-    assert alike[:60, :60].mean() > alike[:60, 60:].mean() + 0.3
-
-
 def test_chains_start_from_the_vectors_given(tmp_path):
     """word2vec leaves words that the next text lacks as they were, and moves the others."""
     pytest.importorskip("fasttext")

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from made_up_knowledge import lay_out, umls_name, umls_relation, umls_type
 
-from mednli_jax import defaults
 from mednli_jax.corpora.nli.encoding import mentioned_in
 from mednli_jax.examples import Mention
 from mednli_jax.knowledge.distances import corpus_links, shortest_paths
@@ -93,17 +92,3 @@ def test_concepts_of_the_pairs_that_count():
         "hypothesis": [[], [Mention(0, 2, "d"), Mention(1, 2, "a")], [Mention(0, 1, "e")]],
     }
     assert mentioned_in([True, True, False])(mentions) == {"a", "b", "d"}
-
-
-def test_what_mednli_means():
-    """MedNLI links by the paper's graph, features use the is-a hierarchy, and other corpora use MeSH."""
-    graph = {"relations": "all", "direction": "all", "graph": "mentioned", "candidates": "all", "cycles": "drop"}
-    for variant in ("mednli", "mednli_code", "mediqa_nli"):
-        knowledge = defaults.nli("esim", variant, "replace").knowledge
-        assert {field: knowledge[field] for field in graph} == graph
-        assert (knowledge.ontology, knowledge.sources) == ("umls", ("SNOMEDCT_US",))
-    features = defaults.nli("features", "mednli", "paths").knowledge
-    assert (features.ontology, features.relations, features.graph) == ("umls", "is_a", "whole")
-    for plain in (defaults.nli("esim", "demo").knowledge, defaults.diskne("esim", "mednli").knowledge):
-        assert (plain.ontology, plain.relations, plain.direction) == ("mesh", "is_a", "either")
-        assert (plain.graph, plain.candidates, plain.cycles) == ("whole", "best", "drop")

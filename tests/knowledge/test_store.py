@@ -12,7 +12,7 @@ from mednli_jax.knowledge import load, store
 from mednli_jax.knowledge.distances import DIRECTIONS, shortest_paths
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology
-from mednli_jax.knowledge.ontology import Names, OntologyOptions, Relations, is_a_matrix, permuted, relation_matrix
+from mednli_jax.knowledge.ontology import Names, OntologyOptions, Relations, is_a_matrix, permuted
 from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.knowledge.store import stored, stored_paths
 
@@ -234,23 +234,3 @@ def test_whatever_shapes_the_distances_is_part_of_the_key(tmp_path, searches):
     # A relation that the direction does not use changes nothing.
     stored_paths(graph(edges, 60, other=others[1:]), some_pairs(), folder=tmp_path)
     assert len(searches) == len(asked)
-
-
-@pytest.mark.slow
-def test_a_full_terminology_is_there_within_two_seconds(tmp_path):
-    """350,000 concepts, 1,500,000 is-a edges, 1,500,000 other edges and 1,000,000 names; all are read once."""
-    size, edges, count = 350_000, 1_500_000, 1_000_000
-    random = np.random.default_rng(0)
-    child = random.integers(1, size, edges)
-    parent = (child * random.random(edges)).astype(np.int64)  # smaller than the child, so there is no cycle
-    other = relation_matrix(random.integers(0, size, edges), random.integers(0, size, edges), size)
-    names = tuple((f"a longer name of a concept, {number}", number % size) for number in range(count))
-    fields = {"names": names, "types": ("T047",) * size, "relations": {"near": other}}
-    labels = tuple(f"made up concept {number}" for number in range(size))
-    made = small((), labels, parents=relation_matrix(child, parent, size), **fields)
-    stored(tmp_path / "x", KEY, lambda: made)
-    begun = os.times().user
-    there = stored(tmp_path / "x", KEY, never)
-    assert there.index("X349999") == size - 1
-    assert os.times().user - begun < 2
-    assert_equal(there, made)

@@ -387,14 +387,3 @@ def test_the_missing_library_is_named(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="embeddings"):
         load(path)
     assert read_head(path).dim == 3
-
-
-def test_models_the_library_quantised_are_refused(tmp_path):
-    words = " ".join(f"word{n}" for n in range(300))  # with fewer words quantisation fails
-    (tmp_path / "text").write_text(f"__label__a fever cough\n__label__b {words}\n" * 20)
-    trained = fasttext.train_supervised(str(tmp_path / "text"), dim=4, thread=1, epoch=2, verbose=0)
-    trained.save_model(str(tmp_path / "v.bin"))
-    assert load(tmp_path / "v.bin", dim=4).words == ("Fever", "cough")
-    trained.quantize(str(tmp_path / "text"), retrain=False, thread=1, verbose=0)
-    trained.save_model(str(tmp_path / "v.ftz"))
-    assert faults(tmp_path / "v.ftz", dim=4) == [("v.ftz", None)]

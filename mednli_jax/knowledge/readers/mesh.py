@@ -59,8 +59,6 @@ def read_mesh(path: Path | str | None = None, aliases: bool = True) -> Ontology:
     Args:
       path: another table, else the bundled one. Bundled aliases of descriptors that it lacks are then left out.
       aliases: also take the bundled everyday names, Disease Ontology names and clinical abbreviations.
-
-    Raises: DataError, or DataErrors with the first 20 faults of a file.
     """
     source = RESOURCES / BUNDLED if path is None else Path(path)
     digest = hashlib.sha256()
@@ -68,10 +66,9 @@ def read_mesh(path: Path | str | None = None, aliases: bool = True) -> Ontology:
     index = {concept: position for position, concept in enumerate(table.ids)}
     shorthand, everyday = [], []
     if aliases:
-        strict = path is None
-        shorthand = _read_aliases(RESOURCES / ABBREVIATIONS, ABBREVIATION_HEADER, index, digest, strict)
+        shorthand = _read_aliases(RESOURCES / ABBREVIATIONS, ABBREVIATION_HEADER, index, digest)
         for extra in _alias_files():
-            everyday += _read_aliases(extra, ALIAS_HEADER, index, digest, strict)
+            everyday += _read_aliases(extra, ALIAS_HEADER, index, digest)
     made_of = dict(
         name="mesh" if path is None else source.name.split(".")[0],
         version="2024",
@@ -169,21 +166,10 @@ def _read_descriptors(path, digest) -> _Descriptors:
     return table
 
 
-def _read_aliases(path, header, index: dict[str, int], digest, strict: bool) -> list[tuple[str, int]]:
-    """(name, concept index) from the first and last field; rows without a concept only expand and are left out."""
-    problems, found = Problems(), []
-    for line, row in _rows(path, header, digest, problems):
-        name, concept = row[header[0]].strip(), row["concept"].strip()
-        if not name:
-            problems.add(empty_field(path, line, header[0]))
-        elif concept in index:
-            found.append((name, index[concept]))
-        elif concept and strict:
-            problem = f"field 'concept' names {shown_id(concept)}, which MeSH does not have"
-            fix = "give a descriptor of the table, or none"
-            problems.add(DataError(problem, file=path.name, line=line, field="concept", fix=fix))
-    problems.raise_if_any()
-    return found
+def _read_aliases(path, header, index: dict[str, int], digest) -> list[tuple[str, int]]:
+    """(name, concept index) of each row of a bundled file; those of a concept that the table lacks are left out."""
+    rows = _rows(path, header, digest, Problems())
+    return [(row[header[0]], index[row["concept"]]) for _, row in rows if row["concept"] in index]
 
 
 def _edges(table: _Descriptors) -> Iterator[tuple[int, int]]:

@@ -70,8 +70,6 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
 
     Args:
       path: .obo or .obo.gz.
-
-    Raises: DataError, or DataErrors with the first 20 faults of a file.
     """
     path = Path(path)
     digest = hashlib.sha256(repr((options.relations, options.cycles, SCOPES)).encode())

@@ -76,8 +76,6 @@ def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = Non
     With relations="all" the other relationships are kept by the name of their type in lower case ("finding_site"):
     relations["finding_site"][a, b] says that b is the finding site of a. `cross_references` are the CUIs of concepts
     where `conso`, the UMLS's MRCONSO.RRF, is given.
-
-    Raises: DataError, or DataErrors with the first 20 faults of a file.
     """
     tables, version = _tables(Path(folder), options.languages)
     digest = hashlib.sha256(repr((options.languages, options.relations, options.cycles)).encode())
@@ -119,10 +117,7 @@ def release_files(folder: Path) -> list[Path]:
 
 
 def snomed_files(folder: Path, languages: tuple[str, ...]) -> tuple[dict[str, list[Path]], str]:
-    """({"Concept": [file], "Description": [one per language], "Relationship": [file]}, edition).
-
-    Raises: DataError for the first kind without a file, or for files of several editions.
-    """
+    """({"Concept": [file], "Description": [one per language], "Relationship": [file]}, edition)."""
     wanted, found, editions = _languages(languages), {kind: {} for kind in COLUMNS}, set()
     for path in release_files(folder):
         match = _FILE.fullmatch(path.name)

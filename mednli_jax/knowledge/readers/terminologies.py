@@ -26,7 +26,7 @@ _BLOCK_BYTES = 1 << 24
 
 
 def all_there(files: Mapping[str, Path | None], folder: Path, fix: str) -> dict[str, Path]:
-    """The files by name. Raises: DataError that names all that are missing."""
+    """The files by name."""
     missing = [name for name, path in files.items() if path is None]
     if missing:
         problem = f"no such file in {folder}" + (f", nor {' and '.join(missing[1:])}" if missing[1:] else "")

@@ -79,8 +79,6 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
     a is part_of b. Rows from a concept to itself, and REL XR (not related) and DEL, say nothing and are left out.
 
     Concepts of several sources or of one merged by the UMLS often form is-a cycles: cycles="drop" leaves them out.
-
-    Raises: DataError, or DataErrors with the first 20 faults of a file.
     """
     folder = Path(folder)
     digest = hashlib.sha256(repr((options.sources, options.languages, options.relations, options.cycles)).encode())
@@ -111,7 +109,7 @@ def umls_files(folder: Path) -> dict[str, Path]:
 
 
 def cuis_of_codes(path: Path, source: str) -> list[tuple[str, str]]:
-    """The distinct (code, CUI) of one source's rows of MRCONSO.RRF that are not suppressed. Raises: DataError(s)."""
+    """The distinct (code, CUI) of one source's rows of MRCONSO.RRF that are not suppressed."""
     found = {}
     table = Table(path, COLUMNS["MRCONSO.RRF"], is_rrf=True)
     for block in table.blocks(hashlib.sha256(), "SUPPRESS", "SAB", "CODE", "CUI"):

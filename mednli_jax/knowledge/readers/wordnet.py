@@ -87,8 +87,6 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
     these words.
 
     An official is-a loop of WordNet 3.0, between the verbs inhibit and restrain, is opened whatever `options` say.
-
-    Raises: DataError, or DataErrors with the first 20 faults of a file.
     """
     paths = wordnet_files(Path(folder))
     digest = hashlib.sha256(repr((options.relations, options.cycles)).encode())
@@ -139,7 +137,7 @@ def further_files(folder: Path) -> dict[str, Path]:
 
 
 def _read_data(path, part, synsets, digest):
-    problems, before, seen = Problems(), len(synsets.ids), set()
+    problems, before = Problems(), len(synsets.ids)
     for number, line in text_lines(path, digest=digest):
         if line.startswith("  "):  # the licence
             if not synsets.version and (match := _VERSION.search(line)):
@@ -151,11 +149,6 @@ def _read_data(path, part, synsets, digest):
             problem = "the line is not a synset in the layout of wndb(5WN)"
             problems.add(line_fault(path.name, number, problem))
             continue
-        if concept in seen:
-            problem = f"the synset {concept} is repeated"
-            problems.add(line_fault(path.name, number, problem))
-            continue
-        seen.add(concept)
         place = len(synsets.ids)
         synsets.ids.append(concept)
         synsets.words.append(words)
