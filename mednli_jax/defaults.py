@@ -150,7 +150,6 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     config.transfer = _section(
         init_from="",  # finished run whose weights are the start of training (sequential transfer); "" = random weights
         private=False,  # the last layers of a domain start from random values (multi-target transfer)
-        skip="",  # regular expression of further weights that start from random values
         freeze="",  # regular expression of weights that are not trained
     )
     config.train = _train()
@@ -246,11 +245,8 @@ def _train() -> config_dict.ConfigDict:
         weight_decay=1e-6,  # adamw: decoupled; other optimisers: added to the gradient
         clip=0.0,  # largest global norm of the gradient; 0 = no limit
         optimizer="adam",  # "adam", "amsgrad", "adamw" or "sgd"
-        momentum=0.0,  # sgd: momentum
         schedule="constant",  # "constant", "plateau", "halving", "linear" or "warmup_linear"
         warmup=0.1,  # warmup_linear: share of the run's steps in which the rate rises
-        accumulate=1,  # batches whose gradients are accumulated for one step
-        decay=0.5,  # factor of the rate; plateau: after an epoch without a new best; halving: in epochs from halve_from
         halve_from=3,  # halving: the first epoch with a lower rate
         average_from=0,  # the first epoch whose weights are averaged (stochastic weight averaging); 0 = no averaging
         average_every=0,  # steps between two samples of that average; 0 = one sample at the end of each epoch

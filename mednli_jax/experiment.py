@@ -75,13 +75,11 @@ class Transfer:
     Args:
       init_from: the run whose weights are the start, "" = none.
       private: whether the layers of a domain (transfer.PRIVATE) start from random values.
-      skip: regular expression of weights that start from random values.
       freeze: regular expression of weights that are not trained.
     """
 
     init_from: str = ""
     private: bool = False
-    skip: str = ""
     freeze: str = ""
 
 

@@ -19,6 +19,7 @@ from mednli_jax.models.table import entry
 from mednli_jax.training.transfer import PRIVATE
 
 SIZE = (1 << 15) - 1  # largest length or dimension; they are stored in 16 bits
+LEAVE = "leave it out"
 COUNT = 10**9  # largest number of rows, steps or epochs; they are counted in 32 bits
 
 
@@ -97,7 +98,7 @@ NUMBERS = {
         model.attention_heads model.layers model.hops model.heads""",
     (0, SIZE): "model.characters knowledge.max_path",
     (1, COUNT): """data.limit data.sample data.pieces diskne.least
-        train.batch_size train.epochs train.patience train.accumulate
+        train.batch_size train.epochs train.patience
         train.checkpoint_epochs train.halve_from train.group
         model.buckets model.trees""",
     (0, COUNT): """data.max_passage data.max_words diskne.at_once
@@ -108,16 +109,18 @@ NUMBERS = {
     (0, 1e30): """train.learning_rate train.weight_decay train.clip
         train.checkpoint_minutes vectors.random_sd""",
     (-1e30, 1e30): "model.knowledge_scale",
-    (0, 0.999): "train.momentum train.warmup model.dropout",
-    (0.001, 1): "train.decay",
+    (0, 0.999): "train.warmup model.dropout",
 }
 
 # Fields that must be 0, "", "none", None, False or () where the function holds for the config, and the reason.
 EMPTY = (
-    ("train.momentum", lambda c: c.train.optimizer != "sgd", "only optimizer 'sgd' has it"),
     ("train.average_every", lambda c: not c.train.average_from, "needs config.train.average_from"),
-    ("train.average_from", lambda c: c.train.schedule == "plateau", "schedule 'plateau' would replace the average"),
-    ("vectors.path vectors.retrofit data.features knowledge.mentions", of_pieces, "word pieces do not use it"),
+    ("train.average_from", lambda c: c.train.schedule == "plateau", "is not for schedule 'plateau'"),
+    (
+        "vectors.path vectors.retrofit data.features knowledge.mentions",
+        of_pieces,
+        "word pieces do not use it",
+    ),
     ("data.genre data.limit data.sample data.mix data.features", of_folds, "DisKnE has no such setting"),
     ("data.renumber", lambda c: c.data.setup != "anonym", "is for config.data.setup 'anonym'"),
     ("model.knowledge", of_blanks, "concepts are not found in config.data.tokens 'blanks'"),
@@ -126,13 +129,13 @@ EMPTY = (
         has_mentions,
         "is for the linker, which config.knowledge.mentions replaces",
     ),
-    ("transfer.private transfer.skip", lambda c: not c.transfer.init_from, "needs config.transfer.init_from"),
-    ("transfer.private", lambda c: c.model.name not in PRIVATE, "this model has no separate layers for each domain"),
+    ("transfer.private", lambda c: not c.transfer.init_from, "needs config.transfer.init_from"),
+    ("transfer.private", lambda c: c.model.name not in PRIVATE, "this model has no layers of a domain"),
     ("transfer.init_from transfer.freeze data.mix", of_features, "features have no weights to transfer"),
     ("transfer.init_from", of_folds, "folds cannot start from a run"),
     ("diskne.wording diskne.negatives", lambda c: c.data.name == "file", "the files decide it"),
     (
-        "train.momentum train.weight_decay train.clip vectors.path vectors.retrofit data.features",
+        "train.weight_decay train.clip vectors.path vectors.retrofit data.features",
         of_rows,
         "model 'fasttext' has no such setting",
     ),
@@ -166,18 +169,19 @@ def _broken(config) -> Iterator[tuple[str, str, str]]:
     """(field, what is wrong, the fix) of each other rule that a config breaks."""
     task = "nli" if of_folds(config) else config.task
     if entry(config.model.name).task != task:
-        yield "model.name", "is not a model for the config's task", "give e.g. esim for nli, ga_reader for cloze"
+        fix = "give e.g. esim for nli, ga_reader for cloze"
+        yield "model.name", "is not a model for the config's task", fix
     seeds = config.seeds
-    if not seeds or len(set(seeds)) < len(seeds) or not all(type(s) is int and 0 <= s < 2**32 for s in seeds):
+    whole = all(type(seed) is int and 0 <= seed < 2**32 for seed in seeds)
+    if not seeds or len(set(seeds)) < len(seeds) or not whole:
         yield "seeds", "expected distinct numbers from 0 up", "--config.seeds=0,1,2"
     if config.train.average_from > config.train.epochs:
         yield "train.average_from", "is over config.train.epochs", "give a lower epoch, or leave it out"
     if config.train.select == "last" and config.train.schedule == "plateau":
         # Every epoch counts as the best, so the rate would never change.
-        yield "train.select", "'last' cannot be combined with schedule 'plateau'", "give loss or accuracy"
-    for name in ("skip", "freeze"):
-        if not _is_pattern(_value(config, f"transfer.{name}") or ""):
-            yield f"transfer.{name}", "is not a regular expression", "e.g. 'logits|layer_1'"
+        yield "train.select", "'last' is not for 'plateau'", "give loss or accuracy"
+    if not _is_pattern(_value(config, "transfer.freeze") or ""):
+        yield "transfer.freeze", "is not a regular expression", "e.g. 'logits|layer_1'"
     if config.train.shuffle == "binned" and config.task != "cloze":
         yield "train.shuffle", "'binned' is for passages", "give even or random"
     if config.task in ("nli", "diskne"):
@@ -195,34 +199,40 @@ def _is_pattern(text):
 
 def _of_pairs(config):
     data, model, knowledge = config.data, config.model, config.knowledge
-    if of_folds(config) and max(config.seeds) > MOST_SEED:
+    folds, types = of_folds(config), of_types(config)
+    if folds and max(config.seeds) > MOST_SEED:
         yield "seeds", f"with folds a seed is at most {MOST_SEED}", "--config.seeds=0,1,2"
     if of_rows(config) and config.train.optimizer != "sgd":
         yield "train.optimizer", "model 'fasttext' is trained by sgd alone", "give sgd"
     if of_pieces(config) and "weights" not in model:
         yield "data.tokens", "this model reads words", "leave it out, or give model bert"
-    if data.builder == "tfds" and (of_folds(config) or data.name in ("demo", "demo_full", "file")):
-        yield "data.builder", "this corpus has no TFDS builder", "leave it out"
+    without = folds or data.name in ("demo", "demo_full", "file")
+    if data.builder == "tfds" and without:
+        yield "data.builder", "this corpus has no TFDS builder", LEAVE
     if of_blanks(config) and config.vectors.retrofit == "concepts":
-        yield "vectors.retrofit", "'concepts' are not found in config.data.tokens 'blanks'", "leave it out"
+        yield "vectors.retrofit", "tokens 'blanks' have no concepts", LEAVE
     if knowledge.mentions and ending(knowledge.mentions) not in ENDINGS:
         known = ", ".join(ENDINGS)
         yield "knowledge.mentions", "unknown file ending", f"give a file that ends in {known} (.gz may follow)"
     if has_mentions(config) and knowledge.permute_seed is not None:
         # It gives names to other concepts, but a file of mentions does not use names.
-        yield "knowledge.permute_seed", "has no effect on the concepts of config.knowledge.mentions", "leave it out"
+        yield "knowledge.permute_seed", "has no effect on config.knowledge.mentions", LEAVE
     forms = KNOWLEDGE.get(model.name, ("none", "replace", "bias"))
     if model.knowledge not in forms:
         yield "model.knowledge", f"unknown value '{model.knowledge}'", f"give one of {', '.join(forms)}"
-    if knowledge.relations not in RELATIONS and not (of_types(config) and named_relations(knowledge.relations)):
-        also = "with knowledge 'typed' also names of relations separated by commas"
-        yield "knowledge.relations", "unknown value", f"give one of {', '.join(RELATIONS)}; {also}"
-    if of_types(config) and model.masking == "paper":
-        yield "model.masking", "'paper' cannot be combined with knowledge 'typed'", "give masked"
-    if of_types(config) and model.weighting != "auto":
-        yield "model.weighting", "typed relations have no weights of path lengths", "leave it out"
+    named = types and named_relations(knowledge.relations)
+    if knowledge.relations not in RELATIONS and not named:
+        also = "with knowledge 'typed' also names of relations"
+        known = ", ".join(RELATIONS)
+        yield "knowledge.relations", "unknown value", f"give one of {known}; {also}"
+    if types and model.masking == "paper":
+        yield "model.masking", "'paper' is not for knowledge 'typed'", "give masked"
+    if types and model.weighting != "auto":
+        yield "model.weighting", "typed relations have no such weights", LEAVE
     if model.knowledge != "none" and model.get("pooling") == "last":
         # Attended states are appended along the time axis, where they have no last state.
-        yield "model.pooling", "'last' cannot pool knowledge-directed attention", "give max or mean"
-    if of_folds(config) and set(several(config.diskne.categories)) - set(CATEGORIES):
+        yield "model.pooling", "'last' cannot pool attention over links", "give max or mean"
+    if model.get("heads", 1) > 1 and not data.mix:
+        yield "model.heads", "a single corpus has one domain", "give config.data.mix, or leave it out"
+    if folds and set(several(config.diskne.categories)) - set(CATEGORIES):
         yield "diskne.categories", "a category is unknown", f"give some of {', '.join(CATEGORIES)}"

@@ -16,10 +16,10 @@ BOW = (config_flag("bow", "mednli"), *SMALL, "--config.vectors.path=", "--config
 OF_BOW = {
     "plateau": ("--config.train.schedule=plateau",),
     "average": ("--config.train.average_from=2", "--config.train.average_every=3"),
-    "warmup": ("--config.train.schedule=warmup_linear", "--config.train.accumulate=2", "--config.train.clip=1.0",
+    "warmup": ("--config.train.schedule=warmup_linear", "--config.train.clip=1.0",
                "--config.train.optimizer=adamw"),
     "mixed": ("--config.data.mix=snli",),
-    "transfer": ("--config.transfer.init_from=source", "--config.transfer.skip=logits"),
+    "transfer": ("--config.transfer.init_from=source", "--config.transfer.private=True"),
 }  # fmt: skip
 PROTOCOLS = {
     **{name: (*BOW, *flags) for name, flags in OF_BOW.items()},

@@ -95,12 +95,11 @@ def _start(trainer, experiment, session) -> dict:
 
 def _start_from_source(trainer, experiment, source) -> dict:
     """Puts the source's weights into the trainer. Raises UserError where they do not fit (training.transfer.merge)."""
-    choice = experiment.transfer
     trainer.learner, taken, kept = transfer.start(
         trainer.learner,
         source.variables,
         rows=transfer.seed_rows(source.experiment.seeds, trainer.seeds),
-        skip=transfer.drawn_anew(experiment.model.name, skip=choice.skip, private=choice.private),
+        skip=transfer.drawn_anew(experiment.model.name) if experiment.transfer.private else None,
     )
     trainer.begin()
     return {

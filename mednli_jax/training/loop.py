@@ -47,7 +47,6 @@ class Settings:
     select: str  # the best epoch by "loss" or "accuracy" of the dev split, or the "last"
     checkpoint_minutes: float
     schedule: str = "constant"  # one of optim.SCHEDULES, the one with which the optimiser was built
-    decay: float = 1.0  # "plateau", "halving": factor of the rate
     halve_from: int = 1  # "halving": the first epoch with a lower rate
     average_from: int = 0  # the first epoch whose weights are averaged; 0 = no averaging
     average_every: int = 0  # steps between two samples of the average; 0 = one sample at the end of each epoch
@@ -360,8 +359,7 @@ class Trainer:
     def _go_back(self, places):
         """Seeds whose epoch was not their best continue from their best epoch at a lower rate."""
         better = self.best.epoch[places] == self.epoch
-        how = {"decay": self.settings.decay, "optimizer": self.program.optimizer}
-        learner = states.back_to_best(self.learner, self.best, places, better, **how)
+        learner = states.back_to_best(self.learner, self.best, places, better, optimizer=self.program.optimizer)
         self.learner = self.program.devices.replicate(learner)
 
     def _protocol_row(self):
@@ -370,7 +368,7 @@ class Trainer:
         if settings.schedule == "plateau":
             row["rate_factor"] = np.asarray(optim.rate_factor(self.learner.opt_state)).tolist()
         elif settings.schedule == "halving":
-            factor = settings.decay ** max(0, self._pass - settings.halve_from + 1)
+            factor = optim.DECAY ** max(0, self._pass - settings.halve_from + 1)
             row["rate_factor"] = [factor] * len(self.learner.seed)
         if self.average is not None:
             row["averaged"] = int(np.max(self.average.count))

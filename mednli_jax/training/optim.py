@@ -6,13 +6,11 @@ optimiser's state, one per seed, and the loop sets it between two epochs without
 """
 
 import math
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 from flax import traverse_util
-from jax import lax
 
 from mednli_jax.errors import ConfigError
 from mednli_jax.models import sparse_rows
@@ -21,15 +19,7 @@ OPTIMIZERS = ("adam", "amsgrad", "sgd", "adamw")
 # "plateau": lower after an epoch without a new best, whose weights are dropped; "halving": lower with each epoch from a
 # given one on; "linear": down to 0 at the end of the run; "warmup_linear": up from 0 in the first steps, then to 0.
 SCHEDULES = ("constant", "plateau", "halving", "linear", "warmup_linear")
-
-
-class AccumulatorState(NamedTuple):
-    """The state of `accumulated`."""
-
-    gathered: Any  # sum of the gradients so far, each times the rows of its batch
-    gathered_rows: jax.Array  # float32
-    gathered_batches: jax.Array  # int32
-    gathering: Any  # state of the optimiser that receives their mean
+DECAY = 0.5  # factor of a lower rate
 
 
 class ByRows(optax.GradientTransformationExtraArgs):
@@ -49,12 +39,9 @@ def build_optimizer(
     weight_decay: float = 0.0,
     clip: float = 0.0,
     optimizer: str = "adam",
-    momentum: float = 0.0,
     schedule: str = "constant",
-    decay: float = 0.5,
     halve_from: int = 1,
     warmup: float = 0.1,
-    accumulate: int = 1,
     epochs: int = 1,
     epoch_steps: int = 1,
 ) -> optax.GradientTransformation:
@@ -66,9 +53,7 @@ def build_optimizer(
     Args:
       clip: largest global norm of the gradient, per seed; 0 = no limit.
       optimizer: one of OPTIMIZERS.
-      momentum: of "sgd".
-      schedule: one of SCHEDULES; for `decay` to `warmup` see `rate_of_step`.
-      accumulate: batches whose gradients are accumulated for one step (see `accumulated`).
+      schedule: one of SCHEDULES; for `halve_from` and `warmup` see `rate_of_step`.
       epochs: epochs of the run, for schedules that depend on them.
       epoch_steps: batches of an epoch, likewise.
     """
@@ -81,20 +66,17 @@ def build_optimizer(
         "adam": scale_by_adam,
         "amsgrad": scale_by_amsgrad,
         "adamw": lambda: scale_by_adamw(weight_decay),
-        "sgd": lambda: optax.trace(momentum) if momentum > 0 else optax.identity(),
+        "sgd": optax.identity,
     }[optimizer]()
     if schedule == "constant":
         rate = optax.scale_by_learning_rate(learning_rate)
     elif schedule == "plateau":
         rate = optax.inject_hyperparams(lambda rate_factor: optax.scale(-learning_rate * rate_factor))(rate_factor=1.0)
     else:
-        how = {"decay": decay, "halve_from": halve_from, "warmup": warmup}
-        by_batch = rate_of_step(schedule, learning_rate, epochs=epochs, epoch_steps=epoch_steps, **how)
-        rate = optax.scale_by_learning_rate(lambda step: by_batch(step * accumulate))
+        how = {"epochs": epochs, "epoch_steps": epoch_steps, "halve_from": halve_from, "warmup": warmup}
+        rate = optax.scale_by_learning_rate(rate_of_step(schedule, learning_rate, **how))
     made = optax.chain(*parts, optax.chain(direction, rate))  # nested as in optax.adam, for the names in checkpoints
-    if accumulate > 1:
-        return accumulated(made, accumulate)
-    if optimizer not in ("adam", "sgd") or momentum > 0 or weight_decay > 0:  # their updates concern every row
+    if optimizer not in ("adam", "sgd") or weight_decay > 0:  # their updates concern every row
         return made
     return by_rows(made, moments=optimizer == "adam", norms=clip > 0)
 
@@ -120,14 +102,13 @@ def rate_of_step(
     *,
     epochs: int,
     epoch_steps: int,
-    decay: float = 0.5,
     halve_from: int = 1,
     warmup: float = 0.1,
 ) -> optax.Schedule:
     """The learning rate as a function of the number of earlier steps.
 
     Args:
-      schedule: "halving": multiplied by `decay` at each epoch from number `halve_from` on.
+      schedule: "halving": multiplied by DECAY at each epoch from number `halve_from` on.
         "linear": multiplied by the share of the run's steps that remain, as in fastText's supervised mode.
         "warmup_linear": up from 0 in the share `warmup` of the run's steps (rounded up), then down to 0, as in BERT's
         fine-tuning.
@@ -135,7 +116,7 @@ def rate_of_step(
     steps = epochs * epoch_steps
     if schedule == "halving":
         starts = ((epoch - 1) * epoch_steps for epoch in range(halve_from, epochs + 1))
-        return optax.piecewise_constant_schedule(learning_rate, dict.fromkeys(starts, decay))
+        return optax.piecewise_constant_schedule(learning_rate, dict.fromkeys(starts, DECAY))
     rising = math.ceil(round(warmup * steps, 6)) if schedule == "warmup_linear" else 0
     falling = optax.linear_schedule(learning_rate, 0.0, max(steps - rising, 1))
     if not rising:
@@ -147,40 +128,6 @@ def scale_by_adamw(weight_decay: float) -> optax.GradientTransformation:
     """Adam's direction plus decay of all weights except vectors, which are biases and scales of norms."""
     decay = optax.add_decayed_weights(weight_decay, mask=lambda params: jax.tree.map(lambda p: p.ndim > 1, params))
     return optax.chain(optax.scale_by_adam(), decay)
-
-
-def accumulated(optimizer: optax.GradientTransformation, batches: int) -> optax.GradientTransformationExtraArgs:
-    """An optimiser that takes one step for every `batches` batches, with the mean gradient of all their rows.
-
-    `update(..., rows=n)` gives the number of real rows of a batch, so that the step is that of one large batch even
-    where sizes differ. Without it all batches count the same, as in optax.MultiSteps. Remaining batches at the end of a
-    run make no step.
-    """
-    inner = optax.with_extra_args_support(optimizer)
-
-    def start(params):
-        none = jnp.zeros((), jnp.int32)
-        return AccumulatorState(
-            jax.tree.map(jnp.zeros_like, params), none.astype(jnp.float32), none, inner.init(params)
-        )
-
-    def update(updates, state, params=None, *, rows=1.0, **extra):
-        rows = jnp.asarray(rows, jnp.float32)
-        total = jax.tree.map(lambda old, new: old + (rows * new).astype(old.dtype), state.gathered, updates)
-        count, gathered = state.gathered_rows + rows, state.gathered_batches + 1
-        empty = jax.tree.map(jnp.zeros_like, total)
-
-        def step(_):
-            mean = jax.tree.map(lambda leaf: leaf / jnp.maximum(count, 1.0).astype(leaf.dtype), total)
-            mean, after = inner.update(mean, state.gathering, params, **extra)
-            return mean, AccumulatorState(empty, jnp.zeros_like(count), jnp.zeros_like(gathered), after)
-
-        def wait(_):
-            return empty, AccumulatorState(total, count, gathered, state.gathering)
-
-        return lax.cond(gathered >= batches, step, wait, None)
-
-    return optax.GradientTransformationExtraArgs(start, update)
 
 
 def scale_by_adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> optax.GradientTransformationExtraArgs:

@@ -143,7 +143,7 @@ def update_best(best: Best, weights: Learner | Average, slots, value, epoch) -> 
 
 
 @functools.partial(jax.jit, static_argnames="optimizer")
-def back_to_best(learner: Learner, best: Best, slots, better, decay, *, optimizer) -> Learner:
+def back_to_best(learner: Learner, best: Best, slots, better, *, optimizer) -> Learner:
     """Seeds without a better epoch get the weights of their best epoch, a new optimiser state and a lower rate.
 
     Before there is a best epoch, these are the initial weights. The step count continues, so that dropout masks differ.
@@ -151,7 +151,6 @@ def back_to_best(learner: Learner, best: Best, slots, better, decay, *, optimize
     Args:
       slots: [S], the index of each seed in Best.
       better: bool [S], whether the epoch was the best of the seed.
-      decay: factor of the rate.
     """
 
     def choose(going_on, back):
@@ -161,7 +160,7 @@ def back_to_best(learner: Learner, best: Best, slots, better, decay, *, optimize
         return jax.tree.map(lambda leaf: leaf[slots], tree)
 
     fresh = jax.vmap(optimizer.init)(learner.params)
-    fresh = optim.with_rate_factor(fresh, optim.rate_factor(learner.opt_state) * decay)
+    fresh = optim.with_rate_factor(fresh, optim.rate_factor(learner.opt_state) * optim.DECAY)
     return learner.replace(
         params=jax.tree.map(choose, learner.params, of_best(best.params)),
         batch_stats=jax.tree.map(choose, learner.batch_stats, of_best(best.batch_stats)),

@@ -41,7 +41,7 @@ def train_step(model, task, optimizer, layout, axis_name=None):
     """
 
     takes_rows, moves_rows = isinstance(optimizer, optim.ByRows), not isinstance(optimizer, optim.ByMoments)
-    optimizer = optax.with_extra_args_support(optimizer)  # an accumulating one takes the number of rows
+    optimizer = optax.with_extra_args_support(optimizer)  # one for single rows takes their index
 
     vary = getattr(task, "vary", lambda data, batch: batch)
 
@@ -72,7 +72,7 @@ def train_step(model, task, optimizer, layout, axis_name=None):
         return gradients, index, sums, changed.get("batch_stats", learner.batch_stats)
 
     def moved(learner, gradients, index, count, batch_stats):
-        updates, opt_state = optimizer.update(gradients, learner.opt_state, learner.params, rows=count, index=index)
+        updates, opt_state = optimizer.update(gradients, learner.opt_state, learner.params, index=index)
         return Learner(
             seed=learner.seed,
             step=learner.step + 1,

@@ -36,14 +36,9 @@ def pattern(text: str, field: str) -> re.Pattern:
         raise ConfigError(f"{field} is not a regular expression ({error}). Fix: e.g. 'logits|layer_1'.") from None
 
 
-def drawn_anew(model: str, *, skip: str = "", private: bool = False) -> re.Pattern | None:
-    """A pattern of the weights that are not taken from a source: `skip`, and with `private` also the model's PRIVATE.
-
-    None where all weights are taken. Raises UserError where `skip` is not a regular expression.
-    """
-    of_domain = f"^({PRIVATE[model]})(_|/)" if private else ""
-    parts = [part for part in (skip and f"({skip})", of_domain) if part]
-    return pattern("|".join(parts), "config.transfer.skip") if parts else None
+def drawn_anew(model: str) -> re.Pattern:
+    """A pattern of the model's PRIVATE weights, which are not taken from a source."""
+    return re.compile(f"^({PRIVATE[model]})(_|/)")
 
 
 def seed_rows(source: Sequence[int], target: Sequence[int]) -> np.ndarray:
@@ -68,8 +63,8 @@ def merge(variables, source, *, rows, skip: re.Pattern | None = None):
       skip: pattern of names (without the collection) that keep their random values; None: every weight is taken.
 
     Returns (merged variables, names taken, names that keep random values). Raises UserError with the weights of the new
-    model that the source lacks or has in another shape, and where `skip` matches no weight or all weights. Weights that
-    only the source has are ignored, such as those of a replaced head.
+    model that the source lacks or has in another shape. Weights that only the source has are ignored, such as those of
+    a replaced head.
     """
 
     def shape(leaf):
@@ -89,11 +84,7 @@ def merge(variables, source, *, rows, skip: re.Pattern | None = None):
     if wrong:
         shown = "; ".join(wrong[:NAMED]) + (f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else "")
         problem = f"{len(wrong)} of {len(drawn)} weights do not fit the source run: {shown}"
-        fix = "give the source's config.model, or leave these out with --config.transfer.skip=PATTERN"
-        raise RunError(f"{problem}. Fix: {fix}.")
-    if skip is not None and not (kept and taken):
-        which = "every weight" if kept else "no weight"
-        raise ConfigError(f"config.transfer.skip: the pattern finds {which}. Fix: `train --dry-run` lists the names.")
+        raise RunError(f"{problem}. Fix: give the source's config.model.")
     return nested({**drawn, **taken}), sorted(taken), sorted(kept)
 
 

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import made_up
 import numpy as np
-import optax
 import pytest
 from scipy.special import ndtr
 
@@ -170,17 +169,6 @@ def test_dropout_keeps_its_share_at_random(shape):
         for shift in (1, 2, min(8, size - 1)):
             one, other = (np.take(kept, range(*ends), axis) for ends in ((0, size - shift), (shift, size)))
             assert correlation(one, other) < 4.5, (axis, shift)
-
-
-# ---- training ----
-
-
-def loss_of(model, batch):
-    def loss(params):
-        logits = model.apply({"params": params}, batch, train=True)
-        return optax.softmax_cross_entropy_with_integer_labels(logits, batch["label"]).mean()
-
-    return loss
 
 
 # ---- faults ----

@@ -188,10 +188,10 @@ AVERAGED = {"average_from": 2, "average_every": 4}
 PROTOCOLS = {
     "constant": ({}, {}),
     "parts": ({}, {"evaluate_every": 5}),
-    "plateau": ({"schedule": "plateau", "optimizer": "amsgrad"}, {"schedule": "plateau", "decay": 0.5}),
-    "halving": ({"schedule": "halving", "halve_from": 2}, {"schedule": "halving", "decay": 0.5, "halve_from": 2}),
+    "plateau": ({"schedule": "plateau", "optimizer": "amsgrad"}, {"schedule": "plateau"}),
+    "halving": ({"schedule": "halving", "halve_from": 2}, {"schedule": "halving", "halve_from": 2}),
     "linear": (
-        {"schedule": "linear", "optimizer": "sgd", "momentum": 0.9, "learning_rate": 0.05},
+        {"schedule": "linear", "optimizer": "sgd", "learning_rate": 0.05},
         {"schedule": "linear", "average_from": 1, "select": "last", "checkpoint_epochs": 2},
     ),
     "average": ({}, AVERAGED),

@@ -35,7 +35,7 @@ SMALL = {None: {"hidden_size": 8}, "fasttext": {"dim": 8, "buckets": 64}, "bert"
 OPTIMIZERS = {
     None: {"weight_decay": 1e-6, "clip": 1.0},
     "fasttext": {"optimizer": "sgd", "schedule": "linear"},
-    "bert": {"optimizer": "adamw", "schedule": "warmup_linear", "weight_decay": 0.01, "accumulate": 2},
+    "bert": {"optimizer": "adamw", "schedule": "warmup_linear", "weight_decay": 0.01},
 }
 
 

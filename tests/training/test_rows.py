@@ -57,10 +57,9 @@ def test_training_is_that_of_whole_tables(name, how):
     assert 0 < moved.sum() < 60
 
 
-@pytest.mark.parametrize("settings", [{"momentum": 0.5}, {"weight_decay": 0.1}, {"accumulate": 2}])
 @pytest.mark.parametrize("name", ["sgd", "amsgrad", "adamw"])
-def test_what_is_of_every_row_takes_whole_tables(name, settings):
-    assert not isinstance(optim.build_optimizer(learning_rate=0.1, optimizer=name, **settings), optim.ByRows)
+def test_what_is_of_every_row_takes_whole_tables(name):
+    assert not isinstance(optim.build_optimizer(learning_rate=0.1, optimizer=name, weight_decay=0.1), optim.ByRows)
 
 
 def test_a_step_needs_no_room_for_a_second_table():
