@@ -60,8 +60,9 @@ class Run:
         Raises: UserError where the run, the split or the corpus cannot be used.
         """
         run = self.finished
-        scored = run.on_own_corpus() if config is None else run.on(_config(config).data, split)
-        return scored.scores(split)[0]
+        if config is not None:
+            run = run.on(_config(config).data, split)
+        return run.scores(split)[0]
 
     def __repr__(self):
         lines = [f"Run({str(self.folder)!r}): {self.result['status']}"]

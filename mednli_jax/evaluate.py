@@ -93,14 +93,14 @@ def _run(values):
     kinds.check_flags("evaluate", run.task.name, values)
     if values.probe:
         return evaluate_probe(run, cli.path(values.probe))
-    if elsewhere is None:
-        scored = run.on_merged(cli.path(values.spans)) if values.merged else run.on_own_corpus()
-    else:
+    if values.merged:
+        run = run.merged(cli.path(values.spans))
+    elif elsewhere is not None:
         kinds.check_corpus(run.task.name, elsewhere.task)
-        scored = run.on(elsewhere.data, values.split)
+        run = run.on(elsewhere.data, values.split)
     if values.workdir:
-        scored.write(cli.path(values.workdir), scored.experiment.corpus.title)
-    return kinds.KINDS[run.task.name].evaluate(scored, options)
+        run.write(cli.path(values.workdir))
+    return kinds.KINDS[run.task.name].evaluate(run, options)
 
 
 def _answers(values):

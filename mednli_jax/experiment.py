@@ -40,7 +40,7 @@ from mednli_jax.fitting.session import Fitted, Session
 from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.wordlists import BUNDLED
 from mednli_jax.models import table
-from mednli_jax.runs import RunDirectory, write_types
+from mednli_jax.runs import TYPES, RunDirectory, write_kept
 from mednli_jax.tasks.cloze import ClozeTask
 from mednli_jax.tasks.diskne import DisKnETask
 from mednli_jax.tasks.nli import NLITask
@@ -176,7 +176,7 @@ class Experiment:
             if name != CONCEPTS or (prepared.folder / name).is_file():
                 write_atomic(directory.private / name, (prepared.folder / name).read_bytes())
         if self.scores_types:
-            write_types(directory, types_of_train(prepared))
+            write_kept(directory, TYPES, {"types": types_of_train(prepared)})
 
     @property
     def scores_types(self) -> bool:

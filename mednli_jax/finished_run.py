@@ -1,6 +1,8 @@
 """A finished run on disk: scores of a split of its corpus or of another one, and predictions on new inputs."""
 
 import contextlib
+import copy
+import json
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -11,38 +13,31 @@ from ml_collections import config_dict
 
 from mednli_jax import defaults, experiment
 from mednli_jax.baselines import boosting, trees
-from mednli_jax.corpora.arrays import SIDES, Prepared, Rows
+from mednli_jax.corpora import batching
+from mednli_jax.corpora.arrays import NEW, PLURAL, Prepared, roomy
+from mednli_jax.corpora.cache import CONCEPTS
 from mednli_jax.corpora.nli import entities, partitions
 from mednli_jax.corpora.nli.corpus import BLANKS, NLICorpus, between_blanks
 from mednli_jax.corpora.nli.readers import read_nli_file
 from mednli_jax.errors import RunError, UsageError
-from mednli_jax.examples import LABELS
+from mednli_jax.examples import LABELS, Split
 from mednli_jax.files import sha256, write_json
 from mednli_jax.inputs import text_pairs
-from mednli_jax.models import table
-from mednli_jax.runs import RunDirectory, environment, read_json
-from mednli_jax.tasks import tree_pairs
-from mednli_jax.tasks.tree_pairs import TreePairs
-from mednli_jax.text import TOKENISERS, UNK
+from mednli_jax.models.layers import ATTENTION
+from mednli_jax.runs import TREES, TYPES, RunDirectory, environment, read_json, read_kept
+from mednli_jax.text import UNK
 from mednli_jax.training import transfer
 from mednli_jax.training.checkpoint import Checkpoints
+from mednli_jax.training.devices import Devices
 
 DIRECT = "direct"  # mode of transfer: evaluation on another corpus without training on it
 NAMING = ("name", "genre", "builder", "limit")  # fields of `data` that name a corpus, besides its folder
-RESULT_FIELDS = ("corpus", "model", "notes", "seeds")
-NEURAL_FIELDS = ("best_epoch", "width")
 # Settings that decide the vector of a word: name in the manifest's key -> flag.
 OF_WORDS = {
     "lowercase": "--config.data.lowercase",
     "unknown": "--config.vectors.unknown",
     "lowered": "--config.vectors.lowered",
 }
-_FILES = ("files.vectors.npy", "files.vocabulary.json")
-DATA_FIELDS = {
-    "nli": (*_FILES, "knowledge.longest_path", "tokeniser"),
-    "cloze": (*_FILES, "candidates.types_of_train"),
-}
-PARENTS = {"nli": defaults.nli, "cloze": defaults.cloze, "diskne": defaults.diskne}
 
 
 def load_run(folder) -> "FinishedRun":
@@ -54,55 +49,45 @@ class FinishedRun:
     """A finished run, ready to score a split or new inputs. Open it with `load_run`.
 
     Attributes:
-      experiment: the experiment of its config.
+      config, experiment: of the run; of a run on another corpus (`on`) with that corpus.
       result: the content of its result.json.
       manifest: the content of its data.json.
       vocabulary: of V words.
       vectors: float32 [V, D].
       variables: of the best epoch of each of S seeds, leaves [S, ...]; None for model `features`.
-      trees: of model `features` (tree_pairs.read), else empty.
+      trees: the content of trees.json of model `features`, else None.
+      merged_by: the source of the entities whose tokens are merged, "" where none are merged.
+      unknown_words: the number of tokens without a vector on each side of the last new inputs.
+      truncated: the number of texts of the last new inputs that were cut to the model's length.
     """
 
     def __init__(self, directory: RunDirectory):
-        self.directory = directory
-        self.result = _finished(directory)
-        self.trees = tree_pairs.read(directory)
-        if reason := _keeps_no_weights(self.result, self.trees):
+        self.directory, self.merged_by, self._scored = directory, "", {}
+        self.result = directory.result()
+        if self.result["status"] != "complete":  # the checkpoints may change while they are read
+            raise directory.unfinished(self.result["status"])
+        if reason := _keeps_no_weights(self.result):
             fix = "its scores are in result.json, `python -m mednli_jax.report` shows them"
-            raise RunError(f"{directory.folder}: a run of {reason}. Fix: {fix}.")
-        if not self.trees:
-            _check_fields(directory.folder / "result.json", self.result, NEURAL_FIELDS)
+            raise RunError(f"{directory.folder}: a run of {reason} keeps no weights. Fix: {fix}.")
         self.config = _saved_config(directory)
         self.manifest = read_json(directory.folder / "data.json")
-        _check_fields(directory.folder / "data.json", self.manifest, DATA_FIELDS[self.config.task])
-        if self.manifest.get("tokeniser", "blanks") not in TOKENISERS:
-            problem = f"{directory.folder / 'data.json'}: names a tokeniser that this version lacks"
-            raise RunError(f"{problem}: another version wrote the run. Fix: train again with this version.")
         self.experiment = experiment.of(self.config)
         self.task = self.experiment.task
+        self.unknown_words, self.truncated = dict.fromkeys(self.task.sides, 0), {}
         self.vocabulary = self.experiment.corpus.read_vocabulary(self._kept_file("vocabulary.json"))
-        self.vectors = self._kept_vectors()
+        self.vectors = np.load(self._kept_file("vectors.npy"), allow_pickle=False)
+        self.trees = read_kept(directory, TREES) if self.result["model"] == "features" else None
         self.variables = None if self.trees else self._best()
 
     def _kept_file(self, name):
         """The path of a file in private/, checked against the manifest."""
         path = self.directory.private / name
         try:
-            digest = sha256(path)
-        except OSError as error:
-            raise RunError(f"{path}: cannot be read ({error.strerror}). Fix: restore the run directory.") from None
-        if digest != self.manifest["files"][name]:
-            raise RunError(f"{path}: differs from what the run wrote. Fix: restore the run directory.")
-        return path
-
-    def _kept_vectors(self):
-        """float32 [V, D]. The file is memory-mapped, which fails where its size does not fit its header's shape."""
-        path = self._kept_file("vectors.npy")
-        with contextlib.suppress(ValueError, OSError, EOFError):
-            vectors = np.load(path, mmap_mode="r", allow_pickle=False)
-            if vectors.ndim == 2 and vectors.dtype == np.float32:
-                return np.array(vectors)
-        raise RunError(f"{path}: holds no vectors. Fix: restore the run directory.")
+            if sha256(path) == self.manifest["files"][name]:
+                return path
+        except OSError:
+            pass
+        raise RunError(f"{path}: is missing or differs from what the run wrote. Fix: restore the run directory.")
 
     def _best(self):
         loaded = Checkpoints(self.directory.checkpoints).load()
@@ -110,66 +95,102 @@ class FinishedRun:
         if best is None or best["epoch"].tolist() != self.result["best_epoch"]:
             problem = f"{self.directory.checkpoints}: what is left undamaged is not the finished run"
             raise RunError(f"{problem}. Fix: restore the run directory, or train again with --force.")
-        variables = {"params": best["params"], "batch_stats": best.get("batch_stats", {})}
-        if {leaf.shape[:1] for leaf in jax.tree.leaves(variables)} != {(len(best["epoch"]),)}:
-            problem = f"{self.directory.checkpoints}: the weights are not those of each seed"
-            raise RunError(f"{problem}. Fix: restore the run directory, or train again with --force.")
-        return variables
+        return {"params": best["params"], "batch_stats": best.get("batch_stats", {})}
 
     # -- scores -------------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def prepared(self) -> Prepared:
+        """The corpus that is scored: the run's own. Raises: UserError where it has changed."""
+        prepared, _ = self.experiment.prepare()
+        self.directory.check_data(prepared.manifest)
+        return prepared
+
     def scores(self, split: str) -> tuple[dict, np.ndarray]:
-        """(scores, logits [S, N, C]) of a split of the corpus the run was trained on.
+        """(scores, logits [S, N, C]) of a split, kept for a second call.
 
         Raises: UserError for an unknown split, or where the corpus has changed.
         """
-        return self.on_own_corpus().scores(split)
+        if split not in self.prepared.splits:
+            known = ", ".join(self.prepared.splits)
+            raise UsageError(f"--split={split}: the corpus has no such split. Fix: give one of {known}.")
+        if split not in self._scored:
+            logits = self._logits(split)
+            self._scored[split] = self.task.score(self.prepared.splits[split], logits), logits
+        return self._scored[split]
 
-    def on_own_corpus(self) -> "ScoredCorpus":
-        """The run on the corpus it was trained on. Raises: UserError where the corpus has changed."""
-        prepared, _ = self.experiment.prepare()
-        self.directory.check_data(prepared.manifest)
-        return ScoredCorpus(self, self.experiment, self.config, prepared)
+    def _logits(self, split):
+        if self.trees:
+            table, _ = boosting.load(self.experiment.corpus, self.prepared)
+            rows = self.prepared.splits[split]
+            return self._of_trees(table[rows.first : rows.first + len(rows)])
+        program, batches = self.experiment.program_over(
+            self.prepared, self._words, [split], model_facts=self._model_facts
+        )
+        return program.logits(self.variables, batches[split])
 
-    def on_merged(self, spans: Path | None = None) -> "ScoredCorpus":
-        """The run on its own corpus, with the tokens of each entity merged into one token.
+    def _of_trees(self, features):
+        found = [trees.probabilities(one, features, len(LABELS)) for one in self.trees["trees"]]
+        return np.log(np.maximum(found, 1e-12))
 
-        Herlihy & Rudinger 2021 score the parts of Table 6 in this way. New words are read as the unknown word.
-        spans: see entities.finder_of.
-        Raises: as on_own_corpus; UsageError for a run that reads more than words; DataError(s) for a file of spans that
-        does not fit the corpus.
+    @property
+    def _words(self):
+        """The words whose vectors are those of `prepared`."""
+        if not self.prepared.folder:
+            return self.vocabulary.words
+        return self.experiment.corpus.read_vocabulary(self.prepared.folder / "vocabulary.json").words
+
+    @property
+    def _model_facts(self) -> dict:
+        return self.task.model_facts(self.manifest)
+
+    def partition_scores(self, split: str, partition: partitions.Partition) -> dict:
+        """`scores` of the pairs of a split that are in a partition; {"examples": 0} where there are none.
+
+        Raises: DataError for ids that the corpus does not have.
         """
-        scored, corpus = self.on_own_corpus(), linked_corpus(self.directory.folder)
-        trained = self.experiment.corpus
-        if trained.pieces or trained.linking or trained.mix or trained.sample or self.experiment.features:
-            problem = "--merged is for a run that reads only the words of one whole corpus"
-            raise UsageError(
-                f"{problem}. Fix: give a run of configs/hypothesis_only.py or premise_hypothesis_fasttext.py."
-            )
-        texts = corpus.splits()
-        examples = [example for split in texts.values() for example in split.examples]
-        finder = entities.finder_of(corpus, texts, spans)
-        mentions = {side: entities.mentions_of(corpus, examples, side, finder) for side in SIDES}
-        examples = entities.merged(examples, mentions)
-        arrays = trained.texts(self.vocabulary).arrays(examples)
-        prepared, length = scored.prepared, [arrays[f"{side}_length"] for side in SIDES]
-        splits = {
-            name: replace(rows, length=tuple(of[rows.first : rows.first + len(rows)] for of in length))
-            for name, rows in prepared.splits.items()
-        }
-        prepared = replace(prepared, arrays={**prepared.arrays, **arrays}, splits=splits)
-        by = spans.name if spans else f"{corpus.ontology.name} {corpus.ontology.version}"
-        return ScoredCorpus(self, self.experiment, self.config, prepared, merged_by=by)
+        found = partitions.uids_of(partition, self.prepared, self.experiment.corpus)
+        _, logits = self.scores(split)
+        rows = self.prepared.splits[split]
+        inside = np.array([uid in found for uid in rows.uids])
+        if not inside.any():
+            return {"examples": 0}
+        tags = tuple(tags for tags, chosen in zip(rows.tags, inside, strict=True) if chosen)
+        return self.task.score(replace(rows, label=rows.label[inside], tags=tags), logits[:, inside])
 
     def outputs(self) -> dict[str, np.ndarray]:
-        """uid -> logits [S * C] of all pairs of the corpus that the run was trained on. Raises: as on_own_corpus."""
-        corpus, found = self.on_own_corpus(), {}
-        for split, rows in corpus.prepared.splits.items():
-            logits_NSC = np.swapaxes(corpus.scores(split)[1], 0, 1)
+        """uid -> logits [S * C] of all pairs of the corpus."""
+        found = {}
+        for split, rows in self.prepared.splits.items():
+            logits_NSC = np.swapaxes(self.scores(split)[1], 0, 1)
             found |= dict(zip(rows.uids, logits_NSC.reshape(len(rows), -1), strict=True))
         return found
 
-    def on(self, data, split: str = "") -> "ScoredCorpus":
+    def write(self, folder: Path) -> None:
+        """Writes a complete run directory of the run on another corpus, so that `report` can compare it."""
+        directory, source = RunDirectory.create(folder, self.config.to_dict()), self.directory
+        write_json(directory.folder / "env.json", environment())
+        write_json(directory.folder / "data.json", self.prepared.manifest)
+        kept = ("model", "config", "seeds", "best_epoch", "epochs", "parameters")
+        splits = self.prepared.manifest["splits"].values()
+        result = {
+            **{name: self.result[name] for name in kept},
+            "task": self.task.name,
+            "corpus": self.experiment.corpus.title,
+            "transfer": {"source": source.folder.name, "corpus": self.result["corpus"], "mode": DIRECT},
+            "notes": sorted({facts["note"] for facts in splits if "note" in facts}),
+            "prepared": self.prepared.folder.name,
+        }
+        for split in ("dev", "test"):
+            result[split] = None
+            if split in self.prepared.splits:
+                result[split], logits = self.scores(split)
+                directory.write_predictions(split, self.task.predictions(self.prepared.splits[split], logits))
+        directory.write_result("complete", result)
+
+    # -- other texts --------------------------------------------------------------------------------------------------
+
+    def on(self, data, split: str = "") -> "FinishedRun":
         """The run on another corpus: direct transfer (Romanov & Shivade 2018, section 4.1).
 
         The corpus is read and encoded as the run's own: only its name, folder and part come from `data`. Words new to
@@ -192,17 +213,43 @@ class FinishedRun:
         there = replace(there, corpus=replace(there.corpus, folder=experiment.corpus_folder(config.data), only=only))
         prepared, _ = there.prepare()
         self.check_words(prepared)
-        trained_on, other = (manifest["knowledge"].get("sha256") for manifest in (self.manifest, prepared.manifest))
-        if trained_on != other:
-            problem = f"the ontology '{config.knowledge.ontology}' changed since the run was trained"
-            raise RunError(f"{problem}. Fix: restore it, or train again.")
+        self._check_ontology(prepared)
         vectors = np.array(prepared.vectors)
         vectors[UNK] = self.vectors[UNK]  # it is the mean over the words of a corpus, so the two differ
-        return ScoredCorpus(self, there, config, replace(prepared, vectors=vectors))
+        return self._with(experiment=there, config=config, prepared=replace(prepared, vectors=vectors))
 
-    @property
-    def model_facts(self) -> dict:
-        return self.task.model_facts(self.manifest)
+    def merged(self, spans: Path | None = None) -> "FinishedRun":
+        """The run on its own corpus, with the tokens of each entity merged into one token.
+
+        Herlihy & Rudinger 2021 score the parts of Table 6 in this way. New words are read as the unknown word.
+        spans: see entities.finder_of.
+        Raises: UsageError for a run that reads more than words; DataError(s) for a file of spans that does not fit the
+        corpus.
+        """
+        trained, corpus = self.experiment.corpus, linked_corpus(self.directory.folder)
+        if trained.pieces or trained.linking or trained.mix or trained.sample or self.experiment.features:
+            problem = "--merged is for a run that reads only the words of one whole corpus"
+            raise UsageError(
+                f"{problem}. Fix: give a run of configs/hypothesis_only.py or premise_hypothesis_fasttext.py."
+            )
+        splits = corpus.splits()
+        finder = entities.finder_of(corpus, splits, spans)
+        joined = {name: entities.merged_split(corpus, split, finder) for name, split in splits.items()}
+        prepared = trained.encoded(joined, self.vocabulary, self.prepared.vectors)
+        by = spans.name if spans else f"{corpus.ontology.name} {corpus.ontology.version}"
+        return self._with(prepared=prepared, merged_by=by)
+
+    def _with(self, **fields) -> "FinishedRun":
+        """A copy of the run with other attributes."""
+        other = copy.copy(self)
+        other.__dict__ |= {**fields, "_scored": {}}
+        return other
+
+    def _check_ontology(self, prepared):
+        mine, other = (manifest.get("knowledge", {}).get("sha256") for manifest in (self.manifest, prepared.manifest))
+        if mine != other:
+            problem = f"the ontology '{self.config.knowledge.ontology}' changed since the run was trained"
+            raise RunError(f"{problem}. Fix: restore it, or train again.")
 
     def check_words(self, prepared) -> None:
         """Raises UserError where the words of a corpus do not have the vectors with which the run was trained."""
@@ -216,8 +263,8 @@ class FinishedRun:
             fix = "train a source whose vectors stay as they are (--config.model.train_vectors=False; not fasttext)"
         elif same["vocabulary.json"] or _vectors_of(mine) != _vectors_of(other):
             problem, fix = "has other word vectors than this config", "give both the same --config.vectors"
-        elif unlike := [name for name, flag in OF_WORDS.items() if _unlike(mine["key"], other["key"], name)]:
-            flags = ", ".join(OF_WORDS[name] for name in unlike)
+        elif unlike := [flag for name, flag in OF_WORDS.items() if mine["key"].get(name) != other["key"].get(name)]:
+            flags = ", ".join(unlike)
             problem, fix = f"looks up words in another way ({flags})", f"give both the same {flags}"
         elif not self.config.vectors.path:
             problem = "has random word vectors, and the other corpus has other words"
@@ -231,109 +278,104 @@ class FinishedRun:
     def predict(self, inputs) -> list[dict]:
         """The predictions for new inputs, in their order. Sets `unknown_words` and `truncated`.
 
-        inputs: see inputs.text_pairs. Returns: see tasks.nli.NewPairs and tasks.cloze.NewQueries.
+        inputs: see inputs.text_pairs. Returns: see `described` of the task.
         Raises: UsageError, DataError(s) for inputs of any other form.
         """
-        return self._new_inputs.predict(text_pairs(inputs, self.task.name))
+        examples = self._new_examples(inputs)
+        return self.task.described(*self._new_logits(Split(NEW, examples))) if examples else []
 
     def probed(self, path: Path) -> tuple[dict, str]:
         """(scores of the labelled pairs of a file, also by genre; the file's name). The run reads them as its corpus.
 
         path: see readers.read_nli_file. Raises: DataError(s).
         """
-        split = read_nli_file(path, split="probe")
+        split = read_nli_file(path, split=NEW)
         if self.manifest["tokeniser"] == BLANKS:
             split = between_blanks(split)
-        _, logits = self._new_inputs.logits(split.examples)
-        label = np.array([LABELS.index(example.label) for example in split.examples])
-        uids, tags = zip(*((example.uid, example.tags) for example in split.examples), strict=True)
-        rows = Rows("probe", 0, label, (np.zeros(0), np.zeros(0)), uids, tags)
-        return self.task.score(rows, logits), split.facts["file"]
+        return self.task.score(*self._new_logits(split)), split.facts["file"]
 
-    def attention(self, inputs) -> list[dict]:
-        """The attention weights of new inputs. Raises: as `predict`; UsageError where the model has no attention."""
-        return self._new_inputs.attention(text_pairs(inputs, self.task.name))
+    def _new_examples(self, inputs):
+        self.unknown_words, self.truncated = dict.fromkeys(self.task.sides, 0), {}
+        return tuple(self.task.new_examples(text_pairs(inputs, self.task.name), self.manifest))
 
-    @property
-    def unknown_words(self) -> dict[str, int]:
-        """The number of tokens without a vector on each side of the last inputs."""
-        return self._new_inputs.unknown_words
+    def _new_logits(self, split: Split):
+        """(rows, logits [S, N, C]) of new examples."""
+        prepared = self._encoded(split)
+        rows = prepared.splits[NEW]
+        if self.trees:
+            corpus, known = self.experiment.corpus, (self.vocabulary, self.vectors, self.trees["terms"])
+            return rows, self._of_trees(boosting.of_new(corpus, split.examples, corpus.linker, *known))
+        program = self._program
+        program.data = program.devices.replicate(self.task.resident(prepared))
+        logits = program.logits(self.variables, self._batches(prepared))
+        program.data = {}  # frees the texts and keeps the programs
+        return rows, logits
 
-    @property
-    def truncated(self) -> dict[str, int]:
-        """The number of texts of the last inputs that were cut to the model's length."""
-        return self._new_inputs.truncated
+    def _encoded(self, split: Split) -> Prepared:
+        """New examples as a corpus in memory, in round sizes."""
+        if self.experiment.features:
+            raise RunError(
+                "the run's models take features, which need a whole corpus. Fix: use a run without "
+                "config.data.features, or evaluate this one on a corpus of these pairs (--config=configs/bow.py:file)."
+            )
+        prepared = self.experiment.corpus.encoded({NEW: split}, self.vocabulary, self.vectors, self._names)
+        self._check_ontology(prepared)
+        facts, width = prepared.manifest, None
+        self.unknown_words = facts["unknown_tokens"]
+        self.truncated = {PLURAL.get(what, what): count for what, count in facts["truncated"].items() if count}
+        if getattr(self.task, "padded_length", 0):  # the logits depend on the padded length: it is that of training
+            width = self.result["width"]
+        return self.task.with_rows(replace(prepared, arrays=roomy(prepared.arrays, width)))
+
+    def _batches(self, prepared) -> batching.Batches:
+        program = self._program
+        how = {"shares": program.devices.count, "model": program.model}
+        return self.task.batches(prepared, NEW, self.experiment.batches, **how)
 
     @cached_property
-    def _new_inputs(self):
-        return TreePairs(self) if self.trees else self.task.new_inputs(self)
+    def _names(self):
+        """The concepts of the run's graph, or the phrases that have an output in its model; None for neither."""
+        path = self.directory.private / CONCEPTS
+        if path.is_file():
+            return json.loads(path.read_bytes())
+        return read_kept(self.directory, TYPES)["types"] if self.experiment.scores_types else None
 
+    @cached_property
+    def _program(self):
+        devices = Devices()
+        frozen = self.task.frozen(self.vocabulary.words, self.vectors)
+        return self.experiment.bare_program(devices.replicate(frozen), self._model_facts, devices)
 
-class ScoredCorpus:
-    """A finished run on a prepared corpus, its own or another. The scores of a split are cached.
+    def attention(self, inputs) -> list[dict]:
+        """The attention weights of each input, for each seed. Returns: see `looked_at` of the task.
 
-    merged_by: the source of the entities whose tokens are merged, "" where none are merged.
-    """
-
-    def __init__(self, run: FinishedRun, experiment: "experiment.Experiment", config, prepared, merged_by: str = ""):
-        self.run, self.experiment, self.config, self.prepared = run, experiment, config, prepared
-        self.merged_by, self._scored = merged_by, {}
-
-    def scores(self, split: str) -> tuple[dict, np.ndarray]:
-        """(scores, logits [S, N, C]) of a split. Raises UserError for an unknown one."""
-        if split not in self.prepared.splits:
-            known = ", ".join(self.prepared.splits)
-            raise UsageError(f"--split={split}: the corpus has no such split. Fix: give one of {known}.")
-        if split not in self._scored:
-            logits = self._logits(split)
-            self._scored[split] = self.run.task.score(self.prepared.splits[split], logits), logits
-        return self._scored[split]
-
-    def _logits(self, split):
-        if self.run.trees:
-            table, _ = boosting.load(self.experiment.corpus, self.prepared)
-            rows = self.prepared.splits[split]
-            part = table[rows.first : rows.first + len(rows)]
-            found = [trees.probabilities(one, part, len(LABELS)) for one in self.run.trees["trees"]]
-            return np.log(np.maximum(found, 1e-12))
-        program, batches = self.experiment.program(self.prepared, [split], model_facts=self.run.model_facts)
-        return program.logits(self.run.variables, batches[split])
-
-    def partition_scores(self, split: str, partition: partitions.Partition) -> dict:
-        """`scores` of the pairs of a split that are in a partition; {"examples": 0} where there are none.
-
-        Raises: DataError for ids that the corpus does not have.
+        Raises: as `predict`; UsageError where the model has no attention.
         """
-        found = partitions.uids_of(partition, self.prepared, self.experiment.corpus)
-        _, logits = self.scores(split)
-        rows = self.prepared.splits[split]
-        inside = np.array([uid in found for uid in rows.uids])
-        if not inside.any():
-            return {"examples": 0}
-        tags = tuple(tags for tags, chosen in zip(rows.tags, inside, strict=True) if chosen)
-        return self.run.task.score(replace(rows, label=rows.label[inside], tags=tags), logits[:, inside])
+        examples, found = self._new_examples(inputs), []
+        if not examples:
+            return []
+        name = self.experiment.model.name
+        lacking = UsageError(f"the model '{name}' of this run has no attention. Fix: give a run of esim or ga_reader.")
+        if self.trees:
+            raise lacking
+        prepared, model = self._encoded(Split(NEW, examples)), self._program.model
+        data, batches = self.task.resident(prepared), self._batches(prepared)
+        layout = batching.Layout.full(1, batches.width, joint=batches.joint)
 
-    def write(self, folder: Path, corpus: str) -> None:
-        """Writes a complete run directory, so that `report` can compare it with runs of this corpus."""
-        directory, source = RunDirectory.create(folder, self.config.to_dict()), self.run.directory
-        write_json(directory.folder / "env.json", environment())
-        write_json(directory.folder / "data.json", self.prepared.manifest)
-        kept = ("model", "config", "seeds", "best_epoch", "epochs", "parameters")
-        splits = self.prepared.manifest["splits"].values()
-        result = {
-            **{name: self.run.result[name] for name in kept},
-            "task": self.run.task.name,
-            "corpus": corpus,
-            "transfer": {"source": source.folder.name, "corpus": self.run.result["corpus"], "mode": DIRECT},
-            "notes": sorted({facts["note"] for facts in splits if "note" in facts}),
-            "prepared": self.prepared.folder.name,
-        }
-        for split in ("dev", "test"):
-            result[split] = None
-            if split in self.prepared.splits:
-                result[split], logits = self.scores(split)
-                directory.write_predictions(split, self.run.task.predictions(self.prepared.splits[split], logits))
-        directory.write_result("complete", result)
+        def of_seed(variables, frozen, data, index):
+            batch = self.task.to_batch(data, index, layout)
+            made = model.apply({**variables, "frozen": frozen}, batch, train=False, mutable=[ATTENTION])[1]
+            return made.get(ATTENTION, {})
+
+        body = jax.jit(jax.vmap(of_seed, in_axes=(0, None, None, None)))
+        frozen, rows = self.task.frozen(self.vocabulary.words, self.vectors), prepared.splits[NEW]
+        for number, example in enumerate(examples):
+            sown = jax.tree.map(np.asarray, body(self.variables, frozen, data, np.array([[number]])))
+            if not sown:
+                raise lacking
+            lengths = tuple(int(length[number]) for length in rows.length)
+            found.append(self.task.looked_at(self.experiment.corpus, self.vocabulary, example, lengths, sown))
+        return found
 
 
 def prepared_of(folder: Path) -> Prepared:
@@ -388,81 +430,32 @@ def restored_config(values: dict) -> config_dict.ConfigDict:
     return config_dict.ConfigDict(tuples(values))
 
 
-def _keeps_no_weights(result, trees) -> str:
-    """The reason why a run has neither weights nor trees to load; "" where it has."""
-    if result["model"] == "features" and not trees:
-        return "features of an older version keeps no trees"
+def _keeps_no_weights(result) -> str:
+    """What kind of run has no weights to load; "" for a run that has them."""
     if result.get("transfer", {}).get("mode") == DIRECT:
-        return "direct transfer keeps no weights"
-    return "folds keeps no weights" if "folds" in result else ""
-
-
-def _check_fields(path: Path, values, needed) -> None:
-    """Raises UserError where a file of a run lacks a field that this version reads."""
-    if missing := sorted(set(needed) - set(_fields(values))):
-        names = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        problem = f"{path}: lacks {names}, which this version reads: another version wrote the run"
-        raise RunError(f"{problem}. Fix: train again with this version.")
-
-
-def _fields(tree, prefix="") -> list[str]:
-    """Dotted names of the leaves of nested dicts."""
-    if not isinstance(tree, dict):
-        return [prefix]
-    return [name for key, item in tree.items() for name in _fields(item, f"{prefix}.{key}" if prefix else key)]
+        return "direct transfer"
+    return "folds" if "folds" in result else ""
 
 
 def _saved_config(directory: RunDirectory) -> config_dict.ConfigDict:
-    """The config of a run. Raises UserError where a field of the model is missing, because the weights depend on it.
-
-    Other fields that an older version did not have get their defaults, which are the behaviour of that version.
-    """
-    path, values = directory.folder / "config.json", directory.config
-    _check_fields(path, values, ["model.name", "task"])
-    task, model = values["task"], values["model"]["name"]
-    known = isinstance(model, str) and (model in table.MODELS or ":" in model)
-    if task not in list(PARENTS) or not known:  # these checks accept values of any type
-        problem = f"{path}: names a task or a model that this version lacks"
-        raise RunError(f"{problem}. Fix: train again with this version.")
-    parent = PARENTS[task](model).to_dict()
-    _check_fields(path, values, _fields({"model": parent["model"]}))
-    values = _filled(values, parent)
-    _check_types(path, values, parent)
-    return restored_config(values)
+    """The config of a run. Raises RunError where a file of the run lacks a field that this version reads."""
+    values = directory.config
+    with contextlib.suppress(AttributeError, KeyError, TypeError):
+        needed = {
+            "config.json": getattr(defaults, values["task"])(values["model"]["name"]).to_dict(),
+            "data.json": dict.fromkeys(("files", "key", "splits")),
+            "result.json": dict.fromkeys(("corpus", "model", "notes", "seeds")),
+        }
+        found = {name: _fields(read_json(directory.folder / name)) for name in needed}
+        if all(_fields(parts) <= found[name] for name, parts in needed.items()):
+            return restored_config(values)
+    raise RunError(f"{directory.folder}: another version wrote this run. Fix: train again with this version.")
 
 
-def _filled(values: dict, defaults_: dict) -> dict:
-    """The values, with defaults for missing fields."""
-    known = {
-        name: _filled(values[name], value)
-        if isinstance(value, dict) and isinstance(values.get(name), dict)
-        else values.get(name, value)
-        for name, value in defaults_.items()
-    }
-    return {**values, **known}
-
-
-def _check_types(path: Path, values, parent, name="config") -> None:
-    """Raises RunError where a value has another type than the field of the parent config."""
-    kind = {float: (int, float), tuple: (list, tuple)}.get(type(parent), type(parent))
-    if None not in (values, parent) and not isinstance(values, kind):
-        raise RunError(f"{path}: {name} has a value of a wrong type. Fix: restore the file.")
-    for key, item in parent.items() if isinstance(parent, dict) and values is not None else ():
-        _check_types(path, values[key], item, f"{name}.{key}")
-
-
-def _finished(directory: RunDirectory) -> dict:
-    """The result of a complete run. Other runs are refused: their checkpoints may change while they are read."""
-    result = directory.result()
-    if result["status"] != "complete":
-        raise directory.unfinished(result["status"])
-    _check_fields(directory.folder / "result.json", result, RESULT_FIELDS)
-    return result
-
-
-def _unlike(one: dict, other: dict, name: str) -> bool:
-    """Whether both keys have the field `name`, which older versions lack, with different values."""
-    return name in one and name in other and one[name] != other[name]
+def _fields(tree, prefix="") -> set[str]:
+    """Dotted names of the leaves of nested dicts, and of the dicts."""
+    below = [_fields(item, f"{prefix}.{key}") for key, item in tree.items()] if isinstance(tree, dict) else []
+    return {prefix}.union(*below)
 
 
 def _vectors_of(manifest: dict) -> tuple:

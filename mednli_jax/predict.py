@@ -10,6 +10,7 @@ from pathlib import Path
 from absl import flags
 
 from mednli_jax import cli, inputs
+from mednli_jax.corpora.arrays import PLURAL
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.progress import Bar, say, warn
 
@@ -33,7 +34,6 @@ ends the command with its number. Input of any length, 8,192 lines at a time.
   queries         answer (empty without a candidate), its probability, number of candidates, the best five as JSON"""
 
 CHUNK = 8192  # number of lines in memory at once
-PLURAL = {"premise": "premises", "hypothesis": "hypotheses", "passage": "passages", "query": "queries"}
 
 
 def define(values: cli.Flags) -> None:

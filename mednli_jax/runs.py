@@ -14,7 +14,6 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -30,7 +29,8 @@ from mednli_jax.files import (
     writing,
 )
 
-TYPES = "types.json"
+TYPES = "types.json"  # the phrases of the training split in the order of their numbers
+TREES = "trees.json"  # of the feature-based system: the trees of each seed, the TF-IDF terms
 FAILED = "correct the fault that its log.txt names"  # the first step for a run that failed
 STATUSES = ("running", "interrupted", "complete", "failed")
 _PASSWORD = re.compile(r"(://[^/@\s:]*:)\S*@")  # in a URL
@@ -309,18 +309,20 @@ class RunDirectory:
         append_line(self.folder / "log.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}")
 
 
-def write_types(directory: RunDirectory, types: Sequence[str]) -> None:
-    """Writes private/types.json: the phrases of the training split in the order of their numbers."""
-    write_sealed(directory.private / TYPES, {"types": list(types)})
+def write_kept(directory: RunDirectory, name: str, values: dict) -> None:
+    """Writes JSON values with a digest into private/: they may be words of the corpus."""
+    write_sealed(directory.private / name, values)
 
 
-def read_types(directory: RunDirectory) -> tuple[str, ...]:
-    """Reads the file of `write_types`. Raises RunError where it is damaged."""
-    path = directory.private / TYPES
+def read_kept(directory: RunDirectory, name: str) -> dict:
+    """Reads a file of `write_kept`. Raises RunError where it is missing or damaged."""
+    path = directory.private / name
     try:
-        return tuple(read_sealed(path)["types"])
+        return read_sealed(path)
     except (OSError, ValueError, KeyError, TypeError):
-        raise RunError(f"{path}: differs from what the run wrote. Fix: restore the run directory.") from None
+        raise RunError(
+            f"{path}: is missing or differs from what the run wrote. Fix: restore the run directory."
+        ) from None
 
 
 def differing(old: dict, new: dict) -> list[str]:

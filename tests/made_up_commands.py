@@ -14,8 +14,7 @@ from pathlib import Path
 import jax
 from compiler import FAST
 
-from mednli_jax import cli, experiment
-from mednli_jax.tasks import new_inputs
+from mednli_jax import cli, experiment, finished_run
 from mednli_jax.training.devices import Devices
 
 ROOT = Path(__file__).parents[1]
@@ -58,7 +57,7 @@ def run_command(name, *arguments, cwd, stdin="", **environment):
 
 def use_one_device(patch):
     """Commands of this process use one of the suite's devices, as most machines have one; compilation is cheaper."""
-    for module in (experiment, new_inputs):
+    for module in (experiment, finished_run):
         patch.setattr(module, "Devices", lambda: Devices(jax.local_devices()[:1]))
 
 

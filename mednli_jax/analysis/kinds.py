@@ -29,7 +29,7 @@ class Kind:
       closing_sections: the same arguments -> what `train` prints besides the scores of the splits.
       compare: (folders, split, prepared_of) -> the first run compared with each of the others. prepared_of gives the
         prepared corpus that the run in a folder was trained on.
-      evaluate: (finished_run.ScoredCorpus, evaluation.Options) -> the Evaluation.
+      evaluate: (finished_run.FinishedRun, evaluation.Options) -> the Evaluation.
       prediction_lines: predictions -> the lines that `predict` prints.
       write_attention: (finished run, new inputs) -> the folder under the run's private/ that holds the attention maps.
     """

@@ -1,7 +1,7 @@
 """What every corpus shares: where its files are searched, and the interface that the rest of the package uses."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -27,6 +27,12 @@ class Corpus(Protocol):
         """(the corpus as arrays, whether the cache had it). Prepares the corpus if the cache lacks it.
 
         Raises: UserError, DataError(s) for bad files; nothing half-built is kept.
+        """
+
+    def encoded(self, splits: Mapping[str, Split], vocabulary, vectors, names: Sequence[str] | None = None) -> Prepared:
+        """Texts of any source as arrays in memory, in the vocabulary [V] and the vectors [V, D] of a run.
+
+        names: what the run keeps besides: concepts of its graph, or phrases of its training.
         """
 
     def read_vocabulary(self, path: Path):

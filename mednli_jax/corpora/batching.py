@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mednli_jax.corpora.arrays import LEAST, power_of_two
+
 MAX_BUCKETS = 4
 Segments = tuple[tuple[int, int], ...]  # (steps, sentences) of a staircase, sentences falling
 SEGMENT_COST = 0.006  # cost of the calls of one more loop, as a share of the staircase's area
@@ -137,7 +139,8 @@ class Batches:
       tokens: ([N, P], [N, H]) word numbers, to bound the distinct words of a batch; None = words are not shared.
       first: number of the split's first row, added to each row number.
       seeds, epochs: those that the run will plan, as far as known. The staircases are fitted to some of these plans.
-      coarse: do not fit the layouts, so that other rows of the same width reuse the compiled programs.
+      coarse: do not fit the layouts, so that other rows of the same width reuse the compiled programs; several
+        buckets (`most`) get round sizes.
       joint: one loop goes over premises and hypotheses; False: over long premises (passages) alone.
       shuffle: "even": every batch has units of all lengths, drawn at random among units of similar length; "random":
         all units of a bucket are drawn at random; "binned": likewise, with a bucket for the premises of each power of
@@ -178,9 +181,11 @@ class Batches:
         self.rows, self.group = rows, self.units.shape[1]
         self.premise_of_unit = self.length[0][self.units.max(axis=1)] if rows else np.zeros(0, np.int64)
         self.hypothesis_of_unit = np.where(self.units >= 0, self.length[1][self.units], 0)
+        self.rounded = coarse and most > 1
         self.buckets = self._buckets(batch_size, most, coarse)
+        whole = fixed or (coarse and not self.rounded)
         self.roomy = [
-            Layout.full(-(-per_batch // shares), width if fixed or coarse else self._longest(units), self.group, joint)
+            Layout.full(-(-per_batch // shares), width if whole else self._longest(units), self.group, joint)
             for units, per_batch, _ in self.buckets
         ]
         self.layouts = self.roomy
@@ -207,6 +212,8 @@ class Batches:
             cuts = np.flatnonzero(np.diff(exponents)) + 1
         buckets = []
         for units in np.split(order, cuts):
+            if self.rounded:
+                per_batch = power_of_two(min(per_batch, len(units)), 8)
             batches = -(-len(units) // per_batch)
             # All batches have the same number of units, for any number of devices.
             even = per_batch if coarse else -(-len(units) // max(batches, 1))
@@ -214,7 +221,9 @@ class Batches:
         return buckets
 
     def _longest(self, units):
-        return tuple(max(int(x[units].max(initial=0)), 1) for x in (self.premise_of_unit, self.hypothesis_of_unit))
+        longest = [max(int(x[units].max(initial=0)), 1) for x in (self.premise_of_unit, self.hypothesis_of_unit)]
+        steps = [max(LEAST, power_of_two(length) // 4) if self.rounded else 1 for length in longest]
+        return tuple(-(-length // step) * step for length, step in zip(longest, steps, strict=True))
 
     def _fit(self, bucket, seeds, epochs):
         batches = self.buckets[bucket][2]
@@ -362,7 +371,7 @@ class Batches:
     def _laid_out(self, bucket, dealt):
         """(layout, row numbers) of each batch. A batch that the fitted layout cannot hold gets the roomy one."""
         fitted, roomy = self.layouts[bucket], self.roomy[bucket]
-        fits = self._fits(dealt, fitted)
+        fits = self._fits(dealt, fitted) if fitted is not roomy else [True] * len(dealt)
         return [(fitted if fit else roomy, batch) for fit, batch in zip(fits, self._numbered(dealt), strict=True)]
 
     def _numbered(self, rows):
@@ -390,12 +399,3 @@ def sharing(named: dict[str, Batches]) -> dict[str, Batches]:
         for split in splits:
             split.layouts[bucket] = split._fitted(bucket, sentences, pairs, int(words), uses)
     return named
-
-
-def in_shapes_of(earlier: Batches, batches: Batches) -> Batches:
-    """The batches in the layouts of earlier ones of the same width, one bucket and the same groups, so that the
-    programs compiled for those serve them too. A batch that the fitted layout cannot hold takes the roomy one."""
-    (units, *_), per_batch = batches.buckets[0], earlier.buckets[0][1]
-    batches.buckets = [(units, per_batch, -(-len(units) // per_batch))]
-    batches.roomy, batches.layouts = earlier.roomy, earlier.layouts
-    return batches

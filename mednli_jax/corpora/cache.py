@@ -14,7 +14,7 @@ import numpy as np
 
 import mednli_jax
 from mednli_jax.cache import FIX, digests
-from mednli_jax.corpora.arrays import SIDES, Prepared, Rows
+from mednli_jax.corpora.arrays import Prepared, rows_of
 from mednli_jax.errors import RunError
 from mednli_jax.files import (
     atomic_file,
@@ -92,8 +92,5 @@ def _read(folder) -> Prepared | None:
         return None
     splits = {}
     for name, facts in sorted(manifest["splits"].items(), key=lambda item: item[1]["first"]):
-        first, last = facts["first"], facts["first"] + facts["rows"]
-        lengths = tuple(np.array(arrays[f"{side}_length"][first:last]) for side in SIDES)
-        uids, tags = rows[name]["uids"], tuple(map(tuple, rows[name]["tags"]))
-        splits[name] = Rows(name, first, np.array(arrays["label"][first:last]), lengths, tuple(uids), tags)
+        splits[name] = rows_of(name, arrays, facts, rows[name]["uids"], rows[name]["tags"])
     return Prepared(folder, manifest, arrays, arrays.pop("vectors"), splits)

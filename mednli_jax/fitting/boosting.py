@@ -5,7 +5,7 @@ import numpy as np
 from mednli_jax.baselines import boosting
 from mednli_jax.fitting.session import Fitted, Session
 from mednli_jax.progress import Bar
-from mednli_jax.tasks import tree_pairs
+from mednli_jax.runs import TREES, write_kept
 from mednli_jax.training.loop import Interrupted
 
 
@@ -32,7 +32,7 @@ def fit(experiment, prepared, session: Session) -> Fitted:
             on_tree=on_tree,
         )
     experiment.keep_for_prediction(session.directory, prepared)
-    tree_pairs.write(session.directory, fitted, boosting.terms(experiment.corpus))
+    write_kept(session.directory, TREES, {"trees": fitted.trees, "terms": boosting.terms(experiment.corpus)})
     importance = boosting.importance_table(fitted.importance)
     logits = np.log(np.maximum(fitted.probabilities, 1e-12))
     return Fitted(

@@ -6,7 +6,6 @@ in the order of their first occurrence; C is the largest number of candidates of
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,21 +17,18 @@ import optax
 from mednli_jax import answers, metrics
 from mednli_jax.baselines.entity import known_vectors
 from mednli_jax.corpora import batching
-from mednli_jax.corpora.arrays import SIDES, Prepared, Rows
-from mednli_jax.corpora.cloze.encoding import Query, Texts, encode_new
+from mednli_jax.corpora.arrays import LEAST, NEW, SIDES, Prepared, Rows, power_of_two
+from mednli_jax.corpora.cloze.encoding import Query, Texts
 from mednli_jax.corpora.cloze.files import parse_marked
 from mednli_jax.corpora.cloze.views import all_views
-from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Passage
+from mednli_jax.examples import Answer, ClozeExample, Passage
 from mednli_jax.models.packing import MASKED_ENERGY
-from mednli_jax.runs import read_types
-from mednli_jax.tasks.new_inputs import NewInputs, power_of_two
 from mednli_jax.tasks.task import frozen, summary
 from mednli_jax.text import SPECIALS, UNK, Vocab
 
 PREDICT_ROWS = 64
 PREDICT_GROUP = 8  # queries of a passage in one unit; CliCR has about nine per passage
 SPELLED = 10  # characters of a word that are read, as in the published code
-LEAST = 16  # sizes of a few new queries are padded to powers of two from here on, so that later queries reuse programs
 BEST = 5  # most candidates that a prediction lists
 FIGURES = ("exact_match", "f1", "bleu2", "bleu4", "embedding", "missing")
 _FLAT = ("passage", "passage_start", "candidate_type", "candidate_type_start", "candidate_length")
@@ -92,7 +88,7 @@ class ClozeTask:
     def with_rows(self, prepared: Prepared) -> Prepared:
         """The splits with the texts of their candidates and answers."""
         texts, words = Texts(prepared.arrays), None
-        if self.answer_vectors:
+        if self.answer_vectors and NEW not in prepared.splits:
             words = known_vectors(str(self.answer_vectors), (), sorted(_all_texts(prepared, texts)))
         splits = {
             name: ClozeRows(
@@ -118,8 +114,9 @@ class ClozeTask:
         found |= {name: array.astype(np.int32) for name, array in found.items() if array.dtype == np.int64}
         for name in ("candidate_type", "position"):
             most = int(np.diff(found[f"{name}_start"]).max(initial=1))
-            found[f"{name}_places"] = np.arange(max(most, 1), dtype=np.int32)
-        if self.renumber and prepared.manifest:  # new inputs have no manifest
+            most = power_of_two(most, LEAST) if NEW in prepared.splits else most
+            found[f"{name}_places"] = np.arange(most, dtype=np.int32)
+        if self.renumber and "train" in prepared.splits:
             words = _entity_words(found, prepared.manifest)
             numbers = np.full(len(prepared.vectors), -1, np.int32)
             numbers[words] = np.arange(len(words))
@@ -145,13 +142,52 @@ class ClozeTask:
             how["shuffle"] = training.shuffle
             return of(name, min(training.group, training.size), batch_size=training.size, **how)
         how = {"most": batching.MAX_BUCKETS, "passes": training.epochs * len(training.seeds)}
+        if name == NEW:
+            return of(name, PREDICT_GROUP, batch_size=PREDICT_ROWS, coarse=True, **how)
         predicted = [split for split in prepared.splits if split != "train"]
         return batching.sharing(
             {split: of(split, PREDICT_GROUP, batch_size=PREDICT_ROWS, **how) for split in predicted}
         )[name]
 
-    def new_inputs(self, run) -> "NewQueries":
-        return NewQueries(run)
+    def new_examples(self, inputs, manifest: dict) -> list[ClozeExample]:
+        """Queries without answers from (passage, query) strings, as inputs.text_pairs checks them.
+
+        A passage has tokens separated by spaces and phrases marked as BEG__w1 w2__END; a query also one @placeholder.
+        Equal passages become one object.
+        """
+        passages, examples = {}, []
+        for number, (passage, query) in enumerate(inputs):
+            if passage not in passages:
+                marked, uid = parse_marked(passage), f"passage {len(passages)}"
+                passages[passage] = Passage(uid, (), marked.tokens, marked.entities, marked.sentences)
+            marked = parse_marked(query)
+            of_query = (marked.tokens, marked.entities, marked.blanks[0], (Answer(""),))
+            examples.append(ClozeExample(str(number), passages[passage], *of_query))
+        return examples
+
+    def described(self, rows: ClozeRows, logits: np.ndarray) -> list[dict]:
+        """For each query "answer", the most likely candidate ("" where the model can predict none), "best", the five
+        most likely ones with their probabilities, and "candidates", their number."""
+        found = []
+        for row, p_C in enumerate(self.probabilities(logits).mean(axis=0)):
+            best = best_of(rows, row, p_C)
+            answer = best[0]["answer"] if p_C.any() else ""
+            found.append({"answer": answer, "best": best, "candidates": len(rows.candidates(row))})
+        return found
+
+    def looked_at(self, corpus, vocabulary, example: ClozeExample, lengths: tuple[int, int], sown: dict) -> dict:
+        """The tokens of "passage" and "query"; "names": {token: the phrase that it represents}; "candidates": their
+        texts [C]; "spans": the (start, end) pairs of each; "weights": attention to the passage's tokens [S, N]."""
+        encoding = corpus.encoding
+        _, _, view = next(iter(all_views([example], encoding.setup, max_tokens=encoding.max_passage)))
+        return {
+            "passage": list(view.passage),
+            "query": list(view.query),
+            "names": {token: phrase for phrase, token in view.names.items() if phrase},
+            "candidates": list(view.candidates),
+            "spans": [[list(span) for span in spans] for spans in view.positions],
+            "weights": sown["places"][0][:, 0, : len(view.passage)],
+        }
 
     def to_batch(self, data, index, layout):
         """The batch of rows `index` [U, G]; B = U G.
@@ -356,116 +392,3 @@ def _mean(summaries, name):
 def _slice(each, places):
     summaries = [answers.summary(found, places) for found in each]
     return {"examples": len(places), "accuracy": _mean(summaries, "exact_match"), "f1": _mean(summaries, "f1")}
-
-
-class NewQueries(NewInputs):
-    """New passages and queries.
-
-    A passage has tokens separated by spaces and phrases marked as BEG__w1 w2__END. A query has the same form, with one
-    @placeholder. In `unknown_words` a passage with several queries counts once.
-
-    `predict` returns for each pair of strings
-      answer: the most likely candidate, "" where the model can predict no candidate.
-      best: the five most likely candidates, [{"answer", "probability"}, ...].
-      candidates: the number of candidates.
-    `attention` returns for each pair
-      passage, query: the tokens.
-      names: {token: the phrase that it represents}.
-      candidates: their texts [C].
-      spans: the (start, end) pairs of each candidate.
-      weights: [S, N], attention to the passage's tokens; rows sum to 1.
-    """
-
-    joint, many = False, 256
-    aligning = "give a run of ga_reader"
-
-    def examples_of(self, inputs):
-        return examples_of(inputs)
-
-    @cached_property
-    def _types(self):
-        """The phrases that have an output in the model; () for a model without such outputs."""
-        return read_types(self.run.directory) if self.run.experiment.scores_types else ()
-
-    def encode(self, examples):
-        arrays, cut = encode_new(examples, self.run.vocabulary, self.run.experiment.corpus.encoding, self._types)
-        unknown = (int((arrays[name] == UNK).sum()) for name in ("passage", "query"))
-        self.unknown_words = dict(zip(self.task.sides, unknown, strict=True))
-        self.truncated = {"passages": cut} if cut else {}
-        rows = ClozeRows(
-            "new",
-            first=0,
-            label=arrays["label"],
-            length=(arrays["premise_length"], arrays["hypothesis_length"]),
-            uids=tuple(example.uid for example in examples),
-            tags=((),) * len(examples),
-            texts=Texts(arrays),
-            passage=arrays["query_passage"],
-        )
-        return rows, arrays
-
-    def resident(self, arrays):
-        """The arrays on the device, padded so that texts of similar size have the same shapes."""
-        prepared = Prepared(self.run.directory.folder, {}, arrays, self.run.vectors, {})
-        found = {}
-        for name, array in self.task.resident(prepared).items():
-            if name.endswith("_places"):
-                found[name] = np.arange(_room(len(array)), dtype=array.dtype)
-            elif name.endswith("_start"):  # the added passages are empty
-                found[name] = np.pad(array, (0, 1 + _room(len(array) - 1) - len(array)), "edge")
-            else:
-                found[name] = np.pad(array, [(0, _room(size) - size) for size in array.shape])
-        return found
-
-    def widths(self, arrays):
-        return tuple(_room(int(arrays[name].max())) for name in ("premise_length", "hypothesis_length"))
-
-    def batches(self, rows, arrays, shares):
-        few = {"batch_size": min(_room(len(rows)), PREDICT_ROWS), "coarse": True}
-        many = {"batch_size": PREDICT_ROWS, "most": batching.MAX_BUCKETS}
-        many["groups"] = batching.groups_of(rows.passage[:, None], PREDICT_GROUP)
-        how = few if len(rows) <= self.many else many
-        if how is many:
-            self._program.forget()  # programs in shapes of other inputs
-        made = batching.Batches(*rows.length, width=self.widths(arrays), shares=shares, joint=False, **how)
-        return made, self.resident(arrays)
-
-    def described(self, rows, logits):
-        mean_NC = self.task.probabilities(logits).mean(axis=0)
-        found = []
-        for row, p_C in enumerate(mean_NC):
-            best = best_of(rows, row, p_C)
-            answer = best[0]["answer"] if p_C.any() else ""
-            found.append({"answer": answer, "best": best, "candidates": len(rows.candidates(row))})
-        return found
-
-    def looked_at(self, example, number, arrays, sown):
-        encoding = self.run.experiment.corpus.encoding
-        _, _, view = next(iter(all_views([example], encoding.setup, max_tokens=encoding.max_passage)))
-        return {
-            "passage": list(view.passage),
-            "query": list(view.query),
-            "names": {token: phrase for phrase, token in view.names.items() if phrase},
-            "candidates": list(view.candidates),
-            "spans": [[list(span) for span in spans] for spans in view.positions],
-            "weights": sown["places"][0][:, 0, : len(view.passage)],
-        }
-
-
-def examples_of(inputs) -> list[ClozeExample]:
-    """Queries without answers from (passage, query) strings. Equal passages become one object."""
-    passages, examples = {}, []
-    for number, (passage, query) in enumerate(inputs):
-        if passage not in passages:
-            marked, uid = parse_marked(passage), f"passage {len(passages)}"
-            passages[passage] = Passage(uid, (), marked.tokens, marked.entities, marked.sentences)
-        marked = parse_marked(query)
-        if len(marked.blanks) != 1:
-            raise ValueError(f"query {number} holds {len(marked.blanks)} of {PLACEHOLDER}, expected one")
-        of_query = (marked.tokens, marked.entities, marked.blanks[0], (Answer(""),))
-        examples.append(ClozeExample(str(number), passages[passage], *of_query))
-    return examples
-
-
-def _room(number):
-    return power_of_two(number, least=LEAST)

@@ -1,8 +1,7 @@
 """Natural language inference: from rows to batches, from logits to scores."""
 
-import json
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,20 +9,14 @@ import optax
 
 from mednli_jax import metrics
 from mednli_jax.corpora import batching
-from mednli_jax.corpora.arrays import SIDES, Prepared, Rows
-from mednli_jax.corpora.cache import CONCEPTS
-from mednli_jax.corpora.nli.new_pairs import NewPairEncoder
-from mednli_jax.errors import RunError
+from mednli_jax.corpora.arrays import NEW, SIDES, Prepared, Rows
 from mednli_jax.examples import LABELS, NLIExample
-from mednli_jax.tasks.new_inputs import NewInputs, power_of_two
 from mednli_jax.tasks.task import frozen, summary
 from mednli_jax.text import TOKENISERS
 
 LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance", "link_relation")
 PREDICT_ROWS = 256
 PREDICT_PIECES = 64  # rows of a batch of word pieces
-COARSE = 16  # tokens; a few new pairs are padded to a multiple of this
-OFTEN = 100  # assumed passes over new pairs, of which there may be any number
 PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
 OPTIONAL_FIELDS = (*LINK_FIELDS, "domain", "features")  # arrays that only some corpora have
 
@@ -70,6 +63,8 @@ class NLITask:
             tokens = tuple(prepared.arrays[side][rows.first : rows.first + len(rows)] for side in SIDES)
             return rows, tokens, {**self.common(prepared, tokens, shares, model), "first": rows.first}
 
+        if name == NEW:
+            return self._predicted(*of(name), training)
         if name == "train":
             rows, tokens, common = of(name)
             group = min(training.group, training.size)
@@ -82,10 +77,11 @@ class NLITask:
         )[name]
 
     def _predicted(self, rows, tokens, common, training):
-        common["passes"] = training.epochs * len(training.seeds)
+        common |= {"passes": training.epochs * len(training.seeds), "coarse": rows.name == NEW}
         if self.pieces:  # premises are not shared, and length buckets save padding
             return batching.Batches(*rows.length, batch_size=PREDICT_PIECES, most=batching.MAX_BUCKETS, **common)
         groups = batching.groups_of(tokens[0], PREDICT_GROUP)
+        common["most"] = batching.MAX_BUCKETS if rows.name == NEW else 1
         return batching.Batches(*rows.length, batch_size=PREDICT_ROWS, groups=groups, **common)
 
     def common(self, prepared: Prepared, tokens, shares: int, model) -> dict:
@@ -97,8 +93,26 @@ class NLITask:
             common["fixed"] = bool(self.padded_length)
         return common
 
-    def new_inputs(self, run) -> "NewPairs":
-        return NewPairs(run)
+    def new_examples(self, inputs, manifest: dict) -> list[NLIExample]:
+        tokenise = cache(TOKENISERS[manifest["tokeniser"]])  # pairs may share premises
+        return [NLIExample(str(i), *pair, "", *map(tokenise, pair)) for i, pair in enumerate(inputs)]
+
+    def described(self, rows: Rows, logits: np.ndarray) -> list[dict]:
+        """{"entailment": .7, "neutral": ..., "contradiction": ...} for each pair: mean probabilities of the seeds."""
+        mean_NC = probabilities(logits).mean(axis=0)
+        return [dict(zip(LABELS, map(float, row), strict=True)) for row in mean_NC]
+
+    def looked_at(self, corpus, vocabulary, example: NLIExample, lengths: tuple[int, int], sown: dict) -> dict:
+        """The tokens of both sides and "maps": {name: {"premise": [S, P, H], "hypothesis": [S, H, P]}}.
+
+        A row of a map sums to 1. The names are "tokens" (ESIM's soft alignment) and "links" (attention by the ontology
+        only).
+        """
+        p, h = lengths
+        maps = {name: (both[0][0][:, 0, :p, :h], both[0][1][:, 0, :h, :p]) for name, both in sown.items()}
+        texts = corpus.texts(vocabulary, corpus.linker)
+        tokens = {side: texts.tokens(example, side)[:length] for side, length in zip(SIDES, lengths, strict=True)}
+        return {**tokens, "maps": {name: dict(zip(SIDES, both, strict=True)) for name, both in maps.items()}}
 
     def to_batch(self, data, index, layout):
         """The batch of rows `index` [Q, G]: premise [Q, P], hypothesis [B, H], their lengths, links [B, K], features
@@ -191,106 +205,3 @@ def _calibration(label, p_SNC):
         "ece": metrics.mean_sd([metrics.expected_calibration_error(p_NC, label) for p_NC in p_SNC]),
         "bins": metrics.reliability(p_SNC.reshape(-1, classes), np.tile(label, seeds)),
     }
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """Shapes chosen for many new pairs.
-
-    Args:
-      sizes: {name of an array: size of its second axis}.
-      room: rows.
-      batches: their batches.
-    """
-
-    sizes: dict[str, int]
-    room: int
-    batches: batching.Batches
-
-
-class NewPairs(NewInputs):
-    """New premise-hypothesis pairs.
-
-    For each (premise, hypothesis) pair of strings, `predict` returns {"entailment": .7, "neutral": ...,
-    "contradiction": ...}, and `attention` returns {"premise", "hypothesis": the tokens, "maps": {name: {"premise":
-    [S, P, H], "hypothesis": [S, H, P]}}}. A row of a map sums to 1. The names are "tokens" (ESIM's soft alignment) and
-    "links" (attention by the ontology only).
-    """
-
-    many = 2048
-    _fitted: Fitted | None = None
-    aligning = "give a run of esim, or one with config.model.knowledge"
-
-    def examples_of(self, inputs):
-        tokenise = cache(TOKENISERS[self.run.manifest["tokeniser"]])  # pairs may share premises
-        return [NLIExample(str(i), *pair, "", *map(tokenise, pair)) for i, pair in enumerate(inputs)]
-
-    @cached_property
-    def _encoder(self):
-        run, path = self.run, self.run.directory.private / CONCEPTS
-        concepts = json.loads(path.read_bytes()) if path.is_file() else None
-        digest = run.manifest["knowledge"].get("sha256", "")
-        return NewPairEncoder(run.experiment.corpus, run.vocabulary, digest, concepts)
-
-    def encode(self, examples):
-        if self.run.experiment.features:
-            raise RunError(
-                "the run's models take features, which need a whole corpus. Fix: use a run without "
-                "config.data.features, or evaluate this one on a corpus of these pairs (--config=configs/bow.py:file)."
-            )
-        arrays, self.unknown_words, self.truncated = self._encoder(examples)
-        return len(examples), arrays
-
-    def widths(self, arrays):
-        return tuple(arrays[side].shape[1] for side in SIDES)
-
-    def batches(self, rows, arrays, shares):
-        sizes = {name: power_of_two(arrays[name].shape[1]) for name in LINK_FIELDS if name in arrays}
-        sizes |= {side: -(-arrays[side].shape[1] // COARSE) * COARSE for side in SIDES}
-        if self.task.padded_length:  # the logits depend on the padded length, so that of training is used
-            trained = zip(SIDES, self.run.result["width"], strict=True)
-            sizes |= {side: max(arrays[side].shape[1], width) for side, width in trained}
-        length = tuple(arrays[f"{side}_length"] for side in SIDES)
-        how = {"shares": shares, "fixed": bool(self.task.padded_length)}
-        if rows <= self.many and not self._fitted:
-            room = power_of_two(rows, least=8)
-            how |= {"width": tuple(sizes[side] for side in SIDES), "batch_size": min(room, PREDICT_ROWS)}
-            return batching.Batches(*length, coarse=True, **how), _widened(arrays, sizes, room)
-        return self._like_the_first(rows, arrays, sizes, length, how)
-
-    def _like_the_first(self, rows, arrays, sizes, length, how):
-        """(batches, data) of many rows. They reuse the shapes of earlier many rows, which grow where necessary."""
-        before = self._fitted
-        sizes = {name: max(size, before.sizes.get(name, 0)) if before else size for name, size in sizes.items()}
-        room = max(power_of_two(rows, least=8), before.room if before else 0)
-        groups = batching.groups_of(arrays["premise"], PREDICT_GROUP)
-        groups = np.pad(groups, ((0, 0), (0, PREDICT_GROUP - groups.shape[1])), constant_values=-1)
-        how |= {"width": tuple(sizes[side] for side in SIDES), "batch_size": PREDICT_ROWS, "groups": groups}
-        if before and (before.sizes, before.room) == (sizes, room):
-            made = batching.in_shapes_of(before.batches, batching.Batches(*length, coarse=True, **how))
-        else:
-            self._program.forget()
-            # Fitted to two random orders, so that the segments have some room for later rows.
-            made = batching.Batches(*length, **{**how, "fixed": True}, epochs=2, passes=OFTEN)
-            self._fitted = Fitted(sizes, room, made)
-        return made, _widened(arrays, sizes, room)
-
-    def described(self, rows, logits):
-        mean_NC = probabilities(logits).mean(axis=0)
-        return [dict(zip(LABELS, map(float, row), strict=True)) for row in mean_NC]
-
-    def looked_at(self, example, number, arrays, sown):
-        p, h = (int(arrays[f"{side}_length"][number]) for side in SIDES)
-        maps = {name: (both[0][0][:, 0, :p, :h], both[0][1][:, 0, :h, :p]) for name, both in sown.items()}
-        tokens = {side: self._encoder.tokens(example, side) for side in SIDES}
-        return {**tokens, "maps": {name: dict(zip(SIDES, both, strict=True)) for name, both in maps.items()}}
-
-
-def _widened(arrays, sizes, rows):
-    """The arrays [N, T] padded to N = rows and T = sizes[name] with empty values."""
-    result = {}
-    for name, array in arrays.items():
-        lacking = [(0, rows - len(array))]
-        lacking += [(0, sizes[name] - array.shape[1])] if array.ndim == 2 else []
-        result[name] = np.pad(array, lacking, constant_values=-1 if name == "link_distance" else 0)
-    return result

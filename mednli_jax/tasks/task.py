@@ -57,8 +57,17 @@ class Task(Protocol):
         training: a batching.TrainingBatches. shares: number of devices.
         """
 
-    def new_inputs(self, run):
-        """The object that predicts new inputs by a finished run, a new_inputs.NewInputs."""
+    def new_examples(self, inputs, manifest: dict) -> list:
+        """Examples without labels from pairs of texts. manifest: of the corpus that the run was trained on."""
+
+    def described(self, rows, logits) -> list[dict]:
+        """The prediction for each row of new inputs, from logits [S, N, C]: means over the seeds."""
+
+    def looked_at(self, corpus, vocabulary, example, lengths: tuple[int, int], sown: dict) -> dict:
+        """The attention of one example.
+
+        lengths: of its two texts. sown: the model's collection ATTENTION, leaves [S, ...].
+        """
 
     def to_batch(self, data: dict[str, jax.Array], index: jax.Array, layout) -> dict[str, jax.Array]:
         """The batch of rows `index` [Q, G] (-1 = padding) in the static shape `layout`; it has float `mask` [B]."""

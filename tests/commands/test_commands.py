@@ -257,6 +257,21 @@ def test_a_changed_corpus_is_refused(at_home, tmp_path, monkeypatch):
     assert "changed since the run began" in err
 
 
+@pytest.mark.parametrize(
+    ("file", "field"),
+    [("config.json", "model.hidden_size"), ("config.json", "task"), ("result.json", "notes"), ("data.json", "key")],
+)
+def test_a_run_of_another_version_is_refused(at_home, file, field):
+    values = part = read_json("copy", file)
+    *sections, name = field.split(".")
+    for section in sections:
+        part = part[section]
+    del part[name]
+    Path("copy", file).write_text(json.dumps(values))
+    with pytest.raises(UserError, match=r"^copy: another version wrote this run\. Fix: "):
+        evaluate.load_run("copy")
+
+
 # -- predict -----------------------------------------------------------------------------------------------------------
 
 

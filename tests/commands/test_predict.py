@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,8 +15,6 @@ from mednli_jax import evaluate, inputs, predict, prepare, train
 from mednli_jax.errors import DataError, DataErrors, RunError, UserError
 from mednli_jax.examples import LABELS
 from mednli_jax.finished_run import load_run
-from mednli_jax.tasks.nli import NewPairs
-from mednli_jax.training.program import Program
 
 SECRET = "zyzzyva"
 # Tokenisers disagree about these: inner sentence ends, list numbers, bullets, lone numbers, other scripts.
@@ -78,32 +77,25 @@ def trained(request, tmp_path_factory):
     return home, request.param
 
 
-def test_a_corpuss_own_texts_get_the_stored_predictions(trained, monkeypatch):
+def test_a_corpuss_own_texts_get_the_stored_predictions(trained):
     home, kind = trained
-    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(home / "cache"))
-    monkeypatch.chdir(home)
-    run = load_run(home / "run")
-    assert run.manifest["tokeniser"] == {"jsonl": "sentences, treebank", "triples": "blanks"}[kind]
-    own = run.on_own_corpus()
-    for split in ("train", "dev", "test"):
-        given = given_of(home / "own", kind, split)
-        stored = home / "run" / "private" / f"predictions.{split}.jsonl"
-        if split == "train":  # training predictions are not stored
-            rows = run.task.predictions(own.prepared.splits[split], own.scores(split)[1])
-        else:
-            rows = [json.loads(line) for line in stored.read_text().splitlines()]
-        found = run.predict(given)
-        assert len(found) == len(rows) == len(given)
-        for row, expected in zip(found, rows, strict=True):
-            mean = np.mean(expected["probabilities"], axis=0)  # over the two seeds
-            assert max(row, key=row.get) == LABELS[mean.argmax()]
-            np.testing.assert_allclose([row[label] for label in LABELS], mean, atol=1e-5)
-    other = [("another. Text", "of two. Sentences")]
-    assert run.predict(other)[0] != pytest.approx(found[0], abs=1e-4)
+    with at(home):
+        run = load_run(home / "run")
+        assert run.manifest["tokeniser"] == {"jsonl": "sentences, treebank", "triples": "blanks"}[kind]
+        for split in ("train", "dev", "test"):
+            rows = run.task.predictions(run.prepared.splits[split], run.scores(split)[1])
+            if split != "train":  # training predictions are not stored
+                stored = home / "run" / "private" / f"predictions.{split}.jsonl"
+                assert rows == [json.loads(line) for line in stored.read_text().splitlines()]
+            found = run.predict(given_of(home / "own", kind, split))
+            for row, expected in zip(found, rows, strict=True):
+                mean = np.mean(expected["probabilities"], axis=0)  # over the two seeds
+                np.testing.assert_allclose([row[label] for label in LABELS], mean, atol=1e-5)
+        assert run.predict([("another. Text", "of two. Sentences")])[0] != pytest.approx(found[0], abs=1e-4)
 
 
-def test_any_number_of_lines_is_predicted_in_parts_with_the_same_programs(trained, monkeypatch):
-    """Later parts reuse or enlarge the shapes of the first; a pair gets the same answer in any part."""
+def test_a_pair_has_the_same_answer_in_any_company_and_programs_are_shared(trained, monkeypatch):
+    """Later parts of an input reuse the programs of the first; lengths and repeated premises differ."""
     home, _ = trained
     run = load_run(home / "run")
     words = ("gout", "asthma", "pain", "denies", "Has", "42")
@@ -112,31 +104,33 @@ def test_any_number_of_lines_is_predicted_in_parts_with_the_same_programs(traine
         for n in range(133)
     ]
     one_by_one = [run.predict([pair])[0] for pair in pairs]
-    compiled = []
-    forget = Program.forget
-    monkeypatch.setattr(Program, "forget", lambda self: [compiled.append(1), forget(self)])
+    assert len(run._program.compiled) < 8
     monkeypatch.setattr(predict, "CHUNK", 30)
-    monkeypatch.setattr(NewPairs, "many", 8)
     with at(home):
         code, out, err = call_command(predict, "--run=run", stdin="".join("\t".join(pair) + "\n" for pair in pairs))
     assert code == 0, err
     rows = [line.split("\t") for line in out.splitlines()[1:]]
+    many = run.predict(pairs * 9)  # more than one bucket of lengths
+    for number, expected in enumerate(one_by_one):
+        for found in (map(float, rows[number][1:]), many[number].values(), many[133 * 8 + number].values()):
+            np.testing.assert_allclose(list(found), [expected[label] for label in LABELS], atol=2e-6)
     assert len(rows) == len(pairs)
-    for row, expected in zip(rows, one_by_one, strict=True):
-        np.testing.assert_allclose([float(cell) for cell in row[1:]], [expected[label] for label in LABELS], atol=2e-6)
-    assert 1 <= len(compiled) < 5  # there are five parts
     assert "133 pairs" in err
 
 
-@pytest.mark.parametrize("bad", ["alone", "", " "])
+@pytest.mark.parametrize("bad", [SECRET, "", " ", f'["{SECRET}", "b"]'])
 def test_a_bad_line_ends_the_part_that_it_stands_in(trained, monkeypatch, bad):
     home, _ = trained
     monkeypatch.setattr(predict, "CHUNK", 2)
+    good = ["Has gout. Well\t42", json.dumps({"premise": "Has gout. Well", "hypothesis": "42"})]
     with at(home):
-        code, out, err = call_command(predict, "--run=run", stdin=f"a\tb\nc\td\ne\tf\n{bad}\ng\th\n")
+        code, out, err = call_command(predict, "--run=run", stdin="\n".join([*good, "e\tf", bad, "g\th", ""]))
     assert code == 2
-    assert len(out.splitlines()) == 3  # the header and the first part
-    assert "stdin:4" in err
+    header, first, second = out.splitlines()
+    assert header.split("\t") == ["label", *LABELS]
+    assert first == second
+    assert re.findall(r"stdin:\d", err) == ["stdin:4"]
+    assert SECRET not in err
 
 
 def test_a_probe_of_the_corpuss_own_pairs_has_the_scores_of_their_split(trained):
@@ -212,18 +206,6 @@ def test_trees_of_features_predict_what_they_stored(tmp_path):
             load_run(tmp_path / "run")
 
 
-def test_a_run_of_an_unknown_tokeniser_is_refused(trained):
-    home, _ = trained
-    path = home / "run" / "data.json"
-    before = path.read_text()
-    path.write_text(json.dumps({**json.loads(before), "tokeniser": "of a later version"}))
-    try:
-        with pytest.raises(RunError, match=r"data\.json: .*tokeniser"):
-            load_run(home / "run")
-    finally:
-        path.write_text(before)
-
-
 def test_dicts_lists_and_tuples_are_one_pair(trained):
     home, _ = trained
     run = load_run(home / "run")
@@ -237,10 +219,22 @@ def test_dicts_lists_and_tuples_are_one_pair(trained):
     assert first != pytest.approx(run.predict([("premise", "hypothesis")])[0], abs=1e-4)
     for row in others:
         assert row == pytest.approx(first, abs=1e-6)
-    with pytest.raises(UserError, match=r"item 1: "):
-        run.predict([forms[0], SECRET[:2]])
-    with pytest.raises(UserError, match=r"item 0: "):
-        run.attention([{"passage": "a", "query": "b"}])
+    with pytest.raises(DataErrors) as caught:
+        run.predict([forms[0], SECRET[:2], SECRET])
+    assert [error.file for error in caught.value.errors] == ["item 1", "item 2"]
+    with pytest.raises(UserError, match=r"^the model 'bow' of this run has no attention"):
+        run.attention(forms)
+    for given in ("ab", {"premise": "a", "hypothesis": "b"}, None):
+        with pytest.raises(UserError, match=type(given).__name__):
+            run.predict(given)
+    most = run.experiment.corpus.encoding.max_length
+    run.predict([("Has " * (most + 1), "unheard"), ("Has " * most, "42")])
+    assert (run.truncated, run.unknown_words) == ({"premises": 1}, {"premise": 0, "hypothesis": 1})
+    assert run.predict([]) == []
+    assert (run.truncated, run.unknown_words) == ({}, {"premise": 0, "hypothesis": 0})
+    run.experiment = replace(run.experiment, features=True)
+    with pytest.raises(RunError, match="features, which need a whole corpus"):
+        run.predict(forms)
 
 
 @pytest.mark.parametrize(
@@ -279,18 +273,6 @@ def test_any_other_item_is_refused_by_its_index(task, item):
     assert inputs.text_pairs([both], "nli") == [("a", "b")]
 
 
-@pytest.mark.parametrize("given", ["ab", b"ab", {"premise": "a", "hypothesis": "b"}, None, 3])
-def test_what_is_no_list_is_refused_at_once(given):
-    with pytest.raises(UserError, match=type(given).__name__):
-        inputs.text_pairs(given, "nli")
-
-
-def test_many_bad_items_are_reported_together():
-    with pytest.raises(DataErrors) as caught:
-        inputs.text_pairs(["a", "b"], "nli")
-    assert [error.file for error in caught.value.errors] == ["item 0", "item 1"]
-
-
 @pytest.mark.parametrize(
     ("header", "task"),
     [("premise\thypothesis", "nli"), ("Sentence1\tSentence2 ", "nli"), ("passage\tquery", "cloze")],
@@ -300,34 +282,3 @@ def test_a_header_is_no_pair(header, task, capsys):
     lines = io.BytesIO("\n".join([header, "\t".join(pair)]).encode())
     assert list(predict.read_chunks(lines, task)) == [[pair]]
     assert capsys.readouterr().err.startswith("warning: ")
-
-
-def test_what_is_cut_is_counted(trained):
-    run = load_run(trained[0] / "run")
-    most = run.experiment.corpus.encoding.max_length
-    run.predict([("gout " * (most + 1), "42"), ("gout " * most, "42")])
-    assert run.truncated == {"premises": 1}
-    run.predict([("gout", "42")])
-    assert run.truncated == {}
-
-
-def test_maps_of_a_model_without_any_are_refused_before_anything_is_printed(trained):
-    with at(trained[0]):
-        code, out, err = call_command(predict, "--run=run", "--attention", stdin="Has gout.\t42\n")
-    assert (code, out) == (2, "")
-    assert err.startswith("error: ")
-
-
-def test_the_command_takes_dicts_and_names_bad_lines(trained):
-    home, _ = trained
-    good = ["Has gout. Well\t42", json.dumps({"premise": "Has gout. Well", "hypothesis": "42"})]
-    with at(home):
-        code, out, err = call_command(predict, "--run=run", stdin="\n".join([*good, ""]))
-        assert code == 0, err
-        header, first, second = out.splitlines()
-        assert header.split("\t") == ["label", *LABELS]
-        assert first == second
-        code, out, err = call_command(predict, "--run=run", stdin="\n".join([*good, SECRET, '["a", "b"]']))
-    assert (code, out) == (2, "")
-    assert re.findall(r"stdin:\d", err) == ["stdin:3", "stdin:4"]
-    assert SECRET not in err

@@ -361,8 +361,8 @@ def test_a_run_is_trained_evaluated_and_asked(tmp_path, monkeypatch):
     assert [max(row, key=row.get) for row in found] == ["contradiction", "entailment"]
     assert run.predict([("unlike the first", "patient lacks gout 1 .")])[0] == pytest.approx(found[0], abs=1e-5)
     # An entity that contains the verb is an unknown word; the rest of the text is the same in all classes.
-    splits = run.on_own_corpus().prepared.splits.values()
-    uids = run.on_own_corpus().prepared.splits["test"].uids
+    splits = run.prepared.splits.values()
+    uids = run.prepared.splits["test"].uids
     rows = [
         f"{uid}\thypothesis\t0\t{4 if number % 3 == 1 else 3}\tENTITY"
         for split in splits
@@ -370,7 +370,7 @@ def test_a_run_is_trained_evaluated_and_asked(tmp_path, monkeypatch):
     ]
     Path("spans.tsv").write_text("\n".join(["uid\tside\tstart\tend\tconcept", *rows]) + "\n")
     Path("easy.txt").write_text("\n".join(uids[:6]) + "\n")
-    merged = run.on_merged(Path("spans.tsv"))
+    merged = run.merged(Path("spans.tsv"))
     first, test = merged.prepared.splits["test"].first, merged.prepared.splits["test"]
     assert test.length[1].tolist() == [3] * 12  # patient_has_gout, 1 and the full stop
     number = {word: place for place, word in enumerate(run.vocabulary.words)}

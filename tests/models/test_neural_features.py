@@ -1,7 +1,5 @@
 """Neural classifiers that also take the features of the feature-based system."""
 
-from types import SimpleNamespace
-
 import jax
 import numpy as np
 import pytest
@@ -9,8 +7,6 @@ import pytest
 from mednli_jax import defaults, experiment
 from mednli_jax.baselines import boosting
 from mednli_jax.corpora import batching
-from mednli_jax.errors import RunError
-from mednli_jax.tasks import nli
 
 MODELS = ("bow", *(pytest.param(name, marks=pytest.mark.slow) for name in ("infersent", "esim")))
 
@@ -73,10 +69,3 @@ def test_a_pairs_logits_follow_its_own_features_alone(prepared, model):
     after = program.logits(variables, batches["test"])
     differs = np.abs(after - before).max(axis=(0, 2)) > 1e-6
     assert np.flatnonzero(differs).tolist() == [3]
-
-
-def test_features_of_new_pairs_are_refused():
-    own = experiment.of(config_of("bow"))
-    run = SimpleNamespace(experiment=own, task=own.task, manifest={"tokeniser": "blanks"})
-    with pytest.raises(RunError, match=r".*features"):
-        nli.NewPairs(run).predict([("a premise", "a hypothesis")])

@@ -1,7 +1,5 @@
 """New passages and queries are encoded as a corpus is and answered independently, from the files of a run alone."""
 
-from types import SimpleNamespace
-
 import jax
 import numpy as np
 import optax
@@ -9,15 +7,17 @@ import pytest
 from made_up_cloze import corpus
 
 from mednli_jax import defaults, experiment
-from mednli_jax.corpora.arrays import Prepared
+from mednli_jax.corpora.arrays import NEW, Prepared
 from mednli_jax.corpora.batching import Layout
-from mednli_jax.corpora.cloze.encoding import ClozeEncoding, Texts, encode_cloze, encode_new, types_of_train
+from mednli_jax.corpora.cloze.corpus import ClozeCorpus
+from mednli_jax.corpora.cloze.encoding import ClozeEncoding, Texts, encode_cloze, types_of_train
 from mednli_jax.corpora.cloze.files import marked_text
 from mednli_jax.corpora.cloze.views import SETUPS, all_views
 from mednli_jax.errors import RunError
-from mednli_jax.runs import RunDirectory, read_types, write_types
-from mednli_jax.tasks import cloze, new_inputs
-from mednli_jax.tasks.cloze import NewQueries, examples_of
+from mednli_jax.examples import Split
+from mednli_jax.finished_run import FinishedRun
+from mednli_jax.runs import TYPES, RunDirectory, read_kept, write_kept
+from mednli_jax.tasks import cloze
 from mednli_jax.text import SPECIALS
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.state import init_learner
@@ -41,7 +41,12 @@ def test_a_corpuss_own_queries_are_encoded_as_in_the_corpus(setup):
     kept, prepared, vocab = prepared_corpus(setup)
     types = types_of_train(prepared)
     assert len(set(types)) == len(types) == prepared.manifest["candidates"]["types_of_train"]
-    new, _ = encode_new(kept["test"].examples, vocab, ClozeEncoding(setup), types)
+    shown = set()
+    for _, passage, _ in all_views(kept["train"].examples, setup):
+        shown.update(passage.names[phrase] if setup == "anonym" else phrase for phrase in passage.candidates)
+    assert set(types) == shown
+    own = ClozeCorpus("file", ClozeEncoding(setup))
+    new = own.encoded({NEW: Split(NEW, kept["test"].examples)}, vocab, prepared.vectors, types).arrays
     whole, facts = prepared.arrays, prepared.manifest["splits"]["test"]
     for row in range(facts["rows"]):
         there = facts["first"] + row
@@ -66,79 +71,44 @@ def test_ten_characters_of_a_word_are_read():
     """The length is that of the published code; special words have no characters."""
     table = cloze.spellings((*SPECIALS, "ct", "gastroenteritis"))
     assert table.shape == (4, 10)
-    assert not table[:2].any()
+    assert not table[: len(SPECIALS)].any()
     assert ["".join(map(chr, row[row > 0])) for row in table[2:]] == ["ct", "gastroente"]
 
 
-@pytest.mark.parametrize("setup", SETUPS)
-def test_types_are_what_the_views_call_them(setup):
-    kept, prepared, _ = prepared_corpus(setup)
-    types = types_of_train(prepared)
-    shown = set()
-    for _, passage, _ in all_views(kept["train"].examples, setup):
-        shown.update(passage.names[phrase] if setup == "anonym" else phrase for phrase in passage.candidates)
-    assert set(types) == shown
-
-
-def test_types_are_kept_with_the_run_and_damage_is_noticed(tmp_path):
-    _, prepared, _ = prepared_corpus("ent")
+def test_what_a_run_keeps_is_for_its_owner_and_damage_is_noticed(tmp_path):
     directory = RunDirectory.create(tmp_path / "run", {"model": {"name": "sa_reader"}})
-    write_types(directory, types_of_train(prepared))
-    assert read_types(directory) == types_of_train(prepared)
-    path = directory.private / "types.json"
+    write_kept(directory, TYPES, {"types": ["w1", "w2"]})
+    assert read_kept(directory, TYPES) == {"types": ["w1", "w2"]}
+    path = directory.private / TYPES
     assert path.stat().st_mode & 0o077 == 0
-    path.write_text(path.read_text().replace("w1", "w2", 1))
-    with pytest.raises(RunError, match=r".*types\.json: differs"):
-        read_types(directory)
-    path.unlink()
-    with pytest.raises(RunError):
-        read_types(directory)
-
-
-def test_equal_passages_are_one_and_a_query_has_one_blank():
-    first, second, other = examples_of(
-        [("a BEG__b__END", "@placeholder"), ("a BEG__b__END", "x @placeholder"), ("c", "@placeholder")]
-    )
-    assert first.passage is second.passage is not other.passage
-    assert (second.blank, second.query) == (1, ("x", "@placeholder"))
-    assert other.passage.entities == ()
-    for query in ("no blank", "@placeholder @placeholder"):
-        with pytest.raises(ValueError, match="query 0"):
-            examples_of([("a", query)])
+    path.write_text(path.read_text().replace("w1", "w3", 1))
+    for _ in ("damaged", "missing"):
+        with pytest.raises(RunError, match=r".*types\.json: is missing or differs"):
+            read_kept(directory, TYPES)
+        path.unlink(missing_ok=True)
 
 
 # ---- with the random weights of two seeds ----
 
 
 def made_run(model, setup, **fields):
-    """An untrained run with everything that a trained one has."""
+    """(an untrained run with everything that a trained one has, test examples); it is compiled for one device."""
     config = defaults.cloze(model, setup=setup)
     kept, prepared, vocab = prepared_corpus(setup, query_bounds=config.data.query_bounds)
     config.model.update(hidden_size=4, train_vectors=False, **fields)
     own = experiment.of(config)
-    task, facts = own.task, own.task.model_facts(prepared.manifest)
     devices = Devices(jax.local_devices()[:1])
-    frozen = task.frozen(vocab.words, prepared.vectors)
-    bodies = own.bare_program(devices.replicate(frozen), facts, devices)
-    data = task.resident(prepared)
-    layout = Layout.full(1, (64, 32), joint=False)
-    batch = task.to_batch(data, np.array([[0]]), layout)
-    learner = init_learner(bodies.model, optax.sgd(1.0), (0, 1), batch, frozen)
-    variables = {"params": jax.tree.map(lambda leaf: 3 * np.asarray(leaf), learner.params), "batch_stats": {}}
-    return SimpleNamespace(
-        task=task, experiment=own, vocabulary=vocab, vectors=prepared.vectors, variables=variables, model_facts=facts,
-        directory=SimpleNamespace(folder=None), types=types_of_train(prepared), test=kept["test"].examples,
-    )  # fmt: skip
-
-
-@pytest.fixture
-def one_device(monkeypatch):
-    """Compiles programs for one device, which takes a fraction of the time, and records each compilation."""
-    calls = []
-    mapped = Devices.map
-    monkeypatch.setattr(new_inputs, "Devices", lambda: Devices(jax.local_devices()[:1]))
-    monkeypatch.setattr(Devices, "map", lambda *given, **how: calls.append(1) or mapped(*given, **how))
-    return calls
+    frozen = own.task.frozen(vocab.words, prepared.vectors)
+    program = own.bare_program(devices.replicate(frozen), own.task.model_facts(prepared.manifest), devices)
+    batch = own.task.to_batch(own.task.resident(prepared), np.array([[0]]), Layout.full(1, (64, 32), joint=False))
+    params = init_learner(program.model, optax.sgd(1.0), (0, 1), batch, frozen).params
+    run = object.__new__(FinishedRun)
+    run.__dict__ |= {
+        **{"experiment": own, "task": own.task, "config": config, "manifest": prepared.manifest, "trees": None},
+        **{"vocabulary": vocab, "vectors": prepared.vectors, "_names": types_of_train(prepared), "_program": program},
+        "variables": {"params": jax.tree.map(lambda leaf: 3 * np.asarray(leaf), params), "batch_stats": {}},
+    }
+    return run, kept["test"].examples
 
 
 def strings(example):
@@ -157,31 +127,26 @@ def same(found, expected):
     np.testing.assert_allclose(*probabilities, atol=2e-6)
 
 
-def test_an_answer_depends_neither_on_company_nor_on_order(reader, one_device, monkeypatch):
-    predictor, given = NewQueries(reader), [strings(example) for example in reader.test]
+def test_an_answer_depends_neither_on_company_nor_on_order(reader):
+    run, examples = reader
+    given = [strings(example) for example in examples]
     long = (" ".join(["w1 BEG__w2 w3__END w4"] * 40), "w5 @placeholder")
-    together = predictor.predict([*given, long])
-    backwards = predictor.predict([long, *given[::-1]])[::-1]
-    for found, expected in zip(backwards, together, strict=True):
+    together = run.predict([*given, long])
+    for found, expected in zip(run.predict([long, *given[::-1]])[::-1], together, strict=True):
         same(found, expected)
-    made = len(one_device)
     for pair, expected in zip(given[:3], together[:3], strict=True):
-        same(predictor.predict([pair])[0], expected)
-    shapes = len(one_device)
-    predictor.predict([given[4]])
-    # short passages alone need one more shape; after that no new one is compiled
-    assert len(one_device) == shapes <= made + 1
-    monkeypatch.setattr(NewQueries, "many", 2)  # queries of one passage then run together, in programs of their own
-    for found, expected in zip(predictor.predict([*given, long]), together, strict=True):
+        same(run.predict([pair])[0], expected)
+    compiled = len(run._program.compiled)
+    run.predict([given[4]])
+    assert len(run._program.compiled) == compiled  # its sizes are those of an earlier query
+    for found, expected in zip(run.predict([*given, long] * 9), together * 9, strict=True):
         same(found, expected)
-    assert predictor.predict([]) == []
-    assert predictor.unknown_words == {"passage": 0, "query": 0}
 
 
-def test_answers_are_candidates_with_probabilities(reader, one_device):
-    predictor = NewQueries(reader)
+def test_answers_are_candidates_with_probabilities(reader):
+    run, _ = reader
     passage = "w1 BEG__New Thing__END w2 BEG__w3__END w4 BEG__new thing__END xylo"
-    found, bare = predictor.predict([(passage, "w1 unheard @placeholder ."), ("w1 w2", "@placeholder w3")])
+    found, bare = run.predict([(passage, "w1 unheard @placeholder ."), ("w1 w2", "@placeholder w3")])
     assert found["candidates"] == 2
     assert {best["answer"] for best in found["best"]} == {"new thing", "w3"}
     first, second = (best["probability"] for best in found["best"])
@@ -190,15 +155,16 @@ def test_answers_are_candidates_with_probabilities(reader, one_device):
     assert found["answer"] == found["best"][0]["answer"]
     assert bare == {"answer": "", "best": [], "candidates": 0}
     # Unknown are the tokens of two new phrases, perhaps that of w3, and xylo; in queries "unheard" and perhaps ".".
-    assert reader.vocabulary.encode(["@entitynew_thing", "xylo"]) == [1, 1]
-    known = int("@entityw3" in reader.vocabulary)
-    assert predictor.unknown_words == {"passage": 4 - known, "query": 1 + ("." not in reader.vocabulary)}
+    assert run.vocabulary.encode(["@entitynew_thing", "xylo"]) == [1, 1]
+    known = int("@entityw3" in run.vocabulary)
+    assert run.unknown_words == {"passage": 4 - known, "query": 1 + ("." not in run.vocabulary)}
 
 
-def test_where_a_reader_looks_is_what_it_answers_by(reader, one_device):
+def test_where_a_reader_looks_is_what_it_answers_by(reader):
     """With pointer sum attention, a candidate's probability is the weight of its places, normalised over candidates."""
-    predictor, given = NewQueries(reader), [strings(reader.test[0]), ("w1 w2", "@placeholder")]
-    looked, said = predictor.attention(given), predictor.predict(given)
+    run, examples = reader
+    given = [strings(examples[0]), ("w1 w2", "@placeholder")]
+    looked, said = run.attention(given), run.predict(given)
     seen = looked[0]
     assert np.array(seen["weights"]).shape == (2, len(seen["passage"]))
     np.testing.assert_allclose(seen["weights"].sum(axis=1), 1, atol=1e-5)
@@ -209,16 +175,15 @@ def test_where_a_reader_looks_is_what_it_answers_by(reader, one_device):
         assert best["probability"] == pytest.approx(expected[best["answer"]], abs=1e-5)
     assert [seen["names"][seen["passage"][spans[0][0]]] for spans in seen["spans"]] == seen["candidates"]
     assert (looked[1]["candidates"], looked[1]["passage"]) == ([], ["w1", "w2"])
-    assert predictor.attention([]) == []
+    assert run.attention([]) == []
 
 
-def test_a_phrase_that_training_never_showed_is_not_said_where_phrases_are_outputs(one_device, monkeypatch):
-    run = made_run("sa_reader", "ent")
-    monkeypatch.setattr(cloze, "read_types", lambda directory: run.types)
-    known = run.types[0]
+def test_a_phrase_that_training_never_showed_is_not_said_where_phrases_are_outputs():
+    run, _ = made_run("sa_reader", "ent")
+    known = run._names[0]
     given = [(f"BEG__quite new__END , BEG__{known}__END and BEG__newer__END", "@placeholder is there")]
     given.append(("BEG__quite new__END alone", "@placeholder is there"))
-    found, alone = NewQueries(run).predict(given)
+    found, alone = run.predict(given)
     assert (found["answer"], found["candidates"]) == (known, 3)
     assert found["best"][0]["probability"] == pytest.approx(1)
     assert (alone["answer"], alone["candidates"]) == ("", 1)

@@ -142,16 +142,16 @@ def f1_of_queries(systems: Mapping[str, System]) -> dict[str, dict[str, float]]:
 # -- for `evaluate` ----------------------------------------------------------------------------------------------------
 
 
-def evaluate(scored, options: Options) -> Evaluation:
-    """Scores of a split's queries. scored: a finished_run.ScoredCorpus."""
-    run, corpus, split = scored.run, scored.experiment.corpus.title, options.split
+def evaluate(run, options: Options) -> Evaluation:
+    """Scores of a split's queries. run: a finished_run.FinishedRun."""
+    corpus, split = run.experiment.corpus.title, options.split
     skills = read_skills(options.skills) if options.skills else None
-    if options.vectors and split in scored.prepared.splits:
-        scored.prepared = _with_words(scored.prepared, split, options.vectors)
-    scores, logits = scored.scores(split)
+    if options.vectors and split in run.prepared.splits:
+        run.prepared = _with_words(run.prepared, split, options.vectors)
+    scores, logits = run.scores(split)
     each = []
     if options.each or skills:
-        rows = scored.prepared.splits[split]
+        rows = run.prepared.splits[split]
         queries, words = rows.queries(), rows.words or ()
         each = [answers.query_scores(queries, run.task.answers(rows, part), *words) for part in logits]
     if skills:

@@ -143,7 +143,7 @@ _HEAD = (
 def attention_page(found: dict, answer: str) -> str:
     """A passage as HTML, a shade for each token's weight (mean over the seeds), candidates underlined, the query above.
 
-    found: as tasks.cloze.NewQueries.attention gives it; answer: the most likely candidate. Loads nothing.
+    found: as ClozeTask.looked_at gives it; answer: the most likely candidate. Loads nothing.
     """
     mean = [sum(column) / len(column) for column in zip(*found["weights"], strict=True)]
     most = max(mean, default=0.0) or 1.0

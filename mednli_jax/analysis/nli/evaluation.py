@@ -7,25 +7,25 @@ from mednli_jax.examples import LABELS
 from mednli_jax.metrics import majority_share, wilson_interval
 
 
-def evaluate(scored, options: Options) -> Evaluation:
-    """Scores of a split and of its partitions. scored: a finished_run.ScoredCorpus.
+def evaluate(run, options: Options) -> Evaluation:
+    """Scores of a split and of its partitions. run: a finished_run.FinishedRun.
 
     Raises: UserError for an unknown split, DataError for ids of no pair.
     """
-    run, corpus, split = scored.run, scored.experiment.corpus.title, options.split
-    scores, _ = scored.scores(split)
-    found = {part.name: _with_interval(scored.partition_scores(split, part)) for part in options.partitions}
+    corpus, split = run.experiment.corpus.title, options.split
+    scores, _ = run.scores(split)
+    found = {part.name: _with_interval(run.partition_scores(split, part)) for part in options.partitions}
     figures = {
         "run": str(run.directory.folder),
         "corpus": corpus,
         "trained_on": run.result["corpus"],
         "split": split,
-        **({"merged_by": scored.merged_by} if scored.merged_by else {}),
+        **({"merged_by": run.merged_by} if run.merged_by else {}),
         "seeds": run.result["seeds"],
         **_with_interval(scores),
         **({"partitions": found} if options.partitions else {}),
     }
-    text = [f"text: entities of {scored.merged_by} merged"] if scored.merged_by else []
+    text = [f"text: entities of {run.merged_by} merged"] if run.merged_by else []
     lines = [*score_lines(scores, run.result, corpus, split), *text, *partition_lines(scores, found)]
     return Evaluation(figures, lines)
 

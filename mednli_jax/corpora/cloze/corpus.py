@@ -1,11 +1,11 @@
 """A corpus of cloze queries over passages: its sources, its encoding, and its arrays on disk."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mednli_jax.corpora import demo, inventory
-from mednli_jax.corpora.arrays import Prepared
+from mednli_jax.corpora.arrays import Prepared, rows_of_splits
 from mednli_jax.corpora.base import cache_folder, required_folder
 from mednli_jax.corpora.cache import Cache
 from mednli_jax.corpora.cloze import clicr, encoding
@@ -44,6 +44,11 @@ class ClozeCorpus:
 
     def read_vocabulary(self, path: Path) -> Vocab:
         return Vocab.load(path)
+
+    def encoded(self, splits, vocabulary, vectors, types: Sequence[str] | None = None) -> Prepared:
+        """See base.Corpus. types: the phrases that have an output in the model."""
+        arrays, facts = encoding.encode_new(splits, vocabulary, self.encoding, types or ())
+        return Prepared(None, facts, arrays, vectors, rows_of_splits(splits, arrays, facts))
 
     def prepare(self) -> tuple[Prepared, bool]:
         """See base.Corpus. Training queries without a right candidate are left out; dev and test keep them."""

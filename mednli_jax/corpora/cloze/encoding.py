@@ -33,7 +33,7 @@ import numpy as np
 from mednli_jax.corpora.arrays import Prepared, Rows, pad
 from mednli_jax.corpora.cloze.views import ENTITY, all_views, how_answerable, loose_positions, phrase_of
 from mednli_jax.errors import DataError
-from mednli_jax.examples import Answer, ClozeExample, Split
+from mednli_jax.examples import Answer, Split
 from mednli_jax.knowledge.vectors import RANDOM_SD, coverage, load_vectors, random_vectors
 from mednli_jax.progress import Watch, unwatched
 from mednli_jax.text import SPECIALS, UNK, Vocab
@@ -92,19 +92,20 @@ def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
 
 
 def encode_new(
-    examples: Sequence[ClozeExample], vocab: Vocab, encoding: ClozeEncoding, types: Sequence[str]
-) -> tuple[dict, int]:
-    """Arrays of queries of no prepared corpus, in a vocabulary that is there already; all of them, answerable or not.
-    Beside the arrays, how many passages were cut.
+    splits: Mapping[str, Split], vocab: Vocab, encoding: ClozeEncoding, types: Sequence[str]
+) -> tuple[dict, dict]:
+    """(arrays, facts) of queries of no prepared corpus, in the vocabulary of a run; all queries, answerable or not.
 
     types: names of the phrases of training, see types_of_train; other phrases are numbered behind them.
     """
     flat = _Flat(encoding, types)
-    _, facts = flat.add(Split("new", tuple(examples)), unwatched, answerable_only=False)
+    facts = {name: flat.add(split, unwatched, answerable_only=False)[1] for name, split in splits.items()}
     arrays = flat.arrays()
     numbers = np.array(vocab.encode(flat.number_of), np.int32)
     _number(arrays, np.maximum(numbers, UNK))  # a word that reads like the padding is none
-    return arrays, facts["truncated"]["passages"]
+    cut = sum(of_split["truncated"]["passages"] for of_split in facts.values())
+    unknown = {side: int((arrays[side] == UNK).sum()) for side in ("passage", "query")}
+    return arrays, {"splits": facts, "unknown_tokens": unknown, "truncated": {"passage": cut}}
 
 
 def _number(arrays, numbers) -> None:

@@ -1,12 +1,13 @@
 """A corpus of premise-hypothesis pairs: its sources, its encoding, and its arrays on disk."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 
 from mednli_jax.corpora import demo, inventory
-from mednli_jax.corpora.arrays import SIDES, Prepared
+from mednli_jax.corpora.arrays import SIDES, Prepared, rows_of_splits
 from mednli_jax.corpora.base import cache_folder, required_folder
 from mednli_jax.corpora.cache import Cache
 from mednli_jax.corpora.nli import encoding as words
@@ -25,7 +26,7 @@ from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.several import Linkers, side_by_side
 from mednli_jax.knowledge.vectors import vector_files
-from mednli_jax.progress import say
+from mednli_jax.progress import say, warn
 from mednli_jax.text import Vocab, blank_tokens
 from mednli_jax.textfiles import check_readable, no_such_file
 
@@ -210,6 +211,18 @@ class NLICorpus:
         if self.concepts_as_words:
             return ConceptTexts(self.encoding, linker, self.retrofit_relations, vocabulary)
         return words.WordTexts(self.encoding, vocabulary)
+
+    def encoded(self, splits, vocabulary, vectors, concepts: Sequence[str] | None = None) -> Prepared:
+        """See base.Corpus. concepts: of the graph that the run was trained with, None for the whole one."""
+        linker, graph = self._linker_of_new, None if concepts is None else lambda _: concepts
+        arrays, facts = words.encode_splits(splits, self.texts(vocabulary, linker), linker, concepts=graph)
+        return Prepared(None, facts, arrays, vectors, rows_of_splits(splits, arrays, facts))
+
+    @cached_property
+    def _linker_of_new(self):
+        if self.linking is not None and self.linking.mentions:
+            warn("the run's concepts were found by another program; those of new pairs are found by this package")
+        return self.linker
 
     def key(self, cache: Cache) -> dict:
         """Everything that shapes the arrays, as JSON: settings, sources by content, the numbers of formats."""

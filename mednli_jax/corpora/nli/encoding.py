@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.corpora.arrays import SIDES, pad
+from mednli_jax.corpora.arrays import PLURAL, SIDES, pad
 from mednli_jax.corpora.nli.mixing import MIXED_TAG
 from mednli_jax.examples import LABELS, Mention, Split
 from mednli_jax.knowledge.distances import corpus_links, shortest_paths
@@ -29,7 +29,6 @@ from mednli_jax.text import UNK, Vocab
 FORMAT = 4  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
 GRAPH_SPLITS = ("train", "dev")  # their concepts form the graph of mentioned concepts, as in the published code
 Concepts = Callable[[dict[str, list[list[Mention]]]], Iterable[str]]  # the mentions of each side -> concepts
-PLURAL = {"premise": "premises", "hypothesis": "hypotheses"}
 
 
 @dataclass(frozen=True)
@@ -335,26 +334,39 @@ def encode_corpus(
     """
     texts = texts or WordTexts(encoding)
     examples = [example for split in splits.values() for example in split.examples]
-    first = dict(zip(splits, np.cumsum([0, *map(len, splits.values())]).tolist(), strict=False))
     passes = texts.passes + len(SIDES) * (1 if linker is None else 2)
+    counts = [name in GRAPH_SPLITS for name, split in splits.items() for _ in split.examples]
+    concepts = mentioned_in(counts) if encoding.graph == "mentioned" else None
     with Watch(passes * len(examples)) as watch:
         matrix, vocabulary = texts.fit(splits, examples, watch, retrofit_graph)
-        arrays = texts.arrays(examples, watch)
-        links, knowledge = {}, {"ontology": "none", "longest_path": 0}
-        if linker is not None:
-            counts = [name in GRAPH_SPLITS for name, split in splits.items() for _ in split.examples]
-            concepts = mentioned_in(counts) if encoding.graph == "mentioned" else None
-            rows = {name: slice(first[name], first[name] + len(split)) for name, split in splits.items()}
-            links, knowledge = texts.links(examples, arrays, linker, watch, paths, concepts, rows)
+        arrays, facts = encode_splits(splits, texts, linker, watch, paths, concepts)
+    return arrays, texts.vocabulary, matrix, {**facts, "vocabulary": vocabulary}
+
+
+def encode_splits(
+    splits: dict[str, Split],
+    texts,
+    linker: Linker | Recognised | None,
+    watch=unwatched,
+    paths: Callable = shortest_paths,
+    concepts: Concepts | None = None,
+) -> tuple[dict, dict]:
+    """(arrays of some splits, facts about them), in the vocabulary of `texts`. concepts: see links_of."""
+    examples = [example for split in splits.values() for example in split.examples]
+    first = dict(zip(splits, np.cumsum([0, *map(len, splits.values())]).tolist(), strict=False))
+    arrays = texts.arrays(examples, watch)
+    links, knowledge = {}, {"ontology": "none", "longest_path": 0}
+    if linker is not None:
+        rows = {name: slice(first[name], first[name] + len(split)) for name, split in splits.items()}
+        links, knowledge = texts.links(examples, arrays, linker, watch, paths, concepts, rows)
     facts = {
         "splits": {name: {**s.facts, "first": first[name], "rows": len(s)} for name, s in splits.items()},
-        "vocabulary": vocabulary,
         "unknown_tokens": {side: int((arrays[side] == texts.unknown).sum()) for side in SIDES},
         **texts.facts(examples),
         "knowledge": knowledge,
     }
     label = np.array([LABELS.index(e.label) if e.label else -1 for e in examples], np.int32)
-    return {**arrays, "label": label, **domains(examples), **links}, texts.vocabulary, matrix, facts
+    return {**arrays, "label": label, **domains(examples), **links}, facts
 
 
 def mentioned_in(counts: Sequence[bool]) -> Concepts:

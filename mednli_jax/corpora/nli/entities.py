@@ -58,6 +58,12 @@ def mentions_of(
         return encoding.find_mentions(examples, side, finder, corpus.encoding, {}, watch)
 
 
+def merged_split(corpus: NLICorpus, split: Split, finder: Linker | Recognised | None) -> Split:
+    """The split, with the tokens of each entity joined into one. finder: see finder_of."""
+    mentions = {side: mentions_of(corpus, split.examples, side, finder) for side in SIDES}
+    return replace(split, examples=tuple(merged(split.examples, mentions)))
+
+
 def merged(examples: Sequence[NLIExample], mentions: dict[str, list[list[Mention]]]) -> list[NLIExample]:
     """The examples, with the tokens of each entity joined into one."""
 

@@ -82,6 +82,10 @@ class PieceTexts:
             arrays[side], arrays[f"{side}_length"] = pad(kept[side], longest)
         return arrays
 
+    def tokens(self, example, side: str) -> list[str]:
+        """The pieces of one side, before any is cut."""
+        return [self.vocabulary.words[number] for number in self.vocabulary.encode(getattr(example, side)).numbers]
+
     def links(
         self, examples, arrays, linker, watch=unwatched, paths=shortest_paths, concepts=None, rows=None
     ) -> tuple[dict, dict]:

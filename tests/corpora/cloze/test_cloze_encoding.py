@@ -160,7 +160,7 @@ def test_queries_stand_between_bounds_where_that_is_asked_for():
         words = [bounded.words[number] for number in arrays["query"][row, :length]]
         assert (words[0], words[-1]) == ("@begin", "@end")
         assert words[1:-1] == [vocab.words[number] for number in plain["query"][row, : length - 2]]
-    new, _ = encode_new(kept["test"].examples, bounded, encoding, ())
+    new, _ = encode_new({"new": kept["test"]}, bounded, encoding, ())
     for name in ("query_length", "blank"):
         np.testing.assert_array_equal(new[name], arrays[name][-len(kept["test"]) :])
 

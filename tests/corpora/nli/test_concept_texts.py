@@ -7,8 +7,9 @@ import pytest
 from made_up_pairs import pair, words_of, write_own
 
 from mednli_jax import defaults, experiment
+from mednli_jax.corpora.arrays import NEW, SIDES
 from mednli_jax.corpora.nli.concept_texts import mark
-from mednli_jax.corpora.nli.new_pairs import NewPairEncoder
+from mednli_jax.examples import Split
 from mednli_jax.knowledge.readers import mesh
 
 # D2 is-a D1; D3 stands alone.
@@ -64,12 +65,12 @@ def test_every_word_of_a_mention_is_its_concept(config):
 
 def test_new_pairs_are_read_as_the_corpus_was(config):
     read = Read(config)
-    encoder = NewPairEncoder(read.corpus, read.vocabulary, read.corpus.ontology.sha256)
-    pairs = [pair(*texts) for texts in ROWS]
-    arrays, *_ = encoder(pairs)
-    for side in ("premise", "hypothesis"):
-        np.testing.assert_array_equal(arrays[side][:3], read.prepared.arrays[side][:3])
-    assert encoder.tokens(pairs[0], "hypothesis") == ["has", mark("D1"), mark("D1")]
+    split = Split(NEW, tuple(pair(*texts) for texts in ROWS))
+    new = read.corpus.encoded({NEW: split}, read.vocabulary, read.prepared.vectors)
+    for side in SIDES:
+        np.testing.assert_array_equal(new.arrays[side], read.prepared.arrays[side][:3])
+    texts = read.corpus.texts(read.vocabulary, read.corpus.linker)
+    assert texts.tokens(split.examples[0], "hypothesis") == ["has", mark("D1"), mark("D1")]
 
 
 @pytest.mark.parametrize(

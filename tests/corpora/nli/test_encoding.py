@@ -12,12 +12,11 @@ from made_up_pairs import ENCODING, HEART, LINKER, SPLITS, links_of, pair, words
 
 from mednli_jax import defaults, experiment
 from mednli_jax.analysis import prepared_lines
-from mednli_jax.corpora.arrays import SIDES
+from mednli_jax.corpora.arrays import NEW, SIDES
 from mednli_jax.corpora.cache import Cache
 from mednli_jax.corpora.nli import corpus as nli_corpora
 from mednli_jax.corpora.nli.concepts import Linking
-from mednli_jax.corpora.nli.encoding import encode_corpus, encode_links
-from mednli_jax.corpora.nli.new_pairs import NewPairEncoder
+from mednli_jax.corpora.nli.encoding import WordTexts, encode_corpus, encode_links, encode_splits
 from mednli_jax.errors import UserError
 from mednli_jax.examples import LABELS, Mention, Split
 from mednli_jax.knowledge.linking import Linker
@@ -97,6 +96,20 @@ def test_unknown_words_become_unk_and_keep_their_place(few_vectors):
     # The concept of row 1 covers tokens 1 to 3, whether or not its words have vectors.
     links = links_of(arrays, 1)
     assert {premise for premise, _, _ in links} == {1, 2, 3}
+
+
+def test_new_sentences_are_encoded_as_the_corpus_was():
+    arrays, vocab, _, _ = encode_corpus(SPLITS, None, ENCODING)
+    texts = WordTexts(ENCODING, vocab)
+    again, _ = encode_splits({"train": SPLITS["train"]}, texts, None)
+    for side in SIDES:
+        width = again[side].shape[1]
+        np.testing.assert_array_equal(again[side], arrays[side][:3, :width])
+        assert not arrays[side][:3, width:].any()
+        np.testing.assert_array_equal(again[f"{side}_length"], arrays[f"{side}_length"][:3])
+    unknown = texts.arrays([pair("Known unheard .", "<pad>")])
+    assert words_of(unknown["premise"][0], vocab) == ["known", "<unk>", "."]
+    assert unknown["hypothesis"].tolist() == [[UNK]]  # no text maps to the padding token
 
 
 def test_hypothesis_only_leaves_premises_empty():
@@ -221,6 +234,12 @@ def corpus(folder):
     return config
 
 
+def again(corpus, prepared, examples, concepts=None):
+    """The arrays of new pairs, in the vocabulary of a prepared corpus."""
+    vocabulary = corpus.read_vocabulary(prepared.folder / "vocabulary.json")
+    return corpus.encoded({NEW: Split(NEW, tuple(examples))}, vocabulary, prepared.vectors, concepts).arrays
+
+
 def with_knowledge(config, **fields):
     config = config.copy_and_resolve_references()
     config.knowledge.update(fields)
@@ -274,12 +293,9 @@ def test_a_graph_of_mentioned_concepts_serves_training_and_new_pairs_alike(tmp_p
     assert concepts == ["D1", "D4"]
     # In a new pair "cold bird" is D4 and "cardiac illness" D1; they are linked in the whole graph alone.
     own = experiment.of(with_knowledge(config, mentions=str(spans), graph="mentioned", direction="all")).corpus
-    vocabulary = own.read_vocabulary(found["mentioned"].folder / "vocabulary.json")
-    digest = found["mentioned"].manifest["knowledge"]["sha256"]
-    new = [pair("a cold bird", "cardiac illness")]
+    new = pair("a cold bird", "cardiac illness")
     for given, expected in ((concepts, []), (None, [(1, 0, 2), (1, 1, 2), (2, 0, 2), (2, 1, 2)])):
-        arrays, *_ = NewPairEncoder(own, vocabulary, digest, given)(new)
-        assert links_of(arrays, 0) == expected
+        assert links_of(again(own, found["mentioned"], [new], given), 0) == expected
 
 
 @pytest.mark.parametrize("graph", ["whole", "mentioned"])
@@ -311,11 +327,11 @@ def test_typed_links_of_a_corpus_and_of_new_pairs(tmp_path, graph):
     siblings = {"co_hyponym"} if graph == "whole" else set()  # the parent of the siblings is not mentioned
     assert train[3, 1] == (1, {"antonym"} | siblings)  # heat - cold
     assert facts["relations"]["same"] == 4  # "body" in the first pair and "cold" in the second, in each of two splits
-    new = [pair(*both) for both in texts]
-    kept, vocabulary = prepared.folder / "concepts.json", own.read_vocabulary(prepared.folder / "vocabulary.json")
-    concepts = json.loads(kept.read_bytes()) if kept.is_file() else None
-    again, *_ = NewPairEncoder(own, vocabulary, facts["sha256"], concepts)(new)
-    assert [found(again, row) for row in range(2)] == [found(arrays, row) for row in range(2)]
+    kept = prepared.folder / "concepts.json"
+    new = again(
+        own, prepared, [pair(*both) for both in texts], json.loads(kept.read_bytes()) if kept.is_file() else None
+    )
+    assert [found(new, row) for row in range(2)] == [found(arrays, row) for row in range(2)]
 
 
 def test_concepts_in_the_cut_part_of_a_sentence_span_the_graph():
