@@ -12,7 +12,7 @@ import numpy as np
 import optax
 import pytest
 
-from mednli_jax.errors import RunError, UserError
+from mednli_jax.errors import RunError
 from mednli_jax.training import state
 from mednli_jax.training.checkpoint import Checkpoints, restore_into
 
@@ -74,34 +74,20 @@ def copied(original, tmp_path):
     return Checkpoints(tmp_path / "checkpoints")
 
 
-def test_round_trip(tmp_path):
-    saved = training()
-    Checkpoints(tmp_path).save(saved, META)
-    tree, meta = Checkpoints(tmp_path).load()
+@pytest.mark.parametrize("stats", [True, False])
+def test_round_trip(tmp_path, stats):
+    """With batch statistics and without, in a folder whose name would be a pattern of a shell."""
+    saved, fresh, folder = training(), training(steps=0), tmp_path / "a[b]* 100 %s"
+    if not stats:
+        saved, fresh = ({name: part.replace(batch_stats={}) for name, part in of.items()} for of in (saved, fresh))
+    Checkpoints(folder).save(saved, META)
+    tree, meta = Checkpoints(folder).load()
     assert meta == META
-    restored = restore_into(training(steps=0), tree)
+    restored = restore_into(fresh, tree)
     assert same(restored, saved)
     # The optimiser continues as if it had never stopped.
     assert int(optax.tree.get(restored["learner"].opt_state, "count")[0]) == 2
     assert np.isinf(restored["best"].value[1])
-
-
-@pytest.mark.parametrize("name", ["a[b]", "a*b", "a?b", "a\\b", "a{b}", "100 %s"])
-def test_a_folder_s_name_is_no_pattern(tmp_path, name):
-    (tmp_path / "a-b").mkdir()
-    checkpoints = Checkpoints(tmp_path / name / "checkpoints")
-    for epoch in (1, 2):
-        checkpoints.save({"a": np.arange(3.0) * epoch}, {"epoch": epoch})
-    tree, meta = Checkpoints(checkpoints.folder).load()
-    assert meta == {"epoch": 2}
-    np.testing.assert_array_equal(tree["a"], [0, 2, 4])
-
-
-def test_a_model_without_batch_statistics(tmp_path):
-    saved = training()
-    saved = {name: part.replace(batch_stats={}) for name, part in saved.items()}
-    Checkpoints(tmp_path).save(saved, META)
-    assert same(restore_into(saved, Checkpoints(tmp_path).load()[0]), saved)
 
 
 def test_latest_two_are_kept(tmp_path):
@@ -125,25 +111,16 @@ def flipped(data):
     return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 
 
-DAMAGES = {"flipped": flipped, "cut": lambda data: data[: len(data) // 2], "empty": lambda data: b""}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", [flipped, lambda data: data[: len(data) // 2], lambda data: b""])
 def test_damage_of_any_file_is_noticed_and_the_one_before_is_used(copied, damage, capsys):
-    files = files_of(copied, 2)
+    files = [path for path in files_of(copied, 2) if path.stat().st_size]
     assert len(files) > 4
-    noticed = 0
     for path in files:
         data = path.read_bytes()
-        if not data:
-            continue
-        path.write_bytes(DAMAGES[damage](data))
+        path.write_bytes(damage(data))
         assert epoch_of(copied) == 1, path.name
-        error = capsys.readouterr().err
-        assert f"{copied.folder / '2'}: the checkpoint is damaged" in error
+        assert f"{copied.folder / '2'}: the checkpoint is damaged" in capsys.readouterr().err
         path.write_bytes(data)
-        noticed += 1
-    assert noticed > 4
     assert epoch_of(copied) == 2  # the file is undamaged again
     assert capsys.readouterr().err == ""
 
@@ -184,22 +161,6 @@ def test_a_checkpoint_without_manifest_does_not_count(copied):
     assert not (copied.folder / "3.orbax-checkpoint-tmp").exists()
     shutil.rmtree(copied.folder / "2")  # a manifest without its checkpoint does not count either
     assert epoch_of(copied) == 1
-
-
-def test_a_failed_save_leaves_the_previous_one(copied, monkeypatch):
-    def fail(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("mednli_jax.training.checkpoint.ocp.StandardCheckpointer.save", fail)
-        with pytest.raises(RunError, match="--resume"):
-            copied.save(training(), {"epoch": 3})
-    assert (copied.numbers(), epoch_of(copied)) == ([1, 2], 2)
-    with monkeypatch.context() as patch:
-        patch.setattr("mednli_jax.files.os.replace", fail)
-        with pytest.raises(RunError):
-            copied.save(training(), {"epoch": 3})
-    assert (copied.numbers(), epoch_of(copied)) == ([1, 2], 2)
 
 
 SAVE_WITHOUT_ROOM = """
@@ -244,7 +205,7 @@ def test_a_save_the_system_refuses_is_reported_once_and_leaves_nothing(copied):
         (ValueError("something else"), "ValueError"),
     ],
 )
-def test_the_system_s_own_words_are_passed_on(copied, monkeypatch, error, reason):
+def test_a_failed_save_tells_the_reason_and_leaves_the_previous_one(copied, monkeypatch, error, reason):
     def fail(*_, **__):
         (copied.folder / "3.orbax-checkpoint-tmp").mkdir()
         raise error
@@ -253,6 +214,7 @@ def test_the_system_s_own_words_are_passed_on(copied, monkeypatch, error, reason
     with pytest.raises(RunError, match=rf".*\({reason}.*--resume continues from the previous checkpoint"):
         copied.save(training(), {"epoch": 3})
     assert sorted(path.name for path in copied.folder.iterdir()) == ["1", "1.manifest.json", "2", "2.manifest.json"]
+    assert epoch_of(copied) == 2
 
 
 # ---- restoring into a model ----
@@ -268,22 +230,15 @@ def test_seeds_may_have_finished_since(copied):
     assert same(restored, saved)
 
 
-def test_an_array_of_another_shape_is_named(copied):
+def test_arrays_that_do_not_fit_are_named(copied):
     tree, _ = copied.load()
-    with pytest.raises(RunError) as caught:
+    with pytest.raises(RunError, match=r"best/batch_stats/norm/mean.*\[3, 3\].*\[3, 4\]"):
         restore_into(training(features=FEATURES + 1), tree)
-    assert "best/batch_stats/norm/mean" in str(caught.value)
-    assert "[3, 3]" in str(caught.value)
-    assert "[3, 4]" in str(caught.value)
-
-
-def test_a_missing_and_an_unknown_array_are_named(copied):
-    tree, _ = copied.load()
     bias = tree["learner"]["params"]["logits"].pop("bias")
     with pytest.raises(RunError, match=r"the checkpoint has no array 'learner/params/logits/bias'"):
         restore_into(training(), tree)
     tree["learner"]["params"]["logits"] |= {"bias": bias, "gate": bias}
-    with pytest.raises(UserError, match=r"holds an unknown array 'learner/params/logits/gate'"):
+    with pytest.raises(RunError, match=r"holds an unknown array 'learner/params/logits/gate'"):
         restore_into(training(), tree)
 
 
