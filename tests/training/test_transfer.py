@@ -10,7 +10,6 @@ import made_up
 import numpy as np
 import pytest
 from made_up_commands import (
-    CONDITIONS,
     LABELS,
     call_command,
     config_flag,
@@ -235,16 +234,6 @@ def test_private_transfer_leaves_the_domains_own_layers_as_drawn(home):
     for name, leaf in made.items():
         np.testing.assert_array_equal(leaf, (drawn if name in names else source)[name])
         assert (source[name] != drawn[name]).any()
-
-
-def snli_rows(split, size):
-    """Rows in SNLI's form; each premise has three hypotheses."""
-    for n in range(size):
-        sides = f"snli {split} {n // 3} {CONDITIONS[n // 3 % 4]} .", f"has {CONDITIONS[n % 4]} now"
-        row = {"pairID": f"snli-{split}-{n}", "gold_label": LABELS[n % 3]}
-        for number, text in enumerate(sides, start=1):
-            row |= {f"sentence{number}": text, f"sentence{number}_binary_parse": f"( {text} )"}
-        yield row
 
 
 def test_multi_target_transfer_has_a_head_for_each_corpus(home, monkeypatch):
