@@ -50,7 +50,7 @@ def test_an_interrupted_run_resumes_bit_for_bit(home, monkeypatch, protocol):
     whole, broken = f"{protocol}-whole", f"{protocol}-broken"
     code, _, err = call_command(train, *flags_of(protocol, whole, EPOCHS))
     assert code == 0, err
-    spent = 0
+    spent, rounding = 0, 0.1 if protocol == "features" else 0  # trees grow within the rounding of the seconds
     for number, more in ((4, ()), (2, ("--resume",))):
         with monkeypatch.context() as patch:
             interrupt(patch, number)
@@ -58,11 +58,11 @@ def test_an_interrupted_run_resumes_bit_for_bit(home, monkeypatch, protocol):
         assert (code, "--resume" in err) == (cli.INTERRUPTED, True), err
         result = read_json(home, broken, "result.json")
         assert result["status"] == "interrupted"
-        assert result["seconds"] > spent
+        assert result["seconds"] > spent - rounding
         spent = result["seconds"]
     code, _, err = call_command(train, *flags_of(protocol, broken, EPOCHS), "--resume")
     assert code == 0, err
     assert results(home / broken) == results(home / whole)
-    assert read_json(home, broken, "result.json")["seconds"] > spent
+    assert read_json(home, broken, "result.json")["seconds"] > spent - rounding
     rows = (home / broken / "metrics.jsonl").read_text().splitlines() if protocol != "features" else []
     assert all(json.loads(row)["seconds"] > 0 for row in rows)

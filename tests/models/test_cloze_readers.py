@@ -18,6 +18,7 @@ from mednli_jax.models import layers, pointer, table
 from mednli_jax.models.ga_reader import occurs
 from mednli_jax.models.packing import MASKED_ENERGY, Packing
 from mednli_jax.tasks.cloze import ClozeTask
+from mednli_jax.training import optim
 
 FACTS, GOLDEN = golden("golden_cloze")
 CASES = FACTS["cases"]
@@ -414,7 +415,7 @@ def test_clicr_is_read_by_the_published_protocol():
         assert (train.optimizer, train.learning_rate) == (optimizer, rate)
         assert (train.epochs, train.patience, train.least_epochs) == (epochs, patience, least)
         assert (train.batch_size, train.clip, train.evaluate_every, train.select) == (32, 10.0, 100, "accuracy")
-    assert (ga.train.schedule, ga.train.decay, ga.train.halve_from) == ("halving", 0.5, 4)
+    assert (ga.train.schedule, optim.DECAY, ga.train.halve_from) == ("halving", 0.5, 4)
     assert [c.data.query_bounds for c in (ga, sa)] == [True, False]
     assert ga.vectors.random_sd == 1.0
     assert (ga.model.query_feature, ga.model.pointer, sa.model.attention) == (True, "sum", "bilinear")

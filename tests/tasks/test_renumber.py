@@ -46,7 +46,7 @@ def made(**settings):
     """(prepared corpus, vocabulary)."""
     splits = {name: Split(name, examples(name), {"file": f"{name}1.0.json"}) for name in ("train", "dev", "test")}
     _, arrays, vocab, vectors, facts = encode_cloze(splits, ClozeEncoding("anonym", vectors_dim=6, **settings))
-    return Prepared(None, facts, arrays, vectors, {}), vocab
+    return Prepared(None, facts, arrays, vectors, splits), vocab
 
 
 def resident(prepared):
