@@ -124,7 +124,7 @@ def test_other_spellings_of_the_same_weights(small, tmp_path):
 
 def test_a_size_beside_the_weights_is_refused_unless_it_is_theirs(tmp_path):
     found, before = bert_import.read_architecture(written(tmp_path / "weights")), defaults.transformer("bert")
-    for given in ({}, {"hidden_size": found["hidden_size"]}):
+    for given in ({}, {"hidden_size": found["hidden_size"]}, found):  # a finished run's config has all sizes
         experiment._check_sizes({**before.to_dict(), **given}, found, before)
     with pytest.raises(ConfigError, match=r"config\.model\.layers"):
         experiment._check_sizes({**before.to_dict(), "layers": 7}, found, before)
