@@ -372,7 +372,7 @@ def _check_sizes(given: dict, found: dict, before) -> None:
       before: default sizes; they count as not given. A size without a default is that of the weights of a finished run.
     """
     for name, value in found.items():
-        if name in given and given[name] not in (value, before[name] if name in before else value):
+        if name in given and given[name] not in (value, before.get(name, value)):
             problem = f"config.model.{name} is {given[name]}, and the weights of config.model.weights have {value}"
             raise ConfigError(f"{problem}. Fix: leave config.model.{name} out; the weights decide it.")
 
