@@ -45,7 +45,7 @@ from mednli_jax.tasks.cloze import ClozeTask
 from mednli_jax.tasks.diskne import DisKnETask
 from mednli_jax.tasks.nli import NLITask
 from mednli_jax.tasks.task import Task
-from mednli_jax.training import loop, optim, precision, transfer
+from mednli_jax.training import loop, optim, transfer
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import Program
 
@@ -159,7 +159,7 @@ class Experiment:
 
     def bare_program(self, frozen, model_facts: dict, devices: Devices) -> Program:
         """A Program without data and optimiser. frozen: arrays on the devices. model_facts: see tasks.task.Task."""
-        how = {"axis_name": devices.axis_name, "platform": devices.platform, "half": self.precision == precision.CAST}
+        how = {"axis_name": devices.axis_name, "platform": devices.platform}
         model = table.build(self.model.name, self.model.fields, **how, **model_facts)
         return Program(model, self.task, devices, frozen, data={}, precision=self.precision)
 

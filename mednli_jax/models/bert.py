@@ -17,6 +17,7 @@ from jax import lax
 from mednli_jax.errors import UserError
 from mednli_jax.models import layers
 from mednli_jax.models.packing import MASKED_ENERGY
+from mednli_jax.models.products import halved, matmul
 from mednli_jax.models.sparse_rows import take
 
 STATES = "states"  # collection for the last layer's states [B, T, D]; filled where the caller makes it mutable
@@ -30,6 +31,9 @@ _draw = nn.initializers.normal(SPREAD)
 class BERT(nn.Module):
     """Transformer encoder with layer norm after each sublayer, tanh pooler of [CLS], dropout, linear layer -> logits.
 
+    Where the operands of products have 16 bits (models.products), states and activations have too, except in softmax
+    and norms.
+
     Args:
       vocab_size: number of pieces.
       positions: most pieces of a row, with the three special ones.
@@ -42,7 +46,6 @@ class BERT(nn.Module):
         both directions, in all heads and layers; with weights of 0 the model is plain BERT.
       longest_path, weighting, knowledge_scale: as in layers.KnowledgeEnergies.
       room: the length, with the three special pieces, to which all pairs were cut; 0: not known.
-      half: states and activations are bfloat16, except in softmax and norms.
     """
 
     vocab_size: int
@@ -62,7 +65,6 @@ class BERT(nn.Module):
     weighting: str = "auto"
     knowledge_scale: float = 1.0
     room: int = 0
-    half: bool = False
 
     @nn.compact
     def __call__(self, batch, *, train: bool):
@@ -85,7 +87,7 @@ class BERT(nn.Module):
         """The last layer's states [B T, D], or [B, D] of the first pieces. links_BTT: added to the attention scores."""
         embeddings = Embeddings(self.vocab_size, self.hidden_size, self.positions, self.epsilon, name="embeddings")
         x = embeddings(row)
-        x = drop(x.astype(jnp.bfloat16) if self.half else x, self.dropout, noise, "embeddings")
+        x = drop(x.astype(jnp.bfloat16) if halved() else x, self.dropout, noise, "embeddings")
         bias = jnp.where(row.real_BT, 0.0, MASKED_ENERGY)[:, None, None, :]
         if links_BTT is not None:
             bias = bias + links_BTT[:, None]
@@ -186,7 +188,7 @@ class Affine(nn.Module):
         """x [..., D] -> [..., features], or only the given columns."""
         kernel = self.param("kernel", _draw, (x.shape[-1], self.features))
         bias = self.param("bias", nn.initializers.zeros, (self.features,))
-        return (x @ kernel[:, columns] + bias[columns]).astype(x.dtype)
+        return (matmul(x, kernel[:, columns]) + bias[columns]).astype(x.dtype)
 
 
 class LayerNorm(nn.Module):

@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from mednli_jax.models import layers
+from mednli_jax.models.products import matmul
 from mednli_jax.models.words import WordEmbedding
 
 
@@ -155,7 +156,8 @@ class Enhancement(nn.Module):
         kernel = self.param("kernel", layers.uniform_init(size), (size, self.features))
         bias = self.param("bias", layers.uniform_init(size), (self.features,))
         own, other, difference, product = jnp.split(kernel, 4)
-        linear_ND = a_ND @ (own + difference) + b_ND @ (other - difference) + (a_ND * b_ND) @ product + bias
+        linear_ND = matmul(a_ND, own + difference) + matmul(b_ND, other - difference) + matmul(a_ND * b_ND, product)
+        linear_ND = linear_ND + bias
         return nn.relu(linear_ND + more_ND)
 
 

@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from mednli_jax.models import layers
+from mednli_jax.models.products import matmul
 from mednli_jax.models.sparse_rows import TrainedRows
 
 END = 0  # row of fastText's "</s>", which ends every text; the same number as padding
@@ -80,4 +81,4 @@ class FastText(nn.Module):
         # The words, the end token, and a bigram between any two neighbours.
         count_B = 2 * (premise_B + hypothesis_B) + 1
         mean_BD = (of_premises_BD + of_hypotheses_BD + end_1D) / count_B[:, None]
-        return mean_BD @ self.param("output", nn.initializers.zeros, (self.dim, self.num_classes))
+        return matmul(mean_BD, self.param("output", nn.initializers.zeros, (self.dim, self.num_classes)))

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from mednli_jax.models import layers, pointer
 from mednli_jax.models.packing import Packing
+from mednli_jax.models.products import einsum, matmul
 from mednli_jax.models.sparse_rows import take
 from mednli_jax.models.words import WordEmbedding, distinct_words
 
@@ -71,7 +72,7 @@ class GAReader(nn.Module):
         states_BND = paired.unpack(states_TD, (len(batch["query"]), batch["passage"].shape[1]))[0]
         blank_BD = jnp.take_along_axis(query_BQD, batch["blank"][:, None, None], axis=1)[:, 0]
         # Dhingra et al. 2017, "Answer Prediction".
-        energies_BN = jnp.einsum("bnd,bd->bn", states_BND, blank_BD)
+        energies_BN = einsum("bnd,bd->bn", states_BND, blank_BD)
         mask_BN = layers.length_mask(pointer.passage_lengths(batch), energies_BN.shape[1])
         self.sow(layers.ATTENTION, "places", layers.masked_softmax(energies_BN, mask_BN))
         return pointer.candidate_logits(energies_BN, batch, self.pointer)
@@ -101,7 +102,7 @@ class GAReader(nn.Module):
         mask_BQ = layers.length_mask(batch["query_length"], query_BQD.shape[1])
         weights_BNQ = layers.masked_softmax(layers.token_products(states, query_BQD), mask_BQ[:, None, :])
         self.sow(layers.ATTENTION, f"hop_{hop}", weights_BNQ)
-        attended_TD = paired.pack(weights_BNQ @ query_BQD)
+        attended_TD = paired.pack(matmul(weights_BNQ, query_BQD))
         if self.gate == "concat":
             return jnp.concatenate([states_TD, attended_TD], axis=-1)
         return states_TD + attended_TD if self.gate == "sum" else states_TD * attended_TD

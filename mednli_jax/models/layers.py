@@ -16,6 +16,7 @@ from jax import lax
 
 from mednli_jax.models import sparse_rows, stacked
 from mednli_jax.models.packing import MASKED_ENERGY, Packing
+from mednli_jax.models.products import matmul
 from mednli_jax.models.recurrence import CELLS
 from mednli_jax.models.words import Words, project
 
@@ -319,14 +320,15 @@ def attend(weights, premise_QPD, hypothesis_BHD):
     """
     over_hypothesis_BPH, over_premise_BHP = weights
     # One matrix product for all hypotheses of a premise.
-    grouped = over_premise_BHP.reshape(premise_QPD.shape[0], -1, premise_QPD.shape[1]) @ premise_QPD
-    return over_hypothesis_BPH @ hypothesis_BHD, grouped.reshape(*hypothesis_BHD.shape[:2], -1)
+    grouped = over_premise_BHP.reshape(premise_QPD.shape[0], -1, premise_QPD.shape[1])
+    grouped = matmul(grouped, premise_QPD)
+    return matmul(over_hypothesis_BPH, hypothesis_BHD), grouped.reshape(*hypothesis_BHD.shape[:2], -1)
 
 
 def token_products(premise_QPD, hypothesis_BHD):
     """[B, P, H], the dot products of all tokens of each pair (Chen et al. 2017, eq. 11)."""
     (units, size), (rows, width) = premise_QPD.shape[:2], hypothesis_BHD.shape[:2]
-    products = premise_QPD @ jnp.swapaxes(hypothesis_BHD.reshape(units, -1, hypothesis_BHD.shape[-1]), 1, 2)
+    products = matmul(premise_QPD, jnp.swapaxes(hypothesis_BHD.reshape(units, -1, hypothesis_BHD.shape[-1]), 1, 2))
     products = products.reshape(units, size, rows // units, width)
     return jnp.swapaxes(products, 1, 2).reshape(rows, size, width)
 

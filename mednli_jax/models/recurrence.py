@@ -16,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from mednli_jax.models.products import BY_COLUMNS, BY_ROWS, dot
+
 
 def offsets(segments) -> np.ndarray:
     """[steps + 1], the first slot of each step, then the number of slots."""
@@ -79,7 +81,7 @@ def _lstm_forward(gates, recurrent, bias, keep, segments):
     def step(at, state, u, b):
         h, c, activations, h_all, c_all = state
         rows = h.shape[0]
-        a = jnp.tanh((_read(activations, at, rows) + h @ u + b) * scale) * scale + shift
+        a = jnp.tanh((_read(activations, at, rows) + dot(jnp.matmul, h, u) + b) * scale) * scale + shift
         i, f, g, o = jnp.split(a, 4, axis=-1)
         k = _read(keep, at, rows)
         c = k * (f * c + i * g)
@@ -119,7 +121,7 @@ def _lstm_backward(segments, saved, d_out):
         # d_c g, d_c c_last, d_c i, d_h tanh(c), times the derivatives of the four activations.
         d_gate = jnp.concatenate([d_c, d_c, d_c, d_h], axis=-1) * jnp.concatenate([g, c_last, i, tanh_c], axis=-1)
         d_gate = d_gate * jnp.where(is_cell, 1 - a**2, a * (1 - a))
-        return lax.dot_general(d_gate, u, (((1,), (1,)), ((), ()))), d_c * f, _write(d_gates, d_gate, at)
+        return dot(BY_COLUMNS, d_gate, u), d_c * f, _write(d_gates, d_gate, at)
 
     starts = _starts(segments)
     zeros = jnp.zeros((starts[-1][2], size), d_out[0].dtype)
@@ -136,7 +138,7 @@ def _lstm_backward(segments, saved, d_out):
         )  # fmt: skip
     d_gates, before = tuple(state[2] for state in states), slot_before(segments)
     d_recurrent = tuple(
-        lax.dot_general(jnp.take(h, before, axis=0, mode="fill", fill_value=0), d, (((0,), (0,)), ((), ())))
+        dot(BY_ROWS, jnp.take(h, before, axis=0, mode="fill", fill_value=0), d)
         for h, d in zip(h_all, d_gates, strict=True)
     )
     return d_gates, d_recurrent, tuple(_column_sums(d) for d in d_gates), None
@@ -171,7 +173,7 @@ def _gru_loop(gates, recurrent, bias, keep, segments, *, keeps):
     def step(at, state, gates, u, b):
         h, h_all, *stored = state
         rows = h.shape[0]
-        x, product = _read(stored[0] if keeps else gates, at, rows) + b, h @ u
+        x, product = _read(stored[0] if keeps else gates, at, rows) + b, dot(jnp.matmul, h, u)
         # sigmoid(x) = (tanh(x / 2) + 1) / 2
         both = jnp.tanh((x[:, : 2 * size] + product[:, : 2 * size]) * 0.5) * 0.5 + 0.5
         r, z = jnp.split(both, 2, axis=-1)
@@ -215,7 +217,7 @@ def _gru_backward(segments, saved, d_out):
         d_r = d_c * _read(products, at, rows) * r * (1 - r)
         d_z = d_h * (c - h_last) * z * (1 - z)
         d_product = jnp.concatenate([d_r, d_z, d_c * r], axis=-1)
-        d_last = d_h * (1 - z) + lax.dot_general(d_product, u, (((1,), (1,)), ((), ())))
+        d_last = d_h * (1 - z) + dot(BY_COLUMNS, d_product, u)
         return d_last, _write(d_gates, jnp.concatenate([d_r, d_z, d_c], axis=-1), at)
 
     starts = _starts(segments)
@@ -237,7 +239,7 @@ def _gru_backward(segments, saved, d_out):
         # The gradient of the candidate's product h U is multiplied by the reset gate.
         d_product = jnp.concatenate([d[:, : 2 * size], d[:, 2 * size :] * a[:, :size]], axis=-1)
         last = jnp.take(h, before, axis=0, mode="fill", fill_value=0)
-        return lax.dot_general(last, d_product, (((0,), (0,)), ((), ())))
+        return dot(BY_ROWS, last, d_product)
 
     d_recurrent = tuple(of_recurrent(*parts) for parts in zip(h_all, d_gates, activations, strict=True))
     return d_gates, d_recurrent, tuple(_column_sums(d) for d in d_gates), None

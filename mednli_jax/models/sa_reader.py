@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from mednli_jax.models import layers, pointer
 from mednli_jax.models.packing import MASKED_ENERGY
+from mednli_jax.models.products import matmul
 from mednli_jax.models.sparse_rows import take, trained_rows
 from mednli_jax.models.words import WordEmbedding
 
@@ -70,18 +71,18 @@ class SAReader(nn.Module):
         init = published_init
         if self.attention == "mlp":
             kernel = self.param("kernel", init, (size, size))
-            passage_BND = pointer.per_query(states_UND @ kernel, batch)
-            query_BD = query_BD @ self.param("query_kernel", init, (size, size))
-            energies_BN = jnp.tanh(passage_BND + query_BD[:, None]) @ self.param("energy", init, (size,))
+            passage_BND = pointer.per_query(matmul(states_UND, kernel), batch)
+            query_BD = matmul(query_BD, self.param("query_kernel", init, (size, size)))
+            energies_BN = matmul(jnp.tanh(passage_BND + query_BD[:, None]), self.param("energy", init, (size,)))
         else:
             if self.attention == "bilinear":
-                query_BD = query_BD @ self.param("kernel", init, (size, size)).T
+                query_BD = matmul(query_BD, self.param("kernel", init, (size, size)).T)
             energies_BN = layers.token_products(states_UND, query_BD[:, None])[..., 0]
         mask_BN = layers.length_mask(pointer.passage_lengths(batch), batch["passage"].shape[1])
         weights_BN = layers.masked_softmax(energies_BN, mask_BN)
         self.sow(layers.ATTENTION, "places", weights_BN)
         weights_UGN = weights_BN.reshape(len(states_UND), -1, states_UND.shape[1])
-        return (weights_UGN @ states_UND).reshape(-1, size)
+        return matmul(weights_UGN, states_UND).reshape(-1, size)
 
     def _scores(self, read_BD, batch):
         """[B, C], e(i)^T o + b_i for the candidates of each passage (Suster & Daelemans 2018, eq. 2; the bias is from
@@ -97,7 +98,7 @@ class SAReader(nn.Module):
         vectors_UCD = trained_rows(self, "types", init, known_UC.reshape(-1)).reshape(*known_UC.shape, size)
         bias_UC = take(bias_E, known_UC)
         read_UGD = read_BD.reshape(len(type_UC), -1, size)
-        scores_UGC = read_UGD @ jnp.swapaxes(vectors_UCD, 1, 2) + bias_UC[:, None]
+        scores_UGC = matmul(read_UGD, jnp.swapaxes(vectors_UCD, 1, 2)) + bias_UC[:, None]
         scores_BC = scores_UGC.reshape(len(read_BD), -1)
         known_BC = pointer.candidate_mask(batch) & pointer.per_query(type_UC < self.num_types, batch)
         return jnp.where(known_BC, scores_BC, MASKED_ENERGY)

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from mednli_jax.models.products import dot
 from mednli_jax.models.recurrence import slot_before
 
 MULTIPLE = 32  # the hidden size is padded to a multiple of this once, or XLA would pad it at every time step
@@ -69,11 +70,16 @@ def _grown(state, rows):
 
 def _product(h, recurrent):
     """h U of both directions: [2, R, H], [2, H, K, H] -> [2, R, K, H]."""
-    return jnp.einsum("drh,dhkg->drkg", h, recurrent)
+    return dot(partial(jnp.einsum, "drh,dhkg->drkg"), h, recurrent)
 
 
 def _transposed(d, recurrent):
-    return jnp.einsum("drkg,dhkg->drh", d, recurrent)
+    return dot(partial(jnp.einsum, "drkg,dhkg->drh"), d, recurrent)
+
+
+def _slope(last_h, d):
+    """The gradient [2, H, K, H] of U from the states one step earlier and the gradients of all products."""
+    return dot(partial(jnp.einsum, "dnh,dnkg->dhkg"), last_h, d)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(3,))
@@ -121,7 +127,7 @@ def _lstm_backward(segments, saved, d_out):
     zeros = jnp.zeros((2, segments[-1][1], *recurrent.shape[2:]), recurrent.dtype)
     given = (d_out, stored[:, :, :5], last_c, keep_N1[None])
     d_gates = _backward(step, (zeros, zeros[:, :, 0]), segments, *given)
-    return d_gates, jnp.einsum("dnh,dnkg->dhkg", last_h, d_gates), None
+    return d_gates, _slope(last_h, d_gates), None
 
 
 lstm.defvjp(_lstm_forward, _lstm_backward)
@@ -166,7 +172,7 @@ def _gru_backward(segments, saved, d_out):
     given = (d_out, stored[:, :, :4], last_h, keep_N1[None])
     found = _backward(step, (zeros, zeros[:, :, 0]), segments, *given)
     d_products = jnp.concatenate([found[:, :, :2], found[:, :, 3:]], axis=2)
-    return found[:, :, :3], jnp.einsum("dnh,dnkg->dhkg", last_h, d_products), None
+    return found[:, :, :3], _slope(last_h, d_products), None
 
 
 gru.defvjp(_gru_forward, _gru_backward)

@@ -87,7 +87,7 @@ UNUSED = {"name": None, "weights": None, "knowledge": "none", "masking": "masked
 UNUSED |= {"rematerialise": None}  # runs of version 1.0.0 have it
 
 
-def build(name: str, fields: dict, *, axis_name: str | None = None, platform: str = "cpu", half=False, **facts: int):
+def build(name: str, fields: dict, *, axis_name: str | None = None, platform: str = "cpu", **facts: int):
     """A linen module from typed fields.
 
     Args:
@@ -95,7 +95,6 @@ def build(name: str, fields: dict, *, axis_name: str | None = None, platform: st
       fields: the module's fields by name. A field that the module lacks is an error, unless its value has no effect.
       axis_name: the mapped device axis, for models that normalise over the global batch.
       platform: of the devices, "cpu", "gpu" or "tpu", for models with code for a platform.
-      half: whether states have 16 bits, for models that support it.
       facts: of the corpus, for fields of the module that `fields` does not set: longest_path of its links (edges);
         num_types of candidates that occur in training; vocab_size, cls_id, sep_id, room of its pieces.
 
@@ -103,7 +102,7 @@ def build(name: str, fields: dict, *, axis_name: str | None = None, platform: st
     """
     module = entry(name).module
     known = {field.name for field in dataclasses.fields(module)}
-    extras = {**facts, "axis_name": axis_name, "platform": platform, "half": half}
+    extras = {**facts, "axis_name": axis_name, "platform": platform}
     arguments = {key: value for key, value in extras.items() if key in known}
     for key, value in fields.items():
         if key == "vocab_size" and not value:  # 0: as many as the corpus has

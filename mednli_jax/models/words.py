@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jax import lax
 
+from mednli_jax.models.products import BY_ROWS, dot, matmul
 from mednli_jax.models.sparse_rows import trained_rows
 
 
@@ -50,13 +50,13 @@ def distinct_words(table_VD, tokens_N, most: int) -> Words:
 def project(x, kernel):
     """x @ kernel, for an array [..., D] or for Words."""
     if not isinstance(x, Words):
-        return x @ kernel
+        return matmul(x, kernel)
     return _project_words(kernel, x.table, x.tokens, x.words, x.place)
 
 
 @jax.custom_vjp
 def _project_words(kernel, table, tokens, words, place):
-    return jnp.take(table[words] @ kernel, place, axis=0)
+    return jnp.take(dot(jnp.matmul, table[words], kernel), place, axis=0)
 
 
 def _project_words_forward(kernel, table, tokens, words, place):
@@ -66,7 +66,7 @@ def _project_words_forward(kernel, table, tokens, words, place):
 def _project_words_backward(saved, d_out):
     # Summing the gradients of equal words first would need a scatter, which costs more than this larger product.
     table, tokens = saved
-    return lax.dot_general(table[tokens], d_out, (((0,), (0,)), ((), ()))), None, None, None, None
+    return dot(BY_ROWS, table[tokens], d_out), None, None, None, None
 
 
 _project_words.defvjp(_project_words_forward, _project_words_backward)

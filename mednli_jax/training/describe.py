@@ -1,7 +1,5 @@
 """The output of `train --dry-run`: shapes, parameters, memory and seconds per epoch, measured before training."""
 
-import resource
-import sys
 import time
 from collections.abc import Iterator
 
@@ -62,11 +60,11 @@ def _seconds_per_step(step, layout, index):
 
 
 def _memory(trainer):
-    """Lines on memory: resident arrays, work space of the largest step, and the peak of this process."""
-    bodies, best, learner = trainer.program, trainer.best, trainer.learner
+    """A line on memory: resident arrays and the work space of the largest step."""
+    bodies = trainer.program
     held = {
-        "weights and optimiser state": learner,
-        "best weights": best,
+        "weights and optimiser state": trainer.learner,
+        "best weights": trainer.best,
         "vectors": bodies.frozen,
         "corpus": bodies.data,
         **({} if trainer.average is None else {"averaged weights": trainer.average}),
@@ -78,10 +76,4 @@ def _memory(trainer):
     work = max(most, default=0) / 1e6
     yield f"memory of each device: {sum(size.values()) + work:.0f} MB = " + " + ".join(
         f"{name} {megabytes:.1f}" for name, megabytes in {**size, "work space of the largest step": work}.items()
-    )
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
-    saved = sum(leaf.nbytes for leaf in jax.tree.leaves((learner, best, trainer.average))) / 1e6
-    yield (
-        f"memory of this process: peak of {peak:.0f} MB so far, with these steps, libraries, compiler, on a CPU also "
-        f"the device's arrays; not counted: a checkpoint ({saved:.0f} MB) while it is saved"
     )

@@ -109,7 +109,7 @@ class Program:
 
     def _lowered(self, body, given, **how):
         with precision.context(self.precision):
-            return self.devices.map(precision.of(self.precision, body), **how).lower(*given)
+            return self.devices.map(body, **how).lower(*given)
 
     def _with_formats(self, body, given, names, *, donate=False, **how):
         """Compiles the body with the array formats that the first body chose; a step keeps the learner's format."""

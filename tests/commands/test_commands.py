@@ -172,8 +172,6 @@ def test_dry_run_says_what_it_counts_and_leaves_nothing(home):
     total, *parts = [float(number) for number in re.findall(r"[0-9.]+(?= MB|$| \+)", device)]
     assert total == pytest.approx(sum(parts), abs=1)
     assert parts[0] == pytest.approx(3 * parts[1], rel=0.2)  # weights and Adam's two moments, against the best weights
-    peak = float(re.search(r"memory of this process: .*at most ([0-9]+) MB", done.stdout)[1])
-    assert 100 < peak < 10_000  # jax takes most of it; the model has a few hundred parameters
     assert "3 batches an epoch of 16 rows" in done.stdout  # 48 pairs
 
 

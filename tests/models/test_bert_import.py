@@ -123,11 +123,17 @@ def test_other_spellings_of_the_same_weights(small, tmp_path):
 
 
 def test_a_size_beside_the_weights_is_refused_unless_it_is_theirs(tmp_path):
-    found, before = bert_import.read_architecture(written(tmp_path / "weights")), defaults.transformer("bert")
-    for given in ({}, {"hidden_size": found["hidden_size"]}, found):  # a finished run's config has all sizes
-        experiment._check_sizes({**before.to_dict(), **given}, found, before)
-    with pytest.raises(ConfigError, match=r"config\.model\.layers"):
-        experiment._check_sizes({**before.to_dict(), "layers": 7}, found, before)
+    config, folder = defaults.nli("bert"), written(tmp_path / "weights")
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    pieces += [f"piece{number}" for number in range(FACTS["sizes"]["vocab_size"] - len(pieces))]
+    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    config.model.update(weights=str(folder), hidden_size=FACTS["sizes"]["hidden_size"])
+    fields = experiment.of(config).model.fields
+    config.model.update(fields)  # as in the config of a finished run
+    assert experiment.of(config).model.fields == fields
+    config.model.layers = 7
+    with pytest.raises(ConfigError, match=r"config\.model\.layers is 7"):
+        experiment.of(config)
 
 
 def test_all_seeds_start_from_the_same_weights(small, tmp_path):

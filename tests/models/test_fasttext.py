@@ -15,16 +15,13 @@ from made_up_commands import LABELS, ROOT, VERBS, call_command, config_flag, rea
 
 from mednli_jax import defaults, evaluate, experiment, train
 from mednli_jax.baselines.majority import majority, majority_label
-from mednli_jax.corpora.arrays import Rows
-from mednli_jax.corpora.batching import Batches, Layout
+from mednli_jax.corpora.batching import Layout
 from mednli_jax.errors import ConfigError, UserError
 from mednli_jax.finished_run import load_run
 from mednli_jax.models import fasttext, table
 from mednli_jax.models import sparse_rows as rows
 from mednli_jax.tasks.nli import NLITask, frozen
-from mednli_jax.training import loop, optim, state, transfer
-from mednli_jax.training.devices import Devices
-from mednli_jax.training.program import Program
+from mednli_jax.training import optim, state, transfer
 from mednli_jax.training.step import predict_step, train_step
 
 DIM, BUCKETS, WORDS, WIDTH, RATE = 5, 64, made_up.WORDS, (12, 8), 0.5
@@ -133,33 +130,6 @@ def predictor(layout):
     return jax.jit(predict_step(MODEL, TASK, layout))
 
 
-def texts(*pairs, label=0):
-    """The arrays of pairs of word lists."""
-    data = {"label": np.full(len(pairs), label, np.int32)}
-    for place, side in enumerate(("premise", "hypothesis")):
-        sentences = [pair[place] for pair in pairs]
-        data[side] = np.zeros((len(pairs), max(1, *map(len, sentences))), np.int32)
-        for row, sentence in zip(data[side], sentences, strict=True):
-            row[: len(sentence)] = sentence
-        data[f"{side}_length"] = np.array([len(sentence) for sentence in sentences], np.int32)
-    return data
-
-
-def test_premise_and_hypothesis_are_one_text_wherever_the_border_is():
-    data = texts(([3, 4, 5], [6, 7]), ([3, 4], [5, 6, 7]), ([], [3, 4, 5, 6, 7]), ([3, 4, 5, 6, 7], []))
-    found = logits(of_seed(drawn()), range(4), data)
-    np.testing.assert_allclose(found[1:], np.repeat(found[:1], 3, axis=0), atol=1e-6)
-
-
-def test_order_counts_by_bigrams_alone():
-    params, data = of_seed(drawn()), texts(([], [3, 4, 5]), ([], [5, 4, 3]))
-    found = logits(params, range(2), data)
-    assert abs(found[0] - found[1]).max() > 1e-3
-    params["embedding"]["rows"][WORDS:] = 0
-    found = logits(params, range(2), data)
-    np.testing.assert_allclose(found[0], found[1], atol=1e-7)
-
-
 def test_bigrams_spread_over_the_buckets_as_if_by_chance():
     """All bigrams of the 300 most frequent words (with small numbers) fill as many buckets as random ones."""
     buckets, first = 1 << 17, np.repeat(np.arange(2, 302), 300)
@@ -171,19 +141,6 @@ def test_bigrams_spread_over_the_buckets_as_if_by_chance():
 
 
 # ---- steps ----
-
-
-def test_the_first_step_moves_the_linear_layer_alone():
-    """At 0 each class has 1/3: the layer moves by rate * hidden vector * (2/3 for the label, -1/3 for others)."""
-    learner = drawn()
-    learner = learner.replace(params={**learner.params, "output": jnp.zeros((1, DIM, 3))})
-    after, sums = stepped(learner, column(4))
-    before, params, gold = of_seed(learner), of_seed(after), int(ARRAYS["label"][4])
-    hidden = before["embedding"]["rows"][features(4)].mean(axis=0)
-    np.testing.assert_allclose(params["output"][:, gold], RATE * hidden * 2 / 3, atol=1e-7)
-    np.testing.assert_allclose(params["output"][:, (gold + 1) % 3], -RATE * hidden / 3, atol=1e-7)
-    np.testing.assert_array_equal(params["embedding"]["rows"], before["embedding"]["rows"])
-    assert float(sums["loss"][0]) == pytest.approx(np.log(3), rel=1e-6)
 
 
 def test_a_step_is_sgd_worked_example_by_example():
@@ -237,50 +194,6 @@ def test_frozen_rows_stay_and_the_rest_learns():
     assert abs(after.params["output"] - learner.params["output"]).max() > 1e-4
     expected, _ = stepped(drawn(), column(0, 1, 2))
     np.testing.assert_allclose(after.params["output"], expected.params["output"], atol=1e-7)
-
-
-# ---- runs ----
-
-
-def trainer_of(data, train, epochs):
-    """A trainer of the first `train` rows; the rest are the dev split."""
-    device, splits, batches = Devices(jax.local_devices()[:1]), {}, {}
-    arrays = {name: jnp.asarray(array) for name, array in data.items()}
-    for name, own in (("train", slice(0, train)), ("dev", slice(train, None))):
-        length = tuple(data[f"{side}_length"][own] for side in ("premise", "hypothesis"))
-        label = data["label"][own]
-        splits[name] = Rows(name, own.start, label, length, ("",) * len(label), ((),) * len(label))
-        batches[name] = Batches(*length, batch_size=8, width=widths(data), first=own.start)
-    how = {"optimizer": "sgd", "schedule": "linear", "epochs": epochs, "epoch_steps": batches["train"].steps}
-    optimizer = optim.build_optimizer(learning_rate=4.0, **how)
-    program = Program(model=MODEL, task=TASK, devices=device, frozen=FROZEN, data=arrays, optimizer=optimizer)
-    settings = loop.Settings(epochs=epochs, patience=1, select="last", checkpoint_minutes=60.0, schedule="linear")
-    return loop.Trainer(program, settings, splits, batches, (0,))
-
-
-def ordered_texts(count):
-    """Only bigrams tell the labels: the texts have the same words in three orders, among other words."""
-    rng, pairs = np.random.default_rng(0), []
-    label = np.arange(count) % 3
-    for kind in label:
-        signal = ([3, 4, 5], [4, 5, 3], [5, 4, 3])[kind]
-        noise = rng.integers(6, WORDS, 3).tolist()
-        pairs.append(([], [*noise[: kind % 2 + 1], *signal, *noise[kind % 2 + 1 :]]))
-    return {**texts(*pairs), "label": label.astype(np.int32)}
-
-
-def test_a_rule_of_bigrams_is_learned_and_only_by_bigrams():
-    data = ordered_texts(240)
-    trainer = trainer_of(data, 180, epochs=12)
-    variables = trainer.run().variables
-
-    def accuracy(variables):
-        return (trainer.predict("dev", variables)[0].argmax(axis=-1) == data["label"][180:]).mean()
-
-    assert accuracy(variables) > 0.95
-    table_SMD = variables["params"]["embedding"]["rows"]
-    words_alone = {**variables["params"], "embedding": {"rows": table_SMD.at[:, WORDS:].set(0)}}
-    assert accuracy({**variables, "params": words_alone}) < 0.6
 
 
 # ---- from a config ----

@@ -1,22 +1,19 @@
 """ESIM with typed relations: equal to a dense PyTorch KIM, equal to ESIM at zero weights, and vectors by hand."""
 
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
-import made_up
+import made_up_models as made
 import numpy as np
 import pytest
+from references import golden
 
 from mednli_jax.corpora.batching import Layout
-from mednli_jax.knowledge.relations import KINDS, kinds_of
+from mednli_jax.knowledge.relations import kinds_of
 from mednli_jax.models import layers, table
 from mednli_jax.tasks.nli import NLITask
 from mednli_jax.tasks.task import frozen
 
-HERE = Path(__file__).parents[1] / "golden"
-with np.load(HERE / "golden_kim.npz", allow_pickle=False) as _file:
-    GOLDEN = {key: _file[key] for key in _file.files}
+_, GOLDEN = golden("golden_kim")
 HIDDEN, SCALE, ROWS, WIDTH = 5, 1.5, 4, (7, 5)
 NAMES = kinds_of(["treats"])
 # The links of make_golden_kim.py, which stores them densely.
@@ -94,51 +91,38 @@ def test_kim_equals_the_reference(dtype):
             logits = model.apply({"params": params, "frozen": words}, batch, train=False)
             return jnp.sum(batch["mask"] * task.loss(logits, batch)), logits
 
-        (_, logits), gradient = jax.value_and_grad(loss_of, has_aux=True)(tree)
+        (_, logits), gradient = jax.jit(jax.value_and_grad(loss_of, has_aux=True))(tree)
         expected = np.stack([GOLDEN[f"{row}/logits"] for row in range(ROWS)])
         np.testing.assert_allclose(logits[index >= 0], expected, rtol=0, atol=atol)
         for bias in ("ih", "hh"):
-            for ours, golden in zip(
-                jax.tree.leaves(gradient), jax.tree.leaves(tree_of("gradient", (bias,))), strict=True
-            ):
-                np.testing.assert_allclose(ours, golden, rtol=0, atol=10 * atol)
+            theirs = tree_of("gradient", (bias,))
+            jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=10 * atol), gradient, theirs)
 
 
-def made_up_data(rows=12):
-    data, rng = made_up.arrays(rows), np.random.default_rng(1)
-    relation = rng.integers(1, 1 << len(KINDS), data["link_distance"].shape)
-    return data | {"link_relation": np.where(data["link_distance"] >= 0, relation, 0).astype(np.uint8)}
+def model_of(**fields):
+    """(ESIM with typed relations, its variables)."""
+    model = made.build("esim-typed", **fields)
+    return model, made.variables_of(model, "esim-typed")
 
 
-def logits_of(model, variables, data=None):
-    data = jax.tree.map(jnp.asarray, data or made_up_data())
-    batch = NLITask().to_batch(data, np.arange(12)[:, None], Layout.full(12, (12, 8)))
-    return model.apply(variables, batch, train=False)
-
-
-def both_models(scale=0.0):
-    fields = {"hidden_size": 8, "dropout": 0.0}
-    typed = {**fields, "knowledge": "typed", "knowledge_scale": scale}
-    plain, kim = table.build("esim", fields), table.build("esim", typed, relations=len(KINDS))
-    data = jax.tree.map(jnp.asarray, made_up_data())
-    batch = NLITask().to_batch(data, np.arange(12)[:, None], Layout.full(12, (12, 8)))
-    words, rngs = {"frozen": frozen(jnp.asarray(made_up.vectors()))}, {"params": jax.random.key(0)}
-    params = kim.apply(words, batch, train=False, rngs=rngs, mutable=["params"])[1]["params"]
-    return plain, kim, words | {"params": params}
+def logits_of(model, variables, **changed):
+    corpus = made.pairs()
+    data = jax.tree.map(jnp.asarray, corpus.data | changed)
+    batch = corpus.task.to_batch(data, np.arange(12)[:, None], Layout.full(12, corpus.width))
+    return jax.jit(lambda given: model.apply(given, batch, train=False))(jax.tree.map(jnp.asarray, variables))
 
 
 def test_zero_weights_are_plain_esim():
     """With lambda and the weights of relations and of weighted pooling at 0, the logits are bit-identical."""
-    plain, kim, variables = both_models()
+    kim, variables = model_of(knowledge_scale=0.0)
     params = variables["params"]
-    zeroed = params | {name: jax.tree.map(jnp.zeros_like, params[name]) for name in ("relations", "pooled")}
+    zeroed = params | {name: jax.tree.map(np.zeros_like, params[name]) for name in ("relations", "pooled")}
     shared = {name: params[name] for name in params if name not in ("relations", "pooled", "pooling")}
-    expected = logits_of(plain, variables | {"params": shared})
+    expected = logits_of(made.build("esim"), variables | {"params": shared})
     np.testing.assert_array_equal(logits_of(kim, variables | {"params": zeroed}), expected)
     for name in ("relations", "pooled"):
-        one = zeroed | {name: params[name]}
-        assert abs(logits_of(kim, variables | {"params": one}) - expected).max() > 1e-4
-    scaled = both_models(scale=2.0)[1]
+        assert abs(logits_of(kim, variables | {"params": zeroed | {name: params[name]}}) - expected).max() > 1e-4
+    scaled = made.build("esim-typed", knowledge_scale=2.0)
     assert abs(logits_of(scaled, variables | {"params": zeroed}) - expected).max() > 1e-4
 
 
@@ -166,12 +150,10 @@ def test_relation_vectors_by_hand():
 
 def test_equal_words_can_be_left_out():
     """same_words=False gives the logits of links without the bit "same", with or without other bits."""
-    _, kim, variables = both_models(scale=1.0)
-    without = kim.clone(same_words=False)
-    data = made_up_data()
-    data["link_relation"][:, ::2] |= bits(["same"])
-    data["link_relation"][:, 1::4] = np.where(data["link_distance"][:, 1::4] >= 0, bits(["same"]), 0)
-    cleared = data | {"link_relation": data["link_relation"] & ~np.uint8(bits(["same"]))}
-    expected = logits_of(kim, variables, cleared)
-    np.testing.assert_array_equal(logits_of(without, variables, data), expected)
-    assert abs(logits_of(kim, variables, data) - expected).max() > 1e-4
+    kim, variables = model_of(knowledge_scale=1.0)
+    relation, same = made.pairs().data["link_relation"].copy(), np.uint8(bits(["same"]))
+    relation[:, ::2] |= same
+    relation[:, 1::4] = np.where(made.pairs().data["link_distance"][:, 1::4] >= 0, same, 0)
+    expected = logits_of(kim, variables, link_relation=relation & ~same)
+    np.testing.assert_array_equal(logits_of(kim.clone(same_words=False), variables, link_relation=relation), expected)
+    assert abs(logits_of(kim, variables, link_relation=relation) - expected).max() > 1e-4

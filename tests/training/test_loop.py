@@ -349,33 +349,16 @@ def with_script(program, script):
     return dataclasses.replace(program, task=Scripted(script=script))
 
 
-@pytest.fixture(scope="module")
-def together(bow):
-    return scripted(bow, SEEDS)
-
-
-def test_patience_is_counted_per_seed(together):
-    best, rows, _ = together
+def test_each_seed_ends_by_its_patience_with_the_weights_of_its_best_epoch(bow):
+    best, rows, _ = scripted(bow, SEEDS)
     assert best.epoch.tolist() == [1, 4, 7]
     np.testing.assert_allclose(best.value, [1.0, 0.7, 0.4], rtol=1e-6)
     assert [dict(zip(row["seeds"], row["stale"], strict=True))[7] for row in rows] == [0, 0, 0, 1, 0, 1, 0, 1]
-    assert [row["stale"][0] for row in rows[:3]] == [0, 1, 2]
-
-
-def test_finished_seeds_are_dropped_once_half_remain(together):
-    assert [tuple(row["seeds"]) for row in together[1]] == [SEEDS] * 6 + [(7,)] * 2
-
-
-def test_the_run_ends_when_no_seed_is_left(bow):
+    assert [tuple(row["seeds"]) for row in rows] == [SEEDS] * 6 + [(7,)] * 2  # the program keeps more than half
+    _, _, trainer = scripted(bow, SEEDS, epochs=4)  # this learner has the weights of seed 5's best epoch
+    assert same(of_seed(trainer.learner.variables, 1), of_seed(best.variables, 1))
     _, rows, _ = scripted(bow, SEEDS, {seed: [1.0, 2.0, 3.0] for seed in SEEDS}, patience=1)
-    assert [row["epoch"] for row in rows] == [1, 2]
-
-
-def test_the_best_parameters_are_those_of_the_best_epoch(bow, together):
-    """After four epochs the learner has the parameters of seed 5's best epoch."""
-    _, _, trainer = scripted(bow, SEEDS, epochs=4)
-    assert same(of_seed(trainer.learner.params, 1), of_seed(together[0].params, 1))
-    assert same(of_seed(trainer.learner.batch_stats, 1), of_seed(together[0].batch_stats, 1))
+    assert [row["epoch"] for row in rows] == [1, 2]  # no seed is left
 
 
 @pytest.mark.parametrize("select", ["loss", "accuracy"])
@@ -441,7 +424,7 @@ def often(program, values, **fields):
 def test_dev_is_scored_after_so_many_steps_and_at_the_end_of_an_epoch(bow):
     """The steps equal those of a run without it; a row's training figures cover the steps since the last row."""
     settings = dataclasses.replace(SETTINGS, epochs=2, **OFTEN)
-    _, rows, trainer, seen = recorded(bow, settings)
+    best, rows, trainer, seen = recorded(bow, settings)
     _, whole_rows, whole, plain = recorded(bow, dataclasses.replace(SETTINGS, epochs=2))
     assert len(seen) == len(plain) == 18
     assert same(seen, plain)
@@ -451,6 +434,8 @@ def test_dev_is_scored_after_so_many_steps_and_at_the_end_of_an_epoch(bow):
     for row in rows:
         logits = trainer.predict("dev", seen[row["step"] - 1])
         np.testing.assert_array_equal(bow.task.score(splits()["dev"], logits)["loss"]["per_seed"], row["dev_loss"])
+    for place, epoch in enumerate(best.epoch.tolist()):
+        assert same(of_seed(best.params, place), of_seed(seen[rows[epoch - 1]["step"] - 1]["params"], place))
     plan = trainer.batches["train"].epoch(1, SEEDS)
     count = [sum((index[0] >= 0).sum() for _, index in part) for part in (plan[:4], plan[4:8], plan[8:])]
     for name in ("train_loss", "train_accuracy"):
@@ -466,17 +451,6 @@ def test_a_rate_is_halved_with_epochs_not_with_evaluations(bow):
     assert [row["rate_factor"][0] for row in often_rows] == [1.0] * 3 + [0.5] * 3 + [0.25] * 3
     assert often_rows[-1]["dev_loss"] == rows[-1]["dev_loss"]
     assert trainer.passes == 3
-
-
-def test_the_best_weights_are_those_of_one_evaluation(bow):
-    best, rows, trainer, seen = recorded(
-        with_script(bow, {7: [3.0, 2.0, 2.5, 1.0, 2.0, 2.0]}),
-        dataclasses.replace(SETTINGS, epochs=2, **OFTEN),
-        seeds=(7,),
-    )
-    assert best.epoch.tolist() == [4]
-    assert same(best.params, seen[rows[3]["step"] - 1]["params"])
-    assert trainer.best.stale.tolist() == [2]
 
 
 def test_patience_counts_epochs_without_a_better_evaluation(bow):
@@ -544,31 +518,25 @@ def recorded(program, settings, **how):
     return *train(program, settings, **how), seen
 
 
-@pytest.mark.parametrize(("every", "first"), [(4, 2), (0, 3)])
+@pytest.mark.parametrize(("every", "first"), [(4, 2), (0, 3), (10, 1)])
 def test_the_average_is_the_mean_of_the_weights_at_its_samples(bow, every, first):
+    """An epoch has nine steps. Before the first sample the weights are scored, after it the average."""
     settings = dataclasses.replace(SETTINGS, average_from=first, average_every=every)
     _, rows, trainer, seen = recorded(bow, settings)
     steps = len(trainer.batches["train"].epoch(1, SEEDS))
-    assert len(seen) == 3 * steps
-    later = seen[(first - 1) * steps :]
-    samples = later[(every or steps) - 1 :: every or steps]
-    assert len(samples) == (4 - first if every == 0 else len(later) // every) == rows[-1]["averaged"]
-    assert trainer.average.count.tolist() == [len(samples)] * 3
-    by_hand = jax.tree.map(lambda *leaves: np.mean(leaves, axis=0), *samples)
+    ends = range((first - 1) * steps + (every or steps) - 1, 3 * steps, every or steps)
+    assert [row["averaged"] for row in rows] == [sum(step < steps * row["epoch"] for step in ends) for row in rows]
+    assert trainer.average.count.tolist() == [len(ends)] * 3
+    by_hand = jax.tree.map(lambda *leaves: np.mean(leaves, axis=0), *(seen[step] for step in ends))
     for a, b in zip(jax.tree.leaves(trainer.average.variables), jax.tree.leaves(by_hand), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
-    # Training continued with the weights themselves.
     _, plain, raw = train(bow)
-    assert same(trainer.learner, raw.learner)
-    # Before the first sample the weights are scored, after it the average.
-    assert [row["averaged"] > 0 for row in rows] == [row["epoch"] >= first for row in rows]
-    task, dev = bow.task, splits()["dev"]
-    for weights, row in ((trainer.average, rows[-1]), (raw.learner, plain[-1])):
-        scores = task.score(dev, trainer.predict("dev", weights.variables))
-        np.testing.assert_array_equal(scores["loss"]["per_seed"], row["dev_loss"])
-    if first == 2:
-        assert rows[0]["dev_loss"] == plain[0]["dev_loss"]
-        assert rows[-1]["dev_loss"] != plain[-1]["dev_loss"]
+    assert same(trainer.learner, raw.learner)  # training continued with the weights themselves
+    for row, other in zip(rows, plain, strict=True):
+        itself = row["averaged"] == 1 and every == 0  # the average of one sample, taken at the end of the epoch
+        assert (row["dev_loss"] == other["dev_loss"]) == (row["averaged"] == 0 or itself)
+    scores = bow.task.score(splits()["dev"], trainer.predict("dev", trainer.average.variables))
+    np.testing.assert_array_equal(scores["loss"]["per_seed"], rows[-1]["dev_loss"])
 
 
 def test_the_best_parameters_are_of_the_average(bow):
@@ -581,16 +549,6 @@ def test_the_best_parameters_are_of_the_average(bow):
     for place, expected in enumerate((mean, ends[0], ends[1])):  # seed 7's average has a single sample
         for a, b in zip(jax.tree.leaves(best.params), jax.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(a[place], b[place], rtol=1e-10, atol=1e-12)
-
-
-def test_the_average_waits_for_its_first_sample(bow):
-    """Two samples are more than an epoch apart; until the first one the weights themselves are scored."""
-    steps = len(batches_of()["train"].epoch(1, SEEDS))
-    _, rows, _ = train(bow, dataclasses.replace(SETTINGS, average_from=1, average_every=steps + 1))
-    assert [row["averaged"] for row in rows] == [0, 1, 2]
-    plain = train(bow)[1]
-    assert rows[0]["dev_loss"] == plain[0]["dev_loss"]
-    assert rows[1]["dev_loss"] != plain[1]["dev_loss"]
 
 
 PARTS = {  # dev losses of the four parts of two epochs
@@ -657,6 +615,10 @@ def test_every_row_is_scored_as_it_would_be_alone(bow):
     assert [layout for layout, _ in wide.once()] == [Layout.full(BATCH, WIDTH)] * 2
     np.testing.assert_allclose(logits, program.logits(variables, wide), atol=1e-8, rtol=0)
     assert len({tuple(row) for seed in logits for row in seed.round(6).tolist()}) == logits[..., 0].size
+    # Arrays of new pairs may have another size, while their batches have a shape that is compiled already.
+    program = dataclasses.replace(bow, _compiled=dict(bow._compiled))
+    program.data = {name: jnp.concatenate([array, array[:5]]) for name, array in program.data.items()}
+    np.testing.assert_allclose(program.logits(variables, wide), logits, atol=1e-8, rtol=0)
 
 
 def coarse(rows, which, batch_size):
@@ -664,16 +626,6 @@ def coarse(rows, which, batch_size):
     length = [np.atleast_1d(side[which]) for side in rows.length]
     first = rows.first + (which if isinstance(which, int) else 0)
     return Batches(*length, batch_size=batch_size, width=WIDTH, first=first, coarse=True)
-
-
-def test_other_data_in_the_same_layout_is_scored_too(bow):
-    """Arrays of new pairs may have another size, while their batches have a shape that is compiled already."""
-    variables = trainer_of(bow).best.variables
-    program = dataclasses.replace(bow, _compiled={})
-    batches = coarse(splits()["dev"], slice(None), BATCH)
-    logits = program.logits(variables, batches)
-    program.data = {name: jnp.concatenate([array, array[:5]]) for name, array in program.data.items()}
-    np.testing.assert_array_equal(program.logits(variables, batches), logits)
 
 
 def test_metrics_of_an_epoch_are_those_of_its_logits(bow):

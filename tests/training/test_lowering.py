@@ -1,7 +1,5 @@
 """The train step of every model lowers for CPU, CUDA and TPU on any machine, because `jax.export` needs no device."""
 
-import types
-
 import jax
 import jax.export
 import jax.numpy as jnp
@@ -9,13 +7,10 @@ import made_up
 import numpy as np
 import pytest
 
-from mednli_jax import defaults, experiment
-from mednli_jax.corpora.batching import Batches, Layout
+from mednli_jax.corpora.batching import Batches
 from mednli_jax.models import table
 from mednli_jax.tasks.nli import NLITask, frozen
 from mednli_jax.training import optim, state
-from mednli_jax.training.devices import Devices
-from mednli_jax.training.precision import PRECISIONS
 from mednli_jax.training.step import predict_step, train_step
 
 PLATFORMS = ("cpu", "cuda", "tpu")
@@ -67,31 +62,3 @@ def test_train_and_predict_steps_lower_for_every_platform(name, seeds):
         exported = jax.export.export(jax.jit(call), platforms=PLATFORMS)(flat, vectors, data, rows)
         assert exported.platforms == PLATFORMS
         assert b"while" in exported.mlir_module_serialized or name.split("-")[0] in ("bow", "fasttext", "bert")
-
-
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_precision_of_a_config_reaches_the_products_of_both_passes(precision, monkeypatch):
-    """Every product of the step, forward and backward, takes 16-bit inputs; without the setting none does."""
-    config = defaults.nli("esim")
-    config.model.hidden_size, config.train.precision = 8, precision
-    devices, texts = Devices(jax.local_devices()[:1]), []
-    facts = {"longest_path": made_up.LONGEST}
-    program = experiment.of(config).bare_program(devices.replicate(frozen(made_up.vectors())), facts, devices)
-    program.data = devices.replicate({key: jnp.asarray(value) for key, value in made_up.arrays().items()})
-    layout, index = Layout.full(4, (12, 8)), np.arange(4, dtype=np.int32)[None, :, None]
-    first = program.task.to_batch(program.data, jnp.asarray(index[0]), layout)
-    program.optimizer = optim.build_optimizer(learning_rate=1e-3)
-    learner = state.init_learner(program.model, program.optimizer, (0,), first, program.frozen)
-
-    def mapped(body, **how):
-        def lower(*arguments):
-            texts.append(jax.jit(body).lower(*arguments).as_text())
-            return jax.jit(body).lower(*arguments)
-
-        return types.SimpleNamespace(lower=lower)
-
-    monkeypatch.setattr(devices, "map", mapped)
-    program.train(layout, learner, index)
-    products = [line for line in texts[0].splitlines() if "dot_general" in line]
-    assert len(products) > 20
-    assert sum("bf16" in line for line in products) == (len(products) if precision == "bfloat16" else 0)

@@ -2,20 +2,23 @@
 
 import jax
 import jax.numpy as jnp
+import made_up_models as made
 import numpy as np
 import pytest
 
 from mednli_jax import defaults, experiment
 from mednli_jax.benchmarking import ours, workload
-from mednli_jax.training import precision
+from mednli_jax.corpora.batching import Layout
+from mednli_jax.training import optim, precision, state
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.loop import Trainer
+from mednli_jax.training.step import train_step
 
 STEPS = 12
 SIZES = {"bert": {"hidden_size": 16, "layers": 2, "attention_heads": 2, "intermediate_size": 16, "dropout": 0.1}}
 
 
-def trained(model, setting, count=1):
+def trained(model, setting):
     """(learner after some steps on one batch, loss of each step, logits of the batch)."""
     config = defaults.cloze(model, "clicr") if model == "ga_reader" else defaults.nli(model, "mednli")
     config.model.update(SIZES.get(model, {"hidden_size": 8}))
@@ -28,7 +31,7 @@ def trained(model, setting, count=1):
     else:
         work = workload.made_up_pairs(16, dim=6)
     asked, prepared = experiment.of(config), ours.prepared_of(work)
-    program, batches = asked.program_over(prepared, devices=Devices(jax.local_devices()[:count]))
+    program, batches = asked.program_over(prepared, devices=Devices(jax.local_devices()[:1]))
     trainer = Trainer(program, asked.settings, prepared.splits, batches, asked.seeds)
     (layout, index), losses = batches["train"].epoch(1, asked.seeds)[0], []
     for _ in range(STEPS):
@@ -54,31 +57,26 @@ def test_float32_is_a_cpus_default_and_bfloat16_is_near_it(model):
     assert np.abs(logits_near - logits).mean() < 0.1 * np.abs(logits).mean() + 0.02
 
 
-def test_products_are_cast_on_several_devices():
-    one, two = (trained("bow", "bfloat16", count)[1] for count in (1, 2))
-    np.testing.assert_allclose(one[0], two[0], rtol=0.01)
+CASES = [(name, "cpu") for name in ("bow", "infersent", "esim-bias", "fasttext", "bert", "ga_reader", "sa_reader")]
 
 
-def test_every_product_of_a_body_is_cast_but_those_that_name_their_precision():
-    @jax.custom_vjp
-    def square(x):
-        return x @ x
-
-    square.defvjp(lambda x: (x @ x, x), lambda x, d: (d @ x,))
-
-    def body(x):
-        x = jax.lax.scan(lambda c, _: (jnp.tanh(c @ x), None), x, None, length=2)[0]
-        x = jax.lax.cond(x.sum() > 0, lambda x: x @ x.T, lambda x: x, x)
-        exact = jnp.dot(x, x, precision=jax.lax.Precision.HIGHEST)
-        return {"x": square(x) + exact, "d": jax.grad(lambda x: jax.checkpoint(lambda x: (x @ x).sum())(x))(x)}
-
-    x = jnp.ones((4, 4)) / 3
-    cast = jax.jit(precision.casting(body))
-    products = [line for line in cast.lower(x).as_text().splitlines() if "dot_general" in line]
-    assert len(products) > 5
-    assert sum("bf16" not in line for line in products) == 1
-    found = jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=0.05), cast(x), body(x))
-    assert found.keys() == {"x", "d"}
+@pytest.mark.parametrize(("name", "platform"), [*CASES, ("infersent", "gpu"), ("ga_reader", "gpu")])
+@pytest.mark.parametrize("setting", ["bfloat16", "float32"])
+def test_every_product_of_both_passes_takes_operands_of_the_setting(name, platform, setting):
+    corpus, model, optimizer = made.corpus_of(name), made.build(name), optim.build_optimizer(learning_rate=1e-3)
+    model = model if platform == "cpu" else model.clone(platform=platform)
+    layout, index = Layout.full(4, corpus.width, joint=corpus.joint), np.arange(4, dtype=np.int32)[:, None]
+    data, words = jax.tree.map(jnp.asarray, (corpus.data, made.words_of(name)))
+    first = corpus.task.to_batch(data, index, layout)
+    learner = jax.eval_shape(lambda: state.init_learner(model, optimizer, (0,), first, words))
+    with precision.context(setting):
+        body = jax.jit(train_step(model, corpus.task, optimizer, layout))
+        text = body.lower(learner, words, data, index[None]).as_text()
+    products = [line.rpartition(":")[2] for line in text.splitlines() if "dot_general" in line]
+    assert products
+    assert {line.partition("->")[0].count("bf16") for line in products} == {2 if setting == "bfloat16" else 0}
+    if name != "bert":  # whose attention has states of 16 bits
+        assert not any("bf16" in line.partition("->")[2] for line in products)
 
 
 def test_a_processor_without_16_bit_products_is_told(monkeypatch):
