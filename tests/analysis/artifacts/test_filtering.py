@@ -1,7 +1,6 @@
 """Adversarial filtering: scores worked out by hand, rounds, interruptions, and the mean-vector features it uses."""
 
 import json
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -73,21 +72,6 @@ def test_a_round_by_hand():
     assert last.ended.startswith("fewer than k = 3")
 
 
-def test_each_round_draws_other_rows():
-    features, labels, _ = corpus()
-    draws = []
-
-    def recorded(features, labels, chosen):
-        draws.append(chosen)
-        return by_feature(features, labels, chosen)
-
-    first = start(len(labels))
-    for state in (first, replace(first, rounds=({},)), first):
-        filtering.next_round(features, labels, Settings(m=10, n=4, k=3, tau=0.75, seed=0), recorded, state)
-    assert (draws[0] != draws[1]).any()
-    np.testing.assert_array_equal(draws[0], draws[2])
-
-
 def test_it_ends_once_no_row_could_be_held_out():
     features, labels = np.ones((10, 1), np.float32), np.arange(10) % 3
     state = filtering.filtered(features, labels, list("abcdefghij"), Settings(m=4, n=30, k=3), by_feature)
@@ -97,23 +81,18 @@ def test_it_ends_once_no_row_could_be_held_out():
 
 
 def test_a_row_at_tau_goes_and_one_below_stays():
-    """Of the models that hold them out, 6 of 8 are right on row 1 and 5 of 8 on row 2; tau is 6/8."""
+    """Three models hold row 0 out, and two of them are right: at a tau of 2/3 the row goes, above it the row stays."""
 
-    def sometimes(features, labels, chosen):
-        right = np.zeros((len(chosen), len(labels)), bool)
-        for row, times in enumerate(features[:, 0].astype(int)):
-            held = [model for model in range(len(chosen)) if row not in chosen[model]]
-            right[held[: len(held) * times // 8], row] = True
-        return np.where(right, labels, labels + 1), {}
+    def two_of_three(features, labels, chosen):
+        held = np.flatnonzero(~(chosen == 0).any(axis=1))
+        predicted = np.ones((len(chosen), len(labels)), int)
+        predicted[held[: len(held) * 2 // 3], 0] = 0
+        return predicted, {}
 
-    features = np.array([[8], [6], [5], [0]], np.float32)
-    options = Settings(m=1, n=800, k=10, tau=0.75)
-    state = filtering.next_round(features, np.zeros(4, int), options, sometimes, start(4))
-    assert state.easy.tolist() == [True, state.score[1] >= 0.75, False, False]
-    assert state.score[0] == 1
-    assert state.score[3] == 0
-    exact = Settings(m=1, n=800, k=10, tau=float(state.score[1]))
-    assert filtering.next_round(features, np.zeros(4, int), exact, sometimes, start(4)).easy[1]
+    for tau, goes in ((2 / 3, True), (0.67, False)):
+        options = Settings(m=1, n=3, k=1, tau=tau, seed=0)
+        state = filtering.next_round(np.zeros((9, 1)), np.zeros(9, int), options, two_of_three, start(9))
+        assert (state.score[0], state.easy[0]) == (2 / 3, goes)
 
 
 def test_a_row_that_nobody_held_out_scores_nothing():
@@ -189,22 +168,6 @@ def test_the_settings_of_the_paper_and_in_proportion():
             options(60, **{name: value})
 
 
-def test_pairs_that_give_themselves_away_are_easy():
-    """With real models; three features give the label of the first half of the rows away."""
-    from mednli_jax.training import logistic
-
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, 3, 400)
-    features = rng.normal(0, 1, (400, 9)).astype(np.float32)
-    features[:200, :3] = 3 * np.eye(3)[labels[:200]]
-    features[200:, :3] = 0
-    state = filtering.filtered(
-        features, labels, [str(i) for i in range(400)], Settings(m=150, n=12, k=40), logistic.fit_predict
-    )
-    assert state.easy[:200].mean() > 0.9
-    assert state.easy[200:].mean() < 0.3
-
-
 # ---- state ----
 
 
@@ -230,21 +193,10 @@ def test_an_interrupted_filtering_goes_on_bit_for_bit(tmp_path, capsys):
     assert np.array_equal(resumed.removed, whole.removed)
     assert np.array_equal(resumed.score, whole.score)
     assert (resumed.rounds, resumed.ended) == (whole.rounds, whole.ended)
-    assert (tmp_path / "cut" / STATE).read_bytes() == (tmp_path / "whole" / STATE).read_bytes()
-
-
-def test_a_finished_one_is_not_filtered_again(tmp_path):
-    features, labels, uids = corpus()
-    options = Settings(m=20, n=8, k=5, tau=0.6)
-    whole = filtering.filtered(features, labels, uids, options, by_feature, folder=tmp_path)
-
-    def never(*arrays):
-        raise AssertionError
-
-    again = filtering.filtered(features, labels, uids, options, never, folder=tmp_path, resume=True)
-    assert np.array_equal(again.removed, whole.removed)
-    anew = filtering.filtered(features, labels, uids, options, by_feature, folder=tmp_path)  # replaces the finished one
-    assert np.array_equal(anew.removed, whole.removed)
+    again = filtering.filtered(features, labels, uids, options, None, folder=tmp_path / "cut", resume=True)
+    assert np.array_equal(again.removed, whole.removed)  # a finished one needs no model
+    anew = filtering.filtered(features, labels, uids, options, by_feature, folder=tmp_path / "cut")
+    assert np.array_equal(anew.removed, whole.removed)  # and may be replaced
 
 
 def test_a_state_of_something_else_is_refused(tmp_path):
@@ -264,22 +216,9 @@ def test_a_state_of_something_else_is_refused(tmp_path):
     for change in ({"features": features + 1}, {"labels": (labels + 1) % 3}, {"uids": [*uids[1:], "new"]}):
         with pytest.raises(RunError, match="the corpus"):
             go_on(**change)
-    with pytest.raises(RunError, match="the corpus"):
-        go_on(features=features[1:], labels=labels[1:], uids=uids[1:])
-
-
-def test_a_damaged_state_is_one_line(tmp_path):
-    features, labels, uids = corpus()
-    options = Settings(m=20, n=8, k=5, tau=0.6)
-    filtering.filtered(features, labels, uids, options, by_feature, folder=tmp_path)
-    path = tmp_path / STATE
-    good = path.read_bytes()
-    np.savez(tmp_path / "objects.npz", removed=np.array([None, "x"], dtype=object))
-    objects = (tmp_path / "objects.npz").read_bytes()
-    for content in (b"", b"no zip", good[: len(good) // 2], good[:-30], objects):
-        path.write_bytes(content)
-        with pytest.raises(RunError, match=STATE):
-            filtering.filtered(features, labels, uids, options, by_feature, folder=tmp_path, resume=True)
+    (tmp_path / STATE).write_bytes((tmp_path / STATE).read_bytes()[:-30])
+    with pytest.raises(RunError, match=f"{STATE}: is no state"):
+        go_on()
 
 
 # ---- mean vectors ----
@@ -290,15 +229,6 @@ ROW_OF = {"brain": 0, "injury": 1, "brain_injury": 2, "no": 3}
 
 def example(uid="u", premise="no pain", hypothesis="Brain injury now", label="neutral"):
     return NLIExample(uid, premise, hypothesis, label, tuple(premise.split()), tuple(hypothesis.split()))
-
-
-def test_entities_are_one_unit():
-    tokens = ["a", "severe", "brain", "injury", "of", "the", "brain"]
-    mentions = [Mention(2, 4, "D1"), Mention(1, 4, "D2"), Mention(1, 2, "D3"), Mention(6, 7, "D4")]
-    assert mean_vectors.units(tokens) == [(token,) for token in tokens]
-    assert mean_vectors.units(tokens, mentions) == [
-        ("a",), ("severe", "brain", "injury"), ("of",), ("the",), ("brain",),
-    ]  # fmt: skip
 
 
 def test_the_mean_by_hand():
@@ -322,20 +252,9 @@ def test_unknown_words_are_zeros_by_hand():
     made = mean_vectors.mean_vectors([[("brain",), ("injury",), ("no",), ("now",)]], ROW_OF, VECTORS)
     np.testing.assert_allclose(made.matrix, [[5 / 4, 1 / 4]])
     assert made.facts["without_vector"] == 1
-    of_nothing = mean_vectors.mean_vectors([[("now",)], [], [("no",)]], ROW_OF, VECTORS)
-    np.testing.assert_allclose(of_nothing.matrix, [[0, 0], [0, 0], [4, 0]])  # the published code gives NaN here
+    of_nothing = mean_vectors.mean_vectors([[("now",)], [], [("no",), ("no",), ("brain",)]], ROW_OF, VECTORS)
+    np.testing.assert_allclose(of_nothing.matrix, [[0, 0], [0, 0], [3, 0]])  # the published code gives NaN here
     assert of_nothing.facts["texts_without_vector"] == 2
-
-
-def test_a_token_counts_as_often_as_it_stands():
-    texts = [[("no",), ("no",), ("brain",)], [("pain",)], [], [("brain",)]]
-    made = mean_vectors.mean_vectors(texts, ROW_OF, VECTORS)
-    np.testing.assert_allclose(made.matrix, [[3, 0], [0, 0], [0, 0], [1, 0]])
-    assert made.facts["texts_without_vector"] == 2
-    assert made.matrix.dtype == np.float32
-
-
-def test_without_any_vector_there_is_nothing_to_filter_by():
     with pytest.raises(DataError):
         mean_vectors.mean_vectors([[("pain",)], [("head", "ache")]], ROW_OF, VECTORS)
 
@@ -378,23 +297,30 @@ def test_features_of_a_pair_by_hand(tmp_path):
 SIGNS = {"entailment": "has", "neutral": "may have", "contradiction": "lacks"}
 
 
-@pytest.fixture
-def subject(tmp_path):
+@pytest.fixture(scope="module")
+def subject(tmp_path_factory):
     """A user's own corpus, in which the verb tells the label of two thirds of the pairs."""
+    folder = tmp_path_factory.mktemp("own")
     for split, size in (("train", 60), ("dev", 30), ("test", 30)):
-        rows = []
-        for i in range(size):
-            label = LABELS[i % 3]
-            verb = SIGNS[label] if i % 9 < 6 else "reports"
-            rows.append({
-                "uid": f"{split}-{i}", "premise": f"Patient {i} of {split} .", "hypothesis": f"She {verb} gout .",
-                "label": label,
-            })  # fmt: skip
-        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        labels = [LABELS[i % 3] for i in range(size)]
+        verbs = [SIGNS[label] if i % 9 < 6 else "reports" for i, label in enumerate(labels)]
+        lines = ["uid\tpremise\thypothesis\tlabel"]
+        for i, (label, verb) in enumerate(zip(labels, verbs, strict=True)):
+            lines.append(f"{split}-{i}\tPatient {i} of {split} .\tShe {verb} gout .\t{label}")
+        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
     config = defaults.nli("bow", "file")
-    config.data.dir = str(tmp_path)
+    config.data.dir = str(folder)
     config.vectors.dim = 16
     return Subject(experiment.nli_corpus(config))
+
+
+@pytest.fixture(scope="module")
+def finding(subject):
+    from mednli_jax.training import logistic
+
+    features = difficulty.mean_features(subject, "hypothesis")
+    options = filtering.settings(len(subject.examples), m=None, n=8, k=None, tau=0.75, seed=0)
+    return difficulty.difficulty(subject, features, options, logistic.fit_predict, inputs="hypothesis")
 
 
 def test_each_distinct_sentence_is_linked_once(monkeypatch):
@@ -409,22 +335,11 @@ def test_each_distinct_sentence_is_linked_once(monkeypatch):
     assert len(linked) == len(set(linked))
 
 
-def found(subject, **more):
-    from mednli_jax.training import logistic
-
-    features = difficulty.mean_features(subject, "hypothesis")
-    options = filtering.settings(len(subject.examples), m=None, n=8, k=None, tau=0.75, seed=0)
-    return difficulty.difficulty(subject, features, options, logistic.fit_predict, inputs="hypothesis", **more)
-
-
-def test_the_lists_are_the_corpus_parted(subject):
-    finding = found(subject)
-    assert finding.figures["pairs"] == 120
+def test_the_lists_are_the_corpus_parted(subject, finding):
     lists = {
         name.removesuffix(".txt"): content.decode().split() for name, content in finding.drawn.items() if ".txt" in name
     }
-    assert set(lists["easy"]) | set(lists["difficult"]) == {pair.uid for pair in subject.examples}
-    assert len(lists["easy"]) + len(lists["difficult"]) == 120
+    assert sorted(lists["easy"] + lists["difficult"]) == sorted(pair.uid for pair in subject.examples)
     for part in ("easy", "difficult"):
         assert lists[part] == [uid for split in subject.splits for uid in lists[f"{part}_{split}"]]
         for split, counts in finding.figures["splits"].items():
@@ -432,24 +347,16 @@ def test_the_lists_are_the_corpus_parted(subject):
             assert all(uid.startswith(split) for uid in lists[f"{part}_{split}"])
     told = {uid for uid in lists["easy"] if int(uid.partition("-")[2]) % 9 < 6}
     assert len(told) > 0.8 * len(lists["easy"]) > 20
-    assert finding.drawn["aflite.png"].startswith(b"\x89PNG")
 
 
-def test_it_reads_as_a_page_and_as_json(subject):
-    finding = found(subject)
+def test_it_reads_as_a_page_and_as_json(finding):
     text = " ".join(word for section in finding.sections for line in lines(section) for word in line.split())
     assert "120 pairs of train, dev, test" in text
     assert "no entities merged" in text
     assert "gout" not in text + json.dumps(finding.figures)
     assert finding.figures["settings"] == {"m": 48, "n": 8, "k": 4, "tau": 0.75, "seed": 0}
     assert all("<svg" in chart.svg() for _, chart in finding.sections[0].charts)
-    assert finding.notes == []
-
-
-def test_one_class_is_nothing_to_tell_apart(subject):
-    subject.__dict__["examples"] = [pair for pair in subject.examples if pair.label == "neutral"]
-    with pytest.raises(DataError):
-        found(subject)
+    assert finding.drawn["aflite.png"].startswith(b"\x89PNG")
 
 
 def test_a_run_of_another_corpus_has_no_features(subject):
