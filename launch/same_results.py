@@ -55,6 +55,8 @@ ALLOWED = {
     "result.json": {"seconds", "compile_seconds", "train_examples_per_second", "prepared"},
     "metrics.jsonl": {"seconds", "examples_per_second"},
     "benchmark.json": {"mednli_jax"},
+    "trees.json": {"sha256"},
+    "types.json": {"sha256"},
 }
 ALLOWED_ANYWHERE = {"note", "notes"}  # sentences for the reader
 COMPARED = {".json", ".jsonl", ".npy", ".txt", ".tsv", ".csv", ".out"}
