@@ -23,6 +23,7 @@ VERBS = {"entailment": "has", "neutral": "may have", "contradiction": "lacks"}
 CONDITIONS = ("asthma", "gout", "pneumonia", "anemia", "stroke", "sepsis")
 PHRASES = ("fever", "dry cough", "skin rash", "gout", "chest pain")
 SECRET = "zyzzyva"  # occurs in every premise and passage, and must occur in no output
+COMMON = "gout"  # occurs in every premise that `write_shared_premises` writes
 SMALL = (
     "--config.model.hidden_size=4",
     "--config.vectors.dim=8",
@@ -108,6 +109,19 @@ def write_pairs(folder, sizes=(("train", 48), ("dev", 18), ("test", 17))):
                 })
             )  # fmt: skip
         (folder / f"mli_{split}_v1.jsonl").write_text("\n".join(lines) + "\n")
+
+
+def write_shared_premises(path, premises=12):
+    """Writes one pair of each label for each premise; hypotheses of eight premises have SECRET, those of all COMMON."""
+    rows = []
+    for n in range(premises):
+        denied = SECRET if n < 8 else "joint pain"
+        for label, text in zip(LABELS, ("has brain injury", f"may have {COMMON}", f"no {denied}"), strict=True):
+            row = {"pairID": f"{path.stem}-{n}-{label}", "gold_label": label}
+            row |= {"sentence1": f"{COMMON} of patient {n} .", "sentence2": f"patient {text}"}
+            rows.append(json.dumps(row) + "\n")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(rows))
 
 
 def write_own_pairs(folder, conditions=CONDITIONS, sizes=(("train", 36), ("dev", 12), ("test", 9))):

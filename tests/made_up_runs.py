@@ -1,7 +1,9 @@
-"""Run directories with given predictions, for tests of the report."""
+"""Run directories with given predictions, and checks of the pages that show them."""
 
 import json
+import re
 import struct
+from html.parser import HTMLParser
 
 import numpy as np
 from tensorboardX.proto import event_pb2
@@ -119,3 +121,45 @@ def curves(folder):
             for value in event.summary.value:
                 found.setdefault(value.tag, []).append((event.step, value.simple_value))
     return found
+
+
+VOID = {"meta", "link", "br"}
+
+
+class Page(HTMLParser):
+    """Checks that tags are balanced; keeps the attributes of every tag and the words of the page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.words = [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.handle_startendtag(tag, attributes)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if data.strip() and "style" not in self.open:
+            self.words.append(data.strip())
+
+
+def check_offline(text):
+    """A browser would fetch nothing for this page and run nothing on it."""
+    page = Page(text)
+    assert not {"script", "img", "iframe", "object", "embed", "form", "base"} & {tag for tag, _ in page.tags}
+    for tag, attributes in page.tags:
+        assert not [name for name in attributes if name.startswith("on") or name in ("src", "srcset", "xlink:href")]
+        assert attributes.get("href", "data:,") == "data:,", tag
+    assert not re.search(r"url\(|@import|https?://", text)
+    (policy,) = (a["content"] for _, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'")
+    return page

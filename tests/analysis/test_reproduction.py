@@ -6,8 +6,7 @@ import math
 import pytest
 from canaries import WORDS, found_in
 from made_up_commands import call_command
-from made_up_runs import edit, write_run
-from test_report import check_offline
+from made_up_runs import check_offline, edit, write_run
 
 from mednli_jax import report
 from mednli_jax.analysis import reproduction, tables

@@ -3,72 +3,25 @@
 import csv
 import json
 import re
-import sys
-from html.parser import HTMLParser
+from functools import partial
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from made_up_runs import GOLD, edit, write_run
+from made_up_commands import call_command
+from made_up_runs import GOLD, check_offline, edit, write_run
 
-from mednli_jax import cli, report
+from mednli_jax import report
 from mednli_jax.analysis import charts, html
 from mednli_jax.corpora.demo import load_demo
 from mednli_jax.runs import RunDirectory
 
-VOID = {"meta", "link", "br"}
-
 
 @pytest.fixture
-def printed(tmp_path, monkeypatch, capsys):
+def printed(tmp_path, monkeypatch):
     """Runs the command in tmp_path: (exit code, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["report", *arguments])
-        code = cli.run(report.main, report.USAGE, report.define, words=sys.maxsize)
-        return code, *capsys.readouterr()
-
-    return call
-
-
-class Page(HTMLParser):
-    """Checks that tags are balanced; keeps the attributes of every tag and the words of the page."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.tags, self.words = [], [], []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attributes):
-        self.handle_startendtag(tag, attributes)
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if data.strip() and "style" not in self.open:
-            self.words.append(data.strip())
-
-
-def check_offline(text):
-    """A browser would fetch nothing for this page and run nothing on it."""
-    page = Page(text)
-    assert not {"script", "img", "iframe", "object", "embed", "form", "base"} & {tag for tag, _ in page.tags}
-    for tag, attributes in page.tags:
-        assert not [name for name in attributes if name.startswith("on") or name in ("src", "srcset", "xlink:href")]
-        assert attributes.get("href", "data:,") == "data:,", tag
-    assert not re.search(r"url\(|@import|https?://", text)
-    (policy,) = (a["content"] for _, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
-    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'")
-    return page
+    return partial(call_command, report)
 
 
 def test_page_of_a_run(printed, tmp_path):

@@ -13,7 +13,7 @@ from canaries import found_in
 from compiler import FAST
 from made_up_commands import PHRASES, ROOT, SECRET, environment_of, write_articles
 from made_up_mednli import DIM, write_everything
-from test_report import check_offline
+from made_up_runs import check_offline
 
 from mednli_jax.analysis import tables
 from mednli_jax.analysis.cloze import table4

@@ -14,9 +14,9 @@ from importlib import import_module
 from pathlib import Path
 
 import made_up_diskne
+import made_up_features
 import numpy as np
 import pytest
-import test_features
 from made_up_knowledge import OBO, UMLS, WORDNET, fasttext_model, lay_out, snomed_folder, word2vec, write
 from made_up_pairs import HEART
 
@@ -362,7 +362,7 @@ def distances(folder):
 
 
 def features(folder):
-    return test_features.computed()
+    return made_up_features.computed()
 
 
 def demo(folder):

@@ -2,14 +2,10 @@
 
 import json
 import math
-import os
-import sys
 from dataclasses import replace
 
 import pytest
-from test_lexical import write_pairs
 
-from mednli_jax import analyze, cli
 from mednli_jax.analysis.artifacts import heuristics
 from mednli_jax.analysis.artifacts.heuristics import CAUSE, FINE, HYPERNYM
 from mednli_jax.errors import DataError
@@ -197,30 +193,8 @@ def test_one_class_has_no_spread():
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def ask(tmp_path, monkeypatch, capsys):
-    header = "id\tname\ttree_numbers\tsynonyms\n"
-    (tmp_path / "own.tsv").write_text(header + "D2\tGout\tC05.100\t\nD3\tJoint Disease\tC05\tjoint pain\n")
-    (tmp_path / "own.obo").write_text(
-        "format-version: 1.2\n\n[Term]\nid: X:1\nname: joint disease\n\n[Term]\nid: X:2\nname: gout\nis_a: X:1\n"
-    )
-    for split in ("train", "dev", "test"):
-        write_pairs(tmp_path / "snli" / f"snli_1.0_{split}.jsonl")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
-    umask = os.umask(0o077)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["analyze", "heuristics", "--corpus=snli", *arguments])
-        code = cli.run(analyze.main, analyze.USAGE, analyze.define, words=1)
-        return code, *capsys.readouterr()
-
-    yield call
-    os.umask(umask)
-
-
 def test_uids_that_satisfy_are_written(ask, tmp_path):
-    code, out, err = ask("--config.knowledge.ontology=own.tsv", "--out=o")
+    code, out, err = ask("heuristics", "--corpus=snli", "--out=o")
     assert code == 0, err
     found = json.loads((tmp_path / "o" / "heuristics.json").read_text())
     assert found["splits"] == ["train", "dev", "test"]
@@ -239,22 +213,22 @@ def test_uids_that_satisfy_are_written(ask, tmp_path):
 
 
 def test_another_ontology_does_without_probable_cause(ask):
-    code, out, _ = ask("--config.knowledge.ontology=own.obo")
+    code, out, _ = ask("heuristics", "--corpus=snli", "--config.knowledge.ontology=own.obo")
     assert code == 0
     assert "probable cause" in out
     assert "Fix: --config.knowledge.ontology=mesh" in out
     assert "hypernym" in out
-    code, out, _ = ask("--config.knowledge.ontology=own.obo", "--json")
+    code, out, _ = ask("heuristics", "--corpus=snli", "--config.knowledge.ontology=own.obo", "--json")
     assert set(json.loads(out)["heuristics"]) == {HYPERNYM, FINE}
 
 
 def test_causes_that_a_config_does_not_link_are_reported(ask):
-    _, out, _ = ask("--config.knowledge.ontology=own.tsv")
+    _, out, _ = ask("heuristics", "--corpus=snli")
     assert "not linked" not in out
-    _, out, _ = ask("--config.knowledge.ontology=own.tsv", "--config.knowledge.types='C','M01.066'")
+    _, out, _ = ask("heuristics", "--corpus=snli", "--config.knowledge.types='C','M01.066'")
     assert "kinds M01.808, M01.325 " in out
 
 
 def test_names_that_were_moved_are_no_control(ask):
-    code, _, err = ask("--config.knowledge.ontology=own.tsv", "--config.knowledge.permute_seed=1")
+    code, _, err = ask("heuristics", "--corpus=snli", "--config.knowledge.permute_seed=1")
     assert (code, err.startswith("error: config.knowledge.permute_seed")) == (2, True)

@@ -2,18 +2,16 @@
 
 import json
 import math
-import os
 import stat
-import sys
 from collections import Counter
 from fractions import Fraction
 from itertools import product
 
 import numpy as np
 import pytest
+from made_up_commands import COMMON, SECRET
+from made_up_runs import check_offline
 
-from mednli_jax import analyze, cli
-from mednli_jax.analysis import analyses
 from mednli_jax.analysis.artifacts import lexical
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.examples import LABELS, Mention
@@ -212,45 +210,6 @@ def test_equal_lengths_do_not_differ():
 
 # -- the command -------------------------------------------------------------------------------------------------------
 
-SECRET = "zyzzyva"  # occurs in the hypotheses of eight premises
-COMMON = "gout"  # occurs in the hypotheses of twelve premises
-MESH = "id\tname\ttree_numbers\tsynonyms\nD1\tBrain Injury\tC10.100\t\nD2\tGout\tC05.100\t\nD3\tJoint Pain\tC05\t\n"
-
-
-def write_pairs(path, premises=12):
-    rows = []
-    for n in range(premises):
-        words = {E: "has brain injury", N: f"may have {COMMON}", C: f"no {SECRET}" if n < 8 else "no joint pain"}
-        rows += [
-            {"pairID": f"{path.stem}-{n}-{label}", "gold_label": label, "sentence1": f"{COMMON} of patient {n} .",
-             "sentence2": f"patient {text}"}
-            for label, text in words.items()
-        ]  # fmt: skip
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-@pytest.fixture
-def ask(tmp_path, monkeypatch, capsys):
-    """Runs the command on made-up corpora and a small ontology: (exit code, stdout, stderr)."""
-    (tmp_path / "own.tsv").write_text(MESH)
-    for split in ("train", "dev"):
-        write_pairs(tmp_path / "own" / f"{split}.jsonl")
-    for split in ("train", "dev", "test"):
-        write_pairs(tmp_path / "snli" / f"snli_1.0_{split}.jsonl")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
-    monkeypatch.delitem(analyses.ANALYSES, "aflite", raising=False)  # this analysis has tests of its own
-    umask = os.umask(0o077)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["analyze", *arguments, "--config.knowledge.ontology=own.tsv"])
-        code = cli.run(analyze.main, analyze.USAGE, analyze.define, words=1)
-        return code, *capsys.readouterr()
-
-    yield call
-    os.umask(umask)
-
 
 def test_tokens_of_an_open_corpus_are_shown(ask, tmp_path):
     code, out, _ = ask("lexical", "--corpus=snli", "--out=o", "--top=3")
@@ -352,8 +311,6 @@ def test_a_config_file_can_stand_in_the_place_of_a_corpus(ask, tmp_path):
 
 
 def test_the_page_of_all_analyses(ask, tmp_path):
-    from test_report import check_offline
-
     code, out, err = ask("all", "--corpus=snli", "--out=o", "--json")
     assert code == 0, err
     results = json.loads(out)
@@ -364,7 +321,7 @@ def test_the_page_of_all_analyses(ask, tmp_path):
         assert title in titles, title
     assert sum(tag == "svg" for tag, _ in page.tags) >= 4
     (command,) = [words for words in page.words if words.startswith("analyze all ")]
-    assert command.split()[2:4] == ["--corpus=snli", "--out=o"]  # the flags as the user typed them
+    assert command.split()[3:5] == ["--corpus=snli", "--out=o"]  # the flags as the user typed them
     assert "analyze.py" not in titles
 
 

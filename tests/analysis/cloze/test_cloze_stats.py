@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from made_up_commands import call_command
 
-from mednli_jax import analyze, cli
+from mednli_jax import analyze
 from mednli_jax.analysis.cloze import skills as cloze_skills
 from mednli_jax.analysis.cloze import stats as cloze_stats
 from mednli_jax.analysis.sections import lines
@@ -198,17 +199,11 @@ def corpus(tmp_path):
     return folder
 
 
-def analyze_door(monkeypatch, capsys, *arguments):
-    monkeypatch.setattr("sys.argv", ["analyze", "cloze-stats", *arguments])
-    code = cli.run(analyze.main, analyze.USAGE, analyze.define, words=1)
-    return code, *capsys.readouterr()
-
-
-def test_the_door_prints_and_writes(tmp_path, corpus, monkeypatch, capsys):
+def test_the_door_prints_and_writes(tmp_path, corpus):
     skills = written(tmp_path / "skills.tsv", "a.1\tbridging\nc.1\tmeta\n")
     scores = written(tmp_path / "ours.jsonl", '{"uid": "a.1", "f1": 1.0}\n')
     flags = (f"--corpus={corpus}", f"--skills={skills}", f"--scores={scores}", f"--out={tmp_path / 'out'}")
-    code, out, err = analyze_door(monkeypatch, capsys, *flags)
+    code, out, err = call_command(analyze, "cloze-stats", *flags, words=1)
     assert code == 0, err
     assert "cases" in out
     assert "F1 ours" in out
@@ -220,7 +215,7 @@ def test_the_door_prints_and_writes(tmp_path, corpus, monkeypatch, capsys):
     found = json.loads((tmp_path / "out" / "cloze-stats.json").read_text())
     assert found["skills"]["f1"]["ours"]["bridging"] == 1
     assert found["all"]["cases"] == 4
-    code, out, err = analyze_door(monkeypatch, capsys, f"--corpus={corpus}", "--json")
+    code, out, err = call_command(analyze, "cloze-stats", f"--corpus={corpus}", "--json", words=1)
     assert code == 0, err
     assert json.loads(out)["all"] == found["all"]
 
@@ -235,8 +230,8 @@ def test_the_door_prints_and_writes(tmp_path, corpus, monkeypatch, capsys):
         ("--corpus=demo_cloze", "--skills=nowhere.tsv"),
     ],
 )
-def test_the_door_refuses(monkeypatch, capsys, flags):
-    result, out, err = analyze_door(monkeypatch, capsys, *flags)
+def test_the_door_refuses(flags):
+    result, out, err = call_command(analyze, "cloze-stats", *flags, words=1)
     assert (result, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("error: ")
     assert "Fix: " in err

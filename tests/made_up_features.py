@@ -1,0 +1,67 @@
+"""Five pairs with vectors and concepts, whose features are worked out by hand."""
+
+import numpy as np
+
+from mednli_jax.baselines import features
+from mednli_jax.examples import Mention, NLIExample, Split
+from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.text import SPECIALS, Vocab
+
+PAIRS = (  # the first three pairs are the training split
+    ("The patient has no chest pain .", "Patient denies pain", "entailment"),
+    ("History of heart failure", "History of heart failure", "entailment"),
+    ("He takes aspirin", "CT normal", "neutral"),
+    ("Atrial fibrillation , on warfarin", "Has not had heart disease .", "contradiction"),
+    ("heart failure", "chest pain and heart disease", "neutral"),
+)
+VECTORS = {
+    "<pad>": (0, 0),
+    "<unk>": (9, 9),  # an unknown word adds nothing to a sum
+    "patient": (1, 0),
+    "pain": (0, 2),
+    "chest": (1, 1),
+    "heart": (3, 0),
+    "failure": (0, 4),
+    "history": (1, 1),
+    "aspirin": (2, 0),
+    "normal": (0, -1),
+    "disease": (1, 1),
+    "atrial": (-1, 0),
+}
+# Heart disease D1 is-a D0. Heart failure D2 and atrial fibrillation D3 are kinds of D1. Chest pain S1 is-a pain S0.
+# Aspirin is M.
+IDS = ("D0", "D1", "D2", "D3", "S0", "S1", "M")
+EDGES = ((1, 0), (2, 1), (3, 1), (5, 4))
+MENTIONS = (
+    [["S1"], ["D2"], ["M"], ["D3", "Z"], ["D2"]],  # Z, warfarin, is not in the ontology
+    [["S0"], ["D2"], [], ["D1"], ["S1", "D1"]],
+)
+
+
+def corpus(pairs=PAIRS, training=3):
+    examples = [
+        NLIExample(f"u{i}", premise, hypothesis, label, tuple(premise.split()), tuple(hypothesis.split()))
+        for i, (premise, hypothesis, label) in enumerate(pairs)
+    ]
+    return {"train": Split("train", tuple(examples[:training])), "test": Split("test", tuple(examples[training:]))}
+
+
+def ontology():
+    size = len(IDS)
+    return Ontology("graph", "1", IDS, IDS, (), is_a_matrix(EDGES, size), "0" * 64)
+
+
+def mentions(concepts=MENTIONS):
+    return tuple([[Mention(i, i + 1, name) for i, name in enumerate(row)] for row in side] for side in concepts)
+
+
+def computed(splits=None, **settings):
+    given = {
+        "vocab": Vocab(SPECIALS + tuple(VECTORS)[2:]),
+        "vectors": np.array(list(VECTORS.values()), np.float32),
+        "mentions": mentions(),
+        "ontology": ontology(),
+    }
+    table, names = features.matrix(splits or corpus(), **{**given, **settings})
+    assert names == features.NAMES
+    return table
