@@ -56,6 +56,14 @@ def run_command(name, *arguments, cwd, stdin="", **environment):
     )
 
 
+def call_script(name, *arguments, timeout=60, **variables):
+    """Runs launch/<name> with these environment variables. The result has returncode, stdout and stderr."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "XLA_FLAGS": FAST, **variables}
+    command = ["bash", f"launch/{name}", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout)
+
+
 def use_one_device(patch):
     """Commands of this process use one of the suite's devices, as most machines have one; compilation is cheaper."""
     for module in (experiment, finished_run):

@@ -1,9 +1,11 @@
 """Five pairs with vectors and concepts, whose features are worked out by hand."""
 
 import numpy as np
+from made_up_pairs import mentions as mentions_of
+from made_up_pairs import pair
 
 from mednli_jax.baselines import features
-from mednli_jax.examples import Mention, NLIExample, Split
+from mednli_jax.examples import Split
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.text import SPECIALS, Vocab
 
@@ -39,10 +41,7 @@ MENTIONS = (
 
 
 def corpus(pairs=PAIRS, training=3):
-    examples = [
-        NLIExample(f"u{i}", premise, hypothesis, label, tuple(premise.split()), tuple(hypothesis.split()))
-        for i, (premise, hypothesis, label) in enumerate(pairs)
-    ]
+    examples = [pair(premise, hypothesis, label, f"u{i}") for i, (premise, hypothesis, label) in enumerate(pairs)]
     return {"train": Split("train", tuple(examples[:training])), "test": Split("test", tuple(examples[training:]))}
 
 
@@ -52,7 +51,7 @@ def ontology():
 
 
 def mentions(concepts=MENTIONS):
-    return tuple([[Mention(i, i + 1, name) for i, name in enumerate(row)] for row in side] for side in concepts)
+    return tuple([mentions_of(*row) for row in side] for side in concepts)
 
 
 def computed(splits=None, **settings):

@@ -3,7 +3,7 @@
 import json
 
 from mednli_jax.corpora.nli.encoding import Encoding
-from mednli_jax.examples import LABELS, NLIExample, Split
+from mednli_jax.examples import LABELS, Mention, NLIExample, Split
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 
@@ -35,6 +35,11 @@ LINKER = Linker(HEART)
 
 def pair(premise, hypothesis, label="neutral", uid="u", tags=()):
     return NLIExample(uid, premise, hypothesis, label, tuple(premise.split()), tuple(hypothesis.split()), tags=tags)
+
+
+def mentions(*concepts):
+    """One mention of each concept, on the first tokens of a sentence."""
+    return [Mention(n, n + 1, concept) for n, concept in enumerate(concepts)]
 
 
 SPLITS = {

@@ -14,10 +14,16 @@ from mednli_jax.examples import LABELS
 # A letter stands for a label (e, n, c), and a word such as "een" for the predictions of a seed.
 LETTERS = {label[0]: i for i, label in enumerate(LABELS)}
 GOLD = "eeennnccc"
+TEN = "eeennnccce"  # one of ten pairs is ten points
 
 
 def indices(word):
     return np.array([LETTERS[letter] for letter in word])
+
+
+def wrong(count):
+    """Predictions of TEN that are wrong on the first `count` pairs."""
+    return "".join({"e": "n", "n": "c", "c": "e"}[letter] for letter in TEN[:count]) + TEN[count:]
 
 
 def rows(gold, seeds, uids=None, sure=0.8):

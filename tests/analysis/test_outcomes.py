@@ -2,13 +2,13 @@
 
 import json
 
-import numpy as np
 import pytest
+from made_up_pairs import mentions, pair
 from made_up_runs import GOLD, edit, rows, write_run
 
 from mednli_jax.analysis import categories, outcomes
 from mednli_jax.errors import DataError, DataErrors, RunError
-from mednli_jax.examples import LABELS, Mention, NLIExample
+from mednli_jax.examples import LABELS
 
 
 def opened(folder, *seeds, **settings):
@@ -204,46 +204,34 @@ def test_holm_is_over_all_comparisons(tmp_path):
 # -- categories --------------------------------------------------------------------------------------------------------
 
 
-def pair(uid, premise, hypothesis):
-    return NLIExample(uid, premise, hypothesis, "neutral", tuple(premise.split()), tuple(hypothesis.split()))
-
-
 # The pairs of the paper's Table 8, with the concepts that a reader finds in them.
 TABLE_8 = {
-    "numerical reasoning": (pair("1", "WBC 12 , Hct 41 .", "WBC slightly elevated"), ("wbc", "hct"), ("wbc",)),
-    "world knowledge": (pair("2", "No known sick contacts", "No recent travel"), (), ()),
-    "abbreviations": (pair("3", "No CP or fevers .", "Patient has no angina"), ("fever",), ("angina",)),
+    "numerical reasoning": (pair("WBC 12 , Hct 41 .", "WBC slightly elevated", uid="1"), ("wbc", "hct"), ("wbc",)),
+    "world knowledge": (pair("No known sick contacts", "No recent travel", uid="2"), (), ()),
+    "abbreviations": (pair("No CP or fevers .", "Patient has no angina", uid="3"), ("fever",), ("angina",)),
     "medical knowledge": (
         pair(
-            "4",
             "EKG showed T-wave depression in V3-5 , with no prior EKG for comparison .",
             "Patient has a normal EKG",
+            uid="4",
         ),
         ("depression",),
         ("ekg",),
     ),
     "negations": (
-        pair("5", "Head CT was negative for bleed .", "The patient has intracranial hemorrhage"),
+        pair("Head CT was negative for bleed .", "The patient has intracranial hemorrhage", uid="5"),
         ("ct", "bleed"),
         ("hemorrhage",),
     ),
 }
 
 
-def mentions(concepts):
-    return [Mention(i, i + 1, concept) for i, concept in enumerate(concepts)]
-
-
 def by_rules(*cases):
     examples, left, right = zip(*cases, strict=True)
     short = ("WBC", "ct", "ekg", "cp", "or")
-    return categories.categories(examples, list(map(mentions, left)), list(map(mentions, right)), short)
-
-
-@pytest.mark.parametrize("name", TABLE_8)
-def test_the_papers_examples_meet_the_rule_of_their_category(name):
-    (found,) = by_rules(TABLE_8[name]).values()
-    assert name in found
+    return categories.categories(
+        examples, [mentions(*names) for names in left], [mentions(*names) for names in right], short
+    )
 
 
 def test_rules_by_hand():
@@ -255,14 +243,14 @@ def test_rules_by_hand():
     assert found["4"] == ("abbreviations", "medical knowledge", "negations")  # V3-5 is an ECG lead, not a number
     assert found["5"] == ("abbreviations", "medical knowledge", "negations")
     plain = by_rules(
-        (pair("a", "pain or fever", "he is well"), (), ()), (pair("b", "went to OR", "he is well"), (), ())
+        (pair("pain or fever", "he is well", uid="a"), (), ()), (pair("went to OR", "he is well", uid="b"), (), ())
     )
     assert plain == {"a": ("world knowledge",), "b": ("abbreviations",)}
     numbers = ("12", "3.5", "120/80", "98%", "325mg", "twenty", "4x", ">100")
     for token in numbers:
-        assert by_rules((pair("a", f"x {token}", "y"), (), ()))["a"] == ("numerical reasoning",), token
+        assert by_rules((pair(f"x {token}", "y", uid="a"), (), ()))["a"] == ("numerical reasoning",), token
     for token in ("V3", "B12", "-", "T4-5", "."):
-        assert by_rules((pair("a", f"x {token}", "y"), (), ()))["a"] == ("world knowledge",), token
+        assert by_rules((pair(f"x {token}", "y", uid="a"), (), ()))["a"] == ("world knowledge",), token
 
 
 def test_scores_of_categories_by_hand(tmp_path):
@@ -294,9 +282,3 @@ def test_annotations_are_read_and_checked(tmp_path):
     assert "quokka" not in str(caught.value)
     with pytest.raises(DataError):
         categories.read_annotations(tmp_path / "none.tsv")
-
-
-def test_votes_of_an_even_number_of_seeds_are_indices(tmp_path):
-    voted = opened(tmp_path / "run", GOLD, GOLD[::-1]).outcomes.voted
-    assert voted.dtype.kind == "i"
-    assert np.isin(voted, range(3)).all()

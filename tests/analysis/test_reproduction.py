@@ -6,12 +6,12 @@ import math
 import pytest
 from canaries import WORDS, found_in
 from made_up_commands import call_command
-from made_up_runs import check_offline, edit, write_run
+from made_up_runs import TEN as GOLD
+from made_up_runs import check_offline, edit, write_run, wrong
 
 from mednli_jax import report
 from mednli_jax.analysis import reproduction, tables
 
-GOLD = "eeennnccce"
 SIX = {"rows": 11_232}
 
 
@@ -20,10 +20,6 @@ def as_published(folder, *seeds, **how):
     write_run(folder, *seeds, gold=GOLD, corpus="mednli", train=SIX, **how)
     edit(folder / "config.json", model={"name": "esim", "hidden_size": 300}, train={"epochs": 40, "batch_size": 512},
          vectors={"path": "glove.840B.300d.txt", "dim": 300}, data={"name": "mednli", "limit": None})  # fmt: skip
-
-
-def wrong(count):
-    return "".join({"e": "n", "n": "c", "c": "e"}[letter] for letter in GOLD[:count]) + GOLD[count:]
 
 
 def cell(found, number, run):

@@ -5,26 +5,22 @@ from dataclasses import replace
 
 import pytest
 from made_up_knowledge import WORDNET, lay_out
+from made_up_pairs import pair
 
 from mednli_jax import defaults, experiment
 from mednli_jax.analysis.subject import Subject
 from mednli_jax.analysis.substitutions import FILE, looked_up, substitutions
 from mednli_jax.corpora.nli.readers import read_nli_file
 from mednli_jax.errors import UserError
-from mednli_jax.examples import NLIExample, Split
-
-
-def example(uid, premise, hypothesis, label="neutral"):
-    return NLIExample(uid, premise, hypothesis, label, tuple(premise.split()), tuple(hypothesis.split()))
-
+from mednli_jax.examples import Split
 
 # MeSH puts asthma and bronchitis under Bronchial Diseases (C08.127.108 and .446), but not hypertension.
-TRAIN = [example(f"t{n}", "Known asthma and bronchitis .", "He has hypertension .") for n in range(3)]
+TRAIN = [pair("Known asthma and bronchitis .", "He has hypertension .", uid=f"t{n}") for n in range(3)]
 TEST = [
-    example("a", "The lady has an Asthma .", "x"),
-    example("b", "She had no asthma .", "x"),
-    example("c", "Asthma , then asthma again .", "x"),
-    example("d", "Seen for hypertension .", "x"),
+    pair("The lady has an Asthma .", "x", uid="a"),
+    pair("She had no asthma .", "x", uid="b"),
+    pair("Asthma , then asthma again .", "x", uid="c"),
+    pair("Seen for hypertension .", "x", uid="d"),
 ]
 
 
@@ -52,7 +48,7 @@ def test_a_word_is_replaced_by_its_co_hyponym():
 
 @pytest.mark.parametrize("sides", [("asthma", "bronchitis"), ("Bronchitis", "an asthma")])
 def test_words_that_a_training_pair_links_are_left_out(sides):
-    trained = example("t9", f"Has {sides[0]} .", f"Has {sides[1]} .")
+    trained = pair(f"Has {sides[0]} .", f"Has {sides[1]} .", uid="t9")
     with pytest.raises(UserError):
         made(subject_of([*TRAIN, trained], TEST))
 
@@ -60,8 +56,8 @@ def test_words_that_a_training_pair_links_are_left_out(sides):
 def test_the_file_is_read_back(tmp_path):
     found = substitutions(subject_of(TRAIN, TEST), count=9, seed=0)
     (tmp_path / FILE).write_bytes(found.drawn[FILE])
-    (pair,) = read_nli_file(tmp_path / FILE, split="probe").examples
-    assert (pair.label, pair.tags) == ("contradiction", ("co_hyponym",))
+    (found,) = read_nli_file(tmp_path / FILE, split="probe").examples
+    assert (found.label, found.tags) == ("contradiction", ("co_hyponym",))
 
 
 def test_text_of_a_corpus_that_is_not_open_is_private():
@@ -81,15 +77,15 @@ def test_lookup_by_hand():
         ("He has asthma .", "He has asthma ."),
         ("He has asthma .", "He has asthma and hypertension ."),
     ]
-    labels = looked_up([example(str(n), *pair) for n, pair in enumerate(pairs)], finder)
+    labels = looked_up([pair(*texts, uid=str(n)) for n, texts in enumerate(pairs)], finder)
     assert labels == ["contradiction", "entailment", "neutral", "entailment", "neutral"]
 
 
 def test_wordnet_words_fit_their_place(tmp_path):
     """A noun follows a determiner. In its first sense "cold" is the antonym of heat, in another a kind of illness."""
     folder = lay_out(tmp_path, WORDNET)
-    train = [example(f"t{n}", "body illness cold heat", "Paris") for n in range(3)]
-    test = [example("a", "See the body .", "x"), example("b", "See body .", "x"), example("c", "See a cold .", "x")]
+    train = [pair("body illness cold heat", "Paris", uid=f"t{n}") for n in range(3)]
+    test = [pair("See the body .", "x", uid="a"), pair("See body .", "x", uid="b"), pair("See a cold .", "x", uid="c")]
     _, rows = made(subject_of(train, test, folder))
     found = {(row["sentence2"], row["genre"]) for row in rows}
     assert {text for text, _ in found if not text.startswith(("See the", "See a"))} == set()

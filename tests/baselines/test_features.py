@@ -86,12 +86,6 @@ def test_by_hand(name):
     np.testing.assert_allclose(column(computed(), name), BY_HAND[name], rtol=1e-12, atol=1e-12)
 
 
-def test_every_feature_has_an_independent_value():
-    checked_below = {"tfidf_cosine", "tfidf_euclidean", "tfidf_manhattan", "tfidf_chebyshev"}
-    checked_below |= {"levenshtein_shortest", "levenshtein_longest"}
-    assert set(BY_HAND) | checked_below == set(features.NAMES)
-
-
 def plain_tfidf(sentences, fitted):
     """tf * (ln((1 + n) / (1 + df)) + 1) over words and pairs of them, as dictionaries."""
 
@@ -275,12 +269,6 @@ def test_boosting_learns_a_rule_and_says_which_feature():
     assert len(boosting.importance_lines(table)) == 37
 
 
-def test_boosting_is_repeatable():
-    table, label = rule()
-    first, second = (boosting.fit_predict(table, label, slice(0, 180), (3, 4), trees=5) for _ in range(2))
-    assert np.array_equal(first.probabilities, second.probabilities)
-
-
 def test_unlabelled_rows_are_not_trained_on_and_a_missing_class_is_never_predicted():
     table, label = rule()
     hidden = np.where(label == 1, -1, label)
@@ -320,13 +308,23 @@ def own_files(tmp_path_factory):
     return folder
 
 
-def test_features_of_a_corpus_are_kept(own_files, tmp_path, monkeypatch, capsys):
-    folder = own_files
+@pytest.fixture
+def source_of(own_files, tmp_path, monkeypatch):
+    """(corpus, its prepared arrays) with these settings of knowledge."""
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path))
-    config = defaults.nli("bow", "file", knowledge="replace")
-    config.data.dir, config.vectors.dim, config.knowledge.direction = str(folder), 8, "undirected"
-    source = experiment.nli_corpus(config)
-    prepared, _ = source.prepare()
+
+    def call(knowledge="replace", **fields):
+        config = defaults.nli("bow", "file", knowledge=knowledge)
+        config.data.dir, config.vectors.dim = str(own_files), 8
+        config.knowledge.update(fields)
+        source = experiment.nli_corpus(config)
+        return source, source.prepare()[0]
+
+    return call
+
+
+def test_features_of_a_corpus_are_kept(source_of, tmp_path, monkeypatch, capsys):
+    source, prepared = source_of(direction="undirected")
     table, hit = boosting.load(source, prepared)
     assert (table.shape, hit) == ((6, 35), False)
     assert np.array_equal(table[:3, :18], table[3:, :18])
@@ -351,33 +349,18 @@ def test_features_of_a_corpus_are_kept(own_files, tmp_path, monkeypatch, capsys)
     assert boosting.load(source, prepared)[1]
 
 
-def test_no_ontology_where_the_config_takes_none(own_files, tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path))
-    config = defaults.nli("bow", "file")
-    config.data.dir, config.vectors.dim = str(own_files), 8
-    source = experiment.nli_corpus(config)
-    prepared, _ = source.prepare()
-    table, _ = boosting.load(source, prepared)
+def test_concepts_are_those_of_the_config_none_or_a_files(source_of, tmp_path):
+    table, _ = boosting.load(*source_of("none"))
     assert (table[:, -3:] == features.NO_CONCEPT).all()
+    uids = [e.uid for split in source_of("none")[0].splits().values() for e in split.examples]
+    rows = [f"{uid}\t{side}\t0\t1\tD001249" for uid in uids for side in ("premise", "hypothesis")]
+    (tmp_path / "mentions.tsv").write_text("\n".join(["uid\tside\tstart\tend\tconcept", *rows]) + "\n")
+    table, _ = boosting.load(*source_of(mentions=str(tmp_path / "mentions.tsv")))
+    # the concept file puts asthma on both sides, whatever the sentences say
+    assert column(table, "path_nearest").tolist() == [1] * 6
 
 
 def test_the_watch_sees_both_passes():
     with Watch(10) as watch:
         computed(watch=watch)
         assert watch.done == 10
-
-
-def test_concepts_of_a_file_of_mentions_count_in_place_of_the_linkers(own_files, tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path))
-    config = defaults.nli("bow", "file", knowledge="replace")
-    config.data.dir, config.vectors.dim = str(own_files), 8
-    uids = [e.uid for split in experiment.nli_corpus(config).splits().values() for e in split.examples]
-    rows = [f"{uid}\t{side}\t0\t1\tD001249" for uid in uids for side in ("premise", "hypothesis")]
-    file = tmp_path / "mentions.tsv"
-    file.write_text("\n".join(["uid\tside\tstart\tend\tconcept", *rows]) + "\n")
-    config.knowledge.mentions = str(file)
-    source = experiment.nli_corpus(config)
-    prepared, _ = source.prepare()
-    table, _ = boosting.load(source, prepared)
-    # the concept file puts asthma on both sides, whatever the sentences say
-    assert column(table, "path_nearest").tolist() == [1] * 6

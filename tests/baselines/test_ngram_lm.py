@@ -157,18 +157,6 @@ def test_the_most_likely_word_is_that_of_the_whole_distribution():
     assert model.most_likely(["w1"], np.zeros(len(model.words), bool)) == ("", 0.0)
 
 
-def test_sentences_are_apart_and_their_order_does_not_matter():
-    model = estimate([["a"], ["b"], ["c", "d"]])
-    assert model.distribution(["a"])[model.words.index("b")] < model.distribution(["c"])[model.words.index("d")]
-    assert len(model.levels) == 4  # the longest n-gram is <s> c d </s>
-    corpus = text(7)
-    one, other = estimate(corpus), estimate(corpus[::-1])
-    for history in HISTORIES:
-        first = dict(zip(one.words, one.distribution(history), strict=True))
-        second = dict(zip(other.words, other.distribution(history), strict=True))
-        assert first == pytest.approx(second, rel=1e-12)
-
-
 def test_words_that_look_like_marks_are_words():
     model = estimate([["<unk>", "a", "</s>", "b"], ["<s>", "a"]])
     assert model.words.count("<unk>") == 2

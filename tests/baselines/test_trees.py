@@ -13,7 +13,6 @@ from mednli_jax.baselines import trees
 def test_probabilities_are_the_models(labels):
     rng = np.random.default_rng(0)
     others = len(labels) - 1
-    others = len(labels) - 1
     table, label = rng.normal(size=(200, 6)), rng.choice(labels, 200, p=[0.6, *[0.4 / others] * others])
     table[::7] = table[0]  # these values lie on thresholds
     model = GradientBoostingClassifier(n_estimators=15, subsample=0.7, random_state=1).fit(table, label)

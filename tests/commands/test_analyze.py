@@ -2,28 +2,23 @@
 
 import numpy as np
 import pytest
+from made_up_pairs import HEART, mentions, pair
 
 from mednli_jax.analysis import corpus_stats as corpus
 from mednli_jax.analysis import paths
 from mednli_jax.analysis.sections import lines
-from mednli_jax.examples import Mention, NLIExample, Split
+from mednli_jax.examples import Split
 from mednli_jax.knowledge.distances import shortest_paths
-from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
-
-
-def example(premise, hypothesis, label):
-    return NLIExample("u", premise, hypothesis, label, tuple(premise.split()), tuple(hypothesis.split()))
-
 
 SPLITS = {
     "train": Split(
         "train",
-        (example("a b c", "d", "neutral"), example("a b c", "d e", "entailment"), example("f", "G h i", "neutral")),
+        (pair("a b c", "d", "neutral"), pair("a b c", "d e", "entailment"), pair("f", "G h i", "neutral")),
         {"dropped_unlabelled": 2, "tokens": {"binary parse": 3, "treebank": 0}},
     ),
     "test": Split(
         "test",
-        (example(" ".join("x" * 51), "y A", "contradiction"), example("f", "y", "neutral")),
+        (pair(" ".join("x" * 51), "y A", "contradiction"), pair("f", "y", "neutral")),
         {"tokens": {"treebank": 2}},
     ),
 }
@@ -70,23 +65,14 @@ def test_other_corpora_have_no_paper():
 
 # -- paths: Figure 3 ---------------------------------------------------------------------------------------------------
 
-# 0 <- 1 <- 2 (2 is-a 1 is-a 0), and 3 stands alone.
-CHAIN = Ontology(
-    "chain", "1", ("c0", "c1", "c2", "c3"), ("zero", "one", "two", "three"), (), is_a_matrix([(1, 0), (2, 1)], 4), ""
-)
-
-
-def mentions(*concepts):
-    return [Mention(i, i + 1, concept) for i, concept in enumerate(concepts)]
-
 
 def test_path_lengths_by_hand():
     """Lengths 2 and none; one pair that occurs twice and counts once; an empty side; unknown concepts."""
     labels = ("entailment", "neutral", "contradiction", "entailment")
-    examples = [example("p", "h", label) for label in labels]
-    premises = [mentions("c2", "c3"), mentions("c1", "c1"), mentions("c0"), mentions("x", "c0")]
-    hypotheses = [mentions("c0"), mentions("c1"), [], mentions("x", "y")]
-    found = paths.path_statistics(examples, premises, hypotheses, CHAIN, lambda pairs: shortest_paths(CHAIN, pairs))
+    examples = [pair("p", "h", label) for label in labels]
+    premises = [mentions("C2", "C3"), mentions("C1", "C1"), mentions("C0"), mentions("x", "C0")]
+    hypotheses = [mentions("C0"), mentions("C1"), [], mentions("x", "y")]
+    found = paths.path_statistics(examples, premises, hypotheses, HEART, lambda pairs: shortest_paths(HEART, pairs))
     assert found["examples_with_concepts"] == {"premise": 4, "hypothesis": 3, "both": 3}
     # (c2 c0) 2; (c3 c0) none; (c1 c1) 0; (x x) 0; (x y), (c0 x) and (c0 y) none.
     assert found["occurrences"] == {"0": 2, "2": 1, "no path": 4}
@@ -104,7 +90,7 @@ def test_path_lengths_by_hand():
 
 def test_kinds_of_relations_by_class_by_hand():
     """3 of 4 entailments and no contradiction have the first kind, so chi-square is 8 (3 4 - 1 0)^2 / (4 4 3 5)."""
-    examples = [example("p", "h", label) for label in ("entailment",) * 4 + ("contradiction",) * 4]
+    examples = [pair("p", "h", label) for label in ("entailment",) * 4 + ("contradiction",) * 4]
     bits = np.array([1, 1, 3, 2, 2, 2, 2, 2], np.uint32)
     found = paths.relation_statistics(examples, bits, ("synonym", "antonym", "hypernym"))
     assert found["synonym"]["labels"] == {"entailment": 3, "contradiction": 0}
@@ -118,8 +104,8 @@ def test_kinds_of_relations_by_class_by_hand():
 
 
 def test_pairs_that_recur_are_counted_each_time():
-    examples = [example("p", "h", "neutral")] * 3
+    examples = [pair("p", "h", "neutral")] * 3
     found = paths.path_statistics(
-        examples, [mentions("c1")] * 3, [mentions("c0")] * 3, CHAIN, lambda pairs: shortest_paths(CHAIN, pairs)
+        examples, [mentions("C1")] * 3, [mentions("C0")] * 3, HEART, lambda pairs: shortest_paths(HEART, pairs)
     )
     assert (found["concept_pairs"], found["occurrences"]) == ({"1": 1}, {"1": 3})

@@ -254,17 +254,6 @@ def test_a_busy_machine_is_refused(monkeypatch, capfd):
     assert "--allow_load" in capfd.readouterr().err
 
 
-@pytest.mark.slow
-def test_the_command_prints_a_row(monkeypatch, capfd):
-    small = ("--models=bow", "--batch=8", "--hidden=8", "--vectors=8", "--pairs=60", "--rounds=1", "--mode=train")
-    assert command(monkeypatch, *small, "--against=none", "--allow_load", "--json") == 0
-    (line,) = capfd.readouterr().out.splitlines()
-    row = json.loads(line)
-    assert set(measure.KEYS) | {"jax_version", "torch_version", "cpu", "cpus"} <= set(row)
-    assert (row["model"], row["batch"], row["seeds"], row["mode"], row["grouping"]) == ("bow", 8, 1, "train", "off")
-    assert row["examples_per_second"] > 0
-
-
 def test_rows_have_the_sizes_of_their_models():
     def sizes(*arguments):
         values = flags.FlagValues()

@@ -28,20 +28,15 @@ from made_up_files import contents
 
 from mednli_jax import (
     analyze,
-    defaults,
     evaluate,
-    experiment,
     predict,
     prepare,
-    report,
     train,
 )
 from mednli_jax.corpora.nli import concepts
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.readers import mesh
 from mednli_jax.runs import RunDirectory
-from mednli_jax.text import Vocab
 from mednli_jax.training.devices import Devices
 
 MESH = tuple(
@@ -359,7 +354,7 @@ def test_wrong_use_ends_the_process_with_2(tmp_path):
     assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (2, "", False)
 
 
-# -- analyses, features, retrofitted vectors ---------------------------------------------------------------------------
+# -- analyses ----------------------------------------------------------------------------------------------------------
 
 
 def test_aflite_parts_the_corpus(at_home):
@@ -377,63 +372,3 @@ def test_aflite_parts_the_corpus(at_home):
     code, out, err = call_command(analyze, *flags, "--features=copy", "--json")
     assert code == 0, err
     assert json.loads(out)["features"] == {"kind": "logits of a run", "run": "copy", "dim": 6}
-
-
-def test_features_are_trained_and_reported_and_keep_their_trees(at_home):
-    model = ("--config.model.trees=4", "--config.seeds=0,1")
-    vectors = ("--config.vectors.path=", "--config.vectors.dim=8")
-    code, _, err = call_command(train, config_flag("features", "mednli"), *MESH, *model, *vectors, "--workdir=trees")
-    assert code == 0, err
-    result = read_json("trees/result.json")
-    assert (result["status"], result["model"], result["seeds"]) == ("complete", "features", [0, 1])
-    assert (result["dev"]["examples"], result["test"]["examples"]) == (18, 17)
-    assert result["test"]["accuracy"]["mean"] > 0.5  # the verb decides the label
-    assert sum(row["mean"] for row in result["importance"]["features"]) == pytest.approx(1)
-    assert call_command(report, "trees")[0] == 0
-    assert call_command(report, "copy", "trees", "--compare")[0] == 0
-    for call in ((evaluate, "--run=trees"), (predict, "--run=trees")):
-        assert call_command(*call, stdin="a\tb\n")[0] == 0
-    source = (train, *TRAINED, "--config.transfer.init_from=trees", "--workdir=other")
-    code, _, err = call_command(*source)
-    assert (code, err.splitlines()[-1].startswith("error: trees: ")) == (2, True)
-    assert not Path("other").exists()
-
-
-@pytest.fixture
-def vectors_of(home, tmp_path):
-    """vectors_of(**fields) -> (prepared corpus, {word: vector}) with these fields of config.vectors."""
-
-    def call(permute=None, **fields):
-        config = defaults.nli("infersent", "mednli")
-        config.data.dir = str(home / "data")
-        config.vectors.update(path="", dim=8, **fields)
-        config.knowledge.update(ontology=str(tmp_path / "own.tsv"), permute_seed=permute)
-        prepared, _ = experiment.nli_corpus(config).prepare()
-        words = Vocab.load(prepared.folder / "vocabulary.json").words
-        return prepared, dict(zip(words, np.array(prepared.vectors), strict=True))
-
-    # The lexicon and the ontology state the same relations: asthma - gout and gout - stroke.
-    (tmp_path / "lex.txt").write_text("asthma gout\ngout asthma stroke\nstroke gout\nsepsis typhus\n")
-    rows = "D1\tasthma\tC01\t\nD2\tgout\tC01.100\t\nD3\tstroke\tC01.100.100\t\nD4\tsepsis\tC02\t\n"
-    (tmp_path / "own.tsv").write_text("\t".join(mesh.HEADER) + "\n" + rows)
-    return call
-
-
-def test_retrofitting_moves_related_words_alone(vectors_of, tmp_path):
-    plain, before = vectors_of()
-    lexicon = str(tmp_path / "lex.txt")
-    for name in (lexicon, "ontology"):
-        prepared, after = vectors_of(retrofit=name)
-        assert list(after) == list(before)
-        assert {w for w in after if not np.array_equal(after[w], before[w])} == {"asthma", "gout", "stroke"}
-        for one, other in (("asthma", "gout"), ("gout", "stroke")):
-            assert np.linalg.norm(after[one] - after[other]) < 0.7 * np.linalg.norm(before[one] - before[other])
-        assert prepared.manifest["vocabulary"]["retrofitted"] == 3
-        assert "link_distance" not in prepared.arrays  # the model itself takes no knowledge
-    fields = [{"retrofit": lexicon}, {"retrofit": lexicon, "retrofit_rounds": 3}, {"retrofit": "ontology"}]
-    folders = [vectors_of(**more)[0].folder for more in fields]
-    folders.append(vectors_of(retrofit="ontology", permute=1)[0].folder)
-    (tmp_path / "lex.txt").write_text("asthma stroke\n")
-    folders.append(vectors_of(retrofit=lexicon)[0].folder)
-    assert len({plain.folder, *folders}) == 6
-    assert vectors_of(permute=1)[0].folder == plain.folder  # without knowledge `permute` changes nothing

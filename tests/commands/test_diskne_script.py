@@ -2,15 +2,12 @@
 
 import csv
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from canaries import WORDS, found_in, write_lines
-from made_up_commands import ROOT, environment_of
+from made_up_commands import call_script, environment_of
 from made_up_knowledge import umls_name, umls_relation, umls_type
 from safetensors.numpy import save_file
 
@@ -132,19 +129,10 @@ def check_filled(folder, number, systems):
 @pytest.mark.timeout(1800)
 def test_every_table_is_filled_from_made_up_files_with_two_weights_side_by_side(tmp_path):
     write_published(tmp_path / "data")
-    environment = {**os.environ, **environment_of(tmp_path), "TABLE7": "1", "TABLE8": "1"}
-    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    environment = {**environment_of(tmp_path), "TABLE7": "1", "TABLE8": "1"}
 
-    def call(*command):
-        done = subprocess.run(
-            list(map(str, command)),
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=1700,
-            check=False,
-        )
+    def call(*arguments):
+        done = call_script("diskne.sh", *arguments, timeout=1700, **environment)
         assert done.returncode == 0, done.stderr[-4000:]
         assert found_in((done.stdout + done.stderr).encode()) == set()
         return done
@@ -154,7 +142,7 @@ def test_every_table_is_filled_from_made_up_files_with_two_weights_side_by_side(
         write_weights(folder, number)
     environment["WEIGHTS"] = " ".join(f"{name}={place}" for name, place in weights.items())
     runs = tmp_path / "runs"
-    script = ("bash", "launch/diskne.sh", runs, "mednli", *SMALL)
+    script = (runs, "mednli", *SMALL)
     printed = call(*script).stdout
     (tmp_path / "printed.txt").write_text(printed)
     systems = {"BOW", "ESIM", "ESIM-KD", "ESIM-hypothesis", *weights}

@@ -11,7 +11,7 @@ import pytest
 from made_up_commands import call_command, config_flag, use_one_device
 from made_up_mednli import write_umls
 
-from mednli_jax import evaluate, inputs, predict, prepare, train
+from mednli_jax import evaluate, inputs, predict, prepare, report, train
 from mednli_jax.errors import DataError, DataErrors, RunError, UserError
 from mednli_jax.examples import LABELS
 from mednli_jax.finished_run import load_run
@@ -199,7 +199,13 @@ def test_trees_of_features_predict_what_they_stored(tmp_path):
             expected = np.mean(json.loads(line)["probabilities"], axis=0)
             np.testing.assert_allclose([row[label] for label in LABELS], expected, atol=1e-5)
         result = json.loads((tmp_path / "run" / "result.json").read_text())
+        assert (result["status"], result["model"], result["seeds"]) == ("complete", "features", [0, 1])
+        assert sum(row["mean"] for row in result["importance"]["features"]) == pytest.approx(1)
         assert run.scores("test")[0]["accuracy"] == result["test"]["accuracy"]
+        assert call_command(report, "run")[0] == 0
+        source = ("--config.data.dir=own", "--config.vectors.dim=8", "--config.transfer.init_from=run")
+        code, _, err = call_command(train, config_flag("bow", "file"), *source, "--workdir=other")
+        assert (code, err.splitlines()[-1].startswith("error: run: ")) == (2, True)
         path = tmp_path / "run" / "private" / "trees.json"
         path.write_text(path.read_text().replace("0.1", "0.2", 1))
         with pytest.raises(RunError, match=r"trees\.json"):

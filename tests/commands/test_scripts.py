@@ -4,14 +4,11 @@ import json
 import os
 import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from canaries import found_in
-from compiler import FAST
-from made_up_commands import PHRASES, ROOT, SECRET, environment_of, write_articles
+from made_up_commands import PHRASES, ROOT, SECRET, call_script, environment_of, write_articles
 from made_up_mednli import DIM, write_everything
 from made_up_runs import check_offline
 
@@ -35,16 +32,9 @@ def data(tmp_path):
     return tmp_path / "data"
 
 
-def call(name, *arguments, timeout=60, **variables):
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "XLA_FLAGS": FAST, **variables}
-    command = ["bash", f"launch/{name}", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout)
-
-
 def planned(name, *arguments, data="", **variables):
     """({name of a run that the script would train: its flags}, what it says on stderr)."""
-    done = call(name, *arguments, MEDNLI_JAX_DATA=str(data), DRY_RUN="1", **variables)
+    done = call_script(name, *arguments, MEDNLI_JAX_DATA=str(data), DRY_RUN="1", **variables)
     assert done.returncode == 0, done.stderr
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     return {row[0].rpartition("/")[2]: row[2].split() for row in rows}, done.stderr
@@ -115,7 +105,7 @@ def test_a_dry_run_estimates_the_hours_from_finished_runs(data, tmp_path):
     result["train_examples_per_second"] = 1000.0
     (folder / "result.json").write_text(json.dumps(result))
     (folder / "data.json").write_text(json.dumps({"splits": {"train": {"rows": 600}}}))
-    done = call("mednli.sh", "--dry-run", folder.parent, "mednli", MEDNLI_JAX_DATA=str(data))
+    done = call_script("mednli.sh", "--dry-run", folder.parent, "mednli", MEDNLI_JAX_DATA=str(data))
     assert (done.returncode, done.stderr) == (0, "")
     assert "\n112 runs, 1 done; about " in done.stdout
     assert done.stdout.rpartition("finished run: ")[2].splitlines()[0] == "esim"
@@ -159,7 +149,7 @@ def test_every_published_cell_of_mednli_is_filled_by_one_command(tmp_path):
     environment = {**environment_of(tmp_path), "NEURAL_FLAGS": "--config.model.hidden_size=8"}
     environment["FEATURES_FLAGS"] = "--config.model.trees=4"
     flags = (runs, "mednli", *TINY, "--config.train.batch_size=16", mentions)
-    done = call("mednli.sh", *flags, timeout=1700, **environment)
+    done = call_script("mednli.sh", *flags, timeout=1700, **environment)
     assert done.returncode == 0, done.stderr[-4000:]
     found = json.loads((runs / "check.json").read_text())
     assert found["verdicts"]["missing"] == 0
@@ -182,7 +172,7 @@ def test_every_published_cell_of_mednli_is_filled_by_one_command(tmp_path):
     for file in ("check.html", "check.json", "check.md"):
         assert found_in((runs / file).read_bytes()) == set(), file
     shutil.rmtree(runs / "slate-direct-bow")
-    again = call("mednli.sh", *flags, timeout=600, **environment)  # only the lost run is made a second time
+    again = call_script("mednli.sh", *flags, timeout=600, **environment)  # only the lost run is made a second time
     assert again.returncode == 0, again.stderr[-4000:]
     assert json.loads((runs / "check.json").read_text())["tables"] == found["tables"]
     skipped = {line for line in again.stderr.splitlines() if line.endswith(": complete")}
@@ -201,7 +191,7 @@ def test_the_table_of_clicr_is_filled_from_made_up_files(tmp_path, vectors):
         (tmp_path / "v.vec").write_text("".join(lines))
         environment["VECTORS"] = str(tmp_path / "v.vec")
     small = ("--config.model.hidden_size=3", "--config.train.epochs=1", "--config.seeds=0", TINY[-1])
-    done = call("clicr.sh", tmp_path / "runs", "clicr", *small, timeout=1800, **environment)
+    done = call_script("clicr.sh", tmp_path / "runs", "clicr", *small, timeout=1800, **environment)
     assert done.returncode == 0, done.stderr
     assert SECRET not in done.stdout + done.stderr
     found = {row["system"]: row for row in table4.filled(tmp_path / "runs")["rows"]}
@@ -215,11 +205,11 @@ def test_the_table_of_clicr_is_filled_from_made_up_files(tmp_path, vectors):
 def test_the_tables_of_the_artefacts_are_filled_from_the_demo(tmp_path):
     small = ("--config.train.epochs=1", "--config.seeds=0")
     environment = {"MEDNLI_JAX_CACHE": str(tmp_path / "cache"), "VECTORS": "--config.vectors.dim=8"}
-    done = call("artifacts.sh", tmp_path / "runs", "demo", *small, timeout=1200, **environment)
+    done = call_script("artifacts.sh", tmp_path / "runs", "demo", *small, timeout=1200, **environment)
     assert done.returncode == 0, done.stderr[-4000:]
     for number in (1, 2, 6):
         assert f"Table {number}:" in done.stdout
-    again = call("artifacts.sh", tmp_path / "runs", "demo", *small, timeout=300, **environment)
+    again = call_script("artifacts.sh", tmp_path / "runs", "demo", *small, timeout=300, **environment)
     assert (again.returncode, "epoch 1" in again.stderr) == (0, False)
     assert done.stdout.endswith(again.stdout)  # the first time, train names its results before the tables
 
@@ -253,9 +243,8 @@ def recorded(tmp_path):
 
     def of(name, *arguments, **variables):
         calls.write_text("")
-        command = ["bash", f"launch/{name}", *map(str, arguments)]
-        environment = {**os.environ, "PATH": path, "CALLS": str(calls), "MEDNLI_JAX_DATA": "", **variables}
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+        settings = {"PATH": path, "CALLS": str(calls), "MEDNLI_JAX_DATA": "", **variables}
+        done = call_script(name, *arguments, timeout=120, **settings)
         return done.returncode, calls.read_text().splitlines()
 
     return of

@@ -5,11 +5,11 @@ from functools import partial
 
 import numpy as np
 import pytest
+from made_up_pairs import pair
 
 from mednli_jax import defaults, experiment
 from mednli_jax.analysis.artifacts import difficulty, filtering, mean_vectors
 from mednli_jax.analysis.artifacts.filtering import STATE, Settings, State
-from mednli_jax.analysis.sections import lines
 from mednli_jax.analysis.subject import Subject
 from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.examples import LABELS, Mention, NLIExample
@@ -227,10 +227,6 @@ VECTORS = np.array([[1, 0], [0, 1], [2, 2], [4, 0]], np.float32)
 ROW_OF = {"brain": 0, "injury": 1, "brain_injury": 2, "no": 3}
 
 
-def example(uid="u", premise="no pain", hypothesis="Brain injury now", label="neutral"):
-    return NLIExample(uid, premise, hypothesis, label, tuple(premise.split()), tuple(hypothesis.split()))
-
-
 def test_the_mean_by_hand():
     merged, separate = [[("brain", "injury"), ("no",), ("now",)]], [[("brain",), ("injury",), ("no",), ("now",)]]
     skipped = partial(mean_vectors.mean_vectors, vectors=VECTORS, unknown="skip")  # "now" has no vector
@@ -261,11 +257,12 @@ def test_unknown_words_are_zeros_by_hand():
 
 def test_texts_are_raw_or_merged():
     """Raw text leaves the comma attached to its word and has no entities; the tokens of the corpus do have entities."""
-    pair = NLIExample("u", "No pain, now", "x", "neutral", ("No", "pain", ",", "now"), ("x",))
-    assert mean_vectors.texts([pair], "premise", None, lowercase=True) == [[("no",), ("pain,",), ("now",)]]
-    merged = mean_vectors.texts([example()], "hypothesis", [[Mention(0, 2, "D1")]], lowercase=True)
+    raw = NLIExample("u", "No pain, now", "x", "neutral", ("No", "pain", ",", "now"), ("x",))
+    assert mean_vectors.texts([raw], "premise", None, lowercase=True) == [[("no",), ("pain,",), ("now",)]]
+    injured = pair("no pain", "Brain injury now")
+    merged = mean_vectors.texts([injured], "hypothesis", [[Mention(0, 2, "D1")]], lowercase=True)
     assert merged == [[("brain", "injury"), ("now",)]]
-    assert mean_vectors.texts([example()], "hypothesis", [[]], lowercase=False) == [[("Brain",), ("injury",), ("now",)]]
+    assert mean_vectors.texts([injured], "hypothesis", [[]], lowercase=False) == [[("Brain",), ("injury",), ("now",)]]
     assert mean_vectors.words_of(merged) == ["brain", "brain_injury", "injury", "now"]
 
 
@@ -284,12 +281,12 @@ def test_features_of_a_pair_by_hand(tmp_path):
     subject = Subject(experiment.nli_corpus(config), spans=tmp_path / "spans.tsv")
     hypothesis = difficulty.mean_features(subject, "hypothesis")
     np.testing.assert_allclose(hypothesis.matrix[0], [2 / 3, 2])  # the mean of (1, 0), (0, 1), (1, 5)
-    pair = difficulty.mean_features(subject, "pair")
-    np.testing.assert_allclose(pair.matrix[0], [2 / 3 + 4 / 2, 2])  # plus the mean of (4, 0), (0, 0)
-    assert pair.facts["without_vector"] == 2
+    both = difficulty.mean_features(subject, "pair")
+    np.testing.assert_allclose(both.matrix[0], [2 / 3 + 4 / 2, 2])  # plus the mean of (4, 0), (0, 0)
+    assert both.facts["without_vector"] == 2
     merged = difficulty.mean_features(subject, "hypothesis", entities="parts")
     np.testing.assert_allclose(merged.matrix[0], [3 / 2, 7 / 2])  # the mean of (2, 2), (1, 5)
-    assert (merged.facts["merged"], pair.facts["merged"], subject.merged_by) == (2, 0, "spans.tsv")
+    assert (merged.facts["merged"], both.facts["merged"], subject.merged_by) == (2, 0, "spans.tsv")
 
 
 # ---- a corpus ----
@@ -347,16 +344,6 @@ def test_the_lists_are_the_corpus_parted(subject, finding):
             assert all(uid.startswith(split) for uid in lists[f"{part}_{split}"])
     told = {uid for uid in lists["easy"] if int(uid.partition("-")[2]) % 9 < 6}
     assert len(told) > 0.8 * len(lists["easy"]) > 20
-
-
-def test_it_reads_as_a_page_and_as_json(finding):
-    text = " ".join(word for section in finding.sections for line in lines(section) for word in line.split())
-    assert "120 pairs of train, dev, test" in text
-    assert "no entities merged" in text
-    assert "gout" not in text + json.dumps(finding.figures)
-    assert finding.figures["settings"] == {"m": 48, "n": 8, "k": 4, "tau": 0.75, "seed": 0}
-    assert all("<svg" in chart.svg() for _, chart in finding.sections[0].charts)
-    assert finding.drawn["aflite.png"].startswith(b"\x89PNG")
 
 
 def test_a_run_of_another_corpus_has_no_features(subject):

@@ -78,15 +78,6 @@ def test_pmi_equals_its_definition(smoothing, min_count):
     assert cells == pytest.approx(expected, abs=1e-12)
 
 
-def test_pmi_is_of_the_rows_not_of_their_order():
-    sentences, labels, premises = random_corpus(3)
-    order = np.random.default_rng(0).permutation(len(labels))
-    found = lexical.pmi(sentences, labels, premises)
-    turned = lexical.pmi(*([part[i] for i in order] for part in (sentences, labels, premises)))
-    for name in ("pmi", "counts", "examples", "premises", "pairs"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(turned, name))
-
-
 def test_duplicate_rows_stay_separate():
     """A pair that occurs twice counts twice, but belongs to one premise."""
     sentences, labels, premises = random_corpus(4)
