@@ -1,9 +1,11 @@
 """Made-up cloze queries: passages and queries written by hand, and a random corpus."""
 
+import json
 import random
 
 import numpy as np
 
+from mednli_jax.corpora.cloze.clicr import FILES
 from mednli_jax.corpora.cloze.files import parse_marked
 from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
 
@@ -65,3 +67,23 @@ def cloze(uid, text, query, *answers, kind="problem", tags=()):
     own = (Answer(answers[0], "C1", kind, "dataset"), *(Answer(a, "C1", kind, "UMLS") for a in answers[1:]))
     about = passage(text) if isinstance(text, str) else text
     return ClozeExample(uid, about, tokens, entities, tokens.index(PLACEHOLDER), own, tags)
+
+
+def write_clicr(folder, cases=4, synonym="podagra"):
+    """Writes a data folder's clicr/, with signs, accents and numbers; a fifth case has no entity."""
+    for split, file in FILES.items():
+        data = []
+        for n in range(cases):
+            answers = [
+                {"text": f"gout № {n}", "cui": "C1", "sem_type": "problem", "origin": "dataset"},
+                {"text": synonym, "cui": "", "sem_type": None, "origin": "UMLS"},
+            ]
+            texts = [f"a BEG__b c__END {q} @placeholder , 1.50" for q in range(n % 3)]
+            queries = [{"id": f"{split}{n}.{q}", "query": text, "answers": answers} for q, text in enumerate(texts)]
+            context = f"naïve BEG__Gout № {n}__END\n'' BEG__x {n}__END , x . " + "more words " * n
+            document = {"title": "BEG__T__END x" * (n % 2), "context": context if n != 4 else "no mark", "qas": queries}
+            data.append({"source": f"{split}{n}", "document": {**document, "specialty": "s"}})
+        path = folder / "clicr" / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"version": "1.0", "data": data}))
+    return folder

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import jax
+import pytest
 from compiler import FAST
 
 from mednli_jax import cli, experiment, finished_run
@@ -68,6 +69,16 @@ def use_one_device(patch):
     """Commands of this process use one of the suite's devices, as most machines have one; compilation is cheaper."""
     for module in (experiment, finished_run):
         patch.setattr(module, "Devices", lambda: Devices(jax.local_devices()[:1]))
+
+
+@contextlib.contextmanager
+def at(home):
+    """Commands of this process run in this folder, with its cache and one device."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        patch.setenv("MEDNLI_JAX_CACHE", str(home / "cache"))
+        use_one_device(patch)
+        yield
 
 
 def prepare(config):

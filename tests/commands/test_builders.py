@@ -1,6 +1,5 @@
 """Loading through TFDS gives the same pairs, facts and arrays as loading directly, readable by the owner alone."""
 
-import json
 import subprocess
 import sys
 from functools import partial
@@ -9,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
+from canaries import write_lines
+from made_up_cloze import write_clicr
 from made_up_commands import prepare
 
 from mednli_jax import defaults
@@ -30,14 +31,9 @@ def pair(name, n, **more):
     return values | {"sentence2_binary_parse": f"( arthritis {n} )" if n % 3 else ""} | more
 
 
-def write(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
 def write_mednli(folder, size=23):
     for split, file in nli.CORPORA["mednli"].files.items():
-        write(folder / "mednli" / file, [pair(split, n) for n in range(size)])
+        write_lines(folder / "mednli" / file, [pair(split, n) for n in range(size)])
     return folder
 
 
@@ -66,42 +62,24 @@ def test_mednli_comes_back_pair_by_pair_and_fact_by_fact(data, tmp_path, limit):
 def test_mediqa_snli_and_multinli_too(data, tmp_path):
     files = nli.CORPORA["mediqa_nli"]
     rows = [pair("t", n) for n in range(6)]
-    write(data / "mediqa_nli" / files.files["test"], [{**row, "gold_label": None} for row in rows])
+    write_lines(data / "mediqa_nli" / files.files["test"], [{**row, "gold_label": None} for row in rows])
     truth = "pair_id,label\n" + "".join(f"{row['pairID']},{LABELS[n % 3]}\n" for n, row in enumerate(rows))
     (data / "mediqa_nli" / files.ground_truth).write_text(truth)
     for split, file in nli.CORPORA["snli"].files.items():
-        write(data / "snli" / file, [pair(split, n, captionID=f"c{n // 3}") for n in range(7)])
+        write_lines(data / "snli" / file, [pair(split, n, captionID=f"c{n // 3}") for n in range(7)])
     for split, file in nli.CORPORA["multinli"].files.items():
-        write(data / "multinli" / file, [pair(split, n, genre=("slate", "travel")[n % 2]) for n in range(9)])
+        write_lines(data / "multinli" / file, [pair(split, n, genre=("slate", "travel")[n % 2]) for n in range(9)])
     for name, wishes in (("mediqa_nli", {}), ("snli", {"limit": 3}), ("multinli", {"genre": "slate", "limit": 2})):
         assert load(name, data, tmp_path, **wishes) == nli.load_nli(name, data, **wishes)
     assert load("multinli", data, tmp_path)["train"].examples[1].tags == ("travel",)
 
 
-def write_clicr(folder, cases=5):
-    for split, file in clicr.FILES.items():
-        data = []
-        for n in range(cases):
-            answers = [
-                {"text": f"gout № {n}", "cui": "C1", "sem_type": "problem", "origin": "dataset"},
-                {"text": SECRET, "cui": "", "sem_type": None, "origin": "UMLS"},
-            ]
-            texts = [f"a BEG__b c__END {q} @placeholder , 1.50" for q in range(n % 3)]
-            qas = [
-                {"id": f"{split}{n}.{q}", "query": text, "answers": answers[: 1 + q]} for q, text in enumerate(texts)
-            ]
-            context = f"naïve BEG__gout №__END\n'' BEG__x {n}__END ." if n != 4 else "no mark"
-            document = {"title": "BEG__T__END x" * (n % 2), "context": context, "qas": qas, "specialty": "s" * n}
-            data.append({"source": f"{split}{n}", "document": document})
-        path = folder / "clicr" / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"version": "1.0", "data": data}))
-    return folder
+articles = partial(write_clicr, synonym=SECRET)
 
 
 @pytest.mark.parametrize("limit", [None, 2])
 def test_clicr_comes_back_query_by_query_and_fact_by_fact(tmp_path, limit):
-    data = write_clicr(tmp_path / "data")
+    data = articles(tmp_path / "data", 5)
     direct = clicr.load(data, limit=limit)
     for _ in range(2):  # the first pass builds, the second finds the build
         splits = load("clicr", data, tmp_path, limit=limit)
@@ -110,7 +88,7 @@ def test_clicr_comes_back_query_by_query_and_fact_by_fact(tmp_path, limit):
     assert [len(split) for split in splits.values()] == [limit or 4, 4, 4]
     one, other = splits["dev"].examples[1:3]
     assert one.passage is other.passage
-    assert one.passage.entities == (Entity(1, 3), Entity(4, 6))
+    assert one.passage.entities == (Entity(1, 4), Entity(5, 7))
     assert type(one.passage.tokens[0]) is str
     with pytest.raises(ConfigError):
         load("clicr", data, tmp_path, genre="slate")
@@ -157,7 +135,7 @@ def test_prepare_gives_equal_arrays_by_both_routes(data, tmp_path, monkeypatch):
     assert prepare(config_of(data, "tfds"))[1]
 
 
-@pytest.mark.parametrize(("name", "written"), [("mednli", write_mednli), ("clicr", write_clicr)])
+@pytest.mark.parametrize(("name", "written"), [("mednli", write_mednli), ("clicr", articles)])
 def test_a_changed_file_is_built_anew_and_a_damaged_build_again(tmp_path, capfd, name, written):
     data = written(tmp_path / "data", 5)
     load(name, data, tmp_path)
@@ -182,7 +160,7 @@ def test_a_changed_file_is_built_anew_and_a_damaged_build_again(tmp_path, capfd,
 
 
 def test_faults_come_as_the_readers_tell_them_and_leave_nothing(data, tmp_path, capfd):
-    write(data / "mednli" / "mli_dev_v1.jsonl", [pair("dev", 0), pair("dev", 1, gold_label=SECRET)])
+    write_lines(data / "mednli" / "mli_dev_v1.jsonl", [pair("dev", 0), pair("dev", 1, gold_label=SECRET)])
     with pytest.raises(DataError) as caught:
         load("mednli", data, tmp_path)
     assert (caught.value.file, caught.value.line, caught.value.field) == ("mli_dev_v1.jsonl", 2, "gold_label")

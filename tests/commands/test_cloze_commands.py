@@ -13,6 +13,7 @@ import pytest
 from made_up_commands import (
     PHRASES,
     SECRET,
+    at,
     call_command,
     config_flag,
     environment_of,
@@ -49,10 +50,7 @@ def home(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     write_articles(home / "own")
     flags = (CONFIG, "--config.data.dir=own", *SMALL, "--config.seeds=0,1", "--workdir=run")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(home)
-        patch.setenv("MEDNLI_JAX_CACHE", str(home / "cache"))
-        use_one_device(patch)
+    with at(home):
         code, out, err = call_command(train, *flags)
     assert (code, SECRET in out + err) == (0, False), err
     (home / "skills.tsv").write_text("test0.0\tbridging\ntest2.0\tbridging\ntest0.1\tellipsis\n")
@@ -61,10 +59,9 @@ def home(tmp_path_factory):
 
 
 @pytest.fixture
-def at_home(home, monkeypatch):
-    monkeypatch.chdir(home)
-    use_one_device(monkeypatch)
-    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(home / "cache"))
+def at_home(home):
+    with at(home):
+        yield
 
 
 def texts_of(home, split):

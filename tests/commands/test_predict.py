@@ -1,6 +1,5 @@
 """Prediction by a finished run: the input it takes, and equal predictions for the texts of its own corpus."""
 
-import contextlib
 import io
 import json
 import re
@@ -8,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_commands import call_command, config_flag, use_one_device
+from made_up_commands import at, call_command, config_flag
 from made_up_mednli import write_umls
 
 from mednli_jax import evaluate, inputs, predict, prepare, report, train
@@ -53,16 +52,6 @@ def given_of(folder, kind, split):
         return [json.loads(line) for line in (folder / f"{split}.jsonl").read_text().splitlines()]
     sides = ((folder / f"{name}.{split}").read_text().splitlines() for name in ("s1", "s2"))
     return list(zip(*sides, strict=True))
-
-
-@contextlib.contextmanager
-def at(home):
-    """The working folder and the cache of commands in this process."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(home)
-        patch.setenv("MEDNLI_JAX_CACHE", str(home / "cache"))
-        use_one_device(patch)
-        yield
 
 
 @pytest.fixture(scope="module", params=["jsonl", "triples"])

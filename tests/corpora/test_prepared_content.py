@@ -17,13 +17,13 @@ import made_up_diskne
 import made_up_features
 import numpy as np
 import pytest
+from made_up_cloze import write_clicr
 from made_up_knowledge import OBO, UMLS, WORDNET, fasttext_model, lay_out, snomed_folder, word2vec, write
 from made_up_pairs import HEART
 
 from mednli_jax import defaults, experiment
 from mednli_jax.corpora import demo as bundled
 from mednli_jax.corpora.cache import Cache
-from mednli_jax.corpora.cloze.clicr import FILES
 from mednli_jax.corpora.cloze.corpus import read
 from mednli_jax.corpora.cloze.encoding import ClozeEncoding, encode_cloze
 from mednli_jax.corpora.cloze.views import SETUPS
@@ -178,25 +178,6 @@ def vectors_of_each_kind(folder):
     return found
 
 
-def cloze_files(folder, cases=4):
-    for split, file in FILES.items():
-        data = []
-        for n in range(cases):
-            answers = [
-                {"text": f"gout № {n}", "cui": "C1", "sem_type": "problem", "origin": "dataset"},
-                {"text": "podagra", "cui": "", "sem_type": None, "origin": "UMLS"},
-            ]
-            texts = [f"a BEG__b c__END {q} @placeholder , 1.50" for q in range(n % 3)]
-            queries = [{"id": f"{split}{n}.{q}", "query": text, "answers": answers} for q, text in enumerate(texts)]
-            context = f"naïve BEG__Gout № {n}__END\n'' BEG__x {n}__END , x . " + "more words " * n
-            document = {"title": "BEG__T__END x" * (n % 2), "context": context, "qas": queries, "specialty": "s"}
-            data.append({"source": f"{split}{n}", "document": document})
-        path = folder / "clicr" / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"version": "1.0", "data": data}))
-    return folder
-
-
 def published_diskne(folder):
     """A config for MedNLI with DisKnE's annotations; one annotated pair occurs only in the test split of MEDIQA-NLI."""
     pairs = [(one.uid, one.premise, one.hypothesis, one.label) for one in made_up_diskne.PAIRS]
@@ -298,7 +279,7 @@ def pieces(folder):
 def cloze(folder):
     made = []
     (folder / "vectors.txt").write_text("more 1 2 3 4\nwords 0 0 0 1\nx 1 1 1 1\n")
-    cloze_files(folder)
+    write_clicr(folder)
     for corpus, place in (("clicr", folder), ("file", folder / "clicr")):
         splits = read(corpus, place)
         for setup in SETUPS:

@@ -5,10 +5,11 @@ import json
 import re
 import runpy
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_up_cloze import cloze
+from made_up_cloze import cloze, passage
 
 from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
 from mednli_jax.analysis.cloze import table4 as cloze_table4
@@ -27,6 +28,7 @@ from mednli_jax.analysis.cloze.tables import (
 )
 from mednli_jax.analysis.sections import lines as section_lines
 from mednli_jax.answers import query_scores, score, summary
+from mednli_jax.corpora.cloze.clicr import write_clicr
 from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.knowledge.vectors import read_head
 from mednli_jax.metrics import mean_sd
@@ -257,20 +259,13 @@ def test_a_table_has_the_papers_figures_beside_ours():
 def write_corpus(folder):
     """Files in the layout of CliCR. The first answer of dev occurs in train, the second does not."""
     folder.mkdir(parents=True, exist_ok=True)
+    about = passage("[Fever] and [rash] . | More [cough] , [rash] and fever .")
     answers = {"train": ("fever", "cough"), "dev": ("Fever", "rash"), "test": ("cough", "fever")}
     for split, own in answers.items():
-        context = "BEG__Fever__END and BEG__rash__END .\nMore BEG__cough__END , BEG__rash__END and fever ."
-        queries = [
-            {
-                "id": f"{split}.{number}",
-                "query": f"Beside BEG__rash__END there was @placeholder {number} .",
-                "answers": [{"text": text, "cui": "C1", "sem_type": "problem", "origin": "dataset"}],
-            }
-            for number, text in enumerate(own)
-        ]
-        document = {"title": "A case", "context": context, "qas": queries}
-        whole = {"version": "1.0", "data": [{"source": split, "document": document}]}
-        (folder / f"{split}1.0.json").write_text(json.dumps(whole))
+        case = replace(about, uid=split, title=("A", "case"))
+        texts = [f"Beside [rash] there was _ {number} ." for number in range(2)]
+        queries = [cloze(f"{split}.{n}", case, text, own[n]) for n, text in enumerate(texts)]
+        write_clicr(queries, folder / f"{split}1.0.json")
     return folder
 
 
