@@ -301,7 +301,7 @@ def step_of(config, target: str, count: int, mode: str, tokens: int, length: int
     import jax
 
     from mednli_jax import experiment
-    from mednli_jax.tasks.nli import NLITask
+    from mednli_jax.nli.task import NLITask
     from mednli_jax.training import state
     from mednli_jax.training.devices import Devices
 

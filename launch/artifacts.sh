@@ -54,7 +54,7 @@ done
 python - "$folder" <<'PY'
 import sys
 
-from mednli_jax.analysis.artifacts.tables import lines
+from mednli_jax.nli.artifact_tables import lines
 
 print("\n".join(lines(sys.argv[1])))
 PY

@@ -14,11 +14,12 @@ import sys
 import time
 from pathlib import Path
 
-from mednli_jax import answers, cli
-from mednli_jax.analysis.cloze import tables as cloze_tables
-from mednli_jax.baselines import entity, ngram_lm
-from mednli_jax.files import private_folder, write_json
-from mednli_jax.progress import say
+from mednli_jax import cli
+from mednli_jax.cloze import baselines as entity
+from mednli_jax.cloze import ngram_lm
+from mednli_jax.cloze import scores as answers
+from mednli_jax.cloze import tables as cloze_tables
+from mednli_jax.io import private_folder, say, write_json
 
 
 def untrained(examples, seed: int) -> dict[str, dict[str, str]]:

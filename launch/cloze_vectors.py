@@ -23,14 +23,13 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax import cli
-from mednli_jax.analysis.cloze import tables as cloze_tables
-from mednli_jax.answers import query_scores, summary
-from mednli_jax.baselines import entity
+from mednli_jax.cloze import baselines as entity
+from mednli_jax.cloze import tables as cloze_tables
+from mednli_jax.cloze.scores import query_scores, summary
 from mednli_jax.errors import UserError
-from mednli_jax.files import private_folder, sha256, write_atomic
+from mednli_jax.io import Bar, private_folder, sha256, write_atomic
 from mednli_jax.knowledge.pretrain import Settings, pretrain
 from mednli_jax.knowledge.sentences import sentences, text_files
-from mednli_jax.progress import Bar
 
 WINDOWS = range(2, 11)
 NEGATIVES = range(3, 16)

@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 
 from mednli_jax import cli, finished_run
-from mednli_jax.analysis.cloze import table4 as cloze_table4
-from mednli_jax.analysis.cloze.sections import comparison_section
-from mednli_jax.analysis.sections import lines
+from mednli_jax.cloze import table4 as cloze_table4
+from mednli_jax.cloze.sections import comparison_section
+from mednli_jax.report.sections import lines
 
 
 def main() -> int:

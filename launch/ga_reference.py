@@ -18,11 +18,11 @@ import numpy as np
 
 from mednli_jax import cli, experiment
 from mednli_jax.benchmarking.workload import Workload
-from mednli_jax.corpora.arrays import SIDES
+from mednli_jax.cloze.task import ClozeTask
+from mednli_jax.data.arrays import SIDES
 from mednli_jax.errors import UsageError
+from mednli_jax.io import say
 from mednli_jax.models.packing import MASKED_ENERGY
-from mednli_jax.progress import say
-from mednli_jax.tasks.cloze import ClozeTask
 
 
 def workload_of(config) -> tuple[Workload, dict]:

@@ -21,10 +21,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mednli_jax import cli
-from mednli_jax.corpora.nli.notes import PastMedicalHistory
 from mednli_jax.errors import UserError
-from mednli_jax.files import private_folder, write_over
-from mednli_jax.progress import say
+from mednli_jax.io import private_folder, say, write_over
+from mednli_jax.nli.notes import PastMedicalHistory
 
 HEADER = "uid\tsentence\n"
 

@@ -18,14 +18,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from mednli_jax import cli
-from mednli_jax.corpora import demo
-from mednli_jax.corpora.nli.note_sentences import sentences as note_sentences
-from mednli_jax.corpora.nli.notes import Notes, sections
-from mednli_jax.files import sha256
+from mednli_jax import cli, demo
+from mednli_jax.io import either_name, sha256
 from mednli_jax.knowledge.pretrain import ARCHITECTURES, METHODS, Settings, pretrain
 from mednli_jax.knowledge.sentences import Tokenizer, sentences, text_files
-from mednli_jax.textfiles import either_name
+from mednli_jax.nli.note_sentences import sentences as note_sentences
+from mednli_jax.nli.notes import Notes, sections
 
 NOTES = "NOTEEVENTS.csv"
 HELP = {

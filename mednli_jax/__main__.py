@@ -2,9 +2,10 @@
 
 import sys
 
-from mednli_jax import analyze, benchmark, cli, doctor, evaluate, predict, prepare, report, train
+from mednli_jax import analyze, benchmark, cli, doctor, evaluate, predict, prepare, train
 from mednli_jax.defaults import did_you_mean
 from mednli_jax.errors import UsageError
+from mednli_jax.report import __main__ as report
 
 COMMANDS = {
     "train": (train, "train a model, keep the best dev epoch of each seed, score it on test"),

@@ -8,8 +8,8 @@ from functools import partial
 from absl import flags
 
 from mednli_jax import cli, defaults
+from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import UsageError, UserError
-from mednli_jax.examples import LABELS
 
 CLOZE = "cloze-stats"  # the one analysis of cloze queries
 
@@ -82,8 +82,8 @@ def main(values: cli.Flags, analysis: str = "") -> int:
     """Runs one analysis, or `all`. With `all`, a failed analysis prints its message and the others still run."""
     if analysis == CLOZE:
         return _cloze(values)
-    from mednli_jax.analysis import analyses, output
-    from mednli_jax.analysis.subject import Finding
+    from mednli_jax.nli import analyses, output
+    from mednli_jax.nli.subject import Finding
 
     if analysis not in (*analyses.ANALYSES, *analyses.ALONE, "all"):
         known = ", ".join((*analyses.ANALYSES, "all", *analyses.ALONE, CLOZE))
@@ -118,7 +118,7 @@ def _cloze(values) -> int:
     if values.config is not None or (values.scores and not values.skills):
         fix = "leave --config out, and give --scores with --skills"
         raise UsageError(f"analyze {CLOZE}: takes no --config, and --scores only with --skills. Fix: {fix}.")
-    from mednli_jax.analysis import analyses, output
+    from mednli_jax.nli import analyses, output
 
     found = analyses.cloze_stats(corpus, cli.path(values.skills), [cli.path(file) for file in values.scores])
     result = found.result(corpus)
@@ -130,8 +130,9 @@ def _cloze(values) -> int:
 
 def _subject(values):
     """The corpus that the flags name, ready for analysis."""
-    from mednli_jax import experiment, validation
-    from mednli_jax.analysis import subject
+    from mednli_jax import checks as validation
+    from mednli_jax import experiment
+    from mednli_jax.nli import subject
 
     config = cli.config(values)
     validation.check(config)
@@ -144,7 +145,7 @@ def _subject(values):
 
 def _options(values):
     from mednli_jax import experiment, finished_run
-    from mednli_jax.analysis.analyses import Options
+    from mednli_jax.nli.analyses import Options
     from mednli_jax.training import logistic
 
     def fit_predict(pairs):

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from mednli_jax import cli, experiment, finished_run, new_run
-from mednli_jax.runs import RunDirectory
+from mednli_jax.report.runs import RunDirectory
 
 
 class Run:

@@ -48,7 +48,7 @@ def define(values: cli.Flags) -> None:
 
 def main(values: cli.Flags) -> None:
     from mednli_jax.benchmarking import families, measure, results
-    from mednli_jax.progress import Bar, say
+    from mednli_jax.io import Bar, say
 
     cases = families.cases_of(values)
     if values.against == "torch":

@@ -26,9 +26,9 @@ def define(values: cli.Flags) -> None:
 
 
 def main(values: cli.Flags) -> int:
-    from mednli_jax import runs
-    from mednli_jax.corpora import inventory
-    from mednli_jax.corpora.base import cache_folder
+    from mednli_jax import inventory
+    from mednli_jax.data.corpus import cache_folder
+    from mednli_jax.report import runs
 
     folder = values.data or os.environ.get("MEDNLI_JAX_DATA")
     folder = Path(folder).expanduser() if folder else None

@@ -96,7 +96,7 @@ def hide_messages() -> None:
 
 
 def report_bug(error: BaseException) -> None:
-    """Prints `bug: KeyError in mednli_jax/text.py:120 (pad). Fix: ...` on stderr, then the frames, outermost first.
+    """Prints `bug: KeyError in mednli_jax/data/text.py:9 (pad). Fix: ...` on stderr, then the frames, outermost first.
 
     The lines hold no message, no source code and no value. The exceptions that led to this one follow in the same form.
     """
@@ -112,14 +112,14 @@ def report_bug(error: BaseException) -> None:
 
 
 def summary(error: BaseException) -> str:
-    """`KeyError in mednli_jax/text.py:120 (pad)`: the innermost frame of this package, else of all frames."""
+    """`KeyError in mednli_jax/data/text.py:120 (pad)`: the innermost frame of this package, else of all frames."""
     places = _places(error)
     innermost = ([place for place in places if place.startswith(PACKAGE.name)] or places)[-1:]
     return f"{type(error).__name__}{''.join(f' in {place}' for place in innermost)}"
 
 
 def _places(error):
-    """`mednli_jax/text.py:120 (pad)` for each frame. traceback.extract_tb would read the source lines."""
+    """`mednli_jax/data/text.py:120 (pad)` for each frame. traceback.extract_tb would read the source lines."""
     places = []
     for frame, line in traceback.walk_tb(error.__traceback__):
         path = Path(frame.f_code.co_filename)

@@ -64,7 +64,7 @@ def load_run(folder):
 def main(values: cli.Flags) -> None:
     found = _answers(values) if values.predictions is not None else _run(values)
     if values.scores:
-        from mednli_jax.files import write_over
+        from mednli_jax.io import write_over
 
         lines = (json.dumps(row) + "\n" for row in found.rows)
         write_over(cli.path(values.scores), "".join(lines), '{"uid": ')
@@ -81,12 +81,11 @@ def _run(values):
         raise UsageError("--spans needs --merged, and --config takes neither. Fix: leave one of them out.")
     if values.probe and (elsewhere is not None or values.merged or values.partition):
         raise UsageError("--probe replaces the corpus. Fix: leave --config, --merged and --partition out.")
-    from mednli_jax.corpora.nli.partitions import read_partitions
+    from mednli_jax.data.partitions import read_partitions
 
     options = _options(values, read_partitions(values.partition))
-    from mednli_jax import experiment, finished_run
-    from mednli_jax.analysis import kinds
-    from mednli_jax.analysis.nli.evaluation import evaluate_probe
+    from mednli_jax import experiment, finished_run, kinds
+    from mednli_jax.nli.evaluation import evaluate_probe
 
     experiment.use_compile_cache()
     run = finished_run.load_run(folder)
@@ -112,13 +111,13 @@ def _answers(values):
         flag = given[0]
         raise UsageError(f"--{flag} has no meaning beside --predictions. Fix: leave one of them out.")
     corpus = cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder")
-    from mednli_jax.analysis.cloze.outcomes import evaluate_answers
+    from mednli_jax.cloze.outcomes import evaluate_answers
 
     return evaluate_answers(corpus, values.predictions, _options(values))
 
 
 def _options(values, partitions=()):
-    from mednli_jax.analysis.evaluation import Options
+    from mednli_jax.report.evaluation import Options
 
     vectors, skills = cli.path(values.vectors), cli.path(values.skills)
     return Options(values.split, partitions, vectors, skills, bool(values.scores))

@@ -13,41 +13,42 @@ from pathlib import Path
 import jax
 import optax
 
-from mednli_jax import defaults, validation
-from mednli_jax.baselines import boosting as features
-from mednli_jax.corpora import batching
-from mednli_jax.corpora.arrays import Prepared
-from mednli_jax.corpora.base import Corpus, cache_folder, data_folder, file_path
-from mednli_jax.corpora.cache import CONCEPTS
-from mednli_jax.corpora.cloze.corpus import NAMES as CLOZE_NAMES
-from mednli_jax.corpora.cloze.corpus import ClozeCorpus
-from mednli_jax.corpora.cloze.encoding import ClozeEncoding, types_of_train
-from mednli_jax.corpora.diskne.corpus import NAMES as DISKNE_NAMES
-from mednli_jax.corpora.diskne.corpus import DisKnECorpus
-from mednli_jax.corpora.nli.concepts import Linking, Terminology, prefixes
-from mednli_jax.corpora.nli.corpus import NAMES as NLI_NAMES
-from mednli_jax.corpora.nli.corpus import NLICorpus
-from mednli_jax.corpora.nli.encoding import Encoding
-from mednli_jax.corpora.nli.pieces import PieceEncoding
-from mednli_jax.corpora.nli.weights import find_weights
-from mednli_jax.corpora.nli.wordpiece import WordPieces
+from mednli_jax import checks as validation
+from mednli_jax import defaults
+from mednli_jax.cloze.corpus import NAMES as CLOZE_NAMES
+from mednli_jax.cloze.corpus import ClozeCorpus
+from mednli_jax.cloze.encoding import ClozeEncoding, types_of_train
+from mednli_jax.cloze.task import ClozeTask
+from mednli_jax.data import batching
+from mednli_jax.data.arrays import Prepared
+from mednli_jax.data.cache import CONCEPTS
+from mednli_jax.data.corpus import Corpus, cache_folder, data_folder, file_path
+from mednli_jax.data.weights import find_weights
+from mednli_jax.data.wordpiece import WordPieces
+from mednli_jax.diskne import fit as fold_training
+from mednli_jax.diskne.corpus import NAMES as DISKNE_NAMES
+from mednli_jax.diskne.corpus import DisKnECorpus
+from mednli_jax.diskne.fit import FoldChoice
+from mednli_jax.diskne.task import DisKnETask
 from mednli_jax.errors import ConfigError
-from mednli_jax.files import private_folder, write_atomic, writing
-from mednli_jax.fitting import boosting, gradient
-from mednli_jax.fitting import folds as fold_training
-from mednli_jax.fitting.folds import FoldChoice
-from mednli_jax.fitting.session import Fitted, Session
+from mednli_jax.io import private_folder, write_atomic, writing
 from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.wordlists import BUNDLED
 from mednli_jax.models import table
-from mednli_jax.runs import TYPES, RunDirectory, write_kept
-from mednli_jax.tasks.cloze import ClozeTask
-from mednli_jax.tasks.diskne import DisKnETask
-from mednli_jax.tasks.nli import NLITask
-from mednli_jax.tasks.task import Task
-from mednli_jax.training import loop, optim, transfer
+from mednli_jax.nli import boosting as features
+from mednli_jax.nli import fit as boosting
+from mednli_jax.nli.concepts import Linking, Terminology, prefixes
+from mednli_jax.nli.corpus import NAMES as NLI_NAMES
+from mednli_jax.nli.corpus import NLICorpus
+from mednli_jax.nli.encoding import Encoding
+from mednli_jax.nli.pieces import PieceEncoding
+from mednli_jax.nli.task import NLITask
+from mednli_jax.report.runs import TYPES, RunDirectory, write_kept
+from mednli_jax.training import gradient, loop, optim, transfer
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import Program
+from mednli_jax.training.session import Fitted, Session
+from mednli_jax.training.task import Task
 
 FITTERS: dict[str, Callable] = {"gradient": gradient.fit, "boosting": boosting.fit, "folds": fold_training.fit}
 RETROFITS = ("ontology", "concepts", "unit")  # values of config.vectors.retrofit that do not name a file

@@ -12,20 +12,19 @@ import numpy as np
 from ml_collections import config_dict
 
 from mednli_jax import defaults, experiment
-from mednli_jax.baselines import boosting, trees
-from mednli_jax.corpora import batching
-from mednli_jax.corpora.arrays import NEW, PLURAL, Prepared, roomy
-from mednli_jax.corpora.cache import CONCEPTS
-from mednli_jax.corpora.nli import entities, partitions
-from mednli_jax.corpora.nli.corpus import BLANKS, NLICorpus, between_blanks
-from mednli_jax.corpora.nli.readers import read_nli_file
+from mednli_jax.data import batching, partitions
+from mednli_jax.data.arrays import NEW, PLURAL, Prepared, roomy
+from mednli_jax.data.cache import CONCEPTS
+from mednli_jax.data.examples import LABELS, Split
+from mednli_jax.data.text import UNK
 from mednli_jax.errors import RunError, UsageError
-from mednli_jax.examples import LABELS, Split
-from mednli_jax.files import sha256, write_json
 from mednli_jax.inputs import text_pairs
+from mednli_jax.io import sha256, write_json
 from mednli_jax.models.layers import ATTENTION
-from mednli_jax.runs import TREES, TYPES, RunDirectory, environment, read_json, read_kept
-from mednli_jax.text import UNK
+from mednli_jax.nli import boosting, entities, trees
+from mednli_jax.nli.corpus import BLANKS, NLICorpus, between_blanks
+from mednli_jax.nli.readers import read_nli_file
+from mednli_jax.report.runs import TREES, TYPES, RunDirectory, environment, read_json, read_kept
 from mednli_jax.training import transfer
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from mednli_jax.corpora.cloze.files import BEGIN, END, parse_marked
+from mednli_jax.cloze.files import BEGIN, END, parse_marked
+from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.errors import DataError, Problems, UsageError
-from mednli_jax.examples import PLACEHOLDER
 
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 

@@ -7,16 +7,16 @@ from pathlib import Path
 import jax
 
 from mednli_jax import cli
-from mednli_jax.analysis import html
-from mednli_jax.analysis.prepared_lines import copied_pairs
 from mednli_jax.errors import UserError, summary
 from mednli_jax.experiment import Experiment, use_compile_cache
-from mednli_jax.files import write_atomic
 from mednli_jax.finished_run import source_run
-from mednli_jax.fitting.session import Fitted, Session
-from mednli_jax.runs import RunDirectory
+from mednli_jax.io import write_atomic
+from mednli_jax.prepared_lines import copied_pairs
+from mednli_jax.report import html
+from mednli_jax.report.runs import RunDirectory
 from mednli_jax.training import hosts, precision
 from mednli_jax.training.loop import Interrupted
+from mednli_jax.training.session import Fitted, Session
 
 
 def train(

@@ -10,9 +10,9 @@ from pathlib import Path
 from absl import flags
 
 from mednli_jax import cli, inputs
-from mednli_jax.corpora.arrays import PLURAL
+from mednli_jax.data.arrays import PLURAL
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.progress import Bar, say, warn
+from mednli_jax.io import Bar, say, warn
 
 USAGE = """Classify premise-hypothesis pairs, or answer queries about passages, with a finished run (mean of its seeds).
 
@@ -43,7 +43,7 @@ def define(values: cli.Flags) -> None:
 
 def main(values: cli.Flags) -> None:
     folder = Path(cli.required(values, "run", "--run=runs/esim_kd-demo")).expanduser()
-    from mednli_jax.analysis import kinds
+    from mednli_jax import kinds
 
     # Opening the run is slow, so the lines are read first. A folder without a run is refused when it is opened.
     kind = kinds.of_run(folder) if (folder / "config.json").is_file() else kinds.KINDS[kinds.NLI]

@@ -8,7 +8,7 @@ from absl import flags
 
 from mednli_jax import cli
 from mednli_jax.errors import UsageError
-from mednli_jax.progress import warn
+from mednli_jax.io import warn
 
 USAGE = f"""Prepare the corpus of a config: read it, link concepts, encode, write arrays. `train` does this when needed.
 
@@ -34,8 +34,7 @@ def define(values: cli.Flags) -> None:
 
 def main(values: cli.Flags) -> None:
     config = cli.config(values)
-    from mednli_jax import experiment
-    from mednli_jax.analysis import prepared_lines
+    from mednli_jax import experiment, prepared_lines
     from mednli_jax.knowledge.mentions import write_metamap_input
 
     started = time.monotonic()

@@ -25,9 +25,8 @@ from optuna.distributions import CategoricalDistribution, distribution_to_json
 
 from mednli_jax import cli
 from mednli_jax.errors import ConfigError, RunError, UserError
-from mednli_jax.files import private_folder, write_atomic
-from mednli_jax.progress import say
-from mednli_jax.runs import RunDirectory, differing
+from mednli_jax.io import private_folder, say, write_atomic
+from mednli_jax.report.runs import RunDirectory, differing
 
 USAGE = """Train the trials of a sweep: the product of some choices, or a random search. The same command on another
 machine joins the sweep; after Ctrl-C or a crash it continues.

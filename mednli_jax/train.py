@@ -7,7 +7,7 @@ from absl import flags
 
 from mednli_jax import cli
 from mednli_jax.errors import RunError, UsageError
-from mednli_jax.files import next_free
+from mednli_jax.io import next_free
 
 USAGE = f"""Train a model, keep the best dev epoch of each seed, score it on test.
 

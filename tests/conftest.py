@@ -81,11 +81,11 @@ def give_back_memory():
 @pytest.fixture(scope="session", autouse=True)
 def _mesh_is_read_once():
     """The corpora of a process share the bundled MeSH and its linkers, which never change."""
-    from mednli_jax.corpora import demo
-    from mednli_jax.corpora.nli import corpus
+    from mednli_jax import demo
     from mednli_jax.knowledge import load
     from mednli_jax.knowledge.linking import MIN_LENGTH, Linker
     from mednli_jax.knowledge.readers import mesh
+    from mednli_jax.nli import corpus
 
     bundled = functools.cache(lambda: mesh.read_mesh())
 

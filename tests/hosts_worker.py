@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import made_up
 import numpy as np
 
-from mednli_jax.corpora.arrays import SIDES, Rows
-from mednli_jax.corpora.batching import Batches
+from mednli_jax.data.arrays import SIDES, Rows
+from mednli_jax.data.batching import Batches
 from mednli_jax.models import table
-from mednli_jax.tasks.nli import NLITask, frozen
+from mednli_jax.nli.task import NLITask, frozen
 from mednli_jax.training import hosts, optim, state
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices

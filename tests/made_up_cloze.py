@@ -5,9 +5,9 @@ import random
 
 import numpy as np
 
-from mednli_jax.corpora.cloze.clicr import FILES
-from mednli_jax.corpora.cloze.files import parse_marked
-from mednli_jax.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
+from mednli_jax.cloze.clicr import FILES
+from mednli_jax.cloze.files import parse_marked
+from mednli_jax.data.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
 
 WORDS = [f"w{n}" for n in range(30)]
 

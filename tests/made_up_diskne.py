@@ -4,12 +4,12 @@ import csv
 import json
 import random
 
-from mednli_jax.corpora.diskne import builder
-from mednli_jax.corpora.diskne import published as files
-from mednli_jax.corpora.diskne.benchmark import Positive
-from mednli_jax.examples import NLIExample
+from mednli_jax.data.examples import NLIExample
+from mednli_jax.data.text import treebank_tokens
+from mednli_jax.diskne import builder
+from mednli_jax.diskne import published as files
+from mednli_jax.diskne.benchmark import Positive
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
-from mednli_jax.text import treebank_tokens
 
 SECRET = "quokka"
 # Each row: id, preferred name, synonyms, type. In the is-a graph MI and angina are heart diseases, and STEMI is an MI.

@@ -4,10 +4,10 @@ import numpy as np
 from made_up_pairs import mentions as mentions_of
 from made_up_pairs import pair
 
-from mednli_jax.baselines import features
-from mednli_jax.examples import Split
+from mednli_jax.data.examples import Split
+from mednli_jax.data.text import SPECIALS, Vocab
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
-from mednli_jax.text import SPECIALS, Vocab
+from mednli_jax.nli import features
 
 PAIRS = (  # the first three pairs are the training split
     ("The patient has no chest pain .", "Patient denies pain", "entailment"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from made_up_pairs import ENCODING, LINKER, SPLITS
 
-from mednli_jax.corpora.nli.encoding import encode_corpus
+from mednli_jax.nli.encoding import encode_corpus
 
 KEY = {"corpus": "made-up", "max_length": 10}
 

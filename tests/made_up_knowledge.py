@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 
-from mednli_jax.examples import NLIExample
+from mednli_jax.data.examples import NLIExample
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.knowledge.readers import snomed, umls
 

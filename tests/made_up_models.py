@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import made_up
 import numpy as np
 
-from mednli_jax.corpora.arrays import SIDES, Prepared
-from mednli_jax.corpora.batching import Layout, staircase
+from mednli_jax.cloze.task import ClozeTask
+from mednli_jax.data.arrays import SIDES, Prepared
+from mednli_jax.data.batching import Layout, staircase
 from mednli_jax.knowledge.relations import KINDS
 from mednli_jax.models import table
-from mednli_jax.tasks.cloze import ClozeTask
-from mednli_jax.tasks.nli import NLITask
-from mednli_jax.tasks.task import frozen
+from mednli_jax.nli.task import NLITask
+from mednli_jax.training.task import frozen
 
 ROWS, GROUP, TYPES = 24, 3, 9
 SPARE = 4  # columns of padding that no batch needs

@@ -2,10 +2,10 @@
 
 import json
 
-from mednli_jax.corpora.nli.encoding import Encoding
-from mednli_jax.examples import LABELS, Mention, NLIExample, Split
+from mednli_jax.data.examples import LABELS, Mention, NLIExample, Split
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.nli.encoding import Encoding
 
 ENCODING = Encoding(
     lowercase=True,

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 import numpy as np
 from tensorboardX.proto import event_pb2
 
-from mednli_jax import metrics
-from mednli_jax.examples import LABELS
+from mednli_jax.data.examples import LABELS
+from mednli_jax.report import metrics
 
 # A letter stands for a label (e, n, c), and a word such as "een" for the predictions of a seed.
 LETTERS = {label[0]: i for i, label in enumerate(LABELS)}

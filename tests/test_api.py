@@ -100,7 +100,7 @@ def test_what_is_no_model_is_refused(name, monkeypatch):
 
 
 def test_a_config_file_names_a_model_of_ones_own(monkeypatch):
-    from mednli_jax import validation
+    from mednli_jax import checks as validation
 
     monkeypatch.setenv(table.PLUGINS, "plugin_model")
     validation.check(defaults.nli(NAME))

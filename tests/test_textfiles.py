@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from mednli_jax import progress, textfiles
+from mednli_jax import io as progress
+from mednli_jax import io as textfiles
 from mednli_jax.errors import DataError, Problems
 
 

@@ -5,10 +5,10 @@ import made_up
 import pytest
 
 from mednli_jax import defaults, experiment
-from mednli_jax.corpora.batching import Layout
+from mednli_jax.data.batching import Layout
 from mednli_jax.errors import ConfigError, RunError
 from mednli_jax.models import table
-from mednli_jax.tasks.nli import NLITask, frozen
+from mednli_jax.nli.task import NLITask, frozen
 from mednli_jax.training import optim, state
 
 MENTIONS = {"model.knowledge": "replace", "knowledge.mentions": "found.tsv"}

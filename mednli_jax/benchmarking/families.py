@@ -10,7 +10,7 @@ from typing import NamedTuple
 from mednli_jax import defaults
 from mednli_jax.benchmarking import workload
 from mednli_jax.benchmarking.workload import Workload
-from mednli_jax.corpora.batching import MAX_BUCKETS
+from mednli_jax.data.batching import MAX_BUCKETS
 from mednli_jax.errors import UsageError
 
 MODES, GROUPINGS = ("train", "predict", "epoch"), ("off", "premise")

@@ -10,10 +10,10 @@ import numpy as np
 
 from mednli_jax import experiment
 from mednli_jax.benchmarking import families
-from mednli_jax.corpora.arrays import Prepared, Rows
-from mednli_jax.corpora.batching import TrainingBatches
-from mednli_jax.corpora.cloze.encoding import Texts
-from mednli_jax.tasks.cloze import ClozeRows
+from mednli_jax.cloze.encoding import Texts
+from mednli_jax.cloze.task import ClozeRows
+from mednli_jax.data.arrays import Prepared, Rows
+from mednli_jax.data.batching import TrainingBatches
 from mednli_jax.training import loop
 from mednli_jax.training.program import LOOKAHEAD
 

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
-from mednli_jax.analysis import charts
 from mednli_jax.errors import RunError, UsageError
-from mednli_jax.files import append_line, write_atomic
-from mednli_jax.progress import say, warn
+from mednli_jax.io import append_line, say, warn, write_atomic
+from mednli_jax.report import charts
 
 COLUMNS = {
     "model": "model", "batch": "batch", "seeds": "seeds", "mode": "mode", "grouping": "grouping",

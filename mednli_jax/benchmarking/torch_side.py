@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from mednli_jax.benchmarking import torch_models
 from mednli_jax.benchmarking.torch_models import Batch, Sentences
-from mednli_jax.corpora.arrays import SIDES
+from mednli_jax.data.arrays import SIDES
 
 BUCKET = 8  # tokens of a length bucket
 SHUFFLED = ("distinct", "chunked", "packed")  # styles with little work on padding, or none

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mednli_jax.corpora.arrays import SIDES
+from mednli_jax.data.arrays import SIDES
 
 WORDS, FIRST_WORD = 14_000, 2  # vocabulary; 0 and 1 are padding and unknown, as in text.Vocab
 # Zipf-Mandelbrot: about 520 distinct words among 1,700 tokens and 2,000 among 13,000. Real corpora (SNLI, the demo)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mednli_jax.examples import Mention
+from mednli_jax.data.examples import Mention
 from mednli_jax.knowledge.ontology import Ontology, Relations
 from mednli_jax.knowledge.search import UNREACHABLE, Progress, climb, ramps, spread
 

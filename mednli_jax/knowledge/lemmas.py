@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import cached_property
 
-from mednli_jax.examples import Mention
+from mednli_jax.data.examples import Mention
 from mednli_jax.knowledge.linking import FUNCTION_WORDS
 from mednli_jax.knowledge.ontology import Ontology
 

@@ -8,7 +8,7 @@ from itertools import chain
 
 import ahocorasick
 
-from mednli_jax.examples import Mention
+from mednli_jax.data.examples import Mention
 from mednli_jax.knowledge.ontology import Ontology
 
 # Words of grammar. No name that is one of these is linked, not even an abbreviation ("or", the operating room): case is

@@ -10,8 +10,9 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
-from mednli_jax.cache import digests
+from mednli_jax.data.cache import digests
 from mednli_jax.errors import ConfigError, RunError
+from mednli_jax.io import check_readable
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
 from mednli_jax.knowledge.readers import mesh, umls, wordnet
 from mednli_jax.knowledge.readers.mesh import read_mesh
@@ -19,7 +20,6 @@ from mednli_jax.knowledge.readers.obo import read_obo
 from mednli_jax.knowledge.readers.snomed import read_snomed, release_files, snomed_files
 from mednli_jax.knowledge.readers.umls import read_umls, umls_files
 from mednli_jax.knowledge.store import stored
-from mednli_jax.textfiles import check_readable
 
 FORMAT = 3  # of the readers' results; tests/corpora/test_prepared_content.py says when to raise it
 NAMES = ("mesh", "snomed", "umls", "wordnet")

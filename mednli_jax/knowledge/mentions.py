@@ -31,12 +31,20 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 
+from mednli_jax.data.examples import Mention, NLIExample
 from mednli_jax.errors import DataError, Problems, UsageError
-from mednli_jax.examples import Mention, NLIExample
-from mednli_jax.files import private_folder, write_atomic
+from mednli_jax.io import (
+    empty_field,
+    empty_file,
+    json_lines,
+    line_fault,
+    private_folder,
+    table_rows,
+    text_lines,
+    warn,
+    write_atomic,
+)
 from mednli_jax.knowledge.ontology import Ontology
-from mednli_jax.progress import warn
-from mednli_jax.textfiles import empty_field, empty_file, json_lines, line_fault, table_rows, text_lines
 
 SENTENCE = {  # side -> its text and tokens
     "premise": attrgetter("premise", "premise_tokens"),

@@ -21,11 +21,10 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
+from mednli_jax.data.text import SPECIALS
+from mednli_jax.data.vectors import check_dim, load_vectors, read_head, rows_of, vector_paths
 from mednli_jax.errors import DataError, RunError, UsageError
-from mednli_jax.files import private_folder, put_in_place, sha256, write_json
-from mednli_jax.knowledge.vectors import check_dim, load_vectors, read_head, rows_of, vector_paths
-from mednli_jax.progress import say, warn
-from mednli_jax.text import SPECIALS
+from mednli_jax.io import private_folder, put_in_place, say, sha256, warn, write_json
 
 METHODS, ARCHITECTURES = ("fasttext", "word2vec"), ("skipgram", "cbow")
 _BREAKS = frozenset(b" \t\v\f\r\n\0")  # characters that end a word for fastText

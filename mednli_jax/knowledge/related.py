@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
+from mednli_jax.data.text import SPECIALS
 from mednli_jax.errors import ConfigError, Problems
+from mednli_jax.io import empty_file, line_fault, text_lines, warn
 from mednli_jax.knowledge.linking import FUNCTION_WORDS
 from mednli_jax.knowledge.ontology import Ontology
-from mednli_jax.progress import warn
-from mednli_jax.text import SPECIALS
-from mednli_jax.textfiles import empty_file, line_fault, text_lines
 
 # Words end at ASCII spaces only: a no-break space is part of a word, as in the published script.
 _WORD = re.compile(r"[^ \t\n\r\x0b\x0c]+")

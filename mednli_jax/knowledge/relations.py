@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
+from mednli_jax.data.examples import Mention
 from mednli_jax.errors import ConfigError
-from mednli_jax.examples import Mention
 from mednli_jax.knowledge.distances import Links, crossed, packed, token_links
 from mednli_jax.knowledge.ontology import Ontology
 

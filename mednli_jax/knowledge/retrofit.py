@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.sparse import csr_array
 
-from mednli_jax.progress import Bar
+from mednli_jax.io import Bar
 
 _NORM_FLOOR = 1e-6  # added to a squared length, as in the published script: a row of zeros stays one
 _COLUMNS = 64  # columns are independent: this many of all rows stay in the cache while their neighbours are gathered

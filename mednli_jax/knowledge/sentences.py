@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from mednli_jax.data.text import sentence_tokens
 from mednli_jax.errors import DataError
-from mednli_jax.text import sentence_tokens
-from mednli_jax.textfiles import byte_lines, decoded, empty_file, no_such_file, opened_text
+from mednli_jax.io import byte_lines, decoded, empty_file, no_such_file, opened_text
 
 KINDS = (".txt", ".txt.gz", ".json", ".json.gz")
 MAX_ARTICLE = 1 << 24  # characters of one article

@@ -7,7 +7,7 @@ from itertools import accumulate
 import numpy as np
 from scipy.sparse import block_diag, csr_array
 
-from mednli_jax.examples import Mention
+from mednli_jax.data.examples import Mention
 from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology, Relations

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
-from mednli_jax.cache import kept
+from mednli_jax.data.cache import kept
 from mednli_jax.knowledge.distances import distinct_pairs, shortest_paths, walked_edges
 from mednli_jax.knowledge.ontology import Names, Ontology, Relations
 from mednli_jax.knowledge.search import Progress

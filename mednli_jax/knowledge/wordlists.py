@@ -4,9 +4,9 @@ from itertools import chain
 from pathlib import Path
 
 from mednli_jax.errors import Problems
+from mednli_jax.io import empty_field, empty_file, line_fault, table_rows, text_lines
 from mednli_jax.knowledge.linking import normalise, singular
 from mednli_jax.knowledge.readers import mesh
-from mednli_jax.textfiles import empty_field, empty_file, line_fault, table_rows, text_lines
 
 BUNDLED = "bundled"
 COLUMNS = ("short", "expansion")

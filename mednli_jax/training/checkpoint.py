@@ -22,9 +22,9 @@ import numpy as np
 import orbax.checkpoint as ocp
 from flax import serialization
 
-from mednli_jax import files
+from mednli_jax import io as files
 from mednli_jax.errors import RunError, UserError
-from mednli_jax.progress import warn
+from mednli_jax.io import warn
 
 KEEP = 2
 PATIENCE = 20  # tenths of a second

@@ -13,7 +13,7 @@ import time
 import jax
 
 from mednli_jax.errors import RunError
-from mednli_jax.progress import say
+from mednli_jax.io import say
 
 JOIN_SECONDS = 300
 HEARTBEAT_SECONDS = 15  # without a sign of life, after which jax's service counts a process as lost

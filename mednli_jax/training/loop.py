@@ -21,9 +21,9 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from mednli_jax.corpora import batching
+from mednli_jax.data import batching
 from mednli_jax.errors import ConfigError
-from mednli_jax.progress import Bar, spinner
+from mednli_jax.io import Bar, spinner
 from mednli_jax.training import optim
 from mednli_jax.training import state as states
 from mednli_jax.training.checkpoint import Checkpoints, restore_into

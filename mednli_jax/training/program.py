@@ -16,7 +16,7 @@ import optax
 from flax.errors import ScopeParamNotFoundError, ScopeParamShapeError
 from jax.experimental.layout import Format, Layout
 
-from mednli_jax.corpora import batching
+from mednli_jax.data import batching
 from mednli_jax.errors import RunError
 from mednli_jax.training import precision
 from mednli_jax.training import state as states

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from made_up_pairs import HEART, mentions, pair
 
-from mednli_jax.analysis import corpus_stats as corpus
-from mednli_jax.analysis import paths
-from mednli_jax.analysis.sections import lines
-from mednli_jax.examples import Split
+from mednli_jax.data.examples import Split
 from mednli_jax.knowledge.distances import shortest_paths
+from mednli_jax.nli import corpus_stats as corpus
+from mednli_jax.nli import paths
+from mednli_jax.report.sections import lines
 
 SPLITS = {
     "train": Split(

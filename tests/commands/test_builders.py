@@ -13,11 +13,11 @@ from made_up_cloze import write_clicr
 from made_up_commands import prepare
 
 from mednli_jax import defaults
-from mednli_jax.corpora.cloze import clicr
-from mednli_jax.corpora.nli import readers as nli
-from mednli_jax.corpora.nli import tfds as builders
+from mednli_jax.cloze import clicr
+from mednli_jax.data.examples import LABELS, Entity
 from mednli_jax.errors import ConfigError, DataError, UserError
-from mednli_jax.examples import LABELS, Entity
+from mednli_jax.nli import readers as nli
+from mednli_jax.nli import tfds as builders
 
 SECRET = "Zzyzx"
 ROOT = Path(__file__).parents[2]
@@ -187,7 +187,7 @@ def test_wrong_wishes_are_user_errors(data, tmp_path, name, wishes, message):
 def test_neither_jax_nor_tensorflow_nor_stdout_is_used(data, tmp_path):
     """Runs in a process of its own, because this one has imported jax already."""
     code = (
-        "import sys; from pathlib import Path; from mednli_jax.corpora.nli import tfds; "
+        "import sys; from pathlib import Path; from mednli_jax.nli import tfds; "
         "tfds.load_tfds('mednli', Path(sys.argv[1]), Path(sys.argv[2])); "
         "print(sorted({'jax', 'tensorflow'} & set(sys.modules)))"
     )

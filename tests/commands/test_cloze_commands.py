@@ -25,13 +25,15 @@ from made_up_commands import (
 )
 from made_up_runs import GOLD, write_run
 
-from mednli_jax import answers, evaluate, finished_run, prepare, report, train
-from mednli_jax.analysis.cloze import outcomes as cloze_outcomes
-from mednli_jax.analysis.cloze import tables as cloze_tables
-from mednli_jax.analysis.cloze.table4 import against_baselines
+from mednli_jax import evaluate, finished_run, prepare, train
+from mednli_jax.cloze import outcomes as cloze_outcomes
+from mednli_jax.cloze import scores as answers
+from mednli_jax.cloze import tables as cloze_tables
+from mednli_jax.cloze.table4 import against_baselines
+from mednli_jax.cloze.task import ClozeTask
 from mednli_jax.errors import UserError
 from mednli_jax.predict import read_chunks
-from mednli_jax.tasks.cloze import ClozeTask
+from mednli_jax.report import __main__ as report
 
 CONFIG = config_flag("ga_ent", "file")
 SMALL = (

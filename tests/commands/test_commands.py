@@ -26,17 +26,11 @@ from made_up_commands import (
 )
 from made_up_files import contents
 
-from mednli_jax import (
-    analyze,
-    evaluate,
-    predict,
-    prepare,
-    train,
-)
-from mednli_jax.corpora.nli import concepts
+from mednli_jax import analyze, evaluate, predict, prepare, train
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.runs import RunDirectory
+from mednli_jax.nli import concepts
+from mednli_jax.report.runs import RunDirectory
 from mednli_jax.training.devices import Devices
 
 MESH = tuple(

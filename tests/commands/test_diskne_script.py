@@ -11,13 +11,13 @@ from made_up_commands import call_script, environment_of
 from made_up_knowledge import umls_name, umls_relation, umls_type
 from safetensors.numpy import save_file
 
-from mednli_jax.analysis.diskne import runs as diskne_runs
-from mednli_jax.analysis.diskne import tables
-from mednli_jax.corpora.diskne.benchmark import CATEGORIES
-from mednli_jax.corpora.diskne.published import CATEGORIES as NAMED
-from mednli_jax.corpora.diskne.published import COLUMNS
-from mednli_jax.corpora.nli.files import CORPORA
-from mednli_jax.corpora.nli.wordpiece import WordPieces
+from mednli_jax.data.wordpiece import WordPieces
+from mednli_jax.diskne import runs as diskne_runs
+from mednli_jax.diskne import tables
+from mednli_jax.diskne.benchmark import CATEGORIES
+from mednli_jax.diskne.published import CATEGORIES as NAMED
+from mednli_jax.diskne.published import COLUMNS
+from mednli_jax.nli.files import CORPORA
 
 # All of the paper's tables but one list the first two diseases; none lists the last.
 DISEASES = ("heart failure", "coronary atherosclerosis", "pneumonia", "anemia", "asthma")

@@ -10,10 +10,11 @@ import pytest
 from made_up_commands import at, call_command, config_flag
 from made_up_mednli import write_umls
 
-from mednli_jax import evaluate, inputs, predict, prepare, report, train
+from mednli_jax import evaluate, inputs, predict, prepare, train
+from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import DataError, DataErrors, RunError, UserError
-from mednli_jax.examples import LABELS
 from mednli_jax.finished_run import load_run
+from mednli_jax.report import __main__ as report
 
 SECRET = "zyzzyva"
 # Tokenisers disagree about these: inner sentence ends, list numbers, bullets, lone numbers, other scripts.

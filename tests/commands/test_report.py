@@ -11,10 +11,10 @@ import pytest
 from made_up_commands import call_command
 from made_up_runs import GOLD, check_offline, edit, write_run
 
-from mednli_jax import report
-from mednli_jax.analysis import charts, html
-from mednli_jax.corpora.demo import load_demo
-from mednli_jax.runs import RunDirectory
+from mednli_jax.demo import load_demo
+from mednli_jax.report import __main__ as report
+from mednli_jax.report import charts, html
+from mednli_jax.report.runs import RunDirectory
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from made_up_commands import PHRASES, ROOT, SECRET, call_script, environment_of,
 from made_up_mednli import DIM, write_everything
 from made_up_runs import check_offline
 
-from mednli_jax.analysis import tables
-from mednli_jax.analysis.cloze import table4
+from mednli_jax.cloze import table4
+from mednli_jax.report import tables
 
 VECTORS = (
     "glove.840B.300d.txt", "wiki.en.vec", "crawl-300d-2M.vec.gz", "fasttext-bioasq.bin", "fasttext-mimic.npy",

@@ -8,7 +8,7 @@ import pytest
 from made_up_knowledge import EDGES, graph, random_graph
 from scipy.sparse import csgraph, csr_array
 
-from mednli_jax.examples import Mention
+from mednli_jax.data.examples import Mention
 from mednli_jax.knowledge import distances, search
 from mednli_jax.knowledge.distances import Links, corpus_links, shortest_paths
 from mednli_jax.knowledge.readers.mesh import read_mesh

@@ -8,9 +8,9 @@ import made_up_knowledge as made
 import numpy as np
 import pytest
 
-from mednli_jax.corpora.demo import load_demo
+from mednli_jax.data.examples import Mention, NLIExample
+from mednli_jax.demo import load_demo
 from mednli_jax.errors import DataError, DataErrors, UsageError
-from mednli_jax.examples import Mention, NLIExample
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.mentions import (
     CHANGES,

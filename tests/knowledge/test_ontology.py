@@ -9,12 +9,7 @@ from made_up_knowledge import EDGES, small, write
 from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import find_source, load_ontology, ontology_files
-from mednli_jax.knowledge.ontology import (
-    cyclic_edges,
-    is_a_matrix,
-    permuted,
-    relation_matrix,
-)
+from mednli_jax.knowledge.ontology import cyclic_edges, is_a_matrix, permuted, relation_matrix
 from mednli_jax.knowledge.readers.snomed import read_snomed
 from mednli_jax.knowledge.readers.umls import read_umls
 from mednli_jax.knowledge.readers.wordnet import read_wordnet

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mednli_jax.data.text import SPECIALS, sentence_tokens
+from mednli_jax.data.vectors import load_vectors
 from mednli_jax.errors import DataError, RunError, UsageError, UserError
 from mednli_jax.knowledge import pretrain as module
 from mednli_jax.knowledge.pretrain import Settings, pretrain, write_vectors
 from mednli_jax.knowledge.sentences import Tokenizer, articles, sentences, split_sentences, text_files
-from mednli_jax.knowledge.vectors import load_vectors
-from mednli_jax.text import SPECIALS, sentence_tokens
 
 ROOT = Path(__file__).parents[2]
 PIECES = sentence_tokens(

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from made_up_knowledge import lay_out, umls_name, umls_relation, umls_type
 
-from mednli_jax.corpora.nli.encoding import mentioned_in
-from mednli_jax.examples import Mention
+from mednli_jax.data.examples import Mention
 from mednli_jax.knowledge.distances import corpus_links, shortest_paths
 from mednli_jax.knowledge.ontology import CIRCULAR, OntologyOptions, induced
 from mednli_jax.knowledge.readers.umls import read_umls
+from mednli_jax.nli.encoding import mentioned_in
 
 ALL = OntologyOptions(relations="all")
 

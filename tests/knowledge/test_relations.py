@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from made_up_knowledge import UMLS, WORDNET, lay_out
 
+from mednli_jax.data.examples import Mention
 from mednli_jax.errors import UserError
-from mednli_jax.examples import Mention
 from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import OntologyOptions

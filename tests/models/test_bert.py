@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from mednli_jax.corpora.batching import Layout
+from mednli_jax.data.batching import Layout
 from mednli_jax.errors import UserError
 from mednli_jax.models import bert
-from mednli_jax.tasks.nli import NLITask
+from mednli_jax.nli.task import NLITask
 from mednli_jax.training import step
 
 SMALL = {"vocab_size": made_up.WORDS, "hidden_size": 12, "layers": 2, "attention_heads": 3, "intermediate_size": 20}

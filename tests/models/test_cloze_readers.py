@@ -14,10 +14,10 @@ import pytest
 from references import assert_close, assert_trees_close, cast, golden, gru, linear, unflatten
 
 from mednli_jax import defaults, experiment
+from mednli_jax.cloze.task import ClozeTask
 from mednli_jax.models import layers, pointer, table
 from mednli_jax.models.ga_reader import occurs
 from mednli_jax.models.packing import MASKED_ENERGY, Packing
-from mednli_jax.tasks.cloze import ClozeTask
 from mednli_jax.training import optim
 
 FACTS, GOLDEN = golden("golden_cloze")

@@ -14,13 +14,13 @@ import pytest
 from made_up_commands import LABELS, ROOT, VERBS, call_command, config_flag, read_json, use_one_device
 
 from mednli_jax import defaults, evaluate, experiment, train
-from mednli_jax.baselines.majority import majority, majority_label
-from mednli_jax.corpora.batching import Layout
+from mednli_jax.data.batching import Layout
 from mednli_jax.errors import ConfigError, UserError
 from mednli_jax.finished_run import load_run
 from mednli_jax.models import fasttext, table
 from mednli_jax.models import sparse_rows as rows
-from mednli_jax.tasks.nli import NLITask, frozen
+from mednli_jax.nli.majority import majority, majority_label
+from mednli_jax.nli.task import NLITask, frozen
 from mednli_jax.training import optim, state, transfer
 from mednli_jax.training.step import predict_step, train_step
 

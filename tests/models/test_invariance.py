@@ -8,7 +8,7 @@ import made_up_models as made
 import numpy as np
 import pytest
 
-from mednli_jax.corpora.batching import Layout
+from mednli_jax.data.batching import Layout
 from mednli_jax.models.packing import MASKED_ENERGY
 
 SLOW = ("infersent-gru-mean", "infersent-bias", "bow-full", "esim", "esim-replace", "esim-heads", "esim-typed")

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from references import golden
 
-from mednli_jax.corpora.batching import Layout
+from mednli_jax.data.batching import Layout
 from mednli_jax.knowledge.relations import kinds_of
 from mednli_jax.models import layers, table
-from mednli_jax.tasks.nli import NLITask
-from mednli_jax.tasks.task import frozen
+from mednli_jax.nli.task import NLITask
+from mednli_jax.training.task import frozen
 
 _, GOLDEN = golden("golden_kim")
 HIDDEN, SCALE, ROWS, WIDTH = 5, 1.5, 4, (7, 5)

@@ -10,13 +10,13 @@ import made_up_models as made
 import numpy as np
 import pytest
 
-from mednli_jax.corpora.batching import Layout
+from mednli_jax.data.batching import Layout
 from mednli_jax.errors import ConfigError
 from mednli_jax.models import layers, table
 from mednli_jax.models.packing import Packing
 from mednli_jax.models.recurrence import CELLS
 from mednli_jax.models.words import WordEmbedding, distinct_words, project
-from mednli_jax.tasks.nli import NLITask, frozen
+from mednli_jax.nli.task import NLITask, frozen
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from mednli_jax import defaults, experiment
-from mednli_jax.baselines import boosting
-from mednli_jax.corpora import batching
+from mednli_jax.data import batching
+from mednli_jax.nli import boosting
 
 MODELS = ("bow", *(pytest.param(name, marks=pytest.mark.slow) for name in ("infersent", "esim")))
 

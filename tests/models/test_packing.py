@@ -9,7 +9,7 @@ import made_up
 import numpy as np
 import pytest
 
-from mednli_jax.corpora.batching import staircase
+from mednli_jax.data.batching import staircase
 from mednli_jax.models.layers import masked_softmax
 from mednli_jax.models.packing import Packing
 from mednli_jax.models.recurrence import CELLS, offsets

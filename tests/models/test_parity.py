@@ -12,10 +12,10 @@ import pytest
 from references import TOLERANCE, assert_close, assert_trees_close, cast, golden, tree_of, unflatten
 
 from mednli_jax import defaults, experiment
-from mednli_jax.corpora.batching import Batches, Layout, staircase
+from mednli_jax.data.batching import Batches, Layout, staircase
 from mednli_jax.errors import UserError
 from mednli_jax.models import layers, table
-from mednli_jax.tasks.nli import NLITask, frozen
+from mednli_jax.nli.task import NLITask, frozen
 from mednli_jax.training import optim
 from mednli_jax.training.state import Learner
 from mednli_jax.training.step import train_step

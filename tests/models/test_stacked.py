@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mednli_jax.corpora.batching import staircase
+from mednli_jax.data.batching import staircase
 from mednli_jax.models import layers
 from mednli_jax.models.packing import Packing
 

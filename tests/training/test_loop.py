@@ -14,17 +14,17 @@ import numpy as np
 import optax
 import pytest
 
-from mednli_jax import progress
-from mednli_jax.corpora.arrays import Rows
-from mednli_jax.corpora.batching import Batches, Layout, groups_of
-from mednli_jax.fitting.session import epoch_line
+from mednli_jax import io as progress
+from mednli_jax.data.arrays import Rows
+from mednli_jax.data.batching import Batches, Layout, groups_of
 from mednli_jax.models import table
-from mednli_jax.tasks.nli import NLITask, frozen
+from mednli_jax.nli.task import NLITask, frozen
 from mednli_jax.training import loop, optim, state
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.loop import Interrupted, Settings, Trainer
 from mednli_jax.training.program import Program
+from mednli_jax.training.session import epoch_line
 
 BATCH = 8
 WIDTH = (12, 8)

@@ -7,9 +7,9 @@ import made_up
 import numpy as np
 import pytest
 
-from mednli_jax.corpora.batching import Batches
+from mednli_jax.data.batching import Batches
 from mednli_jax.models import table
-from mednli_jax.tasks.nli import NLITask, frozen
+from mednli_jax.nli.task import NLITask, frozen
 from mednli_jax.training import optim, state
 from mednli_jax.training.step import predict_step, train_step
 

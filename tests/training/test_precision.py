@@ -8,7 +8,7 @@ import pytest
 
 from mednli_jax import defaults, experiment
 from mednli_jax.benchmarking import ours, workload
-from mednli_jax.corpora.batching import Layout
+from mednli_jax.data.batching import Layout
 from mednli_jax.training import optim, precision, state
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.loop import Trainer

@@ -7,7 +7,7 @@ import numpy as np
 import optax
 import pytest
 
-from mednli_jax.corpora.batching import Layout
+from mednli_jax.data.batching import Layout
 from mednli_jax.models import table
 from mednli_jax.training import optim
 from mednli_jax.training.devices import Devices

@@ -9,7 +9,7 @@ import made_up_models as made
 import numpy as np
 import pytest
 
-from mednli_jax.corpora.batching import Layout
+from mednli_jax.data.batching import Layout
 from mednli_jax.training import optim, state
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.step import row_keys, train_step

@@ -13,8 +13,8 @@ from itertools import chain
 from pathlib import Path
 
 from mednli_jax.errors import DataError, Problems
+from mednli_jax.io import empty_field, empty_file, line_fault, table_rows, text_lines
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix, shown_id
-from mednli_jax.textfiles import empty_field, empty_file, line_fault, table_rows, text_lines
 
 RESOURCES = Path(__file__).parent.parent / "resources"
 BUNDLED = "mesh2024.tsv.gz"

@@ -17,9 +17,8 @@ from pyarrow import csv
 from scipy.sparse import csr_array
 
 from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems
+from mednli_jax.io import empty_file, opened, text_lines, warn
 from mednli_jax.knowledge.ontology import CIRCULAR, OntologyOptions, Relations, cyclic_edges, relation_matrix
-from mednli_jax.progress import warn
-from mednli_jax.textfiles import empty_file, opened, text_lines
 
 WHOLE = "take a fresh, whole copy of the release"
 _BLOCK_BYTES = 1 << 24

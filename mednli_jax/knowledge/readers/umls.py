@@ -13,10 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
+from mednli_jax.io import either_name, warn
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
 from mednli_jax.knowledge.readers.terminologies import WHOLE, Block, Edges, Table, all_there
-from mednli_jax.progress import warn
-from mednli_jax.textfiles import either_name
 
 COLUMNS = {
     "MRCONSO.RRF": (

@@ -1,1 +1,0 @@
-"""Annotation artefacts of NLI corpora (Herlihy & Rudinger 2021)."""

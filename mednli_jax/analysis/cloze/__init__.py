@@ -1,1 +1,0 @@
-"""Analyses of cloze corpora and of runs on them."""

@@ -1,1 +1,0 @@
-"""Tables of DisKnE and of runs on its folds."""

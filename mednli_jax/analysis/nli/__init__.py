@@ -1,1 +1,0 @@
-"""Analyses of runs on sentence pairs."""

@@ -1,1 +1,0 @@
-"""Baselines without a neural network, on strings and NumPy."""

@@ -1,0 +1,231 @@
+"""Baselines of cloze queries that need no training: a random entity, the most frequent, the most similar context.
+
+Šuster & Daelemans 2018, section 5.1 and Appendix A. Each takes examples and gives {uid: text}, lower-cased with a space
+between tokens; a query whose passage has nothing to choose from gets none. An entity is a marked phrase of the passage,
+distinguished from others by its lower-cased words.
+
+  rand-entity     a mention drawn at random, frequent entities more often; `random_expectation`: the mean of many draws
+  maxfreq-entity  the entity with most mentions, the first to occur of several. `outside_query`: of those that are
+                  not marked in the query (of all where all are), which the paper does not have
+  sim-entity      the mention whose context is most like the blank's: cosine of the summed vectors of up to `window`
+                  words to each side within the sentence, the phrase itself left out (eq. 1)
+  rand-word, maxfreq-word, sim-word   the same of single words of the passage. The paper's code has the first and the
+                  last; of the most frequent words those count that are no grammar and have a letter.
+  upper_bound     the entity that scores best: the limit of a reader that answers with an entity of the passage
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.cloze.scores import embedding_score, exact_match, normalise, query_scores, summary, texts, token_f1
+from mednli_jax.data.examples import ClozeExample, Passage
+from mednli_jax.data.text import UNK, Vocab
+from mednli_jax.data.vectors import load_vectors, read_head, vector_paths
+from mednli_jax.errors import DataError
+from mednli_jax.io import Bar
+from mednli_jax.knowledge.linking import FUNCTION_WORDS
+
+WINDOW = 3  # words to each side (Appendix A)
+WINDOWS = tuple(range(1, 11))
+DRAWS = 10  # of random answers, for figures that are no mean over the queries
+
+
+def mentions(passage: Passage) -> list[str]:
+    """The phrase of each mention, lower-cased, in order."""
+    return _phrases(passage.tokens, passage.entities)
+
+
+def _phrases(tokens, entities):
+    return [" ".join(tokens[entity.start : entity.end]).lower() for entity in entities]
+
+
+def by_passage(examples: Iterable[ClozeExample]) -> Iterator[tuple[Passage, list[ClozeExample]]]:
+    """Each passage with its queries: what is the same for all of them is worked out once."""
+    groups: dict[int, list[ClozeExample]] = {}
+    for example in examples:
+        groups.setdefault(id(example.passage), []).append(example)
+    for queries in groups.values():
+        yield queries[0].passage, queries
+
+
+# -- random, most frequent ---------------------------------------------------------------------------------------------
+
+
+def _words(passage):
+    return [token.lower() for token in passage.tokens]
+
+
+def random_word(examples: Sequence[ClozeExample], *, seed: int = 0) -> dict[str, str]:
+    return random_entity(examples, seed=seed, choices_of=_words)
+
+
+def random_entity(examples: Sequence[ClozeExample], *, seed: int = 0, choices_of=mentions) -> dict[str, str]:
+    """One of the choices for each query; the same ones for the same seed and the same examples in the same order."""
+    rng, predictions = np.random.default_rng(seed), {}
+    for passage, queries in by_passage(examples):
+        if choices := choices_of(passage):
+            drawn = rng.integers(len(choices), size=len(queries))
+            predictions |= {query.uid: choices[place] for query, place in zip(queries, drawn, strict=True)}
+    return predictions
+
+
+def random_expectation(
+    examples: Sequence[ClozeExample], vocab: Vocab | None = None, vectors: np.ndarray | None = None, *, seed: int = 0
+) -> dict[str, float | None]:
+    """The figures of `answers.summary` that a random mention has in the mean.
+
+    exact_match, f1, embedding (None without vectors): means over all draws, worked out exactly, 0 where a passage has
+    no mention. predicted_length: likewise, of the queries that are answered. bleu2, bleu4: of all queries together,
+    which no mean over queries gives: means of DRAWS draws by `random_entity`, from `seed` on.
+    """
+    scores = {"exact_match": exact_match, "f1": token_f1}
+    if vocab is not None and vectors is not None:
+        scores["embedding"] = partial(embedding_score, vocab=vocab, vectors=vectors)
+    total, answered, words = dict.fromkeys(scores, 0.0), 0, 0.0
+    for passage, queries in by_passage(examples):
+        counts = Counter(mentions(passage))
+        if not counts:
+            continue
+        answered += len(queries)
+        words += len(queries) * sum(n * len(normalise(p).split()) for p, n in counts.items()) / counts.total()
+        for query, (name, score) in product(queries, scores.items()):
+            answers = texts(query)
+            total[name] += sum(n * score(phrase, answers) for phrase, n in counts.items()) / counts.total()
+    drawn = [summary(query_scores(examples, random_entity(examples, seed=seed + n))) for n in range(DRAWS)]
+    return {
+        "embedding": None,
+        **{name: value / len(examples) for name, value in total.items()},
+        **{name: sum(figures[name] for figures in drawn) / DRAWS for name in ("bleu2", "bleu4")},
+        "predicted_length": words / answered if answered else None,
+    }
+
+
+def most_frequent_entity(examples: Sequence[ClozeExample], *, outside_query: bool = False) -> dict[str, str]:
+    predictions = {}
+    for passage, queries in by_passage(examples):
+        ranking = [phrase for phrase, _ in Counter(mentions(passage)).most_common()]  # ties: first seen, first used
+        for query in queries if ranking else ():
+            named = set(_phrases(query.query, query.query_entities)) if outside_query else ()
+            predictions[query.uid] = next((phrase for phrase in ranking if phrase not in named), ranking[0])
+    return predictions
+
+
+def most_frequent_word(examples: Sequence[ClozeExample]) -> dict[str, str]:
+    predictions = {}
+    for passage, queries in by_passage(examples):
+        words = (word for word in _words(passage) if word not in FUNCTION_WORDS and any(map(str.isalpha, word)))
+        if ranking := Counter(words).most_common(1):
+            predictions |= {query.uid: ranking[0][0] for query in queries}
+    return predictions
+
+
+# -- similarity of contexts --------------------------------------------------------------------------------------------
+
+
+def known_vectors(path, examples: Iterable[ClozeExample], more: Iterable[str] = ()) -> tuple[Vocab, np.ndarray]:
+    """The words of passages, queries and answers that a file has vectors for, and these [2 + words, D].
+
+    path: see `load_vectors`. more: texts beside the examples, such as predictions. Words are lower-cased, and once more
+    as `normalise` leaves them.
+    """
+    words: set[str] = set()
+    for passage, queries in by_passage(examples):
+        words.update(token.lower() for token in passage.tokens)
+        words.update(normalise(" ".join(passage.tokens)).split())
+        for query in queries:
+            words.update(token.lower() for token in query.query)
+            words.update(word for answer in texts(query) for word in normalise(answer).split())
+    words.update(word for text in more for word in normalise(text).split())
+    dim = sum(read_head(part).dim for part in vector_paths(path))
+    found = load_vectors(path, Vocab.build([sorted(words)]).words, dim=dim, seed=0)
+    if not found.found:
+        problem, fix = "has a vector for none of the corpus's words", "give vectors of the corpus's language"
+        raise DataError(problem, file=Path(found.source).name, fix=fix)
+    return found.known()
+
+
+def most_similar_entity(
+    examples: Sequence[ClozeExample], vocab: Vocab, vectors: np.ndarray, *, window: int = WINDOW
+) -> dict[str, str]:
+    """vocab, vectors: words and their vectors [V, D]; a word without one adds nothing to a sum."""
+    return _nearest(examples, vocab, vectors, window, lambda passage: [(e.start, e.end) for e in passage.entities])
+
+
+def most_similar_word(
+    examples: Sequence[ClozeExample], vocab: Vocab, vectors: np.ndarray, *, window: int = WINDOW
+) -> dict[str, str]:
+    return _nearest(examples, vocab, vectors, window, lambda passage: [(i, i + 1) for i in range(len(passage.tokens))])
+
+
+def _nearest(examples, vocab, vectors, window, spans_of):
+    """The span of the passage whose context is most like the blank's, the first of several."""
+    predictions = {}
+    for passage, queries in by_passage(examples):
+        spans = np.array(spans_of(passage), np.int64).reshape(-1, 2)
+        if not len(spans):
+            continue
+        contexts = _contexts(passage.tokens, spans, passage.sentences, vocab, vectors, window)
+        for query in queries:
+            blank = np.array([[query.blank, query.blank + 1]])
+            context = _contexts(query.query, blank, (len(query.query),), vocab, vectors, window)[0]
+            cosines = contexts @ context
+            # Contexts of one direction differ only by rounding, which must not decide.
+            start, end = spans[np.flatnonzero(cosines >= cosines.max() - 1e-9)[0]]
+            predictions[query.uid] = " ".join(passage.tokens[start:end]).lower()
+    return predictions
+
+
+def _contexts(tokens, spans, sentences, vocab, vectors, window):
+    """float64 [spans, D]: summed vectors of the words around each span, at length 1; zeros where none has a vector."""
+    rows = np.array(vocab.encode(token.lower() for token in tokens))
+    numbers = np.where((rows > UNK)[:, None], vectors[rows], 0.0)
+    summed = np.zeros((len(tokens) + 1, vectors.shape[1]))  # of the words before each place
+    np.cumsum(numbers, axis=0, dtype=np.float64, out=summed[1:])
+    ends = np.asarray(sentences)
+    sentence = np.searchsorted(ends, spans[:, 0], side="right")
+    begin = np.concatenate(([0], ends))[sentence]
+    first, last = np.maximum(begin, spans[:, 0] - window), np.minimum(ends[sentence], spans[:, 1] + window)
+    around = summed[spans[:, 0]] - summed[first] + summed[last] - summed[spans[:, 1]]
+    length = np.linalg.norm(around, axis=1, keepdims=True)
+    # If there are no words around, the subtraction leaves only rounding errors.
+    return np.where(length > 1e-9, around / np.maximum(length, 1e-9), 0.0)
+
+
+def best_window(
+    examples: Sequence[ClozeExample], vocab: Vocab, vectors: np.ndarray, windows: Sequence[int] = WINDOWS
+) -> tuple[int, dict[int, dict]]:
+    """The window of sim-entity with the highest F1 on (dev) examples, the smallest of several, and all its scores.
+
+    Returns: window, {window: `answers.summary` with the embedding score}.
+    """
+    found = {}
+    with Bar("sim-entity", len(windows), unit="windows") as bar:
+        for window in windows:
+            predictions = most_similar_entity(examples, vocab, vectors, window=window)
+            found[window] = summary(query_scores(examples, predictions, vocab, vectors))
+            bar.advance(1, f"window {window}")
+    return max(sorted(found), key=lambda window: found[window]["f1"]), found
+
+
+# -- upper bound -------------------------------------------------------------------------------------------------------
+
+
+def upper_bound(examples: Sequence[ClozeExample]) -> dict[str, str]:
+    """Per query the entity that matches an answer, else the one with the highest F1; the first of several."""
+    predictions = {}
+    for passage, queries in by_passage(examples):
+        phrases = list(dict.fromkeys(mentions(passage)))
+        for query in queries if phrases else ():
+            answers = texts(query)
+            predictions[query.uid] = max(phrases, key=lambda p: (exact_match(p, answers), token_f1(p, answers)))
+    return predictions
+
+
+def out_of_passage(examples: Sequence[ClozeExample], best: Mapping[str, str]) -> list[ClozeExample]:
+    """The queries whose answers are no entity of their passage. best: what `upper_bound` says of them."""
+    return [e for e in examples if e.uid not in best or not exact_match(best[e.uid], texts(e))]

@@ -1,0 +1,395 @@
+"""Cloze queries about passages (Šuster & Daelemans 2018): from rows to batches, from logits to answers.
+
+A row is a query. A unit is a passage with some of its queries. Logits [S, N, C] are scores of the passage's candidates
+in the order of their first occurrence; C is the largest number of candidates of a passage.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from mednli_jax.cloze import scores as answers
+from mednli_jax.cloze.baselines import known_vectors
+from mednli_jax.cloze.encoding import Query, Texts
+from mednli_jax.cloze.files import parse_marked
+from mednli_jax.cloze.views import all_views
+from mednli_jax.data import batching
+from mednli_jax.data.arrays import LEAST, NEW, SIDES, Prepared, Rows, power_of_two
+from mednli_jax.data.examples import Answer, ClozeExample, Passage
+from mednli_jax.data.text import SPECIALS, UNK, Vocab
+from mednli_jax.models.packing import MASKED_ENERGY
+from mednli_jax.report import metrics
+from mednli_jax.training.task import frozen, summary
+
+PREDICT_ROWS = 64
+PREDICT_GROUP = 8  # queries of a passage in one unit; CliCR has about nine per passage
+SPELLED = 10  # characters of a word that are read, as in the published code
+BEST = 5  # most candidates that a prediction lists
+FIGURES = ("exact_match", "f1", "bleu2", "bleu4", "embedding", "missing")
+_FLAT = ("passage", "passage_start", "candidate_type", "candidate_type_start", "candidate_length")
+_RENUMBER = 0x4E  # folded into the row key; differs from the numbers that dropout layers fold in
+_MARKED, _LOOSE = "position", "loose_position"
+_OF_QUERY = ("query", "query_length", "blank", "query_passage", "gold")
+
+
+@dataclass(frozen=True)
+class ClozeRows(Rows):
+    """The rows of one split.
+
+    Args:
+      texts: candidates and answers.
+      passage: [N], the number of each query's passage.
+      words: (Vocab, vectors [V, D]) for the embedding score, or None.
+    """
+
+    texts: Texts
+    passage: np.ndarray
+    words: tuple[Vocab, np.ndarray] | None = None
+
+    def candidates(self, row: int) -> tuple[str, ...]:
+        """The candidates of the split's query `row`."""
+        return self.texts.candidates(int(self.passage[row]))
+
+    def queries(self) -> list[Query]:
+        """The queries of the split with their accepted answers, for scoring."""
+        return self.texts.queries(self)
+
+
+@dataclass(frozen=True)
+class ClozeTask:
+    """Choice of a candidate of the passage (see task.Task).
+
+    Args:
+      loose: whether the places of a candidate are all tokens that are one of its words, as in unmarked passages;
+        otherwise they are its marked spans.
+      masses: whether logits are logs of masses that are not normalised over the candidates. The loss is then minus the
+        log of the right candidate's mass, as published for unmarked passages. Where candidates share no places, both
+        losses are equal.
+      spelled: whether the reader reads the characters of words.
+      answer_vectors: file of word vectors for the embedding score of dev and test.
+      renumber: whether the @entityN of a training passage (set-up anonym) get new random numbers in each epoch, as in
+        Hermann et al. 2015; dev and test keep the order of first occurrence.
+    """
+
+    loose: bool = False
+    masses: bool = False
+    spelled: bool = False
+    answer_vectors: Path | None = None
+    renumber: bool = False
+    name: str = "cloze"
+    sides: tuple[str, str] = ("passage", "query")
+    units: str = "queries"
+
+    def with_rows(self, prepared: Prepared) -> Prepared:
+        """The splits with the texts of their candidates and answers."""
+        texts, words = Texts(prepared.arrays), None
+        if self.answer_vectors and NEW not in prepared.splits:
+            words = known_vectors(str(self.answer_vectors), (), sorted(_all_texts(prepared, texts)))
+        splits = {
+            name: ClozeRows(
+                **{field.name: getattr(rows, field.name) for field in fields(Rows)},
+                texts=texts,
+                passage=np.array(prepared.arrays["query_passage"][rows.first : rows.first + len(rows)]),
+                words=words,
+            )
+            for name, rows in prepared.splits.items()
+        }
+        return replace(prepared, splits=splits)
+
+    def model_facts(self, manifest: dict) -> dict:
+        """Arguments of models.table.build: the number of different phrases in the training split."""
+        return {"num_types": manifest["candidates"]["types_of_train"]}
+
+    def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
+        """The arrays on the device. Starts are converted to 32 bits. The length of `*_places` is the largest count."""
+        arrays = prepared.arrays
+        marks = _LOOSE if self.loose else _MARKED
+        names = (*_FLAT, *_OF_QUERY, marks, f"{marks}_start", f"{marks}_candidate")
+        found = {name.replace("loose_", ""): np.asarray(arrays[name]) for name in names}
+        found |= {name: array.astype(np.int32) for name, array in found.items() if array.dtype == np.int64}
+        for name in ("candidate_type", "position"):
+            most = int(np.diff(found[f"{name}_start"]).max(initial=1))
+            most = power_of_two(most, LEAST) if NEW in prepared.splits else most
+            found[f"{name}_places"] = np.arange(most, dtype=np.int32)
+        if self.renumber and "train" in prepared.splits:
+            words = _entity_words(found, prepared.manifest)
+            numbers = np.full(len(prepared.vectors), -1, np.int32)
+            numbers[words] = np.arange(len(words))
+            found |= {"entity_word": words, "entity_number": numbers} if len(words) else {}
+        return found
+
+    def frozen(self, words, vectors: np.ndarray) -> dict:
+        """The word vectors [V, D], and the characters of the words [V, L] where the reader needs them."""
+        return frozen(vectors) | ({"characters": {"table": jnp.asarray(spellings(words))}} if self.spelled else {})
+
+    def batches(self, prepared: Prepared, name: str, training: batching.TrainingBatches, *, shares: int, model):
+        """A split's batches. On dev and test a passage is encoded once for several of its queries."""
+        widths = tuple(max(int(prepared.arrays[f"{side}_length"].max(initial=1)), 1) for side in SIDES)
+        common = {"width": widths, "shares": shares, "joint": False, "floor": batching.floor_of(model)}
+
+        def of(name, group, **how):
+            rows = prepared.splits[name]
+            groups = batching.groups_of(rows.passage[:, None], group) if group > 1 else None
+            return batching.Batches(*rows.length, first=rows.first, groups=groups, **common, **how)
+
+        if name == "train":
+            how = {"seeds": training.seeds, "epochs": training.epochs, "most": training.max_buckets}
+            how["shuffle"] = training.shuffle
+            return of(name, min(training.group, training.size), batch_size=training.size, **how)
+        how = {"most": batching.MAX_BUCKETS, "passes": training.epochs * len(training.seeds)}
+        if name == NEW:
+            return of(name, PREDICT_GROUP, batch_size=PREDICT_ROWS, coarse=True, **how)
+        predicted = [split for split in prepared.splits if split != "train"]
+        return batching.sharing(
+            {split: of(split, PREDICT_GROUP, batch_size=PREDICT_ROWS, **how) for split in predicted}
+        )[name]
+
+    def new_examples(self, inputs, manifest: dict) -> list[ClozeExample]:
+        """Queries without answers from (passage, query) strings, as inputs.text_pairs checks them.
+
+        A passage has tokens separated by spaces and phrases marked as BEG__w1 w2__END; a query also one @placeholder.
+        Equal passages become one object.
+        """
+        passages, examples = {}, []
+        for number, (passage, query) in enumerate(inputs):
+            if passage not in passages:
+                marked, uid = parse_marked(passage), f"passage {len(passages)}"
+                passages[passage] = Passage(uid, (), marked.tokens, marked.entities, marked.sentences)
+            marked = parse_marked(query)
+            of_query = (marked.tokens, marked.entities, marked.blanks[0], (Answer(""),))
+            examples.append(ClozeExample(str(number), passages[passage], *of_query))
+        return examples
+
+    def described(self, rows: ClozeRows, logits: np.ndarray) -> list[dict]:
+        """For each query "answer", the most likely candidate ("" where the model can predict none), "best", the five
+        most likely ones with their probabilities, and "candidates", their number."""
+        found = []
+        for row, p_C in enumerate(self.probabilities(logits).mean(axis=0)):
+            best = best_of(rows, row, p_C)
+            answer = best[0]["answer"] if p_C.any() else ""
+            found.append({"answer": answer, "best": best, "candidates": len(rows.candidates(row))})
+        return found
+
+    def looked_at(self, corpus, vocabulary, example: ClozeExample, lengths: tuple[int, int], sown: dict) -> dict:
+        """The tokens of "passage" and "query"; "names": {token: the phrase that it represents}; "candidates": their
+        texts [C]; "spans": the (start, end) pairs of each; "weights": attention to the passage's tokens [S, N]."""
+        encoding = corpus.encoding
+        _, _, view = next(iter(all_views([example], encoding.setup, max_tokens=encoding.max_passage)))
+        return {
+            "passage": list(view.passage),
+            "query": list(view.query),
+            "names": {token: phrase for phrase, token in view.names.items() if phrase},
+            "candidates": list(view.candidates),
+            "spans": [[list(span) for span in spans] for spans in view.positions],
+            "weights": sown["places"][0][:, 0, : len(view.passage)],
+        }
+
+    def to_batch(self, data, index, layout):
+        """The batch of rows `index` [U, G]; B = U G.
+
+        passage [U, N]; query [B, Q]; position [U, S]: marked tokens of the passage; position_candidate [U, S]: their
+        candidate, C on padding; candidate_type [U, C]: number of the phrase; candidate_length [U, C]: its words, 0 on
+        padding; blank, label, mask [B]; passages, paired: segments (models.packing) of the passages, and of the
+        passage of every query.
+        """
+        units, index = index.max(axis=1), index.reshape(-1)
+        row, real = jnp.maximum(index, 0), index >= 0
+        passage, present = data["query_passage"][jnp.maximum(units, 0)], units >= 0
+        tokens = _of_passage(data, "passage", passage, jnp.arange(layout.width[0]), present)
+        types = _of_passage(data, "candidate_type", passage, data["candidate_type_places"], present)
+        marks = _of_passage(data, "position", passage, data["position_places"], present)
+        most = data["candidate_type_places"].shape[0]
+        return {
+            "passage": jnp.where(tokens.inside, data["passage"][tokens.at], 0),
+            "passage_length": tokens.length,
+            "candidate_type": jnp.where(types.inside, data["candidate_type"][types.at], 0),
+            "candidate_length": jnp.where(types.inside, data["candidate_length"][types.at], 0),
+            "position": jnp.where(marks.inside, data["position"][marks.at], 0),
+            "position_candidate": jnp.where(marks.inside, data["position_candidate"][marks.at], most),
+            "query": jnp.where(real[:, None], data["query"][row][:, : layout.width[1]], 0),
+            "query_length": jnp.where(real, data["query_length"][row], 0),
+            "blank": data["blank"][row],
+            "label": jnp.maximum(data["gold"][row], 0),
+            "mask": real.astype(jnp.float32),
+            "passages": layout.sentences,
+            "paired": layout.pairs,
+        }
+
+    def vary(self, data, batch):
+        """The batch with new numbers for the @entityN of each passage and its queries.
+
+        The permutation is drawn from the row key of the first query, which depends on seed, step and row, so that every
+        epoch has another one.
+        """
+        if "entity_word" not in data:
+            return batch
+        words_M, number_V = data["entity_word"], data["entity_number"]
+        units, most = len(batch["passage"]), len(words_M)
+        keys_U = batch["row_key"][:: len(batch["query"]) // units]
+
+        def permuted(key, passage_N, queries_GQ, type_C):
+            other_M = jax.random.permutation(jax.random.fold_in(key, _RENUMBER), most)
+
+            def replaced(words):
+                return jnp.where(number_V[words] < 0, words, words_M[other_M[number_V[words]]])
+
+            type_C = jnp.where(type_C < most, other_M[jnp.minimum(type_C, most - 1)], type_C)
+            return replaced(passage_N), replaced(queries_GQ), type_C
+
+        queries = batch["query"].reshape(units, -1, batch["query"].shape[-1])
+        passage, queries, types = jax.vmap(permuted)(keys_U, batch["passage"], queries, batch["candidate_type"])
+        return {**batch, "passage": passage, "query": queries.reshape(batch["query"].shape), "candidate_type": types}
+
+    def loss(self, logits, batch):
+        if self.masses:
+            return -jnp.take_along_axis(logits, batch["label"][:, None], axis=1)[:, 0]
+        return optax.softmax_cross_entropy_with_integer_labels(logits, batch["label"])
+
+    def correct(self, logits, batch):
+        return (jnp.argmax(logits, axis=-1) == batch["label"]).astype(jnp.float32)
+
+    def losses(self, rows: ClozeRows, logits: np.ndarray) -> np.ndarray | None:
+        """Mean loss of each seed [S], in float64, over the queries whose answer is a candidate with a score.
+
+        NaN for a seed that diverged; None where no query has such an answer.
+        """
+        gold_SN = np.take_along_axis(logits, np.maximum(rows.label, 0)[None, :, None], axis=-1)[..., 0]
+        known_N = (rows.label >= 0) & ~(gold_SN <= MASKED_ENERGY / 2).any(axis=0)
+        if not known_N.any():
+            return None
+        logp = np.log(np.maximum(self.probabilities(logits[:, known_N]), 1e-300))
+        logp_SN = np.take_along_axis(logp, rows.label[known_N][None, :, None], axis=-1)[..., 0]
+        return -np.where(np.isnan(gold_SN[:, known_N]), np.nan, logp_SN).mean(axis=1)
+
+    def score(self, rows: ClozeRows, logits: np.ndarray) -> dict:
+        """Exact match, F1, BLEU and embedding score of the best candidates, by seed and for slices of the queries.
+
+        accuracy is exact match, under the name that the loop reads. A query whose passage has no candidate has no
+        prediction and counts as wrong. in_passage: number of queries whose answer is a candidate. loss: None where no
+        answer can be scored.
+        """
+        queries, losses = rows.queries(), self.losses(rows, logits)
+        each = [answers.query_scores(queries, self.answers(rows, part), *(rows.words or ())) for part in logits]
+        summaries = [answers.summary(found) for found in each]
+        scores = {
+            "examples": len(rows),
+            "in_passage": int((rows.label >= 0).sum()),
+            "accuracy": _mean(summaries, "exact_match"),
+            **{name: _mean(summaries, name) for name in FIGURES},
+            "loss": None if losses is None else metrics.mean_sd(losses.tolist()),
+        }
+        families = answers.slices(queries)
+        for tag, places in families.pop("tag", {}).items():
+            scores.setdefault("slices", {})[tag] = _slice(each, places)
+        scores["families"] = {
+            family: {name: _slice(each, places) for name, places in named.items()} for family, named in families.items()
+        }
+        return scores
+
+    def answers(self, rows: ClozeRows, logits: np.ndarray) -> dict[str, str]:
+        """{uid: text} of the best candidates, from the logits [N, C] of one seed."""
+        found = {}
+        for row, (uid, best) in enumerate(zip(rows.uids, logits.argmax(axis=-1).tolist(), strict=True)):
+            if logits[row, best] > MASKED_ENERGY / 2:
+                found[uid] = rows.candidates(row)[best]
+        return found
+
+    def probabilities(self, logits: np.ndarray) -> np.ndarray:
+        """Probabilities [..., C] of the candidates in float64, 0 without a candidate. Masses may sum to more than 1."""
+        logits = np.asarray(logits, np.float64)
+        there = logits > MASKED_ENERGY / 2
+        top = 0.0 if self.masses else logits.max(axis=-1, keepdims=True)
+        exp = np.where(there, np.exp(np.where(there, logits - top, 0.0)), 0.0)
+        return exp if self.masses else exp / np.maximum(exp.sum(axis=-1, keepdims=True), 1e-300)
+
+    def predictions(self, rows: ClozeRows, logits: np.ndarray) -> list[dict]:
+        """One JSON row per query: uid, the answer of each seed ("" for none), and the candidates with the highest mean
+        probabilities."""
+        answers_S, mean_NC = [self.answers(rows, part) for part in logits], self.probabilities(logits).mean(axis=0)
+        return [
+            {"uid": uid, "predicted": [of_seed.get(uid, "") for of_seed in answers_S], "best": best_of(rows, row, p_C)}
+            for row, (uid, p_C) in enumerate(zip(rows.uids, mean_NC, strict=True))
+        ]
+
+    def summary(self, split: str, scores: dict) -> str:
+        return summary(f"{split} exact match", scores, self.units, f", F1 {scores['f1']['mean']:.4f}")
+
+
+def spellings(words: Sequence[str]) -> np.ndarray:
+    """int32 [V, L], code points of the first characters of each word, 0 = padding; 0 for special words."""
+    table = np.zeros((len(words), SPELLED), np.int32)
+    for row, word in enumerate(words[len(SPECIALS) :], start=len(SPECIALS)):
+        points = [ord(character) for character in word[:SPELLED]]
+        table[row, : len(points)] = points
+    return table
+
+
+def best_of(rows: ClozeRows, row: int, p_C: np.ndarray) -> list[dict]:
+    """The most likely candidates of a query, best first: [{"answer": ..., "probability": ...}, ...]."""
+    names = rows.candidates(row)
+    order = np.argsort(-p_C[: len(names)], kind="stable")[:BEST]
+    return [{"answer": names[i], "probability": round(float(p_C[i]), 6)} for i in order]
+
+
+class _Places(NamedTuple):
+    """Indices `at` [U, T] in a flat array, whether each belongs to the passage, and the number [U] that do."""
+
+    at: jax.Array
+    inside: jax.Array
+    length: jax.Array
+
+
+def _entity_words(data, manifest) -> np.ndarray:
+    """int32 [M], the vocabulary numbers of @entity0, @entity1, ..., up to the first that is not a training candidate or
+    not in the vocabulary. In the set-up anonym the type of a candidate is its number, and its only token is its name.
+    """
+    rows = manifest["splits"]["train"]
+    passages = range(rows["first_passage"], rows["first_passage"] + rows["passages"])
+    words = np.full(manifest["candidates"]["types_of_train"], UNK, np.int32)
+    for passage in passages:
+        tokens, types, marks, owners = (
+            data[name][slice(*data[f"{start}_start"][passage : passage + 2])]
+            for name, start in (
+                ("passage", "passage"),
+                ("candidate_type", "candidate_type"),
+                ("position", "position"),
+                ("position_candidate", "position"),
+            )
+        )
+        words[types[owners]] = tokens[marks]
+    unknown = np.flatnonzero(words == UNK)
+    return words[: unknown[0]] if len(unknown) else words
+
+
+def _of_passage(data, name, passage_U, places_T, present_U):
+    start, end = data[f"{name}_start"][passage_U], data[f"{name}_start"][passage_U + 1]
+    length = jnp.where(present_U, end - start, 0)
+    inside = places_T < length[:, None]
+    return _Places(jnp.where(inside, start[:, None] + places_T, 0), inside, length)
+
+
+def _all_texts(prepared, texts):
+    """The texts of candidates and answers of dev and test."""
+    found = set()
+    for rows in (rows for name, rows in prepared.splits.items() if name != "train"):
+        places = range(rows.first, rows.first + len(rows))
+        found.update(answer.text for row in places for answer in texts.answers(row))
+        for passage in np.unique(prepared.arrays["query_passage"][places]):
+            found.update(texts.candidates(int(passage)))
+    return found
+
+
+def _mean(summaries, name):
+    """mean_sd of a score over seeds, None where there is none."""
+    return None if summaries[0][name] is None else metrics.mean_sd([found[name] for found in summaries])
+
+
+def _slice(each, places):
+    summaries = [answers.summary(found, places) for found in each]
+    return {"examples": len(places), "accuracy": _mean(summaries, "exact_match"), "f1": _mean(summaries, "f1")}

@@ -1,0 +1,104 @@
+"""A prepared corpus in memory: arrays over the rows of all splits, and what each split holds.
+
+Dimension letters: N rows, T tokens, V words, D numbers per word.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.data.examples import Split
+
+SIDES = ("premise", "hypothesis")
+PLURAL = {"premise": "premises", "hypothesis": "hypotheses", "passage": "passages", "query": "queries"}
+NEW = "new"  # name of the split of inputs that belong to no corpus
+LEAST = 16  # size from which on the arrays of new inputs grow
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One split of a prepared corpus.
+
+    first: its first row in the arrays; label [N] int (index into LABELS, -1 = unlabelled);
+    length: (premise [N], hypothesis [N]); uids, tags: one entry per row.
+    """
+
+    name: str
+    first: int
+    label: np.ndarray
+    length: tuple[np.ndarray, np.ndarray]
+    uids: tuple[str, ...]
+    tags: tuple[tuple[str, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+
+def rows_of(name: str, arrays: Mapping, facts: Mapping, uids: Sequence[str], tags: Sequence[Sequence[str]]) -> Rows:
+    """The rows of a split. facts: its first row and the number of its rows, as in a manifest."""
+    first, last = facts["first"], facts["first"] + facts["rows"]
+    label, *lengths = (np.array(arrays[field][first:last]) for field in ("label", *(f"{s}_length" for s in SIDES)))
+    return Rows(name, first, label, tuple(lengths), tuple(uids), tuple(map(tuple, tags)))
+
+
+def rows_of_splits(splits: Mapping[str, Split], arrays: Mapping, facts: Mapping) -> dict[str, Rows]:
+    """The rows of splits that were encoded in memory. facts: of the splits, as in a manifest."""
+    return {
+        name: rows_of(name, arrays, facts["splits"][name], [e.uid for e in s.examples], [e.tags for e in s.examples])
+        for name, s in splits.items()
+    }
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A prepared corpus: arrays [N, ...] over all splits, word vectors [V, D], and what made them (manifest).
+
+    folder: of the cache; None for texts that were encoded in memory.
+    """
+
+    folder: Path | None
+    manifest: dict
+    arrays: dict[str, np.ndarray]
+    vectors: np.ndarray
+    splits: dict[str, Rows]
+
+    @property
+    def longest_path(self) -> int:
+        return self.manifest["knowledge"]["longest_path"]
+
+
+def power_of_two(number: int, least: int = 1) -> int:
+    """The smallest power of two that is at least `number` and at least `least` (itself a power of two)."""
+    return max(least, 1 << max(number - 1, 0).bit_length())
+
+
+def roomy(arrays: Mapping[str, np.ndarray], width: tuple[int, int] | None = None) -> dict[str, np.ndarray]:
+    """The arrays of new inputs in round sizes, so that inputs of similar size share compiled programs.
+
+    Rows and passages that are added are empty. width: tokens of the two sides, for models that see the padding; a
+    longer text keeps its length.
+    """
+    found = {}
+    for name, array in arrays.items():
+        room = [power_of_two(size, LEAST) for size in array.shape]
+        if name.endswith("_start"):
+            room = [1 + power_of_two(len(array) - 1, LEAST)]
+        elif width and name in SIDES:
+            room[1] = max(array.shape[1], width[SIDES.index(name)])
+        lacking = [(0, most - size) for most, size in zip(room, array.shape, strict=True)]
+        if name.endswith("_start"):
+            found[name] = np.pad(array, lacking, "edge")
+        else:
+            found[name] = np.pad(array, lacking, constant_values=-1 if name == "link_distance" else 0)
+    return found
+
+
+def pad(sequences: Sequence[Sequence[int]], width: int) -> tuple[np.ndarray, np.ndarray]:
+    """(numbers [N, width] int32 padded with 0, lengths [N] int32)."""
+    length = np.array([len(sequence) for sequence in sequences], np.int32)
+    numbers = np.zeros((len(sequences), width), np.int32)
+    for row, sequence in zip(numbers, sequences, strict=True):
+        row[: len(sequence)] = sequence
+    return numbers, length

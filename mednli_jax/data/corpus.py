@@ -1,0 +1,82 @@
+"""What every corpus shares: where its files are searched, and the interface that the rest of the package uses."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from mednli_jax.data.arrays import Prepared
+from mednli_jax.data.examples import Split
+from mednli_jax.errors import ConfigError
+from mednli_jax.io import either_name
+
+
+class Corpus(Protocol):
+    """A corpus and how it is encoded, as frozen fields.
+
+    name: as in configs. title: as results name it, e.g. `multinli/slate` or `mednli+snli`.
+    """
+
+    name: str
+    title: str
+
+    def splits(self) -> Mapping[str, Split]:
+        """The examples, read from their files. Raises: UserError, DataError(s)."""
+
+    def prepare(self) -> tuple[Prepared, bool]:
+        """(the corpus as arrays, whether the cache had it). Prepares the corpus if the cache lacks it.
+
+        Raises: UserError, DataError(s) for bad files; nothing half-built is kept.
+        """
+
+    def encoded(self, splits: Mapping[str, Split], vocabulary, vectors, names: Sequence[str] | None = None) -> Prepared:
+        """Texts of any source as arrays in memory, in the vocabulary [V] and the vectors [V, D] of a run.
+
+        names: what the run keeps besides: concepts of its graph, or phrases of its training.
+        """
+
+    def read_vocabulary(self, path: Path):
+        """The vocabulary in a prepared corpus's vocabulary.json; `words` in order of their numbers."""
+
+
+def cache_folder() -> Path:
+    """$MEDNLI_JAX_CACHE, else ~/.cache/mednli_jax."""
+    return Path(os.environ.get("MEDNLI_JAX_CACHE", "~/.cache/mednli_jax")).expanduser()
+
+
+def data_folder(given: str | None) -> Path | None:
+    """The folder of licensed corpora: the one given, else $MEDNLI_JAX_DATA, else None."""
+    folder = given or os.environ.get("MEDNLI_JAX_DATA")
+    return Path(folder).expanduser() if folder else None
+
+
+def file_path(path: str | None, folder: Path | None) -> Path | None:
+    """The path of a file that a config names, plain or gzipped, or None. $MEDNLI_JAX_DATA in it is the data folder.
+
+    Raises: UserError for the root folder, which has no name.
+    """
+    if not path:
+        return None
+    if folder is not None:
+        path = path.replace("$MEDNLI_JAX_DATA", str(folder))
+    path = Path(os.path.expandvars(path)).expanduser()
+    if not path.name:
+        raise ConfigError(f"{path}: is a folder, but the config needs a file here. Fix: give the file's path.")
+    return either_name(path) or path
+
+
+def required_folder(name: str, folder: Path | None) -> Path:
+    """The folder with the files of a corpus. Raises: UserError where none is set."""
+    if folder is None and name == "file":
+        problem = "no folder is set for your own files"
+        raise ConfigError(f"{problem}. Fix: give --config.data.dir=FOLDER with the files of each split in it.")
+    if folder is None:
+        problem = f"no data folder is set for corpus '{name}'"
+        fix = f"set $MEDNLI_JAX_DATA to the folder that holds {name}/, or give --config.data.dir=FOLDER"
+        raise ConfigError(f"{problem}. Fix: {fix}.")
+    if not folder.is_dir():
+        by_variable = os.environ.get("MEDNLI_JAX_DATA") and folder == data_folder(None)
+        source = "$MEDNLI_JAX_DATA" if by_variable else "--config.data.dir"
+        problem = f"{folder}: {source} names this folder, which does not exist (moved, or another working folder?)"
+        raise ConfigError(f"{problem}. Fix: put it back, or correct {source}.")
+    return folder

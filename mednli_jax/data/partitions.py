@@ -1,0 +1,149 @@
+"""Partitions of a corpus, such as its easy and difficult pairs, as files of ids.
+
+A file holds one id a line, or is a NumPy array of strings (.npy), as Herlihy & Rudinger 2021 publish theirs. It is
+never unpickled. An id is a pair's uid. Or all ids of a file are the name of a split and a number from 0: the place
+of the pair in its split (dev0 is the first of dev), or, as published, its place in all splits in order (dev11232 is
+the first of MedNLI's dev). Errors never quote an id.
+"""
+
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.data.arrays import Prepared
+from mednli_jax.errors import DataError, Problems, UsageError
+from mednli_jax.io import check_readable, either_name, empty_file, text_lines
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The ids of a file in its order. lines: the line of each, from 1; for .npy its place in the array, from 1."""
+
+    name: str
+    file: str
+    ids: tuple[str, ...]
+    lines: tuple[int, ...]
+
+
+def read_partition(path: Path, name: str = "") -> Partition:
+    """Reads ids from NAME.npy, or from a plain or gzipped text file of one id a line; blank lines are passed over.
+
+    name: what to call it, default: the file's name without its ending.
+    Raises: DataError, or DataErrors with the first 20 faults together.
+    """
+    path = Path(path).expanduser()
+    path = either_name(path) or path
+    problems = Problems()
+    if path.suffix == ".npy":
+        ids = _array_ids(path)
+    else:
+        ids = ((number, line.strip()) for number, line in text_lines(path, problems) if line.strip())
+    first: dict[str, int] = {}
+    for line, uid in ids:
+        if uid in first:
+            fix = "leave one of them out: a pair is in a partition once"
+            problems.add(DataError(f"repeats id {first[uid]}", file=path.name, line=line, fix=fix))
+        first.setdefault(uid, line)
+    problems.raise_if_any()
+    if not first:
+        raise empty_file(path, "no ids")
+    stem = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
+    return Partition(name or stem, path.name, tuple(first), tuple(first.values()))
+
+
+def read_partitions(paths: Sequence[str]) -> list[Partition]:
+    """Reads several. Their names are the files' names, or the paths as given if names are equal.
+
+    Raises: as read_partition; UsageError for a path given twice.
+    """
+    found = [read_partition(path) for path in paths]
+    names = [partition.name for partition in found]
+    if len(set(paths)) < len(paths):
+        raise UsageError("--partition names a file twice. Fix: name it once.")
+    if len(set(names)) < len(names):
+        found = [read_partition(path, name=str(path)) for path in paths]
+    return found
+
+
+def uids_of(partition: Partition, prepared: Prepared, data) -> frozenset[str]:
+    """The uids of a prepared corpus that are in a partition. data: the NLICorpus. Raises: as uids_in."""
+    facts = prepared.manifest["splits"]
+    gaps = {name for name, of_split in facts.items() if of_split.get("dropped_unlabelled")}
+    if data.sample or data.mix:
+        gaps.add("train")
+    if data.builder == "tfds" or data.genre:  # the builder shuffles, a genre leaves pairs out
+        gaps.update(facts)
+    uids = {name: rows.uids for name, rows in prepared.splits.items()}
+    return uids_in(partition, uids, gaps=gaps, filtered=bool(data.limit or data.sample or data.genre))
+
+
+def uids_in(
+    partition: Partition, splits: Mapping[str, Sequence[str]], *, gaps: Collection[str] = (), filtered: bool = False
+) -> frozenset[str]:
+    """The uids of all pairs of a corpus that are in a partition.
+
+    splits: name -> uids of its pairs in order. gaps: splits whose reader left pairs of the file out, so that a pair's
+    number is not its number in the file. filtered: only a part of the corpus is loaded (limit, sample,
+    genre). Unknown ids are then no error, unless all are unknown or they number pairs of a complete split.
+    Raises: DataError for ids of no pair, or for numbers that count from two places.
+    """
+    every = {uid for uids in splits.values() for uid in uids}
+    meant, whole = list(partition.ids), ()
+    if every.isdisjoint(meant):
+        meant = _numbered(partition, splits, gaps, filtered)
+        whole = tuple(split for split in list(splits)[1:] if split not in gaps)
+    unknown = [(line, uid) for uid, line in zip(meant, partition.lines, strict=True) if uid not in every]
+    faults = unknown
+    if filtered and len(unknown) < len(meant):
+        faults = [(line, uid) for line, uid in unknown if uid.rstrip("0123456789") in whole]
+    if faults:
+        problem = f"{len(unknown):,} of {len(meant):,} ids belong to no pair of the corpus; this is the first"
+        fix = "give a partition of this corpus, or the corpus of this partition; numbers over all splits need all pairs"
+        raise DataError(problem, file=partition.file, line=faults[0][0], fix=fix)
+    return frozenset(meant) & every
+
+
+def _numbered(partition, splits, gaps, filtered) -> list[str]:
+    """The uids of numbered ids, counted in each split or over all splits; other ids stay as they are."""
+    of_split, of_all, first, counted = {}, {}, 0, not filtered
+    for split, uids in splits.items():
+        counted = counted and split not in gaps
+        if split not in gaps:
+            of_split |= {f"{split}{number}": uid for number, uid in enumerate(uids)}
+        if counted:
+            of_all |= {f"{split}{number}": uid for number, uid in enumerate(uids, first)}
+        first += len(uids)
+    known = [sum(uid in places for uid in partition.ids) for places in (of_split, of_all)]
+    found = [[places.get(uid, uid) for uid in partition.ids] for places in (of_split, of_all)]
+    if known[0] == known[1] == len(partition.ids) and found[0] != found[1]:
+        fix = "give a list that has more of the corpus's ids, or write the pairs' uids"
+        raise DataError(
+            "its ids can number the pairs of each split or those of all splits", file=partition.file, fix=fix
+        )
+    return found[known[1] > known[0]]
+
+
+def _array_ids(path):
+    check_readable(path)
+    fix = "write the ids as text, one a line, or as strings: numpy.save(path, numpy.array(ids, dtype=str))"
+    try:
+        with open(path, "rb") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the content of a damaged header
+            array = np.lib.format.read_array(file, allow_pickle=False)
+    except Exception as error:  # NumPy parses a damaged header as Python, which may raise anything
+        if "allow_pickle" in str(error):
+            problem = "is an array of Python objects, which only unpickling could read"
+            raise DataError(problem, file=path.name, fix=fix) from None
+        raise DataError("is no NumPy array, or cut short", file=path.name, fix="copy it again") from None
+    if array.dtype.kind not in "US" or array.ndim != 1:
+        problem = f"is no list of strings, but {array.ndim} axes of {array.dtype}"
+        raise DataError(problem, file=path.name, fix=fix)
+    try:
+        texts = (np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array).tolist()
+        "".join(texts).encode()
+    except ValueError:  # also a number that is no character's, or half a surrogate pair
+        raise DataError("its strings are not UTF-8", file=path.name, fix=fix) from None
+    return [(place, text.strip()) for place, text in enumerate(texts, 1) if text.strip()]

@@ -1,0 +1,184 @@
+"""From text to token numbers: sentence splitting, tokenisation and the vocabulary."""
+
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mednli_jax.errors import DataError
+from mednli_jax.io import write_atomic
+
+PAD, UNK = 0, 1
+SPECIALS = ("<pad>", "<unk>")
+
+_BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+
+
+def binary_parse_tokens(parse: str) -> tuple[str, ...]:
+    """Tokens of a binary parse as SNLI, MultiNLI and MedNLI write it: `( ( the patient ) ( is well ) )`.
+
+    The parentheses of the tree are dropped. Escaped brackets of the sentence (-LRB- and five more) are restored, also
+    inside a token (Stanford's tokeniser keeps `:-RRB-` in one piece).
+    """
+    tokens = [token for token in parse.split() if token not in ("(", ")")]
+    if "B-" in parse:
+        for escaped, bracket in _BRACKETS.items():
+            tokens = [token.replace(escaped, bracket) for token in tokens]
+    # Words repeat: with one string per distinct word, SNLI's training split fits into memory.
+    return tuple(map(sys.intern, tokens))
+
+
+def sentence_tokens(sentence: str) -> tuple[str, ...]:
+    """Penn Treebank tokens of one sentence; double quotes become `` and '' as in the treebank. Needs no downloads."""
+    from nltk.tokenize import TreebankWordTokenizer  # a slow import that only corpora without parses need
+
+    return tuple(map(sys.intern, TreebankWordTokenizer().tokenize(sentence)))
+
+
+def treebank_tokens(text: str) -> tuple[str, ...]:
+    """Penn Treebank tokens of the sentences of a text: the full stop of each sentence is a token of its own."""
+    return tuple(token for sentence in split_sentences(text) for token in sentence_tokens(sentence))
+
+
+def blank_tokens(text: str) -> tuple[str, ...]:
+    """Tokens of a text that is tokenised already: blanks separate them."""
+    return tuple(map(sys.intern, text.split()))
+
+
+# Tokenisers of corpora without parses. A run stores the name, so that new texts are tokenised by the same function.
+# A function that gives other tokens for any text needs a new name.
+TOKENISERS = {"sentences, treebank": treebank_tokens, "blanks": blank_tokens}
+
+DEIDENTIFIED = re.compile(r"\[\*\*.{0,300}?\*\*\]", re.DOTALL)  # `[** ... **]` of MIMIC's notes
+# White space after . ! or ?. The two alternatives at the start keep the search linear in repeated stops.
+_STOP = re.compile(r"(?:(?<=[^.!?\s])|(?<!\S)(?=[.!?]{2}))[.!?]+[\"')\]}”’»]*(?P<gap>\s+)(?=\S)")
+_BEGINNING = re.compile(r"s/p|h/o|c/b|[\"'(\[“‘«]?\s?(?P<first>[^\W_])")
+_NEAR = 24  # number of characters read before and after a full stop
+
+
+def _words(line):
+    return frozenset(line.split())
+
+
+# Abbreviations that never end a sentence, because a name, a number or a noun follows.
+TITLES = _words("dr. drs. mr. mrs. ms. prof. st. vs. v. no. nos. approx. ca. e.g. i.e. eg. ie. cf. fig. incl.")
+# Abbreviations that end a sentence only before one of _OPENINGS.
+_ABBREVIATIONS = _words(
+    "etc. pt. pts. hx. dx. tx. sx. rx. yr. yrs. mo. mos. wk. wks. hr. hrs. min. tab. tabs. cap. caps. mg. mcg. ml. cc. "
+    "cm. mm. kg. lb. lbs. oz. ft. bid. tid. qid. qd. qhs. prn. po. iv. im. sq. inj. sec. temp. resp. dept. hosp. "
+    "jr. sr. inc. al. med. meds. surg. lat. bilat. post. ant. inf. sup. jan. feb. mar. apr. jun. jul. aug. sep. sept. "
+    "oct. nov. dec. mon. tues. wed. thurs. fri. sat. sun."
+)
+_OPENINGS = _words(
+    "he she the patient pt this it they there his her in on at that these she's he's a an no denies however was since "
+    "after during currently also has had status"
+)
+
+
+def split_sentences(text: str) -> Iterator[str]:
+    """The sentences of a text, each with the white space after it. Joined, they give the text.
+
+    A full stop ends a sentence before a capital letter, a number or a line break, but not after an abbreviation or a
+    list number, nor within `[** ... **]`. In doubt the sentence continues.
+    """
+    masked, start = mask_deidentified(text), 0
+    for match in _STOP.finditer(masked):
+        if _ends_sentence(masked, start, match):
+            yield text[start : match.end()]
+            start = match.end()
+    yield text[start:]
+
+
+def mask_deidentified(text: str) -> str:
+    """The text with `[** ... **]` replaced by as many X, so that they hold no full stops and no numbers."""
+    return DEIDENTIFIED.sub(lambda mark: "X" * len(mark.group()), text)
+
+
+def _ends_sentence(masked, start, match):
+    """Whether the full stop (or ! or ?) of `match` ends the sentence that began at `start`."""
+    stop, new_line = match.start(), "\n" in match["gap"]
+    ahead = masked[match.end() : match.end() + _NEAR]
+    beginning = _BEGINNING.match(ahead)
+    if not new_line and (not beginning or (beginning["first"] or "").islower()):
+        return False
+    if stop == 0 or masked[stop - 1].isspace():
+        return True  # `...` between spaces
+    word = masked[max(start, stop - _NEAR) : stop + 1].split()[-1].lstrip("(\"'[").lower()
+    if not word[:-1] or word in TITLES:
+        return False
+    if masked[stop] != ".":
+        return True
+    if re.fullmatch(r"\d{1,2}\.", word) and not masked[start : stop + 1 - len(word)].rpartition("\n")[2].strip():
+        return False  # a list number
+    if word in _ABBREVIATIONS or re.fullmatch(r"(?:[a-z]\.)+", word):
+        return ahead.split()[0].strip(",.;:").lower() in _OPENINGS
+    return True
+
+
+@dataclass(frozen=True)
+class Vocab:
+    """Words and their numbers: PAD is 0, UNK is 1, words of the corpus follow.
+
+    No token of a text gets the number of a special word: the token "<pad>" is encoded as unknown, so that a text cannot
+    contain padding.
+    """
+
+    words: tuple[str, ...]
+    _index: dict = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self):
+        if tuple(self.words[:2]) != SPECIALS:
+            raise ValueError(f"a vocabulary starts with {SPECIALS}")
+        index = {word: number for number, word in enumerate(self.words) if number > UNK}
+        if len(index) != len(self.words) - 2 or any(word in index for word in SPECIALS):
+            raise ValueError("a vocabulary holds every word once")
+        object.__setattr__(self, "_index", index)
+
+    def __len__(self):
+        return len(self.words)
+
+    def __contains__(self, word):
+        return word in self._index
+
+    def encode(self, tokens) -> list[int]:
+        """The number of each token. An unknown token becomes UNK and is never left out."""
+        return [self._index.get(token, UNK) for token in tokens]
+
+    @classmethod
+    def build(cls, token_sequences, keep=None):
+        """Vocabulary of the sequences: most frequent word first, equally frequent words by code point.
+
+        keep: a container of the words to keep, such as those with pretrained vectors; None = all.
+        """
+        return cls.of_counts(Counter(token for tokens in token_sequences for token in tokens), keep)
+
+    @classmethod
+    def of_counts(cls, counts, keep=None):
+        """As `build`, from {token: number of occurrences}."""
+        words = [word for word in counts if word not in SPECIALS and (keep is None or word in keep)]
+        words.sort(key=lambda word: (-counts[word], word))
+        return cls(SPECIALS + tuple(words))
+
+    def save(self, path):
+        """Writes the words as one JSON array in UTF-8. Raises: RunError."""
+        write_atomic(Path(path), json.dumps(self.words, ensure_ascii=False) + "\n")
+
+    @classmethod
+    def load(cls, path):
+        """Reads the file of `save`. Raises DataError where it is not such an array."""
+        name, fix = Path(path).name, "prepare the data again"
+        try:
+            words = json.loads(Path(path).read_bytes())
+        except OSError as error:
+            raise DataError(f"cannot be read ({error.strerror})", file=name, fix=fix) from error
+        except ValueError:
+            raise DataError("not valid JSON in UTF-8", file=name, fix=fix) from None
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise DataError("not a JSON array of words", file=name, fix=fix)
+        try:
+            return cls(tuple(words))
+        except ValueError as error:
+            raise DataError(str(error), file=name, fix=fix) from None

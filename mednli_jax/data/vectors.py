@@ -1,0 +1,696 @@
+"""Pretrained word vectors for the words of a vocabulary, from one file or several side by side, and what they cover.
+
+Kinds of files:
+  text: GloVe, word2vec and fastText text files, rows `word number ... number`, with or without a header `rows dim`.
+  array: NAME.npy, floats [rows, dim], with the words in NAME.vocab.txt, one a line.
+  pair: BioASQ's types.txt and vectors.txt in one folder (bioasq.org, "Continuous space word vectors"): a word on each
+    line of the one, its numbers on the same line of the other.
+  word2vec: word2vec's .bin: a line `rows dim`, then for each row the word, a space, dim float32, and with most writers
+    a line break.
+  fasttext: a .bin model of fastText (Bojanowski et al. 2017), read by the library of the extra `embeddings`. A word's
+    vector is the mean of its row and those of its character n-grams; a word the model does not know has the n-grams
+    alone.
+
+Errors name the file and the line, never a word. A repeated word is no fault: the first row counts, and a line on
+stderr says how many there were.
+"""
+
+import hashlib
+import mmap
+import os
+import struct
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import zip_longest
+from pathlib import Path
+
+import numpy as np
+from scipy.special import ndtri
+
+from mednli_jax.data.text import PAD, SPECIALS, UNK, Vocab
+from mednli_jax.errors import DataError, Problems, UsageError
+from mednli_jax.io import (
+    FRESH_COPY,
+    byte_lines,
+    check_readable,
+    either_name,
+    empty_file,
+    line_fault,
+    no_such_file,
+    opened,
+    sha256,
+    warn,
+)
+
+SEPARATOR = "+"  # between the names of files whose vectors stand side by side
+TYPES, PAIRED = "types.txt", "vectors.txt"  # BioASQ's names
+FORMATS = (
+    "a text file of word and numbers (.txt, .vec) or a .bin of word2vec, both also gzipped, a .bin of fastText, "
+    "NAME.npy with NAME.vocab.txt, or a folder with types.txt and vectors.txt"
+)
+# How a word came by its vector: not at all, as it is, lower-cased, or put together from its character n-grams.
+ROUTES = ("missing", "exact", "lowered", "subwords")
+MISSING, EXACT, LOWERED, SUBWORDS = range(len(ROUTES))
+# Random vectors are to be about as long as GloVe's, whatever their dimension: the numbers of 60,811 words of GloVe 6B
+# 100d have a standard deviation of .48, and longer vectors have smaller numbers.
+RANDOM_SD = 0.4
+
+
+@dataclass(frozen=True)
+class VectorFile:
+    """One file of vectors and what it gave to a vocabulary.
+
+    kind: text, array, pair, word2vec, fasttext or random. found: words with a vector, of which `lowered` only
+    lower-cased and `composed` only from character n-grams. duplicates: rows that repeat a word requested.
+    """
+
+    file: str
+    kind: str
+    dim: int
+    found: int
+    lowered: int
+    composed: int
+    duplicates: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Vectors in the order of a vocabulary.
+
+    vocabulary: the words requested, PAD and UNK first.
+    words: those of them that a file has a vector for, same order; found: how many.
+    matrix: float32 [V, D]; row PAD is zero, row UNK that of unknown words, as is the row of a word not found.
+      Of several files the numbers stand one after the other; those of a file that lacks the word are zero.
+    lowered: words found only lower-cased; composed: only from character n-grams; duplicates: rows of the files that
+      repeat a word requested (the first counts).
+    source: file names or "random", with + between; sha256: of each file's bytes ("" if random), likewise.
+    sources: each file by itself. routes: int8 [files, V], how each file came to a word's vector, places of ROUTES.
+    """
+
+    vocabulary: tuple[str, ...]
+    words: tuple[str, ...]
+    matrix: np.ndarray
+    found: int
+    lowered: int
+    composed: int
+    duplicates: int
+    source: str
+    sha256: str
+    sources: tuple[VectorFile, ...]
+    routes: np.ndarray
+
+    def known(self) -> tuple[Vocab, np.ndarray]:
+        """PAD, UNK and the words found as a vocabulary, and its matrix [2 + found, D]: what a model should be given."""
+        kept = set(self.words)
+        rows = [PAD, UNK] + [row for row, word in enumerate(self.vocabulary) if row > UNK and word in kept]
+        return Vocab(SPECIALS + self.words), self.matrix[rows]
+
+
+def load_vectors(path, vocab_words, *, dim: int, seed: int, unknown: str = "mean", lowered: bool = True) -> Vectors:
+    """Looks up the words of a vocabulary, first as they are, then lower-cased, then by their character n-grams.
+
+    path: a file of any kind above, or a folder with BioASQ's pair; all but arrays and fastText's models may be gzipped;
+      several of them with + between; None for random vectors, N(0, RANDOM_SD^2), where a word's vector depends on seed
+      and word alone, whatever else is in the vocabulary.
+    vocab_words: words of a Vocab, "<pad>" and "<unk>" first. dim: numbers per word, must be the file's; of several
+      files, their sum. unknown: the vector of words without one: the "mean" of the vectors found, or "random", drawn
+      from U(-.5, .5) by the seed (as in the published code of Romanov & Shivade 2018). lowered: False leaves out
+      the second look-up, as that code does.
+    """
+    words = tuple(vocab_words)
+    if words[:2] != SPECIALS:
+        raise ValueError(f"vocab_words starts with {SPECIALS}")
+    if path is None:
+        matrix = random_vectors(words, dim=dim, seed=seed)
+        matrix[PAD] = 0
+        routes = np.full(len(words), EXACT, np.int8)
+        routes[:2] = MISSING
+        return _joined(words, [(matrix, routes, _source("random", "random", routes, 0, "", dim))])
+    paths = vector_paths(path)
+    dims = [dim] if len(paths) == 1 else [read_head(path).dim for path in paths]
+    if sum(dims) != dim:
+        total = f"hold {' + '.join(map(str, dims))} = {sum(dims)}"
+        raise _wrong_dim(SEPARATOR.join(path.name for path in paths), total, sum(dims), dim, None)
+    how = (seed, unknown, lowered)
+    return _joined(words, [_load(path, words, size, *how) for path, size in zip(paths, dims, strict=True)])
+
+
+def _load(path, words, dim, seed, unknown, lowered):
+    """(matrix [V, dim], routes [V], VectorFile) of one file; the row of a word not found is that of UNK."""
+    wanted, kind = _Wanted(words[2:], dim, lowered), kind_of(path)
+    if kind == "fasttext":
+        _fill_by_fasttext(path, dim, wanted)
+    else:
+        problems = Problems()
+        for number, word, numbers in _READERS[kind](path, dim, problems):
+            place = wanted.place(word)
+            if place is not None and not wanted.fill(place, numbers):
+                problems.add(_not_finite(files_of(path)[kind == "pair"], number, kind in ("text", "pair")))
+        problems.raise_if_any()
+    digest = sha256(*files_of(path))
+    if wanted.duplicates:
+        warn(f"{path.name}: {wanted.duplicates} rows repeat a word of the corpus; the first of each counts.")
+    places, routes = np.full(len(words), -1), np.zeros(len(words), np.int8)
+    places[2:], routes[2:] = np.array([wanted.find(word) for word in words[2:]], np.int64).reshape(-1, 2).T
+    matrix, has = np.zeros((len(words), dim), np.float32), places >= 0
+    if has.any():
+        found = wanted.numbers[places[has]]
+        random = np.random.default_rng(seed).uniform(-0.5, 0.5, dim)
+        matrix[UNK:] = random if unknown == "random" else found.mean(axis=0, dtype=np.float64)
+        matrix[has] = found
+    else:
+        matrix[UNK:] = random_vectors(SPECIALS[UNK:], dim=dim, seed=seed)
+    return matrix, routes, _source(path.name, kind, routes, wanted.duplicates, digest, dim)
+
+
+def _source(file, kind, routes, duplicates, digest, dim):
+    found, lowered, composed = ((routes != MISSING).sum(), (routes == LOWERED).sum(), (routes == SUBWORDS).sum())
+    return VectorFile(file, kind, dim, int(found), int(lowered), int(composed), duplicates, digest)
+
+
+def _joined(words, parts):
+    """The vectors of all files: a word that one of them knows has zeros where another does not."""
+    matrices, routes, sources = zip(*parts, strict=True)
+    routes, best = np.stack(routes), best_routes(np.stack(routes))
+    if len(parts) > 1:
+        for matrix, routes_of in zip(matrices, routes, strict=True):
+            matrix[(routes_of == MISSING) & (best != MISSING)] = 0
+    found = tuple(word for word, route in zip(words, best, strict=True) if route != MISSING)
+    return Vectors(
+        words,
+        found,
+        np.concatenate(matrices, axis=1) if len(parts) > 1 else matrices[0],
+        len(found),
+        int((best == LOWERED).sum()),
+        int((best == SUBWORDS).sum()),
+        sum(source.duplicates for source in sources),
+        SEPARATOR.join(source.file for source in sources),
+        SEPARATOR.join(source.sha256 for source in sources),
+        sources,
+        routes,
+    )
+
+
+def best_routes(routes: np.ndarray) -> np.ndarray:
+    """int8 [V]: the best route of any file, [files, V] -> exact before lower-cased before n-grams before none."""
+    return np.where(routes == MISSING, len(ROUTES), routes).min(axis=0) % len(ROUTES)
+
+
+def coverage(vectors: Vectors, counts: Mapping[str, int]) -> dict:
+    """How much of a corpus has a vector, as plain numbers for JSON, never words.
+
+    counts: how often each word of the vocabulary requested stands in the corpus; a word that was not requested counts
+    as missing. For all files together and under `sources` for each: `words` and `tokens`, their number in the corpus,
+    and `share_of_words`, `share_of_tokens`, by route (exact, lowered, subwords) and `found` in all.
+    """
+    row_of = {word: row for row, word in enumerate(vectors.vocabulary) if row > UNK}
+    rows = np.array([row_of.get(word, PAD) for word in counts], np.int64)
+    number = np.array(list(counts.values()), np.int64)
+    shares = [_shares(routes[rows], number) for routes in (best_routes(vectors.routes), *vectors.routes)]
+    sources = [{**asdict(source), **share} for source, share in zip(vectors.sources, shares[1:], strict=True)]
+    return {"words": len(rows), "tokens": int(number.sum()), **shares[0], "sources": sources}
+
+
+def _shares(routes, number):
+    """Shares of words and tokens by route; 0 of an empty corpus."""
+    of_words, of_tokens = {}, {}
+    for route, name in enumerate(ROUTES[1:], start=1):
+        of_words[name] = float((routes == route).sum() / max(len(routes), 1))
+        of_tokens[name] = float(number[routes == route].sum() / max(number.sum(), 1))
+    of_words["found"] = float((routes != MISSING).sum() / max(len(routes), 1))
+    of_tokens["found"] = float(number[routes != MISSING].sum() / max(number.sum(), 1))
+    return {"share_of_words": of_words, "share_of_tokens": of_tokens}
+
+
+def random_vectors(words, *, dim: int, seed: int, sd: float = RANDOM_SD) -> np.ndarray:
+    """float32 [len(words), dim], each row a function of (seed, word) only, drawn from N(0, sd^2)."""
+    # A hash as generator: no state runs from one word to the next, and one call serves all numbers of a word.
+    digests = [hashlib.shake_256(f"{seed} {word}".encode("utf-8", "surrogatepass")).digest(4 * dim) for word in words]
+    bits = np.frombuffer(b"".join(digests), "<u4").reshape(len(words), dim)
+    return (sd * ndtri((bits + 0.5) / 2.0**32)).astype(np.float32)
+
+
+# ---- files ----
+
+# The authors of MedNLI gave out {word: vector} as pickles.
+_UNPICKLE = (
+    'if you trust where it comes from, write it as text at your own risk: python -c "import pickle, sys; '
+    "vectors = pickle.load(open(sys.argv[1], 'rb')); open(sys.argv[2], 'w', encoding='utf-8').writelines("
+    "f'{word} ' + ' '.join(map(str, row)) + chr(10) for word, row in vectors.items() if not word.isspace())\" "
+    "FILE.pickled FILE.txt"
+)
+_TEXT = bytes([*b"\t\n\r", *range(32, 256)])  # what rows of text are made of: numbers of 32 bits soon hold another byte
+
+
+def vector_paths(path) -> tuple[Path, ...]:
+    """The files, or folders of BioASQ, that "glove.txt+fasttext.bin" names, each with or without .gz."""
+    whole = _present(Path(path))
+    if SEPARATOR not in str(path) or os.path.exists(whole):
+        return (whole,)
+    names = str(path).split(SEPARATOR)
+    if not all(name.strip() for name in names):
+        raise UsageError(f"{path}: a name beside a '{SEPARATOR}' is empty. Fix: give FILE{SEPARATOR}FILE, or one FILE.")
+    return tuple(_present(Path(name.strip()).expanduser()) for name in names)
+
+
+def vector_files(path) -> list[Path]:
+    """The files that `load_vectors` reads for a path."""
+    files = [file for part in vector_paths(path) for file in files_of(part)]
+    for file in filter(os.path.isfile, files):  # a missing one is reported when it is needed
+        check_readable(file)
+    return files
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files that hold the vectors of one name, whether they are there or not; the words' file first in a pair."""
+    if os.path.isdir(path):
+        pair = [_present(path / TYPES), _present(path / PAIRED)]
+        return pair if any(map(os.path.isfile, pair)) else [path]
+    if path.name.removesuffix(".gz") in (TYPES, PAIRED) and os.path.isfile((pair := files_of(path.parent))[0]):
+        return pair
+    return [path, path.with_name(f"{path.stem}.vocab.txt")] if path.suffix == ".npy" else [path]
+
+
+def _present(path):
+    return either_name(path) or path
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a file says of itself. rows: -1 where only counting gives it. dim: numbers a word."""
+
+    kind: str
+    rows: int
+    dim: int
+
+
+def read_head(path) -> Head:
+    """The head of one file of vectors, without reading the rest."""
+    path = vector_paths(path)[0]
+    kind = kind_of(path)
+    head = Head(kind, *_HEADS[kind](path))
+    if not 0 < head.dim < 1 << 15:
+        raise _unreadable(path, f"its first line says {head.dim} numbers a word")
+    return head
+
+
+def kind_of(path: Path) -> str:
+    """The kind of a file, by its content where names do not settle it."""
+    files = files_of(path)
+    if len(files) == 2:
+        for file in files if path.suffix != ".npy" else files[:1]:
+            if not os.path.isfile(file):
+                raise no_such_file(file, f"put {TYPES} and {PAIRED} into one folder")
+        return "array" if path.suffix == ".npy" else "pair"
+    if not os.path.isfile(path):
+        raise no_such_file(path, f"put the file there ($MEDNLI_JAX_DATA/vectors/), as {FORMATS}")
+    with opened(path) as stream:
+        start = stream.read(1 << 13)
+    if start.startswith(struct.pack("<i", _MAGIC)):
+        return "fasttext"
+    if start[:1] == b"\x80" and start[1:2] <= b"\x05":
+        raise _unreadable(path, "a Python pickle, which may run any program when it is opened", fix=_UNPICKLE)
+    if start.startswith(b"PK"):
+        raise _unreadable(path, "a zip archive", fix="unzip it and name the file inside")
+    line, _, rest = start.partition(b"\n")
+    if _header(line.rstrip(b" \r")):
+        return "word2vec" if rest.translate(None, _TEXT) else "text"
+    if path.name.removesuffix(".gz").endswith((".bin", ".model", ".ftz")):
+        problem = "a binary file, but neither word2vec's nor a fastText model of 2017 or later"
+        raise _unreadable(path, problem, fix=f"save the vectors as text and use that; read is {FORMATS}")
+    return "text"
+
+
+def rows_of(path: Path, dim: int) -> Iterator[tuple[bytes, bytes | np.ndarray]]:
+    """(word, numbers) of every row of a file; the numbers of text are bytes, between blanks."""
+    kind, problems = kind_of(path), Problems()
+    if kind == "fasttext":
+        model, matrix = _fasttext_model(path)
+        yield from ((word, _mean(model, matrix, word)) for word in _fasttext_words(model))
+    else:
+        yield from ((word, numbers) for _, word, numbers in _READERS[kind](path, dim, problems))
+    problems.raise_if_any()
+
+
+# ---- faults of all kinds ----
+
+
+def check_dim(path: Path, columns: int, dim: int, line: int | None = None) -> None:
+    """Raises DataError where the file has not `dim` numbers a word."""
+    if columns != dim:
+        raise _wrong_dim(path.name, f"holds {columns}", columns, dim, line)
+
+
+def _wrong_dim(names, problem, columns, dim, line):
+    fix = f"set the vectors' dimension to {columns} or use another file"
+    return DataError(f"{problem} numbers a word, expected {dim}", file=names, line=line, fix=fix)
+
+
+def _not_finite(path, number, of_text):
+    where, line = ("the row", number) if of_text else (f"row {number}", None)
+    problem = f"{where} holds something that is not a finite number"
+    return line_fault(path.name, line, problem, "correct or remove the row")
+
+
+def _unreadable(path, problem, fix=f"use {FORMATS}"):
+    return line_fault(path.name, None, problem, fix)
+
+
+def _wrong_count(path, promised, found):
+    problem = f"the header promises {promised} rows, there are {found}"
+    return line_fault(path.name, 1, problem, "copy the file again, it may be cut short")
+
+
+def _ragged(path, number, found, dim):
+    return line_fault(path.name, number, f"the row holds {found} numbers, expected {dim}", FRESH_COPY)
+
+
+def _damaged(path, problem):
+    return line_fault(path.name, None, f"the binary file is damaged: {problem}", FRESH_COPY)
+
+
+# ---- the rows of each kind but fastText's models: (its number from 1, the word, its numbers) ----
+
+Rows = Iterator[tuple[int, bytes, bytes | np.ndarray]]
+
+
+def _text_rows(path: Path, dim: int, problems: Problems) -> Rows:
+    rows, promised = 0, None
+    for number, line in byte_lines(path):
+        line = line.rstrip(b" ")
+        if number == 1 and (header := _header(line)):
+            promised = header[0]
+            check_dim(path, header[1], dim, number)
+            continue
+        if not line:
+            continue
+        rows += 1
+        # Counting spaces checks a row in a fraction of the time that splitting it takes.
+        spaces = line.count(b" ")
+        if rows == 1 and spaces != dim and promised is None:
+            check_dim(path, _numbers_at_end(line), dim, number)
+        if spaces < dim:
+            problems.add(_ragged(path, number, spaces, dim))
+            continue
+        word = line[: line.index(b" ")] if spaces == dim else line.rsplit(b" ", dim)[0]
+        if spaces > dim and _is_number(word.rsplit(b" ", 1)[1]):
+            problems.add(_ragged(path, number, _numbers_at_end(line), dim))
+        else:
+            yield number, word, line[len(word) + 1 :]
+    problems.raise_if_any()
+    if not rows:
+        raise empty_file(path, "no vectors")
+    if promised not in (None, rows):
+        raise _wrong_count(path, promised, rows)
+
+
+def _pair_rows(path: Path, dim: int, problems: Problems) -> Rows:
+    types, vectors = files_of(path)
+    words = rows = 0
+    for number, (one, other) in enumerate(zip_longest(byte_lines(types), byte_lines(vectors)), start=1):
+        words, rows = words + (one is not None), rows + (other is not None)
+        if one is None or other is None:
+            continue
+        word, numbers = one[1].strip(b" "), other[1].strip(b" ")
+        columns = numbers.count(b" ") + 1 if numbers else 0
+        if number == 1:
+            check_dim(vectors, columns, dim, number)
+        if columns != dim:
+            problems.add(_ragged(vectors, number, columns, dim))
+        else:
+            yield number, word, numbers
+    problems.raise_if_any()
+    if not rows:
+        raise empty_file(vectors, "no vectors")
+    if words != rows:
+        problem = f"{types.name} holds {words} words, {vectors.name} {rows} rows"
+        raise line_fault(vectors.name, None, problem, "take both files from the same vectors")
+
+
+def _array_rows(path: Path, dim: int, problems: Problems) -> Rows:
+    array, words, count = _open_array(path), files_of(path)[1], 0
+    check_dim(path, array.shape[1], dim)
+    check_readable(words, f"put the words of {path.name} beside it, one a line")
+    for count, word in byte_lines(words):
+        if count <= len(array):
+            yield count, word.strip(b" "), array[count - 1]
+    problems.raise_if_any()
+    if count != len(array):
+        problem = f"{words.name} holds {count} words, the array {len(array)} rows"
+        raise line_fault(path.name, None, problem, "take both files from the same vectors")
+
+
+def _word2vec_rows(path: Path, dim: int, problems: Problems) -> Rows:
+    rows, columns = _word2vec_head(path)
+    check_dim(path, columns, dim, 1)
+    with opened(path) as stream:
+        stream.readline()
+        block, at, size = b"", 0, 4 * dim
+        for row in range(1, rows + 1):
+            end = block.find(b" ", at)
+            if end < 0 or end + 1 + size > len(block):
+                block, at = block[at:] + stream.read((1 << 22) + size), 0
+                end = block.find(b" ")
+                if end < 0 or end + 1 + size > len(block):
+                    raise _wrong_count(path, rows, row - 1)
+            word, at = block[at:end].lstrip(b"\n"), end + 1 + size
+            yield row, word, np.frombuffer(block, "<f4", dim, end + 1)
+        if (block[at:] + stream.read(2)) not in (b"", b"\n"):
+            raise _wrong_count(path, rows, "more")
+
+
+_READERS = {"text": _text_rows, "pair": _pair_rows, "array": _array_rows, "word2vec": _word2vec_rows}
+
+
+def _header(line: bytes) -> tuple[int, int] | None:
+    """(rows, dim) of a header, None for any other line: no row of vectors is two whole numbers."""
+    parts = line.split(b" ") if len(line) < 40 else ()
+    return tuple(map(int, parts)) if len(parts) == 2 and all(map(bytes.isdigit, parts)) else None
+
+
+def _text_head(path: Path) -> tuple[int, int]:
+    """(rows, or -1 where no header says so; numbers a word) by the first line that is not empty."""
+    for number, line in byte_lines(path):
+        line = line.rstrip(b" ")
+        if number == 1 and (header := _header(line)):
+            return header
+        if line:
+            return -1, _numbers_at_end(line)
+    raise empty_file(path, "no vectors")
+
+
+def _numbers_at_end(line: bytes) -> int:
+    """How many numbers a row ends in: the first piece is always part of the word."""
+    count = 0
+    for part in reversed(line.split(b" ")[1:]):
+        if not _is_number(part):
+            break
+        count += 1
+    return count
+
+
+def _is_number(text):
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _open_array(path: Path) -> np.ndarray:
+    """The array of a .npy, not read yet."""
+    check_readable(path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what is in a damaged header
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+    # A damaged header is Python text to NumPy: tokenize and ast raise other errors for it. Where the file is no
+    # array, NumPy's message advises allow_pickle, which is no way out.
+    except Exception:
+        raise _unreadable(path, "not a plain NumPy array") from None
+    if not isinstance(array, np.ndarray) or array.ndim != 2 or not array.size or array.dtype.kind != "f":
+        raise _unreadable(path, "holds something else than one array of floats [rows, dim]")
+    return array
+
+
+def _pair_head(path: Path) -> tuple[int, int]:
+    rows, dim = _text_head(files_of(path)[1])
+    return rows, dim + 1  # no word stands before the numbers
+
+
+def _word2vec_head(path: Path) -> tuple[int, int]:
+    with opened(path) as stream:
+        rows, dim = _header(stream.readline().rstrip(b" \r\n"))
+    if not rows:
+        raise empty_file(path, "no vectors")
+    return rows, dim
+
+
+_HEADS = {
+    "text": _text_head,
+    "pair": _pair_head,
+    "array": lambda path: _open_array(path).shape,
+    "word2vec": _word2vec_head,
+    "fasttext": lambda path: _fasttext_head(path),
+}
+
+
+class _Wanted:
+    """Rows to look out for, by the bytes of their word: each word as it is and, where `lowered`, lower-cased.
+
+    places: bytes of a form -> its row in `numbers` float32 [F, D]. filled, composed: bool [F], whether the form has
+    numbers, and whether these come from character n-grams alone. duplicates: rows that repeat a form found before.
+    """
+
+    def __init__(self, words, dim: int, lowered: bool = True):
+        self.words, self.lowered = tuple(words), lowered
+        forms = dict.fromkeys(form for word in self.words for form, _ in self._forms(word))
+        self.places = {_encoded(form): place for place, form in enumerate(forms)}
+        self.numbers = np.zeros((len(forms), dim), np.float32)
+        self.filled, self.composed = np.zeros(len(forms), bool), np.zeros(len(forms), bool)
+        self.duplicates = 0
+
+    def place(self, word: bytes) -> int | None:
+        """Where the word's numbers belong; None for a word that was not requested or is there already."""
+        place = self.places.get(word)
+        if place is not None and self.filled[place]:
+            self.duplicates += 1
+            return None
+        return place
+
+    def fill(self, place: int, numbers) -> bool:
+        """False where a number is none, or not finite in float32."""
+        self.filled[place] = True
+        try:
+            with np.errstate(over="ignore"):
+                self.numbers[place] = list(map(float, numbers.split(b" "))) if isinstance(numbers, bytes) else numbers
+        except ValueError:
+            return False
+        return bool(np.isfinite(self.numbers[place]).all())
+
+    def _forms(self, word):
+        return ((word, EXACT), (word.lower(), LOWERED))[: 1 + self.lowered]
+
+    def find(self, word: str) -> tuple[int, int]:
+        """(row of `numbers`, route) of a word: as it is, else lower-cased, else from its n-grams; (-1, MISSING)."""
+        found = -1, MISSING
+        for form, route in self._forms(word):
+            place = self.places[_encoded(form)]
+            if self.filled[place] and not self.composed[place]:
+                return place, route
+            if self.filled[place] and found[0] < 0:
+                found = place, SUBWORDS
+        return found
+
+
+def _encoded(word: str) -> bytes:
+    """A word as files hold it."""
+    return word.encode("utf-8", "surrogatepass")
+
+
+# ---- fastText's models ----
+
+# The library reads on past the end of a damaged file, so sizes are compared first, in the layout of its `saveModel`,
+# little endian:
+#   int32 magic, version; int32 dim, window, epochs, min count, negatives, word n-grams, loss, model, buckets, minn,
+#   maxn, update rate; float64 sampling threshold; int32 entries, words, labels; int64 tokens, pruned pairs;
+#   per entry: word, NUL, int64 count, int8 kind; bool quantised; int64 rows, columns; float32 [words + buckets, dim];
+#   bool, int64, int64, float32: the output matrix, which vectors do not need.
+_MAGIC, _VERSIONS = 793712314, (11, 12)
+_ENTRIES = 92  # the first entry's place
+
+
+def _fasttext_head(path: Path, *, whole: bool = False) -> tuple[int, int]:
+    """(words, dim) of a model. whole: whether the file is as long as it says is checked, too."""
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        try:
+            magic, version, dim = struct.unpack_from("<3i", data)
+            buckets, entries, words = (struct.unpack_from("<i", data, place)[0] for place in (40, 64, 68))
+            (pruned,) = struct.unpack_from("<q", data, 84)
+            if magic != _MAGIC:  # which `kind_of` found once the file was unpacked
+                problem = "a gzipped fastText model, which the fastText library does not read"
+                raise _unreadable(path, problem, fix="unpack it with gunzip")
+            if version not in _VERSIONS:
+                problem = f"a fastText model of format {version}, read are {' and '.join(map(str, _VERSIONS))}"
+                raise _unreadable(path, problem, fix="save it with a fastText of 2017 or later, or use its .vec")
+            if pruned >= 0 or (whole and _is_quantised(path, data, entries, (words + buckets, dim))):
+                problem = "a quantised fastText model, which keeps its vectors only roughly"
+                raise _unreadable(path, problem, fix="use the whole model (.bin, not .ftz), or its .vec")
+        except struct.error:
+            raise _damaged(path, "the file is cut short") from None
+    return words, dim
+
+
+def _is_quantised(path, data, entries, shape):
+    """Whether the input matrix, of this shape, is quantised."""
+    at = _ENTRIES
+    for _ in range(entries):
+        end = data.find(b"\0", at)
+        if end < 0:
+            raise _damaged(path, "the file is cut short")
+        at = end + 10
+    quantised, *found = struct.unpack_from("<?2q", data, at)
+    if quantised:
+        return True
+    at += 17 + 4 * shape[0] * shape[1]
+    _, rows, columns = struct.unpack_from("<?2q", data, at)
+    if tuple(found) != shape or at + 17 + 4 * rows * columns != len(data):
+        raise _damaged(path, "its sizes contradict each other, it may be cut short")
+    return False
+
+
+def _fasttext_model(path: Path):
+    """(the library's model, its matrix float32 [words + buckets, dim])."""
+    try:
+        import fasttext  # an extra
+    except ImportError:
+        fix = "pip install 'mednli_jax[embeddings]', or use the model's .vec"
+        raise _unreadable(path, "the fastText library, which reads this file, is missing", fix=fix) from None
+    _fasttext_head(path, whole=True)
+    try:
+        model = fasttext.load_model(os.fsencode(path))
+    except (ValueError, RuntimeError, MemoryError) as error:
+        problem = f"the fastText library cannot load it ({type(error).__name__})"
+        raise _unreadable(path, problem, fix=f"{FRESH_COPY}, or use its .vec, which takes less memory") from None
+    return model, np.asarray(model.f.getInputMatrix())  # get_input_matrix would copy it
+
+
+def _fasttext_words(model):
+    return (word.encode("utf-8", "surrogateescape") for word in model.get_words(on_unicode_error="surrogateescape"))
+
+
+def _mean(model, matrix, form: bytes, skipped: int = 0) -> np.ndarray | None:
+    """The mean over the rows of a word, as it is in the file, and of its n-grams; None where it has none.
+
+    Not get_word_vector: fasttext-community 0.11.9 scales what it returns to length 1, as no other build does.
+    """
+    rows = model.get_subwords(form, "replace")[1][skipped:]
+    with np.errstate(invalid="ignore", over="ignore"):  # reported where the numbers are used
+        return matrix[rows].mean(axis=0, dtype=np.float64) if len(rows) else None
+
+
+def _fill_by_fasttext(path: Path, dim: int, wanted: _Wanted) -> None:
+    """Fills `wanted` from a model: words that it knows neither as they are nor lower-cased from their n-grams.
+
+    Where the model knows no capital letter, a word is put together from its small letters.
+    """
+    words, columns = _fasttext_head(path)
+    check_dim(path, columns, dim)
+    model, matrix = _fasttext_model(path)
+    number = {form: model.get_word_id(form) for form in wanted.places}  # -1 for what it does not know
+    known = {form for form in number if 0 <= number[form] < words}  # labels come after the words
+    cased, composed = any(word != word.lower() for word in _fasttext_words(model)), set()
+    for word in wanted.words:
+        if known.isdisjoint((_encoded(word), _encoded(word.lower()))):
+            composed.add(_encoded(word if cased else word.lower()))
+    for form in known | composed:
+        # The first row of a label is the label's number, where the matrix has an n-gram.
+        mean = _mean(model, matrix, form, skipped=int(form in composed and number[form] >= 0))
+        if mean is not None:
+            place = wanted.places[form]
+            wanted.composed[place] = form in composed
+            if not wanted.fill(place, mean):
+                problem = "a word's vector holds something that is not a finite number"
+                raise line_fault(path.name, None, problem, FRESH_COPY)

@@ -1,0 +1,262 @@
+"""DisKnE as a corpus: all examples, encoded once, and the part of each example in each fold.
+
+The corpus has one split, `train`, which each fold divides. Besides the arrays of nli.encoding it has
+  fold [F, N] int8      the part of an example in a fold: a place in PARTS
+  disease, target [N]   places in the manifest's `diskne.diseases`; category [N] int8, a place in CATEGORIES
+and the manifest's `diskne` has the folds, the names of the diseases, and the sources.
+Folds share one vocabulary, of the words or pieces of all examples.
+
+A benchmark of launch/build_diskne.py is a folder:
+  examples.jsonl   one line of JSON per example, as corpora of the user have them: pairID, gold_label, sentence1,
+                   sentence2, captionID, genre; disease, target, category
+  benchmark.json   names and synonyms of the diseases, provenance, sizes of the folds
+  dropped.tsv      what was kept out of which fold's training: group, disease, uid, reason; no text
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax import demo
+from mednli_jax.data.arrays import Prepared
+from mednli_jax.data.cache import Cache
+from mednli_jax.data.examples import LABELS, NLIExample, Split
+from mednli_jax.diskne.benchmark import CATEGORIES, POSITIVE, Benchmark, DiseaseExample
+from mednli_jax.diskne.folds import LEAST, Fold, folds
+from mednli_jax.diskne.published import annotation_files, pair_files, read_published, source_pairs
+from mednli_jax.errors import ConfigError, DataError, Problems, UsageError
+from mednli_jax.io import private_folder, write_atomic, write_json
+from mednli_jax.knowledge import load
+from mednli_jax.knowledge.load import load_ontology, ontology_files
+from mednli_jax.nli.corpus import NLICorpus
+from mednli_jax.nli.formats import json_rows
+from mednli_jax.nli.readers import read_nli_file
+from mednli_jax.report.runs import read_json
+
+FORMAT = 2  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
+NAMES = ("demo_diskne", "file", "mednli")
+PARTS = ("", "train", "dev", "test")
+ALL = "train"
+FIELDS = ("fold", "disease", "target", "category")  # arrays besides those of nli.encoding
+EXAMPLES, ABOUT, DROPPED = "examples.jsonl", "benchmark.json", "dropped.tsv"
+_BUILD = "build the benchmark again"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DisKnECorpus(NLICorpus):
+    """The examples of DisKnE and their folds (see nli.corpus.NLICorpus, whose choices of training pairs it lacks).
+
+    name: one of NAMES; file is a folder that launch/build_diskne.py wrote, mednli the published annotations.
+    wording: of hypotheses, see benchmark.WORDINGS, "" = what the files have. negatives: "similar" or "random", of the
+    demo; of the published files without those that the other word names, "" = all.
+    names_from: the ontology that names the annotated diseases, "" = what the hypotheses call them.
+    least: positive examples that a disease needs in a category to have a fold.
+    """
+
+    wording: str = ""
+    negatives: str = ""
+    names_from: str = ""
+    least: int = LEAST
+
+    _cache_name = property(lambda self: f"diskne-{self.name}")
+
+    def key(self, cache: Cache) -> dict:
+        """As of any corpus of pairs, with what shapes the examples and the folds."""
+        how = [self.wording, self.negatives, self.names_from or "none", self.least]
+        return {**super().key(cache), "diskne": how}
+
+    def _formats(self):
+        formats = {**super()._formats(), "diskne": FORMAT}
+        if self.names_from:
+            formats["ontology"] = load.FORMAT
+        return formats
+
+    def _licensed(self):
+        return [*super()._licensed(), self.names_from or "none"]
+
+    def _corpus_files(self):
+        if self.name == "demo_diskne":
+            return [*demo.demo_files(demo.DISKNE), *ontology_files("mesh")]
+        if self.name == "file":
+            files = [self._folder() / name for name in (EXAMPLES, ABOUT)]
+            if missing := [path for path in files if not path.is_file()]:
+                problem = f"{missing[0]}: there is no such file"
+                raise ConfigError(f"{problem}. Fix: give the folder that launch/build_diskne.py wrote.")
+            return files
+        files = [*pair_files(self._folder()), *self._annotation_files]
+        if self.names_from:
+            files += filter(Path.is_file, ontology_files(self.names_from, self._folder()))
+        return files
+
+    @cached_property
+    def _annotation_files(self) -> list[Path]:
+        found = annotation_files(self._folder(), self.negatives)
+        if not found:
+            kind = f" of {self.negatives} negatives" if self.negatives else ""
+            problem = f"{self._folder() / 'diskne'}: holds no annotation file{kind} (.csv)"
+            raise ConfigError(f"{problem}. Fix: put the published ones there.")
+        return found
+
+    @cached_property
+    def benchmark(self) -> Benchmark:
+        """All examples with their texts."""
+        if self.name == "file":
+            return read_benchmark(self._folder())
+        if self.name == "mednli":
+            pairs, facts = source_pairs(self._folder())
+            ontology = load_ontology(self.names_from, self._folder()) if self.names_from else None
+            return read_published(self._annotation_files, pairs, ontology, wording=self.wording, facts=facts)
+        return demo.load_demo_diskne(negatives=self.negatives, wording=self.wording)
+
+    def _read(self) -> dict[str, Split]:
+        examples = tuple(replace(example.pair, tags=(example.category,)) for example in self.benchmark.examples)
+        note = {"note": self.benchmark.facts["note"]} if "note" in self.benchmark.facts else {}
+        return {ALL: Split(ALL, examples, note)}
+
+    def build(self):
+        """(splits, arrays, vocabulary, vectors, facts) of the corpus and its folds."""
+        splits, arrays, vocabulary, vectors, facts = super().build()
+        found = folds(self.benchmark, least=self.least)
+        arrays = {**arrays, **_arrays(self.benchmark, found)}
+        return splits, arrays, vocabulary, vectors, {**facts, "diskne": _facts(self.benchmark, found)}
+
+
+def _arrays(benchmark, found):
+    place = {disease: number for number, disease in enumerate(benchmark.names)}
+    part = np.zeros((len(found), len(benchmark)), np.int8)
+    for row, fold in zip(part, found, strict=True):
+        for number, name in enumerate(PARTS[1:], 1):
+            row[getattr(fold, name)] = number
+    return {
+        "fold": part,
+        "disease": np.array([place[example.disease] for example in benchmark.examples], np.int32),
+        "target": np.array([place[example.target] for example in benchmark.examples], np.int32),
+        "category": np.array([CATEGORIES.index(example.category) for example in benchmark.examples], np.int8),
+    }
+
+
+def _facts(benchmark, found):
+    return {
+        "name": benchmark.name,
+        "facts": benchmark.facts,
+        "diseases": list(benchmark.names),
+        "names": benchmark.names,
+        "synonyms": {disease: list(names) for disease, names in benchmark.synonyms.items()},
+        "folds": [
+            {
+                "disease": fold.disease,
+                "group": fold.group,
+                "categories": list(fold.categories),
+                "dropped": {reason: len(rows) for reason, rows in fold.dropped.items()},
+            }
+            for fold in found
+        ],
+    }
+
+
+def benchmark_of(prepared: Prepared) -> Benchmark:
+    """The examples of a prepared DisKnE without their texts."""
+    about, arrays, rows = prepared.manifest["diskne"], prepared.arrays, prepared.splits[ALL]
+    columns = (arrays[name].tolist() for name in ("disease", "target", "category"))
+    examples = tuple(
+        example_of(uid, LABELS[label], about["diseases"][disease], about["diseases"][target], CATEGORIES[category])
+        for uid, label, disease, target, category in zip(rows.uids, rows.label, *columns, strict=True)
+    )
+    return Benchmark(about["name"], examples, about["names"], synonyms_of(about), about["facts"])
+
+
+def folds_of(prepared: Prepared) -> tuple[Fold, ...]:
+    """The folds of a prepared DisKnE; the examples left out of them are counted in the manifest only."""
+    found = []
+    for part, fold in zip(prepared.arrays["fold"], prepared.manifest["diskne"]["folds"], strict=True):
+        rows = (np.flatnonzero(part == number).astype(np.int32) for number in range(1, len(PARTS)))
+        found.append(Fold(fold["disease"], fold["group"], tuple(fold["categories"]), *rows, {}))
+    return tuple(found)
+
+
+def example_of(uid: str, label: str, disease: str, target: str, category: str) -> DiseaseExample:
+    """An example without texts, as scores and tables need it."""
+    return DiseaseExample(NLIExample(uid, "", "", label, (), ()), disease, target, category)
+
+
+def synonyms_of(about: dict) -> dict[str, tuple[str, ...]]:
+    return {disease: tuple(names) for disease, names in about["synonyms"].items()}
+
+
+def is_positive(label: np.ndarray) -> np.ndarray:
+    """Whether each label, a place in LABELS, is positive."""
+    return np.asarray(label) == LABELS.index(POSITIVE)
+
+
+# -- a benchmark on disk -----------------------------------------------------------------------------------------------
+
+
+def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path) -> Path:
+    """Writes the folder whole or not at all, for its owner alone; returns it."""
+    folder = Path(folder).expanduser().absolute()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder}: exists already. Fix: give a folder that is empty or not there yet.")
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    try:
+        private_folder(temporary)
+        rows = (json.dumps(_row(example), ensure_ascii=False) for example in benchmark.examples)
+        write_atomic(temporary / EXAMPLES, "".join(row + "\n" for row in rows))
+        about = {name: getattr(benchmark, name) for name in ("name", "names", "synonyms", "facts")}
+        write_json(temporary / ABOUT, {**about, "folds": [_summary(benchmark, fold) for fold in folds]})
+        dropped = ("\t".join((f.group, f.disease, *entry)) for f in folds for entry in f.log(benchmark.examples))
+        write_atomic(temporary / DROPPED, "".join(line + "\n" for line in ("group\tdisease\tuid\treason", *dropped)))
+        os.replace(temporary, folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)  # nothing half-built is kept
+    return folder
+
+
+def _row(example):
+    pair = example.pair
+    return {
+        "pairID": pair.uid,
+        "gold_label": pair.label,
+        "sentence1": pair.premise,
+        "sentence2": pair.hypothesis,
+        "captionID": pair.group,
+        "genre": example.category,  # which the readers of pairs take for a slice to score apart
+        "disease": example.disease,
+        "target": example.target,
+        "category": example.category,
+    }
+
+
+def _summary(benchmark, fold):
+    return {
+        "disease": fold.disease,
+        "name": benchmark.names[fold.disease],
+        "group": fold.group,
+        "categories": list(fold.categories),
+        "examples": {"train": len(fold.train), "dev": len(fold.dev), "test": len(fold.test)},
+        "dropped": {reason: len(rows) for reason, rows in fold.dropped.items()},
+    }
+
+
+def read_benchmark(folder: Path) -> Benchmark:
+    """What `write_benchmark` wrote; tokens come from the Treebank tokeniser. Folds are made again, and are the same."""
+    folder = Path(folder).expanduser()
+    about = read_json(folder / ABOUT, "name", "names", "synonyms", "facts", fix=_BUILD)
+    pairs = {pair.uid: pair for pair in read_nli_file(folder / EXAMPLES, split="all").examples}
+    found, problems = [], Problems()
+    for _, row in json_rows(folder / EXAMPLES, problems):
+        if (pair := pairs.get(row.values.get("pairID"))) is None:
+            continue  # a pair without a label
+        disease, target, category = (row.text(name, optional=True) for name in ("disease", "target", "category"))
+        if category in CATEGORIES and {disease, target} <= about["names"].keys():
+            found.append(DiseaseExample(pair, disease, target, category))
+        else:
+            problem = f"its category is none of DisKnE's, or a disease has no name in {ABOUT}"
+            problems.add(DataError(problem, file=EXAMPLES, line=row.number, fix=_BUILD))
+    problems.raise_if_any()
+    return Benchmark(about["name"], tuple(found), about["names"], synonyms_of(about), about["facts"])

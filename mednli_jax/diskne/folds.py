@@ -1,0 +1,275 @@
+"""Folds of DisKnE: what each disease is tested on, and what a model may be trained on before (sections 3.3, 4.1).
+
+A fold is three arrays of row numbers in a benchmark's one list of examples, so that all folds share one set of arrays.
+Each slot of a program, a fold and a seed, trains on the rows of its own fold.
+"""
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mednli_jax.data.batching import Batches
+from mednli_jax.diskne.benchmark import GROUPS, Benchmark, DiseaseExample
+from mednli_jax.errors import ConfigError, DataError
+from mednli_jax.knowledge.linking import FUNCTION_WORDS, singular
+
+LEAST = 2  # positive examples of a disease in a category that is reported (section 4.1)
+DEV = 0.1  # share of the training examples (section 4.1)
+# own: of the disease, but not tested. hypothesis, premise: the disease is claimed or named there. repeated: the same
+# premise and claim as an example before.
+REASONS = ("own", "hypothesis", "premise", "repeated")
+
+MOST_FOLDS = 1 << 12
+MOST_SEED = (1 << 32) // MOST_FOLDS - 1
+
+_WORD = re.compile(r"\w+")
+_POSSESSIVE = re.compile(r"['’]s\b")
+_PLURAL = re.compile(r"\b([A-Z][A-Z0-9]+)s\b")  # of an abbreviation: MIs, which `singular` leaves
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """What a disease is tested on, and all that may be trained on for it.
+
+    train, dev, test: int32 rows of `Benchmark.examples`, ascending. categories: those that are reported; test has
+    their examples alone. dropped: reason (REASONS) -> rows that were kept out of train and dev.
+    """
+
+    disease: str
+    group: str
+    categories: tuple[str, ...]
+    train: np.ndarray
+    dev: np.ndarray
+    test: np.ndarray
+    dropped: dict[str, np.ndarray]
+
+    def log(self, examples: Sequence[DiseaseExample]) -> Iterator[tuple[str, str]]:
+        """(uid, reason) of the rows that were kept out, never their text."""
+        for reason, rows in self.dropped.items():
+            yield from ((examples[row].uid, reason) for row in rows)
+
+
+def phrase(text: str) -> str:
+    """A text as names are looked for in it: words in lower case and the singular, a space around each.
+
+    " mi " is in the phrase of "h/o MI." and not in that of "family": the published script looked for substrings.
+    """
+    words = _WORD.findall(_POSSESSIVE.sub("", _PLURAL.sub(r"\1", text).casefold()))
+    return f" {' '.join(map(singular, words))} "
+
+
+def mentioned(texts: Collection[str], synonyms: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
+    """text -> the concepts of which a name stands in it, on word boundaries. Words of grammar are nobody's name."""
+    owners = defaultdict(set)
+    for concept, names in synonyms.items():
+        for name in names:
+            key = tuple(phrase(name).split())
+            if key and not (len(key) == 1 and key[0] in FUNCTION_WORDS):
+                owners[key].add(concept)
+                plural = f"{key[-1]}s"  # of an abbreviation in lower case: mis, uti -> utis
+                if len(plural) < 5 and plural not in FUNCTION_WORDS:
+                    owners[*key[:-1], plural].add(concept)
+    longest = max(map(len, owners), default=0)
+    found = {}
+    for text in set(texts):
+        words = phrase(text).split()
+        spans = ((a, b) for a in range(len(words)) for b in range(a + 1, min(a + longest, len(words)) + 1))
+        found[text] = frozenset().union(*(owners.get(tuple(words[a:b]), ()) for a, b in spans))
+    return found
+
+
+class _Columns:
+    """The columns of a benchmark that folds are made of, each an array [N]."""
+
+    def __init__(self, benchmark: Benchmark):
+        examples = self.examples = benchmark.examples
+        self.target = np.array([e.target for e in examples], object)
+        self.disease = np.array([e.disease for e in examples], object)
+        self.category = np.array([e.category for e in examples], object)
+        self.positive = np.array([e.is_positive for e in examples], bool)
+        self.claim = _ranks([(e.pair.group, e.disease, e.pair.hypothesis) for e in examples])
+        # What one category tests of a disease: two pairs with the same premise and claim are one example there.
+        self.tested = _ranks([(claim, e.target, e.category) for claim, e in zip(self.claim, examples, strict=True)])
+        self.in_premise = _rows_of(benchmark, [e.pair.premise for e in examples])
+        self.in_hypothesis = _rows_of(benchmark, [e.pair.hypothesis for e in examples])
+
+    def fold(self, disease: str, group: str, categories: tuple[str, ...], pool: np.ndarray, dev: float) -> Fold:
+        targeted = self.target == disease
+        test = _firsts(self.tested, targeted & np.isin(self.category, categories))
+        named, claimed = np.zeros((2, len(targeted)), bool)
+        named[self.in_premise.get(disease, [])] = True
+        claimed[self.in_hypothesis.get(disease, [])] = True
+        claimed |= self.disease == disease
+        free = pool & ~targeted & ~claimed & ~named
+        rows = _firsts(self.claim, free)
+        kept = np.zeros((2, len(targeted)), bool)
+        kept[0][test] = kept[1][rows] = True
+        dropped = {
+            "own": pool & targeted & ~kept[0],
+            "hypothesis": pool & ~targeted & claimed,
+            "premise": pool & ~targeted & ~claimed & named,
+            "repeated": free & ~kept[1],
+        }
+        dropped = {reason: np.flatnonzero(dropped[reason]).astype(np.int32) for reason in REASONS}
+        is_dev = _dev_premises([self.examples[row].pair.group for row in rows], dev)
+        return Fold(disease, group, categories, rows[~is_dev], rows[is_dev], test, dropped)
+
+
+def _rows_of(benchmark: Benchmark, texts: Sequence[str]) -> dict[str, list[int]]:
+    """concept -> the rows whose text names it."""
+    found, rows = mentioned(set(texts), benchmark.synonyms), defaultdict(list)
+    for row, text in enumerate(texts):
+        for concept in found[text]:
+            rows[concept].append(row)
+    return rows
+
+
+def _ranks(keys: Sequence[Hashable]) -> np.ndarray:
+    """int32 [n]: equal numbers for equal keys."""
+    numbers: dict = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int32)
+
+
+def _firsts(keys: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """int32: the rows of `mask`, ascending, of equal keys the first alone."""
+    rows = np.flatnonzero(mask)
+    return np.sort(rows[np.unique(keys[rows], return_index=True)[1]]).astype(np.int32)
+
+
+def _dev_premises(groups: Sequence[str], share: float) -> np.ndarray:
+    """bool [n]: rows of the premises that make about `share` of the rows; the order of their hashes decides."""
+    rows, taken, chosen = Counter(groups), 0, set()
+    order = sorted(rows, key=lambda group: hashlib.sha256(f"dev {group}".encode()).digest())
+    for group in order[:-1]:  # one premise at least is left to train on
+        if taken >= share * len(groups):
+            break
+        chosen.add(group)
+        taken += rows[group]
+    return np.array([group in chosen for group in groups], bool)
+
+
+def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV) -> tuple[Fold, ...]:
+    """A fold for each group and disease with at least `least` positive examples in a category (sections 3.3, 4.1).
+
+    A category in which no negative example is made from those of the disease is not reported for it.
+
+    Trained on is every example of the group that does not claim the disease, and in whose premise and hypothesis no
+    name of it stands; `dev` of these, whole premises, are held out.
+    """
+    table, found = _Columns(benchmark), []
+    rows = _firsts(table.tested, table.positive)
+    counts = Counter(zip(table.target[rows], table.category[rows], strict=True))  # of positive examples that are tested
+    with_negatives = set(zip(table.target[~table.positive], table.category[~table.positive], strict=True))
+    for group, of_group in GROUPS.items():
+        usable = np.isin(table.category, of_group)
+        for disease in sorted({target for target, category in counts if category in of_group}):
+            categories = tuple(
+                category
+                for category in of_group
+                if counts[disease, category] >= least and (disease, category) in with_negatives
+            )
+            if categories:
+                found.append(table.fold(disease, group, categories, usable, dev))
+    if not found:
+        fix = "give more pairs, or a terminology that names more of their diseases"
+        raise DataError(f"{benchmark.name}: no disease has {least} positive examples in a category", fix=fix)
+    return tuple(found)
+
+
+def folds_of_disease(found: Sequence[Fold], benchmark: Benchmark, wanted: str) -> list[Fold]:
+    """The folds of one disease, by id or by name."""
+    ids = {disease for disease, name in benchmark.names.items() if name.casefold() == wanted.casefold()} | {wanted}
+    chosen = [fold for fold in found if fold.disease in ids]
+    if not chosen:
+        problem = f"{benchmark.name}: no fold of the disease requested"
+        raise ConfigError(f"{problem}. Fix: give the id or the name of a disease with {LEAST} positive examples.")
+    return chosen
+
+
+# -- batches of many folds ---------------------------------------------------------------------------------------------
+
+# A slot is a fold and a seed. The training loop identifies a slot by one number, in place of a seed; everything random
+# in a slot depends on that number alone. The folds of a group have the same number of batches, of the same static
+# shapes, whichever of them are trained together. The batches of a slot do not depend on the other slots.
+# Dimension letters: N rows of the corpus, F folds, Q units of a batch, G rows of a unit, S slots.
+
+
+def slot_code(fold: int, seed: int) -> int:
+    """The number of a slot, under 2^32; fold: place among all folds of the corpus."""
+    return seed * MOST_FOLDS + fold
+
+
+def of_code(code: int) -> tuple[int, int]:
+    """(fold, seed) of a slot's number."""
+    return int(code) % MOST_FOLDS, int(code) // MOST_FOLDS
+
+
+class FoldBatches(Batches):
+    """The training batches of a group of folds.
+
+    `epoch(epoch, codes)` gives (layout, rows [S, Q, G]) as that of Batches, each slot with the rows of its fold; a fold
+    with fewer rows than the largest has padding (-1) spread over its batches. Further arguments are those of Batches.
+
+    Args:
+      premise_length, hypothesis_length: [N] token counts of the whole corpus.
+      member: [F, N] bool, whether a row is trained on in a fold; F: all folds of the corpus.
+      group: the folds that go together, those that give all slots their number of batches.
+      groups: [M, G] rows of each unit, None = every row is its own unit. Of a unit a fold takes the rows it trains on.
+      seeds: of the runs.
+    """
+
+    def __init__(self, premise_length, hypothesis_length, *, member, group: Sequence[int], groups=None, seeds, **how):
+        self.member, self.of_group = np.asarray(member, bool), tuple(group)
+        if groups is None:
+            groups = np.flatnonzero(self.member[list(group)].any(axis=0)).astype(np.int32)[:, None]
+        codes = [slot_code(fold, seed) for seed in seeds for fold in self.of_group]
+        super().__init__(premise_length, hypothesis_length, groups=groups, seeds=codes, **how)
+
+    def _buckets(self, batch_size, most, coarse):
+        """Each fold is cut into buckets of equal work; they have as many batches, and room, as the largest needs."""
+        held = self.member[:, self.units] & (self.units >= 0)  # [F, M, G]
+        rows = {fold: int(held[fold].sum()) for fold in self.of_group}
+        largest = max(self.of_group, key=rows.__getitem__)
+        units = int(held[largest].any(axis=1).sum())
+        per_batch = max(1, round(batch_size * units / max(rows[largest], 1)))
+        most = max(1, min(most, units // (2 * per_batch)))
+        cut = {fold: self._cut(np.flatnonzero(held[fold].any(axis=1)), most) for fold in self.of_group}
+        buckets = []
+        self._of_fold = {fold: [] for fold in self.of_group}
+        for bucket in range(most):
+            parts = {fold: cut[fold][bucket] for fold in self.of_group}
+            longest = max(map(len, parts.values()))
+            batches = max(1, min(-(-longest // per_batch), *map(len, parts.values())))  # none is without a row
+            even = -(-longest // batches)
+            for fold, part in parts.items():
+                self._of_fold[fold].append((part, even, batches))
+            buckets.append((np.unique(np.concatenate(list(parts.values()))), even, batches))
+        return buckets
+
+    def _cut(self, units, most):
+        """The units in the order of their length, as `most` parts of about equal work."""
+        order = np.lexsort((self.hypothesis_of_unit[units].sum(axis=1), self.premise_of_unit[units]))
+        work = np.cumsum(self.premise_of_unit[units][order] + 1)
+        return np.split(units[order], np.searchsorted(work, work[-1] * np.arange(1, most) / most))
+
+    def _looks(self, seeds, epochs):
+        """Slot after slot, each in another epoch: folds differ more than the epochs of one do."""
+        return [
+            (code, 1 + (turn + place) % epochs) for turn in range(min(epochs, 4)) for place, code in enumerate(seeds)
+        ]
+
+    def _deal(self, bucket, look):
+        fold = of_code(look[0])[0]
+        rows = super()._deal(bucket, look, self._of_fold[fold][bucket])
+        return np.where((rows >= 0) & self.member[fold][rows], rows, -1).astype(np.int32)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Rows of a batch over all devices, on average, of each bucket of the largest fold; equal ones once."""
+        counts = [[int(self.member[fold][self.units[part]].sum()) / batches for part, _, batches in parts]
+                  for fold, parts in self._of_fold.items()]  # fmt: skip
+        return sorted({round(count) for count in np.max(counts, axis=0)})

@@ -1,0 +1,492 @@
+"""Files and the terminal: atomic private writes, readers of text files, progress bars and messages."""
+
+import contextlib
+import csv
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from mednli_jax.errors import DataError, Problems, RunError
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+_FIX = "free space or check the folder's permissions"
+
+
+@contextlib.contextmanager
+def writing(path: Path, fix: str = _FIX):
+    """Turns an OSError into a one-line RunError that names the file or its folder."""
+    try:
+        yield
+    except OSError as error:  # NumPy's error for a full disk has no message of the system
+        reason = error.strerror or "only a part of it was written"
+        raise RunError(f"{path}: cannot be written ({reason}). Fix: {fix}.") from error
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+@contextlib.contextmanager
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
+    """A file, 0600, that replaces `path` when the block ends. Readers see the old content or the new, never a part.
+
+    A block that fails leaves the old content and no temporary file. A device such as /dev/stdout is written directly.
+    Raises: RunError.
+    """
+    path = Path(path)
+    temporary = _temporary(path)
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with writing(path), open(path, "wb") as file:
+            yield file
+        return
+    with writing(path):
+        try:
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):  # only the first error is reported
+                temporary.unlink(missing_ok=True)
+            raise
+
+
+def write_atomic(path: Path, content: str | bytes) -> None:
+    """Writes a file atomically, see `atomic_file`."""
+    with atomic_file(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def write_over(path: Path, content: str, mark: str) -> None:
+    """Writes a file at a path given by the user, over an older file of the same type only.
+
+    Raises: RunError where the path holds a file that does not begin with `mark`, which identifies the type.
+    """
+    path = Path(path)
+    if path.is_file() and path.stat().st_size:
+        with writing(path), open(path, "rb") as file:
+            other = file.read(len(mark.encode())) != mark.encode()
+        if other:
+            raise RunError(f"{path}: exists and is another kind of file. Fix: give another name.")
+    write_atomic(path, content)
+
+
+@contextlib.contextmanager
+def atomic_folder(folder: Path, *, keep: Callable[[], bool] = lambda: True, fix: str = _FIX) -> Iterator[Path]:
+    """An empty temporary folder, 0700, which is renamed to `folder` when the block ends and removed where it fails.
+
+    keep: whether a folder that another process has meanwhile put there is kept.
+    Raises: RunError, also where writing a file in the block fails.
+    """
+    folder = Path(folder)
+    temporary = _temporary(folder)
+    with writing(folder, fix):
+        try:
+            private_folder(folder.parent, fix=fix)
+            shutil.rmtree(temporary, ignore_errors=True)  # left by a killed process that had the same number
+            temporary.mkdir(mode=0o700)
+            yield temporary
+            if not (folder.is_dir() and keep()):
+                shutil.rmtree(folder, ignore_errors=True)
+                os.replace(temporary, folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def put_in_place(made: Path, path: Path) -> None:
+    """Makes a file that another library wrote on the same disk 0600 and renames it. Raises: RunError."""
+    with writing(path):
+        os.chmod(made, 0o600)
+        os.replace(made, path)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Appends a line to a file. A new file is 0600. Raises: RunError."""
+    with writing(path), open(path, "a", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(f"{line}\n")
+
+
+def write_json(path: Path, value) -> None:
+    write_atomic(path, json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
+
+
+def write_sealed(path: Path, values: dict, seal: str = "sha256") -> None:
+    """Writes a manifest as JSON, with the sha256 of its values in the field `seal`."""
+    values = json.loads(json.dumps(values))  # the values as they will be read, for the digest
+    write_json(path, {**values, seal: digest(values)})
+
+
+def read_sealed(path: Path, seal: str = "sha256") -> dict:
+    """Reads a manifest of `write_sealed`, with the seal.
+
+    Raises OSError, ValueError, KeyError or TypeError where it is damaged.
+    """
+    values = json.loads(path.read_bytes())
+    if values[seal] != digest({name: value for name, value in values.items() if name != seal}):
+        raise ValueError("not what was written")
+    return values
+
+
+def digest(values) -> str:
+    """The sha256 of JSON values, for detecting damage."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def private_folder(folder: Path, *, ours: bool = False, fix: str = _FIX) -> Path:
+    """Creates the folder where it is missing, 0700, and returns it. Raises RunError.
+
+    A new or empty folder gets a .gitignore that excludes all its files. A folder with files gets one only with
+    ours=True, which says that all its files are from this package.
+    """
+    ignored = folder / ".gitignore"
+    with writing(folder, fix):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not ignored.exists() and (ours or not any(folder.iterdir())):
+            write_atomic(ignored, "*\n")
+    return folder
+
+
+def next_free(folder: Path) -> Path:
+    """`folder`, or folder-2, folder-3, ...: the first that does not exist yet."""
+    candidate, number = folder, 1
+    while candidate.exists():
+        number += 1
+        candidate = folder.with_name(f"{folder.name}-{number}")
+    return candidate
+
+
+def sha256(*paths: Path) -> str:
+    """The sha256 of the concatenated bytes of the files. Raises OSError."""
+    found = hashlib.sha256()
+    for path in paths:
+        with open(path, "rb") as file:
+            hashlib.file_digest(file, lambda: found)
+    return found.hexdigest()
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+FRESH_COPY = "take a fresh copy of the file"
+
+
+# -- faults ------------------------------------------------------------------------------------------------------------
+
+
+def line_fault(file: str, line: int | None, problem: str, fix: str = FRESH_COPY) -> DataError:
+    return DataError(problem, file=file, line=line, fix=fix)
+
+
+def empty_file(path: Path, what: str = "nothing") -> DataError:
+    return DataError(f"holds {what}", file=path.name, fix=FRESH_COPY)
+
+
+def empty_field(path: Path, line: int, field: str) -> DataError:
+    problem, fix = f"field '{field}' is empty", "fill it in or remove the row"
+    return DataError(problem, file=path.name, line=line, field=field, fix=fix)
+
+
+def no_such_file(path: Path, fix: str = "check the path") -> DataError:
+    path = Path(path)
+    problem = "is a folder, not a file" if os.path.isdir(path) else f"there is no such file in {path.parent}"
+    return DataError(problem, file=path.name, fix=fix)
+
+
+def character_fault(text: str) -> str:
+    """The fault in the characters of a string from JSON, as the end of a sentence; "" where there is none."""
+    if "\0" in text:
+        return "holds a NUL character"
+    return "holds half a surrogate pair" if re.search("[\ud800-\udfff]", text) else ""
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def either_name(path: Path) -> Path | None:
+    """The existing file of that name, with or without .gz; None where there is neither."""
+    path = Path(path)
+    other = path.with_name(path.name.removesuffix(".gz") if path.suffix == ".gz" else f"{path.name}.gz")
+    return next((candidate for candidate in (path, other) if os.path.isfile(candidate)), None)
+
+
+def check_readable(path: Path, fix: str = "check the path") -> None:
+    """Raises DataError where the file does not exist or may not be read."""
+    if not os.path.isfile(path):
+        raise no_such_file(path, fix)
+    with opened(path):
+        pass
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a plain or gzipped file as a buffered stream.
+
+    Raises: DataError where the file is missing, cannot be read or cannot be decompressed, also during reading.
+    """
+    path = Path(path)
+    if not os.path.isfile(path):
+        raise no_such_file(path)
+    try:
+        with open(path, "rb") as file:
+            yield gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == b"\x1f\x8b" else file
+    except (gzip.BadGzipFile, EOFError, zlib.error):  # gzip's own message may quote bytes of the file
+        problem = "cannot be decompressed: it is damaged or cut short"
+        raise DataError(problem, file=path.name, fix=FRESH_COPY) from None
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror})"
+        raise DataError(problem, file=path.name, fix="check the disk and the file's permissions") from error
+
+
+@contextmanager
+def opened_text(path: Path, errors: str = "strict") -> Iterator[io.TextIOBase]:
+    """The text of a plain or gzipped UTF-8 file as a stream, for formats without lines. Line breaks are not changed.
+
+    errors: as for `bytes.decode`. Raises: DataError as `opened`, and where the file is not UTF-8.
+    """
+    try:
+        with opened(path) as stream:
+            yield io.TextIOWrapper(stream, "utf-8-sig", errors=errors, newline="")
+    except UnicodeDecodeError:
+        raise DataError("is not valid UTF-8", file=Path(path).name, fix="save the file as UTF-8") from None
+
+
+# -- lines -------------------------------------------------------------------------------------------------------------
+
+
+def byte_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """(line number from 1, line without its line break). Raises: DataError as `opened`."""
+    with opened(path) as stream:
+        for number, line in enumerate(stream, 1):
+            yield number, line.rstrip(b"\r\n")
+
+
+def decoded(file: str, number: int, data: bytes) -> str:
+    """The text of bytes that begin on line `number` of a file, without the byte order mark of line 1.
+
+    Raises: DataError with the number of the line that is not UTF-8.
+    """
+    try:
+        return data.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        number += data.count(b"\n", 0, error.start)
+        raise line_fault(file, number, "the line is not valid UTF-8", "save the file as UTF-8") from None
+
+
+def checked_lines(path: Path, *, digest=None) -> Iterator[tuple[int, str | DataError]]:
+    """As `text_lines`, but yields a DataError for a line that is not text: for files that are read in parallel."""
+    path = Path(path)
+    for number, line in byte_lines(path):
+        if digest is not None:
+            digest.update(line + b"\n")
+        try:
+            text = decoded(path.name, number, line)
+        except DataError as error:
+            text = error
+        yield number, text
+
+
+def text_lines(path: Path, problems: Problems | None = None, *, digest=None) -> Iterator[tuple[int, str]]:
+    """(line number from 1, text without the line break) of every line of a plain or gzipped UTF-8 file.
+
+    Args:
+      problems: collects the errors of lines that are not text; without it the first is raised.
+      digest: of hashlib; updated with every line and "\\n", so that compression and line breaks do not change it.
+
+    Raises: DataError.
+    """
+    for number, line in checked_lines(path, digest=digest):
+        if isinstance(line, str):
+            yield number, line
+        elif problems is None:
+            raise line
+        else:
+            problems.add(line)
+
+
+def json_lines(path: Path, problems: Problems) -> Iterator[tuple[int, dict]]:
+    """(line number, object) of a JSON lines file, one object per line. Blank lines are skipped."""
+    path = Path(path)
+    for number, line in text_lines(path, problems):
+        if not line.strip():
+            continue
+        try:
+            values = json.loads(line)
+        except ValueError:  # Python's message can quote the line, so it is dropped
+            problems.add(line_fault(path.name, number, "the line is not valid JSON"))
+            continue
+        if isinstance(values, dict):
+            yield number, values
+        else:
+            problems.add(line_fault(path.name, number, "the line is not a JSON object", "write one object a line"))
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def csv_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+    """(number of its first line, cells) of each record of a CSV file (RFC 4180). Line breaks in cells become "\\n".
+
+    Blank lines are skipped. Reading ends at a faulty quote or a line that is not text.
+    """
+    path, numbers = Path(path), []
+
+    def lines():
+        for number, line in text_lines(path):
+            numbers.append(number)
+            yield f"{line}\n"
+
+    records = csv.reader(lines(), strict=True)
+    while True:
+        numbers.clear()
+        try:
+            cells = next(records, None)
+        except DataError as error:
+            problems.add(error)
+            return
+        except csv.Error:  # its message may quote the text
+            problem, fix = "a quote of this record does not close", "quote whole cells, and double quotes inside them"
+            problems.add(line_fault(path.name, numbers[0], problem, fix))
+            return
+        if cells is None:
+            return
+        if len(cells) > 1 or "".join(cells).strip():
+            yield numbers[0], cells
+
+
+def table_rows(
+    file: str,
+    records: Iterable[tuple[int, Sequence[str]]],
+    problems: Problems,
+    columns: Callable[[int, list[str]], Sequence[str]],
+    spare: str = "",
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """(line number, {column: cell}) of the records below a header. Reading ends at a fault in or before the header.
+
+    Args:
+      file: its name, for messages.
+      records: (line number, cells).
+      problems: collects the errors, such as a record with a wrong number of cells.
+      columns: (line number, cells) of the header -> names of the columns; may raise DataError.
+      spare: regular expression of the names of columns that may be missing at the end of a row.
+    """
+    names = None
+    for number, cells in records:
+        if names is None:
+            if problems.total:
+                return
+            try:
+                names = columns(number, [cell.strip() for cell in cells])
+            except DataError as error:
+                problems.add(error)
+                return
+            continue
+        lacking = names[len(cells) :]
+        if len(cells) > len(names) or not all(re.fullmatch(spare, name) for name in lacking):
+            fix = "write a cell for each column; in CSV, quote a cell that holds a comma or a quote"
+            problems.add(line_fault(file, number, f"{len(cells)} cells, expected {len(names)}", fix))
+        else:
+            yield number, dict(zip(names, cells, strict=False))
+
+
+# -- terminal ----------------------------------------------------------------------------------------------------------
+
+PLAIN_SECONDS = 15.0
+_STRIDE = 256  # examples between two updates
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # rich replaces sys.stderr while a bar is shown
+
+
+def warn(line: str) -> None:
+    """Prints a warning line; the work continues."""
+    say(f"warning: {line}")
+
+
+class Bar:
+    """`with Bar("epoch 1/6", total) as bar: bar.advance(n, "loss 1.02")`.
+
+    Args:
+      total: number of units; None where it is not known, such as for lines from a pipe.
+      unit: name of the units.
+      first: units that another process did before; they do not count for the rate.
+    """
+
+    def __init__(self, title: str, total: int | None, *, unit: str = "examples", first: int = 0):
+        self.title, self.total, self.unit, self.first = title, total, unit, first
+        self.done, self.started, self.printed = first, time.monotonic(), time.monotonic()
+        text = TextColumn("{task.description}", markup=False)  # a file name may look like markup
+        note = TextColumn("{task.fields[note]}", markup=False)
+        columns = (text, BarColumn(bar_width=None), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        on_terminal = sys.stderr.isatty()
+        self._bar = Progress(*columns, note, console=Console(stderr=True), transient=True, disable=not on_terminal)
+        self._task = self._bar.add_task(title, total=total, completed=first, note="")
+
+    def __enter__(self):
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_):
+        self._bar.stop()
+
+    def advance(self, count: int, note: str = "") -> None:
+        self.done += count
+        self._bar.update(self._task, advance=count, note=note)
+        if self._bar.disable and time.monotonic() - self.printed > PLAIN_SECONDS:
+            self.printed = time.monotonic()
+            rate = (self.done - self.first) / (self.printed - self.started)
+            of, eta = "", ""
+            if self.total is not None:
+                of, eta = f"/{self.total}", f", ETA {(self.total - self.done) / max(rate, 1e-9):.0f} s"
+            say(f"{self.title}: {self.done}{of} {self.unit}, {rate:.0f}/s{eta}  {note}".rstrip())
+
+    def reach(self, done: int, total: int) -> None:
+        """Advances to `done` of `total`."""
+        self.total = total
+        self._bar.update(self._task, total=total)
+        self.advance(done - self.done)
+
+
+@contextlib.contextmanager
+def spinner(title: str):
+    """Shows a spinner on a terminal for work of unknown length; elsewhere prints the title once."""
+    if not sys.stderr.isatty():
+        say(title)
+        yield
+        return
+    with Console(stderr=True).status(title):
+        yield
+
+
+class Watch(Bar):
+    """A bar over the examples of several passes over a corpus. total: examples of all passes."""
+
+    def __init__(self, total: int):
+        super().__init__("preparing", total, unit="steps")
+
+    def __call__(self, examples: Sequence, note: str) -> Iterator:
+        """Yields the examples. note: description of the pass."""
+        for first in range(0, len(examples), _STRIDE):
+            part = examples[first : first + _STRIDE]
+            yield from part
+            self.advance(len(part), note)
+
+
+def unwatched(examples: Sequence, note: str) -> Sequence:
+    """Has the signature of a Watch and shows no progress."""
+    return examples

@@ -1,0 +1,154 @@
+"""The ontology that a corpus is linked to, and how its concepts are found: by the linker or in a file of mentions."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.data.corpus import cache_folder
+from mednli_jax.data.examples import Split
+from mednli_jax.errors import DataError
+from mednli_jax.io import Bar, warn
+from mednli_jax.knowledge.lemmas import Lemmas
+from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.load import load_ontology, ontology_files
+from mednli_jax.knowledge.mentions import SENTENCE, Recognised, read_mentions
+from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted
+from mednli_jax.knowledge.store import stored_paths
+from mednli_jax.knowledge.wordlists import BUNDLED, bundled_abbreviations, read_abbreviations, read_stop_words
+
+WORDNET = "wordnet"  # the name of the ontology; that of a permuted one has a suffix
+MUCH_RARER = 10  # a split with so many times fewer mentions than the others is reported
+
+
+@dataclass(frozen=True)
+class Linking:
+    """How concepts are found; None where the config names no file.
+
+    mentions: what another program found, in place of the linker; candidates: "best", one of those for the same tokens,
+    or "all" (a token's distance is then the least over them). lemmas: words of WordNet are found by their base forms,
+    with all their senses (`lemmas.Lemmas`). The other fields are the linker's; types () leaves the choice to the
+    ontology. The defaults are those of defaults.py, and of a Linker made without arguments.
+    """
+
+    mentions: Path | None = None
+    candidates: str = "best"
+    types: tuple[str, ...] = ()
+    abbreviations: Path | str | None = None
+    stop: Path | None = None
+    lemmas: bool = False
+
+    def files(self) -> list[Path]:
+        """The files whose content shapes the mentions."""
+        abbreviations = bundled_abbreviations() if self.abbreviations == BUNDLED else self.abbreviations
+        return [path for path in (self.mentions, abbreviations, self.stop) if path is not None]
+
+    def key(self) -> dict:
+        """The settings as JSON, without the content of the files."""
+        key = {"types": list(self.types), "candidates": self.candidates}
+        key |= {name: str(getattr(self, name) or "") for name in ("mentions", "abbreviations", "stop")}
+        return key | ({"lemmas": True} if self.lemmas else {})
+
+    def linker(self, ontology: Ontology, vocabulary: Iterable[str] | None = None) -> Linker | Lemmas:
+        """The linker of one ontology. Raises DataError(s) for the files of stop words and abbreviations."""
+        if self.lemmas and ontology.name.startswith(WORDNET):
+            return Lemmas(ontology)
+        return Linker(ontology, vocabulary=vocabulary, **self.settings())
+
+    def settings(self) -> dict:
+        """The arguments of a Linker besides its ontology. Raises DataError(s) for its files of words."""
+        settings = {}
+        if self.types:
+            settings["types"] = self.types
+        if self.stop:
+            settings["stop"] = read_stop_words(self.stop)
+        if self.abbreviations:
+            settings["abbreviations"] = read_abbreviations(self.abbreviations)
+        return settings
+
+    def recognised(self, ontology: Ontology, splits: dict[str, Split], filtered: bool) -> Recognised:
+        """The mentions that the file has for the sentences of these splits.
+
+        filtered: the splits are known to leave out pairs of the corpus's files; pairs without label are seen here.
+        Raises: DataError(s) where the file is damaged, does not fit the splits, or has mentions in some splits alone.
+        """
+        examples = [example for split in splits.values() for example in split.examples]
+        partial = filtered or any(split.facts.get("dropped_unlabelled") for split in splits.values())
+        how = {"partial": partial, "candidates": self.candidates}
+        found = Recognised(ontology, *read_mentions(self.mentions, examples, **how))
+        _compare_splits(self.mentions.name, splits, found)
+        return found
+
+
+def _compare_splits(file: str, splits: dict[str, Split], found: Recognised) -> None:
+    """Refuses a file that has no mentions in one split but in another; warns where one has far fewer."""
+    sizes = {name: len(SENTENCE) * len(split) for name, split in splits.items() if len(split)}
+    linked = {
+        name: sum((example.uid, side) in found.spans for example in splits[name].examples for side in SENTENCE)
+        for name in sizes
+    }
+    counts = ", ".join(f"{linked[name]:,} of {size:,} in {name}" for name, size in sizes.items())
+    counts, fix = f"sentences with a mention: {counts}", "was the file cut off? make it from all splits"
+    for name, size in sizes.items():
+        others, size_of_others = sum(linked.values()) - linked[name], sum(sizes.values()) - size
+        if others and not linked[name]:
+            raise DataError(f"no mention is in {name}, but some are in other splits ({counts})", file=file, fix=fix)
+        if others * size > MUCH_RARER * linked[name] * size_of_others:
+            warn(f"{file}: mentions are more than {MUCH_RARER} times rarer in {name} than elsewhere ({counts}); {fix}")
+
+
+@dataclass(frozen=True)
+class Terminology:
+    """An ontology as a config names it.
+
+    name: see knowledge.load.load_ontology, or several with + between them. folder: the data folder. permute_seed: of
+    the control in which names belong to other concepts; None leaves them.
+    """
+
+    name: str
+    folder: Path | None = None
+    options: OntologyOptions = field(default_factory=OntologyOptions)
+    permute_seed: int | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The name of each ontology. A path may contain a +."""
+        return [self.name] if Path(self.name).exists() else self.name.split("+")
+
+    def read(self) -> list[Ontology]:
+        """Loads each ontology. Raises: UserError, DataError(s) as load_ontology does."""
+        cache = cache_folder()
+        loaded = [load_ontology(name, self.folder, self.options, cache_dir=cache) for name in self.names]
+        return loaded if self.permute_seed is None else [permuted(each, self.permute_seed) for each in loaded]
+
+    def files(self) -> list[Path]:
+        """The files of all ontologies, also missing ones, which their readers refuse."""
+        found = (path for name in self.names for path in ontology_files(name, self.folder))
+        return [path for path in found if path.is_file()]
+
+    def key(self) -> dict:
+        """The settings as JSON, without the content of the files."""
+        options = {name: list(v) if isinstance(v, tuple) else v for name, v in vars(self.options).items()}
+        return {"permute_seed": -1 if self.permute_seed is None else self.permute_seed, "ontology_options": options}
+
+
+def prefixes(types) -> tuple[str, ...]:
+    """The prefixes of a config's tuple; on a command line A,B is one string. An empty string is a prefix of all."""
+    given = [[part.strip() for part in str(value).split(",")] if value else [""] for value in types]
+    return tuple(part for value, parts in zip(types, given, strict=True) for part in parts if part or not value)
+
+
+def ending(path: Path | str) -> str:
+    """The ending of a file's name, less .gz."""
+    return Path(Path(path).name.removesuffix(".gz")).suffix
+
+
+def corpus_paths(folder: Path) -> Callable[..., np.ndarray]:
+    """`distances.shortest_paths` for a whole corpus: cached in `folder`, with a progress bar if it takes long."""
+
+    def paths(ontology: Ontology, pairs: np.ndarray, **how) -> np.ndarray:
+        with Bar("paths between concepts", 0, unit="concepts") as bar:
+            return stored_paths(ontology, pairs, folder=folder, progress=bar.reach, **how)
+
+    return paths

@@ -1,0 +1,318 @@
+"""A corpus of premise-hypothesis pairs: its sources, its encoding, and its arrays on disk."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import metadata
+from pathlib import Path
+
+from mednli_jax import demo, inventory
+from mednli_jax.data.arrays import SIDES, Prepared, rows_of_splits
+from mednli_jax.data.cache import Cache
+from mednli_jax.data.corpus import cache_folder, required_folder
+from mednli_jax.data.examples import Split
+from mednli_jax.data.text import Vocab, blank_tokens
+from mednli_jax.data.vectors import vector_files
+from mednli_jax.data.wordpiece import WordPieces, vocabulary_files
+from mednli_jax.errors import ConfigError
+from mednli_jax.io import check_readable, no_such_file, say, warn
+from mednli_jax.knowledge import load, related
+from mednli_jax.knowledge.lemmas import Lemmas
+from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.mentions import Recognised
+from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.knowledge.several import Linkers, side_by_side
+from mednli_jax.nli import encoding as words
+from mednli_jax.nli import mixing, readers
+from mednli_jax.nli import pieces as word_pieces
+from mednli_jax.nli.concept_texts import ConceptTexts
+from mednli_jax.nli.concepts import Linking, Terminology, corpus_paths
+from mednli_jax.nli.files import CORPORA, source_files
+
+NAMES = (*demo.SIZES, *CORPORA)
+MANY_NAMES = 3_000_000  # a linker takes about 500 MB for a million names
+BLANKS = "blanks"  # the tokeniser of texts whose tokens stand between blanks
+LARGE = 100_000_000  # bytes of sources from which on a line says that preparing takes a while
+
+
+@dataclass(frozen=True, eq=False)
+class NLICorpus:
+    """A corpus of pairs (see base.Corpus). An object reads each of its sources once.
+
+    Args:
+      name: one of NAMES.
+      encoding: how pairs become arrays.
+      folder: the data folder, None where none is set.
+      genre: of MultiNLI. limit: first training pairs that are kept. sample: about so many training pairs, whole
+        premises. builder: "direct", or "tfds" to read through a TFDS builder.
+      mix: the corpus whose training pairs are mixed in.
+      blanks: tokens are what is between the blanks of the raw sentence, in place of the corpus's own tokens.
+      pieces: how word pieces are made, None for words.
+      terminology: the ontology of links and of retrofitting, None where there is neither.
+      linking: how concepts are found, None for a corpus without links.
+      retrofit_relations: relations of the terminology that draw vectors together, besides shared names; None: none do.
+      concepts_as_words: whether concepts stand in the text, and their vectors are those drawn together.
+      only: a split that is all that is needed: where it is there, the files of the others may be missing, unless
+        something is made of the training pairs. The files that are there are read, and shape the key.
+    """
+
+    name: str
+    encoding: words.Encoding
+    folder: Path | None = None
+    genre: str = ""
+    limit: int | None = None
+    sample: int | None = None
+    builder: str = "direct"
+    mix: "NLICorpus | None" = None
+    blanks: bool = False
+    pieces: word_pieces.PieceEncoding | None = None
+    terminology: Terminology | None = None
+    linking: Linking | None = None
+    retrofit_relations: tuple[str, ...] | None = None
+    concepts_as_words: bool = False
+    only: str = ""
+
+    @property
+    def title(self) -> str:
+        return self.name + (f"/{self.genre}" if self.genre else "") + (f"+{self.mix.title}" if self.mix else "")
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def splits(self) -> dict[str, Split]:
+        """The splits that the reader gives, perhaps with a sample of train, or with another corpus mixed in."""
+        splits = self._read()
+        if self.sample:
+            splits = {**splits, "train": mixing.sampled(splits["train"], self.sample)}
+        if self.mix:
+            splits = mixing.mixed(splits, self.mix.splits()["train"], self.mix.title)
+        if self.blanks:
+            splits = {name: between_blanks(split) for name, split in splits.items()}
+        self.warn_of_readers()
+        return splits
+
+    def _read(self) -> dict[str, Split]:
+        """The corpus as its reader gives it, or its TFDS builder over that reader."""
+        choice = {"limit": self.limit, "genre": self.genre}
+        if self.builder == "tfds":
+            from mednli_jax.nli import tfds  # slow to import, and not needed by the direct reader
+
+            return tfds.load_tfds(self.name, cache_folder() / "tfds", self._folder(), **choice)
+        if self.name not in demo.SIZES:
+            return readers.load_nli(self.name, self._folder(), needed=self.needed, **choice)
+        splits = demo.load_demo(self.name)
+        if self.limit:
+            train = splits["train"]
+            splits["train"] = replace(train, examples=train.examples[: self.limit])
+        return splits
+
+    @property
+    def needed(self) -> str:
+        """`only`, or "" if the training pairs are needed as well."""
+        of_train = self.mix or self.sample or self.builder == "tfds" or (self.pieces and not self.pieces.file)
+        of_train = of_train or (self.linking and self.encoding.graph == "mentioned")
+        return "" if of_train else self.only
+
+    def _folder(self) -> Path:
+        return required_folder(self.name, self.folder)
+
+    def warn_of_readers(self):
+        """Warns if other users can read the licensed text, or the ontology, that the corpus was just read from."""
+        if self.folder is not None:
+            names = self._licensed()
+            borrowed = [owner for name in names if name in CORPORA for owner in CORPORA[name].folders.values()]
+            inventory.warn(self.folder, tuple(sorted({*names, *borrowed} - {""})))
+
+    def _licensed(self):
+        """Names of what is read from the data folder."""
+        linked = self.terminology.names if self.linking is not None else []
+        return [self.name, *([self.mix.name] if self.mix else []), *linked]
+
+    # -- knowledge ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _ontologies(self) -> list[Ontology]:
+        return self.terminology.read() if self.terminology else []
+
+    @cached_property
+    def ontology(self) -> Ontology | None:
+        """The ontology of links and of retrofitting, several side by side; None where there is neither."""
+        parts = self._ontologies
+        return side_by_side(parts) if len(parts) > 1 else next(iter(parts), None)
+
+    @cached_property
+    def linker(self) -> Linker | Lemmas | Linkers | None:
+        """Finds the ontology's concepts in any sentence; None for a corpus without links.
+
+        A corpus with a file of mentions has one too, for sentences that are not in the file.
+        """
+        return None if self.linking is None else self._linker(self.linking)
+
+    def _linker(self, linking: Linking, vocabulary=None):
+        linkers = [linking.linker(ontology, vocabulary) for ontology in self._ontologies]
+        return Linkers(self.ontology, linkers) if len(linkers) > 1 else linkers[0]
+
+    def recogniser(
+        self, splits: dict[str, Split], linking: Linking | None = None
+    ) -> Linker | Lemmas | Linkers | Recognised | None:
+        """What finds concepts in these splits: a file of mentions where there is one, else the linker; None for none.
+
+        A terminology of very many names gets a linker for the words of these splits alone: it links them as `linker`
+        would, in a fraction of the memory. linking: in place of the corpus's.
+        Raises: DataError(s) for a file of mentions that does not fit the splits.
+        """
+        linking = linking or self.linking
+        if linking is None:
+            return None
+        if linking.mentions is not None:
+            filtered = bool(self.limit or self.sample or self.genre)
+            if self.needed and self.name in CORPORA:
+                corpus = CORPORA[self.name]
+                filtered |= not set(corpus.files) - set(corpus.optional) <= splits.keys()
+            return linking.recognised(self.ontology, splits, filtered)
+        if self.pieces or len(self.ontology.names) <= MANY_NAMES:  # pieces consist of other words
+            return self.linker
+        examples = (example for split in splits.values() for example in split.examples)
+        tokens = {token for example in examples for side in SIDES for token in words.all_tokens(example, side)}
+        return self._linker(linking, tokens)
+
+    @property
+    def paths(self):
+        """The function that computes the distances between a corpus's concepts, or reads them from the cache."""
+        return corpus_paths(cache_folder() / "paths")
+
+    def _retrofit_graph(self, words):
+        """Which words are neighbours [V, V], or None where vectors stay as they are."""
+        if self.retrofit_relations is not None and not self.concepts_as_words:
+            relations = ("synonym", *self.retrofit_relations)
+            return related.ontology_word_graph(self.ontology, words, relations=relations)
+        if lexicon := self.encoding.retrofit_lexicon:
+            return related.word_graph(related.read_lexicon(lexicon), words)
+        return None
+
+    # -- arrays -------------------------------------------------------------------------------------------------------
+
+    def prepare(self) -> tuple[Prepared, bool]:
+        """See base.Corpus."""
+        cache = Cache(cache_folder())
+        found = cache.get(self._cache_name, self.key(cache), self.build)
+        self.warn_of_readers()
+        return found
+
+    _cache_name = property(lambda self: self.name)
+
+    def read_vocabulary(self, path: Path) -> Vocab | WordPieces:
+        return (WordPieces.restore if self.pieces else Vocab.load)(path)
+
+    def texts(self, vocabulary=None, linker=None) -> words.WordTexts | word_pieces.PieceTexts:
+        """What turns texts into numbers; vocabulary: None where it is to be fitted. linker: finds concepts as words."""
+        if self.pieces:
+            return word_pieces.PieceTexts(self.encoding, self.pieces, vocabulary)
+        if self.concepts_as_words:
+            return ConceptTexts(self.encoding, linker, self.retrofit_relations, vocabulary)
+        return words.WordTexts(self.encoding, vocabulary)
+
+    def encoded(self, splits, vocabulary, vectors, concepts: Sequence[str] | None = None) -> Prepared:
+        """See base.Corpus. concepts: of the graph that the run was trained with, None for the whole one."""
+        linker, graph = self._linker_of_new, None if concepts is None else lambda _: concepts
+        arrays, facts = words.encode_splits(splits, self.texts(vocabulary, linker), linker, concepts=graph)
+        return Prepared(None, facts, arrays, vectors, rows_of_splits(splits, arrays, facts))
+
+    @cached_property
+    def _linker_of_new(self):
+        if self.linking is not None and self.linking.mentions:
+            warn("the run's concepts were found by another program; those of new pairs are found by this package")
+        return self.linker
+
+    def key(self, cache: Cache) -> dict:
+        """Everything that shapes the arrays, as JSON: settings, sources by content, the numbers of formats."""
+        settings = {k: str(v) if isinstance(v, Path) else v for k, v in vars(self.encoding).items()}
+        relations = settings.pop("relations")
+        settings |= {} if relations is None else {"relations": list(relations)}
+        key = {
+            "corpus": self.name,
+            "limit": self.limit or 0,
+            "genre": self.genre,
+            "builder": self.builder,
+            "sample": self.sample or 0,
+            "mix": self.mix.title if self.mix else "",
+            **settings,
+            "tokens": "pieces" if self.pieces else "blanks" if self.blanks else "words",
+            "formats": self._formats(),
+            "nltk": metadata.version("nltk"),  # its Treebank tokeniser
+            "sources": cache.digests(self.source_files()),
+        }
+        if self.pieces:
+            key["pieces"] = [self.pieces.size, self.pieces.room, self.pieces.file is not None]
+        if self.linking is not None:
+            key |= {"ontology": self.terminology.name, "linking": self.linking.key()}
+        if self.terminology:
+            key |= self.terminology.key()
+        if self.retrofit_relations is not None:
+            key["retrofit"] = [self.terminology.name, self.concepts_as_words, *self.retrofit_relations]
+        return key
+
+    def _formats(self) -> dict[str, int]:
+        """The FORMAT of every module that shapes the arrays."""
+        formats = {"words": words.FORMAT}
+        if self.pieces:
+            formats["pieces"] = word_pieces.FORMAT
+        if self.terminology:
+            formats["ontology"] = load.FORMAT
+        return formats
+
+    def _corpus_files(self) -> list[Path]:
+        if self.name not in CORPORA:
+            return demo.demo_files(self.name)
+        return source_files(self.name, self._folder(), self.needed)
+
+    def source_files(self) -> list[Path]:
+        """All files whose content shapes the arrays. Raises: UserError, DataError(s) for missing ones."""
+        files = list(self._corpus_files())
+        if self.mix:
+            files += self.mix._corpus_files()
+        if self.encoding.vectors_path:
+            files += vector_files(self.encoding.vectors_path)
+        if self.pieces and self.pieces.file:
+            files += vocabulary_files(self.pieces.file)
+        if self.terminology:
+            files += self.terminology.files()
+        if lexicon := self.encoding.retrofit_lexicon:
+            if not lexicon.is_file():  # checked before the vectors are read, which takes minutes
+                fix = "check --config.vectors.retrofit: 'ontology', or the path of a lexicon"
+                raise no_such_file(lexicon, fix)
+            files.append(lexicon)
+        for path in self.linking.files() if self.linking else ():
+            check_readable(path, "check the path, or leave the setting empty")
+            files.append(path)
+        if missing := [path for path in files if not path.is_file()]:
+            raise ConfigError(f"{missing[0]}: there is no such file. Fix: check --config.vectors.path.")
+        return list(dict.fromkeys(files))
+
+    def build(self):
+        """(splits, arrays, vocabulary, vectors, facts) of the corpus."""
+        size = sum(path.stat().st_size for path in self.source_files())
+        if size > LARGE:
+            say(f"preparing {self.name}, once: {size / 1e6:,.0f} MB of text and vectors to read ...")
+        splits = self.splits()
+        linker = self.recogniser(splits)
+        how = (self.encoding, self._retrofit_graph, self.paths, self.texts(linker=linker))
+        *arrays, facts = words.encode_corpus(splits, linker, *how)
+        shared = {"shared": readers.shared_texts(splits)} if len(splits) > 1 else {}
+        return splits, *arrays, {**facts, **shared, "tokeniser": _tokeniser(splits)}
+
+
+def between_blanks(split: Split) -> Split:
+    """The split with tokens that are split at the blanks of the raw sentences."""
+    examples = tuple(
+        replace(e, premise_tokens=blank_tokens(e.premise), hypothesis_tokens=blank_tokens(e.hypothesis))
+        for e in split.examples
+    )
+    return replace(split, examples=examples, facts={**split.facts, "tokens": {BLANKS: len(examples)}})
+
+
+def _tokeniser(splits: dict[str, Split]) -> str:
+    """The name in text.TOKENISERS of what tokenised the training pairs, or the first split where they are not needed.
+    New texts have no parses: where the corpus has them, the name is that of the closest tokeniser."""
+    train = splits.get("train", next(iter(splits.values())))
+    used = {source for source, pairs in train.facts.get("tokens", {}).items() if pairs}
+    return BLANKS if used == {BLANKS} else "sentences, treebank"

@@ -1,0 +1,76 @@
+"""Entities of several words as one token, brain injury -> brain_injury: Herlihy & Rudinger 2021, sections 4.1 and 6."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from mednli_jax.data.arrays import SIDES
+from mednli_jax.data.examples import Mention, NLIExample, Split
+from mednli_jax.errors import UsageError
+from mednli_jax.io import Watch
+from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.mentions import ENDINGS, Recognised
+from mednli_jax.nli import encoding
+from mednli_jax.nli.concepts import Linking, ending
+from mednli_jax.nli.corpus import NLICorpus
+
+Unit = tuple[str, ...]  # a token, or the tokens of an entity
+
+
+def units(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> list[Unit]:
+    """The tokens, with each entity as one unit. Of overlapping entities the first is used, and of those the longest."""
+    longest: dict[int, int] = {}
+    for mention in mentions:
+        longest[mention.start] = max(mention.end, longest.get(mention.start, 0))
+    found, place = [], 0
+    while place < len(tokens):
+        end = max(longest.get(place, 0), place + 1)
+        found.append(tuple(tokens[place:end]))
+        place = end
+    return found
+
+
+def name_of(unit: Unit) -> str:
+    """The unit as one token."""
+    return "_".join(unit)
+
+
+def finder_of(corpus: NLICorpus, splits: dict[str, Split], spans: Path | None) -> Linker | Recognised | None:
+    """The finder of a corpus's entities: a file of spans (knowledge.mentions), with any concept names, else the
+    corpus's own linker or file of mentions; None if it has neither.
+
+    Raises: UsageError for a file whose ending names no format; DataError(s) for one that is damaged or of another
+    corpus.
+    """
+    if spans is not None and ending(spans) not in ENDINGS:
+        fix = f"give a file that ends in {', '.join(ENDINGS)} (.gz may follow)"
+        raise UsageError(f"--spans: the ending of the file names no format. Fix: {fix}.")
+    return corpus.recogniser(splits, None if spans is None else Linking(mentions=spans))
+
+
+def mentions_of(
+    corpus: NLICorpus, examples: Sequence[NLIExample], side: str, finder: Linker | Recognised | None
+) -> list[list[Mention]]:
+    """The mentions that a finder finds in one side of each example; none without a finder."""
+    if finder is None:
+        return [[] for _ in examples]
+    with Watch(len(examples)) as watch:
+        return encoding.find_mentions(examples, side, finder, corpus.encoding, {}, watch)
+
+
+def merged_split(corpus: NLICorpus, split: Split, finder: Linker | Recognised | None) -> Split:
+    """The split, with the tokens of each entity joined into one. finder: see finder_of."""
+    mentions = {side: mentions_of(corpus, split.examples, side, finder) for side in SIDES}
+    return replace(split, examples=tuple(merged(split.examples, mentions)))
+
+
+def merged(examples: Sequence[NLIExample], mentions: dict[str, list[list[Mention]]]) -> list[NLIExample]:
+    """The examples, with the tokens of each entity joined into one."""
+
+    def tokens(example, side, row):
+        return tuple(map(name_of, units(getattr(example, f"{side}_tokens"), mentions[side][row])))
+
+    return [
+        replace(example, **{f"{side}_tokens": tokens(example, side, row) for side in SIDES})
+        for row, example in enumerate(examples)
+    ]

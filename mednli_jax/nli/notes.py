@@ -1,0 +1,161 @@
+"""MIMIC-III notes: NOTEEVENTS.csv -> Past Medical History sections -> sentences, the pool of MedNLI's premises.
+
+Romanov & Shivade 2018, section 2.1: sections are found by headers of capitalised words followed by a colon. Where the
+authors used a trained sentence splitter, this one goes by rules written for clinical text. One note at a time is in
+memory. Errors name the line and the field; they never quote a note.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems, UsageError
+from mednli_jax.io import FRESH_COPY, csv_records, either_name, empty_file, line_fault, table_rows
+from mednli_jax.nli.note_sentences import sentences
+
+MAX_ROW_ID = 100_000_000  # the official file ends near 2,083,000; a bit per number finds the repeated ones
+_SMALL = r"of|and|on|in|the|for|to|with|at|or|by|from|upon|as|prior"
+_WORD = r"[A-Z(][A-Za-z0-9'’().-]*"
+_PAST = r"(?:past|prior|previous)[ \t]+(?:med(?:ical)?|history|hx)\b[ A-Za-z/,&-]{0,40}|pmhx?(?:/pshx?)?"
+_NEXT = rf"(?:[ \t]*[/,&][ \t]*|[ \t]+)(?:{_WORD}|(?:{_SMALL})\b)"
+_HEADER = re.compile(rf"^[ \t]*(?P<title>(?i:{_PAST})|{_WORD}(?:{_NEXT}){{0,8}})[ \t]*:+", re.MULTILINE)
+_WORTH_A_LOOK = re.compile("past|prior|previous|pmh", re.IGNORECASE)
+_PAST_MEDICAL_HISTORY = re.compile(
+    r"(?:past|prior|previous) med(?:ical)?\b.*\b(?:history|hx)\b|\bpmhx?\b|^past (?:history|hx)$"
+)
+
+
+@dataclass(frozen=True)
+class Note:
+    """One note that is not marked as an error. row_id: ROW_ID; line: where it starts in the file, from 1."""
+
+    row_id: int
+    category: str
+    text: str
+    line: int
+
+
+class Notes:
+    """Notes of a NOTEEVENTS.csv, plain or gzipped, streamed in file order; `.facts` counts what went by.
+
+    categories: keep these values of CATEGORY only, e.g. ("Discharge summary",); empty = all.
+    Iterating raises DataError(s): at the 20th fault, or at the end of the file where there were fewer, so that what
+    came before is to be used only once the iteration has ended.
+    """
+
+    COLUMNS = ("ROW_ID", "CATEGORY", "ISERROR", "TEXT")
+
+    def __init__(self, path: Path, categories: tuple[str, ...] = ()):
+        if isinstance(categories, str):
+            raise UsageError("categories is one string. Fix: give a tuple of strings.")
+        self.path, self.categories = either_name(Path(path)) or Path(path), frozenset(categories)
+        self.facts = {"file": self.path.name, "rows": 0, "dropped_iserror": 0, "other_categories": 0, "empty": 0}
+
+    def __iter__(self) -> Iterator[Note]:
+        for name in ("rows", "dropped_iserror", "other_categories", "empty"):
+            self.facts[name] = 0
+        problems, seen = Problems(), bytearray()
+        for number, row in table_rows(self.path.name, csv_records(self.path, problems), problems, self._columns):
+            self.facts["rows"] += 1
+            try:
+                if note := self._note(number, row, seen):
+                    yield note
+            except DataError as error:
+                problems.add(error)
+            if problems.total >= MAX_PROBLEMS:
+                break
+        problems.raise_if_any()
+        if not self.facts["rows"]:
+            raise empty_file(self.path, "no notes")
+
+    def _columns(self, number, header):
+        """The columns' names; the demo release spells them in small letters."""
+        header = [name.upper() for name in header]
+        for name in self.COLUMNS:
+            if name not in header:
+                raise self._fault(number, name, "is missing", "use the official file, which has it")
+            if header.count(name) > 1:
+                raise line_fault(self.path.name, number, f"the header names '{name}' twice")
+        return header
+
+    def _fault(self, number, field, problem, fix=FRESH_COPY):
+        problem = f"field '{field}' {problem}"
+        return DataError(problem, file=self.path.name, line=number, field=field, fix=fix)
+
+    def _note(self, number, row, seen):
+        row_id, category, error, text = (row[name] for name in self.COLUMNS)
+        if not re.fullmatch(r"[0-9]{1,9}", row_id) or int(row_id) > MAX_ROW_ID:
+            raise self._fault(number, "ROW_ID", f"is no whole number up to {MAX_ROW_ID}")
+        if error.strip() not in ("", "0", "1"):
+            raise self._fault(number, "ISERROR", "is neither empty nor 0 nor 1")
+        if not _first_time(seen, int(row_id)):
+            raise self._fault(number, "ROW_ID", "stands in an earlier row too")
+        if error.strip() == "1":
+            self.facts["dropped_iserror"] += 1
+        elif self.categories and category.strip() not in self.categories:
+            self.facts["other_categories"] += 1
+        elif not text.strip():
+            self.facts["empty"] += 1
+        else:
+            return Note(int(row_id), category.strip(), text, number)
+        return None
+
+
+def _first_time(seen, number):
+    """Whether a number's bit in `seen` was not set; sets it."""
+    byte, bit = number >> 3, 1 << (number & 7)
+    if byte >= len(seen):
+        seen.extend(bytes(byte + 1 - len(seen)))
+    known = seen[byte] & bit
+    seen[byte] |= bit
+    return not known
+
+
+def sections(text: str) -> Iterator[tuple[str, str]]:
+    """(title, body) of a note's sections in their order; what precedes the first header has the title "".
+
+    A header is up to nine capitalised words (small ones such as `of` may stand between) before a colon at the start
+    of a line. Lists are not headers: `1. CARDIAC:` stays in its section; a bare `Cardiac:` starts a new one.
+    """
+    start, title = 0, ""
+    for match in _HEADER.finditer(text):
+        if title or text[start : match.start()].strip():
+            yield title, text[start : match.start()]
+        title, start = " ".join(match["title"].split()), match.end()
+    if title or text[start:].strip():
+        yield title, text[start:]
+
+
+def is_past_medical_history(title: str) -> bool:
+    """Whether a section's title says so: Past Medical History, PMH, PAST MEDICAL/SURGICAL HISTORY and the like."""
+    return bool(_PAST_MEDICAL_HISTORY.search(" ".join(title.lower().split())))
+
+
+class PastMedicalHistory:
+    """Candidate premises: iterates over (uid, sentence), uid = "ROW_ID:n", n counting a note's sentences from 1.
+
+    Memory holds one note. After the iteration `.facts` holds the counts of Notes and, besides, `notes` (with such
+    a section), `sections` and `sentences`. Raises: as Notes.
+    """
+
+    def __init__(self, path: Path, categories: tuple[str, ...] = ()):
+        self._notes = Notes(path, categories)
+        self._counts = {"notes": 0, "sections": 0, "sentences": 0}
+
+    @property
+    def facts(self) -> dict:
+        return {**self._notes.facts, **self._counts}
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        self._counts = counts = {"notes": 0, "sections": 0, "sentences": 0}
+        for note in self._notes:
+            if not _WORTH_A_LOOK.search(note.text):  # most notes have no such section
+                continue
+            bodies = [body for title, body in sections(note.text) if is_past_medical_history(title)]
+            counts["notes"] += bool(bodies)
+            counts["sections"] += len(bodies)
+            found = (sentence for body in bodies for sentence in sentences(body))
+            for n, sentence in enumerate(found, start=1):
+                counts["sentences"] += 1
+                yield f"{note.row_id}:{n}", sentence

@@ -1,0 +1,305 @@
+"""A probe: sentences of a corpus with one word replaced by a related one, labelled by the relation.
+
+After Glockner et al. 2018 (Breaking NLI Systems with Sentences that Require Simple Lexical Inferences), whose pairs
+were checked by hand. Here an ontology chooses the words and a rule gives the label, so that some labels are wrong.
+"""
+
+import hashlib
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mednli_jax.data.examples import NLIExample
+from mednli_jax.errors import DataError, UsageError
+from mednli_jax.knowledge.lemmas import Lemmas
+from mednli_jax.knowledge.linking import FUNCTION_WORDS, singular
+from mednli_jax.knowledge.mentions import Recognised
+from mednli_jax.knowledge.relations import ANTONYM, CO_HYPONYM, KINDS, kinds_in_pairs, related
+from mednli_jax.nli.subject import Finding, Subject
+from mednli_jax.report.sections import Grid, Section
+
+FILE = "substitutions.jsonl"
+RULES = {
+    "synonym": "entailment",
+    "hypernym": "entailment",
+    "hyponym": "neutral",
+    "antonym": "contradiction",
+    "co_hyponym": "contradiction",
+}
+# The order in which the lookup uses the types of relations if words differ in several ways.
+ORDER = ("antonym", "co_hyponym", "hyponym", "hypernym", "synonym")
+COMPARED = ("er", "est")  # endings of comparatives, which WordNet does not list
+# WordNet's noun categories whose co-hyponyms mostly exclude each other.
+CONCRETE = ("noun.animal", "noun.artifact", "noun.body", "noun.food", "noun.plant")
+LEAST = 3  # occurrences in training, in lower case, of a word that is used
+STEPS = 2  # is-a edges to a hypernym or hyponym, at most
+PAIR_MOST, SENTENCE_MOST = 2, 2  # pairs of a category with the same two words; pairs of a sentence
+DETERMINERS = frozenset(("a", "an", "the", "his", "her", "their", "its", "this", "that", "another", "one"))
+# Words within whose scope a more general word does not follow from a narrower one.
+_REVERSING = """no not n't never none nobody nothing nowhere neither nor without few every each all any only if unless
+    than denies denied negative except most least"""
+REVERSING = frozenset(_REVERSING.split())
+PRONOUNS = frozenset(("someone", "somebody", "something", "anyone", "everyone", "other", "one"))
+
+
+@dataclass(frozen=True)
+class _Word:
+    """A word and its concepts in one part of speech.
+
+    senses: its concepts, the most frequent first. all: those of every part of speech.
+    """
+
+    word: str
+    part: str
+    senses: tuple[int, ...]
+    all: tuple[int, ...]
+
+
+def substitutions(subject: Subject, *, count: int, seed: int) -> Finding:
+    """The probe of a corpus and its ontology, and the accuracy of a relation lookup on it.
+
+    A word of a premise outside of training is replaced by a related word that training has, LEAST times or more. Words
+    are related in one way alone (antonyms may be co-hyponyms): by their most frequent senses, and by all senses
+    together. WordNet's words are nouns between a determiner and a word of grammar, or adjectives between a determiner
+    and a content word, in their base form, and at least half of their senses are of that part of speech. Sentences with
+    a word of REVERSING are left out. No two words are used of which a training pair has one in its premise and the
+    other in its hypothesis, in any inflection that the linker knows.
+
+    count: pairs of each category, at most. seed: of the choice among more. Raises: UsageError, DataError where nothing
+    can be made.
+    """
+    subject.needs_knowledge("substitutions")
+    finder = subject.finder
+    if isinstance(finder, Recognised):
+        raise UsageError("analyze substitutions: concepts of a file say nothing of new words. Fix: leave it out.")
+    if "train" not in subject.splits or len(subject.splits) < 2:
+        raise UsageError("analyze substitutions: training pairs and another split are needed. Fix: give a corpus.")
+    words = list(_words(subject, finder))
+    partners = _partners(finder.ontology, words)
+    trained = _trained(subject.splits["train"].examples, finder, partners)
+    every = list(_candidates(subject, words, partners))
+    unseen = [one for one in every if (one[2].word, one[3].word) not in trained]
+    chosen = _chosen(unseen, count, seed)
+    if not chosen:
+        raise DataError("no word can be replaced by a related one", fix="give a larger corpus, or another ontology")
+    examples = [_example(number, *one) for number, one in enumerate(chosen)]
+    figures = {
+        "ontology": finder.ontology.name,
+        "version": finder.ontology.version,
+        "seed": seed,
+        "candidates": len(every),
+        "linked_in_training": len(every) - len(unseen),
+        "word_pairs": len({frozenset((one[2].word, one[3].word)) for one in chosen}),
+        "categories": {
+            name: {"pairs": n, "label": RULES[name]} for name in RULES if (n := sum(one[0] == name for one in chosen))
+        },
+        "lookup": {
+            "probe": _accuracy(examples, finder),
+            **{n: _accuracy(s.examples, finder) for n, s in subject.splits.items() if n != "train"},
+        },
+    }
+    lines = "".join(json.dumps(_row(example), ensure_ascii=False) + "\n" for example in examples)
+    drawn = {FILE: lines.encode()}
+    sections = [section(subject.name, figures)]
+    if subject.is_open and not subject.public:
+        return Finding(figures, sections, drawn)
+    return Finding(figures, sections, private=Finding(figures, [], drawn))
+
+
+def _words(subject, finder) -> Iterator[_Word]:
+    """The words of the training pairs that may be replaced, or may replace another."""
+    counts = Counter(
+        token
+        for example in subject.splits["train"].examples
+        for token in (*example.premise_tokens, *example.hypothesis_tokens)
+        if token.islower()  # proper names are left out
+    )
+    ids = finder.ontology.ids
+    for word, n in sorted(counts.items()):
+        if n < LEAST or not (word.isalpha() and word.isascii()) or singular(word) != word or word in PRONOUNS:
+            continue
+        mentions = finder.link([word])
+        if len(mentions) != 1:
+            continue
+        concepts = tuple(finder.indices(mentions[0].concept))
+        if not isinstance(finder, Lemmas):
+            yield _Word(word, "", concepts, concepts)
+        elif mentions[0].concept == word:  # its own base form
+            for part in "na":
+                senses = tuple(concept for concept in concepts if ids[concept][0] == part)
+                if 2 * len(senses) >= len(concepts) and not (part == "a" and word.endswith(COMPARED)):
+                    yield _Word(word, part, senses, concepts)
+
+
+def _partners(ontology, words: Sequence[_Word]) -> dict[tuple[str, str], list[tuple[str, _Word]]]:
+    """(word, part of speech) -> (type of relation, other word) of the words with this one relation."""
+    tables = [
+        related(ontology, [(w.word, senses(w)) for w in words], max_length=STEPS)
+        for senses in (lambda w: w.senses[:1], lambda w: w.all)
+    ]
+    of_all = dict(zip(tables[1].keys.tolist(), tables[1].bits.tolist(), strict=True))
+    kinds = {1 << KINDS.index(kind): kind for kind in RULES} | {ANTONYM | CO_HYPONYM: "antonym"}
+    found = defaultdict(list)
+    for key, bits in zip(tables[0].keys.tolist(), tables[0].bits.tolist(), strict=True):
+        a, b = (words[place] for place in divmod(key, len(words)))
+        kind = kinds.get(bits)
+        excluding = kind != "co_hyponym" or not a.part or ontology.types[a.senses[0]].startswith(CONCRETE)
+        if kind and a.part == b.part and bits == of_all[key] and excluding:
+            found[a.word, a.part].append((kind, b))
+    return found
+
+
+def _trained(examples, finder, partners) -> set[tuple[str, str]]:
+    """The pairs of words, in both orders, of which a training pair has one on each side."""
+    others = defaultdict(set)
+    for (word, _), related_words in partners.items():
+        others[word] |= {other.word for _, other in related_words}
+    keys, found = {}, set()
+
+    def words_of(tokens):
+        if tokens not in keys:
+            mentions = finder.link(tokens)
+            inflected = {singular(token.casefold()) for token in tokens} | {token.casefold() for token in tokens}
+            keys[tokens] = inflected.union(*(m.concept.split("|") for m in mentions))
+        return keys[tokens]
+
+    for example in examples:
+        premise, hypothesis = words_of(example.premise_tokens), words_of(example.hypothesis_tokens)
+        for one, other in ((premise, hypothesis), (hypothesis, premise)):
+            for word in one & others.keys():
+                found |= {(word, partner) for partner in others[word] & other}
+    return found | {(b, a) for a, b in found}
+
+
+def _candidates(subject, words, partners) -> Iterator[tuple[str, NLIExample, _Word, _Word, str]]:
+    """(type of relation, an example with the premise, the word, its replacement, the new sentence)."""
+    by_word, seen = defaultdict(list), set()
+    for word in words:
+        by_word[word.word].append(word)
+    for name, split in subject.splits.items():
+        for example in split.examples if name != "train" else ():
+            tokens = [token.casefold() for token in example.premise_tokens]
+            if example.premise in seen or not REVERSING.isdisjoint(tokens):
+                continue
+            seen.add(example.premise)
+            for place, token in enumerate(tokens):
+                for word in by_word.get(token, ()):
+                    if not _fits(word.part, tokens, place) or tokens.count(token) > 1:
+                        continue
+                    for kind, other in partners.get((word.word, word.part), ()):
+                        text = other.word not in tokens and _replaced(example.premise, word.word, other.word)
+                        if text:
+                            yield kind, example, word, other, text
+
+
+def _fits(part: str, tokens: Sequence[str], place: int) -> bool:
+    """Whether a word of a part of speech ("" for any) may stand at this place."""
+    if not part:
+        return True
+    after = tokens[place + 1] if place + 1 < len(tokens) else "."
+    of_grammar = after in FUNCTION_WORDS or not after.isalpha()
+    return place > 0 and tokens[place - 1] in DETERMINERS and of_grammar == (part == "n")
+
+
+def _replaced(text: str, word: str, other: str) -> str | None:
+    """The text with the word replaced and its article made to fit; None unless the word occurs exactly once."""
+    found = list(re.finditer(rf"\b(?:(an?)(\s+))?({word})\b", text, re.IGNORECASE))
+    if len(found) != 1:
+        return None
+    article, gap, old = found[0].groups()
+    new = other.capitalize() if old[0].isupper() else other
+    if article:
+        fitting = "an" if other[0] in "aeiou" else "a"
+        new = (fitting.capitalize() if article[0].isupper() else fitting) + gap + new
+    return text[: found[0].start()] + new + text[found[0].end() :]
+
+
+def _chosen(candidates, count, seed):
+    """At most `count` of each category, in an order that depends on the seed and the pairs alone."""
+
+    def key(one):
+        kind, example, word, other, _ = one
+        return hashlib.sha256(f"{seed}:{kind}:{example.uid}:{word.word}:{other.word}".encode()).digest()
+
+    chosen, of_kind, of_pair, of_sentence = [], Counter(), Counter(), Counter()
+    for one in sorted(candidates, key=key):
+        kind, example, word, other, _ = one
+        pair = kind, word.word, other.word
+        if of_kind[kind] < count and of_pair[pair] < PAIR_MOST and of_sentence[example.premise] < SENTENCE_MOST:
+            of_kind[kind] += 1
+            of_pair[pair] += 1
+            of_sentence[example.premise] += 1
+            chosen.append(one)
+    return sorted(chosen, key=lambda one: (list(RULES).index(one[0]), key(one)))
+
+
+def _example(number, kind, example, word, other, text) -> NLIExample:
+    tokens = tuple(other.word if t.casefold() == word.word else t for t in example.premise_tokens)
+    uid = f"{kind}-{number:05}"
+    return NLIExample(uid, example.premise, text, RULES[kind], example.premise_tokens, tokens, tags=(kind,))
+
+
+def _row(example: NLIExample) -> dict:
+    """What `read_nli_file` reads; its genre is a tag."""
+    named = {"pairID": example.uid, "gold_label": example.label, "genre": example.tags[0]}
+    return named | {"sentence1": example.premise, "sentence2": example.hypothesis}
+
+
+def looked_up(examples: Sequence[NLIExample], finder) -> list[str]:
+    """A label for each pair by the relations between words that occur on one side only.
+
+    It is the label of the first relation of ORDER that occurs; entailment where all words are the same, else neutral.
+    """
+    sides = {"premise": [], "hypothesis": []}
+    for example in examples:
+        both = {side: finder.link(getattr(example, f"{side}_tokens")) for side in sides}
+        named = {side: {mention.concept for mention in found} for side, found in both.items()}
+        for side, other in (("premise", "hypothesis"), ("hypothesis", "premise")):
+            sides[side].append([mention for mention in both[side] if mention.concept not in named[other]])
+
+    def unit_of(side, number, mention):
+        return mention.concept, tuple(finder.indices(mention.concept))
+
+    bits = kinds_in_pairs(finder.ontology, *sides.values(), unit_of, named=())
+    rules = [(1 << KINDS.index(kind), RULES[kind]) for kind in ORDER]
+    return [
+        next((label for bit, label in rules if of_pair & bit), "neutral" if new else "entailment")
+        for of_pair, new in zip(bits.tolist(), sides["hypothesis"], strict=True)
+    ]
+
+
+def _accuracy(examples, finder) -> dict:
+    """Accuracy of the lookup on labelled examples, and by tag."""
+    examples = [example for example in examples if example.label]
+    right = [label == e.label for e, label in zip(examples, looked_up(examples, finder), strict=True)]
+    tags = dict.fromkeys(tag for example in examples for tag in example.tags)
+    of_tag = {tag: [r for r, e in zip(right, examples, strict=True) if tag in e.tags] for tag in tags}
+    majority = max(Counter(example.label for example in examples).values(), default=0)
+    share = {"pairs": len(examples), "accuracy": sum(right) / max(len(right), 1)}
+    share["majority"] = majority / max(len(right), 1)
+    return share | ({"tags": {tag: sum(r) / len(r) for tag, r in of_tag.items()}} if tags else {})
+
+
+def section(corpus: str, figures: dict) -> Section:
+    """For a reader."""
+    lookup = figures["lookup"]
+    words = [
+        f"{corpus}, {figures['ontology']} {figures['version']}: {lookup['probe']['pairs']:,} pairs with "
+        f"{figures['word_pairs']:,} pairs of words, of {figures['candidates']:,} candidates; "
+        f"{figures['linked_in_training']:,} of these have words that a training pair has on both sides: left out",
+        "lookup: the label by the relations between words of one side alone; it has the ontology that made the probe",
+    ]
+    rows = [
+        (kind, of["label"], f"{of['pairs']:,}", f"{100 * lookup['probe']['tags'][kind]:.1f}")
+        for kind, of in figures["categories"].items()
+    ]
+    grid = Grid("", ("category", "label", "pairs", "lookup, %"), rows, left=2)
+    shares = [
+        (name, f"{of['pairs']:,}", f"{100 * of['accuracy']:.1f}", f"{100 * of['majority']:.1f}")
+        for name, of in lookup.items()
+    ]
+    whole = Grid("", ("pairs of", "pairs", "lookup, %", "most frequent label, %"), shares)
+    how = "score a run on it: python -m mednli_jax.evaluate --run=DIR --probe=" + FILE
+    return Section("One word replaced by a related one", [*words, how], [grid, whole])

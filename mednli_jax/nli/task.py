@@ -1,0 +1,207 @@
+"""Natural language inference: from rows to batches, from logits to scores."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from mednli_jax.data import batching
+from mednli_jax.data.arrays import NEW, SIDES, Prepared, Rows
+from mednli_jax.data.examples import LABELS, NLIExample
+from mednli_jax.data.text import TOKENISERS
+from mednli_jax.report import metrics
+from mednli_jax.training.task import frozen, summary
+
+LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance", "link_relation")
+PREDICT_ROWS = 256
+PREDICT_PIECES = 64  # rows of a batch of word pieces
+PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
+OPTIONAL_FIELDS = (*LINK_FIELDS, "domain", "features")  # arrays that only some corpora have
+
+
+@dataclass(frozen=True)
+class NLITask:
+    """Three-way classification of premise-hypothesis pairs (see task.Task).
+
+    Args:
+      pieces: whether rows hold word pieces, for which the model has its own embeddings.
+      padded_length: tokens to which each side is padded for models that do not mask padding (`masking="paper"`); all
+        batches then have one width. 0 for other models.
+    """
+
+    pieces: bool = False
+    padded_length: int = 0
+    name: str = "nli"
+    sides: tuple[str, str] = SIDES
+    units: str = "pairs"
+
+    def with_rows(self, prepared: Prepared) -> Prepared:
+        return prepared
+
+    def model_facts(self, manifest: dict) -> dict:
+        """Arguments of models.table.build: longest path between concepts, number of relation types, facts of pieces."""
+        facts = {"longest_path": manifest["knowledge"]["longest_path"]}
+        facts["relations"] = len(manifest["knowledge"].get("relations", ()))
+        if self.padded_length:
+            facts["padded_length"] = self.padded_length
+        return facts | (pieces_facts(manifest["pieces"]) if "pieces" in manifest else {})
+
+    def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
+        """The arrays on the device: all splits, one array per field."""
+        return {name: np.asarray(array) for name, array in prepared.arrays.items()}
+
+    def frozen(self, words, vectors: np.ndarray) -> dict:
+        return {} if self.pieces else frozen(vectors)
+
+    def batches(self, prepared: Prepared, name: str, training: batching.TrainingBatches, *, shares: int, model):
+        """A split's batches. On dev and test every premise is encoded once, and one program predicts all splits."""
+
+        def of(name):
+            rows = prepared.splits[name]
+            tokens = tuple(prepared.arrays[side][rows.first : rows.first + len(rows)] for side in SIDES)
+            return rows, tokens, {**self.common(prepared, tokens, shares, model), "first": rows.first}
+
+        if name == NEW:
+            return self._predicted(*of(name), training)
+        if name == "train":
+            rows, tokens, common = of(name)
+            group = min(training.group, training.size)
+            common |= {"seeds": training.seeds, "epochs": training.epochs, "most": training.max_buckets}
+            common["shuffle"] = training.shuffle
+            groups = batching.groups_of(tokens[0], group) if group > 1 else None
+            return batching.Batches(*rows.length, batch_size=training.size, groups=groups, **common)
+        return batching.sharing(
+            {split: self._predicted(*of(split), training) for split in prepared.splits if split != "train"}
+        )[name]
+
+    def _predicted(self, rows, tokens, common, training):
+        common |= {"passes": training.epochs * len(training.seeds), "coarse": rows.name == NEW}
+        if self.pieces:  # premises are not shared, and length buckets save padding
+            return batching.Batches(*rows.length, batch_size=PREDICT_PIECES, most=batching.MAX_BUCKETS, **common)
+        groups = batching.groups_of(tokens[0], PREDICT_GROUP)
+        common["most"] = batching.MAX_BUCKETS if rows.name == NEW else 1
+        return batching.Batches(*rows.length, batch_size=PREDICT_ROWS, groups=groups, **common)
+
+    def common(self, prepared: Prepared, tokens, shares: int, model) -> dict:
+        """Arguments of Batches that all splits share. tokens: both sides of the rows."""
+        common = {"width": tuple(prepared.arrays[side].shape[1] for side in SIDES), "shares": shares}
+        common["floor"] = batching.floor_of(model)
+        if not self.pieces:
+            common["tokens"] = tokens if getattr(model, "shares_words", False) else None
+            common["fixed"] = bool(self.padded_length)
+        return common
+
+    def new_examples(self, inputs, manifest: dict) -> list[NLIExample]:
+        tokenise = cache(TOKENISERS[manifest["tokeniser"]])  # pairs may share premises
+        return [NLIExample(str(i), *pair, "", *map(tokenise, pair)) for i, pair in enumerate(inputs)]
+
+    def described(self, rows: Rows, logits: np.ndarray) -> list[dict]:
+        """{"entailment": .7, "neutral": ..., "contradiction": ...} for each pair: mean probabilities of the seeds."""
+        mean_NC = probabilities(logits).mean(axis=0)
+        return [dict(zip(LABELS, map(float, row), strict=True)) for row in mean_NC]
+
+    def looked_at(self, corpus, vocabulary, example: NLIExample, lengths: tuple[int, int], sown: dict) -> dict:
+        """The tokens of both sides and "maps": {name: {"premise": [S, P, H], "hypothesis": [S, H, P]}}.
+
+        A row of a map sums to 1. The names are "tokens" (ESIM's soft alignment) and "links" (attention by the ontology
+        only).
+        """
+        p, h = lengths
+        maps = {name: (both[0][0][:, 0, :p, :h], both[0][1][:, 0, :h, :p]) for name, both in sown.items()}
+        texts = corpus.texts(vocabulary, corpus.linker)
+        tokens = {side: texts.tokens(example, side)[:length] for side, length in zip(SIDES, lengths, strict=True)}
+        return {**tokens, "maps": {name: dict(zip(SIDES, both, strict=True)) for name, both in maps.items()}}
+
+    def to_batch(self, data, index, layout):
+        """The batch of rows `index` [Q, G]: premise [Q, P], hypothesis [B, H], their lengths, links [B, K], features
+        [B, F], label, domain and mask [B].
+
+        The G hypotheses of a unit share its premise; B = Q G. `sentences`, `pairs` and `words` are from the layout.
+        """
+        units, index = index.max(axis=1), index.reshape(-1)
+        row, real = jnp.maximum(index, 0), index >= 0
+        batch = {"mask": real.astype(jnp.float32), "label": jnp.maximum(data["label"][row], 0)}
+        for side, of_side, width in zip(SIDES, (units, index), layout.width, strict=True):
+            # Whole rows first, then the width: a TPU gathers whole rows at once, but parts of rows one by one.
+            batch[side] = data[side][jnp.maximum(of_side, 0)][:, :width]
+            batch[f"{side}_length"] = jnp.where(of_side >= 0, data[f"{side}_length"][jnp.maximum(of_side, 0)], 0)
+        for name in OPTIONAL_FIELDS:
+            if name in data:
+                batch[name] = data[name][row]
+        return {**batch, "sentences": layout.sentences, "pairs": layout.pairs, "words": layout.words}
+
+    def loss(self, logits, batch):
+        """Cross-entropy in JAX, for training. `losses` is the same in NumPy, for dev and test."""
+        return optax.softmax_cross_entropy_with_integer_labels(logits, batch["label"])
+
+    def correct(self, logits, batch):
+        return (jnp.argmax(logits, axis=-1) == batch["label"]).astype(jnp.float32)
+
+    def losses(self, rows: Rows, logits: np.ndarray) -> np.ndarray:
+        """Mean loss of each seed [S] over a split, from logits [S, N, C], in float64."""
+        shifted = np.asarray(logits, np.float64)
+        shifted -= shifted.max(axis=-1, keepdims=True)
+        logp = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+        return -np.take_along_axis(logp, rows.label[None, :, None], axis=-1)[..., 0].mean(axis=1)
+
+    def score(self, rows: Rows, logits: np.ndarray) -> dict:
+        """Accuracy and per-class scores of logits [S, N, C], in total and for each tag of the rows ("slices")."""
+        predicted = np.asarray(logits).argmax(axis=-1)
+        scores = _scores(rows.label, predicted)
+        scores["loss"] = metrics.mean_sd(self.losses(rows, logits).tolist())
+        if np.isfinite(logits).all():  # a seed that diverged has no probabilities
+            scores["calibration"] = _calibration(rows.label, probabilities(logits))
+        for tag in sorted({tag for tags in rows.tags for tag in tags}):
+            chosen = np.array([tag in tags for tags in rows.tags])
+            scores.setdefault("slices", {})[tag] = _scores(rows.label[chosen], predicted[:, chosen])
+        return scores
+
+    def predictions(self, rows: Rows, logits: np.ndarray) -> list[dict]:
+        """One JSON row per pair: uid, gold label, each seed's prediction and class probabilities (order of LABELS)."""
+        return [
+            {
+                "uid": uid,
+                "label": LABELS[label] if label >= 0 else "",
+                "predicted": [LABELS[i] for i in p_SC.argmax(axis=-1)],
+                "probabilities": np.round(p_SC, 6).tolist(),
+            }
+            for uid, label, p_SC in zip(rows.uids, rows.label, np.swapaxes(probabilities(logits), 0, 1), strict=True)
+        ]
+
+    def summary(self, split: str, scores: dict) -> str:
+        return summary(f"{split} accuracy", scores, self.units)
+
+
+def pieces_facts(pieces: dict) -> dict[str, int]:
+    """Arguments of models.table.build from a manifest's entry for the vocabulary of pieces."""
+    return {"vocab_size": pieces["size"], "room": pieces["room"], "cls_id": pieces["cls"], "sep_id": pieces["sep"]}
+
+
+def _scores(label, predicted):
+    """Scores of predictions [S, N]. The confusion is summed over seeds; per_class is computed from it."""
+    seeds = len(predicted)
+    gold, flat = np.tile(label, seeds), predicted.reshape(-1)
+    return {
+        "examples": len(label),
+        "accuracy": metrics.mean_sd([metrics.accuracy(label, row) for row in predicted]),
+        "macro_f1": metrics.mean_sd([metrics.macro_f1(label, row) for row in predicted]),
+        "confusion": metrics.confusion(gold, flat).tolist(),
+        "per_class": metrics.per_class(gold, flat),
+    }
+
+
+def probabilities(logits) -> np.ndarray:
+    """Softmax over the classes in float64."""
+    exp = np.exp(np.asarray(logits, np.float64) - np.max(logits, axis=-1, keepdims=True))
+    return exp / exp.sum(axis=-1, keepdims=True)
+
+
+def _calibration(label, p_SNC):
+    """Expected calibration error of each seed, and the bins of the reliability diagram over all seeds."""
+    seeds, _, classes = p_SNC.shape
+    return {
+        "ece": metrics.mean_sd([metrics.expected_calibration_error(p_NC, label) for p_NC in p_SNC]),
+        "bins": metrics.reliability(p_SNC.reshape(-1, classes), np.tile(label, seeds)),
+    }

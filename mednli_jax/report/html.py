@@ -1,0 +1,272 @@
+"""Reports as one HTML file each: no script, no network, nothing beside it, and no sentence of a corpus.
+
+The template's policy forbids a browser to load anything; light or dark follows the reader's system.
+"""
+
+import json
+import shlex
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from mednli_jax import kinds
+from mednli_jax.data.examples import Split
+from mednli_jax.errors import DataError, RunError
+from mednli_jax.nli import paths
+from mednli_jax.report import charts, public
+from mednli_jax.report.outcomes import read_metrics, result_of
+from mednli_jax.report.runs import RunDirectory, environment, read_json
+from mednli_jax.report.sections import Comparison, Grid, Section, lines, markdown_text
+
+SPLITS = ("dev", "test")
+CARD = "# Model card: "  # the first words of a model card's file
+
+
+def render(title: str, sections: Sequence[Section], facts: Sequence[tuple[str, str]] = (), warning: str = "") -> str:
+    """The page. facts: (name, value) pairs below the title; warning: a highlighted note."""
+    return _template().render(title=title, sections=sections, facts=facts, warning=warning, Markup=Markup)
+
+
+@cache
+def _template():
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string((files("mednli_jax.report") / "report.html.j2").read_text("utf-8"))
+
+
+# -- one run -----------------------------------------------------------------------------------------------------------
+
+
+def run_page(directory: RunDirectory | Path, more: Sequence[Section] = ()) -> str:
+    """The page of a run, finished or not, from the files of its run directory. more: sections to add.
+
+    Raises: UserError if it is not a run, or a file of it is damaged.
+    """
+    directory = RunDirectory.existing(getattr(directory, "folder", directory))
+    result = result_of(directory)
+    try:
+        return _run_page(directory, result, _json(directory.folder / "data.json"), more)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _of_another_version(directory, error) from error
+
+
+def closing_lines(directory: RunDirectory) -> list[str]:
+    """What `train` prints besides the scores of the splits. Raises: UserError as run_page."""
+    shown = kinds.of_run(directory).closing_sections(directory, directory.result())
+    return [line for section in shown for line in lines(section)]
+
+
+def _of_another_version(directory, error):
+    return RunError(
+        f"{directory.folder}: result.json, data.json, env.json or metrics.jsonl is not as this version "
+        f"writes it ({type(error).__name__}). Fix: restore the file, or train again with this version."
+    )
+
+
+def _run_page(directory, result, data, more):
+    first, rest = kinds.of_run(directory).run_sections(directory, result)
+    sections = [*first, _curves(directory, result), *rest]
+    if links := data.get("knowledge", {}).get("links_per_length"):
+        sections.append(_links(links, data["knowledge"]))
+    kept = [one for one in (*sections, *more) if one.grids or any(chart for _, chart in one.charts)]
+    status, notes = result["status"], " ".join(result.get("notes", ()))
+    warning = "" if status == "complete" else f"The run is not finished: its status is {status}."
+    model = result["model"] if "model" in result else directory.config["model"]["name"]
+    title = f"{model} on {_corpus(directory, result)}"
+    return render(title, kept, _facts(directory, result, data), " ".join(filter(None, (warning, notes))))
+
+
+def public_figures(folder: Path) -> dict:
+    """The part of a run that may be shown outside, see public.figures. Raises: UserError as run_page."""
+    directory = RunDirectory.existing(folder)
+    try:
+        return public.figures(result_of(directory), directory.config, _json(directory.folder / "env.json"))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _of_another_version(directory, error) from error
+
+
+def public_page(found: dict) -> str:
+    """The page of a run for others. found: of public_figures."""
+    left_out = f"counts below {public.LEAST}, single pairs, words, paths and commands are left out"
+    return render(_title(found), public.sections(found), [*_public_facts(found), ("public", left_out)])
+
+
+def model_card(found: dict) -> str:
+    """The public page in Markdown, as the card of a model. found: of public_figures."""
+    facts = [f"- {name}: {value}" for name, value in _public_facts(found)]
+    corpus = found["about"].get("corpus", "a corpus")
+    limits = (
+        f"Trained on {corpus}. Its licence may forbid to pass on weights that were made from its text. The scores are "
+        "of its own dev and test parts and say little of other text. Not for decisions about patients."
+    )
+    parts = [f"{CARD}{_title(found)}", "\n".join(facts), markdown_text(public.sections(found)), "## Limits", limits]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _title(found):
+    about = found["about"]
+    return f"{about.get('model', 'a run')} on {about.get('corpus', 'a corpus')}"
+
+
+def _public_facts(found) -> list[tuple[str, str]]:
+    facts = [(name, _text(value)) for name, value in found["about"].items() if name not in ("model", "corpus")]
+    return facts + [(part, _text(fields)) for part, fields in found["settings"].items()]
+
+
+def _text(value):
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {one}" for name, one in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _json(path):
+    return read_json(path) if path.is_file() else {}
+
+
+def _corpus(directory, result):
+    return result["corpus"] if "corpus" in result else directory.config["data"]["name"]
+
+
+def _facts(directory, result, data) -> list[tuple[str, str]]:
+    env, splits = _json(directory.folder / "env.json"), data.get("splits", {})
+    knowledge, words = data.get("knowledge", {}), data.get("vocabulary", {})
+    sizes = ", ".join(f"{name} {splits[name]['rows']:,}" for name in ("train", *SPLITS) if name in splits)
+    read = ", ".join(
+        f"{fact['file']} ({fact['sha256'][:12]})" for fact in splits.values() if "file" in fact and "sha256" in fact
+    )
+    ontology = " ".join(str(knowledge[name]) for name in ("ontology", "version") if name in knowledge)
+    units = kinds.of_run(directory).units
+    found = {
+        "run": directory.folder.resolve().name,
+        "data": f"{_corpus(directory, result)}: {sizes} {units}" if sizes else _corpus(directory, result),
+        "files": read,
+        "prepared": result.get("prepared", ""),
+        "config": result.get("config", ""),
+        "seeds": ", ".join(map(str, directory.config["seeds"])),
+        "epochs": _epochs(result),
+        "parameters": f"{result['parameters']:,} of each seed" if "parameters" in result else "",
+        "set-up": data.get("setup", ""),
+        "word vectors": f"{words.get('source', '') or _vectors(directory)}, {words['with_vector']:,} words"
+        if words
+        else "",
+        "ontology": ontology,
+        "trained in": f"{result['seconds']:,.0f} s" if "seconds" in result else "",
+        "devices": ", ".join(env.get("devices", ())),
+        **_provenance(env),
+    }
+    return [(name, value) for name, value in found.items() if value]
+
+
+def _vectors(directory):
+    """The file of word vectors that a config names."""
+    return Path(directory.config.get("vectors", {}).get("path") or "random").name
+
+
+def _epochs(result):
+    if "epochs" not in result:
+        return ""
+    best = result.get("best_epoch", ())
+    return f"{result['epochs']}" + (f", best {', '.join(map(str, best))}" if best else "")
+
+
+def _provenance(env) -> dict[str, str]:
+    versions = {"mednli_jax": env.get("mednli_jax", ""), "python": env.get("python", ""), **env.get("versions", {})}
+    return {
+        "started": env.get("started", ""),
+        "versions": ", ".join(f"{name} {value}" for name, value in versions.items() if value),
+        "commit": env.get("commit", ""),
+        "command": shlex.join(env.get("command", ())),
+    }
+
+
+def _curves(directory, result) -> Section:
+    """Loss and accuracy by epoch, or step, a line per seed; the epoch that was kept is marked."""
+    metrics, drawn = read_metrics(directory), []
+    best = dict(zip(result.get("seeds", ()), result.get("best_epoch", ()), strict=False))
+    time = "step" if any("step" in row for row in metrics) else "epoch"
+    for name, scale, unit in (("loss", 1, "nats"), ("accuracy", 100, "points")):
+        series, marks = {}, []
+        for side in ("train", "dev"):
+            for row in metrics:
+                for seed, value in zip(row["seeds"], row.get(f"{side}_{name}", ()), strict=False):
+                    value = float("nan") if value is None else scale * value
+                    series.setdefault(f"{side}:{seed}", []).append((row[time], value))
+                    if side == "dev" and best.get(seed) == row["epoch"]:
+                        marks.append((row[time], value))
+        title = f"{name.capitalize()} by {time}"
+        chart = charts.curves(series, title=title, x=time, y=f"{name} ({unit})", dashed=("train",), marks=marks)
+        drawn.append((f"{title}, a line per seed; circles: the epoch kept", chart))
+    return Section("Learning curves", charts=drawn)
+
+
+# -- paths of concepts -----------------------------------------------------------------------------------------------
+
+
+def _links(counts, knowledge) -> Section:
+    keys = sorted(counts, key=int)
+    title = f"Links between tokens by path length, {knowledge.get('ontology', '')}"
+    chart = charts.bars({"links": [counts[k] for k in keys]}, keys, title=title, x="shortest path", y="links")
+    pairs = f"{knowledge.get('pairs_with_links', 0):,} pairs have links"
+    return Section("Knowledge", [pairs], charts=[(title, chart)])
+
+
+def paths_sections(path: str | Path | None) -> list[Section]:
+    """Figure 3 of the paper from the paths.json that `analyze paths --out=` writes; none without a file.
+
+    Raises: DataError for a file that is missing or damaged.
+    """
+    try:
+        figures = json.loads(Path(path).read_bytes()) if path else None
+        return [paths.section(figures["corpus"], figures)] if path else []
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        fix = "give the paths.json that analyze paths --out=FOLDER writes"
+        raise DataError(f"holds no path lengths ({type(error).__name__})", file=str(path), fix=fix) from None
+
+
+# -- a corpus ----------------------------------------------------------------------------------------------------------
+
+
+def corpus_page(corpus: str, splits: dict[str, Split], sections: Sequence[Section], knowledge: str, notes: str) -> str:
+    """The page of a corpus's analyses. knowledge: the ontology of its concepts; notes: remarks for the reader."""
+    read = [split.facts for split in splits.values() if "file" in split.facts]
+    found = {
+        "data": f"{', '.join(f'{name} {len(split):,}' for name, split in splits.items())} pairs",
+        "files": ", ".join(f"{fact['file']} ({fact['sha256'][:12]})" for fact in read),
+        "ontology": knowledge,
+        **_provenance(environment()),
+    }
+    facts = [(name, value) for name, value in found.items() if value]
+    return render(f"Corpus {corpus}", sections, facts, notes)
+
+
+# -- several runs ------------------------------------------------------------------------------------------------------
+
+
+def comparison_page(compared: Comparison, more: Sequence[Section], folders: Sequence[Path]) -> str:
+    """Runs side by side. more: sections to add after those that the comparison prints."""
+    return render(compared.title, [*compared.sections, *more, *compared.more_of_page, runs_section(folders)])
+
+
+def table_page(sections: Sequence[Section], folders: Sequence[Path], paper="Romanov & Shivade 2018") -> str:
+    """A table of a paper, and the runs it was made from, if they may be named."""
+    return render(f"{paper}, beside ours", [*sections, *([runs_section(folders)] if folders else [])])
+
+
+def runs_section(folders: Sequence[Path]) -> Section:
+    """Where the figures of several runs come from."""
+    rows = []
+    for folder in map(Path.resolve, folders):
+        directory = RunDirectory.existing(folder)
+        result, env = directory.result(), _provenance(_json(folder / "env.json"))
+        data = _json(folder / "data.json").get("splits", {})
+        sizes = ", ".join(f"{name} {data[name]['rows']:,}" for name in ("train", *SPLITS) if name in data)
+        seeds = ", ".join(map(str, result.get("seeds", ())))
+        origin = (env[name] for name in ("commit", "started", "versions", "command"))
+        rows.append((folder.name, result.get("model", ""), result.get("corpus", ""), sizes, seeds, *origin))
+    header = ("run", "model", "corpus", "rows", "seeds", "commit", "started", "versions", "command")
+    return Section("Runs", grids=[Grid("", header, rows, left=len(header))])

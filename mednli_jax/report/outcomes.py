@@ -1,0 +1,315 @@
+"""The predictions of finished runs, item by item: confusion, flips between two systems, gains by class.
+
+Runs are joined by uid; their sentences are not needed.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.data.examples import LABELS
+from mednli_jax.errors import DataError, Problems, RunError
+from mednli_jax.io import text_lines
+from mednli_jax.report import metrics
+from mednli_jax.report.runs import RunDirectory, read_json
+
+DAMAGED = "restore the file, or train again with --force"
+SAME_FILES = "compare runs of the same files, or train one of them again"
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Predictions on one split; classes are indices into LABELS.
+
+    Args:
+      uids: of the N items.
+      gold: int [N].
+      predicted: int [S, N], by each seed.
+      voted: int [N], the class that most seeds predict; of several such classes, that of the highest mean probability.
+    """
+
+    uids: tuple[str, ...]
+    gold: np.ndarray
+    predicted: np.ndarray
+    voted: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.uids)
+
+    @property
+    def right(self) -> np.ndarray:
+        """bool [S, N]"""
+        return self.predicted == self.gold
+
+    def confusion(self) -> np.ndarray:
+        """[3, 3] rows gold, columns predicted, summed over the seeds."""
+        return metrics.confusion(np.tile(self.gold, len(self.predicted)), self.predicted.reshape(-1))
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A finished run and its predictions on `split`."""
+
+    folder: Path
+    split: str
+    result: dict
+    data: dict
+    outcomes: Outcomes
+    called: str = ""  # its name beside a run whose folder has the same name
+
+    @property
+    def name(self) -> str:
+        return self.called or self.folder.name
+
+    @property
+    def corpus(self) -> str:
+        """The corpus it was tested on: `mednli` for `mednli+snli`, which mixes SNLI into the training pairs."""
+        return self.result["corpus"].partition("+")[0]
+
+
+def complete(folder: Path) -> tuple[RunDirectory, dict]:
+    """A finished run and its result. Raises UserError if it is missing, not finished, or damaged."""
+    directory = RunDirectory.existing(folder)
+    result = result_of(directory)
+    if result["status"] != "complete":
+        raise directory.unfinished(result["status"])
+    return directory, result
+
+
+def result_of(directory: RunDirectory) -> dict:
+    """The result of a run, finished or not. Raises RunError for a complete run without results."""
+    result = directory.result()
+    if result["status"] == "complete":
+        _check(directory, "result", result, {"corpus": str, "model": str, "seeds": list})
+    return result
+
+
+def names_of(folders: Sequence[Path]) -> list[str]:
+    """The names of runs in a comparison: their folders' names, with parent folders where two are equal."""
+    parts = [folder.resolve().parts for folder in folders]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(of[-depth:]) for of in parts]
+        if len(set(names)) == len(set(parts)):
+            break
+    return names
+
+
+def _check(directory, name, values, fields):
+    for field, kind in fields.items():
+        if not isinstance(values.get(field), kind):
+            path = directory.folder / f"{name}.json"
+            raise RunError(f"{path}: has no '{field}' as finished runs write it. Fix: {DAMAGED}.")
+
+
+def finished(
+    folder: Path, split: str = "test", read: Callable[[RunDirectory, str], Outcomes] | None = None
+) -> Finished:
+    """Opens a run. read: gives its outcomes, by default read_outcomes. Raises UserError where it is not finished, or a
+    file of it is damaged."""
+    directory, result = complete(folder)
+    data = read_json(directory.folder / "data.json", fix=DAMAGED)
+    _check(directory, "data", data, {"splits": dict})
+    outcomes = (read or read_outcomes)(directory, split)
+    if len(outcomes.predicted) != len(result["seeds"]):
+        problem = f"predictions of {len(outcomes.predicted)} seeds, and a result of {len(result['seeds'])}"
+        raise RunError(f"{folder}: {problem}. Fix: {DAMAGED}.")
+    return Finished(directory.folder.resolve(), split, result, data, outcomes)
+
+
+def read_rows(directory: RunDirectory, split: str, parse: Callable[[str], tuple | None], holds: str) -> list[tuple]:
+    """The rows of private/predictions.<split>.jsonl.
+
+    Args:
+      parse: of a line, a tuple that begins with its uid; None for a line that is no row.
+      holds: the description of a row in messages.
+
+    Raises: RunError where there is no such file; DataError(s) for lines that are no rows, or that repeat a uid.
+    """
+    path = directory.private / f"predictions.{split}.jsonl"
+    if not path.is_file():
+        raise RunError(
+            f"{path}: no such file, so the run has no predictions of the {split} split. "
+            "Fix: give --split=dev or --split=test as the corpus has them, or train again."
+        )
+    problems, rows = Problems(), {}
+    for number, line in text_lines(path, problems):
+        row = parse(line)
+        if isinstance(row, tuple) and row[0] not in rows:
+            rows[row[0]] = row
+            continue
+        problem = f"the row must hold {holds}; a uid may occur once"
+        problems.add(DataError(problem, file=path.name, line=number, fix=DAMAGED))
+    problems.raise_if_any()
+    if not rows:
+        raise DataError("the file holds no prediction", file=path.name, fix=DAMAGED)
+    return list(rows.values())
+
+
+def read_outcomes(directory: RunDirectory, split: str) -> Outcomes:
+    """What a run predicted of a split. Raises: as read_rows."""
+    seeds = []  # of the first row; all rows must have the same
+
+    def parse(line):
+        row = _row(line)
+        if row and len(row[2]) == (seeds or [len(row[2])])[0]:
+            seeds.append(len(row[2]))
+            return row
+        return None
+
+    holds = "uid, label, and of each seed predicted and probabilities"
+    uids, gold, predicted, probabilities = zip(*read_rows(directory, split, parse, holds), strict=True)
+    return outcomes_of(uids, np.array(gold), np.array(predicted), np.array(probabilities))
+
+
+def outcomes_of(uids: Sequence[str], gold: np.ndarray, predicted: np.ndarray, probabilities: np.ndarray) -> Outcomes:
+    """Outcomes from gold [N], predicted [N, S] and probabilities [N, S, C]."""
+    mean = probabilities.mean(axis=1)
+    votes = np.stack([(predicted == c).sum(axis=1) for c in range(len(LABELS))], axis=1)
+    voted = np.where(votes == votes.max(axis=1, keepdims=True), mean, -1.0).argmax(axis=1)
+    return Outcomes(tuple(uids), gold, predicted.T.copy(), voted)
+
+
+def _row(line):
+    """(uid, gold, predicted of each seed, their probabilities) of a line; None where it is none."""
+    try:
+        row = json.loads(line)
+        predicted = [LABELS.index(label) for label in row["predicted"]]
+        probabilities = [[float(p) for p in one] for one in row["probabilities"]]
+        if not predicted or [len(one) for one in probabilities] != [len(LABELS)] * len(predicted):
+            return None
+        if not isinstance(row["uid"], str) or not np.isfinite(probabilities).all():
+            return None
+        return row["uid"], LABELS.index(row["label"]), predicted, probabilities
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
+        return None
+
+
+def read_metrics(directory: RunDirectory) -> list[dict]:
+    """Rows of a run's metrics.jsonl; if an epoch was trained again after a resume, only the later row. Raises
+    RunError."""
+    rows = [json.loads(line) for _, line in directory.metrics()]
+    last = {row["epoch"]: row for row in rows if isinstance(row.get("seeds"), list)}
+    return [last[epoch] for epoch in sorted(last)]
+
+
+# -- two systems -------------------------------------------------------------------------------------------------------
+
+
+def check_corpora(first, second) -> None:
+    """Raises RunError for two systems, each with a name and a corpus, of different corpora."""
+    if first.corpus != second.corpus:
+        problem = f"one is of {first.corpus}, the other of {second.corpus}"
+        raise RunError(f"{first.name} and {second.name}: {problem}. Fix: compare runs of one corpus.")
+
+
+def aligned(first: Finished, second: Finished) -> Finished:
+    """The second run with its pairs in the order of the first's.
+
+    Raises: RunError where they are of different corpora, or where of different pairs.
+    """
+    check_corpora(first, second)
+    names, one, other = f"{first.name} and {second.name}", first.outcomes, second.outcomes
+    place = {uid: i for i, uid in enumerate(other.uids)}
+    if len(one) != len(other) or not all(uid in place for uid in one.uids):
+        shared = sum(uid in place for uid in one.uids)
+        problem = f"{len(one):,} and {len(other):,} pairs in {first.split}, {shared:,} of them the same"
+        raise RunError(f"{names}: {problem}. Fix: {SAME_FILES}.")
+    order = [place[uid] for uid in one.uids]
+    if (other.gold[order] != one.gold).any() or _other_file(first, second):
+        raise RunError(f"{names}: the pairs of {first.split} differ in text or label. Fix: {SAME_FILES}.")
+    return replace(second, outcomes=Outcomes(one.uids, one.gold, other.predicted[:, order], other.voted[order]))
+
+
+def _other_file(first, second):
+    """Whether both read a file of the same name with different content. A gzipped file has another name."""
+    facts = [run.data["splits"].get(run.split, {}) for run in (first, second)]
+    if any("sha256" not in fact or "file" not in fact for fact in facts):
+        return False
+    return facts[0]["file"] == facts[1]["file"] and facts[0]["sha256"] != facts[1]["sha256"]
+
+
+def other_training(first: Finished, second: Finished) -> bool:
+    """Whether the two were trained on a different number of pairs, or on pairs of other files."""
+    facts = [run.data["splits"].get("train", {}) for run in (first, second)]
+    return any(facts[0].get(name) != facts[1].get(name) for name in ("rows", "labels", "sha256"))
+
+
+def comparison(first: Finished, second: Finished) -> dict:
+    """The second run against the first, on the same pairs, as JSON values; shares are 0-1.
+
+    Returns
+      accuracy: of both runs, mean over the seeds;
+      difference, low, high: second less first (metrics.paired_bootstrap);
+      mcnemar: on the two majority votes;
+      mcnemar_per_seed: p-values of seed against seed, where both runs have the same seeds;
+      minimum_detectable_effect: at 80 % power, for the rate at which the votes disagree;
+      class_gains, flips: see the functions of these names; other_training: see other_training.
+    Raises: RunError where the runs cannot be compared (see `aligned`).
+    """
+    second = aligned(first, second)
+    one, other = first.outcomes, second.outcomes
+    votes = metrics.mcnemar(one.gold, one.voted, other.voted)
+    seeds = first.result["seeds"], second.result["seeds"]
+    pairs = zip(one.predicted, other.predicted, strict=True) if seeds[0] == seeds[1] and len(seeds[0]) > 1 else ()
+    disagreement = (votes["only_first"] + votes["only_second"]) / len(one)
+    return {
+        "first": first.name,
+        "second": second.name,
+        "split": first.split,
+        "pairs": len(one),
+        "seeds": [len(one.predicted), len(other.predicted)],
+        "accuracy": [float(one.right.mean()), float(other.right.mean())],
+        **metrics.paired_bootstrap(one.right, other.right),
+        "mcnemar": votes,
+        "mcnemar_per_seed": [metrics.mcnemar(one.gold, a, b)["p_value"] for a, b in pairs],
+        "minimum_detectable_effect": metrics.minimum_detectable_effect(disagreement, len(one)),
+        "class_gains": class_gains(one, other),
+        "flips": flips(one, other),
+        "other_training": other_training(first, second),
+    }
+
+
+def comparisons(runs: Sequence[Finished]) -> list[dict]:
+    """The first run against each other; `p_holm` is McNemar's p-value, adjusted for their number."""
+    found = [comparison(runs[0], run) for run in runs[1:]]
+    adjusted = metrics.holm([row["mcnemar"]["p_value"] for row in found])
+    return [{**row, "p_holm": p} for row, p in zip(found, adjusted, strict=True)]
+
+
+def class_gains(first: Outcomes, second: Outcomes) -> dict:
+    """gold class -> pairs, recall of both systems (mean over seeds), and the difference with its interval."""
+    gains = {}
+    for index, label in enumerate(LABELS):
+        chosen = first.gold == index
+        if chosen.any():
+            one, other = first.right[:, chosen], second.right[:, chosen]
+            recall = [float(one.mean()), float(other.mean())]
+            gains[label] = {"pairs": int(chosen.sum()), "recall": recall, **metrics.paired_bootstrap(one, other)}
+    return gains
+
+
+def flips(first: Outcomes, second: Outcomes) -> dict:
+    """Which predictions changed from the first system to the second, by the majority votes (section 6 of the paper).
+
+    Returns: gold class -> pairs, changed, gained (now right), lost (no longer right), gained_from {class that the first
+    system predicted: count}, lost_to {class that the second predicts: count}, wrong_to_wrong.
+    """
+    found = {}
+    for index, label in enumerate(LABELS):
+        chosen = first.gold == index
+        before, after = first.voted[chosen], second.voted[chosen]
+        gained, lost = (before != index) & (after == index), (before == index) & (after != index)
+        others = [(c, name) for c, name in enumerate(LABELS) if c != index]
+        found[label] = {
+            "pairs": int(chosen.sum()),
+            "changed": int((before != after).sum()),
+            "gained": int(gained.sum()),
+            "lost": int(lost.sum()),
+            "gained_from": {name: int((gained & (before == c)).sum()) for c, name in others},
+            "lost_to": {name: int((lost & (after == c)).sum()) for c, name in others},
+            "wrong_to_wrong": int(((before != after) & ~gained & ~lost).sum()),
+        }
+    return found

@@ -1,0 +1,337 @@
+"""The run directory: the files of a run.
+
+    config.json env.json data.json metrics.jsonl log.txt result.json tensorboard/ checkpoints/ private/
+
+Only `private/` may hold text of a corpus. Files are 0600, folders 0700. The `status` in result.json is running,
+interrupted, complete or failed. Only a complete run has results.
+"""
+
+import fcntl
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+
+import mednli_jax
+from mednli_jax.errors import RunError
+from mednli_jax.io import append_line, private_folder, read_sealed, write_atomic, write_json, write_sealed, writing
+
+TYPES = "types.json"  # the phrases of the training split in the order of their numbers
+TREES = "trees.json"  # of the feature-based system: the trees of each seed, the TF-IDF terms
+FAILED = "correct the fault that its log.txt names"  # the first step for a run that failed
+STATUSES = ("running", "interrupted", "complete", "failed")
+_PASSWORD = re.compile(r"(://[^/@\s:]*:)\S*@")  # in a URL
+_PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "scipy", "ml-collections")
+
+
+def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict:
+    """The JSON object of a file in a run directory.
+
+    Raises UserError where the file is missing or damaged, or does not hold an object with `fields`.
+    """
+    try:
+        values = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise RunError(f"{path}: no such file. Fix: name the directory of a finished or interrupted run.") from None
+    except (ValueError, OSError) as error:
+        raise RunError(f"{path}: cannot be read as JSON ({type(error).__name__}). Fix: {fix}.") from None
+    if not isinstance(values, dict):
+        raise RunError(f"{path}: holds no JSON object. Fix: {fix}.")
+    if missing := [name for name in fields if name not in values]:
+        raise RunError(f"{path}: has no field '{missing[0]}', which every run writes. Fix: {fix}.")
+    return values
+
+
+def environment() -> dict:
+    """Versions, machine and command of this process. The commands add the devices."""
+    versions = {}
+    for name in _PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = "missing"
+    return {
+        "mednli_jax": mednli_jax.__version__,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "versions": versions,
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else -1.0,
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "command": [_PASSWORD.sub(r"\1***@", part) for part in (Path(sys.argv[0]).name, *sys.argv[1:])],
+    }
+
+
+def _commit() -> str:
+    """The commit of the checkout of this package, with + where it has changes; "" outside a checkout."""
+    command, folder = ["git", "describe", "--always", "--dirty=+", "--exclude=*"], Path(mednli_jax.__file__).parent
+    try:
+        found = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=5, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return found.stdout.strip()
+
+
+def _is_run(folder):
+    """Whether the folder holds a run. Other programs also write a config.json, but no lock beside it."""
+    return all((folder / name).is_file() for name in ("config.json", "lock"))
+
+
+class RunDirectory:
+    """The folder of one run. Open it with `create` (new or resumed) or `existing` (finished, for reading)."""
+
+    def __init__(self, folder: Path):
+        self.folder = Path(folder)
+        self._lock = None
+        self._scalars = None
+
+    @classmethod
+    def existing(cls, folder: Path) -> "RunDirectory":
+        run = cls(folder)
+        if not (run.folder / "config.json").is_file():
+            problem = f"{run.folder}: not a run directory (config.json is missing)"
+            raise RunError(f"{problem}. Fix: give the directory that train printed, e.g. --run=runs/esim_kd-demo.")
+        return run
+
+    @classmethod
+    def check(cls, folder: Path, *, resume: bool = False, force: bool = False) -> bool:
+        """Whether the folder holds a run. Raises UserError where `create` may not use it."""
+        run = cls(folder)
+        found = _is_run(run.folder)
+        if run.folder.exists() and not run.folder.is_dir():
+            raise RunError(f"{run.folder}: is a file. Fix: choose another --workdir.")
+        if run.folder.is_dir() and not found and run._holds_files():
+            raise RunError(f"{run.folder}: holds other files. Fix: choose an empty --workdir.")
+        if resume and not run.folder.exists():
+            fix = "name the run to continue with, or leave --resume out to start a run there"
+            raise RunError(f"{run.folder}: no such run directory. Fix: {fix}.")
+        if found and not (resume or force):
+            status = run.status()
+            go_on = f"{FAILED}, then " if status == "failed" else "--resume to continue, "
+            fix = f"{go_on}--force to start over, or another --workdir"
+            raise RunError(f"{run.folder}: already holds a run (status {status}). Fix: {fix}.")
+        return found
+
+    @classmethod
+    def create(cls, folder: Path, config: dict, *, resume: bool = False, force: bool = False) -> "RunDirectory":
+        """Creates the folder, or reopens it to resume. Raises RunError: as `check`; a changed config; a locked run."""
+        run = cls(folder)
+        found = cls.check(folder, resume=resume, force=force)
+        private_folder(run.folder, ours=True, fix="check --workdir")
+        run.lock()
+        try:
+            with writing(run.private, "check --workdir"):
+                run.private.mkdir(mode=0o700, exist_ok=True)
+            if found and resume:
+                run._check_config(config)
+            else:
+                run._clear()
+                write_json(run.folder / "config.json", config)
+        except BaseException:
+            run._lock.close()  # the error refers to this object, so the lock would live as long as the error
+            raise
+        return run
+
+    def _holds_files(self):
+        """Whether the folder has files that a killed start does not leave (a lock, hidden files)."""
+        left = (path for path in self.folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+        return any(path != self.folder / "lock" for path in left)
+
+    def _check_config(self, config):
+        new = json.loads(json.dumps(config))  # as it would be read: tuples become lists
+        if changed := differing(read_json(self.folder / "config.json"), new):
+            problem = f"{self.folder}: the run was started with other values of {', '.join(changed[:5])}"
+            raise RunError(f"{problem}. Fix: resume with the same flags, or choose another --workdir.")
+
+    def check_data(self, manifest: dict) -> None:
+        """Raises RunError where the prepared data differs from that with which the run began."""
+        path = self.folder / "data.json"
+        fix = "restore the file, or start over with --force"
+        if not path.is_file() or (before := read_json(path, "files", fix=fix))["files"] == manifest["files"]:
+            return
+        changed = ", ".join(differing(_sources(before), _sources(manifest))[:5])
+        changed = changed or "the corpus, the vectors or the ontology"
+        problem = f"{self.folder}: changed since the run began: {changed}"
+        raise RunError(f"{problem}. Fix: restore what changed, or start over with --force.")
+
+    def _clear(self):
+        """Removes the files of an earlier run, and no others.
+
+        The config identifies the folder as a run. It is removed last, so that --force works after an interruption.
+        """
+        with writing(self.folder):
+            (self.folder / "result.json").unlink(missing_ok=True)  # first, because it describes the checkpoints
+            for name in ("checkpoints", "private", "tensorboard", "profile"):
+                for path in sorted((self.folder / name).rglob("*"), reverse=True):
+                    path.rmdir() if path.is_dir() else path.unlink()
+            names = "report.html public.html metrics.jsonl log.txt env.json data.json config.json"
+            for name in names.split():
+                (self.folder / name).unlink(missing_ok=True)
+
+    def lock(self):
+        """Locks the folder against other processes until this process ends. Raises RunError where it is locked."""
+        with writing(self.folder, "choose another --workdir"):
+            self._lock = open(self.folder / "lock", "w")  # noqa: SIM115 - held for the life of the process
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            problem = f"{self.folder}: another process is training here"
+            raise RunError(f"{problem}. Fix: wait for it, or choose another --workdir.") from None
+
+    @property
+    def config(self) -> dict:
+        return read_json(self.folder / "config.json")
+
+    @property
+    def task(self) -> str:
+        """The task that the config names. Raises RunError where it names none."""
+        return read_json(self.folder / "config.json", "task")["task"]
+
+    @property
+    def private(self) -> Path:
+        return self.folder / "private"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / "checkpoints"
+
+    def unfinished(self, status: str) -> RunError:
+        """The error for a run that is not complete: its state and what to do."""
+        if self.in_training():
+            return RunError(f"{self.folder}: the run is in training. Fix: wait until it is finished.")
+        fix = f"continue with it: train with its flags, --workdir={self.folder} and --resume"
+        if status == "failed":
+            fix = f"{FAILED}, then train with --workdir={self.folder} and --force"
+        return RunError(f"{self.folder}: the run is not finished (status {status}). Fix: {fix}.")
+
+    def in_training(self) -> bool:
+        """Whether any process holds the lock."""
+        try:
+            with open(self.folder / "lock") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # closing the file releases it
+        except BlockingIOError:
+            return True
+        except OSError:  # there is no lock file, or the file system has no locks
+            return False
+        return False
+
+    def result(self) -> dict:
+        """The content of result.json. A run without one was killed before it wrote it; its status is `running`."""
+        path = self.folder / "result.json"
+        fix = "restore it, or remove it and train with --resume, which writes it again"
+        if not path.is_file():
+            return {"status": "running"}
+        values = read_json(path, "status", fix=fix)
+        if values["status"] not in STATUSES:
+            raise RunError(f"{path}: its 'status' is none of {', '.join(STATUSES)}. Fix: {fix}.")
+        return values
+
+    def status(self) -> str:
+        return self.result()["status"]
+
+    def write_result(self, status: str, values: dict) -> None:
+        if status not in STATUSES:
+            raise ValueError(f"no such status: {status}")
+        write_json(self.folder / "result.json", {**values, "status": status})
+
+    def append_metrics(self, row: dict) -> None:
+        """Writes one line to metrics.jsonl at once, so that an interrupted run keeps it."""
+        append_line(self.folder / "metrics.jsonl", json.dumps(row, allow_nan=False))
+
+    def metrics(self) -> list[tuple[int, bytes]]:
+        """(epoch, line) of each row of metrics.jsonl. A last line without a line break is ignored: a kill cut it short.
+
+        Raises UserError for any other damaged line.
+        """
+        path, rows = self.folder / "metrics.jsonl", []
+        for number, line in enumerate(path.read_bytes().split(b"\n")[:-1] if path.is_file() else (), 1):
+            try:
+                rows.append((int(json.loads(line)["epoch"]), line))
+            except (ValueError, TypeError, KeyError):
+                problem = f"{path}:{number}: is not a row of metrics (a JSON object with its epoch)"
+                raise RunError(f"{problem}. Fix: restore the line, or remove it.") from None
+        return rows
+
+    def keep_metrics(self, epochs: int) -> None:
+        """Keeps the rows of the first `epochs` epochs. A resumed run trains the later ones again."""
+        kept = b"".join(line + b"\n" for epoch, line in self.metrics() if epoch <= epochs)
+        write_atomic(self.folder / "metrics.jsonl", kept)
+
+    def write_scalars(self, row: dict) -> None:
+        """Writes losses, accuracies and speed of an epoch for TensorBoard, one curve per seed.
+
+        Each process opens one event file at its first epoch. Points of this epoch and later ones, which a process wrote
+        that was killed before its checkpoint, are then not shown.
+        """
+        folder, epoch = self.folder / "tensorboard", row["epoch"]
+        if self._scalars is None:
+            from tensorboardX import SummaryWriter  # imported here because only training needs it
+
+            with writing(folder):
+                folder.mkdir(mode=0o700, exist_ok=True)
+                # The number tells apart the files of two processes that begin in one second.
+                suffix = f".{len(list(folder.iterdir()))}"
+            self._scalars = SummaryWriter(str(folder), purge_step=epoch, filename_suffix=suffix)
+        values = {"examples_per_second": row["examples_per_second"]}
+        for name in ("train_loss", "train_accuracy", "dev_loss", "dev_accuracy"):
+            values |= {f"{name}/seed{seed}": value for seed, value in zip(row["seeds"], row[name], strict=True)}
+        for tag, value in values.items():
+            if value is not None:
+                self._scalars.add_scalar(tag, value, epoch)
+        self._scalars.flush()
+
+    def close_scalars(self) -> None:
+        """Writes the points that are still waiting. Called at the end of training and at an interruption."""
+        if self._scalars is not None:
+            self._scalars.close()
+            self._scalars = None
+
+    def write_predictions(self, split: str, rows: list[dict]) -> None:
+        """Writes private/predictions.<split>.jsonl: one object per example, with its uid."""
+        content = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
+        write_atomic(self.private / f"predictions.{split}.jsonl", content)
+
+    def log(self, line: str) -> None:
+        append_line(self.folder / "log.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}")
+
+
+def write_kept(directory: RunDirectory, name: str, values: dict) -> None:
+    """Writes JSON values with a digest into private/: they may be words of the corpus."""
+    write_sealed(directory.private / name, values)
+
+
+def read_kept(directory: RunDirectory, name: str) -> dict:
+    """Reads a file of `write_kept`. Raises RunError where it is missing or damaged."""
+    path = directory.private / name
+    try:
+        return read_sealed(path)
+    except (OSError, ValueError, KeyError, TypeError):
+        raise RunError(
+            f"{path}: is missing or differs from what the run wrote. Fix: restore the run directory."
+        ) from None
+
+
+def differing(old: dict, new: dict) -> list[str]:
+    """The fields, such as `train.epochs`, in which two trees of JSON values differ."""
+    old, new = _flat(old), _flat(new)
+    return sorted(key for key in old.keys() | new.keys() if old.get(key, ...) != new.get(key, ...))
+
+
+def _sources(manifest):
+    """{file: its hash} of the source files of a prepared corpus."""
+    found = manifest.get("key")
+    found = found.get("sources") if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _flat(tree, prefix=""):
+    flat = {}
+    for key, value in tree.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat

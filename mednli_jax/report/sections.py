@@ -1,0 +1,158 @@
+"""The content of a report, as words, grids of cells and charts, for a page, a terminal or Markdown."""
+
+import csv
+import io
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mednli_jax.report.charts import Chart
+
+WIDTH = 110  # of a terminal's lines
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cells under a header, as strings; the first `left` columns are words, the others figures."""
+
+    caption: str
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    left: int = 1
+
+
+@dataclass(frozen=True)
+class Section:
+    """charts: (caption, chart), a chart is None if there is nothing to draw; commands: (what for, a line for a shell).
+    No corpus text is in them."""
+
+    title: str
+    words: list[str] = field(default_factory=list)
+    grids: list[Grid] = field(default_factory=list)
+    charts: list[tuple[str, Chart | None]] = field(default_factory=list)
+    commands: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison of runs.
+
+    Args:
+      title: of the page.
+      sections: what is printed, and is shown on the page.
+      more_of_page: sections that only the page has.
+      rows: the first run compared with each of the others, as JSON values.
+    """
+
+    title: str
+    sections: list[Section]
+    more_of_page: list[Section]
+    rows: list[dict]
+
+
+def lines(section: Section) -> list[str]:
+    """The section for a terminal: all but its charts."""
+    found = [section.title, *(line for words in section.words for line in textwrap.wrap(words, WIDTH))]
+    for grid in section.grids:
+        found += grid_lines(grid)
+    for what, command in section.commands:
+        found += [f"  {what}", f"    {command}"]
+    return found
+
+
+def text(sections: Sequence[Section]) -> str:
+    """Several sections for a terminal."""
+    return "\n\n".join("\n".join(lines(section)) for section in sections)
+
+
+def markdown(grid: Grid) -> Iterator[str]:
+    """The lines of a grid in Markdown, its caption first."""
+    if grid.caption:
+        yield from (grid.caption, "")
+    for row in (grid.header, ("---",) * len(grid.header), *grid.rows):
+        yield f"| {' | '.join(row)} |"
+
+
+def markdown_text(sections: Sequence[Section]) -> str:
+    """Several sections in Markdown, without charts and commands."""
+    return "\n\n".join(
+        "\n\n".join([f"## {one.title}", *one.words, *("\n".join(markdown(grid)) for grid in one.grids)])
+        for one in sections
+    )
+
+
+def csv_text(sections: Sequence[Section]) -> str:
+    """The grids of several sections as CSV (RFC 4180), an empty line between two."""
+    return "\n\n".join(csv_lines([grid.header, *grid.rows]) for one in sections for grid in one.grids)
+
+
+def csv_lines(rows: Iterable[Sequence[str]]) -> str:
+    content = io.StringIO()
+    csv.writer(content, lineterminator="\n").writerows(rows)
+    return content.getvalue().rstrip("\n")
+
+
+def grid_lines(grid: Grid) -> list[str]:
+    """The grid for a terminal, its caption first."""
+    rows = [grid.header, *grid.rows]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(grid.header))]
+    sides = ["<" if i < grid.left else ">" for i in range(len(widths))]
+    cells = ([f"{c:{s}{w}}" for c, s, w in zip(row, sides, widths, strict=True)] for row in rows)
+    return [*[grid.caption] * bool(grid.caption), *("  ".join(row).rstrip() for row in cells)]
+
+
+def figure(value: float, signed: str = "") -> str:
+    """A figure with one decimal; a value that rounds to zero has no sign."""
+    value = round(value, 1) or 0.0
+    return f"{value:{signed if value else ''}.1f}"
+
+
+def points(share: float | None, signed: str = "") -> str:
+    """A share in points: .731 is 73.1; None is a dash."""
+    return "-" if share is None else figure(100 * share, signed)
+
+
+def interval(low: float, high: float, signed: str = "+") -> str:
+    """An interval of shares, in points."""
+    return f"[{points(low, signed)}, {points(high, signed)}]"
+
+
+def p_value(p: float) -> str:
+    """A p-value as text; 0 is shown as <1e-300."""
+    return f"{p:.4f}" if p >= 1e-4 else f"{p:.0e}" if p > 0 else "<1e-300"
+
+
+def sd(found: Mapping) -> str:
+    """The deviation over the seeds of a mean_sd, in points; a dash for a single seed."""
+    return points(found["sd"]) if len(found["per_seed"]) > 1 else "-"
+
+
+def count(value: float) -> str:
+    return f"{value:,}"
+
+
+def mean(value: float) -> str:
+    return f"{value:,.1f}"
+
+
+def columns_of(columns: Mapping[str, Mapping], rows: Iterable[tuple], paper: Mapping[str, Mapping]) -> list[tuple]:
+    """Rows of a grid that has a column for each part of a corpus.
+
+    Args:
+      columns: name of a part -> its figures, nested.
+      rows: (title, how a figure is shown, names that lead to the figure) of each row.
+      paper: the same figures as published; a row that has any is followed by "  in the paper".
+    """
+    found = []
+    for title, show, *path in rows:
+        for name, source in ((title, columns), ("  in the paper", paper)):
+            values = [_at(source.get(part), path) for part in columns]
+            if source is columns or any(value is not None for value in values):
+                found.append((name, *("" if value is None else show(value) for value in values)))
+    return found
+
+
+def _at(figures, path):
+    for name in path:
+        figures = None if figures is None else figures.get(name)
+    return figures

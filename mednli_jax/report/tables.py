@@ -1,0 +1,298 @@
+"""The papers' tables: their figures, which are the files published/*.json, and ours beside them.
+
+A table reads the runs of one folder, each named for its row or cell. The tables of Romanov & Shivade 2018 are made
+here; those of the other papers in cloze/table4.py, diskne/tables.py and artifacts/tables.py, by the same parts.
+"""
+
+import json
+import re
+import shlex
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from mednli_jax.errors import RunError, UsageError
+from mednli_jax.io import Bar
+from mednli_jax.report import metrics
+from mednli_jax.report.departures import departures
+from mednli_jax.report.outcomes import Finished, aligned, finished, other_training
+from mednli_jax.report.runs import RunDirectory
+from mednli_jax.report.sections import Grid, Section, figure
+
+OTHER = "of"  # first word of the state of a run with another corpus than most, or with other pairs
+NAMES = {"features": "Features", "bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
+
+
+# -- what every table shares -------------------------------------------------------------------------------------------
+
+
+@cache
+def published(name: str) -> dict:
+    """The figures in published/NAME.json: mednli, clicr, diskne or artifacts. Callers must not change them."""
+    return json.loads((files("mednli_jax.report") / "published" / f"{name}.json").read_text("utf-8"))
+
+
+def of_corpus(name: str, corpus: str, *path: str) -> dict:
+    """The figures at a path of names in published/NAME.json; empty for another corpus than the paper's."""
+    found = published(name)
+    if corpus != found["corpus"]:
+        return {}
+    for part in path:
+        found = found[part]
+    return found
+
+
+def fill(
+    caption: str,
+    titles: Sequence[str],
+    rows: Mapping[Hashable, Sequence[str]],
+    columns: Iterable[tuple[str, Mapping[Hashable, str]]],
+) -> Grid:
+    """The grid of a table.
+
+    Args:
+      titles: names of the first columns.
+      rows: key of a row -> its cells in these columns.
+      columns: (name of a column, key of a row -> its cell), ours and the paper's; a missing cell is empty.
+    """
+    columns = list(columns)
+    cells = [(*first, *(of.get(key, "") for _, of in columns)) for key, first in rows.items()]
+    return Grid(caption, (*titles, *(name for name, _ in columns)), cells, left=len(titles))
+
+
+def check_folder(folder: Path) -> Path:
+    """Raises RunError if the folder does not exist."""
+    if not Path(folder).is_dir():
+        fix = "give --runs=FOLDER, the folder that holds the runs"
+        raise RunError(f"{folder}: no such folder. Fix: {fix}.")
+    return Path(folder)
+
+
+def state(folder: Path) -> str:
+    """complete, in training, missing, or the status of a run."""
+    if not (folder / "config.json").is_file():
+        return "missing"
+    directory = RunDirectory.existing(folder)
+    status = directory.status()
+    return "in training" if status != "complete" and directory.in_training() else status
+
+
+def lacking(commands: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """command -> what it fills, of (command, what it fills)."""
+    found = {}
+    for command, name in commands:
+        found.setdefault(command, []).append(name)
+    return found
+
+
+def section(title: str, words: Sequence[str], found: Mapping, grid: Grid, paper: str, more: Sequence[str]) -> Section:
+    """A table for a reader.
+
+    Args:
+      words, more: text before and after the note on the source of the figures.
+      found: the table's JSON values, of which corpus, comparable and lacking are read.
+      paper: the name of the paper's corpus.
+    """
+    words = list(words)
+    if not found["corpus"]:
+        words.append("no run of this table is finished yet")
+    elif not found["comparable"]:
+        words.append(f"the paper's figures are of {paper}: they are NOT COMPARABLE with ours on {found['corpus']}")
+    commands = []
+    for command, names in found["lacking"].items():
+        between = "; " if any("," in name for name in names) else ", "
+        commands.append((f"not there yet: {between.join(names)}", command))
+    return Section(title, [*words, *more], [grid], commands=commands)
+
+
+# -- Tables 3 to 7 of Romanov & Shivade 2018 ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure of a table, in points of accuracy.
+
+    Args:
+      run: the name of its run's folder.
+      paper: the published figure, None for a cell that the paper does not have; such a cell is shown if its run
+        exists, and is not counted as missing.
+      baseline: the name of the run whose accuracy is subtracted, "" for an accuracy.
+    """
+
+    row: str
+    column: str
+    run: str
+    paper: float | None
+    baseline: str = ""
+    split: str = "test"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of accuracies.
+
+    Args:
+      others: a pattern for names of runs beside those of the paper (row, perhaps mode, model), whose gains are over the
+        run of the model on the corpus alone.
+    """
+
+    number: int
+    title: str
+    cells: tuple[Cell, ...]
+    others: str = ""
+
+
+TABLES = {
+    int(number): Table(int(number), **{**found, "cells": tuple(Cell(*cell) for cell in found["cells"])})
+    for number, found in published("mednli")["tables"].items()
+}
+
+
+def table_of(number: int) -> Table:
+    """Raises UsageError for a number that is no table of accuracies."""
+    if number not in TABLES:
+        known = ", ".join(map(str, TABLES))
+        raise UsageError(f"--table={number}: no such table of accuracies. Fix: give one of {known}.")
+    return TABLES[number]
+
+
+def filled(table: Table, folder: Path) -> dict:
+    """The table filled with the results of the folder's runs, as JSON values.
+
+    cells: each a dict of the Cell's fields; `state` (complete, missing, or what its run or its baseline is in);
+    where complete: ours, low, high in points (95 %), seeds, sd (in points, over the seeds of the run and of its
+    baseline, None for one seed), unlike (how the runs differ from the paper's, see departures.py) and `difference`
+    [ours less the paper's, low, high], None on another corpus than the paper's. The paper's figure is taken as exact:
+    it came without an interval.
+    A cell whose run is of another corpus than most, or of other pairs of it, has that for its state and no figure.
+    lacking: {command: [names of the runs it fills]}; it skips finished runs and goes on with others. notes: what a
+    reader has to know.
+    Raises: UserError for a damaged run, which it names.
+    """
+    folder, paper = check_folder(folder), published("mednli")["corpus"]
+    every = (*table.cells, *_others(table, folder))
+    needed = dict.fromkeys((name, cell.split) for cell in every for name in (cell.run, cell.baseline) if name)
+    states = {(name, split): state(folder / name) for name, split in needed}
+    complete = {key: finished(folder / key[0], key[1]) for key, one in states.items() if one == "complete"}
+    runs, odd = _of_one_corpus(complete, paper)
+    states |= odd
+    corpus = next((run.corpus for run in runs.values()), "")
+    cells, missed, notes = [], set(), set()
+    with Bar(f"table {table.number}", len(every), unit="cells") as bar:
+        for cell in every:
+            bar.advance(1)
+            required = [(name, cell.split) for name in (cell.run, cell.baseline) if name]
+            lacks = [key for key in required if states[key] != "complete"]
+            if lacks and cell.paper is None and states[required[0]] == "missing":
+                continue
+            missed |= {name for name, _ in lacks}
+            values = {**vars(cell), "state": "complete"}
+            if lacks:
+                values["state"] = states[lacks[0]] if lacks[0] == required[0] else f"baseline {states[lacks[0]]}"
+            else:
+                run, baseline = runs[required[0]], runs.get((cell.baseline, cell.split))
+                values |= _ours(cell, run, baseline, comparable=corpus == paper)
+                if baseline and other_training(baseline, run):
+                    notes.add(f"{cell.run} was trained on other pairs than {cell.baseline}")
+            cells.append(values)
+    return {
+        "table": table.number,
+        "title": table.title,
+        "corpus": corpus,
+        "comparable": corpus == paper,
+        "pairs": {split: len(run.outcomes) for (_, split), run in sorted(runs.items(), key=lambda item: item[0][1])},
+        "cells": cells,
+        "lacking": {_script(table, folder, corpus or paper): sorted(missed)} if missed else {},
+        "notes": sorted(notes),
+    }
+
+
+def _of_one_corpus(complete, paper) -> tuple[dict, dict[tuple, str]]:
+    """Runs that were scored on the same pairs, in one order; (name, split) -> what is odd about each of the others.
+
+    Those of the paper's corpus where there are any, else those that are most.
+    """
+    runs, odd = {}, {}
+    corpora = Counter(run.corpus for run in complete.values())
+    corpus = paper if paper in corpora else next(iter(dict(corpora.most_common(1))), "")
+    for split in dict.fromkeys(split for _, split in complete):
+        of_split = {key: run for key, run in complete.items() if key[1] == split}
+        alike = [run for run in of_split.values() if run.corpus == corpus]
+        count = Counter(frozenset(run.outcomes.uids) for run in alike)
+        first = max(alike, key=lambda run: (count[frozenset(run.outcomes.uids)], len(run.outcomes)), default=None)
+        for key, run in of_split.items():
+            if run.corpus != corpus:
+                odd[key] = f"{OTHER} {run.corpus}, not {corpus}"
+                continue
+            try:
+                runs[key] = aligned(first, run)
+            except RunError:
+                odd[key] = f"{OTHER} other {split} pairs"
+    return runs, odd
+
+
+def _others(table, folder) -> Iterable[Cell]:
+    """Cells of the folder's runs that the paper has not, e.g. another source domain."""
+    known = {name for cell in table.cells for name in (cell.run, cell.baseline)}
+    for path in sorted(folder.iterdir()) if table.others else ():
+        match = re.fullmatch(table.others, path.name)
+        if match and path.name not in known and (path / "config.json").is_file():
+            part = match.groupdict()
+            column = f"{part['mode']} {NAMES[part['model']]}" if "mode" in part else NAMES[part["model"]]
+            yield Cell(part["row"], column, path.name, None, part["model"])
+
+
+def _ours(cell: Cell, run: Finished, baseline: Finished | None, *, comparable: bool) -> dict:
+    if baseline is None:
+        found = metrics.bootstrap_accuracy(run.outcomes.right)
+        ours = found["accuracy"]
+    else:
+        found = metrics.paired_bootstrap(baseline.outcomes.right, run.outcomes.right)
+        ours = found["difference"]
+    points = [100 * value for value in (ours, found["low"], found["high"])]
+    per_seed = [100 * one.outcomes.right.mean(axis=1) for one in (run, baseline) if one is not None]
+    against = comparable and cell.paper is not None
+    return {
+        **dict(zip(("ours", "low", "high"), points, strict=True)),
+        "seeds": len(run.outcomes.predicted),
+        "sd": [float(np.std(values, ddof=1)) if len(values) > 1 else None for values in per_seed],
+        "unlike": departures(run.folder, baseline and baseline.folder, published("mednli")),
+        "difference": [value - cell.paper for value in points] if against else None,
+    }
+
+
+def _script(table, folder, corpus) -> str:
+    return shlex.join(["bash", "launch/mednli.sh", str(folder), corpus, str(table.number)])
+
+
+def table_section(found: dict) -> Section:
+    """A table that `filled` gives, the paper's figures beside ours."""
+    words = ["points of accuracy, mean over the seeds; 95 % intervals by bootstrap over pairs and seeds"]
+    if found["corpus"]:
+        sizes = ", ".join(f"{n:,} {split} pairs" for split, n in found["pairs"].items())
+        words.append(f"ours on {found['corpus']} ({sizes})")
+    cells = dict(enumerate(found["cells"]))
+    done = {n: cell for n, cell in cells.items() if cell["state"] == "complete"}
+    signed = "+" if any(cell["baseline"] for cell in cells.values()) else ""
+    against = {n: cell["difference"] for n, cell in done.items() if cell["difference"] is not None}
+    columns = (
+        ("paper", {n: "-" if c["paper"] is None else figure(c["paper"], signed) for n, c in cells.items()}),
+        ("ours", {n: figure(c["ours"], signed) if n in done else c["state"] for n, c in cells.items()}),
+        ("95 %", {n: _interval(c["low"], c["high"], signed) for n, c in done.items()}),
+        ("difference", {n: figure(value, "+") for n, (value, _, _) in against.items()}),
+        ("95 %", {n: _interval(low, high, "+") for n, (_, low, high) in against.items()}),
+        ("seeds", {n: str(c["seeds"]) for n, c in done.items()}),
+        ("unlike the paper's", {n: "; ".join(c["unlike"]) for n, c in done.items()}),
+    )
+    grid = fill("", ("", ""), {n: (c["row"], c["column"]) for n, c in cells.items()}, columns)
+    title = f"Table {found['table']}: {found['title']}"
+    return section(title, words, found, grid, "MedNLI", found["notes"])
+
+
+def _interval(low, high, signed):
+    return f"[{figure(low, signed)}, {figure(high, signed)}]"

@@ -1,1 +1,0 @@
-"""Tasks turn prepared rows into batches and logits into predictions and scores."""

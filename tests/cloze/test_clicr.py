@@ -1,0 +1,277 @@
+"""CliCR's reader on small made-up files: what it reads, what it refuses and where."""
+
+import copy
+import gzip
+import json
+
+import pytest
+
+from mednli_jax.cloze import clicr
+from mednli_jax.cloze.clicr import load, read_clicr, source_files, write_clicr
+from mednli_jax.cloze.files import marked_text, parse_marked
+from mednli_jax.data.examples import Answer, Entity
+from mednli_jax.errors import DataError, UserError
+
+SECRET = "Zzyzx"  # stands for clinical text and must never occur in a message
+
+
+def answer(text, origin="dataset", cui="C1", kind="problem"):
+    return {"text": text, "cui": cui, "sem_type": kind, "origin": origin}
+
+
+def query(uid, text="He avoided @placeholder .", answers=None):
+    return {"id": uid, "query": text, "answers": answers or [answer("relapse")]}
+
+
+def article(source="r1", queries=None, **document):
+    values = {
+        "title": "A BEG__rare tumour__END",
+        "context": f"The BEG__rare Tumour__END was treated {SECRET} .\nNo BEG__relapse__END .",
+        "qas": queries if queries is not None else [query(f"{source}.1")],
+    }
+    return {"source": source, "document": values | document}
+
+
+def corpus(*articles, **top):
+    return {"version": "1.0", "data": list(articles)} | top
+
+
+def write(path, value):
+    data = json.dumps(value).encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def faults(read, *arguments, **options):
+    """The places of the faults that reading raises. No message holds a word of the texts."""
+    with pytest.raises(UserError) as caught:
+        read(*arguments, **options)
+    assert SECRET not in str(caught.value)
+    return [error.line for error in getattr(caught.value, "errors", [caught.value])]
+
+
+# ---- what is read ----
+
+
+def test_an_article_by_hand(tmp_path):
+    answers = [answer("return", "UMLS"), answer("Relapse", kind="Problem"), answer("recurrence", "UMLS", "C2", "")]
+    text = "A BEG__rare Tumour__END\nneeds @placeholder ."
+    value = corpus(article(queries=[query("r1.1", text, answers), query("r1.2")], specialty="oncology"))
+    split = read_clicr(write(tmp_path / "dev1.0.json", value))
+    first, second = split.examples
+    assert (first.uid, first.passage.uid, first.passage.specialty) == ("r1.1", "r1", "oncology")
+    assert first.passage is second.passage
+    assert first.passage.tokens == ("The", "rare", "Tumour", "was", "treated", SECRET, ".", "No", "relapse", ".")
+    assert first.passage.entities == (Entity(1, 3), Entity(8, 9))
+    assert first.passage.sentences == (7, 10)
+    assert (first.passage.title, first.passage.title_entities) == (("A", "rare", "tumour"), (Entity(1, 3),))
+    assert first.query == ("A", "rare", "Tumour", "needs", "@placeholder", ".")
+    assert (first.query_entities, first.blank) == ((Entity(1, 3),), 4)
+    # the dataset's answer comes first, its semantic type in lower case, then synonyms in their order
+    assert first.answers == (
+        Answer("Relapse", "C1", "problem", "dataset"),
+        Answer("return", "C1", "problem", "UMLS"),
+        Answer("recurrence", "C2", "", "UMLS"),
+    )
+    assert split.facts["queries"] == 2
+    assert split.facts["answers"] == {"dataset": 2, "UMLS": 2}
+    assert split.facts["semantic_types"] == {"problem": 2, "treatment": 0, "test": 0, "other": 0}
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "entities", "sentences", "stray"),
+    [
+        ("anti-BEG__a\n b c__ENDs x\n\n \nBEG__d_e___ENDBEG__f__END", "anti- a b c s x d_e_ f",
+         [(1, 4), (6, 7), (7, 8)], (6, 8), 0),
+        ("BEG__a b", "a b", [], (2,), 1),
+        ("a b__END", "a b", [], (2,), 1),
+        ("BEG__a BEG__b__END c__END", "a b c", [(1, 2)], (3,), 2),
+        ("a BEG____END b", "a b", [], (2,), 1),
+        ("BEG__a @placeholder__END b", "a @placeholder b", [], (3,), 2),
+        # a mark without a partner joins no sentences, an entity does
+        ("a BEG__b .\nc BEG__d\ne__END .\n@placeholder f\nBEG__g\nh", "a b . c d e . @placeholder f g h", [(4, 6)],
+         (3, 7, 9, 10, 11), 2),
+    ],
+)  # fmt: skip
+def test_marks_are_token_boundaries_and_those_without_a_partner_are_counted(text, tokens, entities, sentences, stray):
+    marked = parse_marked(text)
+    assert (marked.tokens, marked.entities) == (tuple(tokens.split()), tuple(Entity(*span) for span in entities))
+    assert (marked.sentences, marked.stray) == (sentences, stray)
+
+
+@pytest.mark.parametrize("text", ["to @placeholder, x", "to @ placeholder , x", "to @\nplaceholder , x"])
+def test_a_placeholder_is_found_where_the_tokeniser_touched_it(tmp_path, text):
+    split = read_clicr(write(tmp_path / "x.json", corpus(article(queries=[query("r1.1", text)]))))
+    assert split.examples[0].query == ("to", "@placeholder", ",", "x")
+    assert split.facts["joined_placeholders"] == (0 if "@p" in text else 1)
+
+
+def big(articles=40):
+    values = [
+        article(f"r{n}", [query(f"r{n}.{q}", f'say "\\ é \U0001f600 {n} @placeholder') for q in range(n % 4)])
+        for n in range(articles)
+    ]
+    return corpus(*values, note={"data": [1, "]", {}], "e": 1.5e3})
+
+
+def test_plain_and_gzipped_with_and_without_its_ending_and_in_part(tmp_path):
+    plain = read_clicr(write(tmp_path / "a" / "dev1.0.json", big()))
+    zipped = read_clicr(write(tmp_path / "b" / "dev1.0.json.gz", big()).with_suffix(""))
+    assert zipped.examples == plain.examples
+    assert zipped.facts["file"] == "dev1.0.json.gz"
+    for limit in (1, 2, 3, 7):
+        assert read_clicr(tmp_path / "a" / "dev1.0.json", limit=limit).examples == plain.examples[:limit]
+
+
+@pytest.mark.parametrize("name", ["train1.0.json", "train1.0.json.gz"])
+def test_what_is_written_is_read_back(tmp_path, name):
+    value = big()
+    value["data"][1]["document"]["specialty"] = ["surgery", "oncology"]
+    value["data"][2]["document"]["specialty"] = []
+    value["data"][3]["document"]["specialty"] = "urology"
+    value["data"][2]["document"]["qas"][0]["answers"].append(answer("é  x", "UMLS", "", ""))
+    split = read_clicr(write(tmp_path / "in" / name, value))
+    specialties = {example.passage.uid: example.passage.specialty for example in split.examples}
+    assert [specialties[f"r{n}"] for n in (1, 2, 3, 5)] == ["surgery; oncology", "", "urology", ""]
+    (tmp_path / "out").mkdir()
+    write_clicr(split.examples, tmp_path / "out" / name)
+    assert read_clicr(tmp_path / "out" / name).examples == split.examples
+
+
+def test_marked_text_undoes_parse_marked():
+    text = "a BEG__b c__END d\nBEG__e__END BEG__f__END"
+    marked = parse_marked(text)
+    assert marked_text(marked.tokens, marked.entities, marked.sentences) == text
+
+
+# ---- what is refused ----
+
+
+def changed(place, value=None):
+    """A corpus of two articles in which one thing is changed or removed."""
+    document = corpus(
+        article("r1", [query("r1.1"), query("r1.2", answers=[answer("a"), answer("b", "UMLS")])]), article("r2")
+    )
+    *way, last = place
+    node = document
+    for step in way:
+        node = node[step]
+    if value is None:
+        del node[last]
+    else:
+        node[last] = value
+    return document
+
+
+DOCUMENT = ("data", 0, "document")
+QUERY = (*DOCUMENT, "qas", 1)
+WHERE = "data[0].document.qas[1]"
+BROKEN = {
+    "an article that is a string": (changed(("data", 0), SECRET), "data[0]"),
+    "a source twice": (changed(("data", 1, "source"), "r1"), "data[1].source"),
+    "half a pair": (changed((*DOCUMENT, "title"), f"{SECRET}\ud800"), "data[0].document.title"),
+    "END without BEG": (changed((*DOCUMENT, "title"), f"{SECRET}__END"), "data[0].document.title"),
+    "no queries": (changed((*DOCUMENT, "qas")), "data[0].document.qas"),
+    "a number for a specialty": (changed((*DOCUMENT, "specialty"), ["x", 3]), "data[0].document.specialty"),
+    "an id twice over articles": (
+        changed(("data", 1, "document", "qas", 0, "id"), "r1.2"),
+        "data[1].document.qas[0].id",
+    ),
+    "a marked placeholder": (changed((*QUERY, "query"), f"{SECRET} BEG__@placeholder__END"), f"{WHERE}.query"),
+    "synonyms only": (changed((*QUERY, "answers", 0)), f"{WHERE}.answers"),
+    "an answer of blanks": (changed((*QUERY, "answers", 1, "text"), " "), f"{WHERE}.answers[1].text"),
+    "a number for a concept": (changed((*QUERY, "answers", 0, "cui"), 7), f"{WHERE}.answers[0].cui"),
+    "nothing marked": (corpus(article(context=f"No {SECRET} ."), article("r2", [])), None),
+    "data that is an object": (corpus(data={SECRET: 1}), "data"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_each_fault_is_named_by_its_path(tmp_path, case):
+    value, place = BROKEN[case]
+    assert faults(read_clicr, write(tmp_path / "dev1.0.json.gz", value)) == [place]
+
+
+def test_the_first_twenty_faults_come_together(tmp_path):
+    value = corpus(*(article(f"r{n}", [query(f"r{n}.1", SECRET)]) for n in range(25)))
+    value["data"][0]["document"]["context"] = "BEG__a"
+    found = faults(read_clicr, write(tmp_path / "x.json", value), stray_marks="refuse")
+    assert found[:2] == ["data[0].document.context", "data[0].document.qas[0].query"]
+    assert len(found) == 20
+
+
+NESTED = "The BEG__big BEG__tumour__END mass__END grew ."  # two of its four marks have no partner
+
+
+def with_marks(good, bad):
+    """`good` articles have eight marks each, and `bad` ones have four more, two of them without a partner."""
+    many = "\n".join(["BEG__a__END ."] * 3)
+    articles = [article(f"r{n}", context=f"{many}\n{NESTED}" if n < bad else many) for n in range(good + bad)]
+    return corpus(*articles)
+
+
+@pytest.mark.parametrize(("good", "refused"), [(49, False), (45, True)])
+def test_few_marks_without_a_partner_are_text_and_many_another_format(tmp_path, capsys, good, refused):
+    # Two bad articles have 4 stray marks of 8 (good + 2) + 8: less than 1 % for 49 good ones, and more for 45.
+    path = write(tmp_path / "dev1.0.json", with_marks(good, 2))
+    assert faults(read_clicr, path, stray_marks="refuse") == [f"data[{n}].document.context" for n in range(2)]
+    if refused:
+        assert faults(read_clicr, path) == ["data[0].document.context"]
+        split = read_clicr(path, stray_marks="ignore")
+    else:
+        split = read_clicr(path)
+        shown = capsys.readouterr().err
+        assert shown.startswith("warning: dev1.0.json:data[0].document.context: ")
+        assert shown.count("\n") == 1
+    assert split.facts["stray_marks"] == 4
+    passage = split.examples[0].passage
+    assert passage.tokens[6:] == ("The", "big", "tumour", "mass", "grew", ".")
+    assert passage.entities[3:] == (Entity(8, 9),)
+
+
+def test_passages_without_candidates_are_reported_not_refused(tmp_path, capsys):
+    path = write(tmp_path / "test1.0.json", corpus(article("r1"), article("r2", context=f"No {SECRET} .")))
+    split = read_clicr(path)
+    assert len(split) == 2
+    assert (split.facts["passages_without_candidates"], split.facts["queries_without_candidates"]) == (1, 1)
+    shown = capsys.readouterr().err
+    assert shown.startswith("warning: test1.0.json:data[1].document.context: 1 passages have no marked phrase")
+    assert SECRET not in shown
+
+
+# ---- a corpus ----
+
+
+def write_corpus(folder, ending="", **articles):
+    for split, file in clicr.FILES.items():
+        write(folder / (file + ending), corpus(*articles.get(split, [article(split, [query(f"{split}.1")])])))
+    return folder
+
+
+def test_a_corpus_is_found_in_its_own_folder_and_in_the_data_folder(tmp_path):
+    write_corpus(tmp_path / "clicr", ".gz")
+    splits = load(tmp_path)
+    assert [split.examples[0].uid for split in splits.values()] == ["train.1", "dev.1", "test.1"]
+    assert load(tmp_path / "clicr") == splits
+    (tmp_path / "clicr" / "dev1.0.json.gz").unlink()
+    with pytest.raises(DataError) as caught:
+        source_files(tmp_path)
+    assert caught.value.file == "dev1.0.json"
+
+
+def test_the_limit_of_a_corpus_is_that_of_its_training_queries(tmp_path):
+    many = [article(f"{split}{n}") for split in "ab" for n in range(3)]
+    splits = load(write_corpus(tmp_path, train=many[:3], dev=many[3:]), limit=2)
+    assert [len(split) for split in splits.values()] == [2, 3, 1]
+
+
+def test_a_query_in_two_splits_is_refused_and_shared_passages_are_counted(tmp_path):
+    both = article("r1", [query("r1.1")])
+    other = copy.deepcopy(both)
+    other["document"]["qas"][0]["id"] = "r1.2"
+    splits = load(write_corpus(tmp_path / "a", train=[both], dev=[other]))
+    assert splits["dev"].facts["shared_passages"] == {"train": 1}
+    assert splits["test"].facts["shared_passages"] == {"train": 0, "dev": 0}
+    with pytest.raises(DataError, match="1 queries are in train as well as in test"):
+        load(write_corpus(tmp_path / "b", train=[both], test=[both]))

@@ -1,0 +1,231 @@
+"""Prepared cloze corpora hold the tokens of the views, each passage once, and only words of training."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_up_cloze import corpus
+from made_up_commands import write_articles
+
+from mednli_jax.cloze.corpus import ClozeCorpus
+from mednli_jax.cloze.encoding import ClozeEncoding, Texts, encode_cloze, encode_new
+from mednli_jax.cloze.views import SETUPS, all_views, loose_positions
+from mednli_jax.data.examples import Answer
+from mednli_jax.data.text import SPECIALS, UNK
+from mednli_jax.data.vectors import random_vectors
+from mednli_jax.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+
+
+def piece(arrays, name, number, start=None):
+    first, last = arrays[f"{start or name}_start"][number : number + 2]
+    return arrays[name][first:last]
+
+
+@pytest.mark.parametrize("setup", SETUPS)
+@pytest.mark.parametrize("limits", [{}, {"max_passage": 17}])
+def test_arrays_say_what_the_views_say(setup, limits):
+    encoding = ClozeEncoding(setup, vectors_dim=4, **limits)
+    splits, arrays, vocab, vectors, facts = encode_cloze(corpus(), encoding)
+    texts, row, passages, types = Texts(arrays), 0, {}, {}
+    for name, part in splits.items():
+        assert facts["splits"][name]["first"] == row
+        shared = all_views(part.examples, setup, max_tokens=encoding.max_passage)
+        for case, passage, view in shared:
+            number = arrays["query_passage"][row]
+            assert passages.setdefault(case.passage.uid, number) == number
+            expected = vocab.encode(view.passage)
+            assert piece(arrays, "passage", number).tolist() == expected
+            assert texts.candidates(number) == view.candidates
+            assert texts.answers(row) == case.answers
+            assert arrays["gold"][row] == arrays["label"][row] == view.gold
+            assert (arrays["premise_length"][row], arrays["hypothesis_length"][row]) == (
+                len(expected),
+                arrays["query_length"][row],
+            )
+            check_positions(arrays, "position", number, view.positions)
+            if setup == "noent":
+                check_positions(arrays, "loose_position", number, loose_positions(view.passage, view.candidates))
+            for phrase, type_, length in zip(
+                view.candidates,
+                piece(arrays, "candidate_type", number).tolist(),
+                piece(arrays, "candidate_length", number, "candidate_type").tolist(),
+                strict=True,
+            ):
+                assert types.setdefault(passage.names[phrase] if setup == "anonym" else phrase, type_) == type_
+                assert length == len(phrase.split())
+            query, size, blank = arrays["query"][row], arrays["query_length"][row], arrays["blank"][row]
+            assert query[:size].tolist() == vocab.encode(view.query)
+            assert view.query[blank] == "@placeholder"
+            assert size == len(view.query)
+            assert not query[size:].any()
+            row += 1
+    assert row == len(arrays["query"]) == len(arrays["answer_text_start"]) - 1
+    assert len(passages) == len(arrays["passage_start"]) - 1  # each passage is stored once
+    assert sorted(types.values()) == list(range(facts["candidates"]["types"]))
+    assert vectors.shape == (len(vocab), 4)
+    assert ("loose_position" in arrays) == (setup == "noent")
+
+
+def check_positions(arrays, name, number, positions):
+    found = zip(
+        piece(arrays, f"{name}_candidate", number, name).tolist(), piece(arrays, name, number).tolist(), strict=True
+    )
+    assert list(found) == [
+        (c, p) for c, spans in enumerate(positions) for start, end in spans for p in range(start, end)
+    ]
+
+
+@pytest.mark.parametrize("setup", SETUPS)
+def test_training_is_filtered_dev_and_test_are_whole(setup):
+    splits = corpus()
+    kept, arrays, _, _, facts = encode_cloze(splits, ClozeEncoding(setup, vectors_dim=4))
+    assert all(len(kept[name]) == len(splits[name]) for name in ("dev", "test"))
+    rows = facts["splits"]["train"]
+    assert (arrays["gold"][: rows["rows"]] >= 0).all()
+    answerable = rows["answerable"]
+    assert answerable["exact"] + answerable["synonym"] == len(kept["train"]) < len(splits["train"])
+    assert sum(answerable.values()) == len(splits["train"])
+    dev = facts["splits"]["dev"]
+    gold = arrays["gold"][dev["first"] : dev["first"] + dev["rows"]]
+    assert (gold < 0).sum() == dev["answerable"]["none"] > 0
+    assert dev["file"] == "dev1.0.json"
+
+
+def test_the_vocabulary_is_that_of_training():
+    splits = corpus()
+    kept, _, vocab, _, facts = encode_cloze(splits, ClozeEncoding("noent", vectors_dim=4))
+    train = {token for case in kept["train"].examples for token in (*case.passage.tokens, *case.query)}
+    assert set(vocab.words[2:]) == {word.lower() for word in train}
+    assert "xylo" not in vocab
+    dev = facts["splits"]["dev"]
+    views = [view for _, _, view in all_views(kept["dev"].examples, "noent")]
+    assert dev["unknown_tokens"]["query"] == sum(vocab.encode(view.query).count(UNK) for view in views) > 0
+    once = {case.passage.uid: case.passage for case in kept["dev"].examples}.values()
+    assert dev["unknown_tokens"]["passage"] == sum(vocab.encode(passage.tokens).count(UNK) for passage in once) > 0
+    assert dev["tokens"]["passage"] == sum(len(passage.tokens) for passage in once)
+    assert facts["splits"]["train"]["unknown_tokens"] == {"passage": 0, "query": 0}
+    assert facts["vocabulary"]["of_other_splits"] == 0
+    assert list(vocab.words[2:]) == sorted(train, key=lambda word: (-frequency(kept["train"], word), word))
+
+
+def frequency(part, word):
+    once = {case.passage.uid: case.passage for case in part.examples}.values()
+    return sum(p.tokens.count(word) for p in once) + sum(case.query.count(word) for case in part.examples)
+
+
+def test_words_of_other_splits_with_a_vector_are_added(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_text("xylo 1 2 3\nw3 4 5 6\nelsewhere 7 8 9\n")
+    encoding = ClozeEncoding("noent", vectors_path=path, vectors_dim=3, vectors_seed=5)
+    _, _, vocab, vectors, facts = encode_cloze(corpus(("xylo", "yodel")), encoding)
+    by_word = dict(zip(vocab.words, vectors.tolist(), strict=True))
+    assert (by_word["xylo"], by_word["w3"]) == ([1, 2, 3], [4, 5, 6])
+    assert "yodel" not in vocab
+    assert "elsewhere" not in vocab
+    assert by_word[SPECIALS[0]] == [0, 0, 0]
+    words = facts["vocabulary"]
+    assert (words["with_vector"], words["of_other_splits"], words["words"]) == (2, 1, len(vocab) - 2)
+    assert words["source"] == "v.txt"
+    assert words["coverage"]["share_of_words"]["found"] == pytest.approx(2 / (len(vocab) - 2 + 1))  # "yodel" is missing
+
+
+def test_random_vectors_are_those_of_their_words_as_wide_as_asked_and_those_of_a_file_stay(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_text("w3 4 5 6\n")
+    settings = {"vectors_path": path, "vectors_dim": 3}
+    (_, _, vocab, narrow, _), (_, _, _, wide, _) = (
+        encode_cloze(corpus(), ClozeEncoding("noent", **settings, **sd)) for sd in ({}, {"vectors_sd": 1.0})
+    )
+    drawn = [row for row, word in enumerate(vocab.words) if row >= 2 and word != "w3"]
+    np.testing.assert_array_equal(narrow[drawn], random_vectors([vocab.words[row] for row in drawn], dim=3, seed=0))
+    np.testing.assert_allclose(wide[drawn], narrow[drawn] / 0.4, rtol=1e-5)  # vectors are drawn with sd .4
+    assert 0.7 < wide[drawn].std() < 1.3
+    assert wide[vocab.words.index("w3")].tolist() == [4, 5, 6]
+    np.testing.assert_array_equal(wide[:2], narrow[:2])
+
+
+def test_queries_stand_between_bounds_where_that_is_asked_for():
+    """The blank moves by one, and nothing else changes."""
+    _, plain, vocab, _, _ = encode_cloze(corpus(), ClozeEncoding("ent", vectors_dim=4))
+    encoding = ClozeEncoding("ent", vectors_dim=4, query_bounds=True)
+    kept, arrays, bounded, _, _ = encode_cloze(corpus(), encoding)
+    assert set(bounded.words) == {*vocab.words, "@begin", "@end"}
+    np.testing.assert_array_equal(arrays["query_length"], plain["query_length"] + 2)
+    np.testing.assert_array_equal(arrays["blank"], plain["blank"] + 1)
+    np.testing.assert_array_equal(arrays["gold"], plain["gold"])
+    for row, length in enumerate(arrays["query_length"]):
+        words = [bounded.words[number] for number in arrays["query"][row, :length]]
+        assert (words[0], words[-1]) == ("@begin", "@end")
+        assert words[1:-1] == [vocab.words[number] for number in plain["query"][row, : length - 2]]
+    new, _ = encode_new({"new": kept["test"]}, bounded, encoding, ())
+    for name in ("query_length", "blank"):
+        np.testing.assert_array_equal(new[name], arrays[name][-len(kept["test"]) :])
+
+
+def test_only_the_most_frequent_words_are_kept_where_there_is_a_limit():
+    _, _, whole, _, _ = encode_cloze(corpus(), ClozeEncoding("noent", vectors_dim=4))
+    _, arrays, vocab, _, facts = encode_cloze(corpus(), ClozeEncoding("noent", vectors_dim=4, max_words=10))
+    assert vocab.words == whole.words[:12]
+    assert facts["vocabulary"]["cut"] == len(whole) - 12
+    assert arrays["passage"].max() == 11
+
+
+def test_truncation_is_counted():
+    whole, cut = (
+        encode_cloze(corpus(), ClozeEncoding("noent", vectors_dim=4, max_passage=most))[4]["splits"] for most in (0, 20)
+    )
+    for name, before in whole.items():
+        assert before["truncated"] == {"passages": 0, "tokens": 0, "answers": 0}
+        lost = cut[name]["answerable"]["none"] - before["answerable"]["none"]
+        assert cut[name]["truncated"]["answers"] == lost
+        assert cut[name]["truncated"]["passages"] == cut[name]["passages"]
+    tokens = whole["dev"]["tokens"]["passage"] - cut["dev"]["tokens"]["passage"]
+    assert cut["dev"]["truncated"]["tokens"] == tokens > 0
+    assert cut["dev"]["truncated"]["answers"] > 0
+
+
+def test_answers_of_phrases_that_training_never_showed_are_counted():
+    kept, _, _, _, facts = encode_cloze(corpus(), ClozeEncoding("ent", vectors_dim=4))
+    shown = {phrase for _, passage, _ in all_views(kept["train"].examples, "ent") for phrase in passage.candidates}
+    assert facts["candidates"]["types_of_train"] == len(shown)
+    for name in ("train", "dev", "test"):
+        views = [view for _, _, view in all_views(kept[name].examples, "ent")]
+        unseen = sum(view.gold >= 0 and view.candidates[view.gold] not in shown for view in views)
+        assert facts["splits"][name]["answers_of_unseen_type"] == unseen
+    assert facts["splits"]["dev"]["answers_of_unseen_type"] > 0
+
+
+def test_without_an_answerable_training_query_nothing_is_prepared():
+    splits = corpus()
+    nowhere = tuple(replace(case, answers=(Answer("not there"),)) for case in splits["train"].examples)
+    with pytest.raises(UserError):
+        encode_cloze(
+            splits | {"train": replace(splits["train"], examples=nowhere)}, ClozeEncoding("ent", vectors_dim=4)
+        )
+
+
+# ---- on disk ----
+
+
+@pytest.mark.parametrize("setup", SETUPS)
+def test_a_prepared_corpus_has_the_arrays_of_its_splits(tmp_path, monkeypatch, setup):
+    """tests/corpora/test_prepared_content.py says what the key of a corpus depends on."""
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
+    made = ClozeCorpus("file", ClozeEncoding(setup, vectors_dim=4), write_articles(tmp_path / "own"))
+    assert not made.prepare()[1]
+    again, hit = made.prepare()
+    kept, arrays, _, vectors, facts = encode_cloze(made.splits(), made.encoding)
+    assert (hit, set(again.arrays)) == (True, set(arrays))
+    for name, array in arrays.items():
+        assert again.arrays[name].dtype == array.dtype
+        np.testing.assert_array_equal(again.arrays[name], array, err_msg=name)
+    np.testing.assert_array_equal(again.vectors, vectors)
+    assert list(again.splits) == ["train", "dev", "test"]
+    for name, rows in again.splits.items():
+        assert rows.uids == tuple(case.uid for case in kept[name].examples)
+        assert rows.first == facts["splits"][name]["first"]
+        np.testing.assert_array_equal(rows.label, arrays["gold"][rows.first : rows.first + len(rows)])
+    assert Texts(again.arrays).answers(0) == kept["train"].examples[0].answers

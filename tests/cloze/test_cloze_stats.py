@@ -1,0 +1,234 @@
+"""Statistics of cloze corpora, against counts made by hand."""
+
+import json
+
+import numpy as np
+import pytest
+from made_up_commands import call_command
+
+from mednli_jax import analyze
+from mednli_jax.cloze import clicr
+from mednli_jax.cloze import skills as cloze_skills
+from mednli_jax.cloze import stats as cloze_stats
+from mednli_jax.data.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
+from mednli_jax.errors import DataError, RunError
+from mednli_jax.report.sections import lines
+
+PNG = b"\x89PNG"
+
+
+def passage(uid, text, *entities, specialty=""):
+    tokens = tuple(text.split())
+    return Passage(uid, (), tokens, tuple(Entity(*entity) for entity in entities), (len(tokens),), specialty)
+
+
+def query(uid, about, *answers, kind="problem"):
+    first, *others = answers
+    given = (Answer(first, "", kind), *(Answer(text, "", kind, "UMLS") for text in others))
+    return ClozeExample(uid, about, (PLACEHOLDER, "came"), (), 0, given)
+
+
+A = passage("a", "Dropsy met the heart failure and the dropsy .", (0, 1), (3, 5), (7, 8), specialty="surgery; Oncology")
+B = passage("b", "No fever , dropsy .", (1, 2), (3, 4))
+C = passage("c", "He had DROPSY .", (2, 3), specialty="surgery")
+SPLITS = {
+    "train": Split(
+        "train",
+        (
+            query("a.1", A, "dropsy", "Edema", "edema"),
+            query("a.2", A, "cardiac failure", "Heart Failure"),
+            query("b.1", B, "digoxin", kind="treatment"),
+        ),
+    ),
+    "test": Split("test", (query("c.1", C, "Dropsy", kind="test"), query("c.2", C, "heart failure", kind="Other"))),
+}
+
+
+@pytest.fixture(scope="module")
+def found():
+    return cloze_stats.statistics(SPLITS)
+
+
+def test_sizes_by_hand(found):
+    train, test, whole = found["splits"]["train"], found["splits"]["test"], found["all"]
+    assert [figures["cases"] for figures in (train, test, whole)] == [2, 1, 3]
+    assert [figures["queries"] for figures in (train, test, whole)] == [3, 2, 5]
+    assert [figures["tokens"] for figures in (train, test, whole)] == [14, 4, 18]  # the tokens of a passage count once
+    assert [figures["queries_of_passage"] for figures in (train, test, whole)] == [3 / 2, 2, 5 / 3]
+    assert [figures["mean_tokens"] for figures in (train, test, whole)] == [7, 4, 6]
+    means = [figures["mean_tokens_of_query"] for figures in (train, test, whole)]
+    assert means == [(9 + 9 + 5) / 3, 4, (9 + 9 + 5 + 4 + 4) / 5]  # a passage counts once for each of its queries
+    assert whole["longest"] == 9
+    # The types of the words: dropsy met the heart failure and . no fever , he had.
+    assert [figures["word_types"] for figures in (train, test, whole)] == [10, 4, 12]
+    assert [figures["entity_types"] for figures in (train, test, whole)] == [3, 1, 3]
+
+
+def test_answers_by_hand(found):
+    train, test, whole = found["splits"]["train"], found["splits"]["test"], found["all"]
+    assert [figures["answers"] for figures in (train, test, whole)] == [3, 2, 4]
+    assert [figures["answers_extended"] for figures in (train, test, whole)] == [5, 2, 5]
+    assert train["synonyms"] == 2 / 3  # edema; heart failure
+    assert [figures["verbatim"] for figures in (train, test, whole)] == [1 / 3, 1 / 2, 2 / 5]
+    assert [figures["verbatim_or_synonym"] for figures in (train, test, whole)] == [2 / 3, 1 / 2, 3 / 5]
+    assert [figures["candidates"] for figures in (train, test, whole)] == [2, 1, 8 / 5]
+    assert [figures["candidates_of_passage"] for figures in (train, test, whole)] == [2, 1, 5 / 3]
+    assert [figures["fewest_candidates"] for figures in (train, test, whole)] == [2, 1, 1]
+    assert whole["semantic_types"] == {"problem": 2 / 5, "treatment": 1 / 5, "test": 1 / 5, "other": 1 / 5}
+    assert found["answer_lengths"] == {"1": 3 / 5, "2": 2 / 5}
+
+
+def test_each_specialty_of_a_case_is_counted(found):
+    assert found["specialties"] == {"surgery": 2 / 3, "oncology": 1 / 3}
+    assert found["specialty_names"] == 1  # three names in three cases
+    (words,) = [words for words in cloze_stats.section("x", found).words if "surgery" in words]
+    assert "surgery 66.7, oncology 33.3" in words  # shares of all names
+    none = cloze_stats.statistics({"train": Split("train", (query("b.1", B, "fever"),))})
+    assert none["specialties"] == {}
+    assert "specialties: the corpus names none" in cloze_stats.section("x", none).words
+
+
+def test_a_passage_in_two_splits_is_one_case():
+    both = {name: Split(name, (query(f"{name}.1", A, "dropsy"),)) for name in ("train", "test")}
+    found = cloze_stats.statistics(both)
+    assert [figures["cases"] for figures in (*found["splits"].values(), found["all"])] == [1, 1, 1]
+    assert found["all"]["tokens"] == len(A.tokens)
+    assert found["all"]["queries"] == 2
+
+
+@pytest.mark.parametrize("lengths", [[9, 5, 4], [200, 350, 600, 601], [6000, 10, 1466]])
+def test_the_density_has_area_one(lengths):
+    splits = {"train": Split("train", tuple(query(f"q{n}", passage(f"{n}", "x " * n), "x") for n in lengths))}
+    density = cloze_stats.statistics(splits)["passage_lengths"]
+    edges, values = np.array(density["edges"]), np.array(density["density"])
+    widths = np.diff(edges)
+    assert len(values) == len(edges) - 1
+    assert np.all(widths == widths[0])
+    assert widths[0] % 10 == 0
+    assert np.isclose((values * widths).sum(), 1)
+    assert density["of_queries"] == density["density"]  # every passage has the same number of queries
+    for length in lengths:  # every length lies in a bin that is not empty
+        assert values[np.searchsorted(edges, length, side="right") - 1] > 0
+
+
+def test_a_passage_weighs_in_the_density_of_queries_as_often_as_it_is_asked_about():
+    asked = query("l.1", passage("l", "x " * 15), "x"), query("a.1", A, "x"), query("a.2", A, "x")
+    lengths = cloze_stats.statistics({"train": Split("train", asked)})["passage_lengths"]
+    assert lengths["edges"] == [0, 10, 20]
+    assert np.allclose(lengths["density"], [1 / 20, 1 / 20])
+    assert np.allclose(lengths["of_queries"], [2 / 30, 1 / 30])
+
+
+def test_the_table_has_the_paper_beside_ours(found):
+    rows = [line.split() for line in lines(cloze_stats.section("mine", found))]
+    assert ["train", "test", "all", "CliCR,", "paper"] in rows
+    assert ["cases", "2", "1", "3", "11,846"] in rows
+    assert ["distinct", "answers", "3", "2", "4", "56,093"] in rows
+    assert ["%", "answers", "in", "passage,", "synonyms", "too", "66.7", "50.0", "60.0", "59.0"] in rows
+    assert ["mean", "of", "a", "query's", "passage", "7.7", "4.0", "6.2", "1,466.0"] in rows
+    assert ["%", "problem", "66.7", "0.0", "40.0", "67.0"] in rows
+    assert ["%", "other", "0.0", "50.0", "20.0"] in rows
+
+
+def test_figures_are_plain_json_and_hold_no_words(found):
+    text = json.dumps(found).lower()
+    assert not any(word in text for word in ("dropsy", "fever", "digoxin", "edema"))
+
+
+def test_pictures(found):
+    assert set(cloze_stats.drawn("mine", found)) == {"passage_lengths.png", "answer_lengths.png", "specialties.png"}
+    bare = cloze_stats.drawn("mine", {**found, "specialties": {}})
+    assert set(bare) == {"passage_lengths.png", "answer_lengths.png"}
+    assert all(picture.startswith(PNG) for picture in bare.values())
+
+
+# ---- Skills --------------------------------------------------------------------------------------------------------
+
+
+def written(path, text):
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_skills_by_hand(tmp_path):
+    rows = "uid\tskill\na.1\tbridging\na.1\tObject tracking\na.1\ttracking\nb.1\tnone\nz.9\tmeta\n\n"
+    skills = cloze_skills.read_skills(written(tmp_path / "skills.tsv", rows))
+    assert skills == {"a.1": ("bridging", "object tracking"), "b.1": ("none",), "z.9": ("meta-knowledge",)}
+    examples = SPLITS["train"].examples
+    found = cloze_skills.statistics(skills, examples, {"ours": {"a.1": 0.5}})
+    assert (found["queries"], found["unknown"], found["mean"]) == (2, 1, 1.0)
+    assert found["shares"]["bridging"] == found["shares"]["object tracking"] == found["shares"]["none"] == 0.5
+    assert found["shares"]["meta-knowledge"] == 0
+    assert found["f1"]["ours"]["bridging"] == 0.5
+    assert found["f1"]["ours"]["none"] == 0  # a query without a score counts as wrong
+    assert found["f1"]["ours"]["analogy"] is None
+    rows = cloze_skills.section(found).grids[0].rows
+    assert ("bridging", "50.0", "50.0") in rows
+    assert ("analogy", "0.0", "-") in rows
+    assert set(cloze_skills.drawn("mine", {**found, "f1": {}})) == {"skills.png"}
+
+
+def test_skills_of_other_queries():
+    with pytest.raises(RunError):
+        cloze_skills.statistics({"z.9": ("bridging",)}, SPLITS["train"].examples)
+
+
+def test_scores(tmp_path):
+    rows = '{"uid": "a.1", "f1": 1, "answer": "x"}\n\n{"uid": "b.1", "f1": 0.25}\n'
+    assert cloze_skills.read_scores(written(tmp_path / "s.jsonl", rows)) == {"a.1": 1.0, "b.1": 0.25}
+    for row in ('{"uid": "c"}', '{"uid": "c", "f1": 1.5}', '{"uid": "c", "f1": true}', '{"uid": "b.1", "f1": 0}'):
+        with pytest.raises(DataError, match=r"s\.jsonl:4: "):
+            cloze_skills.read_scores(written(tmp_path / "s.jsonl", f"{rows}{row}\n"))
+
+
+# ---- The command ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """A folder of files in the layout of CliCR."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    dev = (query("d.1", passage("d", "He had asthma .", (2, 3)), "asthma"),)
+    examples = {"train": SPLITS["train"].examples, "dev": dev, "test": SPLITS["test"].examples}
+    for name, file in clicr.FILES.items():
+        clicr.write_clicr(examples[name], folder / file)
+    return folder
+
+
+def test_the_door_prints_and_writes(tmp_path, corpus):
+    skills = written(tmp_path / "skills.tsv", "a.1\tbridging\nc.1\tmeta\n")
+    scores = written(tmp_path / "ours.jsonl", '{"uid": "a.1", "f1": 1.0}\n')
+    flags = (f"--corpus={corpus}", f"--skills={skills}", f"--scores={scores}", f"--out={tmp_path / 'out'}")
+    code, out, err = call_command(analyze, "cloze-stats", *flags, words=1)
+    assert code == 0, err
+    assert "cases" in out
+    assert "F1 ours" in out
+    files = {path.name for path in (tmp_path / "out").iterdir()}
+    pictures = {
+        f"{name}.png" for name in ("passage_lengths", "answer_lengths", "specialties", "skills", "skill_scores")
+    }
+    assert files == {".gitignore", "cloze-stats.json", *pictures}
+    found = json.loads((tmp_path / "out" / "cloze-stats.json").read_text())
+    assert found["skills"]["f1"]["ours"]["bridging"] == 1
+    assert found["all"]["cases"] == 4
+    code, out, err = call_command(analyze, "cloze-stats", f"--corpus={corpus}", "--json", words=1)
+    assert code == 0, err
+    assert json.loads(out)["all"] == found["all"]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        (),
+        ("--corpus=nowhere",),
+        ("--corpus=clicr",),
+        ("--corpus=demo_cloze", "--scores=a.jsonl"),
+        ("--corpus=demo_cloze", "--skills=nowhere.tsv"),
+    ],
+)
+def test_the_door_refuses(flags):
+    result, out, err = call_command(analyze, "cloze-stats", *flags, words=1)
+    assert (result, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("error: ")
+    assert "Fix: " in err

@@ -1,0 +1,348 @@
+"""Files of answers are read whole or refused with a line number; tables show our figures beside the paper's."""
+
+import gzip
+import json
+import re
+import runpy
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_up_cloze import cloze, passage
+
+from mednli_jax.cloze import outcomes as cloze_outcomes
+from mednli_jax.cloze import table4 as cloze_table4
+from mednli_jax.cloze.clicr import write_clicr
+from mednli_jax.cloze.scores import query_scores, score, summary
+from mednli_jax.cloze.sections import attention_page, comparison_section, run_sections
+from mednli_jax.cloze.tables import (
+    PAPER,
+    corpus,
+    lines,
+    markdown,
+    mean_rows,
+    read_answers,
+    run_lines,
+    seed_scores,
+    split_of,
+    write_answers,
+)
+from mednli_jax.data.vectors import read_head
+from mednli_jax.errors import DataError, RunError, UsageError
+from mednli_jax.report.metrics import mean_sd
+from mednli_jax.report.sections import lines as section_lines
+
+LAUNCH = Path(__file__).parents[2] / "launch"
+EXAMPLES = [cloze(f"p.{i}", "x [fever]", "_", "fever", tags=("seen",)) for i in range(30)]
+SECRET = "quokka"
+
+
+def test_both_forms_of_a_file_say_the_same(tmp_path):
+    said = {"p.0": "Fever", "p.2": "", "p.1": "é 50 %"}
+    write_answers(tmp_path / "a.jsonl", said)
+    (tmp_path / "b.json").write_text(json.dumps(said))
+    (tmp_path / "c.json").write_text(json.dumps(said, indent=1))
+    (tmp_path / "d.json.gz").write_bytes(gzip.compress(json.dumps(said).encode()))
+    rows = [json.dumps({"answer": text, "uid": uid, "score": 3}) for uid, text in said.items()]
+    (tmp_path / "e.txt").write_text("\ufeff\n" + "\r\n\n".join(rows) + "\n")
+    for name in ("a.jsonl", "b.json", "c.json", "d.json.gz", "e.txt"):
+        assert read_answers(tmp_path / name, EXAMPLES) == said, name
+    assert (tmp_path / "a.jsonl").stat().st_mode & 0o077 == 0
+
+
+def row(uid, answer):
+    return json.dumps({"uid": uid, "answer": answer})
+
+
+GOOD = row("p.0", "fever")
+FAULTS = {
+    "no answers": ("a.jsonl", "\n\n", None),
+    "an empty object": ("a.json", "{}", None),
+    "a list": ("a.json", '["quokka"]', 1),
+    "a line of no JSON": ("a.jsonl", f"{GOOD}\n{SECRET}\n", 2),
+    "no answer": ("a.jsonl", f'{GOOD}\n{{"uid": "p.1"}}\n', 2),
+    "another name": ("a.jsonl", '{"id": "p.1", "answer": "quokka"}\n', 1),
+    "a number for an answer": ("a.jsonl", f"{GOOD}\n{row('p.1', 3)}\n", 2),
+    "an object for an answer": ("a.json", '{"p.0": {"text": "quokka"}}', "entry 1"),
+    "a uid twice": ("a.jsonl", f"{GOOD}\n\n{row('p.0', SECRET)}", 3),
+    "an unknown uid": ("a.jsonl", f"{GOOD}\n{row('quokka', 'a')}", 2),
+    "an unknown key": ("a.json", '{"p.0": "a", "quokka": "b"}', "entry 2"),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_faults_are_reported_by_place_and_never_quoted(case, tmp_path):
+    name, content, place = FAULTS[case]
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DataError) as caught:
+        read_answers(tmp_path / name, EXAMPLES)
+    error = caught.value
+    entry = error.problem.partition(":")[0] if error.problem.startswith("entry") else None
+    assert (error.file, error.line or entry) == (name, place)
+    assert error.fix
+    assert SECRET not in str(error)
+
+
+def test_the_text_of_scores():
+    scores = score(EXAMPLES, {"p.0": "fever", "p.1": "the fever of unknown origin"})
+    printed = list(lines("mine on demo, test", scores))
+    assert printed[0] == "mine on demo, test: 30 queries, 28 without an answer"
+    assert printed[1].startswith("exact match 3.3 (95 % interval ")
+    assert any("--vectors" in line for line in printed)
+    table = [line.split() for line in printed]
+    # F1 of "fever of unknown origin" against one of its words is 2/5.
+    assert ["all", "30", "3.3", "4.7", "0.00", "0.00", "-", "2.5", "28"] in table
+    assert ["seen", "30", "3.3", "4.7", "0.00", "0.00", "-", "2.5", "28"] in table
+
+
+# Two seeds on 30 queries. The first answers three right; the second answers one right and gives half of the words of
+# another.
+SEEDS = ({f"p.{i}": "fever" for i in range(3)}, {"p.0": "fever", "p.1": "fever of unknown"})
+
+
+def seeds_of(said=SEEDS):
+    return [query_scores(EXAMPLES, own) for own in said]
+
+
+def run_scores():
+    """The scores of SEEDS, as the task of a run computes them."""
+    each = seeds_of()
+    found = [summary(scores) for scores in each]
+    names = ("exact_match", "f1", "bleu2", "bleu4", "missing")
+    whole = {name: mean_sd([scores[name] for scores in found]) for name in names}
+    whole |= {"examples": 30, "in_passage": 27, "embedding": None, "loss": mean_sd([0.5, 1.5])}
+    part = dict.fromkeys(("seen", "name"), seed_scores(each, range(2)))
+    families = {"answer length": {"1": seed_scores(each)}}
+    return {**whole, "accuracy": whole["exact_match"], "slices": part, "families": families}
+
+
+def test_scores_of_several_seeds_are_means():
+    whole, part = seed_scores(seeds_of()), seed_scores(seeds_of(), [0, 1])
+    assert whole["accuracy"]["per_seed"] == pytest.approx([3 / 30, 1 / 30])
+    assert (part["examples"], part["accuracy"]["mean"]) == (2, 0.75)
+    assert part["f1"]["per_seed"] == pytest.approx([1, 0.75])  # "fever of unknown" shares one word of three: F1 is .5
+    rows = {row["uid"]: row for row in mean_rows(seeds_of())}
+    assert rows["p.1"] == {"uid": "p.1", "answered": 1, "exact_match": 0.5, "f1": 0.75}
+    assert rows["p.2"] == {"uid": "p.2", "answered": 0.5, "exact_match": 0.5, "f1": 0.5}
+
+
+def test_the_text_of_a_runs_scores():
+    printed = list(run_lines("ga on demo, test", run_scores()))
+    assert printed[0] == "ga on demo, test: 30 queries, 27.5 without an answer"
+    assert printed[1].startswith("exact match 6.7 (sd 4.7; 95 % interval of one run ")
+    assert printed[2] == "27 queries have their answer among the candidates; loss 1.0000"
+    table = [line.split() for line in printed]
+    assert ["all", "30", "6.7", "4.7", "7.5", "0.00", "0.00", "-"] in table
+    assert ["seen", "2", "75.0", "35.4", "87.5"] in table
+    unscored = {**run_scores(), "loss": None}
+    assert list(run_lines("ga", unscored))[2] == "27 queries have their answer among the candidates"
+
+
+def test_the_sections_of_a_run_have_its_scores_by_kind_of_query():
+    (scores,), (kinds,) = run_sections({"test": run_scores(), "dev": None})
+    (row,) = scores.grids[0].rows
+    assert row[:6] == ("test", "30", "27", "27.5", "6.7", "4.7")
+    assert [(grid.caption, grid.rows[0][:3]) for grid in kinds.grids] == [
+        ("answers of training", ("seen", "2", "75.0")),
+        ("tags", ("name", "2", "75.0")),
+        ("answer length", ("1", "30", "6.7")),
+    ]
+    assert all(chart.svg().startswith("<svg") for _, chart in kinds.charts)
+    (scores,), kinds = run_sections({"test": None})
+    assert (scores.grids, kinds) == ([], [])
+
+
+def test_two_systems_on_the_same_queries():
+    one, two = (
+        cloze_outcomes.System(name, "demo", tuple(EXAMPLES), tuple(seeds_of(said)))
+        for name, said in (("one", SEEDS), ("two", [{f"p.{i}": "fever" for i in range(30)}]))
+    )
+    found = cloze_outcomes.comparison(one, two)
+    assert found["exact_match_of"] == pytest.approx([2 / 30, 1])
+    assert found["exact_match"]["difference"] == pytest.approx(28 / 30)
+    assert found["f1"]["difference"] == pytest.approx(1 - 2.25 / 30)
+    assert 0 < found["f1"]["low"] < found["f1"]["difference"] < found["f1"]["high"] <= 1
+    nothing = cloze_outcomes.comparison(two, two)["exact_match"]
+    assert nothing["difference"] == nothing["low"] == nothing["high"] == 0
+    printed = section_lines(comparison_section([{**found, "split": "test"}]))
+    assert printed[-1].split()[:4] == ["two", "1", "100.0", "+93.3"]
+    with pytest.raises(RunError, match="one and two"):
+        cloze_outcomes.comparison(one, cloze_outcomes.System("two", "clicr", two.queries, two.each))
+    others = tuple(query_scores(EXAMPLES[1:], own) for own in SEEDS)
+    with pytest.raises(RunError, match="one and two"):
+        cloze_outcomes.comparison(one, cloze_outcomes.System("two", "demo", tuple(EXAMPLES[1:]), others))
+
+
+def write_run(folder, corpus, status="complete"):
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps({"task": "cloze"}))
+    result = {"corpus": corpus, "seeds": [0, 1], "test": run_scores()} if status == "complete" else {}
+    (folder / "result.json").write_text(json.dumps({**result, "status": status}))
+
+
+def test_table_4_names_what_is_missing(tmp_path):
+    write_run(tmp_path / "ga_ent", "clicr")
+    write_run(tmp_path / "sa_ent", "clicr", status="interrupted")
+    found = cloze_table4.filled(tmp_path)
+    rows = {row["system"]: row for row in found["rows"]}
+    assert (found["corpus"], found["comparable"]) == ("clicr", True)
+    assert rows["GA-Ent"]["ours"]["exact_match"]["sd"] == pytest.approx(0.0471, abs=1e-4)
+    assert "embedding" not in rows["GA-Ent"]["ours"]
+    states = {system: row["state"] for system, row in rows.items()}
+    assert [states[name] for name in ("SA-Ent", "GA-NoEnt", "lang-model", "human-expert")] == [
+        "interrupted", "missing", "missing", "",
+    ]  # fmt: skip
+    ((command, lacks),) = found["lacking"].items()
+    assert command == f"bash launch/clicr.sh {tmp_path} clicr"
+    assert set(rows) - set(lacks) == {"GA-Ent", "human-expert", "human-novice"}
+    printed = "\n".join(section_lines(cloze_table4.table_section(found)))
+    assert "NOT COMPARABLE" not in printed
+    assert re.search(r"\nGA-Ent +2 +6\.7 +4\.7 +7\.5 +3\.5 +0\.00 +0\.00 +- +22\.2 +30\.2 +0\.25", printed)
+    (tmp_path / "baselines").mkdir()
+    (tmp_path / "baselines" / "baselines.test.json").write_text(json.dumps({"corpus": "demo_cloze", "rows": {}}))
+    with pytest.raises(RunError, match=r".*of demo_cloze"):
+        cloze_table4.filled(tmp_path)
+
+
+def test_readers_unlike_the_papers_say_in_what(tmp_path):
+    settings = {
+        "model": {"name": "ga_reader", "hidden_size": 64},
+        "vectors": {"path": "/v/pubmed_mimic_200d.txt", "dim": 200},
+        "train": {"epochs": 10, "batch_size": 32},
+        "data": {"limit": None, "max_passage": 0},
+    }
+    other = {**settings, "vectors": {"path": None, "dim": 50}, "data": {"limit": 1000, "max_passage": 400}}
+    for name, config in (("ga_ent", settings), ("ga_anonym", other)):
+        write_run(tmp_path / name, "clicr")
+        (tmp_path / name / "config.json").write_text(json.dumps({"task": "cloze", **config}))
+    found = cloze_table4.filled(tmp_path)
+    rows = {row["system"]: row["unlike"] for row in found["rows"]}
+    assert rows["GA-Ent"] == []
+    assert [words.split()[-1] for words in rows["GA-Anonym"]] == ["50", "pairs", "passage", "vectors"]
+    (grid,) = cloze_table4.table_section(found).grids
+    assert "; ".join(rows["GA-Anonym"]) in [row[-1] for row in grid.rows]
+
+
+def test_the_page_of_a_passage_shades_and_escapes():
+    found = {
+        "passage": ["a", "@entity0", "<b>", "@entity1"],
+        "query": ["see", "@entity1", "@placeholder"],
+        "names": {"@entity0": "chest pain", "@entity1": "A & B"},
+        "candidates": ["chest pain", "A & B"],
+        "spans": [[[1, 2]], [[3, 4]]],
+        "weights": [[0.0, 0.2, 0.1, 0.7], [0.0, 0.6, 0.1, 0.3]],
+    }
+    page = attention_page(found, "A & B")
+    body = page[page.index("<body>") :]
+    assert "<p>see A &amp; B <b>_____</b></p>" in body
+    assert '<u><span class="s8" title="0.4000">chest pain</span></u>' in body
+    assert '<u class="answer"><span class="s10" title="0.5000">A &amp; B</span></u>' in body
+    assert "a <u>" in body  # a token without weight has no shade
+    assert '<span class="s2" title="0.1000">&lt;b&gt;</span>' in body
+    assert "@entity" not in page
+    assert "<script" not in page
+
+
+def test_a_table_has_the_papers_figures_beside_ours():
+    ours = {"exact_match": 0.246, "f1": 0.3, "bleu2": 0.2, "bleu4": 0.1, "embedding": None, "predicted_length": 1.54}
+    table = list(markdown([("maxfreq-entity", ours), ("own", {"exact_match": 0.5})]))
+    assert len({line.count("|") for line in table}) == 1
+    assert table[2] == "| maxfreq-entity | 24.6 | 30.0 | 0.20 | 0.10 |  | 1.5 | 8.5 | 12.6 | 0.10 | 0.05 | 0.31 |"
+    assert table[3] == "| own | 50.0 |  |  |  |  |  |  |  |  |  |  |"
+    rest = [line.split("|")[1].strip() for line in table[4:]]
+    assert rest == [system for system in PAPER if system != "maxfreq-entity"]
+    assert table[-2] == "| human-expert |  |  |  |  |  |  | 35.0 | 53.7 | 0.46 | 0.23 | 0.67 |"
+    assert len(list(markdown([("own", {})], paper=False))) == 3
+
+
+def write_corpus(folder):
+    """Files in the layout of CliCR. The first answer of dev occurs in train, the second does not."""
+    folder.mkdir(parents=True, exist_ok=True)
+    about = passage("[Fever] and [rash] . | More [cough] , [rash] and fever .")
+    answers = {"train": ("fever", "cough"), "dev": ("Fever", "rash"), "test": ("cough", "fever")}
+    for split, own in answers.items():
+        case = replace(about, uid=split, title=("A", "case"))
+        texts = [f"Beside [rash] there was _ {number} ." for number in range(2)]
+        queries = [cloze(f"{split}.{n}", case, text, own[n]) for n, text in enumerate(texts)]
+        write_clicr(queries, folder / f"{split}1.0.json")
+    return folder
+
+
+def test_a_corpus_by_name_or_folder(tmp_path, monkeypatch):
+    write_corpus(tmp_path / "clicr")
+    for name in (str(tmp_path / "clicr"), "clicr"):
+        monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
+        splits = corpus(name)
+        assert [example.uid for example in splits["dev"].examples] == ["dev.0", "dev.1"]
+        assert [example.tags for example in split_of(splits, "dev").examples] == [("seen",), ("unseen",)]
+        # CliCR's passages begin with their titles, those of a folder do not.
+        assert splits["dev"].examples[0].passage.tokens[:2] == (("A", "case") if name == "clicr" else ("Fever", "and"))
+    with pytest.raises(UsageError, match="--split=valid"):
+        split_of(splits, "valid")
+    with pytest.raises(UsageError, match="none"):
+        corpus(str(tmp_path / "none"))
+    monkeypatch.delenv("MEDNLI_JAX_DATA")
+    with pytest.raises(UsageError, match=r"\$MEDNLI_JAX_DATA"):
+        corpus("clicr")
+
+
+# ---- scripts ----
+
+
+@pytest.fixture
+def launch(tmp_path, monkeypatch, capsys):
+    """launch(script, *flags) -> (exit code, stdout, stderr), in a folder that has a corpus in own/."""
+    write_corpus(tmp_path / "own")
+    monkeypatch.chdir(tmp_path)
+
+    def call(script, *flags):
+        monkeypatch.setattr(sys, "argv", [script, *flags])
+        code = runpy.run_path(str(LAUNCH / script))["main"]()
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_the_baselines_of_a_corpus_in_a_table(launch, tmp_path):
+    (tmp_path / "v.txt").write_text("and 1 0\nmore 0 1\nbeside 1 1\n")
+    code, out, _ = launch("cloze_baselines.py", "--corpus=own", "--vectors=v.txt", "--out=runs")
+    assert code == 0
+    rows = {cells[1].strip(): [c.strip() for c in cells[2:]] for cells in (r.split("|") for r in out.splitlines()[4:])}
+    # Rash is the most frequent entity, but it occurs in the query. Fever is the next, and answers one query of two.
+    assert rows["maxfreq-entity"][0] == "0.0"
+    assert rows["maxfreq-entity, not in the query"][0] == "50.0"
+    assert rows["upper bound"][0] == "100.0"
+    assert rows["rand-entity, mean of all draws"][0] == "25.0"
+    assert set(PAPER) < set(rows)
+    assert rows["human-expert"][6] == "35.0"
+    result = json.loads((tmp_path / "runs" / "baselines.test.json").read_text())
+    assert 1 <= result["facts"]["sim-entity"]["window"] <= 10
+    said = tmp_path / "runs" / "private" / "maxfreq-entity-not_in_the_query.test.jsonl"
+    examples = split_of(corpus("own"), "test").examples
+    assert read_answers(said, examples) == {"test.0": "fever", "test.1": "fever"}
+    scores = score(examples, read_answers(said, examples))
+    assert scores["f1"] == result["rows"]["maxfreq-entity, not in the query"]["f1"]
+    assert SECRET not in out
+    code, out, err = launch("cloze_baselines.py", "--corpus=none")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: none: ")
+
+
+def test_a_search_for_vectors_goes_on_where_it_was(launch, tmp_path):
+    flags = ("cloze_vectors.py", "--corpus=own", "--out=vectors", "--dims=4,6", "--min_counts=1", "--epochs=1")
+    assert launch(*flags, "--trials=1")[0] == 0
+    (first,) = (tmp_path / "vectors" / "trials.jsonl").read_text().splitlines()
+    assert launch(*flags, "--trials=2")[0] == 0
+    again, second = (tmp_path / "vectors" / "trials.jsonl").read_text().splitlines()
+    assert again == first
+    assert json.loads(second)["trial"] == 1
+    code, out, _ = launch(*flags, "--trials=2")
+    assert (code, len(out.splitlines())) == (0, 4)
+    left = sorted(path.name for path in (tmp_path / "vectors").iterdir())
+    assert left == [".gitignore", "best.vec", "best.vec.json", "trials.jsonl"]
+    assert read_head(tmp_path / "vectors" / "best.vec").dim in (4, 6)
+    (tmp_path / "vectors" / "trials.jsonl").write_text(first + "\nquokka\n")
+    code, _, err = launch(*flags)
+    assert code == 2
+    assert "trials.jsonl:2: " in err

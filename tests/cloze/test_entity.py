@@ -1,0 +1,226 @@
+"""Baselines that choose an entity of the passage: their answers to queries small enough to answer by hand."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from made_up_cloze import cloze, passage
+
+from mednli_jax.cloze.baselines import (
+    best_window,
+    known_vectors,
+    most_frequent_entity,
+    most_frequent_word,
+    most_similar_entity,
+    most_similar_word,
+    out_of_passage,
+    random_entity,
+    random_expectation,
+    random_word,
+    upper_bound,
+)
+from mednli_jax.cloze.scores import query_scores, summary
+from mednli_jax.data.examples import Entity, Passage
+from mednli_jax.data.text import SPECIALS, Vocab
+from mednli_jax.errors import DataError
+
+REPORT = "[Fever] and [chest pain] . | [Aspirin] for the [fever] . | [Chest Pain] went , [cough] came ."
+
+
+def test_the_most_frequent_entity():
+    about = passage(REPORT)
+    said = most_frequent_entity([cloze("q", about, "_ went", "cough")])
+    assert said == {"q": "fever"}  # "chest pain" has as many mentions, but comes later
+    three = passage(REPORT + " | [chest pain] again .")
+    assert most_frequent_entity([cloze("q", three, "_ went", "cough")]) == {"q": "chest pain"}
+
+
+def test_the_most_frequent_entity_outside_the_query():
+    about = passage(REPORT)
+    examples = [
+        cloze("marked", about, "[FEVER] causes _", "cough"),
+        cloze("not marked", about, "fever causes _", "cough"),
+        cloze("a part", about, "[Lassa fever] causes _", "cough"),
+        cloze("two", about, "_ and the [fever] , [Chest pain]", "cough"),
+        cloze("all", about, "[fever] , [chest pain] , [cough] , [aspirin] , _", "cough"),
+    ]
+    assert most_frequent_entity(examples, outside_query=True) == {
+        "marked": "chest pain",
+        "not marked": "fever",
+        "a part": "fever",
+        "two": "aspirin",
+        "all": "fever",
+    }
+
+
+def test_the_most_frequent_word_is_neither_grammar_nor_a_sign():
+    about = passage("the fever and the chills , , , , 3 3 3 of the fever [chills] . fever")
+    assert most_frequent_word([cloze("q", about, "_", "fever")]) == {"q": "fever"}
+
+
+def test_random_mentions():
+    examples = [cloze(f"q{i}", REPORT, "_ went", "Fever", "cough") for i in range(4000)]
+    said = random_entity(examples)
+    shares = {phrase: count / 4000 for phrase, count in Counter(said.values()).items()}
+    # Fever and chest pain have two of six mentions each. The standard deviation of a share is .0075.
+    assert shares == pytest.approx(
+        {"fever": 1 / 3, "chest pain": 1 / 3, "aspirin": 1 / 6, "cough": 1 / 6}, abs=4 * 0.0075
+    )
+    assert random_entity(examples) == said
+    assert random_entity(examples, seed=1) != said
+    expected = random_expectation(examples[:1])
+    assert (expected["exact_match"], expected["f1"]) == pytest.approx((3 / 6, 3 / 6))
+    assert summary(query_scores(examples, said))["exact_match"] == pytest.approx(0.5, abs=4 * 0.008)
+    partly = [cloze("q", REPORT, "_ went", "back pain"), cloze("none", "no entity", "_ went", "fever")]
+    expected = random_expectation(partly)
+    assert (expected["exact_match"], expected["f1"]) == pytest.approx((0, (2 / 6 * 1 / 2) / 2))
+    assert expected["embedding"] is None
+    assert expected["predicted_length"] == pytest.approx(8 / 6)  # the mean over the one query that is answered
+    assert set(random_word(examples[:300]).values()) <= {word.lower() for word in passage(REPORT).tokens}
+    assert len(set(random_word(examples[:300]).values())) > 6
+
+
+def test_the_embedding_score_of_random_mentions_by_hand():
+    # The cosines with "north" are: north 1, south -1, east 0, zebra 0 (it has no vector). Three mentions of four are
+    # known words.
+    about = passage("[North] and [south] , [east] and [zebra] .")
+    examples = [cloze("q", about, "_ went", "north"), cloze("two", about, "_ went", "north", "east")]
+    expected = random_expectation(examples, VOCAB, VECTORS)
+    # With two answers the nearer one counts: 1, 0 (east), 1, 0.
+    assert expected["embedding"] == pytest.approx(((1 - 1 + 0 + 0) / 4 + (1 + 0 + 1 + 0) / 4) / 2)
+    assert expected["predicted_length"] == 1
+
+
+def test_bleu_of_random_mentions_is_the_mean_of_ten_seeded_draws():
+    examples = [cloze(f"q{n}", REPORT, "_ went", "Chest Pain" if n % 2 else "cough") for n in range(60)]
+    expected = random_expectation(examples)
+    drawn = [summary(query_scores(examples, random_entity(examples, seed=seed))) for seed in range(10)]
+    for name in ("bleu2", "bleu4"):
+        assert expected[name] == pytest.approx(np.mean([figures[name] for figures in drawn]))
+    assert 0.05 < expected["bleu2"] < 0.5
+    assert random_expectation(examples) == expected
+    assert random_expectation(examples, seed=1)["bleu2"] != expected["bleu2"]
+    one = [cloze("q", "A [chest pain] .", "_ went", "chest pain")]  # all random draws give the same answer
+    assert random_expectation(one) == {
+        "exact_match": 1, "f1": 1, "bleu2": 1, "bleu4": 0, "embedding": None, "predicted_length": 2,
+    }  # fmt: skip
+
+
+WORDS = ("north", "south", "east", "fever", "cough")
+VOCAB = Vocab(SPECIALS + WORDS)
+VECTORS = np.array([[7, 7], [5, 5], [0, 1], [0, -1], [1, 0], [9, 9], [-9, 9]], np.float32)
+
+
+def similar(query, text, window=3, find=most_similar_entity):
+    return find([cloze("q", text, query, "x")], VOCAB, VECTORS, window=window)["q"]
+
+
+def test_the_entity_in_the_most_similar_context():
+    text = "North [cough] north | South [Fever] ."
+    assert similar("south of _", text) == "fever"
+    assert similar("north of _", text) == "cough"
+    # East is as near to both, so the first mention wins. It also wins where no word around the blank has a vector.
+    assert similar("east of _", text) == similar("zebra _", text) == "cough"
+
+
+def test_the_word_in_the_most_similar_context():
+    text = "north a south | east Wanted [fever] east"
+    assert similar("east _ fever", text, window=1, find=most_similar_word) == "wanted"
+
+
+def slow_choice(example, window):
+    """Equation 1 of the paper, computed word by word."""
+
+    def around(tokens, start, end):
+        rows = [VOCAB.encode([w.lower()])[0] for w in (*tokens[max(0, start - window) : start], *tokens[end:][:window])]
+        return sum((VECTORS[row].astype(float) for row in rows if row > 1), np.zeros(2))
+
+    wanted = around(example.query, example.blank, example.blank + 1)
+    best, highest = "", -2.0
+    for entity in example.passage.entities:
+        begin = max(end for end in (0, *example.passage.sentences) if end <= entity.start)
+        end = min(end for end in example.passage.sentences if end > entity.start)
+        sums = around(example.passage.tokens[begin:end], entity.start - begin, entity.end - begin)
+        lengths = np.linalg.norm(sums) * np.linalg.norm(wanted)
+        cosine = sums @ wanted / lengths if lengths > 1e-9 else 0.0
+        if cosine > highest + 1e-9:
+            best, highest = " ".join(example.passage.tokens[entity.start : entity.end]), cosine
+    return best
+
+
+def test_choices_equal_those_of_the_equation():
+    rng, examples = np.random.default_rng(3), []
+    for i in range(80):
+        tokens = rng.choice([*WORDS, "zebra", "a"], 40).tolist()
+        ends = np.sort(rng.choice(np.arange(4, 40), 4, replace=False)).tolist()
+        spans = [Entity(s, s + 1 + int(s + 1 not in ends)) for s in range(0, 38, 3)]
+        about = Passage("p", (), tuple(tokens), tuple(spans), (*ends, 40))
+        query = rng.choice([*WORDS, "a"], 8).tolist()
+        query[rng.integers(8)] = "_"
+        examples.append(cloze(f"q{i}", about, " ".join(query), "x"))
+    chosen = set()
+    for window in (1, 3, 10):
+        said = most_similar_entity(examples, VOCAB, VECTORS, window=window)
+        assert said == {example.uid: slow_choice(example, window) for example in examples}
+        chosen |= {(window, uid, text) for uid, text in said.items()}
+    assert len({(uid, text) for _, uid, text in chosen}) > 100  # the window changes answers
+
+
+def test_queries_of_one_passage_are_answered_as_if_alone():
+    shared = passage(REPORT)
+    queries = [("fever _", "cough"), ("north _ fever", "fever"), ("_ south", "aspirin")]
+    together = [cloze(f"q{i}", shared, query, answer) for i, (query, answer) in enumerate(queries)]
+    apart = [cloze(f"q{i}", REPORT, query, answer) for i, (query, answer) in enumerate(queries)]
+    for predict in (
+        lambda e: most_frequent_entity(e, outside_query=True),
+        lambda e: most_similar_entity(e, VOCAB, VECTORS),
+        most_frequent_word,
+        upper_bound,
+    ):
+        assert predict(together) == predict(apart) == predict(apart[::-1])
+
+
+def test_the_best_window_by_f1():
+    text = "south south north a b [cough] | north a b c d [fever]"
+    examples = [cloze("q", text, "north _", "fever")]
+    window, found = best_window(examples, VOCAB, VECTORS, windows=(3, 6, 5, 4))
+    assert window == 5
+    assert {window: scores["f1"] for window, scores in found.items()} == {3: 0, 4: 0, 5: 1, 6: 1}
+    assert found[5]["embedding"] == pytest.approx(1)
+
+
+def test_the_upper_bound_is_the_best_an_entity_can_score():
+    examples = [
+        cloze("there", REPORT, "_", "Pain", "the chest pain"),
+        cloze("partly", REPORT, "_", "back pain"),
+        cloze("not", REPORT, "_", "rash"),
+        cloze("no entity", "nothing marked", "_", "fever"),
+    ]
+    best = upper_bound(examples)
+    for said in (
+        random_entity(examples),
+        most_frequent_entity(examples),
+        most_similar_entity(examples, VOCAB, VECTORS),
+    ):
+        assert said.keys() == best.keys()  # a passage without entities has no answer
+    assert best == {"there": "chest pain", "partly": "chest pain", "not": "fever"}
+    outside = out_of_passage(examples, best)
+    assert [example.uid for example in outside] == ["partly", "not", "no entity"]
+    scores = query_scores(examples, best)
+    for other in (most_frequent_entity(examples), random_entity(examples)):
+        said = query_scores(examples, other)
+        assert (said.exact <= scores.exact).all()
+        assert (said.f1 <= scores.f1).all()
+
+
+def test_vectors_of_the_words_of_a_corpus(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_text("fever 1 2\ntcell 3 4\ncough 5 6\nrash 7 8\nzebra 9 9\n")
+    examples = [cloze("q", "Fever of the T-cell", "cough _", "fever")]
+    vocab, vectors = known_vectors(path, examples, more=["the Rash!"])
+    assert set(vocab.words[2:]) == {"fever", "tcell", "cough", "rash"}
+    rows = dict(zip(vocab.words, vectors.tolist(), strict=True))
+    assert (rows["fever"], rows["tcell"]) == ([1, 2], [3, 4])
+    path.write_text("zebra 1 2\n")
+    with pytest.raises(DataError, match=r"v\.txt: .* Fix: "):
+        known_vectors(path, examples)

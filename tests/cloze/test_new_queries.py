@@ -1,0 +1,189 @@
+"""New passages and queries are encoded as a corpus is and answered independently, from the files of a run alone."""
+
+import jax
+import numpy as np
+import optax
+import pytest
+from made_up_cloze import corpus
+
+from mednli_jax import defaults, experiment
+from mednli_jax.cloze import task as cloze
+from mednli_jax.cloze.corpus import ClozeCorpus
+from mednli_jax.cloze.encoding import ClozeEncoding, Texts, encode_cloze, types_of_train
+from mednli_jax.cloze.files import marked_text
+from mednli_jax.cloze.views import SETUPS, all_views
+from mednli_jax.data.arrays import NEW, Prepared
+from mednli_jax.data.batching import Layout
+from mednli_jax.data.examples import Split
+from mednli_jax.data.text import SPECIALS
+from mednli_jax.errors import RunError
+from mednli_jax.finished_run import FinishedRun
+from mednli_jax.report.runs import TYPES, RunDirectory, read_kept, write_kept
+from mednli_jax.training.devices import Devices
+from mednli_jax.training.state import init_learner
+
+DIM = 6
+
+
+def prepared_corpus(setup, **how):
+    """The made-up corpus of the encoder's tests: (its splits, prepared corpus, vocabulary)."""
+    kept, arrays, vocab, vectors, facts = encode_cloze(corpus(), ClozeEncoding(setup, vectors_dim=DIM, **how))
+    return kept, Prepared(None, facts, arrays, vectors, {}), vocab
+
+
+def piece(arrays, name, number, start=None):
+    first, last = arrays[f"{start or name}_start"][number : number + 2]
+    return arrays[name][first:last].tolist()
+
+
+@pytest.mark.parametrize("setup", SETUPS)
+def test_a_corpuss_own_queries_are_encoded_as_in_the_corpus(setup):
+    kept, prepared, vocab = prepared_corpus(setup)
+    types = types_of_train(prepared)
+    assert len(set(types)) == len(types) == prepared.manifest["candidates"]["types_of_train"]
+    shown = set()
+    for _, passage, _ in all_views(kept["train"].examples, setup):
+        shown.update(passage.names[phrase] if setup == "anonym" else phrase for phrase in passage.candidates)
+    assert set(types) == shown
+    own = ClozeCorpus("file", ClozeEncoding(setup))
+    new = own.encoded({NEW: Split(NEW, kept["test"].examples)}, vocab, prepared.vectors, types).arrays
+    whole, facts = prepared.arrays, prepared.manifest["splits"]["test"]
+    for row in range(facts["rows"]):
+        there = facts["first"] + row
+        for name in ("query_length", "blank", "gold"):
+            assert new[name][row] == whole[name][there], name
+        width = new["query"].shape[1]
+        assert new["query"][row].tolist() == whole["query"][there, :width].tolist()
+    marks = ("position", "loose_position") if setup == "noent" else ("position",)
+    for number in range(facts["passages"]):
+        there = facts["first_passage"] + number
+        assert piece(new, "passage", number) == piece(whole, "passage", there)
+        for name in marks:
+            assert piece(new, name, number) == piece(whole, name, there)
+            assert piece(new, f"{name}_candidate", number, name) == piece(whole, f"{name}_candidate", there, name)
+        assert Texts(new).candidates(number) == Texts(whole).candidates(there)
+        pairs = zip(piece(new, "candidate_type", number), piece(whole, "candidate_type", there), strict=True)
+        for found, expected in pairs:  # phrases that training has keep their numbers, others get numbers beyond
+            assert found == expected or min(found, expected) >= len(types)
+
+
+def test_ten_characters_of_a_word_are_read():
+    """The length is that of the published code; special words have no characters."""
+    table = cloze.spellings((*SPECIALS, "ct", "gastroenteritis"))
+    assert table.shape == (4, 10)
+    assert not table[: len(SPECIALS)].any()
+    assert ["".join(map(chr, row[row > 0])) for row in table[2:]] == ["ct", "gastroente"]
+
+
+def test_what_a_run_keeps_is_for_its_owner_and_damage_is_noticed(tmp_path):
+    directory = RunDirectory.create(tmp_path / "run", {"model": {"name": "sa_reader"}})
+    write_kept(directory, TYPES, {"types": ["w1", "w2"]})
+    assert read_kept(directory, TYPES)["types"] == ["w1", "w2"]
+    path = directory.private / TYPES
+    assert path.stat().st_mode & 0o077 == 0
+    path.write_text(path.read_text().replace("w1", "w3", 1))
+    for _ in ("damaged", "missing"):
+        with pytest.raises(RunError, match=r".*types\.json: is missing or differs"):
+            read_kept(directory, TYPES)
+        path.unlink(missing_ok=True)
+
+
+# ---- with the random weights of two seeds ----
+
+
+def made_run(model, setup, **fields):
+    """(an untrained run with everything that a trained one has, test examples); it is compiled for one device."""
+    config = defaults.cloze(model, setup=setup)
+    kept, prepared, vocab = prepared_corpus(setup, query_bounds=config.data.query_bounds)
+    config.model.update(hidden_size=4, train_vectors=False, **fields)
+    own = experiment.of(config)
+    devices = Devices(jax.local_devices()[:1])
+    frozen = own.task.frozen(vocab.words, prepared.vectors)
+    program = own.bare_program(devices.replicate(frozen), own.task.model_facts(prepared.manifest), devices)
+    batch = own.task.to_batch(own.task.resident(prepared), np.array([[0]]), Layout.full(1, (64, 32), joint=False))
+    params = init_learner(program.model, optax.sgd(1.0), (0, 1), batch, frozen).params
+    run = object.__new__(FinishedRun)
+    run.__dict__ |= {
+        **{"experiment": own, "task": own.task, "config": config, "manifest": prepared.manifest, "trees": None},
+        **{"vocabulary": vocab, "vectors": prepared.vectors, "_names": types_of_train(prepared), "_program": program},
+        "variables": {"params": jax.tree.map(lambda leaf: 3 * np.asarray(leaf), params), "batch_stats": {}},
+    }
+    return run, kept["test"].examples
+
+
+def strings(example):
+    return marked_text(example.passage.tokens, example.passage.entities), " ".join(example.query)
+
+
+@pytest.fixture(scope="module")
+def reader():
+    return made_run("ga_reader", "ent", hops=1, characters=2)
+
+
+def same(found, expected):
+    assert (found["answer"], found["candidates"]) == (expected["answer"], expected["candidates"])
+    assert [best["answer"] for best in found["best"]] == [best["answer"] for best in expected["best"]]
+    probabilities = [[best["probability"] for best in of["best"]] for of in (found, expected)]
+    np.testing.assert_allclose(*probabilities, atol=2e-6)
+
+
+def test_an_answer_depends_neither_on_company_nor_on_order(reader):
+    run, examples = reader
+    given = [strings(example) for example in examples]
+    long = (" ".join(["w1 BEG__w2 w3__END w4"] * 40), "w5 @placeholder")
+    together = run.predict([*given, long])
+    for found, expected in zip(run.predict([long, *given[::-1]])[::-1], together, strict=True):
+        same(found, expected)
+    for pair, expected in zip(given[:3], together[:3], strict=True):
+        same(run.predict([pair])[0], expected)
+    compiled = len(run._program.compiled)
+    run.predict([given[4]])
+    assert len(run._program.compiled) == compiled  # its sizes are those of an earlier query
+    for found, expected in zip(run.predict([*given, long] * 9), together * 9, strict=True):
+        same(found, expected)
+
+
+def test_answers_are_candidates_with_probabilities(reader):
+    run, _ = reader
+    passage = "w1 BEG__New Thing__END w2 BEG__w3__END w4 BEG__new thing__END xylo"
+    found, bare = run.predict([(passage, "w1 unheard @placeholder ."), ("w1 w2", "@placeholder w3")])
+    assert found["candidates"] == 2
+    assert {best["answer"] for best in found["best"]} == {"new thing", "w3"}
+    first, second = (best["probability"] for best in found["best"])
+    assert first >= second > 0
+    assert first + second == pytest.approx(1, abs=2e-6)
+    assert found["answer"] == found["best"][0]["answer"]
+    assert bare == {"answer": "", "best": [], "candidates": 0}
+    # Unknown are the tokens of two new phrases, perhaps that of w3, and xylo; in queries "unheard" and perhaps ".".
+    assert run.vocabulary.encode(["@entitynew_thing", "xylo"]) == [1, 1]
+    known = int("@entityw3" in run.vocabulary)
+    assert run.unknown_words == {"passage": 4 - known, "query": 1 + ("." not in run.vocabulary)}
+
+
+def test_where_a_reader_looks_is_what_it_answers_by(reader):
+    """With pointer sum attention, a candidate's probability is the weight of its places, normalised over candidates."""
+    run, examples = reader
+    given = [strings(examples[0]), ("w1 w2", "@placeholder")]
+    looked, said = run.attention(given), run.predict(given)
+    seen = looked[0]
+    assert np.array(seen["weights"]).shape == (2, len(seen["passage"]))
+    np.testing.assert_allclose(seen["weights"].sum(axis=1), 1, atol=1e-5)
+    mass_SC = np.array([[sum(w[s:e].sum() for s, e in spans) for spans in seen["spans"]] for w in seen["weights"]])
+    mean_C = (mass_SC / mass_SC.sum(axis=1, keepdims=True)).mean(axis=0)
+    expected = dict(zip(seen["candidates"], mean_C, strict=True))
+    for best in said[0]["best"]:
+        assert best["probability"] == pytest.approx(expected[best["answer"]], abs=1e-5)
+    assert [seen["names"][seen["passage"][spans[0][0]]] for spans in seen["spans"]] == seen["candidates"]
+    assert (looked[1]["candidates"], looked[1]["passage"]) == ([], ["w1", "w2"])
+    assert run.attention([]) == []
+
+
+def test_a_phrase_that_training_never_showed_is_not_said_where_phrases_are_outputs():
+    run, _ = made_run("sa_reader", "ent")
+    known = run._names[0]
+    given = [(f"BEG__quite new__END , BEG__{known}__END and BEG__newer__END", "@placeholder is there")]
+    given.append(("BEG__quite new__END alone", "@placeholder is there"))
+    found, alone = run.predict(given)
+    assert (found["answer"], found["candidates"]) == (known, 3)
+    assert found["best"][0]["probability"] == pytest.approx(1)
+    assert (alone["answer"], alone["candidates"]) == ("", 1)

@@ -1,0 +1,196 @@
+"""The language model against numbers worked out by hand and a small implementation of the published formulas."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from made_up_cloze import cloze, passage
+
+from mednli_jax.cloze.ngram_lm import END, FALLBACK, START, continuations, estimate, left, training_text
+from mednli_jax.errors import UserError
+
+
+class Reference:
+    """Interpolated modified Kneser-Ney with dictionaries, computing one probability at a time."""
+
+    def __init__(self, sentences, order):
+        padded = [("<s>", *sentence, "</s>") for sentence in sentences]
+        grams = [Counter(s[i : i + n] for s in padded for i in range(len(s) - n + 1)) for n in range(1, order + 1)]
+        self.grams = [found for found in grams if found]
+        self.words = {gram[0] for gram in self.grams[0]} - {"<s>"} | {"<unk>"}
+        self.adjusted = []
+        for n, found in enumerate(self.grams):
+            counts = dict(found)
+            if n + 1 < len(self.grams):
+                for gram in found:
+                    if gram[0] != "<s>":
+                        counts[gram] = len({longer[0] for longer in self.grams[n + 1] if longer[1:] == gram})
+            if n == 0:
+                del counts[("<s>",)]
+            self.adjusted.append(counts)
+        self.discounts = [self.discount(counts.values()) for counts in self.adjusted]
+
+    @staticmethod
+    def discount(counts):
+        n = Counter(counts)
+        if n[1] and n[2] and n[3]:
+            y = n[1] / (n[1] + 2 * n[2])
+            found = (1 - 2 * y * n[2] / n[1], 2 - 3 * y * n[3] / n[2], 3 - 4 * y * n[4] / n[3])
+            if all(0 < d <= k for d, k in zip(found, (1, 2, 3), strict=True)):
+                return (0.0, *found)
+        return 0.0, 0.5, 1.0, 1.5
+
+    def p(self, word, history):
+        known = [w if w in self.words or w == "<s>" else "<unk>" for w in history]
+        word = word if word in self.words else "<unk>"
+        return self._p(word, tuple(known[max(0, len(known) - len(self.grams) + 1) :]))
+
+    def _p(self, word, context):
+        lower = self._p(word, context[1:]) if context else 1 / len(self.words)
+        counts, discount = self.adjusted[len(context)], self.discounts[len(context)]
+        after = {gram[-1]: count for gram, count in counts.items() if gram[:-1] == context}
+        total = sum(after.values())
+        if not total:
+            return lower
+        taken = sum(discount[min(count, 3)] for count in after.values())
+        own = after.get(word, 0)
+        return (own - discount[min(own, 3)] + taken * lower) / total
+
+
+def text(seed, sentences=120, words=9):
+    """Sentences in which each word tends to follow certain words, so that every order of n-gram matters."""
+    rng = np.random.default_rng(seed)
+    names = [f"w{i}" for i in range(words)]
+    result = []
+    for _ in range(sentences):
+        sentence = [names[int(rng.zipf(1.6)) % words]]
+        while len(sentence) < 9 and rng.random() < 0.85:
+            habit = (3 * int(sentence[-1][1:]) + len(sentence)) % words
+            sentence.append(names[habit if rng.random() < 0.5 else int(rng.zipf(1.4)) % words])
+        result.append(sentence)
+    return result
+
+
+HISTORIES = ([], ["w1"], ["w1", "w3"], ["w2", "w8", "w1"], ["w1", "zebra"], ["zebra", "w1"], ["w0"] * 7, ["w5", "w4"])
+
+
+def test_a_bigram_model_by_hand():
+    """The texts "a b" and "a c" are too short to estimate discounts, so 1/2 and 1 are taken off the counts 1 and 2.
+
+    One distinct word stands before each of a, b and c, and two before </s>: 5 in all. Discounts free 2.5 of these 5,
+    and the five words a, b, c, </s> and <unk> share them: p(a) = .5/5 + .5 * 1/5.
+    """
+    model = estimate([["a", "b"], ["a", "c"]], order=2)
+    assert model.words == ("<unk>", "<s>", "</s>", "a", "b", "c")
+    assert [level.discounts for level in model.levels] == [FALLBACK, FALLBACK]
+    assert model.levels[0].probability == pytest.approx([0.1, 0, 0.3, 0.2, 0.2, 0.2])
+    # After "a", b and c occur once each, and half of that is discounted. After <s>, "a" occurs twice, and half of that
+    # is discounted.
+    assert model.distribution(["a"]) == pytest.approx([0.05, 0, 0.15, 0.1, 0.35, 0.35])
+    assert model.distribution([])[3] == pytest.approx((2 - 1) / 2 + 0.5 * 0.2)
+    found = model.perplexity([["a", "b"]])
+    assert found["perplexity"] == pytest.approx((0.6 * 0.35 * (0.5 + 0.5 * 0.3)) ** (-1 / 3))
+    assert (found["tokens"], found["unknown"]) == (3, 0)
+
+
+@pytest.mark.parametrize(("seed", "order", "sentences"), [(0, 4, 120), (1, 3, 300), (2, 2, 40), (3, 6, 2), (4, 1, 50)])
+def test_probabilities_equal_those_of_the_formulas(seed, order, sentences):
+    corpus = text(seed, sentences)
+    model, reference = estimate(corpus, order=order), Reference(corpus, order)
+    for level, expected in zip(model.levels, reference.discounts, strict=True):
+        assert level.discounts == pytest.approx(expected[1:])
+    if sentences >= 120:
+        assert FALLBACK not in [level.discounts for level in model.levels[1:]]
+    for history in HISTORIES:
+        found = model.distribution(history)
+        assert found.sum() == pytest.approx(1, abs=1e-12)
+        assert found[START] == 0
+        for word, probability in zip(model.words, found, strict=True):
+            if word != "<s>":
+                assert probability == pytest.approx(reference.p(word, ("<s>", *history)), rel=1e-10), (history, word)
+
+
+def test_perplexity_equals_that_of_the_formulas():
+    corpus, fresh = text(0), [*text(9, 15, words=11), [], ["zebra", "w1", "w3"]]
+    model, reference = estimate(corpus), Reference(corpus, 4)
+    logs, known = model.log_probabilities(fresh)
+    expected = [
+        math.log(reference.p(word, ("<s>", *sentence[:i])))
+        for sentence in fresh
+        for i, word in enumerate([*sentence, "</s>"])
+    ]
+    assert logs == pytest.approx(expected, rel=1e-10)
+    words = [word for sentence in fresh for word in [*sentence, "</s>"]]
+    assert known.tolist() == [word in reference.words for word in words]
+    assert 0 < known.sum() < len(known)
+    found = model.perplexity(fresh)
+    assert found["perplexity"] == pytest.approx(math.exp(-np.mean(expected)))
+    assert found["known_perplexity"] == pytest.approx(math.exp(-np.mean(np.array(expected)[known])))
+    assert (found["tokens"], found["unknown"]) == (len(words), int((~known).sum()))
+
+
+def test_the_most_likely_word_is_that_of_the_whole_distribution():
+    corpus, rng = text(6, 80, words=30), np.random.default_rng(0)
+    model, backed_off = estimate(corpus), 0
+    for _ in range(400):
+        history = [f"w{i}" for i in rng.integers(0, 34, rng.integers(0, 5))]
+        found = model.distribution(history)
+        for allowed in (None, rng.random(len(model.words)) < 0.15):
+            mask = np.arange(len(found)) > END if allowed is None else allowed
+            if not mask.any():
+                continue
+            word, probability = model.most_likely(history, allowed)
+            assert probability == pytest.approx(found[mask].max(), rel=1e-12)
+            assert found[model.words.index(word)] == pytest.approx(probability)
+            assert mask[model.words.index(word)]
+            backed_off += [*history[-1:], word] not in [s[i : i + 2] for s in corpus for i in range(len(s))]
+    assert backed_off > 50
+    assert model.most_likely(["w1"], np.zeros(len(model.words), bool)) == ("", 0.0)
+
+
+def test_words_that_look_like_marks_are_words():
+    model = estimate([["<unk>", "a", "</s>", "b"], ["<s>", "a"]])
+    assert model.words.count("<unk>") == 2
+    assert model.most_likely([])[0] in ("<unk>", "<s>")
+    assert model.distribution(["a"]).sum() == pytest.approx(1)
+
+
+def test_bad_input():
+    for sentences in ([], [[]]):
+        with pytest.raises(UserError):
+            estimate(sentences)
+    with pytest.raises(UserError):
+        estimate([["a"]], order=7)
+
+
+# ---- cloze ----
+
+
+def test_the_text_a_model_is_trained_on():
+    shared = passage("he had [Chest pain] . | [Aspirin] helped .")
+    examples = [
+        cloze("q1", shared, "[aspirin] against _ and [fever]", "Chest  Pain"),
+        cloze("q2", shared, "_ helped", "Aspirin", "ASA"),
+    ]
+    assert list(training_text(examples)) == [
+        ["he", "had", "@entitychest pain", "."],
+        ["@entityaspirin", "helped", "."],
+        ["@entityaspirin", "against", "@entitychest pain", "and", "@entityfever"],
+        ["@entityaspirin", "helped"],
+    ]
+    assert left(examples[0]) == ["@entityaspirin", "against"]
+    assert left(examples[1]) == []
+
+
+def test_continuations_of_queries():
+    learnt = [
+        cloze(f"t{i}", "the [fever] of the patient rose", "we gave [aspirin] for _ .", "chest pain") for i in range(3)
+    ]
+    model = estimate(training_text(learnt))
+    asked = [cloze("a", "x", "they gave [aspirin] for _ today", "chest pain"), cloze("b", "x", "the _", "patient")]
+    assert continuations(model, asked) == {"a": "chest pain", "b": "fever"}
+    model = estimate([["the", "patient"], ["the", "patient"], ["the", "@entityfever"]])
+    assert continuations(model, asked[1:]) == {"b": "patient"}
+    assert continuations(model, asked[1:], entities_only=True) == {"b": "fever"}
+    assert continuations(estimate([["the", "patient"]]), asked, entities_only=True) == {}

@@ -1,0 +1,295 @@
+"""Queries from case reports, against a report worked out by hand."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from made_up_knowledge import CONSO, STY, UMLS, lay_out, umls_name, umls_relation, umls_type
+
+from mednli_jax.cloze.clicr import load, read_clicr
+from mednli_jax.cloze.query_builder import (
+    Mark,
+    Sentence,
+    build_queries,
+    cleaned,
+    divided,
+    read_reports,
+    repeats_passage,
+    semantic_type,
+)
+from mednli_jax.data.examples import PLACEHOLDER, Answer, Entity
+from mednli_jax.errors import DataError, UserError
+from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.readers.mesh import read_mesh
+
+ROOT = Path(__file__).parents[2]
+REPORT = {
+    "id": "r1",
+    "title": "A case of BEG__heart failure__END",
+    "specialty": "cardiology",
+    "sentences": [
+        "He had BEG__his dropsy__END and BEG__heart failure ( HF )__END .",
+        {"text": "An echocardiogram proved it .", "entities": [{"start": 0, "end": 2}]},
+        "Give BEG__digoxin__END early in the course .",
+    ],
+    "learning_points": [
+        "BEG__The dropsy__END may point to BEG__heart failure__END .",
+        {
+            "text": "Give furosemide early in the course , with digoxin .",
+            "entities": [
+                {"start": 8, "end": 9, "type": "treatment"},
+                {"start": 1, "end": 2, "id": "D2", "type": "treatment"},
+            ],
+        },
+    ],
+}
+
+
+@pytest.fixture
+def ontology():
+    names = (("Heart Failure", 0), ("Cardiac Failure", 0), ("heart failure", 0), ("Furosemide", 1), ("Frusemide", 1))
+    return Ontology(
+        "toy", "1", ("D1", "D2"), ("Heart Failure", "Furosemide"), names, is_a_matrix([], 2), "0" * 64,
+        types=("C14.280.434", "D02.065|E02"),
+    )  # fmt: skip
+
+
+def written(path, *rows):
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows), "utf-8")
+    return path
+
+
+def reports(tmp_path, *rows):
+    return read_reports(written(tmp_path / "reports.jsonl", *rows))
+
+
+def sentence(text, *marks):
+    return Sentence(tuple(text.split()), tuple(Mark(*mark) for mark in marks))
+
+
+# ---- Reading -------------------------------------------------------------------------------------------------------
+
+
+def test_marks_and_listed_entities_read_alike(tmp_path):
+    row = {"id": "a", "sentences": ["No BEG__high fever__END ."], "learning_points": []}
+    listed = {"text": "No high fever .", "entities": [{"start": 1, "end": 3}]}
+    (one,), (other,) = reports(tmp_path, row), reports(tmp_path, {**row, "sentences": [listed]})
+    assert one == other
+    assert one.sentences == (sentence("No high fever .", (1, 3)),)
+    assert one.title == sentence("")
+    assert one.specialty == ""
+
+
+def listing(*entities):
+    return {"id": "a", "sentences": [{"text": "zebrafish met quokka", "entities": entities}], "learning_points": []}
+
+
+def marked(text):
+    return {"id": "a", "sentences": [text], "learning_points": []}
+
+
+@pytest.mark.parametrize(
+    ("row", "field"),
+    [
+        ({"id": "good", "sentences": ["x"], "learning_points": []}, "id"),
+        ({"id": "a", "sentences": ["x"]}, "learning_points"),
+        ({"id": 7, "sentences": ["x"], "learning_points": []}, "id"),
+        ({"id": "a", "sentences": [" "], "learning_points": []}, "sentences"),
+        ({"id": "a", "sentences": [3], "learning_points": []}, "sentences[0]"),
+        (listing({"start": 0}), "sentences[0].entities[0].end"),
+        (listing({"start": True, "end": 1}), "sentences[0].entities[0].start"),
+        (listing({"start": 0, "end": 1, "type": "quokka"}), "sentences[0].entities[0].type"),
+        (listing({"start": 0, "end": 4}), "sentences[0].entities"),
+        (listing({"start": 1, "end": 1}), "sentences[0].entities"),
+        (listing({"start": 0, "end": 2}, {"start": 1, "end": 3}), "sentences[0].entities"),
+        (marked("BEG__zebrafish met"), "sentences[0]"),
+        (marked({"text": "BEG__zebrafish__END met", "entities": []}), "sentences[0]"),
+        (marked(f"zebrafish met {PLACEHOLDER}"), "sentences[0]"),
+    ],
+)
+def test_bad_reports_are_named_by_place(tmp_path, row, field):
+    with pytest.raises(DataError) as caught:
+        reports(tmp_path, {"id": "good", "sentences": ["x"], "learning_points": []}, row)
+    error = caught.value
+    assert (error.file, error.line, error.field) == ("reports.jsonl", 2, field)
+    assert "Fix: " in str(error)
+    assert not any(word in str(error) for word in ("zebrafish", "quokka"))
+
+
+# ---- Clean-up (section 3) ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "mark", "expected"),
+    [
+        ("she had the fever today", (2, 4), "fever"),
+        ("He had His Own dropsy", (2, 5), "Own dropsy"),
+        ("heart failure ( HF ) came", (0, 5), "heart failure"),
+        ("heart failure -LRB- HF -RRB- came", (0, 5), "heart failure"),
+        ("heart failure ( NYHA ( III ) ) ( HF )", (0, 11), "heart failure"),
+        ("heart failure ( HF ) crisis", (0, 6), "heart failure ( HF ) crisis"),  # the bracket is not at the end
+        ("( HF )", (0, 3), "( HF )"),  # a name that is all bracket stays
+        ("skin cancer(s) came", (0, 2), "skin cancer(s)"),
+        ("failure ) came", (0, 2), "failure )"),  # the bracket has no beginning
+        ("theophylline", (0, 1), "theophylline"),  # the word only begins with an article
+    ],
+)
+def test_boundaries(text, mark, expected):
+    found = cleaned(sentence(text, mark))
+    assert found.tokens == tuple(text.split())
+    assert [found.phrase(mark) for mark in found.marks] == [expected]
+
+
+def test_a_phrase_of_pronouns_is_no_longer_marked():
+    counts = Counter()
+    given = sentence("those of them with fever ( 39 )", (0, 1), (2, 3), (4, 8))
+    assert cleaned(given, counts).marks == (Mark(4, 5),)
+    assert counts == {"function_words": 2, "parentheticals": 1, "no_longer_marked": 2}
+
+
+# ---- The filter (section 3.1) --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "passage", "expected"),
+    [
+        ("a @placeholder can lead to shock .", "this can lead to shock at night", True),  # the right side is longer
+        ("a @placeholder can lead to shock .", "this can lead to a shock", False),
+        ("early shock follows @placeholder .", "EARLY Shock follows sepsis", True),
+        ("early shock follows @placeholder .", "nearly shock follows sepsis", False),  # only whole tokens match
+        # the passage holds the shorter side only
+        ("shock follows @placeholder after days of rest", "shock follows it", False),
+        # both sides are equally long, and either counts
+        ("early shock @placeholder late sepsis", "in late sepsis", True),
+        ("early shock @placeholder late sepsis", "of early shock", True),
+        ("early shock @placeholder late sepsis", "of early sepsis", False),
+        ("@placeholder .", "anything", True),
+    ],
+)
+def test_repetition(query, passage, expected):
+    words = query.split()
+    assert repeats_passage(words, words.index(PLACEHOLDER), f" {passage.lower()} ") is expected
+
+
+# ---- Queries (sections 3.1 and 3.2) --------------------------------------------------------------------------------
+
+
+def test_a_report_by_hand(tmp_path, ontology):
+    split = build_queries(reports(tmp_path, REPORT), ontology)
+    dropsy, failure, furosemide, digoxin = split.examples
+    assert [example.uid for example in split.examples] == ["r1.1", "r1.2", "r1.3", "r1.4"]
+    passage = dropsy.passage
+    assert all(example.passage is passage for example in split.examples)
+    title = ("A", "case", "of", "heart", "failure")
+    assert (passage.uid, passage.specialty, passage.title) == ("r1", "cardiology", title)
+    assert passage.title_entities == (Entity(3, 5),)
+    assert passage.sentences == (11, 16, 23)
+    phrases = [" ".join(passage.tokens[e.start : e.end]) for e in passage.entities]
+    assert phrases == ["dropsy", "heart failure", "echocardiogram", "digoxin"]
+    assert dropsy.query == ("The", PLACEHOLDER, "may", "point", "to", "heart", "failure", ".")
+    assert (dropsy.blank, dropsy.query_entities) == (1, (Entity(5, 7),))
+    assert dropsy.answers == (Answer("dropsy"),)  # the ontology has no such name
+    assert failure.query == ("The", "dropsy", "may", "point", "to", PLACEHOLDER, ".")
+    assert (failure.blank, failure.query_entities) == (5, (Entity(1, 2),))
+    assert failure.answers[1:] == (Answer("Cardiac Failure", "D1", "problem", "UMLS"),)
+    assert " ".join(furosemide.query) == f"Give {PLACEHOLDER} early in the course , with digoxin ."
+    assert furosemide.answers[1:] == (Answer("Frusemide", "D2", "treatment", "UMLS"),)
+    assert digoxin.query[digoxin.blank] == PLACEHOLDER
+    assert digoxin.answers == (Answer("digoxin", "", "treatment"),)
+    assert split.facts["concepts"] == {"by_id": 1, "by_name": 1, "none": 2}
+    assert split.facts["extended"] == 2
+    alone = build_queries(reports(tmp_path, REPORT))  # without an ontology
+    assert {len(example.answers) for example in alone.examples} == {1}
+    assert alone.examples[-1].answers[0].semantic_type == "treatment"
+
+
+def test_by_hand_what_was_left_out(tmp_path, ontology):
+    points = [
+        "Give BEG__furosemide__END early in the course .",  # the passage holds the text on the right of the blank
+        "BEG__Dropsy__END is often BEG__dropsy__END and nothing else .",  # the query shows its answer
+        "Use BEG__digoxin__END , BEG__furosemide__END or BEG__rest__END for that .",
+    ]
+    split = build_queries(reports(tmp_path, {**REPORT, "learning_points": points}), ontology)
+    assert [example.uid for example in split.examples] == ["r1.4", "r1.5", "r1.6"]
+    assert split.facts["dropped"] == {"repeats_passage": 1, "shows_answer": 2}
+    assert split.facts["rows"] == 3
+    assert split.facts["learning_points"] == 3
+    assert split.facts["mended"] == {"function_words": 2, "parentheticals": 1, "no_longer_marked": 0}
+    assert split.facts["concepts"] == {"by_id": 0, "by_name": 1, "none": 2}
+
+
+def test_answers_come_by_id_before_name(tmp_path, ontology):
+    point = {"text": "Try heart failure in two weeks , then stop .", "entities": [{"start": 1, "end": 3, "id": "D2"}]}
+    (example,) = build_queries(reports(tmp_path, {**REPORT, "learning_points": [point]}), ontology).examples
+    assert [answer.text for answer in example.answers] == ["heart failure", "Furosemide", "Frusemide"]
+
+
+def test_semantic_types_of_mesh():
+    ontology = read_mesh()
+    names = {"Heart Failure": "problem", "Furosemide": "treatment", "Electrocardiography": "test", "Kenya": ""}
+    names |= {"Delirium": "problem", "Hysterectomy": "treatment"}
+    index = {label: number for number, label in enumerate(ontology.labels)}
+    assert {name: semantic_type(ontology, index[name]) for name in names} == names
+
+
+def test_splits_are_by_report_and_stable(tmp_path, ontology):
+    rows = [{**REPORT, "id": f"r{n}"} for n in range(60)]
+    split = build_queries(reports(tmp_path, *rows), ontology)
+    parts = divided(split, 0.2, 0.3)
+    of = {name: {example.passage.uid for example in part.examples} for name, part in parts.items()}
+    assert sum(map(len, of.values())) == 60  # no report is in two splits
+    assert 4 <= len(of["dev"]) <= 22
+    assert 8 <= len(of["test"]) <= 30
+    fewer = divided(build_queries(reports(tmp_path, *rows[::2]), ontology), 0.2, 0.3)
+    for name, part in fewer.items():
+        assert {example.passage.uid for example in part.examples} <= of[name]
+    with pytest.raises(UserError):
+        divided(split, 0.5, 0.5)
+
+
+def run_script(*flags):
+    command = [sys.executable, str(ROOT / "launch" / "build_queries.py"), *map(str, flags)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+
+
+@pytest.mark.parametrize(("flags", "expected"), [((), ["Marsupium", "pouch"]), (("--sources", "MSH"), ["Marsupium"])])
+def test_answers_are_extended_by_all_vocabularies_of_the_umls(tmp_path, flags, expected):
+    point = {"text": "Wash the sac with soap daily .", "entities": [{"start": 2, "end": 3, "id": "C0000005"}]}
+    path = written(tmp_path / "reports.jsonl", *({**REPORT, "id": f"r{n}", "learning_points": [point]} for n in "ab"))
+    names = [("Marsupium", {"SAB": "MSH"}), ("pouch", {}), ("poche", {"LAT": "FRE"}), ("bag", {"SUPPRESS": "O"})]
+    conso = CONSO.replace("C0000005", "C0000009")
+    conso += "".join(umls_name("C0000005", text, **fields) for text, fields in names)
+    sty = STY + umls_type("C0000009", "T023") + umls_type("C0000005", "T061")
+    # Two vocabularies contradict each other: each puts one concept above the other.
+    rel = umls_relation("C0000005", "PAR", "C0000007", SAB="MSH")
+    rel += umls_relation("C0000007", "PAR", "C0000005")
+    lay_out(tmp_path / "umls", UMLS, MRCONSO_RRF=conso, MRSTY_RRF=sty, MRREL_RRF=rel)
+    shares = ("--dev=0", "--test=0", "--ontology=umls", f"--data={tmp_path}", *flags)
+    done = run_script(f"--reports={path}", f"--out={tmp_path / 'corpus'}", *shares)
+    assert done.returncode == 0, done.stderr
+    written_queries = read_clicr(tmp_path / "corpus" / "train1.0.json").examples
+    for example in written_queries:
+        first, *others = example.answers
+        assert (first.text, first.concept, first.semantic_type) == ("sac", "C0000005", "treatment")
+        assert sorted(answer.text for answer in others) == expected
+        assert {answer.origin for answer in others} == {"UMLS"}
+
+
+def test_the_script_writes_a_corpus(tmp_path):
+    path = written(tmp_path / "reports.jsonl", *({**REPORT, "id": f"r{n}"} for n in range(20)))
+    done = run_script(f"--reports={path}", f"--out={tmp_path / 'corpus'}", "--dev=0.2", "--test=0.2")
+    assert done.returncode == 0, done.stderr
+    counts = json.loads(done.stdout)
+    splits = load(tmp_path / "corpus")
+    assert {name: len(split) for name, split in splits.items()} == counts["queries"]
+    answers = {answer.text for split in splits.values() for e in split.examples for answer in e.answers}
+    assert {"heart failure", "Cardiac Failure"} <= answers
+    path.write_text("zebrafish\n")
+    for out, file in (("corpus", f"{tmp_path}/corpus/train1.0.json: "), ("other", "reports.jsonl:1: ")):
+        done = run_script(f"--reports={path}", f"--out={tmp_path / out}")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"error: {file}")
+    assert {name: len(split) for name, split in load(tmp_path / "corpus").items()} == counts["queries"]

@@ -1,0 +1,133 @@
+"""`doctor` finds what the readers find, never fails, and sees who can read licensed text."""
+
+import gzip
+import os
+
+import pytest
+from made_up_commands import call_command
+
+from mednli_jax import doctor, inventory
+from mednli_jax.knowledge.readers import wordnet
+from mednli_jax.nli.files import CORPORA
+
+SECRET = "zyzzyva"
+RF2 = "snomed/Snapshot/Terminology/sct2_{}_Snapshot{}_INT_20240101.txt"
+MEDNLI = [f"mednli/{name}" for name in CORPORA["mednli"].files.values()]
+NAMES = {  # of the files of each kind
+    "mednli": MEDNLI,
+    "mediqa_nli": [f"mediqa_nli/mednli_bionlp19_shared_task{end}" for end in (".jsonl", "_ground_truth.csv")] + MEDNLI,
+    "snli": [f"snli/{name}" for name in CORPORA["snli"].files.values()],
+    "multinli": [f"multinli/{name}" for name in CORPORA["multinli"].files.values()],
+    "clicr": [f"clicr/{split}1.0.json" for split in ("train", "dev", "test")],
+    "umls": [f"umls/META/{name}.RRF" for name in ("MRCONSO", "MRREL", "MRSTY")],
+    "snomed": [RF2.format(*kind) for kind in (("Concept", ""), ("Description", "-en"), ("Relationship", ""))],
+    "wordnet": [f"wordnet/{name}" for name in ("data.noun", "data.verb", "index.noun", "index.verb")],
+}
+
+
+def place(folder, names, private=True):
+    """Writes files below the folder, which others can read or not."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"{SECRET} 1 2\n")
+    for path in (folder, *folder.rglob("*")):
+        path.chmod((0o700 if path.is_dir() else 0o600) if private else (0o755 if path.is_dir() else 0o644))
+    return folder
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    monkeypatch.setattr(wordnet, "FOLDER", tmp_path)  # the machine may have WordNet installed
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data"
+
+
+def lines_of(*flags):
+    """(exit code, {item: its line}) of the command."""
+    code, out, err = call_command(doctor, *flags)
+    assert SECRET not in out + err
+    return code, {line[10:].partition(":")[0]: line.strip() for line in out.splitlines()}
+
+
+def test_without_a_data_folder_all_that_is_missing_is_named_with_its_source(data):
+    code, lines = lines_of()
+    assert code == 0
+    assert lines["mesh"].startswith("ok")
+    for name in (*inventory.TEXTS, *NAMES, "word vectors", "pretrained weights"):
+        assert lines[name].startswith("missing"), name
+    for name, source in (("mednli", "physionet.org"), ("umls", "uts.nlm.nih.gov"), ("notes", "physionet.org")):
+        assert source in lines[name]
+    assert lines_of("--data=nowhere")[0] == 2
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_a_kind_is_found_where_all_its_files_are_there(data, kind):
+    place(data, NAMES[kind])
+    code, lines = lines_of(f"--data={data}")
+    assert (code, lines[kind].partition(" ")[0]) == (0, "ok")
+    (data / NAMES[kind][0]).rename(data / "aside")
+    code, lines = lines_of(f"--data={data}")
+    assert (code, lines[kind].partition(" ")[0]) == (2, "CHECK")
+    assert (data / NAMES[kind][0]).name.split("_Snapshot")[0] in lines[kind]
+
+
+@pytest.mark.parametrize("name", ["mednli", "clicr", "umls", "vectors/glove.txt"])
+def test_a_link_to_nothing_is_found_not_raised(data, name):
+    (data / name).parent.mkdir(exist_ok=True)
+    (data / name).symlink_to("/nonexistent")
+    code, lines = lines_of(f"--data={data}")
+    assert (code, lines[name.rpartition("/")[2]].partition(" ")[0]) == (2, "CHECK")
+
+
+def test_vectors_and_weights_are_told_from_what_cannot_be_used(data):
+    place(data, ["vectors/good.txt", *(f"weights/good/{name}" for name in ("model.safetensors", "vocab.txt"))])
+    place(data, ["weights/wordless/model.safetensors", "weights/pickled/vocab.txt"])
+    (data / "vectors" / "cut.txt.gz").write_bytes(gzip.compress(b"x" * 99)[:-9])
+    code, lines = lines_of(f"--data={data}")
+    assert code == 2
+    assert "2 numbers a word" in lines["good.txt"]
+    assert lines["good"].endswith(f"--config.model.weights={data / 'weights' / 'good'}")
+    for name in ("wordless", "pickled", "cut.txt.gz"):
+        assert lines[name].startswith("CHECK"), name
+
+
+def test_the_cache_need_not_exist_but_must_be_possible(data):
+    place(data, ["file"])
+    assert "GB free" in inventory.cache(data / "new" / "cache").note
+    for taken in ("file", "file/below"):
+        assert inventory.cache(data / taken).state == "check"
+
+
+PUBLIC = [f"{name}/{name}.txt" for name in ("snli", "multinli", "mesh", "wordnet", "vectors", "weights")]
+
+
+def states(folder):
+    return {finding.what: finding.state for finding in inventory.privacy(folder)}
+
+
+def test_public_corpora_may_be_open(data):
+    place(data, PUBLIC, private=False)
+    (data / ".git").mkdir()
+    assert states(data) == {"permissions": "ok"}
+
+
+@pytest.mark.parametrize("name", [*inventory.RESTRICTED, "mli_train_v1.jsonl.gz", "dev1.0.json"])
+def test_licensed_text_may_not_be_open(data, name):
+    file = name if "." in name else f"{name}/deep/file"
+    place(data, [*PUBLIC, file])
+    (data / "snli" / "snli.txt").chmod(0o644)
+    assert states(data) == {"permissions": "ok"}
+    for path in (data, *(data / part for part in (file, *map(str, (data / file).relative_to(data).parents[:-1])))):
+        path.chmod(path.stat().st_mode | 0o040)
+        (finding,) = inventory.privacy(data)
+        assert finding.state == "check"
+        assert "1 files or folders are readable by others" in finding.note
+        assert os.waitstatus_to_exitcode(os.system(finding.note.partition(": ")[2])) == 0
+        assert states(data) == {"permissions": "ok"}
+    assert (data / "snli" / "snli.txt").stat().st_mode & 0o777 == 0o644  # the fix does not touch public text
+
+
+def test_licensed_text_does_not_belong_in_a_work_tree(data):
+    place(data, ["mednli/x"])
+    (data.parent / ".git").mkdir()
+    assert states(data) == {"git": "check"}

@@ -1,0 +1,476 @@
+"""Each row is in one batch of an epoch, batches have similar lengths, and each batch fits its layout."""
+
+import itertools
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from made_up_commands import write_articles, write_own_pairs
+from made_up_diskne import big
+
+from mednli_jax import defaults, experiment
+from mednli_jax.data.batching import MAX_BUCKETS, SEGMENT_COST, Batches, Layout, groups_of, staircase
+from mednli_jax.diskne.corpus import write_benchmark
+from mednli_jax.diskne.folds import folds
+from mednli_jax.errors import ConfigError
+
+SEEDS = (0, 3, 11)
+BATCH = 16
+WIDTH = (50, 20)
+
+
+def lengths(rows=500, seed=0):
+    """Token counts with the means, tails and limits of MedNLI."""
+    rng = np.random.default_rng(seed)
+    premise, hypothesis = rng.gamma(2.2, 20.5 / 2.2, rows), rng.gamma(4, 5.9 / 4, rows)
+    return tuple(np.clip(x.round().astype(int), 1, w) for x, w in zip((premise, hypothesis), WIDTH, strict=True))
+
+
+def tokens(rows=500, seed=0, words=400):
+    """Word numbers at all positions; few words are frequent and many are rare."""
+    rng = np.random.default_rng(seed)
+    share = 1 / (np.arange(1, words + 1) + 2.7) ** 1.2
+    return tuple(rng.choice(words, p=share / share.sum(), size=(rows, w)) for w in WIDTH)
+
+
+def triples(rows, seed=0):
+    """(lengths, units): each premise has three rows, as in MedNLI; the last unit may have fewer."""
+    premise, hypothesis = lengths(rows, seed)
+    units = np.append(np.arange(rows), np.full(-rows % 3, -1)).reshape(-1, 3)
+    for unit in units:
+        premise[unit[unit >= 0]] = premise[unit[0]]
+    return (premise, hypothesis), units
+
+
+def make(length, *, batch_size=BATCH, width=WIDTH, **how):
+    return Batches(*length, batch_size=batch_size, width=width, **how)
+
+
+def company(plan, place=0):
+    """The set of all batches, each as the set of its rows."""
+    return {frozenset(index[place][index[place] >= 0].tolist()) for _, index in plan}
+
+
+def check_rows(plan, batches, seeds):
+    """Every row occurs once for each seed, in the shape of its layout, and no unit is split."""
+    units = {tuple(unit) for unit in (batches.units + np.where(batches.units >= 0, batches.first, 0)).tolist()}
+    for place in range(seeds):
+        index = np.concatenate([index[place].reshape(-1, batches.group) for _, index in plan])
+        assert sorted(index[index >= 0]) == list(range(batches.first, batches.first + batches.rows))
+        assert {tuple(unit) for unit in index.tolist()} - {(-1,) * batches.group} == units
+    for layout, index in plan:
+        assert index.dtype == np.int32
+        assert index.shape == (seeds, layout.units * batches.shares, layout.group)
+        assert layout.rows == layout.units * layout.group
+
+
+def room(segments):
+    return np.repeat([rows for _, rows in segments], [steps for steps, _ in segments])
+
+
+def alive(lengths_of_sentences):
+    """The number of sentences that have a token at each step, counted one by one."""
+    return np.array([sum(n > t for n in lengths_of_sentences) for t in range(max(lengths_of_sentences, default=0))])
+
+
+def check_held(layout, index, batches):
+    """Each device's share of one seed's batch [Q, G] fits the staircases and the words of the layout."""
+    for share in np.split(index, batches.shares):
+        rows = [unit[unit >= 0] - batches.first for unit in share]
+        premise, hypothesis = batches.length
+        for side, width in zip(batches.length, layout.width, strict=True):
+            assert max((side[row].max() for row in rows if len(row)), default=0) <= width
+        own = [premise[unit[0]] for unit in rows if len(unit)]
+        hypotheses = [hypothesis[row] for unit in rows for row in unit]
+        repeated = [premise[row] for unit in rows for row in unit]
+        for segments, sentences in ((layout.sentences, own), (layout.pairs, repeated)):
+            profile, has = alive(sentences + hypotheses), room(segments)
+            assert len(has) >= len(profile)
+            assert (has[: len(profile)] >= profile).all()
+        if batches.tokens and layout.words:
+            seen = {0}  # the token of empty slots
+            for row in (row for unit in rows for row in unit):
+                for side, length in zip(batches.tokens, batches.length, strict=True):
+                    seen |= set(side[row, : length[row]].tolist())
+            assert len(seen) <= layout.words
+
+
+# ---- every row once ----
+
+
+@pytest.mark.parametrize("shares", [1, 3])
+@pytest.mark.parametrize("most", [1, 2])
+@pytest.mark.parametrize("rows", [1, 2, BATCH - 1, BATCH, BATCH + 1, 5 * BATCH + 1, 107])
+def test_every_row_once_per_epoch_and_seed(rows, most, shares):
+    plain = make(lengths(rows), shares=shares, most=most, first=100, seeds=SEEDS, epochs=2)
+    length, units = triples(rows)
+    grouped = make(length, groups=units, shares=shares, most=most, seeds=SEEDS, epochs=2)
+    for batches in (plain, grouped):
+        for epoch in (1, 2):
+            check_rows(batches.epoch(epoch, SEEDS), batches, len(SEEDS))
+        check_rows([(layout, index[None]) for layout, index in batches.once()], batches, 1)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_batches_are_as_many_as_needed_and_equally_full(most):
+    batches = make(lengths(207), most=most, seeds=SEEDS, epochs=1)
+    plan = batches.epoch(1, SEEDS)
+    assert 207 / BATCH <= len(plan) < 207 / BATCH + most
+    for _, index in plan:
+        assert (index >= 0).sum(axis=(1, 2)).min() >= index.shape[1] - 1
+
+
+# ---- chance ----
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return make(lengths(), most=2, seeds=SEEDS, epochs=4)
+
+
+def test_the_sequence_of_layouts_depends_on_the_epoch_alone(corpus):
+    def of(epoch, seeds):
+        fitted = [corpus.roomy.index(layout) if layout in corpus.roomy else corpus.layouts.index(layout)
+                  for layout, _ in corpus.epoch(epoch, seeds)]  # fmt: skip
+        return fitted
+
+    assert len(set(of(1, SEEDS))) == 2
+    assert of(1, SEEDS) == of(1, (3,)) == of(1, (99, 0))
+    assert of(1, SEEDS) != of(2, SEEDS)
+    assert sorted(of(1, SEEDS)) == sorted(of(2, SEEDS))
+
+
+def test_company_differs_by_seed_and_by_epoch(corpus):
+    """No batch comes twice: seeds and epochs change which rows stand together, not only the order of the batches."""
+    found = [company(corpus.epoch(epoch, (seed,))) for epoch in (1, 2, 3) for seed in SEEDS]
+    assert min(map(len, found)) > 10
+    assert all(a.isdisjoint(b) for a, b in itertools.combinations(found, 2))
+
+
+def test_a_seed_sees_the_same_rows_whatever_seeds_train_beside_it(corpus):
+    together, alone = corpus.epoch(4, SEEDS), corpus.epoch(4, SEEDS[2:])
+    for (_, rows), (_, row) in zip(together, alone, strict=True):
+        np.testing.assert_array_equal(rows[2], row[0])
+
+
+def test_random_batches_take_rows_of_any_length():
+    """They are cut from a shuffled list, so their mean lengths vary as those of random samples do."""
+    spread = {}
+    for shuffle in ("even", "random"):
+        batches = make(lengths(480), shuffle=shuffle, seeds=SEEDS, epochs=60)
+        plans = [batches.epoch(epoch, SEEDS) for epoch in range(1, 61)]
+        check_rows(plans[0], batches, len(SEEDS))
+        for layout, index in plans[0]:
+            check_held(layout, index[0], batches)
+        means = [batches.length[0][index[0].ravel()].mean() for plan in plans for _, index in plan]
+        spread[shuffle] = np.var(means)
+    expected = np.var(lengths(480)[0]) / BATCH * (1 - BATCH / 480)  # the variance of samples without replacement
+    assert spread["random"] == pytest.approx(expected, rel=0.15)
+    assert spread["even"] < 0.25 * expected
+
+
+@pytest.mark.parametrize("shares", [1, 3])
+def test_binned_batches_have_passages_of_one_power_of_two(shares):
+    """The bins are those of clips/clicr: lengths 17 to 32 stand together, 33 to 64, and so on."""
+    passage = np.repeat([1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 50], 9)
+    how = {"shuffle": "binned", "shares": shares, "joint": False, "batch_size": 8}
+    batches = make((passage, np.ones_like(passage)), seeds=SEEDS, epochs=4, **how)
+    plans = [batches.epoch(epoch, SEEDS) for epoch in (1, 2)]
+    check_rows(plans[0], batches, len(SEEDS))
+    for layout, index in plans[0]:
+        of_batch = passage[index[index >= 0]]
+        assert {int(length - 1).bit_length() for length in of_batch} == {int(of_batch[0] - 1).bit_length()}
+        assert layout.width[0] < 2 * of_batch.min()
+    assert company(plans[0]).isdisjoint(company(plans[1]))  # drawn anew
+
+
+def dealt(task, folder, shuffle):
+    """The batches, as sets of rows, that the task of a config makes of a small corpus."""
+    if task == "diskne":
+        write_benchmark(big(), folds(big()), folder / "made")
+        config, part = defaults.diskne("bow", "file"), "medical/train"
+    else:
+        config, part = defaults.nli("bow", "file") if task == "nli" else defaults.cloze("ga_reader", "file"), "train"
+        (write_own_pairs if task == "nli" else write_articles)(folder / "made")
+    config.data.dir = str(folder / "made")
+    config.train.update(batch_size=4, max_buckets=1, shuffle=shuffle)
+    own = experiment.of(config)
+    prepared, _ = own.prepare()
+    model = SimpleNamespace(shares_words=False)
+    return company(own.task.batches(prepared, part, own.batches, shares=1, model=model).epoch(1, (0,)))
+
+
+@pytest.mark.parametrize("task", ["nli", "cloze", "diskne"])
+def test_every_task_deals_as_its_config_says(task, tmp_path):
+    found = {shuffle: dealt(task, tmp_path / shuffle, shuffle) for shuffle in ("even", "random")}
+    assert found["even"] != found["random"]
+    assert set().union(*found["even"]) == set().union(*found["random"])
+
+
+def test_bins_are_for_cloze_and_its_published_protocol():
+    for model in ("ga_reader", "sa_reader"):
+        found = {variant: defaults.cloze(model, variant).train.shuffle for variant in defaults.CLOZE_VARIANTS}
+        assert {variant for variant, shuffle in found.items() if shuffle == "binned"} == {"clicr"}
+    config = defaults.nli("bow")
+    config.train.shuffle = "binned"
+    with pytest.raises(ConfigError, match=r"config.train.shuffle: 'binned' is for passages"):
+        experiment.of(config)
+
+
+@pytest.mark.parametrize("rows", [72, 100])
+@pytest.mark.parametrize("shares", [2, 3, 8])
+def test_the_company_does_not_depend_on_the_devices(rows, shares):
+    """The number of devices changes no experiment, even if it does not divide the batch size."""
+    one, many = (make(lengths(rows), batch_size=7, shares=n, seeds=(0,), epochs=1) for n in (1, shares))
+    for epoch in (1, 2):
+        assert company(one.epoch(epoch, (5,))) == company(many.epoch(epoch, (5,)))
+
+
+def test_the_plan_is_a_pure_function():
+    plans = []
+    for state in (1, 2):
+        np.random.seed(state)  # noqa: NPY002 - the global state must not matter
+        batches = make(lengths(200), seeds=SEEDS, epochs=2)
+        for epoch in range(state):  # epochs that were asked for earlier must not matter either
+            batches.epoch(epoch, (0,))
+        plans.append(batches.epoch(2, SEEDS))
+    for (layout, rows), (other, others) in zip(*plans, strict=True):
+        assert layout == other
+        np.testing.assert_array_equal(rows, others)
+
+
+# ---- strata ----
+
+
+def profiles(batches, plan):
+    """Premises and hypotheses that are alive at each step: [batches, 2, steps]."""
+    return np.array(
+        [
+            [(batches.length[side][index[index >= 0]][:, None] > np.arange(50)).sum(axis=0) for side in (0, 1)]
+            for _, index in plan
+        ]
+    )
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_batches_are_alike_in_both_lengths(grouped):
+    """Compared with batches of shuffled units, they differ less from the corpus at each step and cost the same."""
+    length, units = triples(1920) if grouped else (lengths(1920), np.arange(1920)[:, None])
+    batches = make(length, batch_size=66 if grouped else 64, groups=units, seeds=(0,), epochs=1)
+    plan = batches.epoch(3, (7,))
+    shuffled = units[np.random.default_rng(0).permutation(len(units))]
+    shuffled = [(None, part) for part in np.array_split(shuffled, len(plan))]
+    stray, spread = [], []
+    for of in (plan, shuffled):
+        alive_BZT = profiles(batches, of)
+        stray.append(abs(alive_BZT - alive_BZT.mean(axis=0)).mean(axis=(0, 2)))
+        tokens_B = alive_BZT.sum(axis=(1, 2))
+        spread.append(np.ptp(tokens_B) / tokens_B.mean())
+    assert stray[0][0] < 0.55 * stray[1][0]
+    assert stray[0][1] < 0.8 * stray[1][1]
+    assert spread[0] < 0.5 * spread[1]
+    assert spread[0] < (0.2 if grouped else 0.06)  # one stratum holds both the longest and the shortest
+
+
+def test_shares_are_equal_in_shape_and_balanced_in_length():
+    batches = make(lengths(1920), batch_size=64, shares=8, seeds=(0,), epochs=1)
+    for layout, index in batches.epoch(2, (4,)):
+        assert layout.units == 8
+        share = index[0].reshape(8, 8)
+        work = (batches.length[0][share] + batches.length[1][share]).sum(axis=1)
+        assert work.max() < 1.35 * work.mean()
+        longest = batches.length[0][share].max(axis=1)  # the longest premises do not all go to one device
+        assert longest.min() > batches.length[0][share].mean()
+
+
+# ---- layouts ----
+
+
+@pytest.mark.parametrize(("shares", "grouped", "most"), [(1, False, 1), (2, True, 1), (1, True, 2), (4, False, 2)])
+@pytest.mark.parametrize("rows", [90, 601])
+def test_every_batch_is_held_by_its_layout(rows, shares, grouped, most):
+    """Holds for epochs and seeds that fitting did not sample, and for the plan without chance, which no epoch has."""
+    length, units = triples(rows) if grouped else (lengths(rows), None)
+    batches = make(
+        length, groups=units, shares=shares, most=most, tokens=tokens(rows), seeds=(0,), epochs=1, batch_size=32
+    )
+    for epoch in (1, 2, 17):
+        for layout, index in batches.epoch(epoch, (0, 5)):
+            for of_seed in index:
+                check_held(layout, of_seed, batches)
+    for layout, index in batches.once():
+        check_held(layout, index, batches)
+
+
+def test_a_batch_that_needs_more_room_gets_it_and_few_do():
+    """After one sampled plan some batches need the roomy layout, after many nearly none; the test above has both."""
+    fell = []
+    for epochs, seeds in ((1, (0,)), (8, range(6))):
+        batches = make(lengths(601), tokens=tokens(601), seeds=seeds, epochs=epochs, batch_size=32)
+        plans = [layout for epoch in range(10, 22) for layout, _ in batches.epoch(epoch, (0,))]
+        assert set(plans) <= {*batches.layouts, *batches.roomy}
+        fell.append(np.mean([layout in batches.roomy for layout in plans]))
+    assert 0 < fell[0] < 0.5
+    assert fell[1] < 0.05
+
+
+@pytest.mark.parametrize("batch_size", [8, 32, 512])
+def test_prediction_never_needs_the_roomy_layout(batch_size):
+    """Prediction knows all its batches, so one staircase is fitted to all of them exactly."""
+    batches = make(lengths(607), tokens=tokens(607), batch_size=batch_size)
+    parts = []
+    for layout, index in batches.once():
+        assert layout == batches.layouts[0] != batches.roomy[0]
+        check_held(layout, index, batches)
+        row = index[index >= 0]
+        parts.append([*batches.length[0][row], *batches.length[1][row]])
+    longest = np.max([np.pad(p, (0, 50 - len(p))) for p in map(alive, parts)], axis=0)
+    assert layout.sentences == layout.pairs == staircase(longest)
+
+
+def test_coarse_layouts_depend_on_sizes_alone():
+    first, second = (make(lengths(16, seed), tokens=tokens(16), coarse=True, shares=2) for seed in (1, 2))
+    assert first.layouts == second.layouts == [Layout.full(8, WIDTH)]
+    for layout, index in first.once():
+        assert layout.words == 0
+        check_held(layout, index, first)
+
+
+# ---- staircases ----
+
+
+def cost(segments, price):
+    return sum(steps * rows + price for steps, rows in segments)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_staircase_is_the_best_of_all_that_cover(seed):
+    """The reference tries every way of cutting the steps."""
+    rng = np.random.default_rng(seed)
+    steps = int(rng.integers(1, 9))
+    profile = np.sort(rng.integers(1, (4, 30, 2000)[seed % 3], steps))[::-1]
+    price = max(SEGMENT_COST * profile.sum(), 1)
+    found = []
+    for cuts in itertools.chain.from_iterable(itertools.combinations(range(1, steps), n) for n in range(steps)):
+        ends = (0, *cuts, steps)
+        found.append(tuple((b - a, int(profile[a])) for a, b in itertools.pairwise(ends)))
+    segments = staircase(np.append(profile, [0, 0]))
+    assert segments in found
+    assert cost(segments, price) == pytest.approx(min(cost(other, price) for other in found))
+    assert (room(segments) >= profile).all()
+    assert staircase([]) == staircase([0, 0]) == ((1, 1),)  # no sentences
+
+
+@pytest.mark.parametrize(("batch_size", "most"), [(64, 1.25), (512, 1.15)])
+def test_little_is_computed_for_nothing(batch_size, most):
+    """Computed slots against tokens, in an epoch that fitting did not sample, with lengths as in MedNLI.
+
+    Padding to the longest takes four times as much.
+    """
+    length = tuple(np.tile(x, (2 if batch_size > 64 else 1)) for x in lengths(2400))
+    batches = make(length, batch_size=batch_size, seeds=(0, 1), epochs=8)
+    plan = batches.epoch(30, (9,))
+    true = sum(x.sum() for x in length)
+    for which in ("sentences", "pairs"):
+        slots = sum(steps * rows for layout, _ in plan for steps, rows in getattr(layout, which))
+        assert true <= slots < most * true
+    assert 2 * len(length[0]) * WIDTH[0] > 3.5 * true
+
+
+# ---- length buckets ----
+
+
+def test_buckets_of_length_save_slots_and_few_rows_get_one():
+    length = lengths(2000)
+    slots = []
+    for most in range(1, MAX_BUCKETS + 1):
+        batches = make(length, batch_size=64, most=most, seeds=(0,), epochs=2)
+        plan = batches.epoch(1, (0,))
+        assert len(batches.layouts) == most
+        slots.append(sum(steps * rows for layout, _ in plan for steps, rows in layout.sentences))
+        longest = [max(batches.length[0][units]) for units, _, _ in batches.buckets]
+        assert longest == sorted(longest)
+    assert min(slots[1:]) < slots[0]
+    assert len(make(lengths(100), batch_size=64, most=4).layouts) == 1
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_bucket_is_padded_to_its_own_longest_unless_widths_are_fixed(grouped):
+    length, units = triples(602) if grouped else (lengths(602), None)
+    how = {"groups": units, "most": 2, "seeds": (0,), "epochs": 1, "batch_size": 32}
+    own = make(length, **how)
+    widths = [set(), set()]
+    for layout, index in own.epoch(1, (0,)) + own.epoch(2, (0,)):
+        bucket = next(i for i in (0, 1) if layout in (own.layouts[i], own.roomy[i]))
+        assert layout.width == own.layouts[bucket].width
+        row = index[index >= 0]
+        widths[bucket].add(tuple(int(x[row].max()) for x in own.length))
+    for bucket, seen in enumerate(widths):  # a smaller width would not hold the rows
+        assert tuple(np.max(list(seen), axis=0).tolist()) == own.layouts[bucket].width
+    assert own.layouts[0].width[0] < own.layouts[1].width[0]
+    for layout, _ in make(length, fixed=True, **how).epoch(1, (0,)):
+        assert layout.width == WIDTH
+
+
+# ---- groups ----
+
+
+def test_rows_of_a_unit_share_the_premise():
+    rng = np.random.default_rng(0)
+    texts = rng.integers(1, 5, (9, 6))
+    premises = texts[rng.integers(0, 9, 100)]
+    for most in (1, 2, 3, 5):
+        units = groups_of(premises, most)
+        assert units.shape[1] == most
+        assert sorted(units[units >= 0]) == list(range(100))
+        for unit in units:
+            real = unit[unit >= 0]
+            assert (premises[real] == premises[real[0]]).all()
+            assert (unit[: len(real)] == real).all()
+        assert units[:, 0].tolist() == sorted(units[:, 0])
+        # There are no more units than necessary.
+        count = np.unique(premises, axis=0, return_counts=True)[1]
+        assert len(units) == (-(-count // most)).sum()
+    assert groups_of(premises[:1], 3).tolist() == [[0]]  # a unit has no room for more rows than occur
+
+
+# ---- edges ----
+
+
+@pytest.mark.parametrize("width", [(49, 20), (50, 19)])
+def test_a_row_beyond_the_width_is_an_error_not_cut(width):
+    length = lengths(2000)
+    assert tuple(int(x.max()) for x in length) == WIDTH
+    with pytest.raises(ValueError, match="longer than the width"):
+        make(length, width=width)
+
+
+@pytest.mark.parametrize("width", [0, 4])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_hypothesis_only_corpora_have_empty_premises(grouped, width):
+    length = np.zeros(40, int), lengths(40)[1]
+    words = np.zeros((40, width), int), tokens(40)[1]
+    units = groups_of(words[0], 3) if grouped else None
+    batches = make(length, width=(width, 20), groups=units, tokens=words, batch_size=8, seeds=(0,), epochs=2)
+    plan = batches.epoch(1, SEEDS)
+    check_rows(plan, batches, len(SEEDS))
+    for layout, index in plan:
+        assert layout.width == (1, length[1].max())  # a width of 0 would leave no shape to compute with
+        check_held(layout, index[0], batches)
+
+
+def test_a_split_without_rows_has_no_batches():
+    batches = make((np.zeros(0, int), np.zeros(0, int)))
+    assert batches.once() == batches.epoch(1, SEEDS) == []
+
+
+@pytest.mark.parametrize("model", ["bow", "infersent", "esim"])
+def test_the_published_codes_variants_differ_in_what_its_code_does(model):
+    """The variants follow Romanov & Shivade's code, for MedNLI and for the source corpora of transfer."""
+    for variant in ("mednli", "snli", "multinli/slate"):
+        corpus, _, genre = variant.partition("/")
+        code = defaults.nli(model, f"{corpus}_code" + (f"/{genre}" if genre else ""))
+        assert (code.data.lowercase, code.data.keep, code.vectors.unknown) == (False, "last", "random")
+        assert (code.model.masking, code.seeds) == ("paper", (0, 1, 2, 3, 4, 5))
+        train = code.train
+        assert (train.batch_size, train.max_buckets, train.group, train.shuffle) == (512, 1, 1, "random")

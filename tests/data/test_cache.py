@@ -1,0 +1,167 @@
+"""Prepared folders are found by their key, never read when damaged, never half-written, and private."""
+
+import hashlib
+import os
+import stat
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_up_files import KEY, Builder
+from made_up_pairs import ENCODING, LINKER, SPLITS, words_of
+
+from mednli_jax.data.arrays import SIDES
+from mednli_jax.data.cache import Cache
+from mednli_jax.data.examples import LABELS
+from mednli_jax.data.text import Vocab
+from mednli_jax.errors import UserError
+from mednli_jax.nli.encoding import encode_corpus
+
+
+def same(a, b):
+    assert a.arrays.keys() == b.arrays.keys()
+    for name in a.arrays:
+        np.testing.assert_array_equal(a.arrays[name], b.arrays[name])
+    np.testing.assert_array_equal(a.vectors, b.vectors)
+    assert a.manifest == b.manifest
+    return True
+
+
+def test_second_call_is_a_hit_and_builds_nothing(tmp_path):
+    build, cache = Builder(), Cache(tmp_path)
+    first, hit = cache.get("c", KEY, build)
+    assert (hit, build.calls) == (False, 1)
+    second, hit = Cache(tmp_path).get("c", dict(reversed(KEY.items())), build)
+    assert (hit, build.calls) == (True, 1)
+    assert same(first, second)
+    arrays, _, vectors, _ = encode_corpus(SPLITS, LINKER, ENCODING)
+    assert "link_distance" in arrays
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(second.arrays[name], array)
+        assert second.arrays[name].dtype == array.dtype
+    np.testing.assert_array_equal(second.vectors, vectors)
+    assert second.longest_path == 2
+
+
+def test_another_key_builds_anew_beside_the_old(tmp_path):
+    build, cache = Builder(), Cache(tmp_path)
+    old, _ = cache.get("c", KEY, build)
+    short = Builder(encoding=replace(ENCODING, max_length=2))
+    new, hit = cache.get("c", {**KEY, "max_length": 2}, short)
+    assert (hit, short.calls) == (False, 1)
+    assert new.folder != old.folder
+    assert new.arrays["premise"].shape[1] == 2
+    again, hit = cache.get("c", KEY, build)
+    assert hit
+    assert again.arrays["premise"].shape[1] == 4
+
+
+def test_rows_of_each_split_stand_where_the_split_says(tmp_path):
+    """The names sort as dev, test, train, but the rows keep the order train, dev, test."""
+    prepared, _ = Cache(tmp_path).get("c", KEY, Builder())
+    assert list(prepared.splits) == ["train", "dev", "test"]
+    vocab = Vocab.load(prepared.folder / "vocabulary.json")
+    for name, split in SPLITS.items():
+        rows = prepared.splits[name]
+        assert (rows.name, len(rows)) == (name, len(split))
+        assert rows.uids == tuple(e.uid for e in split.examples)
+        assert rows.tags == tuple(e.tags for e in split.examples)
+        assert [LABELS[n] if n >= 0 else "" for n in rows.label] == [e.label for e in split.examples]
+        for place, example in enumerate(split.examples):
+            for side, length in zip(SIDES, rows.length, strict=True):
+                tokens = getattr(example, f"{side}_tokens")
+                assert length[place] == len(tokens)
+                numbers = prepared.arrays[side][rows.first + place][: len(tokens)]
+                assert words_of(numbers, vocab) == [token.lower() for token in tokens]
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "rows.json", "vocabulary.json", "vectors.npy", "label.npy"])
+@pytest.mark.parametrize("damage", ["flipped in the middle", "flipped at the end", "missing", "empty", "cut"])
+def test_a_damaged_file_is_noticed_and_made_again(tmp_path, capsys, name, damage):
+    build, cache = Builder(), Cache(tmp_path)
+    first, _ = cache.get("c", KEY, build)
+    path = first.folder / name
+    data = bytearray(path.read_bytes())
+    data[-1 if damage.endswith("end") else len(data) // 2] ^= 4
+    path.unlink()  # arrays that were mapped before keep their content
+    if damage != "missing":
+        path.write_bytes({"empty": b"", "cut": data[:-2]}.get(damage, data))
+    again, hit = cache.get("c", KEY, build)
+    assert (hit, build.calls) == (False, 2)
+    assert same(first, again)
+    assert str(first.folder) in capsys.readouterr().err
+
+
+def test_a_build_that_fails_leaves_nothing(tmp_path):
+    cache = Cache(tmp_path)
+
+    def fail():
+        raise UserError("bad row")
+
+    def half():  # fails when the arrays are already on disk
+        splits, arrays, _, vectors, facts = Builder()()
+        return splits, arrays, None, vectors, facts
+
+    def unread():  # the source is to blame, not the cache
+        raise PermissionError(13, "Permission denied", "corpus.jsonl")
+
+    for build, error in ((fail, UserError), (half, AttributeError), (unread, PermissionError)):
+        with pytest.raises(error):
+            cache.get("c", KEY, build)
+        assert [path.name for path in cache.folder.iterdir()] == [".gitignore"]
+    build = Builder()
+    assert cache.get("c", KEY, build)[1] is False
+    assert build.calls == 1
+
+
+def test_two_processes_may_prepare_the_same_corpus(tmp_path):
+    """The other process finishes first, and its folder is taken."""
+    cache = Cache(tmp_path)
+
+    def slow():
+        cache.get("c", KEY, Builder())
+        return Builder()()
+
+    prepared, hit = cache.get("c", KEY, slow)
+    assert not hit
+    assert prepared.splits["dev"].uids == ("d0",)
+    assert sorted(path.name for path in cache.folder.iterdir()) == [".gitignore", prepared.folder.name]
+
+
+def test_prepared_data_is_for_its_owner_alone(tmp_path):
+    old = os.umask(0o022)
+    try:
+        cache = Cache(tmp_path / "cache")
+        source = tmp_path / "source.txt"
+        source.write_text("a")
+        cache.digests([source])
+        prepared, _ = cache.get("c", KEY, Builder())
+    finally:
+        os.umask(old)
+    for folder in (cache.folder, prepared.folder):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    files = [path for path in cache.folder.rglob("*") if path.is_file()]
+    assert len(files) > 10
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+
+
+# ---- digests of the sources ----
+
+
+def test_digests_are_of_the_content_of_each_file_and_remembered(tmp_path, monkeypatch):
+    """Files of two folders may have one name; a change of the same size under the same date is noticed."""
+    sources = [tmp_path / folder / "a.txt" for folder in ("one", "two")]
+    for source in sources:
+        source.parent.mkdir()
+        source.write_text("first")
+    digest = hashlib.sha256(b"first").hexdigest()
+    cache = Cache(tmp_path / "cache")
+    assert cache.digests(sources) == {"a.txt": digest + digest}
+    with monkeypatch.context() as patch:
+        patch.setattr("mednli_jax.data.cache.sha256", None)
+        assert Cache(tmp_path / "cache").digests(sources) == {"a.txt": digest + digest}
+    for number, source in enumerate(sources, 1):
+        date = source.stat().st_mtime_ns
+        source.write_text("other")
+        os.utime(source, ns=(date, date))
+        assert cache.digests(sources)["a.txt"].count(digest) == 2 - number

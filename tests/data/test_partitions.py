@@ -1,0 +1,154 @@
+"""Partitions: files of ids as text and as arrays, the pairs that they name, and errors in them."""
+
+import gzip
+import io
+import json
+
+import made_up_runs
+import numpy as np
+import pytest
+
+from mednli_jax.data.partitions import Partition, read_partition, read_partitions, uids_in
+from mednli_jax.errors import DataError, DataErrors, RunError, UsageError
+from mednli_jax.nli import artifact_tables
+
+SPLITS = {"train": ("a", "b", "c"), "dev": ("d", "e"), "test": ("f", "g")}
+
+
+def partition(*ids):
+    return Partition("easy", "easy.txt", ids, tuple(range(1, len(ids) + 1)))
+
+
+def array(tmp_path, value, name="ids.npy"):
+    buffer = io.BytesIO()
+    np.save(buffer, value, allow_pickle=True)
+    path = tmp_path / name
+    path.write_bytes(buffer.getvalue())
+    return path
+
+
+@pytest.mark.parametrize("content", [b"\xef\xbb\xbfx1\r\n x2 \r\n\r\nx3", gzip.compress(b"x1\nx2\n\nx3\n", mtime=0)])
+def test_one_id_a_line(tmp_path, content):
+    path = tmp_path / "easy.txt"
+    path.write_bytes(content)
+    found = read_partition(path)
+    assert (found.name, found.file, found.ids, found.lines) == ("easy", "easy.txt", ("x1", "x2", "x3"), (1, 2, 4))
+
+
+def test_arrays_of_strings_and_others(tmp_path):
+    for kind in "US":
+        found = read_partition(array(tmp_path, np.array(["train0", "dev17"], kind)))
+        assert (found.name, found.ids, found.lines) == ("ids", ("train0", "dev17"), (1, 2))
+    objects = np.array(["train0", None], dtype=object)  # only unpickling could read this array
+    for value in (objects, np.arange(3), np.array([["a"], ["b"]]), np.array([b"\xff\xfe"])):
+        with pytest.raises(DataError) as caught:
+            read_partition(array(tmp_path, value))
+        assert (caught.value.file, caught.value.line) == ("ids.npy", None)
+    with pytest.raises(DataErrors) as several:
+        read_partition(array(tmp_path, np.array(["a", "a", "b", "b"])))
+    assert [(error.file, error.line) for error in several.value.errors] == [("ids.npy", 2), ("ids.npy", 4)]
+
+
+def test_several_are_told_apart(tmp_path):
+    one, two, hard = (tmp_path / name for name in ("one/easy.txt", "two/easy.txt", "hard.txt"))
+    for path in (one, two, hard):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"{path}\n")
+    one, two, hard = map(str, (one, two, hard))
+    assert [part.name for part in read_partitions([one, hard])] == ["easy", "hard"]
+    assert [part.name for part in read_partitions([one, two])] == [one, two]
+    assert read_partitions([]) == []
+    with pytest.raises(UsageError):
+        read_partitions([one, hard, one])
+
+
+ONE = {"train": ("a",), "dev": ("b", "c", "d")}  # dev1 is the second of dev, or the first over all splits
+NAMED = {"train": ("dev0", "dev1"), "dev": ("x", "y")}
+
+
+@pytest.mark.parametrize(
+    ("ids", "how", "expected"),
+    [
+        ("f a e", {}, "f a e"),
+        ("f secret", {"filtered": True}, "f"),  # a filtered corpus may lack some pairs
+        ("train0 train2 dev1 test0", {}, "a c e f"),  # the number of a pair in its split
+        ("train2 dev3 test5 test6", {}, "c d f g"),  # its number over all splits
+        ("train2 dev3", {"gaps": {"test"}}, "c d"),
+        ("train0 train4 dev1", {"filtered": True}, "a e"),  # train4 is beyond the limit
+        ("dev1 dev3", {"splits": ONE}, "b d"),
+        ("dev0 dev2", {"splits": ONE}, "b d"),
+        ("dev0", {"splits": NAMED}, "dev0"),  # one uid makes all ids uids
+    ],
+)
+def test_ids_are_uids_or_numbers(ids, how, expected):
+    assert uids_in(partition(*ids.split()), **{"splits": SPLITS, **how}) == set(expected.split())
+
+
+@pytest.mark.parametrize(
+    ("ids", "line", "how"),
+    [
+        ("f secret a other", 2, {}),
+        ("other secret", 1, {"filtered": True}),  # all ids are unknown
+        ("train0 train3", 2, {}),
+        ("train0 dev1", 1, {"gaps": {"train"}}),  # the reader left pairs out, so numbers are unknown
+        ("train0 dev2", 2, {}),  # a number between two splits, or beyond the last
+        ("dev3 dev4 dev5", 3, {}),
+        ("dev0 test5", 2, {}),  # numbers of a split and over all splits
+        ("dev3", 1, {"gaps": {"train"}}),
+        ("train0 dev8", 2, {"filtered": True}),  # the number of training pairs is unknown
+        ("dev1 dev2", None, {"splits": ONE}),  # counts from two places
+        ("a train1", 2, {}),
+    ],
+)
+def test_ids_of_no_pair_are_counted_and_not_quoted(ids, line, how):
+    with pytest.raises(DataError) as caught:
+        uids_in(partition(*ids.split()), **{"splits": SPLITS, **how})
+    assert (caught.value.file, caught.value.line) == ("easy.txt", line)
+    assert "secret" not in str(caught.value)
+
+
+# positions over all splits
+PUBLISHED = {"train": range(11_232), "dev": range(11_232, 12_627), "test": range(12_627, 14_049)}
+POOLED = {split: tuple(f"uid-{place}" for place in places) for split, places in PUBLISHED.items()}
+
+
+def test_the_published_lists_number_all_splits_together(tmp_path):
+    """Arrays as published, over 14,049 made-up pairs: 9,463 easy and 4,586 difficult. Each id finds its pair."""
+    ids = np.array([f"{split}{place}" for split, places in PUBLISHED.items() for place in places])
+    is_easy = np.random.default_rng(0).permutation(len(ids)) < 9_463
+    easy, difficult = (uids_in(read_partition(array(tmp_path, ids[chosen])), POOLED) for chosen in (is_easy, ~is_easy))
+    assert easy == {f"uid-{place}" for place in np.flatnonzero(is_easy)}
+    assert difficult == {f"uid-{place}" for place in np.flatnonzero(~is_easy)}
+    # The same pairs, numbered from 0 in each split.
+    ours = np.array([f"{split}{number}" for split, uids in POOLED.items() for number in range(len(uids))])
+    assert uids_in(read_partition(array(tmp_path, ours[is_easy])), POOLED) == easy
+
+
+# ---- tables ----
+
+
+def test_the_papers_tables_from_runs_and_partitions(tmp_path):
+    """Tables 1, 2 and 6 show per cent beside the paper's figures, and the mean confusion of two seeds."""
+    made_up_runs.write_run(tmp_path / "hypothesis", "eeennnccc", "eeennnnnn")
+    whole, easy = made_up_runs.scores("eeennnccc", ["eeennnccc", "eeennnnnn"]), made_up_runs.scores("een", ["eee"])
+    scores = json.dumps({**whole, "partitions": {"easy": easy, "difficult": {"examples": 0}}})
+    for name in ("hypothesis", "pair"):
+        for split in ("dev", "test"):
+            (tmp_path / f"partition-{name}-{split}.json").write_text(scores)
+    lines = list(artifact_tables.lines(tmp_path))
+    assert "| fastText | 83.3 (64.8) | 83.3 (62.6) |" in lines  # 9 and 6 of 9 are right
+    assert "| majority class | 33.3 (33.3) | 33.3 (33.3) |" in lines
+    assert "| contradiction | 0 (69) | 2 (60) | 2 (345) |" in lines  # 3 in one seed and none in the other
+    row = "| no premise | fastText | dev | 83.3 (9) | 66.7 (3) | - (0) | 65 | 67 | 46 |"
+    assert row in lines
+    assert "| with premise | majority | test | 33.3 (9) | 66.7 (3) | - (0) | 33 | 48 | 37 |" in lines
+    # (.67 x 803 + .46 x 592) / 1,395 and (.65 x 773 + .40 x 649) / 1,422, with the sizes of the published lists.
+    assert "dev 58, not 65; test 54, not 63" in lines[-1]
+    assert any("raw text" in line and "Table 6" in line for line in lines)
+    for split in ("dev", "test"):
+        merged = {**json.loads(scores), "merged_by": "spans.tsv"}
+        (tmp_path / f"partition-hypothesis-{split}.json").write_text(json.dumps(merged))
+    assert any("raw text and entities of spans.tsv" in line for line in artifact_tables.lines(tmp_path))
+    (tmp_path / "partition-pair-test.json").unlink()
+    with pytest.raises(RunError, match=r".*partition-pair-test.json"):
+        list(artifact_tables.lines(tmp_path))

@@ -1,0 +1,486 @@
+"""Every kind of stored content has a FORMAT number, which must rise when equal files and settings give other content.
+
+The table golden/prepared_content.json holds, for each module that makes stored content, its FORMAT and a hash of what
+it makes of a tiny corpus. `MEDNLI_JAX_RECORD=1 pytest -n 0 tests/corpora/test_prepared_content.py -k recorded` records
+the present ones.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import made_up_diskne
+import made_up_features
+import numpy as np
+import pytest
+from made_up_cloze import write_clicr
+from made_up_knowledge import OBO, UMLS, WORDNET, fasttext_model, lay_out, snomed_folder, word2vec, write
+from made_up_pairs import HEART
+
+from mednli_jax import defaults, experiment
+from mednli_jax import demo as bundled
+from mednli_jax.cloze.corpus import read
+from mednli_jax.cloze.encoding import ClozeEncoding, encode_cloze
+from mednli_jax.cloze.views import SETUPS
+from mednli_jax.data.cache import Cache
+from mednli_jax.data.examples import Split
+from mednli_jax.data.text import SPECIALS
+from mednli_jax.data.vectors import load_vectors
+from mednli_jax.diskne.corpus import write_benchmark
+from mednli_jax.diskne.folds import folds
+from mednli_jax.knowledge import load
+from mednli_jax.knowledge.distances import DIRECTIONS
+from mednli_jax.knowledge.readers import mesh
+from mednli_jax.knowledge.store import stored_paths
+from mednli_jax.nli.encoding import encode_corpus
+from mednli_jax.nli.pieces import PieceEncoding, PieceTexts
+
+ROOT = Path(__file__).parents[2]
+TABLE = ROOT / "tests" / "golden" / "prepared_content.json"
+
+# ---- the hash ----
+
+
+def plain(value):
+    """JSON that is equal on every platform: floats are rounded, arrays and examples are hashed."""
+    if isinstance(value, np.ndarray):
+        is_float = value.dtype.kind == "f"
+        digits = np.round(value.astype(np.float64), 4) + 0.0 if is_float else value  # adding 0 removes negative zeros
+        content = np.ascontiguousarray(digits, digits.dtype.newbyteorder("<")).tobytes()
+        return [value.dtype.newbyteorder("<").str, list(value.shape), hashlib.sha256(content).hexdigest()]
+    if isinstance(value, Split):
+        return [value.name, hashlib.sha256(ascii(value.examples).encode()).hexdigest(), plain(value.facts)]
+    if isinstance(value, dict):
+        return [[str(key), plain(part)] for key, part in sorted(value.items(), key=lambda item: str(item[0]))]
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if hasattr(value, "words"):
+        return ascii(value.words)
+    return round(float(value), 5) if isinstance(value, float) else value
+
+
+def digest(value):
+    return hashlib.sha256(json.dumps(plain(value)).encode()).hexdigest()
+
+
+# ---- tiny corpora ----
+
+PAIRS = (
+    ("t0", "Known Asthma and heart failure .", "She has a heart disease .", "entailment"),
+    ("t1", "Known Asthma and heart failure .", "No wheezing", "contradiction"),
+    ("t2", "Systolic heart failure , hx of HTN", "Asthma in the family", "neutral"),
+    ("t3", "naïve patient", "Left early", "-"),
+)
+ONTOLOGY = """format-version: 1.2
+ontology: tiny
+
+[Term]
+id: X:1
+name: heart disease
+
+[Term]
+id: X:2
+name: heart failure
+synonym: "HTN" EXACT []
+is_a: X:1
+
+[Term]
+id: X:3
+name: systolic heart failure
+is_a: X:2
+
+[Term]
+id: X:4
+name: asthma
+synonym: "wheezing" EXACT []
+"""
+
+
+def named(split, pairs=PAIRS):
+    """The pairs with uids of their own, because no pair may be in two splits."""
+    return [(f"{split}-{uid}", f"{premise} {split}", *rest) for uid, premise, *rest in pairs]
+
+
+def parse(text):
+    """A binary parse that branches to the left; it gives the tokens, so that no tokeniser runs."""
+    return "( " * (len(text.split()) - 1) + text.split()[0] + "".join(f" {word} )" for word in text.split()[1:])
+
+
+def rows(pairs):
+    for uid, premise, hypothesis, label in pairs:
+        yield {
+            "pairID": uid,
+            "gold_label": label,
+            "sentence1": premise,
+            "sentence2": hypothesis,
+            **{f"sentence{n}_binary_parse": parse(text) for n, text in ((1, premise), (2, hypothesis))},
+        }
+
+
+def jsonl(path, pairs=PAIRS):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows(pairs)), "utf-8")
+
+
+def table(path, between, pairs=PAIRS):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [list(row.values()) for row in rows(pairs)]
+    quoted = [[f'"{cell}"' for cell in line] for line in lines] if between == "," else lines
+    path.write_text("\n".join(map(between.join, [list(next(rows(pairs))), *quoted])) + "\n", "utf-8")
+
+
+def own_files(folder):
+    """A config for a user's own corpus in three kinds of files, with an ontology and vectors."""
+    jsonl(folder / "train.jsonl")
+    table(folder / "dev.tsv", "\t", named("dev", PAIRS[1:3]))
+    table(folder / "test.csv", ",", named("test", PAIRS[:2]))
+    (folder / "tiny.obo").write_text(ONTOLOGY)
+    (folder / "short.tsv").write_text("hx of\theart disease\n")
+    (folder / "stop.txt").write_text("systolic heart failure\n")
+    (folder / "lexicon.txt").write_text("asthma wheezing\nheart disease failure\n")
+    words = ("asthma", "heart", "failure", "disease", "wheezing", "No")
+    vectors = "".join(f"{word} {n} {n * n} 0.5 -1\n" for n, word in enumerate(words))
+    (folder / "vectors.txt").write_text(vectors)
+    return nli("file", folder, **{"knowledge.ontology": str(folder / "tiny.obo"), "knowledge.types": ("",)})
+
+
+def nli(name, folder, base="replace", **fields):
+    config = defaults.nli("esim", name, base)
+    config.data.dir, config.vectors.dim, config.vectors.path = str(folder), 4, None
+    return changed(config, **fields)
+
+
+def changed(config, **fields):
+    config = config.copy_and_resolve_references()
+    for field, value in fields.items():
+        section, _, name = field.partition(".")
+        config[section][name] = value
+    return config
+
+
+def vectors_of_each_kind(folder):
+    """What the readers make of vectors in a text file and in the binary files of word2vec and fastText."""
+    words, numbers = ("fever", "cough"), np.arange(39).reshape(13, 3) / 8
+    binary = fasttext_model(words, numbers, buckets=11, minn=3, maxn=4)
+    found = []
+    for name, content in (
+        ("v.txt", b"fever 1 2 3\ncough -1 0 0.25\n"),
+        ("w.bin", word2vec()),
+        ("f.bin", binary),
+    ):
+        (folder / name).write_bytes(content)
+        vectors = load_vectors(folder / name, (*SPECIALS, "Fever", "coughing", "absent"), dim=3, seed=0)
+        found += [vectors.words, vectors.matrix]
+    return found
+
+
+def published_diskne(folder):
+    """A config for MedNLI with DisKnE's annotations; one annotated pair occurs only in the test split of MEDIQA-NLI."""
+    pairs = [(one.uid, one.premise, one.hypothesis, one.label) for one in made_up_diskne.PAIRS]
+    jsonl(folder / "mednli" / "mli_train_v1.jsonl", pairs[:5])
+    jsonl(folder / "mednli" / "mli_dev_v1.jsonl", pairs[5:6])
+    jsonl(folder / "mednli" / "mli_test_v1.jsonl", pairs[7:])
+    mediqa_nli(folder, pairs[6:7])
+    (folder / "diskne").mkdir()
+    made_up_diskne.published(folder / "diskne" / "m.csv")
+    return diskne("mednli", folder, **{"diskne.ontology": "none"})
+
+
+def mediqa_nli(folder, pairs):
+    jsonl(folder / "mediqa_nli" / "mednli_bionlp19_shared_task.jsonl", [(*pair[:3], "-") for pair in pairs])
+    truth = "".join(f"{uid},{label}\n" for uid, _, _, label in pairs)
+    path = folder / "mediqa_nli" / "mednli_bionlp19_shared_task_ground_truth.csv"
+    path.write_text("pair_id,label\n" + truth)
+
+
+def diskne(name, folder, **fields):
+    config = defaults.diskne("bow", name)
+    config.data.dir, config.vectors.dim, config.vectors.path, config.diskne.least = str(folder), 4, None, 1
+    return changed(config, **fields)
+
+
+# ---- what each module makes ----
+
+
+def words(folder):
+    config = own_files(folder)
+    own = ("t0", "dev-t1", "test-t0")  # a pair of each split
+    spans = "".join(f"{uid}\tpremise\t1\t2\tX:4\n" for uid in own) + "t0\thypothesis\t3\t5\tX:1\n"
+    (folder / "found.tsv").write_text(f"uid\tside\tstart\tend\tconcept\n{spans}")
+    trigger = '["asthma"-tx-1-"asthma"-noun-0]'
+    (folder / "found.mmi").write_text("".join(f"{uid}-p|MMI|3|Name|X:4|[x]|{trigger}|TX|6/6|\n" for uid in own))
+    settings = (
+        {"vectors.path": str(folder / "vectors.txt"), "vectors.retrofit": "ontology"},
+        {"vectors.retrofit": str(folder / "lexicon.txt"), "data.max_length": 4, "data.sample": 2},
+        {"knowledge.abbreviations": str(folder / "short.tsv"), "knowledge.stop": str(folder / "stop.txt")},
+        {"knowledge.direction": "undirected", "knowledge.max_links": 1},
+        {"knowledge.types": (), "knowledge.mentions": str(folder / "found.tsv"), "data.lowercase": False},
+        {"knowledge.types": (), "knowledge.mentions": str(folder / "found.mmi")},
+        {"data.hypothesis_only": True, "knowledge.permute_seed": 1},
+    )
+    made = [experiment.nli_corpus(changed(config, **fields)).build() for fields in settings]
+    data = folder / "data"
+    for split in ("train", "dev"):
+        jsonl(data / "mednli" / f"mli_{split}_v1.jsonl", named(split))
+    mediqa_nli(data, named("test", PAIRS[:2]))
+    for split in ("train", "dev"):
+        table(data / "snli" / f"snli_1.0_{split}.txt", "\t", named(split))
+    for name, column in (("s1", 1), ("s2", 2), ("labels", 3)):
+        (data / "snli" / f"{name}.test").write_text(
+            "".join(f"{pair[column]}\n" for pair in named("test", PAIRS[:3])), "utf-8"
+        )
+    made.append(experiment.nli_corpus(nli("mediqa_nli", data, "none", **{"data.mix": "snli"})).build())
+    return made, vectors_of_each_kind(folder)
+
+
+def typed_links(folder):
+    """Links by concepts, by words of WordNet, and by both."""
+    config = own_files(folder)
+    words = folder / "wordnet"
+    words.mkdir(exist_ok=True)
+    lay_out(words, WORDNET)
+    for split in ("train", "dev"):
+        pairs = [
+            (f"w{n}", text, "A cold body .", "neutral") for n, text in enumerate(("Bodies inhaled heat .", "Paris"))
+        ]
+        jsonl(folder / f"{split}.jsonl", [*PAIRS, *named(split, pairs)] if split == "train" else named(split, pairs))
+    (folder / "dev.tsv").unlink(missing_ok=True)
+    given = {"model.knowledge": "typed", "knowledge.relations": "all"}
+    tiny = config.knowledge.ontology
+    settings = (
+        {},
+        {"knowledge.ontology": str(words), "knowledge.relations": "entails"},
+        {"knowledge.ontology": f"{words}+{tiny}", "knowledge.max_path": 1},
+    )
+    return [experiment.nli_corpus(changed(config, **{**given, **fields})).build() for fields in settings]
+
+
+def pieces(folder):
+    (folder / "bert").mkdir()
+    pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "asthma", "heart", "fail", "##ure", "no", "known", ".")
+    (folder / "bert" / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    source = experiment.nli_corpus(own_files(folder))
+    splits = source.splits()
+    return [
+        encode_corpus(
+            splits,
+            source.recogniser(splits),
+            source.encoding,
+            texts=PieceTexts(source.encoding, PieceEncoding(file, 60, room)),
+        )
+        for file, room in ((None, 40), (None, 12), (folder / "bert" / "vocab.txt", 40))
+    ]
+
+
+def cloze(folder):
+    made = []
+    (folder / "vectors.txt").write_text("more 1 2 3 4\nwords 0 0 0 1\nx 1 1 1 1\n")
+    write_clicr(folder)
+    for corpus, place in (("clicr", folder), ("file", folder / "clicr")):
+        splits = read(corpus, place)
+        for setup in SETUPS:
+            made.append(encode_cloze(splits, ClozeEncoding(setup, vectors_dim=4)))
+        limits = {"max_passage": 8, "max_words": 5, "query_bounds": True, "vectors_sd": 1.0}
+        made.append(encode_cloze(splits, ClozeEncoding("ent", vectors_dim=4, **limits)))
+        made.append(encode_cloze(splits, ClozeEncoding("ent", vectors_dim=4, vectors_path=folder / "vectors.txt")))
+    return made, vectors_of_each_kind(folder)
+
+
+def published(folder):
+    found = made_up_diskne.big()
+    own = write_benchmark(found, folds(found), folder / "own")
+    configs = (published_diskne(folder), diskne("file", own))
+    return [experiment.of(config).corpus.build() for config in configs]
+
+
+def ontologies(folder):
+    for name in ("umls", "snomed", "wordnet"):
+        (folder / name).mkdir()
+    lay_out(folder / "umls", UMLS)
+    snomed_folder(folder / "snomed")
+    lay_out(folder / "wordnet", WORDNET)
+    obo = write(folder / "made_up.obo", OBO)
+    table = folder / "own.tsv"
+    table.write_text("id\tname\ttree_numbers\tsynonyms\nD1\tFailure, Heart\tC14\tPump\nD2\tX\tC14.100|C15\t\n")
+    made = []
+    for place in (folder / "umls", folder / "snomed", folder / "wordnet", obo, table):
+        for relations in ("all", "is_a"):
+            options = load.OntologyOptions(relations=relations)
+            ontology = load.load_ontology(str(place), options=options)
+            relations_of = {name: edges.shape for name, edges in ontology.relations.edges.items()}
+            made.append([ontology.name, ontology.version, ontology.link_types, relations_of, arrays_of(ontology)])
+    return made
+
+
+def arrays_of(ontology):
+    """The parts of an ontology as numbers; SciPy chooses the integer type of some."""
+    parts = {part: getattr(ontology, part) for part in ("ids", "labels", "types")}
+    parts["abbreviations"] = sorted(ontology.abbreviations)
+    pairs = {
+        part: tuple(zip(*getattr(ontology, part), strict=True)) or ((), ()) for part in ("names", "cross_references")
+    }
+    found = {}
+    for part, strings in {**parts, **{part: strings for part, (strings, _) in pairs.items()}}.items():
+        encoded = [string.encode() for string in strings]
+        found[f"{part}.bytes"] = np.frombuffer(b"".join(encoded), np.uint8)
+        found[f"{part}.offsets"] = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+        if part in pairs:
+            found[f"{part}.concepts"] = np.array(pairs[part][1], np.int32)
+    found |= {f"parents.{name}": getattr(ontology.parents, name).astype(np.int64) for name in ("indptr", "indices")}
+    edges = dict(sorted(ontology.relations.edges.items()))
+    return {**found, "relations": np.concatenate([np.zeros((2, 0), np.int32), *edges.values()], axis=1)}
+
+
+def distances(folder):
+    every = np.array([(a, b) for a in range(len(HEART)) for b in range(len(HEART))])
+    return [
+        stored_paths(HEART, every, folder=folder, direction=name, max_length=n) for name in DIRECTIONS for n in (0, 1)
+    ]
+
+
+def features(folder):
+    return made_up_features.computed()
+
+
+def demo(folder):
+    return bundled.load_demo("demo")
+
+
+def demo_full(folder):
+    return bundled.load_demo("demo_full")
+
+
+def demo_cloze(folder):
+    return bundled.load_demo_cloze()
+
+
+def demo_diskne(folder):
+    choices = (("similar", "name"), ("random", "full"))
+    made = [bundled.load_demo_diskne(negatives=negatives, wording=wording) for negatives, wording in choices]
+    return [[ascii(found.examples), found.names, found.synonyms, found.facts] for found in made]
+
+
+MADE_BY = {  # function that makes content -> the module that holds its FORMAT
+    words: "corpora.nli.encoding",
+    typed_links: "corpora.nli.encoding",
+    pieces: "corpora.nli.pieces",
+    cloze: "corpora.cloze.encoding",
+    published: "corpora.diskne.corpus",
+    ontologies: "knowledge.load",
+    distances: "knowledge.store",
+    features: "baselines.features",
+    demo: "corpora.nli.encoding",
+    demo_full: "corpora.nli.encoding",
+    demo_cloze: "corpora.cloze.encoding",
+    demo_diskne: "corpora.diskne.corpus",
+}
+
+
+@pytest.mark.parametrize("make", MADE_BY, ids=lambda make: make.__name__)
+def test_content_is_what_was_recorded_under_its_format(make, tmp_path):
+    name, module, table = make.__name__, MADE_BY[make], json.loads(TABLE.read_bytes())
+    found = {"format": import_module(f"mednli_jax.{module}").FORMAT, "sha256": digest(make(tmp_path))}
+    if os.environ.get("MEDNLI_JAX_RECORD"):
+        TABLE.write_text(json.dumps(table | {name: found}, indent=1) + "\n")
+        return
+    fix = (
+        f"where the code changed it, raise FORMAT in {module}, so that no cache serves the old content; then record it"
+    )
+    assert found == table.get(name), f"{name}: other content than was recorded. Fix: {fix}, as the first lines here say"
+
+
+def test_the_table_has_no_other_rows():
+    assert set(json.loads(TABLE.read_bytes())) == {make.__name__ for make in MADE_BY}
+
+
+# ---- keys ----
+
+
+@pytest.fixture
+def corpora(tmp_path):
+    """({name: corpus that depends on bundled words}, {name: corpus that does not})."""
+    own = own_files(tmp_path)
+    (tmp_path / "own.tsv").write_text("\t".join(mesh.HEADER) + "\nD1\theart disease\tC01\t\n")
+    shaped = {
+        "cloze": changed(defaults.cloze("ga_reader"), **{"vectors.path": None}),
+        "diskne": diskne("demo", tmp_path),
+        "demo": nli("demo", tmp_path, "none"),
+        "mixed": changed(own, **{"data.mix": "demo"}),
+        "mesh": changed(own, **{"knowledge.ontology": "mesh"}),
+        "retrofitted": nli("file", tmp_path, "none", **{"knowledge.ontology": "mesh", "vectors.retrofit": "ontology"}),
+        "table": changed(own, **{"knowledge.ontology": str(tmp_path / "own.tsv")}),
+        "abbreviations": changed(own, **{"knowledge.abbreviations": "bundled"}),
+    }
+    pieces = changed(defaults.nli("bert", "file"), **{"data.dir": str(tmp_path), "model.weights": ""})
+    free = {"own": own, "words": nli("file", tmp_path, "none"), "pieces": pieces}
+    return [{name: experiment.of(config).corpus for name, config in group.items()} for group in (shaped, free)]
+
+
+def keys_of(corpora, folder):
+    return {name: json.dumps(corpus.key(Cache(folder / "cache"))) for name, corpus in corpora.items()}
+
+
+@pytest.mark.parametrize("file", [mesh.ABBREVIATIONS, "aliases_everyday.tsv"])
+def test_a_changed_resource_changes_the_keys_of_what_it_shapes(corpora, tmp_path, monkeypatch, file):
+    shaped, free = corpora
+    before = keys_of(shaped | free, tmp_path)
+    monkeypatch.setattr(mesh, "RESOURCES", Path(shutil.copytree(mesh.RESOURCES, tmp_path / "resources")))
+    assert keys_of(shaped | free, tmp_path) == before
+    with open(tmp_path / "resources" / file, "a") as stream:
+        stream.write("zq\tasthma\tD001249\n")
+    after = keys_of(shaped | free, tmp_path)
+    expected = set(shaped) - {"cloze", "demo", "mixed"} - ({"abbreviations"} if file.startswith("aliases") else set())
+    assert {name for name in after if after[name] != before[name]} == expected
+
+
+def test_changed_rows_change_the_keys_of_the_demos(corpora, tmp_path, monkeypatch):
+    shaped, free = corpora
+    before, found = keys_of(shaped | free, tmp_path), {}
+    monkeypatch.setattr(bundled, "FOLDER", Path(shutil.copytree(bundled.FOLDER, tmp_path / "bundled")))
+    for file in sorted(path for path in (tmp_path / "bundled").rglob("*") if path.suffix in (".gz", ".json")):
+        file.write_bytes(file.read_bytes() + b"\n")
+        after = keys_of(shaped | free, tmp_path)
+        found[file.parent.name] = found.get(file.parent.name, set()) | {n for n in after if after[n] != before[n]}
+        before = after
+    assert found == {
+        "bundled": {"cloze", "demo", "diskne", "mixed"},  # facts.json
+        "cloze": {"cloze"},
+        "demo": {"demo", "mixed"},
+        "demo_full": set(),
+        "diskne": {"diskne"},
+    }
+
+
+def test_mediqa_nlis_files_count_in_the_key_of_diskne(tmp_path):
+    config = published_diskne(tmp_path)
+
+    def key():
+        return json.dumps(experiment.of(config).corpus.key(Cache(tmp_path / "cache")))
+
+    keys = [key()]
+    for file in sorted((tmp_path / "mediqa_nli").iterdir()):
+        file.write_bytes(file.read_bytes() + b"\n")
+        keys.append(key())
+    shutil.rmtree(tmp_path / "mediqa_nli")
+    assert len({*keys, key()}) == 4
+
+
+def test_each_choice_of_pairs_and_each_format_has_a_key_of_its_own(corpora, tmp_path, monkeypatch):
+    shaped, free = corpora
+    choices = ({}, {"genre": "slate"}, {"limit": 3}, {"sample": 3})
+    assert len({*keys_of({str(c): replace(free["words"], **c) for c in choices}, tmp_path).values()}) == len(choices)
+    before = keys_of(shaped | free, tmp_path)
+    for module, name in (
+        ("corpora.nli.encoding", "words"),
+        ("corpora.nli.pieces", "pieces"),
+        ("knowledge.load", "own"),
+        ("corpora.cloze.encoding", "cloze"),
+        ("corpora.diskne.corpus", "diskne"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"mednli_jax.{module}.FORMAT", 99)
+            assert keys_of(shaped | free, tmp_path)[name] != before[name], module

@@ -1,0 +1,122 @@
+"""Tokens and vocabularies: equal texts give equal numbers, and no token is lost."""
+
+import json
+import random
+import time
+
+import pytest
+
+from mednli_jax.data.text import PAD, UNK, Vocab, binary_parse_tokens, split_sentences, treebank_tokens
+from mednli_jax.errors import DataError
+
+
+def test_binary_parse_keeps_words_and_restores_brackets():
+    parse = "( ( The patient ) ( ( is ( -LRB- ( not -RRB- ) ) ) ( -LSB- x -RSB- -LCB- y -RCB- ) ) . )"
+    assert binary_parse_tokens(parse) == ("The", "patient", "is", "(", "not", ")", "[", "x", "]", "{", "y", "}", ".")
+    assert binary_parse_tokens("( well :-RRB- )") == ("well", ":)")
+    assert binary_parse_tokens("( B-12 low )") == ("B-12", "low")
+    assert binary_parse_tokens("word") == ("word",)
+    assert binary_parse_tokens("( )") == ()
+
+
+def test_treebank_tokens():
+    assert treebank_tokens("He can't walk, BP 182/110.") == ("He", "ca", "n't", "walk", ",", "BP", "182/110", ".")
+    assert treebank_tokens('She said "no".') == ("She", "said", "``", "no", "''", ".")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Has diabetes. A1c was 8.3. On insulin.", "Has diabetes . A1c was 8.3 . On insulin ."),
+        ("Seen by Dr. Smith at St. John. Went home", "Seen by Dr. Smith at St. John . Went home"),
+        ("5 mg q.d. 30 tabs vs. 10. He is well", "5 mg q.d. 30 tabs vs. 10 . He is well"),
+        ("The pt. Smith has CHF. s/p CABG. h/o gout", "The pt. Smith has CHF . s/p CABG . h/o gout"),
+        ("pain at 8.3 units, e.g. Monday", "pain at 8.3 units , e.g. Monday"),
+        ("felt well... He left ... Then", "felt well ... He left ... Then"),
+        ("has fever. 38.5. 120/80.", "has fever . 38.5 . 120/80 ."),
+        ("1. CAD. 2. HTN", "1. CAD . 2. HTN"),
+        ("1. CAD\n2. HTN.\n3. DM.", "1. CAD 2. HTN . 3. DM ."),
+        ("- CAD.\n- gout.\r\n\r\n* asthma", "- CAD . - gout . * asthma"),
+        ("Bon état. Évolue bien. Ödem", "Bon état . Évolue bien . Ödem"),
+        ("糖尿病. 高血圧", "糖尿病 . 高血圧"),
+        ("β-blocker. 2 doses", "β-blocker . 2 doses"),
+        ('He has "gout." (She left.) Then', "He has `` gout . '' ( She left . ) Then"),
+        ("by [**Dr. Last. 12. Name**] today. Well", "by [ **Dr. Last. 12. Name** ] today . Well"),
+        ("42", "42"),
+        ("2.", "2 ."),
+        ("•", "•"),
+    ],
+)
+def test_texts_of_several_sentences_lose_no_token(text, expected):
+    assert treebank_tokens(text) == tuple(expected.split())
+
+
+def test_sentences_and_tokens_are_the_text_again():
+    draw = random.Random(0)
+    pieces = [*"aZé糖7.!?-*•()[];,\n ", ". ", " Dr. ", "8.3", "\n1. ", " q.d. ", "[**"]
+    for _ in range(3000):
+        text = "".join(draw.choices(pieces, k=draw.randrange(40)))
+        assert "".join(split_sentences(text)) == text
+        assert "".join(treebank_tokens(text)) == "".join(text.split())
+
+
+@pytest.mark.parametrize("piece", [".", ". ", "a.", "pt. X ", "CAD. X ", "!? ", '."', "[**", "1. "])
+def test_splitting_takes_time_in_proportion_to_the_text(piece):
+    """A text of 300,000 characters must take less than 10 seconds; a quadratic search would take minutes."""
+    text = piece * (300_000 // len(piece))
+    begun = time.process_time()
+    assert sum(map(len, split_sentences(text))) == len(text)
+    assert time.process_time() - begun < 10
+
+
+def test_vocab_order_is_frequency_then_word_whatever_came_first():
+    one = Vocab.build([("b", "a", "b"), ("c",)])
+    other = Vocab.build([("c",), ("a",), ("b", "b")])
+    assert one == other
+    assert one.words == ("<pad>", "<unk>", "b", "a", "c")
+    assert len(one) == 5
+
+
+def test_encode_keeps_every_token_and_case():
+    vocab = Vocab.build([("b", "a", "b")])
+    assert vocab.encode(["a", "A", "b", "zebra"]) == [3, UNK, 2, UNK]
+    assert "a" in vocab
+    assert "A" not in vocab
+
+
+def test_text_cannot_reach_the_special_words():
+    vocab = Vocab.build([("<pad>", "<unk>", "a")])
+    assert vocab.words == ("<pad>", "<unk>", "a")
+    assert vocab.encode(["<pad>", "a"]) == [UNK, 2]
+    assert PAD not in vocab.encode(["<pad>", "<unk>"])
+
+
+def test_build_keeps_only_words_asked_for():
+    vocab = Vocab.build([("b", "a", "b", "c")], keep={"a", "c", "unseen"})
+    assert vocab.words[2:] == ("a", "c")
+
+
+@pytest.mark.parametrize("words", [(), ("a", "b"), ("<pad>", "<unk>", "a", "a"), ("<pad>", "<unk>", "<pad>")])
+def test_vocab_refuses_wrong_words(words):
+    with pytest.raises(ValueError, match="vocabulary"):
+        Vocab(words)
+
+
+def test_vocab_survives_saving(tmp_path):
+    vocab = Vocab.build([("naïve", "``", "\u2028", 'quo"te', "\\")])
+    vocab.save(tmp_path / "vocab.json")
+    assert Vocab.load(tmp_path / "vocab.json") == vocab
+    assert json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))[:2] == ["<pad>", "<unk>"]
+
+
+@pytest.mark.parametrize("content", [b"", b"[", b'{"a": 1}', b'["<pad>", "<unk>", 3]', b'["secret"]', b'["\xff"]'])
+def test_broken_vocab_file_is_a_data_error(tmp_path, content):
+    (tmp_path / "vocab.json").write_bytes(content)
+    with pytest.raises(DataError, match=r"vocab\.json") as caught:
+        Vocab.load(tmp_path / "vocab.json")
+    assert "secret" not in str(caught.value)
+
+
+def test_missing_vocab_file_is_a_data_error(tmp_path):
+    with pytest.raises(DataError, match=r"vocab\.json"):
+        Vocab.load(tmp_path / "vocab.json")

@@ -1,0 +1,381 @@
+"""Word vectors: every kind of file gives each word its own row, and faulty files are refused."""
+
+import gzip
+import hashlib
+import json
+import os
+import pickle
+import struct
+import sys
+
+import fasttext
+import made_up_knowledge as made
+import numpy as np
+import pytest
+
+from mednli_jax.data.text import PAD, SPECIALS, UNK
+from mednli_jax.data.vectors import RANDOM_SD, coverage, load_vectors, random_vectors, read_head, rows_of, vector_files
+from mednli_jax.errors import DataError, DataErrors, UsageError, UserError
+
+WORDS = (*SPECIALS, "Fever", "cough", "BP", "absent", "naïve")
+GLOVE = "cough 1 2 3\nfever 4 5 6\nbp -1 -1 -1\nBP .5 0 -2.5e-1\nother 9 9 9\nnaïve 7 8 9\n"
+MODEL, WORD2VEC, write = made.fasttext_model, made.word2vec, made.write
+
+
+def load(path, words=WORDS, dim=3):
+    return load_vectors(path, words, dim=dim, seed=0)
+
+
+def faults(path, words=WORDS, dim=3):
+    """[(file, line)] of the faults that loading names; no message holds a word."""
+    with pytest.raises(UserError) as caught:
+        load(path, words, dim)
+    errors = caught.value.errors if isinstance(caught.value, DataErrors) else [caught.value]
+    assert all(error.fix for error in errors)
+    assert not any(word in str(caught.value).lower() for word in ("fever", "cough"))
+    return [(error.file, error.line) for error in errors]
+
+
+def check(vectors):
+    assert vectors.words == ("Fever", "cough", "BP", "naïve")
+    assert (vectors.found, vectors.lowered, vectors.composed, vectors.duplicates) == (4, 1, 0, 0)
+    assert vectors.matrix.dtype == np.float32
+    mean = [(4 + 1 + 0.5 + 7) / 4, (5 + 2 + 0 + 8) / 4, (6 + 3 - 0.25 + 9) / 4]
+    expected = [[0, 0, 0], mean, [4, 5, 6], [1, 2, 3], [0.5, 0, -0.25], mean, [7, 8, 9]]
+    np.testing.assert_allclose(vectors.matrix, expected, rtol=1e-6)
+
+
+# ---- kinds of files ----
+
+
+def array(folder, dtype="float32"):
+    lines = [line.split(" ") for line in GLOVE.splitlines()]
+    np.save(folder / "v.npy", np.array([line[1:] for line in lines], dtype))
+    write(folder / "v.vocab.txt", "\n".join(line[0] for line in lines) + "\n")
+    return folder / "v.npy"
+
+
+def pair(folder, text=GLOVE, ending=""):
+    """Writes BioASQ's two files, types.txt and vectors.txt."""
+    rows = [line.split(" ", 1) for line in text.splitlines()]
+    write(folder / f"types.txt{ending}", "".join(word + "\n" for word, _ in rows))
+    write(folder / f"vectors.txt{ending}", "".join(numbers + " \n" for _, numbers in rows))
+    return folder
+
+
+KINDS = {
+    "glove.txt": lambda folder: write(folder / "v.txt", GLOVE),
+    "glove.txt.gz": lambda folder: write(folder / "v.txt.gz", GLOVE),
+    "vectors.txt alone": lambda folder: write(folder / "vectors.txt", GLOVE),
+    "a+b.txt": lambda folder: write(folder / "a+b.txt", GLOVE),  # the name holds the separator
+    "fastText's .vec": lambda folder: write(folder / "v.vec", "6 3\n" + GLOVE.replace("\n", " \n")),
+    "array": array,
+    "array of float64": lambda folder: array(folder, "float64"),
+    "array, big endian": lambda folder: array(folder, ">f4"),
+    "pair": pair,
+    "pair, gzipped": lambda folder: pair(folder, ending=".gz"),
+    "pair by its words": lambda folder: pair(folder) / "types.txt",
+    "pair by its numbers": lambda folder: pair(folder) / "vectors.txt",
+    "word2vec": lambda folder: write(folder / "v.bin", WORD2VEC()),
+    "word2vec of gensim": lambda folder: write(folder / "v.bin.gz", WORD2VEC(end=b"")),
+    "word2vec as .txt": lambda folder: write(folder / "v.txt", WORD2VEC()),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_file_gives_the_same_vectors(tmp_path, kind):
+    path = KINDS[kind](tmp_path)
+    vectors = load(path)
+    check(vectors)
+    files = vector_files(path)
+    assert vectors.sha256 == hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    assert vectors.source == path.name
+    rows = dict(rows_of(path, 3))
+    assert {"cough", "naïve"} < {word.decode() for word in rows}
+    assert read_head(path).dim == 3
+    assert read_head(path).rows in (-1, len(rows))
+
+
+def test_words_with_spaces_are_read_from_the_right(tmp_path):
+    content = ". . . 4 5 6\ncough 1 2 3\nat name@domain.com 7 8 9\n\u00a0 1 1 1\n"
+    vectors = load(write(tmp_path / "v.txt", content), (*SPECIALS, ". . .", "at name@domain.com", "\u00a0", "at"))
+    assert vectors.words == (". . .", "at name@domain.com", "\u00a0")
+    np.testing.assert_array_equal(vectors.matrix[2:5], [[4, 5, 6], [7, 8, 9], [1, 1, 1]])
+
+
+def test_first_of_repeated_words_counts(tmp_path):
+    text = "cough 1 2 3\nx 0 0 0\nx 1 1 1\ncough 4 5 6\ncough 7 8 9\n"
+    binary = WORD2VEC(promised=7)[:-1] + b"\ncough " + struct.pack("<3f", 9, 9, 9)
+    for content, repeated in ((text, 2), (binary, 1)):
+        vectors = load(write(tmp_path / "v.txt", content))
+        np.testing.assert_array_equal(vectors.matrix[3], [1, 2, 3])
+        assert vectors.duplicates == repeated
+
+
+# ---- several files, unknown words, coverage ----
+
+
+def test_vectors_side_by_side(tmp_path):
+    """A word gets zeros for the file that lacks it. A word that neither file has gets both means."""
+    one = write(tmp_path / "one.txt", "fever 1 2\ncough 3 4\n")
+    two = write(tmp_path / "two.vec", "2 1\ncough 5\nBP 7\n")
+    vectors = load_vectors(f"{one}+{two}", (*SPECIALS, "Fever", "cough", "BP", "absent"), dim=3, seed=0)
+    expected = [[0, 0, 0], [2, 3, 6], [1, 2, 0], [3, 4, 5], [0, 0, 7], [2, 3, 6]]
+    np.testing.assert_array_equal(vectors.matrix, expected)
+    assert vectors.words == ("Fever", "cough", "BP")
+    assert (vectors.found, vectors.lowered, vectors.source) == (3, 1, "one.txt+two.vec")
+    found = [(source.file, source.dim, source.found) for source in vectors.sources]
+    assert found == [("one.txt", 2, 2), ("two.vec", 1, 2)]
+    assert vectors.sha256.split("+") == [hashlib.sha256(file.read_bytes()).hexdigest() for file in (one, two)]
+    assert vector_files(f"{one}+{two}") == [one, two]
+    report = coverage(vectors, {"Fever": 1, "cough": 2, "BP": 4, "absent": 8, "<unk>": 1})
+    assert (report["words"], report["tokens"]) == (5, 16)
+    assert report["share_of_words"] == {"exact": 2 / 5, "lowered": 1 / 5, "subwords": 0, "found": 3 / 5}
+    assert report["share_of_tokens"] == {"exact": 6 / 16, "lowered": 1 / 16, "subwords": 0, "found": 7 / 16}
+    assert [source["share_of_tokens"]["found"] for source in report["sources"]] == [3 / 16, 6 / 16]
+    assert "cough" not in json.dumps(report).lower()
+    assert coverage(vectors, {})["share_of_tokens"]["found"] == 0
+    # A word counts by its better source.
+    three = write(tmp_path / "three.txt", "Fever 5\n")
+    assert load_vectors(f"{one}+{three}", (*SPECIALS, "Fever"), dim=3, seed=0).lowered == 0
+    assert faults(f"{one}+{two}", dim=5) == [("one.txt+two.vec", None)]
+    assert faults(f"{one}+{tmp_path / 'absent.txt'}", dim=6) == [("absent.txt", None)]
+    with pytest.raises(UsageError):
+        load_vectors(f"{one}+", WORDS, dim=3, seed=0)
+
+
+def test_lower_case_counts_unless_left_out(tmp_path):
+    path, words = write(tmp_path / "one.txt", "fever 1 2\nBP 3 4\n"), (*SPECIALS, "Fever", "BP", "bp")
+    plain, exact = (load_vectors(path, words, dim=2, seed=0, lowered=lowered) for lowered in (True, False))
+    assert (plain.words, plain.lowered) == (("Fever", "BP"), 1)
+    assert (exact.words, exact.lowered) == (("BP",), 0)
+    np.testing.assert_array_equal(exact.matrix[2:], [[3, 4]] * 3)  # words not found get the mean of those found
+
+
+def test_known_words_make_a_vocabulary_with_its_matrix(tmp_path):
+    vectors = load(write(tmp_path / "v.txt", GLOVE))
+    vocab, matrix = vectors.known()
+    assert vocab.words == (*SPECIALS, "Fever", "cough", "BP", "naïve")
+    np.testing.assert_array_equal(matrix[vocab.encode(["naïve"])[0]], [7, 8, 9])
+    np.testing.assert_array_equal(matrix[vocab.encode(["absent"])[0]], vectors.matrix[UNK])
+    assert not matrix[PAD].any()
+    assert len(matrix) == len(vocab)
+
+
+def test_unknown_words_share_the_mean_or_one_random_vector(tmp_path):
+    path = write(tmp_path / "v.txt", GLOVE)
+    mean, drawn, again = (
+        load_vectors(path, WORDS, dim=3, seed=seed, unknown=unknown)
+        for seed, unknown in ((0, "mean"), (1, "random"), (1, "random"))
+    )
+    np.testing.assert_allclose(mean.matrix[UNK], mean.matrix[[2, 3, 4, 6]].mean(axis=0), rtol=1e-6)
+    absent = WORDS.index("absent")
+    np.testing.assert_array_equal(drawn.matrix[UNK], drawn.matrix[absent])
+    np.testing.assert_array_equal(drawn.matrix, again.matrix)
+    assert (abs(drawn.matrix[UNK]) <= 0.5).all()
+    assert len(set(drawn.matrix[UNK].tolist())) == 3
+    known = [row for row in range(2, len(WORDS)) if row != absent]
+    np.testing.assert_array_equal(drawn.matrix[known], mean.matrix[known])
+    none = load(write(path, "x 1 2 3\n"))
+    assert (none.found, none.words) == (0, ())
+    assert none.matrix[UNK].any()
+    assert not none.matrix[PAD].any()
+
+
+def test_random_vectors_depend_on_seed_and_word_alone():
+    words = [f"w{n}" for n in range(500)]
+    matrix = random_vectors(words, dim=100, seed=1)
+    np.testing.assert_array_equal(random_vectors(words[::-1], dim=100, seed=1)[::-1], matrix)
+    assert np.abs(random_vectors(words, dim=100, seed=2) - matrix).mean() > RANDOM_SD / 2
+    # With 50,000 draws the standard errors are .0018 for the mean and .0013 for the deviation.
+    assert abs(matrix.mean()) < 0.008
+    assert matrix.std() == pytest.approx(RANDOM_SD, abs=0.006)
+    assert len(np.unique(matrix)) > 49_000
+    assert abs(np.corrcoef(matrix[:-1].ravel(), matrix[1:].ravel())[0, 1]) < 0.02
+    assert np.mean(np.abs(matrix) < RANDOM_SD) == pytest.approx(0.6827, abs=0.01)  # within one standard deviation
+    vectors = load_vectors(None, WORDS, dim=8, seed=3)
+    assert (vectors.source, vectors.sha256, vectors.found) == ("random", "", 5)
+    assert vectors.words == WORDS[2:]
+    assert not vectors.matrix[PAD].any()
+    np.testing.assert_array_equal(vectors.matrix[3], random_vectors(["cough"], dim=8, seed=3)[0])
+    assert vectors.known()[0].words == WORDS
+
+
+# ---- fastText's models ----
+
+# The buckets, of 1,000, of a word's n-grams: 32-bit FNV-1a of their bytes, where a byte above 127 counts as negative.
+# The n-grams have 3 and 4 characters, or 1 and 2. The mark of a word's border (<) alone is no n-gram.
+BUCKETS = [
+    ("fever", 3, 4, [438, 912, 294, 945, 773, 781, 562, 788, 840]),
+    ("naïve", 3, 4, [890, 692, 546, 404, 832, 7, 570, 548, 654]),
+    ("日本", 3, 4, [587, 759, 157]),
+    ("ab", 3, 4, [508, 742, 756]),
+    ("né", 1, 2, [655, 553, 165, 777, 781]),
+]
+
+
+@pytest.mark.parametrize(("word", "minn", "maxn", "buckets"), BUCKETS)
+def test_ngrams_by_hand(tmp_path, word, minn, maxn, buckets):
+    """An unknown word's vector is the mean over its n-grams; a known word's mean includes its own row."""
+    n, path = np.arange(1004.0), tmp_path / "v.bin"
+    grams = {"buckets": 1000, "minn": minn, "maxn": maxn}
+    rows = np.array([2, *(4 + bucket for bucket in buckets)], float)
+    both = np.stack([rows, rows**2], axis=1)
+    for third, expected, composed in ((word, both, 0), ("z", both[1:], 1)):
+        write(path, MODEL(["</s>", "x", third, "y"], np.stack([n, n * n], 1), **grams))
+        vectors = load(path, (*SPECIALS, word), dim=2)
+        np.testing.assert_allclose(vectors.matrix[2], expected.mean(axis=0), rtol=1e-6)
+        assert vectors.composed == composed
+
+
+def test_fasttext_by_hand(tmp_path):
+    """The word "ab" has the n-grams <ab and ab>, and "xy" has <xy and xy>. The row of each n-gram holds its number."""
+    matrix = np.array([[n, -n] for n in range(52)], float)
+    path = write(tmp_path / "v.bin", MODEL(["ab", "</s>"], matrix, buckets=50))
+    vectors = load(path, (*SPECIALS, "ab", "AB", "xy", "</s>", ""), dim=2)
+    ab, xy = (0 + 10 + 8) / 3, (2 + 46) / 2
+    np.testing.assert_allclose(vectors.matrix[2:6, 0], [ab, ab, xy, 1], rtol=1e-6)
+    np.testing.assert_allclose(vectors.matrix[:, 1], -vectors.matrix[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(vectors.matrix[[UNK, 6], 0], (ab + ab + xy + 1) / 4, rtol=1e-6)  # "" has no n-gram
+    assert vectors.words == ("ab", "AB", "xy", "</s>")
+    assert (vectors.found, vectors.lowered, vectors.composed) == (4, 1, 1)
+    assert (read_head(path).rows, read_head(path).dim) == (2, 2)
+    assert [word for word, _ in rows_of(path, 2)] == [b"ab", b"</s>"]
+    # A word that is only a label in the model gets the mean of its n-grams, <cd and cd>.
+    write(path, MODEL(["ab", "</s>"], matrix[:, :1], buckets=50, labels=["cd"]))
+    vectors = load(path, (*SPECIALS, "cd"), dim=1)
+    assert (vectors.composed, vectors.matrix[2, 0]) == (1, (6 + 14) / 2)
+    # A word may be no UTF-8.
+    data = MODEL(["ab", "q", "cd"], [[1], [2], [3]], buckets=0, minn=0, maxn=0).replace(b"q\0", b"\xff\0")
+    assert load(write(path, data), (*SPECIALS, "cd", "\ud800", "\udcff"), dim=1).words == ("cd",)
+
+
+def test_capitals_of_unseen_words_count_where_the_model_knows_capitals(tmp_path):
+    matrix, asked = np.random.default_rng(0).normal(size=(501, 2)), (*SPECIALS, "XY", "xy")
+    small, cased = (
+        load(write(tmp_path / "v.bin", MODEL([word], matrix, buckets=500)), asked, dim=2).matrix
+        for word in ("ab", "Ab")
+    )
+    np.testing.assert_array_equal(small[2], small[3])
+    np.testing.assert_array_equal(cased[3], small[3])
+    assert np.abs(cased[2] - cased[3]).max() > 0.01
+
+
+def test_models_without_ngrams_know_only_their_words(tmp_path):
+    for kind, version, maxn in ((2, 12, 0), (3, 11, 6)):  # supervised models of format 11 used no n-grams
+        matrix, how = [[1, 2], [3, 4], *([[9, 9]] * 5)], {"kind": kind, "version": version, "labels": ["__label__x"]}
+        data = MODEL(["ab", "cd"], matrix, minn=0, maxn=maxn, **how)
+        vectors = load(write(tmp_path / "v.bin", data), (*SPECIALS, "cd", "xy"), dim=2)
+        assert vectors.words == ("cd",)
+        np.testing.assert_array_equal(vectors.matrix[2], [3, 4])
+
+
+def test_same_vectors_as_the_library(tmp_path):
+    rng = np.random.default_rng(3)
+    words = [f"{stem}{end}" for stem in ("pneumo", "cardio", "naïv", "日本") for end in ("nia", "logy", "e", "語")]
+    (tmp_path / "text").write_text("".join(" ".join(rng.choice(words, 12)) + "\n" for _ in range(200)))
+    asked = (*words, "pneumothorax", "Cardio", "x", "é", "</s>", "<", "日")
+    for grams in ({"minn": 3, "maxn": 6}, {"minn": 1, "maxn": 3}, {"minn": 0, "maxn": 0}):
+        trained = fasttext.train_unsupervised(
+            str(tmp_path / "text"), dim=20, bucket=300, minCount=1, thread=1, epoch=2, verbose=0, **grams
+        )
+        trained.save_model(str(tmp_path / "v.bin"))
+        vectors = load(tmp_path / "v.bin", (*SPECIALS, *asked), dim=20)
+        for word, row in zip(asked, vectors.matrix[2:], strict=True):
+            # get_word_vector does not serve: in fasttext-community 0.11.9 alone it scales vectors to length 1.
+            form = word if word in trained.words else word.lower()
+            rows = [trained.get_input_vector(int(number)) for number in trained.get_subwords(form)[1]]
+            assert (word in vectors.words) == bool(rows)
+            if rows:
+                np.testing.assert_allclose(row, np.mean(rows, axis=0), rtol=1e-5, atol=1e-7)
+                given = trained.get_word_vector(form)
+                assert row @ given == pytest.approx(np.linalg.norm(row) * np.linalg.norm(given), rel=1e-5)
+        assert [word.decode() for word, _ in rows_of(tmp_path / "v.bin", 20)] == trained.words
+
+
+# ---- faults ----
+
+ONES = np.ones((7, 3))
+WHOLE = MODEL(["fever", "cough"], ONES)
+TEXTS = {
+    "a number missing": ("3 3\ncough 1 2 3\nother 4 5\nbp 1 1 1\n", [3]),
+    "a number more": ("3 3\ncough 1 2 3\nother 4 5 6 7\nbp 1 1 1\n", [3]),
+    "no number": ("3 3\ncough 1 2 3\nfever 4 nan 6\nbp 1 1 1\n", [3]),
+    "infinite": ("3 3\ncough 1 2 3\nfever 4 -inf 6\nbp 1 1 1\n", [3]),
+    "several bad rows": ("cough 1 2 3\nfever 4 5\nbp nan 1 1\n", [2, 3]),
+    "another dimension": ("cough 1 2\nfever 4 5\n", [1]),
+    "another dimension in the header": ("2 2\ncough 1 2\nfever 4 5\n", [1]),
+    "no vectors": ("0 3\n", [None]),
+    "rows lost": ("3 3\ncough 1 2 3\n", [1]),
+}
+BINARIES = {
+    "word2vec, more rows": (WORD2VEC(end=b"") + b"more 1234", [1]),
+    "word2vec, fewer rows": (WORD2VEC(promised=9), [1]),
+    "word2vec, infinite": (WORD2VEC({"cough": (1, np.nan, 0)}), [None]),
+    "gensim's own": (b"\x80\x04\x95gensim", [None]),
+    "neither kind": (b"\0\1\2\3", [None]),
+    "fastText, longer": (WHOLE + b"\0", [None]),
+    "fastText, another matrix": (MODEL(["fever", "cough"], ONES[1:]), [None]),
+    "fastText, infinite": (MODEL(["fever", "cough"], ONES * np.inf), [None]),
+    "fastText, old": (MODEL(["fever"], ONES[1:], version=10), [None]),
+    "fastText, quantised": (MODEL(["fever"], ONES[1:], quantised=1), [None]),
+    "fastText, pruned": (MODEL(["fever"], ONES[1:], pruned=3), [None]),
+    "fastText, unknown loss": (MODEL(["fever"], ONES[1:], loss=99), [None]),
+    "fastText, gzipped": (gzip.compress(WHOLE), [None]),
+}
+FAULTS = [("v.txt", *fault) for fault in TEXTS.values()] + [("v.bin", *fault) for fault in BINARIES.values()]
+
+
+@pytest.mark.parametrize(("name", "content", "lines"), FAULTS, ids=[*TEXTS, *BINARIES])
+def test_a_fault_is_named_by_file_and_line(name, content, lines, tmp_path):
+    assert faults(write(tmp_path / name, content)) == [(name, line) for line in lines]
+
+
+def test_faults_of_arrays_and_pairs(tmp_path):
+    path, folder = tmp_path / "v.npy", tmp_path / "bioasq"
+    np.save(path, np.ones((2, 3)))
+    assert faults(path) == [("v.vocab.txt", None)]
+    write(tmp_path / "v.vocab.txt", "fever\ncough\nbp\n")
+    assert faults(path) == [("v.npy", None)]
+    write(tmp_path / "v.vocab.txt", "fever\ncough\n")
+    assert faults(path, dim=4) == [("v.npy", None)]
+    for other in (np.ones(3), np.ones((2, 3), int), np.array([{}, 1], object)):
+        np.save(path, other, allow_pickle=True)
+        assert faults(path) == [("v.npy", None)]
+    write(pair(folder) / "types.txt", "cough\nfever\n")
+    assert faults(folder) == [("vectors.txt", None)]
+    assert faults(pair(folder), dim=4) == [("vectors.txt", 1)]
+    pair(folder, "cough 1 2 3\nfever 4 5\nbp 1 nan 2\n")
+    assert faults(folder, (*SPECIALS, "bp")) == [("vectors.txt", 2), ("vectors.txt", 3)]
+
+
+@pytest.mark.parametrize("content", [WORD2VEC(end=b""), WHOLE], ids=["word2vec", "fastText"])
+def test_a_binary_file_that_was_cut_off_is_refused(tmp_path, content):
+    load(write(tmp_path / "v.bin", content))
+    for size in range(5, len(content)):
+        assert len(faults(write(tmp_path / "v.bin", content[:size]))) == 1
+
+
+def test_a_pickle_is_named_and_never_opened(tmp_path):
+    """The authors of MedNLI published such a pickle. Loading this one would leave a folder behind."""
+    left = tmp_path / "left"
+
+    class Harmful:
+        def __reduce__(self):
+            return os.mkdir, (str(left),)
+
+    for name, protocol in (("glove.840B.300d.pickled", 4), ("v.txt", 2), ("v.pkl.gz", 5)):
+        path = write(tmp_path / name, pickle.dumps(Harmful(), protocol))
+        with pytest.raises(DataError, match="pickle") as fault:
+            load(path)
+        assert fault.value.file == name
+        assert "pickle.load" in fault.value.fix
+        assert not left.exists()
+
+
+def test_the_missing_library_is_named(tmp_path, monkeypatch):
+    path = write(tmp_path / "v.bin", WHOLE)
+    monkeypatch.setitem(sys.modules, "fasttext", None)
+    with pytest.raises(DataError, match="embeddings"):
+        load(path)
+    assert read_head(path).dim == 3

@@ -1,0 +1,179 @@
+"""Word pieces against the reference tokeniser; words of pieces; vocabularies made from a corpus."""
+
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer, models, normalizers
+
+from mednli_jax.data.wordpiece import SPECIALS, WordPieces, room_for
+from mednli_jax.errors import DataError, RunError, UserError
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+TABLE = json.loads((GOLDEN / "golden_bert.json").read_text())
+SMALL = (*SPECIALS, "the", "sep", "dia", "##be", "##tes", "##t", "d", ".", "[", "]", "b")
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory):
+    """The vocabulary file that the golden pieces belong to."""
+    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
+    path.write_bytes(gzip.decompress((GOLDEN / "golden_bert.vocab.txt.gz").read_bytes()))
+    return path
+
+
+def written(folder, words=SMALL, **config):
+    folder.mkdir(exist_ok=True)
+    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    if config:
+        (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return folder
+
+
+# ---- text to pieces ----
+
+
+@pytest.mark.parametrize("case", ["uncased", "cased"])
+def test_numbers_equal_the_reference_s(case, vocabulary, tmp_path):
+    (tmp_path / "vocab.txt").write_bytes(vocabulary.read_bytes())
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": case == "uncased"}))
+    pieces = WordPieces.load(tmp_path)
+    assert len(TABLE["texts"]) >= 39
+    wrong = [
+        text
+        for text, numbers in zip(TABLE["texts"], TABLE[case], strict=True)
+        if list(pieces.encode(text).numbers) != numbers
+    ]
+    assert wrong == []
+    assert len({pieces.unk in numbers for numbers in TABLE[case]}) == 2
+
+
+def test_pieces_know_their_words():
+    pieces = WordPieces((*SMALL, "me", "##nier", "##e", "'", "s"), lowercase=True, strip_accents=True)
+    found = pieces.encode("The  Diabetes, Ménière's.")
+    assert found.words == ("The", "Diabetes", ",", "Ménière", "'", "s", ".")
+    assert found.word_of_piece == (0, 1, 1, 1, 2, 3, 3, 3, 4, 5, 6)
+    expected = ["the", "dia", "##be", "##tes", "[UNK]", "me", "##nier", "##e", "'", "s", "."]
+    assert [pieces.words[number] for number in found.numbers] == expected
+
+
+def test_a_missing_library_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(RunError, match=r"mednli_jax\[bert\]"):
+        WordPieces((*SPECIALS, "a"), lowercase=True, strip_accents=True)
+
+
+def test_a_word_has_the_same_pieces_alone(vocabulary):
+    pieces = WordPieces.load(vocabulary)
+    for text in TABLE["texts"]:
+        found = pieces.encode(text)
+        assert len(found.numbers) == len(found.word_of_piece)
+        assert sorted(set(found.word_of_piece)) == list(range(len(found.words)))
+        again = [number for word in found.words for number in pieces.encode(word).numbers]
+        assert list(found.numbers) == again
+
+
+def test_special_pieces_cannot_be_reached_from_text():
+    pieces = WordPieces(SMALL, lowercase=True, strip_accents=True)
+    found = pieces.encode("the [SEP] [PAD][CLS] [sep]")
+    special = {pieces.pad, pieces.cls, pieces.sep}
+    assert not special & set(found.numbers)
+    assert [pieces.words[i] for i in found.numbers[:4]] == ["the", "[", "sep", "]"]
+
+
+def test_a_pair_that_is_too_long_loses_pieces_of_its_longer_side_first():
+    for premise in range(9):
+        for hypothesis in range(9):
+            for size in range(1, 12):
+                left = [premise, hypothesis]
+                while sum(left) > size:
+                    left[0 if left[0] > left[1] else 1] -= 1
+                assert room_for(premise, hypothesis, size) == tuple(left)
+
+
+# ---- vocabularies ----
+
+
+def test_a_corpus_s_own_vocabulary():
+    """Special pieces, then characters at the start of and inside words, then words by frequency and code point."""
+    texts = ["AB ab b", "ab ac ac", "ca"]
+    made = WordPieces.of_texts(texts, 13)
+    assert made.words == (*SPECIALS, "a", "b", "c", "##a", "##b", "##c", "ab", "ac", "ca")
+    assert made == WordPieces.of_texts(texts[::-1], 13)
+    assert WordPieces.of_texts(texts, 11).words == made.words[:11]
+    assert [made.words[i] for i in made.encode("cab x").numbers] == ["ca", "##b", "[UNK]"]
+    cased = WordPieces.of_texts(texts, 40, lowercase=False)
+    assert "AB" in cased.words
+    for text in texts:
+        assert cased.unk not in cased.encode(text).numbers
+    with pytest.raises(DataError, match=r".*3 characters.*take 10 of 9 pieces.* Fix: "):
+        WordPieces.of_texts(texts, 9)
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_a_saved_vocabulary_comes_back(lowercase, tmp_path):
+    made = WordPieces.of_texts(["Ménière é\u2028 日本"], 60, lowercase=lowercase)
+    made.save(tmp_path / "pieces.json")
+    again = WordPieces.restore(tmp_path / "pieces.json")
+    assert again == made
+    assert again.encode("Ménière 日本 x") == made.encode("Ménière 日本 x")
+
+
+def test_files_decide_about_case_and_otherwise_the_pieces(tmp_path):
+    capitals = (*SMALL, "The")
+    assert WordPieces.load(written(tmp_path / "a", do_lower_case=True)).lowercase
+    assert not WordPieces.load(written(tmp_path / "b", do_lower_case=False)).lowercase
+    assert WordPieces.load(written(tmp_path / "c", capitals, do_lower_case=True)).lowercase
+    assert WordPieces.load(written(tmp_path / "d")).lowercase  # the capitals of [CLS] do not count as cased text
+    cased = WordPieces.load(written(tmp_path / "e", capitals))
+    assert not cased.lowercase
+    assert [cased.words[i] for i in cased.encode("The the").numbers] == ["The", "the"]
+    kept = WordPieces.load(written(tmp_path / "f", (*SMALL, "é"), do_lower_case=True, strip_accents=False))
+    assert [kept.words[i] for i in kept.encode("É").numbers] == ["é"]
+
+
+def tokenizer_file(folder, model, normalizer):
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizer
+    folder.mkdir(exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def test_both_files_hold_the_same_vocabulary(tmp_path):
+    model = models.WordPiece({word: i for i, word in enumerate(SMALL)}, unk_token="[UNK]")
+    for lowercase in (True, False):
+        folder = tokenizer_file(tmp_path / str(lowercase), model, normalizers.BertNormalizer(lowercase=lowercase))
+        read = WordPieces.load(folder)
+        assert read == WordPieces(SMALL, lowercase=lowercase, strip_accents=lowercase)
+        assert read == WordPieces.load(folder / "tokenizer.json")
+
+
+def test_special_numbers_are_the_vocabulary_s_own(vocabulary):
+    pieces = WordPieces.load(vocabulary)
+    assert (pieces.pad, pieces.unk, pieces.cls, pieces.sep) == (0, 100, 101, 102)
+    assert len(pieces) == len(pieces.words) == 30522
+    pieces.check_size(30522)
+    pieces.check_size(30528)  # a model may have more rows than pieces
+    for size in (30521, 28996, 50265):
+        with pytest.raises(UserError, match=rf"vocab\.txt: .*30522 pieces.* {size}.* Fix: "):
+            pieces.check_size(size)
+
+
+# ---- faults; tests/test_readers.py has those of vocab.txt ----
+
+NUMBERS = {word: i for i, word in enumerate(SMALL)}
+BAD = {
+    "model is not WordPiece": (models.BPE({"secret": 0}, []), normalizers.BertNormalizer()),
+    "not prepared as for BERT": (models.WordPiece(NUMBERS, unk_token="[UNK]"), normalizers.NFC()),
+    "not numbered from 0": (models.WordPiece({w: 2 * i for w, i in NUMBERS.items()}), normalizers.BertNormalizer()),
+}
+
+
+@pytest.mark.parametrize("problem", BAD)
+def test_a_tokenizer_of_another_kind_is_refused(problem, tmp_path):
+    with pytest.raises(DataError, match=rf"^tokenizer\.json: .*{problem}.* Fix: ") as raised:
+        WordPieces.load(tokenizer_file(tmp_path / "folder", *BAD[problem]))
+    assert "secret" not in str(raised.value)

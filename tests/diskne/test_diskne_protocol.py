@@ -1,0 +1,330 @@
+"""The folds of DisKnE in one program: no slot sees its test, each ends as it would alone, and finished chunks stay."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from made_up import as_type
+from made_up_commands import call_command, config_flag
+from made_up_diskne import big
+
+from mednli_jax import defaults, experiment, train
+from mednli_jax.data.arrays import Prepared
+from mednli_jax.diskne import fit as folds
+from mednli_jax.diskne import folds as diskne_folds
+from mednli_jax.diskne import runs as diskne_runs
+from mednli_jax.diskne.corpus import benchmark_of, folds_of, write_benchmark
+from mednli_jax.diskne.folds import MOST_FOLDS, MOST_SEED, FoldBatches, of_code, slot_code
+from mednli_jax.diskne.task import DisKnETask, PartRows
+from mednli_jax.errors import RunError, UserError
+from mednli_jax.finished_run import load_run
+from mednli_jax.report import __main__ as report
+from mednli_jax.report.runs import RunDirectory
+from mednli_jax.training import memory, state
+from mednli_jax.training.loop import Interrupted
+from mednli_jax.training.session import Session
+
+SEEDS = (0, 3)
+SMALL = {"model.hidden_size": 4, "vectors.dim": 6, "train.epochs": 2, "train.batch_size": 16, "seeds": SEEDS}
+# One of the two groups, with all folds of a seed at once.
+MEDICAL = {"diskne.categories": ("symptoms", "tests"), "diskne.at_once": 7}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The folder of a benchmark with seven diseases."""
+    place = tmp_path_factory.mktemp("diskne") / "made"
+    return write_benchmark(big(), diskne_folds.folds(big()), place)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_program():
+    """All runs of this file share compiled programs, because compilation takes most of their time."""
+    made, make = [], experiment.Experiment.program
+
+    def program(own, prepared, names):
+        made[:] = made or [make(own, prepared, names)]
+        return made[0][0], dict(made[0][1])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(experiment.Experiment, "program", program)
+        yield
+
+
+def config_of(folder, model="bow", **fields):
+    config = defaults.diskne(model, "file")
+    config.data.dir = str(folder)
+    for name, value in {**SMALL, **fields}.items():
+        section, _, field = name.rpartition(".")
+        (config[section] if section else config)[field] = value
+    return config
+
+
+def loaded(config):
+    return experiment.of(config).prepare()[0]
+
+
+@pytest.fixture(scope="module")
+def prepared(folder, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEDNLI_JAX_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+        return loaded(config_of(folder))
+
+
+class Words:
+    """Replaces a model where batches are made."""
+
+    shares_words = True
+
+
+# -- slots and their batches -------------------------------------------------------------------------------------------
+
+
+def test_a_slot_s_number_says_which_fold_and_seed_it_is():
+    slots = [(fold, seed) for fold in (0, 1, MOST_FOLDS - 1) for seed in (0, 1, 77, MOST_SEED)]
+    codes = [slot_code(*slot) for slot in slots]
+    assert len(set(codes)) == len(slots)
+    assert [of_code(np.uint32(code)) for code in codes] == slots
+
+
+@pytest.mark.parametrize("together", [1, 4])
+def test_no_batch_of_a_slot_has_a_row_of_its_test_or_names_its_disease(folder, prepared, together):
+    """Checks the rows that reach the device through the task, for every slot over several epochs."""
+    own = experiment.of(config_of(folder, **{"train.group": together}))
+    benchmark, made = big(), folds_of(prepared)
+    assert [e.uid for e in benchmark.examples] == list(prepared.splits["train"].uids)
+    for group in dict.fromkeys(fold.group for fold in made):
+        batches = own.task.batches(prepared, f"{group}/train", own.batches, shares=1, model=Words())
+        codes = [slot_code(f, seed) for f, fold in enumerate(made) if fold.group == group for seed in SEEDS]
+        for epoch in (1, 2):
+            plan = batches.epoch(epoch, np.array(codes, np.uint32))
+            for place, code in enumerate(codes):
+                fold = made[of_code(code)[0]]
+                rows = np.concatenate([index[place].ravel() for _, index in plan])
+                rows = rows[rows >= 0].tolist()
+                assert sorted(rows) == fold.train.tolist()  # each row once and no other row
+                assert not set(rows) & {*fold.test.tolist(), *fold.dev.tolist()}
+
+
+def random_folds(sizes, rows=90):
+    rng = np.random.default_rng(0)
+    member = np.zeros((len(sizes), rows), bool)
+    for own, size in zip(member, sizes, strict=True):
+        own[rng.permutation(rows)[:size]] = True
+    lengths = rng.integers(1, 13, rows), rng.integers(1, 5, rows)
+    return member, lengths
+
+
+@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("shares", [1, 2])
+def test_folds_of_other_sizes_have_the_same_batches_and_none_is_empty(most, shares):
+    """A batch without rows would be a step of the optimiser that learns from nothing."""
+    sizes = (80, 33, 61)
+    member, lengths = random_folds(sizes)
+    how = {"member": member, "seeds": SEEDS, "batch_size": 8, "width": (12, 4), "epochs": 3, "most": most}
+    batches = FoldBatches(*lengths, group=(0, 1, 2), shares=shares, **how)
+    codes = [slot_code(fold, seed) for seed in SEEDS for fold in range(3)]
+    for epoch in (1, 2, 3):
+        plan = batches.epoch(epoch, codes)
+        for place, code in enumerate(codes):
+            rows = [index[place][index[place] >= 0] for _, index in plan]
+            assert min(map(len, rows)) > 0
+            assert sorted(np.concatenate(rows).tolist()) == np.flatnonzero(member[of_code(code)[0]]).tolist()
+        assert all(index.shape == (len(codes), layout.units * shares, 1) for layout, index in plan)
+    assert len({layout for layout, _ in plan}) <= 2 * most
+    other = batches.epoch(2, codes)
+    assert [index.tolist() for _, index in plan] != [index.tolist() for _, index in other]
+    for place, code in enumerate(codes):  # a slot's batches are the same in any company
+        for (_, all_SQG), (_, one_SQG) in zip(plan, batches.epoch(3, [code]), strict=True):
+            np.testing.assert_array_equal(all_SQG[place], one_SQG[0])
+
+
+def test_what_is_predicted_is_each_row_once_and_coarse_batches_share_a_shape(prepared):
+    task, layouts = DisKnETask(), set()
+    for chosen, coarse in ((slice(0, None, 3), False), (slice(0, 70), True), (slice(40, 48), True)):
+        rows = np.zeros(len(prepared.splits["train"]), bool)
+        rows[chosen] = True
+        plan = task.prediction(prepared, rows, shares=1, model=Words(), coarse=coarse).once()
+        found = np.concatenate([index.ravel() for _, index in plan])
+        assert sorted(found[found >= 0].tolist()) == np.flatnonzero(rows).tolist()
+        layouts |= {layout for layout, _ in plan if coarse}
+    assert len(layouts) == 1
+
+
+def test_a_slot_is_scored_on_the_rows_of_its_own_fold():
+    """In slot 0 (rows 0 to 2) one positive is found, one missed, one alarm false. Slot 1 (rows 2, 3) is right."""
+    label = np.array([0, 0, 1, 0])
+    member = np.array([[1, 1, 1, 0], [0, 0, 1, 1]], bool)
+    right, wrong = np.log([0.6, 0.3, 0.1]), np.log([0.3, 0.6, 0.1])
+    logits = np.array([[right, wrong, right, wrong], [wrong, wrong, wrong, right]])
+    found = DisKnETask().slot_scores(PartRows(label, member, 3), logits, [slot_code(0, 5), slot_code(1, 0)])
+    assert found["accuracy"]["per_seed"] == [pytest.approx(1 / 3), 1]
+    assert found["f1"]["per_seed"] == [pytest.approx(1 / 2), 1]
+    np.testing.assert_allclose(found["loss"]["per_seed"], [-np.log([0.6, 0.3, 0.3]).mean(), -np.log(0.6)])
+
+
+def test_what_is_prepared_has_the_benchmark_without_its_texts(prepared):
+    benchmark, again = big(), benchmark_of(prepared)
+    assert isinstance(prepared, Prepared)
+    assert [(e.uid, e.pair.label, e.disease, e.target, e.category) for e in benchmark.examples] == [
+        (e.uid, e.pair.label, e.disease, e.target, e.category) for e in again.examples
+    ]
+    assert not any(e.pair.premise or e.pair.hypothesis for e in again.examples)
+    for fold, other in zip(diskne_folds.folds(benchmark), folds_of(prepared), strict=True):
+        assert (fold.disease, fold.group, fold.categories) == (other.disease, other.group, other.categories)
+        for part in ("train", "dev", "test"):
+            np.testing.assert_array_equal(getattr(fold, part), getattr(other, part))
+
+
+# -- training ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _float64():
+    """Adam magnifies rounding errors, so these tests run in float64."""
+    draw = state.init_learner
+    with jax.enable_x64(True), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state, "init_learner", lambda *given: as_type(draw(*given), np.float64))
+        yield
+
+
+def training_of(config, place, *, resume=False, should_stop=lambda: False):
+    own = experiment.of(config)
+    session = Session(RunDirectory.create(place, config.to_dict(), resume=resume), resume=resume)
+    session.should_stop = should_stop
+    return folds.FoldTraining(own, own.prepare()[0], session)
+
+
+def slots_of(training):
+    return {(slot["group"], slot["disease"], slot["seed"]): slot for slot in training.slots}
+
+
+def check_same(one, other):
+    assert one["test"].keys() == other["test"].keys()
+    assert one["best_epoch"] == other["best_epoch"]
+    np.testing.assert_allclose(list(one["test"].values()), list(other["test"].values()), atol=2e-6, rtol=0)
+    assert one["dev"]["loss"] == pytest.approx(other["dev"]["loss"], abs=1e-6)
+
+
+@pytest.fixture(scope="module")
+def unbroken(folder, prepared, tmp_path_factory):
+    training = training_of(config_of(folder, **MEDICAL), tmp_path_factory.mktemp("unbroken") / "run")
+    return training, training.run().facts
+
+
+def test_a_slot_among_others_ends_as_it_would_alone(unbroken, folder, tmp_path):
+    together = slots_of(unbroken[0])
+    disease = unbroken[0].folds[2].disease
+    one = config_of(folder, seeds=(3,), **MEDICAL, **{"diskne.diseases": (disease,)})
+    alone = training_of(one, tmp_path / "alone")
+    alone.run()
+    assert list(slots_of(alone)) == [("medical", disease, 3)]
+    for key, slot in slots_of(alone).items():
+        check_same(slot, together[key])
+    assert len(together) == 7 * len(SEEDS)
+    probabilities = [next(iter(slot["test"].values()))[0] for slot in together.values()]
+    assert len(set(probabilities)) > len(probabilities) // 2  # the slots do differ
+
+
+def test_chunks_change_nothing_and_the_program_is_compiled_once(unbroken, folder, tmp_path):
+    some = tuple(fold.disease for fold in unbroken[0].folds[1:3])
+    how = {**MEDICAL, "diskne.at_once": 1, "diskne.diseases": some}
+    one_by_one = training_of(config_of(folder, **how), tmp_path / "single")
+    assert len(one_by_one.chunks) == 2 * len(SEEDS)
+    before = len(unbroken[0].program.compiled)
+    one_by_one.run()
+    assert len(one_by_one.slots) == 2 * len(SEEDS)
+    for key, slot in slots_of(one_by_one).items():
+        check_same(slot, slots_of(unbroken[0])[key])
+    # At most four programs for all chunks: training (fitted, and roomy for batches that do not fit), dev and test.
+    assert len(one_by_one.program.compiled) - before <= 4
+
+
+def test_as_many_slots_as_the_memory_holds_are_trained_at_once(unbroken, folder, tmp_path, monkeypatch):
+    """Memory for three slots gives chunks of three, even when a resumed run has more memory; scores are equal."""
+    whole = unbroken[0]
+    batches, optimizer = whole.batches["medical/train"], whole.optimizers["medical"]
+    whole.program.optimizer = optimizer
+
+    def fitting(room, checkpoint=1 << 40):
+        return memory.fitting(whole.program, batches, 7, room, checkpoint)
+
+    assert (fitting(1), fitting(1 << 40, 1), fitting(1 << 40)) == (1, 1, 7)
+    room = next(room for room in range(1 << 16, 1 << 24, 1 << 16) if fitting(room) >= 3)
+    at_once = fitting(room)
+    assert 3 <= at_once < 7
+    config = config_of(folder, **{**MEDICAL, "diskne.at_once": 0})
+    monkeypatch.setattr(memory, "room", lambda device: room)
+    stopped = training_of(config, tmp_path / "run", should_stop=lambda: True)
+    with pytest.raises(Interrupted):
+        stopped.run()
+    stopped.directory._lock.close()
+    monkeypatch.setattr(memory, "room", lambda device: 1 << 40)
+    training = training_of(config, tmp_path / "run", resume=True)
+    training.run()
+    assert max(len(chunk.slots) for chunk in training.chunks) <= at_once
+    assert len(training.chunks) == -(-len(whole.slots) // at_once)
+    for key, slot in slots_of(training).items():
+        check_same(slot, slots_of(whole)[key])
+    training.directory._lock.close()
+    again = training_of(config, tmp_path / "run", resume=True, should_stop=lambda: True)
+    assert len(again.run().facts["categories"]) == 2  # what is done is not trained again, so nothing stops it
+
+
+# -- the commands ------------------------------------------------------------------------------------------------------
+
+
+def test_train_and_report_from_one_end_to_the_other(folder, tmp_path):
+    flags = [config_flag("diskne_esim", "file"), f"--config.data.dir={folder}", "--config.model.name=bow"]
+    given = {**SMALL, "seeds": "0,3", **MEDICAL, "diskne.categories": "symptoms,tests"}
+    small = [f"--config.{name}={value}" for name, value in given.items()]
+    place = tmp_path / "runs" / "BOW"
+    code, out, err = call_command(train, *flags, *small, f"--workdir={place}")
+    assert (code, str(place / "result.json") in out, "slots done: " in err) == (0, True, True)
+    result = json.loads((place / "result.json").read_text())
+    assert (result["status"], result["task"], result["seeds"]) == ("complete", "diskne", list(SEEDS))
+    scored = result["categories"]["symptoms"]
+    assert len(scored["macro"]["per_seed"]) == len(SEEDS)
+    system = diskne_runs.finished(place)
+    ranked = {category: found.pop("ranking") for category, found in result["categories"].items()}
+    assert diskne_runs.tables.scores(system.benchmark, system.folds, system.runs) == result["categories"]
+    said = diskne_runs.probabilities(diskne_runs.read_slots(RunDirectory.existing(place)))
+    expected = diskne_runs.tables.ranked_scores(system.benchmark, system.folds, said)
+    assert {category: expected[category] for category in ranked} == ranked
+    assert "Symptoms &gt; Disease" in (place / "report.html").read_text()
+    table = (report, "--table=diskne2", f"--runs={place.parent}")
+    code, out, _ = call_command(*table)
+    assert (code, "Table 2" in out, "macro average" in out) == (0, True, True)
+    code, _, err = call_command(report, "--table=diskne9", f"--runs={place.parent}")
+    assert (code, "diskne9" in err) == (2, True)
+    assert call_command(report, place)[0] == 0
+    with pytest.raises(RunError):
+        load_run(place)
+    (place / "private" / "folds.jsonl").write_text("{}\n")
+    code, _, err = call_command(*table)
+    assert (code, "folds.jsonl" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("seeds", (MOST_SEED + 1,)),
+        ("diskne.categories", ("moods",)),
+        ("transfer.init_from", "runs/x"),
+        ("data.limit", 5),
+        ("diskne.wording", "full"),
+        ("data.dir", "/nowhere"),
+        ("data.name", "snli"),
+    ],
+)
+def test_settings_that_folds_do_not_go_with_are_refused(folder, field, value):
+    with pytest.raises(UserError, match=f"{field}|/nowhere"):
+        loaded(config_of(folder, **{field: value}))
+
+
+def test_a_disease_or_category_without_a_fold_is_refused(prepared):
+    with pytest.raises(UserError):
+        folds.chunks_of(folds.FoldChoice(diseases=("gout",)), SEEDS, prepared)
+    some = folds.chunks_of(folds.FoldChoice(categories=("symptoms",)), SEEDS, prepared)
+    assert {chunk.group for chunk in some} == {"medical"}

@@ -1,0 +1,448 @@
+"""Encoding of examples into arrays: tokens, links, truncation, and a progress bar for slow work."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_up_commands import prepare
+from made_up_knowledge import WORDNET, lay_out
+from made_up_pairs import ENCODING, HEART, LINKER, SPLITS, links_of, pair, words_of, write_own, write_rows
+
+from mednli_jax import defaults, experiment, prepared_lines
+from mednli_jax.data.arrays import NEW, SIDES
+from mednli_jax.data.cache import Cache
+from mednli_jax.data.examples import LABELS, Mention, Split
+from mednli_jax.data.text import PAD, UNK
+from mednli_jax.errors import UserError
+from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.mentions import Recognised
+from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.readers import mesh
+from mednli_jax.knowledge.relations import kinds_of
+from mednli_jax.nli import corpus as nli_corpora
+from mednli_jax.nli.concepts import Linking
+from mednli_jax.nli.encoding import WordTexts, encode_corpus, encode_links, encode_splits
+
+# ---- sentences ----
+
+
+def test_tokens_become_numbers_and_back():
+    arrays, vocab, vectors, facts = encode_corpus(SPLITS, None, ENCODING)
+    assert words_of(arrays["premise"][0], vocab) == ["known", "asthma", ".", "<pad>"]
+    assert words_of(arrays["hypothesis"][1], vocab) == ["has", "heart", "disease"]
+    assert arrays["premise_length"].tolist() == [3, 4, 2, 1, 0, 1]
+    assert arrays["hypothesis_length"].tolist() == [3, 3, 2, 3, 2, 1]
+    for side in SIDES:
+        beyond = np.arange(arrays[side].shape[1]) >= arrays[f"{side}_length"][:, None]
+        assert ((arrays[side] == PAD) == beyond).all()
+    labels = [LABELS[number] if number >= 0 else "" for number in arrays["label"]]
+    assert labels == [e.label for split in SPLITS.values() for e in split.examples]
+    assert len(vectors) == len(vocab)
+    assert {name: (s["first"], s["rows"]) for name, s in facts["splits"].items()} == {
+        "train": (0, 3),
+        "dev": (3, 1),
+        "test": (4, 2),
+    }
+
+
+def test_case_is_kept_unless_lowered():
+    arrays, vocab, _, _ = encode_corpus(SPLITS, None, replace(ENCODING, lowercase=False))
+    assert words_of(arrays["premise"][0][:2], vocab) == ["Known", "Asthma"]
+    assert words_of(arrays["hypothesis"][3][:1], vocab) == ["asthma"]
+
+
+@pytest.mark.parametrize(
+    ("keep", "premise", "hypothesis", "links"),
+    [
+        ("first", ["known", "asthma"], ["has", "heart"], []),  # "heart failure" and "heart disease" are cut
+        ("last", ["asthma", "."], ["heart", "disease"], [(0, 0, 1), (0, 1, 1), (1, 0, 1), (1, 1, 1)]),
+    ],
+)
+def test_truncation_is_counted_and_links_move_with_the_tokens(keep, premise, hypothesis, links):
+    how = replace(ENCODING, max_length=2, keep=keep)
+    arrays, vocab, _, facts = encode_corpus(SPLITS, None, how)
+    assert words_of(arrays["premise"][0], vocab) == premise
+    assert words_of(arrays["hypothesis"][1], vocab) == hypothesis
+    assert max(arrays["premise_length"].max(), arrays["hypothesis_length"].max()) == 2
+    assert facts["truncated"] == {"premise": 2, "hypothesis": 3}
+    assert ("disease" in vocab) == (keep == "last")
+    assert links_of(encode_links([pair("a b heart failure", "has heart disease")], LINKER, how)[0], 0) == links
+    half = [pair("heart failure was known", "heart disease")]
+    assert links_of(encode_links(half, LINKER, replace(how, max_length=3, keep="last"))[0], 0) == []
+
+
+@pytest.fixture
+def few_vectors(tmp_path):
+    """A vectors file that lacks most words, such as "qqq" and "systolic"."""
+    known = {"heart": 1.0, "failure": 2.0, "disease": 3.0, "asthma": 4.0, "has": 5.0}
+    path = tmp_path / "few.txt"
+    path.write_text("".join(f"{word} {value} 0 0 1\n" for word, value in known.items()))
+    return path
+
+
+def test_unknown_words_become_unk_and_keep_their_place(few_vectors):
+    arrays, vocab, vectors, facts = encode_corpus(SPLITS, LINKER, replace(ENCODING, vectors_path=few_vectors))
+    assert words_of(arrays["premise"][1], vocab) == ["<unk>", "<unk>", "heart", "failure"]
+    # the same lengths as without a vectors file: no word is deleted
+    assert arrays["premise_length"].tolist() == [3, 4, 2, 1, 0, 1]
+    assert [float(vectors[vocab.encode([word])[0], 0]) for word in ("heart", "asthma")] == [1.0, 4.0]
+    assert not vectors[PAD].any()
+    assert vectors[UNK].any()
+    assert facts["unknown_tokens"] == {side: int((arrays[side] == UNK).sum()) for side in SIDES}
+    assert facts["vocabulary"]["with_vector"] == len(vocab) - 2 == 5
+    # The concept of row 1 covers tokens 1 to 3, whether or not its words have vectors.
+    links = links_of(arrays, 1)
+    assert {premise for premise, _, _ in links} == {1, 2, 3}
+
+
+def test_new_sentences_are_encoded_as_the_corpus_was():
+    arrays, vocab, _, _ = encode_corpus(SPLITS, None, ENCODING)
+    texts = WordTexts(ENCODING, vocab)
+    again, _ = encode_splits({"train": SPLITS["train"]}, texts, None)
+    for side in SIDES:
+        width = again[side].shape[1]
+        np.testing.assert_array_equal(again[side], arrays[side][:3, :width])
+        assert not arrays[side][:3, width:].any()
+        np.testing.assert_array_equal(again[f"{side}_length"], arrays[f"{side}_length"][:3])
+    unknown = texts.arrays([pair("Known unheard .", "<pad>")])
+    assert words_of(unknown["premise"][0], vocab) == ["known", "<unk>", "."]
+    assert unknown["hypothesis"].tolist() == [[UNK]]  # no text maps to the padding token
+
+
+def test_hypothesis_only_leaves_premises_empty():
+    arrays, vocab, _, facts = encode_corpus(SPLITS, LINKER, replace(ENCODING, hypothesis_only=True))
+    assert not arrays["premise_length"].any()
+    assert (arrays["premise"] == PAD).all()
+    assert arrays["premise"].shape[1] >= 1
+    assert arrays["hypothesis_length"].tolist() == [3, 3, 2, 3, 2, 1]
+    assert "qqq" not in vocab  # words of premises stay out of the vocabulary, too
+    assert (arrays["link_distance"] == -1).all()
+    assert facts["knowledge"]["links"] == 0
+
+
+# ---- links ----
+
+
+def test_links_by_hand():
+    examples = [
+        pair("Admitted with Systolic Heart Failure and asthma", "Has heart disease , no asthma"),
+        pair("nothing to link", "asthma"),
+        pair("heart failure", "heart failure"),
+    ]
+    arrays, facts = encode_links(examples, LINKER, replace(ENCODING, max_links=16))
+    # Systolic heart failure (tokens 2-4) is two steps below heart disease (tokens 1-2). Asthma (6) equals asthma (5).
+    expected = [(i, j, 2) for i in (2, 3, 4) for j in (1, 2)] + [(6, 5, 0)]
+    assert links_of(arrays, 0) == sorted(expected)
+    assert links_of(arrays, 1) == []
+    assert links_of(arrays, 2) == [(0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0)]
+    assert arrays["link_distance"].shape[1] == 7  # as wide as the pair with most links
+    assert (facts["longest_path"], facts["links"], facts["pairs_with_links"]) == (2, 11, 2)
+    assert facts["links_per_length"] == {"0": 5, "2": 6}
+    assert facts["dropped_links"] == 0
+
+
+def test_links_are_aligned_with_the_tokens():
+    """The tokens of every link spell its concept, also in lower case and behind words without vectors."""
+    arrays, vocab, _, _ = encode_corpus(SPLITS, LINKER, ENCODING)
+    named = {}
+    for row in range(len(arrays["label"])):
+        for i, j, distance in links_of(arrays, row):
+            assert i < arrays["premise_length"][row]
+            assert j < arrays["hypothesis_length"][row]
+            words = (words_of(arrays["premise"][row], vocab)[i], words_of(arrays["hypothesis"][row], vocab)[j])
+            named.setdefault((row, distance), set()).add(words)
+    heart = {(a, b) for a in ("systolic", "heart", "failure") for b in ("heart", "disease")}
+    assert named == {(1, 2): heart, (3, 0): {("asthma", "asthma")}}
+
+
+def test_the_head_of_a_cut_name_is_not_taken_for_another_name():
+    """Cut behind "heart", "heart failure" is not the concept "heart", and concepts behind the cut do not count."""
+    heart = Ontology("h", "1", ("C0", "C1"), ("heart", "heart failure"), (), is_a_matrix([(1, 0)], 2), "0" * 64)
+    long = pair("known heart failure heart", "heart failure")
+    arrays, facts = encode_links([long], Linker(heart), replace(ENCODING, max_length=2))
+    assert links_of(arrays, 0) == []
+    assert facts["longest_path"] == 0
+    arrays, facts = encode_links([long], Linker(heart), replace(ENCODING, max_length=3))
+    assert links_of(arrays, 0) == [(1, 0, 0), (1, 1, 0), (2, 0, 0), (2, 1, 0)]
+    assert facts["longest_path"] == 0  # "heart", one step from the hypothesis, is cut off
+    _, facts = encode_links([long], Linker(heart), ENCODING)
+    assert facts["longest_path"] == 1
+
+
+def test_too_many_links_keep_the_shortest_and_count_the_rest():
+    example = pair("heart failure asthma", "asthma heart disease")
+    arrays, facts = encode_links([example], LINKER, replace(ENCODING, max_links=2))
+    assert links_of(arrays, 0) == [(0, 1, 1), (2, 0, 0)]
+    assert facts["dropped_links"] == 3
+
+
+# ---- mentions of another program ----
+
+
+def recognised(spans, facts=None):
+    """Mentions of the example "u"; spans: {side: (start, end, concept)...}."""
+    return Recognised(
+        HEART, {("u", side): tuple(Mention(*span) for span in found) for side, found in spans.items()}, facts
+    )
+
+
+def test_mentions_of_a_file_stand_in_place_of_the_linkers():
+    """The linker knows no name in these sentences; the file gives their concepts."""
+    example = pair("qqq pump trouble", "wheezing heart")
+    assert encode_links([example], LINKER, ENCODING)[1]["links"] == 0
+    given = recognised({"premise": [(1, 3, "C2")], "hypothesis": [(1, 2, "C0")]}, {"file": "s.tsv"})
+    arrays, facts = encode_links([example], given, ENCODING)
+    assert links_of(arrays, 0) == [(1, 1, 2), (2, 1, 2)]
+    assert facts["mentions"] == {"file": "s.tsv", "of_unknown_concepts": 0, "unknown_concepts": 0}
+    assert "mentions" not in encode_links([example], LINKER, ENCODING)[1]
+
+
+def test_spans_survive_lowering_and_end_with_truncation():
+    example = pair("A B SYSTOLIC Failure", "Disease")
+    given = recognised({"premise": [(0, 1, "C1"), (2, 4, "C2")], "hypothesis": [(0, 1, "C0")]}, {})
+    for lowercase in (True, False):
+        arrays, _ = encode_links([example], given, replace(ENCODING, lowercase=lowercase))
+        assert links_of(arrays, 0) == [(0, 0, 1), (2, 0, 2), (3, 0, 2)]
+    arrays, _ = encode_links([example], given, replace(ENCODING, max_length=3))
+    assert links_of(arrays, 0) == [(0, 0, 1)]  # a span that crosses the cut is dropped, not shortened
+    arrays, _ = encode_links([example], given, replace(ENCODING, hypothesis_only=True))
+    assert links_of(arrays, 0) == []
+
+
+def test_a_concept_the_ontology_lacks_is_related_to_itself_and_counted():
+    given = recognised({"premise": [(0, 1, "X1"), (1, 2, "C1")], "hypothesis": [(0, 1, "X1"), (1, 2, "X2")]}, {})
+    arrays, facts = encode_links([pair("a b", "c d")], given, ENCODING)
+    assert links_of(arrays, 0) == [(0, 0, 0)]
+    assert facts["mentions"] == {"of_unknown_concepts": 3, "unknown_concepts": 2}
+
+
+CONCEPTS = "D1\tcardiac illness\tC01\t\nD2\tpump trouble\tC01.100\tHP\nD3\tbird\tB01\t\n"
+
+
+def corpus(folder):
+    """A user's own corpus of three pairs (train p0 and p1, dev p2), and an ontology in which D2 is-a D1."""
+    texts = {"premise": "Known pump trouble , ht .", "hypothesis": "A bird .", "label": "neutral"}
+    for split, numbers in (("train", (0, 1)), ("dev", (2,))):
+        write_rows(folder / f"{split}.jsonl", ({"uid": f"p{n}", **texts} for n in numbers))
+    (folder / "own.tsv").write_text("\t".join(mesh.HEADER) + "\n" + CONCEPTS)
+    config = defaults.nli("esim", "file", "replace")
+    config.data.dir = str(folder)
+    config.knowledge.ontology = str(folder / "own.tsv")
+    return config
+
+
+def again(corpus, prepared, examples, concepts=None):
+    """The arrays of new pairs, in the vocabulary of a prepared corpus."""
+    vocabulary = corpus.read_vocabulary(prepared.folder / "vocabulary.json")
+    return corpus.encoded({NEW: Split(NEW, tuple(examples))}, vocabulary, prepared.vectors, concepts).arrays
+
+
+def with_knowledge(config, **fields):
+    config = config.copy_and_resolve_references()
+    config.knowledge.update(fields)
+    return config
+
+
+def test_a_spans_file_in_a_config_shapes_the_prepared_corpus(tmp_path):
+    config = corpus(tmp_path)
+    plain, _ = prepare(config)
+    assert plain.manifest["knowledge"]["links"] == 0
+    spans = tmp_path / "found.tsv"
+    rows = "p0\tpremise\t6\t18\tD2\np0\thypothesis\t2\t6\tD1\np2\thypothesis\t2\t6\tD1\n"
+    spans.write_text(f"uid\tside\tstart_char\tend_char\tconcept\n{rows}")
+    config = with_knowledge(config, mentions=str(spans))
+    prepared, hit = prepare(config)
+    assert not hit
+    assert links_of(prepared.arrays, 0) == [(1, 1, 1), (2, 1, 1)]
+    assert links_of(prepared.arrays, 1) == []
+    facts = prepared.manifest["knowledge"]["mentions"]
+    assert (facts["file"], facts["mentions"], facts["unknown_concepts"]) == ("found.tsv", 3, 0)
+    assert prepare(config)[1]
+    spans.write_text(spans.read_text().replace("D1", "D2"))  # the file keeps its size; its content is part of the key
+    changed, hit = prepare(config)
+    assert not hit
+    assert links_of(changed.arrays, 0) == [(1, 1, 0), (2, 1, 0)]
+
+
+def test_a_graph_of_mentioned_concepts_serves_training_and_new_pairs_alike(tmp_path):
+    """D4 is-a D2 is-a D1, and nothing mentions D2. Only the whole graph links D4 and D1."""
+    config = corpus(tmp_path)
+    with open(tmp_path / "own.tsv", "a") as file:
+        file.write("D4\tcold bird\tC01.100.100\t\n")
+    spans, found = tmp_path / "found.tsv", {}
+    spans.write_text(
+        "uid\tside\tstart\tend\tconcept\np0\tpremise\t1\t2\tD4\np0\thypothesis\t1\t2\tD1\n"
+        "p2\tpremise\t1\t2\tD4\np2\thypothesis\t1\t2\tD4\n"
+    )
+    for graph in ("whole", "mentioned"):
+        found[graph], _ = prepare(with_knowledge(config, mentions=str(spans), graph=graph, direction="all"))
+        facts = found[graph].manifest["knowledge"]
+        assert (facts["graph"], facts["concepts_mentioned"], facts["sentences_with_mentions"]) == (graph, 2, 4)
+        assert (facts["concepts_in_ontology"], "graph_concepts" in facts) == (2, False)
+    assert links_of(found["whole"].arrays, 0) == [(1, 1, 2)]
+    assert links_of(found["mentioned"].arrays, 0) == []
+    assert links_of(found["mentioned"].arrays, 2) == [(1, 1, 0)]
+    *_, train, of_train, dev, of_dev = prepared_lines.pairs(found["whole"])
+    numbers = [list(map(int, re.findall(r"\d+", line))) for line in (train, of_train, dev, of_dev)]
+    assert numbers == [[2, 1, 1, 1, 1], [2, 1], [1, 1, 1, 1, 1], [0, 1]]  # concepts, sentences, pairs; edges and links
+    assert not (found["whole"].folder / "concepts.json").exists()
+    concepts = json.loads((found["mentioned"].folder / "concepts.json").read_bytes())
+    assert concepts == ["D1", "D4"]
+    # In a new pair "cold bird" is D4 and "cardiac illness" D1; they are linked in the whole graph alone.
+    own = experiment.of(with_knowledge(config, mentions=str(spans), graph="mentioned", direction="all")).corpus
+    new = pair("a cold bird", "cardiac illness")
+    for given, expected in ((concepts, []), (None, [(1, 0, 2), (1, 1, 2), (2, 0, 2), (2, 1, 2)])):
+        assert links_of(again(own, found["mentioned"], [new], given), 0) == expected
+
+
+@pytest.mark.parametrize("graph", ["whole", "mentioned"])
+def test_typed_links_of_a_corpus_and_of_new_pairs(tmp_path, graph):
+    """Words match WordNet by their base forms and in all senses. New pairs get the same arrays as the corpus."""
+    config = corpus(tmp_path)
+    (tmp_path / "words").mkdir()
+    lay_out(tmp_path / "words", WORDNET)
+    texts = [
+        (premise, "A cold body breathes .") for premise in ("Two bodies inhaled heat .", "Illnesses of cold heat .")
+    ]
+    write_own(tmp_path, train=texts, dev=texts)
+    config = with_knowledge(config, ontology=str(tmp_path / "words"), relations="entails,part_of", graph=graph)
+    config.model.knowledge = "typed"
+    own = experiment.nli_corpus(config)
+    prepared, _ = own.prepare()
+    arrays, facts = prepared.arrays, prepared.manifest["knowledge"]
+    kinds = kinds_of(("entails", "part_of"))
+    assert set(kinds) == set(facts["relations"])
+
+    def found(arrays, row):
+        links = zip(*(arrays[f"link_{name}"][row].tolist() for name in (*SIDES, "distance", "relation")), strict=True)
+        return {(i, j): (d, {k for b, k in enumerate(kinds) if bits >> b & 1}) for i, j, d, bits in links if d >= 0}
+
+    train = found(arrays, prepared.splits["train"].first)
+    assert train[1, 2] == (0, {"same"})  # bodies - body
+    assert train[2, 3] == (1, {"hypernym"})  # inhaled - breathes
+    assert train[2, 1] == (1, {"entails"})  # inhaled - cold, which is also a verb
+    siblings = {"co_hyponym"} if graph == "whole" else set()  # the parent of the siblings is not mentioned
+    assert train[3, 1] == (1, {"antonym"} | siblings)  # heat - cold
+    assert facts["relations"]["same"] == 4  # "body" in the first pair and "cold" in the second, in each of two splits
+    kept = prepared.folder / "concepts.json"
+    new = again(
+        own, prepared, [pair(*both) for both in texts], json.loads(kept.read_bytes()) if kept.is_file() else None
+    )
+    assert [found(new, row) for row in range(2)] == [found(arrays, row) for row in range(2)]
+
+
+def test_concepts_in_the_cut_part_of_a_sentence_span_the_graph():
+    """C2 is-a C1 is-a C0, and C1 is mentioned behind the third token only. Asthma is mentioned in test only."""
+    splits = {
+        "train": Split("train", (pair("systolic heart failure , no heart failure", "a heart disease", uid="t"),)),
+        "dev": Split("dev", (pair("left early", "heart disease", uid="d"),)),
+        "test": Split("test", (pair("asthma", "asthma", uid="e"), pair("heart failure", "well", uid="f"))),
+    }
+    how = replace(ENCODING, max_length=3, graph="mentioned", direction="undirected")
+    arrays, _, _, facts = encode_corpus(splits, LINKER, how)
+    knowledge = facts["knowledge"]
+    assert links_of(arrays, 0) == [(i, j, 2) for i in range(3) for j in (1, 2)]
+    assert knowledge["graph_concepts"] == ["C0", "C1", "C2"]
+    of_train, of_dev, of_test = (knowledge["splits"][name] for name in splits)
+    assert of_train["links_per_length"] == {"2": 6}
+    assert list(of_train.values())[:-1] == [1, 1, 1, 1, 2]
+    assert list(of_dev.values()) == [0, 1, 0, 0, 1, {}]
+    assert list(of_test.values()) == [2, 1, 1, 1, 2, {"0": 1}]
+
+
+def test_a_spans_file_of_the_whole_corpus_serves_a_part_of_it(tmp_path):
+    config = corpus(tmp_path)
+    rows = "".join(f"p{n}\tpremise\t1\t3\tD2\n" for n in range(3))
+    (tmp_path / "found.tsv").write_text(f"uid\tside\tstart\tend\tconcept\n{rows}")
+    config = with_knowledge(config, mentions=str(tmp_path / "found.tsv"))
+    config.data.limit = 1
+    assert prepare(config)[0].manifest["knowledge"]["mentions"]["other_pairs"] == 1
+    config.data.limit = 2
+    assert "other_pairs" not in prepare(config)[0].manifest["knowledge"]["mentions"]
+    with open(tmp_path / "found.tsv", "a") as file:
+        file.write("p9\tpremise\t1\t3\tD2\n")
+    (tmp_path / "dev.jsonl").write_text((tmp_path / "dev.jsonl").read_text().replace("p2", "p8"))
+    config.data.limit = None
+    with pytest.raises(UserError, match=r"found\.tsv:4: 2 of the pairs .*; 2 are"):  # p2 and p9; p0 and p1
+        prepare(config)
+
+
+def test_a_mentions_file_that_was_cut_off_is_refused_or_reported(tmp_path, capsys):
+    splits = {
+        name: Split(name, tuple(pair("heart failure", "none", uid=f"{name}{n}") for n in range(size)))
+        for name, size in (("train", 20), ("dev", 40), ("test", 0))
+    }
+    path = tmp_path / "found.tsv"
+    rows = [f"{name}{n}\tpremise\t0\t2\tC1\n" for name, size in (("train", 20), ("dev", 2)) for n in range(size)]
+
+    def recognised(count):
+        path.write_text("uid\tside\tstart\tend\tconcept\n" + "".join(rows[:count]))
+        return Linking(mentions=path).recognised(HEART, splits, filtered=False)
+
+    with pytest.raises(UserError, match=r"found\.tsv: no mention is in dev, .*20 of 40 in train, 0 of 80 in dev"):
+        recognised(20)
+    assert len(recognised(21).spans) == 21
+    assert "found.tsv: mentions are more than 10 times rarer in dev" in capsys.readouterr().err
+    splits["dev"] = replace(splits["dev"], examples=splits["dev"].examples[:20])
+    assert len(recognised(22).spans) == 22
+    assert capsys.readouterr().err == ""
+
+
+def test_settings_of_the_linker_shape_the_prepared_corpus(tmp_path):
+    config = corpus(tmp_path)
+    (tmp_path / "short.tsv").write_text("ht\tpump trouble\n")
+    (tmp_path / "stop.txt").write_text("pump trouble\n")
+
+    def linked(**fields):
+        linker = experiment.nli_corpus(with_knowledge(config, **fields)).linker
+        return [m.concept for m in linker.link(("pump", "trouble", ",", "ht", "and", "hp", ",", "a", "bird"))]
+
+    assert linked() == ["D2"]  # the kind of "bird" is not linked by default, and "hp" is too short
+    assert linked(abbreviations=str(tmp_path / "short.tsv")) == ["D2", "D2"]
+    assert linked(types=("B", "C01")) == linked(types=("B,C01",)) == linked(types=("",)) == ["D2", "D3"]
+    assert linked(types=("B",)) == ["D3"]
+    assert linked(stop=str(tmp_path / "stop.txt")) == []
+    shaping = (
+        {},
+        {"types": ("B",)},
+        {"abbreviations": "bundled"},
+        {"stop": str(tmp_path / "stop.txt")},
+    )
+    cache = Cache(tmp_path / "cache")
+    keys = [experiment.nli_corpus(with_knowledge(config, **fields)).key(cache) for fields in shaping]
+    assert len({json.dumps(key) for key in keys}) == 4
+
+
+def test_a_terminology_of_many_names_gets_a_linker_for_its_corpus(tmp_path, monkeypatch):
+    config = with_knowledge(corpus(tmp_path), types=("",))
+    source = experiment.nli_corpus(config)
+    splits = source.splits()
+    whole = experiment.nli_corpus(config).recogniser(splits)
+    monkeypatch.setattr(nli_corpora, "MANY_NAMES", 1)
+    small = source.recogniser(splits)
+    examples = splits["train"].examples
+    assert encode_links(examples, small, ENCODING)[1] == encode_links(examples, whole, ENCODING)[1]
+    for sentence in (("pump", "trouble"), ("bird",)):
+        assert small.link(sentence) == whole.link(sentence) != []
+    assert small.link(("cardiac", "illness")) == []  # no sentence holds this name
+    assert source.linker.link(("cardiac", "illness")) == whole.link(("cardiac", "illness")) != []
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"mentions": "absent.tsv"}, "absent.tsv: "),
+        ({"mentions": "absent.xml"}, "config.knowledge.mentions: "),
+        ({"stop": "absent.txt"}, "absent.txt: "),
+        ({"abbreviations": "absent.tsv"}, "absent.tsv: "),
+        ({"mentions": "s.tsv", "permute_seed": 1}, "config.knowledge.permute_seed: "),
+        ({"mentions": "s.tsv", "types": ("C",)}, "config.knowledge.types: "),
+    ],
+)
+def test_settings_that_cannot_be(fields, code, tmp_path):
+    with pytest.raises(UserError) as error:
+        prepare(with_knowledge(corpus(tmp_path), **fields))
+    assert str(error.value).startswith(code)
+    assert "Fix: " in str(error.value)

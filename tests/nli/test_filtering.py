@@ -1,0 +1,356 @@
+"""Adversarial filtering: scores worked out by hand, rounds, interruptions, and the mean-vector features it uses."""
+
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+from made_up_pairs import pair
+
+from mednli_jax import defaults, experiment
+from mednli_jax.data.examples import LABELS, Mention, NLIExample
+from mednli_jax.errors import DataError, RunError, UsageError
+from mednli_jax.nli import aflite as filtering
+from mednli_jax.nli import difficulty, mean_vectors
+from mednli_jax.nli.aflite import STATE, Settings, State
+from mednli_jax.nli.subject import Subject
+
+N = 60
+
+
+def by_feature(features, labels, chosen):
+    """A stand-in for the models: each predicts a row's label with the probability that the row's feature gives.
+
+    The same rows and subsets always get the same predictions.
+    """
+    models = len(chosen)
+    rng = np.random.default_rng([len(labels), int(chosen.sum())])
+    right = rng.random((models, len(labels))) < features[:, 0]
+    return np.where(right, labels, (labels + 1) % 3), {"passes": 7}
+
+
+def corpus(rows=N, seed=0):
+    """(features that tell how easy a row is, labels, uids)."""
+    rng = np.random.default_rng(seed)
+    return rng.random((rows, 1)).astype(np.float32), rng.integers(0, 3, rows), [f"u{i}" for i in range(rows)]
+
+
+def start(rows):
+    return State(np.zeros(rows, np.int32), np.full(rows, np.nan))
+
+
+# ---- score and rounds ----
+
+
+def test_the_score_by_hand():
+    """Three models and five rows; only the models that were not trained on a row count for its score."""
+    labels = np.array([0, 1, 2, 0, 1])
+    chosen = np.array([[0, 1], [1, 2], [1, 3]])
+    predicted = np.array([[0, 1, 2, 1, 1], [0, 0, 2, 0, 0], [2, 1, 2, 0, 1]])
+    right, times = filtering.held_out(predicted, labels, chosen)
+    assert times.tolist() == [2, 0, 2, 2, 3]
+    assert right.tolist() == [1, 0, 2, 1, 2]
+
+
+def test_a_round_by_hand():
+    """Every model is right on rows 0 to 3 and wrong on rows 4 and 5, whichever models hold them out."""
+    features = np.array([[1], [1], [1], [1], [0], [0]], np.float32)
+    labels = np.array([0, 1, 2, 0, 1, 2])
+    options = Settings(m=2, n=40, k=3, tau=0.75, seed=0)
+    state = filtering.next_round(features, labels, options, by_feature, start(6))
+    assert state.removed[:4].sum() == 3  # the draw decides which three of the four go
+    assert state.removed[4:].tolist() == [0, 0]
+    assert state.score.tolist() == [1, 1, 1, 1, 0, 0]
+    row = state.rounds[0]
+    assert {key: row[key] for key in ("round", "pairs", "removable", "removed", "left", "passes")} == {
+        "round": 1, "pairs": 6, "removable": 4, "removed": 3, "left": 3, "passes": 7,
+    }  # fmt: skip
+    assert (row["histogram"][-1], row["histogram"][0], sum(row["histogram"])) == (4, 2, 6)
+    assert state.ended == ""
+    last = filtering.next_round(features, labels, options, by_feature, state)
+    assert last.easy.tolist() == [True] * 4 + [False] * 2  # fewer than k rows are left: they go, and filtering ends
+    assert last.rounds[-1]["removed"] == 1
+    assert last.ended.startswith("fewer than k = 3")
+
+
+def test_it_ends_once_no_row_could_be_held_out():
+    features, labels = np.ones((10, 1), np.float32), np.arange(10) % 3
+    state = filtering.filtered(features, labels, list("abcdefghij"), Settings(m=4, n=30, k=3), by_feature)
+    assert [row["left"] for row in state.rounds] == [7, 4]
+    assert state.ended == "no more than m = 4 pairs are left"
+    assert (~state.easy).sum() == 4
+
+
+def test_a_row_at_tau_goes_and_one_below_stays():
+    """Three models hold row 0 out, and two of them are right: at a tau of 2/3 the row goes, above it the row stays."""
+
+    def two_of_three(features, labels, chosen):
+        held = np.flatnonzero(~(chosen == 0).any(axis=1))
+        predicted = np.ones((len(chosen), len(labels)), int)
+        predicted[held[: len(held) * 2 // 3], 0] = 0
+        return predicted, {}
+
+    for tau, goes in ((2 / 3, True), (0.67, False)):
+        options = Settings(m=1, n=3, k=1, tau=tau, seed=0)
+        state = filtering.next_round(np.zeros((9, 1)), np.zeros(9, int), options, two_of_three, start(9))
+        assert (state.score[0], state.easy[0]) == (2 / 3, goes)
+
+
+def test_a_row_that_nobody_held_out_scores_nothing():
+    features, labels = np.ones((3, 1), np.float32), np.array([0, 1, 2])
+    state = filtering.next_round(features, labels, Settings(m=2, n=1, k=2), by_feature, start(3))
+    assert sorted(state.score.tolist()) == [0, 0, 1]
+    assert state.rounds[0]["never_held_out"] == 2
+    assert state.easy.sum() == 1
+
+
+def test_the_scores_are_those_of_a_plain_loop():
+    """The reference is Algorithm 1 of the paper, row by row, over the subsets that the models were given."""
+    features, labels, uids = corpus()
+    given = []
+
+    def watched(*arrays):
+        predicted, facts = by_feature(*arrays)
+        given.append((arrays[2], predicted))
+        return predicted, facts
+
+    options = Settings(m=20, n=16, k=7, tau=0.6, seed=3)
+    state = filtering.filtered(features, labels, uids, options, watched)
+    left, easy = list(range(N)), []
+    for chosen, predicted in given:
+        answers = {row: [] for row in left}
+        for model, rows in enumerate(chosen):
+            assert len(set(rows.tolist())) == 20
+            for place, row in enumerate(left):
+                if place not in rows:
+                    answers[row].append(predicted[model, place] == labels[row])
+        score = {row: sum(found) / len(found) if found else 0.0 for row, found in answers.items()}
+        gone = [row for row in left if state.removed[row] == len(easy) + 1]
+        best = sorted((s for s in score.values() if s >= 0.6), reverse=True)[:7]
+        assert sorted((score[row] for row in gone), reverse=True) == pytest.approx(best)
+        easy.append(gone)
+        left = [row for row in left if row not in gone]
+    assert len(easy) == len(state.rounds) > 2
+    assert left == np.flatnonzero(~state.easy).tolist()
+
+
+def test_equal_rows_are_told_apart():
+    """Forty pairs have the same features and label: each round removes k of them, and no pair is removed twice."""
+    features, labels = np.ones((40, 1), np.float32), np.zeros(40, int)
+    uids = [f"u{i}" for i in range(40)]
+    state = filtering.filtered(features, labels, uids, Settings(m=16, n=30, k=10), by_feature)
+    assert [row["removed"] for row in state.rounds] == [10, 10, 10]
+    assert state.easy.sum() == 30
+    first = state.removed == 1
+    assert first[:10].sum() < 10  # the draw, not the order of the corpus, decides among equal rows
+    assert first[10:].any()
+
+
+def test_a_seed_decides():
+    features, labels, uids = corpus()
+    same, again, other = (
+        filtering.filtered(features, labels, uids, Settings(m=20, n=8, k=5, tau=0.6, seed=seed), by_feature)
+        for seed in (4, 4, 5)
+    )
+    assert np.array_equal(same.removed, again.removed)
+    assert same.rounds == again.rounds
+    assert not np.array_equal(same.removed, other.removed)
+
+
+def test_the_settings_of_the_paper_and_in_proportion():
+    def options(pairs, **more):
+        return filtering.settings(pairs, **{"m": None, "n": 64, "k": None, "tau": 0.75, "seed": 0, **more})
+
+    assert options(14_049) == Settings(m=5_620, n=64, k=500, tau=0.75, seed=0)
+    assert (options(4_200).m, options(4_200).k) == (1_680, 149)
+    assert options(14_049, m=100, k=3) == Settings(m=100, k=3)
+    for name, value in (("m", 60), ("m", 0), ("n", 0), ("k", 0), ("tau", 0.0), ("tau", 1.5), ("seed", -1)):
+        with pytest.raises(UsageError, match=f"--{name} "):
+            options(60, **{name: value})
+
+
+# ---- state ----
+
+
+def test_an_interrupted_filtering_goes_on_bit_for_bit(tmp_path, capsys):
+    features, labels, uids = corpus()
+    options = Settings(m=20, n=8, k=5, tau=0.6, seed=1)
+    whole = filtering.filtered(features, labels, uids, options, by_feature, folder=tmp_path / "whole")
+    calls = []
+
+    def stopped(*arrays):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return by_feature(*arrays)
+
+    with pytest.raises(KeyboardInterrupt):
+        filtering.filtered(features, labels, uids, options, stopped, folder=tmp_path / "cut")
+    assert f"2 rounds are kept in {tmp_path / 'cut'}: " in capsys.readouterr().err
+    with pytest.raises(RunError, match="--resume"):
+        filtering.filtered(features, labels, uids, options, by_feature, folder=tmp_path / "cut")
+    resumed = filtering.filtered(features, labels, uids, options, by_feature, folder=tmp_path / "cut", resume=True)
+    assert len(whole.rounds) > 3
+    assert np.array_equal(resumed.removed, whole.removed)
+    assert np.array_equal(resumed.score, whole.score)
+    assert (resumed.rounds, resumed.ended) == (whole.rounds, whole.ended)
+    again = filtering.filtered(features, labels, uids, options, None, folder=tmp_path / "cut", resume=True)
+    assert np.array_equal(again.removed, whole.removed)  # a finished one needs no model
+    anew = filtering.filtered(features, labels, uids, options, by_feature, folder=tmp_path / "cut")
+    assert np.array_equal(anew.removed, whole.removed)  # and may be replaced
+
+
+def test_a_state_of_something_else_is_refused(tmp_path):
+    features, labels, uids = corpus()
+    options = Settings(m=20, n=8, k=5, tau=0.6)
+
+    def go_on(features=features, labels=labels, uids=uids, options=options, folder=tmp_path):
+        filtering.filtered(features, labels, uids, options, by_feature, folder=folder, resume=True)
+
+    for folder, error in ((None, UsageError), (tmp_path, RunError)):
+        with pytest.raises(error):
+            go_on(folder=folder)
+    filtering.filtered(features, labels, uids, options, by_feature, folder=tmp_path)
+    go_on()
+    with pytest.raises(RunError, match="--k, --tau"):
+        go_on(options=Settings(m=20, n=8, k=6, tau=0.7))
+    for change in ({"features": features + 1}, {"labels": (labels + 1) % 3}, {"uids": [*uids[1:], "new"]}):
+        with pytest.raises(RunError, match="the corpus"):
+            go_on(**change)
+    (tmp_path / STATE).write_bytes((tmp_path / STATE).read_bytes()[:-30])
+    with pytest.raises(RunError, match=f"{STATE}: is no state"):
+        go_on()
+
+
+# ---- mean vectors ----
+
+VECTORS = np.array([[1, 0], [0, 1], [2, 2], [4, 0]], np.float32)
+ROW_OF = {"brain": 0, "injury": 1, "brain_injury": 2, "no": 3}
+
+
+def test_the_mean_by_hand():
+    merged, separate = [[("brain", "injury"), ("no",), ("now",)]], [[("brain",), ("injury",), ("no",), ("now",)]]
+    skipped = partial(mean_vectors.mean_vectors, vectors=VECTORS, unknown="skip")  # "now" has no vector
+    np.testing.assert_allclose(skipped(merged, ROW_OF).matrix, [[3, 1]])
+    np.testing.assert_allclose(skipped(separate, ROW_OF).matrix, [[5 / 3, 1 / 3]])
+    without = {word: row for word, row in ROW_OF.items() if word != "brain_injury"}
+    made = skipped(merged, without)
+    np.testing.assert_allclose(made.matrix, [[2.25, 0.25]])  # the mean of (.5, .5) and (4, 0)
+    assert made.facts == {
+        "tokens": 3, "without_vector": 1, "merged": 1, "merged_without_own_vector": 1, "texts_without_vector": 0,
+    }  # fmt: skip
+    dropped = skipped(merged, without, lacking="drop")
+    np.testing.assert_allclose(dropped.matrix, [[4, 0]])
+    assert dropped.facts["without_vector"] == 2
+
+
+def test_unknown_words_are_zeros_by_hand():
+    """As published, the mean of four vectors: (1, 0), (0, 1), (4, 0), and (0, 0) for the unknown word "now"."""
+    made = mean_vectors.mean_vectors([[("brain",), ("injury",), ("no",), ("now",)]], ROW_OF, VECTORS)
+    np.testing.assert_allclose(made.matrix, [[5 / 4, 1 / 4]])
+    assert made.facts["without_vector"] == 1
+    of_nothing = mean_vectors.mean_vectors([[("now",)], [], [("no",), ("no",), ("brain",)]], ROW_OF, VECTORS)
+    np.testing.assert_allclose(of_nothing.matrix, [[0, 0], [0, 0], [3, 0]])  # the published code gives NaN here
+    assert of_nothing.facts["texts_without_vector"] == 2
+    with pytest.raises(DataError):
+        mean_vectors.mean_vectors([[("pain",)], [("head", "ache")]], ROW_OF, VECTORS)
+
+
+def test_texts_are_raw_or_merged():
+    """Raw text leaves the comma attached to its word and has no entities; the tokens of the corpus do have entities."""
+    raw = NLIExample("u", "No pain, now", "x", "neutral", ("No", "pain", ",", "now"), ("x",))
+    assert mean_vectors.texts([raw], "premise", None, lowercase=True) == [[("no",), ("pain,",), ("now",)]]
+    injured = pair("no pain", "Brain injury now")
+    merged = mean_vectors.texts([injured], "hypothesis", [[Mention(0, 2, "D1")]], lowercase=True)
+    assert merged == [[("brain", "injury"), ("now",)]]
+    assert mean_vectors.texts([injured], "hypothesis", [[]], lowercase=False) == [[("Brain",), ("injury",), ("now",)]]
+    assert mean_vectors.words_of(merged) == ["brain", "brain_injury", "injury", "now"]
+
+
+def test_features_of_a_pair_by_hand(tmp_path):
+    """As published: the sum of both sides' mean vectors, over raw words; "pain." and "pain" are different words."""
+    (tmp_path / "train.jsonl").write_text(
+        json.dumps({"uid": "1", "premise": "No pain.", "hypothesis": "Brain injury pain", "label": "neutral"}) + "\n"
+    )
+    (tmp_path / "dev.jsonl").write_text((tmp_path / "train.jsonl").read_text().replace('"1"', '"2"'))
+    (tmp_path / "own.txt").write_text("no 4 0\npain 1 5\nbrain 1 0\ninjury 0 1\nbrain_injury 2 2\n")
+    (tmp_path / "spans.tsv").write_text(
+        "uid\tside\tstart\tend\tconcept\n" + "".join(f"{uid}\thypothesis\t0\t2\tENTITY\n" for uid in (1, 2))
+    )
+    config = defaults.nli("bow", "file")
+    config.data.dir, config.vectors.path, config.vectors.dim = str(tmp_path), str(tmp_path / "own.txt"), 2
+    subject = Subject(experiment.nli_corpus(config), spans=tmp_path / "spans.tsv")
+    hypothesis = difficulty.mean_features(subject, "hypothesis")
+    np.testing.assert_allclose(hypothesis.matrix[0], [2 / 3, 2])  # the mean of (1, 0), (0, 1), (1, 5)
+    both = difficulty.mean_features(subject, "pair")
+    np.testing.assert_allclose(both.matrix[0], [2 / 3 + 4 / 2, 2])  # plus the mean of (4, 0), (0, 0)
+    assert both.facts["without_vector"] == 2
+    merged = difficulty.mean_features(subject, "hypothesis", entities="parts")
+    np.testing.assert_allclose(merged.matrix[0], [3 / 2, 7 / 2])  # the mean of (2, 2), (1, 5)
+    assert (merged.facts["merged"], both.facts["merged"], subject.merged_by) == (2, 0, "spans.tsv")
+
+
+# ---- a corpus ----
+
+SIGNS = {"entailment": "has", "neutral": "may have", "contradiction": "lacks"}
+
+
+@pytest.fixture(scope="module")
+def subject(tmp_path_factory):
+    """A user's own corpus, in which the verb tells the label of two thirds of the pairs."""
+    folder = tmp_path_factory.mktemp("own")
+    for split, size in (("train", 60), ("dev", 30), ("test", 30)):
+        labels = [LABELS[i % 3] for i in range(size)]
+        verbs = [SIGNS[label] if i % 9 < 6 else "reports" for i, label in enumerate(labels)]
+        lines = ["uid\tpremise\thypothesis\tlabel"]
+        for i, (label, verb) in enumerate(zip(labels, verbs, strict=True)):
+            lines.append(f"{split}-{i}\tPatient {i} of {split} .\tShe {verb} gout .\t{label}")
+        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    config = defaults.nli("bow", "file")
+    config.data.dir = str(folder)
+    config.vectors.dim = 16
+    return Subject(experiment.nli_corpus(config))
+
+
+@pytest.fixture(scope="module")
+def finding(subject):
+    from mednli_jax.training import logistic
+
+    features = difficulty.mean_features(subject, "hypothesis")
+    options = filtering.settings(len(subject.examples), m=None, n=8, k=None, tau=0.75, seed=0)
+    return difficulty.difficulty(subject, features, options, logistic.fit_predict, inputs="hypothesis")
+
+
+def test_each_distinct_sentence_is_linked_once(monkeypatch):
+    """The graph of mentioned concepts and the concepts of both sides share one pass of the linker."""
+    config = defaults.nli("esim", "demo", knowledge="replace")
+    config.data.limit = 60
+    subject, linked = Subject(experiment.nli_corpus(config)), []
+    link = subject.finder.link
+    monkeypatch.setattr(subject.finder, "link", lambda tokens: linked.append(tokens) or link(tokens))
+    assert subject.graph_concepts() >= {m.concept for found in subject.mentions("premise")[:50] for m in found}
+    subject.mentions("hypothesis")
+    assert len(linked) == len(set(linked))
+
+
+def test_the_lists_are_the_corpus_parted(subject, finding):
+    lists = {
+        name.removesuffix(".txt"): content.decode().split() for name, content in finding.drawn.items() if ".txt" in name
+    }
+    assert sorted(lists["easy"] + lists["difficult"]) == sorted(pair.uid for pair in subject.examples)
+    for part in ("easy", "difficult"):
+        assert lists[part] == [uid for split in subject.splits for uid in lists[f"{part}_{split}"]]
+        for split, counts in finding.figures["splits"].items():
+            assert len(lists[f"{part}_{split}"]) == sum(counts[part].values())
+            assert all(uid.startswith(split) for uid in lists[f"{part}_{split}"])
+    told = {uid for uid in lists["easy"] if int(uid.partition("-")[2]) % 9 < 6}
+    assert len(told) > 0.8 * len(lists["easy"]) > 20
+
+
+def test_a_run_of_another_corpus_has_no_features(subject):
+    outputs = {pair.uid: np.arange(3.0) for pair in subject.examples}
+    made = difficulty.run_features(subject, "runs/own", outputs)
+    assert made.matrix.shape == (120, 3)
+    assert made.facts == {"kind": "logits of a run", "run": "own"}
+    with pytest.raises(RunError, match="--features=runs/own: the run knows 119"):
+        difficulty.run_features(subject, "runs/own", {uid: row for uid, row in outputs.items() if uid != "dev-3"})

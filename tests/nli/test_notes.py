@@ -1,0 +1,237 @@
+"""From NOTEEVENTS.csv to the sentences of Past Medical History sections, on made-up notes."""
+
+import gzip
+import json
+import os
+import random
+import re
+import stat
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from mednli_jax.nli.note_sentences import sentences
+from mednli_jax.nli.notes import Notes, PastMedicalHistory, is_past_medical_history, sections
+
+SECRET = "Zzyzx"
+HEADER = ["ROW_ID", "SUBJECT_ID", "HADM_ID", "CHARTDATE", "CHARTTIME", "STORETIME", "CATEGORY", "DESCRIPTION", "CGID"]
+HEADER += ["ISERROR", "TEXT"]
+
+
+def line(row_id, text, error="", category="Discharge summary"):
+    cells = [row_id, 7, 9, "2101-01-01", "", "", category, "Report", "", error, text]
+    return ",".join('"' + str(cell).replace('"', '""') + '"' for cell in cells) + "\n"
+
+
+def notes(path, *lines, header=HEADER):
+    data = (",".join(f'"{name}"' for name in header) + "\n" + "".join(lines)).encode("utf-8", "surrogateescape")
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+NOTE = """Admission Date:  [**2101-1-1**]
+
+Past Medical History:
+1. Coronary artery disease, seen by Dr. Smith, says "stable".
+2. Hypertension
+
+Social History:
+Lives alone. Past Medical History: none
+"""
+
+
+@pytest.mark.parametrize("name", ["NOTEEVENTS.csv", "NOTEEVENTS.csv.gz"])
+def test_sections_of_past_history_become_numbered_sentences(tmp_path, name):
+    rows = [
+        line(174, NOTE),
+        line(175, NOTE, error="1"),
+        line(9, "PMH: gout\n\nPLAN: x\nPMHx:\nasthma"),
+        line(3, "No\n"),
+    ]
+    path = notes(tmp_path / name, *rows)
+    history = PastMedicalHistory(path.with_name("NOTEEVENTS.csv"))
+    assert list(history) == [
+        ("174:1", 'Coronary artery disease, seen by Dr. Smith, says "stable".'),
+        ("174:2", "Hypertension"),
+        ("9:1", "gout"),
+        ("9:2", "asthma"),
+    ]
+    counts = {"rows": 4, "dropped_iserror": 1, "other_categories": 0, "empty": 0}
+    assert history.facts == {"file": name, **counts, "notes": 2, "sections": 3, "sentences": 4}
+    assert len(list(history)) == 4  # a second iteration starts from the beginning, and its counts do, too
+    assert history.facts["rows"] == 4
+
+
+def test_notes_of_chosen_categories_and_empty_ones(tmp_path):
+    rows = [line(1, "a"), line(2, "b", category="Nursing  "), line(3, " \n"), line(4, "c", category="ECG", error="0")]
+    found = Notes(notes(tmp_path / "n.csv", *rows), ("Nursing", "ECG"))
+    assert [(note.row_id, note.category, note.text, note.line) for note in found] == [
+        (2, "Nursing", "b", 3),
+        (4, "ECG", "c", 6),
+    ]
+    assert found.facts["other_categories"] == 2
+    everything = Notes(tmp_path / "n.csv")
+    assert [note.row_id for note in everything] == [1, 2, 4]
+    assert everything.facts["empty"] == 1
+    (tmp_path / "small.csv").write_text('text,row_id,iserror,category\n"PMH: ""a""",5,,x\n')  # columns go by name
+    assert list(PastMedicalHistory(tmp_path / "small.csv")) == [("5:1", '"a"')]
+
+
+PAST = ("Past Medical History", "PAST MEDICAL HISTORY", "Past medical history", "PMH", "PMHx", "Prior Medical History")
+PAST += ("PAST MEDICAL/SURGICAL HISTORY", "Past Medical and Surgical History", "Other Past Medical History", "Past Hx")
+OTHER = ("History of Present Illness", "Past Surgical History", "Social History", "Allergies")
+
+
+@pytest.mark.parametrize("title", [*PAST, *OTHER])
+def test_titles_of_sections(title):
+    found = list(sections(f"Sex: M\n{title}:\nbody\nnext line\nFamily History: no"))
+    assert [(name, body.strip()) for name, body in found][1] == (title, "body\nnext line")
+    assert [is_past_medical_history(name) for name, _ in found] == [False, title in PAST, False]
+
+
+def test_what_is_no_header():
+    text = "He said: yes\n1. CARDIAC HISTORY: none\nhe felt Well: no\nTook Aspirin 81 mg: yes\n12:30 PM\n[**Name**]: x"
+    assert list(sections(text)) == [("", text)]
+
+
+FULL = "The patient underwent a complicated course with many procedures done by the"  # a line that goes on in the next
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (f"{FULL}\nMayo Clinic. Later she did well\nHTN", [f"{FULL} Mayo Clinic.", "Later she did well", "HTN"]),
+        ("He has CAD. She has HTN.", ["He has CAD.", "She has HTN."]),
+        ("Seen by Dr. Jones and Mrs. Smith vs. Mr. X.", ["Seen by Dr. Jones and Mrs. Smith vs. Mr. X."]),
+        ("On lasix 20 mg p.o. b.i.d. Aspirin too.", ["On lasix 20 mg p.o. b.i.d. Aspirin too."]),
+        ("On lasix b.i.d. He is well.", ["On lasix b.i.d.", "He is well."]),
+        ("EF 55.5 percent. Creatinine 1.2 to 1.5.", ["EF 55.5 percent.", "Creatinine 1.2 to 1.5."]),
+        ("Is it TIA? No! Yes.", ["Is it TIA?", "No!", "Yes."]),
+        ("CAD with ? TIA in 2001", ["CAD with ? TIA in 2001"]),
+        (
+            "Seen at [**Hospital 1. Main St. Clinic**]. Stable.",
+            ["Seen at [**Hospital 1. Main St. Clinic**].", "Stable."],
+        ),
+        ("Since [**2101\n-1-1**] on dialysis", ["Since [**2101 -1-1**] on dialysis"]),
+        ("was well. [**Name**] is ill.", ["was well.", "[**Name**] is ill."]),
+        ("1. CAD\n2) HTN\n3. DM type 2. On insulin\n", ["CAD", "HTN", "DM type 2.", "On insulin"]),
+        ("1. CAD 2. HTN 3. DM", ["CAD", "HTN", "DM"]),
+        ("1. CAD. 2. HTN.", ["CAD.", "HTN."]),
+        ("1. Diabetes type 2. On insulin. 2. HTN", ["Diabetes type 2.", "On insulin.", "HTN"]),
+        ("- CAD\n-CABG\n* gout\n# asthma\n#2. COPD", ["CAD", "CABG", "gout", "asthma", "COPD"]),
+        ("CAD\nHTN\nDM2", ["CAD", "HTN", "DM2"]),
+        ("hypertension\ndiabetes", ["hypertension", "diabetes"]),
+        ("Hypertension, diabetes,\nGout", ["Hypertension, diabetes, Gout"]),
+        ("Several episodes of\nBleeding", ["Several episodes of Bleeding"]),
+        ("Several episodes\nwith pain. Then none", ["Several episodes with pain.", "Then none"]),
+        ("An ejection fraction of\n30. He is well.", ["An ejection fraction of 30.", "He is well."]),
+        ("1. Disease of the left\n   Anterior artery\n2. Gout", ["Disease of the left Anterior artery", "Gout"]),
+        ("A first line\n\nA second one", ["A first line", "A second one"]),
+        ("1.5 cm mass. a. fib", ["1.5 cm mass. a. fib"]),
+        ("1.\n---\n[**2101-1-1**]\n7.5\n", []),
+        ("", []),
+    ],
+)
+def test_sentences(body, expected):
+    assert sentences(body) == expected
+
+
+def test_no_word_is_lost_invented_or_moved():
+    body = NOTE * 3 + "a b.i.d. c\n- d\n  e, f\n\n1) g 2) h. I"
+    bullets = ("-", "1.", "2.", "1)", "2)")
+    words = [word for sentence in sentences(body) for word in sentence.split() if word not in bullets]
+    assert words == [word for word in body.split() if word not in bullets]
+
+
+def test_memory_is_that_of_one_note(tmp_path):
+    more = " ".join(map(str, random.Random(0).choices(range(1000), k=2500)))
+    path = notes(tmp_path / "n.csv.gz", *(line(n, NOTE + more) for n in range(400)))  # 4 MB of text
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in PastMedicalHistory(path)) == 800
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_500_000
+
+
+# ---- launch/premises_from_notes.py ----
+
+ROOT = Path(__file__).parents[2]
+MADE = [line(n, f"PMH:\n1. {SECRET} {n}\n2. Hypertension\n\nPLAN:\nNot this") for n in range(40)]
+
+
+def premises(folder, *flags, out="private/premises.tsv"):
+    script = str(ROOT / "launch" / "premises_from_notes.py")
+    command = [sys.executable, script, "--notes=NOTEEVENTS.csv.gz", f"--out={out}", *flags]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def rows_of(path):
+    return [tuple(row.split("\t")) for row in path.read_text().splitlines()]
+
+
+def test_premises_are_sampled_from_the_notes(tmp_path):
+    rows = [*MADE, line(90, f"PMH: {SECRET} once erred", error="1"), line(91, "PMH: gout", category="Nursing")]
+    notes(tmp_path / "NOTEEVENTS.csv.gz", *rows)
+    out = tmp_path / "private" / "premises.tsv"
+    done = premises(tmp_path, "--number=10", "--categories=Discharge summary, Physician")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert SECRET not in done.stdout
+    assert "ypertension" not in done.stdout
+    counts = json.loads(done.stdout)
+    assert {name: counts[name] for name in ("rows", "notes", "sentences", "sampled")} == {
+        "rows": 42, "notes": 40, "sentences": 80, "sampled": 10,
+    }  # fmt: skip
+    head, *ten = rows_of(out)
+    assert head == ("uid", "sentence")
+    # of equal sentences the first counts
+    whole = {(f"{n}:1", f"{SECRET} {n}") for n in range(40)} | {("0:2", "Hypertension")}
+    assert len(ten) == len(set(ten)) == 10
+    assert set(ten) < whole
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    assert stat.S_IMODE(out.parent.stat().st_mode) == 0o700
+
+    assert premises(tmp_path, "--number=4", "--categories=Discharge summary").returncode == 0
+    assert rows_of(out) == [head, *ten[:4]]  # the same seed draws the same, and replaces the older file
+    assert premises(tmp_path, "--number=10", "--seed=1").returncode == 0
+    assert set(rows_of(out)[1:]) != set(ten)
+    assert premises(tmp_path, "--number=99").returncode == 0
+    assert set(rows_of(out)[1:]) == whole | {("91:1", "gout")}
+
+
+def test_every_distinct_sentence_is_as_likely(tmp_path):
+    import runpy
+
+    sample = runpy.run_path(str(ROOT / "launch" / "premises_from_notes.py"))["sample"]
+    pairs = [(f"{n}:1", f"s{n % 10}") for n in range(60)] + [(f"9{n}:1", "s0") for n in range(60)]
+    drawn = [sentence for seed in range(2000) for _, sentence in sample(pairs, 3, seed)]
+    assert len(drawn) == 6000
+    counts = [drawn.count(f"s{n}") for n in range(10)]
+    assert all(abs(count - 600) < 4 * (2000 * 0.3 * 0.7) ** 0.5 for count in counts)
+
+
+@pytest.mark.parametrize(
+    ("flags", "rows"), [(["--number=0"], MADE), (["--number=3"], [line(1, f"PLAN: {SECRET}")]), (["--number=3"], None)]
+)
+def test_wrong_notes_or_flags_are_one_line(tmp_path, flags, rows):
+    if rows is not None:
+        notes(tmp_path / "NOTEEVENTS.csv.gz", *rows)
+    done = premises(tmp_path, *flags)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"error: .* Fix: .*\n", done.stderr)
+    assert SECRET not in done.stderr
+    assert not (tmp_path / "private").exists()
+
+
+def test_another_file_stays_and_a_git_work_tree_is_reported(tmp_path):
+    notes(tmp_path / "NOTEEVENTS.csv.gz", *MADE)
+    (tmp_path / "mine.tsv").write_text("mine\n")
+    (tmp_path / ".git").mkdir()
+    done = premises(tmp_path, "--number=3", out="mine.tsv")
+    assert (done.returncode, (tmp_path / "mine.tsv").read_text()) == (2, "mine\n")
+    assert "lies in a git work tree" in done.stderr

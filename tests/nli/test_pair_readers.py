@@ -1,0 +1,364 @@
+"""Readers of the NLI corpora, on made-up files in the official layouts; damaged files are in tests/test_readers.py."""
+
+import gzip
+import hashlib
+import json
+
+import pytest
+
+from mednli_jax.data.examples import NLIExample, Split
+from mednli_jax.errors import ConfigError, DataError, DataErrors, UserError
+from mednli_jax.nli.files import source_files
+from mednli_jax.nli.readers import CORPORA, check_disjoint, load_nli, read_nli_file, shared_texts
+
+SECRET = "Zzyzx"  # stands for clinical text and must never occur in a message
+SNLI_HEADER = [
+    "gold_label",
+    *(f"sentence{side}_{kind}" for kind in ("binary_parse", "parse") for side in (1, 2)),
+    *("sentence1", "sentence2", "captionID", "pairID"),
+    *(f"label{n}" for n in range(1, 6)),
+]
+TASK, TRUTH = "mednli_bionlp19_shared_task.jsonl", "mednli_bionlp19_shared_task_ground_truth.csv"
+
+
+def write(path, content):
+    data = content if isinstance(content, bytes) else content.encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def row(uid="p1", label="entailment", premise="Pt is ill .", hypothesis="Pt is not well .", **more):
+    """A row with the official fields; a field given as ... is left out."""
+    fields = {"pairID": uid, "gold_label": label, "sentence1": premise, "sentence2": hypothesis}
+    fields |= {"sentence1_binary_parse": f"( {premise} )", "sentence2_binary_parse": f"( {hypothesis} )"}
+    return {key: value for key, value in (fields | more).items() if value is not ...}
+
+
+def lines(rows):
+    return "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in rows)
+
+
+def snli_row(uid="p1", label="neutral", premise="A man ( old ) sleeps .", hypothesis='He says " no " .'):
+    parses = [f"( {s.replace('(', '-LRB-').replace(')', '-RRB-')} )" for s in (premise, hypothesis)]
+    values = dict(zip(SNLI_HEADER, [label, *parses, "(X)", "(X)", premise, hypothesis, "c1", uid, label], strict=False))
+    return [values.get(name, "") for name in SNLI_HEADER]
+
+
+def tsv(*rows):
+    return "".join("\t".join(row) + "\n" for row in (SNLI_HEADER, *rows))
+
+
+def triple(folder, split="train", premises=("A man ( x )", "B ."), hypotheses=("C", "D"), labels=("neutral", "-")):
+    for name, column in (("s1", premises), ("s2", hypotheses), ("labels", labels)):
+        write(folder / f"{name}.{split}", lines(column))
+    return folder / f"s1.{split}"
+
+
+def read(path, **options):
+    return read_nli_file(path, split="train", **options)
+
+
+def faults(call, *arguments, **options):
+    """(file, line, field) of the faults that a call raises; no message holds a word of the sentences."""
+    with pytest.raises(UserError) as caught:
+        call(*arguments, **options)
+    assert SECRET not in str(caught.value)
+    errors = caught.value.errors if isinstance(caught.value, DataErrors) else [caught.value]
+    return [(error.file, error.line, error.field) for error in errors]
+
+
+# ---- one file ----
+
+
+def test_pairs_are_read_and_counted(tmp_path):
+    rows = [
+        row("a", "entailment", captionID="c7"),
+        row("b", "-"),
+        row("c", "contradiction", premise="BP -LRB- high -RRB-", promptID="31"),
+        row(..., "neutral", premise='He can\'t "walk".', sentence2_binary_parse=...),
+    ]
+    path = write(tmp_path / "mli_dev_v1.jsonl", lines(rows))
+    split = read_nli_file(path, split="dev")
+    first, second, third = split.examples
+    texts = ("Pt is ill .", "Pt is not well .")
+    assert first == NLIExample("a", *texts, "entailment", *(tuple(text.split()) for text in texts), group="c7")
+    assert (second.uid, second.premise_tokens, second.group) == ("c", ("BP", "(", "high", ")"), "31")
+    # One parse is missing, so both sides are tokenised, and the hash of the premise serves as the group.
+    assert (third.uid, third.premise_tokens) == ("mli_dev_v1:4", ("He", "ca", "n't", "``", "walk", "''", "."))
+    assert third.group == hashlib.sha256(third.premise.encode()).hexdigest()[:16]
+    assert split.facts == {
+        "file": "mli_dev_v1.jsonl",
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "rows": 4,
+        "kept": 3,
+        "dropped_unlabelled": 1,
+        "tokens": {"binary parse": 2, "treebank": 1},
+        "labels": {"entailment": 1, "neutral": 1, "contradiction": 1},
+    }
+
+
+def test_byte_order_mark_blank_and_windows_lines_are_no_faults(tmp_path):
+    line = json.dumps(row(...))
+    split = read(write(tmp_path / "x.jsonl", f"\ufeff{line}\r\n\r\n{line}\r\n"))
+    assert ([pair.uid for pair in split.examples], split.facts["rows"]) == (["x:1", "x:3"], 2)
+
+
+def test_limit_counts_labelled_pairs_and_reads_no_further(tmp_path):
+    path = write(tmp_path / "x.jsonl", lines([row("a", "-"), row("b"), row("c", "-"), row("d"), "broken"]))
+    split = read(path, limit=2)
+    assert ([pair.uid for pair in split.examples], split.facts["dropped_unlabelled"]) == (["b", "d"], 2)
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.csv"])
+def test_the_first_twenty_faults_come_together(tmp_path, name):
+    rows = [row(f"q{n}", SECRET, SECRET) for n in range(25)]
+    table = "pairID,gold_label,sentence1,sentence2\n" + "".join(",".join(list(r.values())[:4]) + "\n" for r in rows)
+    found = faults(read, write(tmp_path / name, table if name == "x.csv" else lines([row("p"), *rows])))
+    assert found == [(name, line, "gold_label") for line in range(2, 22)]
+
+
+@pytest.mark.parametrize(
+    ("label", "more", "refused"),
+    [
+        ("neutral", {"label": "entailment"}, True),
+        ("neutral", {"premise": "Other text."}, True),
+        ("neutral", {"label": "neutral", "premise": None}, False),
+        (None, {"label": "neutral"}, False),
+        (..., {"label": "neutral"}, False),
+    ],
+)
+def test_a_field_with_two_names_has_one_value(tmp_path, label, more, refused):
+    """Prediction takes the same rows, see tests/commands/test_predict.py."""
+    path = write(tmp_path / "x.jsonl", lines([row("a"), row("b", label) | more]))
+    if refused:
+        assert [fault[:2] for fault in faults(read, path)] == [("x.jsonl", 2)]
+    else:
+        assert [pair.label for pair in read(path).examples] == ["entailment", "neutral"]
+
+
+@pytest.mark.parametrize("name", ["snli_1.0_train.txt", "snli_1.0_train.txt.gz"])
+def test_snlis_table_means_the_same_as_its_json(tmp_path, name):
+    rows = [snli_row("a"), snli_row("b", "-"), snli_row("c", "entailment", "It rains .", 'A 5 " nail .')]
+    rows[0] = rows[0][:10]  # a row may end before the columns of annotators that it does not need
+    split = read(write(tmp_path / name, tsv(*rows)))
+    same = read(write(tmp_path / "x.jsonl", lines([dict(zip(SNLI_HEADER, row, strict=False)) for row in rows])))
+    assert split.examples == same.examples
+    assert [pair.uid for pair in split.examples] == ["a", "c"]
+    assert split.examples[0].premise_tokens == ("A", "man", "(", "old", ")", "sleeps", ".")
+    assert split.examples[1].hypothesis_tokens == ("A", "5", '"', "nail", ".")  # a quotation mark has no meaning
+    for fact in ("rows", "kept", "dropped_unlabelled", "labels", "tokens"):
+        assert split.facts[fact] == same.facts[fact]
+    assert faults(read, write(tmp_path / "y.txt", tsv(snli_row("a")[:8]))) == [("y.txt", 2, None)]
+
+
+def test_triples_keep_their_tokens(tmp_path):
+    path = triple(tmp_path, premises=("don't  ( x ) ''", "B ."), labels=("neutral", "contradiction"))
+    split = read(path)
+    first, second = split.examples
+    assert first.premise_tokens == ("don't", "(", "x", ")", "''")
+    assert (first.uid, second.uid, second.label) == ("s1.train:1", "s1.train:2", "contradiction")
+    assert split.facts["tokens"] == {"binary parse": 0, "treebank": 0, "blanks": 2}
+    assert set(split.facts["read_with"]) == {"s2.train", "labels.train"}
+    write(tmp_path / "s2.train.gz", (tmp_path / "s2.train").read_bytes())
+    (tmp_path / "s2.train").unlink()
+    assert read(path).examples == split.examples
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"labels": ("neutral",) * 3}, [("s1.train", 3, None)]),
+        ({"hypotheses": ("", "D"), "premises": ("A", SECRET)}, [("s2.train", 1, "sentence2")]),
+        (
+            {"premises": (SECRET + "\0", "B", "C"), "hypotheses": ("D", "", "E"), "labels": ("neutral",) * 3},
+            [("s1.train", 1, "sentence1"), ("s2.train", 2, "sentence2")],
+        ),
+    ],
+)
+def test_faults_of_triples_are_named_by_file_and_line(tmp_path, changes, expected):
+    assert faults(read, triple(tmp_path, **changes)) == expected
+
+
+OWN = {
+    "jsonl": '{"premise": "A, b", "hypothesis": "say \\"c\\"", "label": "neutral", "uid": "u1"}\n'
+    '{"premise": "D", "hypothesis": "E", "label": "entailment"}\n',
+    "tsv": 'uid\tlabel\tpremise\thypothesis\nu1\tneutral\tA, b\tsay "c"\n\tentailment\tD\tE\n',
+    "csv": '\ufeffuid,label,premise,hypothesis\r\nu1,neutral,"A, b","say ""c"""\r\n,entailment,D,E\r\n',
+}
+
+
+@pytest.mark.parametrize("ending", OWN)
+@pytest.mark.parametrize(("written", "asked"), [("", ""), (".gz", ""), ("", ".gz")])
+def test_own_files_of_each_kind_mean_the_same(tmp_path, ending, written, asked):
+    write(tmp_path / f"train.{ending}{written}", OWN[ending])
+    split = read(tmp_path / f"train.{ending}{asked}")
+    first, second = split.examples
+    assert (first.uid, first.premise, first.hypothesis, first.label) == ("u1", "A, b", 'say "c"', "neutral")
+    assert first.premise_tokens == ("A", ",", "b")
+    assert second.uid == ("train:2" if ending == "jsonl" else "train:3")
+    assert split.facts["file"] == f"train.{ending}{written}"
+
+
+def test_a_csv_cell_may_span_lines_and_faults_keep_their_line(tmp_path):
+    good = 'label,premise,hypothesis\nneutral,"a\n\nb",c\n'
+    assert read(write(tmp_path / "y.csv", good)).examples[0].premise == "a\n\nb"
+    text = f"{good}neutral,{SECRET},\n{SECRET},d,e\n"
+    assert faults(read, write(tmp_path / "x.csv", text)) == [("x.csv", 5, "hypothesis"), ("x.csv", 6, "label")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says", "line"),
+    [
+        ("train.csv", "id,text1,text2,class\n", ("id, text1, text2, class",), 1),
+        ("train.csv", "uid,Premise,Hypothesis,Label\n", ("'Label'", "'label'"), 1),
+        ("train.csv", "premise;hypothesis;label\n", ("semicolons",), 1),
+        ("train.tsv", "premise,hypothesis,label\n", ("commas",), 1),
+        ("train.csv", f"{SECRET} one,{SECRET} two,neutral\n", ("header",), 1),
+        ("train.csv", f"{SECRET} one,{SECRET} two,yes\n", (), 1),
+        ("train.csv", f"premise,hypothesis,label\n{SECRET},{SECRET},Neutral\n", ("'neutral'",), 2),
+        ("train.csv", f"premise,hypothesis,label\n{SECRET},{SECRET},{SECRET}\n", ("neutral",), 2),
+        ("train.jsonl", f'{{"text1": "{SECRET}", "text2": "{SECRET}"}}\n', ("text1, text2",), 1),
+        ("train.xlsx", "a", (".jsonl, .txt, .tsv, .csv",), None),
+    ],
+)
+def test_the_likely_cause_of_a_file_that_does_not_fit_is_named(tmp_path, name, content, says, line):
+    path = write(tmp_path / name, content)
+    assert faults(read, path)[0][:2] == (name, line)
+    with pytest.raises(UserError) as caught:
+        read(path)
+    assert all(word in str(caught.value) for word in says)
+
+
+# ---- a corpus ----
+
+
+def write_corpus(folder, corpus):
+    for split, file in CORPORA[corpus].files.items():
+        write(folder / file, lines(row(f"{split}{n}", premise=f"{split} {n}") for n in range(4)))
+
+
+@pytest.mark.parametrize("name", ["mednli", "snli"])
+def test_all_splits_are_read_from_either_folder(tmp_path, name):
+    write_corpus(tmp_path / name, name)
+    for folder in (tmp_path, tmp_path / name):
+        splits = load_nli(name, folder, limit=3)
+        assert {split: len(pairs) for split, pairs in splits.items()} == {"train": 3, "dev": 4, "test": 4}
+        assert all(pair.tags == () for pair in splits["train"].examples)
+
+
+def test_multinli_by_genre(tmp_path):
+    def rows(split, genres):
+        return lines(row(f"{split}{n}", premise=f"{split} {n}", genre=genre) for n, genre in enumerate(genres))
+
+    write(tmp_path / "multinli_1.0_train.jsonl", rows("t", ["slate", "travel", "slate", "fiction", "slate"]))
+    write(tmp_path / "multinli_1.0_dev_matched.jsonl.gz", rows("d", ["travel", "slate"]))
+    splits = load_nli("multinli", tmp_path, genre="slate", limit=2)
+    assert [pair.uid for pair in splits["train"].examples] == ["t0", "t2"]
+    assert [(pair.uid, pair.tags) for pair in splits["dev"].examples] == [("d1", ("slate",))]
+    assert splits["dev"].facts["other_genres"] == 1
+    # the release that the paper used
+    (tmp_path / "multinli_1.0_train.jsonl").rename(tmp_path / "multinli_0.9_train.jsonl")
+    everything = load_nli("multinli", tmp_path)
+    assert {split: len(pairs) for split, pairs in everything.items()} == {"train": 5, "dev": 2}
+    assert faults(read, write(tmp_path / "x.jsonl", lines([row("a")])), genre="slate") == [("x.jsonl", 1, "genre")]
+
+
+def mediqa(folder, truth="pair_id,label\nt2,contradiction\nt0,entailment\nt1,neutral\n", pairs=None):
+    for split in ("train", "dev"):
+        write(folder / "mednli" / f"mli_{split}_v1.jsonl", lines([row(split)]))
+    pairs = pairs or [row(f"t{n}", ...) for n in range(3)]
+    write(folder / "mediqa_nli" / TASK, lines(pairs))
+    write(folder / "mediqa_nli" / TRUTH, truth)
+    return folder
+
+
+def test_mediqa_takes_its_labels_from_the_ground_truth_and_the_rest_from_mednli(tmp_path):
+    folder = mediqa(tmp_path)
+    splits = load_nli("mediqa_nli", folder)
+    assert {name: split.facts["file"] for name, split in splits.items()} == CORPORA["mediqa_nli"].files
+    labels = {pair.uid: pair.label for pair in splits["test"].examples}
+    assert labels == {"t0": "entailment", "t1": "neutral", "t2": "contradiction"}
+    assert set(splits["test"].facts["read_with"]) == {TRUTH}
+    assert {path.name for path in source_files("mediqa_nli", folder)} == {*CORPORA["mediqa_nli"].files.values(), TRUTH}
+    assert load_nli("mediqa_nli", folder / "mediqa_nli") == splits  # the corpus finds MedNLI beside its own folder
+    headless = mediqa(tmp_path / "b", "t0,entailment\nt1,neutral\nt2,contradiction\n")
+    assert load_nli("mediqa_nli", headless)["test"].examples == splits["test"].examples
+    mediqa(folder, pairs=[row(..., ..., SECRET)])
+    assert faults(load_nli, "mediqa_nli", folder) == [(TASK, 1, "pairID")]
+    (folder / "mediqa_nli" / TRUTH).unlink()
+    assert faults(load_nli, "mediqa_nli", folder) == [(TRUTH, None, None)]
+
+
+def test_a_corpus_of_ones_own_may_mix_formats_and_leave_test_out(tmp_path):
+    write(tmp_path / "train.tsv.gz", OWN["tsv"])
+    write(tmp_path / "dev.csv", OWN["csv"].replace("u1", "u2").replace("A, b", "F").replace(",D,", ",G,"))
+    splits = load_nli("file", tmp_path, limit=1)
+    assert {name: len(split) for name, split in splits.items()} == {"train": 1, "dev": 2}
+    triple(tmp_path, "test", labels=("neutral", "neutral"))
+    assert len(load_nli("file", tmp_path)["test"]) == 2
+    names = ["train.tsv.gz", "dev.csv", "s1.test", "s2.test", "labels.test"]
+    assert [path.name for path in source_files("file", tmp_path)] == names
+
+
+def test_snli_is_found_as_json_then_as_table_then_as_triples(tmp_path):
+    folder = tmp_path / "snli"
+    for split in ("train", "dev", "test"):
+        triple(folder, split)
+    contents = {"s1.dev": "A\nB\n", "snli_1.0_dev.txt": tsv(snli_row("dev")), "snli_1.0_dev.jsonl.gz": lines([row()])}
+    for name, content in contents.items():
+        write(folder / name, content)
+        assert load_nli("snli", tmp_path)["dev"].facts["file"] == name
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "part"),
+    [
+        ("mendli", {}, "'mednli'"),  # the most similar name
+        ("multinli", {"genre": "slat"}, "'slate'"),
+        ("snli", {"genre": "slate"}, "genre"),
+        ("snli", {"limit": 0}, "limit"),
+    ],
+)
+def test_wrong_options_are_errors_of_the_config(tmp_path, name, options, part):
+    with pytest.raises(ConfigError, match=part):
+        load_nli(name, tmp_path, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "says"),
+    [
+        ("mednli", ("mli_train_v1.jsonl", "mli_test_v1.jsonl"), CORPORA["mednli"].source),
+        ("mednli", ("physionet.org/1.0.0/mli_train_v1.jsonl",), "1.0.0/mli_train_v1.jsonl"),
+        ("snli", (), "snli_1.0_dev.jsonl"),
+        ("file", ("training.csv",), "training.csv"),
+        ("file", ("train.csv",), "dev.jsonl"),
+        ("file", ("train.jsonl", "dev.csv", "train.tsv"), "train.jsonl and train.tsv both hold train"),
+        ("file", ("train.jsonl", "dev.csv", "train.jsonl.gz"), "train.jsonl and train.jsonl.gz both hold train"),
+        ("file", ("train.csv", "dev.csv"), "pairID"),
+    ],
+)
+def test_missing_files_and_two_of_one_split_are_named(tmp_path, name, files, says):
+    for file in files:
+        write(tmp_path / file, OWN["csv"])
+    with pytest.raises(UserError) as caught:
+        load_nli(name, tmp_path)
+    assert says in str(caught.value)
+
+
+def pairs(name, *rows):
+    examples = [NLIExample(uid, *(*texts, "h")[:2], "neutral", ("p",), ("h",)) for uid, *texts in rows]
+    return Split(name, tuple(examples), {"file": f"{name}.jsonl"})
+
+
+def test_equal_uids_are_refused_and_equal_texts_counted():
+    train, dev = pairs("train", ("a", "x"), ("b", "x"), ("c", "y")), pairs("dev", ("d", "z"))
+    test = pairs("test", ("e", "x"), ("f", "x", "another"), ("g", "z"), ("h", "new"))
+    assert shared_texts({"train": train, "dev": dev, "test": test}) == {
+        "dev": {"train": {"pairs": 0, "premises": 0}},
+        "test": {"train": {"pairs": 1, "premises": 2}, "dev": {"pairs": 1, "premises": 1}},
+    }
+    assert check_disjoint({"train": train, "dev": dev, "test": test}) == {"train": train, "dev": dev, "test": test}
+    with pytest.raises(DataError) as caught:
+        check_disjoint({"train": train, "dev": dev, "test": pairs("test", ("c", "q"), ("b", "q"))})
+    assert (caught.value.file, caught.value.field) == ("test.jsonl", "pairID")

@@ -1,0 +1,123 @@
+"""The reproduction check: the expected range, a verdict for each published cell, and no text of the corpus."""
+
+import json
+import math
+
+import pytest
+from canaries import WORDS, found_in
+from made_up_commands import call_command
+from made_up_runs import TEN as GOLD
+from made_up_runs import check_offline, edit, write_run, wrong
+
+from mednli_jax.nli import reproduction
+from mednli_jax.report import __main__ as report
+from mednli_jax.report import tables
+
+SIX = {"rows": 11_232}
+
+
+def as_published(folder, *seeds, **how):
+    """Writes a run whose settings are the paper's."""
+    write_run(folder, *seeds, gold=GOLD, corpus="mednli", train=SIX, **how)
+    edit(folder / "config.json", model={"name": "esim", "hidden_size": 300}, train={"epochs": 40, "batch_size": 512},
+         vectors={"path": "glove.840B.300d.txt", "dim": 300}, data={"name": "mednli", "limit": None})  # fmt: skip
+
+
+def cell(found, number, run):
+    """The cell of the test split, which is the last one of the run."""
+    return [one for one in found["tables"][str(number)] if one["run"] == run][-1]
+
+
+def test_the_expected_range_by_hand():
+    """Six seeds with sd .6: 1 + 1.96 * sqrt(.36 * 2/6). For a gain the variance of the baseline is added."""
+    low, high = reproduction.expected(73.1, [0.6], [6], 6)
+    assert (73.1 - low, high - 73.1) == pytest.approx((1 + 1.96 * math.sqrt(0.12),) * 2)
+    low, high = reproduction.expected(-1.7, [0.6, 0.8], [6, 3], 6)
+    assert high + 1.7 == pytest.approx(1 + 1.96 * math.sqrt(0.12 + 0.64 * 0.5))
+    assert reproduction.expected(0.0, [None], [1], 6)[1] == pytest.approx(1 + 1.96 * math.sqrt(7 / 6))
+
+
+def test_every_published_cell_has_a_line_whatever_is_there(tmp_path):
+    found = reproduction.checked(tmp_path)
+    paper = [one for table in tables.TABLES.values() for one in table.cells if one.paper is not None]
+    lines = [one for cells in found["tables"].values() for one in cells]
+    assert len(lines) == len(paper) + 8  # Table 2 adds 8
+    assert found["verdicts"]["missing"] == len(lines)
+    for one in lines:
+        assert (one["ours"], bool(one["remark"]), bool(one["expected"])) == (None, True, True)
+    for section in reproduction.sections(found):
+        for grid in section.grids:
+            assert all(all(row) for row in grid.rows), section.title
+
+
+def test_verdicts(tmp_path):
+    seeds = [wrong(3)] * 6  # accuracy 70.0, sd 0: the published 70.2 is within a point, 73.1 is not
+    for name in ("bow", "esim"):
+        as_published(tmp_path / name, *seeds)
+    as_published(tmp_path / "infersent", wrong(3))
+    as_published(tmp_path / "features", *seeds, status="interrupted")
+    found = reproduction.checked(tmp_path)
+    verdicts = {run: cell(found, 3, run)["verdict"] for run in ("bow", "esim", "infersent", "features")}
+    assert verdicts == {"bow": "pass", "esim": "FAIL", "infersent": "not judged", "features": "missing"}
+    assert cell(found, 3, "bow")["expected"] == pytest.approx([69.2, 71.2])
+    assert cell(found, 3, "infersent")["remark"] == "1 seed"
+    assert cell(found, 3, "features")["remark"] == "interrupted"
+
+
+def test_a_gain_is_judged_with_its_baseline(tmp_path):
+    as_published(tmp_path / "esim", *[wrong(3)] * 6)
+    as_published(tmp_path / "replace-esim", *[wrong(3)] * 6)
+    as_published(tmp_path / "unit-esim", *[wrong(2)] * 6)
+    found = reproduction.checked(tmp_path)
+    assert (cell(found, 7, "replace-esim")["verdict"], cell(found, 7, "replace-esim")["ours"]) == ("pass", 0.0)
+    (control,) = (one for one in found["tables"]["6"] if one["row"] == "unit length only")
+    assert (control["paper"], control["verdict"], control["ours"]) == (None, "-", pytest.approx(10))
+
+
+def test_table_2_is_exact(tmp_path):
+    figures = {"pairs": 11_232, "premise": {"mean": 20.04, "longest": 202}, "hypothesis": {"mean": 5.86, "longest": 20}}
+    stats = {"corpus": "mednli", "splits": {"train": figures, "dev": {"pairs": 1395}, "test": {"pairs": 1421}},
+             "all": {**figures, "premises": 4683}}  # fmt: skip
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "stats.json").write_text(json.dumps(stats))
+    verdicts = [one["verdict"] for one in reproduction.checked(tmp_path)["tables"]["2"]]
+    assert verdicts == ["pass", "pass", "FAIL", "pass", "pass", "FAIL", "pass", "pass"]
+    (tmp_path / "corpus" / "stats.json").write_text(json.dumps({**stats, "corpus": "demo"}))
+    assert {one["verdict"] for one in reproduction.checked(tmp_path)["tables"]["2"]} == {"not judged"}
+    (tmp_path / "corpus" / "stats.json").write_text("{")
+    assert {one["remark"] for one in reproduction.checked(tmp_path)["tables"]["2"]} == {"stats.json is damaged"}
+
+
+def test_counts_of_few_pairs_are_left_out(tmp_path):
+    (tmp_path / "corpus").mkdir()
+    counts = {"0": 10, "1": 9, "no path": 400}
+    paths = {"corpus": "mednli", "ontology": "umls", "version": "x", "occurrences": counts, "nearest": {}}
+    (tmp_path / "corpus" / "paths.json").write_text(json.dumps(paths))
+    kinds = {kind: {"pairs": 9 + n, "accuracy": 0.5} for n, kind in enumerate(reproduction.CATEGORIES)}
+    (tmp_path / "categories.json").write_text(json.dumps({"categories": {"esim": {"categories": kinds}}}))
+    found = reproduction.checked(tmp_path)
+    assert found["figure 3"]["occurrences"] == {"0": 10, "no path": 400}
+    assert [kind and kind["pairs"] for kind in found["table 8"].values()] == [None, 10, 11, 12, 13]
+
+
+def test_the_page_can_be_passed_on(tmp_path, monkeypatch):
+    """Canary words are used as uids, as names of folders and files, and in commands."""
+    monkeypatch.chdir(tmp_path)
+    secret = tmp_path / WORDS[0]
+    as_published(secret / "esim", GOLD, uids=list(WORDS[:10]))
+    as_published(secret / f"{WORDS[1]}-sequential-esim", GOLD, uids=list(WORDS[:10]))
+    edit(secret / "esim" / "config.json", vectors={"path": f"/home/someone/{WORDS[2]}.txt", "dim": 300})
+    edit(secret / "esim" / "env.json", command=["train.py", f"--config={WORDS[3]}"], platform=WORDS[4])
+    (secret / "corpus").mkdir()
+    paths = {"corpus": "mednli", "ontology": WORDS[5], "version": WORDS[6], "occurrences": {"0": 90}, "nearest": {}}
+    (secret / "corpus" / "paths.json").write_text(json.dumps(paths))
+    flags = ("--table=mednli", f"--runs={secret}")
+    code, out, _ = call_command(report, *flags, "--markdown", "--out=check.html")
+    assert code == 0
+    check_offline((tmp_path / "check.html").read_text())
+    shown = json.loads(call_command(report, *flags, "--json")[1])
+    assert json.loads((tmp_path / "check.json").read_text()) == shown
+    assert "| test | ESIM | 73.1 | 100.0 |" in out
+    for text in (out, json.dumps(shown), (tmp_path / "check.html").read_text()):
+        assert found_in(text.encode()) == set()
+        assert "someone" not in text

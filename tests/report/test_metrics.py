@@ -1,0 +1,218 @@
+"""Scores against numbers worked out by hand or taken from published tables."""
+
+import math
+
+import numpy as np
+import pytest
+
+from mednli_jax.report import metrics
+
+GOLD = [0, 0, 0, 1, 1, 2]
+PREDICTED = [0, 0, 1, 1, 2, 2]
+
+
+def test_accuracy_and_confusion():
+    assert metrics.accuracy(GOLD, PREDICTED) == pytest.approx(4 / 6)
+    assert metrics.confusion(GOLD, PREDICTED).tolist() == [[2, 1, 0], [0, 1, 1], [0, 0, 1]]
+
+
+def test_per_class_scores():
+    scores = metrics.per_class(GOLD, PREDICTED)
+    # Precision and recall: entailment 2 of 2 and 2 of 3, neutral 1 of 2 and 1 of 2, contradiction 1 of 2 and 1 of 1.
+    assert scores["entailment"] == pytest.approx({"precision": 1, "recall": 2 / 3, "f1": 0.8, "support": 3})
+    assert scores["neutral"] == pytest.approx({"precision": 0.5, "recall": 0.5, "f1": 0.5, "support": 2})
+    assert scores["contradiction"] == pytest.approx({"precision": 0.5, "recall": 1, "f1": 2 / 3, "support": 1})
+    assert metrics.macro_f1(GOLD, PREDICTED) == pytest.approx((0.8 + 0.5 + 2 / 3) / 3)
+
+
+def test_class_that_never_occurs_scores_zero():
+    scores = metrics.per_class([0, 0], [0, 1])
+    assert scores["contradiction"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0}
+    assert metrics.macro_f1([0, 0], [0, 1]) == pytest.approx((2 / 3) / 3)
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted"), [([], []), ([0], [0, 1]), ([0, 3], [0, 0]), ([0], [-1]), ([0.0], [0.0]), ([[0]], [[0]])]
+)
+def test_wrong_indices_are_refused(gold, predicted):
+    with pytest.raises(ValueError, match=r"index|expected"):
+        metrics.confusion(gold, predicted)
+
+
+@pytest.mark.parametrize(
+    ("correct", "n", "low", "high"),
+    [
+        # From Newcombe 1998 (Statistics in Medicine 17), table I, method 3.
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0000, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
+def test_wilson_interval_equals_published_table(correct, n, low, high):
+    assert metrics.wilson_interval(correct, n) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_wilson_interval_ends_and_level():
+    assert metrics.wilson_interval(0, 10)[0] == 0.0
+    assert metrics.wilson_interval(10, 10)[1] == 1.0
+    # If all are right, the lower end is n / (n + z^2), with z = 1.6449 for 90 %.
+    assert metrics.wilson_interval(10, 10, level=0.9)[0] == pytest.approx(10 / (10 + 1.644854**2), abs=1e-6)
+    assert metrics.wilson_interval(0, 0) == (0.0, 1.0)
+    with pytest.raises(ValueError, match="no proportion"):
+        metrics.wilson_interval(11, 10)
+
+
+def test_mcnemar_by_hand():
+    # The first alone is right in 1 row, the second alone in 5: p = 2 (C(6,0) + C(6,1)) / 2^6 = 14/64.
+    gold = [0] * 8
+    first = [0, 1, 1, 1, 1, 1, 0, 2]
+    second = [1, 0, 0, 0, 0, 0, 0, 1]
+    assert metrics.mcnemar(gold, first, second) == {"only_first": 1, "only_second": 5, "p_value": 14 / 64}
+    assert metrics.mcnemar(gold, second, first)["p_value"] == 14 / 64
+
+
+def test_mcnemar_without_a_difference_and_with_many_rows():
+    assert metrics.mcnemar([0, 1], [0, 0], [0, 2])["p_value"] == 1.0
+    assert metrics.mcnemar([0, 0], [0, 1], [1, 0])["p_value"] == 1.0
+    gold = np.zeros(4000, int)
+    first = np.repeat([0, 1], 2000)
+    # Equal numbers of disagreements are no evidence; 2^4000 would overflow a float.
+    assert metrics.mcnemar(gold, first, 1 - first)["p_value"] == 1.0
+    first[1700:2000] = 1
+    # By normal approximation z = (2300 - 1700) / sqrt(4000) = 9.49.
+    assert metrics.mcnemar(gold, first, 1 - first)["p_value"] == pytest.approx(math.erfc(9.47 / math.sqrt(2)), rel=0.2)
+
+
+def test_reliability_and_calibration_error_by_hand():
+    probabilities = [[0.5, 0.3, 0.2], [0.1, 0.5, 0.4], [0.9, 0.05, 0.05], [0.1, 0.1, 0.8]]
+    labels = [0, 2, 0, 2]
+    rows = metrics.reliability(probabilities, labels, bins=2)
+    # The bin (0, .5] has 2 rows at confidence .5, half of them right. The bin (.5, 1] has .9 and .8, both right.
+    assert [row["count"] for row in rows] == [2, 2]
+    assert rows[0]["confidence"] == pytest.approx(0.5)
+    assert rows[0]["accuracy"] == pytest.approx(0.5)
+    assert rows[1]["confidence"] == pytest.approx(0.85)
+    assert rows[1]["accuracy"] == pytest.approx(1.0)
+    assert metrics.expected_calibration_error(probabilities, labels, bins=2) == pytest.approx(0.5 * 0.0 + 0.5 * 0.15)
+
+
+def test_reliability_leaves_empty_bins_empty():
+    rows = metrics.reliability([[1.0, 0.0]], [0], bins=4)
+    assert [row["count"] for row in rows] == [0, 0, 0, 1]
+    assert rows[0] == {"low": 0.0, "high": 0.25, "count": 0, "confidence": None, "accuracy": None}
+    assert metrics.expected_calibration_error([[1.0, 0.0]], [1], bins=4) == 1.0
+
+
+@pytest.mark.parametrize("rows", [[[0.5, 0.6]], [[math.nan, 1.0]], [[-0.5, 1.5]], [[math.inf, 0.0]], [0.5, 0.5]])
+def test_wrong_probabilities_are_refused(rows):
+    with pytest.raises(ValueError, match="probabilities"):
+        metrics.reliability(rows, [0])
+
+
+def test_mean_sd():
+    assert metrics.mean_sd([0.70, 0.72, 0.74]) == {
+        "mean": pytest.approx(0.72),
+        "sd": pytest.approx(0.02),
+        "per_seed": [0.70, 0.72, 0.74],
+    }
+    assert metrics.mean_sd(np.array([0.5])) == {"mean": 0.5, "sd": 0.0, "per_seed": [0.5]}
+    with pytest.raises(ValueError, match="no values"):
+        metrics.mean_sd([])
+
+
+def right(*counts, seeds=1):
+    """bool [seeds, N]: `counts` are the lengths of alternating stretches of right and wrong rows."""
+    row = np.concatenate([np.full(count, i % 2 == 0) for i, count in enumerate(counts)])
+    return np.tile(row, (seeds, 1))
+
+
+def test_bootstrap_of_one_seed_has_the_binomial_spread():
+    """80 of 100 are right, so the sd of the proportion is sqrt(.8 * .2 / 100) = .04."""
+    found = metrics.bootstrap_accuracy(right(80, 20))
+    assert found["accuracy"] == 0.8
+    assert (found["low"], found["high"]) == pytest.approx((0.8 - 1.96 * 0.04, 0.8 + 1.96 * 0.04), abs=0.012)
+    narrower = metrics.bootstrap_accuracy(right(80, 20), level=0.5)
+    assert found["low"] < narrower["low"] < narrower["high"] < found["high"]
+
+
+def test_bootstrap_draws_seeds_too():
+    """One seed is always right and one never. Whatever the rows, a quarter of the draws is 0 and a quarter is 1."""
+    both = np.concatenate([right(50), ~right(50)])
+    assert metrics.bootstrap_accuracy(both) == {"accuracy": 0.5, "low": 0.0, "high": 1.0, "level": 0.95}
+    same = metrics.bootstrap_accuracy(right(80, 20, seeds=5))
+    alone = metrics.bootstrap_accuracy(right(80, 20))
+    assert (same["low"], same["high"]) == pytest.approx((alone["low"], alone["high"]), abs=0.011)
+
+
+def test_paired_bootstrap_is_of_the_same_rows():
+    """The second is right wherever the first is, and in 4 of 100 more rows, so the difference is never negative.
+
+    An unpaired interval would reach about 1.96 sqrt(.16 + .1344) / 10 = .106 to each side.
+    """
+    found = metrics.paired_bootstrap(right(80, 20), right(84, 16))
+    assert found["difference"] == pytest.approx(0.04)
+    assert found["low"] >= 0
+    # The sd is sqrt(.04 * .96 / 100) = .0196.
+    assert found["high"] == pytest.approx(0.04 + 1.96 * 0.0196, abs=0.012)
+    back = metrics.paired_bootstrap(right(84, 16), right(80, 20))
+    assert (back["difference"], back["high"]) == (pytest.approx(-0.04), pytest.approx(-found["low"]))
+
+
+def test_paired_bootstrap_equals_one_that_draws_row_by_row():
+    rng = np.random.default_rng(5)
+    first, second = rng.random((3, 60)) < 0.6, rng.random((2, 60)) < 0.7
+    plain = []
+    for _ in range(4000):
+        rows = rng.integers(0, 60, 60)
+        one, two = rng.integers(0, 3, 3), rng.integers(0, 2, 2)
+        plain.append(second[np.ix_(two, rows)].mean() - first[np.ix_(one, rows)].mean())
+    found = metrics.paired_bootstrap(first, second)
+    assert found["difference"] == pytest.approx(second.mean() - first.mean())
+    assert (found["low"], found["high"]) == pytest.approx(np.quantile(plain, [0.025, 0.975]), abs=0.02)
+
+
+def test_bootstrap_is_repeatable_and_refuses_other_rows():
+    assert metrics.paired_bootstrap(right(5, 5), right(6, 4)) == metrics.paired_bootstrap(right(5, 5), right(6, 4))
+    for bad in (right(6, 5), right(10)[0], right(5, 5).astype(int), np.empty((0, 10), bool)):
+        with pytest.raises(ValueError, match="in common"):
+            metrics.paired_bootstrap(right(5, 5), bad)
+    with pytest.raises(ValueError, match="level"):
+        metrics.bootstrap_accuracy(right(5, 5), level=1.0)
+
+
+def test_holm_by_hand():
+    # .01 * 4, .02 * 3, .03 * 2 and .04 * 1 become .04, .06, .06, .06, because none may be less than the one before.
+    assert metrics.holm([0.03, 0.01, 0.04, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert metrics.holm([0.9, 0.6]) == [1.0, 1.0]
+    assert metrics.holm([0.2]) == [0.2]
+    assert metrics.holm([]) == []
+    for bad in ([1.5], [-0.1], [math.nan], [[0.1]]):
+        with pytest.raises(ValueError, match="p-values"):
+            metrics.holm(bad)
+
+
+def test_minimum_detectable_effect_by_hand():
+    # For p = .2 and n = 1422, d = (1.95996 sqrt(.2) + .84162 sqrt(.2 - d^2)) / sqrt(1422) has the solution d = .03318.
+    d = metrics.minimum_detectable_effect(0.2, 1422)
+    assert d == pytest.approx((1.959964 * 0.2**0.5 + 0.841621 * (0.2 - d * d) ** 0.5) / 1422**0.5)
+    assert d == pytest.approx(0.0332, abs=1e-4)
+    assert metrics.minimum_detectable_effect(0.2, 4 * 1422) < 0.6 * d
+    assert metrics.minimum_detectable_effect(0.2, 1422, power=0.95) > d
+    assert metrics.minimum_detectable_effect(0.0, 1422) is None
+    assert metrics.minimum_detectable_effect(0.1, 20) is None  # if both rows go one way, p is .5
+    with pytest.raises(ValueError, match="no effect"):
+        metrics.minimum_detectable_effect(1.2, 10)
+
+
+def test_minimum_detectable_effect_is_found_as_often_as_it_says():
+    """In experiments with that effect, exact McNemar tests, which are slightly conservative, find it in about 80 %."""
+    n, p = 600, 0.3
+    d = metrics.minimum_detectable_effect(p, n)
+    rng = np.random.default_rng(0)
+    found = 0
+    for only_first, only_second, _ in rng.multinomial(n, [(p - d) / 2, (p + d) / 2, 1 - p], size=400):
+        first = right(only_first, only_second, n - only_first - only_second)[0]
+        second = right(0, only_first, n - only_first)[0]
+        found += metrics.mcnemar(np.zeros(n, int), 1 - first, 1 - second)["p_value"] <= 0.05
+    assert found / 400 == pytest.approx(0.78, abs=0.06)

@@ -1,0 +1,285 @@
+"""Outcomes of runs against counts worked out by hand."""
+
+import json
+
+import pytest
+from made_up_pairs import mentions, pair
+from made_up_runs import GOLD, edit, rows, write_run
+
+from mednli_jax.data.examples import LABELS
+from mednli_jax.errors import DataError, DataErrors, RunError
+from mednli_jax.nli import categories
+from mednli_jax.report import outcomes
+
+
+def opened(folder, *seeds, **settings):
+    return outcomes.finished(write_run(folder, *seeds, **settings))
+
+
+def test_predictions_are_read_by_seed(tmp_path):
+    run = opened(tmp_path / "run", "eeennnccc", "ennnnnccc")
+    assert len(run.outcomes) == 9
+    assert run.outcomes.predicted.tolist() == [[0, 0, 0, 1, 1, 1, 2, 2, 2], [0, 1, 1, 1, 1, 1, 2, 2, 2]]
+    assert run.outcomes.right.sum(axis=1).tolist() == [9, 7]
+    assert run.outcomes.confusion().tolist() == [[4, 2, 0], [0, 6, 0], [0, 0, 6]]
+    assert (run.name, run.corpus) == ("run", "demo")
+
+
+def test_the_vote_is_the_majority_and_a_tie_goes_to_the_likelier_class(tmp_path):
+    folder = write_run(tmp_path / "run", "en", "en", "nn", "nc", gold="ee")
+    path = folder / "private" / "predictions.test.jsonl"
+    first, second = (json.loads(line) for line in path.read_text().splitlines())
+    # Two seeds vote for entailment and two for neutral; the mean probabilities, .4 and .5, decide for neutral.
+    first["probabilities"] = [[0.6, 0.3, 0.1], [0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.2, 0.7, 0.1]]
+    path.write_text(json.dumps(first) + "\n" + json.dumps(second) + "\n")
+    assert outcomes.finished(folder).outcomes.voted.tolist() == [1, 1]
+
+
+BROKEN = {
+    "no JSON": "{",
+    "no object": "3",
+    "no uid": '{"label": "neutral", "predicted": ["neutral"], "probabilities": [[0, 1, 0]]}',
+    "unknown label": '{"uid": "x", "label": "maybe", "predicted": ["neutral"], "probabilities": [[0, 1, 0]]}',
+    "another number of seeds": json.dumps(rows("e", ("e", "e"), ["x"])[0]),
+    "two classes": '{"uid": "x", "label": "neutral", "predicted": ["neutral"], "probabilities": [[0, 1]]}',
+    "no number": '{"uid": "x", "label": "neutral", "predicted": ["neutral"], "probabilities": [[0, NaN, 0]]}',
+    "a uid twice": json.dumps(rows("e", ("e",), ["u0"])[0]),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_damaged_predictions_are_named(tmp_path, case):
+    folder = write_run(tmp_path / "run", GOLD)
+    path = folder / "private" / "predictions.test.jsonl"
+    path.write_text(path.read_text() + BROKEN[case] + "\n")
+    with pytest.raises(DataError) as caught:
+        outcomes.finished(folder)
+    assert (caught.value.file, caught.value.line) == (path.name, 10)
+    assert "u0" not in str(caught.value)
+
+
+def test_files_that_hold_no_predictions_are_named(tmp_path):
+    folder = write_run(tmp_path / "run", GOLD)
+    path = folder / "private" / "predictions.test.jsonl"
+    path.write_text("")
+    with pytest.raises(DataError) as caught:
+        outcomes.finished(folder)
+    assert caught.value.file == path.name
+    path.write_bytes(b"\xff\n\n")
+    with pytest.raises(DataErrors) as caught:
+        outcomes.finished(folder)
+    assert [error.line for error in caught.value.errors] == [1, 2]
+    path.unlink()
+    with pytest.raises(RunError, match=path.name):
+        outcomes.finished(folder)
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "named"),
+    [
+        ("result", {"seeds": [0, 1]}, "1 seeds, and a result of 2"),
+        ("result", {"corpus": None}, "result.json: has no 'corpus'"),
+        ("data", {"splits": []}, "data.json: has no 'splits'"),
+        ("result", {"status": "interrupted"}, "--resume"),
+    ],
+)
+def test_runs_that_say_nothing_are_refused(tmp_path, file, change, named):
+    folder = write_run(tmp_path / "run", GOLD)
+    edit(folder / f"{file}.json", **change)
+    with pytest.raises(RunError, match=named):
+        outcomes.finished(folder)
+    with pytest.raises(RunError):
+        outcomes.finished(tmp_path / "none")
+
+
+def test_rows_of_epochs_trained_twice_count_once(tmp_path):
+    folder = write_run(tmp_path / "run", GOLD)
+    with open(folder / "metrics.jsonl", "a") as file:
+        file.write('{"epoch": 2, "seeds": [0], "dev_loss": [9.0]}\n')
+    found = outcomes.read_metrics(outcomes.RunDirectory.existing(folder))
+    assert [row["epoch"] for row in found] == [1, 2]
+    assert found[1]["dev_loss"] == [9.0]
+
+
+# -- two systems -------------------------------------------------------------------------------------------------------
+
+
+def test_pairs_are_joined_by_uid_not_by_place(tmp_path):
+    first = opened(tmp_path / "a", "eeenenccc")
+    uids = [f"u{i}" for i in reversed(range(9))]
+    second = opened(tmp_path / "b", "eeenenccc"[::-1], gold=GOLD[::-1], uids=uids)
+    moved = outcomes.aligned(first, second).outcomes
+    assert moved.uids == first.outcomes.uids
+    assert moved.predicted.tolist() == first.outcomes.predicted.tolist()
+    assert moved.voted.tolist() == first.outcomes.voted.tolist()
+    assert outcomes.comparison(first, second)["flips"]["neutral"]["changed"] == 0
+
+
+def test_other_corpora_and_other_pairs_are_refused(tmp_path):
+    first = opened(tmp_path / "a", GOLD)
+    with pytest.raises(RunError, match="a and b: "):
+        outcomes.aligned(first, opened(tmp_path / "b", GOLD, corpus="mednli"))
+    with pytest.raises(RunError, match="a and c: "):
+        outcomes.aligned(first, opened(tmp_path / "c", "eee", gold="eee"))
+    with pytest.raises(RunError, match="a and d: "):
+        outcomes.aligned(first, opened(tmp_path / "d", GOLD, uids=[f"v{i}" for i in range(9)]))
+    with pytest.raises(RunError, match="a and e: "):
+        outcomes.aligned(first, opened(tmp_path / "e", GOLD, gold="neennnccc"))
+
+
+def test_training_pairs_that_were_mixed_in_do_not_make_another_corpus(tmp_path):
+    mixed = opened(tmp_path / "b", GOLD, corpus="mednli+multinli/slate")
+    assert outcomes.aligned(opened(tmp_path / "a", GOLD, corpus="mednli"), mixed).corpus == "mednli"
+
+
+def test_a_file_of_other_content_is_refused(tmp_path):
+    folders = [write_run(tmp_path / name, GOLD) for name in "ab"]
+    for folder, digest in zip(folders, ("0" * 64, "1" * 64), strict=True):
+        edit(folder / "data.json", splits={"test": {"rows": 9, "file": "mli_test_v1.jsonl", "sha256": digest}})
+    with pytest.raises(RunError, match="a and b: "):
+        outcomes.aligned(*map(outcomes.finished, folders))
+    edit(folders[1] / "data.json", splits={"test": {"rows": 9, "file": "mli_test_v1.jsonl.gz", "sha256": "1" * 64}})
+    # a compressed file has another digest, so digests are not compared
+    outcomes.aligned(*map(outcomes.finished, folders))
+
+
+def test_training_on_other_pairs_is_said(tmp_path):
+    runs = [opened(tmp_path / str(n), GOLD, train={"rows": n}) for n in (100, 300)]
+    assert outcomes.comparison(*runs)["other_training"]
+    assert not outcomes.comparison(runs[0], runs[0])["other_training"]
+
+
+def test_comparison_by_hand(tmp_path):
+    """Right are 6 of 9 and 7 of 9: the last e in the first run alone, two pairs in the second run alone."""
+    first, second = opened(tmp_path / "a", "eeeccnccn"), opened(tmp_path / "b", "eennnnccn")
+    (row,) = outcomes.comparisons([first, second])
+    assert row["accuracy"] == pytest.approx([6 / 9, 7 / 9])
+    assert row["difference"] == pytest.approx(1 / 9)
+    assert row["low"] < row["difference"] < row["high"]
+    assert row["mcnemar"] == {"only_first": 1, "only_second": 2, "p_value": 1.0}
+    assert (row["p_holm"], row["mcnemar_per_seed"], row["pairs"], row["seeds"]) == (1.0, [], 9, [1, 1])
+    assert row["flips"]["entailment"] == {
+        "pairs": 3, "changed": 1, "gained": 0, "lost": 1, "wrong_to_wrong": 0,
+        "gained_from": {"neutral": 0, "contradiction": 0}, "lost_to": {"neutral": 1, "contradiction": 0},
+    }  # fmt: skip
+    assert row["flips"]["neutral"] == {
+        "pairs": 3, "changed": 2, "gained": 2, "lost": 0, "wrong_to_wrong": 0,
+        "gained_from": {"entailment": 0, "contradiction": 2}, "lost_to": {"entailment": 0, "contradiction": 0},
+    }  # fmt: skip
+    assert row["flips"]["contradiction"]["changed"] == 0
+    gains = row["class_gains"]
+    assert gains["entailment"]["recall"] == pytest.approx([1, 2 / 3])
+    assert gains["neutral"]["difference"] == pytest.approx(2 / 3)
+    assert (gains["contradiction"]["low"], gains["contradiction"]["high"]) == (0.0, 0.0)
+
+
+def test_a_wrong_answer_that_turns_into_another_is_neither_gained_nor_lost(tmp_path):
+    row = outcomes.comparison(opened(tmp_path / "a", "nnn", gold="eee"), opened(tmp_path / "b", "cnn", gold="eee"))
+    found = row["flips"]["entailment"]
+    assert [found[name] for name in ("changed", "gained", "lost", "wrong_to_wrong")] == [1, 0, 0, 1]
+    assert list(row["class_gains"]) == ["entailment"]  # the other classes have no pair
+
+
+def test_seeds_are_compared_one_by_one_where_they_are_the_same(tmp_path):
+    """Seeds of a and b differ in single pairs, but their votes are equal; McNemar's test compares votes."""
+    first = opened(tmp_path / "a", GOLD, GOLD, GOLD)
+    second = opened(tmp_path / "b", "n" + GOLD[1:], "eeeennccc", GOLD[:-1] + "e")
+    row = outcomes.comparison(first, second)
+    assert row["mcnemar"] == {"only_first": 0, "only_second": 0, "p_value": 1.0}
+    assert row["minimum_detectable_effect"] is None
+    assert row["mcnemar_per_seed"] == [1.0, 1.0, 1.0]
+    assert row["difference"] == pytest.approx(-1 / 9)
+    fewer = opened(tmp_path / "c", GOLD)
+    assert outcomes.comparison(first, fewer)["mcnemar_per_seed"] == []
+
+
+def test_holm_is_over_all_comparisons(tmp_path):
+    gold = "e" * 20
+    runs = [opened(tmp_path / name, word + "e" * (20 - len(word)), gold=gold) for name, word in
+            (("a", ""), ("b", "n" * 6), ("c", "n" * 7), ("d", ""))]  # fmt: skip
+    p = [row["mcnemar"]["p_value"] for row in outcomes.comparisons(runs)]
+    assert p == pytest.approx([2 / 2**6, 2 / 2**7, 1.0])
+    assert [row["p_holm"] for row in outcomes.comparisons(runs)] == pytest.approx([2 * 2 / 2**6, 3 * 2 / 2**7, 1.0])
+
+
+# -- categories --------------------------------------------------------------------------------------------------------
+
+
+# The pairs of the paper's Table 8, with the concepts that a reader finds in them.
+TABLE_8 = {
+    "numerical reasoning": (pair("WBC 12 , Hct 41 .", "WBC slightly elevated", uid="1"), ("wbc", "hct"), ("wbc",)),
+    "world knowledge": (pair("No known sick contacts", "No recent travel", uid="2"), (), ()),
+    "abbreviations": (pair("No CP or fevers .", "Patient has no angina", uid="3"), ("fever",), ("angina",)),
+    "medical knowledge": (
+        pair(
+            "EKG showed T-wave depression in V3-5 , with no prior EKG for comparison .",
+            "Patient has a normal EKG",
+            uid="4",
+        ),
+        ("depression",),
+        ("ekg",),
+    ),
+    "negations": (
+        pair("Head CT was negative for bleed .", "The patient has intracranial hemorrhage", uid="5"),
+        ("ct", "bleed"),
+        ("hemorrhage",),
+    ),
+}
+
+
+def by_rules(*cases):
+    examples, left, right = zip(*cases, strict=True)
+    short = ("WBC", "ct", "ekg", "cp", "or")
+    return categories.categories(
+        examples, [mentions(*names) for names in left], [mentions(*names) for names in right], short
+    )
+
+
+def test_rules_by_hand():
+    found = by_rules(*TABLE_8.values())
+    # the hypothesis names no concept that the premise lacks
+    assert found["1"] == ("numerical reasoning", "abbreviations")
+    assert found["2"] == ("world knowledge",)  # both sides are negated, so negation does not decide
+    assert found["3"] == ("abbreviations", "medical knowledge")
+    assert found["4"] == ("abbreviations", "medical knowledge", "negations")  # V3-5 is an ECG lead, not a number
+    assert found["5"] == ("abbreviations", "medical knowledge", "negations")
+    plain = by_rules(
+        (pair("pain or fever", "he is well", uid="a"), (), ()), (pair("went to OR", "he is well", uid="b"), (), ())
+    )
+    assert plain == {"a": ("world knowledge",), "b": ("abbreviations",)}
+    numbers = ("12", "3.5", "120/80", "98%", "325mg", "twenty", "4x", ">100")
+    for token in numbers:
+        assert by_rules((pair(f"x {token}", "y", uid="a"), (), ()))["a"] == ("numerical reasoning",), token
+    for token in ("V3", "B12", "-", "T4-5", "."):
+        assert by_rules((pair(f"x {token}", "y", uid="a"), (), ()))["a"] == ("world knowledge",), token
+
+
+def test_scores_of_categories_by_hand(tmp_path):
+    """u0 and u1 are right in both seeds, u2 in neither. u3 and the pairs after it have no category."""
+    run = opened(tmp_path / "run", "eecnnnccc", "eennnnccc")
+    given = {"u0": ("negations",), "u1": ("negations", "abbreviations"), "u2": ("negations",), "u99": ("negations",)}
+    found = categories.category_scores(run.outcomes, given)
+    assert (found["annotated"], found["errors"]) == (3, 1)
+    assert found["categories"]["negations"] == {
+        "pairs": 3, "accuracy": pytest.approx(4 / 6), "errors": 1,
+        "confusions": {f"{LABELS[0]} > {LABELS[run.outcomes.voted[2]]}": 1},
+    }  # fmt: skip
+    assert found["categories"]["abbreviations"]["accuracy"] == 1.0
+    assert found["categories"]["world knowledge"] == {"pairs": 0, "accuracy": None, "errors": 0, "confusions": {}}
+    with pytest.raises(RunError):
+        categories.category_scores(run.outcomes, {"other": ("negations",)})
+
+
+def test_annotations_are_read_and_checked(tmp_path):
+    path = tmp_path / "kinds.tsv"
+    path.write_text("uid\tcategory\nu0\tNegation\nu1\tnumbers\n\nu0\tmedical knowledge\nu0\tnegations\n")
+    assert categories.read_annotations(path) == {
+        "u0": ("negations", "medical knowledge"), "u1": ("numerical reasoning",)
+    }  # fmt: skip
+    path.write_text("u0\tnegation\nu1\tquokka\nu2\n\tnegation\n")
+    with pytest.raises(DataErrors) as caught:
+        categories.read_annotations(path)
+    assert [(error.file, error.line) for error in caught.value.errors] == [("kinds.tsv", n) for n in (2, 3, 4)]
+    assert "quokka" not in str(caught.value)
+    with pytest.raises(DataError):
+        categories.read_annotations(tmp_path / "none.tsv")

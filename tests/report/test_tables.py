@@ -1,0 +1,193 @@
+"""The paper's tables: figures as printed, the runs that fill the cells, and what empty cells say."""
+
+import json
+import re
+
+import pytest
+from made_up_runs import TEN as GOLD
+from made_up_runs import edit, write_run, wrong
+
+from mednli_jax.errors import RunError, UsageError
+from mednli_jax.report import sections, tables
+
+RIGHT = GOLD
+
+
+def runs(folder, corpus="mednli", **said):
+    """Writes {name of a run: the predictions of its seeds}; an underscore in a name becomes a hyphen."""
+    for name, words in said.items():
+        write_run(folder / name.replace("_", "-"), *words, gold=GOLD, corpus=corpus)
+    return folder
+
+
+def cells(found, **wanted):
+    return [cell for cell in found["cells"] if all(cell[key] == value for key, value in wanted.items())]
+
+
+def test_the_papers_figures_are_as_printed():
+    """Sums and corner cells of the printed tables, added up by hand from the paper."""
+    figures = {n: [c.paper for c in table.cells if c.paper is not None] for n, table in tables.TABLES.items()}
+    assert {n: len(f) for n, f in figures.items()} == {3: 8, 4: 54, 5: 21, 6: 3, 7: 4}
+    assert figures[3] == [51.9, 71.9, 76.0, 74.4, 51.9, 70.2, 73.5, 73.1]
+    rows = {"snli": -72.1, "fiction": -65.6, "government": -74.4, "slate": -66.3, "telephone": -76.7, "travel": -77.1}
+    for source, total in rows.items():
+        values = [c.paper for c in tables.TABLES[4].cells if c.row == source]
+        assert sum(values) == pytest.approx(total), source
+    columns = {"direct BOW": -141.5, "sequential InferSent": 0.1, "multi ESIM": -0.3, "direct ESIM": -141.1}
+    for column, total in columns.items():
+        assert sum(c.paper for c in tables.TABLES[4].cells if c.column == column) == pytest.approx(total), column
+    assert [
+        sum(c.paper for c in tables.TABLES[5].cells if c.column == name) for name in ("BOW", "InferSent", "ESIM")
+    ] == (pytest.approx([-1.3, 7.2, 1.6]))
+    assert figures[6] == [-1.7, -2.0, -2.7]
+    assert figures[7] == [0.3, 0.0, 0.2, 0.3]
+
+
+def test_accuracies_beside_the_papers(tmp_path):
+    folder = runs(tmp_path, esim=(wrong(2), wrong(4)), bow=(wrong(5),))
+    found = tables.filled(tables.TABLES[3], folder)
+    assert (found["corpus"], found["comparable"], found["pairs"]) == ("mednli", True, {"dev": 10, "test": 10})
+    (esim,) = cells(found, run="esim", split="test")
+    assert (esim["state"], esim["seeds"], esim["ours"]) == ("complete", 2, pytest.approx(70))
+    assert esim["low"] < 70 < esim["high"]
+    assert esim["difference"] == pytest.approx([70 - 73.1, esim["low"] - 73.1, esim["high"] - 73.1])
+    assert [cell["state"] for cell in cells(found, run="infersent")] == ["missing", "missing"]
+    assert found["lacking"] == {f"bash launch/mednli.sh {tmp_path} mednli 3": ["features", "infersent"]}
+
+
+def test_gains_are_over_the_baseline_on_the_same_pairs(tmp_path):
+    """The run is right on all pairs of the baseline and on 3 more, so the interval never goes below 0."""
+    folder = runs(tmp_path, esim=(wrong(5),), retrofit_esim=(wrong(2),), retrofit_bow=(RIGHT,))
+    found = tables.filled(tables.TABLES[6], folder)
+    (esim,) = cells(found, column="ESIM")
+    assert esim["ours"] == pytest.approx(30)
+    assert esim["low"] >= 0
+    assert esim["difference"][0] == pytest.approx(30 + 2.7)
+    (bow,) = cells(found, column="BOW")
+    assert bow["state"] == "baseline missing"
+    (infersent,) = cells(found, column="InferSent")
+    assert infersent["state"] == "missing"
+    assert sorted(name for names in found["lacking"].values() for name in names) == [
+        "bow", "infersent", "retrofit-infersent",
+    ]  # fmt: skip
+
+
+def test_on_another_corpus_nothing_is_said_to_differ(tmp_path):
+    folder = runs(tmp_path, corpus="demo", esim=(wrong(2),))
+    found = tables.filled(tables.TABLES[3], folder)
+    (esim,) = cells(found, run="esim", split="test")
+    assert (esim["ours"], esim["difference"], found["comparable"]) == (pytest.approx(80), None, False)
+    printed = sections.lines(tables.table_section(found))
+    assert any("NOT COMPARABLE with ours on demo" in line for line in printed)
+    (line,) = (line for line in printed if re.match(r"test +ESIM", line))
+    assert re.fullmatch(r"test +ESIM +73\.1 +80\.0 +\[\d+\.\d, \d+\.\d\] +1 +1 seed", line)
+
+
+def test_runs_of_other_corpora_and_pairs_are_named_in_their_cells(tmp_path):
+    """Those cells have no figure; the other cell has one."""
+    folder = runs(tmp_path, esim=(RIGHT,))
+    write_run(folder / "bow", RIGHT, gold=GOLD, corpus="demo")
+    write_run(folder / "features", RIGHT, gold=GOLD, corpus="demo")
+    write_run(folder / "infersent", "eee", gold="eee", corpus="mednli")
+    found = tables.filled(tables.TABLES[3], folder)
+    assert (found["corpus"], found["comparable"]) == ("mednli", True)
+    for cell in cells(found, split="test"):
+        assert ("ours" in cell) == (cell["run"] == "esim"), cell["run"]
+        assert (cell["state"] == "complete") == (cell["run"] == "esim")
+    assert "demo" in cells(found, run="bow")[0]["state"]
+    assert list(found["lacking"].values()) == [["bow", "features", "infersent"]]
+
+
+def test_a_baseline_of_another_corpus_is_named(tmp_path):
+    folder = runs(tmp_path, retrofit_esim=(RIGHT,))
+    write_run(folder / "esim", RIGHT, gold=GOLD, corpus="demo")
+    (cell,) = cells(tables.filled(tables.TABLES[6], folder), run="retrofit-esim")
+    assert (cell["state"], "ours" in cell) == ("baseline of demo, not mednli", False)
+
+
+def test_runs_unlike_the_papers_are_named_in_their_cells(tmp_path):
+    folder, six = runs(tmp_path), [RIGHT] * 6
+    pairs = {"rows": 11_232}
+    config = {"data": {"name": "mednli", "limit": None}, "seeds": [0, 1, 2, 3, 4, 5]}
+    model = {"name": "esim", "hidden_size": 300}
+    train = {"epochs": 40, "batch_size": 512}
+    vectors = {"path": "$MEDNLI_JAX_DATA/vectors/glove.840B.300d.txt.gz", "dim": 300}
+    for name in ("esim", "replace-esim", "vectors-fasttext-mimic-esim", "mimic-replace-esim", "infersent"):
+        write_run(folder / name, *six, gold=GOLD, corpus="mednli", train=pairs)
+        own = {**vectors, "path": "mimic.bin"} if name.startswith("mimic") else vectors
+        edit(folder / name / "config.json", **config, model=model, train=train, vectors=own)
+    found = tables.filled(tables.TABLES[7], folder)
+    assert [cell["unlike"] for cell in cells(found, column="ESIM", state="complete")] == [[], []]
+    write_run(folder / "replace-infersent", RIGHT, gold=GOLD, corpus="mednli", train={"rows": 60})
+    edit(folder / "replace-infersent" / "config.json", **{**config, "data": {"name": "mednli", "limit": 60}},
+         model={**model, "hidden_size": 8}, train={**train, "epochs": 1},
+         vectors={"path": "/home/someone/made-up.txt", "dim": 8})  # fmt: skip
+    (cell,) = cells(tables.filled(tables.TABLES[7], folder), run="replace-infersent")
+    assert cell["unlike"] == [
+        "hidden size 8", "vectors of 8", "epochs at most 1", "the first 60 pairs", "1 seed", "60 training pairs",
+        "other vectors", "other seeds than the baseline",
+    ]  # fmt: skip
+
+
+def test_a_gain_that_may_come_from_other_text_or_masking_says_so(tmp_path):
+    folder = runs(tmp_path, esim=(RIGHT,), replace_esim=(RIGHT,))
+    edit(folder / "esim" / "config.json", data={"name": "mednli", "lowercase": True}, model={"masking": "paper"})
+    edit(
+        folder / "replace-esim" / "config.json", data={"name": "mednli", "lowercase": False}, model={"masking": "paper"}
+    )
+    (cell,) = cells(tables.filled(tables.TABLES[7], folder), run="replace-esim")
+    assert "data.lowercase unlike the baseline" in cell["unlike"]
+    assert "model.masking unlike the baseline" not in cell["unlike"]
+
+
+def test_what_a_source_was_trained_on_is_named(tmp_path):
+    folder = runs(tmp_path, bow=(RIGHT,), snli_sequential_bow=(RIGHT,), snli_direct_bow=(RIGHT,))
+    write_run(folder / "source-snli-bow", RIGHT, gold=GOLD, corpus="snli")
+    edit(folder / "source-snli-bow" / "config.json", data={"name": "snli", "limit": 20_000})
+    edit(folder / "snli-sequential-bow" / "config.json", transfer={"init_from": f"{tmp_path}/source-snli-bow"})
+    edit(folder / "snli-direct-bow" / "result.json", transfer={"source": "source-snli-bow", "mode": "direct"})
+    found = tables.filled(tables.TABLES[4], folder)
+    for run in ("snli-sequential-bow", "snli-direct-bow"):
+        assert "source: the first 20,000 pairs" in cells(found, run=run)[0]["unlike"]
+
+
+def test_a_missing_cell_comes_with_the_command_that_fills_it(tmp_path):
+    folder = runs(tmp_path / "my runs", esim=(RIGHT,))
+    write_run(folder / "retrofit-esim", RIGHT, gold=GOLD, status="interrupted")
+    found = tables.filled(tables.TABLES[6], folder)
+    assert cells(found, column="ESIM")[0]["state"] == "interrupted"
+    missing = ["bow", "infersent", "retrofit-bow", "retrofit-esim", "retrofit-infersent"]
+    assert found["lacking"] == {f"bash launch/mednli.sh '{folder}' mednli 6": missing}
+
+
+def test_runs_that_the_paper_has_not_are_shown_where_they_are(tmp_path):
+    folder = runs(tmp_path, esim=(wrong(5),), demo_full_sequential_esim=(wrong(1),), snli_mixed_esim=(wrong(4),))
+    found = tables.filled(tables.TABLES[4], folder)
+    (own,) = cells(found, run="demo-full-sequential-esim")
+    assert (own["row"], own["column"], own["paper"], own["difference"]) == ("demo-full", "sequential ESIM", None, None)
+    assert own["ours"] == pytest.approx(40)
+    assert [cell["ours"] for cell in cells(found, column="mixed ESIM")] == [pytest.approx(10)]
+    assert len(found["cells"]) == 56
+    seven = tables.filled(tables.TABLES[7], runs(tmp_path / "seven", bow=(wrong(3),), bias_bow=(wrong(1),)))
+    assert [cell["ours"] for cell in cells(seven, row="GloVe CC, bias")] == [pytest.approx(20)]
+
+
+def test_training_on_other_pairs_is_noted(tmp_path):
+    folder = runs(tmp_path, esim=(RIGHT,), retrofit_esim=(RIGHT,))
+    data = json.loads((folder / "esim" / "data.json").read_text())
+    edit(folder / "esim" / "data.json", splits={**data["splits"], "train": {"rows": 7}})
+    assert tables.filled(tables.TABLES[6], folder)["notes"] == ["retrofit-esim was trained on other pairs than esim"]
+
+
+def test_unknown_tables_and_folders_are_refused(tmp_path):
+    with pytest.raises(UsageError, match="--table=8"):
+        tables.table_of(8)
+    with pytest.raises(RunError, match="nowhere"):
+        tables.filled(tables.TABLES[3], tmp_path / "nowhere")
+
+
+def test_zero_has_no_sign():
+    shown = [sections.figure(value, "+") for value in (-0.04, 0.04, -0.06, 0.0, 1.25)]
+    assert shown == ["0.0", "0.0", "-0.1", "0.0", "+1.2"]
+    assert sections.interval(-0.0001, 0.02) == "[0.0, +2.0]"
+    assert sections.points(0.7312) == "73.1"
