@@ -18,7 +18,8 @@ from mednli_jax import cli
 from mednli_jax.cloze import baselines as entity
 from mednli_jax.cloze import ngram_lm
 from mednli_jax.cloze import scores as answers
-from mednli_jax.cloze import tables as cloze_tables
+from mednli_jax.cloze.encoding import DEMO, corpus_named, split_of
+from mednli_jax.cloze.tables import markdown
 from mednli_jax.io import private_folder, say, write_json
 
 
@@ -69,8 +70,8 @@ def similar(splits, examples, vocab, vectors) -> tuple[dict[str, dict[str, str]]
 
 
 def measure(given) -> None:
-    splits = cloze_tables.corpus(given.corpus)
-    split = cloze_tables.split_of(splits, given.split)
+    splits = corpus_named(given.corpus)
+    split = split_of(splits, given.split)
     examples = split.examples
     said, facts = untrained(examples, given.seed), {}
     model, facts["lang-model"] = language_model(splits, examples, given.order)
@@ -81,7 +82,8 @@ def measure(given) -> None:
         vocab, vectors = entity.known_vectors(given.vectors, [*splits["dev"].examples, *examples], more)
         near, facts["sim-entity"] = similar(splits, examples, vocab, vectors)
         said |= near
-    scores = {name: answers.score(examples, texts, vocab=vocab, vectors=vectors) for name, texts in said.items()}
+    each = {name: answers.query_scores(examples, texts, vocab, vectors) for name, texts in said.items()}
+    scores = {name: answers.figures(examples, found) for name, found in each.items()}
     expected = entity.random_expectation(examples, vocab, vectors, seed=given.seed)
     rows = [("rand-entity, mean of all draws", expected), *scores.items()]
     if outside := entity.out_of_passage(examples, said["upper bound"]):
@@ -89,7 +91,7 @@ def measure(given) -> None:
         name = f"upper bound of the {len(outside):,} without their answer in the passage"
         rows.append((name, answers.summary(bound)))
     print(f"{given.corpus}, {given.split}: {len(examples):,} queries", end="\n\n")
-    print("\n".join(cloze_tables.markdown(rows, paper=given.paper)))
+    print("\n".join(markdown(rows, paper=given.paper)))
     for note in sorted({part.facts["note"] for part in splits.values() if "note" in part.facts}):
         print(f"\n{note}")
     if given.out:
@@ -100,7 +102,7 @@ def write(given, said, result) -> None:
     private = private_folder(private_folder(given.out) / "private")
     for name, texts in said.items():
         file = name.replace(", ", "-").replace(" ", "_")
-        cloze_tables.write_answers(private / f"{file}.{given.split}.jsonl", texts)
+        answers.write_answers(private / f"{file}.{given.split}.jsonl", texts)
     write_json(given.out / f"baselines.{given.split}.json", result)
     say(f"written: {given.out / f'baselines.{given.split}.json'}, answers in {private}")
 
@@ -108,7 +110,7 @@ def write(given, said, result) -> None:
 def main() -> int:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
-    parser.add_argument("--corpus", default=cloze_tables.DEMO, help="demo_cloze (default), clicr or a folder")
+    parser.add_argument("--corpus", default=DEMO, help="demo_cloze (default), clicr or a folder")
     parser.add_argument("--split", default="test", help="queries to answer (default test)")
     parser.add_argument("--vectors", default="", help="word vectors")
     parser.add_argument("--order", type=int, default=ngram_lm.ORDER, help="of the language model (default 4)")

@@ -24,7 +24,7 @@ import numpy as np
 
 from mednli_jax import cli
 from mednli_jax.cloze import baselines as entity
-from mednli_jax.cloze import tables as cloze_tables
+from mednli_jax.cloze.encoding import DEMO, corpus_named
 from mednli_jax.cloze.scores import query_scores, summary
 from mednli_jax.errors import UserError
 from mednli_jax.io import Bar, private_folder, sha256, write_atomic
@@ -96,7 +96,7 @@ def score(file: Path, examples) -> dict:
 
 
 def search(given) -> None:
-    splits = cloze_tables.corpus(given.corpus)
+    splits = corpus_named(given.corpus)
     source, out = provenance(given, splits["train"]), private_folder(given.out)
     rows = kept(out / "trials.jsonl")
     with Bar("trials", given.trials, unit="trials") as bar:
@@ -142,7 +142,7 @@ def numbers(text: str) -> tuple[int, ...]:
 def main() -> int:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
-    parser.add_argument("--corpus", default=cloze_tables.DEMO, help="demo_cloze (default), clicr or a folder")
+    parser.add_argument("--corpus", default=DEMO, help="demo_cloze (default), clicr or a folder")
     parser.add_argument("--text", type=Path, help="more text to train on: a file or folder, see pretrain_vectors.py")
     parser.add_argument("--out", required=True, type=Path, help="folder for trials.jsonl and best.vec")
     parser.add_argument("--trials", type=int, default=5, help="number of trials (default 5; the paper: 20)")

@@ -13,8 +13,7 @@ import sys
 from pathlib import Path
 
 from mednli_jax import cli, finished_run
-from mednli_jax.cloze import table4 as cloze_table4
-from mednli_jax.cloze.sections import comparison_section
+from mednli_jax.cloze.tables import against_baselines, comparison_section
 from mednli_jax.report.sections import lines
 
 
@@ -28,7 +27,7 @@ def main() -> int:
     options = parser.parse_args()
 
     def compare() -> None:
-        found = cloze_table4.against_baselines(options.runs, options.split, finished_run.prepared_of, options.run)
+        found = against_baselines(options.runs, options.split, finished_run.prepared_of, options.run)
         print(json.dumps(found, indent=2) if options.json else "\n".join(lines(comparison_section(found))))
 
     return cli.script(compare)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from mednli_jax.cloze.clicr import STRAY_MARKS
-from mednli_jax.cloze.views import SETUPS
+from mednli_jax.cloze.encoding import SETUPS
 from mednli_jax.diskne.benchmark import CATEGORIES, WORDINGS
 from mednli_jax.diskne.folds import MOST_SEED
 from mednli_jax.errors import ConfigError

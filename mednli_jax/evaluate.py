@@ -111,7 +111,7 @@ def _answers(values):
         flag = given[0]
         raise UsageError(f"--{flag} has no meaning beside --predictions. Fix: leave one of them out.")
     corpus = cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder")
-    from mednli_jax.cloze.outcomes import evaluate_answers
+    from mednli_jax.cloze.tables import evaluate_answers
 
     return evaluate_answers(corpus, values.predictions, _options(values))
 

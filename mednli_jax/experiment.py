@@ -15,9 +15,8 @@ import optax
 
 from mednli_jax import checks as validation
 from mednli_jax import defaults
-from mednli_jax.cloze.corpus import NAMES as CLOZE_NAMES
-from mednli_jax.cloze.corpus import ClozeCorpus
-from mednli_jax.cloze.encoding import ClozeEncoding, types_of_train
+from mednli_jax.cloze.encoding import NAMES as CLOZE_NAMES
+from mednli_jax.cloze.encoding import ClozeCorpus, ClozeEncoding, types_of_train
 from mednli_jax.cloze.task import ClozeTask
 from mednli_jax.data import batching
 from mednli_jax.data.arrays import Prepared

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from mednli_jax.cloze.files import BEGIN, END, parse_marked
+from mednli_jax.cloze.clicr import BEGIN, END, parse_marked
 from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.errors import DataError, Problems, UsageError
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from mednli_jax.cloze import outcomes as cloze_outcomes
-from mednli_jax.cloze import sections as cloze_sections
+from mednli_jax.cloze import tables as cloze_tables
 from mednli_jax.diskne import runs as diskne_runs
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.nli import comparison, evaluation, page, predictions
@@ -60,12 +59,12 @@ QUERIES = Kind(
     corpus="cloze queries",
     units="queries",
     inputs="cloze",
-    run_sections=lambda _, result: cloze_sections.run_sections(result),
+    run_sections=lambda _, result: cloze_tables.run_sections(result),
     closing_sections=lambda *_: (),
-    compare=cloze_outcomes.compare,
-    evaluate=cloze_outcomes.evaluate,
-    prediction_lines=cloze_sections.prediction_lines,
-    write_attention=cloze_sections.write_attention,
+    compare=cloze_tables.compare,
+    evaluate=cloze_tables.evaluate,
+    prediction_lines=cloze_tables.prediction_lines,
+    write_attention=cloze_tables.write_attention,
 )
 FOLDS = replace(
     PAIRS,

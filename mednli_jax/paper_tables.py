@@ -4,9 +4,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from mednli_jax.cloze import skills as cloze_skills
-from mednli_jax.cloze import table4
-from mednli_jax.cloze.outcomes import f1_of_queries
+from mednli_jax.cloze import tables as cloze_tables
+from mednli_jax.cloze.stats import skill_section
 from mednli_jax.diskne import runs as diskne_runs
 from mednli_jax.errors import UsageError
 from mednli_jax.nli import reproduction
@@ -48,7 +47,7 @@ def filled(
     Raises: UsageError for an unknown table; UserError where the folder or a run is missing, damaged, or of another
     corpus than the others.
     """
-    if name == table4.NAME:
+    if name == cloze_tables.NAME:
         found = _cloze(runs, split, skills, prepared_of, public)
     elif name.startswith(diskne_runs.TABLE):
         found = _diskne(name, runs)
@@ -73,15 +72,13 @@ def _accuracies(number, runs, public) -> PaperTable:
 
 
 def _cloze(runs, split, skills, prepared_of, public) -> PaperTable:
-    found = table4.filled(runs, split)
+    found = cloze_tables.filled(runs, split)
     found = public_part.table(found) if public else found
-    shown = [table4.table_section(found)]
+    shown = [cloze_tables.table_section(found)]
     if skills:
-        systems = table4.systems(runs, split, prepared_of)
-        queries = next(iter(systems.values())).queries
-        found["skills"] = cloze_skills.statistics(cloze_skills.read_skills(skills), queries, f1_of_queries(systems))
-        shown.append(cloze_skills.section(found["skills"]))
-    return PaperTable(shown, found, [runs / name for name in table4.RUNS.values()], _paper("clicr"))
+        found["skills"] = cloze_tables.skills_of_runs(runs, split, skills, prepared_of)
+        shown.append(skill_section(found["skills"]))
+    return PaperTable(shown, found, [runs / name for name in cloze_tables.RUNS.values()], _paper("clicr"))
 
 
 def _diskne(name, runs) -> PaperTable:

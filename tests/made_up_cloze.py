@@ -5,8 +5,7 @@ import random
 
 import numpy as np
 
-from mednli_jax.cloze.clicr import FILES
-from mednli_jax.cloze.files import parse_marked
+from mednli_jax.cloze.clicr import FILES, parse_marked
 from mednli_jax.data.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
 
 WORDS = [f"w{n}" for n in range(30)]

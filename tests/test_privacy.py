@@ -206,7 +206,7 @@ POINTS = {
     "corpora.nli.readers.load_nli": NEW,
     "text.Vocab.save": NEW,
     "knowledge.linking.Linker.link": (prepare, *nli("esim_kd", OWN), "--config.data.max_length=49"),
-    "corpora.cloze.corpus.encode_cloze": (prepare, *cloze("ga_ent"), "--config.data.max_words=99"),
+    "cloze.encoding.encode_cloze": (prepare, *cloze("ga_ent"), "--config.data.max_words=99"),
     "training.loop.Trainer.run": TRAIN,
     "runs.RunDirectory.append_metrics": TRAIN,
     "corpora.nli.partitions.read_partition": (evaluate, "--run=bow", "--partition=ids.txt"),

@@ -22,8 +22,8 @@ from made_up_files import (
     zipped,
 )
 
-from mednli_jax.cloze import skills
-from mednli_jax.cloze import tables as cloze_tables
+from mednli_jax.cloze import scores as cloze_scores
+from mednli_jax.cloze import stats
 from mednli_jax.cloze.clicr import read_clicr
 from mednli_jax.cloze.query_builder import read_reports
 from mednli_jax.data.examples import Answer, ClozeExample, Entity, NLIExample, Passage
@@ -116,7 +116,7 @@ def read_vectors(path):
 def read_answers(path):
     passage = Passage("r", (), ("quokka",), (Entity(0, 1),), (1,))
     query = ClozeExample("r0.0", passage, ("@placeholder",), (), 0, (Answer("quokka"),))
-    return cloze_tables.read_answers(path, [query])
+    return cloze_scores.read_answers(path, [query])
 
 
 def read_diseases(path):
@@ -159,8 +159,8 @@ READERS = {
     "pieces": one("vocab.txt", PIECES, WordPieces.load, zipped=False),
     "partition": one("p.txt", "quokka\nwombat\n", read_partition),
     "categories": one("c.tsv", "u0\tnegation\n", categories.read_annotations),
-    "skills": one("k.tsv", "u0\tnone\n", skills.read_skills),
-    "scores": one("s.jsonl", lines({"uid": "u0", "f1": 0.5}), skills.read_scores),
+    "skills": one("k.tsv", "u0\tnone\n", stats.read_skills),
+    "scores": one("s.jsonl", lines({"uid": "u0", "f1": 0.5}), stats.read_scores),
 }  # fmt: skip
 
 

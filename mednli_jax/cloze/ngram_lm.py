@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mednli_jax.cloze.views import ENTITY, phrase_of
+from mednli_jax.cloze.encoding import ENTITY, phrase_of
 from mednli_jax.data.examples import ClozeExample, Entity
 from mednli_jax.errors import ConfigError, DataError
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mednli_jax.cloze.files import BEGIN, END, Node, parse_marked
+from mednli_jax.cloze.clicr import BEGIN, END, Node, parse_marked
 from mednli_jax.data.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
 from mednli_jax.errors import DataError, Problems, UsageError
 from mednli_jax.io import Bar, empty_file, json_lines

@@ -4,17 +4,25 @@ A query has several accepted answers: the dataset's answer and its synonyms. The
 A query without a prediction scores 0. Scores are from 0 to 1. Lengths are in words after `normalise`.
 """
 
+import json
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from mednli_jax.cloze.encoding import Query, Texts, split_of
+from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.examples import ClozeExample
 from mednli_jax.data.text import UNK, Vocab
+from mednli_jax.errors import DataError, Problems, RunError
+from mednli_jax.io import json_lines, opened_text, write_atomic
 from mednli_jax.report import metrics
+from mednli_jax.report.outcomes import SAME_FILES, check_corpora, complete, read_rows
+from mednli_jax.report.runs import RunDirectory
 
 ORDERS = 4  # longest n-grams of BLEU
 LONG_ANSWER = 5  # answers of this many words or more share a slice
@@ -194,13 +202,23 @@ def summary(scores: QueryScores, places: Sequence[int] | slice = slice(None)) ->
     }
 
 
-def rows(scores: QueryScores) -> list[dict]:
-    """One object per query: uid, answered, exact_match, f1, and embedding where there are vectors."""
-    fields = {"uid": scores.uids, "answered": scores.answered.tolist()}
-    fields |= {"exact_match": scores.exact.astype(float).tolist(), "f1": scores.f1.tolist()}
-    if scores.embedding is not None:
-        fields["embedding"] = scores.embedding.tolist()
-    return [dict(zip(fields, values, strict=True)) for values in zip(*fields.values(), strict=True)]
+def rows(each: Sequence[QueryScores]) -> list[dict]:
+    """One object per query, means over the seeds: uid, answered, exact_match, f1, and embedding with vectors."""
+    fields = {"answered": "answered", "exact_match": "exact", "f1": "f1"}
+    if each[0].embedding is not None:
+        fields["embedding"] = "embedding"
+    means = [np.mean([getattr(scores, field) for scores in each], axis=0).tolist() for field in fields.values()]
+    return [
+        {"uid": uid, **dict(zip(fields, values, strict=True))}
+        for uid, *values in zip(each[0].uids, *means, strict=True)
+    ]
+
+
+def seed_scores(each: Sequence[QueryScores], places: Sequence[int] | slice = slice(None)) -> dict:
+    """Exact match (as accuracy) and F1 of the queries at `places`, mean_sd over the seeds, with how many there are."""
+    found = [summary(scores, places) for scores in each]
+    exact, f1 = (metrics.mean_sd([scores[name] for scores in found]) for name in ("exact_match", "f1"))
+    return {"examples": found[0]["queries"], "accuracy": exact, "f1": f1}
 
 
 def slices(
@@ -238,28 +256,147 @@ def figures(
     return {**summary(scores), "slices": of_slices}
 
 
-def score(
-    examples: Sequence[ClozeExample],
-    predictions: Mapping[str, str],
-    *,
-    vocab: Vocab | None = None,
-    vectors: np.ndarray | None = None,
-) -> dict:
-    """`figures` of predictions {uid: text}, see `query_scores`."""
-    return figures(examples, query_scores(examples, predictions, vocab, vectors))
+# -- files of answers --------------------------------------------------------------------------------------------------
+
+_FORMS = 'write lines {"uid": "...", "answer": "..."}, or one JSON object {"<uid>": "<answer>"}'
 
 
-def difference(first: QueryScores, second: QueryScores, *, level=0.95, samples=5000, seed=0) -> dict:
-    """The scores of the second system minus those of the first, with bootstrap intervals.
+def read_answers(path: Path, examples: Iterable[ClozeExample]) -> dict[str, str]:
+    """What a system answers to queries, {uid: text}.
 
-    Each sample draws queries with replacement, the same for both systems (Koehn 2004).
-    Returns: exact_match and f1, each with difference, low and high (percentiles) and level.
+    Args:
+      path: JSON lines {"uid": ..., "answer": ...}, or one JSON object {uid: text} as CliCR's own script reads; also
+        gzipped. A fault names the line, or the entry of the object.
+      examples: the queries that may be answered; not all need be.
     """
-    exact = metrics.paired_bootstrap(first.exact[None], second.exact[None], level=level, samples=samples, seed=seed)
-    gains, counts = np.unique(second.f1 - first.f1, return_counts=True)
+    path, known, answers, problems = Path(path), {example.uid for example in examples}, {}, Problems()
+    for line, entry, uid, answer in _entries(path, problems):
+        if not (isinstance(uid, str) and isinstance(answer, str)):
+            problem, fix = "uid or answer is missing or no text", _FORMS
+        elif uid in answers:
+            problem, fix = "uid repeats that of an earlier one", "keep one answer a query"
+        elif uid not in known:
+            problem = "uid is that of no query of this split"
+            fix = "score the split it belongs to: --corpus and --split"
+        else:
+            answers[uid] = answer
+            continue
+        problems.add(DataError(problem if line else f"entry {entry}: {problem}", file=path.name, line=line, fix=fix))
+    problems.raise_if_any()
+    if not answers:
+        raise DataError("holds no answers", file=path.name, fix=_FORMS)
+    return answers
+
+
+def _entries(path, problems) -> Iterator[tuple]:
+    """(line, None, uid, answer) of JSON lines, (None, entry, uid, answer) of one JSON object."""
+    with opened_text(path) as stream:
+        try:
+            whole = json.load(stream)
+        except (json.JSONDecodeError, RecursionError):
+            whole = None
+    if isinstance(whole, dict) and not ("uid" in whole or ".jsonl" in path.suffixes):
+        yield from ((None, number, *pair) for number, pair in enumerate(whole.items(), start=1))
+    else:
+        rows = json_lines(path, problems)
+        yield from ((number, None, row.get("uid"), row.get("answer")) for number, row in rows)
+
+
+def write_answers(path: Path, answers: Mapping[str, str]) -> None:
+    """Writes {uid: text} as JSON lines that `read_answers` reads, for its owner alone."""
+    rows = (json.dumps({"uid": uid, "answer": text}, ensure_ascii=False) for uid, text in answers.items())
+    write_atomic(path, "".join(row + "\n" for row in rows))
+
+
+# -- systems -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class System:
+    """A system that answered the queries of a split. each: the scores of each seed, in the order of the queries."""
+
+    name: str
+    corpus: str
+    each: tuple[QueryScores, ...]
+
+    @property
+    def uids(self) -> tuple[str, ...]:
+        return self.each[0].uids
+
+    @property
+    def exact(self) -> np.ndarray:
+        """bool [S, N]"""
+        return np.stack([scores.exact for scores in self.each])
+
+    @property
+    def f1(self) -> np.ndarray:
+        """[N], mean over the seeds"""
+        return np.mean([scores.f1 for scores in self.each], axis=0)
+
+
+def queries_of(folder: Path, split: str, prepared_of: Callable[[Path], Prepared]) -> list[Query]:
+    """The queries of a run's split with their accepted answers, which the run itself does not hold.
+
+    prepared_of: gives the corpus that the run in a folder was trained on, prepared again if it is not there.
+    """
+    if RunDirectory.existing(folder).task != "cloze":
+        raise RunError(f"{folder}: is no run on cloze queries. Fix: name runs of one task.")
+    prepared = prepared_of(folder)
+    return Texts(prepared.arrays).queries(split_of(prepared.splits, split))
+
+
+def finished(folder: Path, split: str, queries: Sequence[Query]) -> System:
+    """A finished run on the queries of its split, joined by uid."""
+    directory, result = complete(folder)
+    name, seeds = directory.folder.resolve().name, len(result["seeds"])
+    rows = read_rows(directory, split, lambda line: _row(line, seeds), "uid, and predicted of each seed")
+    uids = {uid for uid, _ in rows}
+    if uids != {query.uid for query in queries}:
+        shared = sum(query.uid in uids for query in queries)
+        problem = f"{len(uids):,} predictions for {len(queries):,} queries in {split}, {shared:,} of them the same"
+        raise RunError(f"{name}: {problem}. Fix: {SAME_FILES}.")
+    predictions = [{uid: texts[seed] for uid, texts in rows if texts[seed]} for seed in range(seeds)]
+    return System(name, result["corpus"], tuple(query_scores(queries, of_seed) for of_seed in predictions))
+
+
+def _row(line, seeds):
+    """(uid, answer of each seed) of a line; None where it is none."""
+    try:
+        row = json.loads(line)
+        uid, predicted = row["uid"], row["predicted"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    texts = isinstance(predicted, list) and all(isinstance(text, str) for text in (uid, *predicted))
+    return (uid, predicted) if texts and len(predicted) == seeds else None
+
+
+def comparison(first: System, second: System) -> dict:
+    """The second system less the first on the same queries, as JSON values; shares are 0-1.
+
+    Returns: exact_match_of, f1_of: of both systems, mean over the seeds; exact_match: difference, low and high by
+    drawing queries and seeds (metrics.paired_bootstrap); f1: the same of means over the seeds, by drawing queries.
+    """
+    check_corpora(first, second)
+    if first.uids != second.uids:
+        raise RunError(f"{first.name} and {second.name}: they answered other queries. Fix: {SAME_FILES}.")
+    return {
+        "first": first.name,
+        "second": second.name,
+        "queries": len(first.uids),
+        "seeds": [len(first.each), len(second.each)],
+        "exact_match_of": [float(system.exact.mean()) for system in (first, second)],
+        "f1_of": [float(system.f1.mean()) for system in (first, second)],
+        "exact_match": metrics.paired_bootstrap(first.exact, second.exact),
+        "f1": f1_difference(first.f1, second.f1),
+    }
+
+
+def f1_difference(first: np.ndarray, second: np.ndarray, *, level=0.95, samples=5000) -> dict:
+    """The mean of `second` [N] less that of `first` [N], with an interval: the percentiles of samples that draw
+    queries with replacement, the same for both systems (Koehn 2004)."""
+    gains, counts = np.unique(second - first, return_counts=True)
     n = int(counts.sum())
     # Queries with the same gain are interchangeable, so their counts in a sample are multinomial.
-    drawn = np.random.default_rng(seed).multinomial(n, counts / n, size=samples) @ gains / n
+    drawn = np.random.default_rng(0).multinomial(n, counts / n, size=samples) @ gains / n
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    f1 = {"difference": float(gains @ counts / n), "low": float(low), "high": float(high), "level": level}
-    return {"exact_match": exact, "f1": f1}
+    return {"difference": float(gains @ counts / n), "low": float(low), "high": float(high), "level": level}

@@ -1,107 +1,43 @@
-"""Scores of cloze queries beside those of Table 4 of Šuster & Daelemans 2018, and files with answers of any system.
+"""What a report shows of cloze runs: scores, comparisons, Table 4 of Šuster & Daelemans 2018, attention over passages.
 
-Errors in a file of answers name the line (of JSON lines) or the entry (of one JSON object); they never quote it.
+Nothing here holds text of a corpus, except for `attention_page`, which quotes a passage: it is for a private folder.
 """
 
+import html
 import json
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from mednli_jax.cloze.corpus import CLICR, DEMO, FILE, read
-from mednli_jax.cloze.scores import QueryScores, summary
-from mednli_jax.cloze.scores import rows as rows_of
-from mednli_jax.data.examples import ClozeExample, Split
-from mednli_jax.errors import DataError, Problems, UsageError
-from mednli_jax.io import json_lines, opened_text, write_atomic
+from mednli_jax.cloze import scores as answers
+from mednli_jax.cloze.baselines import known_vectors
+from mednli_jax.cloze.encoding import CLICR, DEMO, FILE, SEEN, UNSEEN, corpus_named, split_of
+from mednli_jax.cloze.scores import System, comparison, finished, queries_of, read_answers
+from mednli_jax.cloze.stats import read_skills, skill_statistics
+from mednli_jax.data.examples import PLACEHOLDER
+from mednli_jax.errors import RunError
+from mednli_jax.io import next_free, private_folder, write_atomic
+from mednli_jax.report import charts
+from mednli_jax.report.departures import unlike
+from mednli_jax.report.evaluation import Evaluation, Options, seeds_named
 from mednli_jax.report.metrics import mean_sd, wilson_interval
-from mednli_jax.report.sections import Grid, grid_lines, points, sd
+from mednli_jax.report.outcomes import names_of
+from mednli_jax.report.runs import RunDirectory, read_json
+from mednli_jax.report.sections import Comparison, Grid, Section, grid_lines, interval, points, sd
 from mednli_jax.report.sections import markdown as markdown_lines
-from mednli_jax.report.tables import fill, published
+from mednli_jax.report.tables import check_folder, fill, lacking, published, section, state
 
+SPLITS = ("dev", "test")
 HEADER = {"exact_match": "EM", "f1": "F1", "bleu2": "BLEU-2", "bleu4": "BLEU-4", "embedding": "Emb"}
 METRICS = tuple(HEADER)
+NAME = "clicr4"
+ROWS = published("clicr")["tables"]["4"]["rows"]
 # CliCR's test part; the humans answered 100 queries of the validation part (sections 4.1 and 7.1).
-PAPER = {row["system"]: row["paper"] for row in published("clicr")["tables"]["4"]["rows"] if row["paper"]}
-
-
-def corpus(name: str) -> dict[str, Split]:
-    """Train, dev and test by name; dev and test queries tagged seen or unseen.
-
-    name: demo_cloze (bundled), clicr (in $MEDNLI_JAX_DATA/clicr), or a folder in its layout. CliCR passages begin with
-    their titles, as its published readers and baselines read them; those of a folder are the contexts alone.
-    """
-    if name == DEMO:
-        return read(DEMO)
-    folder = os.environ.get("MEDNLI_JAX_DATA", "") if name == CLICR else name
-    if not folder:
-        raise UsageError(f"--corpus={CLICR}: $MEDNLI_JAX_DATA is not set. Fix: set it, or give a folder.")
-    if not Path(folder).expanduser().is_dir():
-        raise UsageError(f"{folder}: is no folder. Fix: give --corpus={DEMO}, {CLICR}, or a FOLDER like it.")
-    return read(CLICR if name == CLICR else FILE, Path(folder).expanduser())
-
-
-def split_of(splits: Mapping[str, Split], name: str) -> Split:
-    """Raises UsageError for a split that the corpus has not."""
-    if name not in splits:
-        raise UsageError(f"--split={name}: no such split. Fix: give one of {', '.join(splits)}.")
-    return splits[name]
-
-
-# -- files of answers --------------------------------------------------------------------------------------------------
-
-
-_FORMS = 'write lines {"uid": "...", "answer": "..."}, or one JSON object {"<uid>": "<answer>"}'
-
-
-def read_answers(path: Path, examples: Iterable[ClozeExample]) -> dict[str, str]:
-    """What a system answers to queries, {uid: text}.
-
-    Args:
-      path: JSON lines {"uid": ..., "answer": ...}, or one JSON object {uid: text} as CliCR's own script reads; also
-        gzipped.
-      examples: the queries that may be answered; not all need be.
-    """
-    path, known, answers, problems = Path(path), {example.uid for example in examples}, {}, Problems()
-    for line, entry, uid, answer in _entries(path, problems):
-        if not (isinstance(uid, str) and isinstance(answer, str)):
-            problem, fix = "uid or answer is missing or no text", _FORMS
-        elif uid in answers:
-            problem, fix = "uid repeats that of an earlier one", "keep one answer a query"
-        elif uid not in known:
-            problem = "uid is that of no query of this split"
-            fix = "score the split it belongs to: --corpus and --split"
-        else:
-            answers[uid] = answer
-            continue
-        problems.add(DataError(problem if line else f"entry {entry}: {problem}", file=path.name, line=line, fix=fix))
-    problems.raise_if_any()
-    if not answers:
-        raise DataError("holds no answers", file=path.name, fix=_FORMS)
-    return answers
-
-
-def _entries(path, problems) -> Iterator[tuple]:
-    """(line, None, uid, answer) of JSON lines, (None, entry, uid, answer) of one JSON object."""
-    with opened_text(path) as stream:
-        try:
-            whole = json.load(stream)
-        except (json.JSONDecodeError, RecursionError):
-            whole = None
-    if isinstance(whole, dict) and not ("uid" in whole or ".jsonl" in path.suffixes):
-        yield from ((None, number, *pair) for number, pair in enumerate(whole.items(), start=1))
-    else:
-        rows = json_lines(path, problems)
-        yield from ((number, None, row.get("uid"), row.get("answer")) for number, row in rows)
-
-
-def write_answers(path: Path, answers: Mapping[str, str]) -> None:
-    """Writes {uid: text} as JSON lines that `read_answers` reads, for its owner alone."""
-    rows = (json.dumps({"uid": uid, "answer": text}, ensure_ascii=False) for uid, text in answers.items())
-    write_atomic(path, "".join(row + "\n" for row in rows))
-
-
-# -- tables ------------------------------------------------------------------------------------------------------------
+PAPER = {row["system"]: row["paper"] for row in ROWS if row["paper"]}
+RUNS = {row["system"]: row["run"] for row in ROWS if row["kind"] == "run"}
+# Rows of the baselines' file that stand for a row of the table, the first that is there.
+BASELINES = {row["system"]: row["named"] for row in ROWS if row["kind"] == "baseline"}
 
 
 def paper_cell(value: float | None, metric: str) -> str:
@@ -165,23 +101,6 @@ def _by_slice(header, scores, families, row) -> Iterator[str]:
     yield from grid_lines(Grid("", ("", *header), rows))
 
 
-def seed_scores(each: Sequence[QueryScores], places: Sequence[int] | slice = slice(None)) -> dict:
-    """Exact match (as accuracy) and F1 of the queries at `places`, mean_sd over the seeds, with how many there are."""
-    found = [summary(scores, places) for scores in each]
-    exact, f1 = (mean_sd([scores[name] for scores in found]) for name in ("exact_match", "f1"))
-    return {"examples": found[0]["queries"], "accuracy": exact, "f1": f1}
-
-
-def mean_rows(each: Sequence[QueryScores]) -> list[dict]:
-    """One object per query, means over the seeds: see answers.rows."""
-    seeds = [rows_of(scores) for scores in each]
-    named = [name for name in seeds[0][0] if name != "uid"]
-    return [
-        {"uid": of[0]["uid"], **{name: sum(row[name] for row in of) / len(of) for name in named}}
-        for of in zip(*seeds, strict=True)
-    ]
-
-
 def markdown(rows: Sequence[tuple[str, dict]], *, paper: bool = True) -> Iterator[str]:
     """Table 4 in Markdown: systems with their `answers.summary`, or a part of it, each beside the paper's figures.
 
@@ -199,3 +118,331 @@ def markdown(rows: Sequence[tuple[str, dict]], *, paper: bool = True) -> Iterato
 
 def _cells(of: Mapping[str, Mapping], metric) -> dict[str, str]:
     return {system: paper_cell(found[metric], metric) for system, found in of.items() if found.get(metric) is not None}
+
+
+# -- scoring and comparing ---------------------------------------------------------------------------------------------
+
+
+def evaluate(run, options: Options) -> Evaluation:
+    """Scores of a split's queries. run: a finished_run.FinishedRun."""
+    corpus, split, rows = run.experiment.corpus.title, options.split, run.prepared.splits.get(options.split)
+    skills = read_skills(options.skills) if options.skills else None
+    if options.vectors and rows:
+        rows = replace(rows, words=known_vectors(options.vectors, (), sorted(rows.strings())))
+        run.prepared = replace(run.prepared, splits={**run.prepared.splits, split: rows})
+    scores, logits = run.scores(split)
+    each = run.task.scored(run.prepared.splits[split], logits) if options.each or skills else ()
+    if skills:
+        named = answers.slices(run.prepared.splits[split].queries(), skills).get("skill", {})
+        found = {name: answers.seed_scores(each, places) for name, places in named.items()}
+        scores = {**scores, "families": {**scores["families"], "skill": found}}
+    seeds = run.result["seeds"]
+    low, high = wilson_interval(round(scores["accuracy"]["mean"] * scores["examples"]), scores["examples"])
+    about = {"run": str(run.directory.folder), "corpus": corpus, "split": split, "seeds": seeds}
+    figures = {**about, **scores, "interval": {"low": low, "high": high, "level": 0.95}}
+    title = f"{run.result['model']} on {corpus}, {split}, {seeds_named(seeds)}"
+    lines = [*run_lines(title, scores), *run.result["notes"]]
+    return Evaluation(figures, lines, answers.rows(each) if options.each else ())
+
+
+def evaluate_answers(corpus: str, predictions: str, options: Options) -> Evaluation:
+    """Scores of answers to cloze queries, whoever gave them.
+
+    corpus: see corpus_named. predictions: the file of answers, see read_answers.
+    """
+    examples = split_of(corpus_named(corpus), options.split).examples
+    predicted = read_answers(Path(predictions).expanduser(), examples)
+    skills = read_skills(options.skills) if options.skills else None
+    words = ()
+    if options.vectors:
+        texts = [*predicted.values(), *(text for example in examples for text in answers.texts(example))]
+        words = known_vectors(options.vectors, (), texts)
+    each = answers.query_scores(examples, predicted, *words)
+    scores = answers.figures(examples, each, skills)
+    figures = {"predictions": predictions, "corpus": corpus, "split": options.split, **scores}
+    printed = list(lines(f"{predictions} on {corpus}, {options.split}", scores))
+    return Evaluation(figures, printed, answers.rows([each]) if options.each else ())
+
+
+def compare(folders: Sequence[Path], split: str, prepared_of: Callable) -> Comparison:
+    """Compares the first run with each of the others on the queries of a split; the first run's corpus has the answers.
+
+    prepared_of: see scores.queries_of.
+    """
+    queries = queries_of(folders[0], split, prepared_of)
+    called = names_of(folders)
+    runs = zip(folders, called, strict=True)
+    first, *others = (replace(finished(folder, split, queries), name=name) for folder, name in runs)
+    rows = [{**comparison(first, other), "split": split} for other in others]
+    return Comparison(f"{' and '.join(called)}: {split}", [comparison_section(rows)], [], rows)
+
+
+# -- Table 4 -----------------------------------------------------------------------------------------------------------
+
+
+def filled(folder: Path, split: str = "test") -> dict:
+    """The table with what the folder holds, as JSON values.
+
+    rows: each {"system", "kind" ("baseline", "run" or "human"), "state" (complete, missing or what its run is in),
+    "ours" {metric: mean_sd over the seeds}, "seeds", "unlike" (how a run differs from the paper's, see departures.py),
+    "paper" {metric: share}}; metrics as in cloze.tables.METRICS.
+    corpus: of the runs, "" without any; comparable: whether that is the paper's. lacking: {command: [rows it fills]}.
+    """
+    folder = check_folder(folder)
+    rows, corpora = _baselines(folder, split)
+    for system, name in RUNS.items():
+        rows[system], corpus = _run(folder / name, split)
+        if corpus:
+            corpora.setdefault(corpus, system)
+    if len(corpora) > 1:
+        problem = ", ".join(f"{system} is of {corpus}" for corpus, system in corpora.items())
+        raise RunError(f"{folder}: {problem}. Fix: keep the runs and baselines of one corpus in a folder.")
+    corpus = next(iter(corpora), "")
+    none = {"state": "", "ours": {}, "seeds": 0, "unlike": []}
+    found = [
+        {"system": row["system"], "kind": row["kind"], **rows.get(row["system"], none), "paper": row["paper"]}
+        for row in ROWS
+    ]
+    missed = (row for row in found if row["state"] not in ("", "complete"))
+    return {
+        "table": NAME,
+        "corpus": corpus,
+        "comparable": corpus == CLICR,
+        "split": split,
+        "rows": found,
+        "lacking": lacking((_fill(folder, corpus, split, row["kind"]), row["system"]) for row in missed),
+    }
+
+
+def table_section(found: dict) -> Section:
+    """The table that `filled` gives, the paper's figures beside ours."""
+    words = ["exact match (EM) and F1 in points; ours are means over the seeds, sd between them"]
+    words += [f"ours on {found['corpus']}, {found['split']}"] * bool(found["corpus"])
+    humans = "the paper's humans answered 100 queries of the validation part (sections 4.1 and 7.1)"
+    rows = {row["system"]: row for row in found["rows"]}
+    ours = {system: row["ours"] for system, row in rows.items() if row["state"] == "complete"}
+    columns = [("seeds", {system: str(rows[system]["seeds"]) for system in ours})]
+    for metric in METRICS:
+        cells = {system: cell(of.get(metric), metric) for system, of in ours.items()}
+        if metric == METRICS[0]:
+            cells = {system: row["state"] or "-" for system, row in rows.items()} | cells
+        columns.append((HEADER[metric], cells))
+        if metric in METRICS[:2]:
+            columns.append(("sd", {system: sd(of[metric]) if metric in of else "-" for system, of in ours.items()}))
+    for metric in METRICS:
+        name = HEADER[metric] if metric != METRICS[0] else f"paper: {HEADER[metric]}"
+        columns.append((name, {system: paper_cell(row["paper"].get(metric), metric) for system, row in rows.items()}))
+    columns.append(("unlike the paper's", {system: "; ".join(row["unlike"]) for system, row in rows.items()}))
+    grid = fill("", ("",), {system: (system,) for system in rows}, columns)
+    return section("Table 4: answers to CliCR's queries", words, found, grid, "CliCR", [humans])
+
+
+def skills_of_runs(folder: Path, split: str, skills: Path, prepared_of: Callable) -> dict:
+    """skill_statistics of the folder's finished runs; the first one's corpus gives the answers.
+
+    prepared_of: see scores.queries_of.
+    """
+    there = {system: Path(folder) / name for system, name in RUNS.items() if state(Path(folder) / name) == "complete"}
+    if not there:
+        raise RunError(f"{folder}: holds no finished run of the table. Fix: train one, see --table={NAME}.")
+    queries = queries_of(next(iter(there.values())), split, prepared_of)
+    systems = {system: finished(path, split, queries) for system, path in there.items()}
+    f1 = {name: dict(zip(of.uids, of.f1.tolist(), strict=True)) for name, of in systems.items()}
+    return skill_statistics(read_skills(skills), queries, f1)
+
+
+def against_baselines(folder: Path, split: str, prepared_of: Callable, run: str = "ga_anonym") -> list[dict]:
+    """Each baseline of the most frequent phrase less a run of the folder: rows of scores.comparison."""
+    path, rows = Path(folder) / run, []
+    queries = queries_of(path, split, prepared_of)
+    reader = finished(path, split, queries)
+    for name in ("maxfreq-entity", "maxfreq-entity-not_in_the_query"):
+        said = read_answers(Path(folder) / "baselines" / "private" / f"{name}.{split}.jsonl", queries)
+        baseline = System(name, reader.corpus, (answers.query_scores(queries, said),))
+        rows.append({**comparison(reader, baseline), "split": split})
+    return rows
+
+
+def _baselines(folder, split) -> tuple[dict, dict]:
+    """({row: its values}, {corpus: a row of it})."""
+    path, rows = folder / "baselines" / f"baselines.{split}.json", {}
+    result = read_json(path, "corpus", "rows", fix="run launch/cloze_baselines.py again") if path.is_file() else {}
+    for system, names in BASELINES.items():
+        row = next((result["rows"][name] for name in names if name in result["rows"]), None) if result else None
+        rows[system] = {"state": "missing", "ours": {}, "seeds": 0, "unlike": []}
+        if row:
+            ours = {metric: mean_sd([row[metric]]) for metric in METRICS if _number(row, metric)}
+            rows[system] |= {"state": "complete", "ours": ours, "seeds": 1}
+    if not result:
+        return rows, {}
+    return rows, {result["corpus"] if result["corpus"] in (DEMO, CLICR) else FILE: "the baselines"}
+
+
+def _number(row, metric):
+    return metric in row and row[metric] is not None
+
+
+def _run(folder, split) -> tuple[dict, str]:
+    """(values of a run's row, its corpus or "")."""
+    if (found := state(folder)) != "complete":
+        return {"state": found, "ours": {}, "seeds": 0, "unlike": []}, ""
+    result = read_json(folder / "result.json", "corpus", "seeds", split)
+    scores = result[split]
+    if RunDirectory.existing(folder).task != "cloze" or not isinstance(scores, Mapping):
+        raise RunError(f"{folder}: has no scores of cloze queries in {split}. Fix: train it again.")
+    ours = {metric: scores[metric] for metric in METRICS if _number(scores, metric)}
+    about = {"seeds": len(result["seeds"]), "unlike": unlike(folder, published("clicr"))}
+    return {"state": "complete", "ours": ours, **about}, result["corpus"]
+
+
+def _fill(folder, corpus, split, kind):
+    """The command that fills what is missing. Baselines that were there without similarities lack word vectors."""
+    of = {"": CLICR, FILE: "CORPUS_FOLDER"}.get(corpus, corpus)
+    if kind == "baseline" and (folder / "baselines" / f"baselines.{split}.json").is_file():
+        flags = [f"--corpus={of}", f"--split={split}", "--vectors=FILE", f"--out={folder / 'baselines'}"]
+        return shlex.join(["python", "launch/cloze_baselines.py", *flags])
+    return shlex.join(["bash", "launch/clicr.sh", str(folder), "demo" if of == DEMO else of])
+
+
+# -- the page of a run -------------------------------------------------------------------------------------------------
+
+
+def run_sections(result: dict) -> tuple[list[Section], list[Section]]:
+    """Scores of the run's splits, shown before the learning curves; then scores of subsets of the queries: answers
+    seen in training or not, by the corpus's tags, by length, by type."""
+    return [_scores(result)], [_slices(split, result[split]) for split in SPLITS if result.get(split)]
+
+
+def _scores(result) -> Section:
+    rows = []
+    for split in SPLITS:
+        scores = result.get(split)
+        if not scores:
+            continue
+        exact, n = scores["accuracy"], scores["examples"]
+        low, high = wilson_interval(round(exact["mean"] * n), n)
+        cells = [cell(scores[metric], metric) for metric in METRICS]
+        loss = f"{scores['loss']['mean']:.4f}" if scores["loss"] else "-"
+        missing = f"{scores['missing']['mean']:,.1f}".removesuffix(".0")
+        wide, seeds = interval(low, high, ""), ", ".join(points(value) for value in exact["per_seed"])
+        counts = (f"{n:,}", f"{scores['in_passage']:,}", missing)
+        rows.append((split, *counts, cells[0], sd(exact), wide, *cells[1:], loss, seeds))
+    header = ("split", "queries", "answerable", "unanswered", "EM", "sd", "95 % of one run")
+    header += (*(HEADER[metric] for metric in METRICS[1:]), "loss", "EM per seed")
+    words = [
+        "exact match (EM) and F1 in points; of queries that are answerable a candidate is right; loss is of these alone"
+    ]
+    return Section("Scores", words, [Grid("", header, rows)] * bool(rows))
+
+
+def _slices(split, scores) -> Section:
+    slices = scores.get("slices", {})
+    families = {
+        "answers of training": {name: of for name, of in slices.items() if name in (SEEN, UNSEEN)},
+        "tags": {name: of for name, of in slices.items() if name not in (SEEN, UNSEEN)},
+        **scores.get("families", {}),
+    }
+    grids, drawn = [], []
+    for family, named in families.items():
+        if not named:
+            continue
+        rows = [
+            (name, f"{s['examples']:,}", points(s["accuracy"]["mean"]), sd(s["accuracy"]), points(s["f1"]["mean"]))
+            for name, s in named.items()
+        ]
+        grids.append(Grid(family, (family, "queries", "EM", "sd", "F1"), rows))
+        fields = {"EM": "accuracy", "F1": "f1"}
+        series = {title: [100 * s[field]["mean"] for s in named.values()] for title, field in fields.items()}
+        chart = charts.bars(series, list(named), title=f"{split} by {family}", x=family, y="points")
+        drawn.append((f"{split}: by {family}", chart))
+    return Section(f"Kinds of queries, {split}", ["points, means over the seeds"] * bool(grids), grids, drawn)
+
+
+def comparison_section(compared: Sequence[dict]) -> Section:
+    """The first system against each other: rows of outcomes.comparison."""
+    first = compared[0]
+    words = [
+        f"{first['queries']:,} {first['split']} queries; points, means over the seeds",
+        "difference: the row less the first, 95 % interval by paired bootstrap over queries and, of EM, seeds; "
+        "queries of one passage are counted as independent, so that intervals are a little too narrow",
+    ]
+    header = ("system", "seeds", "EM", "difference", "95 %", "F1", "difference", "95 %")
+    ours = str(first["seeds"][0]), points(first["exact_match_of"][0]), "", "", points(first["f1_of"][0]), "", ""
+    rows = [(first["first"], *ours)]
+    for row in compared:
+        cells = []
+        for name in ("exact_match", "f1"):
+            of = row[name]
+            cells += [points(row[f"{name}_of"][1]), points(of["difference"], "+")]
+            cells.append(interval(of["low"], of["high"]))
+        rows.append((row["second"], str(row["seeds"][1]), *cells))
+    return Section("Comparison", words, [Grid("", header, rows)])
+
+
+# -- new queries, and where a reader looked ----------------------------------------------------------------------------
+
+
+def prediction_lines(rows: Sequence[Mapping]) -> Iterator[str]:
+    """A header, then of each query the answer, its probability, the number of candidates and the best of them."""
+    yield "\t".join(("answer", "probability", "candidates", "best"))
+    for row in rows:
+        probability = row["best"][0]["probability"] if row["answer"] else 0.0
+        best = json.dumps(row["best"], ensure_ascii=False)
+        yield "\t".join((row["answer"], f"{probability:.6f}", str(row["candidates"]), best))
+
+
+def write_attention(run, queries) -> Path:
+    """Writes the attention over each passage to a new folder under the run's private/, because it quotes the passages.
+
+    Returns the folder, which holds passage-1.json (tokens, candidates, weights of each seed), passage-1.html (means
+    over the seeds) and so on.
+    run: a finished_run.FinishedRun.
+    """
+    found, predicted = run.attention(queries), run.predict(queries)
+    folder = private_folder(next_free(run.directory.private / "attention"))
+    for number, (seen, answered) in enumerate(zip(found, predicted, strict=True), start=1):
+        page = attention_page(seen, answered["answer"])
+        values = {**seen, "weights": seen["weights"].astype(float).round(6).tolist(), "answer": answered["answer"]}
+        write_atomic(folder / f"passage-{number}.json", json.dumps(values) + "\n")
+        write_atomic(folder / f"passage-{number}.html", page)
+    return folder
+
+
+_SHADES = 10
+_STYLE = (
+    "body{max-width:60rem;margin:2rem auto;padding:0 1rem;font:17px/1.9 system-ui,sans-serif}"
+    "u{text-underline-offset:4px}.answer{font-weight:700}.passage{border-top:1px solid;padding-top:1rem}"
+    + "".join(f".s{n}{{background:rgba(86,180,233,{n / _SHADES:.1f})}}" for n in range(1, _SHADES + 1))
+)
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_HEAD = (
+    f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
+    f'content="{_POLICY}"><meta name="viewport" content="width=device-width, initial-scale=1">'
+    f'<link rel="icon" href="data:,"><title>Where the reader looked</title><style>{_STYLE}</style></head>'
+)
+
+
+def attention_page(found: dict, answer: str) -> str:
+    """A passage as HTML, a shade for each token's weight (mean over the seeds), candidates underlined, the query above.
+
+    found: as ClozeTask.looked_at gives it; answer: the most likely candidate. Loads nothing.
+    """
+    mean = [sum(column) / len(column) for column in zip(*found["weights"], strict=True)]
+    most = max(mean, default=0.0) or 1.0
+    ends, marked = {}, {}
+    for candidate, spans in zip(found["candidates"], found["spans"], strict=True):
+        for start, end in spans:
+            marked[start], ends[end - 1] = candidate, True
+    body = []
+    for place, (token, weight) in enumerate(zip(found["passage"], mean, strict=True)):
+        kind = ' class="answer"' if marked.get(place) == answer else ""
+        shade = -(-_SHADES * weight // most) if weight > 0 else 0
+        text = html.escape(found["names"].get(token, token))
+        shown = f'<span class="s{int(shade)}" title="{weight:.4f}">{text}</span>' if shade else text
+        body.append(f"<u{kind}>" * (place in marked) + shown + "</u>" * (place in ends))
+    query = " ".join(
+        "<b>_____</b>" if token == PLACEHOLDER else html.escape(found["names"].get(token, token))
+        for token in found["query"]
+    )
+    content = f"<p>{query}</p><p>Answer: <b>{html.escape(answer) or '-'}</b></p><p class='passage'>{' '.join(body)}</p>"
+    return f"{_HEAD}<body><h1>Where the reader looked</h1>{content}</body></html>\n"

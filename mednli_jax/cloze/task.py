@@ -16,9 +16,8 @@ import optax
 
 from mednli_jax.cloze import scores as answers
 from mednli_jax.cloze.baselines import known_vectors
-from mednli_jax.cloze.encoding import Query, Texts
-from mednli_jax.cloze.files import parse_marked
-from mednli_jax.cloze.views import all_views
+from mednli_jax.cloze.clicr import parse_marked
+from mednli_jax.cloze.encoding import Query, Texts, all_views
 from mednli_jax.data import batching
 from mednli_jax.data.arrays import LEAST, NEW, SIDES, Prepared, Rows, power_of_two
 from mednli_jax.data.examples import Answer, ClozeExample, Passage
@@ -60,6 +59,11 @@ class ClozeRows(Rows):
         """The queries of the split with their accepted answers, for scoring."""
         return self.texts.queries(self)
 
+    def strings(self) -> set[str]:
+        """The texts of all candidates and answers."""
+        found = {answer.text for query in self.queries() for answer in query.answers}
+        return found.union(*(self.texts.candidates(passage) for passage in set(self.passage.tolist())))
+
 
 @dataclass(frozen=True)
 class ClozeTask:
@@ -89,18 +93,18 @@ class ClozeTask:
     def with_rows(self, prepared: Prepared) -> Prepared:
         """The splits with the texts of their candidates and answers."""
         texts, words = Texts(prepared.arrays), None
-        if self.answer_vectors and NEW not in prepared.splits:
-            words = known_vectors(str(self.answer_vectors), (), sorted(_all_texts(prepared, texts)))
         splits = {
             name: ClozeRows(
                 **{field.name: getattr(rows, field.name) for field in fields(Rows)},
                 texts=texts,
                 passage=np.array(prepared.arrays["query_passage"][rows.first : rows.first + len(rows)]),
-                words=words,
             )
             for name, rows in prepared.splits.items()
         }
-        return replace(prepared, splits=splits)
+        if self.answer_vectors and NEW not in splits:
+            found = set().union(*(rows.strings() for name, rows in splits.items() if name != "train"))
+            words = known_vectors(str(self.answer_vectors), (), sorted(found))
+        return replace(prepared, splits={name: replace(rows, words=words) for name, rows in splits.items()})
 
     def model_facts(self, manifest: dict) -> dict:
         """Arguments of models.table.build: the number of different phrases in the training split."""
@@ -274,8 +278,7 @@ class ClozeTask:
         prediction and counts as wrong. in_passage: number of queries whose answer is a candidate. loss: None where no
         answer can be scored.
         """
-        queries, losses = rows.queries(), self.losses(rows, logits)
-        each = [answers.query_scores(queries, self.answers(rows, part), *(rows.words or ())) for part in logits]
+        each, losses = self.scored(rows, logits), self.losses(rows, logits)
         summaries = [answers.summary(found) for found in each]
         scores = {
             "examples": len(rows),
@@ -284,13 +287,19 @@ class ClozeTask:
             **{name: _mean(summaries, name) for name in FIGURES},
             "loss": None if losses is None else metrics.mean_sd(losses.tolist()),
         }
-        families = answers.slices(queries)
+        families = answers.slices(rows.queries())
         for tag, places in families.pop("tag", {}).items():
-            scores.setdefault("slices", {})[tag] = _slice(each, places)
+            scores.setdefault("slices", {})[tag] = answers.seed_scores(each, places)
         scores["families"] = {
-            family: {name: _slice(each, places) for name, places in named.items()} for family, named in families.items()
+            family: {name: answers.seed_scores(each, places) for name, places in named.items()}
+            for family, named in families.items()
         }
         return scores
+
+    def scored(self, rows: ClozeRows, logits: np.ndarray) -> list[answers.QueryScores]:
+        """The scores of each query, by seed."""
+        queries = rows.queries()
+        return [answers.query_scores(queries, self.answers(rows, part), *(rows.words or ())) for part in logits]
 
     def answers(self, rows: ClozeRows, logits: np.ndarray) -> dict[str, str]:
         """{uid: text} of the best candidates, from the logits [N, C] of one seed."""
@@ -374,22 +383,6 @@ def _of_passage(data, name, passage_U, places_T, present_U):
     return _Places(jnp.where(inside, start[:, None] + places_T, 0), inside, length)
 
 
-def _all_texts(prepared, texts):
-    """The texts of candidates and answers of dev and test."""
-    found = set()
-    for rows in (rows for name, rows in prepared.splits.items() if name != "train"):
-        places = range(rows.first, rows.first + len(rows))
-        found.update(answer.text for row in places for answer in texts.answers(row))
-        for passage in np.unique(prepared.arrays["query_passage"][places]):
-            found.update(texts.candidates(int(passage)))
-    return found
-
-
 def _mean(summaries, name):
     """mean_sd of a score over seeds, None where there is none."""
     return None if summaries[0][name] is None else metrics.mean_sd([found[name] for found in summaries])
-
-
-def _slice(each, places):
-    summaries = [answers.summary(found, places) for found in each]
-    return {"examples": len(places), "accuracy": _mean(summaries, "exact_match"), "f1": _mean(summaries, "f1")}

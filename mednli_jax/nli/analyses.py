@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mednli_jax.cloze import skills as cloze_skills
 from mednli_jax.cloze import stats as cloze_statistics
-from mednli_jax.cloze import tables as cloze_tables
+from mednli_jax.cloze.encoding import corpus_named
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import UsageError, UserError
 from mednli_jax.knowledge.ontology import induced
@@ -153,15 +152,15 @@ def cloze_stats(corpus: str, skills: Path | None, scores: Sequence[Path]) -> Fin
     corpus: demo_cloze, clicr or a folder. skills: a file of the queries' skills, None for none. scores: files with the
     F1 of queries, one for each system. Raises: UserError, DataError(s) for what is missing or damaged.
     """
-    named = cloze_skills.read_skills(skills) if skills else {}
-    f1 = {file.stem: cloze_skills.read_scores(file) for file in scores}
-    splits = cloze_tables.corpus(corpus)
+    named = cloze_statistics.read_skills(skills) if skills else {}
+    f1 = {file.stem: cloze_statistics.read_scores(file) for file in scores}
+    splits = corpus_named(corpus)
     figures = cloze_statistics.statistics(splits)
     sections, drawn = [cloze_statistics.section(corpus, figures)], cloze_statistics.drawn(corpus, figures)
     if skills:
         examples = [example for split in splits.values() for example in split.examples]
-        figures["skills"] = cloze_skills.statistics(named, examples, f1)
-        sections.append(cloze_skills.section(figures["skills"]))
-        drawn |= cloze_skills.drawn(corpus, figures["skills"])
+        figures["skills"] = cloze_statistics.skill_statistics(named, examples, f1)
+        sections.append(cloze_statistics.skill_section(figures["skills"]))
+        drawn |= cloze_statistics.skill_charts(corpus, figures["skills"])
     notes = sorted({split.facts["note"] for split in splits.values() if "note" in split.facts})
     return Finding(figures, sections, drawn, notes)

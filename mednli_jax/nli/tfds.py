@@ -23,7 +23,7 @@ from absl import logging
 
 from mednli_jax.cloze import clicr
 from mednli_jax.cloze import encoding as encode_cloze
-from mednli_jax.cloze.files import marked_text, parse_marked
+from mednli_jax.cloze.clicr import marked_text, parse_marked
 from mednli_jax.data.examples import Answer, ClozeExample, NLIExample, Passage, Split
 from mednli_jax.errors import ConfigError, RunError
 from mednli_jax.io import atomic_folder, private_folder, warn, writing

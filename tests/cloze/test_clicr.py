@@ -7,8 +7,7 @@ import json
 import pytest
 
 from mednli_jax.cloze import clicr
-from mednli_jax.cloze.clicr import load, read_clicr, source_files, write_clicr
-from mednli_jax.cloze.files import marked_text, parse_marked
+from mednli_jax.cloze.clicr import load, marked_text, parse_marked, read_clicr, source_files, write_clicr
 from mednli_jax.data.examples import Answer, Entity
 from mednli_jax.errors import DataError, UserError
 

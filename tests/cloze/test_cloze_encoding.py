@@ -8,9 +8,16 @@ import pytest
 from made_up_cloze import corpus
 from made_up_commands import write_articles
 
-from mednli_jax.cloze.corpus import ClozeCorpus
-from mednli_jax.cloze.encoding import ClozeEncoding, Texts, encode_cloze, encode_new
-from mednli_jax.cloze.views import SETUPS, all_views, loose_positions
+from mednli_jax.cloze.encoding import (
+    SETUPS,
+    ClozeCorpus,
+    ClozeEncoding,
+    Texts,
+    all_views,
+    encode_cloze,
+    encode_new,
+    loose_positions,
+)
 from mednli_jax.data.examples import Answer
 from mednli_jax.data.text import SPECIALS, UNK
 from mednli_jax.data.vectors import random_vectors

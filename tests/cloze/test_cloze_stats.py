@@ -8,7 +8,6 @@ from made_up_commands import call_command
 
 from mednli_jax import analyze
 from mednli_jax.cloze import clicr
-from mednli_jax.cloze import skills as cloze_skills
 from mednli_jax.cloze import stats as cloze_stats
 from mednli_jax.data.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
 from mednli_jax.errors import DataError, RunError
@@ -152,33 +151,33 @@ def written(path, text):
 
 def test_skills_by_hand(tmp_path):
     rows = "uid\tskill\na.1\tbridging\na.1\tObject tracking\na.1\ttracking\nb.1\tnone\nz.9\tmeta\n\n"
-    skills = cloze_skills.read_skills(written(tmp_path / "skills.tsv", rows))
+    skills = cloze_stats.read_skills(written(tmp_path / "skills.tsv", rows))
     assert skills == {"a.1": ("bridging", "object tracking"), "b.1": ("none",), "z.9": ("meta-knowledge",)}
     examples = SPLITS["train"].examples
-    found = cloze_skills.statistics(skills, examples, {"ours": {"a.1": 0.5}})
+    found = cloze_stats.skill_statistics(skills, examples, {"ours": {"a.1": 0.5}})
     assert (found["queries"], found["unknown"], found["mean"]) == (2, 1, 1.0)
     assert found["shares"]["bridging"] == found["shares"]["object tracking"] == found["shares"]["none"] == 0.5
     assert found["shares"]["meta-knowledge"] == 0
     assert found["f1"]["ours"]["bridging"] == 0.5
     assert found["f1"]["ours"]["none"] == 0  # a query without a score counts as wrong
     assert found["f1"]["ours"]["analogy"] is None
-    rows = cloze_skills.section(found).grids[0].rows
+    rows = cloze_stats.skill_section(found).grids[0].rows
     assert ("bridging", "50.0", "50.0") in rows
     assert ("analogy", "0.0", "-") in rows
-    assert set(cloze_skills.drawn("mine", {**found, "f1": {}})) == {"skills.png"}
+    assert set(cloze_stats.skill_charts("mine", {**found, "f1": {}})) == {"skills.png"}
 
 
 def test_skills_of_other_queries():
     with pytest.raises(RunError):
-        cloze_skills.statistics({"z.9": ("bridging",)}, SPLITS["train"].examples)
+        cloze_stats.skill_statistics({"z.9": ("bridging",)}, SPLITS["train"].examples)
 
 
 def test_scores(tmp_path):
     rows = '{"uid": "a.1", "f1": 1, "answer": "x"}\n\n{"uid": "b.1", "f1": 0.25}\n'
-    assert cloze_skills.read_scores(written(tmp_path / "s.jsonl", rows)) == {"a.1": 1.0, "b.1": 0.25}
+    assert cloze_stats.read_scores(written(tmp_path / "s.jsonl", rows)) == {"a.1": 1.0, "b.1": 0.25}
     for row in ('{"uid": "c"}', '{"uid": "c", "f1": 1.5}', '{"uid": "c", "f1": true}', '{"uid": "b.1", "f1": 0}'):
         with pytest.raises(DataError, match=r"s\.jsonl:4: "):
-            cloze_skills.read_scores(written(tmp_path / "s.jsonl", f"{rows}{row}\n"))
+            cloze_stats.read_scores(written(tmp_path / "s.jsonl", f"{rows}{row}\n"))
 
 
 # ---- The command ---------------------------------------------------------------------------------------------------

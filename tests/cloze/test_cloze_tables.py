@@ -11,22 +11,28 @@ from pathlib import Path
 import pytest
 from made_up_cloze import cloze, passage
 
-from mednli_jax.cloze import outcomes as cloze_outcomes
-from mednli_jax.cloze import table4 as cloze_table4
+from mednli_jax.cloze import tables as cloze_tables
 from mednli_jax.cloze.clicr import write_clicr
-from mednli_jax.cloze.scores import query_scores, score, summary
-from mednli_jax.cloze.sections import attention_page, comparison_section, run_sections
+from mednli_jax.cloze.encoding import corpus_named, split_of
+from mednli_jax.cloze.scores import (
+    System,
+    comparison,
+    figures,
+    query_scores,
+    read_answers,
+    rows,
+    seed_scores,
+    summary,
+    write_answers,
+)
 from mednli_jax.cloze.tables import (
     PAPER,
-    corpus,
+    attention_page,
+    comparison_section,
     lines,
     markdown,
-    mean_rows,
-    read_answers,
     run_lines,
-    seed_scores,
-    split_of,
-    write_answers,
+    run_sections,
 )
 from mednli_jax.data.vectors import read_head
 from mednli_jax.errors import DataError, RunError, UsageError
@@ -49,6 +55,10 @@ def test_both_forms_of_a_file_say_the_same(tmp_path):
     for name in ("a.jsonl", "b.json", "c.json", "d.json.gz", "e.txt"):
         assert read_answers(tmp_path / name, EXAMPLES) == said, name
     assert (tmp_path / "a.jsonl").stat().st_mode & 0o077 == 0
+
+
+def scored(examples, predictions):
+    return figures(examples, query_scores(examples, predictions))
 
 
 def row(uid, answer):
@@ -85,7 +95,7 @@ def test_faults_are_reported_by_place_and_never_quoted(case, tmp_path):
 
 
 def test_the_text_of_scores():
-    scores = score(EXAMPLES, {"p.0": "fever", "p.1": "the fever of unknown origin"})
+    scores = scored(EXAMPLES, {"p.0": "fever", "p.1": "the fever of unknown origin"})
     printed = list(lines("mine on demo, test", scores))
     assert printed[0] == "mine on demo, test: 30 queries, 28 without an answer"
     assert printed[1].startswith("exact match 3.3 (95 % interval ")
@@ -122,9 +132,9 @@ def test_scores_of_several_seeds_are_means():
     assert whole["accuracy"]["per_seed"] == pytest.approx([3 / 30, 1 / 30])
     assert (part["examples"], part["accuracy"]["mean"]) == (2, 0.75)
     assert part["f1"]["per_seed"] == pytest.approx([1, 0.75])  # "fever of unknown" shares one word of three: F1 is .5
-    rows = {row["uid"]: row for row in mean_rows(seeds_of())}
-    assert rows["p.1"] == {"uid": "p.1", "answered": 1, "exact_match": 0.5, "f1": 0.75}
-    assert rows["p.2"] == {"uid": "p.2", "answered": 0.5, "exact_match": 0.5, "f1": 0.5}
+    each = {row["uid"]: row for row in rows(seeds_of())}
+    assert each["p.1"] == {"uid": "p.1", "answered": 1, "exact_match": 0.5, "f1": 0.75}
+    assert each["p.2"] == {"uid": "p.2", "answered": 0.5, "exact_match": 0.5, "f1": 0.5}
 
 
 def test_the_text_of_a_runs_scores():
@@ -155,23 +165,23 @@ def test_the_sections_of_a_run_have_its_scores_by_kind_of_query():
 
 def test_two_systems_on_the_same_queries():
     one, two = (
-        cloze_outcomes.System(name, "demo", tuple(EXAMPLES), tuple(seeds_of(said)))
+        System(name, "demo", tuple(seeds_of(said)))
         for name, said in (("one", SEEDS), ("two", [{f"p.{i}": "fever" for i in range(30)}]))
     )
-    found = cloze_outcomes.comparison(one, two)
+    found = comparison(one, two)
     assert found["exact_match_of"] == pytest.approx([2 / 30, 1])
     assert found["exact_match"]["difference"] == pytest.approx(28 / 30)
     assert found["f1"]["difference"] == pytest.approx(1 - 2.25 / 30)
     assert 0 < found["f1"]["low"] < found["f1"]["difference"] < found["f1"]["high"] <= 1
-    nothing = cloze_outcomes.comparison(two, two)["exact_match"]
+    nothing = comparison(two, two)["exact_match"]
     assert nothing["difference"] == nothing["low"] == nothing["high"] == 0
     printed = section_lines(comparison_section([{**found, "split": "test"}]))
     assert printed[-1].split()[:4] == ["two", "1", "100.0", "+93.3"]
     with pytest.raises(RunError, match="one and two"):
-        cloze_outcomes.comparison(one, cloze_outcomes.System("two", "clicr", two.queries, two.each))
+        comparison(one, System("two", "clicr", two.each))
     others = tuple(query_scores(EXAMPLES[1:], own) for own in SEEDS)
     with pytest.raises(RunError, match="one and two"):
-        cloze_outcomes.comparison(one, cloze_outcomes.System("two", "demo", tuple(EXAMPLES[1:]), others))
+        comparison(one, System("two", "demo", others))
 
 
 def write_run(folder, corpus, status="complete"):
@@ -184,7 +194,7 @@ def write_run(folder, corpus, status="complete"):
 def test_table_4_names_what_is_missing(tmp_path):
     write_run(tmp_path / "ga_ent", "clicr")
     write_run(tmp_path / "sa_ent", "clicr", status="interrupted")
-    found = cloze_table4.filled(tmp_path)
+    found = cloze_tables.filled(tmp_path)
     rows = {row["system"]: row for row in found["rows"]}
     assert (found["corpus"], found["comparable"]) == ("clicr", True)
     assert rows["GA-Ent"]["ours"]["exact_match"]["sd"] == pytest.approx(0.0471, abs=1e-4)
@@ -196,13 +206,13 @@ def test_table_4_names_what_is_missing(tmp_path):
     ((command, lacks),) = found["lacking"].items()
     assert command == f"bash launch/clicr.sh {tmp_path} clicr"
     assert set(rows) - set(lacks) == {"GA-Ent", "human-expert", "human-novice"}
-    printed = "\n".join(section_lines(cloze_table4.table_section(found)))
+    printed = "\n".join(section_lines(cloze_tables.table_section(found)))
     assert "NOT COMPARABLE" not in printed
     assert re.search(r"\nGA-Ent +2 +6\.7 +4\.7 +7\.5 +3\.5 +0\.00 +0\.00 +- +22\.2 +30\.2 +0\.25", printed)
     (tmp_path / "baselines").mkdir()
     (tmp_path / "baselines" / "baselines.test.json").write_text(json.dumps({"corpus": "demo_cloze", "rows": {}}))
     with pytest.raises(RunError, match=r".*of demo_cloze"):
-        cloze_table4.filled(tmp_path)
+        cloze_tables.filled(tmp_path)
 
 
 def test_readers_unlike_the_papers_say_in_what(tmp_path):
@@ -216,11 +226,11 @@ def test_readers_unlike_the_papers_say_in_what(tmp_path):
     for name, config in (("ga_ent", settings), ("ga_anonym", other)):
         write_run(tmp_path / name, "clicr")
         (tmp_path / name / "config.json").write_text(json.dumps({"task": "cloze", **config}))
-    found = cloze_table4.filled(tmp_path)
+    found = cloze_tables.filled(tmp_path)
     rows = {row["system"]: row["unlike"] for row in found["rows"]}
     assert rows["GA-Ent"] == []
     assert [words.split()[-1] for words in rows["GA-Anonym"]] == ["50", "pairs", "passage", "vectors"]
-    (grid,) = cloze_table4.table_section(found).grids
+    (grid,) = cloze_tables.table_section(found).grids
     assert "; ".join(rows["GA-Anonym"]) in [row[-1] for row in grid.rows]
 
 
@@ -273,7 +283,7 @@ def test_a_corpus_by_name_or_folder(tmp_path, monkeypatch):
     write_corpus(tmp_path / "clicr")
     for name in (str(tmp_path / "clicr"), "clicr"):
         monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
-        splits = corpus(name)
+        splits = corpus_named(name)
         assert [example.uid for example in splits["dev"].examples] == ["dev.0", "dev.1"]
         assert [example.tags for example in split_of(splits, "dev").examples] == [("seen",), ("unseen",)]
         # CliCR's passages begin with their titles, those of a folder do not.
@@ -281,10 +291,10 @@ def test_a_corpus_by_name_or_folder(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="--split=valid"):
         split_of(splits, "valid")
     with pytest.raises(UsageError, match="none"):
-        corpus(str(tmp_path / "none"))
+        corpus_named(str(tmp_path / "none"))
     monkeypatch.delenv("MEDNLI_JAX_DATA")
     with pytest.raises(UsageError, match=r"\$MEDNLI_JAX_DATA"):
-        corpus("clicr")
+        corpus_named("clicr")
 
 
 # ---- scripts ----
@@ -319,9 +329,9 @@ def test_the_baselines_of_a_corpus_in_a_table(launch, tmp_path):
     result = json.loads((tmp_path / "runs" / "baselines.test.json").read_text())
     assert 1 <= result["facts"]["sim-entity"]["window"] <= 10
     said = tmp_path / "runs" / "private" / "maxfreq-entity-not_in_the_query.test.jsonl"
-    examples = split_of(corpus("own"), "test").examples
+    examples = split_of(corpus_named("own"), "test").examples
     assert read_answers(said, examples) == {"test.0": "fever", "test.1": "fever"}
-    scores = score(examples, read_answers(said, examples))
+    scores = scored(examples, read_answers(said, examples))
     assert scores["f1"] == result["rows"]["maxfreq-entity, not in the query"]["f1"]
     assert SECRET not in out
     code, out, err = launch("cloze_baselines.py", "--corpus=none")

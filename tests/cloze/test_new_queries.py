@@ -8,10 +8,8 @@ from made_up_cloze import corpus
 
 from mednli_jax import defaults, experiment
 from mednli_jax.cloze import task as cloze
-from mednli_jax.cloze.corpus import ClozeCorpus
-from mednli_jax.cloze.encoding import ClozeEncoding, Texts, encode_cloze, types_of_train
-from mednli_jax.cloze.files import marked_text
-from mednli_jax.cloze.views import SETUPS, all_views
+from mednli_jax.cloze.clicr import marked_text
+from mednli_jax.cloze.encoding import SETUPS, ClozeCorpus, ClozeEncoding, Texts, all_views, encode_cloze, types_of_train
 from mednli_jax.data.arrays import NEW, Prepared
 from mednli_jax.data.batching import Layout
 from mednli_jax.data.examples import Split

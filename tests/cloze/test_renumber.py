@@ -7,8 +7,8 @@ import pytest
 
 from mednli_jax import checks as validation
 from mednli_jax import defaults, experiment
+from mednli_jax.cloze.clicr import parse_marked
 from mednli_jax.cloze.encoding import ClozeEncoding, encode_cloze
-from mednli_jax.cloze.files import parse_marked
 from mednli_jax.cloze.task import ClozeTask
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.batching import Layout

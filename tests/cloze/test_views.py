@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from mednli_jax.cloze.files import parse_marked
-from mednli_jax.cloze.views import (
+from mednli_jax.cloze.clicr import parse_marked
+from mednli_jax.cloze.encoding import (
     SETUPS,
     all_views,
     candidates,

@@ -26,10 +26,8 @@ from made_up_commands import (
 from made_up_runs import GOLD, write_run
 
 from mednli_jax import evaluate, finished_run, prepare, train
-from mednli_jax.cloze import outcomes as cloze_outcomes
 from mednli_jax.cloze import scores as answers
-from mednli_jax.cloze import tables as cloze_tables
-from mednli_jax.cloze.table4 import against_baselines
+from mednli_jax.cloze.tables import against_baselines
 from mednli_jax.cloze.task import ClozeTask
 from mednli_jax.errors import UserError
 from mednli_jax.predict import read_chunks
@@ -216,7 +214,7 @@ def test_runs_are_compared_on_the_same_queries(home, at_home):
     shutil.copytree(home / "run", home / "right", dirs_exist_ok=True)
     path = home / "right" / "private" / "predictions.test.jsonl"
     rows = json_lines(path)
-    queries = {query.uid: query for query in cloze_outcomes.queries_of(home / "run", "test", finished_run.prepared_of)}
+    queries = {query.uid: query for query in answers.queries_of(home / "run", "test", finished_run.prepared_of)}
     for row in rows:
         row["predicted"] = [queries[row["uid"]].answers[0].text] * 2
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -239,14 +237,14 @@ def test_runs_are_compared_on_the_same_queries(home, at_home):
 def test_the_papers_table_is_filled_from_a_folder(home, at_home):
     folder = home / "table"
     shutil.copytree(home / "run", folder / "ga_anonym")
-    queries = cloze_outcomes.queries_of(folder / "ga_anonym", "test", finished_run.prepared_of)
+    queries = answers.queries_of(folder / "ga_anonym", "test", finished_run.prepared_of)
     fever = {query.uid: "fever" for query in queries}
     found = answers.summary(answers.query_scores(queries, fever))
     (folder / "baselines" / "private").mkdir(parents=True)
     baselines = {"corpus": "own", "split": "test", "rows": {"maxfreq-entity": found}}
     (folder / "baselines" / "baselines.test.json").write_text(json.dumps(baselines))
     for name in ("maxfreq-entity", "maxfreq-entity-not_in_the_query"):
-        cloze_tables.write_answers(folder / "baselines" / "private" / f"{name}.test.jsonl", fever)
+        answers.write_answers(folder / "baselines" / "private" / f"{name}.test.jsonl", fever)
     code, out, _ = call_command(report, "--table=clicr4", "--runs=table", "--skills=skills.tsv", "--out=table.html")
     assert code == 0
     assert "human-expert" in (home / "table.html").read_text()

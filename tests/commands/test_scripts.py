@@ -12,7 +12,7 @@ from made_up_commands import PHRASES, ROOT, SECRET, call_script, environment_of,
 from made_up_mednli import DIM, write_everything
 from made_up_runs import check_offline
 
-from mednli_jax.cloze import table4
+from mednli_jax.cloze import tables as cloze_tables
 from mednli_jax.report import tables
 
 VECTORS = (
@@ -117,7 +117,7 @@ def test_a_dry_run_estimates_the_hours_from_finished_runs(data, tmp_path):
 def test_the_readers_of_clicr_start_from_the_vectors_that_are_there_or_from_random_ones(data, tmp_path):
     def flags(**variables):
         found, said = planned("clicr.sh", tmp_path, "clicr", "--config.seeds=0", data=data, **variables)
-        assert set(found) == set(table4.RUNS.values())
+        assert set(found) == set(cloze_tables.RUNS.values())
         (of_all,) = {tuple(flag for flag in row if "vectors" in flag) for row in found.values()}
         return of_all, "random" in said
 
@@ -194,7 +194,7 @@ def test_the_table_of_clicr_is_filled_from_made_up_files(tmp_path, vectors):
     done = call_script("clicr.sh", tmp_path / "runs", "clicr", *small, timeout=1800, **environment)
     assert done.returncode == 0, done.stderr
     assert SECRET not in done.stdout + done.stderr
-    found = {row["system"]: row for row in table4.filled(tmp_path / "runs")["rows"]}
+    found = {row["system"]: row for row in cloze_tables.filled(tmp_path / "runs")["rows"]}
     lacking = {system for system, row in found.items() if row["state"] == "missing"}
     assert lacking == (set() if vectors else {"sim-entity"})
     metrics = {"exact_match", "f1", "bleu2", "bleu4", *(("embedding",) if vectors else ())}

@@ -23,9 +23,7 @@ from made_up_pairs import HEART
 
 from mednli_jax import defaults, experiment
 from mednli_jax import demo as bundled
-from mednli_jax.cloze.corpus import read
-from mednli_jax.cloze.encoding import ClozeEncoding, encode_cloze
-from mednli_jax.cloze.views import SETUPS
+from mednli_jax.cloze.encoding import SETUPS, ClozeEncoding, encode_cloze, read
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.examples import Split
 from mednli_jax.data.text import SPECIALS
