@@ -1,6 +1,6 @@
 """Cloze queries from case reports: `python launch/build_queries.py --reports=FILE --out=FOLDER [--ontology=mesh ...]`.
 
-Reads case reports with marked phrases and learning points; corpora/cloze/query_builder.py describes the JSON lines.
+Reads case reports with marked phrases and learning points; mednli_jax/cloze/query_builder.py describes the JSON lines.
 Builds one query for every phrase of a learning point, except for queries that the report repeats. Adds the
 names of an ontology to the answers (from the UMLS all English names of all vocabularies). Writes train1.0.json,
 dev1.0.json and test1.0.json in CliCR's layout, so that FOLDER is a corpus like CliCR. All queries of a report are in
