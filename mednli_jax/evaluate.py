@@ -85,7 +85,7 @@ def _run(values):
 
     options = _options(values, read_partitions(values.partition))
     from mednli_jax import experiment, finished_run, kinds
-    from mednli_jax.nli.evaluation import evaluate_probe
+    from mednli_jax.nli.page import evaluate_probe
 
     experiment.use_compile_cache()
     run = finished_run.load_run(folder)

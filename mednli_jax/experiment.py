@@ -34,8 +34,7 @@ from mednli_jax.io import private_folder, write_atomic, writing
 from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.wordlists import BUNDLED
 from mednli_jax.models import table
-from mednli_jax.nli import boosting as features
-from mednli_jax.nli import fit as boosting
+from mednli_jax.nli import boosting
 from mednli_jax.nli.concepts import Linking, Terminology, prefixes
 from mednli_jax.nli.corpus import NAMES as NLI_NAMES
 from mednli_jax.nli.corpus import NLICorpus
@@ -118,7 +117,7 @@ class Experiment:
         """
         prepared, hit = self.corpus.prepare()
         prepared = self.task.with_rows(prepared)
-        return (features.with_features(self.corpus, prepared) if self.features else prepared), hit
+        return (boosting.with_features(self.corpus, prepared) if self.features else prepared), hit
 
     def fit(self, prepared: Prepared, session: Session) -> Fitted:
         """Trains the model on the prepared corpus."""

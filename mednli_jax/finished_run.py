@@ -21,7 +21,7 @@ from mednli_jax.errors import RunError, UsageError
 from mednli_jax.inputs import text_pairs
 from mednli_jax.io import sha256, write_json
 from mednli_jax.models.layers import ATTENTION
-from mednli_jax.nli import boosting, entities, trees
+from mednli_jax.nli import boosting, entities
 from mednli_jax.nli.corpus import BLANKS, NLICorpus, between_blanks
 from mednli_jax.nli.readers import read_nli_file
 from mednli_jax.report.runs import TREES, TYPES, RunDirectory, environment, read_json, read_kept
@@ -120,7 +120,7 @@ class FinishedRun:
 
     def _logits(self, split):
         if self.trees:
-            table, _ = boosting.load(self.experiment.corpus, self.prepared)
+            table = boosting.load(self.experiment.corpus, self.prepared)
             rows = self.prepared.splits[split]
             return self._of_trees(table[rows.first : rows.first + len(rows)])
         program, batches = self.experiment.program_over(
@@ -129,7 +129,7 @@ class FinishedRun:
         return program.logits(self.variables, batches[split])
 
     def _of_trees(self, features):
-        found = [trees.probabilities(one, features, len(LABELS)) for one in self.trees["trees"]]
+        found = [boosting.probabilities(one, features, len(LABELS)) for one in self.trees["trees"]]
         return np.log(np.maximum(found, 1e-12))
 
     @property

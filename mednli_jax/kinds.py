@@ -8,7 +8,7 @@ from pathlib import Path
 from mednli_jax.cloze import tables as cloze_tables
 from mednli_jax.diskne import runs as diskne_runs
 from mednli_jax.errors import RunError, UsageError
-from mednli_jax.nli import comparison, evaluation, page, predictions
+from mednli_jax.nli import page
 from mednli_jax.report.evaluation import Evaluation, Options
 from mednli_jax.report.runs import RunDirectory
 from mednli_jax.report.sections import Comparison, Section
@@ -50,10 +50,10 @@ PAIRS = Kind(
     inputs="nli",
     run_sections=lambda _, result: page.run_sections(result),
     closing_sections=lambda *_: (),
-    compare=comparison.compare,
-    evaluate=evaluation.evaluate,
-    prediction_lines=predictions.prediction_lines,
-    write_attention=predictions.write_attention,
+    compare=page.compare,
+    evaluate=page.evaluate,
+    prediction_lines=page.prediction_lines,
+    write_attention=page.write_attention,
 )
 QUERIES = Kind(
     corpus="cloze queries",
@@ -69,7 +69,7 @@ QUERIES = Kind(
 FOLDS = replace(
     PAIRS,
     corpus="diseases",
-    compare=partial(comparison.compare, read=diskne_runs.outcomes),
+    compare=partial(page.compare, read=diskne_runs.outcomes),
     run_sections=lambda directory, _: diskne_runs.run_sections(directory.folder),
     closing_sections=lambda directory, _: diskne_runs.run_sections(directory.folder)[0],
 )

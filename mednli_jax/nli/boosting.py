@@ -1,41 +1,59 @@
-"""The feature-based system: features of a prepared corpus, kept on disk, and gradient boosting over them.
+"""The feature-based system: features of a prepared corpus, kept on disk, and gradient-boosted trees over them.
 
-Dimension letters: S seeds, N rows of all splits, F features, C classes.
+Trees are stored as JSON values. Dimension letters: S seeds, N rows, F features, C classes, K scores (C, or 1 of two
+classes), T rounds.
 """
 
 import hashlib
-import io
 import json
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import metadata
-from pathlib import Path
 
 import numpy as np
 
 from mednli_jax.data.arrays import SIDES, Prepared
+from mednli_jax.data.cache import kept
 from mednli_jax.data.corpus import cache_folder
 from mednli_jax.data.examples import LABELS, Split
 from mednli_jax.data.text import Vocab
 from mednli_jax.errors import DataError
-from mednli_jax.io import Watch, private_folder, unwatched, warn, write_atomic, write_json
+from mednli_jax.io import Bar, Watch, unwatched
 from mednli_jax.nli import features
-from mednli_jax.nli import trees as trees_as_json
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encoding import find_mentions
+from mednli_jax.report.runs import TREES, write_kept
+from mednli_jax.training.loop import Interrupted
+from mednli_jax.training.session import Fitted, Session
+
+PARTS = ("children_left", "children_right", "feature", "threshold", "value")  # of scikit-learn's trees
 
 
-@dataclass(frozen=True)
-class Boosted:
-    """probabilities [S, N, C] in the order of LABELS; importance [S, F], each row sums to 1; trees: of each seed, see
-    trees.of_model."""
+def fit(experiment, prepared: Prepared, session: Session) -> Fitted:
+    """Fits trees on the features of a prepared corpus. The trees are saved only at the end."""
+    session.write_facts(prepared.manifest)
+    session.catch_signals()
+    rounds, seeds = experiment.model.fields["trees"], experiment.seeds
+    matrix = load(experiment.corpus, prepared)
+    part = {name: slice(rows.first, rows.first + len(rows)) for name, rows in prepared.splits.items()}
+    with Bar("boosting", rounds * len(seeds), unit="trees") as bar:
 
-    probabilities: np.ndarray
-    importance: np.ndarray
-    trees: tuple[dict, ...]
+        def on_tree():
+            bar.advance(1)
+            if session.should_stop():
+                raise Interrupted
+
+        label = np.asarray(prepared.arrays["label"])
+        found, importance, trees = fit_predict(matrix, label, part["train"], seeds, trees=rounds, on_tree=on_tree)
+    experiment.keep_for_prediction(session.directory, prepared)
+    write_kept(session.directory, TREES, {"trees": trees, "terms": terms(experiment.corpus)})
+    table = importance_table(importance)
+    logits = np.log(np.maximum(found, 1e-12))
+    facts = {"parameters": 0, "importance": table}
+    return Fitted(facts, lambda split: logits[:, part[split]], lines=importance_lines(table))
 
 
 def fit_predict(
@@ -45,17 +63,20 @@ def fit_predict(
     seeds: Sequence[int],
     *,
     trees: int = 300,
-    on_tree: Callable[[], None] | None = None,
-) -> Boosted:
+    on_tree: Callable[[], None] = lambda: None,
+) -> tuple[np.ndarray, np.ndarray, tuple[dict, ...]]:
     """Gradient boosting (Friedman 2001), fitted once per seed on the rows `train`; predicts all rows.
 
     Trees have scikit-learn's defaults. Seeds only settle which of equally good splits is taken.
 
-    table: features [N, F]. label: int [N], -1 = unlabelled, which is not trained on. trees: boosting rounds, each one
-    tree per class. on_tree: called after each round of each seed, from one thread at a time; what it raises ends the
-    fit.
+    Args:
+      table: features [N, F].
+      label: int [N], -1 = unlabelled, which is not trained on.
+      trees: boosting rounds, each one tree per class.
+      on_tree: called after each round of each seed, from one thread at a time; an error that it raises ends the fit.
 
-    Raises: DataError where the labelled training rows are of fewer than two classes.
+    Returns: probabilities [S, N, C] in the order of LABELS; importance [S, F], each row sums to 1; the trees of each
+    seed, see of_model.
     """
     from sklearn.ensemble import GradientBoostingClassifier  # slow to import, and only this model needs it
 
@@ -68,23 +89,20 @@ def fit_predict(
     lock = threading.Lock()
 
     def monitor(*_):
-        if on_tree is not None:
-            with lock:
-                on_tree()
-        return False
+        with lock:
+            on_tree()
 
     def one(seed):
         model = GradientBoostingClassifier(n_estimators=trees, random_state=seed)
         model.fit(table[rows], wanted, monitor=monitor)
         probabilities = np.zeros((len(table), len(LABELS)))  # a class that training lacks is never predicted
         probabilities[:, model.classes_] = model.predict_proba(table)
-        return probabilities, model.feature_importances_, trees_as_json.of_model(model)
+        return probabilities, model.feature_importances_, of_model(model)
 
     # Trees are grown outside the interpreter's lock, so that threads serve.
     with ThreadPoolExecutor(min(len(seeds), os.cpu_count() or 1)) as pool:
-        parts = list(pool.map(one, seeds))
-    probabilities, importance, grown = zip(*parts, strict=True)
-    return Boosted(np.stack(probabilities), np.stack(importance), grown)
+        probabilities, importance, grown = zip(*pool.map(one, seeds), strict=True)
+    return np.stack(probabilities), np.stack(importance), grown
 
 
 def importance_table(importance: np.ndarray) -> dict:
@@ -108,23 +126,23 @@ def importance_lines(table: dict) -> list[str]:
     return [*lines, "groups: " + ", ".join(f"{name} {share:.4f}" for name, share in table["groups"].items())]
 
 
+# -- the features of a corpus ------------------------------------------------------------------------------------------
+
+
 def with_features(corpus: NLICorpus, prepared: Prepared) -> Prepared:
     """The corpus with its features as `features` [N, F] float32, standardised by the training rows; a feature that is
     the same on all of them is 0."""
-    table, _ = load(corpus, prepared)
-    rows = prepared.splits["train"]
+    table, rows = load(corpus, prepared), prepared.splits["train"]
     train = table[rows.first : rows.first + len(rows)]
     mean, sd = train.mean(axis=0), train.std(axis=0)
     scaled = np.where(sd > 0, (table - mean) / np.where(sd > 0, sd, 1.0), 0.0)
     return replace(prepared, arrays={**prepared.arrays, "features": scaled.astype(np.float32)})
 
 
-def load(corpus: NLICorpus, prepared: Prepared) -> tuple[np.ndarray, bool]:
-    """The features [N, 35] of a prepared corpus, rows as in `prepared`; and whether they were on disk already.
+def load(corpus: NLICorpus, prepared: Prepared) -> np.ndarray:
+    """The features [N, 35] of a prepared corpus, rows as in `prepared`; they are computed once and kept on disk.
 
     Vectors are those of `prepared`, and concepts those of the corpus's ontology within `max_length` tokens.
-
-    Raises: DataError, DataError(s) where the corpus or the ontology cannot be read or nothing can be written.
     """
     key = {
         "prepared": prepared.manifest["sha256"],
@@ -132,18 +150,22 @@ def load(corpus: NLICorpus, prepared: Prepared) -> tuple[np.ndarray, bool]:
         "versions": {name: metadata.version(name) for name in ("scikit-learn", "rapidfuzz", "numpy", "scipy")},
     }
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-    name = f"{prepared.folder.name.rpartition('-')[0]}-{digest}.npy"
-    path = private_folder(cache_folder() / "features", ours=True) / name
-    kept = _kept(path)
-    if kept is not None:
-        return kept, True
-    table = _computed(corpus, prepared)
-    content = io.BytesIO()
-    np.save(content, table, allow_pickle=False)
-    write_atomic(path, content.getvalue())
-    about = {"key": key, "names": list(features.NAMES), "sha256": hashlib.sha256(content.getvalue()).hexdigest()}
-    write_json(path.with_suffix(".json"), about)
-    return table, False
+    path = cache_folder() / "features" / f"{prepared.folder.name.rpartition('-')[0]}-{digest}.npz"
+
+    def build():
+        splits = corpus.splits()
+        recogniser = corpus.recogniser(splits)
+        examples = [example for split in splits.values() for example in split.examples]
+        with Watch((2 + len(SIDES) * (recogniser is not None)) * len(examples)) as watch:
+            vocab = Vocab.load(prepared.folder / "vocabulary.json")
+            return {"features": _matrix(corpus, splits, recogniser, vocab, prepared.vectors, watch)}
+
+    return kept(path, key, build)["features"]
+
+
+def of_new(corpus: NLICorpus, examples, linker, vocab: Vocab, vectors: np.ndarray, terms: dict) -> np.ndarray:
+    """The features [N, 35] of new examples. corpus: how they are read; terms: those of its training pairs."""
+    return _matrix(corpus, {"new": Split("new", tuple(examples))}, linker, vocab, vectors, unwatched, terms)
 
 
 def terms(corpus: NLICorpus) -> dict:
@@ -152,44 +174,59 @@ def terms(corpus: NLICorpus) -> dict:
     return features.terms_of(corpus.splits()["train"], encoding.lowercase, encoding.hypothesis_only)
 
 
-def of_new(corpus: NLICorpus, examples, linker, vocab: Vocab, vectors: np.ndarray, terms: dict) -> np.ndarray:
-    """The features [N, 35] of new examples. corpus: how they are read; terms: those of its training pairs."""
+def _matrix(corpus, splits, linker, vocab, vectors, watch, terms=None) -> np.ndarray:
     encoding, found = corpus.encoding, {}
+    examples = [example for split in splits.values() for example in split.examples]
     mentions = tuple([[] for _ in examples] for _ in SIDES)
     if linker is not None:
-        mentions = tuple(find_mentions(examples, side, linker, encoding, found, unwatched) for side in SIDES)
-    return _matrix(corpus, {"new": Split("new", tuple(examples))}, vocab, vectors, mentions, unwatched, terms)
-
-
-def _matrix(corpus, splits, vocab, vectors, mentions, watch, terms=None) -> np.ndarray:
-    encoding = corpus.encoding
+        mentions = tuple(find_mentions(examples, side, linker, encoding, found, watch) for side in SIDES)
     named = {name: getattr(encoding, name) for name in ("direction", "max_path", "lowercase", "hypothesis_only")}
     how = {**named, "ontology": corpus.ontology, "watch": watch, "terms": terms}
-    return features.matrix(splits, vocab=vocab, vectors=vectors, mentions=mentions, **how)[0]
+    return features.matrix(splits, vocab=vocab, vectors=vectors, mentions=mentions, **how)
 
 
-def _kept(path: Path) -> np.ndarray | None:
-    """The array, or None if the file is missing or was changed."""
-    if not path.is_file():
-        return None
-    try:
-        content = path.read_bytes()
-        about = json.loads(path.with_suffix(".json").read_bytes())
-        if about["sha256"] == hashlib.sha256(content).hexdigest():
-            return np.load(io.BytesIO(content), allow_pickle=False)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        pass
-    warn(f"{path}: the kept features are damaged; computing them again.")
-    return None
+# -- trees as JSON values ----------------------------------------------------------------------------------------------
 
 
-def _computed(corpus: NLICorpus, prepared: Prepared) -> np.ndarray:
-    splits, encoding = corpus.splits(), corpus.encoding
-    recogniser = corpus.recogniser(splits)
-    examples = [example for split in splits.values() for example in split.examples]
-    with Watch((2 + len(SIDES) * (recogniser is not None)) * len(examples)) as watch:
-        found, mentions = {}, tuple([[] for _ in examples] for _ in SIDES)
-        if recogniser is not None:
-            mentions = tuple(find_mentions(examples, side, recogniser, encoding, found, watch) for side in SIDES)
-        vocab = Vocab.load(prepared.folder / "vocabulary.json")
-        return _matrix(corpus, splits, vocab, prepared.vectors, mentions, watch)
+def of_model(model) -> dict:
+    """A fitted GradientBoostingClassifier as JSON values.
+
+    Returns: classes [C]; prior [C], the shares of training; learning_rate; trees [T][K], each {part: [nodes]}, a leaf
+    has feature -2.
+    """
+    return {
+        "classes": model.classes_.tolist(),
+        "prior": model.init_.class_prior_.tolist(),
+        "learning_rate": model.learning_rate,
+        "trees": [
+            [{part: np.ravel(getattr(one.tree_, part)).tolist() for part in PARTS} for one in of_round]
+            for of_round in model.estimators_
+        ],
+    }
+
+
+def probabilities(found: Mapping, table: np.ndarray, classes: int) -> np.ndarray:
+    """[N, classes] of features [N, F]; a class that training lacks has 0. found: of `of_model`."""
+    prior, rows = np.array(found["prior"]), np.asarray(table, np.float32)  # as scikit-learn compares them
+    two = len(prior) == 2
+    scores = np.log(prior[1:] / prior[:1]) if two else np.log(prior)
+    scores = np.tile(scores, (len(rows), 1))
+    for of_round in found["trees"]:
+        for k, tree in enumerate(of_round):
+            scores[:, k] += found["learning_rate"] * _values(tree, rows)
+    if two:
+        scores = np.concatenate([np.zeros_like(scores), scores], axis=1)
+    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+    result = np.zeros((len(rows), classes))
+    result[:, found["classes"]] = shares / shares.sum(axis=1, keepdims=True)
+    return result
+
+
+def _values(tree, rows) -> np.ndarray:
+    """[N], the value of the leaf that each row falls into."""
+    left, right, feature, threshold, value = (np.array(tree[part]) for part in PARTS)
+    at, every = np.zeros(len(rows), np.int64), np.arange(len(rows))
+    while (inner := feature[at] >= 0).any():
+        goes_left = rows[every, np.maximum(feature[at], 0)] <= threshold[at]
+        at = np.where(inner, np.where(goes_left, left[at], right[at]), at)
+    return value[at]

@@ -5,20 +5,25 @@ The results hold uids, counts and accuracies, never a word of the pairs.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from mednli_jax.data import annotations
+from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.examples import LABELS, Mention, NLIExample
 from mednli_jax.errors import RunError
+from mednli_jax.io import unwatched
 from mednli_jax.knowledge.linking import FUNCTION_WORDS
-from mednli_jax.nli.wording import NEGATIONS
-from mednli_jax.report.outcomes import Outcomes
+from mednli_jax.knowledge.wordlists import BUNDLED, read_abbreviations
+from mednli_jax.nli.corpus import NLICorpus
+from mednli_jax.nli.encoding import find_mentions
+from mednli_jax.nli.features import NEGATIONS
+from mednli_jax.report.outcomes import Outcomes, finished
+from mednli_jax.report.sections import Grid, Section, points
 
-CATEGORIES = ("numerical reasoning", "world knowledge", "abbreviations", "medical knowledge", "negations")
-RULES = {
+RULES = {  # category -> the rule that a pair of it meets
     "numerical reasoning": "a number, in figures or in words, in either sentence",
     "world knowledge": "none of the other rules holds",
     "abbreviations": "a clinical abbreviation in either sentence",
@@ -27,11 +32,37 @@ RULES = {
 }
 _ALIASES = {"numbers": "numerical reasoning", "abbreviation": "abbreviations", "negation": "negations"}
 _NUMBER = re.compile(r"[<>~+-]?\.?\d[\d.,/%:x-]*(?:mg|ml|mcg|g|kg|cm|mm|l|f|c|yo|st|nd|rd|th|s|pm|am)?")
-_NUMBER_WORDS = """
+_NUMBER_NAMES = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
     eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand half twice
 """
-NUMBER_WORDS = frozenset(_NUMBER_WORDS.split())
+_NUMBER_WORDS = frozenset(_NUMBER_NAMES.split())
+
+
+def error_kinds(
+    folders: Sequence[Path], split: str, annotated: Path | None, corpus_of: Callable[[Path], NLICorpus]
+) -> tuple[list[Section], dict[str, dict]]:
+    """([section], {name of a run: category_scores(...)}).
+
+    Args:
+      annotated: a file of categories, None for the rules.
+      corpus_of: gives the corpus of a run's folder with its concepts linked; it is called for the first run alone, and
+        only for the rules.
+    """
+    runs = [finished(folder, split) for folder in folders]
+    words = ["as annotated"]
+    if annotated is not None:
+        of_uid = read_annotations(annotated)
+    else:
+        corpus = corpus_of(folders[0])
+        splits = corpus.splits()
+        linker, examples = corpus.recogniser(splits), splits[split].examples
+        mentions = [find_mentions(examples, side, linker, corpus.encoding, {}, unwatched) for side in SIDES]
+        of_uid = categories(examples, *mentions, (short for short, _ in read_abbreviations(BUNDLED)))
+        rules = (f"{category}: {rule}" for category, rule in RULES.items())
+        words = ["by rules over the words of each pair", *rules]
+    found = {run.name: category_scores(run.outcomes, of_uid) for run in runs}
+    return [_section(found, *words)], found
 
 
 def categories(
@@ -49,34 +80,25 @@ def categories(
     found = {}
     for example, left, right in zip(examples, premise_mentions, hypothesis_mentions, strict=True):
         sides = example.premise_tokens, example.hypothesis_tokens
+        tokens = [token for side in sides for token in side]
+        folded = [[token.casefold() for token in side] for side in sides]
+        every = {*folded[0], *folded[1]}
+        in_capitals = {token.casefold() for token in tokens if token.isupper()}
         concepts = [{mention.concept for mention in side} for side in (left, right)]
         holds = {
-            "numerical reasoning": any(_is_number(token) for side in sides for token in side),
-            "abbreviations": any(_is_abbreviation(token, short) for side in sides for token in side),
+            "numerical reasoning": any(token in _NUMBER_WORDS or _NUMBER.fullmatch(token) for token in every),
+            "abbreviations": any(token not in FUNCTION_WORDS or token in in_capitals for token in every & short),
             "medical knowledge": bool(concepts[0] and concepts[1] - concepts[0]),
-            "negations": len({any(token.casefold() in NEGATIONS for token in side) for side in sides}) == 2,
+            "negations": len({NEGATIONS.isdisjoint(side) for side in folded}) == 2,
         }
         holds["world knowledge"] = not any(holds.values())
-        found[example.uid] = tuple(name for name in CATEGORIES if holds[name])
+        found[example.uid] = tuple(name for name in RULES if holds[name])
     return found
 
 
-def _is_number(token):
-    token = token.casefold()
-    return token in NUMBER_WORDS or bool(_NUMBER.fullmatch(token))
-
-
-def _is_abbreviation(token, short):
-    folded = token.casefold()
-    return folded in short and (folded not in FUNCTION_WORDS or token.isupper())
-
-
 def read_annotations(path: Path) -> dict[str, tuple[str, ...]]:
-    """uid -> categories, from rows `uid TAB category` of a file; several rows of a uid are several categories.
-
-    Raises: DataError or DataErrors.
-    """
-    return annotations.read_annotations(path, "category", CATEGORIES, _ALIASES, problem="the row is not an annotation")
+    """uid -> categories, from rows `uid TAB category` of a file; several rows of a uid are several categories."""
+    return annotations.read_annotations(path, "category", RULES, _ALIASES, problem="the row is not an annotation")
 
 
 def category_scores(outcomes: Outcomes, of_uid: Mapping[str, Sequence[str]]) -> dict:
@@ -84,16 +106,13 @@ def category_scores(outcomes: Outcomes, of_uid: Mapping[str, Sequence[str]]) -> 
 
     Returns: {"annotated": pairs that have a category, "errors": pairs that the majority vote gets wrong, "categories":
     {name: {"pairs", "accuracy" (mean over seeds), "errors", "confusions" {"gold > voted": errors}}}}.
-    Raises: RunError if no pair of these outcomes has a category.
     """
     given = [of_uid.get(uid, ()) for uid in outcomes.uids]
     if not any(given):
-        raise RunError(
-            "the annotations name no pair of the run. Fix: give uids of the run's corpus and split, as in "
-            "private/predictions.*.jsonl."
-        )
+        problem = "the annotations name no pair of the run"
+        raise RunError(f"{problem}. Fix: give uids of the run's corpus and split, as in private/predictions.*.jsonl.")
     wrong, scores = outcomes.voted != outcomes.gold, {}
-    for name in CATEGORIES:
+    for name in RULES:
         chosen = np.array([name in names for names in given])
         errors = np.flatnonzero(chosen & wrong)
         confusions = Counter(f"{LABELS[outcomes.gold[i]]} > {LABELS[outcomes.voted[i]]}" for i in errors)
@@ -104,3 +123,18 @@ def category_scores(outcomes: Outcomes, of_uid: Mapping[str, Sequence[str]]) -> 
             "confusions": dict(confusions.most_common()),
         }
     return {"annotated": sum(map(bool, given)), "errors": int(wrong.sum()), "categories": scores}
+
+
+def _section(found, source, *rules) -> Section:
+    grids = []
+    for name, scores in found.items():
+        rows = []
+        for category, score in scores["categories"].items():
+            share = f"{score['errors'] / scores['errors']:.0%}" if scores["errors"] else "-"
+            most = ", ".join(f"{n} {pair}" for pair, n in list(score["confusions"].items())[:2]) or "-"
+            rows.append((category, str(score["pairs"]), points(score["accuracy"]), str(score["errors"]), share, most))
+        header = ("category", "pairs", "accuracy", "errors", "of all errors", "most frequent (gold > predicted)")
+        caption = f"{name}: {scores['annotated']:,} pairs with a category, {scores['errors']:,} errors"
+        grids.append(Grid(caption, header, rows))
+    words = f"the kinds of Table 8, {source}; a pair may be of several; errors are those of the seeds' majority vote"
+    return Section("Categories of error", [words, *rules], grids)

@@ -31,6 +31,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+from rapidfuzz.distance import Levenshtein
 from scipy.sparse import csr_array
 
 from mednli_jax.data.arrays import SIDES
@@ -38,50 +39,34 @@ from mednli_jax.data.examples import Mention, NLIExample, Split
 from mednli_jax.data.text import PAD, UNK, Vocab
 from mednli_jax.io import unwatched
 from mednli_jax.knowledge.distances import shortest_paths
+from mednli_jax.knowledge.linking import FUNCTION_WORDS
 from mednli_jax.knowledge.ontology import Ontology
-from mednli_jax.nli import wording
 from mednli_jax.nli.encoding import all_tokens
 
 FORMAT = 2  # of the values; tests/corpora/test_prepared_content.py says when to raise it
-FEATURES = {  # name -> group, in the order of the columns
+_NAMES = {  # group -> its columns
     "bleu": "bleu",
-    "tokens_min": "tokens",
-    "tokens_max": "tokens",
-    "tokens_difference": "tokens",
-    "tokens_ratio": "tokens",
-    "characters_min": "tokens",
-    "characters_max": "tokens",
-    "characters_difference": "tokens",
-    "characters_ratio": "tokens",
-    "distinct_total": "tokens",
-    "distinct_ratio": "tokens",
-    "content_total": "tokens",
-    "content_difference": "tokens",
-    "content_ratio": "tokens",
-    "common_words": "tokens",
-    "negations_premise": "negation",
-    "negations_hypothesis": "negation",
-    "negation_one_side": "negation",
-    "tfidf_cosine": "tfidf",
-    "tfidf_euclidean": "tfidf",
-    "tfidf_manhattan": "tfidf",
-    "tfidf_chebyshev": "tfidf",
-    "levenshtein_shortest": "edit",
-    "levenshtein_longest": "edit",
-    "jaccard": "edit",
-    "sorensen": "edit",
-    "matched_words": "edit",
-    "same_first_word": "edit",
-    "embedding_cosine": "embedding",
-    "embedding_euclidean": "embedding",
-    "embedding_manhattan": "embedding",
-    "embedding_chebyshev": "embedding",
-    "path_nearest": "ontology",
-    "path_mean": "ontology",
-    "path_share": "ontology",
+    "tokens": """
+        tokens_min tokens_max tokens_difference tokens_ratio
+        characters_min characters_max characters_difference characters_ratio
+        distinct_total distinct_ratio content_total content_difference content_ratio common_words
+    """,
+    "negation": "negations_premise negations_hypothesis negation_one_side",
+    "tfidf": "tfidf_cosine tfidf_euclidean tfidf_manhattan tfidf_chebyshev",
+    "edit": "levenshtein_shortest levenshtein_longest jaccard sorensen matched_words same_first_word",
+    "embedding": "embedding_cosine embedding_euclidean embedding_manhattan embedding_chebyshev",
+    "ontology": "path_nearest path_mean path_share",
 }
+GROUPS = {group: tuple(names.split()) for group, names in _NAMES.items()}
+FEATURES = {name: group for group, names in GROUPS.items() for name in names}  # in the order of the columns
 NAMES = tuple(FEATURES)
-GROUPS = tuple(dict.fromkeys(FEATURES.values()))
+# `n't` and `not` stand for "do not", "cannot" and the like, which corpora split.
+_NEGATIONS = """
+    absence absent cannot denied denies deny denying lack lacked lacking lacks negative negatives neither never no none
+    nor not nothing n't n’t without
+"""
+NEGATIONS = frozenset(_NEGATIONS.split())
+_NO_CONTENT = FUNCTION_WORDS | NEGATIONS
 NO_CONCEPT = -1.0
 _STRIDE = 4096  # pairs at a time: bounds the memory of summed vectors
 
@@ -99,8 +84,8 @@ def matrix(
     hypothesis_only: bool = False,
     watch=unwatched,
     terms: dict | None = None,
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The features of a corpus: (float64 [N, 35], NAMES), rows of all splits one after the other.
+) -> np.ndarray:
+    """The features of a corpus: float64 [N, 35], columns as in NAMES, rows of all splits one after the other.
 
     Args:
       splits: "train" among them unless `terms` are given; TF-IDF is fitted on its distinct sentences alone.
@@ -109,10 +94,9 @@ def matrix(
         columns NO_CONCEPT.
       direction, max_path: of `knowledge.distances.shortest_paths`; undirected paths may meet in a common ancestor, as
         the path measure of the paper's UMLS::Similarity does. path_share always asks for "either".
-      hypothesis_only: premises are taken to be empty. watch: see Watch, two passes over the examples.
+      hypothesis_only: premises are taken to be empty.
+      watch: see Watch, two passes over the examples.
       terms: of `terms_of`, None for those of the training pairs.
-
-    Raises: UserError for a direction or length of paths that does not exist; KeyError without "train".
     """
     examples = [example for split in splits.values() for example in split.examples]
     seen: dict[tuple[str, ...], int] = {}
@@ -122,12 +106,12 @@ def matrix(
         sides.append(np.array([seen.setdefault(tokens, len(seen)) for tokens in texts], np.int64))
     sentences, terms = list(seen), terms or terms_of(splits["train"], lowercase, hypothesis_only)
     columns = {
-        **_wording([wording.read(tokens) for tokens in sentences], *sides, examples, watch),
+        **_wording(sentences, *sides, examples, watch),
         **_tfidf(sentences, *sides, terms),
         **_embedding(sentences, *sides, vocab, vectors),
         **_paths(*mentions, ontology, direction, max_path, watch),
     }
-    return np.stack([np.asarray(columns[name], np.float64) for name in NAMES], axis=1), NAMES
+    return np.stack([np.asarray(columns[name], np.float64) for name in NAMES], axis=1)
 
 
 def _tokens(example: NLIExample, side: str, lowercase: bool, hypothesis_only: bool) -> tuple[str, ...]:
@@ -138,14 +122,101 @@ def _tokens(example: NLIExample, side: str, lowercase: bool, hypothesis_only: bo
     return tuple(token.lower() for token in tokens) if lowercase else tokens
 
 
-def _wording(sentences: Sequence[wording.Sentence], left, right, examples, watch) -> dict[str, np.ndarray]:
+# -- wording -----------------------------------------------------------------------------------------------------------
+
+
+class _Sentence:
+    """The properties of one distinct sentence that do not depend on the other side."""
+
+    def __init__(self, tokens: tuple[str, ...]):
+        self.tokens, self.text = tokens, " ".join(tokens)
+        self.characters = sum(map(len, tokens))
+        self.negations = sum(token.lower() in NEGATIONS for token in tokens)
+        self.words = [token for token in tokens if any(map(str.isalnum, token))]
+        self.content = [word for word in self.words if word.lower() not in _NO_CONTENT]
+        self.distinct, self.distinct_content = set(self.words), set(self.content)
+        self.letters = {a + b for word in self.words for a, b in pairwise(word)}
+
+
+def _wording(sentences, left, right, examples, watch) -> dict[str, np.ndarray]:
     """Groups bleu, tokens, negation and edit: sentence `left[n]` against `right[n]`."""
-    rows = [
-        wording.compare(sentences[p], sentences[h])
-        for p, h, _ in zip(left.tolist(), right.tolist(), watch(examples, "features of wording"), strict=True)
-    ]
-    names = [name for name in NAMES if FEATURES[name] in ("bleu", "tokens", "negation", "edit")]
+    read = list(map(_Sentence, sentences))
+    rows = []
+    for p, h, _ in zip(left.tolist(), right.tolist(), watch(examples, "features of wording"), strict=True):
+        p, h = read[p], read[h]
+        rows.append({"bleu": bleu(p.tokens, h.tokens), **_counts(p, h), **_edits(p, h)})
+    names = [name for group in ("bleu", "tokens", "negation", "edit") for name in GROUPS[group]]
     return {name: np.array([row[name] for row in rows], np.float64) for name in names}
+
+
+def _share(part, whole):
+    return part / whole if whole else 0.0
+
+
+def _counts(p, h) -> dict[str, float]:
+    return {
+        "tokens_min": min(len(p.tokens), len(h.tokens)),
+        "tokens_max": max(len(p.tokens), len(h.tokens)),
+        "tokens_difference": len(p.tokens) - len(h.tokens),
+        "tokens_ratio": _share(len(h.tokens), len(p.tokens)),
+        "characters_min": min(p.characters, h.characters),
+        "characters_max": max(p.characters, h.characters),
+        "characters_difference": p.characters - h.characters,
+        "characters_ratio": _share(h.characters, p.characters),
+        "distinct_total": len(p.distinct | h.distinct),
+        "distinct_ratio": _share(len(h.distinct), len(p.distinct)),
+        "content_total": len(p.distinct_content | h.distinct_content),
+        "content_difference": len(p.distinct_content) - len(h.distinct_content),
+        "content_ratio": _share(len(h.distinct_content), len(p.distinct_content)),
+        "common_words": len(p.distinct & h.distinct),
+        "negations_premise": p.negations,
+        "negations_hypothesis": h.negations,
+        "negation_one_side": (p.negations > 0) != (h.negations > 0),
+    }
+
+
+def _edits(p, h) -> dict[str, float]:
+    edits, longest = alignment(p.text, h.text)
+    matched = sum(word in h.distinct_content for word in p.content) + sum(
+        word in p.distinct_content for word in h.content
+    )
+    return {
+        "levenshtein_shortest": _share(edits, max(len(p.text), len(h.text))),
+        "levenshtein_longest": _share(edits, longest),
+        "jaccard": _share(len(p.distinct ^ h.distinct), len(p.distinct | h.distinct)),
+        "sorensen": _share(len(p.letters ^ h.letters), len(p.letters) + len(h.letters)),
+        "matched_words": _share(matched, len(p.content) + len(h.content)),
+        "same_first_word": p.words[:1] == h.words[:1] != [],
+    }
+
+
+def alignment(first: str, second: str) -> tuple[int, int]:
+    """(Levenshtein distance, length of the longest alignment that has no more edits than that).
+
+    With n and m characters, s substitutions and g insertions and deletions an alignment is (n + m + g) / 2 long. So of
+    those with the fewest edits the one with the most gaps is wanted: a gap costs k - 1 and a substitution k, where
+    k > n + m >= g keeps the number of edits decisive.
+    """
+    size = len(first) + len(second)
+    k = size + 1
+    cost = Levenshtein.distance(first, second, weights=(k - 1, k - 1, k))
+    edits = -(-cost // k)
+    gaps = edits * k - cost
+    return edits, (size + gaps) // 2
+
+
+def bleu(reference: tuple[str, ...], candidate: tuple[str, ...]) -> float:
+    """Sentence BLEU-4 (Papineni et al. 2002, section 2.3); 0 without any word in common.
+
+    An order without any match counts 0.1 n-grams (Chen & Cherry 2014, smoothing 1). A hypothesis is shorter than its
+    premise almost always; the penalty is BLEU's all the same.
+    """
+    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu  # a slow import, and only features need it
+
+    return float(sentence_bleu([reference], candidate, smoothing_function=SmoothingFunction(epsilon=0.1).method1))
+
+
+# -- vectors -----------------------------------------------------------------------------------------------------------
 
 
 def terms_of(train: Split, lowercase: bool, hypothesis_only: bool) -> dict:
@@ -169,7 +240,7 @@ def _vectorizer(**how):
 
 def _tfidf(sentences, left, right, found) -> dict[str, np.ndarray]:
     if not found["terms"]:
-        return dict.fromkeys((name for name in NAMES if FEATURES[name] == "tfidf"), np.zeros(len(left)))
+        return dict.fromkeys(GROUPS["tfidf"], np.zeros(len(left)))
     vectorizer = _vectorizer(vocabulary=found["terms"])
     vectorizer.idf_ = np.array(found["idf"])
     terms = csr_array(vectorizer.transform(sentences))
@@ -196,8 +267,7 @@ def _embedding(sentences, left, right, vocab: Vocab, vectors: np.ndarray) -> dic
     counts = csr_array((np.ones(len(flat)), flat, ends), shape=(len(sentences), len(vectors)))
     known = np.array(vectors, np.float64)
     known[[PAD, UNK]] = 0
-    names = [name for name in NAMES if FEATURES[name] == "embedding"]
-    result = np.empty((len(names), len(left)))
+    result = np.empty((4, len(left)))
     for first in range(0, len(left), _STRIDE):
         part = slice(first, first + _STRIDE)
         p, h = counts[left[part]] @ known, counts[right[part]] @ known
@@ -207,17 +277,16 @@ def _embedding(sentences, left, right, vocab: Vocab, vectors: np.ndarray) -> dic
         result[1, part] = np.linalg.norm(apart, axis=1)
         result[2, part] = apart.sum(axis=1)
         result[3, part] = apart.max(axis=1)
-    return dict(zip(names, result, strict=True))
+    return dict(zip(GROUPS["embedding"], result, strict=True))
 
 
 def _paths(premise_mentions, hypothesis_mentions, ontology, direction, max_path, watch) -> dict[str, np.ndarray]:
     """A concept that the ontology does not have is related to itself alone. A cross-reference, as a CUI is of SNOMED
     CT's concepts, is one concept that stands at several places, of which the nearest counts."""
-    size = len(premise_mentions)
-    names = [name for name in NAMES if FEATURES[name] == "ontology"]
-    result = np.full((len(names), size), NO_CONCEPT)
+    result = np.full((3, len(premise_mentions)), NO_CONCEPT)
+    columns = dict(zip(GROUPS["ontology"], result, strict=True))  # rows of `result`, which is filled below
     if ontology is None:
-        return dict(zip(names, result, strict=True))
+        return columns
     codes, rows = {}, []
 
     def places(mention):
@@ -231,7 +300,7 @@ def _paths(premise_mentions, hypothesis_mentions, ontology, direction, max_path,
         there = sorted(set(map(places, hypothesis)))
         rows.extend((pair, number, b, a) for number, of in enumerate(there) for b in of for a in sorted(here))
     if not rows:
-        return dict(zip(names, result, strict=True))
+        return columns
     owner, number, concept, other = np.array(rows, np.int64).T
     similarity = _similarity(ontology, concept, other, direction, max_path)
     related = similarity if direction == "either" else _similarity(ontology, concept, other, "either", max_path)
@@ -244,7 +313,7 @@ def _paths(premise_mentions, hypothesis_mentions, ontology, direction, max_path,
     result[0, pairs] = np.maximum.reduceat(best, first)
     result[1, pairs] = np.add.reduceat(best, first) / count
     result[2, pairs] = np.add.reduceat((related > 0).astype(np.float64), first) / count
-    return dict(zip(names, result, strict=True))
+    return columns
 
 
 def _similarity(ontology, concept, other, direction, max_path) -> np.ndarray:

@@ -12,8 +12,8 @@ from scipy import stats
 from mednli_jax.data.examples import Mention, NLIExample
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers.mesh import LINK_TYPES
+from mednli_jax.nli.features import NEGATIONS
 from mednli_jax.nli.lexical import classes_of
-from mednli_jax.nli.wording import NEGATIONS
 
 HYPERNYM, CAUSE, FINE = "hypernym", "probable cause", "everything is fine"
 SERVES = {HYPERNYM: "entailment", CAUSE: "neutral", FINE: "contradiction"}

@@ -1,69 +1,284 @@
-"""The page of a run on sentence pairs: scores, confusion, classes and calibration, as sections."""
+"""Results of runs on sentence pairs for a reader: a run's page, `evaluate`, comparisons, and `predict`."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from mednli_jax.data.examples import LABELS
-from mednli_jax.report import charts
-from mednli_jax.report.metrics import wilson_interval
-from mednli_jax.report.sections import Grid, Section, interval, points, sd
+from mednli_jax.io import next_free, private_folder, write_atomic
+from mednli_jax.report import charts, outcomes
+from mednli_jax.report.evaluation import Evaluation, Options, seeds_named
+from mednli_jax.report.metrics import majority_share, wilson_interval
+from mednli_jax.report.outcomes import Finished
+from mednli_jax.report.sections import Comparison, Grid, Section, interval, p_value, points, sd
 
 SPLITS = ("dev", "test")
-CONFUSION = {"rows": "gold", "columns": "predicted"}
+
+
+# -- the page of a run -------------------------------------------------------------------------------------------------
 
 
 def run_sections(result: dict) -> tuple[list[Section], list[Section]]:
     """The sections of a run's result.json shown before and after the learning curves."""
-    return [_scores(result), _confusion(result)], [*_by_class(result), _calibration(result)]
+    scored = {split: result[split] for split in SPLITS if result.get(split)}
+    seeds = len(result.get("seeds", ()))
+    confusion = [_confusion(split, f"Confusion on {split}", of["confusion"], seeds) for split, of in scored.items()]
+    classes = [_classes(split, scores) for split, scores in scored.items()]
+    return [_scores(scored), Section("Confusion", charts=confusion)], [*classes, _calibration(scored)]
 
 
-def _scores(result) -> Section:
+def _scores(scored) -> Section:
     """The scores of each split, and of its slices."""
     rows = []
-    for split in SPLITS:
-        scores = result.get(split)
-        if not scores:
-            continue
+    for split, scores in scored.items():
         for name, of in ((split, scores), *((f"{split}, {n}", s) for n, s in scores.get("slices", {}).items())):
             accuracy, n = of["accuracy"], of["examples"]
-            low, high = wilson_interval(round(accuracy["mean"] * n), n)
+            wide = interval(*_interval(of), "")
             seeds = ", ".join(points(value) for value in accuracy["per_seed"])
             calibration = points(of["calibration"]["ece"]["mean"]) if "calibration" in of else "-"
             loss = f"{of['loss']['mean']:.4f}" if "loss" in of else "-"
-            wide = interval(low, high, "")
             f1 = points(of["macro_f1"]["mean"])
             rows.append((name, f"{n:,}", points(accuracy["mean"]), sd(accuracy), wide, f1, loss, calibration, seeds))
     header = ("split", "pairs", "accuracy", "sd", "95 % of one run", "macro F1", "loss", "ECE", "accuracy per seed")
-    return Section(
-        "Scores", ["accuracy, F1 and calibration error (ECE) in points"], [Grid("", header, rows)] * bool(rows)
-    )
+    words = ["accuracy, F1 and calibration error (ECE) in points"]
+    return Section("Scores", words, [Grid("", header, rows)] * bool(rows))
 
 
-def _confusion(result) -> Section:
+def _interval(scores) -> tuple[float, float]:
+    """The 95 % interval of one run's accuracy."""
+    return wilson_interval(round(scores["accuracy"]["mean"] * scores["examples"]), scores["examples"])
+
+
+def _confusion(name, title, counts, seeds) -> tuple[str, charts.Chart]:
+    caption = name + (f", summed over {seeds} seeds" if seeds > 1 else "")
+    return caption, charts.heat_map(counts, LABELS, title=title, rows="gold", columns="predicted")
+
+
+def _classes(split, scores) -> Section:
+    rows = [
+        (label, str(s["support"]), points(s["precision"]), points(s["recall"]), points(s["f1"]))
+        for label, s in ((label, scores["per_class"][label]) for label in LABELS)
+    ]
+    header = ("class", "gold", "precision", "recall", "F1")
+    return Section(f"Classes, {split}", grids=[Grid("points; gold pairs are summed over seeds", header, rows)])
+
+
+def _calibration(scored) -> Section:
     drawn = []
     for split in SPLITS:
-        if scores := result.get(split):
-            seeds = len(result.get("seeds", ()))
-            caption = f"{split}: pairs" + (f", summed over {seeds} seeds" if seeds > 1 else "")
-            title = f"Confusion on {split}"
-            drawn.append((caption, charts.heat_map(scores["confusion"], LABELS, title=title, **CONFUSION)))
-    return Section("Confusion", charts=drawn)
-
-
-def _by_class(result):
-    for split in SPLITS:
-        if scores := result.get(split):
-            rows = [
-                (label, str(s["support"]), points(s["precision"]), points(s["recall"]), points(s["f1"]))
-                for label, s in ((label, scores["per_class"][label]) for label in LABELS)
-            ]
-            header = ("class", "gold", "precision", "recall", "F1")
-            yield Section(f"Classes, {split}", grids=[Grid("points; gold pairs are summed over seeds", header, rows)])
-
-
-def _calibration(result) -> Section:
-    drawn = []
-    for split in SPLITS:
-        bins = [b for b in (result.get(split) or {}).get("calibration", {}).get("bins", ()) if b["count"]]
+        bins = [b for b in scored.get(split, {}).get("calibration", {}).get("bins", ()) if b["count"]]
         series = {name: [100 * b[name] for b in bins] for name in ("confidence", "accuracy")}
         names = [f"{b['high']:.2f}" for b in bins]
         chart = charts.bars(series, names, title=f"Calibration on {split}", x="probability up to", y="per cent")
         drawn.append((f"{split}: how sure, and how often right", chart))
     return Section("Calibration", charts=drawn)
+
+
+# -- evaluate ----------------------------------------------------------------------------------------------------------
+
+
+def evaluate(run, options: Options) -> Evaluation:
+    """Scores of a split and of its partitions. run: a finished_run.FinishedRun."""
+    corpus, split = run.experiment.corpus.title, options.split
+    scores, _ = run.scores(split)
+    found = {part.name: _with_interval(run.partition_scores(split, part)) for part in options.partitions}
+    figures = {
+        "run": str(run.directory.folder),
+        "corpus": corpus,
+        "trained_on": run.result["corpus"],
+        "split": split,
+        **({"merged_by": run.merged_by} if run.merged_by else {}),
+        "seeds": run.result["seeds"],
+        **_with_interval(scores),
+        **({"partitions": found} if options.partitions else {}),
+    }
+    text = [f"text: entities of {run.merged_by} merged"] if run.merged_by else []
+    lines = [*_score_lines(scores, run.result, corpus, split), *text, *_partition_lines(scores, found)]
+    return Evaluation(figures, lines)
+
+
+def evaluate_probe(run, path: Path) -> Evaluation:
+    """Scores of the pairs of a file, by category. run: a finished_run.FinishedRun."""
+    scores, name = run.probed(path)
+    figures = {
+        "run": str(run.directory.folder),
+        "probe": name,
+        "trained_on": run.result["corpus"],
+        "seeds": run.result["seeds"],
+        **_with_interval(scores),
+    }
+    return Evaluation(figures, list(_score_lines(scores, run.result, name, "probe")))
+
+
+def _with_interval(scores: Mapping) -> Mapping:
+    """The scores, the 95 % interval of one run's accuracy, and the share of the pairs' most frequent label."""
+    if not scores["examples"]:
+        return scores
+    low, high = _interval(scores)
+    bounds = {"low": low, "high": high, "level": 0.95}
+    return {**scores, "interval": bounds, "majority": majority_share(scores["per_class"])}
+
+
+def _partition_lines(scores, found) -> Iterator[str]:
+    """A line for each partition, beside the whole split."""
+    if not found:
+        return
+    width = max(map(len, ("partition", *found))) + 2
+    heading = f"{'partition':{width}} {'pairs':>7} {'majority':>8} {'accuracy':>8} {'less all':>8}"
+    yield f"{heading}  95 % interval of one run"
+    for name, part in found.items():
+        if not part["examples"]:
+            yield f"{name:{width}} {0:>7}"
+            continue
+        accuracy, low, high = part["accuracy"]["mean"], part["interval"]["low"], part["interval"]["high"]
+        difference = accuracy - scores["accuracy"]["mean"]
+        figures = f"{part['examples']:>7,} {part['majority']:>8.4f} {accuracy:>8.4f} {difference:>+8.4f}"
+        yield f"{name:{width}} {figures}  {low:.4f}-{high:.4f}"
+
+
+def _score_lines(scores, result, corpus, split) -> Iterator[str]:
+    """The scores of a split. result: the run's; corpus: that of the split."""
+    accuracy, pairs = scores["accuracy"], scores["examples"]
+    low, high = _interval(scores)
+    several = len(result["seeds"]) > 1
+    trained = "" if corpus == result["corpus"] else f", trained on {result['corpus']}"
+    yield f"{result['model']}{trained} on {corpus}, {split}: {pairs:,} pairs, {seeds_named(result['seeds'])}"
+    deviation = f"sd {accuracy['sd']:.4f}; " if several else ""  # a single seed has none
+    yield f"accuracy {accuracy['mean']:.4f} ({deviation}95 % interval of one run {low:.4f}-{high:.4f})"
+    text = f"macro F1 {scores['macro_f1']['mean']:.4f}, loss {scores['loss']['mean']:.4f}, "
+    yield text + f"expected calibration error {scores['calibration']['ece']['mean']:.4f}"
+    yield f"{'':14} {'precision':>9} {'recall':>7} {'F1':>7}   predicted " + " ".join(f"{n[:7]:>8}" for n in LABELS)
+    for label, row in zip(LABELS, scores["confusion"], strict=True):
+        s = scores["per_class"][label]
+        counts = " ".join(f"{n:>8}" for n in row)
+        yield f"{label:14} {s['precision']:>9.4f} {s['recall']:>7.4f} {s['f1']:>7.4f}   {'':9} {counts}"
+    if several:
+        yield f"predicted: pairs summed over the {len(result['seeds'])} seeds"
+    for name, s in scores.get("slices", {}).items():
+        yield f"{name}: accuracy {s['accuracy']['mean']:.4f} ({s['examples']:,} pairs)"
+    yield from result["notes"]
+
+
+# -- comparison --------------------------------------------------------------------------------------------------------
+
+
+def compare(folders: Sequence[Path], split: str, prepared_of: object, read: Callable | None = None) -> Comparison:
+    """Compares the first run with each of the others on the pairs of a split.
+
+    prepared_of: not used. read: see outcomes.finished.
+    """
+    runs = [outcomes.finished(folder, split, read) for folder in folders]
+    runs = [replace(run, called=name) for run, name in zip(runs, outcomes.names_of(folders), strict=True)]
+    compared = outcomes.comparisons(runs)
+    title = f"{' and '.join(run.name for run in runs)}: {split} of {runs[0].corpus}"
+    drawn = []
+    for run in runs:
+        name, seeds = f"{run.name}, {split}: confusion", len(run.outcomes.predicted)
+        drawn.append(_confusion(name, name, run.outcomes.confusion().tolist(), seeds))
+    return Comparison(title, _comparison(runs, compared), [Section("Confusion", charts=drawn)], compared)
+
+
+def _comparison(runs: Sequence[Finished], compared: Sequence[dict]) -> list[Section]:
+    """The sections of a comparison: `compared` is outcomes.comparisons(runs)."""
+    words = [
+        f"{compared[0]['pairs']:,} {compared[0]['split']} pairs of {runs[0].corpus}; points of accuracy, mean over the "
+        "seeds",
+        "difference: the run less the first, 95 % interval by paired bootstrap over pairs and seeds; McNemar's exact "
+        "test is of the seeds' majority votes, Holm's correction over the rows; detectable: the smallest true "
+        "difference that the test finds in 80 % of experiments that disagree as often as these",
+        "pairs of one premise are counted as independent, so that intervals are a little too narrow",
+    ]
+    counted = ("only first", "only run", "McNemar p", "Holm p", "detectable")
+    header = ("run", "config", "seeds", "accuracy", "difference", "95 %", *counted)
+    first, configs = compared[0], [str(run.result.get("config", run.result["model"])) for run in runs]
+    rows = [(first["first"], configs[0], str(first["seeds"][0]), points(first["accuracy"][0]), *[""] * 7)]
+    for row, config in zip(compared, configs[1:], strict=True):
+        ours = config, str(row["seeds"][1]), points(row["accuracy"][1]), points(row["difference"], "+")
+        only = (str(row["mcnemar"][name]) for name in ("only_first", "only_second"))
+        tests = p_value(row["mcnemar"]["p_value"]), p_value(row["p_holm"]), points(row["minimum_detectable_effect"])
+        rows.append((row["second"], *ours, interval(row["low"], row["high"]), *only, *tests))
+        if row["mcnemar_per_seed"]:
+            values = sorted(row["mcnemar_per_seed"])
+            ends = f"{p_value(values[0])} to {p_value(values[-1])}"
+            words.append(f"{row['second']}, McNemar of seed against the same seed: p from {ends}")
+        if row["other_training"]:
+            words.append(f"{row['second']} was trained on other pairs than {row['first']}")
+    sections = [Section("Comparison", words, [Grid("", header, rows, left=2)])]
+    return sections + [_changes(row) for row in compared]
+
+
+def _changes(row) -> Section:
+    gains, flips = row["class_gains"], row["flips"]
+    recall = []
+    for label, gain in gains.items():
+        change = points(gain["difference"], "+"), interval(gain["low"], gain["high"])
+        recall.append((label, str(gain["pairs"]), *map(points, gain["recall"]), *change))
+    changed = []
+    for label, flip in flips.items():
+        gained = *(str(flip[name]) for name in ("pairs", "changed", "gained")), _each(flip["gained_from"])
+        changed.append((label, *gained, str(flip["lost"]), _each(flip["lost_to"]), str(flip["wrong_to_wrong"])))
+    header = ("gold", "pairs", "changed", "gained", "these were", "lost", "these are now", "wrong to wrong")
+    of_classes = ("gold", "pairs", row["first"], row["second"], "difference", "95 %")
+    grids = [
+        Grid("recall of each class, mean over seeds", of_classes, recall),
+        Grid("predictions that changed, by the majority votes", header, changed),
+    ]
+    chart = charts.bars(
+        {"difference": [100 * gain["difference"] for gain in gains.values()]},
+        list(gains),
+        title=f"Gain by class, {row['second']} over {row['first']}",
+        x="gold class",
+        y="points of recall",
+        intervals={"difference": [(100 * gain["low"], 100 * gain["high"]) for gain in gains.values()]},
+    )
+    title = f"{row['second']} against {row['first']}"
+    return Section(title, _gains_in_words(flips), grids, [("Gain by class, 95 % intervals", chart)])
+
+
+def _each(counts):
+    return ", ".join(f"{count} {label}" for label, count in counts.items() if count) or "-"
+
+
+def _gains_in_words(flips):
+    """The gains in words, beside those that section 6 of the paper reports for knowledge-directed attention."""
+    total = sum(flip["gained"] for flip in flips.values())
+    if not total:
+        return ["no prediction was gained"]
+    label = max(LABELS, key=lambda name: flips[name]["gained"])
+    flip = flips[label]
+    source = max(flip["gained_from"], key=flip["gained_from"].get)
+    share, of_these = flip["gained"] / total, flip["gained_from"][source] / flip["gained"]
+    return [
+        f"of {total} predictions gained, {share:.0%} are of {label}; {of_these:.0%} of these were {source} before "
+        "(the paper, knowledge-directed attention on MedNLI: 60% of neutral, 87% of these entailment before)"
+    ]
+
+
+# -- predict -----------------------------------------------------------------------------------------------------------
+
+
+def prediction_lines(rows: Sequence[Mapping[str, float]]) -> Iterator[str]:
+    """A header, then of each pair the label and the probability of each class, between tabs."""
+    yield "\t".join(("label", *LABELS))
+    for row in rows:
+        yield "\t".join((max(row, key=row.__getitem__), *(f"{row[label]:.6f}" for label in LABELS)))
+
+
+def write_attention(run, pairs) -> Path:
+    """Writes the attention maps of all pairs to a new folder under the run's private/, because they quote the pairs.
+
+    Returns the folder, which holds pair-1.json (tokens, maps of each seed), pair-1.png (means over seeds) and so on.
+    run: a finished_run.FinishedRun. Raises: UserError where the model has no attention.
+    """
+    found = run.attention(pairs)
+    folder = private_folder(next_free(run.directory.private / "attention"))
+    for number, pair in enumerate(found, start=1):
+        maps = {name: {side: both[side].round(6).tolist() for side in both} for name, both in pair["maps"].items()}
+        write_atomic(folder / f"pair-{number}.json", json.dumps({**pair, "maps": maps}) + "\n")
+        shown = {}
+        for name, both in pair["maps"].items():
+            shown[f"{name}: premise to hypothesis"] = both["premise"].mean(axis=0)
+            shown[f"{name}: hypothesis to premise"] = both["hypothesis"].mean(axis=0).T
+        write_atomic(folder / f"pair-{number}.png", charts.attention(shown, pair["premise"], pair["hypothesis"]))
+    return folder

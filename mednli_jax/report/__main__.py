@@ -130,7 +130,7 @@ def _comparison(values, folders):
 
 def _error_kinds(values, folders):
     """(sections, figures) of the runs' error categories; ([], {}) where they are not requested."""
-    from mednli_jax.nli.error_kinds import error_kinds
+    from mednli_jax.nli.categories import error_kinds
 
     if not (values.categories or values.categories_file):
         return [], {}

@@ -15,11 +15,10 @@ from made_up_commands import LABELS, ROOT, VERBS, call_command, config_flag, rea
 
 from mednli_jax import defaults, evaluate, experiment, train
 from mednli_jax.data.batching import Layout
-from mednli_jax.errors import ConfigError, UserError
+from mednli_jax.errors import ConfigError
 from mednli_jax.finished_run import load_run
 from mednli_jax.models import fasttext, table
 from mednli_jax.models import sparse_rows as rows
-from mednli_jax.nli.majority import majority, majority_label
 from mednli_jax.nli.task import NLITask, frozen
 from mednli_jax.training import optim, state, transfer
 from mednli_jax.training.step import predict_step, train_step
@@ -231,23 +230,6 @@ def test_what_plain_sgd_on_rows_cannot_do_is_refused(wrong):
     config.update_from_flattened_dict(wrong)
     with pytest.raises(ConfigError, match=rf"config\.{next(iter(wrong))}.* Fix: "):
         experiment.of(config)
-
-
-# ---- the majority class ----
-
-
-def test_majority_is_the_share_of_the_most_frequent_training_label():
-    train = ["neutral", "entailment", "neutral", "contradiction", ""]
-    assert majority_label(train) == "neutral"
-    assert majority(train, ["neutral", "entailment", "neutral", "contradiction", ""]) == 0.5
-    assert majority(train, ["entailment", "contradiction"]) == 0.0
-    assert majority_label(["contradiction", "entailment"]) == "entailment"  # the first of two equally frequent labels
-
-
-@pytest.mark.parametrize(("train", "labels"), [([""], ["neutral"]), (["neutral"], [""])])
-def test_majority_needs_labels(train, labels):
-    with pytest.raises(UserError, match=r" Fix: "):
-        majority(train, labels)
 
 
 # ---- the commands ----

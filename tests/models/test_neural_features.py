@@ -24,7 +24,7 @@ def prepared(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MEDNLI_JAX_CACHE", str(tmp_path_factory.mktemp("cache")))
         own = experiment.of(config_of("bow"))
-        yield own.prepare()[0], boosting.load(own.corpus, plain())[0]
+        yield own.prepare()[0], boosting.load(own.corpus, plain())
 
 
 def plain():
