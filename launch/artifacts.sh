@@ -54,8 +54,8 @@ done
 python - "$folder" <<'PY'
 import sys
 
-from mednli_jax.nli.artifact_tables import lines
+from mednli_jax.nli.tables import artifact_lines
 
-print("\n".join(lines(sys.argv[1])))
+print("\n".join(artifact_lines(sys.argv[1])))
 PY
 echo "Tables 3 to 5: $folder/analysis/report.html" >&2

@@ -8,7 +8,7 @@ from mednli_jax.cloze import tables as cloze_tables
 from mednli_jax.cloze.stats import skill_section
 from mednli_jax.diskne import runs as diskne_runs
 from mednli_jax.errors import UsageError
-from mednli_jax.nli import reproduction
+from mednli_jax.nli import tables as nli_tables
 from mednli_jax.report import public as public_part
 from mednli_jax.report import tables
 from mednli_jax.report.sections import Section
@@ -51,9 +51,9 @@ def filled(
         found = _cloze(runs, split, skills, prepared_of, public)
     elif name.startswith(diskne_runs.TABLE):
         found = _diskne(name, runs)
-    elif name == reproduction.NAME:
-        values = reproduction.checked(runs)
-        found = PaperTable(reproduction.sections(values), values, [], _paper("mednli"))
+    elif name == nli_tables.NAME:
+        values = nli_tables.checked(runs)
+        found = PaperTable(nli_tables.sections(values), values, [], _paper("mednli"))
     elif name.isdecimal():
         found = _accuracies(int(name), runs, public)
     else:

@@ -13,7 +13,6 @@ from mednli_jax.knowledge.ontology import induced
 from mednli_jax.knowledge.relations import kinds_in_pairs, kinds_of
 from mednli_jax.nli import aflite as filtering
 from mednli_jax.nli import corpus_stats, difficulty, findings, substitutions
-from mednli_jax.nli import paths as path_lengths
 from mednli_jax.nli.encoding import units_of
 from mednli_jax.nli.subject import Finding, Subject
 
@@ -82,15 +81,15 @@ def paths(subject: Subject, options: Options) -> Finding:
     finder = subject.finder
     # Paths of a word with several senses start at its most frequent one.
     indices = (lambda concept: finder.indices(concept)[:1]) if corpus.linking.lemmas else finder.indices
-    found = path_lengths.path_statistics(subject.examples, *sides, ontology, distances, indices)
+    found = corpus_stats.path_statistics(subject.examples, *sides, ontology, distances, indices)
     figures = {"ontology": ontology.name, "version": ontology.version, **choice, **found}
     unit_of, named = units_of(subject.examples, finder, corpus.encoding), corpus.encoding.relations or ()
     bits = kinds_in_pairs(graph, *sides, unit_of, named=named, max_length=choice["max_path"])
     figures["classes"] = {name: n for name in LABELS if (n := sum(e.label == name for e in subject.examples))}
-    figures["relations"] = path_lengths.relation_statistics(subject.examples, bits, kinds_of(named))
-    chart = path_lengths.chart(subject.name, figures)
+    figures["relations"] = corpus_stats.relation_statistics(subject.examples, bits, kinds_of(named))
+    chart = corpus_stats.path_chart(subject.name, figures)
     drawn = {"paths.png": chart.png()} if chart else {}
-    sections = [path_lengths.section(subject.name, figures), path_lengths.relation_section(figures)]
+    sections = [corpus_stats.path_section(subject.name, figures), corpus_stats.relation_section(figures)]
     return Finding(figures, sections, drawn)
 
 

@@ -1,14 +1,23 @@
-"""Statistics of an NLI corpus: Table 2 of Romanov & Shivade 2018, for any corpus, with more figures."""
+"""Statistics of an NLI corpus: Table 2 and Figure 3 of Romanov & Shivade 2018, for any corpus, with more figures.
+
+Figure 3 counts path lengths between the concepts of premise and hypothesis. Besides, kinds of relations by class.
+"""
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from scipy import stats
 
-from mednli_jax.data.examples import LABELS, Split
-from mednli_jax.report.sections import Grid, Section, columns_of, count, mean
+from mednli_jax.data.arrays import SIDES
+from mednli_jax.data.examples import LABELS, Mention, NLIExample, Split
+from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.report import charts
+from mednli_jax.report.sections import Grid, Section, columns_of, count, mean, p_value
 from mednli_jax.report.tables import of_corpus
 
-SIDES = ("premise", "hypothesis")
+NO_CONCEPT = "no concept pair"
+NO_PATH = "no path"
 LONG = 50  # tokens; the paper's models cut longer sentences
 
 
@@ -85,3 +94,149 @@ def section(corpus: str, values: dict) -> Section:
     ]
     cells = columns_of(columns, rows, of_corpus("mednli", corpus, "statistics"))
     return Section(f"Sizes, {corpus}", grids=[Grid("", ("", *columns), cells)])
+
+
+# -- paths between concepts, and relations -----------------------------------------------------------------------------
+
+
+def path_statistics(
+    examples: Sequence[NLIExample],
+    premise_mentions: Sequence[Sequence[Mention]],
+    hypothesis_mentions: Sequence[Sequence[Mention]],
+    ontology: Ontology,
+    distances: Callable[[np.ndarray], np.ndarray],
+    indices: Callable[[str], Sequence[int]] | None = None,
+) -> dict:
+    """Path lengths between the concepts of premises and hypotheses, as JSON values.
+
+    distances: path lengths int [M] of index pairs [M, 2], -1 where there is none (knowledge.distances.shortest_paths).
+    indices: the concepts that a mention's `concept` stands for, None for the ontology's own.
+
+    Returns
+      concept_pairs {length or NO_PATH: count}: the distinct pairs (concept of a premise, concept of its hypothesis);
+      occurrences: the same counted each time it occurs in an example (Figure 3's bars);
+      nearest {label: {length, NO_PATH or NO_CONCEPT: examples}}: the shortest path of each example;
+      examples, examples_with_concepts {premise, hypothesis, both}, unknown_concepts: those the ontology lacks.
+    If the ontology lacks a concept of a pair, the length is 0 for equal concepts, else there is no path. A
+    cross-reference stands for all concepts that have it; the nearest one is used.
+    """
+    indices, pairs, owners = indices or ontology.indices, [], []
+    unknown = set()
+    for number, (left, right) in enumerate(zip(premise_mentions, hypothesis_mentions, strict=True)):
+        for a in sorted({mention.concept for mention in left}):
+            for b in sorted({mention.concept for mention in right}):
+                pairs.append((a, b))
+                owners.append(number)
+        unknown.update(m.concept for side in (left, right) for m in side if not indices(m.concept))
+    distinct = sorted(set(pairs))
+    far = np.iinfo(np.int64).max
+    length = np.array([0 if a == b else far for a, b in distinct], np.int64)
+    known = [(i, x, y) for i, (a, b) in enumerate(distinct) for x in indices(a) for y in indices(b)]
+    if known:
+        place, *ends = np.array(known).T
+        found = distances(np.stack(ends, axis=1)).astype(np.int64)
+        np.minimum.at(length, place, np.where(found < 0, far, found))
+    length[length == far] = -1
+    of_pair = dict(zip(distinct, length.tolist(), strict=True))
+    every = np.array([of_pair[pair] for pair in pairs], np.int64)
+    nearest = np.full(len(examples), -2, np.int64)  # -2 no concept pair, -1 no path
+    for owner, d in zip(owners, every.tolist(), strict=True):
+        best = nearest[owner]
+        nearest[owner] = d if best < 0 else min(best, d) if d >= 0 else best
+    label = np.array([example.label for example in examples])
+    return {
+        "examples": len(examples),
+        "examples_with_concepts": {
+            "premise": sum(bool(m) for m in premise_mentions),
+            "hypothesis": sum(bool(m) for m in hypothesis_mentions),
+            "both": int((nearest > -2).sum()),
+        },
+        "unknown_concepts": len(unknown),
+        "concept_pairs": _counts(length),
+        "occurrences": _counts(every),
+        "nearest": {name: _counts(nearest[label == name]) for name in LABELS},
+    }
+
+
+def relation_statistics(examples: Sequence[NLIExample], bits: np.ndarray, kinds: Sequence[str]) -> dict:
+    """How types of relations are distributed over the classes, as JSON values.
+
+    bits: uint32 [N] of each example, see `relations.kinds_in_pairs`. Returns {type: {examples, labels {class:
+    examples}, chi_square, p_value}} of those that occur: Pearson's test of independence between having the type and
+    the class, over labelled examples; None if all or none have it, or there is one class.
+    """
+    label, found = np.array([example.label for example in examples]), {}
+    classes = [name for name in LABELS if (label == name).any()]
+    for bit, kind in enumerate(kinds):
+        has = (bits >> bit & 1).astype(bool)
+        table = np.array([[int((has[label == name] == one).sum()) for name in classes] for one in (True, False)])
+        if not has.any():
+            continue
+        tested = len(classes) > 1 and (table.sum(axis=1) > 0).all()
+        test = stats.chi2_contingency(table, correction=False) if tested else None
+        found[kind] = {
+            "examples": int(has.sum()),
+            "labels": dict(zip(classes, table[0].tolist(), strict=True)),
+            "chi_square": test and float(test.statistic),
+            "p_value": test and float(test.pvalue),
+        }
+    return found
+
+
+def relation_section(figures: dict) -> Section:
+    """For a reader. figures: of `relation_statistics` as `relations`, with the examples of each class as `classes`."""
+    classes, found = figures["classes"], figures["relations"]
+    words = ["examples in which a word of the premise stands in such a relation to one of the hypothesis"]
+    words.append("chi-square: of having the relation against the class, no correction for the number of relations")
+    rows = []
+    for kind, of in found.items():
+        cells = (f"{n:,} ({100 * n / classes[name]:.1f} %)" for name, n in of["labels"].items())
+        tested = of["chi_square"] is not None
+        test = (f"{of['chi_square']:,.1f}", p_value(of["p_value"])) if tested else ("", "")
+        rows.append((kind, f"{of['examples']:,}", *cells, *test))
+    header = ("relation", "examples", *(f"{name} ({n:,})" for name, n in classes.items()), "chi-square", "p")
+    return Section("Kinds of relations by class", words, [Grid("", header, rows)])
+
+
+def _counts(lengths) -> dict[str, int]:
+    values, counts = np.unique(lengths, return_counts=True)
+    names = {-1: NO_PATH, -2: NO_CONCEPT}
+    found = {int(v): int(n) for v, n in zip(values, counts, strict=True)}
+    order = sorted(v for v in found if v >= 0) + sorted((v for v in found if v < 0), reverse=True)
+    return {names.get(v, str(v)): found[v] for v in order}
+
+
+def ordered_keys(figures: dict) -> list[str]:
+    """Every length that occurs, in rising order; then NO_PATH and NO_CONCEPT if they occur."""
+    keys = {*figures["occurrences"], *(key for counts in figures["nearest"].values() for key in counts)}
+    return sorted(filter(str.isdigit, keys), key=int) + [key for key in (NO_PATH, NO_CONCEPT) if key in keys]
+
+
+def path_chart(corpus: str, figures: dict) -> charts.Chart | None:
+    """The number of pairs of concepts for each path length. figures: see path_section."""
+    keys = [key for key in ordered_keys(figures) if key.isdigit()]
+    title = f"Shortest paths between concepts, {corpus}, {figures['ontology']} {figures['version']}"
+    series = {"concept pairs": [int(figures["occurrences"].get(key, 0)) for key in keys]}
+    edges = "edges of any relation" if figures.get("direction") == "all" else "is-a edges"
+    return charts.bars(series, keys, title=title, x=f"shortest path, {edges}", y="concept pairs")
+
+
+def path_section(corpus: str, figures: dict) -> Section:
+    """For a reader. figures: of `path_statistics`, with the ontology and its version."""
+    occurs, distinct, nearest = (figures[name] for name in ("occurrences", "concept_pairs", "nearest"))
+    of = figures["examples_with_concepts"]
+    words = [
+        f"{int(occurs.get(NO_PATH, 0)):,} further pairs of concepts have no path; 0: the same concept on both sides",
+        f"{corpus}, {figures['ontology']} {figures['version']}: {figures['examples']:,} examples; concepts in "
+        f"{of['premise']:,} premises and {of['hypothesis']:,} hypotheses, in both sides of {of['both']:,}; under a "
+        "class: its examples by their shortest path",
+    ]
+    if figures["unknown_concepts"]:
+        words.append(f"{figures['unknown_concepts']:,} concepts are not in the ontology")
+    rows = []
+    for key in ordered_keys(figures):
+        counts = ("", "") if key == NO_CONCEPT else (f"{of.get(key, 0):,}" for of in (occurs, distinct))
+        rows.append((key, *counts, *(f"{of.get(key, 0):,}" for of in nearest.values())))
+    grid = Grid("", ("path", "occurrences", "concept pairs", *nearest), rows)
+    drawn = path_chart(corpus, figures)
+    return Section("Path lengths (Figure 3)", words, [grid], [(drawn.title if drawn else "", drawn)])

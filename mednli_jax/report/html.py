@@ -16,7 +16,7 @@ from markupsafe import Markup
 from mednli_jax import kinds
 from mednli_jax.data.examples import Split
 from mednli_jax.errors import DataError, RunError
-from mednli_jax.nli import paths
+from mednli_jax.nli import corpus_stats
 from mednli_jax.report import charts, public
 from mednli_jax.report.outcomes import read_metrics, result_of
 from mednli_jax.report.runs import RunDirectory, environment, read_json
@@ -222,7 +222,7 @@ def paths_sections(path: str | Path | None) -> list[Section]:
     """
     try:
         figures = json.loads(Path(path).read_bytes()) if path else None
-        return [paths.section(figures["corpus"], figures)] if path else []
+        return [corpus_stats.path_section(figures["corpus"], figures)] if path else []
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         fix = "give the paths.json that analyze paths --out=FOLDER writes"
         raise DataError(f"holds no path lengths ({type(error).__name__})", file=str(path), fix=fix) from None

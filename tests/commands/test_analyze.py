@@ -7,7 +7,6 @@ from made_up_pairs import HEART, mentions, pair
 from mednli_jax.data.examples import Split
 from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.nli import corpus_stats as corpus
-from mednli_jax.nli import paths
 from mednli_jax.report.sections import lines
 
 SPLITS = {
@@ -72,7 +71,7 @@ def test_path_lengths_by_hand():
     examples = [pair("p", "h", label) for label in labels]
     premises = [mentions("C2", "C3"), mentions("C1", "C1"), mentions("C0"), mentions("x", "C0")]
     hypotheses = [mentions("C0"), mentions("C1"), [], mentions("x", "y")]
-    found = paths.path_statistics(examples, premises, hypotheses, HEART, lambda pairs: shortest_paths(HEART, pairs))
+    found = corpus.path_statistics(examples, premises, hypotheses, HEART, lambda pairs: shortest_paths(HEART, pairs))
     assert found["examples_with_concepts"] == {"premise": 4, "hypothesis": 3, "both": 3}
     # (c2 c0) 2; (c3 c0) none; (c1 c1) 0; (x x) 0; (x y), (c0 x) and (c0 y) none.
     assert found["occurrences"] == {"0": 2, "2": 1, "no path": 4}
@@ -81,10 +80,10 @@ def test_path_lengths_by_hand():
         "entailment": {"0": 1, "2": 1}, "neutral": {"0": 1}, "contradiction": {"no concept pair": 1},
     }  # fmt: skip
     assert found["unknown_concepts"] == 2
-    (grid,) = paths.section("corpus", {"ontology": "chain", "version": "1", **found}).grids
+    (grid,) = corpus.path_section("corpus", {"ontology": "chain", "version": "1", **found}).grids
     assert [row[:3] for row in grid.rows[:2]] == [("0", "2", "2"), ("2", "1", "1")]
     for direction, of_is_a in (("either", True), ("undirected", True), ("all", False)):
-        drawn = paths.chart("corpus", {"ontology": "chain", "version": "1", "direction": direction, **found})
+        drawn = corpus.path_chart("corpus", {"ontology": "chain", "version": "1", "direction": direction, **found})
         assert any("is-a" in text.get_text() for text in drawn.figure.texts) == of_is_a
 
 
@@ -92,20 +91,20 @@ def test_kinds_of_relations_by_class_by_hand():
     """3 of 4 entailments and no contradiction have the first kind, so chi-square is 8 (3 4 - 1 0)^2 / (4 4 3 5)."""
     examples = [pair("p", "h", label) for label in ("entailment",) * 4 + ("contradiction",) * 4]
     bits = np.array([1, 1, 3, 2, 2, 2, 2, 2], np.uint32)
-    found = paths.relation_statistics(examples, bits, ("synonym", "antonym", "hypernym"))
+    found = corpus.relation_statistics(examples, bits, ("synonym", "antonym", "hypernym"))
     assert found["synonym"]["labels"] == {"entailment": 3, "contradiction": 0}
     assert found["synonym"]["chi_square"] == pytest.approx(8 * 12**2 / (4 * 4 * 3 * 5))
     assert found["antonym"]["examples"] == 6
     assert "hypernym" not in found
-    (grid,) = paths.relation_section({"classes": {"entailment": 4, "contradiction": 4}, "relations": found}).grids
+    (grid,) = corpus.relation_section({"classes": {"entailment": 4, "contradiction": 4}, "relations": found}).grids
     assert grid.rows[0][:4] == ("synonym", "3", "3 (75.0 %)", "0 (0.0 %)")
-    every = paths.relation_statistics(examples, np.ones(8, np.uint32), ("synonym",))
+    every = corpus.relation_statistics(examples, np.ones(8, np.uint32), ("synonym",))
     assert every["synonym"]["p_value"] is None
 
 
 def test_pairs_that_recur_are_counted_each_time():
     examples = [pair("p", "h", "neutral")] * 3
-    found = paths.path_statistics(
+    found = corpus.path_statistics(
         examples, [mentions("C1")] * 3, [mentions("C0")] * 3, HEART, lambda pairs: shortest_paths(HEART, pairs)
     )
     assert (found["concept_pairs"], found["occurrences"]) == ({"1": 1}, {"1": 3})

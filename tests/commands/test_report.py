@@ -126,7 +126,8 @@ def test_paths_are_drawn(printed, tmp_path):
     write_run(tmp_path / "run", GOLD)
     figures = {
         "corpus": "demo", "ontology": "mesh", "version": "2024", "occurrences": {"0": 5, "2": 7, "no path": 3},
-        "nearest": {"neutral": {"0": 1, "no concept pair": 2}},
+        "nearest": {"neutral": {"0": 1, "no concept pair": 2}}, "concept_pairs": {"0": 4, "2": 7, "no path": 3},
+        "examples": 3, "examples_with_concepts": {"premise": 2, "hypothesis": 1, "both": 1}, "unknown_concepts": 0,
     }  # fmt: skip
     (tmp_path / "paths.json").write_text(json.dumps(figures))
     assert printed("run", "--paths=paths.json")[0] == 0

@@ -9,7 +9,8 @@ from made_up_commands import call_command
 from made_up_runs import TEN as GOLD
 from made_up_runs import check_offline, edit, write_run, wrong
 
-from mednli_jax.nli import reproduction
+from mednli_jax.nli import categories
+from mednli_jax.nli import tables as reproduction
 from mednli_jax.report import __main__ as report
 from mednli_jax.report import tables
 
@@ -93,7 +94,7 @@ def test_counts_of_few_pairs_are_left_out(tmp_path):
     counts = {"0": 10, "1": 9, "no path": 400}
     paths = {"corpus": "mednli", "ontology": "umls", "version": "x", "occurrences": counts, "nearest": {}}
     (tmp_path / "corpus" / "paths.json").write_text(json.dumps(paths))
-    kinds = {kind: {"pairs": 9 + n, "accuracy": 0.5} for n, kind in enumerate(reproduction.CATEGORIES)}
+    kinds = {kind: {"pairs": 9 + n, "accuracy": 0.5} for n, kind in enumerate(categories.RULES)}
     (tmp_path / "categories.json").write_text(json.dumps({"categories": {"esim": {"categories": kinds}}}))
     found = reproduction.checked(tmp_path)
     assert found["figure 3"]["occurrences"] == {"0": 10, "no path": 400}

@@ -1,21 +1,25 @@
-"""The reproduction check: every figure that Romanov & Shivade 2018 print beside ours, and whether the two agree.
+"""The papers' tables of MedNLI beside our figures: the reproduction check, and Tables 1, 2 and 6 on its artefacts.
 
-It may be published: it holds averages, counts of at least public.LEAST, and the paper's own names of rows; no
-sentence, no word, no uid, no name of a file or a folder.
+The reproduction check judges every figure that Romanov & Shivade 2018 print. It may be published: it holds averages,
+counts of at least public.LEAST, and the paper's own names of rows; no sentence, no word, no uid, no name of a file or a
+folder.
 """
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import UserError
-from mednli_jax.nli import paths
-from mednli_jax.nli.categories import CATEGORIES
+from mednli_jax.nli import corpus_stats
+from mednli_jax.nli.categories import RULES
 from mednli_jax.report import tables
+from mednli_jax.report.departures import unlike
+from mednli_jax.report.metrics import majority_share
 from mednli_jax.report.public import LEAST
 from mednli_jax.report.runs import environment, read_json
-from mednli_jax.report.sections import Grid, Section, figure, points
+from mednli_jax.report.sections import Grid, Section, figure, markdown, points
 
 NAME = "mednli"  # of --table
 STATS, PATHS, KINDS = "corpus/stats.json", "corpus/paths.json", "categories.json"
@@ -23,7 +27,7 @@ PASS, FAIL, NOT_JUDGED, MISSING, NO_FIGURE = "pass", "FAIL", "not judged", "miss
 SLACK = 1.0  # points: another framework, other random numbers, a figure of one decimal
 USUAL_SD = 1.0  # points, assumed for seeds without a known deviation
 CERTAIN = 1.96  # deviations of 95 % of a normal distribution
-RULE = (
+JUDGED_BY = (
     f"Expected: the paper's figure, {SLACK:.1f} points and the seeds' 95 % interval to either side. The interval is "
     f"{CERTAIN} times the deviation of the difference of two means, sqrt(sum of sd^2 (1/n + 1/6)): sd is that of our n "
     "seeds, in a gain of the run and of its baseline, and the paper's means are of 6 runs with the same sd. The pairs "
@@ -46,7 +50,7 @@ _SYSTEMS = {"bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
 
 
 def expected(paper: float, deviations: Sequence[float | None], seeds: Sequence[int], paper_seeds: int) -> list[float]:
-    """[low, high] in points, see RULE. deviations, seeds: of the run and, in a gain, of its baseline."""
+    """[low, high] in points, see JUDGED_BY. deviations, seeds: of the run and, in a gain, of its baseline."""
     pairs = zip(deviations, seeds, strict=True)
     variance = sum((USUAL_SD if sd is None else sd) ** 2 * (1 / n + 1 / paper_seeds) for sd, n in pairs)
     half = SLACK + CERTAIN * math.sqrt(variance)
@@ -62,7 +66,6 @@ def checked(folder: Path) -> dict:
       figure 3: ontology and occurrences {length: concept pairs}, or why there is none;
       table 8: {kind of error: {"pairs", "accuracy" {model: share}}}, or why there is none;
       verdicts: {verdict: number of cells of Tables 2 to 7}; rule; versions; variants: of the configs of the runs.
-    Raises: UserError where there is no such folder, or a run is damaged.
     """
     folder = tables.check_folder(folder)
     found = {2: _statistics(folder)}
@@ -74,7 +77,7 @@ def checked(folder: Path) -> dict:
         "variants": _variants(folder),
         "versions": {"mednli_jax": here["mednli_jax"], "commit": here["commit"]},
         "verdicts": {name: verdicts[name] for name in (PASS, FAIL, NOT_JUDGED, MISSING, NO_FIGURE)},
-        "rule": list(RULE),
+        "rule": list(JUDGED_BY),
         "tables": {str(number): cells for number, cells in found.items()},
         "figure 3": _paths(folder),
         "table 8": _kinds(folder),
@@ -83,8 +86,8 @@ def checked(folder: Path) -> dict:
 
 def _variants(folder) -> list[str]:
     """The variants of MedNLI of a folder's runs. Other names are left out, because they may be those of files."""
-    found = {str(read["config"]).rpartition("-")[2] for path in sorted(folder.glob("*/result.json"))
-             if not isinstance(read := _read(path, "config"), str)}  # fmt: skip
+    read = [_read(path, "config") for path in folder.glob("*/result.json")]
+    found = {str(result["config"]).rpartition("-")[2] for result in read if not isinstance(result, str)}
     return sorted(found & set(_KNOWN_VARIANTS))
 
 
@@ -109,17 +112,15 @@ def _statistics(folder) -> list[dict]:
     for row, column, decimals, way in _STATISTICS:
         printed = _at(paper["statistics"], way)
         half = 0.5 * 10**-decimals if decimals else 0
-        cell = _cell(row, column, printed, expected=[printed - half, printed + half])
+        known = {"expected": [printed - half, printed + half]}
         if isinstance(read, str):
-            cell["remark"] = read
+            known["remark"] = read
         else:
-            ours = _at({**read["splits"], "all": read["all"]}, way)
+            known["ours"] = ours = _at({**read["splits"], "all": read["all"]}, way)
+            known["verdict"] = PASS if ours is not None and round(ours, decimals) == printed else FAIL
             if read["corpus"] != paper["corpus"]:
-                verdict, remark = NOT_JUDGED, f"of {read['corpus']}"
-            else:
-                verdict, remark = PASS if ours is not None and round(ours, decimals) == printed else FAIL, ""
-            cell |= {"ours": ours, "verdict": verdict, "remark": remark}
-        cells.append(cell)
+                known |= {"verdict": NOT_JUDGED, "remark": f"of {read['corpus']}"}
+        cells.append(_cell(row, column, printed, **known))
     return cells
 
 
@@ -175,13 +176,12 @@ def _kinds(folder) -> dict | str:
     read = _read(folder / KINDS, "categories")
     if isinstance(read, str):
         return read
-    runs = {
-        title: read["categories"][run]["categories"] for run, title in _SYSTEMS.items() if run in read["categories"]
-    }
+    runs = read["categories"]
+    runs = {title: runs[run]["categories"] for run, title in _SYSTEMS.items() if run in runs}
     if not runs:
         return f"{KINDS} names none of {', '.join(_SYSTEMS)}"
     found = {}
-    for kind in CATEGORIES:
+    for kind in RULES:
         pairs = next(iter(runs.values()))[kind]["pairs"]
         accuracy = {title: kinds[kind]["accuracy"] for title, kinds in runs.items()}
         found[kind] = {"pairs": pairs, "accuracy": accuracy} if pairs >= LEAST else None
@@ -210,24 +210,21 @@ def sections(found: dict) -> list[Section]:
 
 def _grid(number, cells) -> Grid:
     signed = "+" if int(number) > 3 else ""
-    show = _plain if number == "2" else lambda value: figure(value, signed)
-    numbered = dict(enumerate(cells))
 
-    def column(words):
-        return {n: words(cell) for n, cell in numbered.items()}
+    def show(value):
+        if value is None:
+            return NO_FIGURE
+        return _plain(value) if number == "2" else figure(value, signed)
 
     def between(low, high):
         return NO_FIGURE if low is None else f"{show(low)} to {show(high)}"
 
-    columns = (
-        ("paper", column(lambda cell: NO_FIGURE if cell["paper"] is None else show(cell["paper"]))),
-        ("ours", column(lambda cell: NO_FIGURE if cell["ours"] is None else show(cell["ours"]))),
-        ("95 %", column(lambda cell: between(cell["low"], cell["high"]))),
-        ("expected", column(lambda cell: between(*(cell["expected"] or (None, None))))),
-        ("verdict", column(lambda cell: cell["verdict"])),
-        ("remark", column(lambda cell: cell["remark"] or NO_FIGURE)),
-    )
-    return tables.fill("", ("", ""), {n: (cell["row"], cell["column"]) for n, cell in numbered.items()}, columns)
+    rows = []
+    for cell in cells:
+        figures = show(cell["paper"]), show(cell["ours"]), between(cell["low"], cell["high"])
+        judged = between(*(cell["expected"] or (None, None))), cell["verdict"], cell["remark"] or NO_FIGURE
+        rows.append((cell["row"], cell["column"], *figures, *judged))
+    return Grid("", ("", "", "paper", "ours", "95 %", "expected", "verdict", "remark"), rows, left=2)
 
 
 def _plain(value):
@@ -238,15 +235,13 @@ def _paths_section(found) -> Section:
     title = "Figure 3: lengths of the shortest paths between concepts"
     if isinstance(found, str):
         return Section(title, [f"{MISSING}: {found}"])
-    lengths = [*sorted(filter(str.isdigit, found["occurrences"]), key=int)]
-    lengths += [paths.NO_PATH] * (paths.NO_PATH in found["occurrences"])
     words = [f"{found['corpus']}, {found['ontology']}; the paper prints a picture without figures"]
     if found["left out"]:
         words.append(f"{found['left out']} lengths of fewer than {LEAST} pairs of concepts are left out")
-    rows = {length: (length,) for length in lengths}
-    counts = {length: f"{found['occurrences'][length]:,}" for length in lengths}
-    drawn = paths.chart(found["corpus"], {**found, "version": "", "nearest": {}})
-    grid = tables.fill("", ("path",), rows, [("pairs of concepts", counts)])
+    figures = {**found, "version": "", "nearest": {}}
+    rows = [(length, f"{found['occurrences'][length]:,}") for length in corpus_stats.ordered_keys(figures)]
+    drawn = corpus_stats.path_chart(found["corpus"], figures)
+    grid = Grid("", ("path", "pairs of concepts"), rows)
     return Section(title, words, [grid], [(drawn.title if drawn else "", drawn)])
 
 
@@ -254,13 +249,90 @@ def _kinds_section(found) -> Section:
     title = "Table 8: kinds of error"
     if isinstance(found, str):
         return Section(title, [f"{MISSING}: {found}"])
-    few = f"under {LEAST}"
     models = next((list(kind["accuracy"]) for kind in found.values() if kind), [])
-    columns = [("pairs", {name: f"{kind['pairs']:,}" if kind else few for name, kind in found.items()})]
-    for model in models:
-        cells = {name: points(kind["accuracy"][model]) if kind else NO_FIGURE for name, kind in found.items()}
-        columns.append((f"accuracy, {model}", cells))
-    words = [
-        "kinds by rules over the words of a pair, which may be of several; the paper prints examples and no figure"
+    rows = []
+    for name, kind in found.items():
+        figures = (f"{kind['pairs']:,}", *(points(kind["accuracy"][model]) for model in models)) if kind else ()
+        rows.append((name, *(figures or (f"under {LEAST}", *[NO_FIGURE] * len(models)))))
+    words = "kinds by rules over the words of a pair, which may be of several; the paper prints examples and no figure"
+    return Section(title, [words], [Grid("", ("kind", "pairs", *(f"accuracy, {model}" for model in models)), rows)])
+
+
+# -- Tables 1, 2 and 6 of Herlihy & Rudinger 2021 (MedNLI Is Not Immune) -----------------------------------------------
+
+SPLITS = ("dev", "test")
+INPUTS = {"hypothesis": "no premise", "pair": "with premise"}
+PARTS = ("full", "easy", "difficult")
+
+
+def artifact_lines(folder: Path) -> Iterator[str]:
+    """The three tables in Markdown, from a folder as launch/artifacts.sh fills it: the runs `hypothesis` and `pair`,
+    and what `evaluate --json` says of them by partition, as partition-INPUT-SPLIT.json."""
+    folder, paper = Path(folder), tables.published("artifacts")
+    result = read_json(folder / "hypothesis" / "result.json", "corpus", *SPLITS)
+    yield from markdown(_accuracies(result, paper["tables"]["1"]))
+    yield ""
+    yield from markdown(_confusion(result["test"], paper["tables"]["2"]))
+    yield ""
+    yield from markdown(_partitions(folder, paper["tables"]["6"]))
+    yield from ("", _averages(paper))
+    for name in INPUTS:
+        if (folder / name / "config.json").is_file() and (words := unlike(folder / name, paper)):
+            yield f"The run `{name}` is unlike the paper's: {'; '.join(words)}."
+
+
+def _majority(scores):
+    return 100 * majority_share(scores["per_class"])
+
+
+def _accuracy(scores):
+    return 100 * scores["accuracy"]["mean"]
+
+
+def _accuracies(result, paper) -> Grid:
+    ours = {"majority class": _majority, "fastText": _accuracy}
+    rows = [
+        (row, *(f"{share(result[split]):.1f} ({paper[row][split]})" for split in SPLITS)) for row, share in ours.items()
     ]
-    return Section(title, words, [tables.fill("", ("kind",), {name: (name,) for name in found}, columns)])
+    caption = f"Table 1: hypothesis only, accuracy (micro F1) in %, {result['corpus']}; the paper's MedNLI in brackets"
+    return Grid(caption, ("", *SPLITS), rows)
+
+
+def _confusion(scores, paper) -> Grid:
+    seeds, rows = len(scores["accuracy"]["per_seed"]), []
+    for gold, ours, theirs in zip(LABELS, scores["confusion"], paper, strict=True):
+        rows.append((gold, *(f"{n / seeds:.0f} ({published})" for n, published in zip(ours, theirs, strict=True))))
+    caption = "Table 2: its confusion on test; rows are gold, columns predicted; mean of the seeds"
+    return Grid(caption, ("", *LABELS), rows)
+
+
+def _partitions(folder, paper) -> Grid:
+    rows, texts = [], set()
+    for name, title in INPUTS.items():
+        read = {s: read_json(folder / f"partition-{name}-{s}.json", "partitions", "accuracy") for s in SPLITS}
+        texts |= {found.get("merged_by", "") for found in read.values()}
+        for row, share in (("majority", _majority), ("fastText", _accuracy)):
+            for split, found in read.items():
+                parts = found, *(found["partitions"][part] for part in PARTS[1:])
+                ours = (f"{share(of):.1f} ({of['examples']:,})" if of["examples"] else "- (0)" for of in parts)
+                rows.append((title, row, split, *ours, *map(str, paper[name][row][split])))
+    text = " and ".join(f"entities of {by} merged" if by else "raw text" for by in sorted(texts))
+    caption = (
+        f"Table 6: the same and with the premise, by partition, %, {text}; majority: the most frequent class of each"
+    )
+    columns = *(f"{part} (pairs)" for part in PARTS), *(f"paper, {part}" for part in PARTS)
+    return Grid(caption, ("input", "model", "split", *columns), rows, left=3)
+
+
+def _averages(paper) -> str:
+    """The sentence that the paper's parts, weighted by their pairs, do not average to its full sets."""
+    sizes, given = paper["partition_splits"]["hypothesis"], paper["tables"]["6"]["hypothesis"]["fastText"]
+    each = []
+    for split, (easy, difficult) in sizes.items():
+        full, *parts = given[split]
+        mean = (parts[0] * easy + parts[1] * difficult) / (easy + difficult)
+        each.append(f"{split} {mean:.0f}, not {full}")
+    return (
+        f"The paper's parts do not average to its full sets ({INPUTS['hypothesis']}, fastText: {'; '.join(each)}): the "
+        "parts are of merged text, the full sets of raw text."
+    )
