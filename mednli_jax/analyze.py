@@ -2,14 +2,15 @@
 
 import json
 import sys
-from dataclasses import fields
 from functools import partial
+from types import SimpleNamespace
 
 from absl import flags
 
 from mednli_jax import cli, defaults
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import UsageError, UserError
+from mednli_jax.io import private_folder, say, write_atomic, write_json
 
 CLOZE = "cloze-stats"  # the one analysis of cloze queries
 
@@ -54,11 +55,11 @@ def define(values: cli.Flags) -> str | None:
     flags.DEFINE_string("spans", None, "file of entities", flag_values=values)
     flags.DEFINE_bool("public", False, "leave out tokens that occur in few premises", flag_values=values)
     flags.DEFINE_enum("input", "hypothesis", ("hypothesis", "pair"), "text that the filter reads", flag_values=values)
-    flags.DEFINE_integer("m", None, "pairs that train a model", flag_values=values)
-    flags.DEFINE_integer("n", 64, "models trained in a round", flag_values=values)
-    flags.DEFINE_integer("k", None, "most pairs removed in a round", flag_values=values)
-    flags.DEFINE_float("tau", 0.75, "lowest score of a removed pair", flag_values=values)
-    flags.DEFINE_integer("seed", 0, "seed of subsets and draws", flag_values=values)
+    flags.DEFINE_integer("m", None, "pairs that train a model", lower_bound=1, flag_values=values)
+    flags.DEFINE_integer("n", 64, "models trained in a round", lower_bound=1, flag_values=values)
+    flags.DEFINE_integer("k", None, "most pairs removed in a round", lower_bound=1, flag_values=values)
+    flags.DEFINE_float("tau", 0.75, "lowest score of a removed pair", lower_bound=0, upper_bound=1, flag_values=values)
+    flags.DEFINE_integer("seed", 0, "seed of subsets and draws", lower_bound=0, flag_values=values)
     flags.DEFINE_enum("entities", "none", ("none", "parts", "drop"), "how entities are joined", flag_values=values)
     flags.DEFINE_enum("unknown", "zero", ("zero", "skip"), "words without a vector", flag_values=values)
     flags.DEFINE_string("features", None, "a finished run", flag_values=values)
@@ -80,81 +81,103 @@ def get_config(variant="demo"):
 
 def main(values: cli.Flags, analysis: str = "") -> int:
     """Runs one analysis, or `all`. With `all`, a failed analysis prints its message and the others still run."""
+    folder, whole = cli.path(values.out), analysis == "all"
     if analysis == CLOZE:
-        return _cloze(values)
-    from mednli_jax.nli import analyses, output
-    from mednli_jax.nli.subject import Finding
+        name, figures, *rest = _cloze(values)
+        result = _shown(values, CLOZE, name, [], figures, *rest)
+        if values.json:
+            print(json.dumps(result, indent=2))
+        return cli.OK
+    from mednli_jax.nli.analyses import ALONE, ANALYSES
 
-    if analysis not in (*analyses.ANALYSES, *analyses.ALONE, "all"):
-        known = ", ".join((*analyses.ANALYSES, "all", *analyses.ALONE, CLOZE))
+    if analysis not in (*ANALYSES, *ALONE, "all"):
+        known = ", ".join((*ANALYSES, "all", *ALONE, CLOZE))
         raise UsageError(f"unknown analysis '{analysis}'. Known: {known}. Fix: analyze stats --config=FILE")
-    subject, folder, whole = _subject(values), cli.path(values.out), analysis == "all"
-    findings, results, status = [], {}, cli.OK
-    for name, found in analyses.each_of([*analyses.ANALYSES] if whole else [analysis], subject, _options(values)):
-        if isinstance(found, UserError):
+    pairs, options = _pairs(values), _options(values)
+    results, sections, notes, status = {}, [], list(pairs.notes), cli.OK
+    for name in ANALYSES if whole else [analysis]:
+        try:
+            figures, found, files = (ANALYSES | ALONE)[name](pairs, options)
+        except UserError as error:
             if not whole:
-                raise found
-            print(found, file=sys.stderr)
-            findings.append(Finding({}, notes=[f"{name} is missing: {found}"]))
+                raise
+            print(error, file=sys.stderr)
+            notes.append(f"{name} is missing: {error}")
             status = cli.USAGE
             continue
-        findings.append(found)
-        results[name] = found.result(subject.name, subject.notes)
-        if not values.json:
-            print(output.text(found), end="\n\n" if whole else "\n", flush=True)
-        if folder:
-            output.write_finding(folder, name, found, results[name])
+        sections += found
+        notes += figures.get("notes", ())
+        results[name] = _shown(values, name, pairs.name, pairs.notes, figures, found, files, "\n" * whole)
     if values.json:
         print(json.dumps(results if whole else results[analysis], indent=2))
-    elif subject.notes:
-        print("\n".join(subject.notes))
+    elif pairs.notes:
+        print("\n".join(pairs.notes))
     if folder:
-        output.write_page(folder, subject, findings)
+        from mednli_jax.report import html
+
+        page = html.corpus_page(pairs.name, pairs.splits, sections, pairs.knowledge, " ".join(notes))
+        write_atomic(folder / "report.html", page)
+        say(f"written: {folder / 'report.html'}")
     return status
 
 
-def _cloze(values) -> int:
+def _shown(values, analysis, corpus, notes, figures, sections, files, end="") -> dict:
+    """Prints an analysis, unless as JSON, and writes its files. Returns the JSON values. notes: on the corpus."""
+    from mednli_jax.report.sections import lines
+
+    own = figures.get("notes", [])
+    result = {"corpus": corpus, "notes": [], **figures} | {"notes": [*notes, *own]}
+    if not values.json:
+        print("\n".join([*(line for section in sections for line in lines(section)), *own]), end=f"{end}\n", flush=True)
+    if values.out:
+        folder = cli.path(values.out)
+        for name, content in {f"{analysis}.json": result, **files}.items():
+            private_folder((folder / name).parent)
+            if isinstance(content, dict):
+                write_json(folder / name, {**result, **content})
+            else:
+                write_atomic(folder / name, content)
+        say(f"written: {', '.join(str(folder / name) for name in (f'{analysis}.json', *files))}")
+    return result
+
+
+def _cloze(values) -> tuple:
+    """(name of the corpus, figures, sections, files) of cloze queries."""
     corpus = cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder")
     if values.config is not None or (values.scores and not values.skills):
         fix = "leave --config out, and give --scores with --skills"
         raise UsageError(f"analyze {CLOZE}: takes no --config, and --scores only with --skills. Fix: {fix}.")
-    from mednli_jax.nli import analyses, output
+    from mednli_jax.cloze.stats import analysis
 
-    found = analyses.cloze_stats(corpus, cli.path(values.skills), [cli.path(file) for file in values.scores])
-    result = found.result(corpus)
-    print(json.dumps(result, indent=2) if values.json else output.text(found))
-    if values.out:
-        output.write_finding(cli.path(values.out), CLOZE, found, result)
-    return cli.OK
+    return corpus, *analysis(corpus, cli.path(values.skills), [cli.path(file) for file in values.scores])
 
 
-def _subject(values):
+def _pairs(values):
     """The corpus that the flags name, ready for analysis."""
     from mednli_jax import checks as validation
     from mednli_jax import experiment
-    from mednli_jax.nli import subject
+    from mednli_jax.nli.analyses import pairs_of
 
     config = cli.config(values)
     validation.check(config)
     if config.task != "nli":
         fix = f"give a config of configs/ for sentence pairs, or `analyze {CLOZE} --corpus=...` for cloze queries"
         raise UsageError(f"--config: its corpus does not hold sentence pairs. Fix: {fix}.")
-    corpus, how = experiment.nli_corpus(config), {"public": values.public, "spans": cli.path(values.spans)}
-    return subject.subject_of(corpus, cli.path(values.corpus), **how)
+    return pairs_of(experiment.nli_corpus(config), cli.path(values.corpus), cli.path(values.spans))
 
 
 def _options(values):
+    """The flags as attributes, and what the filtering needs from above the analyses."""
     from mednli_jax import experiment, finished_run
-    from mednli_jax.nli.analyses import Options
     from mednli_jax.training import logistic
 
     def fit_predict(pairs):
         experiment.use_compile_cache()
         return partial(logistic.fit_predict, capacity=pairs, classes=len(LABELS))  # one program for all rounds
 
-    chosen = {field.name: values[field.name].value for field in fields(Options) if field.name in values}
-    chosen |= {"folder": cli.path(values.out), "fit_predict": fit_predict}
-    return Options(**chosen, outputs=lambda run: finished_run.load_run(run).outputs())
+    options = SimpleNamespace(**values.flag_values_dict(), fit_predict=fit_predict)
+    options.out, options.outputs = cli.path(values.out), lambda run: finished_run.load_run(run).outputs()
+    return options
 
 
 if __name__ == "__main__":

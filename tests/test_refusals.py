@@ -125,7 +125,6 @@ FLAGS = (
     setting("data.mix", "snly", "snli"),
     ("no such analysis", (analyze, "figures"), {}, "stats"),
     ("no such corpus", (analyze, "stats", "--corpus=snly"), {}, "mean 'snli'?"),
-    ("a smoothing of no number", analysis("lexical", "--smoothing=nan"), {}, "--smoothing"),
     ("a score above 1", analysis("aflite", "--tau=1.5"), {}, ""),
     ("nowhere to go on", analysis("aflite", "--resume"), {}, "--out"),
     ("no steps to time", (train, config_flag("features"), "--dry-run"), {}, "features"),

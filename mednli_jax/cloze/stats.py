@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.cloze.encoding import candidates, how_answerable, phrase_of
+from mednli_jax.cloze.encoding import candidates, corpus_named, how_answerable, phrase_of
 from mednli_jax.data.annotations import read_annotations
 from mednli_jax.data.examples import SEVERAL, ClozeExample, Split
 from mednli_jax.errors import DataError, Problems, RunError
@@ -28,6 +28,30 @@ LONGEST_SHOWN = 25  # tokens of an answer; longer ones share the last place (Fig
 BINS = 60  # of the passages' lengths
 SPECIALTIES_SHOWN = 15  # as in Figure 3
 PAPER = published("clicr")["statistics"]  # Tables 2 and 3, and section 4
+
+
+def analysis(
+    corpus: str, skills: Path | None = None, scores: Sequence[Path] = ()
+) -> tuple[dict, list[Section], dict[str, bytes]]:
+    """Statistics of a corpus, and of the skills that its queries need: (figures, sections, {file name: picture}).
+
+    Args:
+      corpus: demo_cloze, clicr or a folder.
+      skills: a file of the queries' skills.
+      scores: files with the F1 of queries, one for each system.
+    """
+    named = read_skills(skills) if skills else {}
+    f1 = {file.stem: read_scores(file) for file in scores}
+    splits = corpus_named(corpus)
+    figures = statistics(splits)
+    sections, files = [section(corpus, figures)], drawn(corpus, figures)
+    if skills:
+        examples = [example for split in splits.values() for example in split.examples]
+        figures["skills"] = skill_statistics(named, examples, f1)
+        sections.append(skill_section(figures["skills"]))
+        files |= skill_charts(corpus, figures["skills"])
+    notes = sorted({split.facts["note"] for split in splits.values() if "note" in split.facts})
+    return {"notes": notes, **figures}, sections, files
 
 
 # ---- Sizes, lengths, kinds (Tables 2 and 3, Figures 2 and 3) -------------------------------------------------------

@@ -2,26 +2,36 @@
 
 Sakaguchi et al. 2020 (WinoGrande), algorithm 1, as Herlihy & Rudinger 2021 (MedNLI Is Not Immune), section 6 and A.4,
 apply it to all splits of MedNLI together. The caller trains the models. Each row is a pair; pairs with equal features
-stay separate rows (the published code merged them).
+stay separate rows (the published code merged them). The lists of ids may be published, as the paper's: ids are no text.
 """
 
 import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from mednli_jax.errors import RunError, UsageError
+from mednli_jax.data.arrays import SIDES
+from mednli_jax.data.examples import LABELS, Mention, NLIExample
+from mednli_jax.data.text import SPECIALS, blank_tokens
+from mednli_jax.data.vectors import load_vectors
+from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.io import Bar, private_folder, say, write_atomic
+from mednli_jax.nli.artifacts import classes_of
+from mednli_jax.nli.entities import Unit, name_of, units
+from mednli_jax.report import charts
+from mednli_jax.report.sections import Grid, Section
+from mednli_jax.report.tables import of_corpus
 
 STATE = "aflite.state.npz"
-DAMAGE = (ValueError, KeyError, TypeError, OSError, zipfile.BadZipFile)
 PAPER_PAIRS, PAPER_SIZE, PAPER_CUT = 14_049, 5_620, 500
 BINS = 20  # of the scores' histogram
+PARTS = ("easy", "difficult")
 
 # (features [N, D], labels [N], rows of each model's training subset [n, m]) -> (the class that each model gives to each
 # row [n, N], facts of the training as JSON values).
@@ -70,23 +80,77 @@ class State:
 
 
 def settings(pairs: int, *, m: int | None, n: int, k: int | None, tau: float, seed: int) -> Settings:
-    """The settings for a number of pairs. m and k of None are the paper's shares of its 14,049 pairs, 2/5 and 1/28.
-
-    Raises: UsageError.
-    """
+    """The settings for a number of pairs. m and k of None are the paper's shares of its 14,049 pairs, 2/5 and 1/28."""
     m = max(1, round(pairs * PAPER_SIZE / PAPER_PAIRS)) if m is None else m
     k = max(1, round(pairs * PAPER_CUT / PAPER_PAIRS)) if k is None else k
-    ranges = {
-        "m": (m, 1 <= m < pairs, f"1 to {pairs - 1:,}: of {pairs:,} pairs some must be held out"),
-        "n": (n, n >= 1, "at least 1"),
-        "k": (k, k >= 1, "at least 1"),
-        "tau": (tau, 0 < tau <= 1, "over 0, at most 1"),
-        "seed": (seed, seed >= 0, "0 or more"),
-    }
-    for name, (value, good, fix) in ranges.items():
-        if not good:
-            raise UsageError(f"--{name} is {value}. Fix: give {fix}.")
+    if m >= pairs:
+        raise UsageError(f"--m is {m}. Fix: give less than {pairs:,}, the number of pairs: some must be held out.")
     return Settings(m, n, k, tau, seed)
+
+
+def difficulty(
+    pairs,
+    features: tuple[np.ndarray, dict],
+    chosen: Settings,
+    fit_predict: FitPredict,
+    *,
+    inputs: str,
+    folder: Path | None = None,
+    resume: bool = False,
+) -> tuple[dict, list[Section], dict]:
+    """Filters all splits of a corpus together: (figures, sections, files), see analyses.
+
+    pairs: an analyses.Pairs. features: of mean_features or run_features. folder, resume: see filtered.
+    """
+    (matrix, facts), labels = features, [example.label for example in pairs.examples]
+    classes_of(labels)
+    uids, numbers = [example.uid for example in pairs.examples], np.array([LABELS.index(label) for label in labels])
+    state = filtered(matrix, numbers, uids, chosen, fit_predict, folder=folder, resume=resume)
+    splits, files = _parted(pairs, state)
+    rounds = list(state.rounds)
+    given = {
+        "input": inputs,
+        "settings": asdict(chosen),
+        "knowledge": pairs.knowledge,
+        "merged_by": pairs.merged_by,
+        "features": {**facts, "dim": matrix.shape[1]},
+        "pairs": len(labels),
+        "easy": int(state.easy.sum()),
+        "difficult": int((~state.easy).sum()),
+        "ended": state.ended,
+        "splits": splits,
+        "rounds": rounds,
+    }
+    notes, encoding = [], pairs.corpus.encoding
+    if (encoding.retrofit_lexicon or pairs.corpus.retrofit_relations is not None) and facts["kind"] == "mean vectors":
+        notes.append("word vectors are taken as their file has them: config.vectors.retrofit is not applied")
+    if count := facts.get("texts_without_vector"):
+        notes.append(f"{count:,} sentences have no token with a vector: their features are zero")
+    if count := sum(row.get("unconverged", 0) for row in rounds):
+        notes.append(f"{count:,} of the models stopped before they had converged")
+    picture = charts.filtering(rounds, given["settings"], pairs.name)
+    return {"notes": notes, **given}, [_section(pairs.name, given)], {"aflite.png": picture, **files}
+
+
+def _parted(pairs, state) -> tuple[dict, dict[str, bytes]]:
+    """({split: {"easy" or "difficult": {label: pairs}}}, {file name: uids, one a line, in the order of the corpus}): of
+    all pairs, and of each split."""
+    splits, files, first = {}, {}, 0
+    parted = [("", pairs.examples, state.easy)]
+    for name, split in pairs.splits.items():
+        parted.append((name, split.examples, state.easy[first : first + len(split)]))
+        first += len(split)
+    for name, examples, easy in parted:
+        for part in PARTS:
+            own = [pair for pair, is_easy in zip(examples, easy, strict=True) if is_easy == (part == "easy")]
+            files[f"{part}_{name}.txt" if name else f"{part}.txt"] = "".join(f"{pair.uid}\n" for pair in own).encode()
+            counts = {label: sum(pair.label == label for pair in own) for label in LABELS}
+            splits.setdefault(name, {})[part] = counts
+    del splits[""]
+    return splits, files
+
+
+# -- rounds ------------------------------------------------------------------------------------------------------------
 
 
 def filtered(
@@ -110,27 +174,31 @@ def filtered(
       uids: of the N pairs.
       folder: where the state is kept after every round.
       resume: whether to go on from the state in the folder.
-
-    Raises: RunError.
     """
-    key = {**asdict(options), "corpus": _digest(features, labels, uids)}
+    digest = hashlib.sha256(json.dumps(list(uids)).encode())
+    digest.update(np.ascontiguousarray(labels, np.int64))
+    digest.update(np.ascontiguousarray(features, np.float32))
+    key = {**asdict(options), "corpus": digest.hexdigest()}
     state = State(np.zeros(len(labels), np.int32), np.full(len(labels), np.nan))
+    path = None if folder is None else Path(folder) / STATE
+    found, made_with = _kept(path)
     if resume:
-        state = load(folder, key, len(labels))
-    elif folder is not None:
-        _refuse_to_replace(Path(folder) / STATE)
-        private_folder(folder)
+        state = _checked(path, found, made_with, key)
+    elif found and not found.ended:
+        problem = f"{path}: a filtering of {len(found.rounds)} rounds is not finished"
+        raise RunError(f"{problem}. Fix: continue with it by --resume, give another --out, or remove the file.")
     most = -(-(len(labels) - options.m) // options.k)
     try:
         with Bar("filtering", most, unit="rounds", first=len(state.rounds)) as bar:
             while not state.ended:
                 state = next_round(features, labels, options, fit_predict, state)
-                if folder is not None:
-                    save(folder, key, state)
+                if path:
+                    private_folder(folder)
+                    _keep(path, key, state)
                 last = state.rounds[-1]
                 bar.advance(1, f"{last['left']:,} pairs left, accuracy {last['accuracy']:.3f}")
     except KeyboardInterrupt:
-        if folder is not None and state.rounds:
+        if path and state.rounds:
             say(f"{len(state.rounds)} rounds are kept in {folder}: continue with the same flags and --resume")
         raise
     return state
@@ -186,69 +254,202 @@ def held_out(predicted: np.ndarray, labels: np.ndarray, chosen: np.ndarray) -> t
 # -- the state on disk -------------------------------------------------------------------------------------------------
 
 
-def save(folder: Path, key: dict, state: State) -> None:
+def _keep(path, key, state) -> None:
     """Writes the state. If the process is killed during the write, the state of the previous round remains."""
     about = {"key": key, "rounds": state.rounds, "ended": state.ended}
     text = np.frombuffer(json.dumps(about, allow_nan=False).encode(), np.uint8)
     buffer = io.BytesIO()
     np.savez(buffer, removed=state.removed, score=state.score, about=text)
-    write_atomic(Path(folder) / STATE, buffer.getvalue())
+    write_atomic(path, buffer.getvalue())
 
 
-def _read(path: Path) -> tuple[State, dict]:
-    """A file's state, and the key it was made with. Raises one of DAMAGE for another file."""
-    with np.load(path, allow_pickle=False) as file:
-        about = json.loads(file["about"].tobytes())
-        return State(file["removed"], file["score"], tuple(about["rounds"]), about["ended"]), about["key"]
-
-
-def _refuse_to_replace(path: Path) -> None:
-    """Raises RunError where a filtering can still be resumed. A state that ended or is damaged may be replaced."""
+def _kept(path) -> tuple[State | None, dict]:
+    """A file's state, None where there is none or the file is damaged; and the key that the state was made with."""
+    if path is None or not path.is_file():
+        return None, {}
     try:
-        state, _ = _read(path)
-    except DAMAGE:
-        return
-    if not state.ended:
-        raise RunError(
-            f"{path}: a filtering of {len(state.rounds)} rounds is not finished. Fix: continue with it by "
-            "--resume, give another --out, or remove the file to start over."
-        )
+        with np.load(path, allow_pickle=False) as file:
+            about = json.loads(file["about"].tobytes())
+            return State(file["removed"], file["score"], tuple(about["rounds"]), about["ended"]), about["key"]
+    except (ValueError, KeyError, OSError, zipfile.BadZipFile):
+        return None, {}
 
 
-def state_file(folder: Path | None) -> Path:
-    """The file of a folder's state. Raises: UsageError without a folder, RunError without a file."""
-    if folder is None:
-        raise UsageError("--resume needs the folder of the filtering. Fix: give --out=FOLDER, too.")
-    path = Path(folder) / STATE
-    if not path.is_file():
-        raise RunError(
-            f"{path}: no such file: there is no filtering to continue. Fix: name its folder, or leave --resume out."
-        )
-    return path
-
-
-def load(folder: Path | None, key: dict, rows: int) -> State:
-    """The state in a folder, which has to have this key and number of rows. Raises: RunError."""
-    path = state_file(folder)
-    try:
-        state, made_with = _read(path)
-    except DAMAGE:
-        raise RunError(
-            f"{path}: is no state that a filtering wrote, or is damaged. Fix: restore it, or leave --resume "
-            "out to start over."
-        ) from None
-    changed = sorted(name for name in {*key, *made_with} if made_with.get(name) != key.get(name))
-    if changed or state.removed.shape != (rows,):
+def _checked(path, state, made_with, key) -> State:
+    """The state, if there is one, and if it was made with this key."""
+    if state is None:
+        fix = "give its folder as --out, or leave --resume out to start over"
+        raise RunError(f"{path or '--resume'}: is no state that a filtering wrote, or is damaged. Fix: {fix}.")
+    if changed := sorted(name for name in {*key, *made_with} if made_with.get(name) != key.get(name)):
         what = ", ".join("the corpus or its features" if name == "corpus" else f"--{name}" for name in changed)
-        raise RunError(
-            f"{path}: was begun with other values of {what}. Fix: resume with the same flags, or leave "
-            "--resume out to start over."
-        )
+        fix = "resume with the same flags, or leave --resume out to start over"
+        raise RunError(f"{path}: was begun with other values of {what}. Fix: {fix}.")
     return state
 
 
-def _digest(features, labels, uids) -> str:
-    digest = hashlib.sha256(json.dumps(list(uids)).encode())
-    digest.update(np.ascontiguousarray(labels, np.int64))
-    digest.update(np.ascontiguousarray(features, np.float32))
-    return digest.hexdigest()
+# -- features ----------------------------------------------------------------------------------------------------------
+
+
+def mean_features(pairs, inputs: str, *, entities: str = "none", unknown: str = "zero") -> tuple[np.ndarray, dict]:
+    """Mean vectors of all pairs, by the word vectors of the corpus's encoding: (float32 [N, D], facts).
+
+    Args:
+      pairs: an analyses.Pairs.
+      inputs: "hypothesis", or "pair", the sum of a premise's mean and its hypothesis's, as in the published code (X_h
+        and X_ph of Herlihy & Rudinger 2021, section 6).
+      entities: "none" takes the words of the raw text; else the tokens of an entity are merged, see `lacking` of
+        mean_vectors.
+      unknown: see mean_vectors.
+    """
+    encoding = pairs.corpus.encoding
+    found = []
+    for side in SIDES if inputs == "pair" else SIDES[1:]:
+        mentions = None if entities == "none" else pairs.entities(side)
+        found.append(texts(pairs.examples, side, mentions, lowercase=encoding.lowercase))
+    of_texts = words_of(text for side in found for text in side)
+    words = (*SPECIALS, *(word for word in of_texts if word not in SPECIALS))
+    vectors = load_vectors(encoding.vectors_path, words, dim=encoding.vectors_dim, seed=encoding.vectors_seed)
+    vocabulary, matrix = vectors.known()
+    row_of = {word: row for row, word in enumerate(vocabulary.words) if word not in SPECIALS}
+    made = [mean_vectors(side, row_of, matrix, lacking=entities, unknown=unknown) for side in found]
+    facts = {"kind": "mean vectors", "vectors": vectors.source, "sha256": vectors.sha256, "entities": entities}
+    counts = {name: sum(facts[name] for _, facts in made) for name in made[0][1]}
+    return sum(means for means, _ in made), {**facts, "unknown": unknown, **counts}
+
+
+def run_features(pairs, run: str, outputs: Mapping[str, np.ndarray]) -> tuple[np.ndarray, dict]:
+    """A finished run's logits as features. outputs: uid -> the logits [S * C] of its seeds.
+
+    The run is more certain on its training split, so that these pairs look easier than those of dev and test.
+    Sakaguchi et al. trained their models on pairs that they then discarded.
+    """
+    if lacking := sum(example.uid not in outputs for example in pairs.examples):
+        known, every = len(pairs.examples) - lacking, len(pairs.examples)
+        problem = f"--features={run}: the run knows {known:,} of the corpus's {every:,} pairs"
+        raise RunError(f"{problem}. Fix: give a run trained on this corpus.")
+    matrix = np.stack([outputs[example.uid] for example in pairs.examples]).astype(np.float32)
+    return matrix, {"kind": "logits of a run", "run": Path(run).name}
+
+
+def texts(
+    examples: Sequence[NLIExample], side: str, mentions: Sequence[Sequence[Mention]] | None, *, lowercase: bool
+) -> list[list[Unit]]:
+    """The units of one side of each example.
+
+    mentions: the side's, one list for each example, whose tokens are merged; None takes the words of the raw sentence,
+    between blanks, as the published code does.
+    """
+    found = []
+    for row, example in enumerate(examples):
+        tokens = blank_tokens(getattr(example, side)) if mentions is None else getattr(example, f"{side}_tokens")
+        tokens = [token.lower() for token in tokens] if lowercase else tokens
+        found.append(units(tokens, mentions[row] if mentions else ()))
+    return found
+
+
+def words_of(found: Iterable[Sequence[Unit]]) -> list[str]:
+    """All words that may have a vector: tokens, merged entities, and their parts. Sorted."""
+    distinct = {unit for text in found for unit in text}
+    return sorted({name_of(unit) for unit in distinct} | {token for unit in distinct for token in unit})
+
+
+def mean_vectors(
+    found: Sequence[Sequence[Unit]],
+    row_of: Mapping[str, int],
+    vectors: np.ndarray,
+    *,
+    lacking: str = "parts",
+    unknown: str = "zero",
+) -> tuple[np.ndarray, dict]:
+    """(the mean of each text's vectors [N, D], counts); a text without any vector is zero.
+
+    Args:
+      row_of: word -> its row of `vectors`; the words of an entity are joined by underscores.
+      vectors: [V, D].
+      lacking: what a merged entity without a vector has: the mean of its words' vectors ("parts"), or none ("drop").
+        The paper's fastText composed a vector from the characters, as a .bin model does here.
+      unknown: the mean is over all units, those without a vector having one of zeros ("zero", as the published code
+        has it), or over the units that have one ("skip").
+    """
+    distinct = sorted({unit for text in found for unit in text})
+    place = {unit: i for i, unit in enumerate(distinct)}
+    matrix = np.zeros((len(distinct), vectors.shape[1]), np.float32)
+    has, whole = np.zeros(len(distinct), bool), np.zeros(len(distinct), bool)
+    for i, unit in enumerate(distinct):
+        rows = [row_of[name] for name in (name_of(unit),) if name in row_of]
+        whole[i] = bool(rows)
+        if not rows and len(unit) > 1 and lacking == "parts":
+            rows = [row_of[token] for token in unit if token in row_of]
+        if rows:
+            matrix[i], has[i] = vectors[rows].mean(axis=0), True
+    if not has.any():
+        fix = "give vectors of the corpus's language and case by --config.vectors.path=FILE"
+        raise DataError("no token of the corpus has a vector", fix=fix)
+    numbers = [[place[unit] for unit in text] for text in found]
+    starts = np.cumsum([0, *map(len, numbers)])
+    flat = np.array([number for text in numbers for number in text], np.int64)
+    counts = csr_array((has[flat].astype(np.float32), flat, starts), shape=(len(found), len(distinct)))
+    used = counts.sum(axis=1)
+    means = (counts @ matrix) / np.maximum(used if unknown == "skip" else np.diff(starts), 1)[:, None]
+    merged = np.array([len(unit) > 1 for unit in distinct])[flat]
+    facts = {
+        "tokens": len(flat),
+        "without_vector": int((~has[flat]).sum()),
+        "merged": int(merged.sum()),
+        "merged_without_own_vector": int((merged & ~whole[flat]).sum()),
+        "texts_without_vector": int((used == 0).sum()),
+    }
+    return np.ascontiguousarray(means, np.float32), facts
+
+
+# -- for a reader ------------------------------------------------------------------------------------------------------
+
+
+def _section(name, given) -> Section:
+    chosen, facts = given["settings"], given["features"]
+    words = [
+        f"{given['pairs']:,} pairs of {', '.join(given['splits'])}: {given['easy']:,} easy, {given['difficult']:,} "
+        f"difficult; input: {given['input']}; {_features(facts, given['merged_by'])}",
+        f"a round: n = {chosen['n']} models, each trained on m = {chosen['m']:,} pairs; removed are the "
+        f"k = {chosen['k']:,} pairs, or fewer, that most of the models which hold them out have right, "
+        f"{100 * chosen['tau']:g} % or more of these; among equals the draw of seed {chosen['seed']} decides",
+        f"{len(given['rounds'])} rounds; ended as {given['ended']}",
+    ]
+    # The paper's settings cannot lead to the partition that it published.
+    if paper := of_corpus("artifacts", name, "partition").get(given["input"]):
+        words.append(f"the paper's published lists: {paper[0]:,} easy, {paper[1]:,} difficult")
+    header = ("split", "part", "pairs", "% of the split", *(f"{label}, %" for label in LABELS))
+    rows = []
+    for split, found in given["splits"].items():
+        size = {part: sum(counts.values()) for part, counts in found.items()}
+        for part, counts in found.items():
+            shares = [f"{100 * count / size[part]:.1f}" if size[part] else "-" for count in counts.values()]
+            share = f"{100 * size[part] / max(sum(size.values()), 1):.1f}"
+            rows.append((split, part, f"{size[part]:,}", share, *shares))
+    rounds = [
+        (str(r["round"]), f"{r['pairs']:,}", f"{100 * r['accuracy']:.1f}", f"{r['removable']:,}", f"{r['removed']:,}")
+        for r in given["rounds"]
+    ]
+    columns = ("round", "pairs", "accuracy held out, %", "over tau", "removed")
+    left = {"pairs left": [(r["round"], r["left"]) for r in given["rounds"]]}
+    accuracy = {"accuracy": [(r["round"], 100 * r["accuracy"]) for r in given["rounds"]]}
+    drawn = [
+        ("Pairs left after each round", charts.curves(left, title="Pairs left", x="round", y="pairs")),
+        ("Accuracy of the models on pairs held out", charts.curves(accuracy, title="Accuracy", x="round", y="%")),
+    ]
+    grids = [Grid("", header, rows, left=2), Grid("", columns, rounds)]
+    return Section(f"Easy and difficult pairs, {name} (adversarial filtering)", words, grids, drawn)
+
+
+def _features(facts, merged_by):
+    if facts["kind"] != "mean vectors":
+        return f"features: logits of the run {facts['run']}, {facts['dim']} a pair"
+    text = "raw words, no entities merged"
+    if facts["entities"] != "none":
+        text = f"{facts['merged']:,} entities merged by {merged_by}" if merged_by else "no entities merged"
+    if lacking := facts["merged_without_own_vector"]:
+        without = {"parts": "have the mean of their words'", "drop": "count as unknown"}[facts["entities"]]
+        text += f", of which {lacking:,} have no vector of their own and {without}"
+    without = {"zero": "have a vector of zeros", "skip": "are left out"}[facts["unknown"]]
+    text += f"; {facts['without_vector']:,} of {facts['tokens']:,} tokens without a vector {without}"
+    return f"features: means of {facts['dim']}-d word vectors ({facts['vectors']}); {text}"

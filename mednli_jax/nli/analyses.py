@@ -1,165 +1,196 @@
-"""The analyses of a corpus by name. Each takes a Subject and the options of the command, and returns a Finding."""
+"""The analyses of a corpus of sentence pairs, by name, as `analyze` runs them.
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+Each takes a corpus's Pairs and the command's options, and returns
+  figures: JSON values that may be shown; remarks on the corpus are under "notes";
+  sections: the same for a reader;
+  files: {path: content} of pictures and lists. What only the owner of the data may see is under private/. A dict there
+    is figures that are added to those that may be shown.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
-from mednli_jax.cloze import stats as cloze_statistics
-from mednli_jax.cloze.encoding import corpus_named
-from mednli_jax.data.examples import LABELS
-from mednli_jax.errors import UsageError, UserError
+from mednli_jax.data.arrays import SIDES
+from mednli_jax.data.examples import LABELS, Mention, Split
+from mednli_jax.errors import UsageError
+from mednli_jax.io import Watch
+from mednli_jax.knowledge.load import TABLES
 from mednli_jax.knowledge.ontology import induced
+from mednli_jax.knowledge.readers.mesh import LINK_TYPES
 from mednli_jax.knowledge.relations import kinds_in_pairs, kinds_of
 from mednli_jax.nli import aflite as filtering
-from mednli_jax.nli import corpus_stats, difficulty, findings, substitutions
-from mednli_jax.nli.encoding import units_of
-from mednli_jax.nli.subject import Finding, Subject
+from mednli_jax.nli import artifacts, corpus_stats, encoding, entities, substitutions
+from mednli_jax.nli.corpus import NLICorpus
+from mednli_jax.nli.readers import read_nli_file
+from mednli_jax.report.sections import Section
+
+FILE = "file"  # the name of a corpus that is read from a user's files
+OPEN = {"demo", "demo_full", "snli", "multinli"}  # corpora whose words are public
 
 
-@dataclass(frozen=True)
-class Options:
-    """Options of the analyses.
+class Pairs:
+    """The pairs of a corpus. Their concepts are linked once for all analyses, when one asks for them.
 
     Args:
-      top: lexical: tokens of each class.
-      smoothing: lexical: the number that is added to each count.
-      min_count: lexical: the least number of occurrences of a token.
-      stop_words: lexical: whether stop words and punctuation are kept.
-      lengths: lengths: "all" splits, or "train".
-      input: aflite: the features describe the "hypothesis" or the "pair".
-      m, n, k, tau, seed: aflite: see filtering.settings.
-      entities: aflite: "none" merges no entities; else the vector of a merged entity without one: the mean of its
-        "parts", or none ("drop").
-      unknown: aflite: "zero" vectors for words without one, or "skip".
-      features: aflite: the folder of a finished run whose logits are the features, None for mean word vectors.
-      resume: aflite: whether to continue the interrupted filtering in the folder.
-      count: substitutions: the most pairs of each category.
-      folder: where results and the state of aflite are kept, None for nowhere.
-      outputs: folder of a run -> {uid: logits [S * C]}.
-      fit_predict: number of pairs -> the function that trains the models of aflite.
+      splits: splits that are analysed in place of the corpus's own.
+      spans: a file of the entities whose tokens are merged, None to merge those of concepts.
     """
 
-    top: int
-    smoothing: float
-    min_count: int
-    stop_words: bool
-    lengths: str
-    input: str
-    m: int | None
-    n: int
-    k: int | None
-    tau: float
-    seed: int
-    entities: str
-    unknown: str
-    features: str | None
-    resume: bool
-    count: int
-    folder: Path | None
-    outputs: Callable[[str], Mapping]
-    fit_predict: Callable[[int], filtering.FitPredict]
+    def __init__(self, corpus: NLICorpus, *, splits: Mapping[str, Split] | None = None, spans: Path | None = None):
+        self.corpus, self.name, self.spans = corpus, corpus.title, spans
+        self.splits = splits or corpus.splits()
+        self.examples = [example for split in self.splits.values() for example in split.examples]
+        self.notes = sorted({split.facts["note"] for split in self.splits.values() if "note" in split.facts})
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the words of all its pairs may be shown."""
+        mixed = self.corpus.mix
+        return {self.corpus.name, *([mixed.name] if mixed else [])} <= OPEN
+
+    @property
+    def knowledge(self) -> str:
+        """The ontology of the concepts and its version; "" where none are looked for."""
+        ontology = self.corpus.ontology if self.corpus.linking is not None else None
+        return "" if ontology is None else f"{ontology.name} {ontology.version}"
+
+    @property
+    def merged_by(self) -> str:
+        """The source of the entities: the ontology and its version, or the name of a file; "" for none."""
+        return self.knowledge if self.spans is None else self.spans.name
+
+    def needs_knowledge(self, analysis: str) -> None:
+        """Raises UsageError where no concepts are looked for."""
+        if self.corpus.linking is None:
+            fix = "--corpus=NAME, or --config=configs/esim_kd.py, or --config.model.knowledge=replace"
+            raise UsageError(f"analyze {analysis}: the config takes no knowledge. Fix: {fix}.")
+
+    @cached_property
+    def finder(self):
+        """The linker, or the file of mentions, that gives the concepts of sentences; None without knowledge."""
+        return self.corpus.recogniser(self.splits)
+
+    @cached_property
+    def _whole(self) -> dict[str, list[list[Mention]]]:
+        """The concepts of whole sentences by side; each distinct sentence is linked once."""
+        if self.finder is None:
+            return {side: [[] for _ in self.examples] for side in SIDES}
+        found = {}
+        with Watch(len(SIDES) * len(self.examples)) as watch:
+            given = self.finder, self.corpus.encoding, found, watch
+            return {side: encoding.whole_mentions(self.examples, side, *given) for side in SIDES}
+
+    @cached_property
+    def mentions(self) -> tuple[list[list[Mention]], ...]:
+        """The concepts of the premises and of the hypotheses within the tokens that models read."""
+        given = self.corpus.encoding
+        return tuple(encoding.kept_mentions(self._whole[side], self.examples, side, given) for side in SIDES)
+
+    def graph_concepts(self) -> set[str]:
+        """The concepts of a graph of mentioned concepts, as the prepared corpus has it."""
+        counts = [name in encoding.GRAPH_SPLITS for name, split in self.splits.items() for _ in split.examples]
+        return encoding.mentioned_in(counts)(self._whole)
+
+    @cached_property
+    def _entity_finder(self):
+        return entities.finder_of(self.corpus, self.splits, self.spans)
+
+    def entities(self, side: str) -> list[list[Mention]]:
+        """The entities whose tokens are merged: those of the file of spans, else the concepts."""
+        if self.spans is None:
+            return self.mentions[SIDES.index(side)]
+        return entities.mentions_of(self.corpus, self.examples, side, self._entity_finder)
+
+    def hypotheses(self, *, merged: bool) -> list[tuple[str, ...]]:
+        """The hypotheses' tokens in lower case; merged: those of an entity as one, brain injury -> brain_injury."""
+        mentions = self.entities("hypothesis") if merged else [()] * len(self.examples)
+        return [
+            tuple(entities.name_of(unit).lower() for unit in entities.units(example.hypothesis_tokens, found))
+            for example, found in zip(self.examples, mentions, strict=True)
+        ]
 
 
-def stats(subject: Subject, options: Options) -> Finding:
-    """Sizes, lengths, labels and words."""
-    figures = corpus_stats.statistics(subject.splits)
-    return Finding(figures, [corpus_stats.section(subject.name, figures)])
+def pairs_of(corpus: NLICorpus, path: Path | None, spans: Path | None = None) -> Pairs:
+    """The corpus that --config names, or --corpus=PATH. spans: see Pairs.
+
+    A corpus that --corpus names is also linked to the concepts that the heuristic of probable causes needs, if its
+    ontology is MeSH and the config chooses no semantic types. A single file is read as training pairs.
+    """
+    if path is None:
+        return Pairs(corpus, spans=spans)
+    linking, splits = corpus.linking, None
+    is_mesh = corpus.terminology and (corpus.terminology.name == "mesh" or corpus.terminology.name.endswith(TABLES))
+    if linking is not None and is_mesh and not linking.types and not linking.mentions:
+        corpus = replace(corpus, linking=replace(linking, types=(*LINK_TYPES, *artifacts.CAUSE_TYPES)))
+    if corpus.name == FILE and path.is_file():
+        splits = {"train": read_nli_file(path, split="train", limit=corpus.limit)}
+    return Pairs(corpus, splits=splits, spans=spans)
 
 
-def paths(subject: Subject, options: Options) -> Finding:
+Found = tuple[dict, list[Section], dict]  # figures, sections, files
+
+
+def _stats(pairs: Pairs) -> Found:
+    figures = corpus_stats.statistics(pairs.splits)
+    return figures, [corpus_stats.section(pairs.name, figures)], {}
+
+
+def _paths(pairs: Pairs) -> Found:
     """Path lengths and types of relations between the concepts of premises and hypotheses."""
-    subject.needs_knowledge("paths")
-    corpus, ontology = subject.corpus, subject.corpus.ontology
-    choice = {name: getattr(corpus.encoding, name) for name in ("direction", "max_path", "graph")}
-    sides = subject.mentions("premise"), subject.mentions("hypothesis")
-    graph = induced(ontology, subject.graph_concepts()) if choice["graph"] == "mentioned" else ontology
+    pairs.needs_knowledge("paths")
+    corpus, ontology, given, finder = pairs.corpus, pairs.corpus.ontology, pairs.corpus.encoding, pairs.finder
+    choice = {name: getattr(given, name) for name in ("direction", "max_path", "graph")}
+    graph = induced(ontology, pairs.graph_concepts()) if choice["graph"] == "mentioned" else ontology
 
-    def distances(pairs):
-        return corpus.paths(graph, pairs, direction=choice["direction"], max_length=choice["max_path"])
+    def distances(ends):
+        return corpus.paths(graph, ends, direction=choice["direction"], max_length=choice["max_path"])
 
-    finder = subject.finder
     # Paths of a word with several senses start at its most frequent one.
     indices = (lambda concept: finder.indices(concept)[:1]) if corpus.linking.lemmas else finder.indices
-    found = corpus_stats.path_statistics(subject.examples, *sides, ontology, distances, indices)
+    found = corpus_stats.path_statistics(pairs.examples, *pairs.mentions, ontology, distances, indices)
     figures = {"ontology": ontology.name, "version": ontology.version, **choice, **found}
-    unit_of, named = units_of(subject.examples, finder, corpus.encoding), corpus.encoding.relations or ()
-    bits = kinds_in_pairs(graph, *sides, unit_of, named=named, max_length=choice["max_path"])
-    figures["classes"] = {name: n for name in LABELS if (n := sum(e.label == name for e in subject.examples))}
-    figures["relations"] = corpus_stats.relation_statistics(subject.examples, bits, kinds_of(named))
-    chart = corpus_stats.path_chart(subject.name, figures)
-    drawn = {"paths.png": chart.png()} if chart else {}
-    sections = [corpus_stats.path_section(subject.name, figures), corpus_stats.relation_section(figures)]
-    return Finding(figures, sections, drawn)
+    unit_of, named = encoding.units_of(pairs.examples, finder, given), given.relations or ()
+    bits = kinds_in_pairs(graph, *pairs.mentions, unit_of, named=named, max_length=choice["max_path"])
+    figures["classes"] = {name: n for name in LABELS if (n := sum(e.label == name for e in pairs.examples))}
+    figures["relations"] = corpus_stats.relation_statistics(pairs.examples, bits, kinds_of(named))
+    chart = corpus_stats.path_chart(pairs.name, figures)
+    sections = [corpus_stats.path_section(pairs.name, figures), corpus_stats.relation_section(figures)]
+    return figures, sections, {"paths.png": chart.png()} if chart else {}
 
 
-def lexical(subject: Subject, options: Options) -> Finding:
-    """Tokens that reveal the class."""
-    if not math.isfinite(options.smoothing):
-        raise UsageError("--smoothing is not a finite number. Fix: give 0 or more.")
-    names = ("smoothing", "min_count", "stop_words")
-    return findings.tokens(subject, k=options.top, **{name: getattr(options, name) for name in names})
+def _lexical(pairs: Pairs, options) -> Found:
+    names = ("top", "smoothing", "min_count", "stop_words", "public")
+    return artifacts.tokens(pairs, **{name: getattr(options, name) for name in names})
 
 
-def aflite(subject: Subject, options: Options) -> Finding:
-    """Easy and difficult pairs by adversarial filtering."""
-    pairs, run = len(subject.examples), options.features
+def _aflite(pairs: Pairs, options) -> Found:
+    """Easy and difficult pairs. options.outputs: folder of a run -> {uid: logits [S * C]}; options.fit_predict: number
+    of pairs -> the function that trains the models."""
+    if options.resume and not options.out:
+        raise UsageError("--resume needs the folder of the filtering. Fix: give --out=FOLDER, too.")
     numbers = {name: getattr(options, name) for name in ("m", "n", "k", "tau", "seed")}
-    settings = filtering.settings(pairs, **numbers)
-    if run and (options.input, options.entities, options.unknown) != ("hypothesis", "none", "zero"):
-        problem = "--features takes those of a run, but --input, --entities and --unknown only apply to mean vectors"
-        raise UsageError(f"{problem}. Fix: leave them out.")
-    if options.resume:
-        filtering.state_file(options.folder)
+    settings, run, inputs = filtering.settings(len(pairs.examples), **numbers), options.features, options.input
     if run:
-        features = difficulty.run_features(subject, run, options.outputs(run))
+        features, inputs = filtering.run_features(pairs, run, options.outputs(run)), "run"
     else:
         how = {"entities": options.entities, "unknown": options.unknown}
-        features = difficulty.mean_features(subject, options.input, **how)
-    how = {"inputs": "run" if run else options.input, "folder": options.folder, "resume": options.resume}
-    return difficulty.difficulty(subject, features, settings, options.fit_predict(pairs), **how)
+        features = filtering.mean_features(pairs, inputs, **how)
+    how = {"inputs": inputs, "folder": options.out, "resume": options.resume}
+    return filtering.difficulty(pairs, features, settings, options.fit_predict(len(pairs.examples)), **how)
 
 
 ANALYSES = {
-    "stats": stats,
-    "paths": paths,
-    "lexical": lexical,
-    "lengths": lambda subject, options: findings.lengths(subject, options.lengths),
-    "heuristics": lambda subject, options: findings.heuristic(subject),
-    "aflite": aflite,
+    "stats": lambda pairs, options: _stats(pairs),
+    "paths": lambda pairs, options: _paths(pairs),
+    "lexical": _lexical,
+    "lengths": lambda pairs, options: artifacts.hypothesis_lengths(pairs, options.lengths),
+    "heuristics": lambda pairs, options: artifacts.heuristics(pairs),
+    "aflite": _aflite,
 }
 ALONE = {  # analyses that `all` leaves out, because they make a new corpus
-    "substitutions": lambda subject, options: substitutions.substitutions(
-        subject, count=options.count, seed=options.seed
+    "substitutions": lambda pairs, options: substitutions.substitutions(
+        pairs, count=options.count, seed=options.seed, public=options.public
     ),
 }
-
-
-def each_of(names: Sequence[str], subject: Subject, options: Options) -> Iterator[tuple[str, Finding | UserError]]:
-    """(name, finding) of each of these analyses, or its error. Raises: UserError for a corpus that cannot be read."""
-    subject.splits  # noqa: B018 - read first, so that a faulty corpus is reported once
-    for name in names:
-        try:
-            yield name, (ANALYSES | ALONE)[name](subject, options)
-        except UserError as error:
-            yield name, error
-
-
-def cloze_stats(corpus: str, skills: Path | None, scores: Sequence[Path]) -> Finding:
-    """Statistics of a corpus of cloze queries, and of the skills that the queries need.
-
-    corpus: demo_cloze, clicr or a folder. skills: a file of the queries' skills, None for none. scores: files with the
-    F1 of queries, one for each system. Raises: UserError, DataError(s) for what is missing or damaged.
-    """
-    named = cloze_statistics.read_skills(skills) if skills else {}
-    f1 = {file.stem: cloze_statistics.read_scores(file) for file in scores}
-    splits = corpus_named(corpus)
-    figures = cloze_statistics.statistics(splits)
-    sections, drawn = [cloze_statistics.section(corpus, figures)], cloze_statistics.drawn(corpus, figures)
-    if skills:
-        examples = [example for split in splits.values() for example in split.examples]
-        figures["skills"] = cloze_statistics.skill_statistics(named, examples, f1)
-        sections.append(cloze_statistics.skill_section(figures["skills"]))
-        drawn |= cloze_statistics.skill_charts(corpus, figures["skills"])
-    notes = sorted({split.facts["note"] for split in splits.values() if "note" in split.facts})
-    return Finding(figures, sections, drawn, notes)

@@ -9,7 +9,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.errors import DataError, UsageError
@@ -17,7 +17,7 @@ from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import FUNCTION_WORDS, singular
 from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.relations import ANTONYM, CO_HYPONYM, KINDS, kinds_in_pairs, related
-from mednli_jax.nli.subject import Finding, Subject
+from mednli_jax.nli.artifacts import as_private
 from mednli_jax.report.sections import Grid, Section
 
 FILE = "substitutions.jsonl"
@@ -44,20 +44,16 @@ REVERSING = frozenset(_REVERSING.split())
 PRONOUNS = frozenset(("someone", "somebody", "something", "anyone", "everyone", "other", "one"))
 
 
-@dataclass(frozen=True)
-class _Word:
-    """A word and its concepts in one part of speech.
-
-    senses: its concepts, the most frequent first. all: those of every part of speech.
-    """
+class _Word(NamedTuple):
+    """A word and its concepts in one part of speech."""
 
     word: str
-    part: str
-    senses: tuple[int, ...]
-    all: tuple[int, ...]
+    part: str  # "n", "a", or "" for any
+    senses: tuple[int, ...]  # the most frequent first
+    all: tuple[int, ...]  # the concepts of every part of speech
 
 
-def substitutions(subject: Subject, *, count: int, seed: int) -> Finding:
+def substitutions(pairs, *, count: int, seed: int, public: bool = False) -> tuple[dict, list[Section], dict]:
     """The probe of a corpus and its ontology, and the accuracy of a relation lookup on it.
 
     A word of a premise outside of training is replaced by a related word that training has, LEAST times or more. Words
@@ -67,24 +63,31 @@ def substitutions(subject: Subject, *, count: int, seed: int) -> Finding:
     a word of REVERSING are left out. No two words are used of which a training pair has one in its premise and the
     other in its hypothesis, in any inflection that the linker knows.
 
-    count: pairs of each category, at most. seed: of the choice among more. Raises: UsageError, DataError where nothing
-    can be made.
+    Args:
+      pairs: an analyses.Pairs.
+      count: pairs of each category, at most.
+      seed: of the choice among more.
+      public: whether the probe of an open corpus is private, too.
+
+    Returns (figures, sections, files), see analyses.
     """
-    subject.needs_knowledge("substitutions")
-    finder = subject.finder
+    pairs.needs_knowledge("substitutions")
+    finder, splits = pairs.finder, pairs.splits
     if isinstance(finder, Recognised):
         raise UsageError("analyze substitutions: concepts of a file say nothing of new words. Fix: leave it out.")
-    if "train" not in subject.splits or len(subject.splits) < 2:
+    if "train" not in splits or len(splits) < 2:
         raise UsageError("analyze substitutions: training pairs and another split are needed. Fix: give a corpus.")
-    words = list(_words(subject, finder))
+    words = list(_words(splits["train"].examples, finder))
     partners = _partners(finder.ontology, words)
-    trained = _trained(subject.splits["train"].examples, finder, partners)
-    every = list(_candidates(subject, words, partners))
+    trained = _trained(splits["train"].examples, finder, partners)
+    others = {name: split.examples for name, split in splits.items() if name != "train"}
+    every = list(_candidates([e for examples in others.values() for e in examples], words, partners))
     unseen = [one for one in every if (one[2].word, one[3].word) not in trained]
     chosen = _chosen(unseen, count, seed)
     if not chosen:
         raise DataError("no word can be replaced by a related one", fix="give a larger corpus, or another ontology")
     examples = [_example(number, *one) for number, one in enumerate(chosen)]
+    of_kind = Counter(one[0] for one in chosen)
     figures = {
         "ontology": finder.ontology.name,
         "version": finder.ontology.version,
@@ -92,27 +95,21 @@ def substitutions(subject: Subject, *, count: int, seed: int) -> Finding:
         "candidates": len(every),
         "linked_in_training": len(every) - len(unseen),
         "word_pairs": len({frozenset((one[2].word, one[3].word)) for one in chosen}),
-        "categories": {
-            name: {"pairs": n, "label": RULES[name]} for name in RULES if (n := sum(one[0] == name for one in chosen))
-        },
-        "lookup": {
-            "probe": _accuracy(examples, finder),
-            **{n: _accuracy(s.examples, finder) for n, s in subject.splits.items() if n != "train"},
-        },
+        "categories": {name: {"pairs": of_kind[name], "label": RULES[name]} for name in RULES if of_kind[name]},
+        "lookup": {name: _accuracy(of, finder) for name, of in {"probe": examples, **others}.items()},
     }
     lines = "".join(json.dumps(_row(example), ensure_ascii=False) + "\n" for example in examples)
-    drawn = {FILE: lines.encode()}
-    sections = [section(subject.name, figures)]
-    if subject.is_open and not subject.public:
-        return Finding(figures, sections, drawn)
-    return Finding(figures, sections, private=Finding(figures, [], drawn))
+    files = {FILE: lines.encode()}
+    if not pairs.is_open or public:
+        files = as_private("substitutions", figures, [], files)
+    return figures, [_section(pairs.name, figures)], files
 
 
-def _words(subject, finder) -> Iterator[_Word]:
+def _words(train, finder) -> Iterator[_Word]:
     """The words of the training pairs that may be replaced, or may replace another."""
     counts = Counter(
         token
-        for example in subject.splits["train"].examples
+        for example in train
         for token in (*example.premise_tokens, *example.hypothesis_tokens)
         if token.islower()  # proper names are left out
     )
@@ -173,25 +170,24 @@ def _trained(examples, finder, partners) -> set[tuple[str, str]]:
     return found | {(b, a) for a, b in found}
 
 
-def _candidates(subject, words, partners) -> Iterator[tuple[str, NLIExample, _Word, _Word, str]]:
+def _candidates(examples, words, partners) -> Iterator[tuple[str, NLIExample, _Word, _Word, str]]:
     """(type of relation, an example with the premise, the word, its replacement, the new sentence)."""
     by_word, seen = defaultdict(list), set()
     for word in words:
         by_word[word.word].append(word)
-    for name, split in subject.splits.items():
-        for example in split.examples if name != "train" else ():
-            tokens = [token.casefold() for token in example.premise_tokens]
-            if example.premise in seen or not REVERSING.isdisjoint(tokens):
-                continue
-            seen.add(example.premise)
-            for place, token in enumerate(tokens):
-                for word in by_word.get(token, ()):
-                    if not _fits(word.part, tokens, place) or tokens.count(token) > 1:
-                        continue
-                    for kind, other in partners.get((word.word, word.part), ()):
-                        text = other.word not in tokens and _replaced(example.premise, word.word, other.word)
-                        if text:
-                            yield kind, example, word, other, text
+    for example in examples:
+        tokens = [token.casefold() for token in example.premise_tokens]
+        if example.premise in seen or not REVERSING.isdisjoint(tokens):
+            continue
+        seen.add(example.premise)
+        for place, token in enumerate(tokens):
+            for word in by_word.get(token, ()):
+                if not _fits(word.part, tokens, place) or tokens.count(token) > 1:
+                    continue
+                for kind, other in partners.get((word.word, word.part), ()):
+                    text = other.word not in tokens and _replaced(example.premise, word.word, other.word)
+                    if text:
+                        yield kind, example, word, other, text
 
 
 def _fits(part: str, tokens: Sequence[str], place: int) -> bool:
@@ -273,17 +269,16 @@ def looked_up(examples: Sequence[NLIExample], finder) -> list[str]:
 def _accuracy(examples, finder) -> dict:
     """Accuracy of the lookup on labelled examples, and by tag."""
     examples = [example for example in examples if example.label]
+    size = max(len(examples), 1)
     right = [label == e.label for e, label in zip(examples, looked_up(examples, finder), strict=True)]
     tags = dict.fromkeys(tag for example in examples for tag in example.tags)
     of_tag = {tag: [r for r, e in zip(right, examples, strict=True) if tag in e.tags] for tag in tags}
     majority = max(Counter(example.label for example in examples).values(), default=0)
-    share = {"pairs": len(examples), "accuracy": sum(right) / max(len(right), 1)}
-    share["majority"] = majority / max(len(right), 1)
+    share = {"pairs": len(examples), "accuracy": sum(right) / size, "majority": majority / size}
     return share | ({"tags": {tag: sum(r) / len(r) for tag, r in of_tag.items()}} if tags else {})
 
 
-def section(corpus: str, figures: dict) -> Section:
-    """For a reader."""
+def _section(corpus, figures) -> Section:
     lookup = figures["lookup"]
     words = [
         f"{corpus}, {figures['ontology']} {figures['version']}: {lookup['probe']['pairs']:,} pairs with "

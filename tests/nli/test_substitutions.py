@@ -10,8 +10,8 @@ from made_up_pairs import pair
 from mednli_jax import defaults, experiment
 from mednli_jax.data.examples import Split
 from mednli_jax.errors import UserError
+from mednli_jax.nli.analyses import Pairs
 from mednli_jax.nli.readers import read_nli_file
-from mednli_jax.nli.subject import Subject
 from mednli_jax.nli.substitutions import FILE, looked_up, substitutions
 
 # MeSH puts asthma and bronchitis under Bronchial Diseases (C08.127.108 and .446), but not hypertension.
@@ -24,21 +24,21 @@ TEST = [
 ]
 
 
-def subject_of(train, test, ontology="mesh"):
+def pairs_of(train, test, ontology="mesh"):
     config = defaults.nli("esim", "demo", knowledge="typed")
     config.knowledge.ontology = str(ontology)
     splits = {"train": Split("train", tuple(train)), "test": Split("test", tuple(test))}
-    return Subject(experiment.nli_corpus(config), splits=splits)
+    return Pairs(experiment.nli_corpus(config), splits=splits)
 
 
-def made(subject, **options):
+def made(pairs):
     """(figures, rows of the probe)."""
-    found = substitutions(subject, **{"count": 9, "seed": 0, **options})
-    return found.figures, [json.loads(line) for line in found.drawn[FILE].splitlines()]
+    figures, _, files = substitutions(pairs, count=9, seed=0)
+    return figures, [json.loads(line) for line in files[FILE].splitlines()]
 
 
 def test_a_word_is_replaced_by_its_co_hyponym():
-    figures, rows = made(subject_of(TRAIN, TEST))
+    figures, rows = made(pairs_of(TRAIN, TEST))
     assert [(row["sentence1"], row["sentence2"], row["gold_label"], row["genre"]) for row in rows] == [
         ("The lady has an Asthma .", "The lady has a Bronchitis .", "contradiction", "co_hyponym")
     ]
@@ -50,26 +50,25 @@ def test_a_word_is_replaced_by_its_co_hyponym():
 def test_words_that_a_training_pair_links_are_left_out(sides):
     trained = pair(f"Has {sides[0]} .", f"Has {sides[1]} .", uid="t9")
     with pytest.raises(UserError):
-        made(subject_of([*TRAIN, trained], TEST))
+        made(pairs_of([*TRAIN, trained], TEST))
 
 
 def test_the_file_is_read_back(tmp_path):
-    found = substitutions(subject_of(TRAIN, TEST), count=9, seed=0)
-    (tmp_path / FILE).write_bytes(found.drawn[FILE])
+    *_, files = substitutions(pairs_of(TRAIN, TEST), count=9, seed=0)
+    (tmp_path / FILE).write_bytes(files[FILE])
     (found,) = read_nli_file(tmp_path / FILE, split="probe").examples
     assert (found.label, found.tags) == ("contradiction", ("co_hyponym",))
 
 
 def test_text_of_a_corpus_that_is_not_open_is_private():
-    subject = subject_of(TRAIN, TEST)
-    subject.corpus = replace(subject.corpus, name="mednli")
-    found = substitutions(subject, count=9, seed=0)
-    assert not found.drawn
-    assert FILE in found.private.drawn
+    pairs = pairs_of(TRAIN, TEST)
+    pairs.corpus = replace(pairs.corpus, name="mednli")
+    *_, files = substitutions(pairs, count=9, seed=0)
+    assert set(files) == {"private/substitutions.json", f"private/{FILE}"}
 
 
 def test_lookup_by_hand():
-    finder = subject_of(TRAIN, TEST).finder
+    finder = pairs_of(TRAIN, TEST).finder
     pairs = [
         ("He has asthma .", "He has bronchitis ."),
         ("He has asthma .", "He has bronchial diseases ."),
@@ -86,7 +85,7 @@ def test_wordnet_words_fit_their_place(tmp_path):
     folder = lay_out(tmp_path, WORDNET)
     train = [pair("body illness cold heat", "Paris", uid=f"t{n}") for n in range(3)]
     test = [pair("See the body .", "x", uid="a"), pair("See body .", "x", uid="b"), pair("See a cold .", "x", uid="c")]
-    _, rows = made(subject_of(train, test, folder))
+    _, rows = made(pairs_of(train, test, folder))
     found = {(row["sentence2"], row["genre"]) for row in rows}
     assert {text for text, _ in found if not text.startswith(("See the", "See a"))} == set()
     assert {("See the illness .", "co_hyponym"), ("See a heat .", "antonym")} <= found

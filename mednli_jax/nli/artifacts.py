@@ -1,0 +1,485 @@
+"""Artefacts of annotation in the words and concepts of hypotheses, as figures, sections and pictures.
+
+Tables 3, 4 and 5 of Herlihy & Rudinger 2021 (MedNLI Is Not Immune), for any corpus: PMI of tokens and classes (section
+4.1, A.2), lengths by class (4.3), and three heuristics by which annotators may have written hypotheses (5, A.3). Each
+heuristic is expected to favour one class; a chi-square test shows whether its pairs are spread evenly over the classes.
+
+The analyses take an analyses.Pairs and return (figures, sections, files), see analyses. A sentence that occurs several
+times counts each time. Words and pairs of a corpus that is not open are in files under private/ alone.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+from scipy import stats
+
+from mednli_jax.data.examples import LABELS, Mention, NLIExample
+from mednli_jax.errors import DataError, UsageError
+from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.knowledge.readers.mesh import LINK_TYPES
+from mednli_jax.nli.features import NEGATIONS
+from mednli_jax.report import charts
+from mednli_jax.report.metrics import holm
+from mednli_jax.report.sections import Grid, Section, lines, p_value, points
+from mednli_jax.report.tables import of_corpus, published
+
+PAPER = published("artifacts")["source"]
+# A token that occurs with fewer premises may identify a patient: such tokens can be left out.
+PUBLIC_PREMISES = 10
+LONGEST_SHOWN = 15  # tokens; longer hypotheses share the last bar
+SKEWED = 1.2  # a class with more than this times its even share makes the chi-square test doubtful
+_WORD = re.compile(r"\w\w")
+
+
+def classes_of(labels: Sequence[str]) -> tuple[str, ...]:
+    """The classes that occur, in the order of LABELS. Raises DataError if there is nothing to compare."""
+    classes = tuple(label for label in LABELS if label in set(labels))
+    if len(classes) < 2:
+        fix = "give a corpus whose labels differ, or more of it (config.data.limit)"
+        raise DataError("the pairs are of fewer than two classes, so that nothing can be compared", fix=fix)
+    return classes
+
+
+def as_private(name: str, figures: dict, sections: Sequence[Section], files: dict) -> dict:
+    """The files under private/ that hold an analysis in full."""
+    found = {f"private/{name}.json": figures, **{f"private/{file}": content for file, content in files.items()}}
+    if sections:
+        found[f"private/{name}.txt"] = "\n".join(line for section in sections for line in lines(section)) + "\n"
+    return found
+
+
+def _merging(merged_by) -> str:
+    return f"entities of {merged_by} merged" if merged_by else "nothing merged, the config takes no knowledge"
+
+
+# -- tokens (Table 3) --------------------------------------------------------------------------------------------------
+
+
+def tokens(pairs, *, top: int, smoothing: float, min_count: int, stop_words: bool, public: bool) -> tuple:
+    """PMI of tokens and classes over the training hypotheses, entities merged.
+
+    Args:
+      top: tokens of each class.
+      smoothing, min_count: see token_rows.
+      stop_words: whether stop words and punctuation are kept.
+      public: whether only tokens are shown that PUBLIC_PREMISES premises have.
+    """
+    train = pairs.splits["train"].examples
+    sentences = pairs.hypotheses(merged=True)[: len(train)]
+    if not stop_words:
+        sentences = list(map(content, sentences))
+    # Premises are distinguished by their words, because two groups with one premise describe one patient.
+    premises, labels = [example.premise for example in train], [example.label for example in train]
+    rows, facts = token_rows(sentences, labels, premises, smoothing=smoothing, min_count=min_count)
+    source = {"split": "train", "knowledge": pairs.knowledge, "merged_by": pairs.merged_by}
+    about = {**source, "stop_words": stop_words, "smoothing": smoothing, "min_count": min_count, **facts}
+    best = {label: of_class[:top] for label, of_class in rows.items()}
+    whole = _tokens_shown(pairs.name, about, best)
+    if pairs.is_open and not public:
+        return whole
+    private = {} if pairs.is_open else as_private("lexical", *whole)
+    if not public:
+        left_out = (
+            "the tokens are words of a corpus that is not open: they are left out here, and written to private/ where "
+            f"--out is given; --public shows those that {PUBLIC_PREMISES} premises or more have"
+        )
+        return about, [replace(_token_section(pairs.name, about, best, left_out), grids=[])], private
+    few = facts["tokens_of_few_premises"]
+    left_out = f"{few:,} tokens that occur with fewer than {PUBLIC_PREMISES} premises are left out"
+    frequent = {label: [row for row in found if row["premises"] >= PUBLIC_PREMISES] for label, found in rows.items()}
+    best = {label: found[:top] for label, found in frequent.items()}
+    figures, sections, files = _tokens_shown(pairs.name, about, best, left_out)
+    return figures, sections, {**files, **private}
+
+
+def content(tokens: Sequence[str]) -> tuple[str, ...]:
+    """The tokens, in lower case, without English stop words and without those that have no two word characters in a row
+    (punctuation, single letters). The published code drops both, by scikit-learn's list and pattern."""
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # a slow import, and only this needs it
+
+    return tuple(token for token in tokens if token not in ENGLISH_STOP_WORDS and _WORD.search(token))
+
+
+def token_rows(
+    sentences: Sequence[Sequence[str]],
+    labels: Sequence[str],
+    premises: Sequence[Hashable],
+    *,
+    smoothing: float = 50,
+    min_count: int = 5,
+) -> tuple[dict[str, list[dict]], dict]:
+    """({class: rows of the tokens that occur in it}, facts as JSON values).
+
+    PMI(t, c) = log2 p(t, c) / (p(t) p(c)) of tokens that occur at least `min_count` times. `smoothing` is added to the
+    occurrences of every such token in every class. Joint and marginal probabilities come from that table (Gururangan et
+    al. 2018, section 3). Rarer tokens are not in the table, because their many smoothed rows would level p(c).
+
+    sentences, labels, premises: of each pair, in order; equal premises are one premise.
+
+    A row has token, pmi (bits), count (occurrences in the class), examples and share (pairs of the class that have it,
+    and of all its pairs, 0-1: the % that Table 3's caption names), p (its count by that of all tokens of the table in
+    the class, 0-1), p_smoothed (the same of the smoothed counts: the % that the published code prints), premises. The
+    highest PMI comes first; tokens of equal PMI are ordered by frequency, then by the alphabet.
+    """
+    classes = classes_of(labels)
+    column = {label: number for number, label in enumerate(classes)}
+    frequency = Counter(token for sentence in sentences for token in sentence)
+    known = sorted(token for token, count in frequency.items() if count >= min_count)
+    if not known:
+        problem = f"no token of the hypotheses occurs {min_count} times"
+        raise UsageError(f"{problem}. Fix: give a lower --min_count, or more pairs.")
+    place = {token: number for number, token in enumerate(known)}
+    counts, examples = np.zeros((2, len(known), len(classes)), np.int64)
+    seen = [set() for _ in known]
+    for sentence, label, premise in zip(sentences, labels, premises, strict=True):
+        for token, count in Counter(sentence).items():
+            if (number := place.get(token)) is not None:
+                counts[number, column[label]] += count
+                examples[number, column[label]] += 1
+                seen[number].add(premise)
+    of_class, smoothed = Counter(labels), counts + smoothing
+    pmi = pointwise(smoothed)
+    p, p_smoothed = (table / np.maximum(table.sum(axis=0), 1) for table in (counts, smoothed))
+    rows = {}
+    for label, c in column.items():
+        of_label = [
+            {
+                "token": token,
+                "pmi": float(pmi[t, c]),
+                "count": int(counts[t, c]),
+                "examples": int(examples[t, c]),
+                "share": float(examples[t, c] / of_class[label]),
+                "p": float(p[t, c]),
+                "p_smoothed": float(p_smoothed[t, c]),
+                "premises": len(seen[t]),
+            }
+            for token, t in place.items()
+            if counts[t, c]
+        ]
+        rows[label] = sorted(of_label, key=lambda row: (-row["pmi"], -row["count"], row["token"]))
+    facts = {
+        "tokens": len(known),
+        "rare_tokens": len(frequency) - len(known),
+        "tokens_of_few_premises": sum(len(premises) < PUBLIC_PREMISES for premises in seen),
+        "pairs": {label: of_class[label] for label in classes},
+    }
+    return rows, facts
+
+
+def pointwise(table: np.ndarray) -> np.ndarray:
+    """PMI in bits of rows and columns of a table of counts [V, C], margins and all from the table; -inf for a 0."""
+    joint = table / table.sum()
+    with np.errstate(divide="ignore"):
+        return np.log2(joint) - np.log2(joint.sum(axis=1, keepdims=True) * joint.sum(axis=0))
+
+
+def _tokens_shown(name, about, rows, left_out="") -> tuple[dict, list[Section], dict]:
+    section, figures = _token_section(name, about, rows, left_out), {**about, "top": rows}
+    if not any(rows.values()):
+        return {"notes": ["no token is left to show"], **figures}, [section], {}
+    drawn = charts.ranked(
+        {label: [(row["token"], row["pmi"]) for row in of_class] for label, of_class in rows.items()},
+        title=f"{name}: tokens of each class",
+        x="PMI, bits",
+    )
+    return figures, [section], {"lexical.png": drawn}
+
+
+def _token_section(name, about, rows, left_out) -> Section:
+    """The table and the chart of tokens. The chart names no token; it has a bar for each rank."""
+    words = [
+        f"{sum(about['pairs'].values()):,} training hypotheses, {about['tokens']:,} tokens that occur "
+        f"{about['min_count']} times or more; {_merging(about['merged_by'])}; stop words "
+        f"{'kept' if about['stop_words'] else 'and punctuation left out'}; PMI in bits, "
+        f"{about['smoothing']:g} added to each count; %: pairs of the class that have the token; p: the token's share "
+        "of the class's tokens, in %; smoothed: the same of the smoothed counts",
+        *filter(None, [left_out]),
+    ]
+    grids = []
+    for label, of_class in rows.items():
+        cells = []
+        for row in of_class:
+            shares = (f"{100 * row[share]:.2f}" for share in ("share", "p", "p_smoothed"))
+            cells.append((row["token"], f"{row['pmi']:.2f}", *shares, str(row["examples"]), str(row["premises"])))
+        grids.append(Grid("", (label, "PMI", "%", "p", "smoothed", "pairs", "premises"), cells))
+    ranks = max(map(len, rows.values()))
+    # The chart has the classes with the most tokens, so that all its series have one length.
+    series = {label: [row["pmi"] for row in of_class] for label, of_class in rows.items() if len(of_class) == ranks}
+    ticks = [str(rank + 1) for rank in range(ranks)]
+    chart = charts.bars(series, ticks, title=f"PMI, {name}", x="rank in the table", y="PMI (bits)")
+    drawn = [(f"PMI of the first {ranks} tokens of each class", chart)]
+    return Section(f"Tokens by class, {name} ({PAPER}, Table 3)", words, grids, drawn)
+
+
+# -- lengths (Table 4) -------------------------------------------------------------------------------------------------
+
+
+def hypothesis_lengths(pairs, over: str) -> tuple[dict, list[Section], dict]:
+    """Lengths of hypotheses by class, with and without the tokens of entities merged. over: "all" splits, as in the
+    published code, or "train" alone."""
+    examples = pairs.examples if over == "all" else pairs.splits["train"].examples
+    labels, found = [example.label for example in examples], {}
+    for name, is_merged in (("separate", False), ("merged", True)):
+        found[name] = lengths(pairs.hypotheses(merged=is_merged)[: len(examples)], labels)
+    series = {}  # per cent of a class; the last bar has all that are longer
+    for label, figures in found["separate"]["classes"].items():
+        series[label] = [0.0] * LONGEST_SHOWN
+        for length, count in figures["lengths"].items():
+            series[label][min(max(int(length), 1), LONGEST_SHOWN) - 1] += 100 * count / figures["pairs"]
+    ticks = [*map(str, range(1, LONGEST_SHOWN)), f"{LONGEST_SHOWN}+"]
+    chart = charts.bars(series, ticks, title=f"{pairs.name}: length of hypotheses", x="tokens", y="% of the class")
+    given = {"split": over, "knowledge": pairs.knowledge, "merged_by": pairs.merged_by, **found}
+    return given, [_length_section(pairs, over, found, chart)], {"lengths.png": chart.png()}
+
+
+def lengths(sentences: Sequence[Sequence[str]], labels: Sequence[str]) -> dict:
+    """Lengths in tokens by class (Table 4), and whether they differ, as JSON values.
+
+    Returns
+      classes {class: {pairs, mean, median, lengths {tokens: pairs}}};
+      kruskal_wallis {statistic, p_value} over all classes (Kruskal & Wallis 1952);
+      comparisons [{first, second, u, p_value, p_holm, longer}]: Mann-Whitney's U of the first (two-sided, normal
+        approximation with ties), corrected over the comparisons (Holm 1979); longer: the probability that a sentence
+        of the first class is the longer one, ties counting half (.5: no difference). Of many pairs any difference is
+        significant: `longer` says whether it is large.
+    """
+    of_class = {
+        label: np.array([len(s) for s, given in zip(sentences, labels, strict=True) if given == label])
+        for label in classes_of(labels)
+    }
+    same = len(np.unique(np.concatenate(list(of_class.values())))) == 1
+    whole = (0.0, 1.0) if same else stats.kruskal(*of_class.values())
+    comparisons = []
+    for first, second in combinations(of_class, 2):
+        a, b = of_class[first], of_class[second]
+        equal = len(np.unique(np.concatenate([a, b]))) == 1  # no ranks, and no variance to divide by
+        u, p = (len(a) * len(b) / 2, 1.0) if equal else stats.mannwhitneyu(a, b, method="asymptotic")
+        longer = float(u) / (len(a) * len(b))
+        comparisons.append({"first": first, "second": second, "u": float(u), "p_value": float(p), "longer": longer})
+    for comparison, p in zip(comparisons, holm([c["p_value"] for c in comparisons]), strict=True):
+        comparison["p_holm"] = p
+    classes = {}
+    for label, found in of_class.items():
+        figures = {"pairs": len(found), "mean": float(found.mean()), "median": float(np.median(found))}
+        classes[label] = {**figures, "lengths": {str(n): count for n, count in sorted(Counter(found.tolist()).items())}}
+    whole = {"statistic": float(whole[0]), "p_value": float(whole[1])}
+    return {"classes": classes, "kruskal_wallis": whole, "comparisons": comparisons}
+
+
+def _length_section(pairs, over, found, chart) -> Section:
+    of = "hypotheses of all splits" if over == "all" else "training hypotheses"
+    words = [f"tokens of the {of}; merged: {_merging(pairs.merged_by)}"]
+    classes = list(found["separate"]["classes"])
+    header = ("", *(f"{label}, {what}" for label in classes for what in ("mean", "median")))
+    rows, tests = [], []
+    for kind, of in found.items():
+        figures = [of["classes"][label] for label in classes]
+        rows.append((kind, *(cell for f in figures for cell in (f"{f['mean']:.2f}", f"{f['median']:.1f}"))))
+        if paper := of_corpus("artifacts", pairs.name, "tables", "4", kind):
+            rows.append(("  in the paper", *(f"{value:.1f}" for label in classes for value in paper[label])))
+        p = p_value(of["kruskal_wallis"]["p_value"])
+        tests.append((kind, "all classes (Kruskal-Wallis)", p, "", ""))
+        for pair in of["comparisons"]:
+            names = f"{pair['first']}, {pair['second']}"
+            tests.append((kind, names, p_value(pair["p_value"]), p_value(pair["p_holm"]), points(pair["longer"])))
+    question = "do they differ? (Mann-Whitney; of many pairs, the smallest difference is significant)"
+    tested = Grid(question, ("tokens", "classes", "p", "Holm p", "first is longer, %"), tests, left=2)
+    title = f"Length of hypotheses, {pairs.name} ({PAPER}, Table 4)"
+    return Section(title, words, [Grid("", header, rows), tested], [("Lengths, every token on its own", chart)])
+
+
+# -- heuristics (Table 5) ----------------------------------------------------------------------------------------------
+
+HYPERNYM, CAUSE, FINE = "hypernym", "probable cause", "everything is fine"
+SERVES = {HYPERNYM: "entailment", CAUSE: "neutral", FINE: "contradiction"}
+# Types of concepts with causes: diseases, chemicals and drugs, techniques and equipment, psychiatry and psychology.
+CAUSED = ("C", "D", "E", "F")
+# The causes that section A.3 names, as MeSH descriptors; all that lies below one of their tree numbers counts. The
+# published code has tree numbers instead: M01.808 C25.775 F03 M01.066 M01.325 C23.888.144.699. By the table of 2024
+# these are Smokers, Substance-Related Disorders, Mental Disorders, Alcoholics, Ill-Housed Persons and Overweight: the
+# habit of smoking itself (F01.145.805) is not among them, nor alcoholism by its own name, which C25.775 holds.
+CAUSES = {
+    "D012907": "Smoking",
+    "D000074285": "Smokers",
+    "D019966": "Substance-Related Disorders",
+    "D001523": "Mental Disorders",
+    "D000437": "Alcoholism",
+    "D057229": "Alcoholics",
+    "D006703": "Ill-Housed Persons",  # the homeless
+    "D050177": "Overweight",  # the obese among them
+}
+# The persons among the causes. MeSH's reader links these types only if a config names them.
+CAUSE_TYPES = ("M01.808", "M01.066", "M01.325")
+# Words that affirm health. `stable`, `well`, `fine` and `clear` are left out, because they often mean something else.
+_HEALTH = "afebrile asymptomatic discharged healthy intact normal normally unremarkable"
+HEALTH_WORDS = frozenset(_HEALTH.split())
+PATIENT = ("patient", "patients")  # preferred names of the concept that nearly every note has
+
+
+def heuristics(pairs) -> tuple[dict, list[Section], dict]:
+    """The annotators' heuristics over all splits together."""
+    pairs.needs_knowledge("heuristics")
+    labels = [example.label for example in pairs.examples]
+    rows = satisfied(pairs.examples, *pairs.mentions, pairs.corpus.ontology)
+    found = spread(rows, labels)
+    notes = _heuristic_notes(pairs, labels)
+    given = {"splits": list(pairs.splits), "pairs": len(labels), "knowledge": pairs.knowledge, "heuristics": found}
+    uids = {name: [pairs.examples[row].uid for row in chosen] for name, chosen in rows.items()}
+    shares = {
+        label: [100 * of["labels"][label] / of["pairs"] if of["pairs"] else 0.0 for of in found.values()]
+        for label in classes_of(labels)
+    }
+    ticks = [name.split()[-1] for name in rows]  # hypernym, cause, fine: a chart has no room for more
+    title = f"{pairs.name}: pairs that satisfy a heuristic"
+    chart = charts.bars(shares, ticks, title=title, x="heuristic", y="% of its pairs")
+    sections, files = [_heuristic_section(pairs.name, given, list(shares), chart)], {"heuristics.png": chart.png()}
+    if pairs.is_open:
+        return {"notes": notes, **given, "uids": uids}, sections, files
+    return {"notes": notes, **given}, sections, {**files, **as_private("heuristics", {"uids": uids}, [], {})}
+
+
+def _heuristic_notes(pairs, labels) -> list[str]:
+    notes, linking = [], pairs.corpus.linking
+    if not keeps_tree_numbers(pairs.corpus.ontology):
+        notes.append(
+            f"{CAUSE} is defined by MeSH descriptors, which {pairs.knowledge} does not have: it is left out. Fix: "
+            "--config.knowledge.ontology=mesh"
+        )
+    elif linking.mentions is None:
+        types = tuple(linking.types or pairs.corpus.ontology.link_types)
+        if missing := [kind for kind in CAUSE_TYPES if not kind.startswith(types)]:
+            notes.append(
+                f"{CAUSE}: kinds {', '.join(missing)} (smokers, alcoholics, the homeless) are not linked by this "
+                "config; --corpus=NAME links them, as --config.knowledge.types does"
+            )
+    if max(map(labels.count, set(labels))) > SKEWED * len(labels) / len(set(labels)):
+        notes.append("the classes of this corpus are not even, as the chi-square test expects: see its p with care")
+    return notes
+
+
+def keeps_tree_numbers(ontology: Ontology) -> bool:
+    """Whether the ontology is MeSH, or a table of its layout: its types are tree numbers."""
+    return tuple(ontology.link_types) == LINK_TYPES
+
+
+def satisfied(
+    examples: Sequence[NLIExample],
+    premise_mentions: Sequence[Sequence[Mention]],
+    hypothesis_mentions: Sequence[Sequence[Mention]],
+    ontology: Ontology,
+) -> dict[str, list[int]]:
+    """heuristic -> the rows of the examples that satisfy it, in rising order.
+
+    hypernym: a concept of the hypothesis is more general than one of the premise: one of its tree numbers is a proper
+      prefix of one of the other's; of an ontology without tree numbers, it is an ancestor by is-a.
+    probable cause: the premise has a concept of CAUSED, the hypothesis one of CAUSES or below. MeSH alone; left out for
+      another ontology.
+    everything is fine: both sides have a concept in common, other than the patient, and the hypothesis has a negation
+      or a word of health, which is no part of a concept's name ("normal pressure hydrocephalus").
+    """
+    kinds = _Kinds(ontology)
+    rules: dict[str, Callable] = {HYPERNYM: kinds.has_hypernym}
+    if kinds.trees:
+        rules[CAUSE] = kinds.has_cause
+    rows = {name: [] for name in (*rules, FINE)}
+    for row, (example, left, right) in enumerate(zip(examples, premise_mentions, hypothesis_mentions, strict=True)):
+        premise, hypothesis = kinds.named(left), kinds.named(right)
+        for name, rule in rules.items():
+            if rule(premise, hypothesis):
+                rows[name].append(row)
+        inside = {place for mention in right for place in range(mention.start, mention.end)}
+        words = {token.casefold() for place, token in enumerate(example.hypothesis_tokens) if place not in inside}
+        if (premise & hypothesis) - kinds.patients and words & (NEGATIONS | HEALTH_WORDS):
+            rows[FINE].append(row)
+    return rows
+
+
+class _Kinds:
+    """The more general concepts and the tree numbers of a concept; none for a concept that the ontology lacks."""
+
+    def __init__(self, ontology: Ontology):
+        self.ontology, self._above, self.trees = ontology, {}, {}
+        if keeps_tree_numbers(ontology):
+            kinds = zip(ontology.ids, ontology.types, strict=True)
+            self.trees = {concept: tuple(filter(None, types.split("|"))) for concept, types in kinds}
+        self.owner = {tree: concept for concept, trees in self.trees.items() for tree in trees}
+        named = zip(ontology.ids, ontology.labels, strict=True)
+        self.patients = {concept for concept, label in named if label.casefold() in PATIENT}
+
+    def named(self, mentions: Sequence[Mention]) -> set[str]:
+        """The concepts of mentions; a cross-reference (a CUI of SNOMED CT) is all concepts that have it."""
+        ids, indices = self.ontology.ids, self.ontology.indices
+        named = {mention.concept for mention in mentions}
+        return {concept for name in named for concept in [ids[place] for place in indices(name)] or [name]}
+
+    def above(self, concept: str) -> set[str]:
+        """The more general concepts."""
+        if concept not in self._above:
+            if self.trees:
+                heads = (head for tree in self.trees.get(concept, ()) for head in _heads(tree))
+                self._above[concept] = {self.owner[head] for head in heads if head in self.owner}
+            else:
+                known = concept in self.ontology.index_of
+                self._above[concept] = set(self.ontology.ancestors(concept)) if known else set()
+        return self._above[concept]
+
+    def has_hypernym(self, premise: set[str], hypothesis: set[str]) -> bool:
+        return any(not hypothesis.isdisjoint(self.above(concept)) for concept in premise)
+
+    def has_cause(self, premise: set[str], hypothesis: set[str]) -> bool:
+        if not any(concept in CAUSES or not self.above(concept).isdisjoint(CAUSES) for concept in hypothesis):
+            return False
+        return any(tree.startswith(CAUSED) for concept in premise for tree in self.trees.get(concept, ()))
+
+
+def _heads(tree: str) -> Iterator[str]:
+    """The proper prefixes of a tree number: of C14.280.067, C14.280 and C14."""
+    while "." in tree:
+        tree = tree.rpartition(".")[0]
+        yield tree
+
+
+def spread(rows: dict[str, list[int]], labels: Sequence[str]) -> dict[str, dict]:
+    """The distribution of each heuristic's rows over the classes that occur, as JSON values (Table 5).
+
+    Returns {heuristic: {pairs, labels {class: pairs}, chi_square, p_value, top, share}}: chi-square against equal
+    numbers in every class; top: the class with most of them (the first one of a tie), share: its share of them (0-1).
+    The last four are None if no row satisfies the heuristic.
+    """
+    classes, found = classes_of(labels), {}
+    for name, chosen in rows.items():
+        of_class = Counter(labels[row] for row in chosen)
+        counts = {label: of_class[label] for label in classes}
+        figures = dict.fromkeys(("chi_square", "p_value", "top", "share"))
+        if chosen:
+            test = stats.chisquare(list(counts.values()))
+            top = max(classes, key=counts.get)
+            figures = {"chi_square": float(test.statistic), "p_value": float(test.pvalue)}
+            figures |= {"top": top, "share": counts[top] / len(chosen)}
+        found[name] = {"pairs": len(chosen), "labels": counts, **figures}
+    return found
+
+
+def _heuristic_section(corpus, given, classes, chart) -> Section:
+    found, rows = given["heuristics"], []
+    words = [
+        f"{given['pairs']:,} pairs of {', '.join(given['splits'])}; concepts of {given['knowledge']}; chi-square "
+        "against equal numbers in every class",
+        *(f"{name}: expected to serve {SERVES[name]}" for name in found),
+    ]
+    for name, figures in found.items():
+        counts = [f"{count:,}" for count in figures["labels"].values()]
+        rows.append((name, f"{figures['pairs']:,}", *counts, *(_tested(figures) if figures["top"] else ("-",) * 4)))
+        if paper := of_corpus("artifacts", corpus, "tables", "5", name):
+            rows.append(("  in the paper", *[""] * (1 + len(classes)), *_tested(paper)))
+    grid = Grid("", ("heuristic", "pairs", *classes, "chi-square", "p", "top class", "%"), rows)
+    title = f"Heuristics of annotators, {corpus} ({PAPER}, Table 5)"
+    return Section(title, words, [grid], [("Classes of the pairs that satisfy each heuristic", chart)])
+
+
+def _tested(found):
+    return f"{found['chi_square']:,.2f}", p_value(found["p_value"]), found["top"], points(found["share"])
