@@ -117,7 +117,7 @@ def _answers(values):
 
 
 def _options(values, partitions=()):
-    from mednli_jax.report.evaluation import Options
+    from mednli_jax.report.sections import Options
 
     vectors, skills = cli.path(values.vectors), cli.path(values.skills)
     return Options(values.split, partitions, vectors, skills, bool(values.scores))

@@ -9,9 +9,8 @@ from mednli_jax.cloze import tables as cloze_tables
 from mednli_jax.diskne import runs as diskne_runs
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.nli import page
-from mednli_jax.report.evaluation import Evaluation, Options
 from mednli_jax.report.runs import RunDirectory
-from mednli_jax.report.sections import Comparison, Section
+from mednli_jax.report.sections import Comparison, Evaluation, Options, Section
 
 NLI, CLOZE, DISKNE = "nli", "cloze", "diskne"
 

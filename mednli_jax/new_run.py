@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jax
 
-from mednli_jax import cli
+from mednli_jax import cli, kinds
 from mednli_jax.errors import UserError, summary
 from mednli_jax.experiment import Experiment, use_compile_cache
 from mednli_jax.finished_run import source_run
@@ -14,6 +14,7 @@ from mednli_jax.io import write_atomic
 from mednli_jax.prepared_lines import copied_pairs
 from mednli_jax.report import html
 from mednli_jax.report.runs import RunDirectory
+from mednli_jax.report.sections import lines as lines_of
 from mednli_jax.training import hosts, precision
 from mednli_jax.training.loop import Interrupted
 from mednli_jax.training.session import Fitted, Session
@@ -105,9 +106,11 @@ def _finish(experiment: Experiment, name: str, prepared, fitted: Fitted, session
             directory.write_predictions(split, task.predictions(rows, logits))
             lines.append(task.summary(split, result[split]))
     session.write_status("complete", result)
-    write_atomic(directory.folder / "report.html", html.run_page(directory))
+    kind = kinds.of_run(directory)
+    write_atomic(directory.folder / "report.html", html.run_page(directory, kind.run_sections, kind.units))
+    closing = [line for section in kind.closing_sections(directory, result) for line in lines_of(section)]
     notes = [f"warning: {note}" if note in fitted.notes else note for note in result["notes"]]
-    for line in (*lines, *html.closing_lines(directory), *notes, *fitted.lines):
+    for line in (*lines, *closing, *notes, *fitted.lines):
         session.say(line)
     session.say(f"run: {directory.folder}")
     session.say(f"page: {directory.folder / 'report.html'}")

@@ -19,14 +19,23 @@ from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.errors import RunError
 from mednli_jax.io import next_free, private_folder, write_atomic
 from mednli_jax.report import charts
-from mednli_jax.report.departures import unlike
-from mednli_jax.report.evaluation import Evaluation, Options, seeds_named
 from mednli_jax.report.metrics import mean_sd, wilson_interval
 from mednli_jax.report.outcomes import names_of
 from mednli_jax.report.runs import RunDirectory, read_json
-from mednli_jax.report.sections import Comparison, Grid, Section, grid_lines, interval, points, sd
+from mednli_jax.report.sections import (
+    Comparison,
+    Evaluation,
+    Grid,
+    Options,
+    Section,
+    grid_lines,
+    interval,
+    points,
+    sd,
+    seeds_named,
+)
 from mednli_jax.report.sections import markdown as markdown_lines
-from mednli_jax.report.tables import check_folder, fill, lacking, published, section, state
+from mednli_jax.report.tables import check_folder, fill, lacking, published, section, state, unlike
 
 SPLITS = ("dev", "test")
 HEADER = {"exact_match": "EM", "f1": "F1", "bleu2": "BLEU-2", "bleu4": "BLEU-4", "embedding": "Emb"}

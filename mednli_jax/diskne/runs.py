@@ -19,10 +19,10 @@ from mednli_jax.diskne.corpus import example_of, synonyms_of
 from mednli_jax.diskne.folds import Fold
 from mednli_jax.errors import DataError, RunError
 from mednli_jax.io import write_atomic
-from mednli_jax.report.departures import unlike
 from mednli_jax.report.outcomes import Outcomes, outcomes_of
 from mednli_jax.report.runs import RunDirectory, read_json
 from mednli_jax.report.sections import Grid, Section, points
+from mednli_jax.report.tables import unlike
 
 SLOTS, EXAMPLES = "folds.jsonl", "examples.jsonl"
 TABLE = "diskne"  # how --table begins; the number follows: --table=diskne2

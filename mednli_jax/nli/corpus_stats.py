@@ -3,14 +3,17 @@
 Figure 3 counts path lengths between the concepts of premise and hypothesis. Besides, kinds of relations by class.
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.examples import LABELS, Mention, NLIExample, Split
+from mednli_jax.errors import DataError
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.report import charts
 from mednli_jax.report.sections import Grid, Section, columns_of, count, mean, p_value
@@ -240,3 +243,13 @@ def path_section(corpus: str, figures: dict) -> Section:
     grid = Grid("", ("path", "occurrences", "concept pairs", *nearest), rows)
     drawn = path_chart(corpus, figures)
     return Section("Path lengths (Figure 3)", words, [grid], [(drawn.title if drawn else "", drawn)])
+
+
+def sections_of_file(path: str | Path | None) -> list[Section]:
+    """The section of the paths.json that `analyze paths --out=` writes; none without a file."""
+    try:
+        figures = json.loads(Path(path).read_bytes()) if path else None
+        return [path_section(figures["corpus"], figures)] if path else []
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        fix = "give the paths.json that analyze paths --out=FOLDER writes"
+        raise DataError(f"holds no path lengths ({type(error).__name__})", file=str(path), fix=fix) from None

@@ -8,10 +8,20 @@ from pathlib import Path
 from mednli_jax.data.examples import LABELS
 from mednli_jax.io import next_free, private_folder, write_atomic
 from mednli_jax.report import charts, outcomes
-from mednli_jax.report.evaluation import Evaluation, Options, seeds_named
 from mednli_jax.report.metrics import majority_share, wilson_interval
 from mednli_jax.report.outcomes import Finished
-from mednli_jax.report.sections import Comparison, Grid, Section, interval, p_value, points, sd
+from mednli_jax.report.sections import (
+    Comparison,
+    Evaluation,
+    Grid,
+    Options,
+    Section,
+    interval,
+    p_value,
+    points,
+    sd,
+    seeds_named,
+)
 
 SPLITS = ("dev", "test")
 
@@ -169,7 +179,7 @@ def compare(folders: Sequence[Path], split: str, prepared_of: object, read: Call
     prepared_of: not used. read: see outcomes.finished.
     """
     runs = [outcomes.finished(folder, split, read) for folder in folders]
-    runs = [replace(run, called=name) for run, name in zip(runs, outcomes.names_of(folders), strict=True)]
+    runs = [replace(run, name=name) for run, name in zip(runs, outcomes.names_of(folders), strict=True)]
     compared = outcomes.comparisons(runs)
     title = f"{' and '.join(run.name for run in runs)}: {split} of {runs[0].corpus}"
     drawn = []

@@ -15,7 +15,6 @@ from mednli_jax.errors import UserError
 from mednli_jax.nli import corpus_stats
 from mednli_jax.nli.categories import RULES
 from mednli_jax.report import tables
-from mednli_jax.report.departures import unlike
 from mednli_jax.report.metrics import majority_share
 from mednli_jax.report.public import LEAST
 from mednli_jax.report.runs import environment, read_json
@@ -277,7 +276,7 @@ def artifact_lines(folder: Path) -> Iterator[str]:
     yield from markdown(_partitions(folder, paper["tables"]["6"]))
     yield from ("", _averages(paper))
     for name in INPUTS:
-        if (folder / name / "config.json").is_file() and (words := unlike(folder / name, paper)):
+        if (folder / name / "config.json").is_file() and (words := tables.unlike(folder / name, paper)):
             yield f"The run `{name}` is unlike the paper's: {'; '.join(words)}."
 
 

@@ -100,20 +100,25 @@ def _table(values):
 
 
 def _page(values, folder):
-    from mednli_jax.report import html, spreadsheets
+    from mednli_jax import kinds
+    from mednli_jax.nli import corpus_stats
+    from mednli_jax.report import html, outcomes
+    from mednli_jax.report.runs import RunDirectory
 
     sections, found = _error_kinds(values, [folder])
     if sections:
         _print(values, sections, found)
-    page = html.run_page(folder, [*sections, *html.paths_sections(values.paths)])
+    run, kind = RunDirectory.existing(folder), kinds.of_run(folder)
+    page = html.run_page(run, kind.run_sections, kind.units, [*sections, *corpus_stats.sections_of_file(values.paths)])
     _write(values.out or folder / "report.html", page)
     if values.csv:
-        for path, content in spreadsheets.of_run(folder).items():
+        for path, content in outcomes.as_csv(folder).items():
             _write(path, content, content.partition(",")[0])
 
 
 def _comparison(values, folders):
     from mednli_jax import kinds
+    from mednli_jax.nli import corpus_stats
     from mednli_jax.report import html
 
     if len(folders) == 1:
@@ -123,7 +128,7 @@ def _comparison(values, folders):
     if values.compare:
         result = {"comparisons": compared.rows, **({"categories": found} if sections else {})}
         _print(values, [*compared.sections, *sections], result)
-    more = [*sections, *html.paths_sections(values.paths)]
+    more = [*sections, *corpus_stats.sections_of_file(values.paths)]
     if values.out or not values.compare:
         _write(values.out or "report.html", html.comparison_page(compared, more, folders))
 

@@ -3,9 +3,9 @@
 The template's policy forbids a browser to load anything; light or dark follows the reader's system.
 """
 
-import json
+import contextlib
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -13,16 +13,13 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from mednli_jax import kinds
 from mednli_jax.data.examples import Split
-from mednli_jax.errors import DataError, RunError
-from mednli_jax.nli import corpus_stats
+from mednli_jax.errors import RunError
 from mednli_jax.report import charts, public
-from mednli_jax.report.outcomes import read_metrics, result_of
-from mednli_jax.report.runs import RunDirectory, environment, read_json
-from mednli_jax.report.sections import Comparison, Grid, Section, lines, markdown_text
+from mednli_jax.report.outcomes import read_metrics
+from mednli_jax.report.runs import SPLITS, RunDirectory, environment, read_json
+from mednli_jax.report.sections import Comparison, Grid, Section, markdown_text
 
-SPLITS = ("dev", "test")
 CARD = "# Model card: "  # the first words of a model card's file
 
 
@@ -42,52 +39,50 @@ def _template():
 # -- one run -----------------------------------------------------------------------------------------------------------
 
 
-def run_page(directory: RunDirectory | Path, more: Sequence[Section] = ()) -> str:
-    """The page of a run, finished or not, from the files of its run directory. more: sections to add.
+def run_page(
+    directory: RunDirectory,
+    sections: Callable[[RunDirectory, dict], tuple[Sequence[Section], Sequence[Section]]],
+    units: str,
+    more: Sequence[Section] = (),
+) -> str:
+    """The page of a run, finished or not, from the files of its run directory.
 
-    Raises: UserError if it is not a run, or a file of it is damaged.
+    Args:
+      sections: of the run and its result, the sections before and after the learning curves.
+      units: the name of the corpus's rows, such as pairs.
+      more: sections to add at the end.
     """
-    directory = RunDirectory.existing(getattr(directory, "folder", directory))
-    result = result_of(directory)
+    with _of_this_version(directory):
+        result, data = directory.result(), _json(directory.folder / "data.json")
+        first, rest = sections(directory, result)
+        shown = [*first, _curves(directory, result), *rest]
+        if "links_per_length" in data.get("knowledge", {}):
+            shown.append(_links(data["knowledge"]))
+        kept = [one for one in (*shown, *more) if one.grids or any(chart for _, chart in one.charts)]
+        status, notes = result["status"], " ".join(result.get("notes", ()))
+        warning = "" if status == "complete" else f"The run is not finished: its status is {status}."
+        title = f"{result.get('model', directory.config['model']['name'])} on {_corpus(directory, result)}"
+        facts = _facts(directory, result, data, units)
+        return render(title, kept, facts, " ".join(filter(None, (warning, notes))))
+
+
+@contextlib.contextmanager
+def _of_this_version(directory) -> Iterator[None]:
+    """Names the run whose files lack a field that this version writes."""
     try:
-        return _run_page(directory, result, _json(directory.folder / "data.json"), more)
+        yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _of_another_version(directory, error) from error
-
-
-def closing_lines(directory: RunDirectory) -> list[str]:
-    """What `train` prints besides the scores of the splits. Raises: UserError as run_page."""
-    shown = kinds.of_run(directory).closing_sections(directory, directory.result())
-    return [line for section in shown for line in lines(section)]
-
-
-def _of_another_version(directory, error):
-    return RunError(
-        f"{directory.folder}: result.json, data.json, env.json or metrics.jsonl is not as this version "
-        f"writes it ({type(error).__name__}). Fix: restore the file, or train again with this version."
-    )
-
-
-def _run_page(directory, result, data, more):
-    first, rest = kinds.of_run(directory).run_sections(directory, result)
-    sections = [*first, _curves(directory, result), *rest]
-    if links := data.get("knowledge", {}).get("links_per_length"):
-        sections.append(_links(links, data["knowledge"]))
-    kept = [one for one in (*sections, *more) if one.grids or any(chart for _, chart in one.charts)]
-    status, notes = result["status"], " ".join(result.get("notes", ()))
-    warning = "" if status == "complete" else f"The run is not finished: its status is {status}."
-    model = result["model"] if "model" in result else directory.config["model"]["name"]
-    title = f"{model} on {_corpus(directory, result)}"
-    return render(title, kept, _facts(directory, result, data), " ".join(filter(None, (warning, notes))))
+        raise RunError(
+            f"{directory.folder}: result.json, data.json, env.json or metrics.jsonl is not as this version "
+            f"writes it ({type(error).__name__}). Fix: restore the file, or train again with this version."
+        ) from error
 
 
 def public_figures(folder: Path) -> dict:
-    """The part of a run that may be shown outside, see public.figures. Raises: UserError as run_page."""
+    """The part of a run that may be shown outside, see public.figures."""
     directory = RunDirectory.existing(folder)
-    try:
-        return public.figures(result_of(directory), directory.config, _json(directory.folder / "env.json"))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _of_another_version(directory, error) from error
+    with _of_this_version(directory):
+        return public.figures(directory.result(), directory.config, _json(folder / "env.json"))
 
 
 def public_page(found: dict) -> str:
@@ -129,42 +124,39 @@ def _json(path):
 
 
 def _corpus(directory, result):
-    return result["corpus"] if "corpus" in result else directory.config["data"]["name"]
+    return result.get("corpus", directory.config["data"]["name"])
 
 
-def _facts(directory, result, data) -> list[tuple[str, str]]:
+def _sizes(splits):
+    return ", ".join(f"{name} {splits[name]['rows']:,}" for name in ("train", *SPLITS) if name in splits)
+
+
+def _files(splits):
+    """The files that were read, with the first digits of their hashes. splits: facts of each split."""
+    return ", ".join(f"{of['file']} ({of['sha256'][:12]})" for of in splits if "file" in of and "sha256" in of)
+
+
+def _facts(directory, result, data, units) -> list[tuple[str, str]]:
     env, splits = _json(directory.folder / "env.json"), data.get("splits", {})
     knowledge, words = data.get("knowledge", {}), data.get("vocabulary", {})
-    sizes = ", ".join(f"{name} {splits[name]['rows']:,}" for name in ("train", *SPLITS) if name in splits)
-    read = ", ".join(
-        f"{fact['file']} ({fact['sha256'][:12]})" for fact in splits.values() if "file" in fact and "sha256" in fact
-    )
-    ontology = " ".join(str(knowledge[name]) for name in ("ontology", "version") if name in knowledge)
-    units = kinds.of_run(directory).units
+    vectors = Path(directory.config.get("vectors", {}).get("path") or "random").name
     found = {
         "run": directory.folder.resolve().name,
-        "data": f"{_corpus(directory, result)}: {sizes} {units}" if sizes else _corpus(directory, result),
-        "files": read,
+        "data": f"{_corpus(directory, result)}: {_sizes(splits)} {units}" if splits else _corpus(directory, result),
+        "files": _files(splits.values()),
         "prepared": result.get("prepared", ""),
         "config": result.get("config", ""),
         "seeds": ", ".join(map(str, directory.config["seeds"])),
         "epochs": _epochs(result),
         "parameters": f"{result['parameters']:,} of each seed" if "parameters" in result else "",
         "set-up": data.get("setup", ""),
-        "word vectors": f"{words.get('source', '') or _vectors(directory)}, {words['with_vector']:,} words"
-        if words
-        else "",
-        "ontology": ontology,
+        "word vectors": f"{words.get('source') or vectors}, {words['with_vector']:,} words" if words else "",
+        "ontology": " ".join(str(knowledge[name]) for name in ("ontology", "version") if name in knowledge),
         "trained in": f"{result['seconds']:,.0f} s" if "seconds" in result else "",
         "devices": ", ".join(env.get("devices", ())),
         **_provenance(env),
     }
     return [(name, value) for name, value in found.items() if value]
-
-
-def _vectors(directory):
-    """The file of word vectors that a config names."""
-    return Path(directory.config.get("vectors", {}).get("path") or "random").name
 
 
 def _epochs(result):
@@ -204,10 +196,8 @@ def _curves(directory, result) -> Section:
     return Section("Learning curves", charts=drawn)
 
 
-# -- paths of concepts -----------------------------------------------------------------------------------------------
-
-
-def _links(counts, knowledge) -> Section:
+def _links(knowledge) -> Section:
+    counts = knowledge["links_per_length"]
     keys = sorted(counts, key=int)
     title = f"Links between tokens by path length, {knowledge.get('ontology', '')}"
     chart = charts.bars({"links": [counts[k] for k in keys]}, keys, title=title, x="shortest path", y="links")
@@ -215,28 +205,14 @@ def _links(counts, knowledge) -> Section:
     return Section("Knowledge", [pairs], charts=[(title, chart)])
 
 
-def paths_sections(path: str | Path | None) -> list[Section]:
-    """Figure 3 of the paper from the paths.json that `analyze paths --out=` writes; none without a file.
-
-    Raises: DataError for a file that is missing or damaged.
-    """
-    try:
-        figures = json.loads(Path(path).read_bytes()) if path else None
-        return [corpus_stats.path_section(figures["corpus"], figures)] if path else []
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        fix = "give the paths.json that analyze paths --out=FOLDER writes"
-        raise DataError(f"holds no path lengths ({type(error).__name__})", file=str(path), fix=fix) from None
-
-
 # -- a corpus ----------------------------------------------------------------------------------------------------------
 
 
 def corpus_page(corpus: str, splits: dict[str, Split], sections: Sequence[Section], knowledge: str, notes: str) -> str:
     """The page of a corpus's analyses. knowledge: the ontology of its concepts; notes: remarks for the reader."""
-    read = [split.facts for split in splits.values() if "file" in split.facts]
     found = {
         "data": f"{', '.join(f'{name} {len(split):,}' for name, split in splits.items())} pairs",
-        "files": ", ".join(f"{fact['file']} ({fact['sha256'][:12]})" for fact in read),
+        "files": _files(split.facts for split in splits.values()),
         "ontology": knowledge,
         **_provenance(environment()),
     }
@@ -263,8 +239,7 @@ def runs_section(folders: Sequence[Path]) -> Section:
     for folder in map(Path.resolve, folders):
         directory = RunDirectory.existing(folder)
         result, env = directory.result(), _provenance(_json(folder / "env.json"))
-        data = _json(folder / "data.json").get("splits", {})
-        sizes = ", ".join(f"{name} {data[name]['rows']:,}" for name in ("train", *SPLITS) if name in data)
+        sizes = _sizes(_json(folder / "data.json").get("splits", {}))
         seeds = ", ".join(map(str, result.get("seeds", ())))
         origin = (env[name] for name in ("commit", "started", "versions", "command"))
         rows.append((folder.name, result.get("model", ""), result.get("corpus", ""), sizes, seeds, *origin))

@@ -1,10 +1,10 @@
-"""The predictions of finished runs, item by item: confusion, flips between two systems, gains by class.
+"""The predictions of finished runs, item by item: as CSV files, and two systems compared on the same items.
 
 Runs are joined by uid; their sentences are not needed.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +14,8 @@ from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import DataError, Problems, RunError
 from mednli_jax.io import text_lines
 from mednli_jax.report import metrics
-from mednli_jax.report.runs import RunDirectory, read_json
+from mednli_jax.report.runs import SPLITS, RunDirectory, read_json
+from mednli_jax.report.sections import csv_lines
 
 DAMAGED = "restore the file, or train again with --force"
 SAME_FILES = "compare runs of the same files, or train one of them again"
@@ -51,18 +52,14 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class Finished:
-    """A finished run and its predictions on `split`."""
+    """A finished run and its predictions on `split`. name: of its folder, or longer where two folders have one name."""
 
+    name: str
     folder: Path
     split: str
     result: dict
     data: dict
     outcomes: Outcomes
-    called: str = ""  # its name beside a run whose folder has the same name
-
-    @property
-    def name(self) -> str:
-        return self.called or self.folder.name
 
     @property
     def corpus(self) -> str:
@@ -71,20 +68,12 @@ class Finished:
 
 
 def complete(folder: Path) -> tuple[RunDirectory, dict]:
-    """A finished run and its result. Raises UserError if it is missing, not finished, or damaged."""
+    """A finished run and its result. Raises RunError for a run that is not finished."""
     directory = RunDirectory.existing(folder)
-    result = result_of(directory)
+    result = directory.result()
     if result["status"] != "complete":
         raise directory.unfinished(result["status"])
     return directory, result
-
-
-def result_of(directory: RunDirectory) -> dict:
-    """The result of a run, finished or not. Raises RunError for a complete run without results."""
-    result = directory.result()
-    if result["status"] == "complete":
-        _check(directory, "result", result, {"corpus": str, "model": str, "seeds": list})
-    return result
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
@@ -97,36 +86,22 @@ def names_of(folders: Sequence[Path]) -> list[str]:
     return names
 
 
-def _check(directory, name, values, fields):
-    for field, kind in fields.items():
-        if not isinstance(values.get(field), kind):
-            path = directory.folder / f"{name}.json"
-            raise RunError(f"{path}: has no '{field}' as finished runs write it. Fix: {DAMAGED}.")
-
-
 def finished(
     folder: Path, split: str = "test", read: Callable[[RunDirectory, str], Outcomes] | None = None
 ) -> Finished:
-    """Opens a run. read: gives its outcomes, by default read_outcomes. Raises UserError where it is not finished, or a
-    file of it is damaged."""
+    """Opens a finished run. read: gives its outcomes, by default read_outcomes."""
     directory, result = complete(folder)
-    data = read_json(directory.folder / "data.json", fix=DAMAGED)
-    _check(directory, "data", data, {"splits": dict})
-    outcomes = (read or read_outcomes)(directory, split)
-    if len(outcomes.predicted) != len(result["seeds"]):
-        problem = f"predictions of {len(outcomes.predicted)} seeds, and a result of {len(result['seeds'])}"
-        raise RunError(f"{folder}: {problem}. Fix: {DAMAGED}.")
-    return Finished(directory.folder.resolve(), split, result, data, outcomes)
+    data = read_json(directory.folder / "data.json", "splits", fix=DAMAGED)
+    path = directory.folder.resolve()
+    return Finished(path.name, path, split, result, data, (read or read_outcomes)(directory, split))
 
 
 def read_rows(directory: RunDirectory, split: str, parse: Callable[[str], tuple | None], holds: str) -> list[tuple]:
     """The rows of private/predictions.<split>.jsonl.
 
     Args:
-      parse: of a line, a tuple that begins with its uid; None for a line that is no row.
+      parse: of a line, a tuple that begins with its uid; None, or an error, for a line that is no row.
       holds: the description of a row in messages.
-
-    Raises: RunError where there is no such file; DataError(s) for lines that are no rows, or that repeat a uid.
     """
     path = directory.private / f"predictions.{split}.jsonl"
     if not path.is_file():
@@ -136,12 +111,15 @@ def read_rows(directory: RunDirectory, split: str, parse: Callable[[str], tuple 
         )
     problems, rows = Problems(), {}
     for number, line in text_lines(path, problems):
-        row = parse(line)
-        if isinstance(row, tuple) and row[0] not in rows:
+        try:
+            row = parse(line)
+        except (ValueError, TypeError, KeyError):
+            row = None
+        if row is None or row[0] in rows:
+            problem = f"the row must hold {holds}; a uid may occur once"
+            problems.add(DataError(problem, file=path.name, line=number, fix=DAMAGED))
+        else:
             rows[row[0]] = row
-            continue
-        problem = f"the row must hold {holds}; a uid may occur once"
-        problems.add(DataError(problem, file=path.name, line=number, fix=DAMAGED))
     problems.raise_if_any()
     if not rows:
         raise DataError("the file holds no prediction", file=path.name, fix=DAMAGED)
@@ -149,18 +127,9 @@ def read_rows(directory: RunDirectory, split: str, parse: Callable[[str], tuple 
 
 
 def read_outcomes(directory: RunDirectory, split: str) -> Outcomes:
-    """What a run predicted of a split. Raises: as read_rows."""
-    seeds = []  # of the first row; all rows must have the same
-
-    def parse(line):
-        row = _row(line)
-        if row and len(row[2]) == (seeds or [len(row[2])])[0]:
-            seeds.append(len(row[2]))
-            return row
-        return None
-
+    """What a run predicted of a split."""
     holds = "uid, label, and of each seed predicted and probabilities"
-    uids, gold, predicted, probabilities = zip(*read_rows(directory, split, parse, holds), strict=True)
+    uids, gold, predicted, probabilities = zip(*read_rows(directory, split, _row, holds), strict=True)
     return outcomes_of(uids, np.array(gold), np.array(predicted), np.array(probabilities))
 
 
@@ -173,26 +142,61 @@ def outcomes_of(uids: Sequence[str], gold: np.ndarray, predicted: np.ndarray, pr
 
 
 def _row(line):
-    """(uid, gold, predicted of each seed, their probabilities) of a line; None where it is none."""
-    try:
-        row = json.loads(line)
-        predicted = [LABELS.index(label) for label in row["predicted"]]
-        probabilities = [[float(p) for p in one] for one in row["probabilities"]]
-        if not predicted or [len(one) for one in probabilities] != [len(LABELS)] * len(predicted):
-            return None
-        if not isinstance(row["uid"], str) or not np.isfinite(probabilities).all():
-            return None
-        return row["uid"], LABELS.index(row["label"]), predicted, probabilities
-    except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
-        return None
+    """(uid, gold, predicted of each seed, their probabilities)."""
+    row = json.loads(line)
+    predicted = [LABELS.index(label) for label in row["predicted"]]
+    probabilities = np.array(row["probabilities"], float).reshape(len(predicted), len(LABELS))
+    return row["uid"], LABELS.index(row["label"]), predicted, probabilities
 
 
 def read_metrics(directory: RunDirectory) -> list[dict]:
-    """Rows of a run's metrics.jsonl; if an epoch was trained again after a resume, only the later row. Raises
-    RunError."""
+    """Rows of a run's metrics.jsonl; if an epoch was trained again after a resume, only the later row."""
     rows = [json.loads(line) for _, line in directory.metrics()]
     last = {row["epoch"]: row for row in rows if isinstance(row.get("seeds"), list)}
     return [last[epoch] for epoch in sorted(last)]
+
+
+def as_csv(folder: Path) -> dict[Path, str]:
+    """Path -> content of scores.csv, and of private/predictions.SPLIT.csv of each split that the run predicted.
+
+    A row of scores is a name, `test.accuracy.mean`, and a number, as result.json has them. A row of predictions is an
+    item; its columns are those of predictions.SPLIT.jsonl, one for each seed: `predicted.0`, and of probabilities one
+    for each class, too: `probabilities.0.entailment`.
+    """
+    directory, result = complete(folder)
+    scores = [("score", "value")]
+    for part in (*SPLITS, "categories"):
+        scores += [(name, value) for name, value in _leaves(result.get(part), part) if isinstance(value, int | float)]
+    found = {directory.folder / "scores.csv": csv_lines(scores) + "\n"}
+    for split in SPLITS:
+        path = directory.private / f"predictions.{split}.jsonl"
+        if path.is_file():
+            rows = [dict(_of_seeds(json.loads(line), result["seeds"])) for _, line in text_lines(path)]
+            header = list(dict.fromkeys(name for row in rows for name in row))
+            lines = [header, *([row.get(name, "") for name in header] for row in rows)]
+            found[path.with_suffix(".csv")] = csv_lines(lines) + "\n"
+    return found
+
+
+def _leaves(tree, name) -> Iterator[tuple[str, object]]:
+    """(dotted name, value) of the leaves of nested dicts and lists."""
+    if isinstance(tree, Mapping | list):
+        for key, value in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
+            yield from _leaves(value, f"{name}.{key}")
+    else:
+        yield name, tree
+
+
+def _of_seeds(row: Mapping, seeds: Sequence[int]) -> Iterator[tuple[str, object]]:
+    """(column, cell) of a row of predictions: a list has a value for each seed, a list in it one for each class."""
+    for name, value in row.items():
+        if not isinstance(value, list):
+            yield name, value
+            continue
+        for seed, of_seed in zip(seeds, value, strict=True):
+            if isinstance(of_seed, list) and len(of_seed) == len(LABELS):
+                of_seed = dict(zip(LABELS, of_seed, strict=True))
+            yield from _leaves(of_seed, f"{name}.{seed}")
 
 
 # -- two systems -------------------------------------------------------------------------------------------------------
@@ -206,10 +210,7 @@ def check_corpora(first, second) -> None:
 
 
 def aligned(first: Finished, second: Finished) -> Finished:
-    """The second run with its pairs in the order of the first's.
-
-    Raises: RunError where they are of different corpora, or where of different pairs.
-    """
+    """The second run with its pairs in the order of the first's. Raises RunError where these are not the same."""
     check_corpora(first, second)
     names, one, other = f"{first.name} and {second.name}", first.outcomes, second.outcomes
     place = {uid: i for i, uid in enumerate(other.uids)}
@@ -246,8 +247,7 @@ def comparison(first: Finished, second: Finished) -> dict:
       mcnemar: on the two majority votes;
       mcnemar_per_seed: p-values of seed against seed, where both runs have the same seeds;
       minimum_detectable_effect: at 80 % power, for the rate at which the votes disagree;
-      class_gains, flips: see the functions of these names; other_training: see other_training.
-    Raises: RunError where the runs cannot be compared (see `aligned`).
+      class_gains, flips, other_training: see the functions of these names.
     """
     second = aligned(first, second)
     one, other = first.outcomes, second.outcomes

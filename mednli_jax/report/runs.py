@@ -23,25 +23,20 @@ from mednli_jax.io import append_line, private_folder, read_sealed, write_atomic
 
 TYPES = "types.json"  # the phrases of the training split in the order of their numbers
 TREES = "trees.json"  # of the feature-based system: the trees of each seed, the TF-IDF terms
+SPLITS = ("dev", "test")  # that a run scores
 FAILED = "correct the fault that its log.txt names"  # the first step for a run that failed
-STATUSES = ("running", "interrupted", "complete", "failed")
 _PASSWORD = re.compile(r"(://[^/@\s:]*:)\S*@")  # in a URL
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "scipy", "ml-collections")
 
 
 def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict:
-    """The JSON object of a file in a run directory.
-
-    Raises UserError where the file is missing or damaged, or does not hold an object with `fields`.
-    """
+    """The JSON object of a file in a run directory. Raises RunError for a file without one, or without `fields`."""
     try:
         values = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise RunError(f"{path}: no such file. Fix: name the directory of a finished or interrupted run.") from None
     except (ValueError, OSError) as error:
         raise RunError(f"{path}: cannot be read as JSON ({type(error).__name__}). Fix: {fix}.") from None
-    if not isinstance(values, dict):
-        raise RunError(f"{path}: holds no JSON object. Fix: {fix}.")
     if missing := [name for name in fields if name not in values]:
         raise RunError(f"{path}: has no field '{missing[0]}', which every run writes. Fix: {fix}.")
     return values
@@ -49,20 +44,14 @@ def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict:
 
 def environment() -> dict:
     """Versions, machine and command of this process. The commands add the devices."""
-    versions = {}
-    for name in _PACKAGES:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            versions[name] = "missing"
     return {
         "mednli_jax": mednli_jax.__version__,
         "commit": _commit(),
         "python": platform.python_version(),
-        "versions": versions,
+        "versions": {name: metadata.version(name) for name in _PACKAGES},
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
-        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else -1.0,
+        "load": os.getloadavg()[0],
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "command": [_PASSWORD.sub(r"\1***@", part) for part in (Path(sys.argv[0]).name, *sys.argv[1:])],
     }
@@ -101,12 +90,12 @@ class RunDirectory:
 
     @classmethod
     def check(cls, folder: Path, *, resume: bool = False, force: bool = False) -> bool:
-        """Whether the folder holds a run. Raises UserError where `create` may not use it."""
+        """Whether the folder holds a run. Raises RunError where `create` may not use it."""
         run = cls(folder)
         found = _is_run(run.folder)
         if run.folder.exists() and not run.folder.is_dir():
             raise RunError(f"{run.folder}: is a file. Fix: choose another --workdir.")
-        if run.folder.is_dir() and not found and run._holds_files():
+        if not found and run._holds_files():
             raise RunError(f"{run.folder}: holds other files. Fix: choose an empty --workdir.")
         if resume and not run.folder.exists():
             fix = "name the run to continue with, or leave --resume out to start a run there"
@@ -190,7 +179,7 @@ class RunDirectory:
 
     @property
     def task(self) -> str:
-        """The task that the config names. Raises RunError where it names none."""
+        """The task that the config names."""
         return read_json(self.folder / "config.json", "task")["task"]
 
     @property
@@ -228,16 +217,12 @@ class RunDirectory:
         if not path.is_file():
             return {"status": "running"}
         values = read_json(path, "status", fix=fix)
-        if values["status"] not in STATUSES:
-            raise RunError(f"{path}: its 'status' is none of {', '.join(STATUSES)}. Fix: {fix}.")
-        return values
+        return values if values["status"] != "complete" else read_json(path, "corpus", "model", "seeds", fix=fix)
 
     def status(self) -> str:
         return self.result()["status"]
 
     def write_result(self, status: str, values: dict) -> None:
-        if status not in STATUSES:
-            raise ValueError(f"no such status: {status}")
         write_json(self.folder / "result.json", {**values, "status": status})
 
     def append_metrics(self, row: dict) -> None:
@@ -245,10 +230,7 @@ class RunDirectory:
         append_line(self.folder / "metrics.jsonl", json.dumps(row, allow_nan=False))
 
     def metrics(self) -> list[tuple[int, bytes]]:
-        """(epoch, line) of each row of metrics.jsonl. A last line without a line break is ignored: a kill cut it short.
-
-        Raises UserError for any other damaged line.
-        """
+        """(epoch, line) of each row of metrics.jsonl. A last line without a line break was cut short by a kill."""
         path, rows = self.folder / "metrics.jsonl", []
         for number, line in enumerate(path.read_bytes().split(b"\n")[:-1] if path.is_file() else (), 1):
             try:
@@ -307,14 +289,13 @@ def write_kept(directory: RunDirectory, name: str, values: dict) -> None:
 
 
 def read_kept(directory: RunDirectory, name: str) -> dict:
-    """Reads a file of `write_kept`. Raises RunError where it is missing or damaged."""
+    """Reads a file of `write_kept`."""
     path = directory.private / name
     try:
         return read_sealed(path)
     except (OSError, ValueError, KeyError, TypeError):
-        raise RunError(
-            f"{path}: is missing or differs from what the run wrote. Fix: restore the run directory."
-        ) from None
+        problem = f"{path}: is missing or differs from what the run wrote"
+        raise RunError(f"{problem}. Fix: restore the run directory.") from None
 
 
 def differing(old: dict, new: dict) -> list[str]:
@@ -325,9 +306,7 @@ def differing(old: dict, new: dict) -> list[str]:
 
 def _sources(manifest):
     """{file: its hash} of the source files of a prepared corpus."""
-    found = manifest.get("key")
-    found = found.get("sources") if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else {}
+    return manifest.get("key", {}).get("sources", {})
 
 
 def _flat(tree, prefix=""):

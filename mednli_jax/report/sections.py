@@ -5,7 +5,9 @@ import io
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from mednli_jax.data.partitions import Partition
 from mednli_jax.report.charts import Chart
 
 WIDTH = 110  # of a terminal's lines
@@ -48,6 +50,39 @@ class Comparison:
     sections: list[Section]
     more_of_page: list[Section]
     rows: list[dict]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `evaluate` scores.
+
+    Args:
+      partitions: parts of the split that are scored, too.
+      vectors: a file of word vectors for the embedding score.
+      skills: a file of the skills that queries need.
+      each: whether to return the scores of each query.
+    """
+
+    split: str
+    partitions: Sequence[Partition] = ()
+    vectors: Path | None = None
+    skills: Path | None = None
+    each: bool = False
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The scores that `evaluate` prints.
+
+    Args:
+      figures: JSON values.
+      lines: the same for a terminal.
+      rows: the scores of each query, if Options.each.
+    """
+
+    figures: dict
+    lines: list[str]
+    rows: Sequence[dict] = ()
 
 
 def lines(section: Section) -> list[str]:
@@ -125,6 +160,11 @@ def p_value(p: float) -> str:
 def sd(found: Mapping) -> str:
     """The deviation over the seeds of a mean_sd, in points; a dash for a single seed."""
     return points(found["sd"]) if len(found["per_seed"]) > 1 else "-"
+
+
+def seeds_named(seeds: Sequence[int]) -> str:
+    """`seed 3`, `seeds 0, 1`."""
+    return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
 
 
 def count(value: float) -> str:

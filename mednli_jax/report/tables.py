@@ -1,7 +1,9 @@
 """The papers' tables: their figures, which are the files published/*.json, and ours beside them.
 
 A table reads the runs of one folder, each named for its row or cell. The tables of Romanov & Shivade 2018 are made
-here; those of the other papers in cloze/table4.py, diskne/tables.py and artifacts/tables.py, by the same parts.
+here; those of the other papers in the task folders, by the same parts. The papers' settings are data, too: `settings`
+in published/*.json has fields of a config, the number of seeds, the first letters of the file of vectors, and in `of`
+what holds for one model alone.
 """
 
 import json
@@ -19,13 +21,31 @@ import numpy as np
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.io import Bar
 from mednli_jax.report import metrics
-from mednli_jax.report.departures import departures
 from mednli_jax.report.outcomes import Finished, aligned, finished, other_training
-from mednli_jax.report.runs import RunDirectory
+from mednli_jax.report.runs import RunDirectory, read_json
 from mednli_jax.report.sections import Grid, Section, figure
 
 OTHER = "of"  # first word of the state of a run with another corpus than most, or with other pairs
 NAMES = {"features": "Features", "bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
+
+MISSING = "missing"  # for a field that a config lacks
+# Field of a config -> the remark on a value that is not the paper's. Fields of `train` only apply to models that are
+# trained by gradients.
+SETTINGS = {
+    "model.hidden_size": "hidden size {}",
+    "model.trees": "{} trees",
+    "vectors.dim": "vectors of {}",
+    "train.epochs": "epochs at most {}",
+    "train.batch_size": "batches of {}",
+    "data.limit": "the first {} pairs",
+    "data.sample": "a sample of {} pairs",
+    "data.max_passage": "{} tokens of a passage",
+    "data.max_length": "{} tokens of a text",
+}
+# Fields in which a run and its baseline have to be equal, because a gain must not come from them.
+ALIKE = ("data.lowercase", "data.keep", "data.max_length", "vectors.unknown", "model.masking", "train.shuffle")
+# Runs of Tables 5 and 7 with other vectors than GloVe's.
+OTHER_VECTORS = re.compile(r"(mimic|vectors-(fasttext|wiki|glove-bioasq))-")
 
 
 # -- what every table shares -------------------------------------------------------------------------------------------
@@ -66,7 +86,7 @@ def fill(
 
 
 def check_folder(folder: Path) -> Path:
-    """Raises RunError if the folder does not exist."""
+    """The folder. Raises RunError if it does not exist."""
     if not Path(folder).is_dir():
         fix = "give --runs=FOLDER, the folder that holds the runs"
         raise RunError(f"{folder}: no such folder. Fix: {fix}.")
@@ -108,6 +128,75 @@ def section(title: str, words: Sequence[str], found: Mapping, grid: Grid, paper:
         between = "; " if any("," in name for name in names) else ", "
         commands.append((f"not there yet: {between.join(names)}", command))
     return Section(title, [*words, *more], [grid], commands=commands)
+
+
+# -- how runs differ from a paper's ------------------------------------------------------------------------------------
+
+
+def departures(folder: Path, baseline: Path | None, paper: Mapping) -> list[str]:
+    """The differences of a run, of the run that it was transferred from, and of its baseline; empty if there is none.
+
+    paper: published/mednli.json. Fields that a config lacks are skipped. The remarks contain numbers, but no
+    names of files or folders.
+    """
+    found, seeds = unlike(folder, paper), _result(folder).get("seeds")
+    if (source := _source(folder)) is not None:
+        found += [f"source: {words}" for words in unlike(source, paper) if words not in found]
+    if baseline is not None:
+        found += [f"baseline: {words}" for words in unlike(baseline, paper) if words not in found]
+        if seeds != _result(baseline).get("seeds"):
+            found.append("other seeds than the baseline")
+        configs = [RunDirectory.existing(one).config for one in (folder, baseline)]
+        found += [f"{field} unlike the baseline" for field in ALIKE if _at(configs[0], field) != _at(configs[1], field)]
+    return found
+
+
+def unlike(folder: Path, paper: Mapping) -> list[str]:
+    """`departures` of a run by itself. paper: any of published/*.json that has settings."""
+    config, result = RunDirectory.existing(folder).config, _result(folder)
+    model = config.get("model", {})
+    expected = paper["settings"] | paper["settings"].get("of", {}).get(model.get("name"), {})
+    neural, found = {"hidden_size", "dim"} & model.keys(), []
+    for field, words in SETTINGS.items():
+        value = _at(config, field)
+        if value not in (MISSING, expected.get(field, value)) and (neural or not field.startswith("train.")):
+            found.append(words.format(f"{value:,}" if value else "all"))
+    seeds = len(result.get("seeds", ()))
+    if seeds != expected.get("seeds", seeds):
+        found.append(f"{seeds} seed{'s' * (seeds != 1)}")
+    counted = "train" in paper.get("statistics", ()) and result.get("corpus") == paper["corpus"]
+    if counted and result.get("transfer", {}).get("mode") != "direct":
+        splits = read_json(folder / "data.json", "splits")["splits"]
+        if "train" in splits and splits["train"]["rows"] != paper["statistics"]["train"]["pairs"]:
+            found.append(f"{splits['train']['rows']:,} training pairs")
+    return found + (_vectors(folder.name, config, expected["vectors"]) if "vectors" in expected else [])
+
+
+def _vectors(name, config, beginning):
+    fields = config.get("vectors", {})
+    if "path" not in fields:
+        return []
+    if not fields["path"]:
+        return ["random vectors"]
+    of_paper = OTHER_VECTORS.match(name) or Path(fields["path"]).name.startswith(beginning)
+    return [] if of_paper else ["other vectors"]
+
+
+def _at(config, field):
+    section, name = field.split(".")
+    return config.get(section, {}).get(name, MISSING)
+
+
+def _result(folder):
+    return RunDirectory.existing(folder).result()
+
+
+def _source(folder):
+    """The run in the same folder whose weights this run started from, or None."""
+    given = RunDirectory.existing(folder).config.get("transfer", {}).get("init_from")
+    name = given or _result(folder).get("transfer", {}).get("source")
+    source = folder.parent / Path(name).name if name else None
+    return source if source and (source / "config.json").is_file() else None
 
 
 # -- Tables 3 to 7 of Romanov & Shivade 2018 ---------------------------------------------------------------------------
@@ -166,13 +255,12 @@ def filled(table: Table, folder: Path) -> dict:
 
     cells: each a dict of the Cell's fields; `state` (complete, missing, or what its run or its baseline is in);
     where complete: ours, low, high in points (95 %), seeds, sd (in points, over the seeds of the run and of its
-    baseline, None for one seed), unlike (how the runs differ from the paper's, see departures.py) and `difference`
+    baseline, None for one seed), unlike (how the runs differ from the paper's, see `departures`) and `difference`
     [ours less the paper's, low, high], None on another corpus than the paper's. The paper's figure is taken as exact:
     it came without an interval.
     A cell whose run is of another corpus than most, or of other pairs of it, has that for its state and no figure.
     lacking: {command: [names of the runs it fills]}; it skips finished runs and goes on with others. notes: what a
     reader has to know.
-    Raises: UserError for a damaged run, which it names.
     """
     folder, paper = check_folder(folder), published("mednli")["corpus"]
     every = (*table.cells, *_others(table, folder))

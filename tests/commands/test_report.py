@@ -11,6 +11,7 @@ import pytest
 from made_up_commands import call_command
 from made_up_runs import GOLD, check_offline, edit, write_run
 
+from mednli_jax import kinds
 from mednli_jax.demo import load_demo
 from mednli_jax.report import __main__ as report
 from mednli_jax.report import charts, html
@@ -22,6 +23,11 @@ def printed(tmp_path, monkeypatch):
     """Runs the command in tmp_path: (exit code, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
     return partial(call_command, report)
+
+
+def page_of(folder):
+    kind = kinds.of_run(folder)
+    return html.run_page(RunDirectory.existing(folder), kind.run_sections, kind.units)
 
 
 def test_page_of_a_run(printed, tmp_path):
@@ -55,7 +61,7 @@ def test_names_are_escaped_and_folders_left_out(tmp_path):
     knowledge = {"ontology": "mesh", "links_per_length": {"10": 1, "2": 4}, "pairs_with_links": 3}
     edit(folder / "data.json", vocabulary={"with_vector": 7}, knowledge=knowledge)
     edit(folder / "config.json", vectors={"path": "/somewhere/pubmed_200d.txt"})
-    text = html.run_page(folder)
+    text = page_of(folder)
     check_offline(text)
     for part in ("&lt;script&gt;alert(1)&lt;/script&gt;", "esim on &lt;b&gt;&amp;", "pubmed_200d.txt, 7 words"):
         assert part in text
@@ -233,22 +239,15 @@ def test_pictures_take_any_word():
     assert charts.attention({"map": np.eye(3)}, ["$a", "b$", "c"], ["$a", "b$", "c"]).startswith(b"\x89PNG")
 
 
-def test_a_run_of_folds_has_its_scores_on_the_page_and_in_the_closing_lines(tmp_path):
-    """For other tasks train has printed the scores already, and an unfinished run has none: no closing lines."""
+def test_a_run_of_folds_has_its_scores_on_the_page(tmp_path):
     folder = write_run(tmp_path / "run", GOLD)
-    assert html.closing_lines(RunDirectory.existing(folder)) == []
     edit(folder / "config.json", task="diskne")
     f1 = {"mean": 0.4, "sd": 0.0, "per_seed": [0.4]}
     found = {"diseases": {"D1": {"f1": 0.4, "positives": 3, "negatives": 9}}, "macro": f1, "weighted": f1}
     categories = {"symptoms": {**found, "always_positive": {"macro": 0.25}}}
     edit(folder / "result.json", categories=categories, names={"D1": "gout"}, test=None, dev=None)
-    words = check_offline(html.run_page(folder)).words
+    words = check_offline(page_of(folder)).words
     assert {"Scores", "Diseases", "gout", "Symptoms > Disease", "40.0"} <= set(words)
-    assert html.run_page(RunDirectory.existing(folder)) == html.run_page(folder)
-    lines = html.closing_lines(RunDirectory.existing(folder))
-    assert (lines[0], lines[-1].split()[3:]) == ("Scores", ["1", "3", "9", "40.0", "40.0", "25.0"])
-    edit(folder / "result.json", status="interrupted")
-    assert html.closing_lines(RunDirectory.existing(folder)) == []
 
 
 def test_runs_of_folds_are_compared_on_the_test_examples_of_all_folds(printed, tmp_path):

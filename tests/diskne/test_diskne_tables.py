@@ -10,8 +10,8 @@ from mednli_jax.diskne.corpus import example_of
 from mednli_jax.diskne.folds import Fold, folds
 from mednli_jax.diskne.tables import ALWAYS, PAPER, f1_of, ranked_scores, scores, table
 from mednli_jax.errors import RunError, UsageError
-from mednli_jax.report.departures import unlike
 from mednli_jax.report.sections import markdown
+from mednli_jax.report.tables import unlike
 
 
 @pytest.fixture(scope="module")

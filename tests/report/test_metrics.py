@@ -23,20 +23,8 @@ def test_per_class_scores():
     assert scores["neutral"] == pytest.approx({"precision": 0.5, "recall": 0.5, "f1": 0.5, "support": 2})
     assert scores["contradiction"] == pytest.approx({"precision": 0.5, "recall": 1, "f1": 2 / 3, "support": 1})
     assert metrics.macro_f1(GOLD, PREDICTED) == pytest.approx((0.8 + 0.5 + 2 / 3) / 3)
-
-
-def test_class_that_never_occurs_scores_zero():
-    scores = metrics.per_class([0, 0], [0, 1])
-    assert scores["contradiction"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0}
-    assert metrics.macro_f1([0, 0], [0, 1]) == pytest.approx((2 / 3) / 3)
-
-
-@pytest.mark.parametrize(
-    ("gold", "predicted"), [([], []), ([0], [0, 1]), ([0, 3], [0, 0]), ([0], [-1]), ([0.0], [0.0]), ([[0]], [[0]])]
-)
-def test_wrong_indices_are_refused(gold, predicted):
-    with pytest.raises(ValueError, match=r"index|expected"):
-        metrics.confusion(gold, predicted)
+    absent = metrics.per_class([0, 0], [0, 1])["contradiction"]
+    assert absent == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0}
 
 
 @pytest.mark.parametrize(
@@ -47,20 +35,12 @@ def test_wrong_indices_are_refused(gold, predicted):
         (15, 148, 0.0624, 0.1605),
         (0, 20, 0.0000, 0.1611),
         (1, 29, 0.0061, 0.1718),
+        (10, 10, 10 / (10 + 1.95996**2), 1.0),
+        (0, 0, 0.0, 1.0),
     ],
 )
 def test_wilson_interval_equals_published_table(correct, n, low, high):
     assert metrics.wilson_interval(correct, n) == pytest.approx((low, high), abs=5e-5)
-
-
-def test_wilson_interval_ends_and_level():
-    assert metrics.wilson_interval(0, 10)[0] == 0.0
-    assert metrics.wilson_interval(10, 10)[1] == 1.0
-    # If all are right, the lower end is n / (n + z^2), with z = 1.6449 for 90 %.
-    assert metrics.wilson_interval(10, 10, level=0.9)[0] == pytest.approx(10 / (10 + 1.644854**2), abs=1e-6)
-    assert metrics.wilson_interval(0, 0) == (0.0, 1.0)
-    with pytest.raises(ValueError, match="no proportion"):
-        metrics.wilson_interval(11, 10)
 
 
 def test_mcnemar_by_hand():
@@ -74,7 +54,6 @@ def test_mcnemar_by_hand():
 
 def test_mcnemar_without_a_difference_and_with_many_rows():
     assert metrics.mcnemar([0, 1], [0, 0], [0, 2])["p_value"] == 1.0
-    assert metrics.mcnemar([0, 0], [0, 1], [1, 0])["p_value"] == 1.0
     gold = np.zeros(4000, int)
     first = np.repeat([0, 1], 2000)
     # Equal numbers of disagreements are no evidence; 2^4000 would overflow a float.
@@ -95,30 +74,14 @@ def test_reliability_and_calibration_error_by_hand():
     assert rows[1]["confidence"] == pytest.approx(0.85)
     assert rows[1]["accuracy"] == pytest.approx(1.0)
     assert metrics.expected_calibration_error(probabilities, labels, bins=2) == pytest.approx(0.5 * 0.0 + 0.5 * 0.15)
-
-
-def test_reliability_leaves_empty_bins_empty():
-    rows = metrics.reliability([[1.0, 0.0]], [0], bins=4)
-    assert [row["count"] for row in rows] == [0, 0, 0, 1]
-    assert rows[0] == {"low": 0.0, "high": 0.25, "count": 0, "confidence": None, "accuracy": None}
-    assert metrics.expected_calibration_error([[1.0, 0.0]], [1], bins=4) == 1.0
-
-
-@pytest.mark.parametrize("rows", [[[0.5, 0.6]], [[math.nan, 1.0]], [[-0.5, 1.5]], [[math.inf, 0.0]], [0.5, 0.5]])
-def test_wrong_probabilities_are_refused(rows):
-    with pytest.raises(ValueError, match="probabilities"):
-        metrics.reliability(rows, [0])
+    empty = metrics.reliability(probabilities, labels, bins=4)[0]
+    assert empty == {"low": 0.0, "high": 0.25, "count": 0, "confidence": None, "accuracy": None}
 
 
 def test_mean_sd():
-    assert metrics.mean_sd([0.70, 0.72, 0.74]) == {
-        "mean": pytest.approx(0.72),
-        "sd": pytest.approx(0.02),
-        "per_seed": [0.70, 0.72, 0.74],
-    }
+    found = metrics.mean_sd([0.70, 0.72, 0.74])
+    assert found == {"mean": pytest.approx(0.72), "sd": pytest.approx(0.02), "per_seed": [0.70, 0.72, 0.74]}
     assert metrics.mean_sd(np.array([0.5])) == {"mean": 0.5, "sd": 0.0, "per_seed": [0.5]}
-    with pytest.raises(ValueError, match="no values"):
-        metrics.mean_sd([])
 
 
 def right(*counts, seeds=1):
@@ -132,8 +95,6 @@ def test_bootstrap_of_one_seed_has_the_binomial_spread():
     found = metrics.bootstrap_accuracy(right(80, 20))
     assert found["accuracy"] == 0.8
     assert (found["low"], found["high"]) == pytest.approx((0.8 - 1.96 * 0.04, 0.8 + 1.96 * 0.04), abs=0.012)
-    narrower = metrics.bootstrap_accuracy(right(80, 20), level=0.5)
-    assert found["low"] < narrower["low"] < narrower["high"] < found["high"]
 
 
 def test_bootstrap_draws_seeds_too():
@@ -143,6 +104,7 @@ def test_bootstrap_draws_seeds_too():
     same = metrics.bootstrap_accuracy(right(80, 20, seeds=5))
     alone = metrics.bootstrap_accuracy(right(80, 20))
     assert (same["low"], same["high"]) == pytest.approx((alone["low"], alone["high"]), abs=0.011)
+    assert metrics.bootstrap_accuracy(right(80, 20)) == alone  # each call draws the same samples
 
 
 def test_paired_bootstrap_is_of_the_same_rows():
@@ -172,24 +134,12 @@ def test_paired_bootstrap_equals_one_that_draws_row_by_row():
     assert (found["low"], found["high"]) == pytest.approx(np.quantile(plain, [0.025, 0.975]), abs=0.02)
 
 
-def test_bootstrap_is_repeatable_and_refuses_other_rows():
-    assert metrics.paired_bootstrap(right(5, 5), right(6, 4)) == metrics.paired_bootstrap(right(5, 5), right(6, 4))
-    for bad in (right(6, 5), right(10)[0], right(5, 5).astype(int), np.empty((0, 10), bool)):
-        with pytest.raises(ValueError, match="in common"):
-            metrics.paired_bootstrap(right(5, 5), bad)
-    with pytest.raises(ValueError, match="level"):
-        metrics.bootstrap_accuracy(right(5, 5), level=1.0)
-
-
 def test_holm_by_hand():
     # .01 * 4, .02 * 3, .03 * 2 and .04 * 1 become .04, .06, .06, .06, because none may be less than the one before.
     assert metrics.holm([0.03, 0.01, 0.04, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
     assert metrics.holm([0.9, 0.6]) == [1.0, 1.0]
     assert metrics.holm([0.2]) == [0.2]
     assert metrics.holm([]) == []
-    for bad in ([1.5], [-0.1], [math.nan], [[0.1]]):
-        with pytest.raises(ValueError, match="p-values"):
-            metrics.holm(bad)
 
 
 def test_minimum_detectable_effect_by_hand():
@@ -198,11 +148,8 @@ def test_minimum_detectable_effect_by_hand():
     assert d == pytest.approx((1.959964 * 0.2**0.5 + 0.841621 * (0.2 - d * d) ** 0.5) / 1422**0.5)
     assert d == pytest.approx(0.0332, abs=1e-4)
     assert metrics.minimum_detectable_effect(0.2, 4 * 1422) < 0.6 * d
-    assert metrics.minimum_detectable_effect(0.2, 1422, power=0.95) > d
     assert metrics.minimum_detectable_effect(0.0, 1422) is None
     assert metrics.minimum_detectable_effect(0.1, 20) is None  # if both rows go one way, p is .5
-    with pytest.raises(ValueError, match="no effect"):
-        metrics.minimum_detectable_effect(1.2, 10)
 
 
 def test_minimum_detectable_effect_is_found_as_often_as_it_says():
