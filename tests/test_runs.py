@@ -131,7 +131,7 @@ def test_a_new_run_is_private_and_stays_out_of_git(tmp_path):
 
 def test_a_run_is_begun_again_only_with_force_which_deletes_its_own_files_alone(tmp_path):
     run = RunDirectory.create(tmp_path / "a", CONFIG)
-    run.write_result("complete", {"corpus": "demo", "model": "bow", "seeds": [0]})
+    run.write_result("complete", {"accuracy": 0.7})
     run.append_metrics({"epoch": 1})
     write_atomic(run.private / "vocabulary.json", "[]")
     (run.checkpoints / "1").mkdir(parents=True)

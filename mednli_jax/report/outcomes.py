@@ -70,10 +70,9 @@ class Finished:
 def complete(folder: Path) -> tuple[RunDirectory, dict]:
     """A finished run and its result. Raises RunError for a run that is not finished."""
     directory = RunDirectory.existing(folder)
-    result = directory.result()
-    if result["status"] != "complete":
-        raise directory.unfinished(result["status"])
-    return directory, result
+    if (status := directory.status()) != "complete":
+        raise directory.unfinished(status)
+    return directory, read_json(directory.folder / "result.json", "corpus", "model", "seeds", fix=DAMAGED)
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
@@ -219,17 +218,11 @@ def aligned(first: Finished, second: Finished) -> Finished:
         problem = f"{len(one):,} and {len(other):,} pairs in {first.split}, {shared:,} of them the same"
         raise RunError(f"{names}: {problem}. Fix: {SAME_FILES}.")
     order = [place[uid] for uid in one.uids]
-    if (other.gold[order] != one.gold).any() or _other_file(first, second):
+    files = [run.data["splits"].get(run.split, {}) for run in (first, second)]  # a gzipped file has another name
+    changed = files[0].get("file") == files[1].get("file") and files[0].get("sha256") != files[1].get("sha256")
+    if changed or (other.gold[order] != one.gold).any():
         raise RunError(f"{names}: the pairs of {first.split} differ in text or label. Fix: {SAME_FILES}.")
     return replace(second, outcomes=Outcomes(one.uids, one.gold, other.predicted[:, order], other.voted[order]))
-
-
-def _other_file(first, second):
-    """Whether both read a file of the same name with different content. A gzipped file has another name."""
-    facts = [run.data["splits"].get(run.split, {}) for run in (first, second)]
-    if any("sha256" not in fact or "file" not in fact for fact in facts):
-        return False
-    return facts[0]["file"] == facts[1]["file"] and facts[0]["sha256"] != facts[1]["sha256"]
 
 
 def other_training(first: Finished, second: Finished) -> bool:

@@ -67,11 +67,6 @@ def _commit() -> str:
     return found.stdout.strip()
 
 
-def _is_run(folder):
-    """Whether the folder holds a run. Other programs also write a config.json, but no lock beside it."""
-    return all((folder / name).is_file() for name in ("config.json", "lock"))
-
-
 class RunDirectory:
     """The folder of one run. Open it with `create` (new or resumed) or `existing` (finished, for reading)."""
 
@@ -92,9 +87,8 @@ class RunDirectory:
     def check(cls, folder: Path, *, resume: bool = False, force: bool = False) -> bool:
         """Whether the folder holds a run. Raises RunError where `create` may not use it."""
         run = cls(folder)
-        found = _is_run(run.folder)
-        if run.folder.exists() and not run.folder.is_dir():
-            raise RunError(f"{run.folder}: is a file. Fix: choose another --workdir.")
+        # Other programs also write a config.json, but no lock beside it.
+        found = all((run.folder / name).is_file() for name in ("config.json", "lock"))
         if not found and run._holds_files():
             raise RunError(f"{run.folder}: holds other files. Fix: choose an empty --workdir.")
         if resume and not run.folder.exists():
@@ -144,8 +138,8 @@ class RunDirectory:
         fix = "restore the file, or start over with --force"
         if not path.is_file() or (before := read_json(path, "files", fix=fix))["files"] == manifest["files"]:
             return
-        changed = ", ".join(differing(_sources(before), _sources(manifest))[:5])
-        changed = changed or "the corpus, the vectors or the ontology"
+        sources = [one.get("key", {}).get("sources", {}) for one in (before, manifest)]  # {file: its hash}
+        changed = ", ".join(differing(*sources)[:5]) or "the corpus, the vectors or the ontology"
         problem = f"{self.folder}: changed since the run began: {changed}"
         raise RunError(f"{problem}. Fix: restore what changed, or start over with --force.")
 
@@ -216,8 +210,7 @@ class RunDirectory:
         fix = "restore it, or remove it and train with --resume, which writes it again"
         if not path.is_file():
             return {"status": "running"}
-        values = read_json(path, "status", fix=fix)
-        return values if values["status"] != "complete" else read_json(path, "corpus", "model", "seeds", fix=fix)
+        return read_json(path, "status", fix=fix)
 
     def status(self) -> str:
         return self.result()["status"]
@@ -302,11 +295,6 @@ def differing(old: dict, new: dict) -> list[str]:
     """The fields, such as `train.epochs`, in which two trees of JSON values differ."""
     old, new = _flat(old), _flat(new)
     return sorted(key for key in old.keys() | new.keys() if old.get(key, ...) != new.get(key, ...))
-
-
-def _sources(manifest):
-    """{file: its hash} of the source files of a prepared corpus."""
-    return manifest.get("key", {}).get("sources", {})
 
 
 def _flat(tree, prefix=""):

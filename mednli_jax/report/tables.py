@@ -9,7 +9,6 @@ what holds for one model alone.
 import json
 import re
 import shlex
-from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,13 +18,11 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.errors import RunError, UsageError
-from mednli_jax.io import Bar
 from mednli_jax.report import metrics
 from mednli_jax.report.outcomes import Finished, aligned, finished, other_training
 from mednli_jax.report.runs import RunDirectory, read_json
 from mednli_jax.report.sections import Grid, Section, figure
 
-OTHER = "of"  # first word of the state of a run with another corpus than most, or with other pairs
 NAMES = {"features": "Features", "bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
 
 MISSING = "missing"  # for a field that a config lacks
@@ -139,21 +136,23 @@ def departures(folder: Path, baseline: Path | None, paper: Mapping) -> list[str]
     paper: published/mednli.json. Fields that a config lacks are skipped. The remarks contain numbers, but no
     names of files or folders.
     """
-    found, seeds = unlike(folder, paper), _result(folder).get("seeds")
-    if (source := _source(folder)) is not None:
+    found, (config, result) = unlike(folder, paper), _opened(folder)
+    name = config.get("transfer", {}).get("init_from") or result.get("transfer", {}).get("source")
+    source = folder.parent / Path(name or "").name  # the run in the same folder whose weights this run started from
+    if name and (source / "config.json").is_file():
         found += [f"source: {words}" for words in unlike(source, paper) if words not in found]
     if baseline is not None:
+        other_config, other_result = _opened(baseline)
         found += [f"baseline: {words}" for words in unlike(baseline, paper) if words not in found]
-        if seeds != _result(baseline).get("seeds"):
+        if result.get("seeds") != other_result.get("seeds"):
             found.append("other seeds than the baseline")
-        configs = [RunDirectory.existing(one).config for one in (folder, baseline)]
-        found += [f"{field} unlike the baseline" for field in ALIKE if _at(configs[0], field) != _at(configs[1], field)]
+        found += [f"{field} unlike the baseline" for field in ALIKE if _at(config, field) != _at(other_config, field)]
     return found
 
 
 def unlike(folder: Path, paper: Mapping) -> list[str]:
     """`departures` of a run by itself. paper: any of published/*.json that has settings."""
-    config, result = RunDirectory.existing(folder).config, _result(folder)
+    config, result = _opened(folder)
     model = config.get("model", {})
     expected = paper["settings"] | paper["settings"].get("of", {}).get(model.get("name"), {})
     neural, found = {"hidden_size", "dim"} & model.keys(), []
@@ -169,17 +168,11 @@ def unlike(folder: Path, paper: Mapping) -> list[str]:
         splits = read_json(folder / "data.json", "splits")["splits"]
         if "train" in splits and splits["train"]["rows"] != paper["statistics"]["train"]["pairs"]:
             found.append(f"{splits['train']['rows']:,} training pairs")
-    return found + (_vectors(folder.name, config, expected["vectors"]) if "vectors" in expected else [])
-
-
-def _vectors(name, config, beginning):
-    fields = config.get("vectors", {})
-    if "path" not in fields:
-        return []
-    if not fields["path"]:
-        return ["random vectors"]
-    of_paper = OTHER_VECTORS.match(name) or Path(fields["path"]).name.startswith(beginning)
-    return [] if of_paper else ["other vectors"]
+    path = _at(config, "vectors.path")
+    of_paper = OTHER_VECTORS.match(folder.name) or Path(path or "").name.startswith(expected.get("vectors", ""))
+    if path != MISSING and "vectors" in expected and not (path and of_paper):
+        found.append("other vectors" if path else "random vectors")
+    return found
 
 
 def _at(config, field):
@@ -187,16 +180,9 @@ def _at(config, field):
     return config.get(section, {}).get(name, MISSING)
 
 
-def _result(folder):
-    return RunDirectory.existing(folder).result()
-
-
-def _source(folder):
-    """The run in the same folder whose weights this run started from, or None."""
-    given = RunDirectory.existing(folder).config.get("transfer", {}).get("init_from")
-    name = given or _result(folder).get("transfer", {}).get("source")
-    source = folder.parent / Path(name).name if name else None
-    return source if source and (source / "config.json").is_file() else None
+def _opened(folder):
+    run = RunDirectory.existing(folder)
+    return run.config, run.result()
 
 
 # -- Tables 3 to 7 of Romanov & Shivade 2018 ---------------------------------------------------------------------------
@@ -271,23 +257,22 @@ def filled(table: Table, folder: Path) -> dict:
     states |= odd
     corpus = next((run.corpus for run in runs.values()), "")
     cells, missed, notes = [], set(), set()
-    with Bar(f"table {table.number}", len(every), unit="cells") as bar:
-        for cell in every:
-            bar.advance(1)
-            required = [(name, cell.split) for name in (cell.run, cell.baseline) if name]
-            lacks = [key for key in required if states[key] != "complete"]
-            if lacks and cell.paper is None and states[required[0]] == "missing":
-                continue
-            missed |= {name for name, _ in lacks}
-            values = {**vars(cell), "state": "complete"}
-            if lacks:
-                values["state"] = states[lacks[0]] if lacks[0] == required[0] else f"baseline {states[lacks[0]]}"
-            else:
-                run, baseline = runs[required[0]], runs.get((cell.baseline, cell.split))
-                values |= _ours(cell, run, baseline, comparable=corpus == paper)
-                if baseline and other_training(baseline, run):
-                    notes.add(f"{cell.run} was trained on other pairs than {cell.baseline}")
-            cells.append(values)
+    for cell in every:
+        required = [(name, cell.split) for name in (cell.run, cell.baseline) if name]
+        lacks = [key for key in required if states[key] != "complete"]
+        if lacks and cell.paper is None and states[required[0]] == "missing":
+            continue
+        missed |= {name for name, _ in lacks}
+        values = {**vars(cell), "state": "complete"}
+        if lacks:
+            values["state"] = states[lacks[0]] if lacks[0] == required[0] else f"baseline {states[lacks[0]]}"
+        else:
+            run, baseline = runs[required[0]], runs.get((cell.baseline, cell.split))
+            values |= _ours(cell, run, baseline, comparable=corpus == paper)
+            if baseline and other_training(baseline, run):
+                notes.add(f"{cell.run} was trained on other pairs than {cell.baseline}")
+        cells.append(values)
+    command = shlex.join(["bash", "launch/mednli.sh", str(folder), corpus or paper, str(table.number)])
     return {
         "table": table.number,
         "title": table.title,
@@ -295,7 +280,7 @@ def filled(table: Table, folder: Path) -> dict:
         "comparable": corpus == paper,
         "pairs": {split: len(run.outcomes) for (_, split), run in sorted(runs.items(), key=lambda item: item[0][1])},
         "cells": cells,
-        "lacking": {_script(table, folder, corpus or paper): sorted(missed)} if missed else {},
+        "lacking": {command: sorted(missed)} if missed else {},
         "notes": sorted(notes),
     }
 
@@ -303,24 +288,20 @@ def filled(table: Table, folder: Path) -> dict:
 def _of_one_corpus(complete, paper) -> tuple[dict, dict[tuple, str]]:
     """Runs that were scored on the same pairs, in one order; (name, split) -> what is odd about each of the others.
 
-    Those of the paper's corpus where there are any, else those that are most.
+    Those of the paper's corpus where there are any, else of the most frequent one; of a split, those with most pairs.
     """
     runs, odd = {}, {}
-    corpora = Counter(run.corpus for run in complete.values())
-    corpus = paper if paper in corpora else next(iter(dict(corpora.most_common(1))), "")
-    for split in dict.fromkeys(split for _, split in complete):
-        of_split = {key: run for key, run in complete.items() if key[1] == split}
-        alike = [run for run in of_split.values() if run.corpus == corpus]
-        count = Counter(frozenset(run.outcomes.uids) for run in alike)
-        first = max(alike, key=lambda run: (count[frozenset(run.outcomes.uids)], len(run.outcomes)), default=None)
-        for key, run in of_split.items():
-            if run.corpus != corpus:
-                odd[key] = f"{OTHER} {run.corpus}, not {corpus}"
-                continue
-            try:
-                runs[key] = aligned(first, run)
-            except RunError:
-                odd[key] = f"{OTHER} other {split} pairs"
+    corpora = [run.corpus for run in complete.values()]
+    corpus = paper if paper in corpora else max(corpora, key=corpora.count, default="")
+    for key, run in sorted(complete.items(), key=lambda item: len(item[1].outcomes), reverse=True):
+        if run.corpus != corpus:
+            odd[key] = f"of {run.corpus}, not {corpus}"
+            continue
+        first = next((other for (_, split), other in runs.items() if split == key[1]), run)
+        try:
+            runs[key] = aligned(first, run)
+        except RunError:
+            odd[key] = f"of other {key[1]} pairs"
     return runs, odd
 
 
@@ -352,10 +333,6 @@ def _ours(cell: Cell, run: Finished, baseline: Finished | None, *, comparable: b
         "unlike": departures(run.folder, baseline and baseline.folder, published("mednli")),
         "difference": [value - cell.paper for value in points] if against else None,
     }
-
-
-def _script(table, folder, corpus) -> str:
-    return shlex.join(["bash", "launch/mednli.sh", str(folder), corpus, str(table.number)])
 
 
 def table_section(found: dict) -> Section:
