@@ -38,8 +38,7 @@ from mednli_jax.nli import boosting
 from mednli_jax.nli.concepts import Linking, Terminology, prefixes
 from mednli_jax.nli.corpus import NAMES as NLI_NAMES
 from mednli_jax.nli.corpus import NLICorpus
-from mednli_jax.nli.encoding import Encoding
-from mednli_jax.nli.pieces import PieceEncoding
+from mednli_jax.nli.encoding import Encoding, PieceEncoding
 from mednli_jax.nli.task import NLITask
 from mednli_jax.report.runs import TYPES, RunDirectory, write_kept
 from mednli_jax.training import gradient, loop, optim, transfer

@@ -19,7 +19,7 @@ from mednli_jax.data.wordpiece import vocabulary_files
 from mednli_jax.diskne.published import annotation_files
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.load import load_ontology, needed_files
-from mednli_jax.nli.files import CORPORA, source_files
+from mednli_jax.nli.readers import CORPORA, source_files
 
 # Folders whose licences forbid passing on their content: other users must not be able to read them.
 RESTRICTED = (

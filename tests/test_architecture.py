@@ -28,7 +28,7 @@ LAYERS = (
 TASKS = ("nli", "cloze", "diskne")
 WITHIN_TASKS = {("diskne", "nli")}  # DisKnE is NLI with folds
 # Imports of higher layers that are left from the old folders.
-NOT_YET = {("analyses", "cloze"), ("tfds", "cloze")}
+NOT_YET = {("analyses", "cloze")}
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 ARRAY_LIBRARIES = {"jax", "flax", "optax", "orbax"}
 WITH_ARRAYS = {

@@ -263,7 +263,7 @@ def _name(phrase, setup, names):
 # -- arrays ------------------------------------------------------------------------------------------------------------
 
 
-FORMAT = 2  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
+FORMAT = 2  # of the arrays, from the corpus's files on; tests/data/test_prepared_content.py says when to raise it
 _INTS = (
     *("passage", "candidate_type", "candidate_length", "position", "position_candidate"),
     *("query_tokens", "query_length", "blank", "query_passage", "gold"),

@@ -18,8 +18,7 @@ from mednli_jax.diskne.builder import negatives as others_of
 from mednli_jax.errors import ConfigError, Problems
 from mednli_jax.io import opened
 from mednli_jax.knowledge.readers.mesh import read_mesh
-from mednli_jax.nli.formats import json_rows
-from mednli_jax.nli.readers import read_nli_file
+from mednli_jax.nli.readers import json_rows, read_nli_file
 
 FOLDER = Path(__file__).parent
 SIZES = ("demo", "demo_full")  # of the pairs; demo_full has the counts of MedNLI

@@ -35,11 +35,10 @@ from mednli_jax.io import private_folder, write_atomic, write_json
 from mednli_jax.knowledge import load
 from mednli_jax.knowledge.load import load_ontology, ontology_files
 from mednli_jax.nli.corpus import NLICorpus
-from mednli_jax.nli.formats import json_rows
-from mednli_jax.nli.readers import read_nli_file
+from mednli_jax.nli.readers import json_rows, read_nli_file
 from mednli_jax.report.runs import read_json
 
-FORMAT = 2  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
+FORMAT = 2  # of the arrays, from the corpus's files on; tests/data/test_prepared_content.py says when to raise it
 NAMES = ("demo_diskne", "file", "mednli")
 PARTS = ("", "train", "dev", "test")
 ALL = "train"

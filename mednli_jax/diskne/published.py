@@ -19,8 +19,7 @@ from mednli_jax.diskne.builder import disease_names
 from mednli_jax.errors import DataError, DataErrors, Problems
 from mednli_jax.io import FRESH_COPY, csv_records, empty_file, sha256, table_rows, warn
 from mednli_jax.knowledge.ontology import Ontology
-from mednli_jax.nli.files import CORPORA, find_files, ground_truth_path, source_files
-from mednli_jax.nli.readers import load_nli, read_nli_file
+from mednli_jax.nli.readers import find_files, ground_truth_path, load_nli, read_nli_file, source_files
 
 COLUMNS = ("pair_id", "CUI", "label", "original_cui", "start_index", "end_index")
 OF_NEGATIVE = ",ng"  # after the pair's id
@@ -113,7 +112,7 @@ def pair_files(folder: Path) -> list[Path]:
 def _mediqa_nli(folder):
     """split -> file of MEDIQA-NLI; None where a part of it is missing."""
     try:
-        return find_files("mediqa_nli", CORPORA["mediqa_nli"], Path(folder))
+        return find_files("mediqa_nli", folder)
     except (DataError, DataErrors):
         return None
 
@@ -135,7 +134,7 @@ def source_pairs(folder: Path) -> tuple[list[NLIExample], dict]:
     splits = list(load_nli("mednli", folder).values())
     paths = _mediqa_nli(folder)
     if paths:  # else its pairs are among the unknown ones, which are counted and reported
-        truth = ground_truth_path(CORPORA["mediqa_nli"], paths)
+        truth = ground_truth_path("mediqa_nli", paths)
         splits.append(read_nli_file(paths["test"], split="test", ground_truth=truth))
     facts = {"files": {split.facts["file"]: split.facts["sha256"] for split in splits}, "mediqa_nli": bool(paths)}
     return [pair for split in splits for pair in split.examples], facts

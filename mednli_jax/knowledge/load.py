@@ -21,7 +21,7 @@ from mednli_jax.knowledge.readers.snomed import read_snomed, release_files, snom
 from mednli_jax.knowledge.readers.umls import read_umls, umls_files
 from mednli_jax.knowledge.store import stored
 
-FORMAT = 3  # of the readers' results; tests/corpora/test_prepared_content.py says when to raise it
+FORMAT = 3  # of the readers' results; tests/data/test_prepared_content.py says when to raise it
 NAMES = ("mesh", "snomed", "umls", "wordnet")
 TABLES = (".tsv", ".tsv.gz")
 OBO = (".obo", ".obo.gz")

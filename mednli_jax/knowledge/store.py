@@ -14,7 +14,7 @@ from mednli_jax.knowledge.distances import distinct_pairs, shortest_paths, walke
 from mednli_jax.knowledge.ontology import Names, Ontology, Relations
 from mednli_jax.knowledge.search import Progress
 
-FORMAT = 1  # of the distances; tests/corpora/test_prepared_content.py says when to raise it
+FORMAT = 1  # of the distances; tests/data/test_prepared_content.py says when to raise it
 _STRINGS, _PAIRS = ("ids", "labels", "types", "abbreviations"), ("names", "cross_references")
 
 

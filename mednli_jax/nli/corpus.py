@@ -1,5 +1,6 @@
 """A corpus of premise-hypothesis pairs: its sources, its encoding, and its arrays on disk."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,11 +24,9 @@ from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.several import Linkers, side_by_side
 from mednli_jax.nli import encoding as words
-from mednli_jax.nli import mixing, readers
-from mednli_jax.nli import pieces as word_pieces
-from mednli_jax.nli.concept_texts import ConceptTexts
+from mednli_jax.nli import readers
 from mednli_jax.nli.concepts import Linking, Terminology, corpus_paths
-from mednli_jax.nli.files import CORPORA, source_files
+from mednli_jax.nli.readers import CORPORA, source_files
 
 NAMES = (*demo.SIZES, *CORPORA)
 MANY_NAMES = 3_000_000  # a linker takes about 500 MB for a million names
@@ -65,7 +64,7 @@ class NLICorpus:
     builder: str = "direct"
     mix: "NLICorpus | None" = None
     blanks: bool = False
-    pieces: word_pieces.PieceEncoding | None = None
+    pieces: words.PieceEncoding | None = None
     terminology: Terminology | None = None
     linking: Linking | None = None
     retrofit_relations: tuple[str, ...] | None = None
@@ -82,9 +81,9 @@ class NLICorpus:
         """The splits that the reader gives, perhaps with a sample of train, or with another corpus mixed in."""
         splits = self._read()
         if self.sample:
-            splits = {**splits, "train": mixing.sampled(splits["train"], self.sample)}
+            splits = {**splits, "train": sampled(splits["train"], self.sample)}
         if self.mix:
-            splits = mixing.mixed(splits, self.mix.splits()["train"], self.mix.title)
+            splits = mixed(splits, self.mix.splits()["train"], self.mix.title)
         if self.blanks:
             splits = {name: between_blanks(split) for name, split in splits.items()}
         self.warn_of_readers()
@@ -203,12 +202,12 @@ class NLICorpus:
     def read_vocabulary(self, path: Path) -> Vocab | WordPieces:
         return (WordPieces.restore if self.pieces else Vocab.load)(path)
 
-    def texts(self, vocabulary=None, linker=None) -> words.WordTexts | word_pieces.PieceTexts:
+    def texts(self, vocabulary=None, linker=None) -> words.WordTexts | words.PieceTexts:
         """What turns texts into numbers; vocabulary: None where it is to be fitted. linker: finds concepts as words."""
         if self.pieces:
-            return word_pieces.PieceTexts(self.encoding, self.pieces, vocabulary)
+            return words.PieceTexts(self.encoding, self.pieces, vocabulary)
         if self.concepts_as_words:
-            return ConceptTexts(self.encoding, linker, self.retrofit_relations, vocabulary)
+            return words.ConceptTexts(self.encoding, linker, self.retrofit_relations, vocabulary)
         return words.WordTexts(self.encoding, vocabulary)
 
     def encoded(self, splits, vocabulary, vectors, concepts: Sequence[str] | None = None) -> Prepared:
@@ -255,7 +254,7 @@ class NLICorpus:
         """The FORMAT of every module that shapes the arrays."""
         formats = {"words": words.FORMAT}
         if self.pieces:
-            formats["pieces"] = word_pieces.FORMAT
+            formats["pieces"] = words.FORMAT
         if self.terminology:
             formats["ontology"] = load.FORMAT
         return formats
@@ -316,3 +315,38 @@ def _tokeniser(splits: dict[str, Split]) -> str:
     train = splits.get("train", next(iter(splits.values())))
     used = {source for source, pairs in train.facts.get("tokens", {}).items() if pairs}
     return BLANKS if used == {BLANKS} else "sentences, treebank"
+
+
+# -- chosen training pairs, for transfer (Romanov & Shivade 2018, section 4.1) -----------------------------------------
+
+
+def sampled(split: Split, size: int) -> Split:
+    """About `size` pairs of a split (at least as many, where it has them): whole premises, in the split's order.
+
+    Premises are taken in the order of a hash of their first uid: the choice depends on nothing else, and that of a
+    smaller size is part of that of a larger one.
+    """
+    groups = {}
+    for example in split.examples:
+        groups.setdefault(example.group or example.premise, []).append(example)
+    order = sorted(groups.values(), key=lambda pairs: hashlib.sha256(pairs[0].uid.encode()).digest())
+    chosen, count = set(), 0
+    for pairs in order:
+        if count >= size:
+            break
+        count += len(pairs)
+        chosen.update(map(id, pairs))
+    examples = tuple(example for example in split.examples if id(example) in chosen)
+    return replace(split, examples=examples, facts={**split.facts, "sampled": size, "sampled_from": len(split)})
+
+
+def mixed(target: dict[str, Split], source: Split, name: str) -> dict[str, Split]:
+    """The target's splits, with as many of the source's training pairs among its own as it has itself.
+
+    The pairs mixed in have words.MIXED_TAG. Dev and test stay the target's.
+    """
+    train = target["train"]
+    added = sampled(source, len(train))
+    pairs = tuple(replace(example, tags=(*example.tags, words.MIXED_TAG)) for example in added.examples)
+    facts = {**train.facts, "mixed": {"corpus": name, "pairs": len(pairs), **added.facts}}
+    return {**target, "train": replace(train, examples=train.examples + pairs, facts=facts)}

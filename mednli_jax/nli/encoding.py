@@ -1,5 +1,7 @@
-"""From Examples to padded arrays; `corpora.cache` keeps them on disk.
+"""From Examples to padded arrays of words or of word pieces; `data.cache` keeps them on disk.
 
+Word pieces are for models whose vocabulary is BERT's. Both give arrays of the same names: premise, hypothesis [N, T],
+and link_* [N, K], which join tokens.
 Dimension letters: N rows, T tokens, K links, V words, D numbers per word.
 """
 
@@ -16,7 +18,9 @@ from mednli_jax.data.arrays import PLURAL, SIDES, pad
 from mednli_jax.data.examples import LABELS, Mention, Split
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vectors import coverage, load_vectors
+from mednli_jax.data.wordpiece import Pieces, WordPieces, room_for
 from mednli_jax.io import Watch, unwatched
+from mednli_jax.knowledge.concept_vectors import retrofit_concepts
 from mednli_jax.knowledge.distances import corpus_links, shortest_paths
 from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import Linker, normalise, singular
@@ -24,9 +28,10 @@ from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.ontology import induced
 from mednli_jax.knowledge.relations import kinds_of, typed_links
 from mednli_jax.knowledge.retrofit import retrofit, unit_rows
-from mednli_jax.nli.mixing import MIXED_TAG
 
-FORMAT = 4  # of the arrays, from the corpus's files on; tests/corpora/test_prepared_content.py says when to raise it
+FORMAT = 4  # of the arrays, from the corpus's files on; tests/data/test_prepared_content.py says when to raise it
+SPECIAL_PIECES = 3  # [CLS] premise [SEP] hypothesis [SEP]
+MIXED_TAG = "domain:1"  # of pairs of the corpus that is mixed in; the corpus's own are domain 0
 GRAPH_SPLITS = ("train", "dev")  # their concepts form the graph of mentioned concepts, as in the published code
 Concepts = Callable[[dict[str, list[list[Mention]]]], Iterable[str]]  # the mentions of each side -> concepts
 
@@ -101,28 +106,23 @@ def whole_mentions(
     return mentions
 
 
-def kept_mentions(mentions: list[list[Mention]], examples, side: str, encoding: Encoding) -> list[list[Mention]]:
+def find_mentions(
+    examples, side: str, linker: Linker | Recognised, encoding: Encoding, found: dict, watch
+) -> list[list[Mention]]:
     """The mentions of `whole_mentions` within the tokens that are kept, counted from the first kept token.
 
     Whole sentences are linked, because the beginning of a cut name could be taken for another name.
     """
-    sizes = (len(all_tokens(example, side)) for example in examples)
-    return [
-        found if size <= encoding.max_length else _kept(found, encoding.first_kept(size), encoding.max_length)
-        for found, size in zip(mentions, sizes, strict=True)
-    ]
+    return _kept(whole_mentions(examples, side, linker, encoding, found, watch), examples, side, encoding)
 
 
-def _kept(mentions, first, most):
-    moved = (Mention(mention.start - first, mention.end - first, mention.concept) for mention in mentions)
-    return [mention for mention in moved if mention.start >= 0 and mention.end <= most]
-
-
-def find_mentions(
-    examples, side: str, linker: Linker | Recognised, encoding: Encoding, found: dict, watch
-) -> list[list[Mention]]:
-    """The mentions of one side of each example among the tokens that are kept, see `whole_mentions`."""
-    return kept_mentions(whole_mentions(examples, side, linker, encoding, found, watch), examples, side, encoding)
+def _kept(mentions, examples, side, encoding):
+    most, kept = encoding.max_length, []
+    for of_example, example in zip(mentions, examples, strict=True):
+        first = encoding.first_kept(len(all_tokens(example, side)))
+        moved = (Mention(mention.start - first, mention.end - first, mention.concept) for mention in of_example)
+        kept.append([mention for mention in moved if mention.start >= 0 and mention.end <= most])
+    return kept
 
 
 def encode_links(
@@ -140,11 +140,9 @@ def encode_links(
     """
     found = {}
     whole = {side: whole_mentions(examples, side, linker, encoding, found, watch) for side in SIDES}
-    mentions = {side: kept_mentions(whole[side], examples, side, encoding) for side in SIDES}
-    size, unit_of = encoding.max_length, None
-    if encoding.relations is not None:
-        unit_of = units_of(examples, linker, encoding)
-    arrays, facts = links_of(mentions, whole, linker, encoding, size, paths, concepts, rows, unit_of)
+    mentions = {side: _kept(whole[side], examples, side, encoding) for side in SIDES}
+    unit_of = None if encoding.relations is None else units_of(examples, linker, encoding)
+    arrays, facts = links_of(mentions, whole, linker, encoding, encoding.max_length, paths, concepts, rows, unit_of)
     if isinstance(linker, Recognised):
         given = (m.concept for lists in mentions.values() for found in lists for m in found)
         unknown = [concept for concept in given if not linker.indices(concept)]
@@ -258,7 +256,7 @@ def _linked(mentions, distance, rows):
 
 
 class WordTexts:
-    """How the texts of pairs become numbers: words with vectors. `pieces.PieceTexts` is the same for pieces of words.
+    """How the texts of pairs become numbers: words with vectors. `PieceTexts` is the same for pieces of words.
 
     passes: number of passes over the examples to fit the vocabulary. unknown: the number of an unknown word.
     """
@@ -320,6 +318,166 @@ class WordTexts:
         return {"truncated": {side: sum(len(all_tokens(e, side)) > most for e in examples) for side in SIDES}}
 
 
+def mark(concept: str) -> str:
+    """The word that stands for a concept: no word of a text has a space in it."""
+    return f" {concept}"
+
+
+class ConceptTexts(WordTexts):
+    """WordTexts in which concepts replace words, with retrofitted vectors (Romanov & Shivade 2018, section 4.2.1).
+
+    Every word of a mention becomes the id of its concept: the published code made one token of a mention, here lengths
+    and links stay. The vector of a concept is the mean of the words of its most frequent mention in training (which the
+    published code computes but does not use), retrofitted to related concepts. A concept without a known word leaves
+    its words as they are. linker: finds the concepts. relations: the ontology's relations that retrofitting follows.
+    """
+
+    passes = 1 + len(SIDES)
+
+    def __init__(self, encoding: Encoding, linker, relations: Sequence[str], vocabulary: Vocab | None = None):
+        super().__init__(encoding, vocabulary)
+        self._linker, self._relations, self._linked = linker, relations, {}
+
+    def _mentions(self, examples, side, watch=unwatched):
+        return find_mentions(examples, side, self._linker, self.encoding, self._linked, watch)
+
+    def tokens(self, example, side: str) -> list[str]:
+        """The tokens of one side; of overlapping mentions the first is used."""
+        words = super().tokens(example, side)
+        (mentions,) = self._mentions([example], side)
+        for mention in reversed(mentions):
+            if (word := mark(mention.concept)) in self.vocabulary:
+                words[mention.start : mention.end] = [word] * (mention.end - mention.start)
+        return words
+
+    def fit(self, splits, examples, watch, retrofit_graph) -> tuple[np.ndarray, dict]:
+        """The vocabulary of words and of concepts: (its vectors [V, D], facts of it)."""
+        matrix, facts = super().fit(splits, examples, watch, retrofit_graph)
+        ontology, phrases, found = self._linker.ontology, Counter(), set()
+        trained = {example.uid for example in splits["train"].examples}
+        for side in SIDES:
+            for example, mentions in zip(examples, self._mentions(examples, side, watch), strict=True):
+                words = super().tokens(example, side)
+                for mention in mentions:
+                    index = ontology.index_of.get(mention.concept)
+                    if index is None:
+                        continue
+                    found.add(index)
+                    if example.uid in trained:
+                        phrases[" ".join(words[mention.start : mention.end]), index] += 1
+        names = list(phrases.elements())
+        how = {"relations": self._relations, "rounds": self.encoding.retrofit_rounds}
+        vectors, missing = retrofit_concepts(ontology, matrix, self.vocabulary.words, names, **how)
+        served = sorted(index for index in found if not missing[index])
+        self.vocabulary = Vocab(self.vocabulary.words + tuple(mark(ontology.ids[index]) for index in served))
+        facts |= {"concepts": len(found), "concepts_with_vector": len(served)}
+        return np.concatenate([matrix, vectors[served]]).astype(np.float32), facts
+
+
+# -- word pieces -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PieceEncoding:
+    """The settings of pieces. Every field is part of the prepared folder's key.
+
+    file: the weights' folder or vocabulary, None = a vocabulary is made of the training texts. size: number of pieces
+    of that vocabulary. room: most pieces of a pair, special ones included; the longer side is cut first.
+    """
+
+    file: Path | None
+    size: int
+    room: int
+
+
+class PieceTexts:
+    """How the texts of pairs become numbers: pieces of the raw texts, without special ones (see WordTexts).
+
+    Concepts are found among the words that the pieces are made of.
+    """
+
+    passes = 0
+
+    def __init__(self, encoding: Encoding, pieces: PieceEncoding, vocabulary: WordPieces | None = None):
+        self.encoding, self.pieces, self.vocabulary = encoding, pieces, vocabulary
+
+    @property
+    def unknown(self) -> int:
+        return self.vocabulary.unk
+
+    def fit(self, splits, examples, watch, retrofit_graph) -> tuple[np.ndarray, dict]:
+        """The vocabulary of the weights, or one of the training texts: (no vectors [V, 1], facts of it)."""
+        if self.pieces.file is not None:
+            self.vocabulary = WordPieces.load(self.pieces.file)
+        else:
+            texts = (text for example in splits["train"].examples for text in (example.premise, example.hypothesis))
+            self.vocabulary = WordPieces.of_texts(texts, self.pieces.size, lowercase=self.encoding.lowercase)
+        source = "pieces of training texts" if self.pieces.file is None else f"pieces of {self.pieces.file.name}"
+        words = len(self.vocabulary)
+        facts = {"words": words, "with_vector": 0, "lowered": 0, "source": source, "sha256": "", "retrofitted": 0}
+        return np.zeros((words, 1), np.float32), facts
+
+    def arrays(self, examples, watch=unwatched) -> dict:
+        """premise, hypothesis [N, T] and their lengths [N]; the pieces are kept for `links`, the cuts for `facts`."""
+        self._found, texts = {side: [] for side in SIDES}, {}
+        for side in SIDES:
+            for example in watch(examples, f"pieces of {PLURAL[side]}"):
+                text = "" if self.encoding.hypothesis_only and side == "premise" else getattr(example, side)
+                if text not in texts:  # a premise stands with several hypotheses
+                    texts[text] = self.vocabulary.encode(text)
+                self._found[side].append(texts[text])
+        self._cut, kept = 0, {side: [] for side in SIDES}
+        for both in zip(*self._found.values(), strict=True):
+            sizes = tuple(len(of_side.numbers) for of_side in both)
+            fitting = room_for(*sizes, self.pieces.room - SPECIAL_PIECES)
+            self._cut += fitting != sizes
+            for side, of_side, most in zip(SIDES, both, fitting, strict=True):
+                kept[side].append(of_side.numbers[:most])
+        arrays = {}
+        for side in SIDES:
+            longest = max(max(map(len, kept[side]), default=0), 1)
+            arrays[side], arrays[f"{side}_length"] = pad(kept[side], longest)
+        return arrays
+
+    def tokens(self, example, side: str) -> list[str]:
+        """The pieces of one side, before any is cut."""
+        return [self.vocabulary.words[number] for number in self.vocabulary.encode(getattr(example, side)).numbers]
+
+    def links(
+        self, examples, arrays, linker, watch=unwatched, paths=shortest_paths, concepts=None, rows=None
+    ) -> tuple[dict, dict]:
+        """(link arrays [N, K] between pieces, facts about them), of the examples of the last call of `arrays`."""
+        linked, whole, mentions = {}, {}, {}
+        for side in SIDES:
+            found = watch(self._found[side], f"concepts of {PLURAL[side]}")
+            whole[side] = [_of_pieces(of_side, linker, linked) for of_side in found]
+            mentions[side] = [
+                [mention for mention in of_side if mention.end <= kept]
+                for of_side, kept in zip(whole[side], arrays[f"{side}_length"].tolist(), strict=True)
+            ]
+        most = max(arrays[side].shape[1] for side in SIDES)
+        return links_of(mentions, whole, linker, self.encoding, most, paths, concepts, rows)
+
+    def facts(self, examples) -> dict:
+        """Sizes and special pieces of the vocabulary, and pairs that were cut."""
+        pieces = self.vocabulary
+        numbers = {"size": len(pieces), "cls": pieces.cls, "sep": pieces.sep, "unknown": pieces.unk}
+        return {"pieces": {**numbers, "room": self.pieces.room}, "truncated": {"pairs": self._cut}}
+
+
+def _of_pieces(of_side: Pieces, linker, linked: dict) -> list[Mention]:
+    """Mentions among the words, as spans of pieces."""
+    if of_side.words not in linked:
+        first = np.searchsorted(of_side.word_of_piece, np.arange(len(of_side.words) + 1)).tolist()
+        linked[of_side.words] = [
+            Mention(first[mention.start], first[mention.end], mention.concept) for mention in linker.link(of_side.words)
+        ]
+    return linked[of_side.words]
+
+
+# -- corpora -----------------------------------------------------------------------------------------------------------
+
+
 def encode_corpus(
     splits: dict[str, Split],
     linker: Linker | Recognised | None,
@@ -365,8 +523,11 @@ def encode_splits(
         **texts.facts(examples),
         "knowledge": knowledge,
     }
-    label = np.array([LABELS.index(e.label) if e.label else -1 for e in examples], np.int32)
-    return {**arrays, "label": label, **domains(examples), **links}, facts
+    arrays["label"] = np.array([LABELS.index(e.label) if e.label else -1 for e in examples], np.int32)
+    domain = np.array([MIXED_TAG in example.tags for example in examples], np.int8)
+    if domain.any():
+        arrays["domain"] = domain
+    return {**arrays, **links}, facts
 
 
 def mentioned_in(counts: Sequence[bool]) -> Concepts:
@@ -374,9 +535,3 @@ def mentioned_in(counts: Sequence[bool]) -> Concepts:
     return lambda mentions: {
         mention.concept for lists in mentions.values() for found in compress(lists, counts) for mention in found
     }
-
-
-def domains(examples) -> dict[str, np.ndarray]:
-    """{`domain`: [N] int8, 1 for rows of the corpus that was mixed in}; {} without one."""
-    mixed = [MIXED_TAG in example.tags for example in examples]
-    return {"domain": np.array(mixed, np.int8)} if any(mixed) else {}

@@ -43,7 +43,7 @@ from mednli_jax.knowledge.linking import FUNCTION_WORDS
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.nli.encoding import all_tokens
 
-FORMAT = 2  # of the values; tests/corpora/test_prepared_content.py says when to raise it
+FORMAT = 2  # of the values; tests/data/test_prepared_content.py says when to raise it
 _NAMES = {  # group -> its columns
     "bleu": "bleu",
     "tokens": """

@@ -1,23 +1,377 @@
-"""Readers of MedNLI, MEDIQA-NLI, SNLI, MultiNLI and of the user's own files, plain or gzipped.
+"""Reads MedNLI, MEDIQA-NLI, SNLI, MultiNLI and the user's own files of pairs, plain or gzipped.
 
-Errors name the file, the line and the field; they never quote a sentence.
+CORPORA says where the files of each corpus are. Each file format is an iterator of (line, PairFields), which holds one
+row in memory. Errors name the file, the line and the field; they never quote a sentence.
 """
 
 import difflib
 import hashlib
+import os
+import re
 from collections import Counter
-from itertools import combinations
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import combinations, islice, zip_longest
 from pathlib import Path
 
 from mednli_jax.data.examples import LABELS, NLIExample, Split
 from mednli_jax.data.text import binary_parse_tokens, blank_tokens, treebank_tokens
 from mednli_jax.errors import ConfigError, DataError, Problems
-from mednli_jax.io import FRESH_COPY, either_name, empty_file, sha256
-from mednli_jax.nli import formats
-from mednli_jax.nli.files import CORPORA, find_files, ground_truth_path, read_with
+from mednli_jax.io import (
+    FRESH_COPY,
+    character_fault,
+    check_readable,
+    checked_lines,
+    csv_records,
+    either_name,
+    empty_file,
+    json_lines,
+    line_fault,
+    sha256,
+    table_rows,
+    text_lines,
+)
 
 UNLABELLED = "-"  # the annotators reached no majority
-ENDINGS = {".jsonl": formats.json_rows, ".txt": formats.tsv_rows, ".tsv": formats.tsv_rows, ".csv": formats.csv_rows}
+SIDE_FILES = {"sentence1": "s1", "sentence2": "s2", "gold_label": "labels"}
+# A file of the user may name the fields in plain words.
+PLAIN_NAMES = {"sentence1": "premise", "sentence2": "hypothesis", "gold_label": "label", "pairID": "uid"}
+REQUIRED = ("gold_label", "sentence1", "sentence2")
+DELIMITERS = {"TABs": "\t", "commas": ",", "semicolons": ";", "bars": "|"}
+MOST_NAMES = 12  # of columns, fields or files that a message lists
+MOST_FOLDERS = 1000  # searched below a folder for a missing file
+_NAME = re.compile(r"[A-Za-z]\w{0,39}")  # of a column or a field; a sentence has blanks
+
+
+# -- where the files are -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The files of a corpus.
+
+    files: split -> official file name; source: where to get it; genres: those of its training file.
+    endings: other endings of the files, tried in this order. older: (part of the names, the same part in an older
+    release). triples: whether files `s1.train s2.train labels.train` are accepted.
+    folders: split -> the corpus that it is taken from. ground_truth: the file with the test labels where the test file
+    has none. optional: splits that may be missing. restricted: whether its licence forbids passing it on.
+    """
+
+    files: dict[str, str]
+    source: str
+    genres: tuple[str, ...] = ()
+    endings: tuple[str, ...] = ()
+    older: tuple[str, str] = ("", "")
+    triples: bool = False
+    folders: dict[str, str] = field(default_factory=dict)
+    ground_truth: str = ""
+    optional: tuple[str, ...] = ()
+    restricted: bool = False
+
+    def names(self, split: str) -> list[str]:
+        """File names that may hold a split, the official one first."""
+        stem = self.files[split].removesuffix(".jsonl")
+        names = [self.files[split], *(stem + ending for ending in self.endings)]
+        if self.older[0]:
+            now, then = self.older
+            names += [then.join(name.split(now)) for name in names]
+        return [*names, *([f"s1.{split}"] if self.triples else [])]
+
+
+MEDNLI = {"train": "mli_train_v1.jsonl", "dev": "mli_dev_v1.jsonl", "test": "mli_test_v1.jsonl"}
+CORPORA = {
+    "mednli": Corpus(
+        MEDNLI, "apply for PhysioNet credentialed access at physionet.org/content/mednli", restricted=True
+    ),
+    # The 405 test pairs of the MEDIQA 2019 shared task, task 1; its participants trained on MedNLI.
+    "mediqa_nli": Corpus(
+        {**MEDNLI, "test": "mednli_bionlp19_shared_task.jsonl"},
+        "apply for PhysioNet credentialed access at physionet.org/content/mednli-bionlp19",
+        folders={"train": "mednli", "dev": "mednli"},
+        ground_truth="mednli_bionlp19_shared_task_ground_truth.csv",
+        restricted=True,
+    ),
+    "snli": Corpus(
+        {"train": "snli_1.0_train.jsonl", "dev": "snli_1.0_dev.jsonl", "test": "snli_1.0_test.jsonl"},
+        "download it from nlp.stanford.edu/projects/snli",
+        endings=(".txt",),
+        triples=True,
+    ),
+    # MultiNLI's test labels are not public. dev_mismatched holds other genres than training, so it is no dev set here.
+    "multinli": Corpus(
+        {"train": "multinli_1.0_train.jsonl", "dev": "multinli_1.0_dev_matched.jsonl"},
+        "download it from cims.nyu.edu/~sbowman/multinli",
+        ("fiction", "government", "slate", "telephone", "travel"),
+        endings=(".txt",),
+        older=("multinli_1.0", "multinli_0.9"),  # the release that Romanov & Shivade 2018 used
+    ),
+    # Files of the user, with the fields of SNLI or premise, hypothesis, label (and uid).
+    "file": Corpus(
+        {"train": "train.jsonl", "dev": "dev.jsonl", "test": "test.jsonl"},
+        "put one file of pairs per split (.jsonl, .tsv or .csv)",
+        endings=(".tsv", ".csv"),
+        triples=True,
+        optional=("test",),
+    ),
+}
+
+
+def find_files(name: str, folder: Path, needed: str = "") -> dict[str, Path]:
+    """split -> the file that holds it.
+
+    needed: the one split that is needed; if it is there, the others may be missing.
+    """
+    corpus, folder, paths, problems = CORPORA[name], Path(folder), {}, Problems()
+    places = {split: _places(folder, name, corpus.folders.get(split, name)) for split in corpus.files}
+    found_of = {split: [p for n in corpus.names(split) for p in _find(places[split], n)] for split in corpus.files}
+    for split, found in found_of.items():
+        if not found and split not in corpus.optional and not found_of.get(needed):
+            problems.add(_missing(corpus.folders.get(split, name), corpus.files[split], places[split]))
+        elif len(found) > 1 and name == "file":
+            names = " and ".join(path.name for path in found)
+            problems.add(DataError(f"{names} both hold {split}", file=names, fix="keep one of them"))
+        elif found:
+            paths[split] = found[0]
+    if corpus.ground_truth and "test" in paths and not ground_truth_path(name, paths):
+        problems.add(_missing(name, corpus.ground_truth, [paths["test"].parent]))
+    problems.raise_if_any()
+    return paths
+
+
+def source_files(name: str, folder: Path, needed: str = "") -> list[Path]:
+    """Every file that load_nli reads for a corpus; each is there and can be read."""
+    paths = find_files(name, folder, needed)
+    truth = ground_truth_path(name, paths)
+    files = [file for split, path in paths.items() for file in _read_with(path, truth if split == "test" else None)]
+    for file in files:
+        check_readable(file, "put it beside the s1 file of its split")
+    return files
+
+
+def ground_truth_path(name: str, paths: dict[str, Path]) -> Path | None:
+    """The file of test labels; None where the corpus has none, or no test split is there."""
+    file = CORPORA[name].ground_truth
+    return either_name(paths["test"].with_name(file)) if file and "test" in paths else None
+
+
+def _places(folder, name, owner):
+    """Folders that may hold a split of corpus `name`, taken from corpus `owner`."""
+    if name == owner:
+        return [folder / name if (folder / name).is_dir() else folder]
+    return [folder / owner, folder / name, folder, folder.parent / owner]
+
+
+def _find(places, file):
+    """The plain and the gzipped file of that name, in the first of the folders that holds one."""
+    of_places = ([path for path in (place / file, place / f"{file}.gz") if path.is_file()] for place in places)
+    return next(filter(None, of_places), [])
+
+
+def _missing(owner, file, places):
+    folder = next((place for place in places if place.is_dir()), None)
+    lacking = f"no folder {places[0]}"
+    if folder:
+        lacking = f"neither {file} nor {file}.gz is in {folder}{_elsewhere(folder, file, own=owner == 'file')}"
+    source = CORPORA[owner].source
+    if owner == "file":
+        return DataError(lacking, file=file, fix=f"{source}, called {Path(file).stem}, into --config.data.dir")
+    return DataError(lacking, file=file, fix=f"put {file} into $MEDNLI_JAX_DATA/{owner}/; to get it, {source}")
+
+
+def _elsewhere(folder, file, *, own):
+    """Where the file may be below the folder, as the rest of a sentence; the files there if they are the user's own."""
+    for root, _, files in islice(os.walk(folder), MOST_FOLDERS):
+        if found := {file, f"{file}.gz"} & set(files):
+            return f". Did you mean {Path(root) / found.pop()}?"
+    if own and (others := sorted(path.name for path in folder.iterdir() if path.suffixes and path.is_file())):
+        return f"; there are {', '.join(others[:MOST_NAMES])}"
+    return ""
+
+
+def _triple_paths(path: Path) -> dict[str, Path]:
+    """The three files of a split by field, each found with or without .gz; given the file of premises."""
+    ending = Path(path).name.removesuffix(".gz").removeprefix("s1.")
+    files = {name: Path(path).with_name(f"{stem}.{ending}") for name, stem in SIDE_FILES.items()}
+    return {name: either_name(file) or file for name, file in files.items()}
+
+
+def _read_with(path, ground_truth=None):
+    """All files that are read for one split."""
+    paths = list(_triple_paths(path).values()) if path.name.startswith("s1.") else [path]
+    return [*paths, *([Path(ground_truth)] if ground_truth else [])]
+
+
+# -- formats -----------------------------------------------------------------------------------------------------------
+
+
+class PairFields:
+    """The named fields of one pair; raises DataError for a bad field, without quoting it.
+
+    file, number: where it stands. values: by field. files: the file of each field, where they differ.
+    tokenised: blanks separate the tokens of its sentences.
+    """
+
+    def __init__(self, file: str, number: int, values: dict, files: dict[str, str] | None = None, tokenised=False):
+        self.file, self.number, self.values = file, number, values
+        self.files, self.tokenised = files or {}, tokenised
+
+    def fault(self, problem: str, field: str, fix: str = "") -> DataError:
+        where = self.files.get(field, self.file)
+        field = self._name(field)
+        return DataError(f"field '{field}' {problem}", file=where, line=self.number, field=field, fix=fix)
+
+    def _name(self, field):
+        plain = PLAIN_NAMES.get(field)
+        return plain if plain in self.values and field not in self.values else field
+
+    def text(self, field: str, optional: bool = False) -> str:
+        """The field as a string of Unicode text; "" where it is optional and missing or null."""
+        value, plain = self.values.get(field), self.values.get(PLAIN_NAMES.get(field))
+        if field in REQUIRED and None not in (value, plain) and value != plain:
+            raise self.fault(f"differs from field '{PLAIN_NAMES[field]}'", field, "leave one of them out")
+        value = plain if value is None else value
+        if value is None and optional:
+            return ""
+        if value is None and self._name(field) not in self.values:
+            raise self.fault(f"is missing{self._found()}", field, self._missing_fix(field))
+        if not isinstance(value, str):
+            raise self.fault(f"is a {type(value).__name__}, expected a string", field, FRESH_COPY)
+        if problem := character_fault(value):
+            raise self.fault(problem, field, FRESH_COPY)
+        return value
+
+    def _found(self):
+        """The names that were found; none if one may be text, as in a table without a header."""
+        if not self.values or not all(map(_NAME.fullmatch, self.values)):
+            return ""
+        return f"; it has {', '.join(list(self.values)[:MOST_NAMES])}"
+
+    def _missing_fix(self, field):
+        plain = PLAIN_NAMES.get(field, field)
+        for name in self.values:
+            if name.casefold() in (field.casefold(), plain):
+                return f"write '{plain}' for '{name}': case counts"
+        own = f", or name the field '{plain}' in a file of your own" if plain != field else ""
+        return f"use the official file, which has this field{own}"
+
+    def sentence(self, field: str) -> str:
+        """The field as a text that is not blank."""
+        value = self.text(field)
+        if not value.strip():
+            raise self.fault("is empty", field, "fill in the sentence or remove the line")
+        return value
+
+
+Rows = Iterator[tuple[int, PairFields]]
+
+
+def json_rows(path: Path, problems: Problems) -> Rows:
+    """Rows of JSON lines: one object with named fields a line."""
+    for number, values in json_lines(path, problems):
+        yield number, PairFields(path.name, number, values)
+
+
+def tsv_rows(path: Path, problems: Problems) -> Rows:
+    """Rows of a table with a header line, separated by TABs, as SNLI and MultiNLI are. Quotes have no meaning."""
+    lines = text_lines(path, problems)
+    return _rows(path, ((number, line.split("\t")) for number, line in lines if line.strip(" ")), problems)
+
+
+def csv_rows(path: Path, problems: Problems) -> Rows:
+    """Rows of a CSV file with a header (RFC 4180: double quotes, doubled inside, around commas and line breaks)."""
+    return _rows(path, csv_records(path, problems), problems)
+
+
+def _rows(path, records, problems):
+    def columns(number, header):
+        if len(set(header)) != len(header):
+            raise line_fault(path.name, number, "the header names a column twice", "give each column its own name")
+        others = [name for name, sign in DELIMITERS.items() if len(header) == 1 and sign in header[0]]
+        if others:
+            fix = "separate the columns of .tsv and .txt by TABs, those of .csv by commas"
+            raise line_fault(path.name, number, f"the header is one column with {others[0]} in it", fix)
+        if set(header) & set(LABELS):
+            fix = "begin the file with the names label, premise and hypothesis, in the order of the columns"
+            problem = "the first line is a pair and no header"
+            raise DataError(problem, file=path.name, line=number, field=REQUIRED[0], fix=fix)
+        row = PairFields(path.name, number, dict.fromkeys(header, ""))
+        for name in REQUIRED:
+            row.text(name)
+        return header
+
+    # A pair with fewer than five annotators may end before the columns label2 ... label5.
+    for number, values in table_rows(path.name, records, problems, columns, spare=r"label\d"):
+        yield number, PairFields(path.name, number, values)
+
+
+def triple_rows(path: Path, problems: Problems) -> Rows:
+    """Rows of the layout `s1.train s2.train labels.train`: line n of each file belongs to pair n.
+
+    path: the file of premises; the two others lie beside it under the same ending. The sentences are tokenised
+    already, their tokens separated by blanks (Conneau et al. 2017, https://github.com/facebookresearch/InferSent).
+    """
+    paths = _triple_paths(path)
+    files = {name: file.name for name, file in paths.items()}
+    for number, items in enumerate(zip_longest(*map(checked_lines, paths.values())), 1):
+        lines = [item[1] for item in items if item]
+        faults = [line for line in lines if isinstance(line, DataError)]
+        for fault in faults:
+            problems.add(fault)
+        if None in items:
+            if not faults:
+                short = [*files.values()][items.index(None)]
+                problem = f"the file ends after line {number - 1}, another file of its split goes on"
+                problems.add(line_fault(short, number, problem, "give s1, s2 and labels as many lines each"))
+            return
+        if not faults and any(map(str.strip, lines)):
+            values = dict(zip(files, lines, strict=True))
+            yield number, PairFields(files["sentence1"], number, values, files, tokenised=True)
+
+
+ENDINGS = {".jsonl": json_rows, ".txt": tsv_rows, ".tsv": tsv_rows, ".csv": csv_rows}
+
+
+def _format(path):
+    """(name without its endings, the reader of its rows)."""
+    name = path.name.removesuffix(".gz")
+    if name.startswith("s1."):
+        return name, triple_rows
+    stem, ending = Path(name).stem, Path(name).suffix
+    if ending not in ENDINGS:
+        fix = f"use one of {', '.join(ENDINGS)}, or s1.SPLIT"
+        raise DataError("the ending names no format", file=path.name, fix=fix)
+    return stem, ENDINGS[ending]
+
+
+class _GroundTruth:
+    """Labels by pairID from a CSV file of two columns, as MEDIQA-NLI comes; a first line may be a header."""
+
+    def __init__(self, path: Path):
+        self.path, self.labels, self.lines, self.problems = Path(path), {}, {}, Problems()
+        header = True
+        for number, cells in csv_records(self.path, self.problems):
+            if len(cells) != 2:
+                problem = f"{len(cells)} columns, expected 2"
+                self.problems.add(line_fault(self.path.name, number, problem, "write pairID and label a line"))
+            elif not header or cells[1].strip() in LABELS:
+                self._take(number, *map(str.strip, cells))
+            header = False
+        self.problems.raise_if_any()
+
+    def fault(self, problem, line, fix, field="pair_id"):
+        return DataError(f"field '{field}' {problem}", file=self.path.name, line=line, field=field, fix=fix)
+
+    def _take(self, number, uid, label):
+        if uid in self.lines:
+            self.problems.add(self.fault(f"repeats that of line {self.lines[uid]}", number, FRESH_COPY))
+        elif label not in LABELS:
+            problem = f"is none of {', '.join(LABELS)}"
+            self.problems.add(self.fault(problem, number, "correct the label", "label"))
+        self.lines.setdefault(uid, number)
+        self.labels[uid] = label
+
+
+# -- from files to splits ----------------------------------------------------------------------------------------------
 
 
 def load_nli(
@@ -29,38 +383,33 @@ def load_nli(
     limit: number of labelled pairs of train that are kept; dev and test are always complete.
     genre: MultiNLI only, train and dev of one genre; "" means all.
     needed: the one split that is needed; if it is there, the files of the others may be missing.
-    Raises: ConfigError for unknown names; DataError(s) for missing or bad files, or pairs shared between splits.
     """
     check_options(name, limit, genre)
-    corpus = CORPORA[name]
-    paths = find_files(name, corpus, Path(folder), needed)
-    truth = ground_truth_path(corpus, paths)
-    return check_disjoint(
-        {
-            split: read_nli_file(
-                path,
-                split=split,
-                limit=limit if split == "train" else None,
-                genre=genre or None,
-                ground_truth=truth if split == "test" else None,
-            )
-            for split, path in paths.items()
-        }
-    )
+    paths = find_files(name, folder, needed)
+    truth = ground_truth_path(name, paths)
+    splits = {}
+    for split, path in paths.items():
+        how = {"limit": limit if split == "train" else None, "ground_truth": truth if split == "test" else None}
+        splits[split] = read_nli_file(path, split=split, genre=genre or None, **how)
+    return check_disjoint(splits)
 
 
 def check_options(name: str, limit: int | None, genre: str) -> None:
-    """Raises ConfigError for an unknown corpus or genre, or a limit under 1."""
+    """Refuses an unknown corpus or genre, or a limit under 1."""
     if name not in CORPORA:
-        known, near = ", ".join(CORPORA), _near(name, CORPORA)
-        raise ConfigError(f"unknown corpus '{name}'.{near} Fix: give one of {known}.")
-    corpus = CORPORA[name]
-    if genre and not corpus.genres:
+        raise ConfigError(f"unknown corpus '{name}'.{_known(name, CORPORA)}")
+    genres = CORPORA[name].genres
+    if genre and not genres:
         raise ConfigError(f"config.data.genre: '{name}' has no genres. Fix: leave the genre out.")
-    if genre and genre not in corpus.genres:
-        known, near = ", ".join(corpus.genres), _near(genre, corpus.genres)
-        raise ConfigError(f"config.data.genre: unknown value '{genre}'.{near} Fix: give one of {known}.")
-    _check_limit(limit)
+    if genre and genre not in genres:
+        raise ConfigError(f"config.data.genre: unknown value '{genre}'.{_known(genre, genres)}")
+    if limit is not None and limit <= 0:
+        raise ConfigError(f"config.data.limit is {limit}. Fix: give at least 1, or leave it out for all.")
+
+
+def _known(word, names):
+    near = [f" Did you mean '{name}'?" for name in difflib.get_close_matches(word, names, n=1)]
+    return f"{''.join(near)} Fix: give one of {', '.join(names)}."
 
 
 def read_nli_file(
@@ -76,79 +425,36 @@ def read_nli_file(
     promptID, else a hash of the premise. Tokens come from the two binary parses, else from text.treebank_tokens.
     limit: stop after this many labelled pairs. genre: skip pairs of other genres.
     ground_truth: a CSV file of pairID and label, whose labels replace those of `path`.
-    Raises: DataError, or DataErrors with the first 20 faults together, also for an ending that names no format;
-    ConfigError for a limit under 1.
+    Raises: DataErrors with the first 20 faults together.
     """
-    _check_limit(limit)
     path = either_name(Path(path)) or Path(path)
     stem, rows = _format(path)
-    truth = formats.GroundTruth(ground_truth) if ground_truth else None
-    reader = _Reader(path.name, stem, genre, truth)
+    truth = _GroundTruth(ground_truth) if ground_truth else None
+    reader = _Reader(stem, genre, truth)
     for number, row in rows(path, reader.problems):
         reader.take(number, row)
         if limit is not None and len(reader.examples) == limit:
             break
     if truth and not reader.problems.total:
-        for fault in truth.without_pair(reader.lines_of_uids):
-            reader.problems.add(fault)
+        problem, fix = "names no pair of the file of pairs", "take both files from the same release"
+        for uid, line in truth.lines.items():
+            if uid not in reader.lines_of_uids:
+                reader.problems.add(truth.fault(problem, line, fix))
     reader.problems.raise_if_any()
     if not reader.examples:
         raise empty_file(path, f"no labelled pair of genre '{genre}'" if genre else "no labelled pair")
     facts = {"file": path.name, "sha256": sha256(path), **reader.facts()}
-    beside = [file for file in read_with(path, ground_truth) if file != path]
+    beside = [file for file in _read_with(path, ground_truth) if file != path]
     if beside:
         facts["read_with"] = {file.name: sha256(file) for file in beside}
     return Split(split, tuple(reader.examples), facts)
 
 
-def _format(path):
-    """(name without its endings, the reader of its rows)."""
-    name = path.name.removesuffix(".gz")
-    if name.startswith("s1."):
-        return name, formats.triple_rows
-    stem, ending = Path(name).stem, Path(name).suffix
-    if ending not in ENDINGS:
-        fix = f"use one of {', '.join(ENDINGS)}, or s1.SPLIT"
-        raise DataError("the ending names no format", file=path.name, fix=fix)
-    return stem, ENDINGS[ending]
-
-
-def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
-    """The same splits. Raises: DataError for a uid in two splits: the model would be tested on a training pair."""
-    for earlier, later in combinations(splits.values(), 2):
-        uids = {pair.uid for pair in later.examples}
-        if common := sum(pair.uid in uids for pair in earlier.examples):
-            raise DataError(
-                f"{common} pairs stand in {earlier.name} as well as in {later.name} (same pairID)",
-                file=later.facts.get("file"),
-                field="pairID",
-                fix=FRESH_COPY,
-            )
-    return splits
-
-
-def shared_texts(splits: dict[str, Split]) -> dict[str, dict[str, dict[str, int]]]:
-    """{split: {earlier split: {"pairs", "premises"}}}: how many pairs of a split have a copy in an earlier one.
-
-    "pairs": the same premise and hypothesis; "premises": the same premise. Texts are compared, not uids or labels.
-    """
-    found = {}
-    for earlier, later in combinations(splits.values(), 2):
-        premises = {pair.premise for pair in later.examples}  # the later splits are small, train is large
-        there = [(pair.premise, pair.hypothesis) for pair in earlier.examples if pair.premise in premises]
-        pairs, premises = set(there), {premise for premise, _ in there}
-        found.setdefault(later.name, {})[earlier.name] = {
-            "pairs": sum((pair.premise, pair.hypothesis) in pairs for pair in later.examples),
-            "premises": sum(pair.premise in premises for pair in later.examples),
-        }
-    return found
-
-
 class _Reader:
     """Turns the rows of one file into examples, and counts."""
 
-    def __init__(self, file, stem, genre, truth):
-        self.file, self.stem, self.genre, self.truth = file, stem, genre, truth
+    def __init__(self, stem, genre, truth):
+        self.stem, self.genre, self.truth = stem, genre, truth
         self.examples, self.problems, self.lines_of_uids = [], Problems(), {}
         self.rows = self.unlabelled = self.other_genres = 0
         self.token_sources = {"binary parse": 0, "treebank": 0}
@@ -176,7 +482,7 @@ class _Reader:
             self.unlabelled += 1
             return
         if label not in LABELS:
-            raise row.fault(*_wrong_label(label))
+            raise _wrong_label(row, label)
         premise, hypothesis = row.sentence("sentence1"), row.sentence("sentence2")
         tokens = self._tokens(row, premise, hypothesis)
         group = row.text("captionID", optional=True) or row.text("promptID", optional=True)
@@ -198,17 +504,17 @@ class _Reader:
             self.token_sources["blanks"] = self.token_sources.get("blanks", 0) + 1
             return [blank_tokens(premise), blank_tokens(hypothesis)]
         fields = ("sentence1_binary_parse", "sentence2_binary_parse")
-        parses = [row.text(field, optional=True) for field in fields]
+        parses = [row.text(name, optional=True) for name in fields]
         source = "binary parse" if all(parse.strip() for parse in parses) else "treebank"
         self.token_sources[source] += 1
         if source == "treebank":
             return [treebank_tokens(premise), treebank_tokens(hypothesis)]
         tokens = [binary_parse_tokens(parse) for parse in parses]
-        for field, parse, found in zip(fields, parses, tokens, strict=True):
+        for name, parse, found in zip(fields, parses, tokens, strict=True):
             if _unbalanced(parse):
-                raise row.fault("has an unbalanced bracket: it is cut short", field, FRESH_COPY)
+                raise row.fault("has an unbalanced bracket: it is cut short", name, FRESH_COPY)
             if not found:
-                raise row.fault("holds no tokens", field, "correct or leave out both parses")
+                raise row.fault("holds no tokens", name, "correct or leave out both parses")
         return tokens
 
     def facts(self):
@@ -223,12 +529,12 @@ class _Reader:
         return facts | ({"genre": self.genre, "other_genres": self.other_genres} if self.genre else {})
 
 
-def _wrong_label(label) -> tuple[str, str, str]:
-    """(problem, field, fix) of a wrong label. It is quoted only if it is one of LABELS in another case."""
+def _wrong_label(row, label) -> DataError:
+    """The error of a wrong label. It is quoted only if it is one of LABELS in another case."""
     if (meant := label.strip().casefold()) in LABELS:
-        return f"is '{meant}' in another case or between blanks", "gold_label", "write labels as they stand here"
-    problem = "is a number, " if label.strip().lstrip("-").isdecimal() else "is "
-    return f"{problem}none of {', '.join(LABELS)}, -", "gold_label", "correct the label"
+        problem = f"is '{meant}' in another case or between blanks"
+        return row.fault(problem, "gold_label", "write labels as they stand here")
+    return row.fault(f"is none of {', '.join(LABELS)}, -", "gold_label", "correct the label")
 
 
 def _unbalanced(parse):
@@ -238,11 +544,28 @@ def _unbalanced(parse):
     return pieces.count("(") != pieces.count(")")
 
 
-def _check_limit(limit):
-    if limit is not None and limit <= 0:
-        raise ConfigError(f"config.data.limit is {limit}. Fix: give at least 1, or leave it out for all.")
+def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
+    """The same splits. Raises: DataError for a uid in two splits: the model would be tested on a training pair."""
+    for earlier, later in combinations(splits.values(), 2):
+        uids = {pair.uid for pair in later.examples}
+        if common := sum(pair.uid in uids for pair in earlier.examples):
+            problem = f"{common} pairs stand in {earlier.name} as well as in {later.name} (same pairID)"
+            raise DataError(problem, file=later.facts.get("file"), field="pairID", fix=FRESH_COPY)
+    return splits
 
 
-def _near(word, known):
-    close = difflib.get_close_matches(word, known, n=1)
-    return f" Did you mean '{close[0]}'?" if close else ""
+def shared_texts(splits: dict[str, Split]) -> dict[str, dict[str, dict[str, int]]]:
+    """{split: {earlier split: {"pairs", "premises"}}}: how many pairs of a split have a copy in an earlier one.
+
+    "pairs": the same premise and hypothesis; "premises": the same premise. Texts are compared, not uids or labels.
+    """
+    found = {}
+    for earlier, later in combinations(splits.values(), 2):
+        premises = {pair.premise for pair in later.examples}  # the later splits are small, train is large
+        there = [(pair.premise, pair.hypothesis) for pair in earlier.examples if pair.premise in premises]
+        pairs, premises = set(there), {premise for premise, _ in there}
+        found.setdefault(later.name, {})[earlier.name] = {
+            "pairs": sum((pair.premise, pair.hypothesis) in pairs for pair in later.examples),
+            "premises": sum(pair.premise in premises for pair in later.examples),
+        }
+    return found

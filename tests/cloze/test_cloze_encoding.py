@@ -219,7 +219,7 @@ def test_without_an_answerable_training_query_nothing_is_prepared():
 
 @pytest.mark.parametrize("setup", SETUPS)
 def test_a_prepared_corpus_has_the_arrays_of_its_splits(tmp_path, monkeypatch, setup):
-    """tests/corpora/test_prepared_content.py says what the key of a corpus depends on."""
+    """tests/data/test_prepared_content.py says what the key of a corpus depends on."""
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
     made = ClozeCorpus("file", ClozeEncoding(setup, vectors_dim=4), write_articles(tmp_path / "own"))
     assert not made.prepare()[1]

@@ -17,7 +17,7 @@ from mednli_jax.diskne import tables
 from mednli_jax.diskne.benchmark import CATEGORIES
 from mednli_jax.diskne.published import CATEGORIES as NAMED
 from mednli_jax.diskne.published import COLUMNS
-from mednli_jax.nli.files import CORPORA
+from mednli_jax.nli.readers import CORPORA
 
 # All of the paper's tables but one list the first two diseases; none lists the last.
 DISEASES = ("heart failure", "coronary atherosclerosis", "pneumonia", "anemia", "asthma")

@@ -1,7 +1,7 @@
 """Every kind of stored content has a FORMAT number, which must rise when equal files and settings give other content.
 
 The table golden/prepared_content.json holds, for each module that makes stored content, its FORMAT and a hash of what
-it makes of a tiny corpus. `MEDNLI_JAX_RECORD=1 pytest -n 0 tests/corpora/test_prepared_content.py -k recorded` records
+it makes of a tiny corpus. `MEDNLI_JAX_RECORD=1 pytest -n 0 tests/data/test_prepared_content.py -k recorded` records
 the present ones.
 """
 
@@ -34,8 +34,7 @@ from mednli_jax.knowledge import load
 from mednli_jax.knowledge.distances import DIRECTIONS
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.store import stored_paths
-from mednli_jax.nli.encoding import encode_corpus
-from mednli_jax.nli.pieces import PieceEncoding, PieceTexts
+from mednli_jax.nli.encoding import PieceEncoding, PieceTexts, encode_corpus
 
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "tests" / "golden" / "prepared_content.json"
@@ -363,18 +362,18 @@ def demo_diskne(folder):
 
 
 MADE_BY = {  # function that makes content -> the module that holds its FORMAT
-    words: "corpora.nli.encoding",
-    typed_links: "corpora.nli.encoding",
-    pieces: "corpora.nli.pieces",
-    cloze: "corpora.cloze.encoding",
-    published: "corpora.diskne.corpus",
+    words: "nli.encoding",
+    typed_links: "nli.encoding",
+    pieces: "nli.encoding",
+    cloze: "cloze.encoding",
+    published: "diskne.corpus",
     ontologies: "knowledge.load",
     distances: "knowledge.store",
-    features: "baselines.features",
-    demo: "corpora.nli.encoding",
-    demo_full: "corpora.nli.encoding",
-    demo_cloze: "corpora.cloze.encoding",
-    demo_diskne: "corpora.diskne.corpus",
+    features: "nli.features",
+    demo: "nli.encoding",
+    demo_full: "nli.encoding",
+    demo_cloze: "cloze.encoding",
+    demo_diskne: "diskne.corpus",
 }
 
 
@@ -473,11 +472,10 @@ def test_each_choice_of_pairs_and_each_format_has_a_key_of_its_own(corpora, tmp_
     assert len({*keys_of({str(c): replace(free["words"], **c) for c in choices}, tmp_path).values()}) == len(choices)
     before = keys_of(shaped | free, tmp_path)
     for module, name in (
-        ("corpora.nli.encoding", "words"),
-        ("corpora.nli.pieces", "pieces"),
+        ("nli.encoding", "words"),
         ("knowledge.load", "own"),
-        ("corpora.cloze.encoding", "cloze"),
-        ("corpora.diskne.corpus", "diskne"),
+        ("cloze.encoding", "cloze"),
+        ("diskne.corpus", "diskne"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(f"mednli_jax.{module}.FORMAT", 99)

@@ -10,7 +10,7 @@ from mednli_jax import defaults, experiment
 from mednli_jax.data.arrays import NEW, SIDES
 from mednli_jax.data.examples import Split
 from mednli_jax.knowledge.readers import mesh
-from mednli_jax.nli.concept_texts import mark
+from mednli_jax.nli.encoding import mark
 
 # D2 is-a D1; D3 stands alone.
 CONCEPTS = "D1\tcardiac illness\tC01\t\nD2\tpump trouble\tC01.100\t\nD3\tbird\tB01\t\n"

@@ -15,7 +15,8 @@ from mednli_jax.data.examples import NLIExample, Split
 from mednli_jax.data.text import Vocab
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.readers import mesh
-from mednli_jax.nli.mixing import MIXED_TAG, mixed, sampled
+from mednli_jax.nli.corpus import mixed, sampled
+from mednli_jax.nli.encoding import MIXED_TAG
 from mednli_jax.nli.task import LINK_FIELDS
 
 SIZES = {"train": 22, "dev": 7, "test": 5}  # the last premise of each split has fewer than three hypotheses

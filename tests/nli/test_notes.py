@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mednli_jax.nli.note_sentences import sentences
-from mednli_jax.nli.notes import Notes, PastMedicalHistory, is_past_medical_history, sections
+from mednli_jax.nli.notes import Notes, PastMedicalHistory, is_past_medical_history, sections, sentences
 
 SECRET = "Zzyzx"
 HEADER = ["ROW_ID", "SUBJECT_ID", "HADM_ID", "CHARTDATE", "CHARTTIME", "STORETIME", "CATEGORY", "DESCRIPTION", "CGID"]

@@ -8,8 +8,7 @@ import pytest
 
 from mednli_jax.data.examples import NLIExample, Split
 from mednli_jax.errors import ConfigError, DataError, DataErrors, UserError
-from mednli_jax.nli.files import source_files
-from mednli_jax.nli.readers import CORPORA, check_disjoint, load_nli, read_nli_file, shared_texts
+from mednli_jax.nli.readers import CORPORA, check_disjoint, load_nli, read_nli_file, shared_texts, source_files
 
 SECRET = "Zzyzx"  # stands for clinical text and must never occur in a message
 SNLI_HEADER = [

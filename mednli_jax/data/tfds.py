@@ -1,0 +1,145 @@
+"""TFDS builders over the package's own readers, without TensorFlow; a task's folder has the builders of its corpora.
+
+    builder = Mednli(data_dir=FOLDER)
+    config = tfds.download.DownloadConfig(manual_dir=DATA)
+    builder.download_and_prepare(download_config=config, file_format="array_record")
+    builder.as_data_source("train")[0]["premise"]
+
+`load_built` does this and gives the Splits that the reader gives. TFDS shuffles the records by hash and returns strings
+as bytes, so each record has its row number. Labels are strings: `examples.LABELS` has the order of classes.
+"""
+
+import contextlib
+import dataclasses
+import os
+import shutil
+from pathlib import Path
+
+import tensorflow_datasets as tfds
+from absl import logging
+
+from mednli_jax.data.examples import Split
+from mednli_jax.errors import RunError
+from mednli_jax.io import atomic_folder, digest, private_folder, sha256, warn, writing
+
+RELEASE = "1.0.0"  # of the records
+_FIX = "free space, or choose another folder ($MEDNLI_JAX_CACHE)"
+
+
+@dataclasses.dataclass
+class Part(tfds.core.BuilderConfig):
+    """The part of a corpus that is built. limit: number of training pairs, 0 = all; genre: "" = all."""
+
+    limit: int = 0
+    genre: str = ""
+
+
+ALL = Part(name="all")  # TFDS compares configs by identity
+
+
+def part(limit: int | None = None, genre: str = "") -> Part:
+    """The config of a part. Its name is all, slate, first2000 or slate-first2000, for example."""
+    name = "-".join([*([genre] if genre else []), *([f"first{limit}"] if limit else [])])
+    return Part(name=name, limit=limit or 0, genre=genre) if name else ALL
+
+
+class CorpusBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+    """The base class of builders. `info.metadata` holds the facts of each split as the reader gives them.
+
+    A subclass has `content` (what the corpus is), `reader_format` (FORMAT of the arrays that are made of it), `fields`
+    (features of a record), `files` (of a folder), `load` (the Splits of a folder), and `records` and `examples`, which
+    turn examples into records and back.
+    """
+
+    VERSION = tfds.core.Version(RELEASE)
+    RELEASE_NOTES = {RELEASE: "First release."}  # noqa: RUF012 - the name and form that TFDS asks for
+    BUILDER_CONFIGS = [ALL]  # noqa: RUF012
+    MANUAL_DOWNLOAD_INSTRUCTIONS = (
+        "Put the official files into manual_dir, or into a folder of it named like the corpus."
+    )
+
+    def _info(self):
+        return tfds.core.DatasetInfo(
+            builder=self,
+            description=self.content,
+            features=tfds.features.FeaturesDict(self.fields()),
+            metadata=tfds.core.MetadataDict(),
+        )
+
+    def _split_generators(self, dl_manager):
+        choice = self.builder_config
+        splits = self.load(Path(dl_manager.manual_dir), choice.limit or None, choice.genre)
+        self.info.metadata.update(facts={name: split.facts for name, split in splits.items()})
+        return {name: self._generate_examples(split) for name, split in splits.items()}
+
+    def _generate_examples(self, split):
+        yield from enumerate(self.records(split.examples))
+
+
+def load_built(
+    builder: type[CorpusBuilder], folder: Path, manual_dir: Path, *, limit: int | None = None, genre: str = ""
+) -> dict[str, Split]:
+    """The Splits that the builder's reader gives of manual_dir, through TFDS.
+
+    folder: where built corpora are kept, readable for their owner alone. A corpus is built if it is missing or damaged,
+    or if its files or a FORMAT number changed (the older build is then removed).
+    manual_dir: the corpus's own folder, or the data folder that holds it.
+    """
+    folder, manual_dir, choice = Path(folder), Path(manual_dir), part(limit, genre)
+    stem = f"{builder.name}-{choice.name}-"
+    sources = [[path.name, sha256(path)] for path in builder.files(manual_dir)]
+    root = folder / f"{stem}{digest([RELEASE, builder.reader_format, sources])[:16]}"
+    splits = _read(builder, root, choice)
+    if splits is None:
+        with writing(root, _FIX):
+            _build(builder, root, manual_dir, choice)
+            for older in folder.glob(f"{stem}{'[0-9a-f]' * 16}"):
+                if older != root:
+                    shutil.rmtree(older)
+        splits = _read(builder, root, choice)
+    if splits is None:
+        raise RunError(f"{root}: what was written cannot be read back. Fix: check the disk.")
+    return splits
+
+
+def _build(builder, root, manual_dir, choice):
+    """Builds below a temporary root, makes it private and renames it: readers see a complete build or none."""
+    private_folder(root.parent, ours=True, fix=_FIX)
+    with atomic_folder(root, keep=lambda: False, fix=_FIX) as temporary:
+        with _quiet():
+            builder(data_dir=temporary, config=choice).download_and_prepare(
+                download_config=tfds.download.DownloadConfig(manual_dir=str(manual_dir), try_download_gcs=False),
+                file_format="array_record",
+            )
+        for path in temporary.rglob("*"):  # TFDS writes with the process's umask
+            path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def _read(builder, root, choice):
+    """The splits below `root`; None where they are missing, or damaged by the checksums of array_record."""
+    if not root.is_dir():
+        return None
+    try:
+        with _quiet():
+            built = builder(data_dir=root, config=choice)
+            return {
+                split: Split(split, built.examples(built.as_data_source(split)), facts)
+                for split, facts in built.info.metadata["facts"].items()
+            }
+    except Exception:  # array_record and protobuf raise many types of errors for a damaged record
+        warn(f"{root}: the built corpus is damaged; building it again.")
+        return None
+
+
+@contextlib.contextmanager
+def _quiet():
+    """Silences TFDS, which prints its progress to stdout, too."""
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)
+    tfds.disable_progress_bar()
+    try:
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+            yield
+    finally:
+        logging.set_verbosity(verbosity)
+        tfds.enable_progress_bar()
