@@ -14,8 +14,7 @@ from pathlib import Path
 from mednli_jax import io as progress
 from mednli_jax.cloze import clicr
 from mednli_jax.data.vectors import read_head
-from mednli_jax.data.weights import WEIGHTS
-from mednli_jax.data.wordpiece import vocabulary_files
+from mednli_jax.data.wordpiece import WEIGHTS, vocabulary_files
 from mednli_jax.diskne.published import annotation_files
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.load import load_ontology, needed_files

@@ -1,14 +1,13 @@
-"""Partitions of a corpus, such as its easy and difficult pairs, as files of ids.
+"""Files about the pairs or queries of a corpus by uid: lists of ids, and tables of uid and category.
 
-A file holds one id a line, or is a NumPy array of strings (.npy), as Herlihy & Rudinger 2021 publish theirs. It is
-never unpickled. An id is a pair's uid. Or all ids of a file are the name of a split and a number from 0: the place
-of the pair in its split (dev0 is the first of dev), or, as published, its place in all splits in order (dev11232 is
-the first of MedNLI's dev). Errors never quote an id.
+A partition, such as the easy pairs of a corpus, holds one id a line, or is a NumPy array of strings (.npy), as Herlihy
+& Rudinger 2021 publish theirs. An id is a pair's uid. Or all ids of a file are the name of a split and a number from 0:
+the place of the pair in its split (dev0 is the first of dev), or, as published, its place in all splits in order
+(dev11232 is the first of MedNLI's dev). Errors never quote an id.
 """
 
-import warnings
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,48 +27,50 @@ class Partition:
     lines: tuple[int, ...]
 
 
-def read_partition(path: Path, name: str = "") -> Partition:
-    """Reads ids from NAME.npy, or from a plain or gzipped text file of one id a line; blank lines are passed over.
-
-    name: what to call it, default: the file's name without its ending.
-    Raises: DataError, or DataErrors with the first 20 faults together.
-    """
+def read_partition(path: Path) -> Partition:
+    """Reads ids from NAME.npy, or from a plain or gzipped text file of one id a line; blank lines are passed over."""
     path = Path(path).expanduser()
-    path = either_name(path) or path
-    problems = Problems()
-    if path.suffix == ".npy":
-        ids = _array_ids(path)
-    else:
-        ids = ((number, line.strip()) for number, line in text_lines(path, problems) if line.strip())
-    first: dict[str, int] = {}
-    for line, uid in ids:
+    path, problems, first = either_name(path) or path, Problems(), {}
+    lines = enumerate(_array_ids(path), 1) if path.suffix == ".npy" else text_lines(path, problems)
+    for line, text in lines:
+        uid = text.strip()
         if uid in first:
             fix = "leave one of them out: a pair is in a partition once"
             problems.add(DataError(f"repeats id {first[uid]}", file=path.name, line=line, fix=fix))
-        first.setdefault(uid, line)
+        elif uid:
+            first[uid] = line
     problems.raise_if_any()
     if not first:
         raise empty_file(path, "no ids")
     stem = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
-    return Partition(name or stem, path.name, tuple(first), tuple(first.values()))
+    return Partition(stem, path.name, tuple(first), tuple(first.values()))
+
+
+def _array_ids(path):
+    check_readable(path)
+    try:
+        array = np.load(path, allow_pickle=False)
+        array = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+        if array.dtype.kind == "U" and array.ndim == 1:
+            return array.tolist()
+    except Exception:  # NumPy parses a damaged header as Python, which may raise anything
+        pass
+    fix = "write the ids as text, one a line, or as strings: numpy.save(path, numpy.array(ids, dtype=str))"
+    raise DataError("is no array of strings on one axis", file=path.name, fix=fix)
 
 
 def read_partitions(paths: Sequence[str]) -> list[Partition]:
-    """Reads several. Their names are the files' names, or the paths as given if names are equal.
-
-    Raises: as read_partition; UsageError for a path given twice.
-    """
+    """Reads several. Their names are the files' names, or the paths as given if names are equal."""
     found = [read_partition(path) for path in paths]
-    names = [partition.name for partition in found]
     if len(set(paths)) < len(paths):
         raise UsageError("--partition names a file twice. Fix: name it once.")
-    if len(set(names)) < len(names):
-        found = [read_partition(path, name=str(path)) for path in paths]
+    if len({partition.name for partition in found}) < len(found):
+        found = [replace(partition, name=str(path)) for partition, path in zip(found, paths, strict=True)]
     return found
 
 
 def uids_of(partition: Partition, prepared: Prepared, data) -> frozenset[str]:
-    """The uids of a prepared corpus that are in a partition. data: the NLICorpus. Raises: as uids_in."""
+    """The uids of a prepared corpus that are in a partition. data: the NLICorpus."""
     facts = prepared.manifest["splits"]
     gaps = {name for name, of_split in facts.items() if of_split.get("dropped_unlabelled")}
     if data.sample or data.mix:
@@ -119,31 +120,31 @@ def _numbered(partition, splits, gaps, filtered) -> list[str]:
     known = [sum(uid in places for uid in partition.ids) for places in (of_split, of_all)]
     found = [[places.get(uid, uid) for uid in partition.ids] for places in (of_split, of_all)]
     if known[0] == known[1] == len(partition.ids) and found[0] != found[1]:
+        problem = "its ids can number the pairs of each split or those of all splits"
         fix = "give a list that has more of the corpus's ids, or write the pairs' uids"
-        raise DataError(
-            "its ids can number the pairs of each split or those of all splits", file=partition.file, fix=fix
-        )
+        raise DataError(problem, file=partition.file, fix=fix)
     return found[known[1] > known[0]]
 
 
-def _array_ids(path):
-    check_readable(path)
-    fix = "write the ids as text, one a line, or as strings: numpy.save(path, numpy.array(ids, dtype=str))"
-    try:
-        with open(path, "rb") as file, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the content of a damaged header
-            array = np.lib.format.read_array(file, allow_pickle=False)
-    except Exception as error:  # NumPy parses a damaged header as Python, which may raise anything
-        if "allow_pickle" in str(error):
-            problem = "is an array of Python objects, which only unpickling could read"
-            raise DataError(problem, file=path.name, fix=fix) from None
-        raise DataError("is no NumPy array, or cut short", file=path.name, fix="copy it again") from None
-    if array.dtype.kind not in "US" or array.ndim != 1:
-        problem = f"is no list of strings, but {array.ndim} axes of {array.dtype}"
-        raise DataError(problem, file=path.name, fix=fix)
-    try:
-        texts = (np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array).tolist()
-        "".join(texts).encode()
-    except ValueError:  # also a number that is no character's, or half a surrogate pair
-        raise DataError("its strings are not UTF-8", file=path.name, fix=fix) from None
-    return [(place, text.strip()) for place, text in enumerate(texts, 1) if text.strip()]
+def read_annotations(
+    path: Path, column: str, names: Collection[str], aliases: Mapping[str, str], *, problem: str
+) -> dict[str, tuple[str, ...]]:
+    """uid -> names, from rows `uid TAB name`. A uid with several rows has several names.
+
+    Args:
+      column: name of the second column; the file may have a header `uid TAB column`.
+      names: the names that the second column may hold, in any case.
+      aliases: other word -> name.
+      problem: the message for a row that does not have this form.
+    """
+    path, problems, found = Path(path), Problems(), {}
+    for number, line in text_lines(path, problems):
+        cells = [cell.strip() for cell in line.split("\t")]
+        name = aliases.get(cells[-1].casefold(), cells[-1].casefold())
+        if len(cells) == 2 and cells[0] and name in names:
+            found.setdefault(cells[0], []).append(name)
+        elif line.strip() and (number, cells) != (1, ["uid", column]):
+            fix = f"give a uid, a tab and one of {', '.join(names)}"
+            problems.add(DataError(problem, file=path.name, line=number, fix=fix))
+    problems.raise_if_any()
+    return {uid: tuple(dict.fromkeys(given)) for uid, given in found.items()}

@@ -1,4 +1,6 @@
-"""Pieces of words (Wu et al. 2016) as BERT's vocabularies have them: read from its files, or made from training texts.
+"""Pieces of words (Wu et al. 2016) as BERT's vocabularies have them, and where pretrained weights are.
+
+A vocabulary is read from the files of some weights, or made from training texts.
 
 A vocabulary is `vocab.txt` (a piece a line) or `tokenizer.json`; `tokenizer_config.json` beside it says whether text is
 lower-cased. Where no file says so the pieces do: a vocabulary without a capital letter is for lower-cased text (there
@@ -11,12 +13,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mednli_jax import io as files
-from mednli_jax.errors import DataError, Problems, RunError
-from mednli_jax.io import opened_text
+from mednli_jax.errors import ConfigError, DataError, RunError
+from mednli_jax.io import opened_text, write_atomic
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 FILES = ("vocab.txt", "tokenizer.json")
 CONFIG = "tokenizer_config.json"
+WEIGHT_CONFIGS = ("config.json", "bert_config.json")
+WEIGHTS = "model.safetensors"
 LONGEST_WORD = 100  # characters; a longer word is unknown
 _PADDING_ROWS = 128  # rows that a table of weights may have beyond the pieces, to make its size a round number
 _BRACKETED = re.compile(r"\[[A-Za-z0-9_]+\]|<[^ ]+>")
@@ -56,17 +60,13 @@ class WordPieces:
 
     def __post_init__(self):
         number = {word: i for i, word in enumerate(self.words)}
-        problems = Problems()
         if len(number) < len(self.words):
-            again = (i for i, word in enumerate(self.words) if number[word] != i)
-            for i in again:
-                fault = f"the piece of number {i} comes again"
-                problems.add(DataError(fault, file=self.file, fix=_COPY))
+            again = next(i for i, word in enumerate(self.words) if number[word] != i)
+            raise DataError(f"the piece of number {again} comes again", file=self.file, fix=_COPY)
         for special in SPECIALS:
             if special not in number:
                 fault = f"the special piece {special} is missing"
-                problems.add(DataError(fault, file=self.file, fix="give a vocabulary of BERT's"))
-        problems.raise_if_any()
+                raise DataError(fault, file=self.file, fix="give a vocabulary of BERT's")
         library = _tokenizers()
         model = library.models.WordPiece(number, unk_token="[UNK]", max_input_chars_per_word=LONGEST_WORD)
         tokenizer = library.Tokenizer(model)
@@ -99,10 +99,7 @@ class WordPieces:
 
     @classmethod
     def load(cls, path: Path | str) -> "WordPieces":
-        """The vocabulary of a folder, or of a file vocab.txt or tokenizer.json.
-
-        Raises: DataError(s).
-        """
+        """The vocabulary of a folder, or of a file vocab.txt or tokenizer.json."""
         path = _vocabulary_file(Path(path))
         options = _json(path.with_name(CONFIG)) if path.with_name(CONFIG).is_file() else {}
         if path.suffix == ".json":
@@ -125,7 +122,6 @@ class WordPieces:
         The special pieces, every character of the texts at the head of a word and (##) within one, then the most
         frequent words; equally frequent ones by code point. The trainer of `tokenizers` is not used
         because its vocabularies of the same texts differed between runs (0.23.3: 17 sets of 3,000 pieces in 20 runs).
-        Raises: DataError.
         """
         bare, split = _normalizer(lowercase, lowercase), _tokenizers().pre_tokenizers.BertPreTokenizer()
         counts = Counter(word for text in texts for word, _ in split.pre_tokenize_str(bare.normalize_str(text)))
@@ -141,7 +137,7 @@ class WordPieces:
     def save(self, path: Path | str) -> None:
         """Writes the pieces and how text is prepared for them, as JSON."""
         content = {"lowercase": self.lowercase, "strip_accents": self.strip_accents, "pieces": self.words}
-        files.write_atomic(Path(path), json.dumps(content, ensure_ascii=False) + "\n")
+        write_atomic(Path(path), json.dumps(content, ensure_ascii=False) + "\n")
 
     @classmethod
     def restore(cls, path: Path | str) -> "WordPieces":
@@ -151,7 +147,7 @@ class WordPieces:
 
 
 def vocabulary_files(path: Path | str) -> list[Path]:
-    """The files that `WordPieces.load` reads for the folder or file of some weights. Raises: DataError."""
+    """The files that `WordPieces.load` reads for the folder or file of some weights."""
     found = _vocabulary_file(Path(path))
     return [found, *(file for file in [found.with_name(CONFIG)] if file.is_file())]
 
@@ -165,8 +161,7 @@ def room_for(premise: int, hypothesis: int, size: int) -> tuple[int, int]:
 
 
 def _tokenizers():
-    """The tokenizers library, an extra: it brings ten packages, and BERT alone needs it. Raises RunError where it is
-    missing."""
+    """The tokenizers library, an extra: it brings ten packages, and BERT alone needs it."""
     try:
         import tokenizers
     except ImportError:
@@ -197,15 +192,13 @@ def _of_tokenizer(path: Path) -> tuple[tuple[str, ...], dict]:
     """(pieces, how text is prepared) of a tokenizer.json."""
     content = _json(path)
     model, normalizer = (content.get(name) or {} for name in ("model", "normalizer"))
-    if not isinstance(model, dict) or model.get("type", "WordPiece") != "WordPiece":
-        raise _other_kind(path, "its model is not WordPiece")
-    if model.get("continuing_subword_prefix", "##") != "##":
-        raise _other_kind(path, "pieces within a word do not start with ##")
-    if not isinstance(normalizer, dict) or normalizer.get("type") != "BertNormalizer":
+    if model.get("type", "WordPiece") != "WordPiece" or model.get("continuing_subword_prefix", "##") != "##":
+        raise _other_kind(path, "its model is not WordPiece with ##")
+    if normalizer.get("type") != "BertNormalizer":
         raise _other_kind(path, "text is not prepared as for BERT")
-    numbers = model.get("vocab")
-    if not isinstance(numbers, dict) or sorted(numbers.values(), key=str) != sorted(range(len(numbers)), key=str):
-        raise _unreadable(path, "its pieces are not numbered from 0 on, each once")
+    numbers = model.get("vocab", {})
+    if sorted(numbers.values()) != list(range(len(numbers))):
+        raise _other_kind(path, "its pieces are not numbered from 0 on, each once")
     options = {"do_lower_case": normalizer.get("lowercase"), "strip_accents": normalizer.get("strip_accents")}
     options["tokenize_chinese_chars"] = normalizer.get("handle_chinese_chars")
     return tuple(sorted(numbers, key=numbers.get)), options
@@ -213,12 +206,9 @@ def _of_tokenizer(path: Path) -> tuple[tuple[str, ...], dict]:
 
 def _json(path: Path) -> dict:
     try:
-        content = json.loads(_text(path))
+        return json.loads(_text(path))
     except ValueError:
-        content = None
-    if not isinstance(content, dict):
-        raise _unreadable(path, "it is no JSON object")
-    return content
+        raise DataError("the file is no JSON", file=path.name, fix=_COPY) from None
 
 
 def _text(path: Path) -> str:
@@ -226,9 +216,30 @@ def _text(path: Path) -> str:
         return stream.read()
 
 
-def _unreadable(path: Path, problem: str) -> DataError:
-    return DataError(f"the vocabulary cannot be read: {problem}", file=path.name, fix=_COPY)
-
-
 def _other_kind(path: Path, problem: str) -> DataError:
     return DataError(f"not a vocabulary of BERT's: {problem}", file=path.name, fix="give a BERT model")
+
+
+# -- weights -----------------------------------------------------------------------------------------------------------
+
+
+def find_weights(name: str | Path) -> Path:
+    """The folder or file of some weights: a path, or the name of an installed package that contains them.
+
+    The package is not imported.
+    """
+    path = Path(name).expanduser()
+    if path.exists():
+        return path
+    try:
+        distribution = metadata.distribution(str(name))
+    except (metadata.PackageNotFoundError, ValueError):
+        problem = f"{path.name}: no such folder or file, and no such package is installed."
+        fix = f"name the folder of a BERT model ({WEIGHT_CONFIGS[0]}, {WEIGHTS}, vocab.txt)"
+        raise ConfigError(f"{problem} Fix: {fix}.") from None
+    files = (Path(distribution.locate_file(file)) for file in distribution.files or () if file.name.endswith(WEIGHTS))
+    folders = sorted({file.parent for file in files if any((file.parent / name).is_file() for name in WEIGHT_CONFIGS)})
+    if len(folders) != 1:
+        problem = f"package {name}: it contains {len(folders) or 'no'} folders with {WEIGHT_CONFIGS[0]} and {WEIGHTS}"
+        raise ConfigError(f"{problem}. Fix: name the folder of the weights.")
+    return folders[0]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.data import annotations
+from mednli_jax.data import partitions
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.examples import LABELS, Mention, NLIExample
 from mednli_jax.errors import RunError
@@ -98,7 +98,7 @@ def categories(
 
 def read_annotations(path: Path) -> dict[str, tuple[str, ...]]:
     """uid -> categories, from rows `uid TAB category` of a file; several rows of a uid are several categories."""
-    return annotations.read_annotations(path, "category", RULES, _ALIASES, problem="the row is not an annotation")
+    return partitions.read_annotations(path, "category", RULES, _ALIASES, problem="the row is not an annotation")
 
 
 def category_scores(outcomes: Outcomes, of_uid: Mapping[str, Sequence[str]]) -> dict:

@@ -10,7 +10,7 @@ from references import golden
 from safetensors.numpy import load_file, save_file
 
 from mednli_jax import defaults, experiment
-from mednli_jax.data.weights import find_weights
+from mednli_jax.data.wordpiece import find_weights
 from mednli_jax.errors import ConfigError, UserError
 from mednli_jax.models import bert, bert_import
 
