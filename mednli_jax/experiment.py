@@ -22,8 +22,7 @@ from mednli_jax.data import batching
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.cache import CONCEPTS
 from mednli_jax.data.corpus import Corpus, cache_folder, data_folder, file_path
-from mednli_jax.data.wordpiece import find_weights
-from mednli_jax.data.wordpiece import WordPieces
+from mednli_jax.data.wordpiece import WordPieces, find_weights
 from mednli_jax.diskne import fit as fold_training
 from mednli_jax.diskne.corpus import NAMES as DISKNE_NAMES
 from mednli_jax.diskne.corpus import DisKnECorpus

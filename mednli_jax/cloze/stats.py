@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.cloze.encoding import candidates, corpus_named, how_answerable, phrase_of
-from mednli_jax.data.partitions import read_annotations
 from mednli_jax.data.examples import SEVERAL, ClozeExample, Split
+from mednli_jax.data.partitions import read_annotations
 from mednli_jax.errors import DataError, Problems, RunError
 from mednli_jax.io import Bar, json_lines
 from mednli_jax.report import charts
