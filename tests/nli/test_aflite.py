@@ -41,16 +41,6 @@ def start(rows):
 # ---- score and rounds ----
 
 
-def test_the_score_by_hand():
-    """Three models and five rows; only the models that were not trained on a row count for its score."""
-    labels = np.array([0, 1, 2, 0, 1])
-    chosen = np.array([[0, 1], [1, 2], [1, 3]])
-    predicted = np.array([[0, 1, 2, 1, 1], [0, 0, 2, 0, 0], [2, 1, 2, 0, 1]])
-    right, times = filtering.held_out(predicted, labels, chosen)
-    assert times.tolist() == [2, 0, 2, 2, 3]
-    assert right.tolist() == [1, 0, 2, 1, 2]
-
-
 def test_a_round_by_hand():
     """Every model is right on rows 0 to 3 and wrong on rows 4 and 5, whichever models hold them out."""
     features = np.array([[1], [1], [1], [1], [0], [0]], np.float32)
