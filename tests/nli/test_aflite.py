@@ -135,7 +135,7 @@ def test_equal_rows_are_told_apart():
     assert first[10:].any()
 
 
-def test_a_seed_decides():
+def test_the_seed_and_the_number_of_the_round_decide():
     features, labels, uids = corpus()
     same, again, other = (
         filtering.filtered(features, labels, uids, Settings(m=20, n=8, k=5, tau=0.6, seed=seed), by_feature)
@@ -144,6 +144,13 @@ def test_a_seed_decides():
     assert np.array_equal(same.removed, again.removed)
     assert same.rounds == again.rounds
     assert not np.array_equal(same.removed, other.removed)
+    drawn = []
+    for rounds in ((), ({},)):
+        state = State(np.zeros(N, np.int32), np.zeros(N), rounds)
+        filtering.next_round(
+            features, labels, Settings(20), lambda *given: drawn.append(given[2]) or by_feature(*given), state
+        )
+    assert not np.array_equal(*drawn)
 
 
 def test_the_settings_of_the_paper_and_in_proportion():
