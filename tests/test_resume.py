@@ -1,8 +1,18 @@
-"""A run that is interrupted anywhere and resumed ends bit-identical to an unbroken one, whatever its protocol."""
+"""A run that was interrupted or killed and is resumed ends bit-identical to an unbroken one, whatever its protocol.
 
+$MEDNLI_JAX_KILLS is the number of kills of each protocol.
+"""
+
+import contextlib
 import json
+import os
+import random
+import shutil
 import signal
+import subprocess
+import sys
 import threading
+import time
 
 import pytest
 from made_up_commands import call_command, environment_of, read_json, use_one_device
@@ -13,6 +23,8 @@ from mednli_jax.training.session import Session
 
 FAST = ("plateau", "reader", "features", "folds")
 EPOCHS = 3
+KILLS = int(os.environ.get("MEDNLI_JAX_KILLS", "20"))
+LONG = 12  # epochs of a run that is killed
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +78,49 @@ def test_an_interrupted_run_resumes_bit_for_bit(home, monkeypatch, protocol):
     assert read_json(home, broken, "result.json")["seconds"] > spent - rounding
     rows = (home / broken / "metrics.jsonl").read_text().splitlines() if protocol != "features" else []
     assert all(json.loads(row)["seconds"] > 0 for row in rows)
+
+
+# -- kill -9 -----------------------------------------------------------------------------------------------------------
+
+
+def start(home, protocol, folder):
+    resume = ["--resume"] if (home / folder).is_dir() else []
+    epochs = 4 if protocol == "folds" else LONG
+    command = [sys.executable, "-m", "mednli_jax.train", *flags_of(protocol, folder, epochs), *resume]
+    environment = {**os.environ, **environment_of(home)}
+    del environment["JAX_COMPILATION_CACHE_DIR"]  # compiled programs then lie in the cache of home
+    with open(home / "out.txt", "a") as out:
+        return subprocess.Popen(command, cwd=home, stdout=out, stderr=out, env=environment, start_new_session=True)
+
+
+def complete(home, protocol, folder):
+    """Runs until the run is complete. Returns the seconds that this took."""
+    started = time.monotonic()
+    assert start(home, protocol, folder).wait() == 0, (home / "out.txt").read_text()[-3000:]
+    return time.monotonic() - started
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3 * 3600)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_runs_killed_at_random_resume_bit_for_bit(home, protocol):
+    """A kill hits start, epochs, saves or evaluation; some runs, twice."""
+    draw = random.Random(protocol)
+    if not (home / "source").is_dir():
+        complete(home, "plateau", "source")
+    length = max(complete(home, protocol, f"{protocol}-{number}") for number in range(2))  # the first compiles
+    expected = results(home / f"{protocol}-1")
+    killed = attempts = 0
+    while killed < KILLS:
+        for _ in range(draw.choice((1, 2))):
+            attempts += 1
+            assert attempts < 3 * KILLS + 3, "too few kills find a run under way"
+            process = start(home, protocol, "killed")
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(draw.uniform(0.1, 0.9) * length)
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            killed += process.wait() == -signal.SIGKILL
+        complete(home, protocol, "killed")
+        assert results(home / "killed") == expected
+        shutil.rmtree(home / "killed")
