@@ -14,7 +14,7 @@ from canaries import NAMES, SENTENCE, WORDS, content, found_in, leaks, write_cor
 from compiler import FAST
 from made_up_commands import ROOT, call_command, config_flag, read_json, use_one_device
 
-from mednli_jax import analyze, errors, evaluate, predict, prepare, train
+from mednli_jax import analyze, errors, predict, prepare, train
 from mednli_jax.report import __main__ as report
 
 # The files that may hold words, and why. All are 0600 in folders of 0700, below the cache or below a private/.
@@ -203,16 +203,12 @@ FAULTS = (value_error, chained, refused)
 TRAIN = (train, *nli("bow"), "--workdir=new")
 NEW = (prepare, *nli("bow", "--config.data.max_length=48"))
 POINTS = {
-    "corpora.nli.readers.load_nli": NEW,
-    "text.Vocab.save": NEW,
+    "data.text.Vocab.save": NEW,
     "knowledge.linking.Linker.link": (prepare, *nli("esim_kd", OWN), "--config.data.max_length=49"),
-    "cloze.encoding.encode_cloze": (prepare, *cloze("ga_ent"), "--config.data.max_words=99"),
     "training.loop.Trainer.run": TRAIN,
-    "runs.RunDirectory.append_metrics": TRAIN,
-    "corpora.nli.partitions.read_partition": (evaluate, "--run=bow", "--partition=ids.txt"),
+    "report.runs.RunDirectory.append_metrics": TRAIN,
     "predict.read_chunks": (predict, "--run=bow"),
-    "analysis.corpus_stats.statistics": (analyze, "stats", *nli("bow")),
-    "analysis.outcomes.read_outcomes": (report, "bow", "bow", "--compare"),
+    "report.outcomes.read_outcomes": (report, "bow", "bow", "--compare"),
 }
 CASES = [(place, FAULTS[number % len(FAULTS)]) for number, place in enumerate(POINTS)]
 
