@@ -97,7 +97,7 @@ def script(work: Callable[[], int | None]) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return OK
         if isinstance(error, OSError) and error.errno in REFUSALS:
-            where, reason = error.filename or "a file", os.strerror(error.errno)
+            where, reason = error.filename or "standard output or a file", os.strerror(error.errno)
             print(f"error: {where}: {reason}. Fix: check the disk and its permissions.", file=sys.stderr)
             return USAGE
         errors.report_bug(error)

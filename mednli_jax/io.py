@@ -203,7 +203,7 @@ def empty_field(path: Path, line: int, field: str) -> DataError:
 
 def no_such_file(path: Path, fix: str = "check the path") -> DataError:
     path = Path(path)
-    problem = "is a folder, not a file" if os.path.isdir(path) else f"there is no such file in {path.parent}"
+    problem = "is a folder, not a file" if os.path.isdir(path) else f"there is no such file in {path.absolute().parent}"
     return DataError(problem, file=path.name, fix=fix)
 
 

@@ -344,7 +344,7 @@ def check_dim(path: Path, columns: int, dim: int, line: int | None = None) -> No
 
 
 def _wrong_dim(names, problem, columns, dim, line):
-    fix = f"set the vectors' dimension to {columns} or use another file"
+    fix = f"set --config.vectors.dim={columns} or use another file"
     return DataError(f"{problem} numbers a word, expected {dim}", file=names, line=line, fix=fix)
 
 
