@@ -5,10 +5,6 @@ apply it to all splits of MedNLI together. The caller trains the models. Each ro
 stay separate rows (the published code merged them). The lists of ids may be published, as the paper's: ids are no text.
 """
 
-import hashlib
-import io
-import json
-import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,14 +17,13 @@ from mednli_jax.data.examples import LABELS, Mention, NLIExample
 from mednli_jax.data.text import SPECIALS, blank_tokens
 from mednli_jax.data.vectors import load_vectors
 from mednli_jax.errors import DataError, RunError, UsageError
-from mednli_jax.io import Bar, private_folder, say, write_atomic
+from mednli_jax.io import Bar
 from mednli_jax.nli.artifacts import classes_of
 from mednli_jax.nli.entities import Unit, name_of, units
 from mednli_jax.report import charts
 from mednli_jax.report.sections import Grid, Section
 from mednli_jax.report.tables import of_corpus
 
-STATE = "aflite.state.npz"
 PAPER_PAIRS, PAPER_SIZE, PAPER_CUT = 14_049, 5_620, 500
 BINS = 20  # of the scores' histogram
 PARTS = ("easy", "difficult")
@@ -95,17 +90,14 @@ def difficulty(
     fit_predict: FitPredict,
     *,
     inputs: str,
-    folder: Path | None = None,
-    resume: bool = False,
 ) -> tuple[dict, list[Section], dict]:
     """Filters all splits of a corpus together: (figures, sections, files), see analyses.
 
-    pairs: an analyses.Pairs. features: of mean_features or run_features. folder, resume: see filtered.
+    pairs: an analyses.Pairs. features: of mean_features or run_features.
     """
     (matrix, facts), labels = features, [example.label for example in pairs.examples]
     classes_of(labels)
-    uids, numbers = [example.uid for example in pairs.examples], np.array([LABELS.index(label) for label in labels])
-    state = filtered(matrix, numbers, uids, chosen, fit_predict, folder=folder, resume=resume)
+    state = filtered(matrix, np.array([LABELS.index(label) for label in labels]), chosen, fit_predict)
     splits, files = _parted(pairs, state)
     rounds = list(state.rounds)
     given = {
@@ -153,54 +145,14 @@ def _parted(pairs, state) -> tuple[dict, dict[str, bytes]]:
 # -- rounds ------------------------------------------------------------------------------------------------------------
 
 
-def filtered(
-    features: np.ndarray,
-    labels: np.ndarray,
-    uids: Sequence[str],
-    options: Settings,
-    fit_predict: FitPredict,
-    *,
-    folder: Path | None = None,
-    resume: bool = False,
-) -> State:
-    """Filters a corpus, round by round, until it ends.
-
-    A round depends on the state, the settings and its number alone, so that a resumed filtering ends as if it had never
-    been interrupted.
-
-    Args:
-      features: float32 [N, D].
-      labels: int [N].
-      uids: of the N pairs.
-      folder: where the state is kept after every round.
-      resume: whether to go on from the state in the folder.
-    """
-    digest = hashlib.sha256(json.dumps(list(uids)).encode())
-    digest.update(np.ascontiguousarray(labels, np.int64))
-    digest.update(np.ascontiguousarray(features, np.float32))
-    key = {**asdict(options), "corpus": digest.hexdigest()}
+def filtered(features: np.ndarray, labels: np.ndarray, options: Settings, fit_predict: FitPredict) -> State:
+    """Filters a corpus of features [N, D] and labels [N], round by round, until it ends."""
     state = State(np.zeros(len(labels), np.int32), np.full(len(labels), np.nan))
-    path = None if folder is None else Path(folder) / STATE
-    found, made_with = _kept(path)
-    if resume:
-        state = _checked(path, found, made_with, key)
-    elif found and not found.ended:
-        problem = f"{path}: a filtering of {len(found.rounds)} rounds is not finished"
-        raise RunError(f"{problem}. Fix: continue with it by --resume, give another --out, or remove the file.")
-    most = -(-(len(labels) - options.m) // options.k)
-    try:
-        with Bar("filtering", most, unit="rounds", first=len(state.rounds)) as bar:
-            while not state.ended:
-                state = next_round(features, labels, options, fit_predict, state)
-                if path:
-                    private_folder(folder)
-                    _keep(path, key, state)
-                last = state.rounds[-1]
-                bar.advance(1, f"{last['left']:,} pairs left, accuracy {last['accuracy']:.3f}")
-    except KeyboardInterrupt:
-        if path and state.rounds:
-            say(f"{len(state.rounds)} rounds are kept in {folder}: continue with the same flags and --resume")
-        raise
+    with Bar("filtering", -(-(len(labels) - options.m) // options.k), unit="rounds") as bar:
+        while not state.ended:
+            state = next_round(features, labels, options, fit_predict, state)
+            last = state.rounds[-1]
+            bar.advance(1, f"{last['left']:,} pairs left, accuracy {last['accuracy']:.3f}")
     return state
 
 
@@ -249,42 +201,6 @@ def held_out(predicted: np.ndarray, labels: np.ndarray, chosen: np.ndarray) -> t
     held = np.ones(predicted.shape, bool)
     np.put_along_axis(held, chosen, False, axis=1)
     return ((predicted == labels) & held).sum(axis=0), held.sum(axis=0)
-
-
-# -- the state on disk -------------------------------------------------------------------------------------------------
-
-
-def _keep(path, key, state) -> None:
-    """Writes the state. If the process is killed during the write, the state of the previous round remains."""
-    about = {"key": key, "rounds": state.rounds, "ended": state.ended}
-    text = np.frombuffer(json.dumps(about, allow_nan=False).encode(), np.uint8)
-    buffer = io.BytesIO()
-    np.savez(buffer, removed=state.removed, score=state.score, about=text)
-    write_atomic(path, buffer.getvalue())
-
-
-def _kept(path) -> tuple[State | None, dict]:
-    """A file's state, None where there is none or the file is damaged; and the key that the state was made with."""
-    if path is None or not path.is_file():
-        return None, {}
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            about = json.loads(file["about"].tobytes())
-            return State(file["removed"], file["score"], tuple(about["rounds"]), about["ended"]), about["key"]
-    except (ValueError, KeyError, OSError, zipfile.BadZipFile):
-        return None, {}
-
-
-def _checked(path, state, made_with, key) -> State:
-    """The state, if there is one, and if it was made with this key."""
-    if state is None:
-        fix = "give its folder as --out, or leave --resume out to start over"
-        raise RunError(f"{path or '--resume'}: is no state that a filtering wrote, or is damaged. Fix: {fix}.")
-    if changed := sorted(name for name in {*key, *made_with} if made_with.get(name) != key.get(name)):
-        what = ", ".join("the corpus or its features" if name == "corpus" else f"--{name}" for name in changed)
-        fix = "resume with the same flags, or leave --resume out to start over"
-        raise RunError(f"{path}: was begun with other values of {what}. Fix: {fix}.")
-    return state
 
 
 # -- features ----------------------------------------------------------------------------------------------------------

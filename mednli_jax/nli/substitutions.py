@@ -53,7 +53,7 @@ class _Word(NamedTuple):
     all: tuple[int, ...]  # the concepts of every part of speech
 
 
-def substitutions(pairs, *, count: int, seed: int, public: bool = False) -> tuple[dict, list[Section], dict]:
+def substitutions(pairs, count: int, seed: int) -> tuple[dict, list[Section], dict]:
     """The probe of a corpus and its ontology, and the accuracy of a relation lookup on it.
 
     A word of a premise outside of training is replaced by a related word that training has, LEAST times or more. Words
@@ -63,12 +63,7 @@ def substitutions(pairs, *, count: int, seed: int, public: bool = False) -> tupl
     a word of REVERSING are left out. No two words are used of which a training pair has one in its premise and the
     other in its hypothesis, in any inflection that the linker knows.
 
-    Args:
-      pairs: an analyses.Pairs.
-      count: pairs of each category, at most.
-      seed: of the choice among more.
-      public: whether the probe of an open corpus is private, too.
-
+    pairs: an analyses.Pairs. count: pairs of each category, at most. seed: of the choice among more.
     Returns (figures, sections, files), see analyses.
     """
     pairs.needs_knowledge("substitutions")
@@ -100,7 +95,7 @@ def substitutions(pairs, *, count: int, seed: int, public: bool = False) -> tupl
     }
     lines = "".join(json.dumps(_row(example), ensure_ascii=False) + "\n" for example in examples)
     files = {FILE: lines.encode()}
-    if not pairs.is_open or public:
+    if not pairs.is_open:
         files = as_private("substitutions", figures, [], files)
     return figures, [_section(pairs.name, figures)], files
 

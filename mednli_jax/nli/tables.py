@@ -166,8 +166,8 @@ def _paths(folder) -> dict | str:
         return read
     counts = {length: n for length, n in read["occurrences"].items() if n >= LEAST}
     ontology = read["ontology"] if read["ontology"] in _ONTOLOGIES else "another ontology"
-    return {"corpus": read["corpus"], "ontology": ontology, "occurrences": counts,
-            "left out": len(read["occurrences"]) - len(counts)}  # fmt: skip
+    left_out = len(read["occurrences"]) - len(counts)
+    return {"corpus": read["corpus"], "ontology": ontology, "occurrences": counts, "left out": left_out}
 
 
 def _kinds(folder) -> dict | str:
@@ -175,8 +175,8 @@ def _kinds(folder) -> dict | str:
     read = _read(folder / KINDS, "categories")
     if isinstance(read, str):
         return read
-    runs = read["categories"]
-    runs = {title: runs[run]["categories"] for run, title in _SYSTEMS.items() if run in runs}
+    given = read["categories"]
+    runs = {title: given[run]["categories"] for run, title in _SYSTEMS.items() if run in given}
     if not runs:
         return f"{KINDS} names none of {', '.join(_SYSTEMS)}"
     found = {}
@@ -195,12 +195,8 @@ def sections(found: dict) -> list[Section]:
     counts = ", ".join(f"{count} {name}" for name, count in found["verdicts"].items() if count)
     version = " ".join(filter(None, found["versions"].values()))
     variants = f"configs :{', :'.join(found['variants'])}; " if found["variants"] else ""
-    shown = [
-        Section(
-            "Reproduction check",
-            [f"cells of Tables 2 to 7: {counts}; {variants}by mednli_jax {version}", *found["rule"]],
-        )
-    ]
+    cells = f"cells of Tables 2 to 7: {counts}; {variants}by mednli_jax {version}"
+    shown = [Section("Reproduction check", [cells, *found["rule"]])]
     for number, cells in found["tables"].items():
         title = "key statistics of the corpus" if number == "2" else tables.TABLES[int(number)].title
         shown.append(Section(f"Table {number}: {title}", grids=[_grid(number, cells)]))
@@ -251,8 +247,8 @@ def _kinds_section(found) -> Section:
     models = next((list(kind["accuracy"]) for kind in found.values() if kind), [])
     rows = []
     for name, kind in found.items():
-        figures = (f"{kind['pairs']:,}", *(points(kind["accuracy"][model]) for model in models)) if kind else ()
-        rows.append((name, *(figures or (f"under {LEAST}", *[NO_FIGURE] * len(models)))))
+        figures = [points(kind["accuracy"][model]) if kind else NO_FIGURE for model in models]
+        rows.append((name, f"{kind['pairs']:,}" if kind else f"under {LEAST}", *figures))
     words = "kinds by rules over the words of a pair, which may be of several; the paper prints examples and no figure"
     return Section(title, [words], [Grid("", ("kind", "pairs", *(f"accuracy, {model}" for model in models)), rows)])
 

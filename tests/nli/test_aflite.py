@@ -1,4 +1,4 @@
-"""Adversarial filtering: scores worked out by hand, rounds, interruptions, and the mean-vector features it uses."""
+"""Adversarial filtering: rounds worked out by hand, and the mean-vector features that it uses."""
 
 import json
 from functools import partial
@@ -11,7 +11,7 @@ from mednli_jax import defaults, experiment
 from mednli_jax.data.examples import LABELS, Mention, NLIExample
 from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.nli import aflite as filtering
-from mednli_jax.nli.aflite import STATE, Settings, State
+from mednli_jax.nli.aflite import Settings, State
 from mednli_jax.nli.analyses import Pairs
 
 N = 60
@@ -29,9 +29,9 @@ def by_feature(features, labels, chosen):
 
 
 def corpus(rows=N, seed=0):
-    """(features that tell how easy a row is, labels, uids)."""
+    """(features that tell how easy a row is, labels)."""
     rng = np.random.default_rng(seed)
-    return rng.random((rows, 1)).astype(np.float32), rng.integers(0, 3, rows), [f"u{i}" for i in range(rows)]
+    return rng.random((rows, 1)).astype(np.float32), rng.integers(0, 3, rows)
 
 
 def start(rows):
@@ -64,7 +64,7 @@ def test_a_round_by_hand():
 
 def test_it_ends_once_no_row_could_be_held_out():
     features, labels = np.ones((10, 1), np.float32), np.arange(10) % 3
-    state = filtering.filtered(features, labels, list("abcdefghij"), Settings(m=4, n=30, k=3), by_feature)
+    state = filtering.filtered(features, labels, Settings(m=4, n=30, k=3), by_feature)
     assert [row["left"] for row in state.rounds] == [7, 4]
     assert state.ended == "no more than m = 4 pairs are left"
     assert (~state.easy).sum() == 4
@@ -95,7 +95,7 @@ def test_a_row_that_nobody_held_out_scores_nothing():
 
 def test_the_scores_are_those_of_a_plain_loop():
     """The reference is Algorithm 1 of the paper, row by row, over the subsets that the models were given."""
-    features, labels, uids = corpus()
+    features, labels = corpus()
     given = []
 
     def watched(*arrays):
@@ -104,7 +104,7 @@ def test_the_scores_are_those_of_a_plain_loop():
         return predicted, facts
 
     options = Settings(m=20, n=16, k=7, tau=0.6, seed=3)
-    state = filtering.filtered(features, labels, uids, options, watched)
+    state = filtering.filtered(features, labels, options, watched)
     left, easy = list(range(N)), []
     for chosen, predicted in given:
         answers = {row: [] for row in left}
@@ -126,8 +126,7 @@ def test_the_scores_are_those_of_a_plain_loop():
 def test_equal_rows_are_told_apart():
     """Forty pairs have the same features and label: each round removes k of them, and no pair is removed twice."""
     features, labels = np.ones((40, 1), np.float32), np.zeros(40, int)
-    uids = [f"u{i}" for i in range(40)]
-    state = filtering.filtered(features, labels, uids, Settings(m=16, n=30, k=10), by_feature)
+    state = filtering.filtered(features, labels, Settings(m=16, n=30, k=10), by_feature)
     assert [row["removed"] for row in state.rounds] == [10, 10, 10]
     assert state.easy.sum() == 30
     first = state.removed == 1
@@ -136,9 +135,9 @@ def test_equal_rows_are_told_apart():
 
 
 def test_the_seed_and_the_number_of_the_round_decide():
-    features, labels, uids = corpus()
+    features, labels = corpus()
     same, again, other = (
-        filtering.filtered(features, labels, uids, Settings(m=20, n=8, k=5, tau=0.6, seed=seed), by_feature)
+        filtering.filtered(features, labels, Settings(m=20, n=8, k=5, tau=0.6, seed=seed), by_feature)
         for seed in (4, 4, 5)
     )
     assert np.array_equal(same.removed, again.removed)
@@ -162,58 +161,6 @@ def test_the_settings_of_the_paper_and_in_proportion():
     assert options(14_049, m=100, k=3) == Settings(m=100, k=3)
     with pytest.raises(UsageError, match="--m "):
         options(60, m=60)
-
-
-# ---- state ----
-
-
-def test_an_interrupted_filtering_goes_on_bit_for_bit(tmp_path, capsys):
-    features, labels, uids = corpus()
-    options = Settings(m=20, n=8, k=5, tau=0.6, seed=1)
-    whole = filtering.filtered(features, labels, uids, options, by_feature, folder=tmp_path / "whole")
-    calls = []
-
-    def stopped(*arrays):
-        calls.append(1)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return by_feature(*arrays)
-
-    with pytest.raises(KeyboardInterrupt):
-        filtering.filtered(features, labels, uids, options, stopped, folder=tmp_path / "cut")
-    assert f"2 rounds are kept in {tmp_path / 'cut'}: " in capsys.readouterr().err
-    with pytest.raises(RunError, match="--resume"):
-        filtering.filtered(features, labels, uids, options, by_feature, folder=tmp_path / "cut")
-    resumed = filtering.filtered(features, labels, uids, options, by_feature, folder=tmp_path / "cut", resume=True)
-    assert len(whole.rounds) > 3
-    assert np.array_equal(resumed.removed, whole.removed)
-    assert np.array_equal(resumed.score, whole.score)
-    assert (resumed.rounds, resumed.ended) == (whole.rounds, whole.ended)
-    again = filtering.filtered(features, labels, uids, options, None, folder=tmp_path / "cut", resume=True)
-    assert np.array_equal(again.removed, whole.removed)  # a finished one needs no model
-    anew = filtering.filtered(features, labels, uids, options, by_feature, folder=tmp_path / "cut")
-    assert np.array_equal(anew.removed, whole.removed)  # and may be replaced
-
-
-def test_a_state_of_something_else_is_refused(tmp_path):
-    features, labels, uids = corpus()
-    options = Settings(m=20, n=8, k=5, tau=0.6)
-
-    def go_on(features=features, labels=labels, uids=uids, options=options, folder=tmp_path):
-        filtering.filtered(features, labels, uids, options, by_feature, folder=folder, resume=True)
-
-    for folder in (None, tmp_path):
-        with pytest.raises(RunError, match="is no state"):
-            go_on(folder=folder)
-    filtering.filtered(features, labels, uids, options, by_feature, folder=tmp_path)
-    with pytest.raises(RunError, match="--k, --tau"):
-        go_on(options=Settings(m=20, n=8, k=6, tau=0.7))
-    for change in ({"features": features + 1}, {"labels": (labels + 1) % 3}, {"uids": [*uids[1:], "new"]}):
-        with pytest.raises(RunError, match="the corpus"):
-            go_on(**change)
-    (tmp_path / STATE).write_bytes((tmp_path / STATE).read_bytes()[:-30])
-    with pytest.raises(RunError, match=f"{STATE}: is no state"):
-        go_on()
 
 
 # ---- mean vectors ----
