@@ -354,16 +354,6 @@ def test_analyses_that_fail_do_not_stop_the_others(ask, tmp_path):
     assert (code, len(err.splitlines())) == (2, 1)  # the folder does not exist, and one line says so
 
 
-def test_a_config_file_can_stand_in_the_place_of_a_corpus(ask, tmp_path):
-    own = "from mednli_jax import defaults\n\n\ndef get_config(variant='snli'):\n    "
-    (tmp_path / "own.py").write_text(own + "return defaults.nli('esim', variant, knowledge='replace')\n")
-    with_file = ask("lexical", "--config=own.py", "--json")
-    assert with_file[0] == 0
-    assert json.loads(with_file[1])["top"] == json.loads(ask("lexical", "--corpus=snli", "--json")[1])["top"]
-    code, _, err = ask("lexical", "--config=own.py", "--corpus=snli")
-    assert (code, err.startswith("error: ")) == (2, True)
-
-
 def test_the_page_of_all_analyses(ask, tmp_path):
     code, out, err = ask("all", "--corpus=snli", "--out=o", "--json")
     assert code == 0, err
