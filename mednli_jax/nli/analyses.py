@@ -15,7 +15,7 @@ from pathlib import Path
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.examples import LABELS, Mention, Split
 from mednli_jax.errors import UsageError
-from mednli_jax.io import Watch
+from mednli_jax.io import Watch, unwatched
 from mednli_jax.knowledge.load import TABLES
 from mednli_jax.knowledge.ontology import induced
 from mednli_jax.knowledge.readers.mesh import LINK_TYPES
@@ -40,6 +40,7 @@ class Pairs:
 
     def __init__(self, corpus: NLICorpus, *, splits: Mapping[str, Split] | None = None, spans: Path | None = None):
         self.corpus, self.name, self.spans = corpus, corpus.title, spans
+        self._linked = {}  # sentence -> its concepts: each distinct sentence is linked once
         self.splits = splits or corpus.splits()
         self.examples = [example for split in self.splits.values() for example in split.examples]
         self.notes = sorted({split.facts["note"] for split in self.splits.values() if "note" in split.facts})
@@ -73,25 +74,19 @@ class Pairs:
         return self.corpus.recogniser(self.splits)
 
     @cached_property
-    def _whole(self) -> dict[str, list[list[Mention]]]:
-        """The concepts of whole sentences by side; each distinct sentence is linked once."""
-        if self.finder is None:
-            return {side: [[] for _ in self.examples] for side in SIDES}
-        found = {}
-        with Watch(len(SIDES) * len(self.examples)) as watch:
-            given = self.finder, self.corpus.encoding, found, watch
-            return {side: encoding.whole_mentions(self.examples, side, *given) for side in SIDES}
-
-    @cached_property
     def mentions(self) -> tuple[list[list[Mention]], ...]:
         """The concepts of the premises and of the hypotheses within the tokens that models read."""
-        given = self.corpus.encoding
-        return tuple(encoding.kept_mentions(self._whole[side], self.examples, side, given) for side in SIDES)
+        if self.finder is None:
+            return tuple([[] for _ in self.examples] for _ in SIDES)
+        with Watch(len(SIDES) * len(self.examples)) as watch:
+            given = self.finder, self.corpus.encoding, self._linked, watch
+            return tuple(encoding.find_mentions(self.examples, side, *given) for side in SIDES)
 
     def graph_concepts(self) -> set[str]:
         """The concepts of a graph of mentioned concepts, as the prepared corpus has it."""
         counts = [name in encoding.GRAPH_SPLITS for name, split in self.splits.items() for _ in split.examples]
-        return encoding.mentioned_in(counts)(self._whole)
+        given = self.finder, self.corpus.encoding, self._linked, unwatched
+        return encoding.mentioned_in(counts)({s: encoding.whole_mentions(self.examples, s, *given) for s in SIDES})
 
     @cached_property
     def _entity_finder(self):
@@ -141,6 +136,7 @@ def _paths(pairs: Pairs) -> Found:
     """Path lengths and types of relations between the concepts of premises and hypotheses."""
     pairs.needs_knowledge("paths")
     corpus, ontology, given, finder = pairs.corpus, pairs.corpus.ontology, pairs.corpus.encoding, pairs.finder
+    sides = pairs.mentions
     choice = {name: getattr(given, name) for name in ("direction", "max_path", "graph")}
     graph = induced(ontology, pairs.graph_concepts()) if choice["graph"] == "mentioned" else ontology
 
@@ -149,10 +145,10 @@ def _paths(pairs: Pairs) -> Found:
 
     # Paths of a word with several senses start at its most frequent one.
     indices = (lambda concept: finder.indices(concept)[:1]) if corpus.linking.lemmas else finder.indices
-    found = corpus_stats.path_statistics(pairs.examples, *pairs.mentions, ontology, distances, indices)
+    found = corpus_stats.path_statistics(pairs.examples, *sides, ontology, distances, indices)
     figures = {"ontology": ontology.name, "version": ontology.version, **choice, **found}
     unit_of, named = encoding.units_of(pairs.examples, finder, given), given.relations or ()
-    bits = kinds_in_pairs(graph, *pairs.mentions, unit_of, named=named, max_length=choice["max_path"])
+    bits = kinds_in_pairs(graph, *sides, unit_of, named=named, max_length=choice["max_path"])
     figures["classes"] = {name: n for name in LABELS if (n := sum(e.label == name for e in pairs.examples))}
     figures["relations"] = corpus_stats.relation_statistics(pairs.examples, bits, kinds_of(named))
     chart = corpus_stats.path_chart(pairs.name, figures)
