@@ -26,7 +26,7 @@ from mednli_jax.io import private_folder, say, write_json
 def untrained(examples, seed: int) -> dict[str, dict[str, str]]:
     """Answers of the baselines that need neither vectors nor training, by name."""
     return {
-        "rand-word": entity.random_word(examples, seed=seed),
+        "rand-word": entity.random_entity(examples, seed=seed, words=True),
         "rand-entity": entity.random_entity(examples, seed=seed),
         "maxfreq-word": entity.most_frequent_word(examples),
         "maxfreq-entity": entity.most_frequent_entity(examples),
@@ -44,13 +44,8 @@ def language_model(splits, examples, order: int) -> tuple[dict[str, dict[str, st
         "seconds": round(time.monotonic() - started, 1),
         "words": len(model.words) - 1,
         "ngrams": [len(level.keys) for level in model.levels],
-        "dev": model.perplexity(ngram_lm.training_text(splits["dev"].examples)),
     }
-    dev = facts["dev"]
-    say(
-        f"language model: {facts['ngrams'][-1]:,} {order}-grams in {facts['seconds']} s; dev perplexity "
-        f"{dev['perplexity']:.0f}, {dev['known_perplexity']:.0f} without its {dev['unknown']:,} unknown words"
-    )
+    say(f"language model: {facts['ngrams'][-1]:,} {order}-grams in {facts['seconds']} s")
     said = {
         "lang-model": ngram_lm.continuations(model, examples),
         "lang-model, entities only": ngram_lm.continuations(model, examples, entities_only=True),
@@ -63,7 +58,7 @@ def similar(splits, examples, vocab, vectors) -> tuple[dict[str, dict[str, str]]
     window, found = entity.best_window(splits["dev"].examples, vocab, vectors)
     say(f"sim-entity: dev F1 {100 * found[window]['f1']:.1f} with a window of {window}")
     said = {
-        "sim-word": entity.most_similar_word(examples, vocab, vectors, window=window),
+        "sim-word": entity.most_similar_entity(examples, vocab, vectors, window=window, words=True),
         "sim-entity": entity.most_similar_entity(examples, vocab, vectors, window=window),
     }
     return said, {"window": window, "dev": found}

@@ -24,6 +24,7 @@ import numpy as np
 
 from mednli_jax import cli
 from mednli_jax.cloze import baselines as entity
+from mednli_jax.cloze.clicr import by_passage
 from mednli_jax.cloze.encoding import DEMO, corpus_named
 from mednli_jax.cloze.scores import query_scores, summary
 from mednli_jax.errors import UserError
@@ -52,7 +53,7 @@ def drawn(trial: int, given) -> Settings:
 
 def corpus_text(split, text: Path | None) -> Iterator[list[str]]:
     """Sentences of the split's passages, lower-cased, each passage once; then those of the text files."""
-    for passage, _ in entity.by_passage(split.examples):
+    for passage, _ in by_passage(split.examples):
         start = 0
         for end in passage.sentences:
             yield [token.lower() for token in passage.tokens[start:end]]

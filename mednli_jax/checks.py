@@ -6,7 +6,6 @@ A rule names a field and applies to the configs that have it.
 import re
 from collections.abc import Iterator, Sequence
 
-from mednli_jax.cloze.clicr import STRAY_MARKS
 from mednli_jax.cloze.encoding import SETUPS
 from mednli_jax.diskne.benchmark import CATEGORIES, WORDINGS
 from mednli_jax.diskne.folds import MOST_SEED
@@ -72,7 +71,6 @@ CHOICES = {
     "train.schedule": ("constant", "plateau", "halving", "linear", "warmup_linear"),
     "train.shuffle": ("even", "random", "binned"),
     "data.setup": SETUPS,
-    "data.stray_marks": STRAY_MARKS,
     "data.builder": ("direct", "tfds"),
     "data.tokens": ("words", "pieces", "blanks"),
     "data.keep": ("first", "last"),

@@ -297,7 +297,6 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.
         max_passage=0,  # tokens kept of a passage; 0 = all
         query_bounds=model == "ga_reader",  # queries begin with @begin and end with @end
         max_words=0,  # size of the vocabulary, the most frequent words of training; 0 = all
-        stray_marks="text",  # unpaired marks are read as text, up to 1 % of a file's marks; or "refuse", "ignore"
         limit=config_dict.placeholder(int),  # only the first N training queries
         answer_vectors="",  # file of word vectors for the embedding score of dev and test
         renumber=False,  # anonym: the phrases of a training passage get new numbers in each epoch

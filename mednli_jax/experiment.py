@@ -245,7 +245,7 @@ def _cloze(config, folder):
     _check_name(data.name, CLOZE_NAMES)
     kept = {name: data[name] for name in ("setup", "max_passage", "max_words", "query_bounds")}
     encoding = ClozeEncoding(**kept, **_vectors(config, folder), vectors_sd=config.vectors.random_sd)
-    corpus = ClozeCorpus(data.name, encoding, corpus_folder(data), limit=data.limit, stray_marks=data.stray_marks)
+    corpus = ClozeCorpus(data.name, encoding, corpus_folder(data), limit=data.limit)
     return corpus, ClozeTask(
         # In unmarked passages, every token that is a word of a candidate counts, unless a pointer reads the spans.
         loose=data.setup == "noent" and "pointer" in model and model.pointer != "span",

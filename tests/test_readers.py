@@ -280,7 +280,9 @@ FAULTS = (
         ("an id twice", articles({**ARTICLE, "qas": [QUERY, QUERY]}), f"{PLACE}.qas[1].id", "id"),
     ),
     *added("case reports", ("no sentences", '{"id": "quokka", "learning_points": []}', "sentences")),
-    *replaced("answers", ("of no query", '{"quokka": "wombat"}'), ("a list", '{"r0.0": ["quokka"]}')),
+    *replaced(
+        "answers", ("of no query", '{"quokka": "wombat"}', "entry 1"), ("a list", '{"r0.0": ["quokka"]}', "entry 1")
+    ),
     *replaced("diseases", ("no header", "quokka,wombat\n", 1, "pair_id"), ("no example", DISEASES)),
     *added(
         "diseases",

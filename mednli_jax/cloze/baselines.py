@@ -15,15 +15,16 @@ distinguished from others by its lower-cased words.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 
+from mednli_jax.cloze.clicr import by_passage
 from mednli_jax.cloze.scores import embedding_score, exact_match, normalise, query_scores, summary, texts, token_f1
-from mednli_jax.data.examples import ClozeExample, Passage
+from mednli_jax.data.examples import ClozeExample, Entity
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vectors import load_vectors, read_head, vector_paths
 from mednli_jax.errors import DataError
@@ -35,40 +36,20 @@ WINDOWS = tuple(range(1, 11))
 DRAWS = 10  # of random answers, for figures that are no mean over the queries
 
 
-def mentions(passage: Passage) -> list[str]:
+def mentions(tokens: Sequence[str], entities: Iterable[Entity]) -> list[str]:
     """The phrase of each mention, lower-cased, in order."""
-    return _phrases(passage.tokens, passage.entities)
-
-
-def _phrases(tokens, entities):
     return [" ".join(tokens[entity.start : entity.end]).lower() for entity in entities]
-
-
-def by_passage(examples: Iterable[ClozeExample]) -> Iterator[tuple[Passage, list[ClozeExample]]]:
-    """Each passage with its queries: what is the same for all of them is worked out once."""
-    groups: dict[int, list[ClozeExample]] = {}
-    for example in examples:
-        groups.setdefault(id(example.passage), []).append(example)
-    for queries in groups.values():
-        yield queries[0].passage, queries
 
 
 # -- random, most frequent ---------------------------------------------------------------------------------------------
 
 
-def _words(passage):
-    return [token.lower() for token in passage.tokens]
-
-
-def random_word(examples: Sequence[ClozeExample], *, seed: int = 0) -> dict[str, str]:
-    return random_entity(examples, seed=seed, choices_of=_words)
-
-
-def random_entity(examples: Sequence[ClozeExample], *, seed: int = 0, choices_of=mentions) -> dict[str, str]:
-    """One of the choices for each query; the same ones for the same seed and the same examples in the same order."""
+def random_entity(examples: Sequence[ClozeExample], *, seed: int = 0, words: bool = False) -> dict[str, str]:
+    """The same answers for the same seed and the same examples in the same order. words: not entities."""
     rng, predictions = np.random.default_rng(seed), {}
     for passage, queries in by_passage(examples):
-        if choices := choices_of(passage):
+        choices = [*map(str.lower, passage.tokens)] if words else mentions(passage.tokens, passage.entities)
+        if choices:
             drawn = rng.integers(len(choices), size=len(queries))
             predictions |= {query.uid: choices[place] for query, place in zip(queries, drawn, strict=True)}
     return predictions
@@ -88,7 +69,7 @@ def random_expectation(
         scores["embedding"] = partial(embedding_score, vocab=vocab, vectors=vectors)
     total, answered, words = dict.fromkeys(scores, 0.0), 0, 0.0
     for passage, queries in by_passage(examples):
-        counts = Counter(mentions(passage))
+        counts = Counter(mentions(passage.tokens, passage.entities))
         if not counts:
             continue
         answered += len(queries)
@@ -108,9 +89,9 @@ def random_expectation(
 def most_frequent_entity(examples: Sequence[ClozeExample], *, outside_query: bool = False) -> dict[str, str]:
     predictions = {}
     for passage, queries in by_passage(examples):
-        ranking = [phrase for phrase, _ in Counter(mentions(passage)).most_common()]  # ties: first seen, first used
+        ranking = [phrase for phrase, _ in Counter(mentions(passage.tokens, passage.entities)).most_common()]
         for query in queries if ranking else ():
-            named = set(_phrases(query.query, query.query_entities)) if outside_query else ()
+            named = set(mentions(query.query, query.query_entities)) if outside_query else ()
             predictions[query.uid] = next((phrase for phrase in ranking if phrase not in named), ranking[0])
     return predictions
 
@@ -118,9 +99,9 @@ def most_frequent_entity(examples: Sequence[ClozeExample], *, outside_query: boo
 def most_frequent_word(examples: Sequence[ClozeExample]) -> dict[str, str]:
     predictions = {}
     for passage, queries in by_passage(examples):
-        words = (word for word in _words(passage) if word not in FUNCTION_WORDS and any(map(str.isalpha, word)))
-        if ranking := Counter(words).most_common(1):
-            predictions |= {query.uid: ranking[0][0] for query in queries}
+        tokens = (token.lower() for token in passage.tokens)
+        words = Counter(word for word in tokens if word not in FUNCTION_WORDS and any(map(str.isalpha, word)))
+        predictions |= {query.uid: word for word, _ in words.most_common(1) for query in queries}
     return predictions
 
 
@@ -133,14 +114,13 @@ def known_vectors(path, examples: Iterable[ClozeExample], more: Iterable[str] = 
     path: see `load_vectors`. more: texts beside the examples, such as predictions. Words are lower-cased, and once more
     as `normalise` leaves them.
     """
-    words: set[str] = set()
+    words = {word for text in more for word in normalise(text).split()}
     for passage, queries in by_passage(examples):
         words.update(token.lower() for token in passage.tokens)
         words.update(normalise(" ".join(passage.tokens)).split())
         for query in queries:
             words.update(token.lower() for token in query.query)
             words.update(word for answer in texts(query) for word in normalise(answer).split())
-    words.update(word for text in more for word in normalise(text).split())
     dim = sum(read_head(part).dim for part in vector_paths(path))
     found = load_vectors(path, Vocab.build([sorted(words)]).words, dim=dim, seed=0)
     if not found.found:
@@ -150,23 +130,16 @@ def known_vectors(path, examples: Iterable[ClozeExample], more: Iterable[str] = 
 
 
 def most_similar_entity(
-    examples: Sequence[ClozeExample], vocab: Vocab, vectors: np.ndarray, *, window: int = WINDOW
+    examples: Sequence[ClozeExample], vocab: Vocab, vectors: np.ndarray, *, window: int = WINDOW, words: bool = False
 ) -> dict[str, str]:
-    """vocab, vectors: words and their vectors [V, D]; a word without one adds nothing to a sum."""
-    return _nearest(examples, vocab, vectors, window, lambda passage: [(e.start, e.end) for e in passage.entities])
+    """The entity whose context is most like the blank's, the first of several. words: of all words of the passage.
 
-
-def most_similar_word(
-    examples: Sequence[ClozeExample], vocab: Vocab, vectors: np.ndarray, *, window: int = WINDOW
-) -> dict[str, str]:
-    return _nearest(examples, vocab, vectors, window, lambda passage: [(i, i + 1) for i in range(len(passage.tokens))])
-
-
-def _nearest(examples, vocab, vectors, window, spans_of):
-    """The span of the passage whose context is most like the blank's, the first of several."""
+    vocab, vectors: words and their vectors [V, D]; a word without one adds nothing to a sum.
+    """
     predictions = {}
     for passage, queries in by_passage(examples):
-        spans = np.array(spans_of(passage), np.int64).reshape(-1, 2)
+        places = [(i, i + 1) for i in range(len(passage.tokens))] if words else []
+        spans = np.array(places or [(e.start, e.end) for e in passage.entities], np.int64).reshape(-1, 2)
         if not len(spans):
             continue
         contexts = _contexts(passage.tokens, spans, passage.sentences, vocab, vectors, window)
@@ -219,7 +192,7 @@ def upper_bound(examples: Sequence[ClozeExample]) -> dict[str, str]:
     """Per query the entity that matches an answer, else the one with the highest F1; the first of several."""
     predictions = {}
     for passage, queries in by_passage(examples):
-        phrases = list(dict.fromkeys(mentions(passage)))
+        phrases = list(dict.fromkeys(mentions(passage.tokens, passage.entities)))
         for query in queries if phrases else ():
             answers = texts(query)
             predictions[query.uid] = max(phrases, key=lambda p: (exact_match(p, answers), token_f1(p, answers)))

@@ -15,7 +15,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +25,7 @@ from mednli_jax.errors import DataError, Problems
 from mednli_jax.io import FRESH_COPY, Watch, character_fault, either_name, opened_text, sha256, warn, write_atomic
 
 BEGIN, END = "BEG__", "__END"
+EXPECTED = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
 # The tokeniser that CliCR went through left the placeholder of some queries in two parts.
 _MARKS = re.compile(rf"({BEGIN}|{END}|@\s?placeholder(?![^\W_])|\n)")
 
@@ -50,47 +51,38 @@ class Node:
     def place(self, field: str) -> str:
         return f"{self.path}.{field}" if self.path and field else self.path or field
 
-    def child(self, field: str) -> "Node":
-        return Node(self.file, self.place(field), self.get(field, dict, "an object"), self.line)
-
     def nodes(self, field: str) -> list["Node"]:
         """The items of a list; what they are is checked when their fields are requested."""
-        place = self.place(field)
-        values = self.get(field, list, "a list")
-        return [Node(self.file, f"{place}[{number}]", value, self.line) for number, value in enumerate(values)]
-
-    def text(self, field: str, *, optional: bool = False, empty: bool = False) -> str:
-        """A string of Unicode text; "" where it is optional and missing or null. empty: it may be blank."""
-        if optional and isinstance(self.values, dict) and self.values.get(field) is None:
-            return ""
-        return self.checked(field, self.get(field, str, "a string"), empty or optional)
+        items = enumerate(self.get(field, list))
+        return [Node(self.file, f"{self.place(field)}[{number}]", value, self.line) for number, value in items]
 
     def specialties(self) -> str:
         """The field `specialty`, a string or a list of strings: the names joined by SEVERAL; "" where it is missing."""
-        field = "specialty"
-        if not isinstance(self.values, dict) or not isinstance(self.values.get(field), list):
-            return self.text(field, optional=True)
-        names = self.values[field]
-        if not all(isinstance(name, str) for name in names):
-            raise self.fault("is no list of strings", field)
-        return SEVERAL.join(self.checked(field, name) for name in names)
+        if isinstance(self.values, dict) and isinstance(self.values.get("specialty"), list):
+            return SEVERAL.join(node.text() for node in self.nodes("specialty"))
+        return self.text("specialty", optional=True)
 
-    def get(self, field: str, kind: type, what: str):
-        if not isinstance(self.values, dict):
-            raise self.fault(f"is a {type(self.values).__name__}, expected an object")
-        if field not in self.values:
-            raise self.fault("is missing", field, f"use the official file, which has '{field}' here")
-        value = self.values[field]
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise self.fault(f"is a {type(value).__name__}, expected {what}", field)
-        return value
-
-    def checked(self, field: str, value: str, empty: bool = False) -> str:
-        """The string itself: text, and not blank unless `empty`."""
-        if not empty and not value.strip():
+    def text(self, field: str = "", *, optional: bool = False, empty: bool = False) -> str:
+        """A string of Unicode text; "" where it is optional and missing or null. empty: it may be blank."""
+        if optional and isinstance(self.values, dict) and self.values.get(field) is None:
+            return ""
+        value = self.get(field, str)
+        if not (empty or optional or value.strip()):
             raise self.fault("is empty", field, "fill in the text, or remove what it belongs to")
         if problem := character_fault(value):
             raise self.fault(problem, field)
+        return value
+
+    def get(self, field: str, kind: type):
+        """The value of a field, which is a `kind`; without a name the value itself."""
+        value = self.values
+        if field and not isinstance(value, dict):
+            raise self.fault(f"is a {type(value).__name__}, expected an object")
+        if field and field not in value:
+            raise self.fault("is missing", field, f"use the official file, which has '{field}' here")
+        value = value[field] if field else value
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise self.fault(f"is a {type(value).__name__}, expected {EXPECTED[kind]}", field)
         return value
 
 
@@ -107,11 +99,6 @@ class Marked(NamedTuple):
     blanks: tuple[int, ...]
     stray: int
     joined: int
-
-    @property
-    def marks(self) -> int:
-        """All marks of the text, opening and closing ones."""
-        return 2 * len(self.entities) + self.stray
 
 
 def parse_marked(text: str) -> Marked:
@@ -152,40 +139,38 @@ def marked_text(tokens: Sequence[str], entities: Iterable[Entity], sentences: Se
 
 # -- files of CliCR ----------------------------------------------------------------------------------------------------
 
-
 VERSION = "1.0"
 FILES = {"train": "train1.0.json", "dev": "dev1.0.json", "test": "test1.0.json"}
 SOURCE = "ask its authors, see github.com/clips/clicr"
 ORIGINS = ("dataset", "UMLS")
 SEMANTIC_TYPES = ("problem", "treatment", "test")
-STRAY_MARKS = ("text", "refuse", "ignore")
 MOST_STRAY = 0.01  # share of a file's marks; with more stray marks the file has another format
 
 
-def load(folder: Path, *, limit: int | None = None, stray_marks: str = "text") -> dict[str, Split]:
-    """Train, dev and test of a corpus in CliCR's layout.
+def load(folder: Path, *, limit: int | None = None) -> dict[str, Split]:
+    """Train, dev and test, each with facts["shared_passages"]: how many passages it shares with each earlier split.
 
     folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it as clicr/.
-    limit, stray_marks: see read_clicr; the limit applies to train; dev and test are always complete.
+    limit: number of training queries that are read; dev and test are always complete.
+    A query in two splits is refused: the model would be tested on a training query.
     """
-    paths = source_files(folder)
-    return check_disjoint(
-        {
-            name: read_clicr(path, split=name, limit=limit if name == "train" else None, stray_marks=stray_marks)
-            for name, path in paths.items()
-        }
-    )
-
-
-def find_files(folder: Path) -> tuple[Path, dict[str, Path | None]]:
-    """(the corpus's own folder, split -> its file, plain or gzipped, or None)."""
-    place = Path(folder) / "clicr" if (Path(folder) / "clicr").is_dir() else Path(folder)
-    return place, {split: either_name(place / file) for split, file in FILES.items()}
+    splits = {}
+    for name, path in source_files(folder).items():
+        split = read_clicr(path, split=name, limit=limit if name == "train" else None)
+        uids, passages, shared = {e.uid for e in split.examples}, {e.passage.uid for e in split.examples}, {}
+        for earlier in splits.values():
+            if common := sum(example.uid in uids for example in earlier.examples):
+                problem = f"{common} queries are in {earlier.name} as well as in {name} (same id)"
+                raise DataError(problem, file=split.facts["file"], field="id", fix=FRESH_COPY)
+            shared[earlier.name] = len(passages & {example.passage.uid for example in earlier.examples})
+        splits[name] = replace(split, facts={**split.facts, "shared_passages": shared})
+    return splits
 
 
 def source_files(folder: Path) -> dict[str, Path]:
     """split -> its file, plain or gzipped."""
-    (place, found), problems = find_files(folder), Problems()
+    place = Path(folder) / "clicr" if (Path(folder) / "clicr").is_dir() else Path(folder)
+    found, problems = {split: either_name(place / file) for split, file in FILES.items()}, Problems()
     for file in (FILES[split] for split, path in found.items() if path is None):
         lacking = f"neither {file} nor {file}.gz is in {place}" if place.is_dir() else f"no folder {place}"
         problems.add(DataError(lacking, file=file, fix=f"{SOURCE} and put {file} into $MEDNLI_JAX_DATA/clicr/"))
@@ -193,39 +178,19 @@ def source_files(folder: Path) -> dict[str, Path]:
     return found
 
 
-def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
-    """The same splits, each with facts["shared_passages"]: number of passages shared with each earlier split.
-
-    A query in two splits is refused: the model would be tested on a training query.
-    """
-    checked = {}
-    for name, split in splits.items():
-        uids, passages, shared = {e.uid for e in split.examples}, {e.passage.uid for e in split.examples}, {}
-        for earlier in checked.values():
-            common = sum(example.uid in uids for example in earlier.examples)
-            if common:
-                problem = f"{common} queries are in {earlier.name} as well as in {split.name} (same id)"
-                raise DataError(problem, file=split.facts.get("file"), field="id", fix=FRESH_COPY)
-            shared[earlier.name] = len(passages & {example.passage.uid for example in earlier.examples})
-        checked[name] = replace(split, facts={**split.facts, "shared_passages": shared})
-    return checked
-
-
-def read_clicr(path: Path, *, split: str = "", limit: int | None = None, stray_marks: str = "text") -> Split:
+def read_clicr(path: Path, *, split: str = "", limit: int | None = None) -> Split:
     """Reads one file, plain or gzipped, whether or not `path` ends in .gz.
 
-    split: name of the split; by default the file's.
-    limit: number of queries that are read.
-    stray_marks: how to treat a BEG__ or __END that has no partner, and marks around a placeholder. "text": such marks
-    are removed and counted, and the words stay as plain text; a file with a larger share of them than MOST_STRAY is
-    refused. "ignore": the same without a limit. "refuse": each is an error.
+    split: name of the split; by default the file's. limit: number of queries that are read.
+    Marks without a partner, and marks around a placeholder, are removed and counted; the words stay as plain text. A
+    file with a larger share of them than MOST_STRAY is refused.
     facts: sha256, counts of passages, queries, answers by origin and by semantic type, and of repaired marks.
     """
     path = either_name(Path(path)) or Path(path)
-    reader, articles = _Reader(path.name, stray_marks), _articles(path)
+    reader, articles = _Reader(path.name), _articles(path)
     with Watch(len(articles)) as watch:
         for number, article in enumerate(watch(articles, path.name)):
-            reader.take(number, article)
+            reader.take(Node(path.name, f"data[{number}]", article))
             if limit is not None and len(reader.examples) >= limit:
                 break
     reader.problems.raise_if_any()
@@ -236,9 +201,8 @@ def read_clicr(path: Path, *, split: str = "", limit: int | None = None, stray_m
         what = "holds no query whose passage has a marked phrase"
         raise DataError(what, file=path.name, fix="use the release with BEG__ and __END in the contexts")
     if reader.bare:
-        number, place = len(reader.bare), reader.bare[0]
         warn(
-            f"{path.name}:{place}: {number} passages have no marked phrase, this is the first; the "
+            f"{path.name}:{reader.bare[0]}: {len(reader.bare)} passages have no marked phrase, this is the first; the "
             f"{facts['queries_without_candidates']} queries about them cannot be answered. Fix: mark their phrases."
         )
     return Split(split or path.name, examples, facts)
@@ -251,37 +215,33 @@ def _articles(path):
             top = Node(path.name, "", json.load(stream))
     except (json.JSONDecodeError, RecursionError):  # the message of the first may quote the text
         raise DataError("the file is not valid JSON, or cut short", file=path.name, fix=FRESH_COPY) from None
-    if str(top.get("version", (str, int, float), "a string")) != VERSION:
+    if top.text("version") != VERSION:
         fix = f"this reader knows version {VERSION} only: take that release"
         raise top.fault(f"is not {VERSION}", "version", fix)
-    return top.get("data", list, "a list")
+    return top.get("data", list)
 
 
 class _Reader:
     """Turns the articles of one file into examples, and counts."""
 
-    def __init__(self, file, stray_marks):
-        self.file, self.stray_marks, self.problems = file, stray_marks, Problems()
+    def __init__(self, file):
+        self.file, self.problems = file, Problems()
         self.examples, self.places, self.bare = [], {}, []
         self.articles = self.unasked = self.marks = self.stray = self.joined = 0
         self.first_stray = None  # (node, field)
 
-    def take(self, number, article):
+    def take(self, node):
         self.articles += 1
-        node = Node(self.file, f"data[{number}]", article)
-        try:
-            document, queries = node.child("document"), node.child("document").nodes("qas")
-        except DataError as error:
-            self.problems.add(error)
+        document = Node(self.file, node.place("document"), self._guarded(node.get, "document", dict))
+        queries = None if document.values is None else self._guarded(document.nodes, "qas")
+        if queries is None:
             return
         passage = self._guarded(self._passage, node, document)
         if passage is not None and not passage.entities:
             self.bare.append(document.place("context"))
         self.unasked += not queries
-        for query in queries:
-            example = self._guarded(self._query, passage, query)
-            if example is not None:
-                self.examples.append(example)
+        examples = [self._guarded(self._query, passage, query) for query in queries]
+        self.examples += [example for example in examples if example is not None]
 
     def _guarded(self, read, *arguments):
         try:
@@ -292,8 +252,8 @@ class _Reader:
 
     def _passage(self, node, document):
         uid = self._uid(node, "source")
-        title = self._marked(document, "title", document.text("title", empty=True))
-        context = self._marked(document, "context", document.text("context"))
+        title = self._marked(document, "title", empty=True)
+        context = self._marked(document, "context")
         specialty = sys.intern(document.specialties())
         if not context.tokens:
             raise document.fault("holds nothing but marks", "context", "fill in the text")
@@ -303,7 +263,7 @@ class _Reader:
 
     def _query(self, passage, node):
         uid = self._uid(node, "id")
-        query = self._marked(node, "query", node.text("query"))
+        query = self._marked(node, "query")
         self.joined += query.joined
         if len(query.blanks) != 1:
             fix = f"put one {PLACEHOLDER} where the answer belongs, or remove the query"
@@ -326,19 +286,15 @@ class _Reader:
 
     def _uid(self, node, field):
         uid, place = node.text(field), node.place(field)
-        if (field, uid) in self.places:
+        if self.places.setdefault((field, uid), place) != place:
             raise node.fault(f"repeats that of {self.places[field, uid]}", field)
-        self.places[field, uid] = place
         return uid
 
-    def _marked(self, node, field, text):
-        marked = parse_marked(text)
-        if marked.stray and self.stray_marks == "refuse":
-            fix = f"give every {BEGIN} its {END} in the same text, or read it with stray_marks='text'"
-            raise node.fault(f"holds {marked.stray} marks that are unbalanced or mark nothing", field, fix)
+    def _marked(self, node, field, *, empty=False):
+        marked = parse_marked(node.text(field, empty=empty))
         if marked.stray and not self.first_stray:
             self.first_stray = node, field
-        self.marks += marked.marks
+        self.marks += 2 * len(marked.entities) + marked.stray
         self.stray += marked.stray
         return marked
 
@@ -348,10 +304,9 @@ class _Reader:
             return
         node, field = self.first_stray
         counted = f"{self.stray:,} of the file's {self.marks:,} marks are unbalanced or mark nothing"
-        if self.stray_marks == "text" and self.stray > MOST_STRAY * self.marks:
+        if self.stray > MOST_STRAY * self.marks:
             problem = f"{counted}, this is the first; over {MOST_STRAY:.0%} means another format"
-            fix = f"give every {BEGIN} its {END} in the same text, or read it with stray_marks='ignore'"
-            raise node.fault(problem, field, fix)
+            raise node.fault(problem, field, f"give every {BEGIN} its {END} in the same text")
         warn(f"{self.file}:{node.place(field)}: {counted}, this is the first; their words are read as plain text")
 
     def facts(self, examples):
@@ -371,22 +326,22 @@ class _Reader:
         }
 
 
-def write_clicr(examples: Iterable[ClozeExample], path: Path) -> None:
-    """Writes what read_clicr reads, gzipped where the name ends in .gz; tags are not written.
-
-    The queries of a passage are kept together, in the order of its first one.
-    """
-    articles = {}
+def by_passage(examples: Iterable[ClozeExample]) -> Iterator[tuple[Passage, list[ClozeExample]]]:
+    """Each passage with its queries, in the order of its first one."""
+    groups = {}
     for example in examples:
-        articles.setdefault(id(example.passage), (example.passage, []))[1].append(example)
-    pieces = [_json(_article(passage, queries)) for passage, queries in articles.values()]
-    path, data = Path(path), ",\n".join(pieces)
+        groups.setdefault(id(example.passage), []).append(example)
+    for queries in groups.values():
+        yield queries[0].passage, queries
+
+
+def write_clicr(examples: Iterable[ClozeExample], path: Path) -> None:
+    """Writes what read_clicr reads, gzipped where the name ends in .gz, article by article; tags are not written."""
+    compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+    data = ",\n".join(compact(_article(*of_one)) for of_one in by_passage(examples))
+    path = Path(path)
     content = f'{{"version":"{VERSION}","data":[\n{data}\n]}}\n'.encode()
     write_atomic(path, gzip.compress(content, 6, mtime=0) if path.suffix == ".gz" else content)
-
-
-def _json(value):
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _article(passage, examples):

@@ -1,4 +1,4 @@
-"""Encodes cloze queries as arrays, in one set-up; `corpora.cache` keeps them on disk.
+"""Encodes cloze queries as arrays, in one set-up; data/cache.py keeps them on disk.
 
 A passage is stored once for all its queries. Passages have very different lengths (CliCR's have 100 to 6,000 tokens)
 and about nine queries each. The arrays are therefore flat, with offsets; none has the shape queries x tokens. The
@@ -25,8 +25,9 @@ import json
 import os
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,6 @@ from mednli_jax.io import Watch, unwatched
 
 # -- set-ups -----------------------------------------------------------------------------------------------------------
 
-
 SETUPS = ("ent", "anonym", "noent")
 ENTITY = "@entity"
 SEEN, UNSEEN = "seen", "unseen"
@@ -55,10 +55,10 @@ Spans = tuple[tuple[int, int], ...]
 class PassageView:
     """A passage in one set-up, the same for all its queries.
 
-    tokens: lower-cased. candidates: distinct marked phrases in the order of their first occurrence, words separated by
-    spaces. positions: where each is marked, (start, end) in `tokens`. number_of: candidate -> its place.
-    names: phrase -> the token that stands for it (ent, anonym). cut: candidates that only occur after the last kept
-    token. dropped: number of tokens after it.
+    tokens: lower-cased. candidates: distinct marked phrases in the order of their first occurrence, single spaces
+    between words. positions: where each is marked, (start, end) in `tokens`. number_of: candidate -> its place. names:
+    phrase -> the token that stands for it (ent, anonym). dropped: number of tokens that were cut. cut: candidates that
+    occur among these alone.
     """
 
     tokens: tuple[str, ...]
@@ -74,17 +74,16 @@ class PassageView:
 class View:
     """A query and its passage in one set-up.
 
-    passage, candidates, positions: see PassageView. query: lower-cased tokens, query[blank] is PLACEHOLDER.
-    gold: place of the candidate that is the dataset's answer, else of the first synonym among the candidates, else -1.
+    query: lower-cased tokens, query[blank] is PLACEHOLDER.
+    gold, answerable: see right_candidate.
     names: phrase -> the token that stands for it, those of passage, query and answer (ent, anonym).
     """
 
-    passage: tuple[str, ...]
+    passage: PassageView
     query: tuple[str, ...]
     blank: int
-    candidates: tuple[str, ...]
-    positions: tuple[Spans, ...]
     gold: int
+    answerable: str
     names: Mapping[str, str]
 
 
@@ -93,17 +92,13 @@ def phrase_of(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def candidates(example: ClozeExample) -> tuple[str, ...]:
-    """The distinct marked phrases of the passage, lower-cased, in the order of their first occurrence."""
-    passage = example.passage
-    phrases = (" ".join(passage.tokens[entity.start : entity.end]) for entity in passage.entities)
-    return tuple(dict.fromkeys(map(str.lower, phrases)))
-
-
-def gold_candidate(example: ClozeExample, number_of: Mapping[str, int]) -> int:
-    """Place of the right candidate, -1 if there is none. The dataset's answer has priority over its synonyms."""
-    phrases = (phrase_of(answer.text) for answer in example.answers)
-    return next((number_of[phrase] for phrase in phrases if phrase in number_of), -1)
+def right_candidate(example: ClozeExample, number_of: Mapping[str, int]) -> tuple[int, str]:
+    """The place of the right candidate, or -1, and which answer it is: "exact" (the dataset's own, which comes before
+    its synonyms), "synonym" or "none". number_of: candidate -> its place."""
+    for number, answer in enumerate(example.answers):
+        if (place := number_of.get(phrase_of(answer.text))) is not None:
+            return place, "synonym" if number else "exact"
+    return -1, "none"
 
 
 def passage_view(passage: Passage, setup: str, *, max_tokens: int = 0) -> PassageView:
@@ -115,7 +110,7 @@ def passage_view(passage: Passage, setup: str, *, max_tokens: int = 0) -> Passag
     if setup == "noent":
         spans = _spans((" ".join(words[e.start : e.end]), e.start, e.end) for e in entities)
     else:
-        words, phrases = _merged(words, entities, setup, names)
+        words, phrases = merged(words, entities, partial(_name, setup, names))
         spans = _spans((phrase, place, place + 1) for phrase, place in phrases)
     cut, dropped = frozenset(), 0
     if 0 < max_tokens < len(words):
@@ -133,29 +128,26 @@ def views(example: ClozeExample, setup: str, *, max_tokens: int = 0, passage: Pa
     passage: the view of its passage, if the caller has it, as `all_views` does.
     """
     passage = passage or passage_view(example.passage, setup, max_tokens=max_tokens)
-    words, names = [token.lower() for token in example.query], {}
-    blank = example.blank
+    words, blank, names = [token.lower() for token in example.query], example.blank, {}
     if setup != "noent":
         names = dict(passage.names)
-        before = sum(e.end - e.start - 1 for e in example.query_entities if e.end <= blank)
-        words, _ = _merged(words, example.query_entities, setup, names)
-        blank -= before
-        _name(phrase_of(example.answers[0].text), setup, names)
+        blank -= sum(e.end - e.start - 1 for e in example.query_entities if e.end <= blank)
+        words, _ = merged(words, example.query_entities, partial(_name, setup, names))
+        _name(setup, names, phrase_of(example.answers[0].text))
     words[blank] = PLACEHOLDER
-    gold = gold_candidate(example, passage.number_of)
-    return View(passage.tokens, tuple(words), blank, passage.candidates, passage.positions, gold, names)
+    return View(passage, tuple(words), blank, *right_candidate(example, passage.number_of), names)
 
 
 def all_views(
     examples: Iterable[ClozeExample], setup: str, *, max_tokens: int = 0
-) -> Iterator[tuple[ClozeExample, PassageView, View]]:
-    """Each example with its passage's view and its own; neighbours with the same passage share that view."""
+) -> Iterator[tuple[ClozeExample, View]]:
+    """Each example with its view; neighbours with the same passage share the view of that."""
     last, shared = None, None
     for example in examples:
         if example.passage is not last:
             last = example.passage
             shared = passage_view(last, setup, max_tokens=max_tokens)
-        yield example, shared, views(example, setup, passage=shared)
+        yield example, views(example, setup, passage=shared)
 
 
 def loose_positions(tokens: Sequence[str], phrases: Sequence[str]) -> tuple[Spans, ...]:
@@ -174,62 +166,49 @@ def loose_positions(tokens: Sequence[str], phrases: Sequence[str]) -> tuple[Span
     )
 
 
-def how_answerable(example: ClozeExample, number_of: Mapping[str, int]) -> str:
-    """Which answer is among the candidates: "exact" the dataset's own, "synonym" only another one, "none" no answer.
-
-    number_of: candidate -> its place.
-    """
-    if phrase_of(example.answers[0].text) in number_of:
-        return "exact"
-    return "synonym" if gold_candidate(example, number_of) >= 0 else "none"
-
-
 def with_titles(split: Split) -> Split:
     """The split with each title as the first sentence of its passage, with its marked phrases.
 
     CliCR's published readers, baselines and counts read reports like this. The title is then empty.
     """
-    passages = {id(example.passage): example.passage for example in split.examples}
-    joined = {key: _with_title(passage) if passage.title else passage for key, passage in passages.items()}
+    joined = {}
+    for passage in {id(example.passage): example.passage for example in split.examples}.values():
+        shift = len(passage.title)
+        moved = (Entity(entity.start + shift, entity.end + shift) for entity in passage.entities)
+        joined[id(passage)] = (
+            passage
+            if not passage.title
+            else replace(
+                passage,
+                title=(),
+                title_entities=(),
+                tokens=passage.title + passage.tokens,
+                entities=(*passage.title_entities, *moved),
+                sentences=(shift, *(end + shift for end in passage.sentences)),
+            )
+        )
     examples = tuple(replace(example, passage=joined[id(example.passage)]) for example in split.examples)
     return replace(split, examples=examples, facts={**split.facts, "titles_in_passages": True})
-
-
-def _with_title(passage):
-    shift = len(passage.title)
-    moved = (Entity(entity.start + shift, entity.end + shift) for entity in passage.entities)
-    return replace(
-        passage,
-        title=(),
-        title_entities=(),
-        tokens=passage.title + passage.tokens,
-        entities=(*passage.title_entities, *moved),
-        sentences=(shift, *(end + shift for end in passage.sentences)),
-    )
-
-
-def seen_answers(train: Split) -> frozenset[str]:
-    """The dataset's answers of the training queries, lower-cased."""
-    return frozenset(phrase_of(example.answers[0].text) for example in train.examples)
 
 
 def tag_seen(splits: Mapping[str, Split]) -> dict[str, Split]:
     """The splits, with dev and test queries tagged "seen" (their answer is that of a training query) or "unseen".
 
-    Training queries whose answer is not in their passage count, too.
+    Training queries whose answer is not in their passage count, too. Case and blanks do not.
     """
-    seen = seen_answers(splits["train"])
-    return {name: split if name == "train" else _tagged(split, seen) for name, split in splits.items()}
-
-
-def _tagged(split, seen):
-    examples, counts = [], Counter({SEEN: 0, UNSEEN: 0})
-    for example in split.examples:
-        tag = SEEN if phrase_of(example.answers[0].text) in seen else UNSEEN
-        counts[tag] += 1
-        others = tuple(other for other in example.tags if other not in (SEEN, UNSEEN))
-        examples.append(replace(example, tags=(*others, tag)))
-    return replace(split, examples=tuple(examples), facts={**split.facts, "answers_of_train": dict(counts)})
+    seen = {phrase_of(example.answers[0].text) for example in splits["train"].examples}
+    tagged = dict(splits)
+    for name, split in splits.items():
+        if name == "train":
+            continue
+        examples, counts = [], {SEEN: 0, UNSEEN: 0}
+        for example in split.examples:
+            tag = SEEN if phrase_of(example.answers[0].text) in seen else UNSEEN
+            counts[tag] += 1
+            examples.append(replace(example, tags=(*example.tags, tag)))
+        facts = {**split.facts, "answers_of_train": counts}
+        tagged[name] = replace(split, examples=tuple(examples), facts=facts)
+    return tagged
 
 
 def _spans(found):
@@ -240,24 +219,21 @@ def _spans(found):
     return spans
 
 
-def _merged(words, entities, setup, names):
-    """(words with each entity as one token, (phrase, place of that token) of each entity); names: filled."""
-    merged, phrases, end = [], [], 0
+def merged(words: list[str], entities: Iterable[Entity], name_of: Callable) -> tuple[list[str], list]:
+    """(words with each entity as one token, (phrase, place of that token) of each). name_of: phrase -> its token."""
+    found, phrases, end = [], [], 0
     for entity in entities:
-        merged += words[end : entity.start]
+        found += words[end : entity.start]
         phrase = " ".join(words[entity.start : entity.end])
-        phrases.append((phrase, len(merged)))
-        merged.append(_name(phrase, setup, names))
+        phrases.append((phrase, len(found)))
+        found.append(name_of(phrase))
         end = entity.end
-    return merged + words[end:], phrases
+    return found + words[end:], phrases
 
 
-def _name(phrase, setup, names):
+def _name(setup, names, phrase):
     """The token of a phrase: its words in one (ent), or a number by first occurrence (anonym)."""
-    token = names.get(phrase)
-    if token is None:
-        token = names[phrase] = ENTITY + (phrase.replace(" ", "_") if setup == "ent" else str(len(names)))
-    return token
+    return names.setdefault(phrase, ENTITY + (phrase.replace(" ", "_") if setup == "ent" else str(len(names))))
 
 
 # -- arrays ------------------------------------------------------------------------------------------------------------
@@ -279,7 +255,7 @@ _AT_A_TIME = 50_000  # random vectors: their making takes eight times the memory
 class ClozeEncoding:
     """How queries become arrays. Every field is part of the prepared folder's key.
 
-    setup: one of views.SETUPS. max_passage: tokens kept of a passage, from its head. max_words: the most frequent words
+    setup: one of SETUPS. max_passage: tokens kept of a passage, from its head. max_words: the most frequent words
     of training that are kept. 0 = all. query_bounds: whether queries stand between BEGIN and END. vectors_path: None =
     random. vectors_sd: standard deviation of random numbers.
     """
@@ -301,18 +277,17 @@ def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
         for name in sorted(splits, key=lambda name: name != "train"):
             kept[name], facts[name] = flat.add(splits[name], watch, answerable_only=name == "train")
             if name == "train":
-                train_sizes = flat.sizes()
+                train_types, train_sizes = len(flat.types), {name: len(values) for name, values in flat.ints.items()}
     if not len(kept["train"]):
         problem = "no training query has its answer among the marked phrases of its passage"
         raise DataError(problem, fix="check that the passages are marked, or keep more tokens of them")
     arrays = flat.arrays()
-    words = _Words(flat, arrays, train_sizes, encoding)
-    vocab, matrix = words.vocabulary()
-    _number(arrays, words.numbers)
+    vocab, matrix, numbers, words = _vocabulary(flat, arrays, train_sizes, encoding)
+    _number(arrays, numbers)
     for rows in facts.values():
-        rows |= _counts(rows, arrays, train_sizes["types"])
-    types = {"types": len(flat.types), "types_of_train": train_sizes["types"]}
-    facts = {"setup": encoding.setup, "splits": facts, "vocabulary": words.facts, "candidates": types}
+        rows |= _counts(rows, arrays, train_types)
+    types = {"types": len(flat.types), "types_of_train": train_types}
+    facts = {"setup": encoding.setup, "splits": facts, "vocabulary": words, "candidates": types}
     return kept, arrays, vocab, matrix, facts
 
 
@@ -351,18 +326,19 @@ class _Flat:
         self.types = {name: number for number, name in enumerate(types)}
         self.number_of = defaultdict()
         self.number_of.default_factory = self.number_of.__len__
-        self._ints = {name: array("i") for name in (*_INTS, *(_LOOSE if encoding.setup == "noent" else ()))}
-        self._starts = {name: array("q", [0]) for name in _STARTED if name in self._ints or name in _TEXTS}
+        self.ints = {name: array("i") for name in (*_INTS, *(_LOOSE if encoding.setup == "noent" else ()))}
+        self._starts = {name: array("q", [0]) for name in _STARTED if name in self.ints or name in _TEXTS}
         self._texts = {name: bytearray() for name in _TEXTS}
 
     def add(self, split: Split, watch, answerable_only: bool) -> tuple[Split, dict]:
         """(the split as it was taken, its facts)."""
         encoding, examples, answers = self.encoding, [], Counter(exact=0, synonym=0, none=0)
         lost, first_passage = Counter(passages=0, tokens=0, answers=0), len(self._passages)
-        facts = {**split.facts, "first": len(self._ints["gold"]), "first_passage": first_passage}
+        facts = {**split.facts, "first": len(self.ints["gold"]), "first_passage": first_passage}
         shared = all_views(watch(split.examples, "queries"), encoding.setup, max_tokens=encoding.max_passage)
-        for example, passage, view in shared:
-            answers[how_answerable(example, passage.number_of)] += 1
+        for example, view in shared:
+            passage = view.passage
+            answers[view.answerable] += 1
             if view.gold < 0 and any(phrase_of(answer.text) in passage.cut for answer in example.answers):
                 lost["answers"] += 1
             if view.gold < 0 and answerable_only:
@@ -378,108 +354,83 @@ class _Flat:
 
     def _add_passage(self, passage, view):
         self._passages[id(passage)] = len(self._passages)
-        self._ints["passage"].extend(map(self.number_of.__getitem__, view.tokens))
+        self.ints["passage"].extend(map(self.number_of.__getitem__, view.tokens))
         for phrase in view.candidates:
             type_ = view.names[phrase] if self.encoding.setup == "anonym" else phrase
-            self._ints["candidate_type"].append(self.types.setdefault(type_, len(self.types)))
-            self._ints["candidate_length"].append(phrase.count(" ") + 1)
+            self.ints["candidate_type"].append(self.types.setdefault(type_, len(self.types)))
+            self.ints["candidate_length"].append(phrase.count(" ") + 1)
         self._add_positions("position", view.positions)
         if self.encoding.setup == "noent":
             self._add_positions("loose_position", loose_positions(view.tokens, view.candidates))
         self._texts["candidate_text"] += "\n".join(view.candidates).encode()
         for name, starts in self._starts.items():
             if name != "answer_text":
-                starts.append(len(self._texts[name] if name in _TEXTS else self._ints[name]))
+                starts.append(len(self._texts[name] if name in _TEXTS else self.ints[name]))
 
     def _add_positions(self, name, positions):
         for number, spans in enumerate(positions):
             places = [place for start, end in spans for place in range(start, end)]
-            self._ints[name].extend(places)
-            self._ints[f"{name}_candidate"].extend([number] * len(places))
+            self.ints[name].extend(places)
+            self.ints[f"{name}_candidate"].extend([number] * len(places))
 
     def _add_query(self, example, view):
         query, blank = view.query, view.blank
         if self.encoding.query_bounds:
             query, blank = (BEGIN, *query, END), blank + 1
-        self._ints["query_tokens"].extend(map(self.number_of.__getitem__, query))
-        numbers = (len(query), blank, self._passages[id(example.passage)], view.gold)
-        for name, number in zip(("query_length", "blank", "query_passage", "gold"), numbers, strict=True):
-            self._ints[name].append(number)
+        self.ints["query_tokens"].extend(map(self.number_of.__getitem__, query))
+        passage = self._passages[id(example.passage)]
+        of_query = {"query_length": len(query), "blank": blank, "query_passage": passage, "gold": view.gold}
+        for name, number in of_query.items():
+            self.ints[name].append(number)
         answers = [[a.text, a.concept, a.semantic_type, a.origin] for a in example.answers]
         self._texts["answer_text"] += json.dumps(answers, ensure_ascii=False).encode()
         self._starts["answer_text"].append(len(self._texts["answer_text"]))
 
-    def sizes(self) -> dict[str, int]:
-        """How much there is by now."""
-        return {"types": len(self.types), **{name: len(values) for name, values in self._ints.items()}}
-
     def arrays(self) -> dict[str, np.ndarray]:
-        arrays = {name: np.array(values, np.int32) for name, values in self._ints.items()}
+        arrays = {name: np.array(values, np.int32) for name, values in self.ints.items()}
         arrays |= {f"{name}_start": np.array(values, np.int64) for name, values in self._starts.items()}
         return arrays | {name: np.array(text, np.uint8) for name, text in self._texts.items()}
 
 
-class _Words:
-    """The vocabulary of a corpus: words of training, and of other splits those that have a pretrained vector.
+def _vocabulary(flat, arrays, train_sizes, encoding) -> tuple[Vocab, np.ndarray, np.ndarray, dict]:
+    """(vocabulary, vectors [V, D], the number in the vocabulary of each word of the flat lists, counts of words).
 
-    numbers: of each word of the flat lists, its number in the vocabulary. facts: counts of words.
+    The words of training, and of other splits those that have a pretrained vector. Words of training without a vector
+    get a random one, like unseen words of pretrained files in the published readers.
     """
+    names, words = ("passage", "query_tokens"), list(flat.number_of)
+    counts = sum(np.bincount(arrays[name], minlength=len(words)) for name in names)
+    of_train = sum(np.bincount(arrays[name][: train_sizes[name]], minlength=len(words)) for name in names)
 
-    def __init__(self, flat, arrays, train_sizes, encoding):
-        self._words, self._encoding = list(flat.number_of), encoding
-        names = ("passage", "query_tokens")
-        counts = self._count([arrays[name] for name in names])
-        of_train = self._count([arrays[name][: train_sizes[name]] for name in names])
-        train = self._sorted(of_train, of_train > 0)
-        self._places = train[: encoding.max_words or None]
-        self._train, self._counts = len(self._places), counts
-        self.facts = {"of_train": self._train, "cut": len(train) - self._train}
-        if encoding.vectors_path is not None:
-            self._places += self._sorted(counts, of_train == 0)
-
-    def _count(self, parts):
-        return sum(np.bincount(part, minlength=len(self._words)) for part in parts)
-
-    def _sorted(self, counts, chosen):
+    def ordered(counts, chosen):
         """Places of the chosen words, the most frequent first, equally frequent ones by code point."""
-        places = [place for place in np.flatnonzero(chosen).tolist() if self._words[place] not in SPECIALS]
-        return sorted(places, key=lambda place: (-counts[place], self._words[place]))
+        places = [place for place in np.flatnonzero(chosen).tolist() if words[place] not in SPECIALS]
+        return sorted(places, key=lambda place: (-counts[place], words[place]))
 
-    def vocabulary(self) -> tuple[Vocab, np.ndarray]:
-        """(vocabulary, vectors [V, D]); words of training without a vector get a random one, like unseen words of
-        pretrained files in the published readers."""
-        all_words = [self._words[place] for place in self._places]
-        rows, matrix = list(range(len(all_words))), None
-        known = frozenset()
-        if self._encoding.vectors_path is not None:
-            vectors = self._load(all_words)
-            known = frozenset(vectors.words)
-            rows = [row for row in rows if row < self._train or all_words[row] in known]
-            matrix = vectors.matrix[[0, 1, *(row + 2 for row in rows)]]
-        vocab = Vocab(SPECIALS + tuple(all_words[row] for row in rows))
-        if matrix is None:
-            matrix = np.zeros((len(vocab), self._encoding.vectors_dim), np.float32)
-            self._draw(matrix, SPECIALS, [UNK])
-        self._draw(matrix, vocab.words, [row for row in range(2, len(vocab)) if vocab.words[row] not in known])
-        self.numbers = np.full(len(self._words), UNK, np.int32)
-        self.numbers[[self._places[row] for row in rows]] = np.arange(2, len(vocab))
-        self.facts |= {"words": len(rows), "of_other_splits": len(rows) - self._train, "with_vector": len(known)}
-        return vocab, matrix
-
-    def _load(self, all_words):
-        settings = {"dim": self._encoding.vectors_dim, "seed": self._encoding.vectors_seed}
-        vectors = load_vectors(self._encoding.vectors_path, (*SPECIALS, *all_words), **settings)
-        counts = {word: int(count) for word, count in zip(self._words, self._counts, strict=True)}
-        self.facts |= {"source": vectors.source, "sha256": vectors.sha256, "coverage": coverage(vectors, counts)}
-        return vectors
-
-    def _draw(self, matrix, words, rows):
-        """Fills some rows of the vectors with the random vectors of their words, few at a time."""
-        encoding = self._encoding
-        settings = {"dim": encoding.vectors_dim, "seed": encoding.vectors_seed, "sd": encoding.vectors_sd}
-        for start in range(0, len(rows), _AT_A_TIME):
-            part = rows[start : start + _AT_A_TIME]
-            matrix[part] = random_vectors([words[row] for row in part], **settings)
+    settings = {"dim": encoding.vectors_dim, "seed": encoding.vectors_seed}
+    train = ordered(of_train, of_train > 0)
+    places, matrix, known = train[: encoding.max_words or None], None, frozenset()
+    kept = len(places)
+    facts = {"of_train": kept, "cut": len(train) - kept}
+    if encoding.vectors_path is not None:
+        places += ordered(counts, of_train == 0)
+        found = load_vectors(encoding.vectors_path, (*SPECIALS, *(words[place] for place in places)), **settings)
+        number_of = dict(zip(words, counts.tolist(), strict=True))
+        facts |= {"source": found.source, "sha256": found.sha256, "coverage": coverage(found, number_of)}
+        known = frozenset(found.words)
+        rows = [row for row, place in enumerate(places) if row < kept or words[place] in known]
+        matrix, places = found.matrix[[0, 1, *(row + 2 for row in rows)]], [places[row] for row in rows]
+    vocab = Vocab(SPECIALS + tuple(words[place] for place in places))
+    lacking = [row for row in range(2, len(vocab)) if vocab.words[row] not in known]
+    if matrix is None:
+        matrix, lacking = np.zeros((len(vocab), encoding.vectors_dim), np.float32), [UNK, *lacking]
+    for start in range(0, len(lacking), _AT_A_TIME):
+        part = lacking[start : start + _AT_A_TIME]
+        matrix[part] = random_vectors([vocab.words[row] for row in part], sd=encoding.vectors_sd, **settings)
+    numbers = np.full(len(words), UNK, np.int32)
+    numbers[places] = np.arange(2, len(vocab))
+    facts |= {"words": len(places), "of_other_splits": len(places) - kept, "with_vector": len(known)}
+    return vocab, matrix, numbers, facts
 
 
 def _counts(rows, arrays, types_of_train):
@@ -547,12 +498,11 @@ def types_of_train(prepared: Prepared) -> tuple[str, ...]:
     count, rows = manifest["candidates"]["types_of_train"], manifest["splits"]["train"]
     if manifest["setup"] == "anonym":
         return tuple(f"{ENTITY}{number}" for number in range(count))
-    texts, names = Texts(arrays), [""] * count
+    texts, names = Texts(arrays), {}
     for passage in range(rows["first_passage"], rows["first_passage"] + rows["passages"]):
         start, end = arrays["candidate_type_start"][passage : passage + 2]
-        for number, phrase in zip(arrays["candidate_type"][start:end], texts.candidates(passage), strict=True):
-            names[number] = phrase
-    return tuple(names)
+        names |= zip(arrays["candidate_type"][start:end].tolist(), texts.candidates(passage), strict=True)
+    return tuple(names[number] for number in range(count))
 
 
 # -- a corpus ----------------------------------------------------------------------------------------------------------
@@ -567,14 +517,13 @@ class ClozeCorpus:
 
     name: demo_cloze (bundled); clicr, whose passages begin with their titles, as its published readers and baselines
     read them; or file, a folder in CliCR's layout, whose passages are the contexts alone.
-    folder: of the files. limit: first queries of train. stray_marks: see clicr.read_clicr.
+    folder: of the files. limit: first queries of train.
     """
 
     name: str
     encoding: ClozeEncoding
     folder: Path | None = None
     limit: int | None = None
-    stray_marks: str = "text"
 
     @property
     def title(self) -> str:
@@ -582,7 +531,15 @@ class ClozeCorpus:
 
     def splits(self) -> Mapping[str, Split]:
         """Train, dev and test, the queries of dev and test tagged seen or unseen."""
-        return read(self.name, self.folder, limit=self.limit, stray_marks=self.stray_marks)
+        if self.name == DEMO:
+            splits = demo.load_demo_cloze()
+            train = splits["train"]
+            return tag_seen({**splits, "train": replace(train, examples=train.examples[: self.limit or None])})
+        splits = clicr.load(required_folder(self.name, self.folder), limit=self.limit)
+        if self.name == CLICR:
+            inventory.warn(self.folder, (CLICR,))
+            splits = {name: with_titles(split) for name, split in splits.items()}
+        return tag_seen(splits)
 
     def read_vocabulary(self, path: Path) -> Vocab:
         return Vocab.load(path)
@@ -603,14 +560,8 @@ class ClozeCorpus:
     def key(self, cache: Cache) -> dict:
         """Everything that shapes the arrays, as JSON: settings, and sources by content."""
         settings = {name: str(v) if isinstance(v, Path) else v for name, v in vars(self.encoding).items()}
-        choice = {"limit": self.limit or 0, "stray_marks": self.stray_marks}
-        return {
-            "corpus": self.name,
-            **choice,
-            **settings,
-            "format": FORMAT,
-            "sources": cache.digests(self.source_files()),
-        }
+        about = {"corpus": self.name, "limit": self.limit or 0, "format": FORMAT}
+        return {**about, **settings, "sources": cache.digests(self.source_files())}
 
     def source_files(self) -> list[Path]:
         """All files whose content shapes the arrays."""
@@ -625,31 +576,15 @@ class ClozeCorpus:
         return files
 
 
-def read(
-    name: str, folder: Path | None = None, *, limit: int | None = None, stray_marks: str = "text"
-) -> Mapping[str, Split]:
-    """The splits of a ClozeCorpus, for callers that need no arrays."""
-    if name == DEMO:
-        splits = demo.load_demo_cloze()
-        train = splits["train"]
-        return tag_seen({**splits, "train": replace(train, examples=train.examples[: limit or None])})
-    splits = clicr.load(required_folder(name, folder), limit=limit, stray_marks=stray_marks)
-    if name == CLICR:
-        inventory.warn(folder, (CLICR,))
-        splits = {title: with_titles(split) for title, split in splits.items()}
-    return tag_seen(splits)
-
-
 def corpus_named(name: str) -> Mapping[str, Split]:
-    """`read` for commands. name: demo_cloze, clicr (in $MEDNLI_JAX_DATA/clicr), or a folder in its layout."""
-    if name == DEMO:
-        return read(DEMO)
+    """The splits of demo_cloze, clicr (in $MEDNLI_JAX_DATA/clicr), or a folder in its layout."""
     folder = os.environ.get("MEDNLI_JAX_DATA", "") if name == CLICR else name
     if not folder:
         raise UsageError(f"--corpus={CLICR}: $MEDNLI_JAX_DATA is not set. Fix: set it, or give a folder.")
-    if not Path(folder).expanduser().is_dir():
+    place = Path(folder).expanduser()
+    if name != DEMO and not place.is_dir():
         raise UsageError(f"{folder}: is no folder. Fix: give --corpus={DEMO}, {CLICR}, or a FOLDER like it.")
-    return read(CLICR if name == CLICR else FILE, Path(folder).expanduser())
+    return ClozeCorpus(name if name in (DEMO, CLICR) else FILE, ClozeEncoding("ent"), place).splits()
 
 
 def split_of(splits: Mapping, name: str):

@@ -16,13 +16,14 @@ Sentences are sequences of strings; a word that the text lacks is <unk>. <s> is 
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from mednli_jax.cloze.encoding import ENTITY, phrase_of
+from mednli_jax.cloze.clicr import by_passage
+from mednli_jax.cloze.encoding import ENTITY, merged, phrase_of
 from mednli_jax.data.examples import ClozeExample, Entity
-from mednli_jax.errors import ConfigError, DataError
+from mednli_jax.errors import DataError
 
 UNK, START, END = 0, 1, 2
 SPECIALS = ("<unk>", "<s>", "</s>")
@@ -45,12 +46,6 @@ class Level:
     backoff: np.ndarray
     discounts: tuple[float, float, float]
 
-    def find(self, contexts, words, size) -> np.ndarray:
-        """Rows of the n-grams, -1 where there is none; contexts may be -1 as well. size: number of words."""
-        keys = np.asarray(contexts, np.int64) * size + words
-        rows = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.where((self.keys[rows] == keys) & (np.asarray(contexts) >= 0), rows, -1)
-
 
 @dataclass(frozen=True)
 class NgramModel:
@@ -70,79 +65,21 @@ class NgramModel:
         for length in range(1, min(len(self.levels), len(words) + 1)):
             row = words[-length]
             for level, word in zip(self.levels[1:], words[len(words) - length + 1 :], strict=False):
-                row = int(level.find(row, word, len(self.words)))
-            if row < 0:
-                return
+                key = row * len(self.words) + word
+                row = int(np.searchsorted(level.keys, key))
+                if row == len(level.keys) or level.keys[row] != key:
+                    return
             yield length, row
-
-    def _following(self, length, row):
-        """The words seen after a context, and the slice of their rows in the level above it."""
-        level, size = self.levels[length], len(self.words)
-        found = slice(*np.searchsorted(level.keys, (row * size, (row + 1) * size)))
-        return level.keys[found] - row * size, found
 
     def distribution(self, history: Sequence[str]) -> np.ndarray:
         """float64 [V + 1]: probability of each of `words` after the tokens of a sentence so far; sums to 1."""
-        result = np.zeros(len(self.words))
+        result, size = np.zeros(len(self.words)), len(self.words)
         for length, row in self._contexts(history):
             level = self.levels[length]
-            words, found = self._following(length, row)
+            found = slice(*np.searchsorted(level.keys, (row * size, (row + 1) * size)))
             result *= level.backoff[row]
-            result[words] = level.probability[found]
+            result[level.keys[found] - row * size] = level.probability[found]
         return result
-
-    @cached_property
-    def _ranking(self):
-        """Words by their probability without context, likeliest first."""
-        return np.argsort(-self.levels[0].probability, kind="stable")
-
-    def most_likely(self, history: Sequence[str], allowed: np.ndarray | None = None) -> tuple[str, float]:
-        """The word with the highest probability after the tokens of a sentence so far, and that probability.
-
-        allowed: bool [V + 1], the words to choose from; None: all but SPECIALS. ("", 0.0) where there is none.
-        """
-        allowed = np.arange(len(self.words)) >= len(SPECIALS) if allowed is None else allowed
-        best = next((int(word) for word in self._ranking if allowed[word]), -1)
-        if best < 0:
-            return "", 0.0
-        highest = float(self.levels[0].probability[best])
-        for length, row in self._contexts(history):
-            if length:
-                # A word seen after this context is likelier than backing off makes it. So two are to be compared: the
-                # best of the words seen, and the best after the shorter context, taken down.
-                words, found = self._following(length, row)
-                chances = np.where(allowed[words], self.levels[length].probability[found], -1.0)
-                highest *= float(self.levels[length].backoff[row])
-                if len(chances) and chances.max() >= highest:
-                    best, highest = int(words[chances.argmax()]), float(chances.max())
-        return self.words[best], highest
-
-    def log_probabilities(self, sentences: Iterable[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
-        """Natural logarithms of the probability of each word and each </s>, float64 [N], and which were known, bool."""
-        words, _ = _numbers(sentences, self.index, grow=False)
-        begin = np.maximum.accumulate(np.where(words == START, np.arange(len(words)), 0))
-        predicted = np.flatnonzero(words != START)
-        chance = self.levels[0].probability[words]
-        rows = words.astype(np.int64)  # of the n-gram that starts at a place, level by level
-        for n, level in enumerate(self.levels[1:], start=2):
-            places = np.flatnonzero(np.arange(len(words)) - begin >= n - 1)
-            contexts = rows[places - n + 1]
-            found = level.find(contexts, words[places], len(self.words))
-            backoff = np.where(contexts >= 0, level.backoff[np.maximum(contexts, 0)], 1.0)
-            chance[places] = np.where(found >= 0, level.probability[np.maximum(found, 0)], chance[places] * backoff)
-            rows = np.full(len(words), -1, np.int64)
-            rows[places - n + 1] = found
-        return np.log(chance[predicted]), words[predicted] != UNK
-
-    def perplexity(self, sentences: Iterable[Sequence[str]]) -> dict:
-        """perplexity over words and </s>; known_perplexity without the words the text lacks; tokens, unknown."""
-        logs, known = self.log_probabilities(sentences)
-        return {
-            "perplexity": float(np.exp(-logs.mean())),
-            "known_perplexity": float(np.exp(-logs[known].mean())),
-            "tokens": len(logs),
-            "unknown": int((~known).sum()),
-        }
 
 
 # -- training ----------------------------------------------------------------------------------------------------------
@@ -150,29 +87,18 @@ class NgramModel:
 
 def estimate(sentences: Iterable[Sequence[str]], *, order: int = ORDER) -> NgramModel:
     """The model of a text, which is read once. 16 million tokens take about 2 GB."""
-    if not 1 <= order <= 6:
-        raise ConfigError(f"order is {order}. Fix: give the language model an order of 1 to 6.")
-    index: dict[str, int] = {}
-    tokens, count = _numbers(sentences, index, grow=True)
-    if not count:
+    index, tokens = {}, array("i")  # each sentence between <s> and </s>
+    for sentence in sentences:
+        numbers = [index.setdefault(token, len(index) + len(SPECIALS)) for token in sentence]
+        tokens.extend([START, *numbers, END])
+    if not index:
         raise DataError("the language model's text holds no words", fix="check what the corpus holds")
     words = (*SPECIALS, *index)
-    counts = _counted(tokens, len(words), order)
+    counts = _counted(np.asarray(tokens, np.int32), len(words), order)
     return NgramModel(words, index, tuple(_smoothed(counts, len(words))))
 
 
-def _numbers(sentences, index, grow):
-    """Words as one int32 array, <s> before and </s> after each sentence, and how many there are without these."""
-    tokens, count = array("i"), 0
-    for sentence in sentences:
-        numbers = [index.setdefault(t, len(index) + len(SPECIALS)) if grow else index.get(t, UNK) for t in sentence]
-        tokens.extend([START, *numbers, END])
-        count += len(sentence)
-    return np.asarray(tokens, np.int32), count
-
-
-@dataclass(frozen=True)
-class _Counts:
+class _Counts(NamedTuple):
     """The n-grams of one length. keys: as Level's. occur: int64 [G], how often. suffix: int32 [G], row of the n-gram
     without its first word in the level below. begins: bool [G], whether the first word is <s>."""
 
@@ -241,47 +167,33 @@ def _discounts(adjusted) -> tuple[float, float, float]:
 # -- cloze -------------------------------------------------------------------------------------------------------------
 
 
-def merged(tokens: Sequence[str], entities: Sequence[Entity]) -> list[str]:
+def _merged(tokens: Sequence[str], entities: Iterable[Entity]) -> list[str]:
     """Tokens lower-cased, each marked phrase one token: ENTITY and its words, spaces between, as no other token has."""
-    words, result, at = [token.lower() for token in tokens], [], 0
-    for entity in entities:
-        result += words[at : entity.start]
-        result.append(ENTITY + " ".join(words[entity.start : entity.end]))
-        at = entity.end
-    return result + words[at:]
+    return merged([token.lower() for token in tokens], entities, lambda phrase: ENTITY + phrase)[0]
 
 
 def training_text(examples: Sequence[ClozeExample]) -> Iterable[list[str]]:
     """Sentences of the passages, each once, and the queries with the dataset's answer in the blank."""
-    seen = set()
-    for example in examples:
-        if id(example.passage) not in seen:  # queries share the object
-            seen.add(id(example.passage))
-            yield from _sentences(example.passage)
-        yield [*left(example), ENTITY + phrase_of(example.answers[0].text), *_right(example)]
-
-
-def _sentences(passage):
-    start, entities = 0, list(reversed(passage.entities))
-    for end in passage.sentences:
-        inside = []
-        while entities and entities[-1].end <= end:
-            entity = entities.pop()
-            inside.append(Entity(entity.start - start, entity.end - start))
-        yield merged(passage.tokens[start:end], inside)
-        start = end
+    for passage, queries in by_passage(examples):
+        start, entities = 0, list(reversed(passage.entities))
+        for end in passage.sentences:
+            inside = []
+            while entities and entities[-1].end <= end:
+                entity = entities.pop()
+                inside.append(Entity(entity.start - start, entity.end - start))
+            yield _merged(passage.tokens[start:end], inside)
+            start = end
+        for example in queries:
+            start = example.blank + 1
+            after = [Entity(e.start - start, e.end - start) for e in example.query_entities if e.start >= start]
+            answer = ENTITY + phrase_of(example.answers[0].text)
+            yield [*left(example), answer, *_merged(example.query[start:], after)]
 
 
 def left(example: ClozeExample) -> list[str]:
     """The query's tokens before the blank, marked phrases merged."""
     before = [entity for entity in example.query_entities if entity.end <= example.blank]
-    return merged(example.query[: example.blank], before)
-
-
-def _right(example):
-    start = example.blank + 1
-    after = [Entity(e.start - start, e.end - start) for e in example.query_entities if e.start >= start]
-    return merged(example.query[start:], after)
+    return _merged(example.query[: example.blank], before)
 
 
 def continuations(
@@ -291,6 +203,11 @@ def continuations(
 
     entities_only: of the marked phrases of the training text; the paper's model may say any word.
     """
-    allowed = np.array([word.startswith(ENTITY) for word in model.words]) if entities_only else None
-    words = {example.uid: model.most_likely(left(example), allowed)[0] for example in examples}
-    return {uid: word.removeprefix(ENTITY) for uid, word in words.items() if word}
+    allowed = np.arange(len(model.words)) >= len(SPECIALS)
+    if entities_only:
+        allowed = np.array([word.startswith(ENTITY) for word in model.words])
+    found = {}
+    for example in examples if allowed.any() else ():
+        chances = np.where(allowed, model.distribution(left(example)), -1.0)
+        found[example.uid] = model.words[int(chances.argmax())].removeprefix(ENTITY)
+    return found

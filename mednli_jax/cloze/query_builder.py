@@ -13,33 +13,29 @@ Errors name the file, the line and the field; they never quote a report.
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mednli_jax.cloze.clicr import BEGIN, END, Node, parse_marked
+from mednli_jax.cloze.clicr import BEGIN, END, SEMANTIC_TYPES, Node, parse_marked
 from mednli_jax.data.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
 from mednli_jax.errors import DataError, Problems, UsageError
-from mednli_jax.io import Bar, empty_file, json_lines
+from mednli_jax.io import empty_file, json_lines
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology
 
-_DETERMINERS = """
+_DETERMINERS_AND_PRONOUNS = """
     a an the this that these those no any some each every either neither both all another other such what which whose
-    my your his her its our their
-"""
-_PRONOUNS = """
-    i you he she it we they me him us them who whom
+    my your his her its our their i you he she it we they me him us them who whom
     myself yourself himself herself itself ourselves yourselves themselves
 """
-FUNCTION_WORDS = frozenset((*_DETERMINERS.split(), *_PRONOUNS.split()))
+FUNCTION_WORDS = frozenset(_DETERMINERS_AND_PRONOUNS.split())
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")"}
 _STOPS = frozenset(".!?;:,")
-KINDS = ("problem", "treatment", "test")
 DROPPED = ("repeats_passage", "shows_answer")
 MENDED = ("function_words", "parentheticals", "no_longer_marked")
 # Prefixes of MeSH's tree numbers and of the UMLS's semantic types, as the i2b2 2010 task divides clinical concepts.
-SEMANTIC_TYPES = {
+PREFIXES = {
     "problem": (
         *("C0", "C1", "C2", "F03"),
         *("T019", "T020", "T033", "T037", "T046", "T047", "T048", "T049", "T184", "T190", "T191"),
@@ -117,7 +113,7 @@ def _report(node: Node) -> Report:
 def _sentence(node: Node) -> Sentence:
     """A sentence from its string, or from its text and entities."""
     if isinstance(node.values, str):
-        marked = parse_marked(node.checked("", node.values, empty=True))
+        marked = parse_marked(node.text(empty=True))
         marks, stray = tuple(Mark(entity.start, entity.end) for entity in marked.entities), marked.stray
     else:
         marked = parse_marked(node.text("text", empty=True))
@@ -134,10 +130,10 @@ def _sentence(node: Node) -> Sentence:
 def _marks(node: Node, length: int) -> tuple[Mark, ...]:
     marks = []
     for row in node.nodes("entities"):
-        start, end = (row.get(field, int, "a whole number") for field in ("start", "end"))
+        start, end = (row.get(field, int) for field in ("start", "end"))
         concept, kind = (row.text(field, optional=True) for field in ("id", "type"))
-        if kind not in ("", *KINDS):
-            raise row.fault(f"is none of {', '.join(KINDS)}", "type", "correct the type")
+        if kind not in ("", *SEMANTIC_TYPES):
+            raise row.fault(f"is none of {', '.join(SEMANTIC_TYPES)}", "type", "correct the type")
         marks.append(Mark(start, end, concept, kind))
     marks.sort(key=lambda mark: mark.start)
     ends = [0, *(mark.end for mark in marks)]
@@ -150,21 +146,20 @@ def _marks(node: Node, length: int) -> tuple[Mark, ...]:
 # -- building ----------------------------------------------------------------------------------------------------------
 
 
-def cleaned(sentence: Sentence, counts: Counter | None = None) -> Sentence:
+def cleaned(sentence: Sentence, counts: Counter) -> Sentence:
     """The sentence with the boundaries of its phrases mended (section 3); its tokens stay.
 
     Determiners and pronouns at the beginning are moved out, and so are parentheticals at the end. A phrase that is
     nothing but determiners and pronouns is no longer marked. counts: takes up how often each was done (MENDED).
     """
-    counts, marks = Counter() if counts is None else counts, []
+    marks = []
     for mark in sentence.marks:
         start, end = mark.start, mark.end
         while start < end and sentence.tokens[start].lower() in FUNCTION_WORDS:
             start += 1
         while start < (before := _before_parenthetical(sentence.tokens, start, end)) < end:
             end = before
-        counts["function_words"] += start > mark.start
-        counts["parentheticals"] += end < mark.end
+        counts.update({"function_words": start > mark.start, "parentheticals": end < mark.end})
         counts["no_longer_marked"] += start == end
         if start < end:
             marks.append(replace(mark, start=start, end=end))
@@ -195,22 +190,20 @@ def build_queries(reports: Sequence[Report], ontology: Ontology | None = None) -
     or, where it has none that is known, as the concept whose name the whole phrase is. None: no synonyms.
     """
     drafts, dropped, mended = [], Counter(), Counter()
-    with Bar("building queries", len(reports), unit="reports") as bar:
-        for report in reports:
-            drafts += _drafts(report, dropped, mended)
-            bar.advance(1)
+    for report in reports:
+        drafts += _drafts(report, dropped, mended)
     if not drafts:
         fix = "mark phrases in the learning points; see the counts of a smaller file"
         raise DataError(f"{len(reports)} reports give no query, {dropped.total()} were left out", fix=fix)
-    answers = _Answers(ontology, ((phrase, mark) for _, phrase, mark in drafts))
-    examples = tuple(replace(example, answers=answers.of(phrase, mark)) for example, phrase, mark in drafts)
+    answers, found = _answers(ontology, [(phrase, mark) for _, phrase, mark in drafts])
+    examples = tuple(replace(draft[0], answers=of) for draft, of in zip(drafts, answers, strict=True))
     facts = {
         "reports": len(reports),
         "learning_points": sum(len(report.learning_points) for report in reports),
         "rows": len(examples),
         "dropped": {reason: dropped[reason] for reason in DROPPED},
         "mended": {what: mended[what] for what in MENDED},
-        "concepts": answers.found,
+        "concepts": found,
         "extended": sum(len(example.answers) > 1 for example in examples),
         "ontology_sha256": ontology.sha256 if ontology else "",
     }
@@ -219,19 +212,18 @@ def build_queries(reports: Sequence[Report], ontology: Ontology | None = None) -
 
 def _drafts(report: Report, dropped: Counter, mended: Counter) -> list[tuple[ClozeExample, str, Mark]]:
     """(query without answers, answer's words, mark) of a report; counts what was left out and mended."""
-    passage, drafts, number = _passage(report, mended), [], 0
+    passage, drafts = _passage(report, mended), []
     text = f" {' '.join(passage.tokens).lower()} "
-    for point in report.learning_points:
-        point = cleaned(point, mended)
-        for mark in point.marks:
-            number += 1
-            example, phrase = _query(f"{report.uid}.{number}", passage, point, mark), point.phrase(mark)
-            if repeats_passage(example.query, example.blank, text):
-                dropped["repeats_passage"] += 1
-            elif f" {phrase.lower()} " in f" {' '.join(example.query).lower()} ":
-                dropped["shows_answer"] += 1
-            else:
-                drafts.append((example, phrase, mark))
+    points = [cleaned(point, mended) for point in report.learning_points]
+    marks = ((point, mark) for point in points for mark in point.marks)
+    for number, (point, mark) in enumerate(marks, start=1):
+        example, phrase = _query(f"{report.uid}.{number}", passage, point, mark), point.phrase(mark)
+        if repeats_passage(example.query, example.blank, text):
+            dropped["repeats_passage"] += 1
+        elif f" {phrase.lower()} " in f" {' '.join(example.query).lower()} ":
+            dropped["shows_answer"] += 1
+        else:
+            drafts.append((example, phrase, mark))
     return drafts
 
 
@@ -251,12 +243,10 @@ def repeats_passage(query: Sequence[str], blank: int, passage: str) -> bool:
 
 def _passage(report: Report, mended: Counter) -> Passage:
     tokens, entities, ends = [], [], []
-    for sentence in report.sentences:
-        sentence = cleaned(sentence, mended)
+    for sentence in (cleaned(sentence, mended) for sentence in report.sentences if sentence.tokens):
         entities += [Entity(mark.start + len(tokens), mark.end + len(tokens)) for mark in sentence.marks]
         tokens += sentence.tokens
-        if sentence.tokens:
-            ends.append(len(tokens))
+        ends.append(len(tokens))
     title = cleaned(report.title, mended)
     marks = tuple(Entity(mark.start, mark.end) for mark in title.marks)
     return Passage(report.uid, title.tokens, tuple(tokens), tuple(entities), tuple(ends), report.specialty, marks)
@@ -271,62 +261,50 @@ def _query(uid: str, passage: Passage, point: Sentence, mark: Mark) -> ClozeExam
     return ClozeExample(uid, passage, tokens, entities, mark.start, ())
 
 
-class _Answers:
-    """The answers of phrases; `found` counts by what the concepts of how many queries were found.
+def _answers(ontology, marks) -> tuple[list[tuple[Answer, ...]], Counter]:
+    """(for each (phrase, mark) its answers; counts of queries by what their concepts were found by).
 
-    marks: every (phrase, mark) that will be requested.
+    The answers are the phrase as the dataset's answer, then every other name of its concept, each once but for case.
     """
-
-    def __init__(self, ontology: Ontology | None, marks: Iterable[tuple[str, Mark]]):
-        self.ontology, self.found = ontology, Counter(by_id=0, by_name=0, none=0)
-        self._index: dict[tuple[str, str], int | None] = {}
-        self._names: dict[int, list[str]] = {}
-        if ontology is None:
-            return
-        marked = Counter((phrase, mark.concept) for phrase, mark in marks)
-        linker = Linker(ontology, types=(), vocabulary={word for phrase, _ in marked for word in phrase.split()})
-        for (phrase, concept), times in marked.items():
-            how, index = _concept(ontology, linker, phrase, concept)
-            self.found[how] += times
-            self._index[phrase, concept] = index
-        wanted = set(self._index.values()) - {None}
-        self._names = {index: [ontology.labels[index]] for index in wanted}
+    counts, concepts, names, answers = Counter(by_id=0, by_name=0, none=0), {}, {}, []
+    if ontology is not None:
+        linker = Linker(ontology, types=(), vocabulary={word for phrase, _ in marks for word in phrase.split()})
+        for phrase, given in dict.fromkeys((phrase, mark.concept) for phrase, mark in marks):
+            concepts[phrase, given] = _concept(ontology, linker, phrase, given)
+        names = {index: [ontology.labels[index]] for _, index in concepts.values() if index is not None}
         for name, index in ontology.names:
-            if index in wanted:
-                self._names[index].append(name)
-
-    def of(self, phrase: str, mark: Mark) -> tuple[Answer, ...]:
-        """The phrase as the dataset's answer, then every other name of its concept, each once but for case."""
-        index = self._index.get((phrase, mark.concept))
+            if index in names:
+                names[index].append(name)
+        counts.update(concepts[phrase, mark.concept][0] for phrase, mark in marks)
+    for phrase, mark in marks:
+        _, index = concepts.get((phrase, mark.concept), ("", None))
         if index is None:
-            return (Answer(phrase, mark.concept, mark.semantic_type),)
-        concept, kind = self.ontology.ids[index], mark.semantic_type or semantic_type(self.ontology, index)
+            answers.append((Answer(phrase, mark.concept, mark.semantic_type),))
+            continue
+        concept, kind = ontology.ids[index], mark.semantic_type or semantic_type(ontology, index)
         texts = {phrase.lower(): phrase}
-        for name in self._names[index]:
+        for name in names[index]:
             texts.setdefault(name.lower(), name)
         _, *others = texts.values()
-        return (Answer(phrase, concept, kind), *(Answer(text, concept, kind, "UMLS") for text in others))
+        answers.append((Answer(phrase, concept, kind), *(Answer(text, concept, kind, "UMLS") for text in others)))
+    return answers, counts
 
 
-def _concept(ontology: Ontology, linker: Linker, phrase: str, given: str) -> tuple[str, int | None]:
+def _concept(ontology, linker, phrase, given) -> tuple[str, int | None]:
     """(how it was found, index) of a phrase's concept."""
-    index = ontology.index(given) if given else None
-    if index is not None:
+    if given and (index := ontology.index(given)) is not None:
         return "by_id", index
     tokens = phrase.split()
-    for mention in linker.link(tokens):
-        if (mention.start, mention.end) == (0, len(tokens)):
-            return "by_name", ontology.index_of[mention.concept]
-    return "none", None
+    whole = (mention for mention in linker.link(tokens) if (mention.start, mention.end) == (0, len(tokens)))
+    mention = next(whole, None)
+    return ("none", None) if mention is None else ("by_name", ontology.index_of[mention.concept])
 
 
 def semantic_type(ontology: Ontology, index: int) -> str:
     """ "problem", "test" or "treatment" by a concept's types in MeSH or the UMLS; "" for all others."""
     types = ontology.types[index].split("|") if len(ontology.types) else []
-    for kind, prefixes in SEMANTIC_TYPES.items():
-        if any(one.startswith(prefixes) for one in types):
-            return kind
-    return ""
+    found = (kind for kind, prefixes in PREFIXES.items() if any(one.startswith(prefixes) for one in types))
+    return next(found, "")
 
 
 def divided(split: Split, dev: float, test: float) -> dict[str, Split]:

@@ -54,14 +54,12 @@ def _same(first, second):
 
 def token_f1(prediction: str, answers: Sequence[str]) -> float:
     """The highest F1 over the answers, of words as bags. Where both sides are empty: as `exact_match`."""
-    return max((_f1(prediction, answer) for answer in answers), default=0.0)
-
-
-def _f1(prediction, answer):
-    predicted, expected = normalise(prediction).split(), normalise(answer).split()
-    if not predicted and not expected:
-        return float(_same(prediction, answer))
-    return 2 * (Counter(predicted) & Counter(expected)).total() / (len(predicted) + len(expected))
+    predicted, found = Counter(normalise(prediction).split()), [0.0]
+    for answer in answers:
+        expected = Counter(normalise(answer).split())
+        words = predicted.total() + expected.total()
+        found.append(2 * (predicted & expected).total() / words if words else float(_same(prediction, answer)))
+    return max(found)
 
 
 def _bleu_counts(prediction, answers):
@@ -83,10 +81,6 @@ def _bleu(counts, order):
     paper used the package of Chen et al. 2015, which puts 1e-6 for an order in which neither side has an n-gram: a
     perfect system whose answers are all shorter than four words has BLEU-4 0 here and .032 there.
     nltk's `corpus_bleu` is not used: it counts an n-gram in predictions that are too short to have one.
-
-    Args:
-      counts: int64 [N, 2 * ORDERS + 2], rows of `_bleu_counts`.
-      order: words of the longest n-grams.
     """
     from nltk.translate.bleu_score import brevity_penalty
 
@@ -100,26 +94,19 @@ def _bleu(counts, order):
 def embedding_score(prediction: str, answers: Sequence[str], vocab: Vocab, vectors: np.ndarray) -> float:
     """The highest cosine over the answers, between the mean vectors of prediction and answer (Liu et al. 2016).
 
-    Words without a vector are left out. A side without words scores 0.
-
-    Args:
-      vocab: the V words that have vectors.
-      vectors: [V, D].
+    Words without a vector are left out. A side without words scores 0. vocab: V words; vectors: [V, D].
     """
-    predicted = _mean_vector(prediction, vocab, vectors)
-    return max((_cosine(predicted, _mean_vector(answer, vocab, vectors)) for answer in answers), default=0.0)
 
+    def mean(text):
+        rows = [row for row in vocab.encode(normalise(text).split()) if row != UNK]
+        return np.asarray(vectors[rows], np.float64).mean(axis=0) if rows else np.zeros(vectors.shape[1])
 
-def _mean_vector(text, vocab, vectors):
-    rows = [row for row in vocab.encode(normalise(text).split()) if row != UNK]
-    return np.asarray(vectors[rows], np.float64).mean(axis=0) if rows else None
+    def cosine(first, second):
+        lengths = np.linalg.norm(first) * np.linalg.norm(second)
+        return float(first @ second / lengths) if lengths else 0.0
 
-
-def _cosine(first, second):
-    if first is None or second is None:
-        return 0.0
-    lengths = np.linalg.norm(first) * np.linalg.norm(second)
-    return float(first @ second / lengths) if lengths else 0.0
+    predicted = mean(prediction)
+    return max((cosine(predicted, mean(answer)) for answer in answers), default=0.0)
 
 
 # -- a split -----------------------------------------------------------------------------------------------------------
@@ -129,14 +116,9 @@ def _cosine(first, second):
 class QueryScores:
     """The scores of each of N queries.
 
-    Args:
-      uids: of the queries.
-      answered: bool [N], whether there is a prediction.
-      exact: bool [N].
-      f1: float64 [N].
-      embedding: float64 [N]; None without word vectors.
-      bleu_counts: int64 [N, 10], rows of `_bleu_counts`.
-      answer_length: int64 [N], words of the dataset's answer.
+    answered: bool [N], whether there is a prediction. exact: bool [N]. f1: float64 [N]. embedding: float64 [N]; None
+    without word vectors. bleu_counts: int64 [N, 10], rows of `_bleu_counts`. answer_length: int64 [N], words of the
+    dataset's answer.
     """
 
     uids: tuple[str, ...]
@@ -264,13 +246,12 @@ _FORMS = 'write lines {"uid": "...", "answer": "..."}, or one JSON object {"<uid
 def read_answers(path: Path, examples: Iterable[ClozeExample]) -> dict[str, str]:
     """What a system answers to queries, {uid: text}.
 
-    Args:
-      path: JSON lines {"uid": ..., "answer": ...}, or one JSON object {uid: text} as CliCR's own script reads; also
-        gzipped. A fault names the line, or the entry of the object.
-      examples: the queries that may be answered; not all need be.
+    path: JSON lines {"uid": ..., "answer": ...}, or one JSON object {uid: text} as CliCR's own script reads; also
+    gzipped. A fault names the line, or the entry of the object.
+    examples: the queries that may be answered; not all need be.
     """
     path, known, answers, problems = Path(path), {example.uid for example in examples}, {}, Problems()
-    for line, entry, uid, answer in _entries(path, problems):
+    for place, uid, answer in _entries(path, problems):
         if not (isinstance(uid, str) and isinstance(answer, str)):
             problem, fix = "uid or answer is missing or no text", _FORMS
         elif uid in answers:
@@ -281,7 +262,7 @@ def read_answers(path: Path, examples: Iterable[ClozeExample]) -> dict[str, str]
         else:
             answers[uid] = answer
             continue
-        problems.add(DataError(problem if line else f"entry {entry}: {problem}", file=path.name, line=line, fix=fix))
+        problems.add(DataError(problem, file=path.name, line=place, fix=fix))
     problems.raise_if_any()
     if not answers:
         raise DataError("holds no answers", file=path.name, fix=_FORMS)
@@ -289,17 +270,16 @@ def read_answers(path: Path, examples: Iterable[ClozeExample]) -> dict[str, str]
 
 
 def _entries(path, problems) -> Iterator[tuple]:
-    """(line, None, uid, answer) of JSON lines, (None, entry, uid, answer) of one JSON object."""
+    """(number of the line or the entry, uid, answer) of JSON lines or of one JSON object."""
     with opened_text(path) as stream:
         try:
             whole = json.load(stream)
         except (json.JSONDecodeError, RecursionError):
             whole = None
     if isinstance(whole, dict) and not ("uid" in whole or ".jsonl" in path.suffixes):
-        yield from ((None, number, *pair) for number, pair in enumerate(whole.items(), start=1))
+        yield from ((f"entry {number}", *pair) for number, pair in enumerate(whole.items(), start=1))
     else:
-        rows = json_lines(path, problems)
-        yield from ((number, None, row.get("uid"), row.get("answer")) for number, row in rows)
+        yield from ((number, row.get("uid"), row.get("answer")) for number, row in json_lines(path, problems))
 
 
 def write_answers(path: Path, answers: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Statistics of a cloze corpus: Tables 2 and 3 and Figures 2 and 3 of Šuster & Daelemans 2018, as data and pictures.
+"""Statistics of a cloze corpus, as data and pictures: Tables 2 and 3 and Figures 2 to 5 of Šuster & Daelemans 2018.
 
 The paper counts each passage once for its sum of tokens and its types, and once for every query for its mean length and
 for Figure 2a (`describe_data.py` of its published code); this module computes both. Figure 3 has the shares of all
@@ -9,21 +9,20 @@ The results hold counts, shares and names of specialties, never a word of the co
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.cloze.encoding import candidates, corpus_named, how_answerable, phrase_of
-from mednli_jax.data.examples import SEVERAL, ClozeExample, Split
+from mednli_jax.cloze.clicr import SEMANTIC_TYPES
+from mednli_jax.cloze.encoding import corpus_named, passage_view, phrase_of, right_candidate
+from mednli_jax.data.examples import SEVERAL, ClozeExample, Passage, Split
 from mednli_jax.data.partitions import read_annotations
 from mednli_jax.errors import DataError, Problems, RunError
-from mednli_jax.io import Bar, json_lines
+from mednli_jax.io import json_lines
 from mednli_jax.report import charts
 from mednli_jax.report.sections import Grid, Section, columns_of, count, mean, points
 from mednli_jax.report.tables import published
 
-KINDS = ("problem", "treatment", "test")
 LONGEST_SHOWN = 25  # tokens of an answer; longer ones share the last place (Figure 2b ends there)
 BINS = 60  # of the passages' lengths
 SPECIALTIES_SHOWN = 15  # as in Figure 3
@@ -57,82 +56,49 @@ def analysis(
 # ---- Sizes, lengths, kinds (Tables 2 and 3, Figures 2 and 3) -------------------------------------------------------
 
 
-@dataclass
-class _Tally:
-    """Counts of one split, or of several. Keys of dicts are passages' uids.
+def _figures(examples: Sequence[ClozeExample], found: Mapping[str, Mapping[str, int]]) -> dict:
+    """The figures of `statistics` for one split, or for several. found: uid of a passage -> its candidates."""
+    passages, asked = _passages(examples), Counter(example.passage.uid for example in examples)
+    lengths = {uid: len(passage.tokens) for uid, passage in passages.items()}
+    candidates = {uid: len(found[uid]) for uid in passages}
+    texts = [[phrase_of(answer.text) for answer in example.answers] for example in examples]
+    how = Counter(right_candidate(example, found[example.passage.uid])[1] for example in examples)
+    kinds = Counter(example.answers[0].semantic_type for example in examples)
+    kinds["other"] = len(examples) - sum(kinds[kind] for kind in SEMANTIC_TYPES)
+    cases, queries, tokens = max(len(passages), 1), max(len(examples), 1), sum(lengths.values())
+    return {
+        "cases": len(passages),
+        "queries": len(examples),
+        "queries_of_passage": len(examples) / cases,
+        "tokens": tokens,
+        "mean_tokens": tokens / cases,
+        "mean_tokens_of_query": sum(n * asked[uid] for uid, n in lengths.items()) / queries,
+        "longest": max(lengths.values(), default=0),
+        "word_types": len({token.lower() for passage in passages.values() for token in passage.tokens}),
+        "entity_types": len({phrase for uid in passages for phrase in found[uid]}),
+        "answers": len({first for first, *_ in texts}),
+        "answers_extended": len({text for of in texts for text in of}),
+        "synonyms": sum(len(set(of)) - 1 for of in texts) / queries,
+        "candidates": sum(n * asked[uid] for uid, n in candidates.items()) / queries,
+        "candidates_of_passage": sum(candidates.values()) / cases,
+        "fewest_candidates": min(candidates.values(), default=0),
+        "verbatim": how["exact"] / queries,
+        "verbatim_or_synonym": (how["exact"] + how["synonym"]) / queries,
+        "semantic_types": {kind: kinds[kind] / queries for kind in (*SEMANTIC_TYPES, "other")},
+    }
 
-    lengths: tokens; found: candidates; query_counts: queries about the passage; specialties: how many passages have
-    each.
-    """
 
-    lengths: dict[str, int] = field(default_factory=dict)
-    found: dict[str, int] = field(default_factory=dict)
-    query_counts: Counter = field(default_factory=Counter)
-    specialties: Counter = field(default_factory=Counter)
-    words: set[str] = field(default_factory=set)
-    phrases: set[str] = field(default_factory=set)
-    answers: set[str] = field(default_factory=set)
-    extended: set[str] = field(default_factory=set)
-    counts: Counter = field(default_factory=Counter)  # queries, synonyms; "exact" and "synonym" answerable
-    kinds: Counter = field(default_factory=Counter)
-    answer_lengths: Counter = field(default_factory=Counter)
-
-    def add(self, example: ClozeExample, found: Mapping[str, int]) -> None:
-        """Counts a query, and its passage where that is a new one. found: the passage's candidates."""
-        passage = example.passage
-        if passage.uid not in self.lengths:
-            self.lengths[passage.uid] = len(passage.tokens)
-            self.words.update(map(str.lower, passage.tokens))
-            self.found[passage.uid] = len(found)
-            self.phrases.update(found)
-            self.specialties.update({name.strip().lower() for name in passage.specialty.split(SEVERAL)} - {""})
-        self.query_counts[passage.uid] += 1
-        first, *_ = texts = [phrase_of(answer.text) for answer in example.answers]
-        self.answers.add(first)
-        self.extended.update(texts)
-        self.counts.update(("queries", how_answerable(example, found)))
-        self.counts["synonyms"] += len(set(texts)) - 1
-        kind = example.answers[0].semantic_type
-        self.kinds[kind if kind in KINDS else "other"] += 1
-        self.answer_lengths[min(len(first.split()), LONGEST_SHOWN)] += 1
-
-    def figures(self) -> dict:
-        """The figures of `statistics`."""
-        counts, cases = self.counts, max(len(self.lengths), 1)
-        queries, tokens = max(counts["queries"], 1), sum(self.lengths.values())
-        return {
-            "cases": len(self.lengths),
-            "queries": counts["queries"],
-            "queries_of_passage": counts["queries"] / cases,
-            "tokens": tokens,
-            "mean_tokens": tokens / cases,
-            "mean_tokens_of_query": self._by_query(self.lengths) / queries,
-            "longest": max(self.lengths.values(), default=0),
-            "word_types": len(self.words),
-            "entity_types": len(self.phrases),
-            "answers": len(self.answers),
-            "answers_extended": len(self.extended),
-            "synonyms": counts["synonyms"] / queries,
-            "candidates": self._by_query(self.found) / queries,
-            "candidates_of_passage": sum(self.found.values()) / cases,
-            "fewest_candidates": min(self.found.values(), default=0),
-            "verbatim": counts["exact"] / queries,
-            "verbatim_or_synonym": (counts["exact"] + counts["synonym"]) / queries,
-            "semantic_types": {kind: self.kinds[kind] / queries for kind in (*KINDS, "other")},
-        }
-
-    def _by_query(self, values):
-        """The sum of a passage's value over all queries."""
-        return sum(value * self.query_counts[uid] for uid, value in values.items())
+def _passages(examples) -> dict[str, Passage]:
+    return {example.passage.uid: example.passage for example in examples}
 
 
 def statistics(splits: Mapping[str, Split]) -> dict:
     """Everything that Tables 2 and 3 and Figures 2 and 3 show, lower-cased as in the paper, as JSON values.
 
     Returns {"splits": {name: figures}, "all": figures, "passage_lengths", "answer_lengths", "specialties"}; figures are
-      cases: passages; queries_of_passage: mean; tokens, mean_tokens, longest: their words, those of a passage counted
-      once; mean_tokens_of_query: those of a passage counted for each of its queries;
-      word_types: distinct words of passages; entity_types: distinct marked phrases of passages;
+      cases: passages; queries_of_passage: mean; tokens, mean_tokens, longest: of passages, each counted once;
+      mean_tokens_of_query: those of a passage counted for each of its queries;
+      word_types, entity_types: distinct words and marked phrases of passages;
       answers, answers_extended: distinct answers of the dataset, and with their synonyms; synonyms: mean per query;
       candidates, fewest_candidates: distinct marked phrases that a query chooses from, mean and least;
       candidates_of_passage: mean of the passages;
@@ -140,40 +106,33 @@ def statistics(splits: Mapping[str, Split]) -> dict:
       semantic_types: shares of the dataset's answers.
     passage_lengths: {"edges": [B + 1], "density": [B] of passages, "of_queries": [B], a passage counted for each of its
     queries} in tokens; answer_lengths: {tokens: share of queries}, 25 is 25 and more; specialties: {name: share of all
-    cases}, largest first, empty where the corpus names none, a case counted for each of its specialties;
-    specialty_names: those of a case, mean.
+    cases}, largest first, a case counted for each of its specialties; specialty_names: those of a case, mean.
     """
-    tallies, whole = {name: _Tally() for name in splits}, _Tally()
-    with Bar("counting", sum(map(len, splits.values())), unit="queries") as bar:
-        for name, split in splits.items():
-            last, found = None, {}
-            for example in split.examples:
-                if example.passage is not last:
-                    last = example.passage
-                    found = {phrase: number for number, phrase in enumerate(candidates(example))}
-                for tally in (tallies[name], whole):
-                    tally.add(example, found)
-                bar.advance(1)
-    queries, cases = max(whole.counts["queries"], 1), max(len(whole.lengths), 1)
+    whole = [example for split in splits.values() for example in split.examples]
+    passages, asked = _passages(whole), Counter(example.passage.uid for example in whole)
+    found = {uid: passage_view(passage, "noent").number_of for uid, passage in passages.items()}
+    answers = Counter(min(len(phrase_of(e.answers[0].text).split()), LONGEST_SHOWN) for e in whole)
+    specialties = Counter()
+    for passage in passages.values():
+        specialties.update({name.strip().lower() for name in passage.specialty.split(SEVERAL)} - {""})
+    lengths = [len(passage.tokens) for passage in passages.values()]
     return {
-        "splits": {name: tally.figures() for name, tally in tallies.items()},
-        "all": whole.figures(),
-        "passage_lengths": _density(list(whole.lengths.values()), [whole.query_counts[uid] for uid in whole.lengths]),
-        "answer_lengths": {str(n): whole.answer_lengths[n] / queries for n in sorted(whole.answer_lengths)},
-        "specialties": {name: count / cases for name, count in whole.specialties.most_common()},
-        "specialty_names": whole.specialties.total() / cases,
+        "splits": {name: _figures(split.examples, found) for name, split in splits.items()},
+        "all": _figures(whole, found),
+        "passage_lengths": _density(lengths, [asked[uid] for uid in passages]),
+        "answer_lengths": {str(n): answers[n] / len(whole) for n in sorted(answers)},
+        "specialties": {name: count / len(passages) for name, count in specialties.most_common()},
+        "specialty_names": specialties.total() / len(passages),
     }
 
 
 def _density(lengths: list[int], queries: list[int]) -> dict:
     """Histograms of bins that are multiples of ten tokens wide, of passages and of queries; each has the area 1."""
-    width = 10 * max(1, -(-max(lengths, default=0) // (10 * BINS)))
-    edges = np.arange(0, max(lengths, default=0) + width + 1, width)
-    found = {"edges": edges.tolist()}
-    for name, weights in (("density", None), ("of_queries", queries)):
-        none = [0.0] * (len(edges) - 1)
-        found[name] = np.histogram(lengths, edges, density=True, weights=weights)[0].tolist() if lengths else none
-    return found
+    width = 10 * max(1, -(-max(lengths) // (10 * BINS)))
+    edges = np.arange(0, max(lengths) + width + 1, width)
+    weights = {"density": None, "of_queries": queries}
+    found = {name: np.histogram(lengths, edges, density=True, weights=of)[0] for name, of in weights.items()}
+    return {"edges": edges.tolist(), **{name: values.tolist() for name, values in found.items()}}
 
 
 # ---- For the reader ------------------------------------------------------------------------------------------------
@@ -181,7 +140,7 @@ def _density(lengths: list[int], queries: list[int]) -> dict:
 
 def section(name: str, found: dict) -> Section:
     """Tables 2 and 3, of what `statistics` found; the paper's figures of CliCR in the last column."""
-    kinds = [kind for kind in (*KINDS, "other") if found["all"]["semantic_types"][kind] or kind in KINDS]
+    kinds = [*SEMANTIC_TYPES, *["other"] * bool(found["all"]["semantic_types"]["other"])]
     rows = [
         ("cases", count, "cases"),
         ("queries", count, "queries"),
@@ -240,34 +199,15 @@ def drawn(name: str, found: dict) -> dict[str, bytes]:
 
 
 # Appendix B, and "none" for queries that the passage does not answer; the other names are those of Figures 4 and 5.
-SKILLS = (
-    *("bridging", "object tracking", "schematic clause relation", "coreference resolution", "meta-knowledge"),
-    *("spatio-temporal relations", "logical reasoning", "none", "ellipsis", "punctuation", "elaboration"),
-    *("causal relation", "analogy", "mathematical reasoning"),
-)
-_ALIASES = {
-    "tracking": "object tracking",
-    "complex": "schematic clause relation",
-    "schematic": "schematic clause relation",
-    "coreference": "coreference resolution",
-    "meta": "meta-knowledge",
-    "meta knowledge": "meta-knowledge",
-    "spatiotemporal": "spatio-temporal relations",
-    "spatio-temporal": "spatio-temporal relations",
-    "logical": "logical reasoning",
-    "causality": "causal relation",
-    "causal": "causal relation",
-    "math": "mathematical reasoning",
-    "mathematical": "mathematical reasoning",
-}
+SKILLS = published("clicr")["skills"]
 
 
 def read_skills(path: Path) -> dict[str, tuple[str, ...]]:
     """uid -> the skills that its query needs, from rows `uid TAB skill`; several rows of a uid are several skills.
 
-    Names are those of SKILLS, or the shorter ones of the paper's figures.
+    Names are those of the paper, or the shorter ones of its figures.
     """
-    return read_annotations(path, "skill", SKILLS, _ALIASES, problem="the row is no skill of a query")
+    return read_annotations(path, "skill", SKILLS["names"], SKILLS["aliases"], problem="the row is no skill of a query")
 
 
 def read_scores(path: Path) -> dict[str, float]:
@@ -304,12 +244,13 @@ def skill_statistics(
     known = [(example.uid, skills[example.uid]) for example in examples if example.uid in skills]
     if not known:
         raise RunError("the skills are of no query of the corpus. Fix: give uids of its queries.")
-    of_skill = {name: [uid for uid, names in known if name in names] for name in SKILLS}
+    of_skill = {name: [uid for uid, names in known if name in names] for name in SKILLS["names"]}
+    shares = {name: len(uids) / len(known) for name, uids in of_skill.items()}
     return {
         "queries": len(known),
         "unknown": len(skills) - len(known),
         "mean": sum(name != "none" for _, names in known for name in names) / len(known),
-        "shares": {name: len(uids) / len(known) for name, uids in of_skill.items()},
+        "shares": dict(sorted(shares.items(), key=lambda item: -item[1])),
         "f1": {
             system: {
                 name: sum(f1.get(uid, 0.0) for uid in uids) / len(uids) if uids else None
@@ -322,10 +263,10 @@ def skill_statistics(
 
 def skill_section(found: dict) -> Section:
     """What `skill_statistics` found: how often each skill is needed, and a column of F1 for each system."""
-    systems, shares, paper = found["f1"], _by_share(found), published("clicr")["skills"]  # section 4.1
+    systems, shares = found["f1"], found["shares"].items()
     words = [
         f"{found['queries']:,} queries are annotated with skills, {found['mean']:.2f} a query (paper: "
-        f"{paper['mean']:.2f} of {paper['queries']}; {100 * paper['none']:.0f} % none); F1 in points, mean over the "
+        f"{SKILLS['mean']:.2f} of {SKILLS['queries']}; {100 * SKILLS['none']:.0f} % none); F1 in points, mean over the "
         "seeds"
     ]
     if found["unknown"]:
@@ -338,13 +279,9 @@ def skill_section(found: dict) -> Section:
     return Section("Skills (Figure 5)", words, [grid], [("F1 by skill", chart)])
 
 
-def _by_share(found) -> list[tuple[str, float]]:
-    return sorted(found["shares"].items(), key=lambda item: -item[1])
-
-
 def skill_charts(name: str, found: dict) -> dict[str, bytes]:
     """The pictures {file name: PNG}: Figure 4, and Figure 5 where there are scores."""
-    shares = _by_share(found)
+    shares = found["shares"].items()
     needed = {"skills": [(skill, 100 * share) for skill, share in shares]}
     panels = {
         system: [(skill, 100 * f1[skill]) for skill, _ in shares if f1[skill] is not None]

@@ -45,8 +45,6 @@ ROWS = published("clicr")["tables"]["4"]["rows"]
 # CliCR's test part; the humans answered 100 queries of the validation part (sections 4.1 and 7.1).
 PAPER = {row["system"]: row["paper"] for row in ROWS if row["paper"]}
 RUNS = {row["system"]: row["run"] for row in ROWS if row["kind"] == "run"}
-# Rows of the baselines' file that stand for a row of the table, the first that is there.
-BASELINES = {row["system"]: row["named"] for row in ROWS if row["kind"] == "baseline"}
 
 
 def paper_cell(value: float | None, metric: str) -> str:
@@ -59,9 +57,17 @@ def cell(found: Mapping | None, metric: str) -> str:
     return paper_cell(found and found["mean"], metric)
 
 
+def _interval(share, n):
+    return wilson_interval(round(share * n), n)
+
+
+def _missing(scores):
+    return f"{scores['missing']['mean']:,.1f}".removesuffix(".0")
+
+
 def lines(name: str, scores: dict) -> Iterator[str]:
-    """Text for `answers.score`: the figures of all queries, then of each slice. name: what was scored on what."""
-    low, high = wilson_interval(round(scores["exact_match"] * scores["queries"]), scores["queries"])
+    """Text for `scores.figures`: the figures of all queries, then of each slice. name: what was scored on what."""
+    low, high = _interval(scores["exact_match"], scores["queries"])
     yield f"{name}: {scores['queries']:,} queries, {scores['missing']:,} without an answer"
     yield f"exact match {points(scores['exact_match'])} (95 % interval {points(low)}-{points(high)})"
 
@@ -74,26 +80,20 @@ def lines(name: str, scores: dict) -> Iterator[str]:
 
 
 def run_lines(name: str, scores: dict) -> Iterator[str]:
-    """Text for the scores of a run's seeds (tasks.cloze): all queries, then slices; means over the seeds, and the
+    """Text for the scores of a run's seeds (ClozeTask.score): all queries, then slices; means over the seeds, and the
     deviation of exact match where there are several. name: what was scored on what."""
     exact, queries = scores["accuracy"], scores["examples"]
-    low, high = wilson_interval(round(exact["mean"] * queries), queries)
-    missing = f"{scores['missing']['mean']:,.1f}".removesuffix(".0")
-    yield f"{name}: {queries:,} queries, {missing} without an answer"
+    low, high = _interval(exact["mean"], queries)
+    yield f"{name}: {queries:,} queries, {_missing(scores)} without an answer"
     spread = f"sd {sd(exact)}; " if len(exact["per_seed"]) > 1 else ""  # of one seed it says nothing
     yield f"exact match {points(exact['mean'])} ({spread}95 % interval of one run {points(low)}-{points(high)})"
     loss = f"; loss {scores['loss']['mean']:.4f}" if scores["loss"] else ""  # none where no answer can be scored
     yield f"{scores['in_passage']:,} queries have their answer among the candidates{loss}"
 
     def row(found):
+        exact = found["accuracy"]
         rest = (cell(found[metric], metric) if metric in found else "" for metric in METRICS[2:])
-        return (
-            f"{found['examples']:,}",
-            points(found["accuracy"]["mean"]),
-            sd(found["accuracy"]),
-            cell(found["f1"], "f1"),
-            *rest,
-        )
+        return f"{found['examples']:,}", points(exact["mean"]), sd(exact), cell(found["f1"], "f1"), *rest
 
     families = {**({"tag": scores["slices"]} if "slices" in scores else {}), **scores["families"]}
     yield from _by_slice(("queries", "EM", "sd", *list(HEADER.values())[1:]), scores, families, row)
@@ -146,7 +146,7 @@ def evaluate(run, options: Options) -> Evaluation:
         found = {name: answers.seed_scores(each, places) for name, places in named.items()}
         scores = {**scores, "families": {**scores["families"], "skill": found}}
     seeds = run.result["seeds"]
-    low, high = wilson_interval(round(scores["accuracy"]["mean"] * scores["examples"]), scores["examples"])
+    low, high = _interval(scores["accuracy"]["mean"], scores["examples"])
     about = {"run": str(run.directory.folder), "corpus": corpus, "split": split, "seeds": seeds}
     figures = {**about, **scores, "interval": {"low": low, "high": high, "level": 0.95}}
     title = f"{run.result['model']} on {corpus}, {split}, {seeds_named(seeds)}"
@@ -197,30 +197,52 @@ def filled(folder: Path, split: str = "test") -> dict:
     "paper" {metric: share}}; metrics as in cloze.tables.METRICS.
     corpus: of the runs, "" without any; comparable: whether that is the paper's. lacking: {command: [rows it fills]}.
     """
-    folder = check_folder(folder)
-    rows, corpora = _baselines(folder, split)
-    for system, name in RUNS.items():
-        rows[system], corpus = _run(folder / name, split)
-        if corpus:
-            corpora.setdefault(corpus, system)
+    folder, corpora, rows = check_folder(folder), {}, []
+    path, scored = folder / "baselines" / f"baselines.{split}.json", {}
+    if path.is_file():
+        result = read_json(path, "corpus", "rows", fix="run launch/cloze_baselines.py again")
+        corpora[result["corpus"] if result["corpus"] in (DEMO, CLICR) else FILE] = "the baselines"
+        scored = result["rows"]
+    for row in ROWS:
+        of, kind = {"state": "", "ours": {}, "seeds": 0, "unlike": []}, row["kind"]
+        if kind == "baseline":
+            figures = next((scored[name] for name in row["named"] if name in scored), None)
+            of["state"] = "complete" if figures else "missing"
+            if figures:
+                of |= {"ours": {name: mean_sd([value]) for name, value in _metrics(figures)}, "seeds": 1}
+        elif kind == "run":
+            of["state"] = state(folder / row["run"])
+            if of["state"] == "complete":
+                result = _result(folder / row["run"], split)
+                of |= {"ours": dict(_metrics(result[split])), "seeds": len(result["seeds"])}
+                of["unlike"] = unlike(folder / row["run"], published("clicr"))
+                corpora.setdefault(result["corpus"], row["system"])
+        rows.append({"system": row["system"], "kind": kind, **of, "paper": row["paper"]})
     if len(corpora) > 1:
         problem = ", ".join(f"{system} is of {corpus}" for corpus, system in corpora.items())
         raise RunError(f"{folder}: {problem}. Fix: keep the runs and baselines of one corpus in a folder.")
     corpus = next(iter(corpora), "")
-    none = {"state": "", "ours": {}, "seeds": 0, "unlike": []}
-    found = [
-        {"system": row["system"], "kind": row["kind"], **rows.get(row["system"], none), "paper": row["paper"]}
-        for row in ROWS
-    ]
-    missed = (row for row in found if row["state"] not in ("", "complete"))
+    missed = (row for row in rows if row["state"] not in ("", "complete"))
     return {
         "table": NAME,
         "corpus": corpus,
         "comparable": corpus == CLICR,
         "split": split,
-        "rows": found,
+        "rows": rows,
         "lacking": lacking((_fill(folder, corpus, split, row["kind"]), row["system"]) for row in missed),
     }
+
+
+def _metrics(scores):
+    return [(name, scores[name]) for name in METRICS if scores.get(name) is not None]
+
+
+def _result(folder, split) -> dict:
+    """The result of a finished run, with scores of the split's queries."""
+    result = read_json(folder / "result.json", "corpus", "seeds", split)
+    if RunDirectory.existing(folder).task != "cloze" or not isinstance(result[split], Mapping):
+        raise RunError(f"{folder}: has no scores of cloze queries in {split}. Fix: train it again.")
+    return result
 
 
 def table_section(found: dict) -> Section:
@@ -272,38 +294,6 @@ def against_baselines(folder: Path, split: str, prepared_of: Callable, run: str 
     return rows
 
 
-def _baselines(folder, split) -> tuple[dict, dict]:
-    """({row: its values}, {corpus: a row of it})."""
-    path, rows = folder / "baselines" / f"baselines.{split}.json", {}
-    result = read_json(path, "corpus", "rows", fix="run launch/cloze_baselines.py again") if path.is_file() else {}
-    for system, names in BASELINES.items():
-        row = next((result["rows"][name] for name in names if name in result["rows"]), None) if result else None
-        rows[system] = {"state": "missing", "ours": {}, "seeds": 0, "unlike": []}
-        if row:
-            ours = {metric: mean_sd([row[metric]]) for metric in METRICS if _number(row, metric)}
-            rows[system] |= {"state": "complete", "ours": ours, "seeds": 1}
-    if not result:
-        return rows, {}
-    return rows, {result["corpus"] if result["corpus"] in (DEMO, CLICR) else FILE: "the baselines"}
-
-
-def _number(row, metric):
-    return metric in row and row[metric] is not None
-
-
-def _run(folder, split) -> tuple[dict, str]:
-    """(values of a run's row, its corpus or "")."""
-    if (found := state(folder)) != "complete":
-        return {"state": found, "ours": {}, "seeds": 0, "unlike": []}, ""
-    result = read_json(folder / "result.json", "corpus", "seeds", split)
-    scores = result[split]
-    if RunDirectory.existing(folder).task != "cloze" or not isinstance(scores, Mapping):
-        raise RunError(f"{folder}: has no scores of cloze queries in {split}. Fix: train it again.")
-    ours = {metric: scores[metric] for metric in METRICS if _number(scores, metric)}
-    about = {"seeds": len(result["seeds"]), "unlike": unlike(folder, published("clicr"))}
-    return {"state": "complete", "ours": ours, **about}, result["corpus"]
-
-
 def _fill(folder, corpus, split, kind):
     """The command that fills what is missing. Baselines that were there without similarities lack word vectors."""
     of = {"": CLICR, FILE: "CORPUS_FOLDER"}.get(corpus, corpus)
@@ -325,23 +315,21 @@ def run_sections(result: dict) -> tuple[list[Section], list[Section]]:
 def _scores(result) -> Section:
     rows = []
     for split in SPLITS:
-        scores = result.get(split)
-        if not scores:
+        if not (scores := result.get(split)):
             continue
         exact, n = scores["accuracy"], scores["examples"]
-        low, high = wilson_interval(round(exact["mean"] * n), n)
-        cells = [cell(scores[metric], metric) for metric in METRICS]
+        em, *others = [cell(scores[metric], metric) for metric in METRICS]
         loss = f"{scores['loss']['mean']:.4f}" if scores["loss"] else "-"
-        missing = f"{scores['missing']['mean']:,.1f}".removesuffix(".0")
-        wide, seeds = interval(low, high, ""), ", ".join(points(value) for value in exact["per_seed"])
-        counts = (f"{n:,}", f"{scores['in_passage']:,}", missing)
-        rows.append((split, *counts, cells[0], sd(exact), wide, *cells[1:], loss, seeds))
+        wide = interval(*_interval(exact["mean"], n), "")
+        seeds = ", ".join(points(value) for value in exact["per_seed"])
+        counts = (f"{n:,}", f"{scores['in_passage']:,}", _missing(scores))
+        rows.append((split, *counts, em, sd(exact), wide, *others, loss, seeds))
     header = ("split", "queries", "answerable", "unanswered", "EM", "sd", "95 % of one run")
     header += (*(HEADER[metric] for metric in METRICS[1:]), "loss", "EM per seed")
-    words = [
+    words = (
         "exact match (EM) and F1 in points; of queries that are answerable a candidate is right; loss is of these alone"
-    ]
-    return Section("Scores", words, [Grid("", header, rows)] * bool(rows))
+    )
+    return Section("Scores", [words], [Grid("", header, rows)] * bool(rows))
 
 
 def _slices(split, scores) -> Section:
@@ -355,20 +343,19 @@ def _slices(split, scores) -> Section:
     for family, named in families.items():
         if not named:
             continue
-        rows = [
-            (name, f"{s['examples']:,}", points(s["accuracy"]["mean"]), sd(s["accuracy"]), points(s["f1"]["mean"]))
-            for name, s in named.items()
-        ]
+        exact, f1 = ([s[field] for s in named.values()] for field in ("accuracy", "f1"))
+        counts = [f"{s['examples']:,}" for s in named.values()]
+        columns = ([points(of["mean"]) for of in exact], [sd(of) for of in exact], [points(of["mean"]) for of in f1])
+        rows = list(zip(named, counts, *columns, strict=True))
         grids.append(Grid(family, (family, "queries", "EM", "sd", "F1"), rows))
-        fields = {"EM": "accuracy", "F1": "f1"}
-        series = {title: [100 * s[field]["mean"] for s in named.values()] for title, field in fields.items()}
+        series = {title: [100 * of["mean"] for of in found] for title, found in (("EM", exact), ("F1", f1))}
         chart = charts.bars(series, list(named), title=f"{split} by {family}", x=family, y="points")
         drawn.append((f"{split}: by {family}", chart))
     return Section(f"Kinds of queries, {split}", ["points, means over the seeds"] * bool(grids), grids, drawn)
 
 
 def comparison_section(compared: Sequence[dict]) -> Section:
-    """The first system against each other: rows of outcomes.comparison."""
+    """The first system against each other: rows of scores.comparison."""
     first = compared[0]
     words = [
         f"{first['queries']:,} {first['split']} queries; points, means over the seeds",
@@ -382,8 +369,7 @@ def comparison_section(compared: Sequence[dict]) -> Section:
         cells = []
         for name in ("exact_match", "f1"):
             of = row[name]
-            cells += [points(row[f"{name}_of"][1]), points(of["difference"], "+")]
-            cells.append(interval(of["low"], of["high"]))
+            cells += [points(row[f"{name}_of"][1]), points(of["difference"], "+"), interval(of["low"], of["high"])]
         rows.append((row["second"], str(row["seeds"][1]), *cells))
     return Section("Comparison", words, [Grid("", header, rows)])
 

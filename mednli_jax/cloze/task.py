@@ -33,7 +33,6 @@ BEST = 5  # most candidates that a prediction lists
 FIGURES = ("exact_match", "f1", "bleu2", "bleu4", "embedding", "missing")
 _FLAT = ("passage", "passage_start", "candidate_type", "candidate_type_start", "candidate_length")
 _RENUMBER = 0x4E  # folded into the row key; differs from the numbers that dropout layers fold in
-_MARKED, _LOOSE = "position", "loose_position"
 _OF_QUERY = ("query", "query_length", "blank", "query_passage", "gold")
 
 
@@ -113,7 +112,7 @@ class ClozeTask:
     def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
         """The arrays on the device. Starts are converted to 32 bits. The length of `*_places` is the largest count."""
         arrays = prepared.arrays
-        marks = _LOOSE if self.loose else _MARKED
+        marks = "loose_position" if self.loose else "position"
         names = (*_FLAT, *_OF_QUERY, marks, f"{marks}_start", f"{marks}_candidate")
         found = {name.replace("loose_", ""): np.asarray(arrays[name]) for name in names}
         found |= {name: array.astype(np.int32) for name, array in found.items() if array.dtype == np.int64}
@@ -143,22 +142,20 @@ class ClozeTask:
             return batching.Batches(*rows.length, first=rows.first, groups=groups, **common, **how)
 
         if name == "train":
-            how = {"seeds": training.seeds, "epochs": training.epochs, "most": training.max_buckets}
-            how["shuffle"] = training.shuffle
-            return of(name, min(training.group, training.size), batch_size=training.size, **how)
-        how = {"most": batching.MAX_BUCKETS, "passes": training.epochs * len(training.seeds)}
+            how = {"seeds": training.seeds, "epochs": training.epochs, "shuffle": training.shuffle}
+            group = min(training.group, training.size)
+            return of(name, group, batch_size=training.size, most=training.max_buckets, **how)
+        how = {"batch_size": PREDICT_ROWS, "most": batching.MAX_BUCKETS}
+        how["passes"] = training.epochs * len(training.seeds)
         if name == NEW:
-            return of(name, PREDICT_GROUP, batch_size=PREDICT_ROWS, coarse=True, **how)
-        predicted = [split for split in prepared.splits if split != "train"]
-        return batching.sharing(
-            {split: of(split, PREDICT_GROUP, batch_size=PREDICT_ROWS, **how) for split in predicted}
-        )[name]
+            return of(name, PREDICT_GROUP, coarse=True, **how)
+        predicted = (split for split in prepared.splits if split != "train")
+        return batching.sharing({split: of(split, PREDICT_GROUP, **how) for split in predicted})[name]
 
     def new_examples(self, inputs, manifest: dict) -> list[ClozeExample]:
-        """Queries without answers from (passage, query) strings, as inputs.text_pairs checks them.
+        """Queries without answers from (passage, query) strings; equal passages become one object.
 
         A passage has tokens separated by spaces and phrases marked as BEG__w1 w2__END; a query also one @placeholder.
-        Equal passages become one object.
         """
         passages, examples = {}, []
         for number, (passage, query) in enumerate(inputs):
@@ -184,14 +181,14 @@ class ClozeTask:
         """The tokens of "passage" and "query"; "names": {token: the phrase that it represents}; "candidates": their
         texts [C]; "spans": the (start, end) pairs of each; "weights": attention to the passage's tokens [S, N]."""
         encoding = corpus.encoding
-        _, _, view = next(iter(all_views([example], encoding.setup, max_tokens=encoding.max_passage)))
+        _, view = next(iter(all_views([example], encoding.setup, max_tokens=encoding.max_passage)))
         return {
-            "passage": list(view.passage),
+            "passage": list(view.passage.tokens),
             "query": list(view.query),
             "names": {token: phrase for phrase, token in view.names.items() if phrase},
-            "candidates": list(view.candidates),
-            "spans": [[list(span) for span in spans] for spans in view.positions],
-            "weights": sown["places"][0][:, 0, : len(view.passage)],
+            "candidates": list(view.passage.candidates),
+            "spans": [[list(span) for span in spans] for spans in view.passage.positions],
+            "weights": sown["places"][0][:, 0, : len(view.passage.tokens)],
         }
 
     def to_batch(self, data, index, layout):
@@ -287,14 +284,12 @@ class ClozeTask:
             **{name: _mean(summaries, name) for name in FIGURES},
             "loss": None if losses is None else metrics.mean_sd(losses.tolist()),
         }
-        families = answers.slices(rows.queries())
-        for tag, places in families.pop("tag", {}).items():
-            scores.setdefault("slices", {})[tag] = answers.seed_scores(each, places)
-        scores["families"] = {
+        families = {
             family: {name: answers.seed_scores(each, places) for name, places in named.items()}
-            for family, named in families.items()
+            for family, named in answers.slices(rows.queries()).items()
         }
-        return scores
+        slices = families.pop("tag", {})
+        return {**scores, **({"slices": slices} if slices else {}), "families": families}
 
     def scored(self, rows: ClozeRows, logits: np.ndarray) -> list[answers.QueryScores]:
         """The scores of each query, by seed."""
@@ -359,19 +354,12 @@ def _entity_words(data, manifest) -> np.ndarray:
     not in the vocabulary. In the set-up anonym the type of a candidate is its number, and its only token is its name.
     """
     rows = manifest["splits"]["train"]
-    passages = range(rows["first_passage"], rows["first_passage"] + rows["passages"])
+    starts = data["position_start"][rows["first_passage"] :][: rows["passages"] + 1]
+    passage = rows["first_passage"] + np.repeat(np.arange(rows["passages"]), np.diff(starts))
+    marks = slice(starts[0], starts[-1])
+    types = data["candidate_type"][data["candidate_type_start"][passage] + data["position_candidate"][marks]]
     words = np.full(manifest["candidates"]["types_of_train"], UNK, np.int32)
-    for passage in passages:
-        tokens, types, marks, owners = (
-            data[name][slice(*data[f"{start}_start"][passage : passage + 2])]
-            for name, start in (
-                ("passage", "passage"),
-                ("candidate_type", "candidate_type"),
-                ("position", "position"),
-                ("position_candidate", "position"),
-            )
-        )
-        words[types[owners]] = tokens[marks]
+    words[types] = data["passage"][data["passage_start"][passage] + data["position"][marks]]
     unknown = np.flatnonzero(words == UNK)
     return words[: unknown[0]] if len(unknown) else words
 

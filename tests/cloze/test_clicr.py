@@ -7,7 +7,7 @@ import json
 import pytest
 
 from mednli_jax.cloze import clicr
-from mednli_jax.cloze.clicr import load, marked_text, parse_marked, read_clicr, source_files, write_clicr
+from mednli_jax.cloze.clicr import load, parse_marked, read_clicr, source_files, write_clicr
 from mednli_jax.data.examples import Answer, Entity
 from mednli_jax.errors import DataError, UserError
 
@@ -114,15 +114,6 @@ def big(articles=40):
     return corpus(*values, note={"data": [1, "]", {}], "e": 1.5e3})
 
 
-def test_plain_and_gzipped_with_and_without_its_ending_and_in_part(tmp_path):
-    plain = read_clicr(write(tmp_path / "a" / "dev1.0.json", big()))
-    zipped = read_clicr(write(tmp_path / "b" / "dev1.0.json.gz", big()).with_suffix(""))
-    assert zipped.examples == plain.examples
-    assert zipped.facts["file"] == "dev1.0.json.gz"
-    for limit in (1, 2, 3, 7):
-        assert read_clicr(tmp_path / "a" / "dev1.0.json", limit=limit).examples == plain.examples[:limit]
-
-
 @pytest.mark.parametrize("name", ["train1.0.json", "train1.0.json.gz"])
 def test_what_is_written_is_read_back(tmp_path, name):
     value = big()
@@ -136,12 +127,6 @@ def test_what_is_written_is_read_back(tmp_path, name):
     (tmp_path / "out").mkdir()
     write_clicr(split.examples, tmp_path / "out" / name)
     assert read_clicr(tmp_path / "out" / name).examples == split.examples
-
-
-def test_marked_text_undoes_parse_marked():
-    text = "a BEG__b c__END d\nBEG__e__END BEG__f__END"
-    marked = parse_marked(text)
-    assert marked_text(marked.tokens, marked.entities, marked.sentences) == text
 
 
 # ---- what is refused ----
@@ -167,20 +152,15 @@ DOCUMENT = ("data", 0, "document")
 QUERY = (*DOCUMENT, "qas", 1)
 WHERE = "data[0].document.qas[1]"
 BROKEN = {
-    "an article that is a string": (changed(("data", 0), SECRET), "data[0]"),
     "a source twice": (changed(("data", 1, "source"), "r1"), "data[1].source"),
-    "half a pair": (changed((*DOCUMENT, "title"), f"{SECRET}\ud800"), "data[0].document.title"),
     "END without BEG": (changed((*DOCUMENT, "title"), f"{SECRET}__END"), "data[0].document.title"),
-    "no queries": (changed((*DOCUMENT, "qas")), "data[0].document.qas"),
-    "a number for a specialty": (changed((*DOCUMENT, "specialty"), ["x", 3]), "data[0].document.specialty"),
+    "a number for a specialty": (changed((*DOCUMENT, "specialty"), ["x", 3]), "data[0].document.specialty[1]"),
     "an id twice over articles": (
         changed(("data", 1, "document", "qas", 0, "id"), "r1.2"),
         "data[1].document.qas[0].id",
     ),
     "a marked placeholder": (changed((*QUERY, "query"), f"{SECRET} BEG__@placeholder__END"), f"{WHERE}.query"),
     "synonyms only": (changed((*QUERY, "answers", 0)), f"{WHERE}.answers"),
-    "an answer of blanks": (changed((*QUERY, "answers", 1, "text"), " "), f"{WHERE}.answers[1].text"),
-    "a number for a concept": (changed((*QUERY, "answers", 0, "cui"), 7), f"{WHERE}.answers[0].cui"),
     "nothing marked": (corpus(article(context=f"No {SECRET} ."), article("r2", [])), None),
     "data that is an object": (corpus(data={SECRET: 1}), "data"),
 }
@@ -190,14 +170,6 @@ BROKEN = {
 def test_each_fault_is_named_by_its_path(tmp_path, case):
     value, place = BROKEN[case]
     assert faults(read_clicr, write(tmp_path / "dev1.0.json.gz", value)) == [place]
-
-
-def test_the_first_twenty_faults_come_together(tmp_path):
-    value = corpus(*(article(f"r{n}", [query(f"r{n}.1", SECRET)]) for n in range(25)))
-    value["data"][0]["document"]["context"] = "BEG__a"
-    found = faults(read_clicr, write(tmp_path / "x.json", value), stray_marks="refuse")
-    assert found[:2] == ["data[0].document.context", "data[0].document.qas[0].query"]
-    assert len(found) == 20
 
 
 NESTED = "The BEG__big BEG__tumour__END mass__END grew ."  # two of its four marks have no partner
@@ -214,15 +186,13 @@ def with_marks(good, bad):
 def test_few_marks_without_a_partner_are_text_and_many_another_format(tmp_path, capsys, good, refused):
     # Two bad articles have 4 stray marks of 8 (good + 2) + 8: less than 1 % for 49 good ones, and more for 45.
     path = write(tmp_path / "dev1.0.json", with_marks(good, 2))
-    assert faults(read_clicr, path, stray_marks="refuse") == [f"data[{n}].document.context" for n in range(2)]
     if refused:
         assert faults(read_clicr, path) == ["data[0].document.context"]
-        split = read_clicr(path, stray_marks="ignore")
-    else:
-        split = read_clicr(path)
-        shown = capsys.readouterr().err
-        assert shown.startswith("warning: dev1.0.json:data[0].document.context: ")
-        assert shown.count("\n") == 1
+        return
+    split = read_clicr(path)
+    shown = capsys.readouterr().err
+    assert shown.startswith("warning: dev1.0.json:data[0].document.context: ")
+    assert shown.count("\n") == 1
     assert split.facts["stray_marks"] == 4
     passage = split.examples[0].passage
     assert passage.tokens[6:] == ("The", "big", "tumour", "mass", "grew", ".")

@@ -6,11 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made_up_cloze import corpus
-from made_up_commands import write_articles
 
 from mednli_jax.cloze.encoding import (
     SETUPS,
-    ClozeCorpus,
     ClozeEncoding,
     Texts,
     all_views,
@@ -40,28 +38,30 @@ def test_arrays_say_what_the_views_say(setup, limits):
     for name, part in splits.items():
         assert facts["splits"][name]["first"] == row
         shared = all_views(part.examples, setup, max_tokens=encoding.max_passage)
-        for case, passage, view in shared:
+        for case, view in shared:
             number = arrays["query_passage"][row]
             assert passages.setdefault(case.passage.uid, number) == number
-            expected = vocab.encode(view.passage)
+            expected = vocab.encode(view.passage.tokens)
             assert piece(arrays, "passage", number).tolist() == expected
-            assert texts.candidates(number) == view.candidates
+            assert texts.candidates(number) == view.passage.candidates
             assert texts.answers(row) == case.answers
             assert arrays["gold"][row] == arrays["label"][row] == view.gold
             assert (arrays["premise_length"][row], arrays["hypothesis_length"][row]) == (
                 len(expected),
                 arrays["query_length"][row],
             )
-            check_positions(arrays, "position", number, view.positions)
+            check_positions(arrays, "position", number, view.passage.positions)
             if setup == "noent":
-                check_positions(arrays, "loose_position", number, loose_positions(view.passage, view.candidates))
+                check_positions(
+                    arrays, "loose_position", number, loose_positions(view.passage.tokens, view.passage.candidates)
+                )
             for phrase, type_, length in zip(
-                view.candidates,
+                view.passage.candidates,
                 piece(arrays, "candidate_type", number).tolist(),
                 piece(arrays, "candidate_length", number, "candidate_type").tolist(),
                 strict=True,
             ):
-                assert types.setdefault(passage.names[phrase] if setup == "anonym" else phrase, type_) == type_
+                assert types.setdefault(view.passage.names[phrase] if setup == "anonym" else phrase, type_) == type_
                 assert length == len(phrase.split())
             query, size, blank = arrays["query"][row], arrays["query_length"][row], arrays["blank"][row]
             assert query[:size].tolist() == vocab.encode(view.query)
@@ -108,7 +108,7 @@ def test_the_vocabulary_is_that_of_training():
     assert set(vocab.words[2:]) == {word.lower() for word in train}
     assert "xylo" not in vocab
     dev = facts["splits"]["dev"]
-    views = [view for _, _, view in all_views(kept["dev"].examples, "noent")]
+    views = [view for _, view in all_views(kept["dev"].examples, "noent")]
     assert dev["unknown_tokens"]["query"] == sum(vocab.encode(view.query).count(UNK) for view in views) > 0
     once = {case.passage.uid: case.passage for case in kept["dev"].examples}.values()
     assert dev["unknown_tokens"]["passage"] == sum(vocab.encode(passage.tokens).count(UNK) for passage in once) > 0
@@ -196,11 +196,11 @@ def test_truncation_is_counted():
 
 def test_answers_of_phrases_that_training_never_showed_are_counted():
     kept, _, _, _, facts = encode_cloze(corpus(), ClozeEncoding("ent", vectors_dim=4))
-    shown = {phrase for _, passage, _ in all_views(kept["train"].examples, "ent") for phrase in passage.candidates}
+    shown = {phrase for _, view in all_views(kept["train"].examples, "ent") for phrase in view.passage.candidates}
     assert facts["candidates"]["types_of_train"] == len(shown)
     for name in ("train", "dev", "test"):
-        views = [view for _, _, view in all_views(kept[name].examples, "ent")]
-        unseen = sum(view.gold >= 0 and view.candidates[view.gold] not in shown for view in views)
+        views = [view for _, view in all_views(kept[name].examples, "ent")]
+        unseen = sum(view.gold >= 0 and view.passage.candidates[view.gold] not in shown for view in views)
         assert facts["splits"][name]["answers_of_unseen_type"] == unseen
     assert facts["splits"]["dev"]["answers_of_unseen_type"] > 0
 
@@ -212,27 +212,3 @@ def test_without_an_answerable_training_query_nothing_is_prepared():
         encode_cloze(
             splits | {"train": replace(splits["train"], examples=nowhere)}, ClozeEncoding("ent", vectors_dim=4)
         )
-
-
-# ---- on disk ----
-
-
-@pytest.mark.parametrize("setup", SETUPS)
-def test_a_prepared_corpus_has_the_arrays_of_its_splits(tmp_path, monkeypatch, setup):
-    """tests/data/test_prepared_content.py says what the key of a corpus depends on."""
-    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
-    made = ClozeCorpus("file", ClozeEncoding(setup, vectors_dim=4), write_articles(tmp_path / "own"))
-    assert not made.prepare()[1]
-    again, hit = made.prepare()
-    kept, arrays, _, vectors, facts = encode_cloze(made.splits(), made.encoding)
-    assert (hit, set(again.arrays)) == (True, set(arrays))
-    for name, array in arrays.items():
-        assert again.arrays[name].dtype == array.dtype
-        np.testing.assert_array_equal(again.arrays[name], array, err_msg=name)
-    np.testing.assert_array_equal(again.vectors, vectors)
-    assert list(again.splits) == ["train", "dev", "test"]
-    for name, rows in again.splits.items():
-        assert rows.uids == tuple(case.uid for case in kept[name].examples)
-        assert rows.first == facts["splits"][name]["first"]
-        np.testing.assert_array_equal(rows.label, arrays["gold"][rows.first : rows.first + len(rows)])
-    assert Texts(again.arrays).answers(0) == kept["train"].examples[0].answers

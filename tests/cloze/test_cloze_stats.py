@@ -1,46 +1,37 @@
 """Statistics of cloze corpora, against counts made by hand."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from made_up_cloze import cloze, passage
 from made_up_commands import call_command
 
 from mednli_jax import analyze
 from mednli_jax.cloze import clicr
 from mednli_jax.cloze import stats as cloze_stats
-from mednli_jax.data.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
+from mednli_jax.data.examples import Split
 from mednli_jax.errors import DataError, RunError
 from mednli_jax.report.sections import lines
 
-PNG = b"\x89PNG"
+A = replace(passage("[Dropsy] met the [heart failure] and the [dropsy] .", "a"), specialty="surgery; Oncology")
+B = passage("No [fever] , [dropsy] .", "b")
+C = replace(passage("He had [DROPSY] .", "c"), specialty="surgery")
+TRAIN = (
+    cloze("a.1", A, "_ came", "dropsy", "Edema", "edema"),
+    cloze("a.2", A, "_ came", "cardiac failure", "Heart Failure"),
+    cloze("b.1", B, "_ came", "digoxin", kind="treatment"),
+)
+TEST = (
+    cloze("c.1", C, "_ came", "Dropsy", kind="test"),
+    cloze("c.2", C, "_ came", "heart failure", kind="Other"),
+)
+SPLITS = {"train": Split("train", TRAIN), "test": Split("test", TEST)}
 
 
-def passage(uid, text, *entities, specialty=""):
-    tokens = tuple(text.split())
-    return Passage(uid, (), tokens, tuple(Entity(*entity) for entity in entities), (len(tokens),), specialty)
-
-
-def query(uid, about, *answers, kind="problem"):
-    first, *others = answers
-    given = (Answer(first, "", kind), *(Answer(text, "", kind, "UMLS") for text in others))
-    return ClozeExample(uid, about, (PLACEHOLDER, "came"), (), 0, given)
-
-
-A = passage("a", "Dropsy met the heart failure and the dropsy .", (0, 1), (3, 5), (7, 8), specialty="surgery; Oncology")
-B = passage("b", "No fever , dropsy .", (1, 2), (3, 4))
-C = passage("c", "He had DROPSY .", (2, 3), specialty="surgery")
-SPLITS = {
-    "train": Split(
-        "train",
-        (
-            query("a.1", A, "dropsy", "Edema", "edema"),
-            query("a.2", A, "cardiac failure", "Heart Failure"),
-            query("b.1", B, "digoxin", kind="treatment"),
-        ),
-    ),
-    "test": Split("test", (query("c.1", C, "Dropsy", kind="test"), query("c.2", C, "heart failure", kind="Other"))),
-}
+def counted(*examples):
+    return cloze_stats.statistics({"train": Split("train", examples)})
 
 
 @pytest.fixture(scope="module")
@@ -82,13 +73,13 @@ def test_each_specialty_of_a_case_is_counted(found):
     assert found["specialty_names"] == 1  # three names in three cases
     (words,) = [words for words in cloze_stats.section("x", found).words if "surgery" in words]
     assert "surgery 66.7, oncology 33.3" in words  # shares of all names
-    none = cloze_stats.statistics({"train": Split("train", (query("b.1", B, "fever"),))})
+    none = counted(cloze("b.1", B, "_ came", "fever"))
     assert none["specialties"] == {}
     assert "specialties: the corpus names none" in cloze_stats.section("x", none).words
 
 
 def test_a_passage_in_two_splits_is_one_case():
-    both = {name: Split(name, (query(f"{name}.1", A, "dropsy"),)) for name in ("train", "test")}
+    both = {name: Split(name, (cloze(f"{name}.1", A, "_ came", "dropsy"),)) for name in ("train", "test")}
     found = cloze_stats.statistics(both)
     assert [figures["cases"] for figures in (*found["splits"].values(), found["all"])] == [1, 1, 1]
     assert found["all"]["tokens"] == len(A.tokens)
@@ -97,8 +88,8 @@ def test_a_passage_in_two_splits_is_one_case():
 
 @pytest.mark.parametrize("lengths", [[9, 5, 4], [200, 350, 600, 601], [6000, 10, 1466]])
 def test_the_density_has_area_one(lengths):
-    splits = {"train": Split("train", tuple(query(f"q{n}", passage(f"{n}", "x " * n), "x") for n in lengths))}
-    density = cloze_stats.statistics(splits)["passage_lengths"]
+    asked = tuple(cloze(f"q{n}", passage("x " * n, f"{n}"), "_", "x") for n in lengths)
+    density = counted(*asked)["passage_lengths"]
     edges, values = np.array(density["edges"]), np.array(density["density"])
     widths = np.diff(edges)
     assert len(values) == len(edges) - 1
@@ -106,16 +97,10 @@ def test_the_density_has_area_one(lengths):
     assert widths[0] % 10 == 0
     assert np.isclose((values * widths).sum(), 1)
     assert density["of_queries"] == density["density"]  # every passage has the same number of queries
+    twice = counted(*asked, cloze("again", asked[0].passage, "_", "x"))["passage_lengths"]
+    assert twice["density"] == density["density"] != twice["of_queries"]
     for length in lengths:  # every length lies in a bin that is not empty
         assert values[np.searchsorted(edges, length, side="right") - 1] > 0
-
-
-def test_a_passage_weighs_in_the_density_of_queries_as_often_as_it_is_asked_about():
-    asked = query("l.1", passage("l", "x " * 15), "x"), query("a.1", A, "x"), query("a.2", A, "x")
-    lengths = cloze_stats.statistics({"train": Split("train", asked)})["passage_lengths"]
-    assert lengths["edges"] == [0, 10, 20]
-    assert np.allclose(lengths["density"], [1 / 20, 1 / 20])
-    assert np.allclose(lengths["of_queries"], [2 / 30, 1 / 30])
 
 
 def test_the_table_has_the_paper_beside_ours(found):
@@ -132,13 +117,6 @@ def test_the_table_has_the_paper_beside_ours(found):
 def test_figures_are_plain_json_and_hold_no_words(found):
     text = json.dumps(found).lower()
     assert not any(word in text for word in ("dropsy", "fever", "digoxin", "edema"))
-
-
-def test_pictures(found):
-    assert set(cloze_stats.drawn("mine", found)) == {"passage_lengths.png", "answer_lengths.png", "specialties.png"}
-    bare = cloze_stats.drawn("mine", {**found, "specialties": {}})
-    assert set(bare) == {"passage_lengths.png", "answer_lengths.png"}
-    assert all(picture.startswith(PNG) for picture in bare.values())
 
 
 # ---- Skills --------------------------------------------------------------------------------------------------------
@@ -188,7 +166,7 @@ def corpus(tmp_path):
     """A folder of files in the layout of CliCR."""
     folder = tmp_path / "corpus"
     folder.mkdir()
-    dev = (query("d.1", passage("d", "He had asthma .", (2, 3)), "asthma"),)
+    dev = (cloze("d.1", passage("He had [asthma] .", "d"), "_", "asthma"),)
     examples = {"train": SPLITS["train"].examples, "dev": dev, "test": SPLITS["test"].examples}
     for name, file in clicr.FILES.items():
         clicr.write_clicr(examples[name], folder / file)
@@ -214,20 +192,3 @@ def test_the_door_prints_and_writes(tmp_path, corpus):
     code, out, err = call_command(analyze, "cloze-stats", f"--corpus={corpus}", "--json", words=1)
     assert code == 0, err
     assert json.loads(out)["all"] == found["all"]
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [
-        (),
-        ("--corpus=nowhere",),
-        ("--corpus=clicr",),
-        ("--corpus=demo_cloze", "--scores=a.jsonl"),
-        ("--corpus=demo_cloze", "--skills=nowhere.tsv"),
-    ],
-)
-def test_the_door_refuses(flags):
-    result, out, err = call_command(analyze, "cloze-stats", *flags, words=1)
-    assert (result, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("error: ")
-    assert "Fix: " in err

@@ -23,7 +23,7 @@ from made_up_pairs import HEART
 
 from mednli_jax import defaults, experiment
 from mednli_jax import demo as bundled
-from mednli_jax.cloze.encoding import SETUPS, ClozeEncoding, encode_cloze, read
+from mednli_jax.cloze.encoding import SETUPS, ClozeCorpus, ClozeEncoding, encode_cloze
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.examples import Split
 from mednli_jax.data.text import SPECIALS
@@ -278,7 +278,7 @@ def cloze(folder):
     (folder / "vectors.txt").write_text("more 1 2 3 4\nwords 0 0 0 1\nx 1 1 1 1\n")
     write_clicr(folder)
     for corpus, place in (("clicr", folder), ("file", folder / "clicr")):
-        splits = read(corpus, place)
+        splits = ClozeCorpus(corpus, ClozeEncoding("ent"), place).splits()
         for setup in SETUPS:
             made.append(encode_cloze(splits, ClozeEncoding(setup, vectors_dim=4)))
         limits = {"max_passage": 8, "max_words": 5, "query_bounds": True, "vectors_sd": 1.0}
