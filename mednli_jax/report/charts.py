@@ -113,12 +113,11 @@ def curves(
     ends = min(p[0] for p in points), max(p[0] for p in points)
     axes.set_xlim(ends[0], max(ends[1], ends[0] + 1e-9))
     axes.set_xticks(range(math.ceil(ends[0]), math.floor(ends[1]) + 1, math.ceil((ends[1] - ends[0]) / 6) or 1))
-    shown = set()
+    unnamed = list(names)
     for name, line in series.items():
         base = name.partition(":")[0]
         style = {"color": COLOURS[names.index(base) % 6], "linestyle": (0, (4, 3)) if base in dashed else "-"}
-        label = None if base in shown else base
-        shown.add(base)
+        label = unnamed.pop(0) if base in unnamed[:1] else None
         axes.plot(*zip(*line, strict=True), linewidth=1.6, alpha=0.9, clip_on=False, label=label, **style)
         for number, point in enumerate(line):  # without neighbours there would be no line
             near = [line[i][1] for i in (number - 1, number + 1) if 0 <= i < len(line)]
@@ -166,11 +165,7 @@ def bars(
     how = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if turned else {}
     axes.set_xticks(range(0, len(ticks), skip), ticks[::skip], **how)
     _legend(axes, series if len(series) > 1 else ())
-    shown = (
-        f"{name}: " + ", ".join(f"{tick} {_number(value)}" for tick, value in zip(ticks, values, strict=True))
-        for name, values in series.items()
-    )
-    return Chart(axes.figure, title, f"{y} by {x}. {'; '.join(shown)}")
+    return Chart(axes.figure, title, f"{y} by {x}. {_in_words(series, ticks, _number)}")
 
 
 def heat_map(counts: Sequence[Sequence[int]], names: Sequence[str], *, title: str, rows: str, columns: str) -> Chart:
@@ -198,11 +193,8 @@ def heat_map(counts: Sequence[Sequence[int]], names: Sequence[str], *, title: st
             strong = share > 0.55
             text(x + side / 2, y + 26, f"{count:,}", ON if strong else INK, 14, fontweight="bold")
             text(x + side / 2, y + 42, f"{share:.0%}", ON if strong else SOFT)
-    shown = (
-        f"{name}: " + ", ".join(f"{n} {c}" for n, c in zip(names, row, strict=True))
-        for name, row in zip(names, counts, strict=True)
-    )
-    return Chart(axes.figure, title, f"{rows} in rows, {columns} in columns. {'; '.join(shown)}")
+    shown = _in_words(dict(zip(names, counts, strict=True)), names, str)
+    return Chart(axes.figure, title, f"{rows} in rows, {columns} in columns. {shown}")
 
 
 # -- what only files show ----------------------------------------------------------------------------------------------
@@ -300,29 +292,17 @@ def _take_words_as_they_are(figure):
         text.set_parse_math(False)
 
 
-def _legend_lines(names) -> list[list[str]]:
-    """The entries of a legend, in lines that are no wider than the chart."""
-    lines, room = [], 0.0
-    for name in names:
-        wide = 34 + 6.2 * len(name)
-        if not lines or wide > room:
-            lines, room = [*lines, []], WIDTH - LEFT
-        lines[-1].append(name)
-        room -= wide
-    return lines
+def _columns(names) -> int:
+    """The number of entries of a legend that stand beside each other."""
+    return max(1, int((WIDTH - LEFT) // (34 + 6.2 * max(map(len, names), default=1))))
 
 
 def _axes(names, x, y, more=0):
     """Axes with room for a legend of these names, and for labels of `more` px beyond a line."""
-    legend = 16 * len(_legend_lines(names))
+    legend = 16 * math.ceil(len(names) / _columns(names))
     high, below = HEIGHT + legend + more, BOTTOM + legend + more
     figure = _figure(WIDTH, high)
-    box = (
-        LEFT / WIDTH,
-        below / high,
-        (WIDTH - LEFT - RIGHT) / WIDTH,
-        (HEIGHT - TOP - BOTTOM) / high,
-    )
+    box = LEFT / WIDTH, below / high, (WIDTH - LEFT - RIGHT) / WIDTH, (HEIGHT - TOP - BOTTOM) / high
     axes = figure.add_axes(box)
     axes.patch.set_visible(False)
     axes.spines[:].set_visible(False)
@@ -355,16 +335,17 @@ def _dot(axes, place, radius, **style):
 
 
 def _legend(axes, names):
-    figure, high = axes.figure, 72 * axes.figure.get_size_inches()[1]
-    handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-    lines = _legend_lines(names)
-    for number, line in enumerate(lines):
-        place = (LEFT - 6) / WIDTH, (16 * (len(lines) - 1 - number) - 2) / high
-        style = {"frameon": False, "fontsize": 11, "labelcolor": SOFT, "borderpad": 0, "handlelength": 1.4}
-        figure.legend(
-            [handles[name] for name in line], line, loc="lower left", bbox_to_anchor=place, ncols=len(line),
-            columnspacing=1.2, **style,
-        )  # fmt: skip
+    if names:
+        place = (LEFT - 6) / WIDTH, -2 / (72 * axes.figure.get_size_inches()[1])
+        style = {"frameon": False, "fontsize": 11, "labelcolor": SOFT, "borderpad": 0, "labelspacing": 0.25}
+        style |= {"ncols": _columns(names), "columnspacing": 1.2, "handlelength": 1.4}
+        axes.figure.legend(loc="lower left", bbox_to_anchor=place, **style)
+
+
+def _in_words(series, ticks, show) -> str:
+    """The values of a chart: `name: tick value, tick value; name: ...`."""
+    of = {name: zip(ticks, values, strict=True) for name, values in series.items()}
+    return "; ".join(f"{name}: {', '.join(f'{tick} {show(v)}' for tick, v in pairs)}" for name, pairs in of.items())
 
 
 def _number(value):
