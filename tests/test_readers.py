@@ -243,10 +243,8 @@ FAULTS = (
     *added(
         "pairs.jsonl",
         ("broken JSON", '{"sentence1": "quokka'),
-        ("a list", '["quokka"]'),
         ("no label", row(gold_label=...), "gold_label"),
         ("no premise", row(sentence1=...), "sentence1"),
-        ("a number for a hypothesis", row(sentence2=7), "sentence2"),
         ("an unknown label", row(gold_label="wombat"), "gold_label"),
         ("a blank hypothesis", row(sentence2=" \t"), "sentence2"),
         ("an id twice", json.dumps(pair(1)), "pairID"),
@@ -255,14 +253,11 @@ FAULTS = (
     *added(
         "pairs.tsv",
         ("too many columns", "\t".join((*cells(2), "wombat"))),
-        ("too few columns", "\t".join(cells(2)[:3])),
-        ("an unknown label", "\t".join(cells(2, "wombat")), "gold_label"),
     ),
     *replaced(
         "pairs.tsv",
         ("no header", table("\t", header=cells(0)), 1, "gold_label"),
         ("a column twice", table("\t", header=("pairID", "gold_label", "sentence1", "sentence1")), 1),
-        ("no row", table("\t")),
     ),
     *added("pairs.csv", ("an open quote", ",".join(cells(2, premise='"quokka'))), ("a column more", "p2,a,b,c,wombat")),
     *replaced("pairs.csv", ("no label column", "pairID,sentence1\n", 1, "gold_label")),
@@ -276,7 +271,6 @@ FAULTS = (
         ("another version", articles(ARTICLE, "2.0"), "version", "version"),
         ("unbalanced marks", articles({**ARTICLE, "context": "BEG__quokka"}), f"{PLACE}.context", "context"),
         ("no placeholder", query(query="quokka"), f"{PLACE}.qas[0].query", "query"),
-        ("no answer", query(answers=[]), f"{PLACE}.qas[0].answers", "answers"),
         ("an id twice", articles({**ARTICLE, "qas": [QUERY, QUERY]}), f"{PLACE}.qas[1].id", "id"),
     ),
     *added("case reports", ("no sentences", '{"id": "quokka", "learning_points": []}', "sentences")),
@@ -286,7 +280,6 @@ FAULTS = (
     *replaced("diseases", ("no header", "quokka,wombat\n", 1, "pair_id"), ("no example", DISEASES)),
     *added(
         "diseases",
-        ("six cells", "a,C1,entailment,symptoms_diseases,C1,0"),
         ("an unknown label", "a,C1,wombat,symptoms_diseases,C1,0,2", "label"),
         ("an index of letters", "a,C1,entailment,symptoms_diseases,C1,quokka,2", "start_index"),
     ),
@@ -302,7 +295,6 @@ FAULTS = (
     *replaced("mentions.tsv", ("no header", "p1\tpremise\t1\t2\tD1\n", 1)),
     *added(
         "mentions.tsv",
-        ("four columns", "p1\tpremise\t1\t2"),
         ("a position of letters", "p1\tpremise\twombat\t2\tD1", "start"),
         ("a pair that is not there", "p9\tpremise\t1\t2\tD1", "uid"),
         ("past the sentence", "p1\thypothesis\t2\t9\tD1", "end"),
@@ -315,11 +307,9 @@ FAULTS = (
     *replaced("articles", ("another JSON", '{"quokka": []}'), ("not UTF-8", b"\x80\x81\n")),
     *replaced(
         "vectors.txt",
-        ("another dimension", "quokka 1 2 3 4 5\n", 1),
         ("a short row", "quokka 1 2 3\nwombat 1 2\n", 2),
         ("a word for a number", "quokka 1 wombat 3\n", 1),
         ("NaN", "narwhal 1 2 3\nquokka 1 nan 3\n", 2),
-        ("fewer rows than promised", "7 3\nquokka 1 2 3\n", 1),
     ),
     *replaced("vectors.npy", ("text", "quokka 1 2 3\n"), ("one dimension", array(np.ones(3)))),
     *replaced("concept vectors", ("a short row", '"","V1"\n"C1",1,2\n', 2), ("a word", '"","V1"\n"C1",quokka\n', 2)),

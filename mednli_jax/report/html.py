@@ -61,8 +61,9 @@ def run_page(
         kept = [one for one in (*shown, *more) if one.grids or any(chart for _, chart in one.charts)]
         status, notes = result["status"], " ".join(result.get("notes", ()))
         warning = "" if status == "complete" else f"The run is not finished: its status is {status}."
-        title = f"{result.get('model', directory.config['model']['name'])} on {_corpus(directory, result)}"
-        facts = _facts(directory, result, data, units)
+        corpus = result.get("corpus", directory.config["data"]["name"])
+        title = f"{result.get('model', directory.config['model']['name'])} on {corpus}"
+        facts = _facts(directory, corpus, result, data, units)
         return render(title, kept, facts, " ".join(filter(None, (warning, notes))))
 
 
@@ -88,29 +89,28 @@ def public_figures(folder: Path) -> dict:
 def public_page(found: dict) -> str:
     """The page of a run for others. found: of public_figures."""
     left_out = f"counts below {public.LEAST}, single pairs, words, paths and commands are left out"
-    return render(_title(found), public.sections(found), [*_public_facts(found), ("public", left_out)])
+    title, facts = _public_facts(found)
+    return render(title, public.sections(found), [*facts, ("public", left_out)])
 
 
 def model_card(found: dict) -> str:
     """The public page in Markdown, as the card of a model. found: of public_figures."""
-    facts = [f"- {name}: {value}" for name, value in _public_facts(found)]
-    corpus = found["about"].get("corpus", "a corpus")
+    title, facts = _public_facts(found)
+    lines = "\n".join(f"- {name}: {value}" for name, value in facts)
     limits = (
-        f"Trained on {corpus}. Its licence may forbid to pass on weights that were made from its text. The scores are "
-        "of its own dev and test parts and say little of other text. Not for decisions about patients."
+        f"Trained on {found['about'].get('corpus', 'a corpus')}. Its licence may forbid to pass on weights that were "
+        "made from its text. The scores are of its own dev and test parts and say little of other text. Not for "
+        "decisions about patients."
     )
-    parts = [f"{CARD}{_title(found)}", "\n".join(facts), markdown_text(public.sections(found)), "## Limits", limits]
+    parts = [f"{CARD}{title}", lines, markdown_text(public.sections(found)), "## Limits", limits]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _title(found):
-    about = found["about"]
-    return f"{about.get('model', 'a run')} on {about.get('corpus', 'a corpus')}"
-
-
-def _public_facts(found) -> list[tuple[str, str]]:
-    facts = [(name, _text(value)) for name, value in found["about"].items() if name not in ("model", "corpus")]
-    return facts + [(part, _text(fields)) for part, fields in found["settings"].items()]
+def _public_facts(found) -> tuple[str, list[tuple[str, str]]]:
+    """(title, facts)"""
+    about = dict(found["about"])
+    title = f"{about.pop('model', 'a run')} on {about.pop('corpus', 'a corpus')}"
+    return title, [(name, _text(value)) for name, value in (*about.items(), *found["settings"].items())]
 
 
 def _text(value):
@@ -123,10 +123,6 @@ def _json(path):
     return read_json(path) if path.is_file() else {}
 
 
-def _corpus(directory, result):
-    return result.get("corpus", directory.config["data"]["name"])
-
-
 def _sizes(splits):
     return ", ".join(f"{name} {splits[name]['rows']:,}" for name in ("train", *SPLITS) if name in splits)
 
@@ -136,18 +132,19 @@ def _files(splits):
     return ", ".join(f"{of['file']} ({of['sha256'][:12]})" for of in splits if "file" in of and "sha256" in of)
 
 
-def _facts(directory, result, data, units) -> list[tuple[str, str]]:
+def _facts(directory, corpus, result, data, units) -> list[tuple[str, str]]:
     env, splits = _json(directory.folder / "env.json"), data.get("splits", {})
     knowledge, words = data.get("knowledge", {}), data.get("vocabulary", {})
+    best = ", ".join(map(str, result.get("best_epoch", ())))
     vectors = Path(directory.config.get("vectors", {}).get("path") or "random").name
     found = {
         "run": directory.folder.resolve().name,
-        "data": f"{_corpus(directory, result)}: {_sizes(splits)} {units}" if splits else _corpus(directory, result),
+        "data": f"{corpus}: {_sizes(splits)} {units}" if splits else corpus,
         "files": _files(splits.values()),
         "prepared": result.get("prepared", ""),
         "config": result.get("config", ""),
         "seeds": ", ".join(map(str, directory.config["seeds"])),
-        "epochs": _epochs(result),
+        "epochs": ", best ".join(filter(None, (str(result.get("epochs", "")), best))),
         "parameters": f"{result['parameters']:,} of each seed" if "parameters" in result else "",
         "set-up": data.get("setup", ""),
         "word vectors": f"{words.get('source') or vectors}, {words['with_vector']:,} words" if words else "",
@@ -157,13 +154,6 @@ def _facts(directory, result, data, units) -> list[tuple[str, str]]:
         **_provenance(env),
     }
     return [(name, value) for name, value in found.items() if value]
-
-
-def _epochs(result):
-    if "epochs" not in result:
-        return ""
-    best = result.get("best_epoch", ())
-    return f"{result['epochs']}" + (f", best {', '.join(map(str, best))}" if best else "")
 
 
 def _provenance(env) -> dict[str, str]:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import UsageError
+from mednli_jax.report.runs import SPLITS
 from mednli_jax.report.sections import Grid, Section
 
 LEAST = 10
@@ -20,7 +21,6 @@ AVERAGES = ("macro", "weighted")  # of DisKnE's diseases
 CHOICES = ("name", "knowledge", "masking", "weighting", "cell", "pooling", "matching", "activation", "optimizer",
            "schedule", "select", "precision")  # fmt: skip
 FROM_FILES = ("semantic type", "skill")  # families of slices whose names come from a corpus
-SPLITS = ("dev", "test")
 FLAGS = ("compare", "categories", "categories_file", "paths", "skills")  # flags whose output shows few pairs
 TABLES = ("diskne",)  # first letters of the tables that show single diseases
 
@@ -38,7 +38,6 @@ def figures(result: Mapping, config: Mapping, env: Mapping) -> dict:
     """The public part of a run's result.json, config.json and env.json, as JSON values.
 
     Returns: {"about": ..., "settings": {"model": ..., "train": ...}, "scores": {split: ...}, "categories": ...}.
-    Raises: KeyError, TypeError, AttributeError for a result that is not as a run writes it.
     """
     versions = {"mednli_jax": env.get("mednli_jax", ""), "python": env.get("python", ""), **env.get("versions", {})}
     seeds = len(result.get("seeds", ())) or 1
@@ -50,7 +49,8 @@ def figures(result: Mapping, config: Mapping, env: Mapping) -> dict:
         "categories": {
             category: {average: _measure(of[average]) for average in AVERAGES if average in of}
             for category, of in result.get("categories", {}).items()
-            if len(of["diseases"]) > 1 and min(_counts(of)) >= LEAST
+            if len(of["diseases"]) > 1
+            and all(sum(one[name] for one in of["diseases"].values()) >= LEAST for name in ("positives", "negatives"))
         },
     }
 
@@ -79,11 +79,6 @@ def scores(found: Mapping, seeds: int) -> dict:
     if whole := {family: named for family, named in parts.items() if named and all(named.values())}:
         kept["families"] = whole
     return kept
-
-
-def _counts(of):
-    """Positive and negative examples of a category."""
-    return [sum(one[name] for one in of["diseases"].values()) for name in ("positives", "negatives")]
 
 
 def _measure(of):
