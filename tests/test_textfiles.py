@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import io
 
 import pytest
 
@@ -38,35 +37,6 @@ def test_records_may_span_lines_and_name_their_first(tmp_path):
     records = list(textfiles.csv_records(path, problems))
     assert records == [(1, ["a", "", "", 'b "c", d']), (3, ["1\n2", "b"]), (6, ["3", "4"])]
     assert [error.line for error in problems.first] == [7]
-
-
-def test_rows_of_a_table_have_the_width_of_its_header():
-    records = [(1, [" a", "b ", "spare"]), (2, ["1", "2"]), (3, ["1", "2", "3", "4"]), (4, ["1"])]
-
-    def rows(columns, spare, problems):
-        return list(textfiles.table_rows("x.csv", records, problems, columns, spare))
-
-    problems = Problems()
-    assert rows(lambda number, header: header, "spare", problems) == [(2, {"a": "1", "b": "2"})]
-    assert [error.line for error in problems.first] == [3, 4]
-
-    def refuse(number, header):
-        raise textfiles.line_fault("x.csv", number, f"{len(header)} names")
-
-    problems = Problems()
-    assert rows(refuse, "", problems) == []  # no row can be read without a header
-    assert [error.line for error in problems.first] == [1]
-    assert rows(lambda number, header: header, "", problems) == []
-
-
-def test_a_terminal_shows_a_bar(monkeypatch):
-    screen = io.StringIO()
-    screen.isatty = lambda: True
-    monkeypatch.setattr("sys.stderr", screen)
-    with progress.Watch(4) as watch:
-        assert list(watch(range(4), "[numbers]")) == list(range(4))
-    assert "preparing" in screen.getvalue()
-    assert "[numbers]" in screen.getvalue()
 
 
 def test_elsewhere_a_line_comes_now_and_then(monkeypatch, capsys):
