@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -291,27 +292,21 @@ def write_answers(path: Path, answers: Mapping[str, str]) -> None:
 # -- systems -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class System:
-    """A system that answered the queries of a split. each: the scores of each seed, in the order of the queries."""
+class System(NamedTuple):
+    """A system that answered the queries of a split. exact: bool [S, N], by seed. f1: [N], mean over the seeds."""
 
     name: str
     corpus: str
-    each: tuple[QueryScores, ...]
+    uids: tuple[str, ...]
+    exact: np.ndarray
+    f1: np.ndarray
 
-    @property
-    def uids(self) -> tuple[str, ...]:
-        return self.each[0].uids
 
-    @property
-    def exact(self) -> np.ndarray:
-        """bool [S, N]"""
-        return np.stack([scores.exact for scores in self.each])
-
-    @property
-    def f1(self) -> np.ndarray:
-        """[N], mean over the seeds"""
-        return np.mean([scores.f1 for scores in self.each], axis=0)
+def system(name: str, corpus: str, queries: Sequence[Query], said: Iterable[Mapping[str, str]]) -> System:
+    """said: {uid: text} of each seed."""
+    each = [query_scores(queries, of_seed) for of_seed in said]
+    exact, f1 = (np.stack([getattr(scores, field) for scores in each]) for field in ("exact", "f1"))
+    return System(name, corpus, each[0].uids, exact, f1.mean(axis=0))
 
 
 def queries_of(folder: Path, split: str, prepared_of: Callable[[Path], Prepared]) -> list[Query]:
@@ -336,7 +331,7 @@ def finished(folder: Path, split: str, queries: Sequence[Query]) -> System:
         problem = f"{len(uids):,} predictions for {len(queries):,} queries in {split}, {shared:,} of them the same"
         raise RunError(f"{name}: {problem}. Fix: {SAME_FILES}.")
     predictions = [{uid: texts[seed] for uid, texts in rows if texts[seed]} for seed in range(seeds)]
-    return System(name, result["corpus"], tuple(query_scores(queries, of_seed) for of_seed in predictions))
+    return system(name, result["corpus"], queries, predictions)
 
 
 def _row(line, seeds):
@@ -357,13 +352,11 @@ def comparison(first: System, second: System) -> dict:
     drawing queries and seeds (metrics.paired_bootstrap); f1: the same of means over the seeds, by drawing queries.
     """
     check_corpora(first, second)
-    if first.uids != second.uids:
-        raise RunError(f"{first.name} and {second.name}: they answered other queries. Fix: {SAME_FILES}.")
     return {
         "first": first.name,
         "second": second.name,
         "queries": len(first.uids),
-        "seeds": [len(first.each), len(second.each)],
+        "seeds": [len(first.exact), len(second.exact)],
         "exact_match_of": [float(system.exact.mean()) for system in (first, second)],
         "f1_of": [float(system.f1.mean()) for system in (first, second)],
         "exact_match": metrics.paired_bootstrap(first.exact, second.exact),

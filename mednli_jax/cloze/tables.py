@@ -13,7 +13,7 @@ from pathlib import Path
 from mednli_jax.cloze import scores as answers
 from mednli_jax.cloze.baselines import known_vectors
 from mednli_jax.cloze.encoding import CLICR, DEMO, FILE, SEEN, UNSEEN, corpus_named, split_of
-from mednli_jax.cloze.scores import System, comparison, finished, queries_of, read_answers
+from mednli_jax.cloze.scores import comparison, finished, queries_of, read_answers
 from mednli_jax.cloze.stats import read_skills, skill_statistics
 from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.errors import RunError
@@ -181,7 +181,7 @@ def compare(folders: Sequence[Path], split: str, prepared_of: Callable) -> Compa
     queries = queries_of(folders[0], split, prepared_of)
     called = names_of(folders)
     runs = zip(folders, called, strict=True)
-    first, *others = (replace(finished(folder, split, queries), name=name) for folder, name in runs)
+    first, *others = (finished(folder, split, queries)._replace(name=name) for folder, name in runs)
     rows = [{**comparison(first, other), "split": split} for other in others]
     return Comparison(f"{' and '.join(called)}: {split}", [comparison_section(rows)], [], rows)
 
@@ -289,7 +289,7 @@ def against_baselines(folder: Path, split: str, prepared_of: Callable, run: str 
     reader = finished(path, split, queries)
     for name in ("maxfreq-entity", "maxfreq-entity-not_in_the_query"):
         said = read_answers(Path(folder) / "baselines" / "private" / f"{name}.{split}.jsonl", queries)
-        baseline = System(name, reader.corpus, (answers.query_scores(queries, said),))
+        baseline = answers.system(name, reader.corpus, queries, [said])
         rows.append({**comparison(reader, baseline), "split": split})
     return rows
 
