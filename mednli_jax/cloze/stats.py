@@ -95,15 +95,10 @@ def _passages(examples) -> dict[str, Passage]:
 def statistics(splits: Mapping[str, Split]) -> dict:
     """Everything that Tables 2 and 3 and Figures 2 and 3 show, lower-cased as in the paper, as JSON values.
 
-    Returns {"splits": {name: figures}, "all": figures, "passage_lengths", "answer_lengths", "specialties"}; figures are
-      cases: passages; queries_of_passage: mean; tokens, mean_tokens, longest: of passages, each counted once;
-      mean_tokens_of_query: those of a passage counted for each of its queries;
-      word_types, entity_types: distinct words and marked phrases of passages;
-      answers, answers_extended: distinct answers of the dataset, and with their synonyms; synonyms: mean per query;
-      candidates, fewest_candidates: distinct marked phrases that a query chooses from, mean and least;
-      candidates_of_passage: mean of the passages;
-      verbatim: share of queries whose answer is a marked phrase of the passage; verbatim_or_synonym: any answer is;
-      semantic_types: shares of the dataset's answers.
+    Returns {"splits": {name: figures}, "all": figures, "passage_lengths", "answer_lengths", "specialties"}. Of figures,
+    mean_tokens_of_query counts a passage for each of its queries, all others of passages count it once; entity_types
+    are distinct marked phrases; answers_extended and synonyms (mean per query) include the synonyms; candidates is the
+    mean over queries; verbatim is the share of queries whose own answer is a marked phrase of the passage.
     passage_lengths: {"edges": [B + 1], "density": [B] of passages, "of_queries": [B], a passage counted for each of its
     queries} in tokens; answer_lengths: {tokens: share of queries}, 25 is 25 and more; specialties: {name: share of all
     cases}, largest first, a case counted for each of its specialties; specialty_names: those of a case, mean.
@@ -232,10 +227,7 @@ def skill_statistics(
 ) -> dict:
     """How often each skill is needed (Figure 4), and how well systems answer where it is (Figure 5), as JSON values.
 
-    Args:
-      skills: uid -> skills (read_skills).
-      examples: the queries of the corpus.
-      scores: system -> {uid: F1}; a query without a score counts 0.
+    skills: see read_skills. examples: the queries of the corpus. scores: system -> {uid: F1}; without one it counts 0.
 
     Returns: {"queries": annotated queries of the corpus, "unknown": annotated uids that it lacks, "mean": skills of a
     query ("none" is no skill), "shares": {skill: share of the annotated queries}, "f1": {system: {skill: mean F1, None

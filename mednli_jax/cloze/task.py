@@ -40,10 +40,8 @@ _OF_QUERY = ("query", "query_length", "blank", "query_passage", "gold")
 class ClozeRows(Rows):
     """The rows of one split.
 
-    Args:
-      texts: candidates and answers.
-      passage: [N], the number of each query's passage.
-      words: (Vocab, vectors [V, D]) for the embedding score, or None.
+    texts: candidates and answers. passage: [N], the number of each query's passage. words: (Vocab, vectors [V, D]) for
+    the embedding score, or None.
     """
 
     texts: Texts
@@ -68,16 +66,15 @@ class ClozeRows(Rows):
 class ClozeTask:
     """Choice of a candidate of the passage (see task.Task).
 
-    Args:
-      loose: whether the places of a candidate are all tokens that are one of its words, as in unmarked passages;
-        otherwise they are its marked spans.
-      masses: whether logits are logs of masses that are not normalised over the candidates. The loss is then minus the
-        log of the right candidate's mass, as published for unmarked passages. Where candidates share no places, both
-        losses are equal.
-      spelled: whether the reader reads the characters of words.
-      answer_vectors: file of word vectors for the embedding score of dev and test.
-      renumber: whether the @entityN of a training passage (set-up anonym) get new random numbers in each epoch, as in
-        Hermann et al. 2015; dev and test keep the order of first occurrence.
+    loose: whether the places of a candidate are all tokens that are one of its words, as in unmarked passages;
+    otherwise they are its marked spans.
+    masses: whether logits are logs of masses that are not normalised over the candidates. The loss is then minus the
+    log of the right candidate's mass, as published for unmarked passages. Where candidates share no places, both
+    losses are equal.
+    spelled: whether the reader reads the characters of words.
+    answer_vectors: file of word vectors for the embedding score of dev and test.
+    renumber: whether the @entityN of a training passage (set-up anonym) get new random numbers in each epoch, as in
+    Hermann et al. 2015; dev and test keep the order of first occurrence.
     """
 
     loose: bool = False

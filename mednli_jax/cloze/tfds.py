@@ -44,23 +44,20 @@ class Clicr(CorpusBuilder, skip_registration=True):
 
     @staticmethod
     def records(examples):
-        articles = {}
-        for row, example in enumerate(examples):
-            articles.setdefault(id(example.passage), []).append((row, example))
-        for queries in articles.values():
-            passage = queries[0][1].passage
+        rows = {example.uid: row for row, example in enumerate(examples)}
+        for passage, queries in clicr.by_passage(examples):
             yield {
                 "uid": passage.uid,
                 "title": clicr.marked_text(passage.title, passage.title_entities),
                 "context": clicr.marked_text(passage.tokens, passage.entities, passage.sentences),
                 "specialty": passage.specialty,
                 "queries": [
-                    {"row": row, "uid": e.uid, "query": clicr.marked_text(e.query, e.query_entities)}
-                    for row, e in queries
+                    {"row": rows[e.uid], "uid": e.uid, "query": clicr.marked_text(e.query, e.query_entities)}
+                    for e in queries
                 ],
                 "answers": [
                     {"query": number, **dataclasses.asdict(answer)}
-                    for number, (_, example) in enumerate(queries)
+                    for number, example in enumerate(queries)
                     for answer in example.answers
                 ],
             }
