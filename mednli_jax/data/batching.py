@@ -174,8 +174,6 @@ class Batches:
         self.length = tuple(np.asarray(x, np.int64) for x in (premise_length, hypothesis_length))
         self.width, self.shares, self.first, self.tokens, self.joint = width, shares, first, tokens, joint
         self.vocabulary = 1 + max((int(side.max(initial=0)) for side in tokens), default=0) if tokens else 0
-        if any(int(x.max(initial=0)) > w for x, w in zip(self.length, width, strict=True)):
-            raise ValueError("a row is longer than the width")
         rows = len(self.length[0])
         self.units = np.arange(rows, dtype=np.int32)[:, None] if groups is None else np.asarray(groups, np.int32)
         self.rows, self.group = rows, self.units.shape[1]
@@ -364,9 +362,8 @@ class Batches:
 
     def once(self) -> list[tuple[Layout, np.ndarray]]:
         """Every row once, in an order without randomness: (layout, rows [Q, G])."""
-        return [
-            item for bucket in range(len(self.buckets)) for item in self._laid_out(bucket, self._deal(bucket, None))
-        ]
+        dealt = enumerate(self._deal(bucket, None) for bucket in range(len(self.buckets)))
+        return [item for bucket, rows in dealt for item in self._laid_out(bucket, rows)]
 
     def _laid_out(self, bucket, dealt):
         """(layout, row numbers) of each batch. A batch that the fitted layout cannot hold gets the roomy one."""

@@ -21,13 +21,10 @@ class Corpus(Protocol):
     title: str
 
     def splits(self) -> Mapping[str, Split]:
-        """The examples, read from their files. Raises: UserError, DataError(s)."""
+        """The examples, read from their files."""
 
     def prepare(self) -> tuple[Prepared, bool]:
-        """(the corpus as arrays, whether the cache had it). Prepares the corpus if the cache lacks it.
-
-        Raises: UserError, DataError(s) for bad files; nothing half-built is kept.
-        """
+        """(the corpus as arrays, whether the cache had it). Prepares the corpus if the cache lacks it."""
 
     def encoded(self, splits: Mapping[str, Split], vocabulary, vectors, names: Sequence[str] | None = None) -> Prepared:
         """Texts of any source as arrays in memory, in the vocabulary [V] and the vectors [V, D] of a run.
@@ -51,22 +48,17 @@ def data_folder(given: str | None) -> Path | None:
 
 
 def file_path(path: str | None, folder: Path | None) -> Path | None:
-    """The path of a file that a config names, plain or gzipped, or None. $MEDNLI_JAX_DATA in it is the data folder.
-
-    Raises: UserError for the root folder, which has no name.
-    """
+    """The path of a file that a config names, plain or gzipped, or None. $MEDNLI_JAX_DATA in it is the data folder."""
     if not path:
         return None
     if folder is not None:
         path = path.replace("$MEDNLI_JAX_DATA", str(folder))
     path = Path(os.path.expandvars(path)).expanduser()
-    if not path.name:
-        raise ConfigError(f"{path}: is a folder, but the config needs a file here. Fix: give the file's path.")
     return either_name(path) or path
 
 
 def required_folder(name: str, folder: Path | None) -> Path:
-    """The folder with the files of a corpus. Raises: UserError where none is set."""
+    """The folder with the files of a corpus."""
     if folder is None and name == "file":
         problem = "no folder is set for your own files"
         raise ConfigError(f"{problem}. Fix: give --config.data.dir=FOLDER with the files of each split in it.")

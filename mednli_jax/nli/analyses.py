@@ -22,6 +22,7 @@ from mednli_jax.knowledge.readers.mesh import LINK_TYPES
 from mednli_jax.knowledge.relations import kinds_in_pairs, kinds_of
 from mednli_jax.nli import aflite as filtering
 from mednli_jax.nli import artifacts, corpus_stats, encoding, entities, substitutions
+from mednli_jax.nli.concepts import corpus_paths
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.readers import read_nli_file
 from mednli_jax.report.sections import Section
@@ -141,7 +142,7 @@ def _paths(pairs: Pairs) -> Found:
     graph = induced(ontology, pairs.graph_concepts()) if choice["graph"] == "mentioned" else ontology
 
     def distances(ends):
-        return corpus.paths(graph, ends, direction=choice["direction"], max_length=choice["max_path"])
+        return corpus_paths(graph, ends, direction=choice["direction"], max_length=choice["max_path"])
 
     # Paths of a word with several senses start at its most frequent one.
     indices = (lambda concept: finder.indices(concept)[:1]) if corpus.linking.lemmas else finder.indices

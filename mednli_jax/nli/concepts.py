@@ -1,6 +1,6 @@
 """The ontology that a corpus is linked to, and how its concepts are found: by the linker or in a file of mentions."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,32 +51,25 @@ class Linking:
         return key | ({"lemmas": True} if self.lemmas else {})
 
     def linker(self, ontology: Ontology, vocabulary: Iterable[str] | None = None) -> Linker | Lemmas:
-        """The linker of one ontology. Raises DataError(s) for the files of stop words and abbreviations."""
+        """The linker of one ontology."""
         if self.lemmas and ontology.name.startswith(WORDNET):
             return Lemmas(ontology)
-        return Linker(ontology, vocabulary=vocabulary, **self.settings())
-
-    def settings(self) -> dict:
-        """The arguments of a Linker besides its ontology. Raises DataError(s) for its files of words."""
-        settings = {}
-        if self.types:
-            settings["types"] = self.types
+        how = {"types": self.types} if self.types else {}
         if self.stop:
-            settings["stop"] = read_stop_words(self.stop)
+            how["stop"] = read_stop_words(self.stop)
         if self.abbreviations:
-            settings["abbreviations"] = read_abbreviations(self.abbreviations)
-        return settings
+            how["abbreviations"] = read_abbreviations(self.abbreviations)
+        return Linker(ontology, vocabulary=vocabulary, **how)
 
     def recognised(self, ontology: Ontology, splits: dict[str, Split], filtered: bool) -> Recognised:
         """The mentions that the file has for the sentences of these splits.
 
         filtered: the splits are known to leave out pairs of the corpus's files; pairs without label are seen here.
-        Raises: DataError(s) where the file is damaged, does not fit the splits, or has mentions in some splits alone.
         """
         examples = [example for split in splits.values() for example in split.examples]
         partial = filtered or any(split.facts.get("dropped_unlabelled") for split in splits.values())
-        how = {"partial": partial, "candidates": self.candidates}
-        found = Recognised(ontology, *read_mentions(self.mentions, examples, **how))
+        given = read_mentions(self.mentions, examples, partial=partial, candidates=self.candidates)
+        found = Recognised(ontology, *given)
         _compare_splits(self.mentions.name, splits, found)
         return found
 
@@ -117,7 +110,7 @@ class Terminology:
         return [self.name] if Path(self.name).exists() else self.name.split("+")
 
     def read(self) -> list[Ontology]:
-        """Loads each ontology. Raises: UserError, DataError(s) as load_ontology does."""
+        """Loads each ontology."""
         cache = cache_folder()
         loaded = [load_ontology(name, self.folder, self.options, cache_dir=cache) for name in self.names]
         return loaded if self.permute_seed is None else [permuted(each, self.permute_seed) for each in loaded]
@@ -144,11 +137,7 @@ def ending(path: Path | str) -> str:
     return Path(Path(path).name.removesuffix(".gz")).suffix
 
 
-def corpus_paths(folder: Path) -> Callable[..., np.ndarray]:
-    """`distances.shortest_paths` for a whole corpus: cached in `folder`, with a progress bar if it takes long."""
-
-    def paths(ontology: Ontology, pairs: np.ndarray, **how) -> np.ndarray:
-        with Bar("paths between concepts", 0, unit="concepts") as bar:
-            return stored_paths(ontology, pairs, folder=folder, progress=bar.reach, **how)
-
-    return paths
+def corpus_paths(ontology: Ontology, pairs: np.ndarray, **how) -> np.ndarray:
+    """`distances.shortest_paths` for a whole corpus: kept in the cache, with a progress bar if it takes long."""
+    with Bar("paths between concepts", 0, unit="concepts") as bar:
+        return stored_paths(ontology, pairs, folder=cache_folder() / "paths", progress=bar.reach, **how)

@@ -144,6 +144,8 @@ class NLICorpus:
 
         A corpus with a file of mentions has one too, for sentences that are not in the file.
         """
+        if self.linking is not None and self.linking.mentions:
+            warn("the run's concepts were found by another program; those of new pairs are found by this package")
         return None if self.linking is None else self._linker(self.linking)
 
     def _linker(self, linking: Linking, vocabulary=None):
@@ -157,7 +159,6 @@ class NLICorpus:
 
         A terminology of very many names gets a linker for the words of these splits alone: it links them as `linker`
         would, in a fraction of the memory. linking: in place of the corpus's.
-        Raises: DataError(s) for a file of mentions that does not fit the splits.
         """
         linking = linking or self.linking
         if linking is None:
@@ -173,11 +174,6 @@ class NLICorpus:
         examples = (example for split in splits.values() for example in split.examples)
         tokens = {token for example in examples for side in SIDES for token in words.all_tokens(example, side)}
         return self._linker(linking, tokens)
-
-    @property
-    def paths(self):
-        """The function that computes the distances between a corpus's concepts, or reads them from the cache."""
-        return corpus_paths(cache_folder() / "paths")
 
     def _retrofit_graph(self, words):
         """Which words are neighbours [V, V], or None where vectors stay as they are."""
@@ -212,15 +208,9 @@ class NLICorpus:
 
     def encoded(self, splits, vocabulary, vectors, concepts: Sequence[str] | None = None) -> Prepared:
         """See base.Corpus. concepts: of the graph that the run was trained with, None for the whole one."""
-        linker, graph = self._linker_of_new, None if concepts is None else lambda _: concepts
-        arrays, facts = words.encode_splits(splits, self.texts(vocabulary, linker), linker, concepts=graph)
+        graph = None if concepts is None else lambda _: concepts
+        arrays, facts = words.encode_splits(splits, self.texts(vocabulary, self.linker), self.linker, concepts=graph)
         return Prepared(None, facts, arrays, vectors, rows_of_splits(splits, arrays, facts))
-
-    @cached_property
-    def _linker_of_new(self):
-        if self.linking is not None and self.linking.mentions:
-            warn("the run's concepts were found by another program; those of new pairs are found by this package")
-        return self.linker
 
     def key(self, cache: Cache) -> dict:
         """Everything that shapes the arrays, as JSON: settings, sources by content, the numbers of formats."""
@@ -265,7 +255,7 @@ class NLICorpus:
         return source_files(self.name, self._folder(), self.needed)
 
     def source_files(self) -> list[Path]:
-        """All files whose content shapes the arrays. Raises: UserError, DataError(s) for missing ones."""
+        """All files whose content shapes the arrays; each is there."""
         files = list(self._corpus_files())
         if self.mix:
             files += self.mix._corpus_files()
@@ -294,7 +284,7 @@ class NLICorpus:
             say(f"preparing {self.name}, once: {size / 1e6:,.0f} MB of text and vectors to read ...")
         splits = self.splits()
         linker = self.recogniser(splits)
-        how = (self.encoding, self._retrofit_graph, self.paths, self.texts(linker=linker))
+        how = (self.encoding, self._retrofit_graph, corpus_paths, self.texts(linker=linker))
         *arrays, facts = words.encode_corpus(splits, linker, *how)
         shared = {"shared": readers.shared_texts(splits)} if len(splits) > 1 else {}
         return splits, *arrays, {**facts, **shared, "tokeniser": _tokeniser(splits)}

@@ -486,10 +486,7 @@ def encode_corpus(
     paths: Callable = shortest_paths,
     texts=None,
 ):
-    """All arrays, the vocabulary, the vectors and the facts of a corpus; with a linker, links.
-
-    texts: what turns texts into numbers, None = WordTexts.
-    """
+    """All arrays, the vocabulary, the vectors and the facts of a corpus. texts: None = WordTexts."""
     texts = texts or WordTexts(encoding)
     examples = [example for split in splits.values() for example in split.examples]
     passes = texts.passes + len(SIDES) * (1 if linker is None else 2)

@@ -37,11 +37,7 @@ def name_of(unit: Unit) -> str:
 
 def finder_of(corpus: NLICorpus, splits: dict[str, Split], spans: Path | None) -> Linker | Recognised | None:
     """The finder of a corpus's entities: a file of spans (knowledge.mentions), with any concept names, else the
-    corpus's own linker or file of mentions; None if it has neither.
-
-    Raises: UsageError for a file whose ending names no format; DataError(s) for one that is damaged or of another
-    corpus.
-    """
+    corpus's own linker or file of mentions; None if it has neither."""
     if spans is not None and ending(spans) not in ENDINGS:
         fix = f"give a file that ends in {', '.join(ENDINGS)} (.gz may follow)"
         raise UsageError(f"--spans: the ending of the file names no format. Fix: {fix}.")
@@ -66,11 +62,9 @@ def merged_split(corpus: NLICorpus, split: Split, finder: Linker | Recognised | 
 
 def merged(examples: Sequence[NLIExample], mentions: dict[str, list[list[Mention]]]) -> list[NLIExample]:
     """The examples, with the tokens of each entity joined into one."""
-
-    def tokens(example, side, row):
-        return tuple(map(name_of, units(getattr(example, f"{side}_tokens"), mentions[side][row])))
-
-    return [
-        replace(example, **{f"{side}_tokens": tokens(example, side, row) for side in SIDES})
-        for row, example in enumerate(examples)
-    ]
+    found = []
+    for example, *both in zip(examples, *(mentions[side] for side in SIDES), strict=True):
+        names = (f"{side}_tokens" for side in SIDES)
+        tokens = {name: units(getattr(example, name), spans) for name, spans in zip(names, both, strict=True)}
+        found.append(replace(example, **{name: tuple(map(name_of, parts)) for name, parts in tokens.items()}))
+    return found

@@ -12,10 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from mednli_jax.data.text import DEIDENTIFIED, TITLES, mask_deidentified, split_sentences
-from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems, UsageError
+from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems
 from mednli_jax.io import FRESH_COPY, csv_records, either_name, empty_file, line_fault, table_rows
 
-MAX_ROW_ID = 100_000_000  # the official file ends near 2,083,000; a bit per number finds the repeated ones
 _SMALL = r"of|and|on|in|the|for|to|with|at|or|by|from|upon|as|prior"
 _WORD = r"[A-Z(][A-Za-z0-9'’().-]*"
 _PAST = r"(?:past|prior|previous)[ \t]+(?:med(?:ical)?|history|hx)\b[ A-Za-z/,&-]{0,40}|pmhx?(?:/pshx?)?"
@@ -48,19 +47,17 @@ class Notes:
     COLUMNS = ("ROW_ID", "CATEGORY", "ISERROR", "TEXT")
 
     def __init__(self, path: Path, categories: tuple[str, ...] = ()):
-        if isinstance(categories, str):
-            raise UsageError("categories is one string. Fix: give a tuple of strings.")
         self.path, self.categories = either_name(Path(path)) or Path(path), frozenset(categories)
         self.facts = {"file": self.path.name, "rows": 0, "dropped_iserror": 0, "other_categories": 0, "empty": 0}
 
     def __iter__(self) -> Iterator[Note]:
         for name in ("rows", "dropped_iserror", "other_categories", "empty"):
             self.facts[name] = 0
-        problems, seen = Problems(), bytearray()
+        problems = Problems()
         for number, row in table_rows(self.path.name, csv_records(self.path, problems), problems, self._columns):
             self.facts["rows"] += 1
             try:
-                if note := self._note(number, row, seen):
+                if note := self._note(number, row):
                     yield note
             except DataError as error:
                 problems.add(error)
@@ -84,14 +81,12 @@ class Notes:
         problem = f"field '{field}' {problem}"
         return DataError(problem, file=self.path.name, line=number, field=field, fix=fix)
 
-    def _note(self, number, row, seen):
+    def _note(self, number, row):
         row_id, category, error, text = (row[name] for name in self.COLUMNS)
-        if not re.fullmatch(r"[0-9]{1,9}", row_id) or int(row_id) > MAX_ROW_ID:
-            raise self._fault(number, "ROW_ID", f"is no whole number up to {MAX_ROW_ID}")
+        if not re.fullmatch("[0-9]+", row_id):
+            raise self._fault(number, "ROW_ID", "is no whole number")
         if error.strip() not in ("", "0", "1"):
             raise self._fault(number, "ISERROR", "is neither empty nor 0 nor 1")
-        if not _first_time(seen, int(row_id)):
-            raise self._fault(number, "ROW_ID", "stands in an earlier row too")
         if error.strip() == "1":
             self.facts["dropped_iserror"] += 1
         elif self.categories and category.strip() not in self.categories:
@@ -101,16 +96,6 @@ class Notes:
         else:
             return Note(int(row_id), category.strip(), text, number)
         return None
-
-
-def _first_time(seen, number):
-    """Whether a number's bit in `seen` was not set; sets it."""
-    byte, bit = number >> 3, 1 << (number & 7)
-    if byte >= len(seen):
-        seen.extend(bytes(byte + 1 - len(seen)))
-    known = seen[byte] & bit
-    seen[byte] |= bit
-    return not known
 
 
 def sections(text: str) -> Iterator[tuple[str, str]]:
@@ -137,7 +122,7 @@ class PastMedicalHistory:
     """Candidate premises: iterates over (uid, sentence), uid = "ROW_ID:n", n counting a note's sentences from 1.
 
     Memory holds one note. After the iteration `.facts` holds the counts of Notes and, besides, `notes` (with such
-    a section), `sections` and `sentences`. Raises: as Notes.
+    a section), `sections` and `sentences`.
     """
 
     def __init__(self, path: Path, categories: tuple[str, ...] = ()):
