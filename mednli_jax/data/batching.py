@@ -188,7 +188,10 @@ class Batches:
         ]
         self.layouts = self.roomy
         if not coarse:
-            self.layouts = [self._fit(bucket, seeds, epochs) for bucket in range(len(self.buckets))]
+            self.layouts = [
+                self._fitted(bucket, *self._needs(bucket, seeds, epochs), batches * self.passes)
+                for bucket, (*_, batches) in enumerate(self.buckets)
+            ]
 
     @property
     def sizes(self) -> list[int]:
@@ -223,10 +226,6 @@ class Batches:
         steps = [max(LEAST, power_of_two(length) // 4) if self.rounded else 1 for length in longest]
         return tuple(-(-length // step) * step for length, step in zip(longest, steps, strict=True))
 
-    def _fit(self, bucket, seeds, epochs):
-        batches = self.buckets[bucket][2]
-        return self._fitted(bucket, *self._needs(bucket, seeds, epochs), batches * self.passes)
-
     def _fitted(self, bucket, sentences, pairs, words, uses):
         """The layout of a bucket with room for these profiles and so many words; uses: see `staircase`."""
         return replace(
@@ -244,8 +243,8 @@ class Batches:
         words = 0
         for look in looks:
             parts = self._shares(self._deal(bucket, look))
-            sentences = np.maximum(sentences, self._profile(parts, paired=False))
-            pairs = np.maximum(pairs, self._profile(parts, paired=True))
+            sentences = np.maximum(sentences, self._alive(parts, paired=False).max(axis=0, initial=0))
+            pairs = np.maximum(pairs, self._alive(parts, paired=True).max(axis=0, initial=0))
             words = max(words, max(map(self._words, parts), default=0) if self.tokens else 0)
         if epochs:  # plans that were not examined may need a little more room
             sentences, pairs = (
@@ -257,10 +256,6 @@ class Batches:
     def _looks(self, seeds, epochs):
         """(seed, epoch) of the plans that a staircase is fitted to."""
         return [(seed, epoch) for epoch in range(1, min(epochs, 8) + 1) for seed in tuple(seeds)[:6]]
-
-    def _profile(self, parts, *, paired):
-        """Sentences alive at each step [steps], the most over all parts [n, Q, G]."""
-        return self._alive(parts, paired=paired).max(axis=0, initial=0)
 
     def _alive(self, parts, *, paired):
         """Sentences alive at each step of each part: [n, Q, G] -> [n, steps]."""
@@ -369,10 +364,8 @@ class Batches:
         """(layout, row numbers) of each batch. A batch that the fitted layout cannot hold gets the roomy one."""
         fitted, roomy = self.layouts[bucket], self.roomy[bucket]
         fits = self._fits(dealt, fitted) if fitted is not roomy else [True] * len(dealt)
-        return [(fitted if fit else roomy, batch) for fit, batch in zip(fits, self._numbered(dealt), strict=True)]
-
-    def _numbered(self, rows):
-        return np.where(rows >= 0, rows + self.first, -1).astype(np.int32)
+        numbered = np.where(dealt >= 0, dealt + self.first, -1).astype(np.int32)
+        return [(fitted if fit else roomy, batch) for fit, batch in zip(fits, numbered, strict=True)]
 
 
 def sharing(named: dict[str, Batches]) -> dict[str, Batches]:

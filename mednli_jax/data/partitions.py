@@ -1,9 +1,8 @@
 """Files about the pairs or queries of a corpus by uid: lists of ids, and tables of uid and category.
 
 A partition, such as the easy pairs of a corpus, holds one id a line, or is a NumPy array of strings (.npy), as Herlihy
-& Rudinger 2021 publish theirs. An id is a pair's uid. Or all ids of a file are the name of a split and a number from 0:
-the place of the pair in its split (dev0 is the first of dev), or, as published, its place in all splits in order
-(dev11232 is the first of MedNLI's dev). Errors never quote an id.
+& Rudinger 2021 publish theirs. An id is a pair's uid. Or, as published, all ids of a file are the name of a split and
+the place of the pair in all splits in order, from 0 (dev11232 is the first of MedNLI's dev). Errors never quote an id.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -86,44 +85,26 @@ def uids_in(
 ) -> frozenset[str]:
     """The uids of all pairs of a corpus that are in a partition.
 
-    splits: name -> uids of its pairs in order. gaps: splits whose reader left pairs of the file out, so that a pair's
-    number is not its number in the file. filtered: only a part of the corpus is loaded (limit, sample,
-    genre). Unknown ids are then no error, unless all are unknown or they number pairs of a complete split.
-    Raises: DataError for ids of no pair, or for numbers that count from two places.
+    splits: name -> uids of its pairs in order. gaps: splits whose reader left pairs of the file out, from which on
+    numbers are unknown. filtered: only a part of the corpus is loaded (limit, sample, genre): numbers are unknown, and
+    unknown uids are no error unless all are unknown.
     """
     every = {uid for uids in splits.values() for uid in uids}
-    meant, whole = list(partition.ids), ()
+    meant = list(partition.ids)
     if every.isdisjoint(meant):
-        meant = _numbered(partition, splits, gaps, filtered)
-        whole = tuple(split for split in list(splits)[1:] if split not in gaps)
-    unknown = [(line, uid) for uid, line in zip(meant, partition.lines, strict=True) if uid not in every]
-    faults = unknown
-    if filtered and len(unknown) < len(meant):
-        faults = [(line, uid) for line, uid in unknown if uid.rstrip("0123456789") in whole]
-    if faults:
+        places, first = {}, 0
+        for split, uids in splits.items():
+            if filtered or split in gaps:
+                break
+            places |= {f"{split}{number}": uid for number, uid in enumerate(uids, first)}
+            first += len(uids)
+        meant = [places.get(uid, uid) for uid in meant]
+    unknown = [line for uid, line in zip(meant, partition.lines, strict=True) if uid not in every]
+    if len(unknown) > (len(meant) - 1 if filtered else 0):
         problem = f"{len(unknown):,} of {len(meant):,} ids belong to no pair of the corpus; this is the first"
         fix = "give a partition of this corpus, or the corpus of this partition; numbers over all splits need all pairs"
-        raise DataError(problem, file=partition.file, line=faults[0][0], fix=fix)
+        raise DataError(problem, file=partition.file, line=unknown[0], fix=fix)
     return frozenset(meant) & every
-
-
-def _numbered(partition, splits, gaps, filtered) -> list[str]:
-    """The uids of numbered ids, counted in each split or over all splits; other ids stay as they are."""
-    of_split, of_all, first, counted = {}, {}, 0, not filtered
-    for split, uids in splits.items():
-        counted = counted and split not in gaps
-        if split not in gaps:
-            of_split |= {f"{split}{number}": uid for number, uid in enumerate(uids)}
-        if counted:
-            of_all |= {f"{split}{number}": uid for number, uid in enumerate(uids, first)}
-        first += len(uids)
-    known = [sum(uid in places for uid in partition.ids) for places in (of_split, of_all)]
-    found = [[places.get(uid, uid) for uid in partition.ids] for places in (of_split, of_all)]
-    if known[0] == known[1] == len(partition.ids) and found[0] != found[1]:
-        problem = "its ids can number the pairs of each split or those of all splits"
-        fix = "give a list that has more of the corpus's ids, or write the pairs' uids"
-        raise DataError(problem, file=partition.file, fix=fix)
-    return found[known[1] > known[0]]
 
 
 def read_annotations(

@@ -35,25 +35,12 @@ def test_second_call_is_a_hit_and_builds_nothing(tmp_path):
     assert (hit, build.calls) == (True, 1)
     assert same(first, second)
     arrays, _, vectors, _ = encode_corpus(SPLITS, LINKER, ENCODING)
-    assert "link_distance" in arrays
     for name, array in arrays.items():
-        np.testing.assert_array_equal(second.arrays[name], array)
-        assert second.arrays[name].dtype == array.dtype
+        np.testing.assert_array_equal(second.arrays[name], array, strict=True)
     np.testing.assert_array_equal(second.vectors, vectors)
-    assert second.longest_path == 2
-
-
-def test_another_key_builds_anew_beside_the_old(tmp_path):
-    build, cache = Builder(), Cache(tmp_path)
-    old, _ = cache.get("c", KEY, build)
-    short = Builder(encoding=replace(ENCODING, max_length=2))
-    new, hit = cache.get("c", {**KEY, "max_length": 2}, short)
-    assert (hit, short.calls) == (False, 1)
-    assert new.folder != old.folder
-    assert new.arrays["premise"].shape[1] == 2
-    again, hit = cache.get("c", KEY, build)
-    assert hit
-    assert again.arrays["premise"].shape[1] == 4
+    other, hit = cache.get("c", {**KEY, "max_length": 2}, Builder(encoding=replace(ENCODING, max_length=2)))
+    assert (hit, other.arrays["premise"].shape[1]) == (False, 2)
+    assert cache.get("c", KEY, build)[1]  # the old one stays beside it
 
 
 def test_rows_of_each_split_stand_where_the_split_says(tmp_path):
@@ -69,23 +56,21 @@ def test_rows_of_each_split_stand_where_the_split_says(tmp_path):
         assert [LABELS[n] if n >= 0 else "" for n in rows.label] == [e.label for e in split.examples]
         for place, example in enumerate(split.examples):
             for side, length in zip(SIDES, rows.length, strict=True):
-                tokens = getattr(example, f"{side}_tokens")
-                assert length[place] == len(tokens)
-                numbers = prepared.arrays[side][rows.first + place][: len(tokens)]
-                assert words_of(numbers, vocab) == [token.lower() for token in tokens]
+                numbers = prepared.arrays[side][rows.first + place][: length[place]]
+                assert words_of(numbers, vocab) == [token.lower() for token in getattr(example, f"{side}_tokens")]
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "rows.json", "vocabulary.json", "vectors.npy", "label.npy"])
-@pytest.mark.parametrize("damage", ["flipped in the middle", "flipped at the end", "missing", "empty", "cut"])
+@pytest.mark.parametrize("name", ["manifest.json", "rows.json", "vocabulary.json", "vectors.npy"])
+@pytest.mark.parametrize("damage", ["flipped", "missing", "cut"])
 def test_a_damaged_file_is_noticed_and_made_again(tmp_path, capsys, name, damage):
     build, cache = Builder(), Cache(tmp_path)
     first, _ = cache.get("c", KEY, build)
     path = first.folder / name
     data = bytearray(path.read_bytes())
-    data[-1 if damage.endswith("end") else len(data) // 2] ^= 4
+    data[len(data) // 2] ^= 4
     path.unlink()  # arrays that were mapped before keep their content
     if damage != "missing":
-        path.write_bytes({"empty": b"", "cut": data[:-2]}.get(damage, data))
+        path.write_bytes(data[:-2] if damage == "cut" else data)
     again, hit = cache.get("c", KEY, build)
     assert (hit, build.calls) == (False, 2)
     assert same(first, again)
@@ -102,16 +87,11 @@ def test_a_build_that_fails_leaves_nothing(tmp_path):
         splits, arrays, _, vectors, facts = Builder()()
         return splits, arrays, None, vectors, facts
 
-    def unread():  # the source is to blame, not the cache
-        raise PermissionError(13, "Permission denied", "corpus.jsonl")
-
-    for build, error in ((fail, UserError), (half, AttributeError), (unread, PermissionError)):
+    for build, error in ((fail, UserError), (half, AttributeError)):
         with pytest.raises(error):
             cache.get("c", KEY, build)
         assert [path.name for path in cache.folder.iterdir()] == [".gitignore"]
-    build = Builder()
-    assert cache.get("c", KEY, build)[1] is False
-    assert build.calls == 1
+    assert cache.get("c", KEY, Builder())[1] is False
 
 
 def test_two_processes_may_prepare_the_same_corpus(tmp_path):

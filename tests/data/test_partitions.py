@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mednli_jax.data.partitions import Partition, read_partition, read_partitions, uids_in
-from mednli_jax.errors import DataError, DataErrors, RunError, UsageError
+from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.nli.tables import artifact_lines
 
 SPLITS = {"train": ("a", "b", "c"), "dev": ("d", "e"), "test": ("f", "g")}
@@ -44,9 +44,6 @@ def test_arrays_of_strings_and_others(tmp_path):
         with pytest.raises(DataError) as caught:
             read_partition(array(tmp_path, value))
         assert (caught.value.file, caught.value.line) == ("ids.npy", None)
-    with pytest.raises(DataErrors) as several:
-        read_partition(array(tmp_path, np.array(["a", "a", "b", "b"])))
-    assert [(error.file, error.line) for error in several.value.errors] == [("ids.npy", 2), ("ids.npy", 4)]
 
 
 def test_several_are_told_apart(tmp_path):
@@ -62,7 +59,6 @@ def test_several_are_told_apart(tmp_path):
         read_partitions([one, hard, one])
 
 
-ONE = {"train": ("a",), "dev": ("b", "c", "d")}  # dev1 is the second of dev, or the first over all splits
 NAMED = {"train": ("dev0", "dev1"), "dev": ("x", "y")}
 
 
@@ -71,12 +67,8 @@ NAMED = {"train": ("dev0", "dev1"), "dev": ("x", "y")}
     [
         ("f a e", {}, "f a e"),
         ("f secret", {"filtered": True}, "f"),  # a filtered corpus may lack some pairs
-        ("train0 train2 dev1 test0", {}, "a c e f"),  # the number of a pair in its split
-        ("train2 dev3 test5 test6", {}, "c d f g"),  # its number over all splits
+        ("train2 dev3 test5 test6", {}, "c d f g"),  # its number over all splits, as published
         ("train2 dev3", {"gaps": {"test"}}, "c d"),
-        ("train0 train4 dev1", {"filtered": True}, "a e"),  # train4 is beyond the limit
-        ("dev1 dev3", {"splits": ONE}, "b d"),
-        ("dev0 dev2", {"splits": ONE}, "b d"),
         ("dev0", {"splits": NAMED}, "dev0"),  # one uid makes all ids uids
     ],
 )
@@ -90,13 +82,9 @@ def test_ids_are_uids_or_numbers(ids, how, expected):
         ("f secret a other", 2, {}),
         ("other secret", 1, {"filtered": True}),  # all ids are unknown
         ("train0 train3", 2, {}),
-        ("train0 dev1", 1, {"gaps": {"train"}}),  # the reader left pairs out, so numbers are unknown
-        ("train0 dev2", 2, {}),  # a number between two splits, or beyond the last
-        ("dev3 dev4 dev5", 3, {}),
-        ("dev0 test5", 2, {}),  # numbers of a split and over all splits
-        ("dev3", 1, {"gaps": {"train"}}),
-        ("train0 dev8", 2, {"filtered": True}),  # the number of training pairs is unknown
-        ("dev1 dev2", None, {"splits": ONE}),  # counts from two places
+        ("train0 dev3", 1, {"gaps": {"train"}}),  # the reader left pairs out, so numbers are unknown
+        ("train0 dev3", 1, {"filtered": True}),
+        ("train0 dev2", 2, {}),  # a number between two splits
         ("a train1", 2, {}),
     ],
 )
@@ -105,23 +93,6 @@ def test_ids_of_no_pair_are_counted_and_not_quoted(ids, line, how):
         uids_in(partition(*ids.split()), **{"splits": SPLITS, **how})
     assert (caught.value.file, caught.value.line) == ("easy.txt", line)
     assert "secret" not in str(caught.value)
-
-
-# positions over all splits
-PUBLISHED = {"train": range(11_232), "dev": range(11_232, 12_627), "test": range(12_627, 14_049)}
-POOLED = {split: tuple(f"uid-{place}" for place in places) for split, places in PUBLISHED.items()}
-
-
-def test_the_published_lists_number_all_splits_together(tmp_path):
-    """Arrays as published, over 14,049 made-up pairs: 9,463 easy and 4,586 difficult. Each id finds its pair."""
-    ids = np.array([f"{split}{place}" for split, places in PUBLISHED.items() for place in places])
-    is_easy = np.random.default_rng(0).permutation(len(ids)) < 9_463
-    easy, difficult = (uids_in(read_partition(array(tmp_path, ids[chosen])), POOLED) for chosen in (is_easy, ~is_easy))
-    assert easy == {f"uid-{place}" for place in np.flatnonzero(is_easy)}
-    assert difficult == {f"uid-{place}" for place in np.flatnonzero(~is_easy)}
-    # The same pairs, numbered from 0 in each split.
-    ours = np.array([f"{split}{number}" for split, uids in POOLED.items() for number in range(len(uids))])
-    assert uids_in(read_partition(array(tmp_path, ours[is_easy])), POOLED) == easy
 
 
 # ---- tables ----

@@ -390,10 +390,6 @@ def test_content_is_what_was_recorded_under_its_format(make, tmp_path):
     assert found == table.get(name), f"{name}: other content than was recorded. Fix: {fix}, as the first lines here say"
 
 
-def test_the_table_has_no_other_rows():
-    assert set(json.loads(TABLE.read_bytes())) == {make.__name__ for make in MADE_BY}
-
-
 # ---- keys ----
 
 

