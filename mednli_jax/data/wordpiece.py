@@ -107,8 +107,6 @@ class WordPieces:
             options = read | {key: value for key, value in options.items() if value is not None}
         else:
             words = tuple(line.removesuffix("\r") for line in re.sub(r"\n\s*\Z", "", _text(path)).split("\n"))
-        if options.get("tokenize_chinese_chars") is False:
-            raise _other_kind(path, "it does not split Chinese characters")
         lowercase = options.get("do_lower_case")
         if not isinstance(lowercase, bool):
             lowercase = all(word == word.lower() or _BRACKETED.fullmatch(word) for word in words)
@@ -200,7 +198,6 @@ def _of_tokenizer(path: Path) -> tuple[tuple[str, ...], dict]:
     if sorted(numbers.values()) != list(range(len(numbers))):
         raise _other_kind(path, "its pieces are not numbered from 0 on, each once")
     options = {"do_lower_case": normalizer.get("lowercase"), "strip_accents": normalizer.get("strip_accents")}
-    options["tokenize_chinese_chars"] = normalizer.get("handle_chinese_chars")
     return tuple(sorted(numbers, key=numbers.get)), options
 
 

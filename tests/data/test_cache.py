@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import stat
 from dataclasses import replace
 
 import numpy as np
@@ -106,23 +105,6 @@ def test_two_processes_may_prepare_the_same_corpus(tmp_path):
     assert not hit
     assert prepared.splits["dev"].uids == ("d0",)
     assert sorted(path.name for path in cache.folder.iterdir()) == [".gitignore", prepared.folder.name]
-
-
-def test_prepared_data_is_for_its_owner_alone(tmp_path):
-    old = os.umask(0o022)
-    try:
-        cache = Cache(tmp_path / "cache")
-        source = tmp_path / "source.txt"
-        source.write_text("a")
-        cache.digests([source])
-        prepared, _ = cache.get("c", KEY, Builder())
-    finally:
-        os.umask(old)
-    for folder in (cache.folder, prepared.folder):
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    files = [path for path in cache.folder.rglob("*") if path.is_file()]
-    assert len(files) > 10
-    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
 
 
 # ---- digests of the sources ----

@@ -430,24 +430,6 @@ def test_a_changed_resource_changes_the_keys_of_what_it_shapes(corpora, tmp_path
     assert {name for name in after if after[name] != before[name]} == expected
 
 
-def test_changed_rows_change_the_keys_of_the_demos(corpora, tmp_path, monkeypatch):
-    shaped, free = corpora
-    before, found = keys_of(shaped | free, tmp_path), {}
-    monkeypatch.setattr(bundled, "FOLDER", Path(shutil.copytree(bundled.FOLDER, tmp_path / "bundled")))
-    for file in sorted(path for path in (tmp_path / "bundled").rglob("*") if path.suffix in (".gz", ".json")):
-        file.write_bytes(file.read_bytes() + b"\n")
-        after = keys_of(shaped | free, tmp_path)
-        found[file.parent.name] = found.get(file.parent.name, set()) | {n for n in after if after[n] != before[n]}
-        before = after
-    assert found == {
-        "bundled": {"cloze", "demo", "diskne", "mixed"},  # facts.json
-        "cloze": {"cloze"},
-        "demo": {"demo", "mixed"},
-        "demo_full": set(),
-        "diskne": {"diskne"},
-    }
-
-
 def test_mediqa_nlis_files_count_in_the_key_of_diskne(tmp_path):
     config = published_diskne(tmp_path)
 
