@@ -369,16 +369,13 @@ def test_buckets_of_length_save_slots_and_few_rows_get_one():
 def test_a_bucket_is_padded_to_its_own_longest_unless_widths_are_fixed(grouped):
     length, units = triples(602) if grouped else (lengths(602), None)
     how = {"groups": units, "most": 2, "seeds": (0,), "epochs": 1, "batch_size": 32}
-    own = make(length, **how)
-    widths = [set(), set()]
-    for layout, index in own.epoch(1, (0,)) + own.epoch(2, (0,)):
-        bucket = next(i for i in (0, 1) if layout in (own.layouts[i], own.roomy[i]))
-        assert layout.width == own.layouts[bucket].width
+    own, longest = make(length, **how), {}
+    for layout, index in own.epoch(1, (0,)):
         row = index[index >= 0]
-        widths[bucket].add(tuple(int(x[row].max()) for x in own.length))
-    for bucket, seen in enumerate(widths):  # a smaller width would not hold the rows
-        assert tuple(np.max(list(seen), axis=0).tolist()) == own.layouts[bucket].width
-    assert own.layouts[0].width[0] < own.layouts[1].width[0]
+        longest.setdefault(layout.width, []).append([int(x[row].max()) for x in own.length])
+    assert len(longest) == 2
+    for width, seen in longest.items():  # a smaller width would not hold the rows
+        assert tuple(np.max(seen, axis=0).tolist()) == width
     for layout, _ in make(length, fixed=True, **how).epoch(1, (0,)):
         assert layout.width == WIDTH
 

@@ -106,10 +106,7 @@ FULL = "The patient underwent a complicated course with many procedures done by 
         ("EF 55.5 percent. Creatinine 1.2 to 1.5.", ["EF 55.5 percent.", "Creatinine 1.2 to 1.5."]),
         ("Is it TIA? No! Yes.", ["Is it TIA?", "No!", "Yes."]),
         ("CAD with ? TIA in 2001", ["CAD with ? TIA in 2001"]),
-        (
-            "Seen at [**Hospital 1. Main St. Clinic**]. Stable.",
-            ["Seen at [**Hospital 1. Main St. Clinic**].", "Stable."],
-        ),
+        ("at [**Hospital 1. Main St. Clinic**]. Stable.", ["at [**Hospital 1. Main St. Clinic**].", "Stable."]),
         ("Since [**2101\n-1-1**] on dialysis", ["Since [**2101 -1-1**] on dialysis"]),
         ("1. CAD\n2) HTN\n3. DM type 2. On insulin\n", ["CAD", "HTN", "DM type 2.", "On insulin"]),
         ("1. CAD 2. HTN 3. DM", ["CAD", "HTN", "DM"]),
