@@ -119,9 +119,12 @@ def find_mentions(
 def _kept(mentions, examples, side, encoding):
     most, kept = encoding.max_length, []
     for of_example, example in zip(mentions, examples, strict=True):
-        first = encoding.first_kept(len(all_tokens(example, side)))
-        moved = (Mention(mention.start - first, mention.end - first, mention.concept) for mention in of_example)
-        kept.append([mention for mention in moved if mention.start >= 0 and mention.end <= most])
+        size = len(all_tokens(example, side))
+        if size > most:  # equal sentences share one list otherwise
+            first = encoding.first_kept(size)
+            moved = (Mention(mention.start - first, mention.end - first, mention.concept) for mention in of_example)
+            of_example = [mention for mention in moved if mention.start >= 0 and mention.end <= most]
+        kept.append(of_example)
     return kept
 
 
