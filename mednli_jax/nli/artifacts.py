@@ -10,7 +10,7 @@ times counts each time. Words and pairs of a corpus that is not open are in file
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -420,8 +420,10 @@ class _Kinds:
         """The more general concepts."""
         if concept not in self._above:
             if self.trees:
-                heads = (head for tree in self.trees.get(concept, ()) for head in _heads(tree))
-                self._above[concept] = {self.owner[head] for head in heads if head in self.owner}
+                # The proper prefixes of a tree number: of C14.280.067, C14.280 and C14.
+                parts = (tree.split(".") for tree in self.trees.get(concept, ()))
+                heads = {".".join(of[:length]) for of in parts for length in range(1, len(of))}
+                self._above[concept] = {self.owner[head] for head in heads & self.owner.keys()}
             else:
                 known = concept in self.ontology.index_of
                 self._above[concept] = set(self.ontology.ancestors(concept)) if known else set()
@@ -434,13 +436,6 @@ class _Kinds:
         if not any(concept in CAUSES or not self.above(concept).isdisjoint(CAUSES) for concept in hypothesis):
             return False
         return any(tree.startswith(CAUSED) for concept in premise for tree in self.trees.get(concept, ()))
-
-
-def _heads(tree: str) -> Iterator[str]:
-    """The proper prefixes of a tree number: of C14.280.067, C14.280 and C14."""
-    while "." in tree:
-        tree = tree.rpartition(".")[0]
-        yield tree
 
 
 def spread(rows: dict[str, list[int]], labels: Sequence[str]) -> dict[str, dict]:

@@ -93,8 +93,11 @@ def substitutions(pairs, count: int, seed: int) -> tuple[dict, list[Section], di
         "categories": {name: {"pairs": of_kind[name], "label": RULES[name]} for name in RULES if of_kind[name]},
         "lookup": {name: _accuracy(of, finder) for name, of in {"probe": examples, **others}.items()},
     }
-    lines = "".join(json.dumps(_row(example), ensure_ascii=False) + "\n" for example in examples)
-    files = {FILE: lines.encode()}
+    rows = [  # as read_nli_file reads them; a genre becomes a tag
+        {"pairID": e.uid, "gold_label": e.label, "genre": e.tags[0], "sentence1": e.premise, "sentence2": e.hypothesis}
+        for e in examples
+    ]
+    files = {FILE: "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()}
     if not pairs.is_open:
         files = as_private("substitutions", figures, [], files)
     return figures, [_section(pairs.name, figures)], files
@@ -230,12 +233,6 @@ def _example(number, kind, example, word, other, text) -> NLIExample:
     tokens = tuple(other.word if t.casefold() == word.word else t for t in example.premise_tokens)
     uid = f"{kind}-{number:05}"
     return NLIExample(uid, example.premise, text, RULES[kind], example.premise_tokens, tokens, tags=(kind,))
-
-
-def _row(example: NLIExample) -> dict:
-    """What `read_nli_file` reads; its genre is a tag."""
-    named = {"pairID": example.uid, "gold_label": example.label, "genre": example.tags[0]}
-    return named | {"sentence1": example.premise, "sentence2": example.hypothesis}
 
 
 def looked_up(examples: Sequence[NLIExample], finder) -> list[str]:
