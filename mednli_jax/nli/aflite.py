@@ -170,7 +170,9 @@ def next_round(
     draws = (rng.choice(len(left), options.m, replace=False, shuffle=False) for _ in range(options.n))
     chosen = np.stack([np.sort(draw) for draw in draws])
     predicted, facts = fit_predict(features[left], labels[left], chosen)
-    right, times = held_out(predicted, labels[left], chosen)
+    held_out = np.ones(predicted.shape, bool)
+    np.put_along_axis(held_out, chosen, False, axis=1)
+    right, times = ((predicted == labels[left]) & held_out).sum(axis=0), held_out.sum(axis=0)
     score = right / np.maximum(times, 1)
     order = np.lexsort((rng.random(len(left)), -score))
     taken = order[: options.k][score[order[: options.k]] >= options.tau]
@@ -194,13 +196,6 @@ def next_round(
         **facts,
     }
     return State(removed, scores, (*state.rounds, row), ended)
-
-
-def held_out(predicted: np.ndarray, labels: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(number of right models [N], number of models [N]) for each row, of the models not trained on it."""
-    held = np.ones(predicted.shape, bool)
-    np.put_along_axis(held, chosen, False, axis=1)
-    return ((predicted == labels) & held).sum(axis=0), held.sum(axis=0)
 
 
 # -- features ----------------------------------------------------------------------------------------------------------

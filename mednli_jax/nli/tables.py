@@ -209,7 +209,9 @@ def _grid(number, cells) -> Grid:
     def show(value):
         if value is None:
             return NO_FIGURE
-        return _plain(value) if number == "2" else figure(value, signed)
+        if number == "2":
+            return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+        return figure(value, signed)
 
     def between(low, high):
         return NO_FIGURE if low is None else f"{show(low)} to {show(high)}"
@@ -220,10 +222,6 @@ def _grid(number, cells) -> Grid:
         judged = between(*(cell["expected"] or (None, None))), cell["verdict"], cell["remark"] or NO_FIGURE
         rows.append((cell["row"], cell["column"], *figures, *judged))
     return Grid("", ("", "", "paper", "ours", "95 %", "expected", "verdict", "remark"), rows, left=2)
-
-
-def _plain(value):
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
 def _paths_section(found) -> Section:
