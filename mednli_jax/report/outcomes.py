@@ -290,19 +290,22 @@ def flips(first: Outcomes, second: Outcomes) -> dict:
     Returns: gold class -> pairs, changed, gained (now right), lost (no longer right), gained_from {class that the first
     system predicted: count}, lost_to {class that the second predicts: count}, wrong_to_wrong.
     """
+    counts = np.zeros((len(LABELS),) * 3, int)  # gold, first, second
+    np.add.at(counts, (first.gold, first.voted, second.voted), 1)
     found = {}
     for index, label in enumerate(LABELS):
-        chosen = first.gold == index
-        before, after = first.voted[chosen], second.voted[chosen]
-        gained, lost = (before != index) & (after == index), (before == index) & (after != index)
+        moved = counts[index]
         others = [(c, name) for c, name in enumerate(LABELS) if c != index]
+        gained = {name: int(moved[c, index]) for c, name in others}
+        lost = {name: int(moved[index, c]) for c, name in others}
+        changed = int(moved.sum() - moved.trace())
         found[label] = {
-            "pairs": int(chosen.sum()),
-            "changed": int((before != after).sum()),
-            "gained": int(gained.sum()),
-            "lost": int(lost.sum()),
-            "gained_from": {name: int((gained & (before == c)).sum()) for c, name in others},
-            "lost_to": {name: int((lost & (after == c)).sum()) for c, name in others},
-            "wrong_to_wrong": int(((before != after) & ~gained & ~lost).sum()),
+            "pairs": int(moved.sum()),
+            "changed": changed,
+            "gained": sum(gained.values()),
+            "lost": sum(lost.values()),
+            "gained_from": gained,
+            "lost_to": lost,
+            "wrong_to_wrong": changed - sum(gained.values()) - sum(lost.values()),
         }
     return found
