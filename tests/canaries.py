@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import ahocorasick
+from made_up_pairs import official, write_rows
 
 LABELS = ("entailment", "neutral", "contradiction")
 _draw = random.Random(500)
@@ -30,11 +31,6 @@ def write_corpora(data: Path) -> None:
     (data / "own.tsv").write_text("id\tname\ttree_numbers\tsynonyms\n" + "".join(rows))
 
 
-def write_lines(path: Path, rows: list[dict]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
 def write_pairs(folder: Path) -> None:
     """Writes pairs in MedNLI's layout. Every word occurs, and some words of hypotheses give their class away."""
     number = 0
@@ -43,11 +39,10 @@ def write_pairs(folder: Path) -> None:
         for i in range(size):
             words = [_PREMISE[(number // 3 * 12 + k) % len(_PREMISE)] for k in range(12)]
             own = [_HYPOTHESIS[(i % 3) * 46 + (number * 5 + k) % 46] for k in range(5)]
-            texts = {"sentence1": f"{' '.join(words)} .", "sentence2": f"{own[0].capitalize()} {' '.join(own[1:])} ."}
-            parses = {f"{name}_binary_parse": f"( {text} )" for name, text in texts.items()}
-            rows.append({"pairID": f"{split}-{i}", "gold_label": LABELS[i % 3], **texts, **parses})
+            texts = f"{' '.join(words)} .", f"{own[0].capitalize()} {' '.join(own[1:])} ."
+            rows.append(official(f"{split}-{i}", LABELS[i % 3], *texts))
             number += 1
-        write_lines(folder / f"mli_{split}_v1.jsonl", rows)
+        write_rows(folder / f"mli_{split}_v1.jsonl", rows)
 
 
 def write_diseases(folder: Path) -> None:
@@ -57,7 +52,7 @@ def write_diseases(folder: Path) -> None:
             {"premise": f"{WORDS[90 + i]} seen .", "hypothesis": f"patient has {WORDS[i % 4 * 3]}"} for i in numbers
         ]
         rows = [{"uid": f"{split}-{i}", **text, "label": "entailment"} for i, text in zip(numbers, texts, strict=True)]
-        write_lines(folder / f"{split}.jsonl", rows)
+        write_rows(folder / f"{split}.jsonl", rows)
         with open(folder / "kinds.tsv", "a") as kinds:
             kinds.write("".join(f"{row['uid']}\tsymptoms\n" for row in rows))
 

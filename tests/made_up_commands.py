@@ -14,6 +14,7 @@ from pathlib import Path
 import jax
 import pytest
 from compiler import FAST
+from made_up_pairs import official, write_rows
 
 from mednli_jax import cli, experiment, finished_run
 from mednli_jax.training.devices import Devices
@@ -116,18 +117,9 @@ def write_pairs(folder, sizes=(("train", 48), ("dev", 18), ("test", 17))):
     """Writes sentence pairs in MedNLI's official layout; the verb decides the label."""
     folder.mkdir(parents=True, exist_ok=True)
     for split, size in sizes:
-        lines = []
-        for i in range(size):
-            label, condition = LABELS[i % 3], CONDITIONS[i % len(CONDITIONS)]
-            premise, hypothesis = f"{SECRET} {condition} in {split} {i // 3} .", f"patient {VERBS[label]} {condition}"
-            lines.append(
-                json.dumps({
-                    "pairID": f"{split}-{i}", "gold_label": label, "sentence1": premise, "sentence2": hypothesis,
-                    "sentence1_binary_parse": f"( {premise} )",
-                    "sentence2_binary_parse": f"( {hypothesis} )",
-                })
-            )  # fmt: skip
-        (folder / f"mli_{split}_v1.jsonl").write_text("\n".join(lines) + "\n")
+        pairs = [own_pair(split, number, CONDITIONS) for number in range(size)]
+        rows = [official(f"{split}-{n}", pair[0], f"{SECRET} {pair[1]}", pair[2]) for n, pair in enumerate(pairs)]
+        write_rows(folder / f"mli_{split}_v1.jsonl", rows)
 
 
 def write_shared_premises(path, premises=12):
@@ -138,9 +130,8 @@ def write_shared_premises(path, premises=12):
         for label, text in zip(LABELS, ("has brain injury", f"may have {COMMON}", f"no {denied}"), strict=True):
             row = {"pairID": f"{path.stem}-{n}-{label}", "gold_label": label}
             row |= {"sentence1": f"{COMMON} of patient {n} .", "sentence2": f"patient {text}"}
-            rows.append(json.dumps(row) + "\n")
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("".join(rows))
+            rows.append(row)
+    write_rows(path, rows)
 
 
 def write_own_pairs(folder, conditions=CONDITIONS, sizes=(("train", 36), ("dev", 12), ("test", 9))):
@@ -153,8 +144,8 @@ def write_own_pairs(folder, conditions=CONDITIONS, sizes=(("train", 36), ("dev",
     for split, size in sizes:
         rows = [own_pair(split, number, conditions) for number in range(size)]
         words |= {word for row in rows for text in row[1:] for word in text.split()}
-        lines = [json.dumps(dict(zip(("label", "premise", "hypothesis"), row, strict=True))) for row in rows]
-        (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
+        names = ("label", "premise", "hypothesis")
+        write_rows(folder / f"{split}.jsonl", (dict(zip(names, row, strict=True)) for row in rows))
     return words
 
 

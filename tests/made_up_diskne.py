@@ -1,8 +1,9 @@
 """A made-up DisKnE: a terminology, pairs, annotation files, and a benchmark of seven diseases."""
 
 import csv
-import json
 import random
+
+from made_up_pairs import official, write_rows
 
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.data.text import treebank_tokens
@@ -103,13 +104,9 @@ def published(path, rows=ROWS, header=MEDICAL):
 
 def write_mednli(folder):
     """Writes PAIRS as a data folder's mednli/."""
-    (folder / "mednli").mkdir(parents=True)
     for number, split in enumerate(("train", "dev", "test")):
-        rows = [
-            {"pairID": one.uid, "gold_label": one.label, "sentence1": one.premise, "sentence2": one.hypothesis}
-            for one in PAIRS[number::3]
-        ]
-        (folder / "mednli" / f"mli_{split}_v1.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        rows = (official(one.uid, one.label, one.premise, one.hypothesis, parsed=False) for one in PAIRS[number::3])
+        write_rows(folder / "mednli" / f"mli_{split}_v1.jsonl", rows)
     return folder
 
 

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 import numpy as np
-from canaries import LABELS, WORDS, write_lines, write_pairs
+from canaries import LABELS, WORDS, write_pairs
 from made_up_knowledge import umls_name, umls_relation, umls_type
+from made_up_pairs import official, write_rows
 
 GENRES = ("fiction", "government", "slate", "telephone", "travel")
 DIM = 8
@@ -20,14 +21,14 @@ def write_everything(data: Path, pairs: int = 60) -> None:
     write_pairs(data / "mednli")
     for split in ("train", "dev", "test"):
         rows = [_pair(f"{split}-{n}", n, n) for n in range(pairs)]
-        write_lines(data / "snli" / f"snli_1.0_{split}.jsonl", rows)
+        write_rows(data / "snli" / f"snli_1.0_{split}.jsonl", rows)
     for split in ("train", "dev_matched"):
         rows = [
             {**_pair(f"{genre}-{split}-{n}", n, n + 3 * g), "genre": genre}
             for g, genre in enumerate(GENRES)
             for n in range(pairs)
         ]
-        write_lines(data / "multinli" / f"multinli_1.0_{split}.jsonl", rows)
+        write_rows(data / "multinli" / f"multinli_1.0_{split}.jsonl", rows)
     write_vectors(data / "vectors")
     write_umls(data / "umls")
     write_metamap(data)
@@ -35,9 +36,7 @@ def write_everything(data: Path, pairs: int = 60) -> None:
 
 def _pair(ident, number, start):
     texts = [" ".join(WORDS[(start + k) % 480] for k in range(8)) + " .", " ".join(WORDS[370 + start % 100 :][:4])]
-    fields = {f"sentence{n}": text for n, text in enumerate(texts, 1)}
-    parses = {f"sentence{n}_binary_parse": f"( {text} )" for n, text in enumerate(texts, 1)}
-    return {"pairID": ident, "gold_label": LABELS[number % 3], **fields, **parses}
+    return official(ident, LABELS[number % 3], *texts)
 
 
 def write_vectors(folder: Path) -> None:

@@ -86,15 +86,15 @@ def write_own(folder, **splits):
         write_rows(folder / f"{split}.jsonl", named)
 
 
+def official(uid, label, premise, hypothesis, parsed=True):
+    """A row with the fields of MedNLI's and SNLI's files."""
+    row = {"pairID": uid, "gold_label": label, "sentence1": premise, "sentence2": hypothesis}
+    parses = {f"{name}_binary_parse": f"( {row[name]} )" for name in ("sentence1", "sentence2")}
+    return row | parses if parsed else row
+
+
 def snli_rows(corpus, split, size):
     """Rows with SNLI's fields; each premise has three hypotheses."""
     for n in range(size):
         premise, hypothesis = f"{corpus} {split} {n // 3} {CONDITIONS[n // 3 % 4]} .", f"has {CONDITIONS[n % 4]} now"
-        yield {
-            "pairID": f"{corpus}-{split}-{n}",
-            "gold_label": LABELS[n % 3],
-            "sentence1": premise,
-            "sentence2": hypothesis,
-            "sentence1_binary_parse": f"( {premise} )",
-            "sentence2_binary_parse": f"( {hypothesis} )",
-        }
+        yield official(f"{corpus}-{split}-{n}", LABELS[n % 3], premise, hypothesis)

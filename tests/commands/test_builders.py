@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
-from canaries import write_lines
 from made_up_cloze import write_clicr
 from made_up_commands import prepare
+from made_up_pairs import write_rows
 
 from mednli_jax import defaults
 from mednli_jax.cloze import clicr
@@ -34,7 +34,7 @@ def pair(name, n, **more):
 
 def write_mednli(folder, size=23):
     for split, file in nli.CORPORA["mednli"].files.items():
-        write_lines(folder / "mednli" / file, [pair(split, n) for n in range(size)])
+        write_rows(folder / "mednli" / file, [pair(split, n) for n in range(size)])
     return folder
 
 
@@ -64,13 +64,13 @@ def test_mednli_comes_back_pair_by_pair_and_fact_by_fact(data, tmp_path, limit):
 def test_mediqa_snli_and_multinli_too(data, tmp_path):
     files = nli.CORPORA["mediqa_nli"]
     rows = [pair("t", n) for n in range(6)]
-    write_lines(data / "mediqa_nli" / files.files["test"], [{**row, "gold_label": None} for row in rows])
+    write_rows(data / "mediqa_nli" / files.files["test"], [{**row, "gold_label": None} for row in rows])
     truth = "pair_id,label\n" + "".join(f"{row['pairID']},{LABELS[n % 3]}\n" for n, row in enumerate(rows))
     (data / "mediqa_nli" / files.ground_truth).write_text(truth)
     for split, file in nli.CORPORA["snli"].files.items():
-        write_lines(data / "snli" / file, [pair(split, n, captionID=f"c{n // 3}") for n in range(7)])
+        write_rows(data / "snli" / file, [pair(split, n, captionID=f"c{n // 3}") for n in range(7)])
     for split, file in nli.CORPORA["multinli"].files.items():
-        write_lines(data / "multinli" / file, [pair(split, n, genre=("slate", "travel")[n % 2]) for n in range(9)])
+        write_rows(data / "multinli" / file, [pair(split, n, genre=("slate", "travel")[n % 2]) for n in range(9)])
     for name, wishes in (("mediqa_nli", {}), ("snli", {"limit": 3}), ("multinli", {"genre": "slate", "limit": 2})):
         assert load(name, data, tmp_path, **wishes) == nli.load_nli(name, data, **wishes)
     assert load("multinli", data, tmp_path)["train"].examples[1].tags == ("travel",)
@@ -160,7 +160,7 @@ def test_a_changed_file_is_built_anew_and_a_damaged_build_again(tmp_path, capfd,
 
 
 def test_faults_come_as_the_readers_tell_them_and_leave_nothing(data, tmp_path, capfd):
-    write_lines(data / "mednli" / "mli_dev_v1.jsonl", [pair("dev", 0), pair("dev", 1, gold_label=SECRET)])
+    write_rows(data / "mednli" / "mli_dev_v1.jsonl", [pair("dev", 0), pair("dev", 1, gold_label=SECRET)])
     with pytest.raises(DataError) as caught:
         load("mednli", data, tmp_path)
     assert (caught.value.file, caught.value.line, caught.value.field) == ("mli_dev_v1.jsonl", 2, "gold_label")

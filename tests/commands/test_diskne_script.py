@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from canaries import WORDS, found_in, write_lines
+from canaries import WORDS, found_in
 from made_up_commands import call_script, environment_of
 from made_up_knowledge import umls_name, umls_relation, umls_type
+from made_up_pairs import write_rows
 from safetensors.numpy import save_file
 
 from mednli_jax.data.wordpiece import WordPieces
@@ -60,11 +61,11 @@ def write_published(data: Path) -> None:
         pair.update({f"{side}_binary_parse": f"( {pair[side]} )" for side in ("sentence1", "sentence2")})
     tail = pairs[-6:]  # these annotated pairs come from the shared task's test split
     mediqa = CORPORA["mediqa_nli"]
-    write_lines(data / "mediqa_nli" / mediqa.files["test"], [{**pair, "gold_label": None} for pair in tail])
+    write_rows(data / "mediqa_nli" / mediqa.files["test"], [{**pair, "gold_label": None} for pair in tail])
     truth = "".join(f"{pair['pairID']},entailment\n" for pair in tail)
     (data / "mediqa_nli" / mediqa.ground_truth).write_text("pair_id,label\n" + truth)
     for place, file in enumerate(CORPORA["mednli"].files.values()):
-        write_lines(data / "mednli" / file, pairs[:-6][place::3])
+        write_rows(data / "mednli" / file, pairs[:-6][place::3])
     (data / "diskne").mkdir()
     for (group, negatives), found in rows.items():
         columns = (*COLUMNS, *(("category",) if group == "medical" else ()))

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from canaries import write_lines
 from made_up_commands import call_command
+from made_up_pairs import write_rows
 from made_up_runs import GOLD, check_offline, edit, write_run
 
 from mednli_jax import kinds
@@ -233,8 +233,8 @@ def test_runs_of_folds_are_compared_on_the_test_examples_of_all_folds(printed, t
              "test": {uid: said[uid] for uid in (f"u{2 * half}", f"u{2 * half + 1}")}}
             for half in (0, 1)
         ]  # fmt: skip
-        write_lines(folder / "private" / "examples.jsonl", about)
-        write_lines(folder / "private" / "folds.jsonl", slots)
+        write_rows(folder / "private" / "examples.jsonl", about)
+        write_rows(folder / "private" / "folds.jsonl", slots)
     code, out, err = printed("a", "b", "--compare", "--json")
     assert code == 0, err
     (row,) = json.loads(out)["comparisons"]
