@@ -16,6 +16,7 @@ from absl import flags
 
 from mednli_jax import cli
 from mednli_jax.errors import UsageError
+from mednli_jax.run import experiment_of
 
 USAGE = """Compile the step of a config for an H100 or for v5e chips on any machine, and count its operations.
 
@@ -300,7 +301,6 @@ def step_of(config, target: str, count: int, mode: str, tokens: int, length: int
     """The compiled step of a config: (layout, batches of an epoch that have it, Compiled, FLOPs)."""
     import jax
 
-    from mednli_jax import experiment
     from mednli_jax.nli.task import NLITask
     from mednli_jax.training import state
     from mednli_jax.training.devices import Devices
@@ -324,7 +324,7 @@ def step_of(config, target: str, count: int, mode: str, tokens: int, length: int
 
             return SimpleNamespace(lower=lower)
 
-    asked = experiment.of(config)
+    asked = experiment_of(config)
     if config.task == "diskne":  # DisKnE: the step of a slot is the step of sentence pairs
         asked = replace(asked, task=NLITask(asked.task.pieces, asked.task.padded_length))
     devices = Described(described(target, count))

@@ -18,16 +18,16 @@ import sys
 from pathlib import Path
 
 from mednli_jax import cli
-from mednli_jax.demo import SIZES, load_demo, load_demo_diskne
+from mednli_jax.demo import SIZES
 from mednli_jax.diskne import builder
 from mednli_jax.diskne.benchmark import WORDINGS, Benchmark
-from mednli_jax.diskne.corpus import write_benchmark
+from mednli_jax.diskne.corpus import load_demo_diskne, write_benchmark
 from mednli_jax.diskne.folds import folds
 from mednli_jax.diskne.published import read_published, source_pairs
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology
-from mednli_jax.nli.readers import load_nli
+from mednli_jax.nli.readers import load_demo, load_nli
 
 
 def made(arguments: argparse.Namespace) -> Benchmark:

@@ -12,7 +12,7 @@ import json
 import sys
 from pathlib import Path
 
-from mednli_jax import cli, finished_run
+from mednli_jax import cli
 from mednli_jax.cloze.tables import against_baselines, comparison_section
 from mednli_jax.report.sections import lines
 
@@ -27,7 +27,7 @@ def main() -> int:
     options = parser.parse_args()
 
     def compare() -> None:
-        found = against_baselines(options.runs, options.split, finished_run.prepared_of, options.run)
+        found = against_baselines(options.runs, options.split, options.run)
         print(json.dumps(found, indent=2) if options.json else "\n".join(lines(comparison_section(found))))
 
     return cli.script(compare)

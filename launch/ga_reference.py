@@ -16,18 +16,19 @@ import time
 
 import numpy as np
 
-from mednli_jax import cli, experiment
+from mednli_jax import cli
 from mednli_jax.benchmarking.workload import Workload
 from mednli_jax.cloze.task import ClozeTask
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.errors import UsageError
 from mednli_jax.io import say
 from mednli_jax.models.packing import MASKED_ENERGY
+from mednli_jax.run import experiment_of
 
 
 def workload_of(config) -> tuple[Workload, dict]:
     """The prepared corpus of the config in the form of the PyTorch side, and its splits."""
-    asked = experiment.of(config)
+    asked = experiment_of(config)
     task, (prepared, _) = asked.task, asked.prepare()
     arrays = task.resident(prepared)
     arrays |= {f"{side}_length": np.asarray(prepared.arrays[f"{side}_length"]) for side in SIDES}

@@ -11,7 +11,8 @@ import time
 import jax
 import numpy as np
 
-from mednli_jax import defaults, experiment
+from mednli_jax import defaults
+from mednli_jax.run import experiment_of
 
 
 def main() -> int:
@@ -25,9 +26,9 @@ def main() -> int:
         config.model.hidden_size = int(given.get("hidden", 300))
         config.train.max_buckets = 1
         if kind == kinds[0]:  # its links serve all kinds
-            prepared, _ = experiment.of(config).prepare()
+            prepared, _ = experiment_of(config).prepare()
         config.model.knowledge = kind
-        experiments[kind] = experiment.of(config)
+        experiments[kind] = experiment_of(config)
     programs, learners, plans, seconds = {}, {}, {}, {kind: [] for kind in kinds}
     for turn in range(rounds + 1):
         for kind, asked in experiments.items():

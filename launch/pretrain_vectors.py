@@ -24,6 +24,7 @@ from mednli_jax.knowledge.pretrain import ARCHITECTURES, METHODS, Settings, pret
 from mednli_jax.knowledge.sentences import Tokenizer, sentences, text_files
 from mednli_jax.nli.notes import Notes, sections
 from mednli_jax.nli.notes import sentences as note_sentences
+from mednli_jax.nli.readers import load_demo
 
 NOTES = "NOTEEVENTS.csv"
 HELP = {
@@ -43,7 +44,7 @@ HELP = {
 def demo_sentences(size: str) -> Iterator[list[str]]:
     """Tokens of the distinct sentences of the demo corpus' training split, lower-cased."""
     seen = set()
-    for example in demo.load_demo(size)["train"].examples:
+    for example in load_demo(size)["train"].examples:
         for tokens in (example.premise_tokens, example.hypothesis_tokens):
             if tokens not in seen:
                 seen.add(tokens)

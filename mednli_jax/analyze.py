@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from absl import flags
 
-from mednli_jax import cli, defaults
+from mednli_jax import cli, defaults, tasks
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import UsageError, UserError
 from mednli_jax.io import private_folder, say, write_atomic, write_json
@@ -81,22 +81,19 @@ def get_config(variant="demo"):
 def main(values: cli.Flags, analysis: str = "") -> int:
     """Runs one analysis, or `all`. With `all`, a failed analysis prints its message and the others still run."""
     folder, whole = cli.path(values.out), analysis == "all"
-    if analysis == CLOZE:
-        name, figures, *rest = _cloze(values)
-        result = _shown(values, CLOZE, name, [], figures, *rest)
-        if values.json:
-            print(json.dumps(result, indent=2))
-        return cli.OK
-    from mednli_jax.nli.analyses import ALONE, ANALYSES
+    task = tasks.with_analysis(analysis)
+    if (config := values.config) is not None:
+        from mednli_jax import checks
 
-    if analysis not in (*ANALYSES, *ALONE, "all"):
-        known = ", ".join((*ANALYSES, "all", *ALONE, CLOZE))
-        raise UsageError(f"unknown analysis '{analysis}'. Known: {known}. Fix: analyze stats --config=FILE")
-    pairs, options = _pairs(values), _options(values)
-    results, sections, notes, status = {}, [], list(pairs.notes), cli.OK
-    for name in ANALYSES if whole else [analysis]:
+        checks.check(config)
+        if tasks.task_of(config) is not task:
+            problem = f"--config: `analyze {analysis}` is for {task.corpora}"
+            raise UsageError(f"{problem}. Fix: give another config or analysis.")
+    corpus, options = task.analysed(config, values), _options(values)
+    results, sections, notes, status = {}, [], list(corpus.notes), cli.OK
+    for name in task.analyses() if whole else [analysis]:
         try:
-            figures, found, files = (ANALYSES | ALONE)[name](pairs, options)
+            figures, found, files = task.analyses(alone=True)[name](corpus, options)
         except UserError as error:
             if not whole:
                 raise
@@ -106,15 +103,15 @@ def main(values: cli.Flags, analysis: str = "") -> int:
             continue
         sections += found
         notes += figures.get("notes", ())
-        results[name] = _shown(values, name, pairs.name, pairs.notes, figures, found, files, "\n" * whole)
+        results[name] = _shown(values, name, corpus.name, corpus.notes, figures, found, files, "\n" * whole)
     if values.json:
         print(json.dumps(results if whole else results[analysis], indent=2))
-    elif pairs.notes:
-        print("\n".join(pairs.notes))
-    if folder:
+    elif corpus.notes:
+        print("\n".join(corpus.notes))
+    if folder and corpus.splits:
         from mednli_jax.report import html
 
-        page = html.corpus_page(pairs.name, pairs.splits, sections, pairs.knowledge, " ".join(notes))
+        page = html.corpus_page(corpus.name, corpus.splits, sections, corpus.knowledge, " ".join(notes))
         write_atomic(folder / "report.html", page)
         say(f"written: {folder / 'report.html'}")
     return status
@@ -140,43 +137,23 @@ def _shown(values, analysis, corpus, notes, figures, sections, files, end="") ->
     return result
 
 
-def _cloze(values) -> tuple:
-    """(name of the corpus, figures, sections, files) of cloze queries."""
-    corpus = cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder")
-    if values.config is not None or (values.scores and not values.skills):
-        fix = "leave --config out, and give --scores with --skills"
-        raise UsageError(f"analyze {CLOZE}: takes no --config, and --scores only with --skills. Fix: {fix}.")
-    from mednli_jax.cloze.stats import analysis
-
-    return corpus, *analysis(corpus, cli.path(values.skills), [cli.path(file) for file in values.scores])
-
-
-def _pairs(values):
-    """The corpus that the flags name, ready for analysis."""
-    from mednli_jax import checks as validation
-    from mednli_jax import experiment
-    from mednli_jax.nli.analyses import pairs_of
-
-    config = cli.config(values)
-    validation.check(config)
-    if config.task != "nli":
-        fix = f"give a config of configs/ for sentence pairs, or `analyze {CLOZE} --corpus=...` for cloze queries"
-        raise UsageError(f"--config: its corpus does not hold sentence pairs. Fix: {fix}.")
-    return pairs_of(experiment.nli_corpus(config), cli.path(values.corpus), cli.path(values.spans))
-
-
 def _options(values):
     """The flags as attributes, and what the filtering needs from above the analyses."""
-    from mednli_jax import experiment, finished_run
-    from mednli_jax.training import logistic
 
     def fit_predict(pairs):
-        experiment.use_compile_cache()
+        from mednli_jax.run import use_compile_cache
+        from mednli_jax.training import logistic
+
+        use_compile_cache()
         return partial(logistic.fit_predict, capacity=pairs, classes=len(LABELS))  # one program for all rounds
 
-    options = SimpleNamespace(**values.flag_values_dict(), fit_predict=fit_predict)
-    options.out, options.outputs = cli.path(values.out), lambda run: finished_run.load_run(run).outputs()
-    return options
+    def outputs(run):
+        from mednli_jax.run import load_run
+
+        return load_run(run).outputs()
+
+    out = cli.path(values.out)
+    return SimpleNamespace(**{**values.flag_values_dict(), "out": out}, fit_predict=fit_predict, outputs=outputs)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,10 @@ import threading
 from functools import cached_property
 from pathlib import Path
 
-from mednli_jax import cli, experiment, finished_run, new_run
+from mednli_jax import cli
+from mednli_jax import run as runs
 from mednli_jax.report.runs import RunDirectory
+from mednli_jax.training.loop import Interrupted
 
 
 class Run:
@@ -24,7 +26,7 @@ class Run:
       folder: the run directory.
       result: the content of its result.json.
       scores: {split: {metric: mean over the seeds}}, from 0 to 1.
-      finished: the run with its weights (finished_run.FinishedRun), opened at first use.
+      finished: the run with its weights (run.FinishedRun), opened at first use.
     """
 
     def __init__(self, folder):
@@ -42,9 +44,9 @@ class Run:
         return self.folder / "report.html"
 
     @cached_property
-    def finished(self) -> finished_run.FinishedRun:
-        experiment.use_compile_cache()
-        return finished_run.load_run(self.folder)
+    def finished(self) -> runs.FinishedRun:
+        runs.use_compile_cache()
+        return runs.load_run(self.folder)
 
     def predict(self, inputs) -> list[dict]:
         """Predictions for new inputs, in their order: means over the seeds.
@@ -103,9 +105,9 @@ def train_model(config, workdir, *, resume: bool = False, force: bool = False) -
     """
     named = config if isinstance(config, str) else ""
     config = _config(config)
-    spec = experiment.of(config)
-    with _signals_kept():
-        code = new_run.train(
+    spec = runs.experiment_of(config)
+    with _signals_kept(), _interruption():
+        directory = runs.train(
             spec,
             Path(workdir).expanduser(),
             {**config.to_dict(), "model": spec.model.fields},
@@ -114,8 +116,8 @@ def train_model(config, workdir, *, resume: bool = False, force: bool = False) -
             force=force,
             command=f"train_model(..., {str(workdir)!r}, resume=True)",
         )
-    if code == cli.INTERRUPTED:
-        raise KeyboardInterrupt
+        if directory:
+            runs.write_page(directory, spec.kind)
     return Run(workdir)
 
 
@@ -135,6 +137,15 @@ def _config(given):
 
 def _means(scores) -> dict[str, float]:
     return {name: of["mean"] for name, of in scores.items() if isinstance(of, dict) and "mean" in of}
+
+
+@contextlib.contextmanager
+def _interruption():
+    """An interrupted training is a KeyboardInterrupt."""
+    try:
+        yield
+    except Interrupted:
+        raise KeyboardInterrupt from None
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from absl import flags
 from ml_collections import config_dict, config_flags
 
 import mednli_jax
-from mednli_jax import defaults, errors
+from mednli_jax import defaults, errors, tasks
 from mednli_jax.errors import UsageError, UserError
 
 OK, BUG, USAGE, INTERRUPTED = 0, 1, 2, 3
@@ -267,12 +267,18 @@ def field_lines(config: config_dict.ConfigDict) -> Iterator[str]:
         yield "  ".join([*map(str.ljust, row, widths), meaning]).rstrip()
 
 
+# Functions of defaults.py that make one section of a config.
+SECTIONS = {"_train": "train", "transformer": "model"}
+
+
 def _meanings(task) -> dict[str, str]:
-    """{section.field: its comment}, from the functions of defaults.py that build the configs of a task."""
+    """{section.field: its comment}, from the functions of defaults.py; that of the config's task comes first."""
     found = {}
-    for builder, section in (task, ""), ("_train", "train"), ("transformer", "model"), ("nli", ""):
+    builders = [builder for builder in vars(defaults).values() if inspect.isfunction(builder)]
+    for builder in sorted(builders, key=lambda builder: builder.__name__ != tasks.named(task).base):
+        section = SECTIONS.get(builder.__name__, "")
         above = []
-        for line in inspect.getsource(getattr(defaults, builder)).splitlines():
+        for line in inspect.getsource(builder).splitlines():
             code, _, comment = line.partition("# ")
             if start := re.search(r"config\.(\w+)(?: = _section|\.update)\($", code.strip()):
                 section = start[1]

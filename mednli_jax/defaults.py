@@ -8,6 +8,7 @@ import difflib
 
 from ml_collections import config_dict
 
+from mednli_jax import tasks
 from mednli_jax.errors import ConfigError
 
 GENRES = ("fiction", "government", "slate", "telephone", "travel")
@@ -51,7 +52,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     named, _, genre = variant.partition("/")
     corpus = named.removesuffix(CODE)
     config = config_dict.ConfigDict()
-    config.task = "nli"  # the kind of experiment; the config file sets it
+    config.task = tasks.NLI  # the kind of experiment; the config file sets it
     config.seeds = (0,)  # one model is trained with each seed
     config.data = _section(
         name=corpus,  # the corpus; the variant of the config sets it
@@ -189,7 +190,7 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
     _check_variant(variant, DISKNE_VARIANTS)
     named, variant = variant, variant.removesuffix(CODE)
     config = nli(model, variant, knowledge)
-    config.task = "diskne"  # the kind of experiment; the config file sets it
+    config.task = tasks.DISKNE  # the kind of experiment; the config file sets it
     config.knowledge = nli(model, "demo").knowledge  # not that of mednli, which follows the paper on MedNLI
     config.seeds = (0, 1, 2)
     config.data.name = "demo_diskne" if variant == "demo" else variant
@@ -288,7 +289,7 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.
     """
     _check_variant(variant, CLOZE_VARIANTS)
     config = config_dict.ConfigDict()
-    config.task = "cloze"  # the kind of experiment; the config file sets it
+    config.task = tasks.CLOZE  # the kind of experiment; the config file sets it
     config.seeds = (0,)  # one model is trained with each seed
     config.data = _section(
         name=CLOZE_VARIANTS[variant],  # the corpus; the variant of the config sets it

@@ -1,13 +1,19 @@
 """`python -m mednli_jax.doctor` lists what this machine has, what is missing, and where to get it."""
 
 import os
+import shutil
 import sys
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from absl import flags
 
-from mednli_jax import cli
-from mednli_jax.errors import UsageError
+from mednli_jax import cli, tasks
+from mednli_jax.data.corpus import cache_folder, exposure
+from mednli_jax.errors import UsageError, UserError
+from mednli_jax.report import runs
 
 USAGE = """Print what is installed and which corpora, ontologies, vectors and weights are found.
 
@@ -18,7 +24,22 @@ USAGE = """Print what is installed and which corpora, ontologies, vectors and we
 
 Nothing is changed and no text of a corpus is printed. Exit code 0, or 2 where a line is marked CHECK."""
 
+ONTOLOGIES = {
+    "umls": "MRCONSO.RRF, MRREL.RRF, MRSTY.RRF: apply for a UMLS licence at uts.nlm.nih.gov",
+    "snomed": "sct2_*_Snapshot*.txt: its RF2 release, with a UMLS licence from uts.nlm.nih.gov",
+    "wordnet": "data.noun, data.verb, index.noun, index.verb: download it from wordnet.princeton.edu",
+}
+VECTORS = "vectors/: e.g. glove.840B.300d.txt from nlp.stanford.edu/projects/glove; runs can use random vectors"
+FOR_BERT = "weights/: folders with config.json, model.safetensors, vocab.txt, for BERT; else it is trained from scratch"
 MARKS = {"ok": "ok     ", "missing": "missing", "check": "CHECK  "}
+
+
+class Finding(NamedTuple):
+    """One line of the inventory. state: "ok", "missing" or "check" (found, but not as expected)."""
+
+    what: str
+    state: str
+    note: str
 
 
 def define(values: cli.Flags) -> None:
@@ -26,10 +47,6 @@ def define(values: cli.Flags) -> None:
 
 
 def main(values: cli.Flags) -> int:
-    from mednli_jax import inventory
-    from mednli_jax.data.corpus import cache_folder
-    from mednli_jax.report import runs
-
     folder = values.data or os.environ.get("MEDNLI_JAX_DATA")
     folder = Path(folder).expanduser() if folder else None
     if folder is not None and not os.path.isdir(folder):
@@ -38,16 +55,16 @@ def main(values: cli.Flags) -> int:
     print(f"mednli_jax {here['mednli_jax']} {here['commit']}, Python {here['python']}, {here['platform']}")
     print("  " + ", ".join(f"{name} {version}" for name, version in here["versions"].items()))
     print(f"devices: {_devices()}; {here['cpus']} CPUs, load {here['load']:.1f}")
-    findings = _show("cache", [inventory.cache(cache_folder())])
+    findings = _show("cache", [cache(cache_folder())])
     if folder is None:
         print("data: $MEDNLI_JAX_DATA is not set; the demo corpus needs none")
     else:
         print(f"data: {folder}")
-        findings += _show("privacy", inventory.privacy(folder))
-    findings += _show("corpora", inventory.corpora(folder))
-    findings += _show("ontologies", inventory.ontologies(folder))
-    findings += _show("vectors", inventory.vectors(folder))
-    findings += _show("weights", inventory.weights(folder))
+        findings += _show("privacy", privacy(folder))
+    findings += _show("corpora", corpora(folder))
+    findings += _show("ontologies", ontologies(folder))
+    findings += _show("vectors", vectors(folder))
+    findings += _show("weights", weights(folder))
     return cli.USAGE if any(finding.state == "check" for finding in findings) else cli.OK
 
 
@@ -62,6 +79,97 @@ def _devices():
     import jax
 
     return ", ".join(f"{device.platform}:{device.device_kind}" for device in jax.devices())
+
+
+def _finding(what: str, look: Callable[[], Iterable[Path] | str], place: Path | None, source: str) -> Finding:
+    """What `look` finds, as files or in words.
+
+    Args:
+      place: the folder or file; where it is missing and `look` finds nothing, nothing is there to be checked.
+      source: where to get the files.
+    """
+    problem = ""
+    try:
+        found = look() if place else ()
+        if isinstance(found, str):
+            return Finding(what, "ok", found)
+        if files := sorted(path for path in found if path.is_file()):
+            names = ", ".join(path.name for path in files[:4]) + f" and {len(files) - 4} more" * (len(files) > 4)
+            return Finding(what, "ok", f"{names}, {sum(path.stat().st_size for path in files) / 1e6:,.1f} MB")
+    except UserError as error:
+        problem = str(error).splitlines()[0]
+    except OSError as error:
+        problem = f"cannot be looked at ({error.strerror})"
+    if place and problem and os.path.lexists(place):
+        return Finding(what, "check", problem)
+    return Finding(what, "missing", source)
+
+
+def cache(folder: Path) -> Finding:
+    """Whether prepared corpora can be kept in a folder, which need not exist yet, and the space there."""
+    there = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+    if not os.path.isdir(there) or not os.access(there, os.W_OK | os.X_OK):
+        note = f"{there} is not a folder that you can write: set $MEDNLI_JAX_CACHE to another one"
+        return Finding("prepared data", "check", note)
+    return Finding("prepared data", "ok", f"{folder}, {shutil.disk_usage(there).free / 1e9:,.1f} GB free")
+
+
+def corpora(folder: Path | None) -> list[Finding]:
+    """A finding for each corpus with official files. folder: the data folder, or None where there is none."""
+    sources = {name: of for task in tasks.tasks().values() for name, of in task.sources.items()}
+    return [
+        _finding(name, partial(files, folder), folder and folder / name, source)
+        for name, (files, source) in sources.items()
+    ]
+
+
+def ontologies(folder: Path | None) -> list[Finding]:
+    """The bundled MeSH, then a finding for each other ontology. WordNet may lie outside of the data folder."""
+    from mednli_jax.knowledge.load import load_ontology, needed_files  # imports scipy
+
+    mesh = load_ontology("mesh")
+    found = [Finding("mesh", "ok", f"{mesh.version}, bundled: {len(mesh):,} concepts, {len(mesh.names):,} names")]
+    for name, source in ONTOLOGIES.items():
+        place = Path(folder or "nowhere", name)
+        found.append(_finding(name, partial(needed_files, name, folder), place, source))
+    return found
+
+
+def vectors(folder: Path | None) -> list[Finding]:
+    """A finding for each file of vectors/: its dimension, from its first two rows."""
+
+    from mednli_jax.data.vectors import read_head
+
+    def head(path):
+        found = read_head(path)
+        return f"{found.dim} numbers a word, {found.kind}"
+
+    files = sorted((folder / "vectors").glob("*")) if folder else []
+    found = [_finding(path.name, partial(head, path), path, "") for path in files if path.suffix != ".npy"]
+    return found or [Finding("word vectors", "missing", VECTORS)]
+
+
+def weights(folder: Path | None) -> list[Finding]:
+    """A finding for each folder of weights/."""
+
+    from mednli_jax.data.wordpiece import WEIGHTS, vocabulary_files
+
+    def usable(path):
+        vocabulary_files(path)
+        if not (path / WEIGHTS).is_file():
+            raise UserError(f"no {WEIGHTS} is there; pickled weights are not read. Fix: convert them.")
+        return f"--config.model.weights={path}"
+
+    folders = sorted((folder / "weights").glob("*/")) if folder else []
+    found = [_finding(path.name, partial(usable, path), path, "") for path in folders]
+    return found or [Finding("pretrained weights", "missing", FOR_BERT)]
+
+
+def privacy(folder: Path) -> list[Finding]:
+    """Warns where others can read licensed text below the data folder, or where it lies in a git work tree."""
+    names = [name for task in tasks.tasks().values() for name in task.licensed]
+    found = [Finding(what, "check", note) for what, note in exposure(folder, names).items()]
+    return found or [Finding("permissions", "ok", "licensed text, if there is any, is for you alone")]
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import sys
 
 from absl import flags
 
-from mednli_jax import cli
+from mednli_jax import cli, tasks
 from mednli_jax.errors import UsageError
 
 USAGE = """Score a finished run on a split of its corpus, with the best weights of each seed, or any system's answers.
@@ -55,72 +55,70 @@ def define(values: cli.Flags) -> None:
 
 
 def load_run(folder):
-    """Opens a finished run (finished_run.FinishedRun): `.predict(pairs)`, `.scores(split)`, `.result`, `.config`."""
-    from mednli_jax import finished_run
+    """Opens a finished run (run.FinishedRun): `.predict(pairs)`, `.scores(split)`, `.result`, `.config`."""
+    from mednli_jax import run
 
-    return finished_run.load_run(folder)
+    return run.load_run(folder)
 
 
 def main(values: cli.Flags) -> None:
-    found = _answers(values) if values.predictions is not None else _run(values)
+    how = answers if values.predictions is not None else probe if values.probe else scores
+    figures, lines, rows = how(values)
     if values.scores:
         from mednli_jax.io import write_over
 
-        lines = (json.dumps(row) + "\n" for row in found.rows)
-        write_over(cli.path(values.scores), "".join(lines), '{"uid": ')
-    print(json.dumps(found.figures, indent=2) if values.json else "\n".join(found.lines))
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        write_over(cli.path(values.scores), text, '{"uid": ')
+    print(json.dumps(figures, indent=2) if values.json else "\n".join(lines))
 
 
-def _run(values):
-    """The scores of a finished run."""
+def scores(values: cli.Flags):
+    """(figures, lines, rows) of a finished run, on its own corpus or on that of --config."""
     folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
     elsewhere = cli.config(values) if values.config is not None else None
     if values.workdir and elsewhere is None:
         raise UsageError("--workdir needs --config. Fix: give --config too, or leave --workdir out.")
     if (values.merged and elsewhere is not None) or (values.spans and not values.merged):
         raise UsageError("--spans needs --merged, and --config takes neither. Fix: leave one of them out.")
-    if values.probe and (elsewhere is not None or values.merged or values.partition):
-        raise UsageError("--probe replaces the corpus. Fix: leave --config, --merged and --partition out.")
-    from mednli_jax.data.partitions import read_partitions
-
-    options = _options(values, read_partitions(values.partition))
-    from mednli_jax import experiment, finished_run, kinds
-    from mednli_jax.nli.page import evaluate_probe
-
-    experiment.use_compile_cache()
-    run = finished_run.load_run(folder)
-    kinds.check_flags("evaluate", run.task.name, values)
-    if values.probe:
-        return evaluate_probe(run, cli.path(values.probe))
+    run = _opened(folder, values)
     if values.merged:
-        run = run.merged(cli.path(values.spans))
+        run = run.kind.merged(run, cli.path(values.spans))
     elif elsewhere is not None:
-        kinds.check_corpus(run.task.name, elsewhere.task)
+        if elsewhere.task != run.config.task:
+            other = tasks.task_of(elsewhere).corpora
+            problem = f"--config is of {other}, and the run of {run.kind.corpora}"
+            raise UsageError(f"{problem}. Fix: give another.")
         run = run.on(elsewhere.data, values.split)
     if values.workdir:
         run.write(cli.path(values.workdir))
-    return kinds.KINDS[run.task.name].evaluate(run, options)
+    return run.kind.evaluate(run, values.split, values)
 
 
-def _answers(values):
-    """The scores of any system's answers to cloze queries."""
-    given = [
-        name for name in ("run", "config", "workdir", "partition", "probe", "merged", "spans") if values[name].value
-    ]
-    if given:
-        flag = given[0]
-        raise UsageError(f"--{flag} has no meaning beside --predictions. Fix: leave one of them out.")
-    corpus = cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder")
-    from mednli_jax.cloze.tables import evaluate_answers
-
-    return evaluate_answers(corpus, values.predictions, _options(values))
+def probe(values: cli.Flags):
+    """(figures, lines, rows) of a finished run on the labelled pairs of --probe."""
+    folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
+    if values.config is not None or values.merged or values.partition:
+        raise UsageError("--probe replaces the corpus. Fix: leave --config, --merged and --partition out.")
+    run = _opened(folder, values)
+    return run.kind.probe(run, cli.path(values.probe))
 
 
-def _options(values, partitions=()):
-    from mednli_jax.report.sections import Options
+def answers(values: cli.Flags):
+    """(figures, lines, rows) of any system's answers to queries."""
+    names = ("run", "config", "workdir", "partition", "probe", "merged", "spans")
+    if given := [name for name in names if values[name].value]:
+        raise UsageError(f"--{given[0]} has no meaning beside --predictions. Fix: leave one of them out.")
+    cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder")
+    return tasks.taking("evaluate", "predictions").evaluate_answers(values)
 
-    vectors, skills = cli.path(values.vectors), cli.path(values.skills)
-    return Options(values.split, partitions, vectors, skills, bool(values.scores))
+
+def _opened(folder, values):
+    from mednli_jax.run import load_run, use_compile_cache
+
+    use_compile_cache()
+    run = load_run(folder)
+    tasks.check_flags("evaluate", run.kind, values)
+    return run
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import pkgutil
 import re
 import shutil
 import sys
@@ -20,7 +21,7 @@ from typing import BinaryIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from mednli_jax.errors import DataError, Problems, RunError
+from mednli_jax.errors import ConfigError, DataError, Problems, RunError
 
 # -- writing -----------------------------------------------------------------------------------------------------------
 
@@ -490,3 +491,25 @@ class Watch(Bar):
 def unwatched(examples: Sequence, note: str) -> Sequence:
     """Has the signature of a Watch and shows no progress."""
     return examples
+
+
+# -- the user's own code -----------------------------------------------------------------------------------------------
+
+PLUGINS = "MEDNLI_JAX_PLUGINS"  # variable with the packages whose code may be imported, comma-separated
+
+
+def imported(name: str, field: str):
+    """The object `package.module:name` of the user's own code, which a field of a config names.
+
+    A config, even one from another person's run directory, may name any code; therefore only packages in
+    $MEDNLI_JAX_PLUGINS are imported.
+    """
+    package = name.partition(":")[0].partition(".")[0]
+    if package not in os.environ.get(PLUGINS, "").split(","):
+        problem = f"config.{field}: '{name}' is code of the package '{package}', which is not allowed to run"
+        raise ConfigError(f"{problem}. Fix: if you trust it, export {PLUGINS}={package}.")
+    try:
+        return pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"config.{field}: '{name}' cannot be imported ({reason}). Fix: install it.") from None

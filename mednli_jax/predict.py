@@ -3,14 +3,15 @@
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
 from absl import flags
 
-from mednli_jax import cli, inputs
+from mednli_jax import cli, tasks
 from mednli_jax.data.arrays import PLURAL
+from mednli_jax.data.inputs import Form
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.io import Bar, say, warn
 
@@ -43,65 +44,65 @@ def define(values: cli.Flags) -> None:
 
 def main(values: cli.Flags) -> None:
     folder = Path(cli.required(values, "run", "--run=runs/esim_kd-demo")).expanduser()
-    from mednli_jax import kinds
-
-    # Opening the run is slow, so the lines are read first. A folder without a run is refused when it is opened.
-    kind = kinds.of_run(folder) if (folder / "config.json").is_file() else kinds.KINDS[kinds.NLI]
-    if kind.inputs and sys.stdin.isatty():
-        first, second = inputs.FORMS[kind.inputs].names
+    # Opening the run is slow, so the first lines are read before.
+    form = tasks.task_of_run(folder).form
+    if sys.stdin.isatty():
+        first, second = form.names
         say(f"reading lines from the terminal, {first} TAB {second}; end with Ctrl-D")
     size = None if values.attention else CHUNK  # attention maps are numbered over all lines
-    chunks = iter(())
-    if kind.inputs:  # otherwise the run raises an error with the reason
-        chunks = read_chunks(sys.stdin.buffer, kind.inputs, size)
+    chunks = read_chunks(sys.stdin.buffer, form, size)
     first = next(chunks, [])
-    from mednli_jax import experiment, finished_run
+    from mednli_jax.run import load_run, use_compile_cache
 
-    experiment.use_compile_cache()
-    run = finished_run.load_run(folder)
+    use_compile_cache()
+    run = load_run(folder)
     # The maps are written before the predictions, because some models have no attention.
-    maps = kind.write_attention(run, first) if values.attention and first else None
-    lines, unknown, cut = 0, Counter(), Counter()
-
-    def predictions():
-        nonlocal lines
-        with Bar("predict", None, unit=run.task.units) as bar:
-            for chunk in chain([first], chunks):
-                yield from run.predict(chunk)
-                lines += len(chunk)
-                unknown.update(run.unknown_words)
-                cut.update(run.truncated)
-                bar.advance(len(chunk))
-
-    for line in kind.prediction_lines(predictions()):
+    maps = run.kind.write_attention(run, first) if values.attention and first else None
+    unknown, cut = Counter(), Counter()
+    for line in run.kind.prediction_lines(predictions(run, chain([first], chunks), unknown, cut)):
         print(line)
     if maps:
         say(f"attention maps: {maps}")
     places = ", ".join(f"{unknown[side]} in {PLURAL[side]}" for side in run.unknown_words)
-    say(f"{lines} {run.task.units}; words without a vector: {places}")
+    say(f"{unknown['lines']} {run.task.units}; words without a vector: {places}")
     if cut:
         warn(f"texts cut to the run's length: {', '.join(f'{count} {what}' for what, count in cut.items())}")
     for note in run.result["notes"]:
         say(f"trained on: {note}")
 
 
-def read_chunks(stream, task: str = "nli", size: int | None = None) -> Iterator[list[tuple[str, str]]]:
+def predictions(run, chunks: Iterable[list], unknown: Counter, cut: Counter) -> Iterator[dict]:
+    """The predictions for inputs that come in lists.
+
+    Args:
+      unknown: counts the lines, and the tokens without a vector on each side.
+      cut: counts the texts that were cut to the run's length.
+    """
+    with Bar("predict", None, unit=run.task.units) as bar:
+        for chunk in chunks:
+            yield from run.predict(chunk)
+            unknown.update({**run.unknown_words, "lines": len(chunk)})
+            cut.update(run.truncated)
+            bar.advance(len(chunk))
+
+
+def read_chunks(stream, form: Form, size: int | None = None) -> Iterator[list[tuple[str, str]]]:
     """The two texts of each line of a binary stream, in lists. A header in line 1 is skipped.
 
     Args:
-      task: a key of inputs.FORMS.
+      form: of the run's inputs.
       size: pairs in a list; None = all in one list.
 
-    Raises: DataError(s) of all lines of a list: not UTF-8, and those of inputs.text_pair.
+    Raises: DataError(s) of all lines of a list: not UTF-8, and those of Form.pair.
     """
     problems, pairs = Problems(), []
     for number, raw in enumerate(stream, 1):
         try:
             item = _item(raw, number)
-            if number == 1 and inputs.is_header(item, task):
+            if number == 1 and form.is_header(item):
                 warn("line 1 is a header and is skipped")
             else:
-                pairs.append(inputs.text_pair(item, task, "stdin", number))
+                pairs.append(form.pair(item, "stdin", number))
         except DataError as error:
             problems.add(error)
         if len(pairs) == size:

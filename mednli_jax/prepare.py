@@ -7,7 +7,6 @@ from pathlib import Path
 from absl import flags
 
 from mednli_jax import cli
-from mednli_jax.errors import UsageError
 from mednli_jax.io import warn
 
 USAGE = f"""Prepare the corpus of a config: read it, link concepts, encode, write arrays. `train` does this when needed.
@@ -34,24 +33,22 @@ def define(values: cli.Flags) -> None:
 
 def main(values: cli.Flags) -> None:
     config = cli.config(values)
-    from mednli_jax import experiment, prepared_lines
+    from mednli_jax import run, tasks
     from mednli_jax.knowledge.mentions import write_metamap_input
 
     started = time.monotonic()
     if values.metamap:
-        if config.task not in ("nli", "diskne"):
-            raise UsageError("--metamap is for corpora of sentence pairs. Fix: leave it out.")
-        splits = experiment.nli_corpus(config).splits()
+        splits = tasks.task_of(config).pairs(config).splits()
         examples = (example for split in splits.values() for example in split.examples)
         counts = write_metamap_input(examples, Path(values.metamap).expanduser())
         print(f"{counts['sentences']} sentences, {counts['changed_characters']} characters changed: {values.metamap}")
         return
-    spec = experiment.of(config)
+    spec = run.experiment_of(config)
     prepared, hit = spec.corpus.prepare()
     print(f"{'found' if hit else 'prepared'} in {time.monotonic() - started:.1f} s: {prepared.folder}")
-    for line in prepared_lines.LINES[spec.task.name](prepared):
+    for line in spec.kind.prepared_lines(prepared):
         print(line)
-    for line in prepared_lines.copied_pairs(prepared.manifest):
+    for line in run.copied_pairs(prepared.manifest):
         warn(line)
 
 

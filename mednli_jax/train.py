@@ -7,7 +7,7 @@ from absl import flags
 
 from mednli_jax import cli
 from mednli_jax.errors import RunError, UsageError
-from mednli_jax.io import next_free
+from mednli_jax.io import next_free, say
 
 USAGE = f"""Train a model, keep the best dev epoch of each seed, score it on test.
 
@@ -45,50 +45,53 @@ def main(values: cli.Flags) -> int:
     config = cli.config(values)
     if values.resume and values.force:
         raise UsageError("--resume continues a run, --force deletes it. Fix: give one of the two.")
-    from mednli_jax import experiment, new_run  # imports jax, so it follows the check of the flags
+    from mednli_jax import run  # imports jax, so it follows the check of the flags
     from mednli_jax.training import hosts
+    from mednli_jax.training.loop import Interrupted
 
-    spec = experiment.of(config)
+    spec = run.experiment_of(config)
     if values.dry_run:
         return _describe(spec)
     here = hosts.join(values.coordinator, values.processes, values.process, automatic=values.distributed)
-    if here.count > 1 and spec.fitter != "gradient":
+    if here.count > 1 and spec.trained_by:
         raise RunError("several processes can only train networks on one corpus. Fix: start one process.")
     name = cli.config_name()
     folder = Path(values.workdir or Path("runs") / name).expanduser()
     if not (values.workdir or values.resume):
         folder = next_free(folder)
 
-    def train():
-        return new_run.train(
-            spec,
-            folder,
-            {**config.to_dict(), "model": spec.model.fields},
-            name=name,
-            resume=values.resume,
-            force=values.force,
-            profile=values.profile,
-            command=_resume_command(folder),
-        )
-
-    if here.count == 1:
-        return train()
-
     def work():
-        here.check_same("config", config.to_dict())
-        return train() if here.leads else new_run.train_along(spec)
+        if here.count > 1:
+            here.check_same("config", config.to_dict())
+        try:
+            if not here.leads:
+                run.train_along(spec)
+            elif directory := run.train(
+                spec,
+                folder,
+                {**config.to_dict(), "model": spec.model.fields},
+                name=name,
+                resume=values.resume,
+                force=values.force,
+                profile=values.profile,
+                command=_resume_command(folder),
+            ):
+                say(f"page: {run.write_page(directory, spec.kind)}")
+                print(directory.folder / "result.json")
+        except Interrupted:
+            return cli.INTERRUPTED
 
-    return here.run(lambda: cli.script(work))
+    return work() if here.count == 1 else here.run(lambda: cli.script(work))
 
 
 def _describe(spec) -> int:
-    if spec.fitter != "gradient":
+    if spec.trained_by:
         raise UsageError("--dry-run is for a network on one corpus, not for features or folds. Fix: leave it out.")
-    from mednli_jax import experiment
+    from mednli_jax import run
     from mednli_jax.training.describe import describe
     from mednli_jax.training.loop import Trainer
 
-    experiment.use_compile_cache()
+    run.use_compile_cache()
     prepared, _ = spec.prepare()
     program, batches = spec.program(prepared)
     for line in describe(Trainer(program, spec.settings, prepared.splits, batches, spec.seeds)):

@@ -81,7 +81,7 @@ def give_back_memory():
 @pytest.fixture(scope="session", autouse=True)
 def _mesh_is_read_once():
     """The corpora of a process share the bundled MeSH and its linkers, which never change."""
-    from mednli_jax import demo
+    from mednli_jax.diskne import corpus as diskne
     from mednli_jax.knowledge import load
     from mednli_jax.knowledge.linking import MIN_LENGTH, Linker
     from mednli_jax.knowledge.readers import mesh
@@ -102,7 +102,7 @@ def _mesh_is_read_once():
         return shared(min_length, types if types is None else tuple(types))
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (load, demo):
+        for module in (load, diskne):
             patch.setattr(module, "read_mesh", read_mesh)
         patch.setattr(corpus, "Linker", linker)
         yield

@@ -16,7 +16,8 @@ import pytest
 from compiler import FAST
 from made_up_pairs import official, write_rows
 
-from mednli_jax import cli, experiment, finished_run
+from mednli_jax import cli, run
+from mednli_jax.run import experiment_of
 from mednli_jax.training.devices import Devices
 
 ROOT = Path(__file__).parents[1]
@@ -68,8 +69,7 @@ def call_script(name, *arguments, timeout=60, **variables):
 
 def use_one_device(patch):
     """Commands of this process use one of the suite's devices, as most machines have one; compilation is cheaper."""
-    for module in (experiment, finished_run):
-        patch.setattr(module, "Devices", lambda: Devices(jax.local_devices()[:1]))
+    patch.setattr(run, "Devices", lambda: Devices(jax.local_devices()[:1]))
 
 
 @contextlib.contextmanager
@@ -84,7 +84,7 @@ def at(home):
 
 def prepare(config):
     """(prepared corpus, whether it was in the cache)."""
-    return experiment.of(config).prepare()
+    return experiment_of(config).prepare()
 
 
 def call_command(module, *flags, stdin="", words=sys.maxsize):

@@ -1,5 +1,6 @@
 """The package as a Python library, and plugged-in models."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -9,8 +10,9 @@ import pytest
 from made_up_commands import ROOT, call_command, use_one_device
 
 import mednli_jax
-from mednli_jax import defaults, evaluate, predict, train
+from mednli_jax import defaults, evaluate, predict, prepare, train
 from mednli_jax.errors import ConfigError, RunError, UserError
+from mednli_jax.io import PLUGINS
 from mednli_jax.models import table
 
 NAME = "plugin_model:MeanVectors"
@@ -79,11 +81,11 @@ def test_a_model_of_ones_own_is_trained_and_loaded_again(monkeypatch):
     flags = (f"--config={ROOT}/configs/esim.py", f"--config.model.name={NAME}", *FLAGS, "--workdir=run")
     code, _, err = call_command(train, *flags)
     assert (code, len(err.splitlines())) == (2, 1)  # the plugin is not allowed yet
-    monkeypatch.setenv(table.PLUGINS, "another,plugin_model")
+    monkeypatch.setenv(PLUGINS, "another,plugin_model")
     assert call_command(train, *flags)[0] == 0
     assert call_command(evaluate, "--run=run")[0] == 0
     assert call_command(predict, "--run=run", stdin="No CHF.\tCHF.\n")[0] == 0
-    monkeypatch.delenv(table.PLUGINS)
+    monkeypatch.delenv(PLUGINS)
     code, _, err = call_command(predict, "--run=run", stdin="No CHF.\tCHF.\n")
     assert (code, len(err.splitlines())) == (2, 1)
     assert "plugin_model" in err
@@ -93,7 +95,7 @@ def test_a_model_of_ones_own_is_trained_and_loaded_again(monkeypatch):
     "name", ["plugin_model:Absent", "plugin_model:no_model", "plugin_modell:X", "os:system", "bowl"]
 )
 def test_what_is_no_model_is_refused(name, monkeypatch):
-    monkeypatch.setenv(table.PLUGINS, "plugin_model,plugin_modell")
+    monkeypatch.setenv(PLUGINS, "plugin_model,plugin_modell")
     with pytest.raises(ConfigError) as error:
         table.entry(name)
     assert "config.model.name" in str(error.value)
@@ -102,7 +104,25 @@ def test_what_is_no_model_is_refused(name, monkeypatch):
 def test_a_config_file_names_a_model_of_ones_own(monkeypatch):
     from mednli_jax import checks as validation
 
-    monkeypatch.setenv(table.PLUGINS, "plugin_model")
+    monkeypatch.setenv(PLUGINS, "plugin_model")
     validation.check(defaults.nli(NAME))
     with pytest.raises(ConfigError):
         validation.check(defaults.cloze(NAME))
+
+
+def test_a_corpus_and_a_task_of_ones_own_are_trained_evaluated_and_asked(monkeypatch):
+    own = ("--config.data.name=plugin_corpus:read", "--config.task=plugin_corpus:TASK")
+    flags = (f"--config={ROOT}/configs/bow.py:file", *own, *FLAGS, "--workdir=run")
+    code, _, err = call_command(train, *flags)
+    assert (code, "MEDNLI_JAX_PLUGINS=plugin_corpus" in err) == (2, True)
+    monkeypatch.setenv(PLUGINS, "plugin_corpus")
+    code, _, err = call_command(train, *flags)
+    assert code == 0, err
+    code, out, err = call_command(evaluate, "--run=run", "--json")
+    assert code == 0, err
+    result = mednli_jax.load_run("run").result
+    assert (json.loads(out)["examples"], json.loads(out)["corpus"]) == (9, result["corpus"])
+    code, out, err = call_command(predict, "--run=run", stdin="No CHF.\tCHF.\n")
+    assert (code, out in ("yes\n", "no\n")) == (0, True), err
+    code, out, err = call_command(prepare, *flags[:-1])
+    assert (code, out.startswith("found"), "train: 30 pairs" in out) == (0, True, True), err

@@ -4,11 +4,12 @@ import jax.numpy as jnp
 import made_up
 import pytest
 
-from mednli_jax import defaults, experiment
+from mednli_jax import defaults
 from mednli_jax.data.batching import Layout
 from mednli_jax.errors import ConfigError, RunError
 from mednli_jax.models import table
 from mednli_jax.nli.task import NLITask, frozen
+from mednli_jax.run import experiment_of
 from mednli_jax.training import optim, state
 
 MENTIONS = {"model.knowledge": "replace", "knowledge.mentions": "found.tsv"}
@@ -59,14 +60,14 @@ FOLDS = [
 def test_a_setting_that_cannot_work_is_named(config, wrong, others):
     config.update_from_flattened_dict({**wrong, **others})
     with pytest.raises(ConfigError, match=rf"^config\.{next(iter(wrong))}\b.* Fix: "):
-        experiment.of(config)
+        experiment_of(config)
 
 
 def test_a_disease_may_be_a_number():
     """From a command line `--config.diskne.diseases=1` arrives as a number."""
     config = defaults.diskne("esim")
     config.diskne.diseases = (1, "gout,mumps")
-    assert experiment.of(config).folds.diseases == ("1", "gout", "mumps")
+    assert experiment_of(config).trained_by.keywords["choice"].diseases == ("1", "gout", "mumps")
 
 
 def test_weights_beyond_the_memory_are_refused_before_they_are_drawn(monkeypatch):

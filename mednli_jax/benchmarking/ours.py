@@ -8,12 +8,12 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from mednli_jax import experiment
 from mednli_jax.benchmarking import families
 from mednli_jax.cloze.encoding import Texts
 from mednli_jax.cloze.task import ClozeRows
 from mednli_jax.data.arrays import Prepared, Rows
 from mednli_jax.data.batching import TrainingBatches
+from mednli_jax.run import experiment_of
 from mednli_jax.training import loop
 from mednli_jax.training.program import LOOKAHEAD
 
@@ -46,7 +46,7 @@ class Ours:
         if dropout is not None:
             self.config.model.dropout = dropout
         self.prepared = prepared_of(work)
-        self.experiment = experiment.of(self.config)
+        self.experiment = experiment_of(self.config)
         self.program, self.epochs = self.experiment.program_over(self.prepared)
         self.trainer = self._trainer()
 

@@ -20,9 +20,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from mednli_jax import demo
 from mednli_jax.data.examples import PLACEHOLDER, SEVERAL, Answer, ClozeExample, Entity, Passage, Split
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.io import FRESH_COPY, Watch, character_fault, either_name, opened_text, sha256, warn, write_atomic
+from mednli_jax.io import (
+    FRESH_COPY,
+    Watch,
+    character_fault,
+    either_name,
+    opened,
+    opened_text,
+    sha256,
+    warn,
+    write_atomic,
+)
 
 BEGIN, END = "BEG__", "__END"
 EXPECTED = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
@@ -142,6 +153,8 @@ def marked_text(tokens: Sequence[str], entities: Iterable[Entity], sentences: Se
 VERSION = "1.0"
 FILES = {"train": "train1.0.json", "dev": "dev1.0.json", "test": "test1.0.json"}
 SOURCE = "ask its authors, see github.com/clips/clicr"
+# Folders and files whose licence forbids passing them on.
+LICENSED = ("clicr", *FILES.values(), *(f"{file}.gz" for file in FILES.values()))
 ORIGINS = ("dataset", "UMLS")
 SEMANTIC_TYPES = ("problem", "treatment", "test")
 MOST_STRAY = 0.01  # share of a file's marks; with more stray marks the file has another format
@@ -324,6 +337,22 @@ class _Reader:
             "stray_marks": self.stray,
             "joined_placeholders": self.joined,
         }
+
+
+def load_demo_cloze() -> dict[str, Split]:
+    """The splits of the demo queries: 1,400, 300 and 300, report by report.
+
+    Each has the tag "circumstance" or "name": what its fact relates the answer to.
+    """
+    found = {}
+    for name, facts in demo.facts("cloze").items():
+        path = demo.FOLDER / "cloze" / f"{FILES[name]}.gz"
+        with opened(path) as stream:
+            reports = json.load(stream)["data"]
+        tags = {query["id"]: (query["tag"],) for report in reports for query in report["document"]["qas"]}
+        queries = read_clicr(path, split=name).examples
+        found[name] = Split(name, tuple(replace(query, tags=tags[query.uid]) for query in queries), facts)
+    return found
 
 
 def by_passage(examples: Iterable[ClozeExample]) -> Iterator[tuple[Passage, list[ClozeExample]]]:

@@ -32,11 +32,11 @@ from pathlib import Path
 
 import numpy as np
 
-from mednli_jax import demo, inventory
+from mednli_jax import demo
 from mednli_jax.cloze import clicr
 from mednli_jax.data.arrays import Prepared, Rows, pad, rows_of_splits
 from mednli_jax.data.cache import Cache
-from mednli_jax.data.corpus import cache_folder, required_folder
+from mednli_jax.data.corpus import cache_folder, required_folder, warn_of_exposure
 from mednli_jax.data.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
 from mednli_jax.data.text import SPECIALS, UNK, Vocab
 from mednli_jax.data.vectors import RANDOM_SD, coverage, load_vectors, random_vectors, vector_files
@@ -532,12 +532,12 @@ class ClozeCorpus:
     def splits(self) -> Mapping[str, Split]:
         """Train, dev and test, the queries of dev and test tagged seen or unseen."""
         if self.name == DEMO:
-            splits = demo.load_demo_cloze()
+            splits = clicr.load_demo_cloze()
             train = splits["train"]
             return tag_seen({**splits, "train": replace(train, examples=train.examples[: self.limit or None])})
         splits = clicr.load(required_folder(self.name, self.folder), limit=self.limit)
         if self.name == CLICR:
-            inventory.warn(self.folder, (CLICR,))
+            warn_of_exposure(self.folder, clicr.LICENSED)
             splits = {name: with_titles(split) for name, split in splits.items()}
         return tag_seen(splits)
 
@@ -553,8 +553,8 @@ class ClozeCorpus:
         """See base.Corpus. Training queries without a right candidate are left out; dev and test keep them."""
         cache = Cache(cache_folder())
         found = cache.get(self.name, self.key(cache), lambda: encode_cloze(self.splits(), self.encoding))
-        if self.folder is not None:
-            inventory.warn(self.folder, (self.name,))
+        if self.name == CLICR:
+            warn_of_exposure(self.folder, clicr.LICENSED)
         return found
 
     def key(self, cache: Cache) -> dict:
@@ -566,7 +566,7 @@ class ClozeCorpus:
     def source_files(self) -> list[Path]:
         """All files whose content shapes the arrays."""
         if self.name == DEMO:
-            files = demo.demo_files(demo.CLOZE)
+            files = demo.demo_files("cloze")
         else:
             files = list(clicr.source_files(required_folder(self.name, self.folder)).values())
         for path in vector_files(self.encoding.vectors_path) if self.encoding.vectors_path else ():

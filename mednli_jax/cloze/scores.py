@@ -8,24 +8,24 @@ import json
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from mednli_jax.cloze.encoding import Query, Texts, split_of
-from mednli_jax.data.arrays import Prepared
-from mednli_jax.data.examples import ClozeExample
+from mednli_jax.cloze.encoding import Query, split_of
+from mednli_jax.data.examples import Answer, ClozeExample
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.errors import DataError, Problems, RunError
 from mednli_jax.io import json_lines, opened_text, write_atomic
 from mednli_jax.report import metrics
 from mednli_jax.report.outcomes import SAME_FILES, check_corpora, complete, read_rows
-from mednli_jax.report.runs import RunDirectory
+from mednli_jax.report.runs import RunDirectory, read_kept
 
 ORDERS = 4  # longest n-grams of BLEU
+ANSWERS = "answers.json"  # of a run: the accepted answers of dev and test
 LONG_ANSWER = 5  # answers of this many words or more share a slice
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -309,15 +309,13 @@ def system(name: str, corpus: str, queries: Sequence[Query], said: Iterable[Mapp
     return System(name, corpus, each[0].uids, exact, f1.mean(axis=0))
 
 
-def queries_of(folder: Path, split: str, prepared_of: Callable[[Path], Prepared]) -> list[Query]:
-    """The queries of a run's split with their accepted answers, which the run itself does not hold.
-
-    prepared_of: gives the corpus that the run in a folder was trained on, prepared again if it is not there.
-    """
-    if RunDirectory.existing(folder).task != "cloze":
+def queries_of(folder: Path, split: str) -> list[Query]:
+    """The queries of a run's split with their accepted answers, which the run keeps."""
+    directory = RunDirectory.existing(folder)
+    if directory.task != "cloze":
         raise RunError(f"{folder}: is no run on cloze queries. Fix: name runs of one task.")
-    prepared = prepared_of(folder)
-    return Texts(prepared.arrays).queries(split_of(prepared.splits, split))
+    rows = split_of(read_kept(directory, ANSWERS)["splits"], split)
+    return [Query(uid, tuple(Answer(*of) for of in answers), tuple(tags)) for uid, answers, tags in rows]
 
 
 def finished(folder: Path, split: str, queries: Sequence[Query]) -> System:

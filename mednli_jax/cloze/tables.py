@@ -6,7 +6,7 @@ Nothing here holds text of a corpus, except for `attention_page`, which quotes a
 import html
 import json
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,18 +22,7 @@ from mednli_jax.report import charts
 from mednli_jax.report.metrics import mean_sd, wilson_interval
 from mednli_jax.report.outcomes import names_of
 from mednli_jax.report.runs import RunDirectory, read_json
-from mednli_jax.report.sections import (
-    Comparison,
-    Evaluation,
-    Grid,
-    Options,
-    Section,
-    grid_lines,
-    interval,
-    points,
-    sd,
-    seeds_named,
-)
+from mednli_jax.report.sections import Comparison, Grid, Section, grid_lines, interval, points, sd, seeds_named
 from mednli_jax.report.sections import markdown as markdown_lines
 from mednli_jax.report.tables import check_folder, fill, lacking, published, section, state, unlike
 
@@ -132,18 +121,18 @@ def _cells(of: Mapping[str, Mapping], metric) -> dict[str, str]:
 # -- scoring and comparing ---------------------------------------------------------------------------------------------
 
 
-def evaluate(run, options: Options) -> Evaluation:
-    """Scores of a split's queries. run: a finished_run.FinishedRun."""
-    corpus, split, rows = run.experiment.corpus.title, options.split, run.prepared.splits.get(options.split)
-    skills = read_skills(options.skills) if options.skills else None
-    if options.vectors and rows:
-        rows = replace(rows, words=known_vectors(options.vectors, (), sorted(rows.strings())))
+def evaluate(run, split: str, *, vectors: Path | None, skills: Path | None, each: bool) -> tuple[dict, list, Sequence]:
+    """(figures, lines, rows): the scores of a split's queries, and of each query if `each`. run: a FinishedRun."""
+    corpus, rows = run.experiment.corpus.title, run.prepared.splits.get(split)
+    skills = read_skills(skills) if skills else None
+    if vectors and rows:
+        rows = replace(rows, words=known_vectors(vectors, (), sorted(rows.strings())))
         run.prepared = replace(run.prepared, splits={**run.prepared.splits, split: rows})
     scores, logits = run.scores(split)
-    each = run.task.scored(run.prepared.splits[split], logits) if options.each or skills else ()
+    scored = run.task.scored(run.prepared.splits[split], logits) if each or skills else ()
     if skills:
         named = answers.slices(run.prepared.splits[split].queries(), skills).get("skill", {})
-        found = {name: answers.seed_scores(each, places) for name, places in named.items()}
+        found = {name: answers.seed_scores(scored, places) for name, places in named.items()}
         scores = {**scores, "families": {**scores["families"], "skill": found}}
     seeds = run.result["seeds"]
     low, high = _interval(scores["accuracy"]["mean"], scores["examples"])
@@ -151,34 +140,33 @@ def evaluate(run, options: Options) -> Evaluation:
     figures = {**about, **scores, "interval": {"low": low, "high": high, "level": 0.95}}
     title = f"{run.result['model']} on {corpus}, {split}, {seeds_named(seeds)}"
     lines = [*run_lines(title, scores), *run.result["notes"]]
-    return Evaluation(figures, lines, answers.rows(each) if options.each else ())
+    return figures, lines, answers.rows(scored) if each else ()
 
 
-def evaluate_answers(corpus: str, predictions: str, options: Options) -> Evaluation:
-    """Scores of answers to cloze queries, whoever gave them.
+def evaluate_answers(
+    corpus: str, predictions: str, split: str, *, vectors: Path | None, skills: Path | None, each: bool
+) -> tuple[dict, list[str], Sequence]:
+    """(figures, lines, rows) of answers to cloze queries, whoever gave them.
 
     corpus: see corpus_named. predictions: the file of answers, see read_answers.
     """
-    examples = split_of(corpus_named(corpus), options.split).examples
+    examples = split_of(corpus_named(corpus), split).examples
     predicted = read_answers(Path(predictions).expanduser(), examples)
-    skills = read_skills(options.skills) if options.skills else None
+    skills = read_skills(skills) if skills else None
     words = ()
-    if options.vectors:
+    if vectors:
         texts = [*predicted.values(), *(text for example in examples for text in answers.texts(example))]
-        words = known_vectors(options.vectors, (), texts)
-    each = answers.query_scores(examples, predicted, *words)
-    scores = answers.figures(examples, each, skills)
-    figures = {"predictions": predictions, "corpus": corpus, "split": options.split, **scores}
-    printed = list(lines(f"{predictions} on {corpus}, {options.split}", scores))
-    return Evaluation(figures, printed, answers.rows([each]) if options.each else ())
+        words = known_vectors(vectors, (), texts)
+    scored = answers.query_scores(examples, predicted, *words)
+    scores = answers.figures(examples, scored, skills)
+    figures = {"predictions": predictions, "corpus": corpus, "split": split, **scores}
+    printed = list(lines(f"{predictions} on {corpus}, {split}", scores))
+    return figures, printed, answers.rows([scored]) if each else ()
 
 
-def compare(folders: Sequence[Path], split: str, prepared_of: Callable) -> Comparison:
-    """Compares the first run with each of the others on the queries of a split; the first run's corpus has the answers.
-
-    prepared_of: see scores.queries_of.
-    """
-    queries = queries_of(folders[0], split, prepared_of)
+def compare(folders: Sequence[Path], split: str) -> Comparison:
+    """Compares the first run with each of the others on the queries of a split."""
+    queries = queries_of(folders[0], split)
     called = names_of(folders)
     runs = zip(folders, called, strict=True)
     first, *others = (finished(folder, split, queries)._replace(name=name) for folder, name in runs)
@@ -268,24 +256,21 @@ def table_section(found: dict) -> Section:
     return section("Table 4: answers to CliCR's queries", words, found, grid, "CliCR", [humans])
 
 
-def skills_of_runs(folder: Path, split: str, skills: Path, prepared_of: Callable) -> dict:
-    """skill_statistics of the folder's finished runs; the first one's corpus gives the answers.
-
-    prepared_of: see scores.queries_of.
-    """
+def skills_of_runs(folder: Path, split: str, skills: Path) -> dict:
+    """skill_statistics of the folder's finished runs."""
     there = {system: Path(folder) / name for system, name in RUNS.items() if state(Path(folder) / name) == "complete"}
     if not there:
         raise RunError(f"{folder}: holds no finished run of the table. Fix: train one, see --table={NAME}.")
-    queries = queries_of(next(iter(there.values())), split, prepared_of)
+    queries = queries_of(next(iter(there.values())), split)
     systems = {system: finished(path, split, queries) for system, path in there.items()}
     f1 = {name: dict(zip(of.uids, of.f1.tolist(), strict=True)) for name, of in systems.items()}
     return skill_statistics(read_skills(skills), queries, f1)
 
 
-def against_baselines(folder: Path, split: str, prepared_of: Callable, run: str = "ga_anonym") -> list[dict]:
+def against_baselines(folder: Path, split: str, run: str = "ga_anonym") -> list[dict]:
     """Each baseline of the most frequent phrase less a run of the folder: rows of scores.comparison."""
     path, rows = Path(folder) / run, []
-    queries = queries_of(path, split, prepared_of)
+    queries = queries_of(path, split)
     reader = finished(path, split, queries)
     for name in ("maxfreq-entity", "maxfreq-entity-not_in_the_query"):
         said = read_answers(Path(folder) / "baselines" / "private" / f"{name}.{split}.jsonl", queries)
@@ -391,7 +376,7 @@ def write_attention(run, queries) -> Path:
 
     Returns the folder, which holds passage-1.json (tokens, candidates, weights of each seed), passage-1.html (means
     over the seeds) and so on.
-    run: a finished_run.FinishedRun.
+    run: a FinishedRun.
     """
     found, predicted = run.attention(queries), run.predict(queries)
     folder = private_folder(next_free(run.directory.private / "attention"))

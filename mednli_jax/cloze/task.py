@@ -17,7 +17,7 @@ import optax
 from mednli_jax.cloze import scores as answers
 from mednli_jax.cloze.baselines import known_vectors
 from mednli_jax.cloze.clicr import parse_marked
-from mednli_jax.cloze.encoding import Query, Texts, all_views
+from mednli_jax.cloze.encoding import Query, Texts, all_views, types_of_train
 from mednli_jax.data import batching
 from mednli_jax.data.arrays import LEAST, NEW, SIDES, Prepared, Rows, power_of_two
 from mednli_jax.data.examples import Answer, ClozeExample, Passage
@@ -85,8 +85,11 @@ class ClozeTask:
     name: str = "cloze"
     sides: tuple[str, str] = ("passage", "query")
     units: str = "queries"
+    features: bool = False
 
-    def with_rows(self, prepared: Prepared) -> Prepared:
+    types = staticmethod(types_of_train)
+
+    def with_rows(self, prepared: Prepared, corpus) -> Prepared:
         """The splits with the texts of their candidates and answers."""
         texts, words = Texts(prepared.arrays), None
         splits = {

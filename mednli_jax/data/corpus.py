@@ -1,14 +1,15 @@
 """What every corpus shares: where its files are searched, and the interface that the rest of the package uses."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.examples import Split
 from mednli_jax.errors import ConfigError
-from mednli_jax.io import either_name
+from mednli_jax.io import either_name, warn
 
 
 class Corpus(Protocol):
@@ -72,3 +73,65 @@ def required_folder(name: str, folder: Path | None) -> Path:
         problem = f"{folder}: {source} names this folder, which does not exist (moved, or another working folder?)"
         raise ConfigError(f"{problem}. Fix: put it back, or correct {source}.")
     return folder
+
+
+def corpus_folder(data) -> Path | None:
+    """The folder of the corpus of a config's `data` section.
+
+    For the user's own files it is the data folder only where the config names it.
+    """
+    return None if data.name == "file" and not data.dir else data_folder(data.dir)
+
+
+def check_name(name: str, known: Sequence[str], field: str = "name") -> None:
+    """Raises ConfigError for an unknown corpus. field: of the `data` section, for the message."""
+    if name not in known:
+        problem = f"config.data.{field}: unknown corpus '{name}'"
+        raise ConfigError(f"{problem}. Fix: give one of {', '.join(known)}.")
+
+
+def vectors_of(config, folder: Path | None) -> dict:
+    """The fields of an encoding for the word vectors of a config."""
+    vectors = config.vectors
+    return {"vectors_path": file_path(vectors.path, folder), "vectors_dim": vectors.dim, "vectors_seed": vectors.seed}
+
+
+# -- who can read licensed text ----------------------------------------------------------------------------------------
+
+
+def exposure(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """{"permissions": ..., "git": ...}: what others can read of licensed text below a data folder, and whether it lies
+    in a git work tree. A data folder of public corpora may be open.
+
+    names: of the licensed folders, and of licensed files that may lie in the data folder itself.
+    """
+    licensed = [folder / name for name in names if os.path.exists(folder / name)]
+    if not licensed:
+        return {}
+    found = {}
+    # A link to nothing holds no text.
+    exposed = [path for path in {folder, *_below(licensed)} if path.exists() and path.stat().st_mode & 0o077]
+    if exposed:
+        # The data folder as a whole stays open, because it may also hold public corpora.
+        places = [place for place in licensed if any(path.is_relative_to(place) for path in exposed)]
+        fixes = [f"chmod go-rwx {folder}"] if folder in exposed else []
+        fixes += [f"chmod -R go-rwx {' '.join(map(str, places))}"] if places else []
+        found["permissions"] = f"{len(exposed)} files or folders are readable by others: {'; '.join(fixes)}"
+    if any(os.path.lexists(parent / ".git") for parent in (folder.absolute(), *folder.absolute().parents)):
+        found["git"] = "the folder lies in a git work tree: licensed text could be committed"
+    return found
+
+
+@cache
+def warn_of_exposure(folder: Path, names: tuple[str, ...]) -> None:
+    """Says once, in one line, who else can read licensed text. Arguments: see `exposure`."""
+    if found := exposure(folder, names):
+        warn(f"{folder}: holds licensed text; {'; '.join(found.values())}.")
+
+
+def _below(places) -> Iterator[Path]:
+    """The paths and everything below them; targets of links are included, not entered."""
+    for place in places:
+        yield place
+        for root, folders, files in os.walk(place):
+            yield from (Path(root, name) for name in (*folders, *files))

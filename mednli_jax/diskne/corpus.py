@@ -27,18 +27,22 @@ from mednli_jax import demo
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.examples import LABELS, NLIExample, Split
-from mednli_jax.diskne.benchmark import CATEGORIES, POSITIVE, Benchmark, DiseaseExample
+from mednli_jax.diskne.benchmark import CATEGORIES, POSITIVE, Benchmark, DiseaseExample, Positive, assembled
+from mednli_jax.diskne.builder import Kinship, disease_names, shuffled, similar
+from mednli_jax.diskne.builder import negatives as others_of
 from mednli_jax.diskne.folds import LEAST, Fold, folds
 from mednli_jax.diskne.published import annotation_files, pair_files, read_published, source_pairs
 from mednli_jax.errors import ConfigError, DataError, Problems, UsageError
 from mednli_jax.io import private_folder, write_atomic, write_json
 from mednli_jax.knowledge import load
 from mednli_jax.knowledge.load import load_ontology, ontology_files
+from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.readers import json_rows, read_nli_file
 from mednli_jax.report.runs import read_json
 
 FORMAT = 2  # of the arrays, from the corpus's files on; tests/data/test_prepared_content.py says when to raise it
+NEGATIVES = ("similar", "random")
 NAMES = ("demo_diskne", "file", "mednli")
 PARTS = ("", "train", "dev", "test")
 ALL = "train"
@@ -81,7 +85,7 @@ class DisKnECorpus(NLICorpus):
 
     def _corpus_files(self):
         if self.name == "demo_diskne":
-            return [*demo.demo_files(demo.DISKNE), *ontology_files("mesh")]
+            return [*demo.demo_files("diskne"), *ontology_files("mesh")]
         if self.name == "file":
             files = [self._folder() / name for name in (EXAMPLES, ABOUT)]
             if missing := [path for path in files if not path.is_file()]:
@@ -111,7 +115,7 @@ class DisKnECorpus(NLICorpus):
             pairs, facts = source_pairs(self._folder())
             ontology = load_ontology(self.names_from, self._folder()) if self.names_from else None
             return read_published(self._annotation_files, pairs, ontology, wording=self.wording, facts=facts)
-        return demo.load_demo_diskne(negatives=self.negatives, wording=self.wording)
+        return load_demo_diskne(negatives=self.negatives, wording=self.wording)
 
     def _read(self) -> dict[str, Split]:
         examples = tuple(replace(example.pair, tags=(example.category,)) for example in self.benchmark.examples)
@@ -124,6 +128,40 @@ class DisKnECorpus(NLICorpus):
         found = folds(self.benchmark, least=self.least)
         arrays = {**arrays, **_arrays(self.benchmark, found)}
         return splits, arrays, vocabulary, vectors, {**facts, "diskne": _facts(self.benchmark, found)}
+
+
+def load_demo_diskne(*, negatives: str = "similar", wording: str = "name", seed: int = 0) -> Benchmark:
+    """The demo benchmark: twenty-two diseases in two clusters, two premises for each disease and category.
+
+    Args:
+      negatives: "similar", the other diseases of the cluster, or "random" ones of all, ten for a positive example.
+      wording: of the hypotheses, one of WORDINGS.
+      seed: of random negatives.
+    """
+    if negatives not in NEGATIVES:
+        raise ConfigError(f"negatives are '{negatives}'. Fix: give one of {', '.join(NEGATIVES)}.")
+    ontology, diseases = read_mesh(), demo.facts("diskne")
+    path, problems = demo.FOLDER / "diskne" / "positives.jsonl.gz", Problems()
+    pairs = read_nli_file(path, split="diskne").examples
+    positives = [
+        Positive(pair, *(row.values[name] for name in ("disease", "category", "start", "end")))
+        for pair, (_, row) in zip(pairs, json_rows(path, problems), strict=True)
+    ]
+    names = {disease: row["name"] for disease, row in diseases.items()}
+    synonyms = disease_names(ontology, list(names))[1]
+    synonyms = {disease: (*synonyms[disease], *row["short"]) for disease, row in diseases.items()}
+    clusters = np.eye(1 + max(row["cluster"] for row in diseases.values()))
+    ranking = similar({disease: clusters[row["cluster"]] for disease, row in diseases.items()})
+    drawn = negatives == "random"
+    facts = {
+        "note": "demo benchmark, synthetic: not comparable with DisKnE",
+        "seed": 20210801,
+        "negatives_are": negatives,
+        "negatives_seed": seed if drawn else -1,
+        "ontology_sha256": ontology.sha256,
+    }
+    made_up = others_of(positives, shuffled(seed) if drawn else ranking, Kinship(ontology))
+    return assembled("demo_diskne", positives, made_up, names, synonyms, wording, facts)
 
 
 def _arrays(benchmark, found):

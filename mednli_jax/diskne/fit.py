@@ -17,7 +17,7 @@ from mednli_jax.diskne import folds as corpus_folds
 from mednli_jax.diskne import runs, tables
 from mednli_jax.diskne.benchmark import GROUPS
 from mednli_jax.diskne.corpus import benchmark_of, folds_of
-from mednli_jax.diskne.folds import slot_code
+from mednli_jax.diskne.folds import FoldChoice, slot_code
 from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.io import write_atomic, write_json
 from mednli_jax.nli import task as nli
@@ -28,21 +28,6 @@ from mednli_jax.training.loop import Trainer
 from mednli_jax.training.session import Fitted, Session, check_converged, epoch_line
 
 AT_ONCE = "at_once.json"  # file in the folder of the checkpoints
-
-
-@dataclass(frozen=True)
-class FoldChoice:
-    """The folds to train.
-
-    Args:
-      at_once: slots in one program, 0 = as many as fit into memory.
-      diseases: ids or names of the diseases whose folds are trained, () = all.
-      categories: categories that are reported; only diseases that have them are trained; () = all.
-    """
-
-    at_once: int = 0
-    diseases: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,17 +77,17 @@ def chunks_of(choice: FoldChoice, seeds, prepared) -> list[Chunk]:
     return chunks
 
 
-def fit(experiment, prepared, session: Session) -> Fitted:
+def fit(experiment, prepared, session: Session, choice: FoldChoice) -> Fitted:
     """Trains the slots that are not done yet."""
     session.catch_signals()
-    return FoldTraining(experiment, prepared, session).run()
+    return FoldTraining(experiment, prepared, session, choice).run()
 
 
 class FoldTraining:
     """The training of all slots of one run."""
 
-    def __init__(self, experiment, prepared, session: Session):
-        self.experiment, self.prepared, self.session = experiment, prepared, session
+    def __init__(self, experiment, prepared, session: Session, choice: FoldChoice):
+        self.experiment, self.prepared, self.session, self.choice = experiment, prepared, session, choice
         self.directory, self.profile = session.directory, session.profile
         self.folds, self.benchmark = folds_of(prepared), benchmark_of(prepared)
         self.chunks = chunks_of(experiment.folds, experiment.seeds, prepared)
@@ -119,8 +104,8 @@ class FoldTraining:
             group: self.experiment.optimizer_for(self.batches[f"{group}/train"]) for group in self.groups
         }
         self.session.write_facts(self.prepared.manifest, self.program.devices.all)
-        if not self.experiment.folds.at_once:
-            choice = replace(self.experiment.folds, at_once=self._fitting())
+        if not self.choice.at_once:
+            choice = replace(self.choice, at_once=self._fitting())
             self.chunks = chunks_of(choice, self.experiment.seeds, self.prepared)
         runs.write_examples(self.directory, self.benchmark)
         self.slots = runs.read_slots(self.directory)
@@ -250,7 +235,7 @@ class FoldTraining:
         found = tables.scores(self.benchmark, folds, runs.predicted(self.slots))
         for category, ranked in tables.ranked_scores(self.benchmark, folds, runs.probabilities(self.slots)).items():
             found[category]["ranking"] = ranked
-        if categories := self.experiment.folds.categories:
+        if categories := self.choice.categories:
             found = {name: scored for name, scored in found.items() if name in categories}
         diverged = sum(slot["best_epoch"] == 0 for slot in self.slots)
         rows = [json.loads(line) for _, line in self.directory.metrics()]  # of all sessions

@@ -31,6 +31,21 @@ _POSSESSIVE = re.compile(r"['’]s\b")
 _PLURAL = re.compile(r"\b([A-Z][A-Z0-9]+)s\b")  # of an abbreviation: MIs, which `singular` leaves
 
 
+@dataclass(frozen=True)
+class FoldChoice:
+    """The folds to train.
+
+    Args:
+      at_once: slots in one program, 0 = as many as fit into memory.
+      diseases: ids or names of the diseases whose folds are trained, () = all.
+      categories: categories that are reported; only diseases that have them are trained; () = all.
+    """
+
+    at_once: int = 0
+    diseases: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Fold:
     """What a disease is tested on, and all that may be trained on for it.

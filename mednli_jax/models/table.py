@@ -2,13 +2,12 @@
 
 import dataclasses
 import difflib
-import os
-import pkgutil
 from types import ModuleType
 
 import flax.linen as nn
 
 from mednli_jax.errors import ConfigError
+from mednli_jax.io import imported
 from mednli_jax.models import bert_import
 from mednli_jax.models.bert import BERT
 from mednli_jax.models.bow import BOW
@@ -25,14 +24,10 @@ class Entry:
 
     Args:
       module: a linen class; None for a model that is not a network.
-      task: "nli" for pairs of sentences, "cloze" for queries about passages.
-      fitter: the key in experiment.FITTERS of the function that trains it.
       pretrained: module with the functions read_architecture and load_weights; None without pretrained weights.
     """
 
     module: type | None
-    task: str = "nli"
-    fitter: str = "gradient"
     pretrained: ModuleType | None = None
 
     def has_field(self, name: str) -> bool:
@@ -40,25 +35,21 @@ class Entry:
 
 
 MODELS = {
-    "features": Entry(None, fitter="boosting"),
+    "features": Entry(None),
     "bow": Entry(BOW),
     "infersent": Entry(InferSent),
     "esim": Entry(ESIM),
     "fasttext": Entry(FastText),
     "bert": Entry(BERT, pretrained=bert_import),
-    "ga_reader": Entry(GAReader, task="cloze"),
-    "sa_reader": Entry(SAReader, task="cloze"),
+    "ga_reader": Entry(GAReader),
+    "sa_reader": Entry(SAReader),
 }
-
-
-PLUGINS = "MEDNLI_JAX_PLUGINS"  # variable with the packages whose code may be imported as models, comma-separated
 
 
 def entry(name: str) -> Entry:
     """The model `name`: a key of MODELS, or "package.module:Class" for a linen class of the user.
 
-    The class attribute `task` of such a class names its task; the default is "nli". A config, even one from another
-    person's run directory, may name any code; therefore only packages in $MEDNLI_JAX_PLUGINS are imported.
+    The class attribute `task` of such a class names its task; see io.imported for what may be imported.
     Raises: ConfigError for an unknown name, another package, or code that is not a linen class.
     """
     if ":" not in name:
@@ -68,18 +59,10 @@ def entry(name: str) -> Entry:
         near = f" Did you mean '{hint[0]}'?" if hint else ""
         fix = "give a model of the config's task, e.g. esim for nli, ga_reader for cloze, or package.module:Class"
         raise ConfigError(f"config.model.name: unknown model '{name}'.{near} Fix: {fix}.")
-    package = name.partition(":")[0].partition(".")[0]
-    if package not in os.environ.get(PLUGINS, "").split(","):
-        problem = f"config.model.name: '{name}' is code of the package '{package}', which is not allowed to run"
-        raise ConfigError(f"{problem}. Fix: if you trust it, export {PLUGINS}={package}.")
-    try:
-        module = pkgutil.resolve_name(name)
-    except (ImportError, AttributeError, ValueError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise ConfigError(f"config.model.name: '{name}' cannot be imported ({reason}). Fix: install it.") from None
+    module = imported(name, "model.name")
     if not (isinstance(module, type) and issubclass(module, nn.Module)):
         raise ConfigError(f"config.model.name: '{name}' is not a subclass of flax.linen.Module. Fix: name one.")
-    return Entry(module, task=getattr(module, "task", "nli"))
+    return Entry(module)
 
 
 # Fields that all configs of sentence pairs have. A module may lack one whose value is as here (None: any value).

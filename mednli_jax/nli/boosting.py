@@ -25,7 +25,7 @@ from mednli_jax.io import Bar, Watch, unwatched
 from mednli_jax.nli import features
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encoding import find_mentions
-from mednli_jax.report.runs import TREES, write_kept
+from mednli_jax.report.runs import TREES, read_kept, write_kept
 from mednli_jax.training.loop import Interrupted
 from mednli_jax.training.session import Fitted, Session
 
@@ -54,6 +54,27 @@ def fit(experiment, prepared: Prepared, session: Session) -> Fitted:
     logits = np.log(np.maximum(found, 1e-12))
     facts = {"parameters": 0, "importance": table}
     return Fitted(facts, lambda split: logits[:, part[split]], lines=importance_lines(table))
+
+
+class Trees:
+    """The trees of a finished run, which stand for the weights of a network."""
+
+    def __init__(self, run):
+        kept = read_kept(run.directory, TREES)
+        self.trees, self.terms = kept["trees"], kept["terms"]
+
+    def logits(self, corpus: NLICorpus, prepared: Prepared, rows) -> np.ndarray:
+        """Logits [S, N, C] of the rows of a split."""
+        return self._logits(load(corpus, prepared)[rows.first : rows.first + len(rows)])
+
+    def of_new(self, corpus: NLICorpus, examples, vocab: Vocab, vectors: np.ndarray) -> np.ndarray:
+        """Logits of new examples, which are read as the corpus."""
+        splits = {"new": Split("new", tuple(examples))}
+        return self._logits(_matrix(corpus, splits, corpus.linker, vocab, vectors, unwatched, self.terms))
+
+    def _logits(self, table):
+        found = [probabilities(one, table, len(LABELS)) for one in self.trees]
+        return np.log(np.maximum(found, 1e-12))
 
 
 def fit_predict(
@@ -161,11 +182,6 @@ def load(corpus: NLICorpus, prepared: Prepared) -> np.ndarray:
             return {"features": _matrix(corpus, splits, recogniser, vocab, prepared.vectors, watch)}
 
     return kept(path, key, build)["features"]
-
-
-def of_new(corpus: NLICorpus, examples, linker, vocab: Vocab, vectors: np.ndarray, terms: dict) -> np.ndarray:
-    """The features [N, 35] of new examples. corpus: how they are read; terms: those of its training pairs."""
-    return _matrix(corpus, {"new": Split("new", tuple(examples))}, linker, vocab, vectors, unwatched, terms)
 
 
 def terms(corpus: NLICorpus) -> dict:

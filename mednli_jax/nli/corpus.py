@@ -2,21 +2,21 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 
-from mednli_jax import demo, inventory
+from mednli_jax import demo
 from mednli_jax.data.arrays import SIDES, Prepared, rows_of_splits
 from mednli_jax.data.cache import Cache
-from mednli_jax.data.corpus import cache_folder, required_folder
+from mednli_jax.data.corpus import cache_folder, required_folder, warn_of_exposure
 from mednli_jax.data.examples import Split
 from mednli_jax.data.text import Vocab, blank_tokens
 from mednli_jax.data.vectors import vector_files
 from mednli_jax.data.wordpiece import WordPieces, vocabulary_files
 from mednli_jax.errors import ConfigError
-from mednli_jax.io import check_readable, no_such_file, say, warn
+from mednli_jax.io import check_readable, digest, no_such_file, say, warn
 from mednli_jax.knowledge import load, related
 from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import Linker
@@ -26,7 +26,7 @@ from mednli_jax.knowledge.several import Linkers, side_by_side
 from mednli_jax.nli import encoding as words
 from mednli_jax.nli import readers
 from mednli_jax.nli.concepts import Linking, Terminology, corpus_paths
-from mednli_jax.nli.readers import CORPORA, source_files
+from mednli_jax.nli.readers import CORPORA, licensed, source_files
 
 NAMES = (*demo.SIZES, *CORPORA)
 MANY_NAMES = 3_000_000  # a linker takes about 500 MB for a million names
@@ -39,7 +39,7 @@ class NLICorpus:
     """A corpus of pairs (see base.Corpus). An object reads each of its sources once.
 
     Args:
-      name: one of NAMES.
+      name: one of NAMES, or `package.module:function` of the user, see readers.from_plugin.
       encoding: how pairs become arrays.
       folder: the data folder, None where none is set.
       genre: of MultiNLI. limit: first training pairs that are kept. sample: about so many training pairs, whole
@@ -96,13 +96,16 @@ class NLICorpus:
             from mednli_jax.nli import tfds  # slow to import, and not needed by the direct reader
 
             return tfds.load_tfds(self.name, cache_folder() / "tfds", self._folder(), **choice)
+        if ":" in self.name:
+            return readers.limited(self._own, self.limit)
         if self.name not in demo.SIZES:
             return readers.load_nli(self.name, self._folder(), needed=self.needed, **choice)
-        splits = demo.load_demo(self.name)
-        if self.limit:
-            train = splits["train"]
-            splits["train"] = replace(train, examples=train.examples[: self.limit])
-        return splits
+        return readers.limited(readers.load_demo(self.name), self.limit)
+
+    @cached_property
+    def _own(self) -> dict[str, Split]:
+        """The pairs that a function of the user reads."""
+        return readers.from_plugin(self.name, self.folder)
 
     @property
     def needed(self) -> str:
@@ -119,7 +122,7 @@ class NLICorpus:
         if self.folder is not None:
             names = self._licensed()
             borrowed = [owner for name in names if name in CORPORA for owner in CORPORA[name].folders.values()]
-            inventory.warn(self.folder, tuple(sorted({*names, *borrowed} - {""})))
+            warn_of_exposure(self.folder, tuple(licensed(sorted({*names, *borrowed} - {""}))))
 
     def _licensed(self):
         """Names of what is read from the data folder."""
@@ -193,7 +196,7 @@ class NLICorpus:
         self.warn_of_readers()
         return found
 
-    _cache_name = property(lambda self: self.name)
+    _cache_name = property(lambda self: self.name.replace(":", "-"))
 
     def read_vocabulary(self, path: Path) -> Vocab | WordPieces:
         return (WordPieces.restore if self.pieces else Vocab.load)(path)
@@ -230,6 +233,8 @@ class NLICorpus:
             "nltk": metadata.version("nltk"),  # its Treebank tokeniser
             "sources": cache.digests(self.source_files()),
         }
+        if ":" in self.name:
+            key["read"] = {name: digest([astuple(pair) for pair in of.examples]) for name, of in self._own.items()}
         if self.pieces:
             key["pieces"] = [self.pieces.size, self.pieces.room, self.pieces.file is not None]
         if self.linking is not None:
@@ -250,6 +255,8 @@ class NLICorpus:
         return formats
 
     def _corpus_files(self) -> list[Path]:
+        if ":" in self.name:
+            return []
         if self.name not in CORPORA:
             return demo.demo_files(self.name)
         return source_files(self.name, self._folder(), self.needed)

@@ -6,22 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from mednli_jax.data.examples import LABELS
+from mednli_jax.data.partitions import Partition
 from mednli_jax.io import next_free, private_folder, write_atomic
 from mednli_jax.report import charts, outcomes
 from mednli_jax.report.metrics import majority_share, wilson_interval
 from mednli_jax.report.outcomes import Finished
-from mednli_jax.report.sections import (
-    Comparison,
-    Evaluation,
-    Grid,
-    Options,
-    Section,
-    interval,
-    p_value,
-    points,
-    sd,
-    seeds_named,
-)
+from mednli_jax.report.sections import Comparison, Grid, Section, interval, p_value, points, sd, seeds_named
 
 SPLITS = ("dev", "test")
 
@@ -88,11 +78,11 @@ def _calibration(scored) -> Section:
 # -- evaluate ----------------------------------------------------------------------------------------------------------
 
 
-def evaluate(run, options: Options) -> Evaluation:
-    """Scores of a split and of its partitions. run: a finished_run.FinishedRun."""
-    corpus, split = run.experiment.corpus.title, options.split
+def evaluate(run, split: str, partitions: Sequence[Partition] = ()) -> tuple[dict, list[str], Sequence]:
+    """(figures, lines, no rows): the scores of a split and of its partitions. run: a FinishedRun."""
+    corpus = run.experiment.corpus.title
     scores, _ = run.scores(split)
-    found = {part.name: _with_interval(run.partition_scores(split, part)) for part in options.partitions}
+    found = {part.name: _with_interval(run.partition_scores(split, part)) for part in partitions}
     figures = {
         "run": str(run.directory.folder),
         "corpus": corpus,
@@ -101,16 +91,15 @@ def evaluate(run, options: Options) -> Evaluation:
         **({"merged_by": run.merged_by} if run.merged_by else {}),
         "seeds": run.result["seeds"],
         **_with_interval(scores),
-        **({"partitions": found} if options.partitions else {}),
+        **({"partitions": found} if partitions else {}),
     }
     text = [f"text: entities of {run.merged_by} merged"] if run.merged_by else []
     lines = [*_score_lines(scores, run.result, corpus, split), *text, *_partition_lines(scores, found)]
-    return Evaluation(figures, lines)
+    return figures, lines, ()
 
 
-def evaluate_probe(run, path: Path) -> Evaluation:
-    """Scores of the pairs of a file, by category. run: a finished_run.FinishedRun."""
-    scores, name = run.probed(path)
+def evaluate_probe(run, scores: dict, name: str) -> tuple[dict, list[str], Sequence]:
+    """(figures, lines, no rows) of the pairs of a file, by category. scores: of the run; name: of the file."""
     figures = {
         "run": str(run.directory.folder),
         "probe": name,
@@ -118,7 +107,7 @@ def evaluate_probe(run, path: Path) -> Evaluation:
         "seeds": run.result["seeds"],
         **_with_interval(scores),
     }
-    return Evaluation(figures, list(_score_lines(scores, run.result, name, "probe")))
+    return figures, list(_score_lines(scores, run.result, name, "probe")), ()
 
 
 def _with_interval(scores: Mapping) -> Mapping:
@@ -173,11 +162,8 @@ def _score_lines(scores, result, corpus, split) -> Iterator[str]:
 # -- comparison --------------------------------------------------------------------------------------------------------
 
 
-def compare(folders: Sequence[Path], split: str, prepared_of: object, read: Callable | None = None) -> Comparison:
-    """Compares the first run with each of the others on the pairs of a split.
-
-    prepared_of: not used. read: see outcomes.finished.
-    """
+def compare(folders: Sequence[Path], split: str, read: Callable | None = None) -> Comparison:
+    """Compares the first run with each of the others on the pairs of a split. read: see outcomes.finished."""
     runs = [outcomes.finished(folder, split, read) for folder in folders]
     runs = [replace(run, name=name) for run, name in zip(runs, outcomes.names_of(folders), strict=True)]
     compared = outcomes.comparisons(runs)
@@ -279,7 +265,7 @@ def write_attention(run, pairs) -> Path:
     """Writes the attention maps of all pairs to a new folder under the run's private/, because they quote the pairs.
 
     Returns the folder, which holds pair-1.json (tokens, maps of each seed), pair-1.png (means over seeds) and so on.
-    run: a finished_run.FinishedRun. Raises: UserError where the model has no attention.
+    run: a FinishedRun. Raises: UserError where the model has no attention.
     """
     found = run.attention(pairs)
     folder = private_folder(next_free(run.directory.private / "attention"))

@@ -9,11 +9,12 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import combinations, islice, zip_longest
 from pathlib import Path
 
+from mednli_jax import demo
 from mednli_jax.data.examples import LABELS, NLIExample, Split
 from mednli_jax.data.text import binary_parse_tokens, blank_tokens, treebank_tokens
 from mednli_jax.errors import ConfigError, DataError, Problems
@@ -25,6 +26,7 @@ from mednli_jax.io import (
     csv_records,
     either_name,
     empty_file,
+    imported,
     json_lines,
     line_fault,
     sha256,
@@ -114,6 +116,16 @@ CORPORA = {
         optional=("test",),
     ),
 }
+# Folders whose licences forbid passing on their content: other users must not be able to read them.
+RESTRICTED = (*(name for name, corpus in CORPORA.items() if corpus.restricted), "notes", "umls", "snomed")
+
+
+def licensed(names: Iterable[str]) -> list[str]:
+    """Those of these folders that are RESTRICTED, and their files that readers also accept in the data folder."""
+    names = [name for name in names if name in RESTRICTED]
+    files = [{*CORPORA[name].files.values(), CORPORA[name].ground_truth} for name in names if name in CORPORA]
+    loose = sorted(set().union(*files) - {""})
+    return [*names, *loose, *(f"{file}.gz" for file in loose)]
 
 
 def find_files(name: str, folder: Path, needed: str = "") -> dict[str, Path]:
@@ -569,3 +581,44 @@ def shared_texts(splits: dict[str, Split]) -> dict[str, dict[str, dict[str, int]
             "premises": sum(pair.premise in premises for pair in later.examples),
         }
     return found
+
+
+def load_demo(size: str = "demo") -> dict[str, Split]:
+    """The splits of the demo pairs: 3,000, 600 and 600, or for demo_full 11,232, 1,395 and 1,422.
+
+    Pairs of one premise are kept together, in the order of LABELS. Only an is-a path of MeSH decides pairs with the tag
+    `relation` (in train) or `unseen_relation` (in dev and test, where the two concepts are a new pair).
+    """
+    folder, facts = demo.FOLDER / size, demo.facts(size)
+    splits = {name: read_nli_file(folder / f"{name}.jsonl.gz", split=name) for name in facts}
+    return {name: replace(split, facts=facts[name]) for name, split in splits.items()}
+
+
+def limited(splits: Mapping[str, Split], limit: int | None) -> dict[str, Split]:
+    """The splits with the first training pairs alone; None: with all."""
+    train = splits["train"]
+    return {**splits, "train": replace(train, examples=train.examples[:limit])} if limit else dict(splits)
+
+
+def from_plugin(name: str, folder: Path | None) -> dict[str, Split]:
+    """The splits that a function of the user reads.
+
+    Args:
+      name: its import path. The function takes the data folder and returns {"train": rows, "dev": rows, "test": rows};
+        a row is (premise, hypothesis, label), or an NLIExample.
+      folder: the data folder, None where none is set.
+    """
+    splits, problems = {}, Problems()
+    for split, rows in imported(name, "data.name")(folder).items():
+        pairs = [row if isinstance(row, NLIExample) else _pair(f"{split}-{n}", *row) for n, row in enumerate(rows)]
+        for number, pair in enumerate(pairs, 1):
+            if pair.label not in LABELS:
+                fix = f"give one of {', '.join(LABELS)}"
+                problems.add(DataError("has an unknown label", file=f"{name}, {split}", line=number, fix=fix))
+        splits[split] = Split(split, tuple(pairs))
+    problems.raise_if_any()
+    return check_disjoint(splits)
+
+
+def _pair(uid, premise, hypothesis, label):
+    return NLIExample(uid, premise, hypothesis, label, treebank_tokens(premise), treebank_tokens(hypothesis))

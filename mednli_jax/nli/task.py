@@ -11,6 +11,7 @@ from mednli_jax.data import batching
 from mednli_jax.data.arrays import NEW, SIDES, Prepared, Rows
 from mednli_jax.data.examples import LABELS, NLIExample
 from mednli_jax.data.text import TOKENISERS
+from mednli_jax.nli.boosting import with_features
 from mednli_jax.report import metrics
 from mednli_jax.training.task import frozen, summary
 
@@ -29,16 +30,19 @@ class NLITask:
       pieces: whether rows hold word pieces, for which the model has its own embeddings.
       padded_length: tokens to which each side is padded for models that do not mask padding (`masking="paper"`); all
         batches then have one width. 0 for other models.
+      features: whether models take the features of the feature-based system besides the sentences.
     """
 
     pieces: bool = False
     padded_length: int = 0
+    features: bool = False
     name: str = "nli"
     sides: tuple[str, str] = SIDES
     units: str = "pairs"
 
-    def with_rows(self, prepared: Prepared) -> Prepared:
-        return prepared
+    def with_rows(self, prepared: Prepared, corpus) -> Prepared:
+        """The corpus, with its features where the models take them."""
+        return with_features(corpus, prepared) if self.features else prepared
 
     def model_facts(self, manifest: dict) -> dict:
         """Arguments of models.table.build: longest path between concepts, number of relation types, facts of pieces."""

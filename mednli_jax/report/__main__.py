@@ -55,18 +55,19 @@ def define(values: cli.Flags) -> None:
 
 def main(values: cli.Flags, *folders: str) -> None:
     folders = [cli.path(folder) for folder in folders]
-    from mednli_jax import kinds
+    from mednli_jax import tasks
     from mednli_jax.report import public
 
     if values.public:
-        public.check(values, folders, values.table or "")
+        shareable = values.table is None or tasks.with_table(values.table).shareable
+        public.check(values, folders, shareable)
     if values.table is not None:
         if folders:
             raise UsageError("--table takes no run directories. Fix: give --runs=FOLDER, which holds them.")
         return _table(values)
     if not folders:
         raise UsageError("no run directory is given. Fix: report runs/esim-demo, or --table=3 --runs=FOLDER.")
-    kinds.check_flags("report", kinds.task_of(folders[0]), values)
+    tasks.check_flags("report", tasks.task_of_run(folders[0]), values)
     if len(folders) == 1 and not values.compare:
         return (_public_page if values.public else _page)(values, folders[0])
     return _comparison(values, folders)
@@ -85,31 +86,32 @@ def _public_page(values, folder):
 
 
 def _table(values):
-    from mednli_jax import paper_tables
+    from mednli_jax import tasks
     from mednli_jax.io import write_over
     from mednli_jax.report import html
+    from mednli_jax.report.tables import published
 
     runs = cli.path(cli.required(values, "runs", "--runs=runs/table3, the folder that holds the runs"))
-    skills = cli.path(values.skills)
-    found = paper_tables.filled(values.table, runs, values.split, skills, _prepared_of, public=values.public)
-    _print(values, found.sections, found.figures)
+    task, how = tasks.with_table(values.table), {"skills": cli.path(values.skills), "public": values.public}
+    sections, figures, folders = task.tables[values.table](runs, split=values.split, **how)
+    _print(values, sections, figures)
     if values.out:
-        _write(values.out, html.table_page(found.sections, found.folders, found.paper))
-        if values.table == "mednli":
-            write_over(cli.path(values.out).with_suffix(".json"), json.dumps(found.figures, indent=2), '{\n  "source"')
+        named = [] if values.public else [folder for folder in folders if (folder / "config.json").is_file()]
+        _write(values.out, html.table_page(sections, named, published(task.paper)["source"]))
+        if figures.get("source"):  # the check of all figures of a paper, which can be shared as JSON
+            write_over(cli.path(values.out).with_suffix(".json"), json.dumps(figures, indent=2), '{\n  "source"')
 
 
 def _page(values, folder):
-    from mednli_jax import kinds
-    from mednli_jax.nli import corpus_stats
+    from mednli_jax import tasks
     from mednli_jax.report import html, outcomes
     from mednli_jax.report.runs import RunDirectory
 
-    sections, found = _error_kinds(values, [folder])
+    task = tasks.task_of_run(folder)
+    sections, figures, more = task.more_sections([folder], values, _config_of)
     if sections:
-        _print(values, sections, found)
-    run, kind = RunDirectory.existing(folder), kinds.of_run(folder)
-    page = html.run_page(run, kind.run_sections, kind.units, [*sections, *corpus_stats.sections_of_file(values.paths)])
+        _print(values, sections, figures)
+    page = html.run_page(RunDirectory.existing(folder), task.run_sections, task.units, [*sections, *more])
     _write(values.out or folder / "report.html", page)
     if values.csv:
         for path, content in outcomes.as_csv(folder).items():
@@ -117,41 +119,26 @@ def _page(values, folder):
 
 
 def _comparison(values, folders):
-    from mednli_jax import kinds
-    from mednli_jax.nli import corpus_stats
+    from mednli_jax import tasks
     from mednli_jax.report import html
 
     if len(folders) == 1:
         raise UsageError("--compare takes two runs at least. Fix: name another run directory.")
-    compared = kinds.compare(folders, values.split, _prepared_of)
-    sections, found = _error_kinds(values, folders)
+    task = tasks.same_task(folders)
+    compared = task.compare(folders, values.split)
+    sections, figures, more = task.more_sections(folders, values, _config_of)
     if values.compare:
-        result = {"comparisons": compared.rows, **({"categories": found} if sections else {})}
+        result = {"comparisons": compared.rows, **({"categories": figures} if sections else {})}
         _print(values, [*compared.sections, *sections], result)
-    more = [*sections, *corpus_stats.sections_of_file(values.paths)]
     if values.out or not values.compare:
-        _write(values.out or "report.html", html.comparison_page(compared, more, folders))
+        _write(values.out or "report.html", html.comparison_page(compared, [*sections, *more], folders))
 
 
-def _error_kinds(values, folders):
-    """(sections, figures) of the runs' error categories; ([], {}) where they are not requested."""
-    from mednli_jax.nli.categories import error_kinds
+def _config_of(folder):
+    from mednli_jax import run  # imports jax, which most reports do not need
+    from mednli_jax.report.runs import RunDirectory
 
-    if not (values.categories or values.categories_file):
-        return [], {}
-    return error_kinds(folders, values.split, cli.path(values.categories_file), _linked_corpus)
-
-
-def _prepared_of(folder):
-    from mednli_jax import finished_run  # imports jax, which most reports do not need
-
-    return finished_run.prepared_of(folder)
-
-
-def _linked_corpus(folder):
-    from mednli_jax import finished_run
-
-    return finished_run.linked_corpus(folder)
+    return run.saved_config(RunDirectory.existing(folder))
 
 
 def _print(values, shown, result):

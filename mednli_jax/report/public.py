@@ -22,14 +22,16 @@ CHOICES = ("name", "knowledge", "masking", "weighting", "cell", "pooling", "matc
            "schedule", "select", "precision")  # fmt: skip
 FROM_FILES = ("semantic type", "skill")  # families of slices whose names come from a corpus
 FLAGS = ("compare", "categories", "categories_file", "paths", "skills")  # flags whose output shows few pairs
-TABLES = ("diskne",)  # first letters of the tables that show single diseases
 
 
-def check(given, runs: Sequence, table: str) -> None:
-    """Raises UsageError for flags that ask for few pairs or for names of runs. given: the flags, by name."""
+def check(given, runs: Sequence, shareable: bool) -> None:
+    """Raises UsageError for flags that ask for few pairs or for names of runs.
+
+    given: the flags, by name. shareable: whether the table, if one is asked for, shows no single diseases.
+    """
     refused = [f"--{name}" for name in FLAGS if given[name].value]
     refused += ["--csv of a run"] * bool(given["csv"].value and runs)
-    refused += ["several runs"] * (len(runs) > 1) + ["tables of single diseases"] * table.startswith(TABLES)
+    refused += ["several runs"] * (len(runs) > 1) + ["tables of single diseases"] * (not shareable)
     if refused:
         raise UsageError(f"--public shows no {refused[0]}. Fix: give one run, or --table=3 to 7 or clicr4.")
 

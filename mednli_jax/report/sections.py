@@ -5,9 +5,7 @@ import io
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from mednli_jax.data.partitions import Partition
 from mednli_jax.report.charts import Chart
 
 WIDTH = 110  # of a terminal's lines
@@ -50,39 +48,6 @@ class Comparison:
     sections: list[Section]
     more_of_page: list[Section]
     rows: list[dict]
-
-
-@dataclass(frozen=True)
-class Options:
-    """What `evaluate` scores.
-
-    Args:
-      partitions: parts of the split that are scored, too.
-      vectors: a file of word vectors for the embedding score.
-      skills: a file of the skills that queries need.
-      each: whether to return the scores of each query.
-    """
-
-    split: str
-    partitions: Sequence[Partition] = ()
-    vectors: Path | None = None
-    skills: Path | None = None
-    each: bool = False
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The scores that `evaluate` prints.
-
-    Args:
-      figures: JSON values.
-      lines: the same for a terminal.
-      rows: the scores of each query, if Options.each.
-    """
-
-    figures: dict
-    lines: list[str]
-    rows: Sequence[dict] = ()
 
 
 def lines(section: Section) -> list[str]:

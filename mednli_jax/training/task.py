@@ -39,7 +39,7 @@ class Task(Protocol):
     sides: tuple[str, str]
     units: str
 
-    def with_rows(self, prepared):
+    def with_rows(self, prepared, corpus):
         """The prepared corpus with the rows of each split in the form that `score` needs."""
 
     def model_facts(self, manifest: dict) -> dict:

@@ -6,7 +6,7 @@ import optax
 import pytest
 from made_up_cloze import corpus
 
-from mednli_jax import defaults, experiment
+from mednli_jax import defaults
 from mednli_jax.cloze import task as cloze
 from mednli_jax.cloze.clicr import marked_text
 from mednli_jax.cloze.encoding import SETUPS, ClozeCorpus, ClozeEncoding, Texts, all_views, encode_cloze, types_of_train
@@ -15,8 +15,8 @@ from mednli_jax.data.batching import Layout
 from mednli_jax.data.examples import Split
 from mednli_jax.data.text import SPECIALS
 from mednli_jax.errors import RunError
-from mednli_jax.finished_run import FinishedRun
 from mednli_jax.report.runs import TYPES, RunDirectory, read_kept, write_kept
+from mednli_jax.run import FinishedRun, experiment_of
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.state import init_learner
 
@@ -92,7 +92,7 @@ def made_run(model, setup, **fields):
     config = defaults.cloze(model, setup=setup)
     kept, prepared, vocab = prepared_corpus(setup, query_bounds=config.data.query_bounds)
     config.model.update(hidden_size=4, train_vectors=False, **fields)
-    own = experiment.of(config)
+    own = experiment_of(config)
     devices = Devices(jax.local_devices()[:1])
     frozen = own.task.frozen(vocab.words, prepared.vectors)
     program = own.bare_program(devices.replicate(frozen), own.task.model_facts(prepared.manifest), devices)

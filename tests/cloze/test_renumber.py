@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from made_up_cloze import cloze, passage
 
-from mednli_jax import defaults, experiment
+from mednli_jax import defaults
 from mednli_jax.cloze.encoding import ClozeEncoding, encode_cloze
 from mednli_jax.cloze.task import ClozeTask
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.batching import Layout
 from mednli_jax.data.examples import Split
 from mednli_jax.data.text import SPECIALS
+from mednli_jax.run import experiment_of
 from mednli_jax.training.step import row_keys
 
 TEXTS = "[fever] and [back pain] , [fever] again , no [rash] or [gout]", "no [cough] but [gout]"
@@ -124,6 +125,6 @@ def test_without_the_option_nothing_changes():
 
 def test_the_option_of_the_config_is_the_tasks():
     config = defaults.cloze("ga_reader", setup="anonym")
-    assert not experiment.of(config).task.renumber
+    assert not experiment_of(config).task.renumber
     config.data.renumber = True
-    assert experiment.of(config).task.renumber
+    assert experiment_of(config).task.renumber

@@ -25,8 +25,9 @@ from made_up_commands import (
 )
 from made_up_runs import GOLD, write_run
 
-from mednli_jax import evaluate, finished_run, prepare, train
+from mednli_jax import evaluate, prepare, train
 from mednli_jax.cloze import scores as answers
+from mednli_jax.cloze.plug import TASK as CLOZE
 from mednli_jax.cloze.tables import against_baselines
 from mednli_jax.cloze.task import ClozeTask
 from mednli_jax.errors import UserError
@@ -204,7 +205,7 @@ def test_runs_are_compared_on_the_same_queries(home, at_home):
     shutil.copytree(home / "run", home / "right", dirs_exist_ok=True)
     path = home / "right" / "private" / "predictions.test.jsonl"
     rows = json_lines(path)
-    queries = {query.uid: query for query in answers.queries_of(home / "run", "test", finished_run.prepared_of)}
+    queries = {query.uid: query for query in answers.queries_of(home / "run", "test")}
     for row in rows:
         row["predicted"] = [queries[row["uid"]].answers[0].text] * 2
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -226,7 +227,7 @@ def test_runs_are_compared_on_the_same_queries(home, at_home):
 def test_the_papers_table_is_filled_from_a_folder(home, at_home):
     folder = home / "table"
     shutil.copytree(home / "run", folder / "ga_anonym")
-    queries = answers.queries_of(folder / "ga_anonym", "test", finished_run.prepared_of)
+    queries = answers.queries_of(folder / "ga_anonym", "test")
     fever = {query.uid: "fever" for query in queries}
     found = answers.summary(answers.query_scores(queries, fever))
     (folder / "baselines" / "private").mkdir(parents=True)
@@ -248,7 +249,7 @@ def test_the_papers_table_is_filled_from_a_folder(home, at_home):
     fill = "python launch/cloze_baselines.py --corpus=CORPUS_FOLDER --split=test --vectors=FILE --out=table/baselines"
     assert f"{fill}\n" in out
     assert re.search(r"^bridging +66\.7 ", out, re.MULTILINE)
-    for row in against_baselines(folder, "test", finished_run.prepared_of):
+    for row in against_baselines(folder, "test"):
         assert row["first"] == "ga_anonym"
         assert row["exact_match_of"][1] == pytest.approx(found["exact_match"])
 
@@ -264,8 +265,8 @@ def test_the_papers_table_is_filled_from_a_folder(home, at_home):
 )
 def test_bad_passages_and_queries_are_named_by_line(line):
     good = 'BEG__a b__END c\tx @placeholder\n{"passage": "d", "query": "@placeholder"}\n'
-    found = list(read_chunks(io.BytesIO(good.encode()), "cloze"))
+    found = list(read_chunks(io.BytesIO(good.encode()), CLOZE.form))
     assert found == [[("BEG__a b__END c", "x @placeholder"), ("d", "@placeholder")]]
     with pytest.raises(UserError, match=r"^stdin:3: ") as caught:
-        list(read_chunks(io.BytesIO(f"{good}{line}\n".encode()), "cloze"))
+        list(read_chunks(io.BytesIO(f"{good}{line}\n".encode()), CLOZE.form))
     assert SECRET not in str(caught.value)

@@ -30,6 +30,7 @@ from mednli_jax import analyze, evaluate, predict, prepare, train
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.nli import concepts
+from mednli_jax.nli.plug import TASK
 from mednli_jax.report.runs import RunDirectory
 from mednli_jax.training.devices import Devices
 
@@ -119,8 +120,8 @@ def test_a_removed_result_is_written_anew(at_home):
     ("file", "content", "call"),
     [
         ("result.json", b"{}", EVALUATE),
-        ("data.json", b"[]", EVALUATE),
-        ("config.json", b"[]", RESUME),
+        ("data.json", b"{", EVALUATE),
+        ("config.json", b"{", RESUME),
         ("metrics.jsonl", b"quokka\n{}\n", RESUME),
     ],
 )
@@ -340,7 +341,7 @@ def test_published_masking_predicts_the_same_in_any_company(at_home):
 )
 def test_bad_pairs_are_named_by_line(stdin):
     with pytest.raises(UserError, match="stdin:2"):
-        list(predict.read_chunks(io.BytesIO(stdin)))
+        list(predict.read_chunks(io.BytesIO(stdin), TASK.form))
 
 
 def test_wrong_use_ends_the_process_with_2(tmp_path):

@@ -6,9 +6,9 @@ import os
 import pytest
 from made_up_commands import call_command
 
-from mednli_jax import doctor, inventory
+from mednli_jax import doctor
 from mednli_jax.knowledge.readers import wordnet
-from mednli_jax.nli.readers import CORPORA
+from mednli_jax.nli.readers import CORPORA, RESTRICTED
 
 SECRET = "zyzzyva"
 RF2 = "snomed/Snapshot/Terminology/sct2_{}_Snapshot{}_INT_20240101.txt"
@@ -53,7 +53,7 @@ def test_without_a_data_folder_all_that_is_missing_is_named_with_its_source(data
     code, lines = lines_of()
     assert code == 0
     assert lines["mesh"].startswith("ok")
-    for name in (*inventory.TEXTS, *NAMES, "word vectors", "pretrained weights"):
+    for name in ("clicr", "diskne", "notes", *NAMES, "word vectors", "pretrained weights"):
         assert lines[name].startswith("missing"), name
     for name, source in (("mednli", "physionet.org"), ("umls", "uts.nlm.nih.gov"), ("notes", "physionet.org")):
         assert source in lines[name]
@@ -93,16 +93,16 @@ def test_vectors_and_weights_are_told_from_what_cannot_be_used(data):
 
 def test_the_cache_need_not_exist_but_must_be_possible(data):
     place(data, ["file"])
-    assert "GB free" in inventory.cache(data / "new" / "cache").note
+    assert "GB free" in doctor.cache(data / "new" / "cache").note
     for taken in ("file", "file/below"):
-        assert inventory.cache(data / taken).state == "check"
+        assert doctor.cache(data / taken).state == "check"
 
 
 PUBLIC = [f"{name}/{name}.txt" for name in ("snli", "multinli", "mesh", "wordnet", "vectors", "weights")]
 
 
 def states(folder):
-    return {finding.what: finding.state for finding in inventory.privacy(folder)}
+    return {finding.what: finding.state for finding in doctor.privacy(folder)}
 
 
 def test_public_corpora_may_be_open(data):
@@ -111,7 +111,7 @@ def test_public_corpora_may_be_open(data):
     assert states(data) == {"permissions": "ok"}
 
 
-@pytest.mark.parametrize("name", [*inventory.RESTRICTED, "mli_train_v1.jsonl.gz", "dev1.0.json"])
+@pytest.mark.parametrize("name", [*RESTRICTED, "clicr", "diskne", "mli_train_v1.jsonl.gz", "dev1.0.json"])
 def test_licensed_text_may_not_be_open(data, name):
     file = name if "." in name else f"{name}/deep/file"
     place(data, [*PUBLIC, file])
@@ -119,7 +119,7 @@ def test_licensed_text_may_not_be_open(data, name):
     assert states(data) == {"permissions": "ok"}
     for path in (data, *(data / part for part in (file, *map(str, (data / file).relative_to(data).parents[:-1])))):
         path.chmod(path.stat().st_mode | 0o040)
-        (finding,) = inventory.privacy(data)
+        (finding,) = doctor.privacy(data)
         assert finding.state == "check"
         assert "1 files or folders are readable by others" in finding.note
         assert os.waitstatus_to_exitcode(os.system(finding.note.partition(": ")[2])) == 0

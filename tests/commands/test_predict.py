@@ -10,11 +10,11 @@ import pytest
 from made_up_commands import at, call_command, config_flag
 from made_up_mednli import write_umls
 
-from mednli_jax import evaluate, inputs, predict, prepare, train
+from mednli_jax import evaluate, predict, prepare, tasks, train
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import DataError, DataErrors, RunError, UserError
-from mednli_jax.finished_run import load_run
 from mednli_jax.report import __main__ as report
+from mednli_jax.run import load_run
 
 SECRET = "zyzzyva"
 # Tokenisers disagree about these: inner sentence ends, list numbers, bullets, lone numbers, other scripts.
@@ -133,7 +133,7 @@ def test_a_probe_of_the_corpuss_own_pairs_has_the_scores_of_their_split(trained)
     (home / "probe.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with at(home):
         run = load_run(home / "run")
-        found, expected = run.probed(home / "probe.jsonl")[0], run.scores("test")[0]
+        found, expected = run.kind.probe(run, home / "probe.jsonl")[0], run.scores("test")[0]
     assert found["loss"]["per_seed"] == pytest.approx(expected["loss"]["per_seed"], rel=1e-6)
 
 
@@ -228,7 +228,7 @@ def test_dicts_lists_and_tuples_are_one_pair(trained):
     assert (run.truncated, run.unknown_words) == ({"premises": 1}, {"premise": 0, "hypothesis": 1})
     assert run.predict([]) == []
     assert (run.truncated, run.unknown_words) == ({}, {"premise": 0, "hypothesis": 0})
-    run.experiment = replace(run.experiment, features=True)
+    run.task = replace(run.task, features=True)
     with pytest.raises(RunError, match="features, which need a whole corpus"):
         run.predict(forms)
 
@@ -258,15 +258,15 @@ def test_dicts_lists_and_tuples_are_one_pair(trained):
 def test_any_other_item_is_refused_by_its_index(task, item):
     good = ("a", "b @placeholder" if task == "cloze" else "b")
     with pytest.raises(DataError) as caught:
-        inputs.text_pairs([good, good, item], task)
+        tasks.named(task).form.pairs([good, good, item])
     message = str(caught.value)
     assert caught.value.file == "item 2"
     assert "Fix: " in message
     assert SECRET not in message
     assert "\n" not in message
-    assert inputs.text_pairs(iter([list(good)]), task) == [good]
+    assert tasks.named(task).form.pairs(iter([list(good)])) == [good]
     both = {"premise": None, "sentence1": "a", "hypothesis": "b", "sentence2": "b"}
-    assert inputs.text_pairs([both], "nli") == [("a", "b")]
+    assert tasks.named("nli").form.pairs([both]) == [("a", "b")]
 
 
 @pytest.mark.parametrize(
@@ -276,5 +276,5 @@ def test_any_other_item_is_refused_by_its_index(task, item):
 def test_a_header_is_no_pair(header, task, capsys):
     pair = ("premise", "is hypothesis @placeholder")
     lines = io.BytesIO("\n".join([header, "\t".join(pair)]).encode())
-    assert list(predict.read_chunks(lines, task)) == [[pair]]
+    assert list(predict.read_chunks(lines, tasks.named(task).form)) == [[pair]]
     assert capsys.readouterr().err.startswith("warning: ")

@@ -12,8 +12,8 @@ from made_up_commands import call_command
 from made_up_pairs import write_rows
 from made_up_runs import GOLD, check_offline, edit, write_run
 
-from mednli_jax import kinds
-from mednli_jax.demo import load_demo
+from mednli_jax import tasks
+from mednli_jax.nli.readers import load_demo
 from mednli_jax.report import __main__ as report
 from mednli_jax.report import charts, html
 from mednli_jax.report.runs import RunDirectory
@@ -27,7 +27,7 @@ def printed(tmp_path, monkeypatch):
 
 
 def page_of(folder):
-    kind = kinds.of_run(folder)
+    kind = tasks.task_of_run(folder)
     return html.run_page(RunDirectory.existing(folder), kind.run_sections, kind.units)
 
 

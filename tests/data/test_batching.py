@@ -8,11 +8,12 @@ import pytest
 from made_up_commands import write_articles, write_own_pairs
 from made_up_diskne import big
 
-from mednli_jax import defaults, experiment
+from mednli_jax import defaults
 from mednli_jax.data.batching import MAX_BUCKETS, SEGMENT_COST, Batches, Layout, groups_of, staircase
 from mednli_jax.diskne.corpus import write_benchmark
 from mednli_jax.diskne.folds import folds
 from mednli_jax.errors import ConfigError
+from mednli_jax.run import experiment_of
 
 SEEDS = (0, 3, 11)
 BATCH = 16
@@ -188,7 +189,7 @@ def dealt(task, folder, shuffle):
         (write_own_pairs if task == "nli" else write_articles)(folder / "made")
     config.data.dir = str(folder / "made")
     config.train.update(batch_size=4, max_buckets=1, shuffle=shuffle)
-    own = experiment.of(config)
+    own = experiment_of(config)
     prepared, _ = own.prepare()
     model = SimpleNamespace(shares_words=False)
     return company(own.task.batches(prepared, part, own.batches, shares=1, model=model).epoch(1, (0,)))
@@ -205,7 +206,7 @@ def test_bins_are_for_passages():
     config = defaults.nli("bow")
     config.train.shuffle = "binned"
     with pytest.raises(ConfigError, match=r"config.train.shuffle: 'binned' is for passages"):
-        experiment.of(config)
+        experiment_of(config)
 
 
 @pytest.mark.parametrize("rows", [72, 100])

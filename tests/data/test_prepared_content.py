@@ -21,20 +21,23 @@ from made_up_cloze import write_clicr
 from made_up_knowledge import OBO, UMLS, WORDNET, fasttext_model, lay_out, snomed_folder, word2vec, write
 from made_up_pairs import HEART
 
-from mednli_jax import defaults, experiment
-from mednli_jax import demo as bundled
+from mednli_jax import defaults
+from mednli_jax.cloze.clicr import load_demo_cloze
 from mednli_jax.cloze.encoding import SETUPS, ClozeCorpus, ClozeEncoding, encode_cloze
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.examples import Split
 from mednli_jax.data.text import SPECIALS
 from mednli_jax.data.vectors import load_vectors
-from mednli_jax.diskne.corpus import write_benchmark
+from mednli_jax.diskne.corpus import load_demo_diskne, write_benchmark
 from mednli_jax.diskne.folds import folds
 from mednli_jax.knowledge import load
 from mednli_jax.knowledge.distances import DIRECTIONS
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.store import stored_paths
 from mednli_jax.nli.encoding import PieceEncoding, PieceTexts, encode_corpus
+from mednli_jax.nli.plug import corpus_of
+from mednli_jax.nli.readers import load_demo
+from mednli_jax.run import experiment_of
 
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "tests" / "golden" / "prepared_content.json"
@@ -219,7 +222,7 @@ def words(folder):
         {"knowledge.types": (), "knowledge.mentions": str(folder / "found.mmi")},
         {"data.hypothesis_only": True, "knowledge.permute_seed": 1},
     )
-    made = [experiment.nli_corpus(changed(config, **fields)).build() for fields in settings]
+    made = [corpus_of(changed(config, **fields)).build() for fields in settings]
     data = folder / "data"
     for split in ("train", "dev"):
         jsonl(data / "mednli" / f"mli_{split}_v1.jsonl", named(split))
@@ -230,7 +233,7 @@ def words(folder):
         (data / "snli" / f"{name}.test").write_text(
             "".join(f"{pair[column]}\n" for pair in named("test", PAIRS[:3])), "utf-8"
         )
-    made.append(experiment.nli_corpus(nli("mediqa_nli", data, "none", **{"data.mix": "snli"})).build())
+    made.append(corpus_of(nli("mediqa_nli", data, "none", **{"data.mix": "snli"})).build())
     return made, vectors_of_each_kind(folder)
 
 
@@ -253,14 +256,14 @@ def typed_links(folder):
         {"knowledge.ontology": str(words), "knowledge.relations": "entails"},
         {"knowledge.ontology": f"{words}+{tiny}", "knowledge.max_path": 1},
     )
-    return [experiment.nli_corpus(changed(config, **{**given, **fields})).build() for fields in settings]
+    return [corpus_of(changed(config, **{**given, **fields})).build() for fields in settings]
 
 
 def pieces(folder):
     (folder / "bert").mkdir()
     pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "asthma", "heart", "fail", "##ure", "no", "known", ".")
     (folder / "bert" / "vocab.txt").write_text("\n".join(pieces) + "\n")
-    source = experiment.nli_corpus(own_files(folder))
+    source = corpus_of(own_files(folder))
     splits = source.splits()
     return [
         encode_corpus(
@@ -291,7 +294,7 @@ def published(folder):
     found = made_up_diskne.big()
     own = write_benchmark(found, folds(found), folder / "own")
     configs = (published_diskne(folder), diskne("file", own))
-    return [experiment.of(config).corpus.build() for config in configs]
+    return [experiment_of(config).corpus.build() for config in configs]
 
 
 def ontologies(folder):
@@ -344,20 +347,20 @@ def features(folder):
 
 
 def demo(folder):
-    return bundled.load_demo("demo")
+    return load_demo("demo")
 
 
 def demo_full(folder):
-    return bundled.load_demo("demo_full")
+    return load_demo("demo_full")
 
 
 def demo_cloze(folder):
-    return bundled.load_demo_cloze()
+    return load_demo_cloze()
 
 
 def demo_diskne(folder):
     choices = (("similar", "name"), ("random", "full"))
-    made = [bundled.load_demo_diskne(negatives=negatives, wording=wording) for negatives, wording in choices]
+    made = [load_demo_diskne(negatives=negatives, wording=wording) for negatives, wording in choices]
     return [[ascii(found.examples), found.names, found.synonyms, found.facts] for found in made]
 
 
@@ -410,7 +413,7 @@ def corpora(tmp_path):
     }
     pieces = changed(defaults.nli("bert", "file"), **{"data.dir": str(tmp_path), "model.weights": ""})
     free = {"own": own, "words": nli("file", tmp_path, "none"), "pieces": pieces}
-    return [{name: experiment.of(config).corpus for name, config in group.items()} for group in (shaped, free)]
+    return [{name: experiment_of(config).corpus for name, config in group.items()} for group in (shaped, free)]
 
 
 def keys_of(corpora, folder):
@@ -434,7 +437,7 @@ def test_mediqa_nlis_files_count_in_the_key_of_diskne(tmp_path):
     config = published_diskne(tmp_path)
 
     def key():
-        return json.dumps(experiment.of(config).corpus.key(Cache(tmp_path / "cache")))
+        return json.dumps(experiment_of(config).corpus.key(Cache(tmp_path / "cache")))
 
     keys = [key()]
     for file in sorted((tmp_path / "mediqa_nli").iterdir()):

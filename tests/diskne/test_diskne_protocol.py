@@ -9,7 +9,7 @@ from made_up import as_type
 from made_up_commands import call_command, config_flag
 from made_up_diskne import big
 
-from mednli_jax import defaults, experiment, train
+from mednli_jax import defaults, train
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.diskne import fit as folds
 from mednli_jax.diskne import folds as diskne_folds
@@ -18,9 +18,9 @@ from mednli_jax.diskne.corpus import benchmark_of, folds_of, write_benchmark
 from mednli_jax.diskne.folds import MOST_FOLDS, MOST_SEED, FoldBatches, of_code, slot_code
 from mednli_jax.diskne.task import DisKnETask, PartRows
 from mednli_jax.errors import RunError, UserError
-from mednli_jax.finished_run import load_run
 from mednli_jax.report import __main__ as report
 from mednli_jax.report.runs import RunDirectory
+from mednli_jax.run import Experiment, experiment_of, load_run
 from mednli_jax.training import memory, state
 from mednli_jax.training.loop import Interrupted
 from mednli_jax.training.session import Session
@@ -41,14 +41,14 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module", autouse=True)
 def _one_program():
     """All runs of this file share compiled programs, because compilation takes most of their time."""
-    made, make = [], experiment.Experiment.program
+    made, make = [], Experiment.program
 
     def program(own, prepared, names):
         made[:] = made or [make(own, prepared, names)]
         return made[0][0], dict(made[0][1])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experiment.Experiment, "program", program)
+        patch.setattr(Experiment, "program", program)
         yield
 
 
@@ -62,7 +62,7 @@ def config_of(folder, model="bow", **fields):
 
 
 def loaded(config):
-    return experiment.of(config).prepare()[0]
+    return experiment_of(config).prepare()[0]
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_a_slot_s_number_says_which_fold_and_seed_it_is():
 @pytest.mark.parametrize("together", [1, 4])
 def test_no_batch_of_a_slot_has_a_row_of_its_test_or_names_its_disease(folder, prepared, together):
     """Checks the rows that reach the device through the task, for every slot over several epochs."""
-    own = experiment.of(config_of(folder, **{"train.group": together}))
+    own = experiment_of(config_of(folder, **{"train.group": together}))
     benchmark, made = big(), folds_of(prepared)
     assert [e.uid for e in benchmark.examples] == list(prepared.splits["train"].uids)
     for group in dict.fromkeys(fold.group for fold in made):
@@ -190,10 +190,10 @@ def _float64():
 
 
 def training_of(config, place, *, resume=False, should_stop=lambda: False):
-    own = experiment.of(config)
+    own = experiment_of(config)
     session = Session(RunDirectory.create(place, config.to_dict(), resume=resume), resume=resume)
     session.should_stop = should_stop
-    return folds.FoldTraining(own, own.prepare()[0], session)
+    return folds.FoldTraining(own, own.prepare()[0], session, **own.trained_by.keywords)
 
 
 def slots_of(training):

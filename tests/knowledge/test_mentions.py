@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from mednli_jax.data.examples import Mention, NLIExample
-from mednli_jax.demo import load_demo
 from mednli_jax.errors import DataError, DataErrors, UsageError
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.mentions import (
@@ -23,6 +22,7 @@ from mednli_jax.knowledge.mentions import (
     write_metamap_input,
 )
 from mednli_jax.knowledge.readers.mesh import read_mesh
+from mednli_jax.nli.readers import load_demo
 
 HEADER = made.SPANS_HEADER
 PREMISE = made.SPAN_PAIRS[0].premise

@@ -9,10 +9,11 @@ import pytest
 from references import golden
 from safetensors.numpy import load_file, save_file
 
-from mednli_jax import defaults, experiment
+from mednli_jax import defaults
 from mednli_jax.data.wordpiece import find_weights
 from mednli_jax.errors import ConfigError, UserError
 from mednli_jax.models import bert, bert_import
+from mednli_jax.run import experiment_of
 
 FACTS, GOLDEN = golden("golden_bert")
 CONFIG = {**FACTS["sizes"], "model_type": "bert", "hidden_act": "gelu", "layer_norm_eps": 1e-12, "type_vocab_size": 2}
@@ -128,12 +129,12 @@ def test_a_size_beside_the_weights_is_refused_unless_it_is_theirs(tmp_path):
     pieces += [f"piece{number}" for number in range(FACTS["sizes"]["vocab_size"] - len(pieces))]
     (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
     config.model.update(weights=str(folder), hidden_size=FACTS["sizes"]["hidden_size"])
-    fields = experiment.of(config).model.fields
+    fields = experiment_of(config).model.fields
     config.model.update(fields)  # as in the config of a finished run
-    assert experiment.of(config).model.fields == fields
+    assert experiment_of(config).model.fields == fields
     config.model.layers = 7
     with pytest.raises(ConfigError, match=r"config\.model\.layers is 7"):
-        experiment.of(config)
+        experiment_of(config)
 
 
 def test_all_seeds_start_from_the_same_weights(small, tmp_path):

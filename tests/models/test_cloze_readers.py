@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from references import assert_close, assert_trees_close, cast, golden, gru, linear, unflatten
 
-from mednli_jax import defaults, experiment
+from mednli_jax import defaults
 from mednli_jax.cloze.task import ClozeTask
 from mednli_jax.models import layers, pointer, table
 from mednli_jax.models.ga_reader import occurs
 from mednli_jax.models.packing import MASKED_ENERGY, Packing
+from mednli_jax.run import experiment_of
 from mednli_jax.training import optim
 
 FACTS, GOLDEN = golden("golden_cloze")
@@ -398,9 +399,9 @@ def test_an_unknown_word_of_the_query_is_no_word_of_the_passage():
 def test_the_task_reads_logits_as_the_reader_means_them(setup, how, loose, masses):
     config = defaults.cloze("ga_reader", setup=setup)
     config.model.pointer = how
-    task = experiment.of(config).task
+    task = experiment_of(config).task
     assert (task.loose, task.masses) == (loose, masses)
-    assert not experiment.of(defaults.cloze("sa_reader", setup="ent")).task.masses
+    assert not experiment_of(defaults.cloze("sa_reader", setup="ent")).task.masses
 
 
 def test_clicr_is_read_by_the_published_protocol():

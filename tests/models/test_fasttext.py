@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from made_up_commands import LABELS, ROOT, VERBS, call_command, config_flag, read_json, use_one_device
 
-from mednli_jax import defaults, evaluate, experiment, train
+from mednli_jax import defaults, evaluate, train
 from mednli_jax.data.batching import Layout
 from mednli_jax.errors import ConfigError
-from mednli_jax.finished_run import load_run
 from mednli_jax.models import fasttext, table
 from mednli_jax.models import sparse_rows as rows
 from mednli_jax.nli.task import NLITask, frozen
+from mednli_jax.run import experiment_of, load_run
 from mednli_jax.training import optim, state, transfer
 from mednli_jax.training.step import predict_step, train_step
 
@@ -202,7 +202,7 @@ def test_the_protocol_is_the_library_s_whatever_the_corpus():
     first = defaults.nli("fasttext", "demo")
     for variant in ("demo", "demo_full", "mednli", "snli", "multinli/slate", "file"):
         config = defaults.nli("fasttext", variant)
-        experiment.of(config)
+        experiment_of(config)
         assert config.train == first.train
         assert config.model == first.model
         assert (tuple(config.seeds), config.vectors.path) == ((0,), "")
@@ -229,7 +229,7 @@ def test_what_plain_sgd_on_rows_cannot_do_is_refused(wrong):
     config = defaults.nli("fasttext")
     config.update_from_flattened_dict(wrong)
     with pytest.raises(ConfigError, match=rf"config\.{next(iter(wrong))}.* Fix: "):
-        experiment.of(config)
+        experiment_of(config)
 
 
 # ---- the commands ----

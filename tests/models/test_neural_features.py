@@ -4,9 +4,10 @@ import jax
 import numpy as np
 import pytest
 
-from mednli_jax import defaults, experiment
+from mednli_jax import defaults
 from mednli_jax.data import batching
 from mednli_jax.nli import boosting
+from mednli_jax.run import experiment_of
 
 MODELS = ("bow", *(pytest.param(name, marks=pytest.mark.slow) for name in ("infersent", "esim")))
 
@@ -23,12 +24,12 @@ def config_of(model, features=True):
 def prepared(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MEDNLI_JAX_CACHE", str(tmp_path_factory.mktemp("cache")))
-        own = experiment.of(config_of("bow"))
+        own = experiment_of(config_of("bow"))
         yield own.prepare()[0], boosting.load(own.corpus, plain())
 
 
 def plain():
-    return experiment.of(config_of("bow", features=False)).prepare()[0]
+    return experiment_of(config_of("bow", features=False)).prepare()[0]
 
 
 def test_features_are_standardised_by_the_training_rows(prepared):
@@ -54,7 +55,7 @@ def test_without_the_setting_there_are_none(prepared):
 @pytest.mark.parametrize("model", MODELS)
 def test_a_pairs_logits_follow_its_own_features_alone(prepared, model):
     corpus, _ = prepared
-    program, batches = experiment.of(config_of(model)).program(corpus, ["test"])
+    program, batches = experiment_of(config_of(model)).program(corpus, ["test"])
     frozen = program.frozen
     layout = batching.Layout.full(1, tuple(corpus.arrays[side].shape[1] for side in ("premise", "hypothesis")))
     batch = program.task.to_batch(program.data, np.array([[0]]), layout)

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from references import TOLERANCE, assert_close, assert_trees_close, cast, golden, tree_of, unflatten
 
-from mednli_jax import defaults, experiment
+from mednli_jax import defaults
 from mednli_jax.data.batching import Batches, Layout, staircase
 from mednli_jax.errors import UserError
 from mednli_jax.models import layers, table
 from mednli_jax.nli.task import NLITask, frozen
+from mednli_jax.run import experiment_of
 from mednli_jax.training import optim
 from mednli_jax.training.state import Learner
 from mednli_jax.training.step import train_step
@@ -254,6 +255,6 @@ def test_last_states_take_no_attended_ones(knowledge):
     config = defaults.nli("infersent")
     config.model.update(pooling="last", knowledge=knowledge)
     with pytest.raises(UserError, match=r"config\.model\.pooling"):
-        experiment.of(config)
+        experiment_of(config)
     config.model.knowledge = "none"
-    experiment.of(config)
+    experiment_of(config)

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from made_up_pairs import pair
 
-from mednli_jax import defaults, experiment
+from mednli_jax import defaults
 from mednli_jax.data.examples import LABELS, Mention, NLIExample
 from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.nli import aflite as filtering
 from mednli_jax.nli.aflite import Settings, State
 from mednli_jax.nli.analyses import Pairs
+from mednli_jax.nli.plug import corpus_of
 
 N = 60
 
@@ -208,7 +209,7 @@ def test_features_of_a_pair_by_hand(tmp_path):
     )
     config = defaults.nli("bow", "file")
     config.data.dir, config.vectors.path, config.vectors.dim = str(tmp_path), str(tmp_path / "own.txt"), 2
-    pairs = Pairs(experiment.nli_corpus(config), spans=tmp_path / "spans.tsv")
+    pairs = Pairs(corpus_of(config), spans=tmp_path / "spans.tsv")
     hypothesis, _ = filtering.mean_features(pairs, "hypothesis")
     np.testing.assert_allclose(hypothesis[0], [2 / 3, 2])  # the mean of (1, 0), (0, 1), (1, 5)
     both, raw = filtering.mean_features(pairs, "pair")
@@ -237,14 +238,14 @@ def pairs(tmp_path_factory):
         (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
     config = defaults.nli("bow", "file")
     config.data.dir, config.vectors.dim = str(folder), 16
-    return Pairs(experiment.nli_corpus(config))
+    return Pairs(corpus_of(config))
 
 
 def test_each_distinct_sentence_is_linked_once(monkeypatch):
     """The graph of mentioned concepts and the concepts of both sides share one pass of the linker."""
     config = defaults.nli("esim", "demo", knowledge="replace")
     config.data.limit = 60
-    pairs, linked = Pairs(experiment.nli_corpus(config)), []
+    pairs, linked = Pairs(corpus_of(config)), []
     link = pairs.finder.link
     monkeypatch.setattr(pairs.finder, "link", lambda tokens: linked.append(tokens) or link(tokens))
     assert pairs.graph_concepts() >= {m.concept for found in pairs.mentions[0][:50] for m in found}

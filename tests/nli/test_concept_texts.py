@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from made_up_pairs import pair, words_of, write_own
 
-from mednli_jax import defaults, experiment
+from mednli_jax import defaults
 from mednli_jax.data.arrays import NEW, SIDES
 from mednli_jax.data.examples import Split
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.nli.encoding import mark
+from mednli_jax.run import experiment_of
 
 # D2 is-a D1; D3 stands alone.
 CONCEPTS = "D1\tcardiac illness\tC01\t\nD2\tpump trouble\tC01.100\t\nD3\tbird\tB01\t\n"
@@ -36,7 +37,7 @@ class Read:
     """A corpus that was prepared; `vectors` of its words."""
 
     def __init__(self, config):
-        self.corpus = experiment.of(config).corpus
+        self.corpus = experiment_of(config).corpus
         self.prepared, _ = self.corpus.prepare()
         self.vocabulary = self.corpus.read_vocabulary(self.prepared.folder / "vocabulary.json")
 

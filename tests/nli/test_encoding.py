@@ -10,7 +10,7 @@ from made_up_commands import prepare
 from made_up_knowledge import WORDNET, lay_out
 from made_up_pairs import ENCODING, HEART, LINKER, SPLITS, links_of, pair, words_of, write_own, write_rows
 
-from mednli_jax import defaults, experiment, prepared_lines
+from mednli_jax import defaults
 from mednli_jax.data.arrays import NEW, SIDES
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.examples import LABELS, Mention, Split
@@ -24,6 +24,8 @@ from mednli_jax.knowledge.relations import kinds_of
 from mednli_jax.nli import corpus as nli_corpora
 from mednli_jax.nli.concepts import Linking
 from mednli_jax.nli.encoding import WordTexts, encode_corpus, encode_links, encode_splits
+from mednli_jax.nli.plug import TASK, corpus_of
+from mednli_jax.run import experiment_of
 
 # ---- sentences ----
 
@@ -250,14 +252,14 @@ def test_a_graph_of_mentioned_concepts_serves_training_and_new_pairs_alike(tmp_p
     assert links_of(found["whole"].arrays, 0) == [(1, 1, 2)]
     assert links_of(found["mentioned"].arrays, 0) == []
     assert links_of(found["mentioned"].arrays, 2) == [(1, 1, 0)]
-    *_, train, of_train, dev, of_dev = prepared_lines.pairs(found["whole"])
+    *_, train, of_train, dev, of_dev = TASK.prepared_lines(found["whole"])
     numbers = [list(map(int, re.findall(r"\d+", line))) for line in (train, of_train, dev, of_dev)]
     assert numbers == [[2, 1, 1, 1, 1], [2, 1], [1, 1, 1, 1, 1], [0, 1]]  # concepts, sentences, pairs; edges and links
     assert not (found["whole"].folder / "concepts.json").exists()
     concepts = json.loads((found["mentioned"].folder / "concepts.json").read_bytes())
     assert concepts == ["D1", "D4"]
     # In a new pair "cold bird" is D4 and "cardiac illness" D1; they are linked in the whole graph alone.
-    own = experiment.of(with_knowledge(config, mentions=str(spans), graph="mentioned", direction="all")).corpus
+    own = experiment_of(with_knowledge(config, mentions=str(spans), graph="mentioned", direction="all")).corpus
     new = pair("a cold bird", "cardiac illness")
     for given, expected in ((concepts, []), (None, [(1, 0, 2), (1, 1, 2), (2, 0, 2), (2, 1, 2)])):
         assert links_of(again(own, found["mentioned"], [new], given), 0) == expected
@@ -275,7 +277,7 @@ def test_typed_links_of_a_corpus_and_of_new_pairs(tmp_path, graph):
     write_own(tmp_path, train=texts, dev=texts)
     config = with_knowledge(config, ontology=str(tmp_path / "words"), relations="entails,part_of", graph=graph)
     config.model.knowledge = "typed"
-    own = experiment.nli_corpus(config)
+    own = corpus_of(config)
     prepared, _ = own.prepare()
     arrays, facts = prepared.arrays, prepared.manifest["knowledge"]
     kinds = kinds_of(("entails", "part_of"))
@@ -362,7 +364,7 @@ def test_settings_of_the_linker_shape_the_prepared_corpus(tmp_path):
     (tmp_path / "stop.txt").write_text("pump trouble\n")
 
     def linked(**fields):
-        linker = experiment.nli_corpus(with_knowledge(config, **fields)).linker
+        linker = corpus_of(with_knowledge(config, **fields)).linker
         return [m.concept for m in linker.link(("pump", "trouble", ",", "ht", "and", "hp", ",", "a", "bird"))]
 
     assert linked() == ["D2"]  # the kind of "bird" is not linked by default, and "hp" is too short
@@ -372,15 +374,15 @@ def test_settings_of_the_linker_shape_the_prepared_corpus(tmp_path):
     assert linked(stop=str(tmp_path / "stop.txt")) == []
     shaping = ({}, {"types": ("B",)}, {"abbreviations": "bundled"}, {"stop": str(tmp_path / "stop.txt")})
     cache = Cache(tmp_path / "cache")
-    keys = [experiment.nli_corpus(with_knowledge(config, **fields)).key(cache) for fields in shaping]
+    keys = [corpus_of(with_knowledge(config, **fields)).key(cache) for fields in shaping]
     assert len({json.dumps(key) for key in keys}) == 4
 
 
 def test_a_terminology_of_many_names_gets_a_linker_for_its_corpus(tmp_path, monkeypatch):
     config = with_knowledge(corpus(tmp_path), types=("",))
-    source = experiment.nli_corpus(config)
+    source = corpus_of(config)
     splits = source.splits()
-    whole = experiment.nli_corpus(config).recogniser(splits)
+    whole = corpus_of(config).recogniser(splits)
     monkeypatch.setattr(nli_corpora, "MANY_NAMES", 1)
     small = source.recogniser(splits)
     examples = splits["train"].examples

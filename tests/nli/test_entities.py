@@ -7,11 +7,13 @@ import pytest
 from made_up_commands import call_command
 from made_up_pairs import write_own
 
-from mednli_jax import analyze, defaults, experiment
+from mednli_jax import analyze, defaults
 from mednli_jax.data.examples import LABELS, Mention, NLIExample
 from mednli_jax.data.text import blank_tokens
 from mednli_jax.errors import ConfigError, UsageError
 from mednli_jax.nli import entities
+from mednli_jax.nli.plug import corpus_of
+from mednli_jax.run import experiment_of
 
 HYPOTHESIS = "Acute brain injury, no pain."  # characters 6 to 18 spell "brain injury"
 
@@ -26,7 +28,7 @@ def corpus(tmp_path, monkeypatch):
     (tmp_path / "spans.tsv").write_text(f"uid\tside\tstart_char\tend_char\tconcept\n{rows}")
     config = defaults.nli("esim", "file", knowledge="none")
     config.data.dir = str(tmp_path)
-    return experiment.nli_corpus(config)
+    return corpus_of(config)
 
 
 @pytest.mark.parametrize(("spans", "knowledge"), [("spans.tsv", "none"), (None, "replace"), (None, "none")])
@@ -35,7 +37,7 @@ def test_entities_become_one_token(corpus, tmp_path, spans, knowledge):
     (tmp_path / "own.tsv").write_text("id\tname\ttree_numbers\tsynonyms\nENTITY\tBrain Injury\tC10.100\t\n")
     config = defaults.nli("esim", "file", knowledge=knowledge)
     config.data.dir, config.knowledge.ontology = str(tmp_path), "own.tsv"
-    linked, splits = experiment.nli_corpus(config), corpus.splits()
+    linked, splits = corpus_of(config), corpus.splits()
     examples = [example for split in splits.values() for example in split.examples]
     finder = entities.finder_of(linked, splits, spans and tmp_path / spans)
     mentions = {side: entities.mentions_of(linked, examples, side, finder) for side in ("premise", "hypothesis")}
@@ -89,7 +91,7 @@ def test_fasttext_reads_raw_text_whole(tmp_path):
     config.data.update(name="file", dir=str(tmp_path))
     long = " ".join(f"w{n}" for n in range(120))
     write_own(tmp_path, train=[(long, "x y")], dev=[(long, "x y")])
-    prepared, _ = experiment.of(config).prepare()
+    prepared, _ = experiment_of(config).prepare()
     assert prepared.splits["train"].length[0].tolist() == [120]
 
 
@@ -98,7 +100,7 @@ def test_concepts_are_not_found_in_raw_text(field, value):
     config = defaults.nli("esim", "demo")
     config.update_from_flattened_dict({"data.tokens": "blanks", field: value})
     with pytest.raises(ConfigError, match=rf"config\.{field}"):
-        experiment.of(config)
+        experiment_of(config)
 
 
 def test_overlapping_and_empty_mentions():

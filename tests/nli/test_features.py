@@ -10,9 +10,10 @@ import pytest
 from made_up_features import IDS, PAIRS, computed, corpus, mentions, ontology
 from sklearn.ensemble import GradientBoostingClassifier
 
-from mednli_jax import defaults, experiment
+from mednli_jax import defaults
 from mednli_jax.errors import UserError
 from mednli_jax.nli import boosting, features
+from mednli_jax.nli.plug import corpus_of
 
 # Values worked out by hand. A value that is not a plain count shows its arithmetic.
 BY_HAND = {
@@ -272,7 +273,7 @@ def source_of(own_files, tmp_path, monkeypatch):
         config = defaults.nli("bow", "file", knowledge=knowledge)
         config.data.dir, config.vectors.dim = str(own_files), 8
         config.knowledge.update(fields)
-        source = experiment.nli_corpus(config)
+        source = corpus_of(config)
         return source, source.prepare()[0]
 
     return call

@@ -7,10 +7,11 @@ import pytest
 from made_up_knowledge import WORDNET, lay_out
 from made_up_pairs import pair
 
-from mednli_jax import defaults, experiment
+from mednli_jax import defaults
 from mednli_jax.data.examples import Split
 from mednli_jax.errors import UserError
 from mednli_jax.nli.analyses import Pairs
+from mednli_jax.nli.plug import corpus_of
 from mednli_jax.nli.readers import read_nli_file
 from mednli_jax.nli.substitutions import FILE, looked_up, substitutions
 
@@ -28,7 +29,7 @@ def pairs_of(train, test, ontology="mesh"):
     config = defaults.nli("esim", "demo", knowledge="typed")
     config.knowledge.ontology = str(ontology)
     splits = {"train": Split("train", tuple(train)), "test": Split("test", tuple(test))}
-    return Pairs(experiment.nli_corpus(config), splits=splits)
+    return Pairs(corpus_of(config), splits=splits)
 
 
 def made(pairs):

@@ -8,8 +8,9 @@ import numpy as np
 import optax
 import pytest
 
-from mednli_jax import defaults, experiment
+from mednli_jax import defaults
 from mednli_jax.errors import ConfigError
+from mednli_jax.run import experiment_of
 from mednli_jax.training import optim
 
 RATE = 0.1
@@ -170,7 +171,7 @@ def test_a_config_s_protocol_reaches_the_optimizer_and_the_loop():
     asked = {"schedule": "warmup_linear", "optimizer": "sgd", "warmup": 0.5, "epochs": 4, "learning_rate": 0.5}
     asked |= {"average_from": 2, "average_every": 3, "halve_from": 4, "weight_decay": 0.0}
     made = config(**asked)
-    own = experiment.of(made)
+    own = experiment_of(made)
     optimizer = own.optimizer_for(types.SimpleNamespace(steps=5))
     state = optimizer.init({"w": jnp.zeros(2)})
     updates, state = optimizer.update({"w": jnp.ones(2)}, state, {"w": jnp.zeros(2)})
@@ -184,7 +185,7 @@ def test_a_config_s_protocol_reaches_the_optimizer_and_the_loop():
 
 def test_a_schedule_over_the_run_ends_with_the_batches_of_its_epochs():
     made = config(schedule="linear", optimizer="sgd", learning_rate=0.5, weight_decay=0.0, epochs=3)
-    optimizer = experiment.of(made).optimizer_for(types.SimpleNamespace(steps=4))
+    optimizer = experiment_of(made).optimizer_for(types.SimpleNamespace(steps=4))
     found, _ = steps(optimizer, np.ones((13, 2)), (0.0, 0.0))
     np.testing.assert_allclose(-np.diff(found[:, 0], prepend=0.0), [*(0.5 * np.arange(12, 0, -1) / 12), 0], atol=1e-7)
 
@@ -199,4 +200,4 @@ WRONG = {
 @pytest.mark.parametrize("field", WRONG)
 def test_settings_that_do_not_go_together_are_named(field):
     with pytest.raises(ConfigError, match=rf"config\.train\.{field}\b.* Fix: "):
-        experiment.of(config(**WRONG[field]))
+        experiment_of(config(**WRONG[field]))

@@ -6,9 +6,10 @@ import made_up_models as made
 import numpy as np
 import pytest
 
-from mednli_jax import defaults, experiment
+from mednli_jax import defaults
 from mednli_jax.benchmarking import ours, workload
 from mednli_jax.data.batching import Layout
+from mednli_jax.run import experiment_of
 from mednli_jax.training import optim, precision, state
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.loop import Trainer
@@ -30,7 +31,7 @@ def trained(model, setting):
         work = workload.made_up_passages(16, tokens=24, dim=6)
     else:
         work = workload.made_up_pairs(16, dim=6)
-    asked, prepared = experiment.of(config), ours.prepared_of(work)
+    asked, prepared = experiment_of(config), ours.prepared_of(work)
     program, batches = asked.program_over(prepared, devices=Devices(jax.local_devices()[:1]))
     trainer = Trainer(program, asked.settings, prepared.splits, batches, asked.seeds)
     (layout, index), losses = batches["train"].epoch(1, asked.seeds)[0], []

@@ -23,10 +23,10 @@ from made_up_pairs import snli_rows, write_rows
 from mednli_jax import evaluate, predict, train
 from mednli_jax.data.batching import Layout
 from mednli_jax.errors import RunError, UserError
-from mednli_jax.finished_run import load_run
 from mednli_jax.models import table
 from mednli_jax.nli.task import NLITask, frozen
 from mednli_jax.report import __main__ as report
+from mednli_jax.run import load_run
 from mednli_jax.training import optim, state, transfer
 from mednli_jax.training.step import train_step
 

@@ -1,0 +1,198 @@
+"""Cloze queries about passages as the commands see them: CliCR and corpora in its layout.
+
+Functions that train or score import jax when they are called, so that other commands start without it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple
+from pathlib import Path
+from types import MappingProxyType, SimpleNamespace
+
+from mednli_jax.cloze import stats, tables
+from mednli_jax.cloze.clicr import BEGIN, END, LICENSED, SOURCE, parse_marked, source_files
+from mednli_jax.cloze.encoding import DEMO, NAMES, SETUPS, ClozeCorpus, ClozeEncoding, Texts
+from mednli_jax.cloze.scores import ANSWERS
+from mednli_jax.data.arrays import Prepared
+from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path, vectors_of
+from mednli_jax.data.examples import PLACEHOLDER
+from mednli_jax.data.inputs import Form
+from mednli_jax.errors import UsageError
+from mednli_jax.report import public as public_part
+from mednli_jax.report.runs import write_kept
+
+
+def check_marks(passage: str, query: str) -> tuple[str, str] | None:
+    """(problem, fix) for wrong marks or a wrong number of blanks; None for a good pair."""
+    passage, query = parse_marked(passage), parse_marked(query)
+    if len(query.blanks) != 1 or passage.blanks:
+        problem = f"has {len(query.blanks)} of {PLACEHOLDER} in its query and {len(passage.blanks)} in its passage"
+        return problem, "write one in the query, and none in the passage"
+    if stray := passage.stray + query.stray:
+        fix = f"give every {BEGIN} its {END} in the same text, with words between them"
+        return f"has {stray} marks that are unbalanced or mark nothing", fix
+    return None
+
+
+class Cloze:
+    """The TASK of cloze queries (see tasks)."""
+
+    name = base = "cloze"
+    corpora, units = "cloze queries", "queries"
+    models = ("ga_reader", "sa_reader")
+    form = Form((("passage",), ("query",)), "a passage and a query", check_marks)
+    flags: Mapping = MappingProxyType({"evaluate": ("vectors", "skills", "scores", "predictions", "corpus")})
+    choices: Mapping = MappingProxyType({"data.setup": SETUPS})
+    # Fields that must be empty where the function holds for the config, and the reason.
+    empty = (("data.renumber", lambda config: config.data.setup != "anonym", "is for config.data.setup 'anonym'"),)
+
+    def rules(self, config) -> Iterator[tuple[str, str, str]]:
+        """(field, what is wrong, the fix) of each rule of cloze queries that a config breaks."""
+        if config.model.get("pointer", "sum") != "sum" and config.data.setup != "noent":
+            yield "model.pointer", "a phrase is one token", "give sum, or --config.data.setup=noent"
+
+    # -- from a config ------------------------------------------------------------------------------------------------
+
+    def accepts(self, name: str, module) -> bool:
+        """Whether the task trains a model. module: its linen class; that of a user may name its task."""
+        return name in self.models or getattr(module, "task", "") == self.name
+
+    def corpus(self, config) -> ClozeCorpus:
+        data, folder = config.data, data_folder(config.data.dir)
+        check_name(data.name, NAMES)
+        kept = {name: data[name] for name in ("setup", "max_passage", "max_words", "query_bounds")}
+        encoding = ClozeEncoding(**kept, **vectors_of(config, folder), vectors_sd=config.vectors.random_sd)
+        where = None if data.name == DEMO else corpus_folder(data)
+        return ClozeCorpus(data.name, encoding, where, limit=data.limit)
+
+    def pairs(self, config):
+        """Raises UsageError, because a passage and a query are no pair of sentences."""
+        fix = "give a config of configs/ for sentence pairs, or `analyze cloze-stats --corpus=...` for cloze queries"
+        raise UsageError(f"--config: its corpus does not hold sentence pairs. Fix: {fix}.")
+
+    def scorer(self, config):
+        from mednli_jax.cloze.task import ClozeTask
+
+        data, model = config.data, config.model
+        return ClozeTask(
+            # In unmarked passages, every token that is a word of a candidate counts, unless a pointer reads the spans.
+            loose=data.setup == "noent" and "pointer" in model and model.pointer != "span",
+            masses="pointer" in model and model.pointer == "sum",
+            spelled="characters" in model and bool(model.characters),
+            answer_vectors=file_path(data.answer_vectors, data_folder(data.dir)),
+            renumber=data.renumber,
+        )
+
+    def fit(self, config):
+        """The function that trains the model: None, the loop."""
+
+    def predictor(self, run):
+        """What gives the logits of a finished run without weights: None, readers are networks."""
+
+    def keep(self, directory, prepared: Prepared) -> None:
+        """Writes the accepted answers of dev and test, so that a report needs no corpus."""
+        texts, kept = Texts(prepared.arrays), {}
+        for name in {"dev", "test"} & prepared.splits.keys():
+            queries = texts.queries(prepared.splits[name])
+            kept[name] = [[query.uid, list(map(astuple, query.answers)), query.tags] for query in queries]
+        write_kept(directory, ANSWERS, {"splits": kept})
+
+    # -- what commands print ------------------------------------------------------------------------------------------
+
+    def prepared_lines(self, prepared: Prepared) -> Iterator[str]:
+        """Facts of a prepared corpus."""
+        manifest = prepared.manifest
+        for name, rows in prepared.splits.items():
+            facts = manifest["splits"][name]
+            answerable, passages = facts["answerable"], max(facts["passages"], 1)
+            total = sum(answerable.values())
+            left_out = f", {total - len(rows)} without an answer in their passage left out" if total > len(rows) else ""
+            passage, query = (max(length.tolist(), default=0) for length in rows.length)
+            yield (
+                f"  {name}: {len(rows)} queries of {facts['passages']} passages{left_out}; longest passage {passage}, "
+                f"query {query} tokens"
+            )
+            each = f"{facts['candidates'] / passages:.1f} a passage"
+            yield (
+                f"    {facts['candidates']} candidates, {each}; answers among them: "
+                f"{answerable['exact']} as they stand, {answerable['synonym']} by a synonym, {answerable['none']} not"
+            )
+            yield f"    right candidates that training never shows: {facts['answers_of_unseen_type']}"
+            cut = facts["truncated"]
+            if cut["passages"]:
+                lost = f"{cut['tokens']} tokens dropped, {cut['answers']} answers lost"
+                yield f"    truncated: {cut['passages']} passages, {lost}"
+        types, words = manifest["candidates"], manifest["vocabulary"]
+        yield f"  set-up {manifest['setup']}: {types['types']} phrases, {types['types_of_train']} of them in training"
+        source = f"{words['with_vector']} with a vector ({words['source']})" if "source" in words else "random vectors"
+        more = f"{words['of_other_splits']} of dev and test alone, {words['cut']} rare ones left out"
+        yield f"  vocabulary: {words['words']} words, {source}; {more}"
+
+    def run_sections(self, directory, result):
+        """The sections of a run's page that are shown before and after the learning curves."""
+        return tables.run_sections(result)
+
+    def closing_sections(self, directory, result):
+        """What `train` prints besides the scores of the splits."""
+        return ()
+
+    def compare(self, folders, split):
+        return tables.compare(folders, split)
+
+    def evaluate(self, run, split: str, flags):
+        """(figures, lines, rows) of a split's scores. flags: of `evaluate`."""
+        return tables.evaluate(run, split, **_choice(flags))
+
+    def evaluate_answers(self, flags):
+        """The same of any system's answers, in the file of the flag --predictions."""
+        return tables.evaluate_answers(flags.corpus, flags.predictions, flags.split, **_choice(flags))
+
+    def more_sections(self, folders, flags, config_of):
+        """(printed sections, their figures, sections of the page) that flags of `report` ask for: none."""
+        return [], {}, []
+
+    licensed = LICENSED  # what other users must not be able to read in a data folder
+    sources: Mapping = MappingProxyType({"clicr": (lambda folder: source_files(folder).values(), SOURCE)})
+    prediction_lines = staticmethod(tables.prediction_lines)
+    write_attention = staticmethod(tables.write_attention)
+
+    def analyses(self, *, alone: bool = False) -> Mapping:
+        """{name of an analysis: (analysed corpus, flags) -> (figures, sections, files)}."""
+        return {"cloze-stats": _statistics}
+
+    def analysed(self, config, flags):
+        """The corpus of --corpus, by its name."""
+        if not flags.corpus or config is not None or (flags.scores and not flags.skills):
+            fix = f"give --corpus={DEMO}, clicr or a folder, no --config, and --scores with --skills"
+            raise UsageError(f"analyze cloze-stats: is for a corpus of queries. Fix: {fix}.")
+        return SimpleNamespace(name=flags.corpus, notes=[], splits=None)
+
+    shareable = True  # whether its tables may be shown outside
+    paper = "clicr"  # its figures, see report.tables.published
+
+    @property
+    def tables(self) -> Mapping:
+        """{name of a table: what fills it, see tasks.table}."""
+        return {tables.NAME: _filled}
+
+
+TASK = Cloze()
+
+
+def _statistics(corpus, flags):
+    skills = flags.skills and Path(flags.skills).expanduser()
+    return stats.analysis(corpus.name, skills, [Path(file).expanduser() for file in flags.scores])
+
+
+def _choice(flags):
+    paths = {name: flags[name].value for name in ("vectors", "skills")}
+    return {"each": bool(flags.scores), **{name: path and Path(path).expanduser() for name, path in paths.items()}}
+
+
+def _filled(runs: Path, *, split: str, skills: Path | None, public: bool):
+    found = tables.filled(runs, split)
+    found = public_part.table(found) if public else found
+    shown = [tables.table_section(found)]
+    if skills:
+        found["skills"] = tables.skills_of_runs(runs, split, skills)
+        shown.append(stats.skill_section(found["skills"]))
+    return shown, found, [runs / name for name in tables.RUNS.values()]

@@ -1,0 +1,113 @@
+"""DisKnE as the commands see it: sentence pairs that are trained and tested in folds, one for each disease."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+
+from mednli_jax.data.arrays import Prepared
+from mednli_jax.diskne import runs
+from mednli_jax.diskne.benchmark import CATEGORIES, WORDINGS
+from mednli_jax.diskne.corpus import ALL, NAMES, DisKnECorpus, benchmark_of
+from mednli_jax.diskne.folds import MOST_SEED, FoldChoice
+from mednli_jax.diskne.published import annotation_files
+from mednli_jax.nli import page
+from mednli_jax.nli.plug import NLI, corpus_of, scorer_fields
+
+NONE = "DisKnE has no such setting"
+NUMBERS = "12345678"  # of the paper's tables
+
+
+def several(values) -> tuple[str, ...]:
+    """The names in a tuple of a config. The command line sets an empty tuple as one string with commas."""
+    return tuple(name for value in values for name in str(value).split(",") if name)
+
+
+class DisKnE(NLI):
+    """The TASK of DisKnE's folds (see tasks)."""
+
+    name = base = "diskne"
+    corpora = "diseases"
+    flags: Mapping = MappingProxyType({
+        "report": NLI.flags["report"],
+        "evaluate": tuple(name for name in NLI.flags["evaluate"] if name != "probe"),
+    })  # fmt: skip
+    choices: Mapping = MappingProxyType({"diskne.wording": ("", *WORDINGS)})
+    empty = (
+        *NLI.empty,
+        ("data.genre data.limit data.sample data.mix data.features", lambda config: True, NONE),
+        ("transfer.init_from", lambda config: True, "folds cannot start from a run"),
+        ("diskne.wording diskne.negatives", lambda config: config.data.name == "file", "the files decide it"),
+    )
+    with_builder = ()
+    licensed = ("diskne",)
+    sources: Mapping = MappingProxyType({
+        "diskne": (annotation_files, "diskne/*.csv, the published annotations, read beside mednli/"),
+    })  # fmt: skip
+    called: Mapping = MappingProxyType({ALL: "benchmark"})
+
+    def rules(self, config) -> Iterator[tuple[str, str, str]]:
+        if max(config.seeds) > MOST_SEED:
+            yield "seeds", f"with folds a seed is at most {MOST_SEED}", "--config.seeds=0,1,2"
+        yield from super().rules(config)
+        if set(several(config.diskne.categories)) - set(CATEGORIES):
+            yield "diskne.categories", "a category is unknown", f"give some of {', '.join(CATEGORIES)}"
+
+    def corpus(self, config) -> DisKnECorpus:
+        choice = config.diskne
+        further = {name: choice[name] for name in ("wording", "negatives", "least")}
+        names_from = "" if choice.ontology == "none" else choice.ontology
+        return corpus_of(config, DisKnECorpus, NAMES, names_from=names_from, **further)
+
+    def scorer(self, config):
+        from mednli_jax.diskne.task import DisKnETask
+
+        return DisKnETask(**scorer_fields(config))
+
+    def fit(self, config):
+        from mednli_jax.diskne.fit import fit
+
+        named = {name: several(config.diskne[name]) for name in ("diseases", "categories")}
+        return partial(fit, choice=FoldChoice(at_once=config.diskne.at_once, **named))
+
+    def prepared_lines(self, prepared: Prepared) -> Iterator[str]:
+        """Facts of DisKnE, whose pairs are one split, and of its folds."""
+        benchmark = benchmark_of(prepared)
+        groups = Counter(fold["group"] for fold in prepared.manifest["diskne"]["folds"])
+        counts = ", ".join(f"{group} {count}" for group, count in groups.items())
+        yield f"  {benchmark.name}: {len(benchmark.names)} diseases; folds: {counts}"
+        if left_out := benchmark.left_out():
+            yield f"    left out: {left_out}"
+        yield from super().prepared_lines(prepared)
+
+    def run_sections(self, directory, result):
+        return runs.run_sections(directory.folder)
+
+    def closing_sections(self, directory, result):
+        return runs.run_sections(directory.folder)[0]
+
+    def compare(self, folders, split):
+        return page.compare(folders, split, runs.outcomes)
+
+    def analyses(self, *, alone: bool = False) -> Mapping:
+        """None: the pairs of DisKnE are those of MedNLI."""
+        return {}
+
+    shareable = False  # its tables show single diseases
+    paper = "diskne"
+
+    @property
+    def tables(self) -> Mapping:
+        return {f"{runs.TABLE}{number}": partial(_filled, number) for number in NUMBERS}
+
+
+TASK = DisKnE()
+
+
+def _filled(number, folder: Path, **_):
+    """One of the paper's tables. All finished runs of the folder are columns."""
+    found = runs.systems(folder)
+    section = runs.table_section(number, found)
+    return [section], asdict(section.grids[0]), [folder / one.name for one in found]

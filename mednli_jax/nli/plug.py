@@ -1,0 +1,413 @@
+"""Sentence pairs as the commands see them: MedNLI, corpora in its form, and the user's own pairs.
+
+Functions that train or score import jax when they are called, so that other commands start without it.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+
+from mednli_jax.data.arrays import NEW, Prepared
+from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path, vectors_of
+from mednli_jax.data.inputs import Form
+from mednli_jax.data.partitions import read_partitions
+from mednli_jax.data.wordpiece import find_weights
+from mednli_jax.errors import ConfigError, UsageError
+from mednli_jax.knowledge.mentions import ENDINGS
+from mednli_jax.knowledge.ontology import RELATIONS, OntologyOptions
+from mednli_jax.knowledge.wordlists import BUNDLED
+from mednli_jax.nli import analyses, entities, page
+from mednli_jax.nli import tables as mednli_tables
+from mednli_jax.nli.categories import error_kinds
+from mednli_jax.nli.concepts import Linking, Terminology, ending, prefixes
+from mednli_jax.nli.corpus import BLANKS, NAMES, NLICorpus, between_blanks
+from mednli_jax.nli.corpus_stats import sections_of_file
+from mednli_jax.nli.encoding import Encoding, PieceEncoding
+from mednli_jax.nli.readers import CORPORA, RESTRICTED, licensed, read_nli_file, source_files
+from mednli_jax.report import public as public_part
+from mednli_jax.report import tables
+
+LEAVE = "leave it out"
+RETROFITS = ("ontology", "concepts", "unit")  # values of config.vectors.retrofit that do not name a file
+KNOWLEDGE = {"esim": ("none", "replace", "bias", "typed"), "features": ("none", "paths")}  # other models: no "typed"
+
+
+def of_pieces(config):
+    return config.data.tokens == "pieces"
+
+
+def of_blanks(config):
+    return config.data.tokens == BLANKS
+
+
+def of_features(config):
+    return config.model.name == "features"
+
+
+def of_rows(config):
+    """Whether the model trains only single rows of its table, by plain SGD."""
+    return config.model.name == "fasttext"
+
+
+def has_mentions(config):
+    """Whether the concepts of a config come from a file."""
+    return config.model.knowledge != "none" and bool(config.knowledge.mentions)
+
+
+def named_relations(value: str) -> tuple[str, ...]:
+    """The names in a config's knowledge.relations; () where it is one of RELATIONS."""
+    names = () if value in RELATIONS else (name.strip() for name in value.split(","))
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+class NLI:
+    """The TASK of sentence pairs (see tasks)."""
+
+    name = base = "nli"
+    corpora, units = "sentence pairs", "pairs"
+    models = ("features", "bow", "infersent", "esim", "fasttext", "bert")
+    form = Form((("premise", "sentence1"), ("hypothesis", "sentence2")), "a pair of sentences")
+    flags: Mapping = MappingProxyType({
+        "report": ("categories", "categories_file", "paths"),
+        "evaluate": ("config", "workdir", "probe", "partition", "merged"),
+    })  # fmt: skip
+    choices: Mapping = MappingProxyType({})
+    # Fields that must be empty where the function holds for the config, and the reason.
+    empty = (
+        ("vectors.path vectors.retrofit data.features knowledge.mentions", of_pieces, "word pieces do not use it"),
+        ("model.knowledge", of_blanks, "concepts are not found in config.data.tokens 'blanks'"),
+        (
+            "knowledge.types knowledge.abbreviations knowledge.stop",
+            has_mentions,
+            "is for the linker, which config.knowledge.mentions replaces",
+        ),
+        ("transfer.init_from transfer.freeze data.mix", of_features, "features have no weights to transfer"),
+        (
+            "train.weight_decay train.clip vectors.path vectors.retrofit data.features",
+            of_rows,
+            "model 'fasttext' has no such setting",
+        ),
+    )
+
+    def rules(self, config) -> Iterator[tuple[str, str, str]]:
+        """(field, what is wrong, the fix) of each rule of sentence pairs that a config breaks."""
+        data, model, knowledge = config.data, config.model, config.knowledge
+        typed = model.knowledge == "typed"
+        if config.train.shuffle == "binned":
+            yield "train.shuffle", "'binned' is for passages", "give even or random"
+        if of_rows(config) and config.train.optimizer != "sgd":
+            yield "train.optimizer", "model 'fasttext' is trained by sgd alone", "give sgd"
+        if of_pieces(config) and "weights" not in model:
+            yield "data.tokens", "this model reads words", "leave it out, or give model bert"
+        if data.builder == "tfds" and data.name not in self.with_builder:
+            yield "data.builder", "this corpus has no TFDS builder", LEAVE
+        if of_blanks(config) and config.vectors.retrofit == "concepts":
+            yield "vectors.retrofit", "tokens 'blanks' have no concepts", LEAVE
+        if knowledge.mentions and ending(knowledge.mentions) not in ENDINGS:
+            known = ", ".join(ENDINGS)
+            yield "knowledge.mentions", "unknown file ending", f"give a file that ends in {known} (.gz may follow)"
+        if has_mentions(config) and knowledge.permute_seed is not None:
+            # It gives names to other concepts, but a file of mentions does not use names.
+            yield "knowledge.permute_seed", "has no effect on config.knowledge.mentions", LEAVE
+        forms = KNOWLEDGE.get(model.name, ("none", "replace", "bias"))
+        if model.knowledge not in forms:
+            yield "model.knowledge", f"unknown value '{model.knowledge}'", f"give one of {', '.join(forms)}"
+        if knowledge.relations not in RELATIONS and not (typed and named_relations(knowledge.relations)):
+            also = "with knowledge 'typed' also names of relations"
+            yield "knowledge.relations", "unknown value", f"give one of {', '.join(RELATIONS)}; {also}"
+        if typed and model.masking == "paper":
+            yield "model.masking", "'paper' is not for knowledge 'typed'", "give masked"
+        if typed and model.weighting != "auto":
+            yield "model.weighting", "typed relations have no such weights", LEAVE
+        if model.knowledge != "none" and model.get("pooling") == "last":
+            # Attended states are appended along the time axis, where they have no last state.
+            yield "model.pooling", "'last' cannot pool attention over links", "give max or mean"
+        if model.get("heads", 1) > 1 and not data.mix:
+            yield "model.heads", "a single corpus has one domain", "give config.data.mix, or leave it out"
+
+    # -- from a config ------------------------------------------------------------------------------------------------
+
+    with_builder = ("mednli", "mediqa_nli", "snli", "multinli")  # corpora that a TFDS builder reads
+
+    def accepts(self, name: str, module) -> bool:
+        """Whether the task trains a model. module: its linen class; that of a user may name another task."""
+        return name in self.models or (":" in name and getattr(module, "task", NLI.name) == NLI.name)
+
+    def corpus(self, config) -> NLICorpus:
+        return corpus_of(config)
+
+    def pairs(self, config) -> NLICorpus:
+        """The sentence pairs of a config, for callers that need no model."""
+        return corpus_of(config)
+
+    def scorer(self, config):
+        from mednli_jax.nli.task import NLITask
+
+        return NLITask(**scorer_fields(config))
+
+    def fit(self, config):
+        """The function that trains the model; None for the loop."""
+        if not of_features(config):
+            return None
+        from mednli_jax.nli import boosting
+
+        return boosting.fit
+
+    def predictor(self, run):
+        """What gives the logits of a finished run without weights; None for a network."""
+        if run.result["model"] != "features":
+            return None
+        from mednli_jax.nli import boosting
+
+        return boosting.Trees(run)
+
+    def keep(self, directory, prepared: Prepared) -> None:
+        """Writes what reports of a run need besides its predictions: nothing."""
+
+    # -- what commands print ------------------------------------------------------------------------------------------
+
+    licensed = tuple(licensed(RESTRICTED))  # what other users must not be able to read in a data folder
+
+    @property
+    def sources(self) -> Mapping:
+        """{corpus: (folder of data -> its files, where to get it)}, for `doctor`."""
+        named = {name: (partial(source_files, name), of.source) for name, of in CORPORA.items() if name != "file"}
+        notes = "NOTEEVENTS.csv: apply for PhysioNet credentialed access at physionet.org/content/mimiciii"
+        return {**named, "notes": (lambda folder: (folder / "notes").rglob("NOTEEVENTS.csv*"), notes)}
+
+    called: Mapping = MappingProxyType({})  # split -> its name in the lines of `prepare`, where that is another
+
+    def prepared_lines(self, prepared: Prepared) -> Iterator[str]:
+        """Facts of a prepared corpus."""
+        manifest, called = prepared.manifest, self.called
+        for name, rows in prepared.splits.items():
+            facts = manifest["splits"][name]
+            dropped = f", {facts['dropped_unlabelled']} unlabelled dropped" if facts.get("dropped_unlabelled") else ""
+            yield (
+                f"  {called.get(name, name)}: {len(rows)} pairs{dropped}; longest premise {rows.length[0].max()}, "
+                f"hypothesis {rows.length[1].max()} tokens"
+            )
+            if "tokens" in facts:
+                kinds = ", ".join(f"{kind} {count}" for kind, count in facts["tokens"].items() if count)
+                yield f"    tokens from: {kinds}"
+            for earlier, counts in manifest.get("shared", {}).get(name, {}).items():
+                if counts["premises"]:
+                    yield f"    premises that {earlier} has, too: in {counts['premises']} pairs"
+        words = manifest["vocabulary"]
+        yield f"  vocabulary: {words['words']} words, {words['with_vector']} with a vector ({words['source']})"
+        truncated = manifest["truncated"]
+        if "pairs" in truncated:
+            yield f"  truncated to {manifest['pieces']['room']} pieces: {truncated['pairs']} pairs"
+        else:
+            yield (
+                f"  truncated to {manifest['key']['max_length']} tokens: {truncated['premise']} premises, "
+                f"{truncated['hypothesis']} hypotheses"
+            )
+        knowledge = manifest["knowledge"]
+        if knowledge["ontology"] != "none":
+            yield (
+                f"  {knowledge['ontology']} {knowledge['version']}: {knowledge['links']} links in "
+                f"{knowledge['pairs_with_links']} pairs, longest path {knowledge['longest_path']}, "
+                f"{knowledge['dropped_links']} links over max_links dropped"
+            )
+            yield (
+                f"    {knowledge['sentences_with_mentions']} sentences with a concept; "
+                f"{knowledge['concepts_mentioned']} concepts, {knowledge['concepts_in_ontology']} of them in the "
+                f"ontology; graph: {knowledge['graph']}"
+            )
+            if kinds := knowledge.get("relations"):
+                yield f"    links by kind: {', '.join(f'{kind} {kinds[kind]}' for kind in kinds if kinds[kind])}"
+            for name in prepared.splits:
+                of = knowledge["splits"][name]
+                by_length = sorted((int(length), count) for length, count in of["links_per_length"].items())
+                yield (
+                    f"    {called.get(name, name)}: {of['concepts']} concepts, in {of['premises']} premises, "
+                    f"{of['hypotheses']} hypotheses, both sides of {of['pairs_with_concepts']} pairs; "
+                    f"{of['pairs_with_links']} pairs linked"
+                )
+                lengths = ", ".join(f"{length}: {count}" for length, count in by_length) or "none"
+                yield f"      links by edges between their concepts: {lengths}"
+
+    def run_sections(self, directory, result):
+        """The sections of a run's page that are shown before and after the learning curves."""
+        return page.run_sections(result)
+
+    def closing_sections(self, directory, result):
+        """What `train` prints besides the scores of the splits."""
+        return ()
+
+    def compare(self, folders, split):
+        return page.compare(folders, split)
+
+    def evaluate(self, run, split: str, flags):
+        """(figures, lines, rows) of a split's scores. flags: of `evaluate`."""
+        return page.evaluate(run, split, read_partitions(flags.partition))
+
+    def probe(self, run, path: Path):
+        """(figures, lines, rows) of the labelled pairs of a file, which the run reads as its corpus."""
+        split = read_nli_file(path, split=NEW)
+        if run.manifest["tokeniser"] == BLANKS:
+            split = between_blanks(split)
+        return page.evaluate_probe(run, run.task.score(*run.of_new(split)), split.facts["file"])
+
+    def linked(self, config) -> NLICorpus:
+        """The pairs that a run was trained on, linked to concepts, whether or not its model uses links.
+
+        Settings that only concern training are ignored.
+        """
+        other = config.copy_and_resolve_references()
+        with other.unlocked():
+            other.data.update(mix="", sample=None, tokens="words")
+            other.vectors.retrofit, other.model.knowledge = "", "replace"
+        return self.pairs(other)
+
+    def merged(self, run, spans: Path | None):
+        """The run on its own corpus, with the tokens of each entity merged into one token.
+
+        Herlihy & Rudinger 2021 score the parts of Table 6 in this way. New words are read as the unknown word.
+        spans: see entities.finder_of.
+        """
+        trained, corpus = run.experiment.corpus, self.linked(run.config)
+        if trained.pieces or trained.linking or trained.mix or trained.sample or run.task.features:
+            problem = "--merged is for a run that reads only the words of one whole corpus"
+            fix = "give a run of configs/hypothesis_only.py or premise_hypothesis_fasttext.py"
+            raise UsageError(f"{problem}. Fix: {fix}.")
+        splits = corpus.splits()
+        finder = entities.finder_of(corpus, splits, spans)
+        joined = {name: entities.merged_split(corpus, split, finder) for name, split in splits.items()}
+        prepared = trained.encoded(joined, run.vocabulary, run.prepared.vectors)
+        by = spans.name if spans else f"{corpus.ontology.name} {corpus.ontology.version}"
+        return run.having(prepared=prepared, merged_by=by)
+
+    def more_sections(self, folders, flags, config_of):
+        """(sections that are printed, their figures, sections of the page alone) that flags of `report` ask for.
+
+        config_of: gives the config of the run in a folder.
+        """
+        sections, figures, file = [], {}, flags.categories_file
+        if flags.categories or file:
+            annotations = Path(file).expanduser() if file else None
+            sections, figures = error_kinds(folders, flags.split, annotations, lambda run: self.linked(config_of(run)))
+        return sections, figures, sections_of_file(flags.paths)
+
+    prediction_lines = staticmethod(page.prediction_lines)
+    write_attention = staticmethod(page.write_attention)
+
+    def analyses(self, *, alone: bool = False) -> Mapping:
+        """{name of an analysis: (analysed corpus, flags) -> (figures, sections, files)}.
+
+        alone: also those that `analyze all` leaves out.
+        """
+        return {**analyses.ANALYSES, **(analyses.ALONE if alone else {})}
+
+    def analysed(self, config, flags):
+        """The corpus of a config, ready for analysis; flags: of `analyze`."""
+        if config is None:
+            raise UsageError("--config is missing. Fix: --config=configs/esim_kd.py, or --corpus=NAME.")
+        corpus, spans = flags.corpus and Path(flags.corpus).expanduser(), flags.spans and Path(flags.spans).expanduser()
+        return analyses.pairs_of(self.corpus(config), corpus, spans)
+
+    shareable = True  # whether its tables may be shown outside
+    paper = "mednli"  # its figures, see report.tables.published
+
+    @property
+    def tables(self) -> Mapping:
+        """{name of a table: what fills it, see tasks.table}."""
+        numbered = {str(number): partial(_accuracies, number) for number in tables.TABLES}
+        return {mednli_tables.NAME: _reproduction, **numbered}
+
+
+TASK = NLI()
+
+
+def _reproduction(runs: Path, **_):
+    values = mednli_tables.checked(runs)
+    return mednli_tables.sections(values), values, []
+
+
+def _accuracies(number, runs: Path, *, public: bool, **_):
+    table = tables.table_of(number)
+    found = tables.filled(table, runs)
+    if public:
+        found = public_part.table(found, [cell.run for cell in table.cells])
+    names = {name for cell in found["cells"] for name in (cell["run"], cell["baseline"]) if name}
+    return [tables.table_section(found)], found, [runs / name for name in sorted(names)]
+
+
+# -- a corpus from a config --------------------------------------------------------------------------------------------
+
+
+def scorer_fields(config) -> dict:
+    """The settings of the batches and scores of pairs."""
+    padded = config.data.max_length if config.model.masking == "paper" else 0
+    return {"pieces": of_pieces(config), "padded_length": padded, "features": config.data.features}
+
+
+def corpus_of(config, kind=NLICorpus, names=NAMES, **further) -> NLICorpus:
+    """The corpus of a config of sentence pairs. kind: the class; further: more of its fields."""
+    folder = data_folder(config.data.dir)
+    data, vectors, knowledge = config.data, config.vectors, config.knowledge
+    if ":" not in data.name:  # else it is the import path of a reader
+        check_name(data.name, names)
+    links = config.model.knowledge != "none"
+    by_ontology, of_concepts = vectors.retrofit in ("ontology", "concepts"), vectors.retrofit == "concepts"
+    typed, named = config.model.knowledge == "typed", named_relations(knowledge.relations)
+    relations = "all" if named else knowledge.relations
+    options = OntologyOptions(tuple(knowledge.sources), tuple(knowledge.languages), relations, knowledge.cycles)
+    ontology = Terminology(os.path.expanduser(knowledge.ontology), folder, options, knowledge.permute_seed)
+    return kind(
+        name=data.name,
+        encoding=Encoding(
+            **{name: data[name] for name in ("lowercase", "max_length", "keep", "hypothesis_only")},
+            **{name: knowledge[name] for name in ("direction", "max_path", "max_links", "graph")},
+            **vectors_of(config, folder),
+            **{name: vectors[name] for name in ("unknown", "lowered")},
+            retrofit_lexicon=None if vectors.retrofit in RETROFITS else file_path(vectors.retrofit, folder),
+            unit_length=vectors.retrofit == "unit",
+            relations=tuple(name for name in named if name != "antonym") if typed else None,
+            retrofit_rounds=vectors.retrofit_rounds,
+        ),
+        folder=corpus_folder(data),
+        **{name: data[name] for name in ("genre", "limit", "sample", "builder")},
+        mix=_mixed(config) if data.mix else None,
+        blanks=data.tokens == "blanks",
+        pieces=_pieces(config, folder) if data.tokens == "pieces" else None,
+        terminology=ontology if links or by_ontology else None,
+        linking=_linking(knowledge, folder, typed) if links or of_concepts else None,
+        concepts_as_words=of_concepts,
+        retrofit_relations=tuple(vectors.retrofit_relations) if by_ontology else None,
+        **further,
+    )
+
+
+def _mixed(config) -> NLICorpus:
+    """The corpus whose training pairs are mixed in. Raises UserError where it is unknown or the corpus itself."""
+    name, _, genre = config.data.mix.partition("/")
+    check_name(name, NAMES, "mix")
+    if (name, genre) == (config.data.name, config.data.genre):
+        raise ConfigError("config.data.mix is the corpus itself. Fix: give another, or leave it out.")
+    other = config.copy_and_resolve_references()
+    folder = None if config.data.name == "file" else config.data.dir  # the folder of `file` holds only the user's files
+    with other.unlocked():
+        other.data.update(name=name, genre=genre, dir=folder, mix="", limit=None, sample=None)
+    return corpus_of(other)
+
+
+def _pieces(config, folder) -> PieceEncoding:
+    weights = config.model.weights
+    file = find_weights(file_path(weights, folder)) if weights else None
+    return PieceEncoding(file=file, size=config.data.pieces, room=config.data.max_length)
+
+
+def _linking(knowledge, folder, typed) -> Linking:
+    abbreviations = knowledge.abbreviations
+    return Linking(
+        mentions=file_path(knowledge.mentions, folder),
+        candidates=knowledge.candidates,
+        types=prefixes(knowledge.types),
+        abbreviations=BUNDLED if abbreviations == BUNDLED else file_path(abbreviations, folder),
+        stop=file_path(knowledge.stop, folder),
+        lemmas=typed and knowledge.ontology != "mesh",
+    )

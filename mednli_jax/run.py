@@ -1,0 +1,766 @@
+"""A run: the experiment that a config describes, trained into a run directory, opened again, scored and asked.
+
+Lower layers receive typed objects and never read a config.
+"""
+
+import contextlib
+import copy
+import json
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from inspect import signature
+from pathlib import Path
+
+import jax
+import numpy as np
+import optax
+from ml_collections import config_dict
+
+from mednli_jax import checks, defaults, tasks
+from mednli_jax.data import batching, partitions
+from mednli_jax.data.arrays import NEW, PLURAL, Prepared, roomy
+from mednli_jax.data.cache import CONCEPTS
+from mednli_jax.data.corpus import Corpus, cache_folder, corpus_folder, data_folder, file_path
+from mednli_jax.data.examples import Split
+from mednli_jax.data.text import UNK
+from mednli_jax.data.wordpiece import WordPieces, find_weights
+from mednli_jax.errors import ConfigError, RunError, UsageError, UserError, summary
+from mednli_jax.io import private_folder, sha256, write_atomic, write_json, writing
+from mednli_jax.models import table
+from mednli_jax.models.layers import ATTENTION
+from mednli_jax.report import html, sections
+from mednli_jax.report.runs import TYPES, RunDirectory, environment, read_json, read_kept, write_kept
+from mednli_jax.training import gradient, hosts, loop, optim, precision, transfer
+from mednli_jax.training.checkpoint import Checkpoints
+from mednli_jax.training.devices import Devices
+from mednli_jax.training.program import Program
+from mednli_jax.training.session import Fitted, Session
+from mednli_jax.training.task import Task
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model of an experiment.
+
+    Args:
+      name: see models.table.entry.
+      fields: of its module.
+      weights: folder of pretrained weights, None for random ones.
+    """
+
+    name: str
+    fields: dict
+    weights: Path | None = None
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """The `transfer` section of a config.
+
+    Args:
+      init_from: the run whose weights are the start, "" = none.
+      private: whether the layers of a domain (transfer.PRIVATE) start from random values.
+      freeze: regular expression of weights that are not trained.
+    """
+
+    init_from: str = ""
+    private: bool = False
+    freeze: str = ""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The experiment that a config describes.
+
+    Args:
+      seeds: of the run.
+      optimizer: arguments of optim.build_optimizer, except the steps of an epoch.
+      settings: of the training loop.
+      batches: how training rows are batched.
+      kind: the TASK, see tasks; `task` is what it gives for batches and scores.
+      trained_by: the function that trains the model; None = the loop.
+      precision: of matrix products, a key of training.precision.PRECISIONS.
+    """
+
+    seeds: tuple[int, ...]
+    kind: object
+    corpus: Corpus
+    task: Task
+    model: Model
+    optimizer: dict
+    settings: loop.Settings
+    batches: batching.TrainingBatches
+    transfer: Transfer = Transfer()
+    trained_by: Callable | None = None
+    precision: str = "default"
+
+    def prepare(self) -> tuple[Prepared, bool]:
+        """(the corpus as arrays with the rows that the task scores, whether the arrays were on disk already).
+
+        Raises: UserError, DataError(s) for bad files; then no partial result is kept.
+        """
+        prepared, hit = self.corpus.prepare()
+        return self.task.with_rows(prepared, self.corpus), hit
+
+    def fit(self, prepared: Prepared, session: Session) -> Fitted:
+        """Trains the model on the prepared corpus."""
+        return (self.trained_by or gradient.fit)(self, prepared, session)
+
+    def program(
+        self, prepared: Prepared, splits=None, *, model_facts: dict | None = None
+    ) -> tuple[Program, dict[str, batching.Batches]]:
+        """The Program, with the corpus on the devices, and the batches of the splits. It compiles at first use.
+
+        Args:
+          splits: names; None = all.
+          model_facts: of the corpus on which the model was trained, where that is not this one.
+        """
+        words = self.corpus.read_vocabulary(prepared.folder / "vocabulary.json").words
+        return self.program_over(prepared, words, splits, model_facts=model_facts)
+
+    def program_over(
+        self, prepared: Prepared, words=(), splits=None, *, model_facts: dict | None = None, devices=None
+    ) -> tuple[Program, dict[str, batching.Batches]]:
+        """`program` for a vocabulary in memory.
+
+        Args:
+          words: of the vocabulary, for models that read characters.
+          devices: None = all.
+        """
+        devices = devices or Devices()
+        frozen = devices.replicate(self.task.frozen(words, prepared.vectors))
+        facts = self.task.model_facts(prepared.manifest) if model_facts is None else model_facts
+        program = self.bare_program(frozen, facts, devices)
+        program.data = devices.replicate(self.task.resident(prepared))
+        how = {"shares": devices.count, "model": program.model}
+        names = splits or prepared.splits
+        batches = {name: self.task.batches(prepared, name, self.batches, **how) for name in names}
+        if "train" in batches:
+            program.optimizer = self.optimizer_for(batches["train"])
+        return program, batches
+
+    def bare_program(self, frozen, model_facts: dict, devices: Devices) -> Program:
+        """A Program without data and optimiser. frozen: arrays on the devices. model_facts: see tasks.task.Task."""
+        how = {"axis_name": devices.axis_name, "platform": devices.platform}
+        model = table.build(self.model.name, self.model.fields, **how, **model_facts)
+        return Program(model, self.task, devices, frozen, data={}, precision=self.precision)
+
+    def optimizer_for(self, batches: batching.Batches) -> optax.GradientTransformation:
+        """The optimiser for training on these batches."""
+        optimizer = optim.build_optimizer(**self.optimizer, epoch_steps=batches.steps)
+        if self.transfer.freeze:
+            return optim.all_but(optimizer, transfer.pattern(self.transfer.freeze, "config.transfer.freeze"))
+        return optimizer
+
+    def keep_for_prediction(self, directory: RunDirectory, prepared: Prepared) -> None:
+        """Copies into the run the files that prediction needs, so that it works without the corpus and the cache."""
+        for name in ("vocabulary.json", "vectors.npy", CONCEPTS):
+            if name != CONCEPTS or (prepared.folder / name).is_file():
+                write_atomic(directory.private / name, (prepared.folder / name).read_bytes())
+        if self.scores_types:
+            write_kept(directory, TYPES, {"types": self.task.types(prepared)})
+        self.kind.keep(directory, prepared)
+
+    @property
+    def scores_types(self) -> bool:
+        """Whether the model has one output for each phrase of the training split (its field num_types)."""
+        return table.entry(self.model.name).has_field("num_types")
+
+    @property
+    def trains_words(self) -> bool:
+        """Whether the model trains its own vectors of words or pieces."""
+        return self.model.fields.get("train_vectors", bool(getattr(self.task, "pieces", False)))
+
+
+# -- from a config -----------------------------------------------------------------------------------------------------
+
+
+def experiment_of(config) -> Experiment:
+    """The experiment of a config. Raises: ConfigError naming a field with a wrong value; DataError for pretrained
+    weights that cannot be read."""
+    checks.check(config)
+    kind, train, seeds = tasks.task_of(config), config.train, tuple(config.seeds)
+    return Experiment(
+        seeds=seeds,
+        kind=kind,
+        corpus=kind.corpus(config),
+        task=kind.scorer(config),
+        model=_model(config),
+        optimizer={name: train[name] for name in signature(optim.build_optimizer).parameters if name in train},
+        settings=loop.Settings(**{each.name: train[each.name] for each in fields(loop.Settings)}),
+        batches=batching.TrainingBatches(
+            train.batch_size, train.group, train.max_buckets, seeds, train.epochs, train.shuffle
+        ),
+        transfer=Transfer(**config.transfer.to_dict()) if "transfer" in config else Transfer(),
+        trained_by=kind.fit(config),
+        precision=train.precision,
+    )
+
+
+def _model(config) -> Model:
+    """The model. Pretrained weights set its sizes. Raises: ConfigError for wrong sizes, DataError without weights."""
+    values, weights, entry = config.model.to_dict(), None, table.entry(config.model.name)
+    if values.get("weights"):
+        weights = find_weights(file_path(values["weights"], data_folder(config.data.dir)))
+        found = entry.pretrained.read_architecture(weights)
+        _check_sizes(values, found, defaults.transformer(config.model.name))
+        values |= found
+        WordPieces.load(weights).check_size(values["vocab_size"])
+    if entry.module is not None:  # refuses bad fields
+        table.build(config.model.name, {"vocab_size": 1, **values} if entry.has_field("vocab_size") else values)
+    return Model(config.model.name, values, weights)
+
+
+def _check_sizes(given: dict, found: dict, before) -> None:
+    """Raises ConfigError where a size of the config differs from that of the pretrained weights.
+
+    Args:
+      given: sizes of the config.
+      found: sizes of the weights.
+      before: default sizes; they count as not given. A size without a default is that of the weights of a finished run.
+    """
+    for name, value in found.items():
+        if name in given and given[name] not in (value, before.get(name, value)):
+            problem = f"config.model.{name} is {given[name]}, and the weights of config.model.weights have {value}"
+            raise ConfigError(f"{problem}. Fix: leave config.model.{name} out; the weights decide it.")
+
+
+def use_compile_cache() -> Path:
+    """Keeps compiled programs across runs and returns their folder, which only its owner can read.
+
+    The folder $JAX_COMPILATION_CACHE_DIR is used unchanged; it may be the URL of a bucket.
+    """
+    if chosen := os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+        return Path(chosen)
+    folder = cache_folder() / "compiled"
+    fix = "set $MEDNLI_JAX_CACHE to a folder you can write"
+    with writing(private_folder(folder, fix=fix), fix):
+        found = folder.stat()
+        if stat.S_IMODE(found.st_mode) & 0o077 and found.st_uid == os.geteuid():  # another user's folder is not changed
+            folder.chmod(0o700)
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    return folder
+
+
+# -- training ----------------------------------------------------------------------------------------------------------
+
+
+def train(
+    experiment: Experiment,
+    folder: Path,
+    config: dict,
+    *,
+    name: str = "run",
+    resume: bool = False,
+    force: bool = False,
+    profile: bool = False,
+    command: str = "train --resume",
+) -> RunDirectory | None:
+    """Trains an experiment into a run directory, with its result. Returns None where the run was complete already.
+
+    Args:
+      config: the content of the directory's config.json.
+      name: of the config, as tables show it.
+      resume: continue the run in the folder.
+      force: delete the run in the folder and start over.
+      profile: trace some steps.
+      command: the shell command that resumes the run, printed when it is interrupted.
+
+    Raises: RunError, DataError(s) for a corpus or a folder that cannot be used; then the folder is not changed.
+    loop.Interrupted where a signal ended the training, after the run has been saved.
+    """
+    here = hosts.here()
+    RunDirectory.check(folder, resume=resume, force=force)
+    prepared, hit = _prepared(experiment, here)  # before the directory is created, so that bad data leaves none
+    source = source_run(experiment, prepared) if experiment.transfer.init_from else None  # likewise for a bad source
+    directory = RunDirectory.create(folder, config, resume=resume, force=force)
+    session = Session(directory, resume=resume, profile=profile, source=source)
+    if resume and directory.status() == "complete":
+        session.say(f"{folder}: the run is complete already; nothing to do.")
+        return None
+    if resume:  # checked before anything is written, so that a refusal does not change the run
+        directory.check_data(prepared.manifest)
+        directory.metrics()
+        session.count_earlier_sessions()
+
+    session.write_status("running")
+    session.say(f"corpus {experiment.corpus.name}: {'found prepared' if hit else 'prepared'} in {prepared.folder}")
+    for line in copied_pairs(prepared.manifest):
+        session.say(f"warning: {line}")
+    use_compile_cache()
+    if experiment.precision != "default" and (line := precision.remark(experiment.precision, jax.default_backend())):
+        session.say(line)
+    try:
+        _finish(experiment, name, prepared, experiment.fit(prepared, session), session)
+        return directory
+    except (loop.Interrupted, KeyboardInterrupt):
+        session.write_status("interrupted")
+        session.say(f"interrupted. To continue: {command}")
+        raise loop.Interrupted from None
+    except BaseException as error:
+        here.await_loss(error)
+        with contextlib.suppress(UserError):  # this also fails on a full disk, and the first error must be reported
+            session.write_status("failed")
+            reason = error if isinstance(error, UserError) else summary(error)  # the message of a bug may quote text
+            directory.log(f"failed: {reason}")
+        raise
+    finally:
+        directory.close_scalars()
+
+
+def _finish(experiment: Experiment, name: str, prepared, fitted: Fitted, session: Session) -> None:
+    """Scores dev and test, writes the result, prints the summary."""
+    directory, task = session.directory, experiment.task
+    result = {
+        "corpus": experiment.corpus.title,
+        "task": task.name,
+        "model": experiment.model.name,
+        "config": name,
+        "seeds": list(experiment.seeds),
+        **fitted.facts,
+        "notes": sorted({s["note"] for s in prepared.manifest["splits"].values() if "note" in s}) + fitted.notes,
+        "prepared": prepared.folder.name,
+    }
+    if "shared" in prepared.manifest:
+        result["shared"] = prepared.manifest["shared"]
+    lines = []
+    for split in ("dev", "test") if fitted.logits else ():
+        rows, result[split] = prepared.splits.get(split), None
+        if rows:
+            logits = fitted.logits(split)
+            result[split] = task.score(rows, logits)
+            directory.write_predictions(split, task.predictions(rows, logits))
+            lines.append(task.summary(split, result[split]))
+    session.write_status("complete", result)
+    closing = experiment.kind.closing_sections(directory, directory.result())
+    notes = [f"warning: {note}" if note in fitted.notes else note for note in result["notes"]]
+    printed = (line for section in closing for line in sections.lines(section))
+    for line in (*lines, *printed, *notes, *fitted.lines, f"run: {directory.folder}"):
+        session.say(line)
+
+
+def write_page(directory: RunDirectory, kind) -> Path:
+    """Writes the report.html of a run and returns its path."""
+    path = directory.folder / "report.html"
+    write_atomic(path, html.run_page(directory, kind.run_sections, kind.units))
+    return path
+
+
+def train_along(experiment: Experiment) -> None:
+    """Runs in every process except the first: trains with the others, without output and without writing files."""
+    here = hosts.here()
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+        prepared, _ = _prepared(experiment, here)
+        use_compile_cache()
+        try:
+            fitted = experiment.fit(prepared, Session(None))
+        except KeyboardInterrupt:
+            raise loop.Interrupted from None
+        except BaseException as error:
+            here.await_loss(error)
+            raise
+        for split in ("dev", "test"):
+            if prepared.splits.get(split):
+                fitted.logits(split)
+
+
+def copied_pairs(manifest: dict) -> list[str]:
+    """A warning for each pair of splits of which one holds pairs of the other."""
+    return [
+        f"{split}: {counts['pairs']:,} of {manifest['splits'][split]['rows']:,} pairs are in {earlier}, too "
+        f"(same premise and hypothesis), so scores on {split} are not those of new pairs"
+        for split, of_earlier in manifest.get("shared", {}).items()
+        for earlier, counts in of_earlier.items()
+        if counts["pairs"]
+    ]
+
+
+def _prepared(experiment, here):
+    """(prepared corpus, whether it was on disk). The first process prepares it, the others wait and read it."""
+    if not here.leads:
+        here.meet()
+    prepared, hit = experiment.prepare()
+    if here.leads:
+        here.meet()
+    here.check_same("corpus", prepared.manifest["files"])
+    return prepared, hit
+
+
+# -- a finished run ----------------------------------------------------------------------------------------------------
+
+
+DIRECT = "direct"  # mode of transfer: evaluation on another corpus without training on it
+NAMING = ("name", "genre", "builder", "limit")  # fields of `data` that name a corpus, besides its folder
+# Settings that decide the vector of a word: name in the manifest's key -> flag.
+OF_WORDS = {
+    "lowercase": "--config.data.lowercase",
+    "unknown": "--config.vectors.unknown",
+    "lowered": "--config.vectors.lowered",
+}
+
+
+def load_run(folder) -> "FinishedRun":
+    """Opens a finished run. Raises UserError where the folder holds none, or a damaged one."""
+    return FinishedRun(RunDirectory.existing(Path(folder).expanduser()))
+
+
+class FinishedRun:
+    """A finished run, ready to score a split or new inputs. Open it with `load_run`.
+
+    Attributes:
+      config, experiment: of the run; of a run on another corpus (`on`) with that corpus.
+      result: the content of its result.json.
+      manifest: the content of its data.json.
+      vocabulary: of V words.
+      vectors: float32 [V, D].
+      variables: of the best epoch of each of S seeds, leaves [S, ...]; None for model `features`.
+      predictor: gives logits in place of weights, see tasks; None for a network.
+      merged_by: the source of the entities whose tokens are merged, "" where none are merged.
+      unknown_words: the number of tokens without a vector on each side of the last new inputs.
+      truncated: the number of texts of the last new inputs that were cut to the model's length.
+    """
+
+    def __init__(self, directory: RunDirectory):
+        self.directory, self.merged_by, self._scored = directory, "", {}
+        self.result = directory.result()
+        if self.result["status"] != "complete":  # the checkpoints may change while they are read
+            raise directory.unfinished(self.result["status"])
+        if reason := _keeps_no_weights(self.result):
+            fix = "its scores are in result.json, `python -m mednli_jax.report` shows them"
+            raise RunError(f"{directory.folder}: a run of {reason} keeps no weights. Fix: {fix}.")
+        self.config = saved_config(directory)
+        self.manifest = read_json(directory.folder / "data.json")
+        self.experiment = experiment_of(self.config)
+        self.kind, self.task = self.experiment.kind, self.experiment.task
+        self.unknown_words, self.truncated = dict.fromkeys(self.task.sides, 0), {}
+        self.vocabulary = self.experiment.corpus.read_vocabulary(self._kept_file("vocabulary.json"))
+        self.vectors = np.load(self._kept_file("vectors.npy"), allow_pickle=False)
+        self.predictor = self.kind.predictor(self)
+        self.variables = None if self.predictor else self._best()
+
+    def _kept_file(self, name):
+        """The path of a file in private/, checked against the manifest."""
+        path = self.directory.private / name
+        try:
+            if sha256(path) == self.manifest["files"][name]:
+                return path
+        except OSError:
+            pass
+        raise RunError(f"{path}: is missing or differs from what the run wrote. Fix: restore the run directory.")
+
+    def _best(self):
+        loaded = Checkpoints(self.directory.checkpoints).load()
+        best = loaded[0]["best"] if loaded else None
+        if best is None or best["epoch"].tolist() != self.result["best_epoch"]:
+            problem = f"{self.directory.checkpoints}: what is left undamaged is not the finished run"
+            raise RunError(f"{problem}. Fix: restore the run directory, or train again with --force.")
+        return {"params": best["params"], "batch_stats": best.get("batch_stats", {})}
+
+    # -- scores -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        """The corpus that is scored: the run's own. Raises: UserError where it has changed."""
+        prepared, _ = self.experiment.prepare()
+        self.directory.check_data(prepared.manifest)
+        return prepared
+
+    def scores(self, split: str) -> tuple[dict, np.ndarray]:
+        """(scores, logits [S, N, C]) of a split, kept for a second call.
+
+        Raises: UserError for an unknown split, or where the corpus has changed.
+        """
+        if split not in self.prepared.splits:
+            known = ", ".join(self.prepared.splits)
+            raise UsageError(f"--split={split}: the corpus has no such split. Fix: give one of {known}.")
+        if split not in self._scored:
+            logits = self._logits(split)
+            self._scored[split] = self.task.score(self.prepared.splits[split], logits), logits
+        return self._scored[split]
+
+    def _logits(self, split):
+        if self.predictor:
+            return self.predictor.logits(self.experiment.corpus, self.prepared, self.prepared.splits[split])
+        program, batches = self.experiment.program_over(
+            self.prepared, self._words, [split], model_facts=self._model_facts
+        )
+        return program.logits(self.variables, batches[split])
+
+    @property
+    def _words(self):
+        """The words whose vectors are those of `prepared`."""
+        if not self.prepared.folder:
+            return self.vocabulary.words
+        return self.experiment.corpus.read_vocabulary(self.prepared.folder / "vocabulary.json").words
+
+    @property
+    def _model_facts(self) -> dict:
+        return self.task.model_facts(self.manifest)
+
+    def partition_scores(self, split: str, partition: partitions.Partition) -> dict:
+        """`scores` of the pairs of a split that are in a partition; {"examples": 0} where there are none.
+
+        Raises: DataError for ids that the corpus does not have.
+        """
+        found = partitions.uids_of(partition, self.prepared, self.experiment.corpus)
+        _, logits = self.scores(split)
+        rows = self.prepared.splits[split]
+        inside = np.array([uid in found for uid in rows.uids])
+        if not inside.any():
+            return {"examples": 0}
+        tags = tuple(tags for tags, chosen in zip(rows.tags, inside, strict=True) if chosen)
+        return self.task.score(replace(rows, label=rows.label[inside], tags=tags), logits[:, inside])
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """uid -> logits [S * C] of all pairs of the corpus."""
+        found = {}
+        for split, rows in self.prepared.splits.items():
+            logits_NSC = np.swapaxes(self.scores(split)[1], 0, 1)
+            found |= dict(zip(rows.uids, logits_NSC.reshape(len(rows), -1), strict=True))
+        return found
+
+    def write(self, folder: Path) -> None:
+        """Writes a complete run directory of the run on another corpus, so that `report` can compare it."""
+        directory, source = RunDirectory.create(folder, self.config.to_dict()), self.directory
+        write_json(directory.folder / "env.json", environment())
+        write_json(directory.folder / "data.json", self.prepared.manifest)
+        kept = ("model", "config", "seeds", "best_epoch", "epochs", "parameters")
+        splits = self.prepared.manifest["splits"].values()
+        result = {
+            **{name: self.result[name] for name in kept},
+            "task": self.task.name,
+            "corpus": self.experiment.corpus.title,
+            "transfer": {"source": source.folder.name, "corpus": self.result["corpus"], "mode": DIRECT},
+            "notes": sorted({facts["note"] for facts in splits if "note" in facts}),
+            "prepared": self.prepared.folder.name,
+        }
+        for split in ("dev", "test"):
+            result[split] = None
+            if split in self.prepared.splits:
+                result[split], logits = self.scores(split)
+                directory.write_predictions(split, self.task.predictions(self.prepared.splits[split], logits))
+        directory.write_result("complete", result)
+
+    # -- other texts --------------------------------------------------------------------------------------------------
+
+    def on(self, data, split: str = "") -> "FinishedRun":
+        """The run on another corpus: direct transfer (Romanov & Shivade 2018, section 4.1).
+
+        The corpus is read and encoded as the run's own: only its name, folder and part come from `data`. Words new to
+        the run have vectors from its vector file; a word without a vector is read as the run's unknown word.
+
+        Args:
+          data: the `data` section of a config with the other corpus; the fields NAMING are used.
+          split: the only split that will be scored; the files of other splits may be missing.
+
+        Raises: UserError where the two corpora do not share word vectors, or the ontology has changed.
+        """
+        if self.predictor:
+            problem = f"{self.directory.folder}: a run of features is scored on its own corpus only"
+            raise RunError(f"{problem}. Fix: give a run of a network, or `predict` on the other corpus's pairs.")
+        config = restored_config(self.config.to_dict())
+        config.data.update(**{name: data[name] for name in NAMING}, mix="", sample=None)
+        there = experiment_of(config)  # finds the ontology and the vectors where the run found them
+        config.data.dir = data.dir
+        # Features are scaled by the training pairs, so they need all splits.
+        only = "" if there.task.features else split
+        there = replace(there, corpus=replace(there.corpus, folder=corpus_folder(config.data), only=only))
+        prepared, _ = there.prepare()
+        self.check_words(prepared)
+        self._check_ontology(prepared)
+        vectors = np.array(prepared.vectors)
+        vectors[UNK] = self.vectors[UNK]  # it is the mean over the words of a corpus, so the two differ
+        return self.having(experiment=there, config=config, prepared=replace(prepared, vectors=vectors))
+
+    def having(self, **fields) -> "FinishedRun":
+        """A copy of the run with other attributes."""
+        other = copy.copy(self)
+        other.__dict__ |= {**fields, "_scored": {}}
+        return other
+
+    def _check_ontology(self, prepared):
+        mine, other = (manifest.get("knowledge", {}).get("sha256") for manifest in (self.manifest, prepared.manifest))
+        if mine != other:
+            problem = f"the ontology '{self.config.knowledge.ontology}' changed since the run was trained"
+            raise RunError(f"{problem}. Fix: restore it, or train again.")
+
+    def check_words(self, prepared) -> None:
+        """Raises UserError where the words of a corpus do not have the vectors with which the run was trained."""
+        mine, other = self.manifest, prepared.manifest
+        trained = self.experiment.trains_words
+        same = {name: mine["files"][name] == other["files"][name] for name in ("vocabulary.json", "vectors.npy")}
+        if same["vocabulary.json"] and (trained or same["vectors.npy"]):
+            return
+        if trained:
+            problem = "trained its word vectors, and the other corpus has other words"
+            fix = "train a source whose vectors stay as they are (--config.model.train_vectors=False; not fasttext)"
+        elif same["vocabulary.json"] or _vectors_of(mine) != _vectors_of(other):
+            problem, fix = "has other word vectors than this config", "give both the same --config.vectors"
+        elif unlike := [flag for name, flag in OF_WORDS.items() if mine["key"].get(name) != other["key"].get(name)]:
+            flags = ", ".join(unlike)
+            problem, fix = f"looks up words in another way ({flags})", f"give both the same {flags}"
+        elif not self.config.vectors.path:
+            problem = "has random word vectors, and the other corpus has other words"
+            fix = "train the source with --config.vectors.path=FILE"
+        else:
+            return
+        raise RunError(f"{self.directory.folder}: {problem}. Fix: {fix}.")
+
+    # -- new inputs ---------------------------------------------------------------------------------------------------
+
+    def predict(self, inputs) -> list[dict]:
+        """The predictions for new inputs, in their order. Sets `unknown_words` and `truncated`.
+
+        inputs: see data.inputs.Form.pairs. Returns: see `described` of the task.
+        """
+        examples = self._new_examples(inputs)
+        return self.task.described(*self.of_new(Split(NEW, examples))) if examples else []
+
+    def _new_examples(self, inputs):
+        self.unknown_words, self.truncated = dict.fromkeys(self.task.sides, 0), {}
+        return tuple(self.task.new_examples(self.kind.form.pairs(inputs), self.manifest))
+
+    def of_new(self, split: Split):
+        """(rows, logits [S, N, C]) of new examples."""
+        prepared = self._encoded(split)
+        rows = prepared.splits[NEW]
+        if self.predictor:
+            known = self.vocabulary, self.vectors
+            return rows, self.predictor.of_new(self.experiment.corpus, split.examples, *known)
+        program = self._program
+        program.data = program.devices.replicate(self.task.resident(prepared))
+        logits = program.logits(self.variables, self._batches(prepared))
+        program.data = {}  # frees the texts and keeps the programs
+        return rows, logits
+
+    def _encoded(self, split: Split) -> Prepared:
+        """New examples as a corpus in memory, in round sizes."""
+        if self.task.features:
+            raise RunError(
+                "the run's models take features, which need a whole corpus. Fix: use a run without "
+                "config.data.features, or evaluate this one on a corpus of these pairs (--config=configs/bow.py:file)."
+            )
+        prepared = self.experiment.corpus.encoded({NEW: split}, self.vocabulary, self.vectors, self._names)
+        self._check_ontology(prepared)
+        facts, width = prepared.manifest, None
+        self.unknown_words = facts["unknown_tokens"]
+        self.truncated = {PLURAL.get(what, what): count for what, count in facts["truncated"].items() if count}
+        if getattr(self.task, "padded_length", 0):  # the logits depend on the padded length: it is that of training
+            width = self.result["width"]
+        return self.task.with_rows(replace(prepared, arrays=roomy(prepared.arrays, width)), self.experiment.corpus)
+
+    def _batches(self, prepared) -> batching.Batches:
+        program = self._program
+        how = {"shares": program.devices.count, "model": program.model}
+        return self.task.batches(prepared, NEW, self.experiment.batches, **how)
+
+    @cached_property
+    def _names(self):
+        """The concepts of the run's graph, or the phrases that have an output in its model; None for neither."""
+        path = self.directory.private / CONCEPTS
+        if path.is_file():
+            return json.loads(path.read_bytes())
+        return read_kept(self.directory, TYPES)["types"] if self.experiment.scores_types else None
+
+    @cached_property
+    def _program(self):
+        devices = Devices()
+        frozen = self.task.frozen(self.vocabulary.words, self.vectors)
+        return self.experiment.bare_program(devices.replicate(frozen), self._model_facts, devices)
+
+    def attention(self, inputs) -> list[dict]:
+        """The attention weights of each input, for each seed. Returns: see `looked_at` of the task.
+
+        Raises: as `predict`; UsageError where the model has no attention.
+        """
+        examples, found = self._new_examples(inputs), []
+        if not examples:
+            return []
+        name = self.experiment.model.name
+        lacking = UsageError(f"the model '{name}' of this run has no attention. Fix: give a run of esim or ga_reader.")
+        if self.predictor:
+            raise lacking
+        prepared, model = self._encoded(Split(NEW, examples)), self._program.model
+        data, batches = self.task.resident(prepared), self._batches(prepared)
+        layout = batching.Layout.full(1, batches.width, joint=batches.joint)
+
+        def of_seed(variables, frozen, data, index):
+            batch = self.task.to_batch(data, index, layout)
+            made = model.apply({**variables, "frozen": frozen}, batch, train=False, mutable=[ATTENTION])[1]
+            return made.get(ATTENTION, {})
+
+        body = jax.jit(jax.vmap(of_seed, in_axes=(0, None, None, None)))
+        frozen, rows = self.task.frozen(self.vocabulary.words, self.vectors), prepared.splits[NEW]
+        for number, example in enumerate(examples):
+            sown = jax.tree.map(np.asarray, body(self.variables, frozen, data, np.array([[number]])))
+            if not sown:
+                raise lacking
+            lengths = tuple(int(length[number]) for length in rows.length)
+            found.append(self.task.looked_at(self.experiment.corpus, self.vocabulary, example, lengths, sown))
+        return found
+
+
+def source_run(target: Experiment, prepared) -> FinishedRun:
+    """The run that config.transfer.init_from of a new run names. prepared: the corpus of the new run.
+
+    Raises UserError where the named run is missing or unfinished, or lacks a seed or the vectors of the words.
+    """
+    source = load_run(target.transfer.init_from)
+    if source.predictor:
+        raise RunError(f"{source.directory.folder}: has trees and no weights. Fix: name the run of a network.")
+    source.check_words(prepared)
+    if source.experiment.trains_words and not target.trains_words:
+        problem = f"{source.directory.folder}: trained its word vectors, which this config does not take over"
+        raise RunError(f"{problem}. Fix: also give --config.model.train_vectors=True.")
+    transfer.seed_rows(source.experiment.seeds, target.seeds)
+    return source
+
+
+def restored_config(values: dict) -> config_dict.ConfigDict:
+    """The config of a run, from the content of its config.json: lists become tuples again."""
+
+    def tuples(value):
+        if isinstance(value, dict):
+            return {key: tuples(item) for key, item in value.items()}
+        return tuple(value) if isinstance(value, list) else value
+
+    return config_dict.ConfigDict(tuples(values))
+
+
+def _keeps_no_weights(result) -> str:
+    """What kind of run has no weights to load; "" for a run that has them."""
+    if result.get("transfer", {}).get("mode") == DIRECT:
+        return "direct transfer"
+    return "folds" if "folds" in result else ""
+
+
+def saved_config(directory: RunDirectory) -> config_dict.ConfigDict:
+    """The config of a run. Raises RunError where a file of the run lacks a field that this version reads."""
+    values = directory.config
+    with contextlib.suppress(AttributeError, KeyError, TypeError):
+        needed = {
+            "config.json": getattr(defaults, tasks.named(values["task"]).base)(values["model"]["name"]).to_dict(),
+            "data.json": dict.fromkeys(("files", "key", "splits")),
+            "result.json": dict.fromkeys(("corpus", "model", "notes", "seeds")),
+        }
+        found = {name: _fields(read_json(directory.folder / name)) for name in needed}
+        if all(_fields(parts) <= found[name] for name, parts in needed.items()):
+            return restored_config(values)
+    raise RunError(f"{directory.folder}: another version wrote this run. Fix: train again with this version.")
+
+
+def _fields(tree, prefix="") -> set[str]:
+    """Dotted names of the leaves of nested dicts, and of the dicts."""
+    below = [_fields(item, f"{prefix}.{key}") for key, item in tree.items()] if isinstance(tree, dict) else []
+    return {prefix}.union(*below)
+
+
+def _vectors_of(manifest: dict) -> tuple:
+    """What decides a word's vector in any corpus: the content of the vector files and the retrofitting."""
+    key = manifest["key"]
+    retrofitted = (key.get("retrofit"), key["retrofit_lexicon"])
+    return (manifest["vocabulary"]["sha256"], retrofitted, key["retrofit_rounds"] if any(retrofitted) else 0)

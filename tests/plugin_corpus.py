@@ -1,0 +1,22 @@
+"""A user's own corpus and task, as another package would define them (docs/plugins.md)."""
+
+from mednli_jax.nli.plug import NLI
+
+WORDS = {"entailment": "has", "neutral": "fears", "contradiction": "denies"}
+
+
+def read(folder):
+    """Pairs whose hypothesis has a verb for each label."""
+    pairs = [(f"Pt has gout {n % 5}.", f"She {word} gout.", label) for n in range(10) for label, word in WORDS.items()]
+    return {"train": pairs, "dev": pairs[:9], "test": pairs[9:18]}
+
+
+class Verdicts(NLI):
+    """Sentence pairs whose predictions are printed as words."""
+
+    def prediction_lines(self, rows):
+        for row in rows:
+            yield "yes" if max(row, key=row.get) == "entailment" else "no"
+
+
+TASK = Verdicts()
