@@ -29,8 +29,7 @@ from mednli_jax.cloze.encoding import DEMO, corpus_named
 from mednli_jax.cloze.scores import query_scores, summary
 from mednli_jax.errors import UserError
 from mednli_jax.io import Bar, private_folder, sha256, write_atomic
-from mednli_jax.knowledge.pretrain import Settings, pretrain
-from mednli_jax.knowledge.sentences import sentences, text_files
+from mednli_jax.knowledge.pretrain import Settings, pretrain, sentences, text_files
 
 WINDOWS = range(2, 11)
 NEGATIVES = range(3, 16)

@@ -20,8 +20,7 @@ from pathlib import Path
 
 from mednli_jax import cli, demo
 from mednli_jax.io import either_name, sha256
-from mednli_jax.knowledge.pretrain import ARCHITECTURES, METHODS, Settings, pretrain
-from mednli_jax.knowledge.sentences import Tokenizer, sentences, text_files
+from mednli_jax.knowledge.pretrain import ARCHITECTURES, METHODS, Settings, Tokenizer, pretrain, sentences, text_files
 from mednli_jax.nli.notes import Notes, sections
 from mednli_jax.nli.notes import sentences as note_sentences
 from mednli_jax.nli.readers import load_demo

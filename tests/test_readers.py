@@ -34,7 +34,7 @@ from mednli_jax.data.wordpiece import WordPieces
 from mednli_jax.diskne import builder
 from mednli_jax.diskne.published import read_published
 from mednli_jax.errors import DataErrors, UserError
-from mednli_jax.knowledge import related, sentences, wordlists
+from mednli_jax.knowledge import linking, pretrain, retrofit
 from mednli_jax.knowledge.mentions import read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, is_a_matrix
 from mednli_jax.knowledge.readers import mesh, snomed
@@ -147,11 +147,11 @@ READERS = {
     "mentions.tsv": one("m.tsv", f"{SPANS}p1\tpremise\t2\t3\tC1\n", lambda path: read_mentions(path, [EXAMPLE])),
     "mentions.jsonl": one("m.jsonl", lines(SPAN), lambda path: read_mentions(path, [EXAMPLE])),
     "metamap": one("m.mmi", MMI, lambda path: read_mentions(path, [EXAMPLE])),
-    "abbreviations": one("a.tsv", "Q\tquokka\n", wordlists.read_abbreviations),
-    "stop words": one("s.txt", "# no\nquokka\n", wordlists.read_stop_words),
-    "lexicon": one("l.txt", "quokka wombat\n", related.read_lexicon),
+    "abbreviations": one("a.tsv", "Q\tquokka\n", linking.read_abbreviations),
+    "stop words": one("s.txt", "# no\nquokka\n", linking.read_stop_words),
+    "lexicon": one("l.txt", "quokka wombat\n", retrofit.read_lexicon),
     "articles": one("a.json", json.dumps({"articles": [{"title": "A quokka."}]}),
-                    lambda path: list(sentences.sentences(path)), by_line=False),
+                    lambda path: list(pretrain.sentences(path)), by_line=False),
     "vectors.txt": one("v.txt", "2 3\nquokka 1 2.5 -3\nwombat 1 1 1\n", read_vectors),
     "vectors.bin": one("v.bin", b"1 3\nquokka " + bytes(12), read_vectors, by_line=False),
     "vectors.npy": Reader({"v.npy": TWO, "v.vocab.txt": "quokka\nwombat\n"}, read_vectors, "v.npy", False, False),

@@ -1,16 +1,35 @@
-"""Distances in an ontology's graph: between concepts, and from there between tokens of a premise and a hypothesis."""
+"""Distances in an ontology's graph: between concepts, and from there between tokens of a premise and a hypothesis.
 
+Two searches start from thousands of concepts at once, in graphs of millions of edges. `_climb` follows is-a edges
+upwards. Few concepts lie above a source, so it keeps lists of (source, concept). `_spread` follows edges both ways.
+Almost every concept is reached, so it keeps one bit for each source and concept.
+Dimension letters: C concepts, E edges, M pairs, S sources, W words of 64 bits.
+"""
+
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
+from mednli_jax.data.cache import kept
 from mednli_jax.data.examples import Mention
 from mednli_jax.knowledge.ontology import Ontology, Relations
-from mednli_jax.knowledge.search import UNREACHABLE, Progress, climb, ramps, spread
 
 DIRECTIONS = ("either", "undirected", "all")
+UNREACHABLE = -1
+FORMAT = 1  # of the distances in the cache; tests/data/test_prepared_content.py says when to raise it
+LONGEST = np.iinfo(np.int16).max
+BITS = 1 << 29  # bytes of bits that `_spread` holds, twice: the number of sources that it searches from at once
+BLOCK = 4096  # concepts whose neighbours' bits are gathered at once: they stay in the processor's cache
+TABLE = 1 << 24  # bytes of the table in which `_climb` marks what it has seen
 _ROWS = 1 << 12  # pairs of a corpus whose mentions are crossed at once
+
+Progress = Callable[[int, int], None]  # called with the number of sources that have finished, and of all sources
 
 
 def shortest_paths(
@@ -34,16 +53,47 @@ def shortest_paths(
     Returns:
       int16 [M]; UNREACHABLE (-1) if there is no path of at most `max_length`, 0 for a concept and itself.
     """
-    distinct, back = distinct_pairs(pairs)
+    distinct, back = _distinct_pairs(pairs)
     low, high = distinct.T
     if direction == "either":
-        found = climb(ontology.parents, low, high, max_length, progress)
+        found = _climb(ontology.parents, low, high, max_length, progress)
     else:
-        found = spread(len(ontology), walked_edges(ontology, direction), low, high, max_length, progress)
+        found = _spread(len(ontology), _walked_edges(ontology, direction), low, high, max_length, progress)
     return found[back]
 
 
-def walked_edges(ontology: Ontology, direction: str) -> list[np.ndarray]:
+def stored_paths(
+    ontology: Ontology,
+    pairs: np.ndarray,
+    *,
+    folder: Path,
+    direction: str = "either",
+    max_length: int = 0,
+    progress: Progress | None = None,
+) -> np.ndarray:
+    """`shortest_paths`, int16 [M], from a file in `folder` if it is kept there, else computed and kept.
+
+    A file belongs to the ontology's digest, the edges followed, the direction, the cut-off and the distinct pairs, in
+    any order. It is readable by its owner alone, because an ontology may be licensed.
+    """
+    distinct, back = _distinct_pairs(pairs)
+    if not len(distinct):
+        return np.zeros(0, np.int16)
+    digest = hashlib.sha256()
+    for array in (*_walked_edges(ontology, direction), distinct):
+        digest.update(np.ascontiguousarray(array, "<i4"))
+    key = {"format": FORMAT, "ontology": ontology.sha256, "direction": direction, "max_length": max_length}
+    key["pairs"] = digest.hexdigest()
+    name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+
+    def search():
+        how = {"direction": direction, "max_length": max_length, "progress": progress}
+        return {"distance": shortest_paths(ontology, distinct, **how)}
+
+    return kept(Path(folder).expanduser() / f"{name}.npz", key, search)["distance"][back]
+
+
+def _walked_edges(ontology: Ontology, direction: str) -> list[np.ndarray]:
     """The edges that a direction follows, integers [2, E] of concepts: is-a (child, parent) first."""
     edges = [np.stack(ontology.parents.nonzero())]
     if direction == "all":
@@ -51,16 +101,141 @@ def walked_edges(ontology: Ontology, direction: str) -> list[np.ndarray]:
     return edges
 
 
-def distinct_pairs(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _distinct_pairs(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(distinct unordered pairs (low, high), sorted [D, 2]; the place of each pair among them)."""
-    pairs = np.asarray(pairs, np.int64)
-    low, high = pairs.min(axis=1), pairs.max(axis=1)
-    size = int(high.max(initial=0)) + 1
-    keys = low * size + high
-    if (keys[1:] > keys[:-1]).all():
-        return np.stack([low, high], axis=1), np.arange(len(pairs))
-    keys, back = np.unique(keys, return_inverse=True)
+    pairs = np.sort(np.asarray(pairs, np.int64), axis=1)
+    size = int(pairs.max(initial=0)) + 1
+    keys, back = np.unique(pairs[:, 0] * size + pairs[:, 1], return_inverse=True)
     return np.stack(np.divmod(keys, size), axis=1), back
+
+
+# ---- search ----
+
+
+def _climb(
+    parents: csr_array, low: np.ndarray, high: np.ndarray, max_length: int, progress: Progress | None = None
+) -> np.ndarray:
+    """int16 [M], the is-a steps from one concept of each pair up to the other, whichever of the two is the ancestor.
+
+    low, high: int64 [M], sorted by (low, high), low <= high, each pair once.
+    """
+    size = parents.shape[0]
+    pairs = low * size + high
+    distance = np.where(low == high, 0, UNREACHABLE).astype(np.int16)
+    sources = np.unique([low, high])
+    chunk = max(TABLE // size, 1)
+    for done in range(0, len(sources), chunk):
+        taken = sources[done : done + chunk]
+        seen = np.zeros((len(taken), size), bool)
+        slot, concept = np.arange(len(taken)), taken
+        for length in range(1, (max_length or LONGEST) + 1):
+            degree = np.diff(parents.indptr)[concept]
+            slot, concept = np.repeat(slot, degree), parents.indices[_ramps(parents.indptr[concept], degree)]
+            slot, concept = np.divmod(np.unique(slot * size + concept), size)
+            new = ~seen[slot, concept]
+            slot, concept = slot[new], concept[new]
+            if not len(slot):
+                break
+            seen[slot, concept] = True
+            ends = taken[slot]
+            key = np.minimum(ends, concept) * size + np.maximum(ends, concept)
+            place = np.minimum(np.searchsorted(pairs, key), len(pairs) - 1)
+            wanted = pairs[place] == key
+            distance[place[wanted]] = length
+        if progress:
+            progress(min(done + chunk, len(sources)), len(sources))
+    return distance
+
+
+def _spread(
+    size: int,
+    edges: Sequence[np.ndarray],
+    low: np.ndarray,
+    high: np.ndarray,
+    max_length: int,
+    progress: Progress | None = None,
+) -> np.ndarray:
+    """int16 [M], the steps between the concepts of each pair, along edges [2, E] followed both ways.
+
+    One step ors the bits of a concept's neighbours into the bits of the concept, for all sources at once (Then et al.
+    2014, The more the merrier: efficient multi-source graph traversal, section 3).
+    """
+    distance = np.where(low == high, 0, UNREACHABLE).astype(np.int16)
+    graph = _both_ways(size, edges)
+    _, component = connected_components(graph, directed=False)
+    pairs = np.flatnonzero((low != high) & (component[low] == component[high]))
+    if not len(pairs):
+        return distance
+    concepts = _between(graph, np.append(low[pairs], high[pairs]))
+    number = np.cumsum(concepts) - 1
+    low, high = number[low[pairs]], number[high[pairs]]
+    graph, size = graph[concepts][:, concepts], int(concepts.sum())
+    # The search starts at the concept with more pairs: this makes fewer sources.
+    count = np.bincount(np.append(low, high), minlength=size)
+    swapped = count[high] > count[low]
+    sources, slot = np.unique(np.where(swapped, high, low), return_inverse=True)
+    targets = np.where(swapped, low, high)
+    chunk = 64 * max(BITS // (8 * size), 1)
+    for done in range(0, len(sources), chunk):
+        taken = sources[done : done + chunk]
+        word, bit = np.divmod(np.arange(len(taken)), 64)
+        bits = np.zeros((size, word[-1] + 1), np.uint64)
+        bits[taken, word] = np.uint64(1) << bit.astype(np.uint64)
+        opened = np.flatnonzero((done <= slot) & (slot < done + len(taken)))  # pairs whose length is not known yet
+        word, bit = word[slot[opened] - done], bit[slot[opened] - done].astype(np.uint64)
+        for length in range(1, (max_length or LONGEST) + 1):
+            # Only the bits of the targets are needed to see which pairs are of this length.
+            rows, row = np.unique(targets[opened], return_inverse=True)
+            arrived = (_grown(bits, graph, rows)[row, word] >> bit & np.uint64(1)).astype(bool)
+            distance[pairs[opened[arrived]]] = length
+            opened, word, bit = opened[~arrived], word[~arrived], bit[~arrived]
+            if not len(opened):
+                break
+            used, word = np.unique(word, return_inverse=True)  # words whose sources have finished are left out
+            bits = _grown(bits[:, used] if len(used) < bits.shape[1] else bits, graph, np.arange(size))
+        if progress:
+            progress(min(done + chunk, len(sources)), len(sources))
+    return distance
+
+
+def _both_ways(size: int, edges: Sequence[np.ndarray]) -> csr_array:
+    """bool [C, C]: each edge both ways, and one from each concept to itself, by which it keeps its bits."""
+    itself = np.stack([np.arange(size)] * 2)
+    source, target = np.concatenate([itself, *edges, *(edge[::-1] for edge in edges)], axis=1)
+    return csr_array((np.ones(len(source), bool), (source, target)), shape=(size, size))  # repeated edges become one
+
+
+def _between(graph: csr_array, ends: np.ndarray) -> np.ndarray:
+    """bool [C]: the concepts without dead ends. A concept with one neighbour is on no path between two others."""
+    kept = np.ones(graph.shape[0], bool)
+    is_end = np.zeros(graph.shape[0], bool)
+    is_end[ends] = True
+    while True:
+        degree = graph @ kept.astype(np.int32)  # with the concept itself
+        dead = kept & (degree <= 2) & ~is_end
+        if not dead.any():
+            return kept
+        kept[dead] = False
+
+
+def _grown(bits: np.ndarray, graph: csr_array, rows: np.ndarray) -> np.ndarray:
+    """uint64 [rows, W]: the bits of some concepts (sorted) after one more step. bits: uint64 [C, W]."""
+    grown = np.empty((len(rows), bits.shape[1]), np.uint64)
+    first, degree = graph.indptr[rows], np.diff(graph.indptr)[rows]
+    for done in range(0, len(rows), BLOCK):
+        lengths = degree[done : done + BLOCK]
+        gathered = bits[graph.indices[_ramps(first[done : done + BLOCK], lengths)]]
+        np.bitwise_or.reduceat(gathered, np.cumsum(lengths) - lengths, axis=0, out=grown[done : done + len(lengths)])
+    return grown
+
+
+def _ramps(first: np.ndarray | int, length: np.ndarray) -> np.ndarray:
+    """first, first + 1, ... `length` times for each entry: [5, 8], [2, 1] -> [5, 6, 8]."""
+    end = np.cumsum(length, dtype=np.int64)
+    return np.repeat(first - (end - length), length) + np.arange(end[-1] if len(end) else 0)
+
+
+# ---- links between tokens ----
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +297,9 @@ def corpus_links(
 
 
 def _blocks(ontology, premise_mentions, hypothesis_mentions):
-    """(number of pairs, rows of premises, rows of hypotheses, left, right) of some pairs after others.
+    """(number of pairs, rows of premises, rows of hypotheses, left, right) of _ROWS pairs after others.
 
-    Rows are those of `_flatten`, their pairs counted from the first of the block; left and right cross them.
+    Rows are those of `_flatten`; left and right index them, a pair of mentions each.
     """
     unknown: dict[str, int] = {}  # unknown concepts get codes after the known ones
     for first in range(0, len(premise_mentions), _ROWS):
@@ -173,12 +348,7 @@ def crossed(left: np.ndarray, right: np.ndarray, size: int) -> tuple[np.ndarray,
     start = np.cumsum(count) - count
     repeats = count[left]
     first = np.repeat(np.arange(len(left)), repeats)
-    return first, np.repeat(start[left], repeats) + _ramps(repeats)
-
-
-def _ramps(lengths: np.ndarray) -> np.ndarray:
-    """0..n-1 for each n, one after the other: [2, 3] -> [0, 1, 0, 1, 2]."""
-    return ramps(np.zeros(len(lengths), np.int64), lengths)
+    return first, np.repeat(start[left], repeats) + _ramps(0, repeats)
 
 
 def token_links(
@@ -195,7 +365,7 @@ def token_links(
     height = np.clip(np.minimum(premise[:, 2], max_tokens) - premise[:, 1], 0, None)
     width = np.clip(np.minimum(hypothesis[:, 2], max_tokens) - hypothesis[:, 1], 0, None)
     row = np.repeat(np.arange(len(distance)), height * width)
-    i, j = np.divmod(_ramps(height * width), np.maximum(width[row], 1))
+    i, j = np.divmod(_ramps(0, height * width), np.maximum(width[row], 1))
     columns = [premise[row, 0], distance[row], premise[row, 1] + i, hypothesis[row, 1] + j]
     links = np.stack(columns if bits is None else [*columns, bits[row]], axis=1).astype(np.int64)
     links = links[np.lexsort((links[:, 1], links[:, 3], links[:, 2], links[:, 0]))]
@@ -209,7 +379,7 @@ def token_links(
 
 def packed(links: np.ndarray, size: int, max_links: int, longest: int, kinds: int = 0) -> Links:
     """The links of `token_links` as arrays; kinds: number of their bits, 0 for none."""
-    pair, slot = links[:, 0], _ramps(np.bincount(links[:, 0], minlength=size))
+    pair, slot = links[:, 0], _ramps(0, np.bincount(links[:, 0], minlength=size))
     kept = slot < max_links
     arrays = np.zeros((3, size, max_links), np.int16)
     arrays[0] = UNREACHABLE

@@ -1,15 +1,23 @@
-"""Finding the concepts that a tokenised sentence names: longest match of an ontology's names, by Aho-Corasick."""
+"""Finds the concepts that a tokenised sentence names, and reads the user's lists of words for it.
+
+A `Linker` finds the longest names of any ontology by Aho-Corasick, `Lemmas` the words of WordNet by their base forms,
+`Linkers` the names of several ontologies.
+"""
 
 import re
 from array import array
 from collections.abc import Collection, Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
+from pathlib import Path
 
 import ahocorasick
 
 from mednli_jax.data.examples import Mention
-from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.errors import Problems
+from mednli_jax.io import empty_field, empty_file, line_fault, table_rows, text_lines
+from mednli_jax.knowledge.ontology import Ontology, begins
+from mednli_jax.knowledge.readers import mesh
 
 # Words of grammar. No name that is one of these is linked, not even an abbreviation ("or", the operating room): case is
 # ignored, so that such a name would be found in every other sentence.
@@ -278,3 +286,147 @@ class _Names:
         if len(self):
             automaton.make_automaton()
         return automaton
+
+
+# ---- WordNet ----
+
+_LONGEST = 3  # tokens of a name
+# Endings and their replacements in the base form, by the letter of a part of speech: morphy(7WN).
+_ENDINGS = {
+    "n": "s: ses:s xes:x zes:z ches:ch shes:sh men:man ies:y",
+    "v": "s: ies:y es:e es: ed:e ed: ing:e ing:",
+    "a": "er: est: er:e est:e",
+    "r": "",
+}
+_DETACHED = {part: [pair.split(":") for pair in pairs.split()] for part, pairs in _ENDINGS.items()}
+
+
+class Lemmas:
+    """Finds the words of WordNet in tokens, by their base forms; immutable and deterministic.
+
+    Unlike a Linker it chooses no sense: a mention's `concept` is a key, the base forms between "|", and `indices` gives
+    all their synsets. The base form of a word is the word itself if WordNet has it in a part of speech, else the
+    word with its ending replaced. Irregular forms are names that the reader adds. Of overlapping names the leftmost
+    wins, then the longest. Words of grammar are not linked.
+    """
+
+    def __init__(self, ontology: Ontology):
+        self.ontology, self._senses, self._keys = ontology, {}, {}
+
+    @cached_property
+    def _synsets(self) -> dict[tuple[str, str], list[int]]:
+        """(name, letter of its part of speech) -> synsets."""
+        found = {}
+        for name, concept in self.ontology.names:
+            found.setdefault((name.casefold(), self.ontology.ids[concept][0]), []).append(concept)
+        return found
+
+    def link(self, tokens: Sequence[str]) -> list[Mention]:
+        """The mentions of one sentence, in order, not overlapping."""
+        words, mentions, place = [token.casefold() for token in tokens], [], 0
+        while place < len(words):
+            for end in range(min(place + _LONGEST, len(words)), place, -1):
+                if key := self._key(" ".join(words[place:end])):
+                    mentions.append(Mention(place, end, key))
+                    place = end - 1
+                    break
+            place += 1
+        return mentions
+
+    def indices(self, key: str) -> list[int]:
+        """The synsets of a mention's key, the most frequent sense first; none for an unknown one."""
+        if key not in self._senses:
+            forms = key.split("|")
+            found = [self._synsets.get((form, part), []) for form in forms for part in _DETACHED]
+            self._senses[key] = list(dict.fromkeys(concept for synsets in found for concept in synsets))
+        return self._senses[key]
+
+    def _key(self, word: str) -> str:
+        """The base forms of a word, "" if WordNet has none."""
+        if word not in self._keys:
+            forms = {} if word in FUNCTION_WORDS or not any(map(str.isalpha, word)) else self._forms(word)
+            self._keys[word] = "|".join(forms)
+        return self._keys[word]
+
+    def _forms(self, word: str) -> dict[str, None]:
+        found = {}
+        for part, endings in _DETACHED.items():
+            forms = [word] if (word, part) in self._synsets else []
+            forms = forms or [word.removesuffix(a) + b for a, b in endings if word.endswith(a) and len(word) > len(a)]
+            found |= dict.fromkeys(form for form in forms if (form, part) in self._synsets)
+        return found
+
+
+class Linkers:
+    """The mentions that each linker finds, whether they overlap or not. ontology: `side_by_side` of theirs."""
+
+    def __init__(self, ontology: Ontology, linkers: Sequence[Linker | Lemmas]):
+        self.ontology, self._linkers = ontology, tuple(linkers)
+        self._begins = begins([linker.ontology for linker in linkers])
+
+    def link(self, tokens: Sequence[str]) -> list[Mention]:
+        """The mentions of one sentence, in order."""
+        found = [mention for linker in self._linkers for mention in linker.link(tokens)]
+        return sorted(found, key=lambda mention: (mention.start, mention.end))
+
+    def indices(self, concept: str) -> list[int]:
+        """The concepts of `ontology` that a mention's `concept` stands for."""
+        linkers = zip(self._linkers, self._begins, strict=True)
+        return [begin + index for linker, begin in linkers for index in linker.indices(concept)]
+
+
+# ---- the user's lists of words. Errors name file and line and never quote them. ----
+
+BUNDLED = "bundled"
+COLUMNS = ("short", "expansion")
+
+
+def read_abbreviations(path: Path | str) -> tuple[tuple[str, str], ...]:
+    """(short form, expansion) of each row of a table with tabs.
+
+    Either two columns without a header, or a header that names `short` (or `abbreviation`) and `expansion` among any
+    others. "bundled" is the table of clinical abbreviations that belongs to the package.
+    """
+    path = bundled_abbreviations() if str(path) == BUNDLED else Path(path)
+    problems, found = Problems(), []
+    lines = ((number, line) for number, line in text_lines(path, problems) if line.strip())
+    records = ((number, [cell.strip() for cell in line.split("\t")]) for number, line in lines)
+    first = next(records, (1, COLUMNS))
+    without_header = [] if COLUMNS[1] in first[1] else [(0, COLUMNS)]
+
+    def columns(number, header):
+        names = header if "short" in header else [{"abbreviation": "short"}.get(name, name) for name in header]
+        if "short" not in names:
+            fix = f"the first line must name, between tabs: {', '.join(COLUMNS)}"
+            raise line_fault(path.name, number, "the header is not that of this table", fix)
+        return names
+
+    for number, row in table_rows(path.name, chain(without_header, [first], records), problems, columns):
+        found.append(tuple(row[name] for name in COLUMNS))
+        if not all(found[-1]):
+            problems.add(empty_field(path, number, COLUMNS[found[-1].index("")]))
+    problems.raise_if_any()
+    if not found:
+        raise empty_file(path)
+    return tuple(found)
+
+
+def bundled_abbreviations() -> Path:
+    """The file that "bundled" stands for."""
+    return mesh.RESOURCES / mesh.ABBREVIATIONS
+
+
+def read_stop_words(path: Path) -> frozenset[str]:
+    """The names of a list, one a line, as the linker compares them: folded, and also in the singular.
+
+    Lines that start with # are comments.
+    """
+    problems, words = Problems(), set()
+    for _, text in text_lines(path, problems):
+        if text.strip() and not text.lstrip().startswith("#"):
+            names = text.strip().casefold(), " ".join(normalise(text))
+            words |= {form for name in names for form in (name, singular(name))}
+    problems.raise_if_any()
+    if not words:
+        raise empty_file(path)
+    return frozenset(words)

@@ -1,31 +1,34 @@
-"""Loads the Ontology that a config names: finds its files, chooses the reader and caches the result."""
+"""Loads the Ontology that a config names: finds its files, chooses the reader and keeps the result in the cache."""
 
 import difflib
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
-from mednli_jax.data.cache import digests
+import numpy as np
+from scipy.sparse import csr_array
+
+from mednli_jax.data.cache import digests, kept
 from mednli_jax.errors import ConfigError, RunError
-from mednli_jax.io import check_readable
-from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
+from mednli_jax.io import check_readable, either_name
+from mednli_jax.knowledge.ontology import Names, Ontology, OntologyOptions, Relations
 from mednli_jax.knowledge.readers import mesh, umls, wordnet
 from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.knowledge.readers.obo import read_obo
 from mednli_jax.knowledge.readers.snomed import read_snomed, release_files, snomed_files
 from mednli_jax.knowledge.readers.umls import read_umls, umls_files
-from mednli_jax.knowledge.store import stored
 
 FORMAT = 3  # of the readers' results; tests/data/test_prepared_content.py says when to raise it
 NAMES = ("mesh", "snomed", "umls", "wordnet")
 TABLES = (".tsv", ".tsv.gz")
 OBO = (".obo", ".obo.gz")
 _UMLS_FILES = ("MRCONSO.RRF", "MRSTY.RRF", "MRREL.RRF", "MRFILES.RRF", "release.dat")
+_STRINGS, _PAIRS = ("ids", "labels", "types", "abbreviations"), ("names", "cross_references")  # of a stored ontology
 _PATHS = f"a {', '.join(TABLES + OBO)} file or of a folder with MRCONSO.RRF, RF2 files or data.noun"
 
 
@@ -34,14 +37,13 @@ class OntologyFiles:
     """Files of one ontology and how they are read.
 
     name: of its copy in the cache. place: the file or folder that `read` gets.
-    files: all that `read` may open. cached: whether reading takes long enough to keep a copy.
+    files: all that `read` may open.
     """
 
     name: str
     place: Path
     files: tuple[Path, ...]
     read: Callable[[Path, OntologyOptions], Ontology]
-    cached: bool = True
 
 
 def load_ontology(
@@ -67,7 +69,7 @@ def load_ontology(
     source = find_source(spec, data_dir)
     if source is None:
         return read_mesh()
-    if cache_dir is None or not source.cached:
+    if cache_dir is None or source.read is _read_table:
         return source.read(source.place, options)
     cache_dir = Path(cache_dir).expanduser()
     found = _digests(source, cache_dir)
@@ -109,7 +111,7 @@ def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None
         return _named(spec, data_dir)
     path = Path(spec).expanduser()
     if spec.endswith(TABLES):
-        return OntologyFiles(_stem(path), path, (path,), _read_table, cached=False)
+        return OntologyFiles(_stem(path), path, (path,), _read_table)
     if spec.endswith(OBO):
         return OntologyFiles(_stem(path), path, (path,), read_obo)
     if path.is_dir():
@@ -154,11 +156,11 @@ def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
     """The files of that type, if the folder has any of them; the reader reports missing ones."""
     if kind == "umls":
         for name, place in product(umls.COLUMNS, (folder, folder / "META")):
-            if any(_either(place / name)):
-                files = [*(file for name in _UMLS_FILES for file in _either(place / name))]
-                return OntologyFiles(kind, place, (*files, *_either(place.parent / "release.dat")), read_umls)
+            if either_name(place / name):
+                files = _present(*(place / name for name in _UMLS_FILES), place.parent / "release.dat")
+                return OntologyFiles(kind, place, files, read_umls)
     elif kind == "wordnet":
-        if any(any(_either(place / name)) for name, place in product(wordnet.FILES, (folder, folder / "dict"))):
+        if _present(*(place / name for name, place in product(wordnet.FILES, (folder, folder / "dict")))):
             files = (*wordnet.wordnet_files(folder).values(), *wordnet.further_files(folder).values())
             return OntologyFiles(kind, folder, files, wordnet.read_wordnet)
     elif files := release_files(folder):
@@ -166,17 +168,17 @@ def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
     return None
 
 
+def _present(*paths: Path) -> tuple[Path, ...]:
+    """The files that exist, plain or gzipped."""
+    return tuple(filter(None, map(either_name, paths)))
+
+
 def _with_cuis(snomed: OntologyFiles, umls_folder: Path) -> OntologyFiles:
     """SNOMED CT with the CUIs of its concepts, if the UMLS is there too, because MetaMap names concepts by CUI."""
-    conso = next((f for folder in (umls_folder, umls_folder / "META") for f in _either(folder / "MRCONSO.RRF")), None)
-    if conso is None:
+    found = _present(umls_folder / "MRCONSO.RRF", umls_folder / "META" / "MRCONSO.RRF")
+    if not found:
         return snomed
-    return replace(snomed, files=(*snomed.files, conso), read=partial(read_snomed, conso=conso))
-
-
-def _either(path: Path) -> Iterator[Path]:
-    """The file and the gzipped file of that name, if they exist."""
-    return (candidate for candidate in (path, path.with_name(f"{path.name}.gz")) if candidate.is_file())
+    return replace(snomed, files=(*snomed.files, found[0]), read=partial(read_snomed, conso=found[0]))
 
 
 def _stem(path: Path) -> str:
@@ -189,3 +191,58 @@ def _digests(source: OntologyFiles, cache_dir: Path) -> dict[str, str]:
     for path in files:
         check_readable(path)
     return digests(files, cache_dir / "prepared")
+
+
+# ---- the copy in the cache ----
+
+
+def stored(path: Path, key: dict, build: Callable[[], Ontology]) -> Ontology:
+    """The ontology kept in a file; made by `build` and kept there where it is missing, damaged or of another key.
+
+    key: plain JSON, everything that shapes the ontology.
+    """
+    return _ontology(kept(path, {**key, "layout": 2}, lambda: _arrays(build())))
+
+
+def _arrays(ontology: Ontology) -> dict[str, np.ndarray]:
+    """Strings as one text of lines, pairs as strings and concepts, relations as edges one after the other."""
+    parts = {part: list(getattr(ontology, part)) for part in (*_STRINGS, *_PAIRS)}
+    parts["abbreviations"].sort()
+    edges = dict(sorted(ontology.relations.edges.items()))
+    about = {name: getattr(ontology, name) for name in ("name", "version", "sha256", "link_types")}
+    about["counts"] = {part: len(found) for part, found in parts.items()}
+    about["relations"] = {name: found.shape[1] for name, found in edges.items()}
+    arrays = {"about": np.array(json.dumps(about)), **{part: _lines(parts[part]) for part in _STRINGS}}
+    for part in _PAIRS:
+        arrays[part] = _lines(name for name, _ in parts[part])
+        arrays[f"{part}.concepts"] = np.fromiter((concept for _, concept in parts[part]), np.int32, len(parts[part]))
+    arrays |= {"parents.indptr": ontology.parents.indptr, "parents.indices": ontology.parents.indices}
+    return arrays | {"relations": np.concatenate([np.zeros((2, 0), np.int32), *edges.values()], axis=1)}
+
+
+def _ontology(arrays) -> Ontology:
+    about = json.loads(arrays["about"].item())
+    parts, size = {}, about["counts"]["ids"]
+    for part, count in about["counts"].items():
+        parts[part] = tuple(str(arrays.pop(part), "utf-8").split("\n")) if count else ()
+    for part in _PAIRS:
+        parts[part] = Names(parts[part], arrays[f"{part}.concepts"])
+    indices, indptr = arrays["parents.indices"], arrays["parents.indptr"]
+    parents = csr_array((np.ones(len(indices), bool), indices, indptr), shape=(size, size))
+    parents.has_canonical_format = True
+    bounds = pairwise(np.cumsum([0, *about["relations"].values()]).tolist())
+    edges = {name: arrays["relations"][:, slice(*at)] for name, at in zip(about["relations"], bounds, strict=True)}
+    return Ontology(
+        name=about["name"],
+        version=about["version"],
+        sha256=about["sha256"],
+        link_types=tuple(about["link_types"]),
+        parents=parents,
+        relations=Relations(edges, size),
+        checked=True,
+        **{**parts, "abbreviations": frozenset(parts["abbreviations"])},
+    )
+
+
+def _lines(strings: Iterable[str]) -> np.ndarray:
+    return np.frombuffer("\n".join(strings).encode(), np.uint8)

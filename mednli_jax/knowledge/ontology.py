@@ -3,15 +3,17 @@
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import block_diag, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from mednli_jax.errors import DataError
+from mednli_jax.io import warn
 
 MAX_NAMED_IDS = 5  # how many ids an error lists
 RELATIONS = ("is_a", "all")
@@ -289,3 +291,83 @@ def _check_acyclic(ontology: Ontology) -> None:
 def _listed(ids: list[str]) -> str:
     shown = ", ".join(map(shown_id, ids[:MAX_NAMED_IDS]))
     return shown if len(ids) <= MAX_NAMED_IDS else f"{shown} and {len(ids) - MAX_NAMED_IDS} more"
+
+
+def side_by_side(parts: Sequence[Ontology]) -> Ontology:
+    """The concepts of all parts, one part after the other; no edge leads from one to another.
+
+    Relations of one name are one.
+    """
+    starts = begins(parts)
+    size = sum(map(len, parts))
+    edges = {}
+    for part, begin in zip(parts, starts, strict=True):
+        for name, of_part in Relations.of(part.relations, len(part)).edges.items():
+            edges.setdefault(name, []).append(np.asarray(of_part, np.int32) + np.int32(begin))
+
+    def moved(field):
+        pairs = zip(parts, starts, strict=True)
+        return tuple((name, begin + concept) for part, begin in pairs for name, concept in getattr(part, field))
+
+    return Ontology(
+        name="+".join(part.name for part in parts),
+        version="+".join(part.version for part in parts),
+        ids=tuple(concept for part in parts for concept in part.ids),
+        labels=tuple(label for part in parts for label in part.labels),
+        names=moved("names"),
+        parents=csr_array(block_diag([part.parents for part in parts], format="csr", dtype=bool)),
+        sha256=hashlib.sha256("+".join(part.sha256 for part in parts).encode()).hexdigest(),
+        types=tuple(kinds for part in parts for kinds in (part.types or [""] * len(part))),
+        abbreviations=frozenset().union(*(part.abbreviations for part in parts)),
+        relations=Relations({name: np.concatenate(found, axis=1) for name, found in sorted(edges.items())}, size),
+        cross_references=moved("cross_references"),
+    )
+
+
+def begins(parts: Sequence[Ontology]) -> list[int]:
+    return list(accumulate(map(len, parts), initial=0))[:-1]
+
+
+def is_a_graph(
+    child: np.ndarray,
+    parent: np.ndarray,
+    size: int,
+    options: OntologyOptions,
+    *,
+    place: Callable[[int], tuple[str, int]],
+    name: Callable[[int], str],
+    order: np.ndarray | None = None,
+    field: str | None = None,
+) -> tuple[csr_array, dict[str, np.ndarray]]:
+    """(the is-a graph [C, C] bool of edges from child to parent, {CIRCULAR: int [2, E]} of the edges on cycles).
+
+    The second is empty where no edge lies on a cycle, and where is-a edges alone are read.
+
+    Args:
+      child, parent: concepts by index, int [E].
+      size: C, the number of concepts.
+      options: where is-a edges alone are read, cycles="refuse" raises DataError for the first edge that lies on a
+        cycle, and "drop" leaves such edges out. A line on stderr says how many they are.
+      place: of an edge by its index, (name of its file, line).
+      name: of a concept by its index, for the message.
+      order: int [E], the edge that comes first has the smallest number; without it the edges are in order.
+      field: of the edges, where their format names it.
+    """
+    inside = cyclic_edges(child, parent, size)
+    if not inside.any():
+        return relation_matrix(child, parent, size), {}
+    edges, count = np.flatnonzero(inside), relation_matrix(child[inside], parent[inside], size).nnz
+    first = edges[0 if order is None else np.argmin(order[edges])]
+    file, line = place(first)
+    if options.relations == "all":
+        warn(f"{file}: {count} is-a edges lie on cycles; paths still follow them both ways")
+        return relation_matrix(child[~inside], parent[~inside], size), {CIRCULAR: np.stack([child, parent])[:, inside]}
+    if options.cycles == "refuse":
+        more = f", as do {count - 1} more" if count > 1 else ""
+        problem = f"the is-a edge from {name(child[first])} to {name(parent[first])} lies on a cycle{more}"
+        fix = (
+            "remove one edge of the cycle, or give --config.knowledge.cycles=drop, which leaves out all edges on cycles"
+        )
+        raise DataError(problem, file=file, line=line, field=field, fix=fix)
+    warn(f"{file}: left out {count} is-a edges that lie on cycles")
+    return relation_matrix(child[~inside], parent[~inside], size), {}

@@ -15,8 +15,7 @@ from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.examples import LABELS, Mention, NLIExample
 from mednli_jax.errors import RunError
 from mednli_jax.io import unwatched
-from mednli_jax.knowledge.linking import FUNCTION_WORDS
-from mednli_jax.knowledge.wordlists import BUNDLED, read_abbreviations
+from mednli_jax.knowledge.linking import BUNDLED, FUNCTION_WORDS, read_abbreviations
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encoding import find_mentions
 from mednli_jax.nli.features import NEGATIONS

@@ -10,13 +10,18 @@ from mednli_jax.data.corpus import cache_folder
 from mednli_jax.data.examples import Split
 from mednli_jax.errors import DataError
 from mednli_jax.io import Bar, warn
-from mednli_jax.knowledge.lemmas import Lemmas
-from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.distances import stored_paths
+from mednli_jax.knowledge.linking import (
+    BUNDLED,
+    Lemmas,
+    Linker,
+    bundled_abbreviations,
+    read_abbreviations,
+    read_stop_words,
+)
 from mednli_jax.knowledge.load import load_ontology, ontology_files
 from mednli_jax.knowledge.mentions import SENTENCE, Recognised, read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted
-from mednli_jax.knowledge.store import stored_paths
-from mednli_jax.knowledge.wordlists import BUNDLED, bundled_abbreviations, read_abbreviations, read_stop_words
 
 WORDNET = "wordnet"  # the name of the ontology; that of a permuted one has a suffix
 MUCH_RARER = 10  # a split with so many times fewer mentions than the others is reported

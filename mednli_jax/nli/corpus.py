@@ -17,12 +17,10 @@ from mednli_jax.data.vectors import vector_files
 from mednli_jax.data.wordpiece import WordPieces, vocabulary_files
 from mednli_jax.errors import ConfigError
 from mednli_jax.io import check_readable, digest, no_such_file, say, warn
-from mednli_jax.knowledge import load, related
-from mednli_jax.knowledge.lemmas import Lemmas
-from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge import load, retrofit
+from mednli_jax.knowledge.linking import Lemmas, Linker, Linkers
 from mednli_jax.knowledge.mentions import Recognised
-from mednli_jax.knowledge.ontology import Ontology
-from mednli_jax.knowledge.several import Linkers, side_by_side
+from mednli_jax.knowledge.ontology import Ontology, side_by_side
 from mednli_jax.nli import encoding as words
 from mednli_jax.nli import readers
 from mednli_jax.nli.concepts import Linking, Terminology, corpus_paths
@@ -182,9 +180,9 @@ class NLICorpus:
         """Which words are neighbours [V, V], or None where vectors stay as they are."""
         if self.retrofit_relations is not None and not self.concepts_as_words:
             relations = ("synonym", *self.retrofit_relations)
-            return related.ontology_word_graph(self.ontology, words, relations=relations)
+            return retrofit.ontology_word_graph(self.ontology, words, relations=relations)
         if lexicon := self.encoding.retrofit_lexicon:
-            return related.word_graph(related.read_lexicon(lexicon), words)
+            return retrofit.word_graph(retrofit.read_lexicon(lexicon), words)
         return None
 
     # -- arrays -------------------------------------------------------------------------------------------------------

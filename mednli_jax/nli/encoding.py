@@ -20,14 +20,12 @@ from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vectors import coverage, load_vectors
 from mednli_jax.data.wordpiece import Pieces, WordPieces, room_for
 from mednli_jax.io import Watch, unwatched
-from mednli_jax.knowledge.concept_vectors import retrofit_concepts
 from mednli_jax.knowledge.distances import corpus_links, shortest_paths
-from mednli_jax.knowledge.lemmas import Lemmas
-from mednli_jax.knowledge.linking import Linker, normalise, singular
+from mednli_jax.knowledge.linking import Lemmas, Linker, normalise, singular
 from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.ontology import induced
 from mednli_jax.knowledge.relations import kinds_of, typed_links
-from mednli_jax.knowledge.retrofit import retrofit, unit_rows
+from mednli_jax.knowledge.retrofit import retrofit, retrofit_concepts, unit_rows
 
 FORMAT = 4  # of the arrays, from the corpus's files on; tests/data/test_prepared_content.py says when to raise it
 SPECIAL_PIECES = 3  # [CLS] premise [SEP] hypothesis [SEP]

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.errors import DataError, UsageError
-from mednli_jax.knowledge.lemmas import Lemmas
-from mednli_jax.knowledge.linking import FUNCTION_WORDS, singular
+from mednli_jax.knowledge.linking import FUNCTION_WORDS, Lemmas, singular
 from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.relations import ANTONYM, CO_HYPONYM, KINDS, kinds_in_pairs, related
 from mednli_jax.nli.artifacts import as_private

@@ -31,9 +31,8 @@ from mednli_jax.data.vectors import load_vectors
 from mednli_jax.diskne.corpus import load_demo_diskne, write_benchmark
 from mednli_jax.diskne.folds import folds
 from mednli_jax.knowledge import load
-from mednli_jax.knowledge.distances import DIRECTIONS
+from mednli_jax.knowledge.distances import DIRECTIONS, stored_paths
 from mednli_jax.knowledge.readers import mesh
-from mednli_jax.knowledge.store import stored_paths
 from mednli_jax.nli.encoding import PieceEncoding, PieceTexts, encode_corpus
 from mednli_jax.nli.plug import corpus_of
 from mednli_jax.nli.readers import load_demo
@@ -371,7 +370,7 @@ MADE_BY = {  # function that makes content -> the module that holds its FORMAT
     cloze: "cloze.encoding",
     published: "diskne.corpus",
     ontologies: "knowledge.load",
-    distances: "knowledge.store",
+    distances: "knowledge.distances",
     features: "nli.features",
     demo: "nli.encoding",
     demo_full: "nli.encoding",

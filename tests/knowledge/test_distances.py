@@ -9,7 +9,7 @@ from made_up_knowledge import EDGES, graph, random_graph
 from scipy.sparse import csgraph, csr_array
 
 from mednli_jax.data.examples import Mention
-from mednli_jax.knowledge import distances, search
+from mednli_jax.knowledge import distances
 from mednli_jax.knowledge.distances import Links, corpus_links, shortest_paths
 from mednli_jax.knowledge.readers.mesh import read_mesh
 
@@ -99,7 +99,7 @@ def test_sizes_of_blocks_words_and_tables_change_nothing(monkeypatch, direction,
     ontology, pairs = graph(edges, 1500, other=others), rng.integers(0, 1500, (6000, 2))
     expected = shortest_paths(ontology, pairs, direction=direction)
     for name, value in sizes.items():
-        monkeypatch.setattr(search, name, value)
+        monkeypatch.setattr(distances, name, value)
     np.testing.assert_array_equal(shortest_paths(ontology, pairs, direction=direction), expected)
 
 

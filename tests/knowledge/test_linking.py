@@ -4,9 +4,17 @@ import numpy as np
 import pytest
 from made_up_knowledge import small, write
 
-from mednli_jax.knowledge.linking import EVERYDAY_WORDS, FUNCTION_WORDS, Linker, folded_words, normalise, singular
+from mednli_jax.knowledge.linking import (
+    EVERYDAY_WORDS,
+    FUNCTION_WORDS,
+    Linker,
+    folded_words,
+    normalise,
+    read_abbreviations,
+    read_stop_words,
+    singular,
+)
 from mednli_jax.knowledge.readers.mesh import read_mesh
-from mednli_jax.knowledge.wordlists import read_abbreviations, read_stop_words
 
 
 def named(names, /, **fields):

@@ -14,8 +14,16 @@ from mednli_jax.data.text import SPECIALS, sentence_tokens
 from mednli_jax.data.vectors import load_vectors
 from mednli_jax.errors import DataError, RunError, UsageError, UserError
 from mednli_jax.knowledge import pretrain as module
-from mednli_jax.knowledge.pretrain import Settings, pretrain, write_vectors
-from mednli_jax.knowledge.sentences import Tokenizer, articles, sentences, split_sentences, text_files
+from mednli_jax.knowledge.pretrain import (
+    Settings,
+    Tokenizer,
+    articles,
+    pretrain,
+    sentences,
+    split_sentences,
+    text_files,
+    write_vectors,
+)
 
 ROOT = Path(__file__).parents[2]
 PIECES = sentence_tokens(
@@ -75,7 +83,7 @@ def test_articles_are_streamed(tmp_path, indent, monkeypatch):
     (tmp_path / "latin.json").write_bytes(b'{"articles": [{"title": "Sj\xf6gren \xc3\xa9"}]}')
     assert list(articles(tmp_path / "latin.json")) == ["Sjögren é"]
     for size in (64, 1000, 1 << 20):
-        monkeypatch.setattr("mednli_jax.knowledge.sentences._BLOCK", size)
+        monkeypatch.setattr("mednli_jax.knowledge.pretrain._BLOCK", size)
         assert list(articles(path)) == expected
 
 

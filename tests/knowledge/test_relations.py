@@ -6,14 +6,12 @@ from made_up_knowledge import UMLS, WORDNET, lay_out
 
 from mednli_jax.data.examples import Mention
 from mednli_jax.errors import UserError
-from mednli_jax.knowledge.lemmas import Lemmas
-from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.ontology import OntologyOptions
+from mednli_jax.knowledge.linking import Lemmas, Linker, Linkers
+from mednli_jax.knowledge.ontology import OntologyOptions, side_by_side
 from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.knowledge.readers.umls import read_umls
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
 from mednli_jax.knowledge.relations import kinds_of, related, typed_links
-from mednli_jax.knowledge.several import Linkers, side_by_side
 
 ALL = OntologyOptions(relations="all")
 ADJECTIVES = {

@@ -8,10 +8,19 @@ from scipy.sparse import csr_array
 from mednli_jax.data.text import PAD, SPECIALS, UNK
 from mednli_jax.errors import ConfigError, DataErrors
 from mednli_jax.knowledge import retrofit as module
-from mednli_jax.knowledge.concept_vectors import concept_vectors, retrofit_concepts
 from mednli_jax.knowledge.ontology import is_a_matrix
-from mednli_jax.knowledge.related import all_names, concept_graph, ontology_word_graph, read_lexicon, word_graph
-from mednli_jax.knowledge.retrofit import colours, retrofit, unit_rows
+from mednli_jax.knowledge.retrofit import (
+    all_names,
+    colours,
+    concept_graph,
+    concept_vectors,
+    ontology_word_graph,
+    read_lexicon,
+    retrofit,
+    retrofit_concepts,
+    unit_rows,
+    word_graph,
+)
 
 
 def graph_of(edges, size):

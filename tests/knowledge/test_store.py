@@ -8,13 +8,12 @@ import pytest
 from made_up_knowledge import edges_of, graph, ontology, random_graph, rich, small, some_pairs
 
 from mednli_jax.errors import RunError, UserError
-from mednli_jax.knowledge import load, store
-from mednli_jax.knowledge.distances import DIRECTIONS, shortest_paths
+from mednli_jax.knowledge import distances, load
+from mednli_jax.knowledge.distances import DIRECTIONS, shortest_paths, stored_paths
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.load import load_ontology
+from mednli_jax.knowledge.load import load_ontology, stored
 from mednli_jax.knowledge.ontology import Names, OntologyOptions, Relations, is_a_matrix, permuted
 from mednli_jax.knowledge.readers.mesh import read_mesh
-from mednli_jax.knowledge.store import stored, stored_paths
 
 KEY = {"made": "up"}
 OBO = "[Term]\nid: X:1\nname: fever\n\n[Term]\nid: X:2\nname: high fever\nis_a: X:1\n"
@@ -185,7 +184,7 @@ def searches(monkeypatch):
         seen.append(pairs)
         return shortest_paths(ontology, pairs, **how)
 
-    monkeypatch.setattr(store, "shortest_paths", searched)
+    monkeypatch.setattr(distances, "shortest_paths", searched)
     return seen
 
 

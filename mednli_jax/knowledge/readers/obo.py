@@ -15,7 +15,7 @@ import numpy as np
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.io import FRESH_COPY, empty_file, line_fault, text_lines, warn
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, relation_matrix, shown_id
-from mednli_jax.knowledge.readers.terminologies import is_a_graph
+from mednli_jax.knowledge.readers.tables import is_a_graph
 
 SCOPES = ("EXACT",)  # a name of another scope (NARROW, BROAD, RELATED) may mean something else
 _TAG = re.compile(r"([\w-]+)\s*:\s*(.*)")

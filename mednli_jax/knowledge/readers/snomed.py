@@ -15,7 +15,7 @@ import numpy as np
 from mednli_jax.errors import DataError
 from mednli_jax.io import warn
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
-from mednli_jax.knowledge.readers.terminologies import Block, Edges, Table
+from mednli_jax.knowledge.readers.tables import Block, Edges, Table
 from mednli_jax.knowledge.readers.umls import cuis_of_codes
 
 _COMPONENT = ("id", "effectiveTime", "active", "moduleId")

@@ -15,7 +15,7 @@ import numpy as np
 
 from mednli_jax.io import either_name, warn
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
-from mednli_jax.knowledge.readers.terminologies import WHOLE, Block, Edges, Table, all_there
+from mednli_jax.knowledge.readers.tables import WHOLE, Block, Edges, Table, all_there
 
 COLUMNS = {
     "MRCONSO.RRF": (

@@ -16,7 +16,7 @@ import numpy as np
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.io import FRESH_COPY, either_name, empty_file, line_fault, say, text_lines
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, relation_matrix
-from mednli_jax.knowledge.readers.terminologies import all_there, is_a_graph
+from mednli_jax.knowledge.readers.tables import all_there, is_a_graph
 
 PARTS = {"noun": "n", "verb": "v"}
 FURTHER_PARTS = {"adj": "a", "adv": "r"}

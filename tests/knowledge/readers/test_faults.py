@@ -7,13 +7,13 @@ import made_up_knowledge as made
 import pytest
 
 from mednli_jax.errors import DataError, DataErrors
+from mednli_jax.knowledge.linking import read_abbreviations
 from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.readers.mesh import HEADER, read_mesh
 from mednli_jax.knowledge.readers.obo import read_obo
 from mednli_jax.knowledge.readers.snomed import read_snomed
 from mednli_jax.knowledge.readers.umls import read_umls
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
-from mednli_jax.knowledge.wordlists import read_abbreviations
 
 OPTIONS = OntologyOptions(relations="all")
 CONCEPTS, TERMS, EDGES = made.RF2_ROWS.values()
