@@ -25,7 +25,7 @@ _ID = re.compile(r"[A-Za-z]{0,8}[:_]?\d{1,18}")
 
 @dataclass(frozen=True)
 class OntologyOptions:
-    """What readers take from a terminology. A reader ignores options that its format does not have.
+    """The parts of a terminology that readers take. A reader ignores options that its format does not have.
 
     sources: vocabularies of the UMLS whose names and relations count, as abbreviated there (SAB); () takes all.
     languages: languages of names (LAT of the UMLS); () takes all.
@@ -52,12 +52,14 @@ def is_a_matrix(edges: Iterable[tuple[int, int]], size: int) -> csr_array:
 
 
 def relation_matrix(child: np.ndarray, parent: np.ndarray, size: int) -> csr_array:
-    """The graph [size, size] bool of int arrays [E] of concept indices; repeated edges count once.
+    """The graph [size, size] bool of int arrays [E] of concept indices; repeated edges count once."""
+    return bool_matrix(child, parent, (size, size))
 
-    Like `is_a_matrix`, but for millions of edges, without a Python object per edge.
-    """
-    child, parent = np.asarray(child), np.asarray(parent)
-    matrix = csr_array((np.ones(len(child), bool), (child, parent)), shape=(size, size))
+
+def bool_matrix(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> csr_array:
+    """The bool matrix that is true at these places."""
+    rows, columns = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
+    matrix = csr_array((np.ones(len(rows), bool), (rows, columns)), shape=shape)
     matrix.sum_duplicates()
     return matrix
 
@@ -67,9 +69,6 @@ def cyclic_edges(child: np.ndarray, parent: np.ndarray, size: int) -> np.ndarray
 
     These are the edges whose two ends are in one strongly connected component, and edges from a concept to itself.
     """
-    child, parent = np.asarray(child, np.int64), np.asarray(parent, np.int64)
-    if not len(child):
-        return np.zeros(0, bool)
     _, component = connected_components(relation_matrix(child, parent, size), directed=True, connection="strong")
     return component[child] == component[parent]
 
@@ -181,15 +180,6 @@ class Ontology:
         """Concept id -> index, for callers that ask often and handle unknown ids themselves."""
         return {concept: index for index, concept in enumerate(self.ids)}
 
-    @cached_property
-    def index_of_reference(self) -> dict[str, int]:
-        """Cross-reference -> index, of those that belong to one concept alone."""
-        found, shared = {}, set()
-        for reference, index in self.cross_references:
-            if found.setdefault(reference, index) != index:
-                shared.add(reference)
-        return {reference: index for reference, index in found.items() if reference not in shared}
-
     def indices(self, concept_id: str) -> list[int]:
         """The concept of an id, else all concepts that have it as a cross-reference; none for an unknown one."""
         index = self.index_of.get(concept_id)
@@ -204,7 +194,8 @@ class Ontology:
 
     def index(self, concept_id: str) -> int | None:
         """The index of a concept, by its id or a cross-reference that no other concept has; None for an unknown one."""
-        return self.index_of.get(concept_id, self.index_of_reference.get(concept_id))
+        found = set(self.indices(concept_id))
+        return found.pop() if len(found) == 1 else None
 
     def ancestors(self, concept_id: str) -> dict[str, int]:
         """Every concept above this one and the number of is-a steps to it (at least 1); nearest first."""
@@ -253,8 +244,8 @@ def permuted(ontology: Ontology, seed: int) -> Ontology:
     """A control: the same ids and the same graph, but every concept's names now belong to a random concept.
 
     Labels, types and cross-references move with the names, so exactly the same spans of a text are linked. Only the
-    graph's information about them is lost. The permutation is a sort by hash, so
-    that it depends on `seed` and the ids alone, on every platform and with every NumPy.
+    graph's information about them is lost. The permutation is a sort by hash, so that it depends on `seed` and the ids
+    alone, on every platform and with every NumPy.
     """
     keys = [hashlib.sha256(f"{seed}:{concept}".encode()).digest() for concept in ontology.ids]
     target = sorted(range(len(keys)), key=keys.__getitem__)  # the names of concept c move to concept target[c]
@@ -279,9 +270,8 @@ def _check_ids(ontology: Ontology) -> None:
 
 def _check_acyclic(ontology: Ontology) -> None:
     """Raises for an is-a cycle: distances upward would still be defined, but 'is-a' would not."""
-    _, component = connected_components(ontology.parents, directed=True, connection="strong")
-    in_cycle = np.bincount(component, minlength=1)[component] > 1
-    cyclic = np.flatnonzero(in_cycle | ontology.parents.diagonal()).tolist()
+    child, parent = ontology.parents.nonzero()
+    cyclic = np.unique(child[cyclic_edges(child, parent, len(ontology))]).tolist()
     if cyclic:
         ids = _listed([ontology.ids[concept] for concept in cyclic])
         problem = f"ontology '{ontology.name}' has a cycle of is-a edges among {ids}"
@@ -341,33 +331,33 @@ def is_a_graph(
 ) -> tuple[csr_array, dict[str, np.ndarray]]:
     """(the is-a graph [C, C] bool of edges from child to parent, {CIRCULAR: int [2, E]} of the edges on cycles).
 
-    The second is empty where no edge lies on a cycle, and where is-a edges alone are read.
+    The second is empty where no edge lies on a cycle, and where is-a edges alone are read. Then cycles="refuse" raises
+    DataError for the first edge that lies on a cycle, and "drop" leaves such edges out and says how many they are.
 
     Args:
       child, parent: concepts by index, int [E].
       size: C, the number of concepts.
-      options: where is-a edges alone are read, cycles="refuse" raises DataError for the first edge that lies on a
-        cycle, and "drop" leaves such edges out. A line on stderr says how many they are.
       place: of an edge by its index, (name of its file, line).
       name: of a concept by its index, for the message.
       order: int [E], the edge that comes first has the smallest number; without it the edges are in order.
       field: of the edges, where their format names it.
     """
     inside = cyclic_edges(child, parent, size)
+    graph = relation_matrix(child[~inside], parent[~inside], size)
     if not inside.any():
-        return relation_matrix(child, parent, size), {}
+        return graph, {}
     edges, count = np.flatnonzero(inside), relation_matrix(child[inside], parent[inside], size).nnz
     first = edges[0 if order is None else np.argmin(order[edges])]
     file, line = place(first)
     if options.relations == "all":
         warn(f"{file}: {count} is-a edges lie on cycles; paths still follow them both ways")
-        return relation_matrix(child[~inside], parent[~inside], size), {CIRCULAR: np.stack([child, parent])[:, inside]}
+        return graph, {CIRCULAR: np.stack([child, parent])[:, inside]}
     if options.cycles == "refuse":
         more = f", as do {count - 1} more" if count > 1 else ""
         problem = f"the is-a edge from {name(child[first])} to {name(parent[first])} lies on a cycle{more}"
         fix = (
-            "remove one edge of the cycle, or give --config.knowledge.cycles=drop, which leaves out all edges on cycles"
+            "remove an edge of the cycle, or give --config.knowledge.cycles=drop, which leaves out all edges on cycles"
         )
         raise DataError(problem, file=file, line=line, field=field, fix=fix)
     warn(f"{file}: left out {count} is-a edges that lie on cycles")
-    return relation_matrix(child[~inside], parent[~inside], size), {}
+    return graph, {}

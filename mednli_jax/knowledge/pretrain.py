@@ -1,8 +1,16 @@
-"""Running text for training word vectors: sentences of plain text files and of BioASQ's JSON, as Treebank tokens.
+"""Trains word vectors on running text: fastText or word2vec, from scratch or from existing vectors.
 
-Files are streamed: memory does not grow with them.
+Romanov & Shivade 2018, section 4.1: fastText vectors of BioASQ's abstracts and of MIMIC-III's notes, and chains such as
+GloVe -> BioASQ -> MIMIC-III, where each training starts from the vectors of the one before. As there, the start is
+fastText's `pretrainedVectors`: the words' rows are set to the vectors given and stay in the vocabulary even where
+the text lacks them, rows of character n-grams start at random. fastText's vector is the mean of both, so that a word
+which the text lacks comes out shortened; word2vec, which is fastText without n-grams, keeps it as it was.
+
+Needs the fastText library (`pip install 'mednli_jax[embeddings]'`). One thread gives the same file each time; with more
+they race.
 """
 
+import codecs
 import hashlib
 import json
 import multiprocessing
@@ -16,57 +24,57 @@ from importlib import metadata
 from pathlib import Path
 
 from mednli_jax.data.text import SPECIALS, sentence_tokens
-from mednli_jax.data.vectors import check_dim, load_vectors, read_head, rows_of, vector_paths
+from mednli_jax.data.vectors import load_vectors, read_head, rows_of, vector_paths
 from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.io import (
-    byte_lines,
-    decoded,
     empty_file,
-    no_such_file,
     opened_text,
     private_folder,
     put_in_place,
     say,
     sha256,
+    text_lines,
     warn,
     write_json,
 )
 
 KINDS = (".txt", ".txt.gz", ".json", ".json.gz")
-MAX_ARTICLE = 1 << 24  # characters of one article
-_BLOCK = 1 << 20
+METHODS, ARCHITECTURES = ("fasttext", "word2vec"), ("skipgram", "cbow")
+_BLOCK, _LONGEST = 1 << 20, 1 << 24  # characters that are read at once; of one article
 _ARTICLES = re.compile(r'\s*\{\s*"articles"\s*:\s*\[')
+_GAP = re.compile(r"[, \t\r\n]*")
 _END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"')\]]))\s+(?=[\"'(\[]?[A-Z0-9])")
 _CLOSERS = frozenset("])}>\"'»”’`.")
 _KEPT = 1 << 20  # distinct words whose pieces are remembered
-_ESCAPED = re.compile("[\ud800-\udfff]")
+_BREAKS = frozenset(b" \t\v\f\r\n\0")  # characters that end a word for fastText
+
+# BioASQ's official files hold bytes that are no UTF-8.
+codecs.register_error("latin-1", lambda error: (error.object[error.start : error.end].decode("latin-1"), error.end))
+
+# ---- text ----
 
 
 def text_files(path: Path) -> list[Path]:
     """The file, or the files of a folder and of those below it that may hold text, by name."""
     path = Path(path)
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.name.endswith(KINDS) and file.is_file())
-        if not files:
-            problem, fix = "no text in this folder", f"put files ending in {', '.join(KINDS)} there"
-            raise DataError(problem, file=path.name, fix=fix)
-        return files
-    if not path.is_file():
-        raise no_such_file(path)
-    return [path]
+    files = sorted(file for file in path.rglob("*") if file.name.endswith(KINDS) and file.is_file())
+    if path.is_file():
+        return [path]
+    if not files:
+        raise DataError("no text is there", file=path.name, fix=f"give a file, or a folder of {', '.join(KINDS)}")
+    return files
 
 
-def sentences(path: Path, *, lowercase: bool = True) -> Iterator[list[str]]:
+def sentences(path: Path) -> Iterator[list[str]]:
     """Tokens of the sentences of a file or folder, see `text_files`: as `sentence_tokens` has them, lower-cased.
 
     .json is BioASQ's {"articles": [{"title": ..., "abstractText": ...}, ...]}; of any other file each line is a
-    text of one sentence or more. Files may be gzipped. Raises: DataError.
+    text of one sentence or more. Files may be gzipped, and are streamed.
     """
-    split = Tokenizer(lowercase=lowercase)
+    split = Tokenizer()
     for file in text_files(path):
-        found = False
-        texts = articles(file) if file.name.removesuffix(".gz").endswith(".json") else lines(file)
-        for text in texts:
+        found, is_json = False, file.name.removesuffix(".gz").endswith(".json")
+        for text in articles(file) if is_json else (line for _, line in text_lines(file)):
             for sentence in split_sentences(text):
                 if tokens := split(sentence):
                     found = True
@@ -80,31 +88,22 @@ def split_sentences(text: str) -> list[str]:
     return _END.split(text)
 
 
-def lines(path: Path) -> Iterator[str]:
-    """Lines of a UTF-8 file, plain or gzipped."""
-    for number, line in byte_lines(path):
-        yield decoded(path.name, number, line)
-
-
 def articles(path: Path) -> Iterator[str]:
-    """Titles and abstracts of BioASQ's JSON, which is too large to be read as a whole; articles may lack either.
-
-    Bytes that are no UTF-8, which the official files hold, are taken for Latin-1.
-    """
-    with opened_text(path, errors="surrogateescape") as stream:
+    """Titles and abstracts of BioASQ's JSON, which is too large to be read as a whole; articles may lack either."""
+    with opened_text(path, errors="latin-1") as stream:
         buffer, count, decode = stream.read(_BLOCK), 0, json.JSONDecoder().raw_decode
         start = _ARTICLES.match(buffer)
         if not start:
             raise _no_articles(path, 'it does not start with {"articles": [')
         at = start.end()
         while True:
-            at = _past_blanks(buffer, at)
-            if at < len(buffer) and buffer[at] == "]":
+            at = _GAP.match(buffer, at).end()
+            if buffer[at : at + 1] == "]":
                 return
             try:
                 article, end = decode(buffer, at)
-            except (ValueError, RecursionError):
-                more = stream.read(_BLOCK) if len(buffer) - at < MAX_ARTICLE else ""
+            except ValueError:
+                more = stream.read(_BLOCK) if len(buffer) - at < _LONGEST else ""
                 if not more:
                     raise _no_articles(path, f"article {count + 1} is damaged, or the file is cut short") from None
                 buffer, at = buffer[at:] + more, 0
@@ -112,21 +111,7 @@ def articles(path: Path) -> Iterator[str]:
             count, at = count + 1, end
             if not isinstance(article, dict):
                 raise _no_articles(path, f"article {count} is no object")
-            for field in ("title", "abstractText"):
-                if isinstance(text := article.get(field), str):
-                    yield _ESCAPED.sub(_character, text)
-
-
-def _character(match):
-    """What a byte that is no UTF-8 stands for; any other half of a surrogate pair is no character."""
-    code = ord(match.group()) - 0xDC00
-    return chr(code) if 0x80 <= code <= 0xFF else "\ufffd"
-
-
-def _past_blanks(buffer, at):
-    while at < len(buffer) and buffer[at] in ", \t\r\n":
-        at += 1
-    return at
+            yield from (article[name] for name in ("title", "abstractText") if isinstance(article.get(name), str))
 
 
 def _no_articles(path, problem):
@@ -135,33 +120,27 @@ def _no_articles(path, problem):
 
 
 class Tokenizer:
-    """`sentence_tokens` of a sentence whose white space is single blanks, several times faster: words are looked up.
+    """`sentence_tokens` in lower case of a sentence, several times faster: words are looked up.
 
     The Treebank's rules look at a word between blanks alone, but for the first one (quotes) and the last ones (the
     full stop). What a word becomes in either place or in mid-sentence is remembered.
     """
 
-    def __init__(self, *, lowercase: bool = True):
-        self.lowercase = lowercase
+    def __init__(self):
         self._first, self._middle, self._last = {}, {}, {}
 
     def __call__(self, sentence: str) -> list[str]:
         words = sentence.replace("\0", " ").split()
-        if not words:
-            return []
         last = len(words) - 1
         while last > 0 and _CLOSERS.issuperset(words[last]):
             last -= 1
         if last < 1:
-            return list(self._cased(sentence_tokens(" ".join(words))))
+            return [token.lower() for token in sentence_tokens(" ".join(words))]
         found, known = list(self._pieces(self._first, words[0], "", " x")), self._middle
         for word in words[1:last]:
             found += known.get(word) or self._pieces(known, word, "x ", " x")
         found += self._pieces(self._last, " ".join(words[last:]), "x ", "")
         return found
-
-    def _cased(self, tokens):
-        return tuple(token.lower() for token in tokens) if self.lowercase else tokens
 
     def _pieces(self, known, word, before, after):
         """Tokens of a word with these neighbours, which are no part of them."""
@@ -169,12 +148,11 @@ class Tokenizer:
             if len(known) >= _KEPT:
                 known.clear()
             tokens = sentence_tokens(before + word + after)
-            known[word] = self._cased(tokens[bool(before) : len(tokens) - bool(after)])
+            known[word] = tuple(token.lower() for token in tokens[bool(before) : len(tokens) - bool(after)])
         return known[word]
 
 
-METHODS, ARCHITECTURES = ("fasttext", "word2vec"), ("skipgram", "cbow")
-_BREAKS = frozenset(b" \t\v\f\r\n\0")  # characters that end a word for fastText
+# ---- training ----
 
 
 @dataclass(frozen=True)
@@ -197,15 +175,10 @@ class Settings:
     threads: int = 1
 
     def check(self) -> None:
-        """Raises UsageError for an impossible value."""
-        for name, known in (("method", METHODS), ("architecture", ARCHITECTURES)):
-            if (value := getattr(self, name)) not in known:
-                raise UsageError(f"{name}: unknown value '{value}'. Fix: give one of {', '.join(known)}.")
-        for name in ("dim", "epochs", "window", "min_count", "negatives", "buckets", "threads"):
-            if (value := getattr(self, name)) < 1:
-                raise UsageError(f"{name} is {value}. Fix: give at least 1.")
-        if not 0 < self.learning_rate < 10:
-            raise UsageError(f"learning_rate is {self.learning_rate}. Fix: give a number over 0, e.g. 0.05.")
+        """Raises UsageError for a number that is not positive."""
+        for name, value in vars(self).items():
+            if not isinstance(value, str) and not value > 0:
+                raise UsageError(f"{name} is {value}. Fix: give a number over 0.")
 
 
 def pretrain(
@@ -225,10 +198,13 @@ def pretrain(
     made otherwise is replaced, with a message.
     """
     settings.check()
-    library, out = library_version(), Path(out)
+    library, out = _library_version(), Path(out)
     if out.suffix not in (".bin", ".vec"):
         raise UsageError(f"out is '{out.name}'. Fix: give a name that ends in .bin or .vec.")
-    start = None if initial is None else _initial(initial, settings)
+    start = None
+    if initial is not None:  # reads and checks the whole file
+        vectors = load_vectors(initial, SPECIALS, dim=settings.dim, seed=0)
+        start = {"file": vectors.source, "sha256": vectors.sha256}
     key = {"settings": asdict(settings), "corpus": corpus or {}, "initial": start}
     if corpus and (facts := _finished(out, key)):
         say(f"{out.name} exists, made of the same text with the same settings.")
@@ -277,19 +253,9 @@ def _finished(out, key):
     try:
         facts = json.loads(_facts_path(out).read_bytes())
         same = facts["key"] == json.loads(json.dumps(key)) and facts["sha256"] == sha256(out)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError):
         return None
     return facts if same else None
-
-
-def _initial(path, settings):
-    """Name and sha256 of the vectors to start from."""
-    paths = vector_paths(path)
-    if len(paths) > 1:
-        raise UsageError("several files of vectors to start from. Fix: give one.")
-    check_dim(paths[0], read_head(paths[0]).dim, settings.dim)
-    found = load_vectors(paths[0], SPECIALS, dim=settings.dim, seed=0)  # reads and checks the whole file
-    return {"file": found.source, "sha256": found.sha256}
 
 
 def _write_sentences(sentences, path):
@@ -325,7 +291,7 @@ def write_vectors(path: Path, out: Path, dim: int) -> int:
     return count
 
 
-def library_version() -> str:
+def _library_version() -> str:
     """Name and version of the fastText library."""
     try:
         import fasttext  # noqa: F401 - an extra that nothing else needs
@@ -369,16 +335,13 @@ def _train(scratch, settings, tokens, chained):
     fault = scratch / "fault"
     message = fault.read_text() if fault.is_file() else ""
     if "Empty vocabulary" in message:
-        raise UsageError(
-            f"no word stands {settings.min_count} times in the text. Fix: lower min_count, or give more text."
-        )
+        problem = f"no word stands {settings.min_count} times in the text"
+        raise UsageError(f"{problem}. Fix: lower min_count, or give more text.")
     if "NaN" in message:
         raise RunError("the training's numbers overflowed. Fix: lower learning_rate.")
     if (worker.exitcode or 0) < 0 or "bad_alloc" in message:
-        raise RunError(
-            f"the training was ended from outside (signal {abs(worker.exitcode or 0)}), most often for want "
-            "of memory. Fix: lower buckets or dim, or give it more."
-        )
+        problem = f"the training was ended from outside (signal {abs(worker.exitcode or 0)})"
+        raise RunError(f"{problem}, most often for want of memory. Fix: lower buckets or dim, or give it more.")
     if message or worker.exitcode:
         raise RuntimeError(f"fastText: {message or worker.exitcode}")
 

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from mednli_jax.data.examples import Mention
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.distances import Links, crossed, packed, token_links
-from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.knowledge.ontology import Ontology, bool_matrix
 
 KINDS = ("same", "synonym", "antonym", "hypernym", "hyponym", "co_hyponym")
 SAME, SYNONYM, ANTONYM, HYPERNYM, HYPONYM, CO_HYPONYM = (1 << place for place in range(len(KINDS)))
@@ -59,31 +59,29 @@ def related(ontology: Ontology, units: Sequence[Unit], named: Sequence[str] = ()
 
     A concept index beyond the ontology's is one that it lacks: it is shared, and has no other relation.
     """
-    check_named(ontology, named)
+    _check_named(ontology, named)
     size = len(units)
     width = max(len(ontology), 1 + max((c for _, concepts in units for c in concepts), default=0))
     counts = [len(concepts) for _, concepts in units]
-    has = _bools(np.repeat(np.arange(size), counts), [c for _, concepts in units for c in concepts], (size, width))
+    has = bool_matrix(np.repeat(np.arange(size), counts), [c for _, concepts in units for c in concepts], (size, width))
     surfaces = {}
     place = [surfaces.setdefault(surface, len(surfaces)) for surface, _ in units]
-    words = _bools(np.arange(size), place, (size, len(surfaces)))
+    words = bool_matrix(np.arange(size), place, (size, len(surfaces)))
     same, shared = _keys(words @ words.T), _keys(has @ has.T)
     shared = shared[~_among(shared, same)]
     found = [(same, SAME, 0), (shared, SYNONYM, 0)]
     known = csr_array(has[:, : len(ontology)])
     names, above = csr_array(known.T), known
     near = np.sort(np.concatenate([same, shared]))
-    parents = csr_array(known @ ontology.parents)
-    siblings = _keys(parents @ parents.T)
-    up, steps, seen = [], 0, known
+    steps, seen = 0, known
     while above.nnz and (not max_length or steps < max_length):
-        above, steps = csr_array(above @ ontology.parents), steps + 1
-        above = csr_array(above > seen)
+        above, steps = csr_array(above @ ontology.parents > seen), steps + 1
         seen = csr_array(seen + above)
-        up.append((_keys(above @ names), steps))
-    for keys, steps in up:
+        keys = _keys(above @ names)
         keys = keys[~_among(keys, near)]
         found += [(keys, HYPERNYM, steps), (_turned(keys, size), HYPONYM, steps)]
+    parents = csr_array(known @ ontology.parents)
+    siblings = _keys(parents @ parents.T)
     found.append((siblings[~_among(siblings, near)], CO_HYPONYM, 2))
     if "antonym" in ontology.relations:
         opposite = known @ ontology.relations["antonym"] @ names
@@ -97,18 +95,17 @@ def related(ontology: Ontology, units: Sequence[Unit], named: Sequence[str] = ()
     return _joined(found)
 
 
-def check_named(ontology: Ontology, named: Sequence[str]) -> None:
-    """Raises: ConfigError for a relation that the ontology does not have, or too many."""
-    if len(named) > MOST_NAMED:
-        raise ConfigError(f"config.knowledge.relations names {len(named)} relations. Fix: give at most {MOST_NAMED}.")
+def _check_named(ontology: Ontology, named: Sequence[str]) -> None:
+    """Raises ConfigError for a relation that the ontology does not have, or too many."""
+    problem = f"names {len(named)} relations. Fix: give at most {MOST_NAMED}" if len(named) > MOST_NAMED else ""
     for name in named:
         if name not in ontology.relations:
             near = difflib.get_close_matches(name, list(ontology.relations), n=1)
             hint = f" Did you mean '{near[0]}'?" if near else ""
             some = ", ".join(list(ontology.relations)[:8]) or "none besides is-a"
-            raise ConfigError(
-                f"config.knowledge.relations: '{ontology.name}' has no relation '{name}'.{hint} Fix: it has {some}."
-            )
+            problem = f"'{ontology.name}' has no relation '{name}'.{hint} Fix: it has {some}"
+    if problem:
+        raise ConfigError(f"config.knowledge.relations: {problem}.")
 
 
 def typed_links(
@@ -127,9 +124,8 @@ def typed_links(
     A link has the bits of all mentions that cover its tokens, and the least of their distances.
     """
     parts = [np.zeros((0, 5), np.int64)]
-    for premise, hypothesis, distance, bits in _matches(
-        ontology, premise_mentions, hypothesis_mentions, unit_of, named, max_length
-    ):
+    matches = _matches(ontology, premise_mentions, hypothesis_mentions, unit_of, named, max_length)
+    for premise, hypothesis, distance, bits in matches:
         parts.append(token_links(premise, hypothesis, distance, max_tokens, bits))
     links = np.concatenate(parts)
     longest = int(links[:, 1].max(initial=-1))
@@ -176,11 +172,6 @@ def _matches(ontology, premise_mentions, hypothesis_mentions, unit_of, named, ma
         at = np.minimum(np.searchsorted(table.keys, keys), len(table.keys) - 1)
         hit = np.flatnonzero(table.keys[at] == keys)
         yield premise[left[hit]], hypothesis[right[hit]], table.distance[at[hit]], table.bits[at[hit]]
-
-
-def _bools(rows, columns, shape) -> csr_array:
-    rows, columns = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
-    return csr_array((np.ones(len(rows), bool), (rows, columns)), shape=shape)
 
 
 def _keys(matrix) -> np.ndarray:

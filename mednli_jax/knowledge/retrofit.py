@@ -1,12 +1,21 @@
-"""Which words, or concepts, are related: graphs for retrofitting, from lexicon files and from ontologies.
+"""Retrofitting: vectors are moved towards those of related words or concepts (Faruqui et al. 2015, section 2).
 
-Errors in a lexicon name the file and the line, never a word.
+Each vector is drawn to its old place and to its neighbours: q_i = (alpha_i q^_i + sum_j beta_ij q_j) / (alpha_i +
+sum_j beta_ij), with alpha_i = 1 and beta_ij = 1 / degree(i), ten rounds, each vector replaced in place.
+
+MedNLI's published code (Romanov and Shivade 2018, 4.2.1) ran the published script over ids of concepts. That script
+takes any word of a lexicon that has a digit for one and the same symbol. So no concept id has neighbours, and only the
+lengths of the vectors change: `unit_rows` is what is left of it, a control. (It also writes ids in lower case, in which
+MedNLI's code does not find them in its text: as both scripts stand, nothing changes at all.) Here words and ids stay
+what they are, a lexicon that would move nothing is refused, and vectors keep their lengths.
+
+Neighbours come from lexicon files and from ontologies. Errors in a lexicon name the file and the line, never a word.
 """
 
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, pairwise
 from pathlib import Path
@@ -19,125 +28,10 @@ from mednli_jax.errors import ConfigError, Problems
 from mednli_jax.io import Bar, empty_file, line_fault, text_lines, warn
 from mednli_jax.knowledge.linking import FUNCTION_WORDS
 from mednli_jax.knowledge.linking import normalise as pieces
-from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.knowledge.ontology import Ontology, bool_matrix
 
-# Words end at ASCII spaces only: a no-break space is part of a word, as in the published script.
+# Words of a lexicon end at ASCII spaces only: a no-break space is part of a word, as in the published script.
 _WORD = re.compile(r"[^ \t\n\r\x0b\x0c]+")
-
-
-def read_lexicon(path: Path) -> dict[str, tuple[str, ...]]:
-    """A lexicon of the published format: on each line a word, then its neighbours, between spaces; also gzipped.
-
-    Words are lower-cased, as the published script does; numbers stay themselves. A word alone on its line has no
-    neighbours. Where a word has several lines (in the published FrameNet lexicon, one for each frame), all its
-    neighbours count, and a line on stderr says how many lines repeat a word.
-    """
-    path, problems, lexicon, again = Path(path), Problems(), {}, 0
-    for number, line in text_lines(path, problems):
-        words = _WORD.findall(line.lower())
-        if not words:
-            problems.add(line_fault(path.name, number, "the line is blank", "remove the line"))
-            continue
-        word, *neighbours = words
-        again += word in lexicon
-        lexicon[word] = tuple(dict.fromkeys([*lexicon.get(word, ()), *neighbours]))
-    problems.raise_if_any()
-    if not lexicon:
-        raise empty_file(path, "no words")
-    if again:
-        warn(f"{path.name}: {again} lines repeat a word; all its neighbours count.")
-    return lexicon
-
-
-def word_graph(lexicon: Mapping[str, Sequence[str]], words: Sequence[str]) -> csr_array:
-    """The graph [V, V] bool of a lexicon over `words`: graph[i, j] says that the lexicon lists word j under word i.
-
-    A word that the lexicon does not have is looked up in lower case. Neighbours that are not among `words` have no
-    vector and do not count. `words` are to be those with a vector (`Vectors.known`); "<pad>" and "<unk>"
-    have no neighbours. Raises: ConfigError where no word has a neighbour, so that nothing would move.
-    """
-    index = word_index(words)
-    rows, columns = [], []
-    for word, row in index.items():
-        near = lexicon.get(word)
-        found = [index[other] for other in (lexicon.get(word.lower(), ()) if near is None else near) if other in index]
-        rows += [row] * len(found)
-        columns += found
-    return moving(bool_graph(rows, columns, (len(words), len(words))), "the lexicon")
-
-
-def ontology_word_graph(
-    ontology: Ontology, words: Sequence[str], *, relations: Sequence[str] = ("is_a", "synonym")
-) -> csr_array:
-    """The graph [V, V] bool of words that an ontology relates, both ways, through their concepts' one-word names.
-
-    relations: "synonym": two names of one concept; "is_a" or a key of `Ontology.relations`: names of two concepts so
-      related. An antonym draws like any other relation: it is better left out.
-
-    Case does not count. A word of grammar is no concept's name ("or", the operating room). `words`: see `word_graph`.
-    """
-    rows: dict[str, list[int]] = {}
-    for word, row in word_index(words).items():
-        if word.casefold() not in FUNCTION_WORDS and any(map(str.isalpha, word)):
-            rows.setdefault(word.casefold(), []).append(row)
-    named = [(row, concept) for name, concept in all_names(ontology) for row in rows.get(name.casefold(), ())]
-    names = bool_graph(*np.array(named, np.int64).reshape(-1, 2).T, (len(words), len(ontology)))
-    graph = csr_array((len(words), len(words)), dtype=bool)
-    for relation in dict.fromkeys(relations):
-        if relation == "synonym":
-            graph = graph + names @ names.T
-        else:
-            graph = graph + names @ _related(ontology, relation, ("synonym", "is_a")) @ names.T
-    return moving(csr_array(graph), f"ontology '{ontology.name}'")
-
-
-def concept_graph(ontology: Ontology, relations: Sequence[str] = ("is_a",)) -> csr_array:
-    """The graph [C, C] bool of concepts that stand in one of the relations, in either direction.
-
-    relations: "is_a" or keys of `Ontology.relations`. Raises: ConfigError for an unknown relation.
-    """
-    graph = csr_array((len(ontology), len(ontology)), dtype=bool)
-    for relation in dict.fromkeys(relations):
-        graph = graph + _related(ontology, relation, ("is_a",))
-    return csr_array(graph)
-
-
-def _related(ontology: Ontology, relation: str, known: Sequence[str]) -> csr_array:
-    """[C, C] bool, both directions of one relation; `known`: names of relations that are no keys of the ontology."""
-    if relation not in (*known, *ontology.relations):
-        names = ", ".join((*known, *ontology.relations))
-        raise ConfigError(f"ontology '{ontology.name}' has no relation '{relation}'. Fix: give one of {names}.")
-    one = csr_array(ontology.parents if relation == "is_a" else ontology.relations[relation], dtype=bool)
-    return csr_array(one + one.T)
-
-
-def word_index(words: Sequence[str]) -> dict[str, int]:
-    """word -> its row, without "<pad>" and "<unk>"."""
-    return {word: row for row, word in enumerate(words) if word not in SPECIALS}
-
-
-def all_names(ontology: Ontology) -> Iterator[tuple[str, int]]:
-    """Every name of every concept, preferred names first; some stand twice."""
-    return chain(((label, concept) for concept, label in enumerate(ontology.labels)), ontology.names)
-
-
-def bool_graph(rows, columns, shape: tuple[int, int]) -> csr_array:
-    """The bool graph with these edges."""
-    return csr_array((np.ones(len(rows), bool), (np.asarray(rows, np.int64), np.asarray(columns, np.int64))), shape)
-
-
-def moving(graph: csr_array, source: str) -> csr_array:
-    """The graph without its diagonal."""
-    edges = graph.tocoo()
-    kept = edges.row != edges.col
-    if not kept.any():
-        raise ConfigError(
-            f"{source} relates no two of those that have vectors, so that retrofitting would move nothing. "
-            "Fix: check that both are of the same language and case, or leave retrofitting out."
-        )
-    return bool_graph(edges.row[kept], edges.col[kept], graph.shape)
-
-
 _NORM_FLOOR = 1e-6  # added to a squared length, as in the published script: a row of zeros stays one
 _COLUMNS = 64  # columns are independent: this many of all rows stay in the cache while their neighbours are gathered
 
@@ -161,7 +55,10 @@ def retrofit(vectors: np.ndarray, graph: csr_array, *, rounds: int = 10) -> np.n
     total = 1 + scale * degree  # the denominator of eq. 2
     moved = degree > 0
     share = np.divide(1, total, out=np.ones(len(vectors)), where=moved)
-    order, bounds = _order(graph, moved)
+    colour = colours(graph)
+    colour[~moved] = colour.max(initial=-1) + 1  # rows without neighbours come last
+    order = np.argsort(colour, kind="stable")
+    bounds = np.append(0, np.cumsum(np.bincount(colour[moved])))
     steps = _steps(graph, np.divide(scale, total, out=np.zeros(len(vectors)), where=moved), order, bounds)
     return _run(np.asarray(vectors), share[order], order, steps, rounds)
 
@@ -188,14 +85,6 @@ def colours(graph: csr_array) -> np.ndarray:
             colour += 1
         found[row] = colour
     return np.array(found, np.int32)
-
-
-def _order(graph: csr_array, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(row numbers [V] by colour, rows without neighbours last; where each colour begins, and after the last ends)."""
-    colour = colours(graph)
-    colour[~moved] = colour.max(initial=-1) + 1
-    order = np.argsort(colour, kind="stable")
-    return order, np.append(0, np.cumsum(np.bincount(colour[moved])))
 
 
 def _steps(graph: csr_array, scale: np.ndarray, order: np.ndarray, bounds: np.ndarray) -> list:
@@ -233,48 +122,140 @@ def _run(vectors, share, order, steps, rounds: int) -> np.ndarray:
     return result
 
 
+# ---- neighbours ----
+
+
+def read_lexicon(path: Path) -> dict[str, tuple[str, ...]]:
+    """A lexicon of the published format: on each line a word, then its neighbours, between spaces; also gzipped.
+
+    Words are lower-cased, as the published script does; numbers stay themselves. A word alone on its line has no
+    neighbours. Where a word has several lines (in the published FrameNet lexicon, one for each frame), all its
+    neighbours count, and a line on stderr says how many lines repeat a word.
+    """
+    path, problems, lexicon, again = Path(path), Problems(), {}, 0
+    for number, line in text_lines(path, problems):
+        words = _WORD.findall(line.lower())
+        if not words:
+            problems.add(line_fault(path.name, number, "the line is blank", "remove the line"))
+            continue
+        word, *neighbours = words
+        again += word in lexicon
+        lexicon[word] = tuple(dict.fromkeys([*lexicon.get(word, ()), *neighbours]))
+    problems.raise_if_any()
+    if not lexicon:
+        raise empty_file(path, "no words")
+    if again:
+        warn(f"{path.name}: {again} lines repeat a word; all its neighbours count.")
+    return lexicon
+
+
+def word_graph(lexicon: Mapping[str, Sequence[str]], words: Sequence[str]) -> csr_array:
+    """The graph [V, V] bool of a lexicon over `words`: graph[i, j] says that the lexicon lists word j under word i.
+
+    A word that the lexicon does not have is looked up in lower case. Neighbours that are not among `words` have no
+    vector and do not count. `words` are to be those with a vector (`Vectors.known`); "<pad>" and "<unk>"
+    have no neighbours. A lexicon by which no word has a neighbour is refused.
+    """
+    index = _word_index(words)
+    rows, columns = [], []
+    for word, row in index.items():
+        near = lexicon.get(word)
+        found = [index[other] for other in (lexicon.get(word.lower(), ()) if near is None else near) if other in index]
+        rows += [row] * len(found)
+        columns += found
+    return _moving(bool_matrix(rows, columns, (len(words), len(words))), "the lexicon")
+
+
+def ontology_word_graph(
+    ontology: Ontology, words: Sequence[str], *, relations: Sequence[str] = ("is_a", "synonym")
+) -> csr_array:
+    """The graph [V, V] bool of words that an ontology relates, both ways, through their concepts' one-word names.
+
+    relations: "synonym": two names of one concept; "is_a" or a key of `Ontology.relations`: names of two concepts so
+      related. An antonym draws like any other relation: it is better left out.
+
+    Case does not count. A word of grammar is no concept's name ("or", the operating room). `words`: see `word_graph`.
+    """
+    rows: dict[str, list[int]] = {}
+    for word, row in _word_index(words).items():
+        if word.casefold() not in FUNCTION_WORDS and any(map(str.isalpha, word)):
+            rows.setdefault(word.casefold(), []).append(row)
+    every = chain(((label, concept) for concept, label in enumerate(ontology.labels)), ontology.names)
+    named = [(row, concept) for name, concept in every for row in rows.get(name.casefold(), ())]
+    names = bool_matrix(*np.array(named, np.int64).reshape(-1, 2).T, (len(words), len(ontology)))
+    graph = csr_array((len(words), len(words)), dtype=bool)
+    for relation in dict.fromkeys(relations):
+        if relation == "synonym":
+            graph = graph + names @ names.T
+        else:
+            graph = graph + names @ _related(ontology, relation, ("synonym", "is_a")) @ names.T
+    return _moving(csr_array(graph), f"ontology '{ontology.name}'")
+
+
+def concept_graph(ontology: Ontology, relations: Sequence[str] = ("is_a",)) -> csr_array:
+    """The graph [C, C] bool of concepts that stand in one of the relations, in either direction.
+
+    relations: "is_a" or keys of `Ontology.relations`.
+    """
+    graph = csr_array((len(ontology), len(ontology)), dtype=bool)
+    for relation in dict.fromkeys(relations):
+        graph = graph + _related(ontology, relation, ("is_a",))
+    return csr_array(graph)
+
+
+def _related(ontology: Ontology, relation: str, known: Sequence[str]) -> csr_array:
+    """[C, C] bool, both directions of one relation; `known`: names of relations that are no keys of the ontology."""
+    if relation not in (*known, *ontology.relations):
+        names = ", ".join((*known, *ontology.relations))
+        raise ConfigError(f"ontology '{ontology.name}' has no relation '{relation}'. Fix: give one of {names}.")
+    one = csr_array(ontology.parents if relation == "is_a" else ontology.relations[relation], dtype=bool)
+    return csr_array(one + one.T)
+
+
+def _word_index(words: Sequence[str]) -> dict[str, int]:
+    """word -> its row, without "<pad>" and "<unk>"."""
+    return {word: row for row, word in enumerate(words) if word not in SPECIALS}
+
+
+def _moving(graph: csr_array, source: str) -> csr_array:
+    """The graph without its diagonal."""
+    edges = graph.tocoo()
+    kept = edges.row != edges.col
+    if not kept.any():
+        problem = f"{source} relates no two of those that have vectors, so that retrofitting would move nothing"
+        raise ConfigError(f"{problem}. Fix: check that both are of the same language and case, or leave it out.")
+    return bool_matrix(edges.row[kept], edges.col[kept], graph.shape)
+
+
+# ---- vectors of concepts ----
+
+
 def concept_vectors(
-    ontology: Ontology,
-    vectors_of_words: np.ndarray,
-    words: Sequence[str],
-    names: Iterable[tuple[str, int]],
-    *,
-    first: bool = False,
+    ontology: Ontology, vectors_of_words: np.ndarray, words: Sequence[str], names: Iterable[tuple[str, int]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A vector for each concept from the words of its names.
+    """A vector for each concept: the mean over the tokens of its most frequent name that has a known one.
+
+    Tokens are looked up as they are, then in lower case, then without hyphens. Punctuation is ignored. This is the
+    published code's default, cbow_most_common.
 
     Args:
       vectors_of_words: floats [V, D], the rows of `words` (for which see `word_graph`).
-      names: (phrase, concept index), e.g. of every mention in a training corpus; the most frequent comes first.
-      first: the mean over the tokens of the first name that has a known one (the published code's default,
-        cbow_most_common) in place of the mean over the distinct tokens of all names (cbow_all).
-
-    Tokens are looked up as they are, then in lower case, then without hyphens. Punctuation is ignored.
+      names: (phrase, concept index), e.g. of every mention in a training corpus.
 
     Returns: (float32 [C, D], bool [C]: True where no token is known and the row is zero).
     """
-    concept, token, count = _tokens_of_names(names, word_index(words), len(ontology), first)
-    weight = count if first else np.ones(len(count))
-    total = np.bincount(concept, weights=weight, minlength=len(ontology))
-    weight = (weight / total[concept]).astype(np.float32)
-    matrix = csr_array((weight, (concept, token)), shape=(len(ontology), len(words)))
-    return matrix @ np.asarray(vectors_of_words, np.float32), total == 0
-
-
-def _tokens_of_names(names, index: dict[str, int], size: int, first: bool) -> tuple[np.ndarray, ...]:
-    """(concept, row of a known token, count) of the names that are used; each (concept, row) occurs once."""
-    found: dict[int, int] = {}  # by concept * width + row: half the memory of pairs
-    width, served = max(index.values(), default=0) + 1, bytearray(size)
+    index, found = _word_index(words), {}  # (concept, row of a known token) -> how often the name has it
+    served = np.zeros(len(ontology), bool)
     for (name, concept), _ in Counter(names).most_common():
-        if served[concept]:
-            continue
-        rows = _known_rows(name, index)
-        served[concept] = first and bool(rows)
-        for row in rows:
-            key = concept * width + row
-            found[key] = found.get(key, 0) + 1
-    concept, row = np.divmod(np.fromiter(found, np.int64, len(found)), width)
-    return concept, row, np.fromiter(found.values(), np.int64, len(found))
+        if not served[concept]:
+            for row in _known_rows(name, index):
+                served[concept], key = True, (concept, row)
+                found[key] = found.get(key, 0) + 1
+    concept, token = np.array(list(found), np.int64).reshape(-1, 2).T
+    count = np.fromiter(found.values(), np.float64, len(found))
+    weight = (count / np.bincount(concept, weights=count, minlength=len(ontology))[concept]).astype(np.float32)
+    matrix = csr_array((weight, (concept, token)), shape=(len(ontology), len(words)))
+    return matrix @ np.asarray(vectors_of_words, np.float32), ~served
 
 
 def _known_rows(name: str, index: dict[str, int]) -> list[int]:
@@ -294,7 +275,7 @@ def retrofit_concepts(
     relations: Sequence[str] = ("is_a",),
     rounds: int = 10,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`concept_vectors` of first names, moved towards those of related concepts (`concept_graph`, `retrofit`).
+    """`concept_vectors`, moved towards those of related concepts (`concept_graph`, `retrofit`).
 
     A concept without a known token has no vector: it stays zero and does not count among its neighbours' neighbours.
     Vectors keep their lengths, so that they can be mixed with the word vectors they come from (MedNLI's had length 1,
@@ -302,8 +283,8 @@ def retrofit_concepts(
 
     Returns: (float32 [C, D], bool [C]: True where no token is known).
     """
-    vectors, missing = concept_vectors(ontology, vectors_of_words, words, names, first=True)
+    vectors, missing = concept_vectors(ontology, vectors_of_words, words, names)
     edges = concept_graph(ontology, relations).tocoo()
     kept = ~(missing[edges.row] | missing[edges.col])
-    graph = bool_graph(edges.row[kept], edges.col[kept], edges.shape)
-    return retrofit(vectors, moving(graph, f"ontology '{ontology.name}'"), rounds=rounds), missing
+    graph = bool_matrix(edges.row[kept], edges.col[kept], edges.shape)
+    return retrofit(vectors, _moving(graph, f"ontology '{ontology.name}'"), rounds=rounds), missing
