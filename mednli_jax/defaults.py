@@ -100,7 +100,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         # Where `mentions` has several concepts for the same words: the "best", or "all", of which the nearest counts.
         # The package's own linker gives each name one concept.
         candidates="best",
-        mentions="",  # file of concepts that another program found: spans (.tsv, .jsonl), MetaMap output (.mmi, .txt)
+        mentions="",  # file of concepts that another program found: spans (.tsv), MetaMap output (.mmi, .txt)
         types=(),  # prefixes of the semantic types to link; () = the ontology's default, ("",) = all
         abbreviations="",  # a table of short forms and expansions, or "bundled"
         stop="",  # a file of names that are not linked; "" = the built-in list

@@ -125,7 +125,7 @@ def known_vectors(path, examples: Iterable[ClozeExample], more: Iterable[str] = 
     found = load_vectors(path, Vocab.build([sorted(words)]).words, dim=dim, seed=0)
     if not found.found:
         problem, fix = "has a vector for none of the corpus's words", "give vectors of the corpus's language"
-        raise DataError(problem, file=Path(found.source).name, fix=fix)
+        raise DataError(problem, file=Path(found.file).name, fix=fix)
     return found.known()
 
 

@@ -19,17 +19,16 @@ import hashlib
 import mmap
 import os
 import struct
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from itertools import zip_longest
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
 from scipy.special import ndtri
 
 from mednli_jax.data.text import PAD, SPECIALS, UNK, Vocab
-from mednli_jax.errors import DataError, Problems, UsageError
+from mednli_jax.errors import DataError, Problems
 from mednli_jax.io import (
     FRESH_COPY,
     byte_lines,
@@ -62,7 +61,8 @@ class VectorFile:
     """One file of vectors and what it gave to a vocabulary.
 
     kind: text, array, pair, word2vec, fasttext or random. found: words with a vector, of which `lowered` only
-    lower-cased and `composed` only from character n-grams. duplicates: rows that repeat a word requested.
+    lower-cased and `composed` only from character n-grams. duplicates: rows that repeat a word requested (the first
+    counts). sha256: of the file's bytes, "" if random.
     """
 
     file: str
@@ -76,28 +76,18 @@ class VectorFile:
 
 
 @dataclass(frozen=True)
-class Vectors:
-    """Vectors in the order of a vocabulary.
+class Vectors(VectorFile):
+    """Vectors in the order of a vocabulary, and the same about all files together; + joins their names.
 
-    vocabulary: the words requested, PAD and UNK first.
-    words: those of them that a file has a vector for, same order; found: how many.
+    vocabulary: the words requested, PAD and UNK first. words: those that a file has a vector for, same order.
     matrix: float32 [V, D]; row PAD is zero, row UNK that of unknown words, as is the row of a word not found.
       Of several files the numbers stand one after the other; those of a file that lacks the word are zero.
-    lowered: words found only lower-cased; composed: only from character n-grams; duplicates: rows of the files that
-      repeat a word requested (the first counts).
-    source: file names or "random", with + between; sha256: of each file's bytes ("" if random), likewise.
     sources: each file by itself. routes: int8 [files, V], how each file came to a word's vector, places of ROUTES.
     """
 
     vocabulary: tuple[str, ...]
     words: tuple[str, ...]
     matrix: np.ndarray
-    found: int
-    lowered: int
-    composed: int
-    duplicates: int
-    source: str
-    sha256: str
     sources: tuple[VectorFile, ...]
     routes: np.ndarray
 
@@ -111,28 +101,26 @@ class Vectors:
 def load_vectors(path, vocab_words, *, dim: int, seed: int, unknown: str = "mean", lowered: bool = True) -> Vectors:
     """Looks up the words of a vocabulary, first as they are, then lower-cased, then by their character n-grams.
 
-    path: a file of any kind above, or a folder with BioASQ's pair; all but arrays and fastText's models may be gzipped;
-      several of them with + between; None for random vectors, N(0, RANDOM_SD^2), where a word's vector depends on seed
-      and word alone, whatever else is in the vocabulary.
-    vocab_words: words of a Vocab, "<pad>" and "<unk>" first. dim: numbers per word, must be the file's; of several
-      files, their sum. unknown: the vector of words without one: the "mean" of the vectors found, or "random", drawn
-      from U(-.5, .5) by the seed (as in the published code of Romanov & Shivade 2018). lowered: False leaves out
-      the second look-up, as that code does.
+    Args:
+      path: a file of any kind above, or a folder with BioASQ's pair; all but arrays and fastText's models may be
+        gzipped; several of them with + between; None for random vectors, N(0, RANDOM_SD^2), where a word's vector
+        depends on seed and word alone, whatever else is in the vocabulary.
+      vocab_words: words of a Vocab, "<pad>" and "<unk>" first.
+      dim: numbers per word, must be the file's; of several files, their sum.
+      unknown: the vector of words without one: the "mean" of the vectors found, or "random", drawn from U(-.5, .5) by
+        the seed (as in the published code of Romanov & Shivade 2018).
+      lowered: False leaves out the second look-up, as that code does.
     """
     words = tuple(vocab_words)
-    if words[:2] != SPECIALS:
-        raise ValueError(f"vocab_words starts with {SPECIALS}")
     if path is None:
-        matrix = random_vectors(words, dim=dim, seed=seed)
-        matrix[PAD] = 0
-        routes = np.full(len(words), EXACT, np.int8)
-        routes[:2] = MISSING
+        matrix, routes = random_vectors(words, dim=dim, seed=seed), np.full(len(words), EXACT, np.int8)
+        matrix[PAD], routes[: len(SPECIALS)] = 0, MISSING
         return _joined(words, [(matrix, routes, _source("random", "random", routes, 0, "", dim))])
     paths = vector_paths(path)
     dims = [dim] if len(paths) == 1 else [read_head(path).dim for path in paths]
     if sum(dims) != dim:
         total = f"hold {' + '.join(map(str, dims))} = {sum(dims)}"
-        raise _wrong_dim(SEPARATOR.join(path.name for path in paths), total, sum(dims), dim, None)
+        raise _wrong_dim(SEPARATOR.join(path.name for path in paths), total, sum(dims), dim)
     how = (seed, unknown, lowered)
     return _joined(words, [_load(path, words, size, *how) for path, size in zip(paths, dims, strict=True)])
 
@@ -141,13 +129,15 @@ def _load(path, words, dim, seed, unknown, lowered):
     """(matrix [V, dim], routes [V], VectorFile) of one file; the row of a word not found is that of UNK."""
     wanted, kind = _Wanted(words[2:], dim, lowered), kind_of(path)
     if kind == "fasttext":
-        _fill_by_fasttext(path, dim, wanted)
+        _fill_by_fasttext(path, wanted)
     else:
         problems = Problems()
-        for number, word, numbers in _READERS[kind](path, dim, problems):
-            place = wanted.place(word)
-            if place is not None and not wanted.fill(place, numbers):
-                problems.add(_not_finite(files_of(path)[kind == "pair"], number, kind in ("text", "pair")))
+        for number, word, numbers in _rows(path, dim, problems):
+            if not wanted.add(word, numbers):
+                of_text = kind in ("text", "pair")
+                problem = f"{'the row' if of_text else f'row {number}'} holds something that is not a finite number"
+                file, line = files_of(path)[kind == "pair"].name, number if of_text else None
+                problems.add(line_fault(file, line, problem, "correct or remove the row"))
         problems.raise_if_any()
     digest = sha256(*files_of(path))
     if wanted.duplicates:
@@ -173,27 +163,19 @@ def _source(file, kind, routes, duplicates, digest, dim):
 def _joined(words, parts):
     """The vectors of all files: a word that one of them knows has zeros where another does not."""
     matrices, routes, sources = zip(*parts, strict=True)
-    routes, best = np.stack(routes), best_routes(np.stack(routes))
-    if len(parts) > 1:
-        for matrix, routes_of in zip(matrices, routes, strict=True):
-            matrix[(routes_of == MISSING) & (best != MISSING)] = 0
+    routes, best = np.stack(routes), _best_routes(np.stack(routes))
+    for matrix, routes_of in zip(matrices, routes, strict=True):
+        matrix[(routes_of == MISSING) & (best != MISSING)] = 0
+    names, kinds, digests = ([getattr(each, name) for each in sources] for name in ("file", "kind", "sha256"))
+    duplicates, matrix = sum(source.duplicates for source in sources), np.concatenate(matrices, axis=1)
+    about = SEPARATOR.join(names), SEPARATOR.join(kinds), best, duplicates, SEPARATOR.join(digests), matrix.shape[1]
     found = tuple(word for word, route in zip(words, best, strict=True) if route != MISSING)
     return Vectors(
-        words,
-        found,
-        np.concatenate(matrices, axis=1) if len(parts) > 1 else matrices[0],
-        len(found),
-        int((best == LOWERED).sum()),
-        int((best == SUBWORDS).sum()),
-        sum(source.duplicates for source in sources),
-        SEPARATOR.join(source.file for source in sources),
-        SEPARATOR.join(source.sha256 for source in sources),
-        sources,
-        routes,
+        **vars(_source(*about)), vocabulary=words, words=found, matrix=matrix, sources=sources, routes=routes
     )
 
 
-def best_routes(routes: np.ndarray) -> np.ndarray:
+def _best_routes(routes: np.ndarray) -> np.ndarray:
     """int8 [V]: the best route of any file, [files, V] -> exact before lower-cased before n-grams before none."""
     return np.where(routes == MISSING, len(ROUTES), routes).min(axis=0) % len(ROUTES)
 
@@ -208,20 +190,19 @@ def coverage(vectors: Vectors, counts: Mapping[str, int]) -> dict:
     row_of = {word: row for row, word in enumerate(vectors.vocabulary) if row > UNK}
     rows = np.array([row_of.get(word, PAD) for word in counts], np.int64)
     number = np.array(list(counts.values()), np.int64)
-    shares = [_shares(routes[rows], number) for routes in (best_routes(vectors.routes), *vectors.routes)]
+    shares = [_shares(routes[rows], number) for routes in (_best_routes(vectors.routes), *vectors.routes)]
     sources = [{**asdict(source), **share} for source, share in zip(vectors.sources, shares[1:], strict=True)]
     return {"words": len(rows), "tokens": int(number.sum()), **shares[0], "sources": sources}
 
 
 def _shares(routes, number):
     """Shares of words and tokens by route; 0 of an empty corpus."""
-    of_words, of_tokens = {}, {}
-    for route, name in enumerate(ROUTES[1:], start=1):
-        of_words[name] = float((routes == route).sum() / max(len(routes), 1))
-        of_tokens[name] = float(number[routes == route].sum() / max(number.sum(), 1))
-    of_words["found"] = float((routes != MISSING).sum() / max(len(routes), 1))
-    of_tokens["found"] = float(number[routes != MISSING].sum() / max(number.sum(), 1))
-    return {"share_of_words": of_words, "share_of_tokens": of_tokens}
+    found = {name: routes == route for route, name in enumerate(ROUTES)}
+    found["found"] = ~found.pop(ROUTES[MISSING])
+    return {
+        "share_of_words": {name: float(of.sum() / max(len(of), 1)) for name, of in found.items()},
+        "share_of_tokens": {name: float(number[of].sum() / max(number.sum(), 1)) for name, of in found.items()},
+    }
 
 
 def random_vectors(words, *, dim: int, seed: int, sd: float = RANDOM_SD) -> np.ndarray:
@@ -249,10 +230,7 @@ def vector_paths(path) -> tuple[Path, ...]:
     whole = _present(Path(path))
     if SEPARATOR not in str(path) or os.path.exists(whole):
         return (whole,)
-    names = str(path).split(SEPARATOR)
-    if not all(name.strip() for name in names):
-        raise UsageError(f"{path}: a name beside a '{SEPARATOR}' is empty. Fix: give FILE{SEPARATOR}FILE, or one FILE.")
-    return tuple(_present(Path(name.strip()).expanduser()) for name in names)
+    return tuple(_present(Path(name.strip()).expanduser()) for name in str(path).split(SEPARATOR))
 
 
 def vector_files(path) -> list[Path]:
@@ -279,7 +257,7 @@ def _present(path):
 
 @dataclass(frozen=True)
 class Head:
-    """What a file says of itself. rows: -1 where only counting gives it. dim: numbers a word."""
+    """The header of a file, or its first row. rows: -1 where only counting gives it. dim: numbers a word."""
 
     kind: str
     rows: int
@@ -290,22 +268,25 @@ def read_head(path) -> Head:
     """The head of one file of vectors, without reading the rest."""
     path = vector_paths(path)[0]
     kind = kind_of(path)
-    head = Head(kind, *_HEADS[kind](path))
-    if not 0 < head.dim < 1 << 15:
-        raise _unreadable(path, f"its first line says {head.dim} numbers a word")
-    return head
+    if kind == "fasttext":
+        rows, dim = _fasttext_head(path)
+    elif kind == "array":
+        rows, dim = _open_array(path).shape
+    else:
+        rows, dim = _text_head(files_of(path)[-1], kind == "pair")
+    if not 0 < dim < 1 << 15:
+        raise _unreadable(path, f"its first line says {dim} numbers a word")
+    return Head(kind, rows, dim)
 
 
 def kind_of(path: Path) -> str:
     """The kind of a file, by its content where names do not settle it."""
     files = files_of(path)
+    for file in files if path.suffix != ".npy" else files[:1]:
+        if not os.path.isfile(file):
+            raise no_such_file(file, f"put the file there ($MEDNLI_JAX_DATA/vectors/), as {FORMATS}")
     if len(files) == 2:
-        for file in files if path.suffix != ".npy" else files[:1]:
-            if not os.path.isfile(file):
-                raise no_such_file(file, f"put {TYPES} and {PAIRED} into one folder")
         return "array" if path.suffix == ".npy" else "pair"
-    if not os.path.isfile(path):
-        raise no_such_file(path, f"put the file there ($MEDNLI_JAX_DATA/vectors/), as {FORMATS}")
     with opened(path) as stream:
         start = stream.read(1 << 13)
     if start.startswith(struct.pack("<i", _MAGIC)):
@@ -325,33 +306,21 @@ def kind_of(path: Path) -> str:
 
 def rows_of(path: Path, dim: int) -> Iterator[tuple[bytes, bytes | np.ndarray]]:
     """(word, numbers) of every row of a file; the numbers of text are bytes, between blanks."""
-    kind, problems = kind_of(path), Problems()
-    if kind == "fasttext":
-        model, matrix = _fasttext_model(path)
+    problems = Problems()
+    if kind_of(path) == "fasttext":
+        model, matrix = _fasttext_model(path, dim)
         yield from ((word, _mean(model, matrix, word)) for word in _fasttext_words(model))
     else:
-        yield from ((word, numbers) for _, word, numbers in _READERS[kind](path, dim, problems))
+        yield from ((word, numbers) for _, word, numbers in _rows(path, dim, problems))
     problems.raise_if_any()
 
 
 # ---- faults of all kinds ----
 
 
-def check_dim(path: Path, columns: int, dim: int, line: int | None = None) -> None:
-    """Raises DataError where the file has not `dim` numbers a word."""
-    if columns != dim:
-        raise _wrong_dim(path.name, f"holds {columns}", columns, dim, line)
-
-
-def _wrong_dim(names, problem, columns, dim, line):
+def _wrong_dim(names, problem, columns, dim, line=None):
     fix = f"set --config.vectors.dim={columns} or use another file"
     return DataError(f"{problem} numbers a word, expected {dim}", file=names, line=line, fix=fix)
-
-
-def _not_finite(path, number, of_text):
-    where, line = ("the row", number) if of_text else (f"row {number}", None)
-    problem = f"{where} holds something that is not a finite number"
-    return line_fault(path.name, line, problem, "correct or remove the row")
 
 
 def _unreadable(path, problem, fix=f"use {FORMATS}"):
@@ -367,30 +336,29 @@ def _ragged(path, number, found, dim):
     return line_fault(path.name, number, f"the row holds {found} numbers, expected {dim}", FRESH_COPY)
 
 
-def _damaged(path, problem):
-    return line_fault(path.name, None, f"the binary file is damaged: {problem}", FRESH_COPY)
-
-
 # ---- the rows of each kind but fastText's models: (its number from 1, the word, its numbers) ----
 
 Rows = Iterator[tuple[int, bytes, bytes | np.ndarray]]
 
 
-def _text_rows(path: Path, dim: int, problems: Problems) -> Rows:
-    rows, promised = 0, None
+def _rows(path: Path, dim: int, problems: Problems) -> Rows:
+    """The rows of a file that must have `dim` numbers a word; `problems` gets the faults of rows."""
+    head = read_head(path)
+    file = files_of(path)[head.kind == "pair"]
+    if head.dim != dim:
+        raise _wrong_dim(file.name, f"holds {head.dim}", head.dim, dim, None if head.kind == "array" else 1)
+    yield from _READERS[head.kind](path, head, problems)
+
+
+def _text_rows(path: Path, head: Head, problems: Problems) -> Rows:
+    rows, dim = 0, head.dim
     for number, line in byte_lines(path):
         line = line.rstrip(b" ")
-        if number == 1 and (header := _header(line)):
-            promised = header[0]
-            check_dim(path, header[1], dim, number)
-            continue
-        if not line:
+        if not line or (number == 1 and _header(line)):
             continue
         rows += 1
         # Counting spaces checks a row in a fraction of the time that splitting it takes.
         spaces = line.count(b" ")
-        if rows == 1 and spaces != dim and promised is None:
-            check_dim(path, _numbers_at_end(line), dim, number)
         if spaces < dim:
             problems.add(_ragged(path, number, spaces, dim))
             continue
@@ -400,68 +368,48 @@ def _text_rows(path: Path, dim: int, problems: Problems) -> Rows:
         else:
             yield number, word, line[len(word) + 1 :]
     problems.raise_if_any()
-    if not rows:
-        raise empty_file(path, "no vectors")
-    if promised not in (None, rows):
-        raise _wrong_count(path, promised, rows)
+    if head.rows not in (-1, rows):
+        raise _wrong_count(path, head.rows, rows)
 
 
-def _pair_rows(path: Path, dim: int, problems: Problems) -> Rows:
-    types, vectors = files_of(path)
-    words = rows = 0
-    for number, (one, other) in enumerate(zip_longest(byte_lines(types), byte_lines(vectors)), start=1):
-        words, rows = words + (one is not None), rows + (other is not None)
-        if one is None or other is None:
-            continue
-        word, numbers = one[1].strip(b" "), other[1].strip(b" ")
-        columns = numbers.count(b" ") + 1 if numbers else 0
-        if number == 1:
-            check_dim(vectors, columns, dim, number)
-        if columns != dim:
-            problems.add(_ragged(vectors, number, columns, dim))
-        else:
-            yield number, word, numbers
-    problems.raise_if_any()
-    if not rows:
-        raise empty_file(vectors, "no vectors")
-    if words != rows:
-        problem = f"{types.name} holds {words} words, {vectors.name} {rows} rows"
-        raise line_fault(vectors.name, None, problem, "take both files from the same vectors")
+def _paired_rows(path: Path, head: Head, problems: Problems) -> Rows:
+    """The rows of an array or of BioASQ's pair: a file holds the words, one a line."""
+    if head.kind == "array":
+        rows, words = _open_array(path), files_of(path)[1]
+        check_readable(words, f"put the words of {path.name} beside it, one a line")
+    else:
+        words, path = files_of(path)
+        rows = (numbers.strip(b" ") for _, numbers in byte_lines(path))
+    try:
+        for (number, word), numbers in zip(byte_lines(words), rows, strict=True):
+            columns = numbers.count(b" ") + bool(numbers) if isinstance(numbers, bytes) else head.dim
+            if columns != head.dim:
+                problems.add(_ragged(path, number, columns, head.dim))
+            else:
+                yield number, word.strip(b" "), numbers
+    except ValueError:
+        problem = f"{words.name} has not as many words as {path.name} has rows"
+        raise line_fault(path.name, None, problem, "take both files from the same vectors") from None
 
 
-def _array_rows(path: Path, dim: int, problems: Problems) -> Rows:
-    array, words, count = _open_array(path), files_of(path)[1], 0
-    check_dim(path, array.shape[1], dim)
-    check_readable(words, f"put the words of {path.name} beside it, one a line")
-    for count, word in byte_lines(words):
-        if count <= len(array):
-            yield count, word.strip(b" "), array[count - 1]
-    problems.raise_if_any()
-    if count != len(array):
-        problem = f"{words.name} holds {count} words, the array {len(array)} rows"
-        raise line_fault(path.name, None, problem, "take both files from the same vectors")
-
-
-def _word2vec_rows(path: Path, dim: int, problems: Problems) -> Rows:
-    rows, columns = _word2vec_head(path)
-    check_dim(path, columns, dim, 1)
+def _word2vec_rows(path: Path, head: Head, problems: Problems) -> Rows:
     with opened(path) as stream:
         stream.readline()
-        block, at, size = b"", 0, 4 * dim
-        for row in range(1, rows + 1):
+        block, at, size = b"", 0, 4 * head.dim
+        for row in range(1, head.rows + 1):
             end = block.find(b" ", at)
             if end < 0 or end + 1 + size > len(block):
                 block, at = block[at:] + stream.read((1 << 22) + size), 0
                 end = block.find(b" ")
                 if end < 0 or end + 1 + size > len(block):
-                    raise _wrong_count(path, rows, row - 1)
+                    raise _wrong_count(path, head.rows, row - 1)
             word, at = block[at:end].lstrip(b"\n"), end + 1 + size
-            yield row, word, np.frombuffer(block, "<f4", dim, end + 1)
+            yield row, word, np.frombuffer(block, "<f4", head.dim, end + 1)
         if (block[at:] + stream.read(2)) not in (b"", b"\n"):
-            raise _wrong_count(path, rows, "more")
+            raise _wrong_count(path, head.rows, "more")
 
 
-_READERS = {"text": _text_rows, "pair": _pair_rows, "array": _array_rows, "word2vec": _word2vec_rows}
+_READERS = {"text": _text_rows, "pair": _paired_rows, "array": _paired_rows, "word2vec": _word2vec_rows}
 
 
 def _header(line: bytes) -> tuple[int, int] | None:
@@ -470,25 +418,22 @@ def _header(line: bytes) -> tuple[int, int] | None:
     return tuple(map(int, parts)) if len(parts) == 2 and all(map(bytes.isdigit, parts)) else None
 
 
-def _text_head(path: Path) -> tuple[int, int]:
+def _text_head(path: Path, without_words: bool) -> tuple[int, int]:
     """(rows, or -1 where no header says so; numbers a word) by the first line that is not empty."""
     for number, line in byte_lines(path):
         line = line.rstrip(b" ")
-        if number == 1 and (header := _header(line)):
+        if number == 1 and not without_words and (header := _header(line)):
+            if not header[0]:
+                break
             return header
         if line:
-            return -1, _numbers_at_end(line)
+            return -1, _numbers_at_end(line) + without_words
     raise empty_file(path, "no vectors")
 
 
 def _numbers_at_end(line: bytes) -> int:
     """How many numbers a row ends in: the first piece is always part of the word."""
-    count = 0
-    for part in reversed(line.split(b" ")[1:]):
-        if not _is_number(part):
-            break
-        count += 1
-    return count
+    return sum(1 for _ in takewhile(_is_number, reversed(line.split(b" ")[1:])))
 
 
 def _is_number(text):
@@ -503,38 +448,12 @@ def _open_array(path: Path) -> np.ndarray:
     """The array of a .npy, not read yet."""
     check_readable(path)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what is in a damaged header
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
-    # A damaged header is Python text to NumPy: tokenize and ast raise other errors for it. Where the file is no
-    # array, NumPy's message advises allow_pickle, which is no way out.
-    except Exception:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception:  # a damaged header is Python text to NumPy: tokenize and ast raise other errors for it
         raise _unreadable(path, "not a plain NumPy array") from None
     if not isinstance(array, np.ndarray) or array.ndim != 2 or not array.size or array.dtype.kind != "f":
         raise _unreadable(path, "holds something else than one array of floats [rows, dim]")
     return array
-
-
-def _pair_head(path: Path) -> tuple[int, int]:
-    rows, dim = _text_head(files_of(path)[1])
-    return rows, dim + 1  # no word stands before the numbers
-
-
-def _word2vec_head(path: Path) -> tuple[int, int]:
-    with opened(path) as stream:
-        rows, dim = _header(stream.readline().rstrip(b" \r\n"))
-    if not rows:
-        raise empty_file(path, "no vectors")
-    return rows, dim
-
-
-_HEADS = {
-    "text": _text_head,
-    "pair": _pair_head,
-    "array": lambda path: _open_array(path).shape,
-    "word2vec": _word2vec_head,
-    "fasttext": lambda path: _fasttext_head(path),
-}
 
 
 class _Wanted:
@@ -552,16 +471,12 @@ class _Wanted:
         self.filled, self.composed = np.zeros(len(forms), bool), np.zeros(len(forms), bool)
         self.duplicates = 0
 
-    def place(self, word: bytes) -> int | None:
-        """Where the word's numbers belong; None for a word that was not requested or is there already."""
+    def add(self, word: bytes, numbers: bytes | np.ndarray) -> bool:
+        """Keeps the first row of a word that is looked for. False where a number is none, or not finite in float32."""
         place = self.places.get(word)
-        if place is not None and self.filled[place]:
-            self.duplicates += 1
-            return None
-        return place
-
-    def fill(self, place: int, numbers) -> bool:
-        """False where a number is none, or not finite in float32."""
+        if place is None or self.filled[place]:
+            self.duplicates += place is not None
+            return True
         self.filled[place] = True
         try:
             with np.errstate(over="ignore"):
@@ -598,57 +513,53 @@ def _encoded(word: str) -> bytes:
 #   maxn, update rate; float64 sampling threshold; int32 entries, words, labels; int64 tokens, pruned pairs;
 #   per entry: word, NUL, int64 count, int8 kind; bool quantised; int64 rows, columns; float32 [words + buckets, dim];
 #   bool, int64, int64, float32: the output matrix, which vectors do not need.
-_MAGIC, _VERSIONS = 793712314, (11, 12)
-_ENTRIES = 92  # the first entry's place
+_MAGIC, _ENTRIES = 793712314, 92  # the first entry's place
 
 
 def _fasttext_head(path: Path, *, whole: bool = False) -> tuple[int, int]:
     """(words, dim) of a model. whole: whether the file is as long as it says is checked, too."""
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
-            magic, version, dim = struct.unpack_from("<3i", data)
+            magic, _, dim = struct.unpack_from("<3i", data)
             buckets, entries, words = (struct.unpack_from("<i", data, place)[0] for place in (40, 64, 68))
-            (pruned,) = struct.unpack_from("<q", data, 84)
             if magic != _MAGIC:  # which `kind_of` found once the file was unpacked
                 problem = "a gzipped fastText model, which the fastText library does not read"
                 raise _unreadable(path, problem, fix="unpack it with gunzip")
-            if version not in _VERSIONS:
-                problem = f"a fastText model of format {version}, read are {' and '.join(map(str, _VERSIONS))}"
-                raise _unreadable(path, problem, fix="save it with a fastText of 2017 or later, or use its .vec")
-            if pruned >= 0 or (whole and _is_quantised(path, data, entries, (words + buckets, dim))):
+            if whole and _is_quantised(data, entries, (words + buckets, dim)):
                 problem = "a quantised fastText model, which keeps its vectors only roughly"
                 raise _unreadable(path, problem, fix="use the whole model (.bin, not .ftz), or its .vec")
         except struct.error:
-            raise _damaged(path, "the file is cut short") from None
+            raise line_fault(path.name, None, "the binary file is damaged or cut short", FRESH_COPY) from None
     return words, dim
 
 
-def _is_quantised(path, data, entries, shape):
-    """Whether the input matrix, of this shape, is quantised."""
+def _is_quantised(data, entries, shape):
+    """Whether the input matrix is quantised; struct.error where the sizes contradict each other."""
     at = _ENTRIES
     for _ in range(entries):
-        end = data.find(b"\0", at)
-        if end < 0:
-            raise _damaged(path, "the file is cut short")
-        at = end + 10
+        at = data.find(b"\0", at) + 10
+        if at < _ENTRIES:
+            raise struct.error
     quantised, *found = struct.unpack_from("<?2q", data, at)
     if quantised:
         return True
     at += 17 + 4 * shape[0] * shape[1]
     _, rows, columns = struct.unpack_from("<?2q", data, at)
     if tuple(found) != shape or at + 17 + 4 * rows * columns != len(data):
-        raise _damaged(path, "its sizes contradict each other, it may be cut short")
+        raise struct.error
     return False
 
 
-def _fasttext_model(path: Path):
+def _fasttext_model(path: Path, dim: int):
     """(the library's model, its matrix float32 [words + buckets, dim])."""
     try:
         import fasttext  # an extra
     except ImportError:
         fix = "pip install 'mednli_jax[embeddings]', or use the model's .vec"
         raise _unreadable(path, "the fastText library, which reads this file, is missing", fix=fix) from None
-    _fasttext_head(path, whole=True)
+    _, columns = _fasttext_head(path, whole=True)
+    if columns != dim:
+        raise _wrong_dim(path.name, f"holds {columns}", columns, dim)
     try:
         model = fasttext.load_model(os.fsencode(path))
     except (ValueError, RuntimeError, MemoryError) as error:
@@ -671,14 +582,13 @@ def _mean(model, matrix, form: bytes, skipped: int = 0) -> np.ndarray | None:
         return matrix[rows].mean(axis=0, dtype=np.float64) if len(rows) else None
 
 
-def _fill_by_fasttext(path: Path, dim: int, wanted: _Wanted) -> None:
+def _fill_by_fasttext(path: Path, wanted: _Wanted) -> None:
     """Fills `wanted` from a model: words that it knows neither as they are nor lower-cased from their n-grams.
 
     Where the model knows no capital letter, a word is put together from its small letters.
     """
-    words, columns = _fasttext_head(path)
-    check_dim(path, columns, dim)
-    model, matrix = _fasttext_model(path)
+    model, matrix = _fasttext_model(path, wanted.numbers.shape[1])
+    words, _ = _fasttext_head(path)
     number = {form: model.get_word_id(form) for form in wanted.places}  # -1 for what it does not know
     known = {form for form in number if 0 <= number[form] < words}  # labels come after the words
     cased, composed = any(word != word.lower() for word in _fasttext_words(model)), set()
@@ -689,8 +599,7 @@ def _fill_by_fasttext(path: Path, dim: int, wanted: _Wanted) -> None:
         # The first row of a label is the label's number, where the matrix has an n-gram.
         mean = _mean(model, matrix, form, skipped=int(form in composed and number[form] >= 0))
         if mean is not None:
-            place = wanted.places[form]
-            wanted.composed[place] = form in composed
-            if not wanted.fill(place, mean):
+            wanted.composed[wanted.places[form]] = form in composed
+            if not wanted.add(form, mean):
                 problem = "a word's vector holds something that is not a finite number"
                 raise line_fault(path.name, None, problem, FRESH_COPY)

@@ -4,10 +4,9 @@ A file of mentions (.tsv) is a table with tabs whose header names, in any order,
 
   uid side start end concept      and, if wanted,      score negated
 
-or the same fields as one JSON object a line (.jsonl). `uid` is the pair's, `side` is premise or hypothesis, `concept`
-an id of the ontology. `start` and `end` (exclusive) count the corpus's tokens from 0; `start_char` and `end_char` in
-their place count characters of the sentence as the corpus has it. `score` is a number, higher is better, 0 where it is
-empty; `negated` is 0 or 1, and only counted.
+`uid` is the pair's, `side` is premise or hypothesis, `concept` an id of the ontology. `start` and `end` (exclusive)
+count the corpus's tokens from 0; `start_char` and `end_char` in their place count characters of the sentence as the
+corpus has it. `score` is a number, higher is better, 0 where it is empty; `negated` is 0 or 1, and only counted.
 
 MetaMap's fielded output (.mmi or .txt, of `metamap -N`) is converted to this form. A line holds, between bars:
 ID|MMI|score|preferred name|CUI|[semantic types]|trigger information|location|positional information|tree codes.
@@ -30,13 +29,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
+from typing import NamedTuple
 
 from mednli_jax.data.examples import Mention, NLIExample
 from mednli_jax.errors import DataError, Problems, UsageError
 from mednli_jax.io import (
     empty_field,
     empty_file,
-    json_lines,
     line_fault,
     private_folder,
     table_rows,
@@ -50,13 +49,13 @@ SENTENCE = {  # side -> its text and tokens
     "premise": attrgetter("premise", "premise_tokens"),
     "hypothesis": attrgetter("hypothesis", "hypothesis_tokens"),
 }
-ENDINGS = (".tsv", ".jsonl", ".mmi", ".txt")  # of a file of mentions; .gz may follow
+ENDINGS = (".tsv", ".mmi", ".txt")  # of a file of mentions; .gz may follow
 LINES, CHANGES = "metamap.txt", "changed_characters.tsv"  # the files of `write_metamap_input`
 Mentions = dict[tuple[str, str], tuple[Mention, ...]]  # (uid, side) -> the mentions of the sentence, in order
 
 _TOKENS, _CHARACTERS = ("start", "end"), ("start_char", "end_char")
 _NEEDED, _OPTIONAL = ("uid", "side", "concept"), ("score", "negated")
-_NEGATED = {"": False, "0": False, "1": True, "false": False, "true": True}
+_NEGATED = {"": False, "0": False, "1": True}
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def read_mentions(
     """
     path = Path(path)
     placing = _Placing(path, examples, partial)
-    if path.name.removesuffix(".gz").endswith((".tsv", ".jsonl")):
+    if path.name.removesuffix(".gz").endswith(".tsv"):
         for line, row in _rows(path, placing.problems):
             placing.rows += 1
             _take(placing, line, row)
@@ -110,8 +109,7 @@ def read_mentions(
     return found, counts | facts
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
+class _Span(NamedTuple):
     """A concept at tokens `start` to `end` (exclusive)."""
 
     start: int
@@ -135,10 +133,9 @@ class _Placing:
         self._offsets: dict[tuple[str, str], list[tuple[int, int]]] = {}
         self._spans: dict[tuple[str, str], list[_Span]] = {}
 
-    def text(self, uid: str, side: str) -> str | None:
-        """The text of a sentence, None where there is none."""
-        example = self._examples.get(uid)
-        return None if example is None else SENTENCE[side](example)[0]
+    def text(self, uid: str, side: str) -> str:
+        """The text of a sentence, "" where there is none."""
+        return SENTENCE[side](self._examples[uid])[0] if uid in self._examples else ""
 
     def add(self, line: int, uid: str, side: str, parts: Sequence[tuple[int, int]], rest: tuple, characters=True):
         """Adds a span for each part (start, end), in characters or tokens; those on neighbouring tokens are joined.
@@ -171,12 +168,10 @@ class _Placing:
             return None
         text, tokens = SENTENCE[side](self._examples[uid])
         size, unit = (len(text), "characters") if characters else (len(tokens), "tokens")
-        if not 0 <= start < end:
-            fix = "count from 0; the end is the first position after the span"
-            return self.fault(line, f"the span is {start} to {end}", "start", fix)
-        if end > size:
-            problem = f"the span ends at {end}, the sentence has {size} {unit}"
-            return self.fault(line, problem, "end", f"count {unit} of the sentence as the corpus has it")
+        if not 0 <= start < end <= size:
+            problem = f"the span is {start} to {end}, the sentence has {size} {unit}"
+            fix = f"count {unit} of the corpus's sentence from 0; the end is the first position after the span"
+            return self.fault(line, problem, "end" if end > size else "start", fix)
         if not characters:
             return start, end
         if (uid, side) not in self._offsets:
@@ -193,16 +188,27 @@ class _Placing:
     def score(self, line: int, value) -> float:
         """The score as a number; one that is not finite is noted."""
         try:
-            score = 0.0 if value in (None, "") else float(value)
-        except (OverflowError, TypeError, ValueError):
+            score = float(value or 0)
+        except ValueError:
             score = math.nan
         if not math.isfinite(score):
             self.fault(line, "field 'score' is no number", "score", "give a number, or leave it empty")
         return score
 
     def chosen(self, choose) -> tuple[Mentions, dict]:
-        """(mentions, counts): what `choose` leaves of each sentence's spans."""
-        self._check_corpus()
+        """(mentions, counts): what `choose` leaves of each sentence's spans.
+
+        A file that has pairs that the corpus lacks, or none of its pairs, belongs to another corpus.
+        """
+        known = len({uid for uid, _ in self._spans})
+        if self._unknown:
+            line, total = min(self._unknown.values()), len(self._unknown)
+            problem = f"{total} of the pairs that the file names are not among the corpus's {len(self._examples)}"
+            fix = "make the file from this corpus, with its pairIDs; is it of another corpus, or of more splits?"
+            self.fault(line, f"{problem}; {known} are", "uid", fix)
+        elif self.counts["other_pairs"] and not known:
+            problem = f"none of the pairs that the file names is among the corpus's {len(self._examples)}"
+            self.fault(1, problem, "uid", "make the file from this corpus, with its pairIDs")
         self.problems.raise_if_any()
         found, counts = {}, {"spans": 0, "mentions": 0, "negated": 0, "outscored": 0}
         for sentence, spans in self._spans.items():
@@ -213,18 +219,6 @@ class _Placing:
             counts["outscored"] += len(spans) - len(best)
             found[sentence] = tuple(Mention(span.start, span.end, span.concept) for span in best)
         return found, {"file": self.path.name, **counts, **self.counts}
-
-    def _check_corpus(self):
-        """Notes if the file belongs to another corpus: it has pairs that the corpus lacks, or none of its pairs."""
-        known = len({uid for uid, _ in self._spans})
-        if self._unknown:
-            line, total = min(self._unknown.values()), len(self._unknown)
-            problem = f"{total} of the pairs that the file names are not among the corpus's {len(self._examples)}"
-            fix = "make the file from this corpus, with its pairIDs; is it of another corpus, or of more splits?"
-            self.fault(line, f"{problem}; {known} are", "uid", fix)
-        elif self.counts["other_pairs"] and not known:
-            problem = f"none of the pairs that the file names is among the corpus's {len(self._examples)}"
-            self.fault(1, problem, "uid", "make the file from this corpus, with its pairIDs")
 
 
 def _without_overlaps(spans: Sequence[_Span]) -> list[_Span]:
@@ -239,10 +233,8 @@ def _without_overlaps(spans: Sequence[_Span]) -> list[_Span]:
 def _best_per_tokens(spans: Sequence[_Span]) -> list[_Span]:
     """One span for each set of tokens: the one with the best score, then the first given."""
     best = {}
-    for span in spans:
-        known = best.get((span.start, span.end))
-        if known is None or span.score > known.score:
-            best[span.start, span.end] = span
+    for span in sorted(spans, key=lambda span: -span.score):
+        best.setdefault((span.start, span.end), span)
     return list(best.values())
 
 
@@ -250,9 +242,7 @@ def _best_per_tokens(spans: Sequence[_Span]) -> list[_Span]:
 
 
 def _rows(path: Path, problems: Problems) -> Iterator[tuple[int, dict]]:
-    """(line number, fields) of a table or of JSON lines, by the name of the file."""
-    if ".jsonl" in path.suffixes[-2:]:
-        return json_lines(path, problems)
+    """(line number, fields) of a table."""
     lines = text_lines(path, problems)
     records = ((number, [cell.strip() for cell in line.split("\t")]) for number, line in lines if line.strip())
     return table_rows(path.name, records, problems, lambda number, header: _columns(path, number, header))
@@ -267,31 +257,21 @@ def _columns(path, number, header):
     raise line_fault(path.name, number, "the header is not that of this table", fix)
 
 
-def _take(placing: _Placing, line: int, row: Mapping) -> None:
-    """One row of the file: of JSON its values may be anything, or missing."""
+def _take(placing: _Placing, line: int, row: Mapping[str, str]) -> None:
+    """Adds one row of the file."""
     for name in _NEEDED:
-        if not isinstance(row.get(name), str) or not row[name]:
+        if not row[name]:
             placing.problems.add(empty_field(placing.path, line, name))
             return
     positions = _CHARACTERS if _CHARACTERS[0] in row else _TOKENS
-    numbers = [_whole(row.get(name)) for name in positions]
-    if None in numbers:
-        name = positions[numbers.index(None)]
-        placing.fault(line, f"field '{name}' is no whole number", name, "count from 0")
-        return
-    negated = _NEGATED.get(str(row.get("negated", "")).casefold())
-    if negated is None:
-        placing.fault(line, "field 'negated' is neither 0 nor 1", "negated", "write 0, 1 or nothing")
-        return
-    rest = (row["concept"], placing.score(line, row.get("score")), negated)
-    placing.add(line, row["uid"], row["side"], [tuple(numbers)], rest, characters=positions is _CHARACTERS)
-
-
-def _whole(value):
-    try:
-        return int(str(value))
-    except ValueError:
-        return None
+    for name in positions:
+        if not re.fullmatch(r"-?\d{1,9}", row[name]):
+            return placing.fault(line, f"field '{name}' is no whole number", name, "count from 0")
+    if (negated := row.get("negated", "")) not in _NEGATED:
+        return placing.fault(line, "field 'negated' is neither 0 nor 1", "negated", "write 0, 1 or nothing")
+    rest = (row["concept"], placing.score(line, row.get("score")), _NEGATED[negated])
+    span = tuple(int(row[name]) for name in positions)
+    placing.add(line, row["uid"], row["side"], [span], rest, characters=positions is _CHARACTERS)
 
 
 # ---- MetaMap's output ----
@@ -389,7 +369,7 @@ def _first_position(placing: _Placing, occurrences: Sequence[_Occurrence]) -> in
     agree, checked = Counter(), 0
     for _, uid, side, parts, text, _ in occurrences:
         sentence = placing.text(uid, side)
-        if text is None or sentence is None or not sentence.isascii():
+        if text is None or not sentence or not sentence.isascii():
             continue
         checked += 1
         ((start, length),) = parts
@@ -467,7 +447,7 @@ def write_metamap_input(examples: Iterable[NLIExample], folder: Path) -> dict[st
     ASCII: every other character is replaced by one ASCII character, so that positions in MetaMap's output are those of
     the original sentence, and changed_characters.tsv lists the replaced ones.
 
-    The sentences are corpus text: keep the folder private. Raises: UsageError for a uid that MetaMap cannot take.
+    The sentences are corpus text: keep the folder private.
     """
     lines, changes = [], ["uid\tside\tposition\toriginal\twritten\n"]
     for example in examples:

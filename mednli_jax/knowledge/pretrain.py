@@ -204,7 +204,7 @@ def pretrain(
     start = None
     if initial is not None:  # reads and checks the whole file
         vectors = load_vectors(initial, SPECIALS, dim=settings.dim, seed=0)
-        start = {"file": vectors.source, "sha256": vectors.sha256}
+        start = {"file": vectors.file, "sha256": vectors.sha256}
     key = {"settings": asdict(settings), "corpus": corpus or {}, "initial": start}
     if corpus and (facts := _finished(out, key)):
         say(f"{out.name} exists, made of the same text with the same settings.")

@@ -223,7 +223,7 @@ def mean_features(pairs, inputs: str, *, entities: str = "none", unknown: str = 
     vocabulary, matrix = vectors.known()
     row_of = {word: row for row, word in enumerate(vocabulary.words) if word not in SPECIALS}
     made = [mean_vectors(side, row_of, matrix, lacking=entities, unknown=unknown) for side in found]
-    facts = {"kind": "mean vectors", "vectors": vectors.source, "sha256": vectors.sha256, "entities": entities}
+    facts = {"kind": "mean vectors", "vectors": vectors.file, "sha256": vectors.sha256, "entities": entities}
     counts = {name: sum(facts[name] for _, facts in made) for name in made[0][1]}
     return sum(means for means, _ in made), {**facts, "unknown": unknown, **counts}
 

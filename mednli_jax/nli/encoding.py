@@ -287,7 +287,7 @@ class WordTexts:
             "words": len(seen) - 2,
             "with_vector": vectors.found,
             "lowered": vectors.lowered,
-            "source": vectors.source,
+            "source": vectors.file,
             "sha256": vectors.sha256,
             "coverage": coverage(vectors, counts),
             "retrofitted": 0 if graph is None else int((np.diff(graph.indptr) > 0).sum()),

@@ -1,15 +1,13 @@
 """Concepts found by other programs, in a table or in MetaMap's output, are placed on the right tokens or refused."""
 
-import json
 import stat
 from itertools import pairwise
 
 import made_up_knowledge as made
-import numpy as np
 import pytest
 
 from mednli_jax.data.examples import Mention, NLIExample
-from mednli_jax.errors import DataError, DataErrors, UsageError
+from mednli_jax.errors import DataError, UsageError
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.mentions import (
     CHANGES,
@@ -39,25 +37,16 @@ def spans(found, uid="p1", side="premise"):
 # ---- tables ----
 
 
-def test_tables_and_json_lines_say_the_same(tmp_path):
+def test_a_table_becomes_mentions(tmp_path):
     """Columns may stand in any order; lines may end as on Windows, and files may be gzipped."""
-    rows = [
-        {"uid": "p1", "side": "premise", "start": 9, "end": 10, "concept": "C3", "score": None, "negated": 0},
-        {"uid": "p1", "side": "premise", "start": 3, "end": 5, "concept": "C1", "score": 2, "negated": True},
-        {"uid": "p2", "side": "hypothesis", "start": 1, "end": 2, "concept": "C2"},
-    ]
     table = "concept\tend\tstart\tside\tuid\tscore\tnegated\r\n"
     table += "C3\t10\t9\tpremise\tp1\t\t0\r\nC1\t5\t3\tpremise\tp1\t2e0\t1\r\nC2\t2\t1\thypothesis\tp2\t\t\r\n"
-    expected = {
+    found, facts = read(tmp_path, table, "s.tsv.gz")
+    assert found == {
         ("p1", "premise"): (Mention(3, 5, "C1"), Mention(9, 10, "C3")),
         ("p2", "hypothesis"): (Mention(1, 2, "C2"),),
     }
-    for name, content in (("s.tsv", table), ("s.jsonl", "".join(json.dumps(row) + "\n" for row in rows))):
-        for ending in ("", ".gz"):
-            found, facts = read(tmp_path, content, name + ending)
-            assert found == expected
-            counts = {"spans": 3, "mentions": 3, "negated": 1, "outscored": 0}
-            assert facts == {"file": name + ending, **counts}
+    assert facts == {"file": "s.tsv.gz", "spans": 3, "mentions": 3, "negated": 1, "outscored": 0}
     recognised = Recognised(None, found)
     assert recognised.mentions("p1", "premise") == [Mention(3, 5, "C1"), Mention(9, 10, "C3")]
     assert recognised.mentions("p1", "hypothesis") == recognised.mentions("p9", "premise") == []
@@ -102,21 +91,6 @@ def test_overlaps_go_to_the_best_score_then_the_longest_then_the_first(tmp_path)
         assert spans(read(tmp_path, table_of(rows))[0]) == [row[:3] for row in kept]
         every, facts = read(tmp_path, table_of(rows), candidates="all")
         assert (len(spans(every)), facts["outscored"]) == (len(rows), 0)
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        starts = rng.integers(0, 10, rng.integers(1, 12))
-        rows = [(s, s + rng.integers(1, 4), f"C{n}", rng.integers(0, 3)) for n, s in enumerate(starts.tolist())]
-        chosen = [row for row in rows if row[:3] in spans(read(tmp_path, table_of(rows))[0])]
-        assert all(one[1] <= other[0] for one, other in pairwise(sorted(chosen)))
-        for row in set(rows) - set(chosen):  # nothing is left out without a better one
-            rivals = [one for one in chosen if one[0] < row[1] and row[0] < one[1]]
-            assert any((one[3], one[1] - one[0]) >= (row[3], row[1] - row[0]) for one in rivals)
-
-
-def test_pairs_the_corpus_leaves_out_are_counted(tmp_path):
-    text = f"{HEADER}\np1\tpremise\t3\t5\tC1\np9\tpremise\t300\t500\tC1\np9\thypothesis\t0\t1\tC1\n"
-    found, facts = read(tmp_path, text, partial=True)
-    assert (spans(found), facts["other_pairs"]) == ([(3, 5, "C1")], 2)
 
 
 @pytest.mark.parametrize(
@@ -226,13 +200,6 @@ def test_layouts_of_lines(tmp_path, lines, expected, negated):
     assert facts["negated"] == negated
 
 
-def test_all_candidates_of_the_same_tokens_are_kept_where_asked_for(tmp_path):
-    found, facts = metamap(tmp_path, *CANDIDATES, candidates="all")
-    assert spans(found) == [(1, 3, "C1"), (1, 3, "C2"), (1, 3, "C3")]
-    assert facts["outscored"] == 0
-    assert metamap(tmp_path, *CANDIDATES)[1]["outscored"] == 2
-
-
 def test_acronyms_and_pairs_the_corpus_leaves_out_are_counted(tmp_path):
     acronym = "p1-p|{}|MI|myocardial infarction|1|2|3|21|33:2"
     lines = (
@@ -292,7 +259,6 @@ def test_tokens_characters_and_metamap_say_the_same_of_a_corpus(tmp_path):
 
 # ---- faults ----
 
-OBJECT = {"uid": "p1", "side": "premise", "start": 3, "end": 5, "concept": "C1"}
 BAD_TABLES = {
     "a typo in the header": (HEADER + "\tnegatd\n", 1),
     "both kinds of positions": (HEADER + "\tstart_char\tend_char\n", 1),
@@ -304,14 +270,6 @@ BAD_TABLES = {
     "a negative start": (f"{HEADER}\np1\tpremise\t-1\t3\tC1\n", 2),
     "an infinite score": (f"{HEADER}\tscore\np1\tpremise\t3\t5\tC1\tinf\n", 2),
 }
-BAD_OBJECTS = {
-    "a list": ["quokka"],
-    "a uid that is a number": OBJECT | {"uid": 7},
-    "no side": {name: value for name, value in OBJECT.items() if name != "side"},
-    "a start with a point": OBJECT | {"start": 3.0},
-    "a list for a score": OBJECT | {"score": ["quokka"]},
-    "a list for a negation": OBJECT | {"negated": ["quokka"]},
-}
 BAD_LINES = {
     "no CUI": LINE(cui=""),
     "no side": LINE("p1"),
@@ -322,7 +280,6 @@ BAD_LINES = {
 }
 FAULTS = [
     *(("s.tsv", problem, *fault) for problem, fault in BAD_TABLES.items()),
-    *(("s.jsonl", problem, f"{json.dumps(OBJECT)}\n{json.dumps(row)}\n", 2) for problem, row in BAD_OBJECTS.items()),
     *(("m.mmi", problem, f"{LINE()}\n{line}\n", 2) for problem, line in BAD_LINES.items()),
 ]
 
@@ -341,14 +298,6 @@ def test_a_file_of_another_corpus_is_refused_with_counts(tmp_path):
         with pytest.raises(DataError, match=r"among the corpus's 2\b") as fault:
             metamap(tmp_path, *lines, partial=partial)
         assert (fault.value.file, fault.value.field) == ("m.mmi", "uid")
-
-
-def test_faults_of_several_lines_come_together(tmp_path):
-    rows = "".join(f"p1\tpremise\t3\t{100 + n}\tC1\n" for n in range(30))
-    with pytest.raises(DataErrors) as caught:
-        read(tmp_path, f"{HEADER}\n{rows}")
-    assert [(error.line, error.field) for error in caught.value.errors] == [(n, "end") for n in range(2, 22)]
-    assert len(str(caught.value).splitlines()) == 21
 
 
 # ---- MetaMap's input ----

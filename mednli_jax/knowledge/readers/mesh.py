@@ -8,7 +8,6 @@ MeSH is courtesy of the U.S. National Library of Medicine; see resources/CREDITS
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
@@ -35,16 +34,6 @@ LINK_TYPES = (
 )
 
 
-@dataclass
-class _Descriptors:
-    """The rows of the descriptor file that could be read."""
-
-    ids: list[str] = field(default_factory=list)
-    labels: list[str] = field(default_factory=list)
-    trees: list[list[str]] = field(default_factory=list)
-    synonyms: list[list[str]] = field(default_factory=list)
-
-
 def read_mesh(path: Path | str | None = None, aliases: bool = True) -> Ontology:
     """Read MeSH (the bundled 2024 edition, or a file of the same layout) as an Ontology.
 
@@ -62,22 +51,23 @@ def read_mesh(path: Path | str | None = None, aliases: bool = True) -> Ontology:
     """
     source = RESOURCES / BUNDLED if path is None else Path(path)
     digest = hashlib.sha256()
-    table = _read_descriptors(source, digest)
-    index = {concept: position for position, concept in enumerate(table.ids)}
+    ids, labels, trees, synonyms = _read_descriptors(source, digest)
+    index = {concept: position for position, concept in enumerate(ids)}
     shorthand, everyday = [], []
     if aliases:
-        shorthand = _read_aliases(RESOURCES / ABBREVIATIONS, ABBREVIATION_HEADER, index, digest)
-        for extra in _alias_files():
+        short, *others = alias_files()
+        shorthand = _read_aliases(short, ABBREVIATION_HEADER, index, digest)
+        for extra in others:
             everyday += _read_aliases(extra, ALIAS_HEADER, index, digest)
     made_of = dict(
         name="mesh" if path is None else source.name.split(".")[0],
         version="2024",
-        ids=tuple(table.ids),
-        labels=tuple(table.labels),
-        names=tuple(_names(table, shorthand, everyday)),
-        parents=is_a_matrix(_edges(table), len(table.ids)),
+        ids=ids,
+        labels=labels,
+        names=tuple(_names(labels, synonyms, shorthand, everyday)),
+        parents=is_a_matrix(_edges(trees), len(ids)),
         sha256=digest.hexdigest(),
-        types=tuple("|".join(trees) for trees in table.trees),
+        types=tuple("|".join(numbers) for numbers in trees),
         link_types=LINK_TYPES,
         abbreviations=frozenset(name for name, _ in shorthand),
     )
@@ -102,14 +92,10 @@ def natural_order(name: str) -> str | None:
 
 
 def alias_files() -> list[Path]:
-    """The bundled files of other names that `read_mesh` adds to any table."""
-    return [RESOURCES / ABBREVIATIONS, *_alias_files()]
-
-
-def _alias_files() -> list[Path]:
-    """Every bundled table of aliases: hand-made everyday names first (they win), then the others by name."""
+    """The bundled files of other names that `read_mesh` adds to any table: abbreviations, everyday names, others."""
     found = [entry for entry in RESOURCES.iterdir() if re.fullmatch(r"aliases_\w+\.tsv", entry.name)]
-    return sorted(found, key=lambda entry: (entry.name != "aliases_everyday.tsv", entry.name))
+    everyday_first = sorted(found, key=lambda entry: (entry.name != "aliases_everyday.tsv", entry.name))
+    return [RESOURCES / ABBREVIATIONS, *everyday_first]
 
 
 def _rows(path, names: tuple[str, ...], digest, problems: Problems) -> Iterator[tuple[int, dict[str, str]]]:
@@ -129,8 +115,8 @@ def _rows(path, names: tuple[str, ...], digest, problems: Problems) -> Iterator[
     digest.update(content.digest())
 
 
-def _read_descriptors(path, digest) -> _Descriptors:
-    """The table sorted by id; raises every fault of the file together."""
+def _read_descriptors(path, digest) -> Iterator[tuple]:
+    """(ids, labels, tree numbers of each, synonyms of each), sorted by id; raises every fault of the file together."""
     problems, rows, owner = Problems(), {}, {}
 
     def fault(problem, line, name, fix):
@@ -145,7 +131,7 @@ def _read_descriptors(path, digest) -> _Descriptors:
         if concept in rows:
             fault(f"repeats {shown_id(concept)}", line, "id", "keep one row per descriptor")
             continue
-        rows[concept] = row["name"], trees, row["synonyms"]
+        rows[concept] = concept, row["name"], trees, [name for name in row["synonyms"].split("|") if name.strip()]
         for tree in trees:
             if not TREE_NUMBER.fullmatch(tree):
                 form = "write it like C14.280.067, with | between several"
@@ -156,14 +142,7 @@ def _read_descriptors(path, digest) -> _Descriptors:
     problems.raise_if_any()
     if not rows:
         raise empty_file(path, "no descriptors")
-    table = _Descriptors()
-    for concept in sorted(rows):
-        label, trees, synonyms = rows[concept]
-        table.ids.append(concept)
-        table.labels.append(label)
-        table.trees.append(trees)
-        table.synonyms.append([name for name in synonyms.split("|") if name.strip()])
-    return table
+    return zip(*(rows[concept] for concept in sorted(rows)), strict=True)
 
 
 def _read_aliases(path, header, index: dict[str, int], digest) -> list[tuple[str, int]]:
@@ -172,9 +151,9 @@ def _read_aliases(path, header, index: dict[str, int], digest) -> list[tuple[str
     return [(row[header[0]], index[row["concept"]]) for _, row in rows if row["concept"] in index]
 
 
-def _edges(table: _Descriptors) -> Iterator[tuple[int, int]]:
+def _edges(trees) -> Iterator[tuple[int, int]]:
     """(child, parent) index pairs; see `read_mesh` for the tree numbers that give none."""
-    owner = {tree: concept for concept, trees in enumerate(table.trees) for tree in trees}
+    owner = {tree: concept for concept, numbers in enumerate(trees) for tree in numbers}
     for tree, concept in owner.items():
         parts = tree.split(".")
         above = [owner.get(".".join(parts[:length])) for length in range(len(parts) - 1, 0, -1)]
@@ -182,15 +161,12 @@ def _edges(table: _Descriptors) -> Iterator[tuple[int, int]]:
             yield concept, above[0]
 
 
-def _names(table: _Descriptors, shorthand, everyday) -> Iterator[tuple[str, int]]:
+def _names(labels, synonyms, shorthand, everyday) -> Iterator[tuple[str, int]]:
     """Every (name, concept) once, in the order of precedence that `read_mesh` states."""
-    given = [*((label, concept) for concept, label in enumerate(table.labels)), *shorthand, *everyday]
-    given += [(name, concept) for concept, names in enumerate(table.synonyms) for name in names]
-    seen, taken = set(), {name.casefold() for name, _ in given}
-    for name, concept in given:
-        if (name, concept) not in seen:
-            seen.add((name, concept))
-            yield name, concept
+    given = [*((label, concept) for concept, label in enumerate(labels)), *shorthand, *everyday]
+    given += [(name, concept) for concept, names in enumerate(synonyms) for name in names]
+    taken = {name.casefold() for name, _ in given}
+    yield from dict.fromkeys(given)
     for name, concept in given:
         turned = natural_order(name)
         if turned is not None and turned.casefold() not in taken:

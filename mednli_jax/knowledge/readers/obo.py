@@ -128,8 +128,10 @@ def _read_stanzas(path, digest) -> _File:
         elif match and kind == "Typedef" and match[1] in ("id", "name"):
             opened[match[1]] = _value(match[2])
             found.relations[opened.get("id", "")] = opened.get("name", "")
+        elif match and not kind and match[1] == "synonymtypedef":  # ID "description" SCOPE
+            found.shorthand.update({_first(match[2])} if _SHORTHAND.search(match[2]) else ())
         elif match and not kind:
-            _read_header(found, match[1], match[2])
+            found.header.setdefault(match[1], match[2].strip())
         if problem:
             fix = "take a fresh copy in OBO format (ROBOT converts OWL)"
             problems.add(line_fault(path.name, number, problem, fix))
@@ -139,14 +141,6 @@ def _read_stanzas(path, digest) -> _File:
     if not found.terms:
         raise empty_file(path, "no [Term] stanza")
     return found
-
-
-def _read_header(found, tag, value):
-    if tag == "synonymtypedef":  # ID "description" SCOPE
-        if _SHORTHAND.search(value):
-            found.shorthand.add(_first(value))
-    else:
-        found.header.setdefault(tag, value.strip())
 
 
 def _read_tag(term, tag, value, number, shorthand) -> str:

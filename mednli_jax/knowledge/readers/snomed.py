@@ -77,7 +77,8 @@ def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = Non
     relations["finding_site"][a, b] says that b is the finding site of a. `cross_references` are the CUIs of concepts
     where `conso`, the UMLS's MRCONSO.RRF, is given.
     """
-    tables, version = _tables(Path(folder), options.languages)
+    found, version = snomed_files(Path(folder), options.languages)
+    tables = {kind: [Table(path, COLUMNS[kind], is_rrf=False) for path in found[kind]] for kind in found}
     digest = hashlib.sha256(repr((options.languages, options.relations, options.cycles)).encode())
     concepts, lines = _read_concepts(tables["Concept"][0], digest)
     labels, names, types = _read_names(tables, concepts, lines, options.languages, digest)
@@ -137,12 +138,6 @@ def snomed_files(folder: Path, languages: tuple[str, ...]) -> tuple[dict[str, li
         fix = "name the folder of one of them"
         raise DataError(problem, file=folder.name, fix=fix)
     return {kind: list(paths.values()) for kind, paths in found.items()}, editions.pop()
-
-
-def _tables(folder, languages):
-    """({kind: tables of its files}, edition) of `snomed_files`."""
-    found, edition = snomed_files(folder, languages)
-    return {kind: [Table(path, COLUMNS[kind], is_rrf=False) for path in found[kind]] for kind in found}, edition
 
 
 def _active(block: Block) -> np.ndarray:

@@ -7,7 +7,6 @@ The UMLS is licensed by the U.S. National Library of Medicine; nothing of it com
 
 import hashlib
 import re
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -29,6 +28,7 @@ COLUMNS = {
     ),
 }
 MRFILES = ("FIL", "DES", "FMT", "CLS", "RWS", "BTS")
+_FILTERED, _UNKNOWN = -1, -2  # in place of the index of a concept: it has no name after the filters, or none at all
 _CUIS = 10_000_000  # a CUI is C and seven digits: small enough for an array over all there can be
 
 # The semantic types of four of the UMLS semantic groups, those that a clinical text states findings with:
@@ -49,21 +49,6 @@ LINK_TYPES = tuple(
 _NO_RELATION = ("XR", "DEL")
 
 
-@dataclass
-class _Names:
-    """Concepts as MRCONSO.RRF gives them after the filters.
-
-    known: bool [_CUIS], every CUI of the file. index: int32 [_CUIS], of the concepts kept, else -1.
-    """
-
-    known: np.ndarray
-    index: np.ndarray
-    ids: tuple[str, ...]
-    labels: tuple[str, ...]
-    names: tuple[tuple[str, int], ...]
-    cross_references: tuple[tuple[str, int], ...]
-
-
 def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
     """Read the concepts that `options` lets pass, their names, semantic types and relations.
 
@@ -82,27 +67,25 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
     folder = Path(folder)
     digest = hashlib.sha256(repr((options.sources, options.languages, options.relations, options.cycles)).encode())
     tables, rows = _tables(folder)
-    names = _read_names(tables["MRCONSO.RRF"], rows.get("MRCONSO.RRF"), options, digest)
-    types = _read_types(tables["MRSTY.RRF"], rows.get("MRSTY.RRF"), names, digest)
-    is_a, others, kinds = _read_relations(tables["MRREL.RRF"], rows.get("MRREL.RRF"), names, options, digest)
-    parents, circular = is_a.is_a_graph(names.ids, tables["MRREL.RRF"], options)
+    names, index = _read_names(tables["MRCONSO.RRF"], rows.get("MRCONSO.RRF"), options, digest)
+    size = len(names["ids"])
+    types = _read_types(tables["MRSTY.RRF"], rows.get("MRSTY.RRF"), index, size, digest)
+    is_a, others, kinds = _read_relations(tables["MRREL.RRF"], rows.get("MRREL.RRF"), index, options, digest)
+    parents, circular = is_a.is_a_graph(names["ids"], tables["MRREL.RRF"], options)
     return Ontology(
         name="umls",
         version=_version(folder),
-        ids=names.ids,
-        labels=names.labels,
-        names=names.names,
         parents=parents,
         sha256=digest.hexdigest(),
         types=types,
         link_types=LINK_TYPES,
-        relations=others.by_name(kinds, len(names.ids), circular),
-        cross_references=names.cross_references,
+        relations=others.by_name(kinds, size, circular),
+        **names,
     )
 
 
 def umls_files(folder: Path) -> dict[str, Path]:
-    """The three files by name; all that are missing are reported at once (DataError)."""
+    """The three files by name; all that are missing are reported at once."""
     fix = f"name the META folder of an installed release: {', '.join(COLUMNS)} belong together"
     return all_there({name: either_name(folder / name) for name in COLUMNS}, folder, fix)
 
@@ -189,17 +172,15 @@ class _Filter:
             raise table.fault(problem, field=self.column, fix=f"leave it out; the file has {some}")
 
 
-def _read_names(table: Table, due: int | None, options: OntologyOptions, digest) -> _Names:
-    known, count, filters = (
-        np.zeros(_CUIS, bool),
-        0,
-        [_Filter("SAB", options.sources), _Filter("LAT", options.languages)],
-    )
+def _read_names(table: Table, due: int | None, options: OntologyOptions, digest) -> tuple[dict, np.ndarray]:
+    """(fields of the Ontology, int32 [_CUIS]: the index of each CUI, _FILTERED or _UNKNOWN)."""
+    index, count = np.full(_CUIS, _UNKNOWN, np.int32), 0
+    filters = [_Filter("SAB", options.sources), _Filter("LAT", options.languages)]
     concepts, preferred, texts, references = [], [], [], {}
     for block in table.blocks(digest, "CUI", "LAT", "TS", "STT", "ISPREF", "SAB", "CODE", "STR", "SUPPRESS"):
         count += len(block)
         cuis = block.numbers("CUI", "C", digits=7)
-        known[cuis] = True
+        index[cuis] = _FILTERED
         kept = np.logical_and.reduce([_unsuppressed(block), *(kind.passes(block) for kind in filters)])
         block, cuis = block.only(kept), cuis[kept]
         block.refuse(block.is_blank("STR"), "field 'STR' is empty", "STR")
@@ -219,17 +200,14 @@ def _read_names(table: Table, due: int | None, options: OntologyOptions, digest)
     order = np.lexsort((~np.concatenate(preferred), owner))  # stable: of equals the first in the file
     first = order[np.searchsorted(owner[order], np.arange(len(kept)))]
     labels = tuple(texts[row] for row in first.tolist())
-    index = np.full(_CUIS, -1, np.int32)
     index[kept] = np.arange(len(kept))
     given = chain(zip(labels, range(len(kept)), strict=True), zip(texts, owner.tolist(), strict=True))
-    return _Names(
-        known,
-        index,
-        ids=tuple(f"C{cui:07}" for cui in kept.tolist()),
-        labels=labels,
-        names=tuple(dict.fromkeys(given)),
-        cross_references=tuple((code, int(index[cui])) for code, cui in references),
-    )
+    return {
+        "ids": tuple(f"C{cui:07}" for cui in kept.tolist()),
+        "labels": labels,
+        "names": tuple(dict.fromkeys(given)),
+        "cross_references": tuple((code, int(index[cui])) for code, cui in references),
+    }, index
 
 
 def _codes(block, cuis):
@@ -240,24 +218,26 @@ def _codes(block, cuis):
     return dict.fromkeys(zip((f"{source}:{code}" for source, code in both), cuis[coded].tolist(), strict=True))
 
 
-def _refuse_unknown(block, column, cuis, names):
-    """An id that MRCONSO.RRF lacks altogether shows that the files do not belong together, or that one is cut short."""
+def _indices(block: Block, column: str, index: np.ndarray) -> np.ndarray:
+    """int32 [R], the index of each row's concept, or _FILTERED.
+
+    An id that MRCONSO.RRF lacks altogether shows that the files do not belong together, or that one is cut short.
+    """
+    found = index[block.numbers(column, "C", digits=7)]
     problem = f"field '{column}' names a concept that MRCONSO.RRF does not have"
-    fix = "take all files from one release, whole"
-    block.refuse(~names.known[cuis], problem, column, fix)
+    block.refuse(found == _UNKNOWN, problem, column, "take all files from one release, whole")
+    return found
 
 
-def _read_types(table: Table, due: int | None, names: _Names, digest) -> tuple[str, ...]:
+def _read_types(table: Table, due: int | None, index: np.ndarray, size: int, digest) -> tuple[str, ...]:
     """[C], the identifiers of each concept's semantic types joined by "|", in the order of the file."""
     pairs, count = [], 0
     for block in table.blocks(digest, "CUI", "TUI"):
         count += len(block)
-        cuis = block.numbers("CUI", "C", digits=7)
-        _refuse_unknown(block, "CUI", cuis, names)
-        pairs.append(names.index[cuis] * np.int64(1000) + block.numbers("TUI", "T", digits=3))
+        pairs.append(_indices(block, "CUI", index) * np.int64(1000) + block.numbers("TUI", "T", digits=3))
     _check_rows(table, count, due)
     pairs = np.unique(np.concatenate(pairs))
-    types = [""] * len(names.ids)
+    types = [""] * size
     for concept, kind in zip((pairs // 1000).tolist(), (pairs % 1000).tolist(), strict=True):
         if concept >= 0:
             types[concept] += f"|T{kind:03}" if types[concept] else f"T{kind:03}"
@@ -266,7 +246,7 @@ def _read_types(table: Table, due: int | None, names: _Names, digest) -> tuple[s
     return tuple(types)
 
 
-def _read_relations(table: Table, due: int | None, names: _Names, options: OntologyOptions, digest):
+def _read_relations(table: Table, due: int | None, index: np.ndarray, options: OntologyOptions, digest):
     """(is-a edges from child to parent, other edges, the names of their kinds)."""
     is_a, others, kinds, count, outside = Edges(), Edges(), {}, 0, 0
     sources = _Filter("SAB", options.sources)  # not all have relations
@@ -276,12 +256,7 @@ def _read_relations(table: Table, due: int | None, names: _Names, options: Ontol
         up, down = _hierarchy(block)
         if options.relations == "is_a":
             block, up, down = block.only(up | down), up[up | down], down[up | down]
-        ends = []
-        for column in ("CUI1", "CUI2"):
-            cuis = block.numbers(column, "C", digits=7)
-            _refuse_unknown(block, column, cuis, names)
-            ends.append(names.index[cuis])
-        one, two = ends
+        one, two = (_indices(block, column, index) for column in ("CUI1", "CUI2"))
         kept = (one >= 0) & (two >= 0)
         outside += int(np.count_nonzero(~kept))
         kept &= one != two
