@@ -98,7 +98,6 @@ WORDNET = {
     "index.verb": "narwhal v 1 0 1 0 00000100\n",
 }
 TERM = "[Term]\nid: X:1\nname: quokka\n"
-SPAN = {"uid": "p1", "side": "premise", "start": 1, "end": 2, "concept": "C1"}
 SPANS = "uid\tside\tstart\tend\tconcept\n"
 MMI = 'p1-p|MMI|5.18|Name|C1|[sosy]|["quokka"-tx-1-"quokka"-noun-0]|TX|14/6|C01\n'
 TWO = array(np.ones((2, 3), np.float32))
@@ -145,7 +144,6 @@ READERS = {
     "wordnet": Reader(WORDNET, lambda path: read_wordnet(path.parent, ALL), "data.noun"),
     "obo": one("x.obo", "format-version: 1.2\n\n" + TERM, lambda path: read_obo(path, ALL)),
     "mentions.tsv": one("m.tsv", f"{SPANS}p1\tpremise\t2\t3\tC1\n", lambda path: read_mentions(path, [EXAMPLE])),
-    "mentions.jsonl": one("m.jsonl", lines(SPAN), lambda path: read_mentions(path, [EXAMPLE])),
     "metamap": one("m.mmi", MMI, lambda path: read_mentions(path, [EXAMPLE])),
     "abbreviations": one("a.tsv", "Q\tquokka\n", linking.read_abbreviations),
     "stop words": one("s.txt", "# no\nquokka\n", linking.read_stop_words),
@@ -299,7 +297,6 @@ FAULTS = (
         ("a pair that is not there", "p9\tpremise\t1\t2\tD1", "uid"),
         ("past the sentence", "p1\thypothesis\t2\t9\tD1", "end"),
     ),
-    *added("mentions.jsonl", ("no end", '{"uid": "p1", "side": "premise", "start": 1, "concept": "C1"}', "end")),
     *added("metamap", ("no MMI", "wombat", "MMI"), ("letters", MMI.strip().replace("14/6", "wombat"), "positions")),
     *added("abbreviations", ("one column", "quokka")),
     *replaced("stop words", ("comments alone", "# wombat\n")),

@@ -259,15 +259,6 @@ def test_capitals_of_unseen_words_count_where_the_model_knows_capitals(tmp_path)
     assert np.abs(cased[2] - cased[3]).max() > 0.01
 
 
-def test_models_without_ngrams_know_only_their_words(tmp_path):
-    for kind, version, maxn in ((2, 12, 0), (3, 11, 6)):  # supervised models of format 11 used no n-grams
-        matrix, how = [[1, 2], [3, 4], *([[9, 9]] * 5)], {"kind": kind, "version": version, "labels": ["__label__x"]}
-        data = MODEL(["ab", "cd"], matrix, minn=0, maxn=maxn, **how)
-        vectors = load(write(tmp_path / "v.bin", data), (*SPECIALS, "cd", "xy"), dim=2)
-        assert vectors.words == ("cd",)
-        np.testing.assert_array_equal(vectors.matrix[2], [3, 4])
-
-
 def test_same_vectors_as_the_library(tmp_path):
     rng = np.random.default_rng(3)
     words = [f"{stem}{end}" for stem in ("pneumo", "cardio", "naïv", "日本") for end in ("nia", "logy", "e", "語")]

@@ -6,12 +6,10 @@ from collections import deque
 import numpy as np
 import pytest
 from made_up_knowledge import EDGES, graph, random_graph
-from scipy.sparse import csgraph, csr_array
 
 from mednli_jax.data.examples import Mention
 from mednli_jax.knowledge import distances
 from mednli_jax.knowledge.distances import Links, corpus_links, shortest_paths
-from mednli_jax.knowledge.readers.mesh import read_mesh
 
 
 def walk(edges, size, start, ways):
@@ -103,41 +101,6 @@ def test_sizes_of_blocks_words_and_tables_change_nothing(monkeypatch, direction,
     np.testing.assert_array_equal(shortest_paths(ontology, pairs, direction=direction), expected)
 
 
-def bundled_lengths(table, direction, sources):
-    """SciPy's distances, float [sources, C]; inf where there is no path."""
-    if direction == "undirected":
-        return csgraph.shortest_path(table, directed=False, unweighted=True, indices=sources)
-    ways = (csgraph.shortest_path(way, unweighted=True, indices=sources) for way in (table, csr_array(table.T)))
-    return np.minimum(*ways)
-
-
-@pytest.mark.parametrize("direction", ["either", "undirected"])
-def test_a_thousand_pairs_of_mesh_are_as_long_as_scipy_says(direction):
-    mesh = read_mesh(aliases=False)
-    rng = np.random.default_rng(11)
-    sources = rng.permutation(len(mesh))[:100]
-    table = mesh.parents.astype(float)
-    expected = bundled_lengths(table, direction, sources)
-    row, target = rng.integers(0, 100, 1000), rng.integers(0, len(mesh), 1000)
-    if direction == "either":  # hardly any two random concepts are related
-        kin = np.stack(np.nonzero(np.isfinite(expected)))
-        row[:500], target[:500] = kin[:, rng.permutation(kin.shape[1])[:500]]
-    found = shortest_paths(mesh, np.stack([sources[row], target], axis=1), direction=direction)
-    lengths = expected[row, target]
-    np.testing.assert_array_equal(found, np.where(np.isfinite(lengths), lengths, -1))
-    assert (found > 1).sum() > 300
-
-
-def test_mesh_distances_by_tree_numbers():
-    mesh = read_mesh(aliases=False)
-    fibrillation, flutter, cardiovascular, asthma = map(mesh.index, ("D001281", "D001282", "D002318", "D001249"))
-    pairs = np.array([[fibrillation, cardiovascular], [cardiovascular, fibrillation], [fibrillation, flutter]])
-    # C14.280.067.198 lies below C14; siblings have no is-a path
-    assert shortest_paths(mesh, pairs).tolist() == [3, 3, -1]
-    assert shortest_paths(mesh, pairs, direction="undirected").tolist() == [3, 3, 2]
-    assert shortest_paths(mesh, np.array([[fibrillation, asthma]])).tolist() == [-1]
-
-
 # ---- links ----
 
 
@@ -175,50 +138,11 @@ def test_links_by_hand():
         assert array.shape == (3, 8)
 
 
-def test_more_links_than_slots_keep_the_shortest_and_count_the_rest():
-    premises = [[Mention(1, 3, "X3"), Mention(5, 6, "X4")]]
-    hypotheses = [[Mention(0, 1, "X0"), Mention(4, 5, "X2")]]
-    links = corpus_links(graph(EDGES, 7), premises, hypotheses, max_links=4, max_tokens=50)
-    assert listed(links) == [(0, 1, 4, 1), (0, 2, 4, 1), (0, 5, 4, 1), (0, 1, 0, 2)]
-    assert (links.dropped, links.longest) == (2, 2)
-    one = corpus_links(graph(EDGES, 7), premises, hypotheses, max_links=1, max_tokens=50)
-    assert (listed(one), one.dropped, one.longest) == ([(0, 1, 4, 1)], 5, 2)
-
-
-def test_tokens_beyond_the_limit_have_no_links_but_count_for_the_longest():
-    premises, hypotheses = [[Mention(1, 3, "X3"), Mention(5, 6, "X2")]], [[Mention(1, 2, "X0"), Mention(2, 3, "X3")]]
-    links = corpus_links(graph(EDGES, 7), premises, hypotheses, max_links=8, max_tokens=2)
-    assert listed(links) == [(0, 1, 1, 2)]
-    assert (links.dropped, links.longest) == (0, 2)
-    nothing = corpus_links(graph(EDGES, 7), premises, hypotheses, max_links=8, max_tokens=1)
-    assert (listed(nothing), nothing.longest) == ([], 2)
-
-
-def test_overlapping_mentions_give_the_least_distance_once():
-    premises = [[Mention(0, 2, "X6"), Mention(1, 3, "X2"), Mention(1, 2, "X3")]]
-    links = corpus_links(graph(EDGES, 7), premises, [[Mention(0, 1, "X2")]], max_links=8, max_tokens=9)
-    assert listed(links) == [(0, 1, 0, 0), (0, 2, 0, 0), (0, 0, 0, 2)]
-
-
 def test_concepts_that_the_ontology_lacks_are_related_to_themselves_alone():
     premises = [[Mention(0, 1, "Q1"), Mention(1, 2, "X0")]]
     hypotheses = [[Mention(0, 1, "Q1"), Mention(1, 2, "Q2"), Mention(2, 3, "X1")]]
     links = corpus_links(graph(EDGES, 7), premises, hypotheses, max_links=8, max_tokens=9)
     assert listed(links) == [(0, 0, 0, 0), (0, 1, 2, 1)]
-
-
-def test_links_take_distances_from_elsewhere():
-    asked = []
-
-    def paths(ontology, pairs, **how):
-        asked.append((ontology, pairs.tolist(), how))
-        return np.full(len(pairs), 7, np.int16)
-
-    ontology = graph(EDGES, 7)
-    premises, hypotheses = [[Mention(0, 1, "X3"), Mention(1, 2, "Q")]], [[Mention(0, 1, "X4")]]
-    kept = {"max_links": 4, "max_tokens": 9, "direction": "all", "max_length": 9}
-    assert listed(corpus_links(ontology, premises, hypotheses, paths=paths, **kept)) == [(0, 0, 0, 7)]
-    assert asked == [(ontology, [[3, 4]], {"direction": "all", "max_length": 9})]
 
 
 @pytest.mark.parametrize("rows", [7, 1000])

@@ -8,7 +8,6 @@ import pytest
 
 from mednli_jax.data.examples import Mention, NLIExample
 from mednli_jax.errors import DataError, UsageError
-from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.mentions import (
     CHANGES,
     LINES,
@@ -19,7 +18,6 @@ from mednli_jax.knowledge.mentions import (
     token_offsets,
     write_metamap_input,
 )
-from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.nli.readers import load_demo
 
 HEADER = made.SPANS_HEADER
@@ -230,31 +228,6 @@ def test_a_file_of_the_same_pairs_with_other_sentences_is_refused_with_counts(el
         metamap(tmp_path, *lines)
     assert (fault.value.file, fault.value.line, fault.value.field) == ("m.mmi", None, "triggers")
     assert "chest" not in str(fault.value)
-
-
-def test_tokens_characters_and_metamap_say_the_same_of_a_corpus(tmp_path):
-    """The linker's mentions of the demo corpus are written in three formats and read back unchanged."""
-    linker = Linker(read_mesh())
-    examples = [example for split in load_demo().values() for example in split.examples][::20]
-    rows = {"tokens.tsv": [HEADER], "out.mmi": []}
-    expected, rows["characters.tsv"] = {}, ["uid\tside\tstart_char\tend_char\tconcept"]
-    for example in examples:
-        for side, sentence in SENTENCE.items():
-            text, tokens = sentence(example)
-            offsets = token_offsets(text, tokens)
-            assert all(first >= 0 for first, _ in offsets)
-            for mention in linker.link(tokens):
-                first, last = offsets[mention.start][0], offsets[mention.end - 1][1]
-                expected.setdefault((example.uid, side), []).append(mention)
-                named = f"{example.uid}\t{side}"
-                rows["tokens.tsv"].append(f"{named}\t{mention.start}\t{mention.end}\t{mention.concept}")
-                rows["characters.tsv"].append(f"{named}\t{first}\t{last}\t{mention.concept}")
-                found, place = f'["X"-tx-1-"{text[first:last]}"-noun-0]', f"{first}/{last - first}"
-                rows["out.mmi"].append(LINE(f"{example.uid}-{side[0]}", "1", mention.concept, found, place))
-    assert len(rows["out.mmi"]) > 300
-    for name, content in rows.items():
-        found, _ = read_mentions(made.write(tmp_path / name, "\n".join(content) + "\n"), examples)
-        assert {key: list(mentions) for key, mentions in found.items()} == expected
 
 
 # ---- faults ----

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +11,7 @@ import pytest
 
 from mednli_jax.data.text import SPECIALS, sentence_tokens
 from mednli_jax.data.vectors import load_vectors
-from mednli_jax.errors import DataError, RunError, UsageError, UserError
-from mednli_jax.knowledge import pretrain as module
+from mednli_jax.errors import DataError, UsageError, UserError
 from mednli_jax.knowledge.pretrain import (
     Settings,
     Tokenizer,
@@ -195,18 +193,6 @@ def test_faults_of_training(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["two.vec"]
 
 
-def test_a_training_that_is_killed_is_reported(tmp_path, monkeypatch):
-    pytest.importorskip("fasttext")
-    monkeypatch.setattr(module, "_worker", _killed)
-    with pytest.raises(RunError, match="signal 9"):
-        pretrain(text(), tmp_path / "v.bin", Settings(**SMALL))
-    assert [file.name for file in tmp_path.iterdir()] == [".gitignore"]
-
-
-def _killed(*_):
-    os.kill(os.getpid(), 9)
-
-
 def launch(*flags):
     command = [sys.executable, str(ROOT / "launch" / "pretrain_vectors.py"), *flags]
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
@@ -235,10 +221,3 @@ def test_the_script_chains_text_articles_and_notes(tmp_path):
     assert found.words == ("ague", "quokka", "htn")
     again = launch(f"--corpora={tmp_path / 'a.json'},{tmp_path / 'mimic'}", *flags)
     assert again.stderr.count(" exists, made of the same text") == 2
-
-
-def test_the_script_tells_faults_in_a_line(tmp_path):
-    done = launch(f"--corpora={tmp_path / 'absent.txt'}", f"--out={tmp_path / 'x.bin'}")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert done.stderr.startswith("error: absent.txt: ")
-    assert launch("--help").stdout.count("python launch/pretrain_vectors.py") >= 2

@@ -1,13 +1,11 @@
 """The graph in the code of Romanov & Shivade 2018: all relations in both directions, among mentioned concepts."""
 
-import networkx as nx
 import numpy as np
-import pytest
 from made_up_knowledge import lay_out, umls_name, umls_relation, umls_type
 
 from mednli_jax.data.examples import Mention
-from mednli_jax.knowledge.distances import corpus_links, shortest_paths
-from mednli_jax.knowledge.ontology import CIRCULAR, OntologyOptions, induced
+from mednli_jax.knowledge.distances import shortest_paths
+from mednli_jax.knowledge.ontology import OntologyOptions, induced
 from mednli_jax.knowledge.readers.umls import read_umls
 from mednli_jax.nli.encoding import mentioned_in
 
@@ -49,41 +47,6 @@ def test_distances_by_hand(tmp_path):
     assert distance(few, 2, 3) == -1  # nothing mentions their parent
     assert len({graph.sha256 for graph in (whole, some, few)}) == 3
     assert few.ids == whole.ids
-
-
-def test_the_nearest_of_several_candidates_counts(tmp_path):
-    ontology = meta(tmp_path, 5, ROWS)
-    premise = [[Mention(0, 1, "C0000005"), Mention(0, 1, "C0000002")]]
-    found = corpus_links(ontology, premise, [[Mention(1, 2, "C0000004")]], max_links=4, max_tokens=9, direction="all")
-    assert (found.premise[0, 0], found.hypothesis[0, 0], found.distance[0].tolist()) == (0, 1, [1, -1, -1, -1])
-
-
-def test_a_circle_of_is_a_edges_stops_no_release_and_is_walked_both_ways(tmp_path, capsys):
-    ontology = meta(tmp_path, 4, [(1, "PAR", 2), (2, "PAR", 1), (3, "PAR", 2), (4, "RO", 1)])
-    assert CIRCULAR in ontology.relations
-    assert "is-a edges lie on cycles" in capsys.readouterr().err
-    assert (distance(ontology, 1, 2), distance(ontology, 3, 4)) == (1, 3)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_distances_are_networkxs_over_all_pairs_of_a_random_release(seed, tmp_path):
-    """Distances are checked in the whole graph and among half of the concepts. The is-a edges probably have cycles."""
-    rng, size = np.random.default_rng(seed), 40
-    kinds = np.array(["PAR", "CHD", "RB", "RN", "RO"])
-    ends = rng.integers(1, size + 1, (55, 2))
-    rows = [(int(a), str(rng.choice(kinds)), int(b)) for a, b in ends if a != b]
-    ontology = meta(tmp_path, size, rows)
-    mentioned = rng.permutation(size)[: size // 2]
-    graph = nx.Graph([(a - 1, b - 1) for a, _, b in rows])
-    graph.add_nodes_from(range(size))
-    pairs = np.array([(a, b) for a in range(size) for b in range(size)])
-    part = induced(ontology, [ontology.ids[place] for place in mentioned])
-    for ours, theirs in ((ontology, graph), (part, graph.subgraph(mentioned.tolist()))):
-        lengths = dict(nx.all_pairs_shortest_path_length(theirs))
-        expected = [0 if a == b else lengths.get(a, {}).get(b, -1) for a, b in pairs.tolist()]
-        np.testing.assert_array_equal(shortest_paths(ours, pairs, direction="all"), expected)
-        assert min(expected) == -1
-        assert max(expected) > 2
 
 
 def test_concepts_of_the_pairs_that_count():

@@ -130,20 +130,3 @@ def test_two_ontologies_stand_side_by_side(mesh, wordnet):
     assert {found[i, j] for i in (6, 7) for j in (3, 4)} == {(0, 1 << kinds.index("same"))}
     assert links.relation.dtype == np.uint8
     assert (links.relation[links.distance < 0] == 0).all()
-
-
-def test_links_do_not_depend_on_blocks_or_order(mesh, monkeypatch):
-    texts = ["heart attack", "diabetes mellitus and asthma", "nothing", "pneumonia or atrial fibrillation"] * 3
-    linker = Linker(mesh)
-    mentions = [linker.link(text.split()) for text in texts]
-
-    def made():
-        def unit_of(side, number, mention):
-            return mention.concept, tuple(linker.indices(mention.concept))
-
-        return typed_links(mesh, mentions, mentions[::-1], unit_of, named=(), max_links=9, max_tokens=50)
-
-    whole = made()
-    monkeypatch.setattr("mednli_jax.knowledge.relations._ROWS", 5)
-    for name in ("premise", "hypothesis", "distance", "relation"):
-        np.testing.assert_array_equal(getattr(made(), name), getattr(whole, name))

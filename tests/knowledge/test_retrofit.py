@@ -7,7 +7,6 @@ from scipy.sparse import csr_array
 
 from mednli_jax.data.text import PAD, SPECIALS, UNK
 from mednli_jax.errors import ConfigError
-from mednli_jax.knowledge import retrofit as module
 from mednli_jax.knowledge.ontology import bool_matrix, is_a_matrix
 from mednli_jax.knowledge.retrofit import (
     colours,
@@ -92,18 +91,6 @@ def test_the_order_of_words_is_forgotten_round_by_round():
     assert furthest(1) > 0.01  # after one round the order of words still matters
     assert furthest(10) < 2 * 2**-10  # the bound in the documentation of `retrofit`
     assert furthest(40) < 2e-6
-
-
-def test_columns_are_independent_and_the_result_repeatable(monkeypatch):
-    graph = random_graph(80, 300, 3)
-    vectors = np.random.default_rng(3).normal(size=(80, 200)).astype(np.float32)
-    whole = retrofit(vectors, graph)
-    assert np.array_equal(whole, retrofit(vectors, graph))
-    monkeypatch.setattr(module.os, "cpu_count", lambda: 5)
-    assert np.array_equal(whole, retrofit(vectors, graph))
-    one = retrofit(np.ascontiguousarray(vectors[:, 17:18]), graph)
-    np.testing.assert_allclose(one[:, 0], whole[:, 17], rtol=1e-5, atol=1e-7)
-    assert retrofit(vectors[:, :0], graph).shape == (80, 0)
 
 
 def test_neighbours_differ_in_colour():

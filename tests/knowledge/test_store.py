@@ -5,15 +5,13 @@ import stat
 
 import numpy as np
 import pytest
-from made_up_knowledge import edges_of, graph, ontology, random_graph, rich, small, some_pairs
+from made_up_knowledge import graph, ontology, random_graph, rich, small, some_pairs
 
 from mednli_jax.errors import RunError, UserError
 from mednli_jax.knowledge import distances, load
 from mednli_jax.knowledge.distances import DIRECTIONS, shortest_paths, stored_paths
-from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology, stored
-from mednli_jax.knowledge.ontology import Names, OntologyOptions, Relations, is_a_matrix, permuted
-from mednli_jax.knowledge.readers.mesh import read_mesh
+from mednli_jax.knowledge.ontology import OntologyOptions
 
 KEY = {"made": "up"}
 OBO = "[Term]\nid: X:1\nname: fever\n\n[Term]\nid: X:2\nname: high fever\nis_a: X:1\n"
@@ -33,33 +31,10 @@ def never():
     raise AssertionError("the stored ontology should have served")
 
 
-def test_names_and_relations_behave_as_a_tuple_and_a_dict():
-    names = Names(("a", "", "é"), np.array([2, 0, 1], np.int32))
-    assert (tuple(names), len(names), names[-1]) == ((("a", 2), ("", 0), ("é", 1)), 3, ("é", 1))
-    relations = Relations.of({"part_of": is_a_matrix([(2, 0), (2, 1)], 3), "none": is_a_matrix([], 3)}, 3)
-    assert edges_of(relations["part_of"], "012") == {("2", "0"), ("2", "1")}
-    assert (relations["none"].nnz, list(relations), "is_a" in relations) == (0, ["none", "part_of"], False)
-
-
 def test_what_comes_back_equals_what_went_in(tmp_path):
     for number, made in enumerate((rich(), small(), small(edges=(), labels=()))):
         assert_equal(stored(tmp_path / str(number), KEY, lambda made=made: made), made)
         assert_equal(stored(tmp_path / str(number), KEY, never), made)
-
-
-def test_a_stored_ontology_serves_as_the_read_one_does(tmp_path):
-    mesh = read_mesh()
-    stored(tmp_path / "mesh", KEY, lambda: mesh)
-    there = stored(tmp_path / "mesh", KEY, never)
-    assert_equal(there, mesh)
-    tokens = ["h/o", "CHF", ",", "heart", "failure", "and", "type", "2", "diabetes", "mellitus"]
-    assert Linker(there).link(tokens) == Linker(mesh).link(tokens) != []
-    assert there.ancestors("D003924") == mesh.ancestors("D003924")
-    assert there.descendants("D002318") == mesh.descendants("D002318")
-    pairs = np.random.default_rng(0).integers(0, len(mesh), (500, 2))
-    expected = shortest_paths(mesh, pairs, direction="undirected")
-    assert np.array_equal(shortest_paths(there, pairs, direction="undirected"), expected)
-    assert permuted(there, 1).names == permuted(mesh, 1).names
 
 
 def of_ontology(folder):
@@ -162,14 +137,6 @@ def test_files_that_change_while_they_are_read_and_damaged_ones_are_not_kept(tmp
     with pytest.raises(UserError, match=r"own\.obo"):
         load_ontology(str(path), cache_dir=tmp_path / "cache")
     assert not (tmp_path / "cache" / "ontologies").exists()
-
-
-def test_mesh_and_tables_are_never_copied(tmp_path):
-    table = tmp_path / "own.tsv"
-    table.write_text("id\tname\ttree_numbers\tsynonyms\nD1\tHeart Failure\tC14\tPump Failure\n")
-    assert load_ontology(str(table), cache_dir=tmp_path / "cache").ids == ("D1",)
-    assert len(load_ontology("mesh", cache_dir=tmp_path / "cache")) == 30764
-    assert not (tmp_path / "cache").exists()
 
 
 # ---- distances ----

@@ -1,7 +1,7 @@
 """Reader of the UMLS Metathesaurus in Rich Release Format: MRCONSO.RRF, MRSTY.RRF and MRREL.RRF of one folder.
 
 The files may be gzipped (MRREL.RRF.gz). Their columns are those that MRFILES.RRF states where the folder has it, else
-the official ones, and the number of rows that it states is checked: a file cut short at a line's end looks whole.
+the official ones.
 The UMLS is licensed by the U.S. National Library of Medicine; nothing of it comes with this package.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from mednli_jax.io import either_name, warn
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
-from mednli_jax.knowledge.readers.tables import WHOLE, Block, Edges, Table, all_there
+from mednli_jax.knowledge.readers.tables import Block, Edges, Table, all_there
 
 COLUMNS = {
     "MRCONSO.RRF": (
@@ -66,12 +66,12 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
     """
     folder = Path(folder)
     digest = hashlib.sha256(repr((options.sources, options.languages, options.relations, options.cycles)).encode())
-    tables, rows = _tables(folder)
-    names, index = _read_names(tables["MRCONSO.RRF"], rows.get("MRCONSO.RRF"), options, digest)
+    conso, sty, rel = _tables(folder)
+    names, index = _read_names(conso, options, digest)
     size = len(names["ids"])
-    types = _read_types(tables["MRSTY.RRF"], rows.get("MRSTY.RRF"), index, size, digest)
-    is_a, others, kinds = _read_relations(tables["MRREL.RRF"], rows.get("MRREL.RRF"), index, options, digest)
-    parents, circular = is_a.is_a_graph(names["ids"], tables["MRREL.RRF"], options)
+    types = _read_types(sty, index, size, digest)
+    is_a, others, kinds = _read_relations(rel, index, options, digest)
+    parents, circular = is_a.is_a_graph(names["ids"], rel, options)
     return Ontology(
         name="umls",
         version=_version(folder),
@@ -101,30 +101,18 @@ def cuis_of_codes(path: Path, source: str) -> list[tuple[str, str]]:
 
 
 def _tables(folder):
-    """({file name: table}, {file name: rows it should have}) of `umls_files`."""
-    paths = umls_files(folder)
-    stated, rows = _stated(folder)
-    tables = {}
+    """The tables of `umls_files`, with the columns that MRFILES.RRF states."""
+    paths, stated = umls_files(folder), {}
+    about = either_name(folder / "MRFILES.RRF")
+    for block in Table(about, MRFILES, is_rrf=True).blocks(hashlib.sha256(), "FIL", "FMT") if about else ():
+        stated |= zip(block.texts("FIL"), block.texts("FMT"), strict=True)
     for name, columns in COLUMNS.items():
-        tables[name] = Table(paths[name], stated.get(name, columns), is_rrf=True)
-        lost = [column for column in columns[:-1] if column not in tables[name].columns]  # older ones have no CVF
+        table = Table(paths[name], tuple(stated[name].split(",")) if name in stated else columns, is_rrf=True)
+        lost = [column for column in columns[:-1] if column not in table.columns]  # older ones have no CVF
         if lost:
             problem = f"column {lost[0]} is missing, by MRFILES.RRF"
-            raise tables[name].fault(problem, fix="install a release from 2004 or later")
-    return tables, rows
-
-
-def _stated(folder):
-    """({file name: columns}, {file name: number of rows}) by MRFILES.RRF, ({}, {}) where there is none."""
-    path = either_name(folder / "MRFILES.RRF")
-    columns, rows = {}, {}
-    blocks = Table(path, MRFILES, is_rrf=True).blocks(hashlib.sha256(), "FIL", "FMT", "RWS") if path else ()
-    for block in blocks:
-        ours = block.only(block.is_any("FIL", *COLUMNS))
-        files = ours.texts("FIL")
-        columns |= {name: tuple(given.split(",")) for name, given in zip(files, ours.texts("FMT"), strict=True)}
-        rows |= dict(zip(files, ours.numbers("RWS").tolist(), strict=True))
-    return columns, rows
+            raise table.fault(problem, fix="install a release from 2004 or later")
+        yield table
 
 
 def _version(folder):
@@ -135,12 +123,6 @@ def _version(folder):
             return found[1]
     parts = (re.fullmatch(r"(?:umls-?)?(\d{4}A[A-C])(?:-.*)?", part) for part in reversed(folder.resolve().parts))
     return next((part[1] for part in parts if part), "unknown")
-
-
-def _check_rows(table, count, due):
-    if due not in (None, count):
-        fix = f"{WHOLE}; where rows were left out on purpose, remove MRFILES.RRF"
-        raise table.fault(f"holds {count} rows where MRFILES.RRF states {due}", fix=fix)
 
 
 def _unsuppressed(block: Block) -> np.ndarray:
@@ -172,13 +154,12 @@ class _Filter:
             raise table.fault(problem, field=self.column, fix=f"leave it out; the file has {some}")
 
 
-def _read_names(table: Table, due: int | None, options: OntologyOptions, digest) -> tuple[dict, np.ndarray]:
+def _read_names(table: Table, options: OntologyOptions, digest) -> tuple[dict, np.ndarray]:
     """(fields of the Ontology, int32 [_CUIS]: the index of each CUI, _FILTERED or _UNKNOWN)."""
-    index, count = np.full(_CUIS, _UNKNOWN, np.int32), 0
+    index = np.full(_CUIS, _UNKNOWN, np.int32)
     filters = [_Filter("SAB", options.sources), _Filter("LAT", options.languages)]
     concepts, preferred, texts, references = [], [], [], {}
     for block in table.blocks(digest, "CUI", "LAT", "TS", "STT", "ISPREF", "SAB", "CODE", "STR", "SUPPRESS"):
-        count += len(block)
         cuis = block.numbers("CUI", "C", digits=7)
         index[cuis] = _FILTERED
         kept = np.logical_and.reduce([_unsuppressed(block), *(kind.passes(block) for kind in filters)])
@@ -189,7 +170,6 @@ def _read_names(table: Table, due: int | None, options: OntologyOptions, digest)
         preferred.append(np.logical_and.reduce([block.is_any(column, mark) for column, mark in marks]))
         texts += block.texts("STR")
         references |= _codes(block, cuis)
-    _check_rows(table, count, due)
     for kind in filters:
         kind.check(table)
     if not texts:
@@ -229,13 +209,11 @@ def _indices(block: Block, column: str, index: np.ndarray) -> np.ndarray:
     return found
 
 
-def _read_types(table: Table, due: int | None, index: np.ndarray, size: int, digest) -> tuple[str, ...]:
+def _read_types(table: Table, index: np.ndarray, size: int, digest) -> tuple[str, ...]:
     """[C], the identifiers of each concept's semantic types joined by "|", in the order of the file."""
-    pairs, count = [], 0
+    pairs = []
     for block in table.blocks(digest, "CUI", "TUI"):
-        count += len(block)
         pairs.append(_indices(block, "CUI", index) * np.int64(1000) + block.numbers("TUI", "T", digits=3))
-    _check_rows(table, count, due)
     pairs = np.unique(np.concatenate(pairs))
     types = [""] * size
     for concept, kind in zip((pairs // 1000).tolist(), (pairs % 1000).tolist(), strict=True):
@@ -246,12 +224,11 @@ def _read_types(table: Table, due: int | None, index: np.ndarray, size: int, dig
     return tuple(types)
 
 
-def _read_relations(table: Table, due: int | None, index: np.ndarray, options: OntologyOptions, digest):
+def _read_relations(table: Table, index: np.ndarray, options: OntologyOptions, digest):
     """(is-a edges from child to parent, other edges, the names of their kinds)."""
-    is_a, others, kinds, count, outside = Edges(), Edges(), {}, 0, 0
+    is_a, others, kinds, outside = Edges(), Edges(), {}, 0
     sources = _Filter("SAB", options.sources)  # not all have relations
     for block in table.blocks(digest, "CUI1", "REL", "CUI2", "RELA", "SAB", "SUPPRESS"):
-        count += len(block)
         block = block.only(_unsuppressed(block) & sources.passes(block))
         up, down = _hierarchy(block)
         if options.relations == "is_a":
@@ -266,7 +243,6 @@ def _read_relations(table: Table, due: int | None, index: np.ndarray, options: O
         if rest.any():
             rest &= ~block.is_any("REL", *_NO_RELATION)
             others.add(two[rest], one[rest], block.lines[rest], _kinds(block.only(rest), kinds))
-    _check_rows(table, count, due)
     if outside:
         warn(f"{table.path.name}: left out {outside} relations of concepts that have no name after the filters")
     return is_a, others, list(kinds)

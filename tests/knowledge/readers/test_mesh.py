@@ -3,7 +3,6 @@
 import pytest
 from made_up_knowledge import write
 
-from mednli_jax.errors import DataErrors
 from mednli_jax.knowledge.readers.mesh import HEADER, natural_order, read_mesh
 
 
@@ -122,10 +121,3 @@ def test_parents_follow_tree_numbers_whatever_the_order_of_rows_and_the_line_end
         assert ontology.ancestors("D4") == {}
         assert ontology.types[2] == "C01.100.200|C02.100"
         assert ("peak", 0) in ontology.names
-
-
-def test_faults_of_several_lines_come_together(tmp_path):
-    with pytest.raises(DataErrors) as caught:
-        read_mesh(table(tmp_path, *[("", "name", "", "")] * 25))
-    places = [(error.file, error.line, error.field) for error in caught.value.errors]
-    assert places == [("table.tsv", number, "id") for number in range(2, 22)]

@@ -3,10 +3,9 @@
 import pytest
 from made_up_knowledge import OBO, WORDS, edges_of, write
 
-from mednli_jax.errors import DataError, DataErrors
+from mednli_jax.errors import DataError
 from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import CIRCULAR, OntologyOptions
 from mednli_jax.knowledge.readers.obo import read_obo
 
@@ -59,17 +58,6 @@ def test_cross_references_and_old_ids(path):
     assert "XP:8" not in dict(ontology.cross_references)  # two terms replace it: it stands for neither
 
 
-def test_gzip_line_breaks_and_byte_order_mark_do_not_matter(path, tmp_path):
-    plain = read_obo(path, ALL)
-    write(tmp_path / "made_up.obo.gz", OBO)
-    write(tmp_path / "windows.obo", b"\xef\xbb\xbf" + OBO.encode().replace(b"\n", b"\r\n"))
-    for name in ("made_up.obo.gz", "windows.obo"):
-        other = load_ontology(str(tmp_path / name), options=ALL)
-        assert (other.names, other.types) == (plain.names, plain.types)
-    assert load_ontology(str(tmp_path / "made_up.obo.gz"), options=ALL).sha256 == plain.sha256
-    assert read_obo(path, PLAIN).sha256 != plain.sha256  # other edges make another ontology
-
-
 def test_a_term_without_a_name_stays_in_the_graph_alone(tmp_path, capsys):
     path = write(tmp_path / "made_up.obo", "[Term]\nid: X:1\n\n[Term]\nid: X:2\nname: fever\nis_a: X:1\n")
     ontology = read_obo(path, PLAIN)
@@ -98,10 +86,3 @@ def test_a_cycle_is_refused_at_its_first_line_or_dropped_and_walked_with_all_rel
         ends = [[0, 1], [2, 1]]
         assert shortest_paths(ontology, ends, direction="all").tolist() == [1, 2]
         assert shortest_paths(ontology, ends, direction="undirected").tolist() == [-1, -1]
-
-
-def test_faults_of_several_lines_come_together(tmp_path):
-    path = write(tmp_path / "made_up.obo", "[Term]\nid: X:1\nname: fever\n" + "is_a: X:2\n" * 25)
-    with pytest.raises(DataErrors) as caught:
-        read_obo(path, ALL)
-    assert [(error.file, error.line) for error in caught.value.errors] == [("made_up.obo", n) for n in range(4, 24)]

@@ -3,9 +3,9 @@
 import made_up_knowledge as made
 import pytest
 
-from mednli_jax.errors import ConfigError, DataError
+from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.load import find_source, load_ontology
+from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.readers.snomed import read_snomed
 
@@ -53,17 +53,6 @@ def test_active_relationships_by_their_type(tmp_path, capsys):
     assert read_snomed(tmp_path, PLAIN).parents.nnz == 4
     error = refused(tmp_path, ALL)
     assert (error.line, error.field) == (10, "typeId")
-
-
-def test_types_of_one_name_are_one_relation(tmp_path):
-    changed = {
-        "Concept": (*made.RF2_ROWS["Concept"], made.sct_concept("106")),
-        "Description": (*TERMS, made.sct_term("106", "Finding site (attribute)", made.FSN)),
-        "Relationship": (*EDGES, made.sct_edge("103", "104", "106"), made.sct_edge("102", "104", "106")),
-    }
-    ontology = read_snomed(made.snomed_folder(tmp_path, **changed), ALL)
-    assert made.edges_of(ontology.relations["finding_site"], ontology.ids) == {("103", "104"), ("102", "104")}
-    assert (list(ontology.relations), ontology.relations["finding_site"].nnz) == (["finding_site"], 2)
 
 
 def test_languages(tmp_path, capsys):
@@ -125,36 +114,3 @@ def test_cuis_lead_to_concepts_where_the_umls_is_there(tmp_path):
         assert (joined.indices("C0000002"), joined.indices("C0000005")) == ([second], [])
     assert joined.sha256 != plain.sha256
     assert load_ontology(str(tmp_path / "snomed")).sha256 == plain.sha256  # no data folder is given, so no UMLS
-
-
-def test_a_cycle_names_its_first_line_or_is_dropped(tmp_path):
-    error = refused(made.snomed_folder(tmp_path, Relationship=(*EDGES, made.sct_edge("101", "103"))))
-    assert (error.file, error.line) == (made.RF2_FILES["Relationship"], 4)
-    assert "1 more" in error.problem
-    dropped = read_snomed(tmp_path, OntologyOptions(cycles="drop"))
-    assert made.edges_of(dropped.parents, dropped.ids) == {("101", "64572001"), ("102", "64572001"), ("103", "102")}
-    error = refused(made.snomed_folder(tmp_path, Relationship=(*EDGES, made.sct_edge("104", "104"))))
-    assert error.line == 10
-
-
-def test_several_editions_are_named(tmp_path):
-    place = made.snomed_folder(tmp_path / "other") / made.RF2_FOLDER
-    for name in made.RF2_FILES.values():
-        (place / name).rename(place / name.replace("INT_20240101", "US1000124_20240301"))
-    assert read_snomed(tmp_path / "other", PLAIN).version == "US1000124_20240301"
-    made.snomed_folder(tmp_path / "one")
-    message = str(refused(tmp_path))
-    assert "INT_20240101" in message
-    assert "US1000124_20240301" in message
-
-
-def test_which_files_are_read(tmp_path):
-    """A folder like /tmp is refused without a search through everything below it."""
-    made.snomed_folder(tmp_path / "beside" / "SnomedCT_RF2")
-    assert find_source(str(tmp_path / "beside")).name == "snomed"
-    made.snomed_folder(tmp_path / "far" / "down" / "SnomedCT_RF2")
-    with pytest.raises(ConfigError, match="far"):
-        find_source(str(tmp_path / "far"))
-    others = ("sct2_Concept_Full_INT_20240101.txt", "sct2_StatedRelationship_Snapshot_INT_20240101.txt")
-    made.lay_out(tmp_path / "beside" / "Full" / "Terminology", dict.fromkeys(others, "no table"))
-    assert read_snomed(tmp_path / "beside", PLAIN).parents.nnz == 4

@@ -1,7 +1,5 @@
 """The WordNet reader on made-up database files in the official layout: a graph checked by hand."""
 
-import gzip
-
 import pytest
 from made_up_knowledge import WORDNET, edges_of, lay_out
 
@@ -69,16 +67,6 @@ def test_each_label_is_a_name_of_its_own_concept_or_says_which_sense_it_is(ontol
     assert labels["v00000300"] == "cold (verb 1)"
     assert labels["n00000700"] == "Paris"
     assert len(set(ontology.labels)) == len(ontology)
-
-
-def test_gzipped_files_in_a_dict_folder_are_the_same(ontology, tmp_path):
-    zipped = {f"{name}.gz": gzip.compress(text.replace("\n", "\r\n").encode()) for name, text in WORDNET.items()}
-    for name, content in zipped.items():
-        (tmp_path / name.removesuffix(".gz")).unlink()
-        (tmp_path / "dict").mkdir(exist_ok=True)
-        (tmp_path / "dict" / name).write_bytes(content)
-    other = load_ontology(str(tmp_path), options=ALL)
-    assert (other.sha256, other.names, other.labels) == (ontology.sha256, ontology.names, ontology.labels)
 
 
 def loop(one, other):
