@@ -276,7 +276,7 @@ def corpus_links(
     smaller limit gives a prefix. A concept is an id of the ontology, or a cross-reference, which stands for all
     concepts that have it. A concept that the ontology lacks is related only to itself, at distance 0.
 
-    paths: finds the distances; `shortest_paths`, or a replacement for it (`store.stored_paths` with its folder bound).
+    paths: finds the distances; `shortest_paths`, or a replacement for it (`stored_paths` with its folder bound).
     """
     distinct, found = _all_paths(ontology, premise_mentions, hypothesis_mentions, paths, direction, max_length)
     parts, longest = [packed(np.zeros((0, 4), np.int64), 0, max_links, UNREACHABLE)], UNREACHABLE

@@ -292,7 +292,7 @@ _OCCURRENCE = re.compile(rf"\[({_PARTS})\]|({_PARTS})")
 _FORM = "ID|MMI|score|name|CUI|[types]|triggers|location|positions|tree codes"
 
 
-# line, uid, side, parts (start, length) in characters as the file counts them, text of a single part, and the rest
+# Line, uid, side, parts (start, length) in characters as the file counts them, text of a single part, and the rest.
 _Occurrence = tuple[int, str, str, list[tuple[int, int]], str | None, tuple[str, float, bool]]
 
 

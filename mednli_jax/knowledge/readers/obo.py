@@ -46,16 +46,6 @@ class _Term:
     replaced_by: list[str] = field(default_factory=list)
 
 
-@dataclass
-class _File:
-    """The content of a file, before ids are resolved."""
-
-    header: dict[str, str] = field(default_factory=dict)
-    shorthand: set[str] = field(default_factory=set)  # synonym types that mark abbreviations
-    terms: list[_Term] = field(default_factory=list)
-    relations: dict[str, str] = field(default_factory=dict)  # id -> name of [Typedef] stanzas
-
-
 def read_obo(path: Path, options: OntologyOptions) -> Ontology:
     """Read the terms that are not obsolete.
 
@@ -72,16 +62,16 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
     """
     path = Path(path)
     digest = hashlib.sha256(repr((options.relations, options.cycles, SCOPES)).encode())
-    found = _read_stanzas(path, digest)
-    terms = [term for term in found.terms if not term.obsolete]
-    index = _index(path, found.terms)
-    is_a, others = _edges(path, terms, index, found.relations, options.relations == "all")
+    header, every, relations = _read_stanzas(path, digest)
+    terms = [term for term in every if not term.obsolete]
+    index = _index(path, every)
+    is_a, others = _edges(path, terms, index, relations, options.relations == "all")
     names = dict.fromkeys((term.name, place) for place, term in enumerate(terms) if term.name)
     names |= dict.fromkeys((text, place) for place, term in enumerate(terms) for text, _ in term.synonyms)
     nameless = sum(not term.name for term in terms)
     if nameless:
         warn(f"{path.name}: {nameless} terms have no name, and are not linked in text")
-    default = found.header.get("default-namespace", "")
+    default = header.get("default-namespace", "")
     types = tuple(term.namespace or default for term in terms)
     parents, circular = is_a_graph(
         *is_a.T[:2],
@@ -94,7 +84,7 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
     edges = {name: np.array(pairs, np.int32).T for name, pairs in sorted(others.items())} | circular
     return Ontology(
         name=path.name.split(".")[0],
-        version=found.header.get("data-version") or found.header.get("date") or "unknown",
+        version=header.get("data-version") or header.get("date") or "unknown",
         ids=tuple(term.id for term in terms),
         labels=tuple(term.name or term.id for term in terms),
         names=tuple(names),
@@ -103,13 +93,15 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
         types=types if any(types) else (),
         abbreviations=frozenset(text for term in terms for text, short in term.synonyms if short),
         relations={name: relation_matrix(*ends, len(terms)) for name, ends in edges.items()},
-        cross_references=_references(found.terms, index),
+        cross_references=_references(every, index),
     )
 
 
-def _read_stanzas(path, digest) -> _File:
-    """Raises every malformed line of the file together."""
-    found, problems, kind, term = _File(), Problems(), "", None
+def _read_stanzas(path, digest) -> tuple[dict[str, str], list[_Term], dict[str, str]]:
+    """(header, terms, id -> name of relations); raises every malformed line of the file together."""
+    header, terms, relations = {}, [], {}
+    shorthand = set()  # types of synonyms that mark abbreviations
+    problems, kind, term = Problems(), "", None
     opened = {}  # id of the [Typedef] stanza that is open
     for number, line in text_lines(path, digest=digest):
         text = line.strip()
@@ -119,28 +111,28 @@ def _read_stanzas(path, digest) -> _File:
             kind, opened = stanza[1], {}
             if kind == "Term":
                 term = _Term(number)
-                found.terms.append(term)
+                terms.append(term)
             continue
         match = _TAG.fullmatch(text)
         problem = "the line is neither 'tag: value' nor a stanza" if match is None else ""
         if match and kind == "Term":
-            problem = _read_tag(term, match[1], match[2], number, found.shorthand)
+            problem = _read_tag(term, match[1], match[2], number, shorthand)
         elif match and kind == "Typedef" and match[1] in ("id", "name"):
             opened[match[1]] = _value(match[2])
-            found.relations[opened.get("id", "")] = opened.get("name", "")
+            relations[opened.get("id", "")] = opened.get("name", "")
         elif match and not kind and match[1] == "synonymtypedef":  # ID "description" SCOPE
-            found.shorthand.update({_first(match[2])} if _SHORTHAND.search(match[2]) else ())
+            shorthand.update({_first(match[2])} if _SHORTHAND.search(match[2]) else ())
         elif match and not kind:
-            found.header.setdefault(match[1], match[2].strip())
+            header.setdefault(match[1], match[2].strip())
         if problem:
             fix = "take a fresh copy in OBO format (ROBOT converts OWL)"
             problems.add(line_fault(path.name, number, problem, fix))
-            if not found.terms and not found.header:
+            if not terms and not header:
                 break  # not an OBO file: one problem is enough
     problems.raise_if_any()
-    if not found.terms:
+    if not terms:
         raise empty_file(path, "no [Term] stanza")
-    return found
+    return header, terms, relations
 
 
 def _read_tag(term, tag, value, number, shorthand) -> str:

@@ -177,12 +177,8 @@ def _synset(line, part):
     # Frames of verbs are a number and that many times "+ f_num w_num".
     if not words or stop > len(fields) or (rest and (letter != "v" or len(rest) != 1 + 3 * int(rest[0]))):
         raise ValueError
-    pointers = [
-        (symbol, _id(part, offset))
-        for symbol, offset, part in zip(
-            fields[end + 1 : stop : 4], fields[end + 2 : stop : 4], fields[end + 3 : stop : 4], strict=True
-        )
-    ]
+    columns = (fields[place:stop:4] for place in (end + 1, end + 2, end + 3))
+    pointers = [(symbol, _id(part, offset)) for symbol, offset, part in zip(*columns, strict=True)]
     return _id(letter, fields[0]), kind, words, pointers
 
 
