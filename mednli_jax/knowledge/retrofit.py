@@ -12,11 +12,9 @@ what they are, a lexicon that would move nothing is refused, and vectors keep th
 Neighbours come from lexicon files and from ontologies. Errors in a lexicon name the file and the line, never a word.
 """
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, pairwise
 from pathlib import Path
 
@@ -33,7 +31,6 @@ from mednli_jax.knowledge.ontology import Ontology, bool_matrix
 # Words of a lexicon end at ASCII spaces only: a no-break space is part of a word, as in the published script.
 _WORD = re.compile(r"[^ \t\n\r\x0b\x0c]+")
 _NORM_FLOOR = 1e-6  # added to a squared length, as in the published script: a row of zeros stays one
-_COLUMNS = 64  # columns are independent: this many of all rows stay in the cache while their neighbours are gathered
 
 
 def retrofit(vectors: np.ndarray, graph: csr_array, *, rounds: int = 10) -> np.ndarray:
@@ -51,16 +48,23 @@ def retrofit(vectors: np.ndarray, graph: csr_array, *, rounds: int = 10) -> np.n
     them, so that after ten rounds of rows of length 1 two orders differ by less than .002.
     """
     degree = np.diff(graph.indptr).astype(np.float64)
-    scale = 1 / np.where(degree > 0, degree, 1)
+    scale, moved = 1 / np.maximum(degree, 1), degree > 0
     total = 1 + scale * degree  # the denominator of eq. 2
-    moved = degree > 0
-    share = np.divide(1, total, out=np.ones(len(vectors)), where=moved)
     colour = colours(graph)
     colour[~moved] = colour.max(initial=-1) + 1  # rows without neighbours come last
     order = np.argsort(colour, kind="stable")
     bounds = np.append(0, np.cumsum(np.bincount(colour[moved])))
-    steps = _steps(graph, np.divide(scale, total, out=np.zeros(len(vectors)), where=moved), order, bounds)
-    return _run(np.asarray(vectors), share[order], order, steps, rounds)
+    steps = _steps(graph, scale / total, order, bounds)
+    current = np.asarray(vectors)[order].astype(np.float32)
+    pull = current / total[order].astype(np.float32)[:, None]
+    with Bar("retrofitting", rounds, unit="rounds") as bar:
+        for _ in range(rounds):
+            for begin, end, matrix in steps:
+                current[begin:end] = matrix @ current + pull[begin:end]
+            bar.advance(1)
+    result = np.empty_like(current)
+    result[order] = current
+    return result
 
 
 def unit_rows(vectors: np.ndarray) -> np.ndarray:
@@ -95,31 +99,6 @@ def _steps(graph: csr_array, scale: np.ndarray, order: np.ndarray, bounds: np.nd
     sorted_rows.indices = place[sorted_rows.indices].astype(np.int32)
     sorted_rows.data = sorted_rows.data * np.repeat(scale[order], np.diff(sorted_rows.indptr)).astype(np.float32)
     return [(begin, end, sorted_rows[begin:end]) for begin, end in pairwise(bounds.tolist())]
-
-
-def _run(vectors, share, order, steps, rounds: int) -> np.ndarray:
-    """The rounds, a block of columns after the other, on all cores; `share` is in the new order."""
-    share = share.astype(np.float32)[:, None]
-    result = np.empty(vectors.shape, np.float32)
-    blocks = -(-vectors.shape[1] // _COLUMNS)
-    threads = max(min(os.cpu_count() or 1, blocks), 1)
-    edges = np.linspace(0, vectors.shape[1], -(-blocks // threads) * threads + 1).astype(int).tolist()
-
-    def fit(columns: tuple[int, int]) -> None:
-        block = slice(*columns)
-        current = np.take(vectors[:, block], order, axis=0).astype(np.float32)
-        pull = current * share
-        for _ in range(rounds):
-            for begin, end, matrix in steps:
-                current[begin:end] = matrix @ current
-                current[begin:end] += pull[begin:end]
-        result[order, block] = current
-
-    parts = [part for part in pairwise(edges) if part[0] < part[1]]
-    with ThreadPoolExecutor(threads) as pool, Bar("retrofitting", rounds * len(parts), unit="rounds") as bar:
-        for _ in pool.map(fit, parts):
-            bar.advance(rounds)
-    return result
 
 
 # ---- neighbours ----
