@@ -11,8 +11,7 @@ Kinds of files:
     vector is the mean of its row and those of its character n-grams; a word the model does not know has the n-grams
     alone.
 
-Errors name the file and the line, never a word. A repeated word is no fault: the first row counts, and a line on
-stderr says how many there were.
+Errors name the file and the line, never a word. Of a repeated word the first row counts.
 """
 
 import hashlib
@@ -227,10 +226,11 @@ _TEXT = bytes([*b"\t\n\r", *range(32, 256)])  # what rows of text are made of: n
 
 def vector_paths(path) -> tuple[Path, ...]:
     """The files, or folders of BioASQ, that "glove.txt+fasttext.bin" names, each with or without .gz."""
-    whole = _present(Path(path))
+    whole = either_name(path) or Path(path)
     if SEPARATOR not in str(path) or os.path.exists(whole):
         return (whole,)
-    return tuple(_present(Path(name.strip()).expanduser()) for name in str(path).split(SEPARATOR))
+    paths = (Path(name.strip()).expanduser() for name in str(path).split(SEPARATOR))
+    return tuple(either_name(each) or each for each in paths)
 
 
 def vector_files(path) -> list[Path]:
@@ -244,15 +244,11 @@ def vector_files(path) -> list[Path]:
 def files_of(path: Path) -> list[Path]:
     """The files that hold the vectors of one name, whether they are there or not; the words' file first in a pair."""
     if os.path.isdir(path):
-        pair = [_present(path / TYPES), _present(path / PAIRED)]
+        pair = [either_name(path / name) or path / name for name in (TYPES, PAIRED)]
         return pair if any(map(os.path.isfile, pair)) else [path]
     if path.name.removesuffix(".gz") in (TYPES, PAIRED) and os.path.isfile((pair := files_of(path.parent))[0]):
         return pair
     return [path, path.with_name(f"{path.stem}.vocab.txt")] if path.suffix == ".npy" else [path]
-
-
-def _present(path):
-    return either_name(path) or path
 
 
 @dataclass(frozen=True)

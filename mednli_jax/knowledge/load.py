@@ -146,7 +146,7 @@ def _named(spec, data_dir):
     fix = {
         "umls": "copy or link the release's META folder there, with MRCONSO.RRF, MRREL.RRF and MRSTY.RRF",
         "snomed": "unpack an RF2 release there, with Snapshot/Terminology/sct2_Concept_Snapshot_*.txt and the others",
-        "wordnet": f"install the package wordnet-base, or put data.noun, data.verb, index.noun and index.verb there; "
+        "wordnet": f"install the package wordnet-base, or put {', '.join(wordnet.FILES)} there; "
         f"read are {' and '.join(map(str, places))}",
     }[spec]
     raise ConfigError(f"config.knowledge.ontology: no files of '{spec}' are in {places[0]}. Fix: {fix}.")

@@ -97,9 +97,7 @@ def read_mentions(
     path = Path(path)
     placing = _Placing(path, examples, partial)
     if path.name.removesuffix(".gz").endswith(".tsv"):
-        for line, row in _rows(path, placing.problems):
-            placing.rows += 1
-            _take(placing, line, row)
+        _read_table(path, placing)
         choose, facts = _without_overlaps, {}
     else:
         choose, facts = _best_per_tokens, {"first_position": _read_metamap(path, placing)}
@@ -241,20 +239,22 @@ def _best_per_tokens(spans: Sequence[_Span]) -> list[_Span]:
 # ---- tables ----
 
 
-def _rows(path: Path, problems: Problems) -> Iterator[tuple[int, dict]]:
-    """(line number, fields) of a table."""
-    lines = text_lines(path, problems)
+def _read_table(path: Path, placing: _Placing) -> None:
+    """Adds the span of each row."""
+    lines = text_lines(path, placing.problems)
     records = ((number, [cell.strip() for cell in line.split("\t")]) for number, line in lines if line.strip())
-    return table_rows(path.name, records, problems, lambda number, header: _columns(path, number, header))
 
+    def columns(number, header):
+        names = set(header) - set(_OPTIONAL)
+        if len(set(header)) == len(header) and names in ({*_NEEDED, *_TOKENS}, {*_NEEDED, *_CHARACTERS}):
+            return header
+        names = "uid, side, start, end (or start_char, end_char), concept, and if wanted score, negated"
+        fix = f"the first line must name, between tabs and each once: {names}"
+        raise line_fault(path.name, number, "the header is not that of this table", fix)
 
-def _columns(path, number, header):
-    names = set(header) - set(_OPTIONAL)
-    if len(set(header)) == len(header) and names in ({*_NEEDED, *_TOKENS}, {*_NEEDED, *_CHARACTERS}):
-        return header
-    names = "uid, side, start, end (or start_char, end_char), concept, and if wanted score, negated"
-    fix = f"the first line must name, between tabs and each once: {names}"
-    raise line_fault(path.name, number, "the header is not that of this table", fix)
+    for line, row in table_rows(path.name, records, placing.problems, columns):
+        placing.rows += 1
+        _take(placing, line, row)
 
 
 def _take(placing: _Placing, line: int, row: Mapping[str, str]) -> None:

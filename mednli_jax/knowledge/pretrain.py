@@ -201,16 +201,16 @@ def pretrain(
     library, out = _library_version(), Path(out)
     if out.suffix not in (".bin", ".vec"):
         raise UsageError(f"out is '{out.name}'. Fix: give a name that ends in .bin or .vec.")
-    start = None
+    start, about = None, out.with_name(f"{out.name}.json")
     if initial is not None:  # reads and checks the whole file
         vectors = load_vectors(initial, SPECIALS, dim=settings.dim, seed=0)
         start = {"file": vectors.file, "sha256": vectors.sha256}
     key = {"settings": asdict(settings), "corpus": corpus or {}, "initial": start}
-    if corpus and (facts := _finished(out, key)):
+    if corpus and (facts := _finished(out, about, key)):
         say(f"{out.name} exists, made of the same text with the same settings.")
         return facts
     if out.exists():
-        if not _facts_path(out).is_file():
+        if not about.is_file():
             raise UsageError(f"{out}: exists, and this command did not make it. Fix: give another name.")
         warn(f"{out.name} exists, but of other text or settings, or damaged: it will be replaced")
     begun, scratch = time.monotonic(), private_folder(out.parent) / f".{out.name}.tmp"
@@ -237,21 +237,17 @@ def pretrain(
             "seconds": {"reading": round(seconds, 1), "all": round(time.monotonic() - begun, 1)},
             "sha256": sha256(made),
         }
-        write_json(_facts_path(out), facts)  # first: vectors without it would not be known as ours
+        write_json(about, facts)  # first: vectors without it would not be known as ours
         put_in_place(made, out)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return facts
 
 
-def _facts_path(out):
-    return out.with_name(f"{out.name}.json")
-
-
-def _finished(out, key):
+def _finished(out, about, key):
     """The facts of what is there, None where it is something else or damaged."""
     try:
-        facts = json.loads(_facts_path(out).read_bytes())
+        facts = json.loads(about.read_bytes())
         same = facts["key"] == json.loads(json.dumps(key)) and facts["sha256"] == sha256(out)
     except (OSError, ValueError, KeyError):
         return None
