@@ -186,30 +186,6 @@ def test_random_vectors_depend_on_seed_and_word_alone():
 
 # ---- fastText's models ----
 
-# The buckets, of 1,000, of a word's n-grams: 32-bit FNV-1a of their bytes, where a byte above 127 counts as negative.
-# The n-grams have 3 and 4 characters, or 1 and 2. The mark of a word's border (<) alone is no n-gram.
-BUCKETS = [
-    ("fever", 3, 4, [438, 912, 294, 945, 773, 781, 562, 788, 840]),
-    ("naïve", 3, 4, [890, 692, 546, 404, 832, 7, 570, 548, 654]),
-    ("日本", 3, 4, [587, 759, 157]),
-    ("ab", 3, 4, [508, 742, 756]),
-    ("né", 1, 2, [655, 553, 165, 777, 781]),
-]
-
-
-@pytest.mark.parametrize(("word", "minn", "maxn", "buckets"), BUCKETS)
-def test_ngrams_by_hand(tmp_path, word, minn, maxn, buckets):
-    """An unknown word's vector is the mean over its n-grams; a known word's mean includes its own row."""
-    n, path = np.arange(1004.0), tmp_path / "v.bin"
-    grams = {"buckets": 1000, "minn": minn, "maxn": maxn}
-    rows = np.array([2, *(4 + bucket for bucket in buckets)], float)
-    both = np.stack([rows, rows**2], axis=1)
-    for third, expected, composed in ((word, both, 0), ("z", both[1:], 1)):
-        write(path, MODEL(["</s>", "x", third, "y"], np.stack([n, n * n], 1), **grams))
-        vectors = load(path, (*SPECIALS, word), dim=2)
-        np.testing.assert_allclose(vectors.matrix[2], expected.mean(axis=0), rtol=1e-6)
-        assert vectors.composed == composed
-
 
 def test_fasttext_by_hand(tmp_path):
     """The word "ab" has the n-grams <ab and ab>, and "xy" has <xy and xy>. The row of each n-gram holds its number."""
