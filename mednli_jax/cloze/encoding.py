@@ -416,7 +416,7 @@ def _vocabulary(flat, arrays, train_sizes, encoding) -> tuple[Vocab, np.ndarray,
         places += ordered(counts, of_train == 0)
         found = load_vectors(encoding.vectors_path, (*SPECIALS, *(words[place] for place in places)), **settings)
         number_of = dict(zip(words, counts.tolist(), strict=True))
-        facts |= {"source": found.source, "sha256": found.sha256, "coverage": coverage(found, number_of)}
+        facts |= {"source": found.file, "sha256": found.sha256, "coverage": coverage(found, number_of)}
         known = frozenset(found.words)
         rows = [row for row, place in enumerate(places) if row < kept or words[place] in known]
         matrix, places = found.matrix[[0, 1, *(row + 2 for row in rows)]], [places[row] for row in rows]

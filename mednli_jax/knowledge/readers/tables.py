@@ -4,6 +4,7 @@ Tables (RRF of the UMLS, RF2 of SNOMED CT) are read by Arrow, a block of rows at
 """
 
 import hashlib
+from codecs import getincrementaldecoder
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,11 +58,11 @@ class Table:
             line = 2
         with opened(self.path) as stream:
             try:
-                for batch in self._batches(_Hashed(stream, content), wanted, problems, line - 1):
+                for batch in self._batches(_Text(stream, content), wanted, problems, line - 1):
                     problems.raise_if_any()
                     yield Block(self, batch, np.arange(line, line + len(batch)))
                     line += len(batch)
-            except pa.ArrowInvalid:  # its message quotes the row
+            except (pa.ArrowInvalid, UnicodeDecodeError):  # their messages quote the row
                 for _ in text_lines(self.path):  # raises for a line that is not text
                     pass
                 raise empty_file(self.path, "no rows") from None
@@ -95,21 +96,24 @@ class Table:
                 ignore_empty_lines=False,
                 invalid_row_handler=fault,
             ),
-            csv.ConvertOptions(column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted),
+            csv.ConvertOptions(
+                column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted, check_utf8=False
+            ),
         )
 
 
-class _Hashed:
-    """A stream for Arrow whose bytes are hashed as they are read."""
+class _Text:
+    """A stream for Arrow whose bytes are hashed as they are read. Raises UnicodeDecodeError for other than UTF-8."""
 
     closed = False
 
     def __init__(self, stream, digest):
-        self._stream, self._digest = stream, digest
+        self._stream, self._digest, self._decoder = stream, digest, getincrementaldecoder("utf-8")()
 
     def read(self, size):
         data = self._stream.read(size)
         self._digest.update(data)
+        self._decoder.decode(data, final=not data)
         return data
 
 
