@@ -15,9 +15,9 @@ from mednli_jax.data.inputs import Form
 from mednli_jax.data.partitions import read_partitions
 from mednli_jax.data.wordpiece import find_weights
 from mednli_jax.errors import ConfigError, UsageError
+from mednli_jax.knowledge.linking import BUNDLED
 from mednli_jax.knowledge.mentions import ENDINGS
 from mednli_jax.knowledge.ontology import RELATIONS, OntologyOptions
-from mednli_jax.knowledge.linking import BUNDLED
 from mednli_jax.nli import analyses, entities, page
 from mednli_jax.nli import tables as mednli_tables
 from mednli_jax.nli.categories import error_kinds

@@ -18,7 +18,6 @@ from mednli_jax.knowledge.mentions import (
     token_offsets,
     write_metamap_input,
 )
-from mednli_jax.nli.readers import load_demo
 
 HEADER = made.SPANS_HEADER
 PREMISE = made.SPAN_PAIRS[0].premise
