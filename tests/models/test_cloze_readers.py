@@ -1,6 +1,6 @@
 """The cloze readers: scores by hand and an independent PyTorch reference.
 
-The golden files and the script that makes them are in tests/golden; the suite itself needs no torch.
+docs/log.md names the commit with the script that made the golden files.
 """
 
 import functools

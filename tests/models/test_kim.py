@@ -16,7 +16,7 @@ from mednli_jax.training.task import frozen
 _, GOLDEN = golden("golden_kim")
 HIDDEN, SCALE, ROWS, WIDTH = 5, 1.5, 4, (7, 5)
 NAMES = kinds_of(["treats"])
-# The links of make_golden_kim.py, which stores them densely.
+# The links of the golden file, which stores them densely.
 LINKS = (
     [(0, 1, 0, ("same",)), (2, 3, 3, ("hypernym",)), (6, 0, 1, ("antonym", "treats")), (2, 0, 2, ("co_hyponym",))],
     [(1, 4, 1, ("hyponym", "co_hyponym")), (2, 0, 0, ("synonym",)), (1, 0, 9, ("hypernym",))],

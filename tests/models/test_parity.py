@@ -1,6 +1,6 @@
 """The models, batch norm and Adam equal an independent PyTorch reference on shared weights, forward and backward.
 
-The golden files and the script that makes them are in tests/golden; the suite itself needs no torch.
+docs/log.md names the commit with the script that made the golden files.
 """
 
 import dataclasses
