@@ -43,10 +43,8 @@ def run(call, **settings):
 @pytest.mark.skipif(not GLIBC, reason="of glibc's allocator")
 def test_memory_is_kept_between_steps():
     faults, keeps = run("devices.Devices()")
-    without, _ = run("pass")
     assert keeps
-    assert without > 10_000  # the system clears the pages of each step anew
-    assert faults < without / 10
+    assert faults < 2_000  # without it 180,000: the system clears the pages of each step anew
 
 
 def test_settings_of_the_users_stand(monkeypatch):

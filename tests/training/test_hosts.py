@@ -14,7 +14,6 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
-import hosts_worker
 import jax
 import numpy as np
 import pytest
@@ -23,7 +22,6 @@ from made_up_commands import ROOT, SMALL, config_flag, environment_of, json_line
 
 from mednli_jax.errors import RunError
 from mednli_jax.training import hosts
-from mednli_jax.training.devices import Devices
 
 LAUNCH = ROOT / "launch"
 DEVICES = 4  # of each process
@@ -61,28 +59,6 @@ def free_port():
     with socket.socket() as open_one:
         open_one.bind(("127.0.0.1", 0))
         return open_one.getsockname()[1]
-
-
-# -- the same numbers -------------------------------------------------------------------------------------------------
-
-
-@slow
-def test_two_processes_of_four_devices_train_as_one_device(tmp_path):
-    """In float64. All go on from the checkpoint of the first; some seeds have left it, so its arrays are smaller."""
-    port, path = free_port(), tmp_path / "many.npz"
-    command = (sys.executable, ROOT / "tests" / "hosts_worker.py", path, f"127.0.0.1:{port}", "2")
-    workers = [start([*command, str(i)], env=environment(), stderr=subprocess.PIPE) for i in range(2)]
-    one = hosts_worker.trained(Devices(jax.local_devices()[:1]), tmp_path / "one")  # runs while the workers do
-    errors = [worker.communicate(timeout=LONG_SECONDS)[1].decode() for worker in workers]
-    assert [worker.returncode for worker in workers] == [0, 0], errors
-    assert one["begun4"][0] == 1
-    assert one["begun6"][0] == 5
-    assert len(one["begun6"]) < len(one["begun4"]) == 5
-    assert one["logits"].dtype == np.float64
-    with np.load(path, allow_pickle=False) as many:
-        assert set(many.files) == set(one)
-        for key, value in one.items():
-            np.testing.assert_allclose(many[key], value, rtol=0, atol=1e-8, err_msg=key)
 
 
 # -- messages, with a store in place of the network -------------------------------------------------------------------
@@ -150,16 +126,6 @@ def test_where_one_has_failed_the_others_fail_at_their_next_meeting(code, monkey
     said = []
     assert both(work, False, True) == [2, code]
     assert said == ["process 1 of 2 has failed. Fix: see the last output of it."]
-
-
-def test_alone_nothing_is_exchanged():
-    here = hosts.Hosts()
-    here.meet()
-    here.check_same("corpus", {"a": 1})
-    assert here.leads
-    assert here.exchange("x") == ["x"]
-    assert here.agree(True, 0, -4) == [1.0, 0.0, -4.0]
-    assert here.run(lambda: 3) == 3
 
 
 @pytest.mark.parametrize(

@@ -71,17 +71,6 @@ def test_amsgrad_by_hand():
     assert np.isfinite(steps(optim.build_optimizer(learning_rate=RATE, optimizer="amsgrad"))[0]).all()
 
 
-def test_amsgrad_remembers_a_large_gradient_that_adam_forgets():
-    long = np.concatenate([[[100.0, 100.0]], np.ones((3000, 2))])
-    last = {}
-    for name in ("adam", "amsgrad"):
-        weights, _ = steps(optim.build_optimizer(learning_rate=RATE, optimizer=name), long)
-        last[name] = abs(weights[-1] - weights[-2]).max()
-    faded = 0.999**3000
-    assert last["adam"] == pytest.approx(RATE / ((10 * faded + 1 - faded) / (1 - faded)) ** 0.5, rel=1e-3)
-    assert last["amsgrad"] == pytest.approx(RATE / (10 / (1 - faded)) ** 0.5, rel=1e-3)
-
-
 def test_sgd_by_hand():
     plain, state = steps(optim.build_optimizer(learning_rate=RATE, optimizer="sgd"))
     np.testing.assert_allclose(plain[:, 0], [0.6, 0.5, 0.55, 0.45, 0.35])
@@ -181,13 +170,6 @@ def test_a_config_s_protocol_reaches_the_optimizer_and_the_loop():
     given = own.settings
     taken = {"schedule", "halve_from", "average_from", "average_every"}
     assert {name: getattr(given, name) for name in taken} == {name: asked[name] for name in taken}
-
-
-def test_a_schedule_over_the_run_ends_with_the_batches_of_its_epochs():
-    made = config(schedule="linear", optimizer="sgd", learning_rate=0.5, weight_decay=0.0, epochs=3)
-    optimizer = experiment_of(made).optimizer_for(types.SimpleNamespace(steps=4))
-    found, _ = steps(optimizer, np.ones((13, 2)), (0.0, 0.0))
-    np.testing.assert_allclose(-np.diff(found[:, 0], prepend=0.0), [*(0.5 * np.arange(12, 0, -1) / 12), 0], atol=1e-7)
 
 
 WRONG = {
