@@ -7,6 +7,7 @@ import contextlib
 import copy
 import json
 import os
+import re
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -33,10 +34,10 @@ from mednli_jax.models import table
 from mednli_jax.models.layers import ATTENTION
 from mednli_jax.report import html, sections
 from mednli_jax.report.runs import TYPES, RunDirectory, environment, read_json, read_kept, write_kept
-from mednli_jax.training import gradient, hosts, loop, optim, precision, transfer
+from mednli_jax.training import gradient, hosts, loop, optim, transfer
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
-from mednli_jax.training.program import Program
+from mednli_jax.training.program import Program, precision_remark
 from mednli_jax.training.session import Fitted, Session
 from mednli_jax.training.task import Task
 
@@ -82,7 +83,7 @@ class Experiment:
       batches: how training rows are batched.
       kind: the TASK, see tasks; `task` is what it gives for batches and scores.
       trained_by: the function that trains the model; None = the loop.
-      precision: of matrix products, a key of training.precision.PRECISIONS.
+      precision: of matrix products, a key of training.program.PRECISIONS.
     """
 
     seeds: tuple[int, ...]
@@ -152,7 +153,7 @@ class Experiment:
         """The optimiser for training on these batches."""
         optimizer = optim.build_optimizer(**self.optimizer, epoch_steps=batches.steps)
         if self.transfer.freeze:
-            return optim.all_but(optimizer, transfer.pattern(self.transfer.freeze, "config.transfer.freeze"))
+            return optim.all_but(optimizer, re.compile(self.transfer.freeze))
         return optimizer
 
     def keep_for_prediction(self, directory: RunDirectory, prepared: Prepared) -> None:
@@ -292,7 +293,7 @@ def train(
     for line in copied_pairs(prepared.manifest):
         session.say(f"warning: {line}")
     use_compile_cache()
-    if experiment.precision != "default" and (line := precision.remark(experiment.precision, jax.default_backend())):
+    if experiment.precision != "default" and (line := precision_remark(experiment.precision, jax.default_backend())):
         session.say(line)
     try:
         _finish(experiment, name, prepared, experiment.fit(prepared, session), session)

@@ -88,7 +88,7 @@ def _describe(spec) -> int:
     if spec.trained_by:
         raise UsageError("--dry-run is for a network on one corpus, not for features or folds. Fix: leave it out.")
     from mednli_jax import run
-    from mednli_jax.training.describe import describe
+    from mednli_jax.training.gradient import describe
     from mednli_jax.training.loop import Trainer
 
     run.use_compile_cache()

@@ -21,7 +21,7 @@ from mednli_jax.diskne.folds import FoldChoice, slot_code
 from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.io import write_atomic, write_json
 from mednli_jax.nli import task as nli
-from mednli_jax.training import memory
+from mednli_jax.training import devices
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.gradient import start_from_pretrained
 from mednli_jax.training.loop import Trainer
@@ -130,14 +130,14 @@ class FoldTraining:
         """The number of slots that fit into memory and disk. It is saved, so that a resumed run has the same chunks."""
         place = self.directory.checkpoints / AT_ONCE
         if not place.exists():
-            room = min(map(memory.room, self.program.devices.all))
-            disk = memory.room_of_checkpoint(self.directory.checkpoints)
+            room = min(map(devices.room, self.program.devices.all))
+            disk = devices.room_of_checkpoint(self.directory.checkpoints)
             self.session.say(f"compiling a step to find how many slots fit into {room >> 20:,} MiB")
             found = []
             for chunk in self.chunks:
                 self.program.optimizer = self.optimizers[chunk.group]
                 batches = self.batches[f"{chunk.group}/train"]
-                found.append(memory.fitting(self.program, batches, len(chunk.slots), room, disk))
+                found.append(devices.fitting(self.program, batches, len(chunk.slots), room, disk))
             write_json(place, min(found))
         return json.loads(place.read_bytes())
 

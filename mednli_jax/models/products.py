@@ -1,4 +1,4 @@
-"""Matrix products of the models, in full precision or with operands of 16 bits (training.precision).
+"""Matrix products of the models, in full precision or with operands of 16 bits (training.program).
 
 With 16-bit operands the sums have 32 bits, and so have the results and the gradients, whose products are cast likewise.
 XLA's own setting for 16-bit operands has no effect on a CPU.

@@ -7,7 +7,9 @@ import ctypes
 import functools
 import os
 import platform
+import shutil
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +20,9 @@ from jax.sharding import NamedSharding, PartitionSpec
 from mednli_jax.training import hosts
 
 AXIS = "batch"
-
+DEVICE_SHARE = 0.9  # share of jax's memory on a device; the rest is for prediction and fragmentation
+HOST_MOST = 1 << 30  # bytes; more seeds in one program are no faster on a CPU (docs/results-diskne.md)
+CHECKPOINTS = 6  # two kept checkpoints and one that is being written may take half of the disk
 
 # Parameter and value of glibc's mallopt: no memory maps, and no memory is returned to the system. The threads do not
 # share one arena: programs that compile at the same time would fragment it, and ESIM's steps took half as long again.
@@ -132,3 +136,44 @@ def _digest(tree):
         bits = jax.lax.bitcast_convert_type(leaf, {8: jnp.uint64, 4: jnp.uint32, 2: jnp.uint16}[leaf.dtype.itemsize])
         total = total * jnp.uint32(31) + jnp.sum(bits.astype(jnp.uint32), dtype=jnp.uint32) + jnp.uint32(i)
     return total
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+def room(device) -> int:
+    """Bytes that a program may take on a device."""
+    stats = device.memory_stats() or {}  # a CPU has none
+    return int(DEVICE_SHARE * stats["bytes_limit"]) if "bytes_limit" in stats else HOST_MOST
+
+
+def room_of_checkpoint(folder: Path) -> int:
+    """Bytes that a checkpoint may take."""
+    return shutil.disk_usage(folder).free // CHECKPOINTS
+
+
+def fitting(program, batches, seeds: int, room: int, checkpoint: int) -> int:
+    """The number of seeds, from 1 to `seeds`, that one program can train.
+
+    The step of the largest layout is compiled for as many seeds as fit by their parameters alone. Where it takes too
+    much memory, the number is reduced in proportion, because nearly all of the memory grows with it.
+
+    Args:
+      room: bytes for training.
+      checkpoint: bytes for a checkpoint.
+    """
+    layout = max(batches.layouts, key=lambda layout: layout.units * layout.group * sum(layout.width))
+    learner = jax.eval_shape(lambda: program.draw(layout, (0,)))
+    one, params = _bytes(learner), _bytes(learner.params)
+    held = one + 3 * params  # best weights, their old values while they are replaced, and gradients
+    most = max(1, min(seeds, room // held, checkpoint // (one + params)))
+    if most == 1:
+        return 1
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((most, *leaf.shape[1:]), leaf.dtype), learner)
+    index = np.full((most, layout.units * program.devices.count, layout.group), -1, np.int32)
+    taken = program.train_bytes(layout, shapes, index) + 2 * most * params
+    return most if taken <= room else max(1, most * room // taken)
+
+
+def _bytes(tree):
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))

@@ -4,10 +4,12 @@ Dimension letters: S seeds, Q units of a batch, G rows of a unit, B rows, N rows
 """
 
 import collections
+import contextlib
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -18,13 +20,43 @@ from jax.experimental.layout import Format, Layout
 
 from mednli_jax.data import batching
 from mednli_jax.errors import RunError
-from mednli_jax.training import precision
+from mednli_jax.models.products import HALF
 from mednli_jax.training import state as states
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.step import predict_step, train_step
 
 AUTO = Format(Layout.AUTO)
 LOOKAHEAD = 2  # batches computed on the device while the host receives an earlier one
+# The setting `train.precision` -> the value for jax.default_matmul_precision. None keeps the device's default: TF32 on a
+# GPU, 16-bit operands on a TPU, full float32 on a CPU. With bfloat16 the operands of every product of a model, forward
+# and backward, are cast and summed in 32 bits (models.products); parameters, the optimiser, norms, softmax and losses
+# keep 32 bits.
+PRECISIONS = {"default": None, "float32": "float32", "tf32": "tensorfloat32", "bfloat16": HALF}
+# Flags of /proc/cpuinfo: with one of these instruction sets a processor multiplies 16-bit numbers faster than 32-bit.
+INSTRUCTIONS = {"avx512_bf16", "amx_bf16"}
+
+
+def precision_context(precision: str):
+    """The context in which a body is traced and compiled."""
+    matmul_precision = PRECISIONS[precision]
+    return jax.default_matmul_precision(matmul_precision) if matmul_precision else contextlib.nullcontext()
+
+
+def precision_remark(precision: str, platform: str) -> str:
+    """A remark for the user about the setting on this platform, or ""."""
+    if platform != "cpu":
+        return ""
+    if precision == "tf32":
+        return "config.train.precision=tf32: a CPU has no tf32 products; float32 is used"
+    if precision == "bfloat16" and not INSTRUCTIONS & _flags():
+        return "config.train.precision=bfloat16: this processor has no 16-bit products; expect no higher speed"
+    return ""
+
+
+def _flags():
+    file = Path("/proc/cpuinfo")
+    lines = file.read_text().splitlines() if file.exists() else []
+    return set(next((line for line in lines if line.startswith("flags")), "").split())
 
 
 @dataclass
@@ -37,7 +69,7 @@ class Program:
       frozen: arrays that are not trained, on the devices.
       data: arrays of the corpus, on the devices.
       optimizer: of training; None for prediction only, or until the number of steps is known.
-      precision: of matrix products, a key of precision.PRECISIONS.
+      precision: of matrix products, a key of PRECISIONS.
     """
 
     model: object
@@ -108,7 +140,7 @@ class Program:
         return self._compiled[key]
 
     def _lowered(self, body, given, **how):
-        with precision.context(self.precision):
+        with precision_context(self.precision):
             return self.devices.map(body, **how).lower(*given)
 
     def _with_formats(self, body, given, names, *, donate=False, **how):
@@ -151,10 +183,6 @@ class Program:
     def compiled(self) -> list:
         """The compiled bodies so far."""
         return list(self._compiled.values())
-
-    def forget(self) -> None:
-        """Drops the compiled bodies."""
-        self._compiled.clear()
 
     def logits(self, variables, batches: batching.Batches, *, tick=lambda rows: None) -> np.ndarray:
         """Logits [S, N, C] of a split, each row once, in the order of the split. tick: called after each batch with the

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from flax import traverse_util
 
-from mednli_jax.errors import ConfigError, RunError
+from mednli_jax.errors import RunError
 
 NAMED = 8  # most weights that an error lists
 # Weights that each domain has separately, as in the published code: ESIM shares all layers up to the pooled vector,
@@ -26,14 +26,6 @@ def flat(variables) -> dict[str, np.ndarray]:
 
 def nested(leaves: dict) -> dict:
     return traverse_util.unflatten_dict({tuple(name.split("/")): leaf for name, leaf in leaves.items()})
-
-
-def pattern(text: str, field: str) -> re.Pattern:
-    """A compiled regular expression for names of weights without their collection. Raises UserError with the field."""
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise ConfigError(f"{field} is not a regular expression ({error}). Fix: e.g. 'logits|layer_1'.") from None
 
 
 def drawn_anew(model: str) -> re.Pattern:

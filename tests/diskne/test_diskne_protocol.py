@@ -21,7 +21,7 @@ from mednli_jax.errors import RunError, UserError
 from mednli_jax.report import __main__ as report
 from mednli_jax.report.runs import RunDirectory
 from mednli_jax.run import Experiment, experiment_of, load_run
-from mednli_jax.training import memory, state
+from mednli_jax.training import devices, state
 from mednli_jax.training.loop import Interrupted
 from mednli_jax.training.session import Session
 
@@ -248,19 +248,19 @@ def test_as_many_slots_as_the_memory_holds_are_trained_at_once(unbroken, folder,
     whole.program.optimizer = optimizer
 
     def fitting(room, checkpoint=1 << 40):
-        return memory.fitting(whole.program, batches, 7, room, checkpoint)
+        return devices.fitting(whole.program, batches, 7, room, checkpoint)
 
     assert (fitting(1), fitting(1 << 40, 1), fitting(1 << 40)) == (1, 1, 7)
     room = next(room for room in range(1 << 16, 1 << 24, 1 << 16) if fitting(room) >= 3)
     at_once = fitting(room)
     assert 3 <= at_once < 7
     config = config_of(folder, **{**MEDICAL, "diskne.at_once": 0})
-    monkeypatch.setattr(memory, "room", lambda device: room)
+    monkeypatch.setattr(devices, "room", lambda device: room)
     stopped = training_of(config, tmp_path / "run", should_stop=lambda: True)
     with pytest.raises(Interrupted):
         stopped.run()
     stopped.directory._lock.close()
-    monkeypatch.setattr(memory, "room", lambda device: 1 << 40)
+    monkeypatch.setattr(devices, "room", lambda device: 1 << 40)
     training = training_of(config, tmp_path / "run", resume=True)
     training.run()
     assert max(len(chunk.slots) for chunk in training.chunks) <= at_once

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from mednli_jax.data.batching import Layout
-from mednli_jax.run import experiment_of
-from mednli_jax.training import optim, precision, state
+from mednli_jax.training import optim, program, state
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import Program
 from mednli_jax.training.step import train_step
@@ -21,13 +20,13 @@ def trained(setting, name="esim-bias"):
     corpus, device, seeds = made.corpus_of(name), Devices(jax.local_devices()[:1]), (0, 1)
     data, words = jax.tree.map(jnp.asarray, (corpus.data, made.words_of(name)))
     optimizer = optim.build_optimizer(learning_rate=0.01)
-    program = Program(made.build(name), corpus.task, device, words, data, optimizer, setting)
+    made_program = Program(made.build(name), corpus.task, device, words, data, optimizer, setting)
     layout, index = Layout.full(8, corpus.width), np.tile(np.arange(8, dtype=np.int32)[:, None], (2, 1, 1))
-    learner, losses = program.draw(layout, seeds), []
+    learner, losses = made_program.draw(layout, seeds), []
     for _ in range(STEPS):
-        learner, sums = program.train(layout, learner, index)
+        learner, sums = made_program.train(layout, learner, index)
         losses.append(np.asarray(sums["loss"]) / np.asarray(sums["count"]))
-    return learner, np.array(losses), np.asarray(program.predict(layout, learner.variables, index[0]))
+    return learner, np.array(losses), np.asarray(made_program.predict(layout, learner.variables, index[0]))
 
 
 def test_float32_is_a_cpus_default_and_bfloat16_is_near_it():
@@ -57,7 +56,7 @@ def test_every_product_of_both_passes_takes_operands_of_the_setting(setting, nam
     data, words = jax.tree.map(jnp.asarray, (corpus.data, made.words_of(name)))
     first = corpus.task.to_batch(data, index, layout)
     learner = jax.eval_shape(lambda: state.init_learner(model, optimizer, (0,), first, words))
-    with precision.context(setting):
+    with program.precision_context(setting):
         body = jax.jit(train_step(model, corpus.task, optimizer, layout))
         text = body.lower(learner, words, data, index[None]).as_text()
     products = [line.rpartition(":")[2] for line in text.splitlines() if "dot_general" in line]
@@ -68,9 +67,9 @@ def test_every_product_of_both_passes_takes_operands_of_the_setting(setting, nam
 
 
 def test_a_processor_without_16_bit_products_is_told(monkeypatch):
-    monkeypatch.setattr(precision, "_flags", set)
-    assert precision.remark("bfloat16", "cpu")
-    assert not precision.remark("bfloat16", "gpu")
-    assert not precision.remark("float32", "cpu")
-    monkeypatch.setattr(precision, "_flags", lambda: {"avx512f", "amx_bf16"})
-    assert not precision.remark("bfloat16", "cpu")
+    monkeypatch.setattr(program, "_flags", set)
+    assert program.precision_remark("bfloat16", "cpu")
+    assert not program.precision_remark("bfloat16", "gpu")
+    assert not program.precision_remark("float32", "cpu")
+    monkeypatch.setattr(program, "_flags", lambda: {"avx512f", "amx_bf16"})
+    assert not program.precision_remark("bfloat16", "cpu")
