@@ -9,11 +9,8 @@ import contextlib
 import errno
 import logging
 import os
-import re
 import shutil
 import sys
-import tempfile
-import time
 import traceback
 from pathlib import Path
 
@@ -27,7 +24,6 @@ from mednli_jax.errors import RunError, UserError
 from mednli_jax.io import warn
 
 KEEP = 2
-PATIENCE = 20  # tenths of a second
 # If Orbax created its folders in a thread and that failed, other threads would wait for them and keep the process alive
 # for many minutes.
 _AT_ONCE = ocp.AsyncOptions(create_directories_asynchronously=False)
@@ -67,21 +63,6 @@ def _without_echoes():
     sys.unraisablehook = hook
 
 
-@contextlib.contextmanager
-def _plainly_named(folder: Path):
-    """A path of the folder that Orbax reads literally: it reads `[`, `*`, `?` and backslashes as a pattern of names.
-
-    A folder with such a path gets a temporary link.
-    """
-    if not re.search(r"[\[*?\\]", str(folder)):
-        yield folder
-        return
-    with tempfile.TemporaryDirectory() as place:
-        link = Path(place) / "checkpoints"
-        link.symlink_to(folder)
-        yield link
-
-
 class Checkpoints:
     """The numbered checkpoints of one run directory. A checkpoint is a tree of arrays and a small JSON value."""
 
@@ -99,10 +80,7 @@ class Checkpoints:
         return sorted(number for number in whole if number not in self._damaged)
 
     def save(self, state, meta: dict) -> None:
-        """Saves under the next number and deletes all but the latest two.
-
-        Raises RunError where saving fails. The files of the new checkpoint are then removed; earlier checkpoints stay.
-        """
+        """Saves under the next number and deletes all but the latest two. A save that fails leaves the earlier ones."""
         number = (self.numbers() or [0])[-1] + 1
         target = self.folder / str(number)
         self._damaged.discard(number)
@@ -111,12 +89,8 @@ class Checkpoints:
             self._manifest(number).unlink(missing_ok=True)
             shutil.rmtree(target, ignore_errors=True)  # left by a save that was killed before its manifest
             tree = jax.tree.map(np.asarray, serialization.to_state_dict(state))
-            with (
-                _without_echoes(),
-                _plainly_named(self.folder) as folder,
-                ocp.StandardCheckpointer(async_options=_AT_ONCE, **_alone()) as checkpointer,
-            ):
-                checkpointer.save(folder / str(number), tree)
+            with _without_echoes(), ocp.StandardCheckpointer(async_options=_AT_ONCE, **_alone()) as checkpointer:
+                checkpointer.save(target, tree)
             files.write_sealed(self._manifest(number), {"files": _digests(target), "meta": meta})
         except (OSError, ValueError, RunError) as error:
             raise self._refused(number, error) from error
@@ -124,13 +98,12 @@ class Checkpoints:
             self._drop_old()
 
     def _refused(self, number, error) -> UserError:
-        """Removes the files of a failed save, to free space on the disk, and returns the error to raise."""
-        for _ in range(PATIENCE):
-            for path in (self.folder / str(number), *self.folder.glob(f"{number}.orbax*")):
-                shutil.rmtree(path, ignore_errors=True)
-            time.sleep(0.1)  # writes that were still in progress may create a part again
-            if not any(self.folder.glob(f"{number}.orbax*")):
-                break
+        """Removes the files of a failed save, to free space on the disk, and returns the error to raise.
+
+        Writes that are still in progress may create a part again, which the next save removes.
+        """
+        for path in (self.folder / str(number), *self.folder.glob(f"{number}.orbax*")):
+            shutil.rmtree(path, ignore_errors=True)
         before = "--resume continues from the previous checkpoint" if self.numbers() else "then --resume"
         problem = f"{self.folder}: the checkpoint could not be saved ({_reason(error)})"
         return RunError(f"{problem}. Fix: free space; {before}.")
@@ -147,19 +120,15 @@ class Checkpoints:
     def load(self):
         """The newest undamaged checkpoint as (tree of NumPy arrays, meta); None where there is none at all.
 
-        A damaged one is reported and the previous one is used. Raises UserError where all are damaged.
+        A damaged one is reported, and the previous one is used.
         """
         numbers = self.numbers()
         for number in reversed(numbers):
             try:
                 manifest = files.read_sealed(self._manifest(number))
                 if _digests(self.folder / str(number)) == manifest["files"]:
-                    with (
-                        _without_echoes(),
-                        _plainly_named(self.folder) as folder,
-                        ocp.StandardCheckpointer(**_alone()) as checkpointer,
-                    ):
-                        return _as_numpy(checkpointer, folder / str(number)), manifest["meta"]
+                    with _without_echoes(), ocp.StandardCheckpointer(**_alone()) as checkpointer:
+                        return _as_numpy(checkpointer, self.folder / str(number)), manifest["meta"]
             except (OSError, ValueError, KeyError, TypeError, AttributeError):
                 pass
             self._damaged.add(number)
@@ -185,12 +154,8 @@ def _as_numpy(checkpointer, folder):
 
 
 def restore_into(template, tree):
-    """The saved tree in the structure of `template`. Raises UserError naming the first leaf that does not fit.
-
-    The leading seed axis may differ, because finished seeds are no longer trained.
-    """
-    expected = serialization.to_state_dict(template)
-    flat, found = _paths(expected), _paths(tree)
+    """The saved tree in the structure of `template`. Seed axes may differ: finished seeds are dropped."""
+    flat, found = _paths(serialization.to_state_dict(template)), _paths(tree)
     for name in sorted(flat.keys() | found.keys()):
         if name not in flat or name not in found:
             side = "has no" if name not in found else "holds an unknown"

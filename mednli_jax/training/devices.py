@@ -41,11 +41,8 @@ def keep_memory() -> bool:
     chosen = any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)
     if chosen or not sys.platform.startswith("linux") or platform.libc_ver()[0] != "glibc":
         return False
-    try:
-        libc = ctypes.CDLL(None)
-        return all([libc.mallopt(parameter, value) == 1 for parameter, value in _MALLOPT])
-    except (OSError, AttributeError):
-        return False
+    libc = ctypes.CDLL(None)
+    return all([libc.mallopt(parameter, value) == 1 for parameter, value in _MALLOPT])
 
 
 class Devices:

@@ -21,6 +21,12 @@ def fit(experiment, prepared, session: Session) -> Fitted:
     session.write_facts(prepared.manifest, devices)
     if session.directory:
         experiment.keep_for_prediction(session.directory, prepared)
+
+    def on_epoch(row):
+        session.write_epoch(row, epoch_line(row, experiment.settings.epochs, "dev_accuracy"))
+        if session.directory:
+            session.directory.write_scalars(row)
+
     trainer = Trainer(
         program,
         experiment.settings,
@@ -28,7 +34,7 @@ def fit(experiment, prepared, session: Session) -> Fitted:
         batches,
         experiment.seeds,
         checkpoints=Checkpoints(session.checkpoints) if session.checkpoints else None,
-        on_epoch=lambda row: _on_epoch(row, experiment, session),
+        on_epoch=on_epoch,
         on_save=session.on_save,
         should_stop=session.should_stop,
         profile=session.profile,
@@ -62,10 +68,7 @@ def fit(experiment, prepared, session: Session) -> Fitted:
 
 
 def start_from_pretrained(trainer: Trainer, experiment) -> str:
-    """Puts pretrained weights into a new trainer, the same for all seeds; returns a log line about them.
-
-    Raises: UserError, DataError where they do not fit.
-    """
+    """Puts pretrained weights into a new trainer, the same for all seeds; returns a log line about them."""
     reader, weights = table.entry(experiment.model.name).pretrained, experiment.model.weights
     params, unused, drawn = reader.load_weights(weights, trainer.learner.params, stacked=True)
     trainer.learner = trainer.learner.replace(params=params)
@@ -75,10 +78,7 @@ def start_from_pretrained(trainer: Trainer, experiment) -> str:
 
 
 def _start(trainer, experiment, session) -> dict:
-    """Loads the weights from which training starts: pretrained, of a source run, or of a checkpoint; else random.
-
-    Returns facts about the weights of the source run, {} without one.
-    """
+    """Loads the weights of pretraining, a source run or a checkpoint, if any; returns facts about a source run."""
     if not session.directory:  # the first process shares its weights
         return {}
     taken = {}
@@ -97,13 +97,10 @@ def _start(trainer, experiment, session) -> dict:
 
 
 def _start_from_source(trainer, experiment, source) -> dict:
-    """Puts the source's weights into the trainer. Raises UserError where they do not fit (training.transfer.merge)."""
-    trainer.learner, taken, kept = transfer.start(
-        trainer.learner,
-        source.variables,
-        rows=transfer.seed_rows(source.experiment.seeds, trainer.seeds),
-        skip=transfer.drawn_anew(experiment.model.name) if experiment.transfer.private else None,
-    )
+    """Puts the source's weights into the trainer; returns facts about them."""
+    rows = transfer.seed_rows(source.experiment.seeds, trainer.seeds)
+    skip = transfer.drawn_anew(experiment.model.name) if experiment.transfer.private else None
+    trainer.learner, taken, kept = transfer.start(trainer.learner, source.variables, rows=rows, skip=skip)
     trainer.begin()
     return {
         "source": source.directory.folder.name,
@@ -113,12 +110,6 @@ def _start_from_source(trainer, experiment, source) -> dict:
         "weights_taken": len(taken),
         "weights_drawn": kept,
     }
-
-
-def _on_epoch(row, experiment, session):
-    session.write_epoch(row, epoch_line(row, experiment.settings.epochs, "dev_accuracy"))
-    if session.directory:
-        session.directory.write_scalars(row)
 
 
 def _parameters(state) -> int:
@@ -135,12 +126,9 @@ def describe(trainer: Trainer) -> Iterator[str]:
     yield f"{'parameter':50} {'shape (of one seed)':>22}"
     for path, leaf in jax.tree.leaves_with_path(trainer.learner.params):
         yield f"{jax.tree_util.keystr(path, simple=True, separator='/'):50} {leaf.shape[1:]!s:>22}"
-    size, count, sizes = (
-        _parameters(trainer.learner),
-        bodies.devices.count,
-        " or ".join(map(str, batches["train"].sizes)),
-    )
-    yield f"{size:,} parameters a seed, {len(trainer.seeds)} seeds, batches of {sizes}, {count} devices"
+    count, sizes = bodies.devices.count, " or ".join(map(str, batches["train"].sizes))
+    size = f"{_parameters(trainer.learner):,} parameters a seed"
+    yield f"{size}, {len(trainer.seeds)} seeds, batches of {sizes}, {count} devices"
 
     def train_step(layout, index):  # updates the learner, as in training
         trainer.learner, _ = bodies.train(layout, trainer.learner, index)

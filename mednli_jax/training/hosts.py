@@ -122,8 +122,6 @@ def join(
       process: number of this process, from 0.
       automatic: take missing values from $JAX_COORDINATOR_ADDRESS, $JAX_NUM_PROCESSES and $JAX_PROCESS_ID, or from the
         TPU pod, Slurm or MPI that started this process.
-
-    Raises UserError where the three values do not fit together, or the other processes cannot be reached.
     """
     global _here
     if automatic:
@@ -131,10 +129,15 @@ def join(
         processes = _number("JAX_NUM_PROCESSES") if processes is None else processes
         process = _number("JAX_PROCESS_ID") if process is None else process
     explicit = (coordinator, processes, process)
-    if all(value is None for value in explicit) and not automatic:
+    if explicit == (None, None, None) and not automatic:
         return _here
-    if any(value is not None for value in explicit):
-        _check(*explicit, automatic)
+    for name, value in zip(("coordinator", "processes", "process"), explicit, strict=True):
+        if value is None and not automatic:
+            raise RunError(f"--{name} is missing. Fix: give --coordinator, --processes and --process.")
+    if coordinator is not None and not coordinator.rpartition(":")[2].isdigit():
+        raise RunError("--coordinator has no port. Fix: --coordinator=HOST:PORT, e.g. 10.0.0.2:8476.")
+    if None not in (processes, process) and not 0 <= process < processes:
+        raise RunError(f"--process is {process} of {processes}. Fix: give 0 to {processes - 1}.")
     if process == 0:
         say(f"process 0 of {processes}: waiting for the others at {coordinator}")
     try:
@@ -150,8 +153,9 @@ def join(
         )
         counts = [len(jax.local_devices(process_index=index)) for index in range(jax.process_count())]
     except (ValueError, RuntimeError) as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".")
         raise RunError(
-            f"the other processes cannot be joined ({type(error).__name__}: {_first_line(error)}). "
+            f"the other processes cannot be joined ({reason}). "
             "Fix: give --coordinator=HOST:PORT --processes=N --process=I to each process; process 0 is the coordinator."
         ) from None
     if len(set(counts)) != 1:
@@ -162,24 +166,6 @@ def join(
     return _here
 
 
-def _check(coordinator, processes, process, automatic):
-    missing = [
-        name
-        for name, value in (("coordinator", coordinator), ("processes", processes), ("process", process))
-        if value is None
-    ]
-    if missing and not automatic:
-        raise RunError(f"--{missing[0]} is missing. Fix: give --coordinator, --processes and --process.")
-    if coordinator is not None and not coordinator.rpartition(":")[2].isdigit():
-        raise RunError("--coordinator has no port. Fix: --coordinator=HOST:PORT, e.g. 10.0.0.2:8476.")
-    if None not in (processes, process) and not 0 <= process < processes:
-        raise RunError(f"--process is {process} of {processes}. Fix: give 0 to {processes - 1}.")
-
-
 def _number(name):
     text = os.environ.get(name, "")
     return int(text) if text.isdigit() else None
-
-
-def _first_line(error):
-    return (str(error).strip().splitlines() or [""])[0].rstrip(".")

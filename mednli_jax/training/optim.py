@@ -65,7 +65,8 @@ def build_optimizer(
     direction = {
         "adam": scale_by_adam,
         "amsgrad": scale_by_amsgrad,
-        "adamw": lambda: scale_by_adamw(weight_decay),
+        # decays matrices; vectors are biases and scales of norms
+        "adamw": lambda: optax.chain(optax.scale_by_adam(), optax.add_decayed_weights(weight_decay, mask=_is_matrix)),
         "sgd": optax.identity,
     }[optimizer]()
     if schedule == "constant":
@@ -79,6 +80,10 @@ def build_optimizer(
     if optimizer not in ("adam", "sgd") or weight_decay > 0:  # their updates concern every row
         return made
     return by_rows(made, moments=optimizer == "adam", norms=clip > 0)
+
+
+def _is_matrix(params):
+    return jax.tree.map(lambda p: p.ndim > 1, params)
 
 
 def by_rows(optimizer: optax.GradientTransformation, *, moments: bool, norms: bool) -> ByRows:
@@ -122,12 +127,6 @@ def rate_of_step(
     if not rising:
         return falling
     return optax.join_schedules([optax.linear_schedule(0.0, learning_rate, rising), falling], [rising])
-
-
-def scale_by_adamw(weight_decay: float) -> optax.GradientTransformation:
-    """Adam's direction plus decay of all weights except vectors, which are biases and scales of norms."""
-    decay = optax.add_decayed_weights(weight_decay, mask=lambda params: jax.tree.map(lambda p: p.ndim > 1, params))
-    return optax.chain(optax.scale_by_adam(), decay)
 
 
 def scale_by_adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> optax.GradientTransformationExtraArgs:
@@ -193,8 +192,7 @@ def with_rate_factor(opt_state, factor):
 def all_but(optimizer: optax.GradientTransformation, frozen) -> optax.GradientTransformation:
     """The optimiser for all weights except those whose name ("encoder/kernel") matches a regular expression.
 
-    Running batch statistics are not weights and still change. Initialisation raises UserError where no weight or every
-    weight matches.
+    Running batch statistics are not weights and still change.
     """
 
     def labels(params):

@@ -27,10 +27,9 @@ from mednli_jax.training.step import predict_step, train_step
 
 AUTO = Format(Layout.AUTO)
 LOOKAHEAD = 2  # batches computed on the device while the host receives an earlier one
-# The setting `train.precision` -> the value for jax.default_matmul_precision. None keeps the device's default: TF32 on a
-# GPU, 16-bit operands on a TPU, full float32 on a CPU. With bfloat16 the operands of every product of a model, forward
-# and backward, are cast and summed in 32 bits (models.products); parameters, the optimiser, norms, softmax and losses
-# keep 32 bits.
+# The setting `train.precision` -> the value for jax.default_matmul_precision. None keeps the device's default: TF32 on
+# a GPU, 16-bit operands on a TPU, full float32 on a CPU. With bfloat16 all products of a model take operands of 16 bits
+# and sum in 32 (models.products); parameters, the optimiser, norms, softmax and losses keep 32 bits.
 PRECISIONS = {"default": None, "float32": "float32", "tf32": "tensorfloat32", "bfloat16": HALF}
 # Flags of /proc/cpuinfo: with one of these instruction sets a processor multiplies 16-bit numbers faster than 32-bit.
 INSTRUCTIONS = {"avx512_bf16", "amx_bf16"}
@@ -112,10 +111,7 @@ class Program:
         return self._compiled_for(key, body, learner, index, pool, reduced=True, donate=True)
 
     def predict_body(self, layout, variables, index, pool=None):
-        """The compiled body of `predict`. variables: arrays or only shapes. pool: see `compile`.
-
-        Raises: RunError for weights of another model.
-        """
+        """The compiled body of `predict`. variables: arrays or only shapes. pool: see `compile`."""
         body, seeds = predict_step(self.model, self.task, layout), jax.tree.leaves(variables)[0].shape[0]
         try:
             return self._compiled_for(("predict", layout, seeds), body, variables, index, pool, reduced=False)
@@ -167,10 +163,7 @@ class Program:
         return jax.tree.map(put, state, of_state), self.frozen, self.data
 
     def compile(self, bodies: list[Callable]) -> None:
-        """Compiles bodies in parallel.
-
-        bodies: partial calls of train_body and predict_body without `pool`.
-        """
+        """Compiles bodies, partial calls of train_body and predict_body without `pool`, in parallel."""
         started, before = time.monotonic(), self.compile_seconds
         with ThreadPoolExecutor(max(len(bodies), 1)) as pool:
             for body in bodies:  # traced in this thread, because jax's settings are per thread

@@ -34,7 +34,7 @@ def drawn_anew(model: str) -> re.Pattern:
 
 
 def seed_rows(source: Sequence[int], target: Sequence[int]) -> np.ndarray:
-    """For each target seed the index of the same seed in the source, or of its only seed. Raises UserError."""
+    """For each target seed the index of the same seed in the source, or of its only seed."""
     if len(source) == 1:
         return np.zeros(len(target), np.int64)
     if missing := [seed for seed in target if seed not in source]:
@@ -54,9 +54,8 @@ def merge(variables, source, *, rows, skip: re.Pattern | None = None):
       rows: [S], the row of the source for each seed.
       skip: pattern of names (without the collection) that keep their random values; None: every weight is taken.
 
-    Returns (merged variables, names taken, names that keep random values). Raises UserError with the weights of the new
-    model that the source lacks or has in another shape. Weights that only the source has are ignored, such as those of
-    a replaced head.
+    Returns (merged variables, names taken, names that keep random values). Weights that only the source has are
+    ignored, such as those of a replaced head.
     """
 
     def shape(leaf):
