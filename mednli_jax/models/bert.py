@@ -122,9 +122,7 @@ class BERT(nn.Module):
 
     def _links(self, batch, row):
         """[B, T, T], the terms of attention scores for links between premise and hypothesis pieces, both ways."""
-        weighting = layers.weighting_of(self.knowledge, self.weighting)
-        energies = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_scale, name="knowledge")
-        return between_sides(energies(batch), row)
+        return between_sides(layers.knowledge_energies(self, batch), row)
 
 
 @dataclass(frozen=True)

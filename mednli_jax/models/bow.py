@@ -8,7 +8,6 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from mednli_jax.models import layers
-from mednli_jax.models.words import WordEmbedding
 
 
 class BOW(nn.Module):
@@ -52,7 +51,7 @@ class BOW(nn.Module):
         packing = layers.sentences(batch)
         tokens = packing.tokens(batch["premise"], batch["hypothesis"])
         distinct = batch.get("words", 0) if self.shares_words else 0
-        words = WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
+        words = layers.WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
 
         def norm(name):
             return layers.MaskedBatchNorm(affine=False, axis_name=self.axis_name, name=name)
@@ -95,12 +94,7 @@ class BOW(nn.Module):
           padding_D: the state of padding, None where padding does not count.
         """
         masks = layers.sentence_masks(batch)
-        energies_BPH = layers.KnowledgeEnergies(
-            layers.weighting_of(self.knowledge, self.weighting),
-            self.longest_path,
-            self.knowledge_scale,
-            name="knowledge",
-        )(batch)
+        energies_BPH = layers.knowledge_energies(self, batch)
         if padding_D is not None:
             more = [(0, self.padded_length - side.shape[1]) for side in padded]
             energies_BPH = jnp.pad(energies_BPH, ((0, 0), *more))

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 
 from mednli_jax.models import layers
 from mednli_jax.models.products import matmul
-from mednli_jax.models.words import WordEmbedding
 
 
 class ESIM(nn.Module):
@@ -61,11 +60,11 @@ class ESIM(nn.Module):
         paired = packing if layers.group_of(batch) == 1 else layers.paired_sentences(batch)
         tokens = packing.tokens(batch["premise"], batch["hypothesis"])
         distinct = batch.get("words", 0) if self.shares_words else 0
-        words = WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
-        words = self._drop_tokens(words, packing, batch, "drop_words", train=train)
+        words = layers.WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
+        words = self._drop_tokens(words, packing, batch, "drop_words", train)
         encoded_ND = layers.BiRNN(self.hidden_size, platform=self.platform, name="encoder")(words, packing)
         inputs_ND, related_NR = self._local_inference(batch, encoded_ND, packing, paired, masked)
-        inputs_ND = self._drop_tokens(inputs_ND, paired, batch, "drop_enhanced", train=train)
+        inputs_ND = self._drop_tokens(inputs_ND, paired, batch, "drop_enhanced", train)
         states_ND = layers.BiRNN(self.hidden_size, platform=self.platform, name="composition")(inputs_ND, paired)
         x = layers.with_features(self._pool(batch, states_ND, paired, masked), batch)
         x = layers.RowDropout(self.dropout, name="drop_pooled")(x, row_key, train=train)
@@ -77,27 +76,26 @@ class ESIM(nn.Module):
 
         def head(number, mask_B):
             hidden = layers.Linear(self.hidden_size, name=f"layer{number}")(x)
-            hidden = jnp.tanh(
-                hidden if weighted is None else hidden + Unbiased(self.hidden_size, name=f"pooled{number}")(weighted)
-            )
+            if weighted is not None:
+                hidden = hidden + layers.Linear(self.hidden_size, False, name=f"pooled{number}")(weighted)
+            hidden = jnp.tanh(hidden)
             hidden = layers.RowDropout(self.dropout, name=f"drop_layer{number}")(hidden, row_key, train=train)
             return layers.Linear(self.num_classes, name=f"logits{number}")(hidden)
 
         return layers.by_domain(self.heads, batch, head)
 
-    def _drop_tokens(self, x, packing, batch, name, *, train):
+    def _drop_tokens(self, x, packing, batch, name, train):
         """Dropout of packed tokens [N, D]. The mask depends on the side, the row and the token's place."""
-        if not train or self.dropout == 0.0:
-            return x
-        keys_N = packing.token_keys(layers.sentence_keys(batch, packing.length_R.shape[0]))
-        return layers.RowDropout(self.dropout, name=name)(x, keys_N, train=train, time=packing.time_N)
+        keys_R = layers.sentence_keys(batch, packing.length_R.shape[0])
+        return layers.drop_tokens(self.dropout, x, packing, keys_R, name=name, train=train)
 
     def _pool(self, batch, states_ND, paired, masked):
         """[B, 8H]: average and maximum of the premise, then of the hypothesis (Chen et al. 2017, eqs. 18-19)."""
         if masked:
             top_RD = paired.max(states_ND)
         else:
-            top_RD = jnp.concatenate([x.max(axis=1) for x in paired.unpack(states_ND, *layers.pair_shapes(batch))])
+            pairs = [(len(batch["hypothesis"]), batch[side].shape[1]) for side in layers.SIDES]
+            top_RD = jnp.concatenate([x.max(axis=1) for x in paired.unpack(states_ND, *pairs)])
         both_RD = jnp.concatenate([paired.mean(states_ND), top_RD], axis=-1)
         return jnp.concatenate(jnp.split(both_RD, 2), axis=-1)
 
@@ -131,11 +129,8 @@ class ESIM(nn.Module):
             relations = layers.Relations(batch, self.relations, same_words=self.same_words)
             weights = align(energies_BPH + relations.energies(self.knowledge_scale))
             related_NR = paired.pack(*relations.attended(weights))
-            return aligned(weights, Unbiased(self.hidden_size, name="relations")(related_NR)), related_NR
-        weighting = layers.weighting_of(self.knowledge, self.weighting)
-        links_BPH = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_scale, name="knowledge")(
-            batch
-        )
+            return aligned(weights, layers.Linear(self.hidden_size, False, name="relations")(related_NR)), related_NR
+        links_BPH = layers.knowledge_energies(self, batch)
         if self.knowledge == "bias":
             return aligned(align(energies_BPH + links_BPH)), None
         both = aligned(align(energies_BPH)), aligned(align(links_BPH, "links"))
@@ -159,14 +154,3 @@ class Enhancement(nn.Module):
         linear_ND = matmul(a_ND, own + difference) + matmul(b_ND, other - difference) + matmul(a_ND * b_ND, product)
         linear_ND = linear_ND + bias
         return nn.relu(linear_ND + more_ND)
-
-
-class Unbiased(nn.Module):
-    """y = x W: the part of a layer for additional inputs."""
-
-    features: int
-
-    @nn.compact
-    def __call__(self, x):
-        init = layers.uniform_init(x.shape[-1])
-        return layers.project(x, self.param("kernel", init, (x.shape[-1], self.features)))

@@ -5,11 +5,12 @@ sentences, V vocabulary, D feature.
 """
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 
 from mednli_jax.models import layers
 from mednli_jax.models.products import matmul
-from mednli_jax.models.sparse_rows import TrainedRows
+from mednli_jax.models.sparse_rows import trained_rows
 
 END = 0  # row of fastText's "</s>", which ends every text; the same number as padding
 MULTIPLIER = 116049371  # as in fastText
@@ -82,3 +83,17 @@ class FastText(nn.Module):
         count_B = 2 * (premise_B + hypothesis_B) + 1
         mean_BD = (of_premises_BD + of_hypotheses_BD + end_1D) / count_B[:, None]
         return matmul(mean_BD, self.param("output", nn.initializers.zeros, (self.dim, self.num_classes)))
+
+
+class TrainedRows(nn.Module):
+    """Rows of a trained table [rows, dim], initialised from U(-1 / dim, 1 / dim) as in fastText."""
+
+    rows: int
+    dim: int
+
+    @nn.compact
+    def __call__(self, index_N):
+        def init(key):
+            return jax.random.uniform(key, (self.rows, self.dim), jnp.float32, -1 / self.dim, 1 / self.dim)
+
+        return trained_rows(self, "rows", init, index_N)

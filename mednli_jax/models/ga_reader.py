@@ -13,7 +13,6 @@ from mednli_jax.models import layers, pointer
 from mednli_jax.models.packing import Packing
 from mednli_jax.models.products import einsum, matmul
 from mednli_jax.models.sparse_rows import take
-from mednli_jax.models.words import WordEmbedding, distinct_words
 
 UNKNOWN = 1  # number of all unknown words; two unknown tokens need not be the same word
 
@@ -80,7 +79,7 @@ class GAReader(nn.Module):
     def _words(self, passage_T, query_T, batch):
         """Vectors of the passage tokens and of the query tokens, of words and, concatenated, of their characters."""
         both_T = jnp.concatenate([passage_T, query_T])
-        words_TD = WordEmbedding(self.train_vectors, name="embedding")(both_T)
+        words_TD = layers.WordEmbedding(self.train_vectors, name="embedding")(both_T)
         if self.characters:
             characters = Characters(self.characters, self.alphabet, name="characters")
             words_TD = jnp.concatenate([words_TD, characters(both_T, distinct=batch.get("words", 0))], axis=-1)
@@ -132,7 +131,7 @@ class Characters(nn.Module):
     def __call__(self, tokens_T, *, distinct: int = 0):
         table_VL = self.get_variable("frozen", "table")
         most = distinct or min(len(tokens_T), len(table_VL))
-        words = distinct_words(table_VL, tokens_T, most)
+        words = layers.distinct_words(table_VL, tokens_T, most)
         spelling_WL = table_VL[words.words]
         packing = Packing((spelling_WL > 0).sum(axis=1), None, steps=spelling_WL.shape[1])
         vectors = self.param("vectors", nn.initializers.normal(0.01), (self.alphabet, self.size))

@@ -8,7 +8,6 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from mednli_jax.models import layers
-from mednli_jax.models.words import WordEmbedding
 
 
 class InferSent(nn.Module):
@@ -53,7 +52,7 @@ class InferSent(nn.Module):
         packing = layers.sentences(batch)
         tokens = packing.tokens(batch["premise"], batch["hypothesis"])
         distinct = batch.get("words", 0) if self.shares_words else 0
-        words = WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
+        words = layers.WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
         states_ND = layers.BiRNN(self.hidden_size, self.cell, platform=self.platform, name="encoder")(words, packing)
         if self.knowledge != "none" or self.masking != "masked" or self.pooling == "last":
             premise_BD, hypothesis_BD = self._pool_padded(batch, packing.unpack(states_ND, *layers.shapes(batch)))
@@ -83,9 +82,7 @@ class InferSent(nn.Module):
         masks, masked = layers.sentence_masks(batch), self.masking == "masked"
         padded = (layers.per_pair(states[0], batch), states[1])
         if self.knowledge != "none":
-            weighting = layers.weighting_of(self.knowledge, self.weighting)
-            energies = layers.KnowledgeEnergies(weighting, self.longest_path, self.knowledge_scale, name="knowledge")
-            weights = layers.alignment(energies(batch), *masks, masked=masked)
+            weights = layers.alignment(layers.knowledge_energies(self, batch), *masks, masked=masked)
             self.sow(layers.ATTENTION, "links", weights)
             attended = layers.attend(weights, *states)
             padded = tuple(jnp.concatenate(pair, axis=1) for pair in zip(padded, attended, strict=True))

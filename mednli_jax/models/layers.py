@@ -1,13 +1,14 @@
 """Layers shared by the models: masks, row-keyed dropout, masked batch norm, bidirectional RNNs, knowledge attention.
 
 Dimension letters: B batch, T time (P premise, H hypothesis tokens), N slots of packed sentences (models.packing),
-D feature, G gates, K links, L path lengths.
+D feature, G gates, K links, L path lengths, V vocabulary, U distinct words.
 
 In all layers, padding (tokens after a row's length, rows whose `mask` is 0) never changes the results of real rows.
 """
 
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import flax.linen as nn
 import jax
@@ -16,9 +17,8 @@ from jax import lax
 
 from mednli_jax.models import sparse_rows, stacked
 from mednli_jax.models.packing import MASKED_ENERGY, Packing
-from mednli_jax.models.products import matmul
+from mednli_jax.models.products import BY_ROWS, dot, matmul
 from mednli_jax.models.recurrence import CELLS
-from mednli_jax.models.words import Words, project
 
 Batch = Mapping[str, jax.Array]
 ATTENTION = "attention"  # collection for the attention weights of models; filled where the caller makes it mutable
@@ -35,17 +35,95 @@ def uniform_init(fan_in: int):
     return init
 
 
+@dataclass(frozen=True)
+class Words:
+    """Frozen vectors of tokens before the look-up, so that each distinct word is projected once.
+
+    Args:
+      table: [V, D].
+      tokens: [N], word numbers.
+      words: [U], the distinct word numbers.
+      place: [N], the index of each token's word in `words`.
+    """
+
+    table: jax.Array
+    tokens: jax.Array
+    words: jax.Array
+    place: jax.Array
+
+    @property
+    def shape(self):
+        return (*self.tokens.shape, self.table.shape[-1])
+
+    def mirrored(self, packing) -> "Words":
+        """The tokens of every sentence in reverse order."""
+        mirror = packing.mirror_N
+        return Words(self.table, self.tokens[mirror], self.words, self.place[mirror])
+
+
+def distinct_words(table_VD, tokens_N, most: int) -> Words:
+    """The Words of tokens with at most `most` distinct words (further words would get NaN)."""
+    seen_V = jnp.zeros(table_VD.shape[0], jnp.int32).at[tokens_N].set(1)
+    place_N = (jnp.cumsum(seen_V) - 1)[tokens_N]
+    words_U = jnp.zeros(most, tokens_N.dtype).at[place_N].set(tokens_N, mode="drop")
+    return Words(table_VD, tokens_N, words_U, place_N)
+
+
+def project(x, kernel):
+    """x @ kernel, for an array [..., D] or for Words."""
+    if not isinstance(x, Words):
+        return matmul(x, kernel)
+    return _project_words(kernel, x.table, x.tokens, x.words, x.place)
+
+
+@jax.custom_vjp
+def _project_words(kernel, table, tokens, words, place):
+    return jnp.take(dot(jnp.matmul, table[words], kernel), place, axis=0)
+
+
+def _project_words_forward(kernel, table, tokens, words, place):
+    return _project_words(kernel, table, tokens, words, place), (table, tokens)
+
+
+def _project_words_backward(saved, d_out):
+    # Summing the gradients of equal words first would need a scatter, which costs more than this larger product.
+    table, tokens = saved
+    return dot(BY_ROWS, table[tokens], d_out), None, None, None, None
+
+
+_project_words.defvjp(_project_words_forward, _project_words_backward)
+
+
+class WordEmbedding(nn.Module):
+    """Vectors of tokens [N] from the pretrained table of the `frozen` collection, or from a trained copy of it.
+
+    The frozen table is not part of the optimiser state, the seed axis and the checkpoints.
+    distinct: most distinct words among the tokens, with which frozen vectors are returned as Words; 0 = not known.
+    """
+
+    trainable: bool = False
+
+    @nn.compact
+    def __call__(self, tokens, *, distinct: int = 0):
+        table_VD = self.get_variable("frozen", "vectors")
+        if self.trainable:
+            return sparse_rows.trained_rows(self, "vectors", lambda key: table_VD, tokens)
+        if distinct:
+            return distinct_words(table_VD, tokens, distinct)
+        return table_VD[tokens]
+
+
 class Linear(nn.Module):
-    """y = x W + b over the last axis; weights and bias start as in PyTorch's Linear."""
+    """y = x W + b, or x W, over the last axis; weights and bias start as in PyTorch's Linear."""
 
     features: int
+    biased: bool = True
 
     @nn.compact
     def __call__(self, x):
         init = uniform_init(x.shape[-1])
-        kernel = self.param("kernel", init, (x.shape[-1], self.features))
-        bias = self.param("bias", init, (self.features,))
-        return project(x, kernel) + bias
+        y = project(x, self.param("kernel", init, (x.shape[-1], self.features)))
+        return y + self.param("bias", init, (self.features,)) if self.biased else y
 
 
 def length_mask(length_B: jax.Array, size: int) -> jax.Array:
@@ -203,11 +281,11 @@ class BiRNN(nn.Module):
         return jnp.concatenate([states[0], packing.mirror(states[1])], axis=-1)
 
 
-def weighting_of(knowledge: str, weighting: str) -> str:
-    """The weighting of paths. "auto" is "learned" for knowledge "bias", otherwise the paper's."""
-    if weighting != "auto":
-        return weighting
-    return "learned" if knowledge == "bias" else "paper"
+def knowledge_energies(model, batch: Batch):
+    """[B, P, H], KnowledgeEnergies by the fields of a model. Weighting "auto": "learned" for knowledge "bias"."""
+    auto = "learned" if model.knowledge == "bias" else "paper"
+    weighting = auto if model.weighting == "auto" else model.weighting
+    return KnowledgeEnergies(weighting, model.longest_path, model.knowledge_scale, name="knowledge")(batch)
 
 
 class KnowledgeEnergies(nn.Module):
@@ -390,6 +468,8 @@ def per_pair(x_Q, batch: Batch):
 
 def sentence_keys(batch: Batch, count: int):
     """[count] dropout keys of premises (one per group or one per pair), then hypotheses, from `row_key` [B]."""
+    if "row_key" not in batch:  # in prediction
+        return None
     keys_B = batch["row_key"]
     of_units = count < 2 * keys_B.shape[0]  # a premise shared by several rows has the key of the first row
     premise = keys_B[:: group_of(batch)] if of_units else keys_B
@@ -398,12 +478,6 @@ def sentence_keys(batch: Batch, count: int):
         return jax.vmap(lambda key: jax.random.fold_in(key, side))(keys)
 
     return jnp.concatenate([of_side(premise, 0), of_side(keys_B, 1)])
-
-
-def pair_shapes(batch: Batch):
-    """(rows, padded tokens) of premises and of hypotheses, with one premise per pair."""
-    rows = batch["hypothesis"].shape[0]
-    return tuple((rows, batch[side].shape[1]) for side in SIDES)
 
 
 def shapes(batch: Batch):

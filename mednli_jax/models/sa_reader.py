@@ -12,7 +12,6 @@ from mednli_jax.models import layers, pointer
 from mednli_jax.models.packing import MASKED_ENERGY
 from mednli_jax.models.products import matmul
 from mednli_jax.models.sparse_rows import take, trained_rows
-from mednli_jax.models.words import WordEmbedding
 
 
 def published_init(key, shape, dtype=jnp.float32):
@@ -44,7 +43,7 @@ class SAReader(nn.Module):
     def __call__(self, batch, *, train: bool):
         passages, queries = pointer.passages(batch), pointer.queries(batch)
         both_T = [passages.tokens(batch["passage"]), queries.tokens(batch["query"])]
-        words_TD = WordEmbedding(self.train_vectors, name="embedding")(jnp.concatenate(both_T))
+        words_TD = layers.WordEmbedding(self.train_vectors, name="embedding")(jnp.concatenate(both_T))
         of_passages_TD, of_queries_TD = jnp.split(words_TD, [len(both_T[0])])
 
         def encode(words_TD, packing, keys, name):

@@ -7,7 +7,6 @@ these rows. Adam updates every row at every step by its moments, but also needs 
 Dimension letters: M rows of a table, N rows that a batch reads (with repetitions), D feature.
 """
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from flax import traverse_util
@@ -27,20 +26,6 @@ def trained_rows(module, name: str, init, index_N):
     elif module.has_variable(INDEX, name):
         return module.get_variable("params", name)
     return take(module.param(name, init), index_N)
-
-
-class TrainedRows(nn.Module):
-    """Rows of a trained table [rows, dim], initialised from U(-1 / dim, 1 / dim) as in fastText."""
-
-    rows: int
-    dim: int
-
-    @nn.compact
-    def __call__(self, index_N):
-        def init(key):
-            return jax.random.uniform(key, (self.rows, self.dim), jnp.float32, -1 / self.dim, 1 / self.dim)
-
-        return trained_rows(self, "rows", init, index_N)
 
 
 def trains_rows(model) -> bool:

@@ -50,7 +50,6 @@ def entry(name: str) -> Entry:
     """The model `name`: a key of MODELS, or "package.module:Class" for a linen class of the user.
 
     The class attribute `task` of such a class names its task; see io.imported for what may be imported.
-    Raises: ConfigError for an unknown name, another package, or code that is not a linen class.
     """
     if ":" not in name:
         if name in MODELS:
@@ -67,7 +66,6 @@ def entry(name: str) -> Entry:
 
 # Fields that all configs of sentence pairs have. A module may lack one whose value is as here (None: any value).
 UNUSED = {"name": None, "weights": None, "knowledge": "none", "masking": "masked", "weighting": "auto", "heads": 1}
-UNUSED |= {"rematerialise": None}  # runs of version 1.0.0 have it
 
 
 def build(name: str, fields: dict, *, axis_name: str | None = None, platform: str = "cpu", **facts: int):
@@ -80,8 +78,6 @@ def build(name: str, fields: dict, *, axis_name: str | None = None, platform: st
       platform: of the devices, "cpu", "gpu" or "tpu", for models with code for a platform.
       facts: of the corpus, for fields of the module that `fields` does not set: longest_path of its links (edges);
         num_types of candidates that occur in training; vocab_size, cls_id, sep_id, room of its pieces.
-
-    Raises: UserError naming the field.
     """
     module = entry(name).module
     known = {field.name for field in dataclasses.fields(module)}

@@ -101,15 +101,6 @@ def test_room_that_no_pair_needs_is_not_computed():
     assert states["last"][0].shape == (8, longest, 12)
 
 
-def test_without_a_premise_its_pieces_do_not_matter():
-    model, data = build(), made_up.arrays()
-    data["premise_length"] = np.zeros_like(data["premise_length"])
-    without = logits_of(model, batch_of(np.arange(6), data=data))
-    other = {**data, "premise": data["premise"][::-1]}
-    np.testing.assert_array_equal(logits_of(model, batch_of(np.arange(6), data=other)), without)
-    assert np.ptp(without, axis=0).max() > 1e-2
-
-
 # ---- knowledge ----
 
 

@@ -160,28 +160,6 @@ def test_weights_of_a_masked_language_model_leave_the_pooler_as_it_was_drawn(sma
     np.testing.assert_array_equal(params["embeddings"]["words"], words)
 
 
-def test_pretrained_states_are_the_reference_s():
-    """The model is real: 6 layers, and states of 384 numbers."""
-    try:
-        folder = find_weights(PACKAGE)
-    except UserError:
-        pytest.skip(f"the package {PACKAGE} with its weights is not installed")
-    batch, model = batch_of("pretrained"), model_of(folder)
-    params, unused, _ = bert_import.load_weights(folder, drawn(model, batch))
-    assert unused == []
-    _, made = jax.jit(lambda p: model.apply({"params": p}, batch, train=False, mutable=[bert.STATES]))(params)
-    for name in ("last", "pooled"):
-        ours, theirs = np.array(made[bert.STATES][name][0]), GOLDEN[f"pretrained/{name}"]
-        if name == "last":
-            lengths = 3 + GOLDEN["pretrained/premise_length"] + GOLDEN["pretrained/hypothesis_length"]
-            assert max(lengths) == theirs.shape[1]
-            for row, length in enumerate(lengths):
-                np.testing.assert_allclose(ours[row, :length], theirs[row, :length], rtol=0, atol=1e-4)
-        else:
-            np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-4)
-    assert np.ptp(GOLDEN["pretrained/pooled"], axis=0).max() > 0.1
-
-
 # ---- where they are ----
 
 

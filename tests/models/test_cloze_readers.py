@@ -19,7 +19,6 @@ from mednli_jax.models import pointer, table
 from mednli_jax.models.ga_reader import occurs
 from mednli_jax.models.packing import MASKED_ENERGY
 from mednli_jax.run import experiment_of
-from mednli_jax.training import optim
 
 FACTS, GOLDEN = golden("golden_cloze")
 CASES = FACTS["cases"]
@@ -318,14 +317,6 @@ def test_weights_are_drawn_as_the_published_code_draws_them():
     assert not sa["bias"].any()
 
 
-def test_the_bias_of_a_type_is_added_to_the_scores_of_its_candidates():
-    model, batch = build("sa_reader"), arrays()
-    variables = variables_of(model)
-    raised = {**variables, "params": {**variables["params"], "bias": variables["params"]["bias"].at[3].add(2.0)}}
-    found = [np.asarray(_logits(model, given, batch)) for given in (variables, raised)]
-    np.testing.assert_allclose(found[1] - found[0], 2.0 * (batch["candidate_type"] == 3), atol=1e-4)
-
-
 def test_types_unseen_in_training_are_never_predicted():
     batch = arrays()
     logits = logits_of(build("sa_reader"), batch)
@@ -355,22 +346,3 @@ def test_the_task_reads_logits_as_the_reader_means_them(setup, how, loose, masse
     task = experiment_of(config).task
     assert (task.loose, task.masses) == (loose, masses)
     assert not experiment_of(defaults.cloze("sa_reader", setup="ent")).task.masses
-
-
-def test_clicr_is_read_by_the_published_protocol():
-    """The settings are those of Suster & Daelemans 2018, appendix A, and otherwise the defaults of their code."""
-    ga, sa = (defaults.cloze(name, "clicr") for name in ("ga_reader", "sa_reader"))
-    assert [(c.model.hidden_size, c.model.dropout) for c in (ga, sa)] == [(64, 0.5), (70, 0.57)]
-    for config, optimizer, rate, epochs, patience, least in (
-        (ga, "adam", 5e-4, 10, 1, 0),
-        (sa, "sgd", 0.1, 100, 3, 26),
-    ):
-        train = config.train
-        assert (train.optimizer, train.learning_rate) == (optimizer, rate)
-        assert (train.epochs, train.patience, train.least_epochs) == (epochs, patience, least)
-        assert (train.batch_size, train.clip, train.evaluate_every, train.select) == (32, 10.0, 100, "accuracy")
-    assert (ga.train.schedule, optim.DECAY, ga.train.halve_from) == ("halving", 0.5, 4)
-    assert [c.data.query_bounds for c in (ga, sa)] == [True, False]
-    assert ga.vectors.random_sd == 1.0
-    assert (ga.model.query_feature, ga.model.pointer, sa.model.attention) == (True, "sum", "bilinear")
-    assert sa.data.max_words == 50_000

@@ -3,7 +3,6 @@
 import functools
 import itertools
 import json
-import re
 import runpy
 from pathlib import Path
 
@@ -17,8 +16,8 @@ from made_up_commands import LABELS, ROOT, VERBS, call_command, config_flag, rea
 from mednli_jax import defaults, evaluate, train
 from mednli_jax.data.batching import Layout
 from mednli_jax.errors import ConfigError
-from mednli_jax.models import fasttext, table
 from mednli_jax.models import sparse_rows as rows
+from mednli_jax.models import table
 from mednli_jax.nli.task import NLITask, frozen
 from mednli_jax.run import experiment_of, load_run
 from mednli_jax.training import optim, state
@@ -130,16 +129,6 @@ def predictor(layout):
     return jax.jit(predict_step(MODEL, TASK, layout))
 
 
-def test_bigrams_spread_over_the_buckets_as_if_by_chance():
-    """All bigrams of the 300 most frequent words (with small numbers) fill as many buckets as random ones."""
-    buckets, first = 1 << 17, np.repeat(np.arange(2, 302), 300)
-    found = np.asarray(fasttext.bigram(jnp.asarray(first), jnp.asarray(np.tile(np.arange(2, 302), 300)), buckets))
-    expected = buckets * (1 - np.exp(-len(first) / buckets))
-    assert len(np.unique(found)) == pytest.approx(expected, rel=0.01)
-    assert found.min() >= 0
-    assert found.max() < buckets
-
-
 # ---- steps ----
 
 
@@ -184,16 +173,6 @@ def test_a_step_needs_no_room_for_a_second_table(seeds):
     memory = jax.jit(body, donate_argnums=0).lower(learner, FROZEN, data, index).compile().memory_analysis()
     assert memory.alias_size_in_bytes >= size
     assert memory.temp_size_in_bytes < size / 8
-
-
-def test_frozen_rows_stay_and_the_rest_learns():
-    frozen_rows = optim.all_but(sgd(), re.compile("embedding"))
-    learner = drawn(optimizer=frozen_rows)
-    after, _ = stepped(learner, column(0, 1, 2), optimizer=frozen_rows)
-    np.testing.assert_array_equal(after.params["embedding"]["rows"], learner.params["embedding"]["rows"])
-    assert abs(after.params["output"] - learner.params["output"]).max() > 1e-4
-    expected, _ = stepped(drawn(), column(0, 1, 2))
-    np.testing.assert_allclose(after.params["output"], expected.params["output"], atol=1e-7)
 
 
 # ---- from a config ----

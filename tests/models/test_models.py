@@ -14,7 +14,6 @@ from mednli_jax.data.batching import Layout
 from mednli_jax.errors import ConfigError
 from mednli_jax.models import layers, table
 from mednli_jax.models.packing import Packing
-from mednli_jax.models.words import distinct_words, project
 from mednli_jax.nli.task import frozen
 
 
@@ -109,19 +108,19 @@ TOKENS = np.array([3, 5, 0, 3, 3, 7, 0, 5])  # four distinct ones
 def test_distinct_words_are_projected_as_the_tokens_would_be(most):
     rng = np.random.default_rng(0)
     table_VD, kernel, cotangent = (jnp.asarray(rng.normal(size=s)) for s in ((9, 4), (4, 6), (8, 6)))
-    words = distinct_words(table_VD, jnp.asarray(TOKENS), most)
+    words = layers.distinct_words(table_VD, jnp.asarray(TOKENS), most)
     assert words.shape == (8, 4)
     packing = Packing(jnp.array([3, 2, 1]), ((1, 3), (1, 2), (1, 3)))
     for given, tokens in ((words, TOKENS), (words.mirrored(packing), TOKENS[np.asarray(packing.mirror_N)])):
-        slope = jax.grad(lambda kernel, given=given: (cotangent * project(given, kernel)).sum())(kernel)
-        np.testing.assert_allclose(project(given, kernel), table_VD[tokens] @ kernel, atol=1e-14)
+        slope = jax.grad(lambda kernel, given=given: (cotangent * layers.project(given, kernel)).sum())(kernel)
+        np.testing.assert_allclose(layers.project(given, kernel), table_VD[tokens] @ kernel, atol=1e-14)
         np.testing.assert_allclose(slope, table_VD[tokens].T @ cotangent, atol=1e-13)
 
 
 def test_more_words_than_there_is_room_for_are_no_number():
     """They become NaN instead of another word's vector, so a wrong layout cannot look like a result."""
-    words = distinct_words(jnp.ones((9, 4)), jnp.asarray(TOKENS), 3)
-    out = np.asarray(project(words, jnp.ones((4, 2))))
+    words = layers.distinct_words(jnp.ones((9, 4)), jnp.asarray(TOKENS), 3)
+    out = np.asarray(layers.project(words, jnp.ones((4, 2))))
     assert np.isnan(out[TOKENS == 7]).all()
     np.testing.assert_array_equal(out[TOKENS != 7], 4.0)
 

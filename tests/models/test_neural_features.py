@@ -48,10 +48,6 @@ def test_features_are_standardised_by_the_training_rows(prepared):
     np.testing.assert_allclose(given[-1][varies], wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_without_the_setting_there_are_none(prepared):
-    assert "features" not in plain().arrays
-
-
 @pytest.mark.parametrize("model", MODELS)
 def test_a_pairs_logits_follow_its_own_features_alone(prepared, model):
     corpus, _ = prepared

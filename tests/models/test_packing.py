@@ -5,7 +5,6 @@ In float64, on a staircase that just holds the sentences and on one that compute
 
 import jax
 import jax.numpy as jnp
-import made_up
 import numpy as np
 import pytest
 
@@ -72,16 +71,6 @@ def test_every_token_has_one_slot_which_says_whose_it_is(packing):
     np.testing.assert_array_equal(np.asarray(keys)[valid], 100 + packed[valid, 0])
 
 
-def test_unpacking_undoes_packing(packing):
-    unpacked = packing.unpack(packing.pack(*map(jnp.asarray, sides())), *SHAPES)
-    for got, expected in zip(unpacked, clean(sides()), strict=True):
-        np.testing.assert_array_equal(got, expected)
-    valid = np.asarray(packing.valid_N)[:, None]
-    x = slots(packing)
-    again = packing.pack(*packing.unpack(jnp.asarray(x), *SHAPES))
-    np.testing.assert_array_equal(again, np.where(valid, x, 0))
-
-
 def test_mirrored_sentences_read_backwards(packing):
     packed = packing.pack(*map(jnp.asarray, sides()))
     mirrored = packing.unpack(packing.mirror(packed), *SHAPES)
@@ -143,21 +132,6 @@ def test_reductions_are_those_of_the_padded_sentences(packing, what):
     np.testing.assert_array_equal(getattr(packing, what)(spoilt), got)
 
 
-def test_places_are_traced_and_may_differ_by_seed():
-    """Lengths are data, not shapes: one program packs any batch, and vmap packs several."""
-    lengths = jnp.asarray([LENGTH, LENGTH[::-1], np.zeros(7, int)])
-    x = jnp.asarray(np.random.default_rng(0).normal(size=(3, 7, 6, SIZE)))
-
-    @jax.jit
-    def there_and_back(length, x):
-        packing = Packing(length, STAIRCASES["fitted"], steps=6)
-        return packing.unpack(packing.mirror(packing.mirror(packing.pack(x))), (7, 6))[0]
-
-    got = jax.vmap(there_and_back)(lengths, x)
-    for one, length, expected in zip(got, lengths, x, strict=True):
-        np.testing.assert_array_equal(one, np.where(np.arange(6)[:, None] < length[:, None, None], expected, 0))
-
-
 def test_masked_softmax_by_hand():
     energies, mask = jnp.array([[1.0, 0.0, 50.0], [1.0, 2.0, 3.0]]), jnp.array([[True, True, False], [False] * 3])
     e = np.e
@@ -177,21 +151,6 @@ def inputs_of(cell, packing, seed=0):
 def states_of(cell, packing, gates, recurrent, bias):
     keep = packing.valid_N[:, None].astype(gates.dtype)
     return CELLS[cell][0]((gates,), (recurrent,), (bias,), keep, packing.segments)[0]
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_a_recurrence_equals_its_equations(cell, packing):
-    """The reference computes sentence by sentence and token by token in NumPy."""
-    gates, recurrent, bias = inputs_of(cell, packing)
-    got = np.asarray(states_of(cell, packing, *map(jnp.asarray, (gates, recurrent, bias))))
-    at, rank = offsets(packing.segments), np.asarray(packing.rank_R)
-    for sentence, length in enumerate(LENGTH):
-        h, c = np.zeros(SIZE), np.zeros(SIZE)
-        for t in range(length):
-            slot = at[t] + rank[sentence]
-            h, c = made_up.numpy_cell(cell, gates[slot] + bias, recurrent, h, c)
-            np.testing.assert_allclose(got[slot], h, atol=1e-12)
-    assert (got[~np.asarray(packing.valid_N)] == 0).all()
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -219,16 +219,6 @@ def test_a_failed_save_tells_the_reason_and_leaves_the_previous_one(copied, monk
 # ---- restoring into a model ----
 
 
-def test_seeds_may_have_finished_since(copied):
-    """The learner has one seed left, while `best` still holds all."""
-    saved = training()
-    saved["learner"] = state.keep_seeds(saved["learner"], [1])
-    copied.save(saved, META)
-    restored = restore_into(training(steps=0), copied.load()[0])
-    assert np.asarray(restored["learner"].seed).tolist() == [SEEDS[1]]
-    assert same(restored, saved)
-
-
 def test_arrays_that_do_not_fit_are_named(copied):
     tree, _ = copied.load()
     with pytest.raises(RunError, match=r"best/batch_stats/norm/mean.*\[3, 3\].*\[3, 4\]"):

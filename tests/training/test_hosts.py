@@ -12,7 +12,6 @@ import threading
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -344,15 +343,3 @@ def test_what_is_sent_is_read_from_the_compiled_program(scaling):
     found = scaling.operands(text)
     assert sum(size for name, size in found if name == "all-reduce") == 4 * (15 + 7)
     assert sum(size for name, size in found if name == "all-gather") == 4 * 2 * 4
-
-
-def test_expected_times_by_hand(scaling):
-    """1 MB over 8 Gbit/s takes 1 ms. A ring of two devices sends it once, a ring of four one and a half times."""
-    assert scaling.communication(10**6, 0, 1, 8.0, 5.0) == 0
-    assert scaling.communication(10**6, 0, 2, 8.0, 5.0) == pytest.approx(1.0)
-    assert scaling.communication(10**6, 0, 4, 8.0, 5.0) == pytest.approx(1.5)
-    assert scaling.communication(0, 3, 4, 8.0, 5.0) == pytest.approx(3 * 2 * 2 * 0.005)
-    options = SimpleNamespace(link=8.0, latency=0.0, fixed=0.25)
-    same, split = scaling.efficiency(2.0, 10**6, 1, 2, options)
-    assert same == pytest.approx(2 / 3)
-    assert split == pytest.approx(2.0 / (2 * (2.0 * (0.25 + 0.75 / 2) + 1.0)))

@@ -556,18 +556,6 @@ def test_a_seed_ends_as_it_would_alone(bow, name):
             np.testing.assert_allclose(a, b, atol=1e-4, rtol=0)
 
 
-def test_weights_put_into_a_trainer_are_those_it_begins_with(bow):
-    """Without a good epoch a seed ends with these weights, and returns to them on a plateau."""
-    never = {seed: [float("nan")] for seed in SEEDS}
-    program, settings = protocol_of("plateau", bow)
-    trainer = trainer_of(with_script(program, never), dataclasses.replace(settings, epochs=1))
-    put = jax.tree.map(lambda leaf: np.asarray(leaf) + 0.5, trainer.learner.variables)
-    trainer.learner = trainer.learner.replace(**put)
-    trainer.begin()
-    assert same(trainer.run().variables, put)
-    assert same(trainer.learner.variables, put)
-
-
 # ---- scoring ----
 
 
