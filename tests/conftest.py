@@ -39,9 +39,9 @@ PEAKS = {}  # process -> MB
 
 # These files take by far the longest. They run first, so that both workers end together.
 LONGEST = (
-    "test_commands", "test_loop", "test_transfer", "test_parity", "test_models", "test_step", "test_resume",
-    "test_cloze_commands", "test_benchmark_command", "test_diskne_protocol", "test_sweeps", "test_privacy",
-    "test_prepared_content", "test_predict", "test_mentions", "test_store",
+    "test_diskne_protocol", "test_commands", "test_prepared_content", "test_parity", "test_resume", "test_invariance",
+    "test_benchmark_command", "test_analyze", "test_predict", "test_loop", "test_cloze_commands", "test_transfer",
+    "test_step", "test_docs", "test_sweeps", "test_refusals", "test_pretrain", "test_privacy", "test_cloze_readers",
 )  # fmt: skip
 
 

@@ -57,6 +57,10 @@ def test_a_run_from_python_is_a_run_of_the_command(tmp_path):
     assert run.evaluate() == run.result["test"] == mednli_jax.evaluate_run("runs/python")
     assert "runs/python" in repr(run)
     assert f"{run.scores['test']['accuracy']:.4f}" in run._repr_html_()
+    before = Path("runs/python/result.json").read_bytes()
+    with pytest.raises(RunError):  # the folder is taken
+        mednli_jax.train_model(small(), "runs/python")
+    assert Path("runs/python/result.json").read_bytes() == before
 
 
 def test_a_name_is_a_config(tmp_path):
@@ -64,14 +68,6 @@ def test_a_name_is_a_config(tmp_path):
     for wrong in ("esim_kdd", "esim_kd:nowhere"):
         with pytest.raises(UserError):
             mednli_jax.get_config(wrong)
-
-
-def test_a_folder_that_is_taken_stays_as_it_is(tmp_path):
-    mednli_jax.train_model(small(), "run")
-    before = Path("run/result.json").read_bytes()
-    with pytest.raises(RunError):
-        mednli_jax.train_model(small(), "run")
-    assert Path("run/result.json").read_bytes() == before
 
 
 # -- models that are plugged in ----------------------------------------------------------------------------------
