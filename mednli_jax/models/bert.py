@@ -22,7 +22,6 @@ from mednli_jax.models.sparse_rows import take
 
 STATES = "states"  # collection for the last layer's states [B, T, D]; filled where the caller makes it mutable
 SPECIALS = 3  # [CLS] premise [SEP] hypothesis [SEP]
-ACTIVATIONS = ("gelu",)
 SPREAD = 0.02  # standard deviation of random weights, as in the code of Devlin et al.
 LONGEST = 1 << 12  # more than any row's positions; makes dropout masks independent of the padded length
 _draw = nn.initializers.normal(SPREAD)
@@ -38,7 +37,6 @@ class BERT(nn.Module):
       vocab_size: number of pieces.
       positions: most pieces of a row, with the three special ones.
       epsilon: of the layer norms.
-      activation: "gelu", with the exact error function.
       dropout: of embeddings, attention weights, both sublayers and the pooled state.
       cls_id: number of the piece [CLS].
       sep_id: number of the piece [SEP].
@@ -55,7 +53,6 @@ class BERT(nn.Module):
     intermediate_size: int = 3072
     positions: int = 512
     epsilon: float = 1e-12
-    activation: str = "gelu"
     dropout: float = 0.1
     num_classes: int = 3
     cls_id: int = 101
@@ -69,7 +66,7 @@ class BERT(nn.Module):
     @nn.compact
     def __call__(self, batch, *, train: bool):
         row = rows_of_pairs(batch, self.cls_id, self.sep_id, self._size(batch))
-        noise = Noise.of(batch, train and self.dropout > 0)
+        noise = noise_of(batch) if train and self.dropout > 0 else None
         links = self._links(batch, row) if self.knowledge == "bias" else None
         whole = self.is_mutable_collection(STATES)
         # The pooler reads only [CLS], so the last layer computes queries only for this piece.
@@ -98,9 +95,7 @@ class BERT(nn.Module):
         return wide(x)
 
     def _size(self, batch):
-        """Pieces of the longest row. Raises UserError where there are too few positions, or for bad fields."""
-        if self.activation not in ACTIVATIONS:
-            raise UserError(f"activation '{self.activation}' is unknown. Fix: give {ACTIVATIONS[0]}.")
+        """Pieces of the longest row."""
         if self.knowledge not in ("none", "bias"):
             raise UserError(
                 f"config.model.knowledge: BERT has no '{self.knowledge}', because its layers need their own "
@@ -283,34 +278,27 @@ def _gelu_forward(given):
 gelu.defvjp(_gelu_forward, lambda slope, d_out: (slope * d_out,))
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Noise:
-    """The source of dropout masks: the two words of each row's key [B, 2]; None without dropout."""
-
-    words_B2: jax.Array | None
-
-    @classmethod
-    def of(cls, batch, on: bool):
-        return cls(jax.vmap(jax.random.key_data)(batch["row_key"]) if on else None)
+def noise_of(batch):
+    """The source of dropout masks [B, 2]: the two words of each row's key."""
+    return jax.vmap(jax.random.key_data)(batch["row_key"])
 
 
-def drop(x, rate, noise, site):
+def drop(x, rate, noise_B2, site):
     """Dropout of states [B T, D] or [B, D], or of attention weights [B, N, U, T].
 
     As in layers.RowDropout the mask depends on the row and the place in it, not on the padded length. A layer needs
     millions of random numbers, which take jax.random as long as the layer's products. Here they are mixed from the
     row's key, the name of the site and the place.
     """
-    if noise.words_B2 is None or rate == 0.0:
+    if noise_B2 is None or rate == 0.0:
         return x
-    rows = noise.words_B2.shape[0]
+    rows = noise_B2.shape[0]
     shape = (rows, -1, x.shape[1]) if x.ndim == 2 else x.shape
     of_rows = x.reshape(shape)
     place = jnp.uint32(0)
     for axis in range(of_rows.ndim - 1):
         place = place * LONGEST + lax.broadcasted_iota(jnp.uint32, of_rows.shape[1:], axis)
-    first, second = jnp.moveaxis(noise.words_B2.reshape(rows, 2, *(1,) * (of_rows.ndim - 1)), 1, 0)
+    first, second = jnp.moveaxis(noise_B2.reshape(rows, 2, *(1,) * (of_rows.ndim - 1)), 1, 0)
     bits = mixed(mixed(place ^ first) + (second ^ jnp.uint32(zlib.crc32(site.encode()))))
     kept = bits >= jnp.uint32(round(rate * 2**32))
     return jnp.where(kept, of_rows / (1.0 - rate), 0.0).reshape(x.shape)

@@ -46,7 +46,7 @@ _CONVERT = (
 
 
 def read_architecture(path: str | Path) -> dict:
-    """The fields of models.bert.BERT that pretrained weights set: sizes, epsilon, activation.
+    """The fields of models.bert.BERT that pretrained weights set: sizes and epsilon.
 
     path: a folder, or a safetensors file with its config.json beside it.
     """
@@ -71,7 +71,7 @@ def read_architecture(path: str | Path) -> dict:
     if wrong:
         fix = "give weights of BERT (Devlin et al. 2019), or of a model trained further from it"
         raise DataError(f"another architecture: {'; '.join(wrong)}", file=config.name, fix=fix)
-    return {ours: values[name] for name, ours in SIZES.items()} | {"epsilon": epsilon, "activation": "gelu"}
+    return {ours: values[name] for name, ours in SIZES.items()} | {"epsilon": epsilon}
 
 
 def load_weights(path: str | Path, params: dict, *, stacked: bool = False) -> tuple[dict, list[str], list[str]]:

@@ -28,17 +28,12 @@ def trained_rows(module, name: str, init, index_N):
     return take(module.param(name, init), index_N)
 
 
-def trains_rows(model) -> bool:
-    """Whether a model has tables that it reads with `trained_rows`."""
-    return getattr(model, "trains_rows", False)
-
-
 def read(model, variables, batch):
     """The collection INDEX of a batch: the rows of its tables that the model reads.
 
     Tables with no more rows than the batch reads are left out and trained as a whole.
     """
-    if not trains_rows(model):
+    if not getattr(model, "trains_rows", False):  # it reads no table with `trained_rows`
         return {}
     found = model.apply(variables, batch, train=True, mutable=[INDEX])[1].get(INDEX, {})
     found, tables = traverse_util.flatten_dict(found), traverse_util.flatten_dict(variables["params"])

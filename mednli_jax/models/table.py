@@ -66,6 +66,7 @@ def entry(name: str) -> Entry:
 
 # Fields that all configs of sentence pairs have. A module may lack one whose value is as here (None: any value).
 UNUSED = {"name": None, "weights": None, "knowledge": "none", "masking": "masked", "weighting": "auto", "heads": 1}
+UNUSED |= {"rematerialise": None, "activation": None}  # runs of version 1.0.0 have them
 
 
 def build(name: str, fields: dict, *, axis_name: str | None = None, platform: str = "cpu", **facts: int):

@@ -16,8 +16,6 @@ from mednli_jax.errors import ConfigError
 from mednli_jax.models import sparse_rows
 
 OPTIMIZERS = ("adam", "amsgrad", "sgd", "adamw")
-# "plateau": lower after an epoch without a new best, whose weights are dropped; "halving": lower with each epoch from a
-# given one on; "linear": down to 0 at the end of the run; "warmup_linear": up from 0 in the first steps, then to 0.
 SCHEDULES = ("constant", "plateau", "halving", "linear", "warmup_linear")
 DECAY = 0.5  # factor of a lower rate
 
@@ -53,7 +51,10 @@ def build_optimizer(
     Args:
       clip: largest global norm of the gradient, per seed; 0 = no limit.
       optimizer: one of OPTIMIZERS.
-      schedule: one of SCHEDULES; for `halve_from` and `warmup` see `rate_of_step`.
+      schedule: of the rate. "plateau": lower after an epoch without a new best, whose weights are dropped; "halving":
+        multiplied by DECAY at each epoch from number `halve_from` on; "linear": multiplied by the share of the run's
+        steps that remain, as in fastText's supervised mode; "warmup_linear": up from 0 in the share `warmup` of the
+        run's steps (rounded up), then down to 0, as in BERT's fine-tuning.
       epochs: epochs of the run, for schedules that depend on them.
       epoch_steps: batches of an epoch, likewise.
     """
@@ -74,8 +75,8 @@ def build_optimizer(
     elif schedule == "plateau":
         rate = optax.inject_hyperparams(lambda rate_factor: optax.scale(-learning_rate * rate_factor))(rate_factor=1.0)
     else:
-        how = {"epochs": epochs, "epoch_steps": epoch_steps, "halve_from": halve_from, "warmup": warmup}
-        rate = optax.scale_by_learning_rate(rate_of_step(schedule, learning_rate, **how))
+        of_step = _rate_of_step(schedule, learning_rate, epochs, epoch_steps, halve_from, warmup)
+        rate = optax.scale_by_learning_rate(of_step)
     made = optax.chain(*parts, optax.chain(direction, rate))  # nested as in optax.adam, for the names in checkpoints
     if optimizer not in ("adam", "sgd") or weight_decay > 0:  # their updates concern every row
         return made
@@ -101,23 +102,8 @@ def by_rows(optimizer: optax.GradientTransformation, *, moments: bool, norms: bo
     return (ByMoments if moments else ByRows)(made.init, update)
 
 
-def rate_of_step(
-    schedule: str,
-    learning_rate: float,
-    *,
-    epochs: int,
-    epoch_steps: int,
-    halve_from: int = 1,
-    warmup: float = 0.1,
-) -> optax.Schedule:
-    """The learning rate as a function of the number of earlier steps.
-
-    Args:
-      schedule: "halving": multiplied by DECAY at each epoch from number `halve_from` on.
-        "linear": multiplied by the share of the run's steps that remain, as in fastText's supervised mode.
-        "warmup_linear": up from 0 in the share `warmup` of the run's steps (rounded up), then down to 0, as in BERT's
-        fine-tuning.
-    """
+def _rate_of_step(schedule, learning_rate, epochs, epoch_steps, halve_from, warmup) -> optax.Schedule:
+    """The learning rate as a function of the number of earlier steps."""
     steps = epochs * epoch_steps
     if schedule == "halving":
         starts = ((epoch - 1) * epoch_steps for epoch in range(halve_from, epochs + 1))

@@ -142,7 +142,7 @@ def test_links_join_pieces_of_the_row_both_ways():
 def test_dropout_keeps_its_share_at_random(shape):
     """Pieces are dropped at the given rate and others scaled up, independently for rows, sites and neighbours."""
     rate, rows = 0.1, shape[0]
-    noise = bert.Noise.of({"row_key": keys(np.arange(rows))}, True)
+    noise = bert.noise_of({"row_key": keys(np.arange(rows))})
     ones = jnp.ones((rows * shape[1], shape[2]) if len(shape) == 3 else shape)
     made = {site: np.asarray(bert.drop(ones, rate, noise, site)).reshape(shape) for site in ("a", "b")}
     np.testing.assert_allclose(np.unique(made["a"]), [0, 1 / 0.9], rtol=1e-6)
@@ -165,9 +165,7 @@ def test_dropout_keeps_its_share_at_random(shape):
 # ---- faults ----
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [("activation", "relu"), ("knowledge", "replace"), ("attention_heads", 5), ("positions", 22)]
-)
+@pytest.mark.parametrize(("field", "value"), [("knowledge", "replace"), ("attention_heads", 5), ("positions", 22)])
 def test_fields_that_do_not_go_together_are_refused(field, value):
     model = build(**{field: value})
     with pytest.raises(UserError, match=r" Fix: "):
