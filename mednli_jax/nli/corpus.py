@@ -34,7 +34,7 @@ LARGE = 100_000_000  # bytes of sources from which on a line says that preparing
 
 @dataclass(frozen=True, eq=False)
 class NLICorpus:
-    """A corpus of pairs (see base.Corpus). An object reads each of its sources once.
+    """A corpus of pairs (see data.corpus.Corpus). An object reads each of its sources once.
 
     Args:
       name: one of NAMES, or `package.module:function` of the user, see readers.from_plugin.
@@ -188,7 +188,7 @@ class NLICorpus:
     # -- arrays -------------------------------------------------------------------------------------------------------
 
     def prepare(self) -> tuple[Prepared, bool]:
-        """See base.Corpus."""
+        """See data.corpus.Corpus."""
         cache = Cache(cache_folder())
         found = cache.get(self._cache_name, self.key(cache), self.build)
         self.warn_of_readers()
@@ -208,7 +208,7 @@ class NLICorpus:
         return words.WordTexts(self.encoding, vocabulary)
 
     def encoded(self, splits, vocabulary, vectors, concepts: Sequence[str] | None = None) -> Prepared:
-        """See base.Corpus. concepts: of the graph that the run was trained with, None for the whole one."""
+        """See data.corpus.Corpus. concepts: of the graph that the run was trained with, None for the whole one."""
         graph = None if concepts is None else lambda _: concepts
         arrays, facts = words.encode_splits(splits, self.texts(vocabulary, self.linker), self.linker, concepts=graph)
         return Prepared(None, facts, arrays, vectors, rows_of_splits(splits, arrays, facts))

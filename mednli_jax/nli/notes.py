@@ -78,8 +78,7 @@ class Notes:
         return header
 
     def _fault(self, number, field, problem, fix=FRESH_COPY):
-        problem = f"field '{field}' {problem}"
-        return DataError(problem, file=self.path.name, line=number, field=field, fix=fix)
+        return DataError(f"field '{field}' {problem}", file=self.path.name, line=number, field=field, fix=fix)
 
     def _note(self, number, row):
         row_id, category, error, text = (row[name] for name in self.COLUMNS)

@@ -437,7 +437,6 @@ def read_nli_file(
     promptID, else a hash of the premise. Tokens come from the two binary parses, else from text.treebank_tokens.
     limit: stop after this many labelled pairs. genre: skip pairs of other genres.
     ground_truth: a CSV file of pairID and label, whose labels replace those of `path`.
-    Raises: DataErrors with the first 20 faults together.
     """
     path = either_name(Path(path)) or Path(path)
     stem, rows = _format(path)
