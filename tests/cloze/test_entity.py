@@ -112,6 +112,8 @@ def test_the_entity_in_the_most_similar_context():
     assert similar("north of _", text) == "cough"
     # East is as near to both, so the first mention wins. It also wins where no word around the blank has a vector.
     assert similar("east of _", text) == similar("zebra _", text) == "cough"
+    # The words of the next sentence are no context.
+    assert similar("south of _", "north a [cough] | south south [fever] .", window=2) == "fever"
 
 
 def test_the_word_in_the_most_similar_context():
