@@ -90,7 +90,7 @@ class FoldTraining:
         self.experiment, self.prepared, self.session, self.choice = experiment, prepared, session, choice
         self.directory, self.profile = session.directory, session.profile
         self.folds, self.benchmark = folds_of(prepared), benchmark_of(prepared)
-        self.chunks = chunks_of(experiment.folds, experiment.seeds, prepared)
+        self.chunks = chunks_of(choice, experiment.seeds, prepared)
         self.groups = dict.fromkeys(chunk.group for chunk in self.chunks)
         self.total = sum(len(chunk.slots) for chunk in self.chunks)
         self.parameters = None
