@@ -135,10 +135,16 @@ def _comparison(values, folders):
 
 
 def _config_of(folder):
-    from mednli_jax import run  # imports jax, which most reports do not need
+    """The config of a run on sentence pairs. Fields that the run's config lacks have their defaults."""
+    from mednli_jax import defaults
     from mednli_jax.report.runs import RunDirectory
 
-    return run.saved_config(RunDirectory.existing(folder))
+    saved, config = RunDirectory.existing(folder).config, defaults.nli("esim")
+    for section in ("data", "knowledge"):
+        for name, value in saved.get(section, {}).items():
+            if name in config[section] and value is not None:
+                config[section][name] = tuple(value) if isinstance(value, list) else value
+    return config
 
 
 def _print(values, shown, result):
