@@ -6,9 +6,9 @@
     python launch/build_diskne.py --out=FOLDER --corpus=mednli --ontology=umls --vectors=cui2vec_pretrained.csv
                                                                                    from scratch, any corpus of ours
 
-Writes examples.jsonl, benchmark.json and dropped.tsv, which corpora/diskne/corpus.py describes. Only the owner can read
-them; an interrupted build leaves none of them. The counts are printed as JSON. Without annotations, the negatives of a
-disease are the diseases most similar to it: by --vectors (of concepts), else by their common ancestors.
+Writes examples.jsonl, benchmark.json and dropped.tsv, which mednli_jax/diskne/corpus.py describes. Only the owner can
+read them; an interrupted build leaves none of them. The counts are printed as JSON. Without annotations, the negatives
+of a disease are the diseases most similar to it: by --vectors (of concepts), else by their common ancestors.
 """
 
 import argparse
@@ -20,10 +20,9 @@ from pathlib import Path
 from mednli_jax import cli
 from mednli_jax.demo import SIZES
 from mednli_jax.diskne import builder
-from mednli_jax.diskne.benchmark import WORDINGS, Benchmark
 from mednli_jax.diskne.corpus import load_demo_diskne, write_benchmark
+from mednli_jax.diskne.data import WORDINGS, Benchmark, read_published, source_pairs
 from mednli_jax.diskne.folds import folds
-from mednli_jax.diskne.published import read_published, source_pairs
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.load import load_ontology
@@ -40,7 +39,6 @@ def made(arguments: argparse.Namespace) -> Benchmark:
         return load_demo_diskne(negatives=arguments.negatives, wording=arguments.wording, seed=arguments.seed)
     pairs, facts = _pairs(arguments)
     linker = Linker(load_ontology(arguments.ontology, arguments.data))
-    categories = builder.read_categories(arguments.categories) if arguments.categories else None
     facts |= {"corpus": arguments.corpus, "negatives_are": arguments.negatives, "negatives_seed": arguments.seed}
     return builder.build(
         f"diskne-{arguments.corpus}",
@@ -49,7 +47,6 @@ def made(arguments: argparse.Namespace) -> Benchmark:
         lambda diseases: _ranking(arguments, linker.ontology, diseases),
         wording=arguments.wording,
         count=arguments.count,
-        categories=categories,
         facts=facts,
     )
 
@@ -77,7 +74,7 @@ def _ranking(arguments, ontology, diseases):
 
 
 def main_build(arguments: argparse.Namespace) -> None:
-    """Makes the benchmark, writes it, and prints the counts."""
+    """Makes the benchmark, writes it and prints the counts."""
     benchmark = made(arguments)
     found = folds(benchmark)
     folder = write_benchmark(benchmark, found, arguments.out)
@@ -93,11 +90,10 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=os.environ.get("MEDNLI_JAX_DATA"), help="$MEDNLI_JAX_DATA")
     parser.add_argument("--ontology", default="mesh", help="mesh, umls, snomed, a path; none with --annotations")
     parser.add_argument("--negatives", choices=("similar", "random"), default="similar")
-    parser.add_argument("--vectors", type=Path, help="vectors of concepts: cui2vec's .csv, or a file of word vectors")
+    parser.add_argument("--vectors", type=Path, help="vectors of concepts, a .csv as cui2vec's")
     parser.add_argument("--count", type=int, default=builder.COUNT, help="negatives of a positive example")
     parser.add_argument("--seed", type=int, default=0, help="of random negatives")
     parser.add_argument("--wording", choices=WORDINGS, default="name", help="what the hypotheses are")
-    parser.add_argument("--categories", type=Path, help="table of uid and category, instead of the rules")
     arguments = parser.parse_args()
     return cli.script(lambda: main_build(arguments))
 

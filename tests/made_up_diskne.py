@@ -8,8 +8,8 @@ from made_up_pairs import official, write_rows
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.data.text import treebank_tokens
 from mednli_jax.diskne import builder
-from mednli_jax.diskne import published as files
-from mednli_jax.diskne.benchmark import Positive
+from mednli_jax.diskne import data as files
+from mednli_jax.diskne.data import Positive
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 
 SECRET = "quokka"
@@ -131,4 +131,4 @@ def assemble(positives, wording="name"):
     diseases = sorted({one.disease for one in positives})
     kinship = builder.Kinship(ontology())
     made_up = builder.negatives(positives, builder.shuffled(3), kinship, 4)
-    return builder.assembled("made up", positives, made_up, *builder.disease_names(ontology(), diseases), wording, {})
+    return files.assembled("made up", positives, made_up, *files.disease_names(ontology(), diseases), wording, {})

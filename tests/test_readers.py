@@ -32,7 +32,7 @@ from mednli_jax.data.text import SPECIALS
 from mednli_jax.data.vectors import load_vectors
 from mednli_jax.data.wordpiece import WordPieces
 from mednli_jax.diskne import builder
-from mednli_jax.diskne.published import read_published
+from mednli_jax.diskne.data import read_published
 from mednli_jax.errors import DataErrors, UserError
 from mednli_jax.knowledge import linking, pretrain, retrofit
 from mednli_jax.knowledge.mentions import read_mentions

@@ -1,8 +1,7 @@
 """DisKnE from NLI pairs and a terminology, without the published annotations (Alghanmi et al. 2021, 3.1 and 3.2).
 
 The paper selected and sorted its pairs by hand. Here a hypothesis is used if it names one disease and neither denies
-it nor speaks of somebody else; rules over the concepts of the premise give the category. A table of categories made
-by hand replaces both.
+it nor speaks of somebody else; rules over the concepts of the premise give the category.
 
 The negatives of a disease are the most similar others, or random ones (3.2, 4.3), of the diseases of other positive
 examples of the same group, less its ancestors and descendants, which would not invalidate the entailment.
@@ -18,16 +17,13 @@ from types import MappingProxyType
 import numpy as np
 
 from mednli_jax.data.examples import NLIExample
-from mednli_jax.data.text import SPECIALS
-from mednli_jax.data.vectors import EXACT, load_vectors, read_head, vector_paths
-from mednli_jax.diskne.benchmark import CATEGORIES, GROUP_OF, POSITIVE, Benchmark, Positive, assembled, premise_key
+from mednli_jax.diskne.data import GROUP_OF, POSITIVE, Benchmark, Positive, assembled, disease_names, premise_key
 from mednli_jax.diskne.folds import mentioned
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.io import csv_records, text_lines
+from mednli_jax.io import csv_records
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.mentions import token_offsets
 from mednli_jax.knowledge.ontology import Ontology
-from mednli_jax.knowledge.readers.mesh import natural_order
 
 COUNT = 10  # negatives of a positive example (section 3.2)
 _DIGITS = 9  # of a cosine that count: the last ones differ between machines, and would decide between equals
@@ -65,60 +61,36 @@ def _has_type(ontology, index, prefixes):
     return any(kind.startswith(tuple(prefixes)) for kind in ontology.types[index].split("|"))
 
 
-def disease_names(ontology: Ontology, concepts: Collection[str]) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    """(name, all names) of concepts: the preferred name in lower case and natural order, and every synonym.
-
-    Concepts that the ontology lacks are left out.
-    """
-    index = {concept: at for concept in concepts if (at := ontology.index(concept)) is not None}
-    wanted = set(index.values())
-    every = {at: {ontology.labels[at]} for at in wanted}
-    for name, at in ontology.names:
-        if at in wanted:
-            every[at].add(name)
-    names = {concept: (natural_order(ontology.labels[at]) or ontology.labels[at]) for concept, at in index.items()}
-    return (
-        {concept: name.lower() for concept, name in sorted(names.items())},
-        {concept: tuple(sorted(every[index[concept]] | {names[concept]})) for concept in sorted(names)},
-    )
-
-
-def select(
-    pairs: Iterable[NLIExample], linker: Linker, categories: Mapping[str, Sequence[str]] | None = None
-) -> tuple[list[Positive], Counter]:
-    """The positive examples among pairs (section 3.1), and how many pairs were left out for what (LEFT_OUT).
-
-    categories: uid -> categories, made by hand. Pairs without an entry are then left out as `no_category`, and those
-    with one are not checked for denial.
-    """
+def select(pairs: Iterable[NLIExample], linker: Linker) -> tuple[list[Positive], Counter]:
+    """The positive examples among pairs (section 3.1), and how many pairs were left out for what (LEFT_OUT)."""
     found, left_out = [], Counter()
     for pair in pairs:
-        result = _positives(pair, linker, categories)
+        result = _positive(pair, linker)
         if isinstance(result, str):
             left_out[result] += 1
         else:
-            found += result
+            found.append(result)
     return found, left_out
 
 
-def _positives(pair, linker, categories) -> list[Positive] | str:
-    """The positive examples of a pair, one for each category, or the reason why there is none."""
+def _positive(pair, linker) -> Positive | str:
+    """The positive example of a pair, or the reason why there is none."""
     if pair.label != POSITIVE:
         return "not_entailed"
     index_of, mentions = linker.ontology.index_of, linker.link(pair.hypothesis_tokens)
     mentions = [mention for mention in mentions if is_disease(linker.ontology, index_of[mention.concept])]
     if len({mention.concept for mention in mentions}) != 1:
         return "several_diseases" if mentions else "no_disease"
-    if categories is None and NOT_STATED & {token.lower() for token in pair.hypothesis_tokens}:
+    if NOT_STATED & {token.lower() for token in pair.hypothesis_tokens}:
         return "not_stated"
-    given = [category_of(pair, mentions[0].concept, linker)] if categories is None else categories.get(pair.uid, ())
-    if not any(given):
+    category = category_of(pair, mentions[0].concept, linker)
+    if not category:
         return "no_category"
     offsets = token_offsets(pair.hypothesis, pair.hypothesis_tokens)
     start, end = offsets[mentions[0].start][0], offsets[mentions[0].end - 1][1]
     if min(start, end) < 0:  # the tokens do not occur in the sentence
         return "not_found"
-    return [Positive(pair, mentions[0].concept, category, start, end) for category in given]
+    return Positive(pair, mentions[0].concept, category, start, end)
 
 
 def category_of(pair: NLIExample, disease: str, linker: Linker) -> str:
@@ -133,20 +105,6 @@ def category_of(pair: NLIExample, disease: str, linker: Linker) -> str:
     counts = {kind: sum(_has_type(ontology, at, types) for at in found) for kind, types in EVIDENCE_TYPES.items()}
     kind = max(counts, key=counts.get)
     return kind if counts[kind] else ""
-
-
-def read_categories(path: Path) -> dict[str, tuple[str, ...]]:
-    """uid -> categories, from rows `uid TAB category`, with or without a header; a uid may have several rows."""
-    path, problems, found = Path(path), Problems(), {}
-    for number, line in text_lines(path, problems):
-        cells = [cell.strip() for cell in line.split("\t")]
-        if len(cells) == 2 and cells[0] and cells[1].lower() in CATEGORIES:
-            found.setdefault(cells[0], []).append(cells[1].lower())
-        elif line.strip() and (number, cells) != (1, ["uid", "category"]):
-            fix = f"give a uid, a tab and one of {', '.join(CATEGORIES)}"
-            problems.add(DataError("is no uid and category", file=path.name, line=number, field="category", fix=fix))
-    problems.raise_if_any()
-    return {uid: tuple(dict.fromkeys(given)) for uid, given in found.items()}
 
 
 # -- negatives ---------------------------------------------------------------------------------------------------------
@@ -233,20 +191,10 @@ def negatives(
 
 
 def read_vectors(path: Path, concepts: Collection[str]) -> dict[str, np.ndarray]:
-    """The vectors that a file has of concepts: concept -> float [D].
+    """concept -> its vector [D] in a .csv as cui2vec's (Beam et al. 2020), plain or gzipped.
 
-    path: a .csv as cui2vec's (Beam et al. 2020: a header line, then rows of an id and D numbers, quoted or not, plain
-    or gzipped; the first row of an id counts), or any file that `load_vectors` reads, with ids for words.
+    The file has a header line, then rows of an id and D numbers, quoted or not; the first row of an id counts.
     """
-    path = vector_paths(path)[0]
-    if not path.name.removesuffix(".gz").endswith(".csv"):
-        words = (*SPECIALS, *sorted(concepts))
-        found = load_vectors(path, words, dim=read_head(path).dim, seed=0)
-        return {
-            word: found.matrix[row]
-            for row, word in enumerate(words)
-            if row >= len(SPECIALS) and found.routes[0][row] == EXACT
-        }
     found, problems, size = {}, Problems(), None
     for number, (concept, *cells) in csv_records(path, problems):
         size = len(cells) if size is None else size
@@ -266,24 +214,14 @@ def read_vectors(path: Path, concepts: Collection[str]) -> dict[str, np.ndarray]
 def vectors_of_ancestors(ontology: Ontology, concepts: Collection[str]) -> dict[str, np.ndarray]:
     """Vectors of concepts from the ontology alone: their ancestors, a rarer one counting more.
 
-    For want of vectors learned from text. A concept that stands alone in the graph has none.
+    They replace vectors learned from text. A concept that stands alone in the graph has none.
     """
     kinship = Kinship(ontology)
     above = {concept: kinship.above(concept) for concept in sorted(concepts)}
     every = sorted(frozenset().union(*above.values()))
-    place = {ancestor: at for at, ancestor in enumerate(every)}
-    shared = np.zeros(len(every))
-    for found in above.values():
-        shared[[place[ancestor] for ancestor in found]] += 1
-    weight = np.log((1 + len(above)) / shared)
-    vectors = {}
-    for concept, found in above.items():
-        vector = np.zeros(len(every))
-        rows = [place[ancestor] for ancestor in found]
-        vector[rows] = weight[rows]
-        if len(found) > 1:
-            vectors[concept] = vector
-    return vectors
+    has = np.array([[ancestor in found for ancestor in every] for found in above.values()], float)
+    vectors = has * np.log((1 + len(above)) / has.sum(axis=0))
+    return {concept: row for (concept, found), row in zip(above.items(), vectors, strict=True) if len(found) > 1}
 
 
 # -- the benchmark -----------------------------------------------------------------------------------------------------
@@ -297,18 +235,16 @@ def build(
     *,
     wording: str = "name",
     count: int = COUNT,
-    categories: Mapping[str, Sequence[str]] | None = None,
     facts: Mapping = MappingProxyType({}),
 ) -> Benchmark:
     """A benchmark of the positive examples among `pairs`. It does not depend on their order.
 
     Args:
       linker: of the terminology that names the diseases and says which are related.
-      ranked: makes the ranking of negatives for the diseases that were found (`negatives.similar`, `shuffled`).
-      categories: as in `select`.
+      ranked: makes the ranking of negatives for the diseases that were found (`similar`, `shuffled`).
       facts: provenance that goes into the benchmark's.
     """
-    positives, left_out = select(pairs, linker, categories)
+    positives, left_out = select(pairs, linker)
     if not positives:
         reasons = ", ".join(f"{left_out[reason]} {reason}" for reason in LEFT_OUT if left_out[reason])
         fix = "give entailed pairs whose hypotheses name diseases of this terminology"
@@ -321,7 +257,7 @@ def build(
         **facts,
         "left_out": {reason: left_out[reason] for reason in LEFT_OUT},
         "short_of_negatives": len(positives) * count - len(made_up),
-        "categories": "by rules" if categories is None else "by hand",
+        "categories": "by rules",
         "ontology_sha256": ontology.sha256,
     }
     return assembled(name, positives, made_up, names, synonyms, wording, facts)

@@ -27,11 +27,22 @@ from mednli_jax import demo
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.examples import LABELS, NLIExample, Split
-from mednli_jax.diskne.benchmark import CATEGORIES, POSITIVE, Benchmark, DiseaseExample, Positive, assembled
-from mednli_jax.diskne.builder import Kinship, disease_names, shuffled, similar
+from mednli_jax.diskne.builder import Kinship, shuffled, similar
 from mednli_jax.diskne.builder import negatives as others_of
+from mednli_jax.diskne.data import (
+    CATEGORIES,
+    POSITIVE,
+    Benchmark,
+    DiseaseExample,
+    Positive,
+    annotation_files,
+    assembled,
+    disease_names,
+    pair_files,
+    read_published,
+    source_pairs,
+)
 from mednli_jax.diskne.folds import LEAST, Fold, folds
-from mednli_jax.diskne.published import annotation_files, pair_files, read_published, source_pairs
 from mednli_jax.errors import ConfigError, DataError, Problems, UsageError
 from mednli_jax.io import private_folder, write_atomic, write_json
 from mednli_jax.knowledge import load
@@ -56,7 +67,7 @@ class DisKnECorpus(NLICorpus):
     """The examples of DisKnE and their folds (see nli.corpus.NLICorpus, whose choices of training pairs it lacks).
 
     name: one of NAMES; file is a folder that launch/build_diskne.py wrote, mednli the published annotations.
-    wording: of hypotheses, see benchmark.WORDINGS, "" = what the files have. negatives: "similar" or "random", of the
+    wording: of hypotheses, see data.WORDINGS, "" = what the files have. negatives: "similar" or "random", of the
     demo; of the published files without those that the other word names, "" = all.
     names_from: the ontology that names the annotated diseases, "" = what the hypotheses call them.
     least: positive examples that a disease needs in a category to have a fold.

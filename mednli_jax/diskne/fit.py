@@ -14,9 +14,9 @@ import jax
 import numpy as np
 
 from mednli_jax.diskne import folds as corpus_folds
-from mednli_jax.diskne import runs, tables
-from mednli_jax.diskne.benchmark import GROUPS
+from mednli_jax.diskne import tables
 from mednli_jax.diskne.corpus import benchmark_of, folds_of
+from mednli_jax.diskne.data import GROUPS
 from mednli_jax.diskne.folds import FoldChoice, slot_code
 from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.io import write_atomic, write_json
@@ -107,8 +107,8 @@ class FoldTraining:
         if not self.choice.at_once:
             choice = replace(self.choice, at_once=self._fitting())
             self.chunks = chunks_of(choice, self.experiment.seeds, self.prepared)
-        runs.write_examples(self.directory, self.benchmark)
-        self.slots = runs.read_slots(self.directory)
+        tables.write_examples(self.directory, self.benchmark)
+        self.slots = tables.read_slots(self.directory)
         done = {(row["group"], row["disease"], row["seed"]) for row in self.slots}
         self._say_plan(done)
         for chunk in self.chunks:
@@ -208,7 +208,7 @@ class FoldTraining:
                 "dev": {name: value if np.isfinite(value) else None for name, value in scores.items()},
                 "test": dict(zip(uids[test].tolist(), probabilities, strict=True)),
             })  # fmt: skip
-        runs.write_lines(self.directory.private / runs.SLOTS, self.slots)
+        tables.write_lines(self.directory.private / tables.SLOTS, self.slots)
         shutil.rmtree(self._checkpoints(chunk), ignore_errors=True)
         self.session.on_save(self.program.compile_seconds)
         self.session.say(f"slots done: {len(self.slots)} of {self.total}")
@@ -232,8 +232,8 @@ class FoldTraining:
 
     def _fitted(self) -> Fitted:
         folds = [self.folds[place] for place in sorted({fold for chunk in self.chunks for fold, _ in chunk.slots})]
-        found = tables.scores(self.benchmark, folds, runs.predicted(self.slots))
-        for category, ranked in tables.ranked_scores(self.benchmark, folds, runs.probabilities(self.slots)).items():
+        found = tables.scores(self.benchmark, folds, tables.predicted(self.slots))
+        for category, ranked in tables.ranked_scores(self.benchmark, folds, tables.probabilities(self.slots)).items():
             found[category]["ranking"] = ranked
         if categories := self.choice.categories:
             found = {name: scored for name, scored in found.items() if name in categories}

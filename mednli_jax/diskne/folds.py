@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mednli_jax.data.batching import Batches
-from mednli_jax.diskne.benchmark import GROUPS, Benchmark, DiseaseExample
+from mednli_jax.diskne.data import GROUPS, Benchmark, DiseaseExample
 from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.knowledge.linking import FUNCTION_WORDS, singular
 

@@ -8,11 +8,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from mednli_jax.data.arrays import Prepared
-from mednli_jax.diskne import runs
-from mednli_jax.diskne.benchmark import CATEGORIES, WORDINGS
+from mednli_jax.diskne import tables
 from mednli_jax.diskne.corpus import ALL, NAMES, DisKnECorpus, benchmark_of
 from mednli_jax.diskne.folds import MOST_SEED, FoldChoice
-from mednli_jax.diskne.published import annotation_files
+from mednli_jax.diskne.data import CATEGORIES, WORDINGS, annotation_files
 from mednli_jax.nli import page
 from mednli_jax.nli.plug import NLI, corpus_of, scorer_fields
 
@@ -83,13 +82,13 @@ class DisKnE(NLI):
         yield from super().prepared_lines(prepared)
 
     def run_sections(self, directory, result):
-        return runs.run_sections(directory.folder)
+        return tables.run_sections(directory.folder)
 
     def closing_sections(self, directory, result):
-        return runs.run_sections(directory.folder)[0]
+        return tables.run_sections(directory.folder)[0]
 
     def compare(self, folders, split):
-        return page.compare(folders, split, runs.outcomes)
+        return page.compare(folders, split, tables.outcomes)
 
     def analyses(self, *, alone: bool = False) -> Mapping:
         """None: the pairs of DisKnE are those of MedNLI."""
@@ -100,7 +99,7 @@ class DisKnE(NLI):
 
     @property
     def tables(self) -> Mapping:
-        return {f"{runs.TABLE}{number}": partial(_filled, number) for number in NUMBERS}
+        return {f"{tables.TABLE}{number}": partial(_filled, number) for number in NUMBERS}
 
 
 TASK = DisKnE()
@@ -108,6 +107,6 @@ TASK = DisKnE()
 
 def _filled(number, folder: Path, **_):
     """One of the paper's tables. All finished runs of the folder are columns."""
-    found = runs.systems(folder)
-    section = runs.table_section(number, found)
+    found = tables.systems(folder)
+    section = tables.table_section(number, found)
     return [section], asdict(section.grids[0]), [folder / one.name for one in found]

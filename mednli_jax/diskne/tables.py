@@ -1,22 +1,31 @@
-"""F1 by disease on DisKnE, its averages, ranks of the true disease, and Tables 1 to 8 of Alghanmi et al. 2021 with ours
-beside the paper's.
+"""Runs of DisKnE's folds: their files, F1 by disease, ranks of the true disease, and Tables 1 to 8 of Alghanmi et al.
+2021 with ours beside the paper's.
 
-A system is its runs, {run: {uid: predicted label}}. Each example is tested in one fold, so that the predictions of all
-folds fit in one mapping. All test examples of a disease count, negatives too (the published script left false positives
-out).
+A run keeps its predictions for the test examples of each fold and seed (private/folds.jsonl) and a description of its
+examples (private/examples.jsonl); neither file holds text. In scores a system is its runs, {run: {uid: predicted
+label}}: each example is tested in one fold, so that the predictions of all folds fit in one mapping. All test examples
+of a disease count, negatives too (the published script left false positives out).
 """
 
+import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.diskne.benchmark import CATEGORIES, POSITIVE, Benchmark, DiseaseExample
+from mednli_jax.data.examples import LABELS
+from mednli_jax.diskne.corpus import example_of, synonyms_of
+from mednli_jax.diskne.data import CATEGORIES, POSITIVE, Benchmark, DiseaseExample
 from mednli_jax.diskne.folds import Fold, phrase
-from mednli_jax.errors import RunError, UsageError
+from mednli_jax.errors import Problems, RunError, UsageError
+from mednli_jax.io import json_lines, write_atomic
 from mednli_jax.report.metrics import mean_sd
-from mednli_jax.report.sections import Grid
-from mednli_jax.report.tables import fill, published
+from mednli_jax.report.outcomes import Outcomes, outcomes_of
+from mednli_jax.report.runs import RunDirectory, read_json
+from mednli_jax.report.sections import Grid, Section, points
+from mednli_jax.report.tables import fill, published, unlike
 
 AVERAGES = ("macro", "weighted")
 TITLES = {
@@ -29,6 +38,8 @@ TITLES = {
 ALWAYS = "always positive"
 LISTED = "listed"  # of our diseases those that the paper's table lists, which averages others
 PAPER = published("diskne")
+SLOTS, EXAMPLES = "folds.jsonl", "examples.jsonl"
+TABLE = "diskne"  # how --table begins; the number follows: --table=diskne2
 
 RANKED = {
     "hits": "hits@1",  # share of the queries whose true disease comes first
@@ -54,7 +65,11 @@ def scores(benchmark: Benchmark, folds: Sequence[Fold], runs: Runs) -> dict[str,
       macro, weighted: `mean_sd` over the runs of the mean over diseases, which weigh the same or by positive examples;
       always_positive: both averages of a classifier that always says true.
     """
-    _check(benchmark, folds, runs)
+    tested = {benchmark.examples[row].uid for fold in folds for row in fold.test}
+    for run, predicted in runs.items():
+        if missing := sorted(tested - set(predicted)):
+            problem = f"{run}: {len(missing):,} of {len(tested):,} test examples have no prediction"
+            raise RunError(f"{problem}, {missing[0]} the first. Fix: give runs of one benchmark, with all its folds.")
     found = {}
     for category in CATEGORIES:
         diseases = {}
@@ -64,14 +79,6 @@ def scores(benchmark: Benchmark, folds: Sequence[Fold], runs: Runs) -> dict[str,
         if diseases:
             found[category] = {"diseases": diseases, **_means(list(diseases.values()))}
     return found
-
-
-def _check(benchmark, folds, runs):
-    tested = {benchmark.examples[row].uid for fold in folds for row in fold.test}
-    for run, predicted in runs.items():
-        if missing := sorted(tested - set(predicted)):
-            problem = f"{run}: {len(missing):,} of {len(tested):,} test examples have no prediction"
-            raise RunError(f"{problem}, {missing[0]} the first. Fix: predict every fold of the benchmark.")
 
 
 def _of_disease(benchmark, fold, category, runs):
@@ -151,7 +158,7 @@ def _ranked(examples: Sequence[DiseaseExample], category: str, runs) -> dict:
 
 
 def _query(example: DiseaseExample) -> str:
-    """The uid of the positive example that this is or was made from (see benchmark.example_of)."""
+    """The uid of the positive example that this is or was made from (see data.example_of)."""
     return example.uid if example.is_positive else example.uid.removesuffix(f".{example.disease}")
 
 
@@ -175,10 +182,10 @@ def table(number: str, benchmark: Benchmark, folds: Sequence[Fold], systems: Map
         raise UsageError(f"--table=diskne{number}: no such table of DisKnE. Fix: give diskne1 to diskne8.")
     if number == "1":
         return _counts(benchmark, theirs)
-    found = {name: scores(benchmark, folds, runs) for name, runs in systems.items()}
-    first = next(iter(found.values()), {})
+    constant = {"": {example.uid: POSITIVE for example in benchmark.examples}}
+    found = {name: scores(benchmark, folds, runs) for name, runs in {**systems, ALWAYS: constant}.items()}
     if "diseases" in theirs:
-        rows, positives, paper, listed = _diseases(benchmark, first, theirs)
+        rows, positives, paper, listed = _diseases(benchmark, found[ALWAYS], theirs)
         for scored in found.values():
             if listed:
                 of_category = scored[theirs["category"]]
@@ -190,7 +197,6 @@ def table(number: str, benchmark: Benchmark, folds: Sequence[Fold], systems: Map
         paper = {path: _averages(theirs[path[1]][path[0]]) for path in rows}
         columns, titles, caption = [], ("average", "category"), theirs["caption"]
     columns += [(name, {path: _cell(scored, path) for path in rows}) for name, scored in found.items()]
-    columns.append((ALWAYS, {path: _always(first, path) for path in rows}))
     for i, name in enumerate(theirs.get("columns", PAPER["models"])):
         columns.append((f"paper: {name}", {path: cells[i] for path, cells in paper.items()}))
     return fill(f"Table {number}: {caption}", titles, rows, columns)
@@ -261,19 +267,162 @@ def _cell(scored: dict, path: tuple) -> str:
     return _points(found["mean"]) + (f" ±{100 * found['sd']:.1f}" if len(found["per_seed"]) > 1 else "")
 
 
-def _always(scored: dict, path: tuple) -> str:
-    """The same of the classifier that always says true."""
-    found = scored.get(path[0], {})
-    if path[1] == "diseases":
-        found = found.get("diseases", {}).get(path[2], {})
-        return _points(found["always_positive"]) if found else ""
-    found = found.get(LISTED, {}) if path[1] == LISTED else found
-    return _points(found["always_positive"][path[-1]]) if found else ""
-
-
 def _averages(figures: Sequence[tuple[float, float]]) -> list[str]:
     return [f"{mean} ±{sd}" for mean, sd in figures]
 
 
 def _points(value: float) -> str:
     return f"{100 * value:.0f}"
+
+
+# -- the files of a run ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class System:
+    """A finished run. runs: seed -> uid -> predicted label. unlike: how it differs from the paper's, see departures."""
+
+    name: str
+    benchmark: Benchmark
+    folds: tuple[Fold, ...]
+    runs: dict[str, dict[str, str]]
+    unlike: tuple[str, ...] = ()
+
+
+def write_lines(path: Path, rows: Iterable[dict]) -> None:
+    write_atomic(path, "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows))
+
+
+def _lines(path: Path) -> list[dict]:
+    """The rows of one of a run's files; none where there is no file."""
+    problems = Problems()
+    rows = [row for _, row in json_lines(path, problems)] if path.is_file() else []
+    problems.raise_if_any()
+    return rows
+
+
+def read_slots(directory: RunDirectory) -> list[dict]:
+    """One row for each fold and seed that is done: disease, group, seed, best_epoch, dev, test (uid ->
+    probabilities)."""
+    return _lines(directory.private / SLOTS)
+
+
+def write_examples(directory: RunDirectory, benchmark: Benchmark) -> None:
+    """Writes a description of the examples, so that a report needs no corpus."""
+    rows = (
+        {"uid": e.uid, "label": e.pair.label, "disease": e.disease, "target": e.target, "category": e.category}
+        for e in benchmark.examples
+    )
+    write_lines(directory.private / EXAMPLES, rows)
+
+
+def probabilities(slots: Iterable[Mapping]) -> dict[str, dict[str, float]]:
+    """seed -> uid -> the probability of the positive class."""
+    runs, positive = defaultdict(dict), LABELS.index(POSITIVE)
+    for slot in slots:
+        runs[str(slot["seed"])] |= {uid: p[positive] for uid, p in slot["test"].items()}
+    return dict(runs)
+
+
+def predicted(slots: Iterable[Mapping]) -> dict[str, dict[str, str]]:
+    """seed -> uid -> the most probable label; each example is tested in one fold of a seed."""
+    runs = defaultdict(dict)
+    for slot in slots:
+        runs[str(slot["seed"])] |= {uid: LABELS[int(np.argmax(p))] for uid, p in slot["test"].items()}
+    return dict(runs)
+
+
+def finished(folder: Path) -> System:
+    """A finished run of folds."""
+    directory = RunDirectory.existing(folder)
+    if directory.task != "diskne" or directory.status() != "complete":
+        raise RunError(f"{folder}: is no finished run of folds. Fix: train one with configs/diskne_*.py.")
+    about = read_json(folder / "data.json", "diskne")["diskne"]
+    slots = read_slots(directory)
+    examples = tuple(example_of(**row) for row in _lines(directory.private / EXAMPLES))
+    benchmark = Benchmark(about["name"], examples, about["names"], synonyms_of(about), about["facts"])
+    place = {example.uid: row for row, example in enumerate(examples)}
+    tested = {(slot["group"], slot["disease"]): [place[uid] for uid in slot["test"]] for slot in slots}
+    none, found = np.zeros(0, np.int32), []
+    for fold in about["folds"]:
+        rows = tested.get((fold["group"], fold["disease"]))
+        if rows is not None:  # the run may be of some diseases alone
+            rows = np.array(sorted(rows), np.int32)
+            found.append(Fold(fold["disease"], fold["group"], tuple(fold["categories"]), none, none, rows, {}))
+    differs = tuple(unlike(folder, PAPER))
+    return System(folder.resolve().name, benchmark, tuple(found), predicted(slots), differs)
+
+
+def outcomes(directory: RunDirectory, split: str) -> Outcomes:
+    """A run's predictions for the test examples of all its folds."""
+    if split != "test":
+        raise RunError(f"{directory.folder}: folds have no predictions of the {split} split. Fix: give --split=test.")
+    labels = {row["uid"]: row["label"] for row in _lines(directory.private / EXAMPLES)}
+    predictions = defaultdict(dict)
+    for slot in read_slots(directory):
+        predictions[slot["seed"]] |= slot["test"]
+    uids = sorted(next(iter(predictions.values())))
+    probabilities = np.array([[predictions[seed][uid] for seed in sorted(predictions)] for uid in uids], float)
+    gold = np.array([LABELS.index(labels[uid]) for uid in uids])
+    return outcomes_of(uids, gold, probabilities.argmax(axis=2), probabilities)
+
+
+def systems(folder: Path) -> list[System]:
+    """The finished runs of folds in a folder, by name."""
+    names = sorted(path.parent for path in Path(folder).glob("*/config.json") if (path.parent / "lock").is_file())
+    there = [RunDirectory.existing(path) for path in names]
+    runs = [run.folder for run in there if run.task == "diskne" and run.status() == "complete"]
+    if not runs:
+        problem = f"{folder}: holds no finished run of folds"
+        raise RunError(f"{problem}. Fix: give the folder that launch/diskne.sh made.")
+    return [finished(path) for path in runs]
+
+
+def table_section(number: str, found: Sequence[System]) -> Section:
+    """One of the paper's tables."""
+    first, columns = found[0], {system.name: system.runs for system in found}
+    if number == "7":  # in the paper's order
+        wordings = PAPER["tables"]["7"]["columns"]
+        columns = {name: columns[name] for name in wordings if name in columns} or columns
+    grid = table(number, first.benchmark, first.folds, columns)
+    words = [f"ours on {first.benchmark.name}; F1 of the positive class in %, mean and sd over runs"]
+    if note := first.benchmark.facts.get("note"):
+        words.append(note)
+    words += [f"{system.name}, unlike the paper's: {'; '.join(system.unlike)}" for system in found if system.unlike]
+    return Section("DisKnE (Alghanmi et al. 2021)", words, [grid])
+
+
+def run_sections(folder: Path) -> tuple[list[Section], list[Section]]:
+    """(averages of each category, F1 of each disease) of a finished run; nothing of another run."""
+    result = RunDirectory.existing(folder).result()
+    if result["status"] != "complete":
+        return [], []
+    rows, each = [], []
+    for category, found in result["categories"].items():
+        diseases = found["diseases"].values()
+        counts = [str(sum(one[name] for one in diseases)) for name in ("positives", "negatives")]
+        averages = [_mean_sd(found[average]) for average in AVERAGES]
+        always = points(found["always_positive"]["macro"])
+        row = (TITLES[category], str(len(found["diseases"])), *counts, *averages, always)
+        if ranked := found.get("ranking"):
+            row += (*(_mean_sd(ranked[name]) for name in RANKED), points(ranked["chance"]))
+        rows.append(row)
+        each += [
+            (result["names"][disease], TITLES[category], str(one["positives"]), points(one["f1"]))
+            for disease, one in found["diseases"].items()
+        ]
+    header = ("category", "diseases", "positives", "negatives", "macro F1", "weighted F1", ALWAYS)
+    header += (*RANKED.values(), "hits@1 by chance")
+    words = [
+        "F1 of the positive class in points, mean and sd over runs; each disease is tested by its own fold",
+        "Without a threshold: hits@1 and the mean reciprocal rank (MRR) of the true disease among the ten or so that "
+        "a premise is tested with; average precision (AP) over a disease's examples; means over diseases",
+    ]
+    rows = [row + ("-",) * (len(header) - len(row)) for row in rows]
+    diseases = Grid("", ("disease", "category", "positives", "F1"), each, left=2)
+    return [Section("Scores", words, [Grid("", header, rows)])], [Section("Diseases", grids=[diseases])]
+
+
+def _mean_sd(found):
+    spread = f" ±{points(found['sd'])}" if len(found["per_seed"]) > 1 else ""
+    return points(found["mean"]) + spread

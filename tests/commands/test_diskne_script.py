@@ -13,11 +13,8 @@ from made_up_pairs import write_rows
 from safetensors.numpy import save_file
 
 from mednli_jax.data.wordpiece import WordPieces
-from mednli_jax.diskne import runs as diskne_runs
 from mednli_jax.diskne import tables
-from mednli_jax.diskne.benchmark import CATEGORIES
-from mednli_jax.diskne.published import CATEGORIES as NAMED
-from mednli_jax.diskne.published import COLUMNS
+from mednli_jax.diskne.data import CATEGORIES, COLUMNS, PUBLISHED_CATEGORIES
 from mednli_jax.nli.readers import CORPORA
 
 # All of the paper's tables but one list the first two diseases; none lists the last.
@@ -48,7 +45,7 @@ def write_published(data: Path) -> None:
                     {"pairID": f"p-{n}", "gold_label": "entailment", "sentence1": _premise(n), "sentence2": hypothesis}
                 )
                 start = hypothesis.index(name)
-                kind = next((named for named, ours in NAMED.items() if ours == category), "")
+                kind = next((named for named, ours in PUBLISHED_CATEGORIES.items() if ours == category), "")
                 for (of, negatives), found in rows.items():
                     if of == group:
                         found.append(
@@ -111,7 +108,7 @@ def write_weights(folder, seed):
 
 def check_filled(folder, number, systems):
     """Every cell has a figure, except those of diseases that only one side has."""
-    grid = diskne_runs.table_section(number, diskne_runs.systems(folder)).grids[0]
+    grid = tables.table_section(number, tables.systems(folder)).grids[0]
     assert number == "1" or {*systems, tables.ALWAYS} <= set(grid.header)
     theirs = tables.PAPER["tables"][number].get("diseases", {})
     if theirs:

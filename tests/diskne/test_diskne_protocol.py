@@ -13,7 +13,7 @@ from mednli_jax import defaults, train
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.diskne import fit as folds
 from mednli_jax.diskne import folds as diskne_folds
-from mednli_jax.diskne import runs as diskne_runs
+from mednli_jax.diskne import tables
 from mednli_jax.diskne.corpus import benchmark_of, folds_of, write_benchmark
 from mednli_jax.diskne.folds import MOST_FOLDS, MOST_SEED, FoldBatches, of_code, slot_code
 from mednli_jax.diskne.task import DisKnETask, PartRows
@@ -286,11 +286,11 @@ def test_train_and_report_from_one_end_to_the_other(folder, tmp_path):
     assert (result["status"], result["task"], result["seeds"]) == ("complete", "diskne", list(SEEDS))
     scored = result["categories"]["symptoms"]
     assert len(scored["macro"]["per_seed"]) == len(SEEDS)
-    system = diskne_runs.finished(place)
+    system = tables.finished(place)
     ranked = {category: found.pop("ranking") for category, found in result["categories"].items()}
-    assert diskne_runs.tables.scores(system.benchmark, system.folds, system.runs) == result["categories"]
-    said = diskne_runs.probabilities(diskne_runs.read_slots(RunDirectory.existing(place)))
-    expected = diskne_runs.tables.ranked_scores(system.benchmark, system.folds, said)
+    assert tables.scores(system.benchmark, system.folds, system.runs) == result["categories"]
+    said = tables.probabilities(tables.read_slots(RunDirectory.existing(place)))
+    expected = tables.ranked_scores(system.benchmark, system.folds, said)
     assert {category: expected[category] for category in ranked} == ranked
     assert "Symptoms &gt; Disease" in (place / "report.html").read_text()
     table = (report, "--table=diskne2", f"--runs={place.parent}")

@@ -5,8 +5,8 @@ import pytest
 from made_up_diskne import assemble, claim
 from made_up_runs import edit, write_run
 
-from mednli_jax.diskne.benchmark import Benchmark
 from mednli_jax.diskne.corpus import example_of
+from mednli_jax.diskne.data import Benchmark
 from mednli_jax.diskne.folds import Fold, folds
 from mednli_jax.diskne.tables import ALWAYS, PAPER, f1_of, ranked_scores, scores, table
 from mednli_jax.errors import RunError, UsageError
