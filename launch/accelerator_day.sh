@@ -51,7 +51,7 @@ part() { # name, command: it writes its result to the path that stands as FILE
 row() { # name, model, hidden size for SMALL, flags of the benchmark
   local name=$1 model=$2 hidden=()
   [ -z "${SMALL:-}" ] || hidden=(--hidden="$3")
-  part "$name.jsonl" python -m mednli_jax.benchmark --models="$model" "${@:4}" "${sizes[@]}" "${hidden[@]}" --allow_load \
+  part "$name.jsonl" python -m mednli_jax.benchmark --models="$model" "${@:4}" "${sizes[@]}" "${hidden[@]}" \
     --json=FILE
 }
 
@@ -59,14 +59,14 @@ table() {
   python - "$folder" <<'PY'
 import json, sys
 from pathlib import Path
-from mednli_jax.benchmarking import results
+from mednli_jax import benchmark
 
 folder = Path(sys.argv[1])
 files = sorted(folder.glob("*.jsonl"), key=lambda each: each.stat().st_mtime)
 rows = [json.loads(line) for each in files for line in each.read_text().splitlines()]
 if rows:
     machine = {f"{row['device']}, jax {row['jax_version']}, torch {row['torch_version']}" for row in rows}
-    (folder / "table.md").write_text("\n".join([*sorted(machine), "", *results.lines(rows, markdown=True), ""]))
+    (folder / "table.md").write_text("\n".join([*sorted(machine), "", *benchmark.lines(rows), ""]))
 PY
 }
 

@@ -3,7 +3,7 @@
   python launch/ga_reference.py --config=configs/ga_ent.py
   python launch/ga_reference.py --config=configs/ga_anonym.py:file --config.data.dir=FOLDER --config.seeds=0,1
 
-The model is that of benchmarking/torch_readers.py. It runs nn.GRU on batches of passages of similar length, because
+The model is that of benchmarking/torch_models.py. It runs nn.GRU on batches of passages of similar length, because
 packed passages take several times as long on a CPU. Batch size, learning rate, halving, clipping, dropout, evaluations
 and the stopping rule are those of the config. The initial weights have the same distributions; weights and batches are
 drawn by other generators. The evaluation with the best exact match on dev counts. The output is a JSON line for each
@@ -84,14 +84,14 @@ def main(values) -> None:
         raise UsageError("--config: the model is not a reader. Fix: give one of configs/ga_*.py, sa_*.py.")
     if config.data.setup == "noent" and config.model.pointer != "span":
         raise UsageError("the reference points at marked spans. Fix: give --config.model.pointer=span.")
-    from mednli_jax.benchmarking import torch_readers
+    from mednli_jax.benchmarking import torch_models, torch_side
 
     work, splits = workload_of(config)
     names = {"model": config.model.name, "hidden": config.model.hidden_size, "batch": config.train.batch_size}
-    torch_readers.DROPOUT[config.model.name] = config.model.dropout
-    torch_side = torch_readers.TorchReader({**names, "grouping": "off", "style": "bucketed", "compiled": False}, work)
+    torch_models.DROPOUT[config.model.name] = config.model.dropout
+    side = torch_side.ReaderSide({**names, "grouping": "off", "style": "bucketed", "compiled": False}, work)
     for seed in config.seeds:
-        print(json.dumps(train(torch_side, work, splits, config, seed)), flush=True)
+        print(json.dumps(train(side, work, splits, config, seed)), flush=True)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import sys
 import jax
 
 from mednli_jax import cli
-from mednli_jax.benchmarking import families, ours, workload
+from mednli_jax.benchmarking import measure, ours, workload
 from mednli_jax.run import experiment_of
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.loop import Trainer
@@ -47,7 +47,7 @@ class Setting:
 
     def __init__(self, model, hidden, count, pairs):
         spec = {"model": model, "hidden": hidden, "batch": BATCH, "seeds": 1, "grouping": "off"}
-        config, prepared = families.config_of(spec), ours.prepared_of(workload.made_up_pairs(pairs, dim=hidden))
+        config, prepared = measure.config_of(spec), ours.prepared_of(workload.made_up_pairs(pairs, dim=hidden))
         asked, devices = experiment_of(config), Devices(jax.local_devices()[:count])
         self.program, batches = asked.program_over(prepared, devices=devices)
         self.trainer = Trainer(self.program, asked.settings, prepared.splits, batches, asked.seeds)

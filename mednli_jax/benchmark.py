@@ -1,10 +1,18 @@
 """`python -m mednli_jax.benchmark`: speed against the fastest PyTorch we could find, on this machine."""
 
+import json
+import os
+import platform
 import sys
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
 
 from absl import flags
 
 from mednli_jax import cli
+from mednli_jax.errors import RunError
+from mednli_jax.report.sections import Grid, markdown
 
 USAGE = """Measure training and prediction against PyTorch: same model, same pairs, interleaved rounds, median ratio.
 
@@ -15,8 +23,7 @@ USAGE = """Measure training and prediction against PyTorch: same model, same pai
   --models=NAME,...            bow, infersent, esim (default: these); ga_reader, sa_reader; bert
   --against=torch|none         the other side: the fastest of at most four PyTorch settings (default: torch)
   --mode=NAME,...              train, predict: a sample of an epoch's batches (default: both)
-                               epoch: one epoch end to end, against the script that one would write first; with
-                               --grouping=premise that script has no groups, and a second row's PyTorch has them
+                               epoch: one epoch end to end; a row before it has the script that one would write first
   --grouping=off,premise       premise: batches of whole premise or passage groups, encoded once (default: off)
   --batch=N,... --seeds=N,...  batch sizes (64,512; readers 32; bert 16,32) and seeds in one program (1)
   --pairs=N,...                training rows of the synthetic corpus (11232, as MedNLI; readers 4096 queries)
@@ -26,50 +33,124 @@ USAGE = """Measure training and prediction against PyTorch: same model, same pai
   --rounds=N                   rounds of each row (3)
   --figure=FILE.png            a chart of the ratios and their ranges
   --json[=FILE]                one JSON object per row, on stdout or at the end of FILE
-  --allow_load                 measure although others use the machine; rows are marked as loaded
 
-PyTorch comes with pip install 'mednli_jax[torch]'. Exit codes: 0 done, 2 bad input or usage, 3 interrupted."""
+Other programs on the machine make the figures worthless. PyTorch comes with pip install 'mednli_jax[torch]'. Exit
+codes: 0 done, 2 bad input or usage, 3 interrupted."""
+
+COLUMNS = {
+    "model": "model", "batch": "batch", "seeds": "seeds", "mode": "mode", "grouping": "grouping",
+    "examples_per_second": "examples/s", "torch_examples_per_second": "torch", "ratio": "ratio",
+    "spread": "spread", "seconds": "seconds", "seeds_cost": "seeds cost",
+    "peak_mb": "MB", "torch_peak_mb": "torch MB", "compile_seconds": "compile s", "opponent": "opponent",
+}  # fmt: skip
 
 
 def define(values: cli.Flags) -> None:
-    texts = {"models": "bow,infersent,esim", "against": "torch", "mode": "train,predict", "grouping": "off"}
-    texts |= {"batch": "", "seeds": "1", "pairs": "", "precision": "float32", "figure": ""}
-    for name, default in texts.items():
-        flags.DEFINE_string(name, default, name, flag_values=values)
+    from mednli_jax.benchmarking.measure import MODELS
+
+    words = {"models": ("bow,infersent,esim", tuple(MODELS)), "mode": ("train,predict", ("train", "predict", "epoch"))}
+    for name, (default, known) in {**words, "grouping": ("off", ("off", "premise"))}.items():
+        flags.DEFINE_list(name, default, name, flag_values=values)
+        problem = f"give some of {', '.join(known)}"
+        flags.register_validator(name, lambda found, of=known: set(found) <= set(of), problem, flag_values=values)
+    for name, default in {"batch": None, "seeds": "1", "pairs": None}.items():
+        flags.DEFINE_list(name, default, name, flag_values=values)
+        flags.register_validator(name, _are_numbers, "give numbers from 1 up", flag_values=values)
+    for name, known in {"against": ("torch", "none"), "precision": ("float32", "tf32", "bfloat16")}.items():
+        flags.DEFINE_enum(name, known[0], known, name, flag_values=values)
     numbers = {"hidden": (None, 1), "vectors": (None, 1), "tokens": (1500, 8), "length": (64, 0), "rounds": (3, 1)}
     for name, (default, least) in numbers.items():
         most = 512 if name == "length" else None
         flags.DEFINE_integer(name, default, name, lower_bound=least, upper_bound=most, flag_values=values)
-    flags.DEFINE_bool("allow_load", False, "measure on a busy machine", flag_values=values)
+    flags.DEFINE_string("figure", None, "a PNG file", flag_values=values)
     output = flags.Flag(flags.ArgumentParser(), flags.ArgumentSerializer(), "json", None, "print JSON")
     output.boolean = True  # bare --json is "true": stdout
     flags.DEFINE_flag(output, flag_values=values)
 
 
-def main(values: cli.Flags) -> None:
-    from mednli_jax.benchmarking import families, measure, results
-    from mednli_jax.io import Bar, say
+def _are_numbers(words) -> bool:
+    return all(word.isdigit() and int(word) > 0 for word in words or ())
 
-    cases = families.cases_of(values)
-    if values.against == "torch":
-        results.check_installed(cases)
-    machine, write = results.machine(), results.json_writer(values.json)
-    results.check_figure(values.figure)
-    if not values.allow_load:
-        measure.check_quiet()
+
+def main(values: cli.Flags) -> None:
+    from mednli_jax.benchmarking import measure
+    from mednli_jax.io import Bar, append_line, say
+
+    cases, machine, rows = measure.cases_of(values), machine_facts(), []
+    for package in {package for case in cases for package in measure.MODELS[case.model].packages}:
+        if values.against == "torch" and not version_of(package):
+            name = "PyTorch" if package == "torch" else package
+            raise RunError(f"{name} is not installed. Fix: pip install 'mednli_jax[torch]', or --against=none")
     say(", ".join(f"{key} {value}" for key, value in machine.items()))
-    rows = []
     with Bar("benchmark", len(cases), unit="rows") as bar:
         for number, case in enumerate(cases, start=1):
             say(f"{number}/{len(cases)}: {case.model}, {case.mode}, batch {case.batch}")
             for row in measure.measure_case(case):
                 rows.append(row)
-                write({**row, **machine})
+                line = json.dumps({**row, **machine}, allow_nan=False)
+                if values.json == "true":
+                    print(line, flush=True)
+                elif values.json:
+                    append_line(Path(values.json).expanduser(), line)
             bar.advance(1)
-    if values.figure:
-        results.write_figure(rows, values.figure)
     if values.json is None:
-        print("\n".join(results.lines(rows)))
+        print("\n".join(lines(rows)))
+    if values.figure:
+        write_figure(rows, Path(values.figure).expanduser())
+
+
+def version_of(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def machine_facts() -> dict:
+    """Versions and processor, for each line of the result."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    try:
+        about = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        about = []
+    models = (line.partition(":")[2].strip() for line in about if line.startswith("model name"))
+    versions = {f"{name}_version": version_of(name) for name in ("mednli_jax", "jax", "torch")}
+    cpu = next(models, platform.machine())
+    return {**versions, "python": platform.python_version(), "cpu": cpu, "cpus": cores}
+
+
+def write_figure(results: Sequence[dict], path: Path) -> None:
+    """Draws the ratio of each row and its range to a PNG file; rows without PyTorch are left out."""
+    from mednli_jax.io import say, warn, write_atomic
+    from mednli_jax.report import charts
+
+    rows = [row for row in results if row["ratio"] is not None]
+    if not rows:
+        warn("no row was compared with PyTorch: no figure is drawn")
+        return
+    named = {
+        f"{row['model']}, {row['mode']}, {row['batch']}{', premise groups' * (row['grouping'] != 'off')}"
+        f"  |  {row['opponent']}": (row["ratio"], row["ratio_min"], row["ratio_max"])
+        for row in rows
+    }
+    title, x = f"Speed as a multiple of PyTorch's, {rows[0]['device']}", "above 1: mednli_jax is faster"
+    write_atomic(path, charts.ranges(named, title=title, x=x, line=1.0))
+    say(f"figure: {path}")
+
+
+def lines(results: Sequence[dict]) -> list[str]:
+    """The table in Markdown. A column that is empty in all rows is left out."""
+    table = [{**row, "spread": _spread(row)} for row in results]
+    columns = {key: title for key, title in COLUMNS.items() if any(row[key] is not None for row in table)}
+    return [*markdown(Grid("", tuple(columns.values()), [tuple(_cell(row[key]) for key in columns) for row in table]))]
+
+
+def _spread(row):
+    return None if row["ratio"] is None else f"{row['ratio_min']:.2f}-{row['ratio_max']:.2f}"
+
+
+def _cell(value):
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ UNSAFE = {
 }
 RESOURCES = ("importlib", "importlib.resources", "importlib.resources.abc", "importlib.metadata")
 EXCEPTIONS = {  # the fastest PyTorch
-    *(("benchmarking", name, "torch") for name in ("torch_models", "torch_side", "torch_bert", "torch_readers")),
+    *(("benchmarking", name, "torch") for name in ("torch_models", "torch_side")),
 }
 UNSAFE_NAMES = {"eval", "exec", "compile", "__import__"}
 UNSAFE_METHODS = {"popen", "unpack_archive", "extractall", "import_module", "read_pickle"}

@@ -1,9 +1,10 @@
-"""Measures a case: our side and each PyTorch setting in a process of its own, in turn, round by round.
+"""The rows of the benchmark, and how one is measured: each side in a process of its own, in turn, round by round.
 
 Separate processes keep thread pools, allocator settings and peak memory of the sides apart. Only the child processes
 import jax or torch.
 """
 
+import itertools
 import math
 import multiprocessing
 import os
@@ -11,117 +12,218 @@ import resource
 import signal
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from mednli_jax.benchmarking import families
-from mednli_jax.benchmarking.families import PLAIN, Case
-from mednli_jax.errors import RunError, UserError
+from mednli_jax import defaults
+from mednli_jax.benchmarking import workload
+from mednli_jax.benchmarking.workload import Workload
+from mednli_jax.data.batching import MAX_BUCKETS
+from mednli_jax.errors import RunError, UsageError, UserError
 
-ROUND_SECONDS, LONGEST_ROUND = 1.5, 6.0  # of a round, if the sides' speeds are similar
+ROUND_SECONDS = 1.5  # of a round of our side
 FEWEST = 6  # batches of a round: their costs differ tenfold between length buckets, so that fewer are no fair sample
-START_SECONDS = 120.0  # to start a PyTorch setting; torch.compile may take longer
-OTHERS, OTHERS_AT_START = 0.05, 0.25  # shares of the machine that others may use before a row, before the first row
 SHARED_DEVICE = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # jax would take 75 % of a GPU, but the sides share it
 # PyTorch's allocator: glibc's default returns pages to the system and requests them again at each step, which halves
-# PyTorch's speed at batch 512. glibc refuses a large enough mmap threshold, but it accepts to use no mmap at all.
+# PyTorch's speed at batch 512. glibc refuses a large enough mmap threshold, but it accepts to use no mmap at all. The
+# plain script has the default.
 TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(8 << 30), "MALLOC_TOP_PAD_": str(64 << 20)}
-DEFAULT = dict.fromkeys((*TUNED, "MALLOC_ARENA_MAX", "GLIBC_TUNABLES"))  # removed
 KEYS = (
     *("model", "batch", "seeds", "mode", "grouping", "pairs"),
     *("examples_per_second", "torch_examples_per_second", "opponent", "ratio", "ratio_min", "ratio_max"),
-    *("seconds", "torch_seconds", "seeds_cost", "peak_mb", "torch_peak_mb", "compile_seconds", "loaded", "rounds"),
+    *("seconds", "torch_seconds", "seeds_cost", "peak_mb", "torch_peak_mb", "compile_seconds", "rounds"),
     *("device", "corpus", "hidden", "precision", "notes"),
 )
 
+# -- models and rows ---------------------------------------------------------------------------------------------------
 
-class SideFailed(Exception):
-    """A side answered with an error, died, or took too long."""
+
+class Setting(NamedTuple):
+    """One way to run a model in PyTorch: a layout of text in matrix products, with torch.compile or without.
+
+    style: of the module torch_models, or PLAIN.
+    """
+
+    style: str
+    compiled: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.style}{', torch.compile' if self.compiled else ''}"
+
+
+PLAIN = Setting("plain script")  # the script that one would write first, for whole epochs
+
+
+class Family(NamedTuple):
+    """What the models of a kind share.
+
+    settings: of PyTorch, of which the fastest counts. packages: what it needs.
+    hidden, vectors: default sizes of the model and of its word vectors.
+    batch: default batch sizes, in rows. rows: default number of training rows.
+    rows_per_premise: rows of the corpus that share a premise or passage.
+    predict_buckets: length buckets of what is predicted.
+    """
+
+    settings: tuple[Setting, ...]
+    hidden: int = 300
+    vectors: int = 300
+    batch: tuple[int, ...] = (64, 512)
+    rows: int = 11_232
+    rows_per_premise: int = workload.PAIRS_PER_PREMISE
+    predict_buckets: int = MAX_BUCKETS
+    packages: tuple[str, ...] = ("torch",)
+
+
+RECURRENT = Family(
+    tuple(Setting(style, compiled) for compiled in (False, True) for style in ("bucketed", "chunked")),
+    predict_buckets=1,
+)
+READER = Family((Setting("bucketed"),), 64, 200, (32,), 4_096, workload.QUERIES_PER_PASSAGE)
+MODELS = {
+    "bow": Family((Setting("distinct"),), predict_buckets=1),
+    "infersent": RECURRENT,
+    "esim": RECURRENT,
+    "ga_reader": READER,
+    "sa_reader": READER,
+    "bert": Family((Setting("eager"), Setting("sdpa", True)), 384, 1, (16, 32), packages=("torch", "transformers")),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table.
+
+    model, batch, seeds: its name, rows of a batch, seeds trained in one program.
+    mode: train, predict or epoch. grouping: off, or premise.
+    pairs: training rows, which for readers are queries.
+    hidden, vectors: sizes of the model and of the word vectors.
+    tokens: of a passage, on average (readers). length: of a pair in word pieces, 0 = as many as its words give (BERT).
+    precision: of the matrix products of both sides, as config.train.precision.
+    against: "torch" or "none". rounds: how often each side is measured.
+    """
+
+    model: str
+    batch: int
+    seeds: int
+    mode: str
+    grouping: str
+    pairs: int
+    hidden: int = 300
+    vectors: int = 300
+    tokens: int = 1500
+    length: int = 64
+    precision: str = "float32"
+    against: str = "torch"
+    rounds: int = 3
+
+    def spec(self, **changes) -> dict:
+        """This case for a side, with these changes."""
+        return {**asdict(self), **changes}
+
+
+def cases_of(values) -> list[Case]:
+    """The cases that the command's flags ask for."""
+    found = []
+    for model in values.models:
+        family = MODELS[model]
+        if model == "bert" and values.grouping != ["off"]:
+            raise UsageError("--grouping=premise: bert reads both sentences together. Fix: leave it out.")
+        shared = {name: values[name].value for name in ("tokens", "length", "precision", "against", "rounds")}
+        shared |= {"hidden": values.hidden or family.hidden, "vectors": values.vectors or family.vectors}
+        of_rows, batches = values.pairs or [family.rows], values.batch or family.batch
+        found += [
+            Case(model, int(batch), int(seeds), mode, grouping, int(rows), **shared)
+            for rows, mode, batch, grouping, seeds in itertools.product(
+                of_rows, values.mode, batches, values.grouping, values.seeds
+            )
+        ]
+    return found
+
+
+def workload_of(spec: dict) -> Workload:
+    """The corpus of a case."""
+    if spec["model"] == "bert":
+        return workload.made_up_pieces(spec["pairs"], length=spec["length"])
+    if MODELS[spec["model"]] is READER:
+        return workload.made_up_passages(spec["pairs"], tokens=spec["tokens"], dim=spec["vectors"])
+    return workload.made_up_pairs(spec["pairs"], dim=spec["vectors"])
+
+
+def config_of(spec: dict):
+    """The published config of a case's model, in the case's sizes."""
+    family, hidden = MODELS[spec["model"]], spec["hidden"]
+    config = defaults.cloze(spec["model"], "clicr") if family is READER else defaults.nli(spec["model"], "mednli")
+    if spec["model"] == "bert":
+        config.model.update(layers=workload.BERT_LAYERS, attention_heads=hidden // workload.BERT_HEAD_SIZE)
+        config.model.intermediate_size = workload.BERT_INNER * hidden
+        config.train.schedule = "constant"  # the first steps of a warm-up would hardly change the weights
+    config.seeds = tuple(range(spec["seeds"]))
+    config.model.hidden_size = hidden
+    config.train.batch_size = spec["batch"]
+    config.train.precision = spec.get("precision", "float32")
+    config.train.group = family.rows_per_premise if spec["grouping"] == "premise" else 1
+    return config
+
+
+# -- a side in its process ---------------------------------------------------------------------------------------------
 
 
 class Side:
-    """A process that builds a side and runs it. Leaving the `with` block ends it.
+    """A process that builds a side and runs it.
 
-    environment: variables added to this process's; None removes one.
+    environment: variables that the process has besides this one's.
     """
 
-    def __init__(self, environment: dict | None = None):
-        context = multiprocessing.get_context("spawn")
-        self._pipe, there = context.Pipe()
-        self._process = context.Process(target=serve, args=(there,), daemon=True)
-        changed = {**SHARED_DEVICE, **(environment or {})}
-        before = {name: os.environ.get(name) for name in changed}
-        _set_variables(changed)
-        self._process.start()
-        _set_variables(before)
-        there.close()
+    def __init__(self, environment: dict):
+        self._environment = {**SHARED_DEVICE, **environment}
+        self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *error):
-        self._pipe.close()
-        self._process.join(5.0)  # it ends by itself, unless it is still at work
-        self._process.kill()
-        self._process.join()
+        self._pool.shutdown(cancel_futures=True)
 
-    def ask(self, do: str, *arguments, timeout: float | None = None):
-        """The answer to a method of Worker. Raises SideFailed, or RunError for the user's own error."""
+    def ask(self, do: str, *arguments):
+        """The answer to a method of Worker. Raises what the process raised, or says that it ended."""
+        before = dict(os.environ)
+        os.environ.update(self._environment)  # glibc reads its variables when the process starts, with the first call
         try:
-            self._pipe.send((do, arguments))
-            if not self._pipe.poll(timeout):
-                self._process.kill()
-                raise SideFailed(f"no answer within {timeout:.0f} s")
-            answer = self._pipe.recv()
-        except (EOFError, OSError):
-            self._process.join()
-            raise SideFailed(f"the process ended, code {self._process.exitcode}") from None
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+            answer = self._pool.submit(_call, do, arguments)
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+        return answer.result()
 
 
-def _set_variables(values: dict) -> None:
-    for name, value in values.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
-
-
-def serve(pipe) -> None:
-    """Answers the commands of a Side until its process is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its children
+def _begin() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends the process without a traceback
     os.dup2(2, 1)  # what libraries print
-    worker = Worker()
-    while True:
-        try:
-            do, arguments = pipe.recv()
-        except EOFError:
-            return
-        try:
-            answer = getattr(worker, do)(*arguments)
-        except UserError as error:
-            answer = RunError(str(error))
-        except Exception as error:  # the benchmark goes on without a setting that does not work here
-            answer = SideFailed(f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:200]}")
-        pipe.send(answer)
+
+
+def _call(do, arguments):
+    return getattr(WORKER, do)(*arguments)
 
 
 class Worker:
     """A side in its process."""
 
     def start(self, case: Case, setting=None) -> tuple[float, str]:
-        """Builds a side, ours without a setting, and warms it up. Returns (seconds of a batch, device).
+        """Builds a side, ours without a setting, and warms it up. Returns (seconds of a batch of ours, device).
 
         The mode "epoch" runs an epoch and returns 0 seconds.
         """
-        self.mode, work = case.mode, families.workload_of(case.spec())
+        self.mode, work = case.mode, workload_of(case.spec())
         self.facts = {"corpus": work.facts["corpus"], "pairs": len(work.rows("train"))}
         if setting:
-            self.side = families.in_pytorch(case.spec(**setting._asdict()), work)
+            from mednli_jax.benchmarking import torch_side
+
+            self.side = torch_side.side_of(case.spec(**setting._asdict()), work)
         else:
             from mednli_jax.benchmarking.ours import Ours
 
@@ -148,31 +250,9 @@ class Worker:
         return {**self.facts, "mb": round(most / 1e6), "compile_seconds": rounded(self.side.compile_seconds())}
 
 
-def has_gpu() -> bool:
-    """Whether the machine has an NVIDIA GPU, which PyTorch then uses."""
-    return Path("/dev/nvidia0").exists()
+WORKER = Worker()
 
-
-def use_of_others(seconds: float = 1.0) -> float:
-    """Share of the machine's CPU that is in use now, while the benchmark is idle; 0 where the system does not tell."""
-
-    def idle_and_all():
-        user, nice, system, idle, wait, *rest = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9])
-        return np.array([idle + wait, user + nice + system + idle + wait + sum(rest)])
-
-    if not Path("/proc/stat").exists():
-        return 0.0
-    before = idle_and_all()
-    time.sleep(seconds)
-    idle, whole = idle_and_all() - before
-    return 1.0 - idle / max(whole, 1)
-
-
-def check_quiet() -> None:
-    """Raises RunError if others keep the machine busy."""
-    if (share := use_of_others()) > OTHERS_AT_START:
-        problem = f"other programs use {share:.0%} of the CPU: figures would mean little"
-        raise RunError(f"{problem}. Fix: stop them, or give --allow_load (rows are then marked as loaded).")
+# -- measuring ---------------------------------------------------------------------------------------------------------
 
 
 def positions(number: int, count: int) -> list[float]:
@@ -186,63 +266,49 @@ def sample(plan: list, positions) -> list:
     return [plan[min(int(position * len(plan)), len(plan) - 1)] for position in positions]
 
 
-def batches_per_round(seconds_per_batch) -> int:
-    """How many batches make a round of ROUND_SECONDS for the fastest side, LONGEST_ROUND for the slowest."""
-    each = [s for s in seconds_per_batch if s > 0] or [ROUND_SECONDS]
-    return max(FEWEST, min(math.ceil(ROUND_SECONDS / min(each)), math.ceil(LONGEST_ROUND / max(each))))
-
-
 def measure_case(case: Case, side=Side) -> list[dict]:
-    """The rows (KEYS) of a case.
-
-    "epoch" has two: the plain script with each allocator, or, where premises are kept together, the plain script (which
-    has no groups) and the fastest setting (which has them).
+    """The rows (KEYS) of a case: against the fastest setting; for whole epochs before it one against the plain script.
 
     ratio: PyTorch's seconds per example over ours; above 1 we are faster. With several seeds, the examples of all seeds
       count. seeds_cost: our seconds for S seeds in one program over S times those of one seed.
     seconds: of one epoch at the measured speed.
     Raises: RunError, where no PyTorch setting works.
     """
-    gpu = has_gpu()  # on a GPU the allocator of the process does not matter
-    tuned, default = ("", DEFAULT) if gpu else ("tuned malloc", TUNED), ("" if gpu else "default malloc", DEFAULT)
     if case.against == "none":
-        opponents = [((), "", {})]
-    elif case.mode != "epoch":
-        opponents = [(case.family.settings, *tuned)]
-    elif case.grouping == "premise":
-        opponents = [((PLAIN,), *default), (case.family.settings, *tuned)]
-    else:
-        opponents = [((PLAIN,), *default), *([] if gpu else [((PLAIN,), *tuned)])]
-    return [_row(case, *opponent, side) for opponent in opponents]
+        return [_row(case, (), {}, side)]
+    row = _row(case, MODELS[case.model].settings, TUNED, side)
+    return [_row(case, (PLAIN,), {}, side), row] if case.mode == "epoch" else [row]
 
 
-def _row(case, settings, malloc, environment, side):
-    single, notes, loaded = Case(**case.spec(seeds=1)), [], use_of_others() > OTHERS
+def _row(case, settings, environment, side):
+    single, notes = Case(**case.spec(seeds=1)), []
     with ExitStack() as stack:
-        sides = {"ours": stack.enter_context(side())}
+        sides = {"ours": stack.enter_context(side({}))}
         seconds, device = sides["ours"].ask("start", case)
-        batch_seconds = [seconds]
         if case.seeds > 1:
-            sides["single"] = stack.enter_context(side())
+            sides["single"] = stack.enter_context(side({}))
             sides["single"].ask("start", single)
         for setting in settings:
             child = stack.enter_context(side(environment))
             try:
-                batch_seconds.append(child.ask("start", single, setting, timeout=START_SECONDS)[0])
+                child.ask("start", single, setting)
                 sides[setting.name] = child
-            except SideFailed as failure:
-                notes.append(f"{setting.name}: {failure}")
+            except UserError:
+                raise
+            except Exception as failure:  # the benchmark goes on without a setting that does not work here
+                first = (str(failure).strip().splitlines() or [""])[0]
+                notes.append(f"{setting.name}: {type(failure).__name__}: {first[:200]}")
         if len(notes) == len(settings) > 0:
             where = f"{case.model}, batch {case.batch}, {case.mode}"
             raise RunError(f"{where}: {'; '.join(notes)}. Fix: leave the row out, or give --against=none.")
-        each = _rounds(sides, case.rounds, batches_per_round(batch_seconds))
+        each = _rounds(sides, case.rounds, max(FEWEST, math.ceil(ROUND_SECONDS / (seconds or ROUND_SECONDS))))
         ends = {name: child.ask("end") for name, child in sides.items()}
     ours, pairs = each.pop("ours"), ends["ours"]["pairs"]
     row = {
         **dict.fromkeys(KEYS),
         **{name: value for name, value in case.spec().items() if name in KEYS},
         **{name: ends["ours"][name] for name in ("corpus", "pairs", "compile_seconds")},
-        **{"device": device, "loaded": bool(loaded), "notes": notes, "peak_mb": ends["ours"]["mb"]},
+        **{"device": device, "notes": notes, "peak_mb": ends["ours"]["mb"]},
         "examples_per_second": rounded(np.median(1 / ours)),
         "seconds": rounded(np.median(ours) * pairs * case.seeds),
     }
@@ -254,15 +320,13 @@ def _row(case, settings, malloc, environment, side):
         theirs = each[fastest]
         ratio = theirs / ours
         row |= {
-            "opponent": ", ".join(filter(None, (fastest, malloc))),
+            "opponent": fastest,
             "torch_examples_per_second": rounded(np.median(1 / theirs)),
             "torch_seconds": rounded(np.median(theirs) * pairs),
             "torch_peak_mb": ends[fastest]["mb"],
-            **{
-                "ratio": rounded(np.median(ratio)),
-                "ratio_min": rounded(ratio.min()),
-                "ratio_max": rounded(ratio.max()),
-            },
+            "ratio": rounded(np.median(ratio)),
+            "ratio_min": rounded(ratio.min()),
+            "ratio_max": rounded(ratio.max()),
         }
     return row
 

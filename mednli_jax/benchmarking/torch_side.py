@@ -1,23 +1,33 @@
 """PyTorch's side of the benchmark: batches, training and prediction, and the plain script.
 
-Dimension letters: N rows, B pairs of a batch.
+Dimension letters: N rows, B pairs of a batch, T tokens, U passages.
 """
 
 import os
-import time
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from mednli_jax.benchmarking import torch_models
-from mednli_jax.benchmarking.torch_models import Batch, Sentences
+from mednli_jax.benchmarking import torch_models, workload
+from mednli_jax.benchmarking.measure import PLAIN
+from mednli_jax.benchmarking.torch_models import BERT, DROPOUT, Batch, Cloze, Sentences, Sequences
 from mednli_jax.data.arrays import SIDES
 
 BUCKET = 8  # tokens of a length bucket
 SHUFFLED = ("distinct", "chunked", "packed")  # styles with little work on padding, or none
 COMPILED_WARM = 12  # batches for warming up, because torch.compile may compile again for new shapes
+
+
+def side_of(spec: dict, work):
+    """The PyTorch side of a case in the spec's setting."""
+    plain, name = spec["style"] == PLAIN.style, spec["model"]
+    if name == "bert":
+        return (PlainBERT if plain else BERTSide)(spec, work)
+    if name in torch_models.READERS:
+        return (PlainReader if plain else ReaderSide)(spec, work)
+    return (PlainScript if plain else TorchSide)(spec, work)
 
 
 def batches_of(rows, lengths, premise_of, *, size: int, by_length: bool, grouped: bool, rng) -> list[np.ndarray]:
@@ -71,7 +81,8 @@ class TorchSide:
         self.label = tensor["label"].to(self.device)
 
     def build(self):
-        return torch_models.build(self.spec["model"], self.work.vectors, self.spec["hidden"], self.style)
+        name, vectors = self.spec["model"], torch.as_tensor(self.work.vectors)
+        return torch_models.PAIRS[name](vectors, self.spec["hidden"], DROPOUT[name], self.style)
 
     def optimizer_of(self, model):
         """The optimiser of the papers; on the fused path."""
@@ -135,13 +146,10 @@ class TorchSide:
         """The batches of one pass over the training rows, cheapest first."""
         return sorted(self.batches(mode, 0, 1), key=self.tokens)
 
-    def warm(self, mode: str, plan: list) -> float:
-        """Runs batches of all sizes, the largest too, and returns the seconds of the middle one."""
-        count = COMPILED_WARM if self.spec["compiled"] else 2
+    def warm(self, mode: str, plan: list) -> None:
+        """Runs batches of all sizes, the largest too."""
+        count = COMPILED_WARM if self.spec["compiled"] else 3
         self.run(mode, [plan[i] for i in np.linspace(0, len(plan) - 1, count).astype(int)])
-        started = time.perf_counter()
-        self.run(mode, [plan[len(plan) // 2]])
-        return time.perf_counter() - started
 
     def run(self, mode: str, batches: list) -> int:
         examples = self.train(batches) if mode == "train" else self.predict(batches)[0]
@@ -180,6 +188,106 @@ class TorchSide:
         return examples
 
 
+def padded(flat, start, of, fill):
+    """[U, longest] pieces of a flat array, and how long [U] they are."""
+    first, length = start[of], start[of + 1] - start[of]
+    places = torch.arange(int(length.max()))
+    inside = places < length[:, None]
+    return torch.where(inside, flat[torch.where(inside, first[:, None] + places, 0)], fill), length
+
+
+class ReaderSide(TorchSide):
+    """One reader over one workload."""
+
+    clip = 10.0
+
+    def load(self, tensor):
+        self.corpus = tensor
+
+    def build(self):
+        name, vectors = self.spec["model"], torch.from_numpy(self.work.vectors)
+        return torch_models.READERS[name](vectors, self.spec["hidden"], DROPOUT[name], self.work.facts["types"])
+
+    def optimizer_of(self, model):
+        if self.spec["model"] == "sa_reader":
+            return torch.optim.SGD(model.parameters(), lr=0.1)
+        return torch.optim.Adam(model.parameters(), lr=5e-4, fused=True)
+
+    def _sentences(self, tokens, length):
+        mask = torch.arange(tokens.shape[1]) < length[:, None]
+        return Sentences(tokens.to(self.device), length, mask.to(self.device))
+
+    def batch(self, rows: np.ndarray) -> Cloze:
+        corpus, rows = self.corpus, torch.from_numpy(rows)
+        passages, of = corpus["query_passage"][rows], None
+        if self.grouped:
+            passages, of = torch.unique(passages, return_inverse=True)
+            of = of.to(self.device)
+
+        def pieces(name, of_start, fill=0):
+            return padded(corpus[name], corpus[f"{of_start}_start"], passages, fill)
+
+        kind, count = pieces("candidate_type", "candidate_type")
+        there = torch.arange(kind.shape[1]) < count[:, None]
+        position, candidate = (
+            pieces(name, "position", fill)[0] for name, fill in (("position", 0), ("position_candidate", kind.shape[1]))
+        )
+        length = corpus["query_length"][rows]
+        query = self._sentences(corpus["query"][rows, : int(length.max())], length)
+        rest = (corpus["blank"][rows], position, candidate, kind, there, corpus["label"][rows])
+        return Cloze(self._sentences(*pieces("passage", "passage")), query, of, *(x.to(self.device) for x in rest))
+
+
+def sequences(arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(pieces [N, T], kinds [N, T], lengths [N]) of [CLS] premise [SEP] hypothesis [SEP]."""
+    p, h = (arrays[f"{side}_length"].astype(np.int64) for side in ("premise", "hypothesis"))
+    length = p + h + workload.SPECIAL_PIECES
+    pieces, kind = np.zeros((2, len(p), int(length.max())), np.int64)
+    for row, (first, second) in enumerate(zip(p, h, strict=True)):
+        pieces[row, 0] = workload.CLS
+        pieces[row, 1 : first + 1] = arrays["premise"][row, :first]
+        pieces[row, first + 2 : first + 2 + second] = arrays["hypothesis"][row, :second]
+        pieces[row, [first + 1, first + second + 2]] = workload.SEP
+        kind[row, first + 2 : first + second + 3] = 1
+    return pieces, kind, length
+
+
+class BERTSide(TorchSide):
+    """BERT over one workload. A pair is one sequence, padded to its batch's longest; batches hold about one length."""
+
+    clip = 1.0
+
+    def load(self, tensor):
+        pieces, kind, self.lengths = sequences(self.work.arrays)
+        self.dynamic = bool(self.lengths.min() < self.lengths.max())
+        self.pieces, self.kind = (torch.from_numpy(x).to(self.device) for x in (pieces, kind))
+        self.label = tensor["label"].to(self.device)
+
+    def build(self):
+        return BERT(self.spec["hidden"], self.style)
+
+    def optimizer_of(self, model):
+        """Biases and layer norms are not decayed, as is usual; on the fused path."""
+        groups = {0.01: [], 0.0: []}
+        for name, value in model.named_parameters():
+            groups[0.0 if name.endswith("bias") or "LayerNorm" in name else 0.01].append(value)
+        parameters = [{"params": values, "weight_decay": decay} for decay, values in groups.items()]
+        return torch.optim.AdamW(parameters, lr=2e-5, fused=True)
+
+    def lengths_of(self, rows):
+        return self.lengths[rows] * BUCKET, np.zeros(len(rows), np.int64)
+
+    def batch(self, rows: np.ndarray) -> Sequences:
+        length = self.lengths[rows]
+        longest = int(length.max())
+        mask = torch.from_numpy(np.arange(longest) < length[:, None]).long().to(self.device)
+        rows = torch.from_numpy(rows).to(self.device)
+        padded = length.min() < longest
+        return Sequences(
+            self.pieces[rows, :longest], self.kind[rows, :longest], mask if padded else None, self.label[rows]
+        )
+
+
 class PlainEpoch:
     """One epoch of the script that one would write first: a DataLoader with shuffled batches, each padded to its own
     longest row, and the loss read at every step. To mix into a TorchSide."""
@@ -208,9 +316,8 @@ class PlainEpoch:
 class PlainScript(PlainEpoch, TorchSide):
     """The plain script of BOW, InferSent and ESIM: packed nn.LSTM, plain Adam."""
 
-    def build(self):
-        style = "bucketed" if self.spec["model"] == "bow" else "packed"
-        return torch_models.build(self.spec["model"], self.work.vectors, self.spec["hidden"], style)
+    def __init__(self, spec, work):
+        super().__init__({**spec, "style": "bucketed" if spec["model"] == "bow" else "packed"}, work)
 
     def optimizer_of(self, model):
         return torch.optim.Adam(model.parameters(), lr=1e-3, weight_decay=1e-6)
@@ -226,3 +333,17 @@ class PlainScript(PlainEpoch, TorchSide):
 
         label = torch.tensor([int(arrays["label"][row]) for row in items])
         return Batch(side("premise"), side("hypothesis"), None, label.to(self.device))
+
+
+class PlainReader(PlainEpoch, ReaderSide):
+    """The plain script of a reader: a batch has passages of all lengths, and encodes a passage again for each query."""
+
+    def __init__(self, spec, work):
+        super().__init__({**spec, "grouping": "off"}, work)
+
+
+class PlainBERT(PlainEpoch, BERTSide):
+    """The plain script of BERT: PyTorch's fused attention, as `transformers` has it by default."""
+
+    def __init__(self, spec, work):
+        super().__init__({**spec, "style": "sdpa"}, work)

@@ -10,7 +10,7 @@ import jax.numpy as jnp  # noqa: E402
 from references import tree_of  # noqa: E402
 from safetensors.numpy import save_file  # noqa: E402
 
-from mednli_jax.benchmarking import families, ours, torch_readers, torch_side, workload  # noqa: E402
+from mednli_jax.benchmarking import measure, ours, torch_models, torch_side, workload  # noqa: E402
 from mednli_jax.models.bert_import import load_weights  # noqa: E402
 
 HIDDEN, DIM, ROWS = 6, 5, 21
@@ -31,7 +31,7 @@ def spec(model, style="", grouping="off", mode="train"):
 
 def pytorch(values, work):
     """PyTorch without dropout and with one bias for each gate: Adam would move the sum of two biases twice as far."""
-    side = families.in_pytorch(values, work)
+    side = torch_side.side_of(values, work)
     for name, value in side.model.named_parameters():
         if "bias_hh" in name:
             value.requires_grad_(False).zero_()
@@ -93,12 +93,12 @@ def test_an_epoch_trains_all_pairs(work, kind):
 
 @pytest.mark.parametrize("model", ["infersent", "ga_reader", "sa_reader", "bert"])
 def test_the_plain_script_and_ours_train_an_epoch_of_every_family(model):
-    values = spec(model, families.PLAIN.style, mode="epoch")
+    values = spec(model, measure.PLAIN.style, mode="epoch")
     values |= {"seeds": 1, "tokens": 24, "vectors": DIM, "pairs": 20, "length": 12, "prepared": "", "batch": 8}
     if model == "bert":
         pytest.importorskip("transformers")
         values["hidden"] = workload.BERT_HEAD_SIZE
-    work = families.workload_of(values)
+    work = measure.workload_of(values)
     script = pytorch(values, work)
     assert isinstance(script, torch_side.PlainEpoch)
     before = {name: value.clone() for name, value in script.model.state_dict().items()}
@@ -133,7 +133,7 @@ def reader_tree(w):
         output = {"types": w["output.weight"], "bias": w["bias.weight"][:, 0]}
         return {**tree, "kernel": w["bilinear.weight"], **output}
     for side in ("passage", "query"):
-        tree |= {f"{side}_{hop}": recurrent(w, f"{side}.{hop}") for hop in range(torch_readers.HOPS)}
+        tree |= {f"{side}_{hop}": recurrent(w, f"{side}.{hop}") for hop in range(torch_models.HOPS)}
     return {**tree, "occurrence": w["feature.weight"]}
 
 
@@ -159,9 +159,9 @@ def steps_agree(values, work, tree):
     # PyTorch pads candidates to the most that any passage of the batch has, our side to the most of the corpus.
     width, expected = expected[0].shape[1], expected[0].numpy()
     if values["model"] == "ga_reader":  # our logits are logs of masses that sum to 1
-        expected = np.where(expected > torch_readers.MASKED_ENERGY / 2, jax.nn.log_softmax(expected), expected)
+        expected = np.where(expected > torch_models.MASKED_ENERGY / 2, jax.nn.log_softmax(expected), expected)
     np.testing.assert_allclose(logits[real][:, :width], expected, atol=1e-4)
-    assert (logits[real][:, width:] <= torch_readers.MASKED_ENERGY).all()
+    assert (logits[real][:, width:] <= torch_models.MASKED_ENERGY).all()
 
 
 @pytest.mark.parametrize("grouping", ["off", "premise"])
@@ -198,7 +198,7 @@ def test_training_of_bert_follows_ours(tmp_path):
 def test_styles_of_bert_agree():
     pytest.importorskip("transformers")
     work, values = workload.made_up_pieces(12, length=0), {**spec("bert"), "hidden": 32}
-    sides = [pytorch({**values, "style": setting.style}, work) for setting in families.MODELS["bert"].settings]
+    sides = [pytorch({**values, "style": setting.style}, work) for setting in measure.MODELS["bert"].settings]
     sides[1].model.load_state_dict(sides[0].model.state_dict())
     torch.testing.assert_close(*(side.predict([np.arange(6)])[1][0] for side in sides), atol=1e-5, rtol=0)
 
@@ -209,7 +209,7 @@ def test_bfloat16_is_near_float32_and_keeps_its_parameters(model):
     if model == "bert":
         pytest.importorskip("transformers")
         values |= {"style": "sdpa", "hidden": workload.BERT_HEAD_SIZE}
-    work, batches, found = families.workload_of(values), [np.arange(8)], []
+    work, batches, found = measure.workload_of(values), [np.arange(8)], []
     for precision in ("float32", "bfloat16"):
         side = pytorch(values | {"precision": precision}, work)
         found.append(side.predict(batches)[1][0])

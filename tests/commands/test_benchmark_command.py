@@ -1,13 +1,8 @@
 """The benchmark: its corpora have the published shapes, its rows the right figures, and errors name what is wrong."""
 
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,11 +10,10 @@ from absl import flags
 from compiler import FAST
 
 from mednli_jax import benchmark, cli
-from mednli_jax.benchmarking import families, measure, results, workload
+from mednli_jax.benchmarking import measure, workload
 from mednli_jax.errors import RunError
 
-ROOT = Path(__file__).parents[2]
-CASE = families.Case("infersent", 8, 1, "train", "off", 60, hidden=16, vectors=12, rounds=2)
+CASE = measure.Case("infersent", 8, 1, "train", "off", 60, hidden=16, vectors=12, rounds=2)
 
 
 # -- the corpora -------------------------------------------------------------------------------------------------------
@@ -59,18 +53,6 @@ def test_made_up_passages_have_clicrs_shape():
     assert (arrays["query"][np.arange(len(work.premise_of)), arrays["blank"]] == workload.BLANK).all()
 
 
-def test_each_candidate_of_a_made_up_passage_is_marked_where_its_word_stands():
-    arrays = workload.made_up_passages(40, tokens=100, dim=4).arrays
-    names = ("passage", "candidate_type", "position", "position_candidate")
-    for passage in range(10):
-        spans = (arrays[f"{name.removesuffix('_candidate')}_start"][passage : passage + 2] for name in names)
-        tokens, types, place, owner = (arrays[name][slice(*span)] for name, span in zip(names, spans, strict=True))
-        assert len(set(types)) == len(types)
-        assert set(owner) == set(range(len(types)))
-        assert len(set(place)) == len(place)
-        assert all(len(set(tokens[place[owner == candidate]])) == 1 for candidate in range(len(types)))
-
-
 def test_made_up_word_pieces():
     fixed, ragged = workload.made_up_pieces(30, length=64), workload.made_up_pieces(3_000, length=0)
     p, h = fixed.lengths(fixed.rows("train"))
@@ -91,7 +73,7 @@ class Fake:
 
     log = []  # noqa: RUF012
 
-    def __init__(self, environment=None):
+    def __init__(self, environment):
         pass
 
     def __enter__(self):
@@ -100,12 +82,12 @@ class Fake:
     def __exit__(self, *error):
         pass
 
-    def ask(self, do, *arguments, timeout=None):
+    def ask(self, do, *arguments):
         return getattr(self, do)(*arguments)
 
     def start(self, case, setting=None):
         if setting and setting.compiled:
-            raise measure.SideFailed("no compiler")
+            raise ValueError("no compiler")
         self.name, self.seeds = setting.style if setting else "ours", case.seeds
         return 0.5, "cpu"
 
@@ -119,65 +101,54 @@ class Fake:
         return {"corpus": "made up", "pairs": 60, "mb": 700, "compile_seconds": 1.5}
 
 
-def rows_of(monkeypatch, case):
-    monkeypatch.setattr(measure, "use_of_others", lambda: 0.0)
+class Broken(Fake):
+    def start(self, case, setting=None):
+        return super().start(case, setting and measure.Setting(setting.style, True))
+
+
+def rows_of(case):
     Fake.log.clear()
     return measure.measure_case(case, Fake)
 
 
-def test_a_row_compares_with_the_fastest_setting(monkeypatch):
-    (row,) = rows_of(monkeypatch, CASE)
+def test_a_row_compares_with_the_fastest_setting():
+    (row,) = rows_of(CASE)
     assert tuple(row) == measure.KEYS
-    assert row["opponent"].startswith("chunked")
+    assert row["opponent"] == "chunked"
     assert sum("no compiler" in note for note in row["notes"]) == 2
     assert (row["ratio_min"], row["ratio"], row["ratio_max"]) == (1.6, 1.68, 1.76)  # two rounds
-    assert (row["examples_per_second"], row["seconds"], row["loaded"]) == (100.0, 0.6, False)
+    assert (row["examples_per_second"], row["seconds"]) == (100.0, 0.6)
     assert (row["peak_mb"], row["torch_peak_mb"], row["compile_seconds"]) == (700, 700, 1.5)
     json.dumps(row, allow_nan=False)
     # The sides of a round get the same batches, those of another round others, in reversed order.
     assert [name for name, _ in Fake.log] == ["ours", "bucketed", "chunked", "chunked", "bucketed", "ours"]
     assert Fake.log[0][1] == Fake.log[2][1] != Fake.log[3][1] == Fake.log[5][1]
-
-
-class Broken(Fake):
-    def start(self, case, setting=None):
-        return super().start(case, setting and families.Setting(setting.style, True))
-
-
-def test_without_any_setting_that_works_the_row_is_an_error(monkeypatch):
-    monkeypatch.setattr(measure, "use_of_others", lambda: 0.0)
     with pytest.raises(RunError, match=r"no compiler.*Fix: "):
         measure.measure_case(CASE, Broken)
 
 
-def test_several_seeds_are_measured_against_single_runs(monkeypatch):
-    (row,) = rows_of(monkeypatch, replace(CASE, seeds=6, against="none"))
+def test_several_seeds_are_measured_against_single_runs():
+    (row,) = rows_of(replace(CASE, seeds=6, against="none"))
     assert (row["seeds_cost"], row["ratio"], row["opponent"]) == (0.8, None, None)
 
 
-@pytest.mark.parametrize("grouping", ["off", "premise"])
-def test_epochs_stand_against_the_plain_script(monkeypatch, grouping):
-    monkeypatch.setattr(measure, "has_gpu", lambda: False)
-    first, second = (row["opponent"] for row in rows_of(monkeypatch, replace(CASE, mode="epoch", grouping=grouping)))
-    assert first == "plain script, default malloc"
-    assert second == ("plain script, tuned malloc" if grouping == "off" else "chunked, tuned malloc")
+def test_epochs_stand_against_the_plain_script_and_the_fastest_setting():
+    assert [row["opponent"] for row in rows_of(replace(CASE, mode="epoch"))] == ["plain script", "chunked"]
 
 
-def test_the_table_and_the_figure_show_the_ratios_and_say_where_none_is(monkeypatch, tmp_path, capsys):
-    rows, path = rows_of(monkeypatch, CASE), tmp_path / "ratios.png"
-    titles, cells = (line.split("\t") for line in results.lines(rows))
+def test_the_table_and_the_figure_show_the_ratios_and_say_where_none_is(tmp_path, capsys):
+    rows, path = rows_of(CASE), tmp_path / "ratios.png"
+    titles, _, cells = (line.strip("| ").split(" | ") for line in benchmark.lines(rows))
     assert dict(zip(titles, cells, strict=True))["ratio"] == "1.68"
-    *_, note = results.lines([{**rows[0], "loaded": True}], markdown=True)
-    assert note.startswith("*: others used the machine")
-    results.write_figure(rows, str(path))
+    benchmark.write_figure(rows, path)
     assert path.read_bytes().startswith(b"\x89PNG")
     path.unlink()
-    results.write_figure([{**row, "ratio": None} for row in rows], str(path))
+    benchmark.write_figure([{**row, "ratio": None} for row in rows], path)
     assert not path.exists()
     assert "warning" in capsys.readouterr().err
 
 
-def test_rounds_cover_the_epoch_and_are_long_enough_for_the_faster_side():
+def test_rounds_cover_the_epoch():
     plan, seen = list(range(100)), set()
     for number in range(8):
         chosen = measure.sample(plan, measure.positions(number, 10))
@@ -185,10 +156,6 @@ def test_rounds_cover_the_epoch_and_are_long_enough_for_the_faster_side():
         assert abs(np.mean(chosen) - 49.5) <= 5
         seen |= set(chosen)
     assert len(seen) > 60
-    assert measure.sample([7], [0.0, 0.999]) == [7, 7]
-    assert measure.batches_per_round([0.1, 0.3]) * 0.1 >= measure.ROUND_SECONDS
-    assert measure.batches_per_round([0.001, 0.1]) == 60  # 6 seconds for the slower side
-    assert measure.batches_per_round([0.0, 0.0]) >= 1
 
 
 # -- real processes ----------------------------------------------------------------------------------------------------
@@ -203,54 +170,33 @@ def test_our_side_of_every_family_trains_and_predicts(model, mode):
 
 
 def test_our_side_in_a_process(monkeypatch):
-    """The process answers a bad command with an error and lives on. A dead process is reported."""
     monkeypatch.setenv("XLA_FLAGS", FAST)
-    with measure.Side() as side:
-        seconds, device = side.ask("start", replace(CASE, model="bow"), timeout=200)
+    with measure.Side({}) as side:
+        seconds, device = side.ask("start", replace(CASE, model="bow"))
         assert (seconds > 0, device) == (True, "cpu")
         assert side.ask("run", [0.1, 0.6], 0) > 0
-        with pytest.raises(measure.SideFailed, match="AttributeError"):
+        with pytest.raises(AttributeError):  # the process lives on
             side.ask("nonsense")
         assert side.ask("end")["mb"] > 50
-    with pytest.raises(measure.SideFailed):
-        side.ask("end")
-
-
-def command(monkeypatch, *arguments):
-    monkeypatch.setattr(sys, "argv", ["benchmark", *arguments])
-    monkeypatch.setenv("XLA_FLAGS", FAST)  # without the suite's eight devices, but also without expensive passes
-    return cli.run(benchmark.main, benchmark.USAGE, benchmark.define)
 
 
 @pytest.mark.parametrize(
     ("arguments", "flag"),
     [
         (("--models=gpt",), "--models"),
-        (("--models=bow", "--figure=ratios.jpg"), "--figure=ratios.jpg"),
-        (("--models=bow", "--figure=/nonexistent/a.png"), "--figure=/nonexistent"),
         (("--models=bert", "--grouping=premise"), "--grouping=premise"),
-        (("--models=bert", "--hidden=300"), "--hidden=300"),
-        (("--models=bert", "--length=5"), "--length=5"),
-        (("--mode=fit",), "--mode"),
-        (("--batch=0",), "--batch=0"),
-        (("--seeds=many",), "--seeds=many"),
+        (("--batch=0",), "--batch"),
         (("--hidden=0",), "hidden"),
-        (("--json=/nonexistent/rows.jsonl",), "--json=/nonexistent/rows.jsonl"),
         (("--against=torch",), "pip install"),
     ],
 )
 def test_the_command_refuses(monkeypatch, capfd, arguments, flag):
-    monkeypatch.setattr(results, "version_of", lambda package: None)
-    assert command(monkeypatch, "--against=none", "--allow_load", *arguments) == 2
+    monkeypatch.setattr(benchmark, "version_of", lambda package: None)
+    monkeypatch.setattr(sys, "argv", ["benchmark", "--against=none", *arguments])
+    assert cli.run(benchmark.main, benchmark.USAGE, benchmark.define) == 2
     line = capfd.readouterr().err.splitlines()[-1]
     assert flag in line
     assert "Fix: " in line
-
-
-def test_a_busy_machine_is_refused(monkeypatch, capfd):
-    monkeypatch.setattr(measure, "use_of_others", lambda: 0.6)
-    assert command(monkeypatch, "--against=none") == 2
-    assert "--allow_load" in capfd.readouterr().err
 
 
 def test_rows_have_the_sizes_of_their_models():
@@ -258,7 +204,7 @@ def test_rows_have_the_sizes_of_their_models():
         values = flags.FlagValues()
         benchmark.define(values)
         values(["benchmark", "--mode=train", *arguments])
-        return [(row.model, row.batch, row.pairs, row.hidden, row.vectors) for row in families.cases_of(values)]
+        return [(row.model, row.batch, row.pairs, row.hidden, row.vectors) for row in measure.cases_of(values)]
 
     assert sizes("--models=bow,ga_reader,bert") == [
         ("bow", 64, 11_232, 300, 300), ("bow", 512, 11_232, 300, 300), ("ga_reader", 32, 4_096, 64, 200),
@@ -266,25 +212,3 @@ def test_rows_have_the_sizes_of_their_models():
     ]  # fmt: skip
     own = ("--models=ga_reader", "--batch=8", "--hidden=5", "--pairs=12", "--vectors=7")
     assert sizes(*own) == [("ga_reader", 8, 12, 5, 7)]
-
-
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for children in /proc")
-def test_ctrl_c_ends_the_command_and_its_processes():
-    # A suite that runs in the background passes an ignored SIGINT on to its children.
-    heeding = (
-        "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.executable, "
-        "[sys.executable, '-m', 'mednli_jax.benchmark', '--models=bow', '--against=none', '--allow_load'])"
-    )
-    environment = {**os.environ, "XLA_FLAGS": FAST}
-    how = {"stdout": -1, "stderr": -1, "start_new_session": True, "cwd": ROOT, "env": environment}
-    with subprocess.Popen([sys.executable, "-c", heeding], **how) as parent:
-        children, found, until = Path(f"/proc/{parent.pid}/task/{parent.pid}/children"), [], time.monotonic() + 100
-        while len(found) < 2 and parent.poll() is None and time.monotonic() < until:  # our side, and Python's own
-            time.sleep(0.05)
-            found = children.read_text().split()
-        parent.send_signal(signal.SIGINT)
-        assert parent.wait(timeout=60) == 3
-    until = time.monotonic() + 60
-    while any(Path(f"/proc/{child}").exists() for child in found) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert not any(Path(f"/proc/{child}").exists() for child in found)
