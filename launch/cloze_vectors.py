@@ -27,7 +27,6 @@ from mednli_jax.cloze import baselines as entity
 from mednli_jax.cloze.clicr import by_passage
 from mednli_jax.cloze.encoding import DEMO, corpus_named
 from mednli_jax.cloze.scores import query_scores, summary
-from mednli_jax.errors import UserError
 from mednli_jax.io import Bar, private_folder, sha256, write_atomic
 from mednli_jax.knowledge.pretrain import Settings, pretrain, sentences, text_files
 
@@ -70,17 +69,6 @@ def provenance(given, split) -> dict:
     }
 
 
-def kept(path: Path) -> list[dict]:
-    """The finished trials, without an incomplete last line."""
-    rows = []
-    for line in path.read_text().split("\n")[:-1] if path.is_file() else []:
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            raise UserError(f"{path}:{len(rows) + 1}: is no JSON. Fix: remove the line.") from None
-    return rows
-
-
 def score(file: Path, examples) -> dict:
     vocab, vectors = entity.known_vectors(file, examples)
     window, found = entity.best_window(examples, vocab, vectors)
@@ -98,7 +86,8 @@ def score(file: Path, examples) -> dict:
 def search(given) -> None:
     splits = corpus_named(given.corpus)
     source, out = provenance(given, splits["train"]), private_folder(given.out)
-    rows = kept(out / "trials.jsonl")
+    file = out / "trials.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
     with Bar("trials", given.trials, unit="trials") as bar:
         for trial in range(given.trials):
             settings = drawn(trial, given)

@@ -322,7 +322,7 @@ class Sequences(NamedTuple):
 
 
 class BERT(nn.Module):
-    """The model of `transformers`, Sequences -> logits [B, 3]. Weights are random, which costs the same as loaded ones."""
+    """The model of `transformers`, Sequences -> logits [B, 3]. Its weights are random."""
 
     def __init__(self, hidden: int, attention: str):
         from transformers import BertConfig, BertForSequenceClassification  # a package of BERT's rows alone
