@@ -48,6 +48,8 @@ def sample(pairs: Iterable[tuple[str, str]], number: int, seed: int) -> list[tup
 
 def write(arguments: argparse.Namespace) -> None:
     """Samples, writes and prints the counts. Raises: UserError, DataError(s) for bad notes."""
+    if arguments.number < 1:
+        raise UserError(f"--number is {arguments.number}. Fix: give 1 or more.")
     out = arguments.out.expanduser()
     if any(os.path.lexists(parent / ".git") for parent in out.absolute().parents):
         say(f"{out}: lies in a git work tree. Licensed text could be committed: give another folder.")

@@ -14,8 +14,6 @@ A benchmark of launch/build_diskne.py is a folder:
 """
 
 import json
-import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -43,8 +41,8 @@ from mednli_jax.diskne.data import (
     source_pairs,
 )
 from mednli_jax.diskne.folds import LEAST, Fold, folds
-from mednli_jax.errors import ConfigError, DataError, Problems, UsageError
-from mednli_jax.io import private_folder, write_atomic, write_json
+from mednli_jax.errors import ConfigError, Problems, UsageError
+from mednli_jax.io import atomic_folder, write_atomic, write_json
 from mednli_jax.knowledge import load
 from mednli_jax.knowledge.load import load_ontology, ontology_files
 from mednli_jax.knowledge.readers.mesh import read_mesh
@@ -196,16 +194,13 @@ def _facts(benchmark, found):
         "diseases": list(benchmark.names),
         "names": benchmark.names,
         "synonyms": {disease: list(names) for disease, names in benchmark.synonyms.items()},
-        "folds": [
-            {
-                "disease": fold.disease,
-                "group": fold.group,
-                "categories": list(fold.categories),
-                "dropped": {reason: len(rows) for reason, rows in fold.dropped.items()},
-            }
-            for fold in found
-        ],
+        "folds": [_about(fold) for fold in found],
     }
+
+
+def _about(fold):
+    dropped = {reason: len(rows) for reason, rows in fold.dropped.items()}
+    return {"disease": fold.disease, "group": fold.group, "categories": list(fold.categories), "dropped": dropped}
 
 
 def benchmark_of(prepared: Prepared) -> Benchmark:
@@ -250,18 +245,21 @@ def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path) -
     folder = Path(folder).expanduser().absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder}: exists already. Fix: give a folder that is empty or not there yet.")
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    try:
-        private_folder(temporary)
-        rows = (json.dumps(_row(example), ensure_ascii=False) for example in benchmark.examples)
+    about = {name: getattr(benchmark, name) for name in ("name", "names", "synonyms", "facts")}
+    about["folds"] = [
+        {
+            **_about(fold),
+            "name": benchmark.names[fold.disease],
+            "examples": {"train": len(fold.train), "dev": len(fold.dev), "test": len(fold.test)},
+        }
+        for fold in folds
+    ]
+    rows = (json.dumps(_row(example), ensure_ascii=False) for example in benchmark.examples)
+    dropped = ("\t".join((f.group, f.disease, *entry)) for f in folds for entry in f.log(benchmark.examples))
+    with atomic_folder(folder, keep=lambda: False) as temporary:
         write_atomic(temporary / EXAMPLES, "".join(row + "\n" for row in rows))
-        about = {name: getattr(benchmark, name) for name in ("name", "names", "synonyms", "facts")}
-        write_json(temporary / ABOUT, {**about, "folds": [_summary(benchmark, fold) for fold in folds]})
-        dropped = ("\t".join((f.group, f.disease, *entry)) for f in folds for entry in f.log(benchmark.examples))
+        write_json(temporary / ABOUT, about)
         write_atomic(temporary / DROPPED, "".join(line + "\n" for line in ("group\tdisease\tuid\treason", *dropped)))
-        os.replace(temporary, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)  # nothing half-built is kept
     return folder
 
 
@@ -280,31 +278,13 @@ def _row(example):
     }
 
 
-def _summary(benchmark, fold):
-    return {
-        "disease": fold.disease,
-        "name": benchmark.names[fold.disease],
-        "group": fold.group,
-        "categories": list(fold.categories),
-        "examples": {"train": len(fold.train), "dev": len(fold.dev), "test": len(fold.test)},
-        "dropped": {reason: len(rows) for reason, rows in fold.dropped.items()},
-    }
-
-
 def read_benchmark(folder: Path) -> Benchmark:
     """What `write_benchmark` wrote; tokens come from the Treebank tokeniser. Folds are made again, and are the same."""
     folder = Path(folder).expanduser()
     about = read_json(folder / ABOUT, "name", "names", "synonyms", "facts", fix=_BUILD)
     pairs = {pair.uid: pair for pair in read_nli_file(folder / EXAMPLES, split="all").examples}
-    found, problems = [], Problems()
-    for _, row in json_rows(folder / EXAMPLES, problems):
-        if (pair := pairs.get(row.values.get("pairID"))) is None:
-            continue  # a pair without a label
-        disease, target, category = (row.text(name, optional=True) for name in ("disease", "target", "category"))
-        if category in CATEGORIES and {disease, target} <= about["names"].keys():
-            found.append(DiseaseExample(pair, disease, target, category))
-        else:
-            problem = f"its category is none of DisKnE's, or a disease has no name in {ABOUT}"
-            problems.add(DataError(problem, file=EXAMPLES, line=row.number, fix=_BUILD))
-    problems.raise_if_any()
+    found = []
+    for _, row in json_rows(folder / EXAMPLES, Problems()):
+        if (pair := pairs.get(row.values.get("pairID"))) is not None:  # else a pair without a label
+            found.append(DiseaseExample(pair, *(row.values[name] for name in ("disease", "target", "category"))))
     return Benchmark(about["name"], tuple(found), about["names"], synonyms_of(about), about["facts"])

@@ -13,7 +13,6 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from mednli_jax.diskne import folds as corpus_folds
 from mednli_jax.diskne import tables
 from mednli_jax.diskne.corpus import benchmark_of, folds_of
 from mednli_jax.diskne.data import GROUPS
@@ -46,15 +45,15 @@ class Chunk:
 def chosen_folds(choice: FoldChoice, prepared) -> tuple[int, ...]:
     """The indices of the chosen folds."""
     found, benchmark = folds_of(prepared), benchmark_of(prepared)
-    named = {id(fold) for name in choice.diseases for fold in corpus_folds.folds_of_disease(found, benchmark, name)}
+    called = [{fold.disease.casefold(), benchmark.names[fold.disease].casefold()} for fold in found]
+    wanted, categories = {name.casefold() for name in choice.diseases}, set(choice.categories)
     chosen = tuple(
         place
         for place, fold in enumerate(found)
-        if (not choice.diseases or id(fold) in named)
-        and (not choice.categories or set(choice.categories) & set(fold.categories))
+        if (not wanted or wanted & called[place]) and (not categories or categories & set(fold.categories))
     )
-    if not chosen:
-        problem = "no fold has the categories requested"
+    if not chosen or wanted - set().union(*called):
+        problem = "no fold of a disease or category requested"
         raise ConfigError(f"{benchmark.name}: {problem}. Fix: give other --config.diskne settings.")
     for place in chosen:
         for name in ("train", "dev"):

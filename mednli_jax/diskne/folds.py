@@ -14,7 +14,7 @@ import numpy as np
 
 from mednli_jax.data.batching import Batches
 from mednli_jax.diskne.data import GROUPS, Benchmark, DiseaseExample
-from mednli_jax.errors import ConfigError, DataError
+from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import FUNCTION_WORDS, singular
 
 LEAST = 2  # positive examples of a disease in a category that is reported (section 4.1)
@@ -193,16 +193,6 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV) -> tupl
         fix = "give more pairs, or a terminology that names more of their diseases"
         raise DataError(f"{benchmark.name}: no disease has {least} positive examples in a category", fix=fix)
     return tuple(found)
-
-
-def folds_of_disease(found: Sequence[Fold], benchmark: Benchmark, wanted: str) -> list[Fold]:
-    """The folds of one disease, by id or by name."""
-    ids = {disease for disease, name in benchmark.names.items() if name.casefold() == wanted.casefold()} | {wanted}
-    chosen = [fold for fold in found if fold.disease in ids]
-    if not chosen:
-        problem = f"{benchmark.name}: no fold of the disease requested"
-        raise ConfigError(f"{problem}. Fix: give the id or the name of a disease with {LEAST} positive examples.")
-    return chosen
 
 
 # -- batches of many folds ---------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.diskne import tables
 from mednli_jax.diskne.corpus import ALL, NAMES, DisKnECorpus, benchmark_of
-from mednli_jax.diskne.folds import MOST_SEED, FoldChoice
 from mednli_jax.diskne.data import CATEGORIES, WORDINGS, annotation_files
+from mednli_jax.diskne.folds import MOST_SEED, FoldChoice
 from mednli_jax.nli import page
 from mednli_jax.nli.plug import NLI, corpus_of, scorer_fields
 

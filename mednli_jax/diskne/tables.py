@@ -113,12 +113,12 @@ def _means(diseases: list[dict]) -> dict:
 
 
 def ranked_scores(
-    benchmark: Benchmark, folds: Sequence[Fold], runs: Mapping[str, Mapping[str, float]]
+    benchmark: Benchmark, folds: Sequence[Fold], runs: Mapping[str, Mapping[str, Sequence[float]]]
 ) -> dict[str, dict]:
     """category -> `mean_sd` over the runs of each of RANKED, and "chance", the hits@1 of guessing.
 
     Each is a mean over diseases, which weigh the same. Categories that no fold reports are left out.
-    runs: {run: {uid: probability of the positive class}}; every test example has one.
+    runs: {run: {uid: probabilities of the classes}}; every test example has some.
     """
     found = {}
     for category in CATEGORIES:
@@ -149,7 +149,7 @@ def _ranked(examples: Sequence[DiseaseExample], category: str, runs) -> dict:
 
     result = {name: [] for name in RANKED}
     for predictions in runs.values():
-        p = np.array([predictions[example.uid] for example in examples])
+        p = np.array([predictions[example.uid][LABELS.index(POSITIVE)] for example in examples])
         hits, reciprocal = zip(*(_rank(p[places], gold[places]) for places in ranked), strict=True)
         result["hits"].append(np.mean(hits))
         result["reciprocal_rank"].append(np.mean(reciprocal))
@@ -316,20 +316,18 @@ def write_examples(directory: RunDirectory, benchmark: Benchmark) -> None:
     write_lines(directory.private / EXAMPLES, rows)
 
 
-def probabilities(slots: Iterable[Mapping]) -> dict[str, dict[str, float]]:
-    """seed -> uid -> the probability of the positive class."""
-    runs, positive = defaultdict(dict), LABELS.index(POSITIVE)
+def probabilities(slots: Iterable[Mapping]) -> dict[str, dict[str, list[float]]]:
+    """seed -> uid -> probabilities of the classes; each example is tested in one fold of a seed."""
+    runs = defaultdict(dict)
     for slot in slots:
-        runs[str(slot["seed"])] |= {uid: p[positive] for uid, p in slot["test"].items()}
+        runs[str(slot["seed"])] |= slot["test"]
     return dict(runs)
 
 
 def predicted(slots: Iterable[Mapping]) -> dict[str, dict[str, str]]:
-    """seed -> uid -> the most probable label; each example is tested in one fold of a seed."""
-    runs = defaultdict(dict)
-    for slot in slots:
-        runs[str(slot["seed"])] |= {uid: LABELS[int(np.argmax(p))] for uid, p in slot["test"].items()}
-    return dict(runs)
+    """seed -> uid -> the most probable label."""
+    runs = probabilities(slots)
+    return {run: {uid: LABELS[int(np.argmax(p))] for uid, p in found.items()} for run, found in runs.items()}
 
 
 def finished(folder: Path) -> System:
@@ -358,13 +356,11 @@ def outcomes(directory: RunDirectory, split: str) -> Outcomes:
     if split != "test":
         raise RunError(f"{directory.folder}: folds have no predictions of the {split} split. Fix: give --split=test.")
     labels = {row["uid"]: row["label"] for row in _lines(directory.private / EXAMPLES)}
-    predictions = defaultdict(dict)
-    for slot in read_slots(directory):
-        predictions[slot["seed"]] |= slot["test"]
-    uids = sorted(next(iter(predictions.values())))
-    probabilities = np.array([[predictions[seed][uid] for seed in sorted(predictions)] for uid in uids], float)
+    runs = probabilities(read_slots(directory))
+    uids = sorted(next(iter(runs.values())))
+    found = np.array([[runs[seed][uid] for seed in sorted(runs, key=int)] for uid in uids], float)
     gold = np.array([LABELS.index(labels[uid]) for uid in uids])
-    return outcomes_of(uids, gold, probabilities.argmax(axis=2), probabilities)
+    return outcomes_of(uids, gold, found.argmax(axis=2), found)
 
 
 def systems(folder: Path) -> list[System]:

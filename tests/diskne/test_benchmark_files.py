@@ -33,7 +33,7 @@ from mednli_jax.diskne import builder
 from mednli_jax.diskne import data as files
 from mednli_jax.diskne.corpus import read_benchmark, write_benchmark
 from mednli_jax.diskne.data import hypothesis_of, with_article
-from mednli_jax.diskne.folds import folds, folds_of_disease, mentioned
+from mednli_jax.diskne.folds import folds, mentioned
 from mednli_jax.errors import DataError, UserError
 from mednli_jax.knowledge.linking import Linker
 
@@ -262,15 +262,9 @@ def test_a_premise_and_claim_that_stand_twice_are_trained_on_and_tested_once():
     assert {reason for _, reason in made[0].log(found.examples)} == {"hypothesis", "repeated"}
 
 
-def test_folds_are_asked_for_by_id_or_name():
-    found = big()
-    made = folds(found, least=1)
-    assert [f.group for f in folds_of_disease(made, found, "C05")] == ["medical", "terminological"]
-    assert folds_of_disease(made, found, "Urinary Tract infection") == folds_of_disease(made, found, "C05")
-    with pytest.raises(UserError):
-        folds_of_disease(made, found, SECRET)
-    with pytest.raises(UserError):
-        folds(found, least=100)
+def test_too_few_positive_examples_are_an_error():
+    with pytest.raises(UserError, match="no disease has 100 positive examples"):
+        folds(big(), least=100)
 
 
 # -- negatives ---------------------------------------------------------------------------------------------------------
@@ -405,11 +399,6 @@ def test_what_is_written_reads_back(tmp_path):
     assert len(log) == 1 + sum(len(rows) for fold in made for rows in fold.dropped.values())
     for path in folder.rglob("*"):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
-    about = json.loads((folder / "benchmark.json").read_text())
-    del about["names"]["C01"]
-    (folder / "benchmark.json").write_text(json.dumps(about))
-    with pytest.raises(UserError, match=r"examples.jsonl:1: "):
-        read_benchmark(folder)
 
 
 def test_nothing_is_written_over_and_nothing_half_built_is_kept(tmp_path, monkeypatch):

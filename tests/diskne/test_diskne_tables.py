@@ -142,7 +142,7 @@ BENCHMARK = Benchmark("made up", EXAMPLES, dict.fromkeys("ABC", "x"), {})
 
 
 def ranked(*probabilities):
-    said = dict(zip((example.uid for example in EXAMPLES), probabilities, strict=True))
+    said = {example.uid: (p, 0, 0) for example, p in zip(EXAMPLES, probabilities, strict=True)}
     return ranked_scores(BENCHMARK, (FOLD,), {"0": said})["symptoms"]
 
 
