@@ -8,7 +8,7 @@ of a disease count, negatives too (the published script left false positives out
 """
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,7 +194,7 @@ def table(number: str, benchmark: Benchmark, folds: Sequence[Fold], systems: Map
         caption = f"{TITLES[theirs['category']]}, F1 of the positive class in %, {benchmark.name}"
     else:
         rows = {(category, average): (average, TITLES[category]) for average in AVERAGES for category in CATEGORIES}
-        paper = {path: _averages(theirs[path[1]][path[0]]) for path in rows}
+        paper = {path: [f"{mean} ±{sd}" for mean, sd in theirs[path[1]][path[0]]] for path in rows}
         columns, titles, caption = [], ("average", "category"), theirs["caption"]
     columns += [(name, {path: _cell(scored, path) for path in rows}) for name, scored in found.items()]
     for i, name in enumerate(theirs.get("columns", PAPER["models"])):
@@ -203,13 +203,13 @@ def table(number: str, benchmark: Benchmark, folds: Sequence[Fold], systems: Map
 
 
 def _counts(benchmark: Benchmark, theirs: dict) -> Grid:
-    positive = {c: [e.is_positive for e in benchmark.examples if e.category == c] for c in CATEGORIES}
+    counts = Counter((example.category, example.is_positive) for example in benchmark.examples)
     columns = [
-        ("positives", {category: str(sum(found)) for category, found in positive.items()}),
-        ("negatives", {category: str(len(found) - sum(found)) for category, found in positive.items()}),
+        (name, {category: str(counts[category, positive]) for category in CATEGORIES})
+        for name, positive in (("positives", True), ("negatives", False))
     ]
     for i, name in enumerate(theirs["columns"]):
-        columns.append((name, {category: str(counts[i]) for category, counts in theirs["rows"].items()}))
+        columns.append((name, {category: str(cells[i]) for category, cells in theirs["rows"].items()}))
     rows = {category: (TITLES[category],) for category in CATEGORIES}
     return fill(f"Table 1: examples of {benchmark.name}", ("category",), rows, columns)
 
@@ -225,6 +225,7 @@ def _diseases(benchmark: Benchmark, scored: dict, theirs: dict) -> tuple[dict, d
     ours = scored.get(category, {}).get("diseases", {})
     called = _paper_names(benchmark, ours, theirs["diseases"])
     rows, positives, paper = {}, {}, {}
+    averages = {average: [f"{mean} ±{sd}" for mean, sd in theirs[average]] for average in AVERAGES}
     for disease in sorted(ours, key=lambda disease: (-ours[disease]["positives"], benchmark.names[disease])):
         path = category, "diseases", disease
         rows[path], positives[path] = (benchmark.names[disease],), str(ours[disease]["positives"])
@@ -234,12 +235,12 @@ def _diseases(benchmark: Benchmark, scored: dict, theirs: dict) -> tuple[dict, d
         path = category, "diseases", f"paper: {name}"
         rows[path], paper[path] = (name,), [*map(str, theirs["diseases"][name])]
     for average in AVERAGES:
-        rows[category, average], paper[category, average] = (f"{average} average",), _averages(theirs[average])
+        rows[category, average], paper[category, average] = (f"{average} average",), averages[average]
     listed = list(called) if len(called) < len(ours) else []
     if listed:
         for average in AVERAGES:
             title = f"{average} average, the {len(listed)} of the paper's list"
-            rows[category, LISTED, average], paper[category, LISTED, average] = (title,), _averages(theirs[average])
+            rows[category, LISTED, average], paper[category, LISTED, average] = (title,), averages[average]
     return rows, positives, paper, listed
 
 
@@ -265,10 +266,6 @@ def _cell(scored: dict, path: tuple) -> str:
     if "f1" in found:
         return _points(found["f1"])
     return _points(found["mean"]) + (f" ±{100 * found['sd']:.1f}" if len(found["per_seed"]) > 1 else "")
-
-
-def _averages(figures: Sequence[tuple[float, float]]) -> list[str]:
-    return [f"{mean} ±{sd}" for mean, sd in figures]
 
 
 def _points(value: float) -> str:
@@ -333,8 +330,6 @@ def predicted(slots: Iterable[Mapping]) -> dict[str, dict[str, str]]:
 def finished(folder: Path) -> System:
     """A finished run of folds."""
     directory = RunDirectory.existing(folder)
-    if directory.task != "diskne" or directory.status() != "complete":
-        raise RunError(f"{folder}: is no finished run of folds. Fix: train one with configs/diskne_*.py.")
     about = read_json(folder / "data.json", "diskne")["diskne"]
     slots = read_slots(directory)
     examples = tuple(example_of(**row) for row in _lines(directory.private / EXAMPLES))
@@ -366,12 +361,10 @@ def outcomes(directory: RunDirectory, split: str) -> Outcomes:
 def systems(folder: Path) -> list[System]:
     """The finished runs of folds in a folder, by name."""
     names = sorted(path.parent for path in Path(folder).glob("*/config.json") if (path.parent / "lock").is_file())
-    there = [RunDirectory.existing(path) for path in names]
-    runs = [run.folder for run in there if run.task == "diskne" and run.status() == "complete"]
-    if not runs:
-        problem = f"{folder}: holds no finished run of folds"
-        raise RunError(f"{problem}. Fix: give the folder that launch/diskne.sh made.")
-    return [finished(path) for path in runs]
+    there = [run for run in map(RunDirectory.existing, names) if run.task == "diskne" and run.status() == "complete"]
+    if not there:
+        raise RunError(f"{folder}: holds no finished run of folds. Fix: give the folder that launch/diskne.sh made.")
+    return [finished(run.folder) for run in there]
 
 
 def table_section(number: str, found: Sequence[System]) -> Section:
