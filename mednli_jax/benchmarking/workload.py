@@ -41,7 +41,7 @@ PHRASES = WORDS // 2  # words, the rarest, that stand for phrases
 class Workload:
     """A corpus as arrays, training rows first.
 
-    arrays: of pairs, premise and hypothesis [N, T] int32; of readers, the arrays of corpora.cloze.encoding. Both have
+    arrays: of pairs, premise and hypothesis [N, T] int32; of readers, the arrays of cloze.encoding. Both have
       premise_length, hypothesis_length and label [N] int32; a passage counts as a premise, a query as a hypothesis.
     vectors: [V, D] float32.
     spans: split -> (first row, rows), for "train" and "dev".

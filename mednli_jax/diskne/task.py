@@ -1,6 +1,6 @@
 """DisKnE: sentence pairs in folds by disease. Each slot trains on the rows of its own fold.
 
-A slot is a pair of a fold and a seed (corpora.diskne.folds). In all splits, row numbers refer to the arrays of
+A slot is a pair of a fold and a seed (diskne.folds). In all splits, row numbers refer to the arrays of
 the whole corpus.
 """
 

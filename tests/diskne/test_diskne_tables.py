@@ -8,7 +8,7 @@ from made_up_runs import edit, write_run
 from mednli_jax.diskne.corpus import example_of
 from mednli_jax.diskne.data import Benchmark
 from mednli_jax.diskne.folds import Fold, folds
-from mednli_jax.diskne.tables import ALWAYS, PAPER, f1_of, ranked_scores, scores, table
+from mednli_jax.diskne.tables import ALWAYS, PAPER, ranked_scores, scores, table
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.report.sections import markdown
 from mednli_jax.report.tables import unlike
@@ -33,13 +33,6 @@ def said(benchmark, wrong=(), constant=None):
         right = example.is_positive != (example.uid in wrong)
         labels[example.uid] = constant or ("entailment" if right else "contradiction")
     return labels
-
-
-def test_f1_is_of_the_positive_class_and_counts_false_positives():
-    assert f1_of([1, 1, 0, 0], [1, 0, 1, 0]) == 0.5
-    assert f1_of([1, 1, 0], [1, 1, 0]) == 1
-    assert f1_of([1, 0, 0], [0, 0, 0]) == 0
-    assert f1_of([1] + 10 * [0], 11 * [1]) == pytest.approx(PAPER["always_positive"], abs=5e-4)  # 2 / 12
 
 
 def test_scores_are_those_worked_out_by_hand(benchmark):
@@ -161,8 +154,3 @@ def test_equal_probabilities_are_chance():
     assert found["hits"]["mean"] == pytest.approx(1 / 3)
     assert found["reciprocal_rank"]["mean"] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
     assert found["average_precision"]["mean"] == pytest.approx(1 / 3)
-
-
-def test_low_probabilities_may_rank_well():
-    """No disease is predicted as positive, so F1 is 0; the true diseases still rank first."""
-    assert ranked(0.2, 0.1, 0.1, 0.2, 0.1, 0.1)["hits"]["mean"] == 1
