@@ -114,14 +114,8 @@ def table(rows) -> Iterator[str]:
     for row in rows:
         settings = row["settings"]
         cells = [f"{100 * row['f1']:.1f}", f"{100 * row['exact_match']:.1f}", f"{row['embedding']:.2f}"]
-        cells += [
-            row["prediction_window"],
-            settings["architecture"],
-            settings["window"],
-            settings["negatives"],
-            settings["dim"],
-        ]
-        yield "| " + " | ".join(map(str, [*cells, settings["min_count"], row["seconds"]])) + " |"
+        chosen = [settings[name] for name in ("architecture", "window", "negatives", "dim", "min_count")]
+        yield "| " + " | ".join(map(str, [*cells, row["prediction_window"], *chosen, row["seconds"]])) + " |"
 
 
 def numbers(text: str) -> tuple[int, ...]:

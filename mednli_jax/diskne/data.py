@@ -418,10 +418,9 @@ def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
 
     The published script reads one character beyond the end, a space or a period where the end stands behind the word.
     """
-    while start < end - 1 and text[start].isspace():
-        start += 1
-    while start < end - 1 and text[end - 1].isspace():
-        end -= 1
+    mention = text[start:end].strip()
+    start = text.index(mention, start)
+    end = start + len(mention)
     while start > 0 and text[start].isalnum() and text[start - 1].isalnum():
         start -= 1
     while end < len(text) and text[end - 1].isalnum() and text[end].isalnum():
