@@ -57,10 +57,7 @@ class Run:
         return self.finished.predict(inputs)
 
     def evaluate(self, split: str = "test", config=None) -> dict:
-        """Scores of a split, in the form of result.json. config: names another corpus to score on (see `get_config`).
-
-        Raises: UserError where the run, the split or the corpus cannot be used.
-        """
+        """Scores of a split, in the form of result.json. config: names another corpus to score on (see `get_config`)."""
         run = self.finished
         if config is not None:
             run = run.on(_config(config).data, split)
@@ -122,7 +119,7 @@ def train_model(config, workdir, *, resume: bool = False, force: bool = False) -
 
 
 def load_run(folder) -> Run:
-    """The run in a folder. Raises: UserError where the folder holds no run."""
+    """The run in a folder."""
     return Run(folder)
 
 

@@ -156,7 +156,7 @@ def _with_corpus(argv, config_file) -> list[str]:
 
 
 def config_file(name: str) -> Path:
-    """The file of --config=NAME, whatever its variant. Raises UserError where there is none."""
+    """The file of --config=NAME, whatever its variant."""
     name, configs = name.partition(":")[0], _configs()
     path = Path(name) if Path(name).is_file() else configs.get(name)
     if path is None:
@@ -166,7 +166,7 @@ def config_file(name: str) -> Path:
 
 
 def read_config(name: str) -> config_dict.ConfigDict:
-    """The config of --config=NAME: `esim_kd:mednli`, or a file and a variant. Raises UserError where there is none."""
+    """The config of --config=NAME: `esim_kd:mednli`, or a file and a variant."""
     path, variant = config_file(name), name.split(":", 1)[1:]
     try:
         found = runpy.run_path(str(path))["get_config"](*variant)
@@ -191,7 +191,7 @@ def _configs() -> dict[str, Path]:
 
 
 def config(values: Flags) -> config_dict.ConfigDict:
-    """The parsed --config. Raises UserError where the flag is missing."""
+    """The parsed --config."""
     if "config" not in values or values.config is None:  # --fields of a command without configs
         raise UsageError("--config is missing. Fix: --config=configs/esim_kd.py")
     return values.config
@@ -203,7 +203,7 @@ def path(name: str | None) -> Path | None:
 
 
 def required(values: Flags, name: str, example: str) -> str:
-    """The value of a string flag. Raises UserError where it is missing."""
+    """The value of a string flag."""
     value = values[name].value
     if not value:
         raise UsageError(f"--{name} is missing. Fix: {example}")

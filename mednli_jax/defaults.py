@@ -45,8 +45,6 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
       model: a name of models.table.
       variant: one of VARIANTS or CODE_VARIANTS.
       knowledge: "none", "replace", "bias" or, for esim only, "typed".
-
-    Raises: UserError for an unknown variant.
     """
     _check_variant(variant, VARIANTS + CODE_VARIANTS)
     named, _, genre = variant.partition("/")
@@ -184,8 +182,6 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
       variant: one of DISKNE_VARIANTS. file: a folder that launch/build_diskne.py wrote; mednli: the published
         annotations and MedNLI from the data folder; mednli_code: trained as the published scripts do
         (docs/results-diskne.md).
-
-    Raises: UserError for an unknown variant.
     """
     _check_variant(variant, DISKNE_VARIANTS)
     named, variant = variant, variant.removesuffix(CODE)
@@ -284,8 +280,6 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.
       model: "ga_reader" or "sa_reader".
       variant: one of CLOZE_VARIANTS.
       setup: "ent", "anonym" or "noent".
-
-    Raises: UserError for an unknown variant.
     """
     _check_variant(variant, CLOZE_VARIANTS)
     config = config_dict.ConfigDict()

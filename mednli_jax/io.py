@@ -75,10 +75,7 @@ def write_atomic(path: Path, content: str | bytes) -> None:
 
 
 def write_over(path: Path, content: str, mark: str) -> None:
-    """Writes a file at a path given by the user, over an older file of the same type only.
-
-    Raises: RunError where the path holds a file that does not begin with `mark`, which identifies the type.
-    """
+    """Writes a file at a path given by the user, over an older file of the same type only."""
     path = Path(path)
     if path.is_file() and path.stat().st_size:
         with writing(path), open(path, "rb") as file:
@@ -111,14 +108,14 @@ def atomic_folder(folder: Path, *, keep: Callable[[], bool] = lambda: True, fix:
 
 
 def put_in_place(made: Path, path: Path) -> None:
-    """Makes a file that another library wrote on the same disk 0600 and renames it. Raises: RunError."""
+    """Makes a file that another library wrote on the same disk 0600 and renames it."""
     with writing(path):
         os.chmod(made, 0o600)
         os.replace(made, path)
 
 
 def append_line(path: Path, line: str) -> None:
-    """Appends a line to a file. A new file is 0600. Raises: RunError."""
+    """Appends a line to a file. A new file is 0600."""
     with writing(path), open(path, "a", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         file.write(f"{line}\n")
 
@@ -235,10 +232,7 @@ def check_readable(path: Path, fix: str = "check the path") -> None:
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a plain or gzipped file as a buffered stream.
-
-    Raises: DataError where the file is missing, cannot be read or cannot be decompressed, also during reading.
-    """
+    """The bytes of a plain or gzipped file as a buffered stream."""
     path = Path(path)
     if not os.path.isfile(path):
         raise no_such_file(path)
@@ -277,10 +271,7 @@ def byte_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def decoded(file: str, number: int, data: bytes) -> str:
-    """The text of bytes that begin on line `number` of a file, without the byte order mark of line 1.
-
-    Raises: DataError with the number of the line that is not UTF-8.
-    """
+    """The text of bytes that begin on line `number` of a file, without the byte order mark of line 1."""
     try:
         return data.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
@@ -307,8 +298,6 @@ def text_lines(path: Path, problems: Problems | None = None, *, digest=None) -> 
     Args:
       problems: collects the errors of lines that are not text; without it the first is raised.
       digest: of hashlib; updated with every line and "\\n", so that compression and line breaks do not change it.
-
-    Raises: DataError.
     """
     for number, line in checked_lines(path, digest=digest):
         if isinstance(line, str):

@@ -92,8 +92,6 @@ def read_chunks(stream, form: Form, size: int | None = None) -> Iterator[list[tu
     Args:
       form: of the run's inputs.
       size: pairs in a list; None = all in one list.
-
-    Raises: DataError(s) of all lines of a list: not UTF-8, and those of Form.pair.
     """
     problems, pairs = Problems(), []
     for number, raw in enumerate(stream, 1):

@@ -99,10 +99,7 @@ class Experiment:
     precision: str = "default"
 
     def prepare(self) -> tuple[Prepared, bool]:
-        """(the corpus as arrays with the rows that the task scores, whether the arrays were on disk already).
-
-        Raises: UserError, DataError(s) for bad files; then no partial result is kept.
-        """
+        """(the corpus as arrays with the rows that the task scores, whether the arrays were on disk already)."""
         prepared, hit = self.corpus.prepare()
         return self.task.with_rows(prepared, self.corpus), hit
 
@@ -405,7 +402,7 @@ OF_WORDS = {
 
 
 def load_run(folder) -> "FinishedRun":
-    """Opens a finished run. Raises UserError where the folder holds none, or a damaged one."""
+    """Opens a finished run."""
     return FinishedRun(RunDirectory.existing(Path(folder).expanduser()))
 
 
@@ -465,16 +462,13 @@ class FinishedRun:
 
     @cached_property
     def prepared(self) -> Prepared:
-        """The corpus that is scored: the run's own. Raises: UserError where it has changed."""
+        """The corpus that is scored: the run's own."""
         prepared, _ = self.experiment.prepare()
         self.directory.check_data(prepared.manifest)
         return prepared
 
     def scores(self, split: str) -> tuple[dict, np.ndarray]:
-        """(scores, logits [S, N, C]) of a split, kept for a second call.
-
-        Raises: UserError for an unknown split, or where the corpus has changed.
-        """
+        """(scores, logits [S, N, C]) of a split, kept for a second call."""
         if split not in self.prepared.splits:
             known = ", ".join(self.prepared.splits)
             raise UsageError(f"--split={split}: the corpus has no such split. Fix: give one of {known}.")
@@ -503,10 +497,7 @@ class FinishedRun:
         return self.task.model_facts(self.manifest)
 
     def partition_scores(self, split: str, partition: partitions.Partition) -> dict:
-        """`scores` of the pairs of a split that are in a partition; {"examples": 0} where there are none.
-
-        Raises: DataError for ids that the corpus does not have.
-        """
+        """`scores` of the pairs of a split that are in a partition; {"examples": 0} where there are none."""
         found = partitions.uids_of(partition, self.prepared, self.experiment.corpus)
         _, logits = self.scores(split)
         rows = self.prepared.splits[split]
@@ -557,8 +548,6 @@ class FinishedRun:
         Args:
           data: the `data` section of a config with the other corpus; the fields NAMING are used.
           split: the only split that will be scored; the files of other splits may be missing.
-
-        Raises: UserError where the two corpora do not share word vectors, or the ontology has changed.
         """
         if self.predictor:
             problem = f"{self.directory.folder}: a run of features is scored on its own corpus only"
@@ -706,10 +695,7 @@ class FinishedRun:
 
 
 def source_run(target: Experiment, prepared) -> FinishedRun:
-    """The run that config.transfer.init_from of a new run names. prepared: the corpus of the new run.
-
-    Raises UserError where the named run is missing or unfinished, or lacks a seed or the vectors of the words.
-    """
+    """The run that config.transfer.init_from of a new run names. prepared: the corpus of the new run."""
     source = load_run(target.transfer.init_from)
     if source.predictor:
         raise RunError(f"{source.directory.folder}: has trees and no weights. Fix: name the run of a network.")
@@ -740,7 +726,7 @@ def _keeps_no_weights(result) -> str:
 
 
 def saved_config(directory: RunDirectory) -> config_dict.ConfigDict:
-    """The config of a run. Raises RunError where a file of the run lacks a field that this version reads."""
+    """The config of a run."""
     values = directory.config
     with contextlib.suppress(AttributeError, KeyError, TypeError):
         needed = {

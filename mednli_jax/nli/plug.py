@@ -383,7 +383,7 @@ def corpus_of(config, kind=NLICorpus, names=NAMES, **further) -> NLICorpus:
 
 
 def _mixed(config) -> NLICorpus:
-    """The corpus whose training pairs are mixed in. Raises UserError where it is unknown or the corpus itself."""
+    """The corpus whose training pairs are mixed in."""
     name, _, genre = config.data.mix.partition("/")
     check_name(name, NAMES, "mix")
     if (name, genre) == (config.data.name, config.data.genre):
