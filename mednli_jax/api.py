@@ -57,7 +57,7 @@ class Run:
         return self.finished.predict(inputs)
 
     def evaluate(self, split: str = "test", config=None) -> dict:
-        """Scores of a split, in the form of result.json. config: names another corpus to score on (see `get_config`)."""
+        """Scores of a split, in the form of result.json. config: names another corpus (see `get_config`)."""
         run = self.finished
         if config is not None:
             run = run.on(_config(config).data, split)
