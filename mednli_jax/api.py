@@ -103,7 +103,7 @@ def train_model(config, workdir, *, resume: bool = False, force: bool = False) -
     named = config if isinstance(config, str) else ""
     config = _config(config)
     spec = runs.experiment_of(config)
-    with _signals_kept(), _interruption():
+    with _signals_kept():
         directory = runs.train(
             spec,
             Path(workdir).expanduser(),
@@ -137,23 +137,16 @@ def _means(scores) -> dict[str, float]:
 
 
 @contextlib.contextmanager
-def _interruption():
-    """An interrupted training is a KeyboardInterrupt."""
-    try:
-        yield
-    except Interrupted:
-        raise KeyboardInterrupt from None
-
-
-@contextlib.contextmanager
 def _signals_kept():
-    """Restores the signal handlers, which a training replaces."""
+    """Restores the signal handlers, which a training replaces. An interrupted training is a KeyboardInterrupt."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
+    except Interrupted:
+        raise KeyboardInterrupt from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
