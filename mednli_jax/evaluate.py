@@ -74,12 +74,15 @@ def main(values: cli.Flags) -> None:
 
 def scores(values: cli.Flags):
     """(figures, lines, rows) of a finished run, on its own corpus or on that of --config."""
+    from mednli_jax.data.partitions import read_partitions
+
     folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
     elsewhere = cli.config(values) if values.config is not None else None
     if values.workdir and elsewhere is None:
         raise UsageError("--workdir needs --config. Fix: give --config too, or leave --workdir out.")
     if (values.merged and elsewhere is not None) or (values.spans and not values.merged):
         raise UsageError("--spans needs --merged, and --config takes neither. Fix: leave one of them out.")
+    partitions = read_partitions(values.partition)  # before the run is opened, which is slow
     run = _opened(folder, values)
     if values.merged:
         run = run.kind.merged(run, cli.path(values.spans))
@@ -91,7 +94,7 @@ def scores(values: cli.Flags):
         run = run.on(elsewhere.data, values.split)
     if values.workdir:
         run.write(cli.path(values.workdir))
-    return run.kind.evaluate(run, values.split, values)
+    return run.kind.evaluate(run, values.split, values, partitions)
 
 
 def probe(values: cli.Flags):

@@ -97,7 +97,7 @@ def with_analysis(name: str):
 
 def with_table(name: str):
     """The TASK that has the papers' table `name`, as --table takes it."""
-    for task in tasks().values():
-        if name in task.tables:
-            return task
-    raise UsageError(f"--table={name}: no such table. Fix: see --help.")
+    known = {table: task for task in tasks().values() for table in task.tables}
+    if name not in known:
+        raise UsageError(f"--table={name}: no such table. Fix: give one of {', '.join(known)}.")
+    return known[name]

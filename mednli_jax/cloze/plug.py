@@ -138,7 +138,7 @@ class Cloze:
     def compare(self, folders, split):
         return tables.compare(folders, split)
 
-    def evaluate(self, run, split: str, flags):
+    def evaluate(self, run, split: str, flags, partitions=()):
         """(figures, lines, rows) of a split's scores. flags: of `evaluate`."""
         return tables.evaluate(run, split, **_choice(flags))
 

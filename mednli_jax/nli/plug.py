@@ -12,7 +12,6 @@ from types import MappingProxyType
 from mednli_jax.data.arrays import NEW, Prepared
 from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path, vectors_of
 from mednli_jax.data.inputs import Form
-from mednli_jax.data.partitions import read_partitions
 from mednli_jax.data.wordpiece import find_weights
 from mednli_jax.errors import ConfigError, UsageError
 from mednli_jax.knowledge.linking import BUNDLED
@@ -241,9 +240,9 @@ class NLI:
     def compare(self, folders, split):
         return page.compare(folders, split)
 
-    def evaluate(self, run, split: str, flags):
+    def evaluate(self, run, split: str, flags, partitions=()):
         """(figures, lines, rows) of a split's scores. flags: of `evaluate`."""
-        return page.evaluate(run, split, read_partitions(flags.partition))
+        return page.evaluate(run, split, partitions)
 
     def probe(self, run, path: Path):
         """(figures, lines, rows) of the labelled pairs of a file, which the run reads as its corpus."""
