@@ -30,9 +30,11 @@ run pair train --config="configs/premise_hypothesis_fasttext.py:$corpus" "$@"
 [ -z "${DRY_RUN:-}" ] || exit 0
 
 # The analyses, with the filtering of hypotheses; and the filtering of pairs.
-analyze() { # file that it writes, analysis, flags
-  local file=$folder/$1 out=$folder/${1%/*}
-  [ -e "$file" ] || python -m mednli_jax.analyze "${@:2}" --corpus="$corpus" --out="$out" "${vectors[@]}" >&2
+analyze() { # file that it writes, analysis, flags; an interrupted filtering goes on
+  local file=$folder/$1 out=$folder/${1%/*} again=()
+  [ ! -e "$out/aflite.state.npz" ] || again=(--resume)
+  [ -e "$file" ] || python -m mednli_jax.analyze "${@:2}" --corpus="$corpus" --out="$out" "${again[@]}" \
+    "${vectors[@]}" >&2
 }
 analyze analysis/report.html all "${spans[@]}" "${more[@]}"
 analyze analysis-pair/aflite.json aflite --input=pair

@@ -40,7 +40,7 @@ USAGE = f"""Analyse a corpus.
                       most k pairs are removed in a round; defaults for MedNLI's 14,049 pairs, else in proportion
   --entities=none|parts|drop --unknown=zero|skip    aflite: none: raw text; parts, drop: entities are joined, and one
                       without a vector gets the mean of its words or none; unknown words count as zeros or are skipped
-  --features=RUN      aflite: use the logits of a finished run, not word vectors
+  --features=RUN --resume     aflite: use the logits of a finished run, not word vectors; continue the filtering in DIR
   --out=DIR --json    write ANALYSIS.json, figures, lists and report.html to DIR, over older ones; print JSON"""
 
 
@@ -63,6 +63,7 @@ def define(values: cli.Flags) -> str | None:
     flags.DEFINE_enum("entities", "none", ("none", "parts", "drop"), "how entities are joined", flag_values=values)
     flags.DEFINE_enum("unknown", "zero", ("zero", "skip"), "words without a vector", flag_values=values)
     flags.DEFINE_string("features", None, "a finished run", flag_values=values)
+    flags.DEFINE_bool("resume", False, "continue an interrupted filtering", flag_values=values)
     flags.DEFINE_integer("count", 200, "pairs of each category", lower_bound=1, flag_values=values)
     flags.DEFINE_string("skills", None, "skills of cloze queries, uid TAB skill", flag_values=values)
     flags.DEFINE_list("scores", [], "files with the F1 of cloze queries, one for each system", flag_values=values)

@@ -112,6 +112,7 @@ FLAGS = (
     ("no such analysis", (analyze, "figures"), {}, "stats"),
     ("no such corpus", (analyze, "stats", "--corpus=snly"), {}, "mean 'snli'?"),
     ("a score above 1", analysis("aflite", "--tau=1.5"), {}, ""),
+    ("nowhere to go on", analysis("aflite", "--resume"), {}, "--out"),
     ("no steps to time", (train, config_flag("features"), "--dry-run"), {}, "features"),
     ("no data folder", (doctor, "--data=nowhere"), {}, "--data"),
 )  # fmt: skip

@@ -5,6 +5,8 @@ apply it to all splits of MedNLI together. The caller trains the models. Each ro
 stay separate rows (the published code merged them). The lists of ids may be published, as the paper's: ids are no text.
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,13 +19,14 @@ from mednli_jax.data.examples import LABELS, Mention, NLIExample
 from mednli_jax.data.text import SPECIALS, blank_tokens
 from mednli_jax.data.vectors import load_vectors
 from mednli_jax.errors import DataError, RunError, UsageError
-from mednli_jax.io import Bar
+from mednli_jax.io import Bar, atomic_file, private_folder
 from mednli_jax.nli.artifacts import classes_of
 from mednli_jax.nli.entities import Unit, name_of, units
 from mednli_jax.report import charts
 from mednli_jax.report.sections import Grid, Section
 from mednli_jax.report.tables import of_corpus
 
+STATE = "aflite.state.npz"
 PAPER_PAIRS, PAPER_SIZE, PAPER_CUT = 14_049, 5_620, 500
 BINS = 20  # of the scores' histogram
 PARTS = ("easy", "difficult")
@@ -90,14 +93,17 @@ def difficulty(
     fit_predict: FitPredict,
     *,
     inputs: str,
+    folder: Path | None = None,
+    resume: bool = False,
 ) -> tuple[dict, list[Section], dict]:
     """Filters all splits of a corpus together: (figures, sections, files), see analyses.
 
-    pairs: an analyses.Pairs. features: of mean_features or run_features.
+    pairs: an analyses.Pairs. features: of mean_features or run_features. folder, resume: see filtered.
     """
     (matrix, facts), labels = features, [example.label for example in pairs.examples]
     classes_of(labels)
-    state = filtered(matrix, np.array([LABELS.index(label) for label in labels]), chosen, fit_predict)
+    numbers = np.array([LABELS.index(label) for label in labels])
+    state = filtered(matrix, numbers, chosen, fit_predict, folder, resume=resume)
     splits, files = _parted(pairs, state)
     rounds = list(state.rounds)
     given = {
@@ -145,14 +151,54 @@ def _parted(pairs, state) -> tuple[dict, dict[str, bytes]]:
 # -- rounds ------------------------------------------------------------------------------------------------------------
 
 
-def filtered(features: np.ndarray, labels: np.ndarray, options: Settings, fit_predict: FitPredict) -> State:
-    """Filters a corpus of features [N, D] and labels [N], round by round, until it ends."""
+def filtered(
+    features: np.ndarray,
+    labels: np.ndarray,
+    options: Settings,
+    fit_predict: FitPredict,
+    folder: Path | None = None,
+    *,
+    resume: bool = False,
+) -> State:
+    """Filters a corpus of features [N, D] and labels [N], round by round, until it ends.
+
+    A round depends only on the state, the settings and its number, so that a resumed filtering ends like a whole one.
+    folder: the state is written there after each round. resume: start from the state in the folder.
+    """
+    digest = hashlib.sha256(np.ascontiguousarray(features))
+    digest.update(np.ascontiguousarray(labels, np.int64))
+    key = json.dumps({**asdict(options), "corpus": digest.hexdigest()})
+    path = private_folder(Path(folder)) / STATE if folder else None
     state = State(np.zeros(len(labels), np.int32), np.full(len(labels), np.nan))
-    with Bar("filtering", -(-(len(labels) - options.m) // options.k), unit="rounds") as bar:
+    if resume:
+        state = _kept(path, key)
+    most = -(-(len(labels) - options.m) // options.k)
+    with Bar("filtering", most, unit="rounds", first=len(state.rounds)) as bar:
         while not state.ended:
             state = next_round(features, labels, options, fit_predict, state)
+            if path:
+                _keep(path, key, state)
             last = state.rounds[-1]
             bar.advance(1, f"{last['left']:,} pairs left, accuracy {last['accuracy']:.3f}")
+    return state
+
+
+def _keep(path, key, state) -> None:
+    about = json.dumps({"rounds": state.rounds, "ended": state.ended})
+    with atomic_file(path) as file:
+        np.savez(file, key=key, removed=state.removed, score=state.score, about=about)
+
+
+def _kept(path, key) -> State:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            known, about = file["key"].item(), json.loads(file["about"].item())
+            state = State(file["removed"], file["score"], tuple(about["rounds"]), about["ended"])
+    except Exception:  # there is no file, or whatever NumPy and zipfile meet in a damaged one
+        known = None
+    if known != key:
+        fix = "give the flags and the --out of the interrupted filtering, or leave --resume out to start over"
+        raise RunError(f"{path}: no filtering with these settings was interrupted here. Fix: {fix}.")
     return state
 
 

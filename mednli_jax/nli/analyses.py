@@ -165,6 +165,8 @@ def _lexical(pairs: Pairs, options) -> Found:
 def _aflite(pairs: Pairs, options) -> Found:
     """Easy and difficult pairs. options.outputs: folder of a run -> {uid: logits [S * C]}; options.fit_predict: number
     of pairs -> the function that trains the models."""
+    if options.resume and not options.out:
+        raise UsageError("--resume needs the folder of the filtering. Fix: give --out=FOLDER, too.")
     numbers = {name: getattr(options, name) for name in ("m", "n", "k", "tau", "seed")}
     settings, run, inputs = filtering.settings(len(pairs.examples), **numbers), options.features, options.input
     if run:
@@ -172,7 +174,8 @@ def _aflite(pairs: Pairs, options) -> Found:
     else:
         how = {"entities": options.entities, "unknown": options.unknown}
         features = filtering.mean_features(pairs, inputs, **how)
-    return filtering.difficulty(pairs, features, settings, options.fit_predict(len(pairs.examples)), inputs=inputs)
+    how = {"inputs": inputs, "folder": options.out, "resume": options.resume}
+    return filtering.difficulty(pairs, features, settings, options.fit_predict(len(pairs.examples)), **how)
 
 
 ANALYSES = {

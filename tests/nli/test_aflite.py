@@ -145,6 +145,29 @@ def test_the_seed_and_the_number_of_the_round_decide():
     assert not np.array_equal(*drawn)
 
 
+def test_an_interrupted_filtering_goes_on_bit_for_bit(tmp_path):
+    features, labels = corpus()
+    options = Settings(m=20, n=8, k=5, tau=0.6, seed=1)
+    whole, calls = filtering.filtered(features, labels, options, by_feature), []
+
+    def stopped(*arrays):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return by_feature(*arrays)
+
+    with pytest.raises(KeyboardInterrupt):
+        filtering.filtered(features, labels, options, stopped, tmp_path)
+    for changed, other in ((features + 1, options), (features, Settings(m=20, n=8, k=6, tau=0.6, seed=1))):
+        with pytest.raises(RunError, match=r"aflite\.state\.npz.*--resume"):
+            filtering.filtered(changed, labels, other, by_feature, tmp_path, resume=True)
+    resumed = filtering.filtered(features, labels, options, by_feature, tmp_path, resume=True)
+    assert len(whole.rounds) > 3
+    np.testing.assert_equal(vars(resumed), vars(whole))
+    again = filtering.filtered(features, labels, options, None, tmp_path, resume=True)
+    np.testing.assert_equal(vars(again), vars(whole))  # a finished one needs no model
+
+
 def test_the_settings_of_the_paper_and_in_proportion():
     def options(pairs, **more):
         return filtering.settings(pairs, **{"m": None, "n": 64, "k": None, "tau": 0.75, "seed": 0, **more})
