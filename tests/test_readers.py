@@ -246,7 +246,6 @@ FAULTS = (
         ("an unknown label", row(gold_label="wombat"), "gold_label"),
         ("a blank hypothesis", row(sentence2=" \t"), "sentence2"),
         ("an id twice", json.dumps(pair(1)), "pairID"),
-        ("a parse cut short", row(sentence1_binary_parse="( quokka ( is"), "sentence1_binary_parse"),
     ),
     *added(
         "pairs.tsv",
@@ -261,7 +260,7 @@ FAULTS = (
     *replaced("pairs.csv", ("no label column", "pairID,sentence1\n", 1, "gold_label")),
     Fault("triples", "a line less", "s2.train", "wombat\n", 2),
     Fault("triples", "an unknown label", "labels.train", "neutral\nwombat\n", 2, "gold_label"),
-    *added("ground truth", ("a label of no pair", "p9,neutral", "pair_id"), ("a pair twice", "p1,neutral", "pair_id")),
+    *added("ground truth", ("a pair twice", "p1,neutral")),
     *replaced("notes", ("no TEXT", "ROW_ID,CATEGORY,ISERROR\n", 1, "TEXT")),
     *added("notes", ("a number of letters", "wombat,Report,,x", "ROW_ID"), ("a column more", "2,Report,,x,wombat")),
     *replaced(

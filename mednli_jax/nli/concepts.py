@@ -8,8 +8,7 @@ import numpy as np
 
 from mednli_jax.data.corpus import cache_folder
 from mednli_jax.data.examples import Split
-from mednli_jax.errors import DataError
-from mednli_jax.io import Bar, warn
+from mednli_jax.io import Bar
 from mednli_jax.knowledge.distances import stored_paths
 from mednli_jax.knowledge.linking import (
     BUNDLED,
@@ -20,11 +19,10 @@ from mednli_jax.knowledge.linking import (
     read_stop_words,
 )
 from mednli_jax.knowledge.load import load_ontology, ontology_files
-from mednli_jax.knowledge.mentions import SENTENCE, Recognised, read_mentions
+from mednli_jax.knowledge.mentions import Recognised, read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted
 
 WORDNET = "wordnet"  # the name of the ontology; that of a permuted one has a suffix
-MUCH_RARER = 10  # a split with so many times fewer mentions than the others is reported
 
 
 @dataclass(frozen=True)
@@ -32,9 +30,8 @@ class Linking:
     """How concepts are found; None where the config names no file.
 
     mentions: what another program found, in place of the linker; candidates: "best", one of those for the same tokens,
-    or "all" (a token's distance is then the least over them). lemmas: words of WordNet are found by their base forms,
-    with all their senses (`lemmas.Lemmas`). The other fields are the linker's; types () leaves the choice to the
-    ontology. The defaults are those of defaults.py, and of a Linker made without arguments.
+    or "all" (a token's distance is then the least over them). lemmas: words of WordNet are found by their base forms.
+    The other fields are the linker's; types () leaves the choice to the ontology.
     """
 
     mentions: Path | None = None
@@ -74,26 +71,7 @@ class Linking:
         examples = [example for split in splits.values() for example in split.examples]
         partial = filtered or any(split.facts.get("dropped_unlabelled") for split in splits.values())
         given = read_mentions(self.mentions, examples, partial=partial, candidates=self.candidates)
-        found = Recognised(ontology, *given)
-        _compare_splits(self.mentions.name, splits, found)
-        return found
-
-
-def _compare_splits(file: str, splits: dict[str, Split], found: Recognised) -> None:
-    """Refuses a file that has no mentions in one split but in another; warns where one has far fewer."""
-    sizes = {name: len(SENTENCE) * len(split) for name, split in splits.items() if len(split)}
-    linked = {
-        name: sum((example.uid, side) in found.spans for example in splits[name].examples for side in SENTENCE)
-        for name in sizes
-    }
-    counts = ", ".join(f"{linked[name]:,} of {size:,} in {name}" for name, size in sizes.items())
-    counts, fix = f"sentences with a mention: {counts}", "was the file cut off? make it from all splits"
-    for name, size in sizes.items():
-        others, size_of_others = sum(linked.values()) - linked[name], sum(sizes.values()) - size
-        if others and not linked[name]:
-            raise DataError(f"no mention is in {name}, but some are in other splits ({counts})", file=file, fix=fix)
-        if others * size > MUCH_RARER * linked[name] * size_of_others:
-            warn(f"{file}: mentions are more than {MUCH_RARER} times rarer in {name} than elsewhere ({counts}); {fix}")
+        return Recognised(ontology, *given)
 
 
 @dataclass(frozen=True)

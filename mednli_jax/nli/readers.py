@@ -355,32 +355,18 @@ def _format(path):
     return stem, ENDINGS[ending]
 
 
-class _GroundTruth:
-    """Labels by pairID from a CSV file of two columns, as MEDIQA-NLI comes; a first line may be a header."""
-
-    def __init__(self, path: Path):
-        self.path, self.labels, self.lines, self.problems = Path(path), {}, {}, Problems()
-        header = True
-        for number, cells in csv_records(self.path, self.problems):
-            if len(cells) != 2:
-                problem = f"{len(cells)} columns, expected 2"
-                self.problems.add(line_fault(self.path.name, number, problem, "write pairID and label a line"))
-            elif not header or cells[1].strip() in LABELS:
-                self._take(number, *map(str.strip, cells))
-            header = False
-        self.problems.raise_if_any()
-
-    def fault(self, problem, line, fix, field="pair_id"):
-        return DataError(f"field '{field}' {problem}", file=self.path.name, line=line, field=field, fix=fix)
-
-    def _take(self, number, uid, label):
-        if uid in self.lines:
-            self.problems.add(self.fault(f"repeats that of line {self.lines[uid]}", number, FRESH_COPY))
-        elif label not in LABELS:
-            problem = f"is none of {', '.join(LABELS)}"
-            self.problems.add(self.fault(problem, number, "correct the label", "label"))
-        self.lines.setdefault(uid, number)
-        self.labels[uid] = label
+def _ground_truth(path: Path) -> dict[str, str]:
+    """Labels by pairID from a CSV file of two columns, as MEDIQA-NLI comes; its first line may be a header."""
+    labels, problems = {}, Problems()
+    for number, cells in csv_records(path, problems):
+        uid, label, *_ = [*map(str.strip, cells), "", ""]
+        if label in LABELS and uid not in labels:
+            labels[uid] = label
+        elif number > 1:
+            problem = "is no pairID with a label, or has one that an earlier line has"
+            problems.add(line_fault(path.name, number, problem))
+    problems.raise_if_any()
+    return labels
 
 
 # -- from files to splits ----------------------------------------------------------------------------------------------
@@ -440,17 +426,12 @@ def read_nli_file(
     """
     path = either_name(Path(path)) or Path(path)
     stem, rows = _format(path)
-    truth = _GroundTruth(ground_truth) if ground_truth else None
+    truth = _ground_truth(ground_truth) if ground_truth else {}
     reader = _Reader(stem, genre, truth)
     for number, row in rows(path, reader.problems):
         reader.take(number, row)
         if limit is not None and len(reader.examples) == limit:
             break
-    if truth and not reader.problems.total:
-        problem, fix = "names no pair of the file of pairs", "take both files from the same release"
-        for uid, line in truth.lines.items():
-            if uid not in reader.lines_of_uids:
-                reader.problems.add(truth.fault(problem, line, fix))
     reader.problems.raise_if_any()
     if not reader.examples:
         raise empty_file(path, f"no labelled pair of genre '{genre}'" if genre else "no labelled pair")
@@ -493,7 +474,7 @@ class _Reader:
             self.unlabelled += 1
             return
         if label not in LABELS:
-            raise _wrong_label(row, label)
+            raise row.fault(f"is none of {', '.join(LABELS)}, -", "gold_label", "correct the label")
         premise, hypothesis = row.sentence("sentence1"), row.sentence("sentence2")
         tokens = self._tokens(row, premise, hypothesis)
         group = row.text("captionID", optional=True) or row.text("promptID", optional=True)
@@ -505,10 +486,10 @@ class _Reader:
     def _label(self, row, uid):
         if not self.truth:
             return row.text("gold_label")
-        if uid not in self.truth.labels:
-            problem = f"has no label in {self.truth.path.name}"
-            raise row.fault(problem, "pairID", "take both files from the same release")
-        return self.truth.labels[uid]
+        if uid not in self.truth:
+            fix = "take both files from the same release"
+            raise row.fault("has no label in the ground truth", "pairID", fix)
+        return self.truth[uid]
 
     def _tokens(self, row, premise, hypothesis):
         if row.tokenised:
@@ -520,13 +501,7 @@ class _Reader:
         self.token_sources[source] += 1
         if source == "treebank":
             return [treebank_tokens(premise), treebank_tokens(hypothesis)]
-        tokens = [binary_parse_tokens(parse) for parse in parses]
-        for name, parse, found in zip(fields, parses, tokens, strict=True):
-            if _unbalanced(parse):
-                raise row.fault("has an unbalanced bracket: it is cut short", name, FRESH_COPY)
-            if not found:
-                raise row.fault("holds no tokens", name, "correct or leave out both parses")
-        return tokens
+        return [binary_parse_tokens(parse) for parse in parses]
 
     def facts(self):
         counts = Counter(example.label for example in self.examples)
@@ -538,21 +513,6 @@ class _Reader:
             "labels": {label: counts[label] for label in LABELS},
         }
         return facts | ({"genre": self.genre, "other_genres": self.other_genres} if self.genre else {})
-
-
-def _wrong_label(row, label) -> DataError:
-    """The error of a wrong label. It is quoted only if it is one of LABELS in another case."""
-    if (meant := label.strip().casefold()) in LABELS:
-        problem = f"is '{meant}' in another case or between blanks"
-        return row.fault(problem, "gold_label", "write labels as they stand here")
-    return row.fault(f"is none of {', '.join(LABELS)}, -", "gold_label", "correct the label")
-
-
-def _unbalanced(parse):
-    if parse.count("(") == parse.count(")"):
-        return False
-    pieces = parse.split()  # a bracket inside a token, as in a smiley, is no bracket of the tree
-    return pieces.count("(") != pieces.count(")")
 
 
 def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:

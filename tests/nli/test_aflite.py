@@ -5,10 +5,9 @@ from functools import partial
 
 import numpy as np
 import pytest
-from made_up_pairs import pair
 
 from mednli_jax import defaults
-from mednli_jax.data.examples import LABELS, Mention, NLIExample
+from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.nli import aflite as filtering
 from mednli_jax.nli.aflite import Settings, State
@@ -76,14 +75,6 @@ def test_a_row_at_tau_goes_and_one_below_stays():
         options = Settings(m=1, n=3, k=1, tau=tau, seed=0)
         state = filtering.next_round(np.zeros((9, 1)), np.zeros(9, int), options, two_of_three, start(9))
         assert (state.score[0], state.easy[0]) == (2 / 3, goes)
-
-
-def test_a_row_that_nobody_held_out_scores_nothing():
-    features, labels = np.ones((3, 1), np.float32), np.array([0, 1, 2])
-    state = filtering.next_round(features, labels, Settings(m=2, n=1, k=2), by_feature, start(3))
-    assert sorted(state.score.tolist()) == [0, 0, 1]
-    assert state.rounds[0]["never_held_out"] == 2
-    assert state.easy.sum() == 1
 
 
 def test_the_scores_are_those_of_a_plain_loop():
@@ -209,17 +200,6 @@ def test_the_mean_by_hand():
         mean([[("pain",)], [("head", "ache")]], ROW_OF)
 
 
-def test_texts_are_raw_or_merged():
-    """Raw text leaves the comma attached to its word and has no entities; the tokens of the corpus do have entities."""
-    raw = NLIExample("u", "No pain, now", "x", "neutral", ("No", "pain", ",", "now"), ("x",))
-    assert filtering.texts([raw], "premise", None, lowercase=True) == [[("no",), ("pain,",), ("now",)]]
-    injured = pair("no pain", "Brain injury now")
-    merged = filtering.texts([injured], "hypothesis", [[Mention(0, 2, "D1")]], lowercase=True)
-    assert merged == [[("brain", "injury"), ("now",)]]
-    assert filtering.texts([injured], "hypothesis", [[]], lowercase=False) == [[("Brain",), ("injury",), ("now",)]]
-    assert filtering.words_of(merged) == ["brain", "brain_injury", "injury", "now"]
-
-
 def test_features_of_a_pair_by_hand(tmp_path):
     """As published: the sum of both sides' mean vectors, over raw words; "pain." and "pain" are different words."""
     (tmp_path / "train.jsonl").write_text(
@@ -262,17 +242,6 @@ def pairs(tmp_path_factory):
     config = defaults.nli("bow", "file")
     config.data.dir, config.vectors.dim = str(folder), 16
     return Pairs(corpus_of(config))
-
-
-def test_each_distinct_sentence_is_linked_once(monkeypatch):
-    """The graph of mentioned concepts and the concepts of both sides share one pass of the linker."""
-    config = defaults.nli("esim", "demo", knowledge="replace")
-    config.data.limit = 60
-    pairs, linked = Pairs(corpus_of(config)), []
-    link = pairs.finder.link
-    monkeypatch.setattr(pairs.finder, "link", lambda tokens: linked.append(tokens) or link(tokens))
-    assert pairs.graph_concepts() >= {m.concept for found in pairs.mentions[0][:50] for m in found}
-    assert len(linked) == len(set(linked))
 
 
 def test_the_lists_are_the_corpus_parted(pairs):

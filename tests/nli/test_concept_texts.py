@@ -88,11 +88,3 @@ def test_unit_length_and_a_lexicon_move_vectors_of_words_alone(config, retrofit,
     read = Read(config)
     np.testing.assert_allclose(read.vectors(*expected), list(expected.values()), atol=1e-5)
     assert read.words("premise", 0) == ["known", "pump", "trouble", "<unk>"]
-
-
-def test_a_changed_lexicon_is_prepared_anew(config):
-    lexicon = Path(config.data.dir) / "lexicon.txt"
-    config.vectors.retrofit = str(lexicon)
-    before = Read(config).prepared.folder
-    lexicon.write_text(lexicon.read_text() + "known has\n")
-    assert Read(config).prepared.folder != before

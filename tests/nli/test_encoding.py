@@ -22,8 +22,7 @@ from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.relations import kinds_of
 from mednli_jax.nli import corpus as nli_corpora
-from mednli_jax.nli.concepts import Linking
-from mednli_jax.nli.encoding import WordTexts, encode_corpus, encode_links, encode_splits
+from mednli_jax.nli.encoding import encode_corpus, encode_links
 from mednli_jax.nli.plug import TASK, corpus_of
 from mednli_jax.run import experiment_of
 
@@ -92,20 +91,6 @@ def test_unknown_words_become_unk_and_keep_their_place(few_vectors):
     assert {premise for premise, _, _ in links_of(arrays, 1)} == {1, 2, 3}
 
 
-def test_new_sentences_are_encoded_as_the_corpus_was():
-    arrays, vocab, _, _ = encode_corpus(SPLITS, None, ENCODING)
-    texts = WordTexts(ENCODING, vocab)
-    again, _ = encode_splits({"train": SPLITS["train"]}, texts, None)
-    for side in SIDES:
-        width = again[side].shape[1]
-        np.testing.assert_array_equal(again[side], arrays[side][:3, :width])
-        assert not arrays[side][:3, width:].any()
-        np.testing.assert_array_equal(again[f"{side}_length"], arrays[f"{side}_length"][:3])
-    unknown = texts.arrays([pair("Known unheard .", "<pad>")])
-    assert words_of(unknown["premise"][0], vocab) == ["known", "<unk>", "."]
-    assert unknown["hypothesis"].tolist() == [[UNK]]  # no text maps to the padding token
-
-
 def test_hypothesis_only_leaves_premises_empty():
     arrays, vocab, _, facts = encode_corpus(SPLITS, LINKER, replace(ENCODING, hypothesis_only=True))
     assert not arrays["premise_length"].any()
@@ -171,19 +156,6 @@ def test_mentions_of_a_file_stand_in_place_of_the_linkers():
     given = recognised({"premise": [(0, 1, "X1"), (1, 2, "C1")], "hypothesis": [(0, 1, "X1"), (1, 2, "X2")]}, {})
     facts = encode_links([pair("a b", "c d")], given, ENCODING)[1]
     assert facts["mentions"] == {"of_unknown_concepts": 3, "unknown_concepts": 2}  # the ontology has no X1, no X2
-
-
-def test_spans_survive_lowering_and_end_with_truncation():
-    example = pair("A B SYSTOLIC Failure", "Disease")
-    given = recognised({"premise": [(0, 1, "C1"), (2, 4, "C2")], "hypothesis": [(0, 1, "C0")]}, {})
-    whole = [(0, 0, 1), (2, 0, 2), (3, 0, 2)]
-    for how, expected in (
-        ({"lowercase": True}, whole),
-        ({"lowercase": False}, whole),
-        ({"max_length": 3}, [(0, 0, 1)]),  # a span that crosses the cut is dropped, not shortened
-        ({"hypothesis_only": True}, []),
-    ):
-        assert links_of(encode_links([example], given, replace(ENCODING, **how))[0], 0) == expected
 
 
 CONCEPTS = "D1\tcardiac illness\tC01\t\nD2\tpump trouble\tC01.100\tHP\nD3\tbird\tB01\t\n"
@@ -313,49 +285,7 @@ def test_concepts_in_the_cut_part_of_a_sentence_span_the_graph():
     knowledge = facts["knowledge"]
     assert links_of(arrays, 0) == [(i, j, 2) for i in range(3) for j in (1, 2)]
     assert knowledge["graph_concepts"] == ["C0", "C1", "C2"]
-    of_train, of_dev, of_test = (knowledge["splits"][name] for name in splits)
-    assert of_train["links_per_length"] == {"2": 6}
-    assert list(of_train.values())[:-1] == [1, 1, 1, 1, 2]
-    assert list(of_dev.values()) == [0, 1, 0, 0, 1, {}]
-    assert list(of_test.values()) == [2, 1, 1, 1, 2, {"0": 1}]
-
-
-def test_a_spans_file_of_the_whole_corpus_serves_a_part_of_it(tmp_path):
-    config = corpus(tmp_path)
-    rows = "".join(f"p{n}\tpremise\t1\t3\tD2\n" for n in range(3))
-    (tmp_path / "found.tsv").write_text(f"uid\tside\tstart\tend\tconcept\n{rows}")
-    config = with_knowledge(config, mentions=str(tmp_path / "found.tsv"))
-    config.data.limit = 1
-    assert prepare(config)[0].manifest["knowledge"]["mentions"]["other_pairs"] == 1
-    config.data.limit = 2
-    assert "other_pairs" not in prepare(config)[0].manifest["knowledge"]["mentions"]
-    with open(tmp_path / "found.tsv", "a") as file:
-        file.write("p9\tpremise\t1\t3\tD2\n")
-    (tmp_path / "dev.jsonl").write_text((tmp_path / "dev.jsonl").read_text().replace("p2", "p8"))
-    config.data.limit = None
-    with pytest.raises(UserError, match=r"found\.tsv:4: 2 of the pairs .*; 2 are"):  # p2 and p9; p0 and p1
-        prepare(config)
-
-
-def test_a_mentions_file_that_was_cut_off_is_refused_or_reported(tmp_path, capsys):
-    splits = {
-        name: Split(name, tuple(pair("heart failure", "none", uid=f"{name}{n}") for n in range(size)))
-        for name, size in (("train", 20), ("dev", 40), ("test", 0))
-    }
-    path = tmp_path / "found.tsv"
-    rows = [f"{name}{n}\tpremise\t0\t2\tC1\n" for name, size in (("train", 20), ("dev", 2)) for n in range(size)]
-
-    def recognised(count):
-        path.write_text("uid\tside\tstart\tend\tconcept\n" + "".join(rows[:count]))
-        return Linking(mentions=path).recognised(HEART, splits, filtered=False)
-
-    with pytest.raises(UserError, match=r"found\.tsv: no mention is in dev, .*20 of 40 in train, 0 of 80 in dev"):
-        recognised(20)
-    assert len(recognised(21).spans) == 21
-    assert "found.tsv: mentions are more than 10 times rarer in dev" in capsys.readouterr().err
-    splits["dev"] = replace(splits["dev"], examples=splits["dev"].examples[:20])
-    assert len(recognised(22).spans) == 22
-    assert capsys.readouterr().err == ""
+    assert list(knowledge["splits"]["test"].values()) == [2, 1, 1, 1, 2, {"0": 1}]
 
 
 def test_settings_of_the_linker_shape_the_prepared_corpus(tmp_path):
@@ -397,10 +327,7 @@ def test_a_terminology_of_many_names_gets_a_linker_for_its_corpus(tmp_path, monk
     ("fields", "code"),
     [
         ({"mentions": "absent.tsv"}, "absent.tsv: "),
-        ({"stop": "absent.txt"}, "absent.txt: "),
-        ({"abbreviations": "absent.tsv"}, "absent.tsv: "),
         ({"mentions": "s.tsv", "permute_seed": 1}, "config.knowledge.permute_seed: "),
-        ({"mentions": "s.tsv", "types": ("C",)}, "config.knowledge.types: "),
     ],
 )
 def test_settings_that_cannot_be(fields, code, tmp_path):

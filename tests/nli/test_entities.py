@@ -10,10 +10,9 @@ from made_up_pairs import write_own
 from mednli_jax import analyze, defaults
 from mednli_jax.data.examples import LABELS, Mention, NLIExample
 from mednli_jax.data.text import blank_tokens
-from mednli_jax.errors import ConfigError, UsageError
+from mednli_jax.errors import UsageError
 from mednli_jax.nli import entities
 from mednli_jax.nli.plug import corpus_of
-from mednli_jax.run import experiment_of
 
 HYPOTHESIS = "Acute brain injury, no pain."  # characters 6 to 18 spell "brain injury"
 
@@ -82,25 +81,6 @@ def test_raw_text_is_what_stands_between_blanks(corpus, tmp_path):
     words = raw.read_vocabulary(prepared.folder / "vocabulary.json")
     assert "injury," in words
     assert "injury" not in words
-
-
-def test_fasttext_reads_raw_text_whole(tmp_path):
-    """A premise of 120 words is not truncated."""
-    config = defaults.nli("fasttext", "mednli")
-    assert config.data.tokens == "blanks"
-    config.data.update(name="file", dir=str(tmp_path))
-    long = " ".join(f"w{n}" for n in range(120))
-    write_own(tmp_path, train=[(long, "x y")], dev=[(long, "x y")])
-    prepared, _ = experiment_of(config).prepare()
-    assert prepared.splits["train"].length[0].tolist() == [120]
-
-
-@pytest.mark.parametrize(("field", "value"), [("model.knowledge", "replace"), ("vectors.retrofit", "concepts")])
-def test_concepts_are_not_found_in_raw_text(field, value):
-    config = defaults.nli("esim", "demo")
-    config.update_from_flattened_dict({"data.tokens": "blanks", field: value})
-    with pytest.raises(ConfigError, match=rf"config\.{field}"):
-        experiment_of(config)
 
 
 def test_overlapping_and_empty_mentions():

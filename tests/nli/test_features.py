@@ -74,12 +74,6 @@ def column(table, name):
     return table[:, features.NAMES.index(name)]
 
 
-def test_35_columns_in_the_seven_groups_of_the_paper():
-    assert len(features.NAMES) == 35 == len(set(features.NAMES))
-    assert tuple(features.GROUPS) == ("bleu", "tokens", "negation", "tfidf", "edit", "embedding", "ontology")
-    assert computed().shape == (5, 35)
-
-
 @pytest.mark.parametrize("name", BY_HAND)
 def test_by_hand(name):
     np.testing.assert_allclose(column(computed(), name), BY_HAND[name], rtol=1e-12, atol=1e-12)
@@ -179,14 +173,6 @@ def test_hypothesis_only_sees_no_premise():
     assert column(first, "tokens_max").tolist() == [3, 4, 2, 6, 5]
 
 
-def test_case_counts_where_it_is_kept():
-    # "Patient" and "patient" are different words
-    assert column(computed(lowercase=False), "common_words").tolist() == [1, 4, 0, 0, 1]
-    # Negations and words of grammar are found in either case.
-    assert column(computed(lowercase=False), "negations_hypothesis").tolist() == [1, 0, 0, 1, 0]
-    assert column(computed(lowercase=False), "content_total")[2] == 4
-
-
 # --- boosting
 
 
@@ -227,15 +213,6 @@ def test_unlabelled_rows_are_not_trained_on_and_a_missing_class_is_never_predict
     assert np.array_equal(told, same)
     with pytest.raises(UserError, match=r".*Fix:"):  # a single label
         boosting.fit_predict(table, np.zeros_like(label), slice(0, 30), (0,))
-
-
-def test_what_on_tree_raises_ends_the_fit():
-    def stop():
-        raise KeyboardInterrupt
-
-    table, label = rule(30)
-    with pytest.raises(KeyboardInterrupt):
-        boosting.fit_predict(table, label, slice(0, 30), (0, 1), on_tree=stop)
 
 
 @pytest.mark.parametrize("labels", [(0, 1, 2), (0, 2), (1, 2)])

@@ -15,8 +15,7 @@ from mednli_jax.data.examples import NLIExample, Split
 from mednli_jax.data.text import Vocab
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.readers import mesh
-from mednli_jax.nli.corpus import mixed, sampled
-from mednli_jax.nli.encoding import MIXED_TAG
+from mednli_jax.nli.corpus import sampled
 from mednli_jax.nli.task import LINK_FIELDS
 
 SIZES = {"train": 22, "dev": 7, "test": 5}  # the last premise of each split has fewer than three hypotheses
@@ -109,18 +108,6 @@ def test_a_sample_depends_on_the_premises_alone():
 # ---- two corpora ----
 
 
-def test_as_many_pairs_are_mixed_in_as_the_target_has():
-    target = {"train": split_of([3] * 5, "t"), "dev": split_of([2], "d")}
-    result = mixed(target, split_of(GROUPS), "snli")
-    own, added = result["train"].examples[:15], result["train"].examples[15:]
-    assert own == target["train"].examples
-    assert [example.uid for example in added] == [example.uid for example in sampled(split_of(GROUPS), 15).examples]
-    assert all(example.tags == (MIXED_TAG,) for example in added)
-    assert result["dev"] is target["dev"]
-    facts = result["train"].facts["mixed"]
-    assert (facts["corpus"], facts["pairs"], facts["sampled"]) == ("snli", len(added), 15)
-
-
 def test_mixed_corpora_have_their_own_pairs_domains_and_links(data):
     alone, source, both = (
         Read(prepare(config)[0]) for config in (config_of(data), config_of(data, "snli"), config_of(data, mix="snli"))
@@ -162,7 +149,6 @@ def test_samples_and_mixtures_have_folders_of_their_own(data):
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"mix": "snly"}, r"^config\.data\.mix: unknown corpus 'snly'\. Fix: .*snli"),
         ({"mix": "mednli"}, r"^config\.data\.mix is the corpus itself"),
         ({"sample": 0}, r"^config\.data\.sample is 0"),
     ],

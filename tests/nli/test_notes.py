@@ -3,12 +3,10 @@
 import gzip
 import json
 import os
-import random
 import re
 import stat
 import subprocess
 import sys
-import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -104,7 +102,6 @@ FULL = "The patient underwent a complicated course with many procedures done by 
         ("Seen by Dr. Jones and Mrs. Smith vs. Mr. X.", ["Seen by Dr. Jones and Mrs. Smith vs. Mr. X."]),
         ("On lasix b.i.d. He is well.", ["On lasix b.i.d.", "He is well."]),
         ("EF 55.5 percent. Creatinine 1.2 to 1.5.", ["EF 55.5 percent.", "Creatinine 1.2 to 1.5."]),
-        ("Is it TIA? No! Yes.", ["Is it TIA?", "No!", "Yes."]),
         ("CAD with ? TIA in 2001", ["CAD with ? TIA in 2001"]),
         ("at [**Hospital 1. Main St. Clinic**]. Stable.", ["at [**Hospital 1. Main St. Clinic**].", "Stable."]),
         ("Since [**2101\n-1-1**] on dialysis", ["Since [**2101 -1-1**] on dialysis"]),
@@ -112,39 +109,16 @@ FULL = "The patient underwent a complicated course with many procedures done by 
         ("1. CAD 2. HTN 3. DM", ["CAD", "HTN", "DM"]),
         ("1. Diabetes type 2. On insulin. 2. HTN", ["Diabetes type 2.", "On insulin.", "HTN"]),
         ("- CAD\n-CABG\n* gout\n# asthma\n#2. COPD", ["CAD", "CABG", "gout", "asthma", "COPD"]),
-        ("CAD\nHTN\nDM2", ["CAD", "HTN", "DM2"]),
         ("Hypertension, diabetes,\nGout", ["Hypertension, diabetes, Gout"]),
-        ("Several episodes of\nBleeding", ["Several episodes of Bleeding"]),
         ("Several episodes\nwith pain. Then none", ["Several episodes with pain.", "Then none"]),
         ("An ejection fraction of\n30. He is well.", ["An ejection fraction of 30.", "He is well."]),
         ("1. Disease of the left\n   Anterior artery\n2. Gout", ["Disease of the left Anterior artery", "Gout"]),
-        ("A first line\n\nA second one", ["A first line", "A second one"]),
         ("1.5 cm mass. a. fib", ["1.5 cm mass. a. fib"]),
         ("1.\n---\n[**2101-1-1**]\n7.5\n", []),
-        ("", []),
     ],
 )
 def test_sentences(body, expected):
     assert sentences(body) == expected
-
-
-def test_no_word_is_lost_invented_or_moved():
-    body = NOTE * 3 + "a b.i.d. c\n- d\n  e, f\n\n1) g 2) h. I"
-    bullets = ("-", "1.", "2.", "1)", "2)")
-    words = [word for sentence in sentences(body) for word in sentence.split() if word not in bullets]
-    assert words == [word for word in body.split() if word not in bullets]
-
-
-def test_memory_is_that_of_one_note(tmp_path):
-    more = " ".join(map(str, random.Random(0).choices(range(1000), k=2500)))
-    path = notes(tmp_path / "n.csv.gz", *(line(n, NOTE + more) for n in range(400)))  # 4 MB of text
-    tracemalloc.start()
-    try:
-        assert sum(1 for _ in PastMedicalHistory(path)) == 800
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 1_500_000
 
 
 # ---- launch/premises_from_notes.py ----
@@ -202,12 +176,9 @@ def test_every_distinct_sentence_is_as_likely(tmp_path):
     assert all(abs(count - 600) < 4 * (2000 * 0.3 * 0.7) ** 0.5 for count in counts)
 
 
-@pytest.mark.parametrize(
-    ("flags", "rows"), [(["--number=0"], MADE), (["--number=3"], [line(1, f"PLAN: {SECRET}")]), (["--number=3"], None)]
-)
+@pytest.mark.parametrize(("flags", "rows"), [(["--number=0"], MADE), (["--number=3"], [line(1, f"PLAN: {SECRET}")])])
 def test_wrong_notes_or_flags_are_one_line(tmp_path, flags, rows):
-    if rows is not None:
-        notes(tmp_path / "NOTEEVENTS.csv.gz", *rows)
+    notes(tmp_path / "NOTEEVENTS.csv.gz", *rows)
     done = premises(tmp_path, *flags)
     assert (done.returncode, done.stdout) == (2, "")
     assert re.fullmatch(r"error: .* Fix: .*\n", done.stderr)

@@ -98,12 +98,6 @@ def test_pairs_are_read_and_counted(tmp_path):
     }
 
 
-def test_byte_order_mark_blank_and_windows_lines_are_no_faults(tmp_path):
-    line = json.dumps(row(...))
-    split = read(write(tmp_path / "x.jsonl", f"\ufeff{line}\r\n\r\n{line}\r\n"))
-    assert ([pair.uid for pair in split.examples], split.facts["rows"]) == (["x:1", "x:3"], 2)
-
-
 def test_limit_counts_labelled_pairs_and_reads_no_further(tmp_path):
     path = write(tmp_path / "x.jsonl", lines([row("a", "-"), row("b"), row("c", "-"), row("d"), "broken"]))
     split = read(path, limit=2)
@@ -181,22 +175,14 @@ def test_own_files_of_each_kind_mean_the_same(tmp_path, ending, written, asked):
     assert split.facts["file"] == f"train.{ending}{written}"
 
 
-def test_a_csv_cell_may_span_lines_and_faults_keep_their_line(tmp_path):
-    text = f'label,premise,hypothesis\nneutral,"a\n\nb",c\nneutral,{SECRET},\n{SECRET},d,e\n'
-    assert faults(read, write(tmp_path / "x.csv", text)) == [("x.csv", 5, "hypothesis"), ("x.csv", 6, "label")]
-
-
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
         ("train.csv", "id,text1,text2,class\n", ":1: .*id, text1, text2, class"),
         ("train.csv", "uid,Premise,Hypothesis,Label\n", ":1: .*'label' for 'Label'"),
         ("train.csv", "premise;hypothesis;label\n", ":1: .*semicolons"),
-        ("train.tsv", "premise,hypothesis,label\n", ":1: .*commas"),
         ("train.csv", f"{SECRET} one,{SECRET} two,neutral\n", ":1: .*header"),
-        ("train.csv", f"premise,hypothesis,label\n{SECRET},{SECRET},Neutral\n", ":2: .*'neutral'"),
-        ("train.csv", f"premise,hypothesis,label\n{SECRET},{SECRET},{SECRET}\n", ":2: .*neutral"),
-        ("train.jsonl", f'{{"text1": "{SECRET}", "text2": "{SECRET}"}}\n', ":1: .*text1, text2"),
+        ("train.csv", f"premise,hypothesis,label\n{SECRET},{SECRET},Neutral\n", ":2: .*neutral"),
         ("train.xlsx", "a", ": .*.jsonl, .txt, .tsv, .csv"),
     ],
 )
@@ -303,9 +289,7 @@ def test_wrong_options_are_errors_of_the_config(tmp_path, name, options, part):
     [
         ("mednli", ("mli_train_v1.jsonl", "mli_test_v1.jsonl"), CORPORA["mednli"].source),
         ("mednli", ("physionet.org/1.0.0/mli_train_v1.jsonl",), "1.0.0/mli_train_v1.jsonl"),
-        ("snli", (), "snli_1.0_dev.jsonl"),
         ("file", ("training.csv",), "training.csv"),
-        ("file", ("train.csv",), "dev.jsonl"),
         ("file", ("train.jsonl", "dev.csv", "train.jsonl.gz"), "train.jsonl and train.jsonl.gz both hold train"),
         ("file", ("train.csv", "dev.csv"), "pairID"),
     ],

@@ -12,7 +12,6 @@ from mednli_jax.data.examples import Split
 from mednli_jax.errors import UserError
 from mednli_jax.nli.analyses import Pairs
 from mednli_jax.nli.plug import corpus_of
-from mednli_jax.nli.readers import read_nli_file
 from mednli_jax.nli.substitutions import FILE, looked_up, substitutions
 
 # MeSH puts asthma and bronchitis under Bronchial Diseases (C08.127.108 and .446), but not hypertension.
@@ -52,13 +51,6 @@ def test_words_that_a_training_pair_links_are_left_out(sides):
     trained = pair(f"Has {sides[0]} .", f"Has {sides[1]} .", uid="t9")
     with pytest.raises(UserError):
         made(pairs_of([*TRAIN, trained], TEST))
-
-
-def test_the_file_is_read_back(tmp_path):
-    *_, files = substitutions(pairs_of(TRAIN, TEST), count=9, seed=0)
-    (tmp_path / FILE).write_bytes(files[FILE])
-    (found,) = read_nli_file(tmp_path / FILE, split="probe").examples
-    assert (found.label, found.tags) == ("contradiction", ("co_hyponym",))
 
 
 def test_text_of_a_corpus_that_is_not_open_is_private():
