@@ -254,7 +254,6 @@ FAULTS = (
     *replaced(
         "pairs.tsv",
         ("no header", table("\t", header=cells(0)), 1, "gold_label"),
-        ("a column twice", table("\t", header=("pairID", "gold_label", "sentence1", "sentence1")), 1),
     ),
     *added("pairs.csv", ("an open quote", ",".join(cells(2, premise='"quokka'))), ("a column more", "p2,a,b,c,wombat")),
     *replaced("pairs.csv", ("no label column", "pairID,sentence1\n", 1, "gold_label")),

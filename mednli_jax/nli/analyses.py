@@ -22,8 +22,7 @@ from mednli_jax.knowledge.readers.mesh import LINK_TYPES
 from mednli_jax.knowledge.relations import kinds_in_pairs, kinds_of
 from mednli_jax.nli import aflite as filtering
 from mednli_jax.nli import artifacts, corpus_stats, encoding, entities, substitutions
-from mednli_jax.nli.concepts import corpus_paths
-from mednli_jax.nli.corpus import NLICorpus
+from mednli_jax.nli.corpus import NLICorpus, corpus_paths
 from mednli_jax.nli.readers import read_nli_file
 from mednli_jax.report.sections import Section
 

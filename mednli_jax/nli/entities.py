@@ -11,8 +11,7 @@ from mednli_jax.io import Watch
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.mentions import ENDINGS, Recognised
 from mednli_jax.nli import encoding
-from mednli_jax.nli.concepts import Linking, ending
-from mednli_jax.nli.corpus import NLICorpus
+from mednli_jax.nli.corpus import Linking, NLICorpus, ending
 
 Unit = tuple[str, ...]  # a token, or the tokens of an entity
 
@@ -52,12 +51,6 @@ def mentions_of(
         return [[] for _ in examples]
     with Watch(len(examples)) as watch:
         return encoding.find_mentions(examples, side, finder, corpus.encoding, {}, watch)
-
-
-def merged_split(corpus: NLICorpus, split: Split, finder: Linker | Recognised | None) -> Split:
-    """The split, with the tokens of each entity joined into one. finder: see finder_of."""
-    mentions = {side: mentions_of(corpus, split.examples, side, finder) for side in SIDES}
-    return replace(split, examples=tuple(merged(split.examples, mentions)))
 
 
 def merged(examples: Sequence[NLIExample], mentions: dict[str, list[list[Mention]]]) -> list[NLIExample]:

@@ -100,13 +100,8 @@ def evaluate(run, split: str, partitions: Sequence[Partition] = ()) -> tuple[dic
 
 def evaluate_probe(run, scores: dict, name: str) -> tuple[dict, list[str], Sequence]:
     """(figures, lines, no rows) of the pairs of a file, by category. scores: of the run; name: of the file."""
-    figures = {
-        "run": str(run.directory.folder),
-        "probe": name,
-        "trained_on": run.result["corpus"],
-        "seeds": run.result["seeds"],
-        **_with_interval(scores),
-    }
+    figures = {"run": str(run.directory.folder), "probe": name, "trained_on": run.result["corpus"]}
+    figures |= {"seeds": run.result["seeds"], **_with_interval(scores)}
     return figures, list(_score_lines(scores, run.result, name, "probe")), ()
 
 

@@ -5,11 +5,12 @@ Functions that train or score import jax when they are called, so that other com
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from mednli_jax.data.arrays import NEW, Prepared
+from mednli_jax.data.arrays import NEW, SIDES, Prepared
 from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path, vectors_of
 from mednli_jax.data.inputs import Form
 from mednli_jax.data.wordpiece import find_weights
@@ -20,8 +21,7 @@ from mednli_jax.knowledge.ontology import RELATIONS, OntologyOptions
 from mednli_jax.nli import analyses, entities, page
 from mednli_jax.nli import tables as mednli_tables
 from mednli_jax.nli.categories import error_kinds
-from mednli_jax.nli.concepts import Linking, Terminology, ending, prefixes
-from mednli_jax.nli.corpus import BLANKS, NAMES, NLICorpus, between_blanks
+from mednli_jax.nli.corpus import BLANKS, NAMES, Linking, NLICorpus, Terminology, between_blanks, ending, prefixes
 from mednli_jax.nli.corpus_stats import sections_of_file
 from mednli_jax.nli.encoding import Encoding, PieceEncoding
 from mednli_jax.nli.readers import CORPORA, RESTRICTED, licensed, read_nli_file, source_files
@@ -163,7 +163,7 @@ class NLI:
         return boosting.Trees(run)
 
     def keep(self, directory, prepared: Prepared) -> None:
-        """Writes what reports of a run need besides its predictions: nothing."""
+        """Writes nothing: reports of pairs need the predictions alone."""
 
     # -- what commands print ------------------------------------------------------------------------------------------
 
@@ -275,7 +275,10 @@ class NLI:
             raise UsageError(f"{problem}. Fix: {fix}.")
         splits = corpus.splits()
         finder = entities.finder_of(corpus, splits, spans)
-        joined = {name: entities.merged_split(corpus, split, finder) for name, split in splits.items()}
+        joined = {}
+        for name, split in splits.items():
+            mentions = {side: entities.mentions_of(corpus, split.examples, side, finder) for side in SIDES}
+            joined[name] = replace(split, examples=tuple(entities.merged(split.examples, mentions)))
         prepared = trained.encoded(joined, run.vocabulary, run.prepared.vectors)
         by = spans.name if spans else f"{corpus.ontology.name} {corpus.ontology.version}"
         return run.having(prepared=prepared, merged_by=by)

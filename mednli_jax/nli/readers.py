@@ -7,7 +7,6 @@ row in memory. Errors name the file, the line and the field; they never quote a 
 import difflib
 import hashlib
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -39,10 +38,11 @@ SIDE_FILES = {"sentence1": "s1", "sentence2": "s2", "gold_label": "labels"}
 # A file of the user may name the fields in plain words.
 PLAIN_NAMES = {"sentence1": "premise", "sentence2": "hypothesis", "gold_label": "label", "pairID": "uid"}
 REQUIRED = ("gold_label", "sentence1", "sentence2")
-DELIMITERS = {"TABs": "\t", "commas": ",", "semicolons": ";", "bars": "|"}
-MOST_NAMES = 12  # of columns, fields or files that a message lists
+NAMES_OF_COLUMNS = (
+    "name the fields label, premise and hypothesis, or as SNLI does; a table begins with these names, "
+    "separated by commas in .csv, else by TABs"
+)
 MOST_FOLDERS = 1000  # searched below a folder for a missing file
-_NAME = re.compile(r"[A-Za-z]\w{0,39}")  # of a column or a field; a sentence has blanks
 
 
 # -- where the files are -----------------------------------------------------------------------------------------------
@@ -183,20 +183,18 @@ def _missing(owner, file, places):
     folder = next((place for place in places if place.is_dir()), None)
     lacking = f"no folder {places[0]}"
     if folder:
-        lacking = f"neither {file} nor {file}.gz is in {folder}{_elsewhere(folder, file, own=owner == 'file')}"
+        lacking = f"neither {file} nor {file}.gz is in {folder}{_elsewhere(folder, file)}"
     source = CORPORA[owner].source
     if owner == "file":
         return DataError(lacking, file=file, fix=f"{source}, called {Path(file).stem}, into --config.data.dir")
     return DataError(lacking, file=file, fix=f"put {file} into $MEDNLI_JAX_DATA/{owner}/; to get it, {source}")
 
 
-def _elsewhere(folder, file, *, own):
-    """Where the file may be below the folder, as the rest of a sentence; the files there if they are the user's own."""
+def _elsewhere(folder, file):
+    """Where the file may be below the folder, as the rest of a sentence."""
     for root, _, files in islice(os.walk(folder), MOST_FOLDERS):
         if found := {file, f"{file}.gz"} & set(files):
             return f". Did you mean {Path(root) / found.pop()}?"
-    if own and (others := sorted(path.name for path in folder.iterdir() if path.suffixes and path.is_file())):
-        return f"; there are {', '.join(others[:MOST_NAMES])}"
     return ""
 
 
@@ -245,26 +243,12 @@ class PairFields:
         if value is None and optional:
             return ""
         if value is None and self._name(field) not in self.values:
-            raise self.fault(f"is missing{self._found()}", field, self._missing_fix(field))
+            raise self.fault("is missing", field, NAMES_OF_COLUMNS)
         if not isinstance(value, str):
             raise self.fault(f"is a {type(value).__name__}, expected a string", field, FRESH_COPY)
         if problem := character_fault(value):
             raise self.fault(problem, field, FRESH_COPY)
         return value
-
-    def _found(self):
-        """The names that were found; none if one may be text, as in a table without a header."""
-        if not self.values or not all(map(_NAME.fullmatch, self.values)):
-            return ""
-        return f"; it has {', '.join(list(self.values)[:MOST_NAMES])}"
-
-    def _missing_fix(self, field):
-        plain = PLAIN_NAMES.get(field, field)
-        for name in self.values:
-            if name.casefold() in (field.casefold(), plain):
-                return f"write '{plain}' for '{name}': case counts"
-        own = f", or name the field '{plain}' in a file of your own" if plain != field else ""
-        return f"use the official file, which has this field{own}"
 
     def sentence(self, field: str) -> str:
         """The field as a text that is not blank."""
@@ -296,16 +280,6 @@ def csv_rows(path: Path, problems: Problems) -> Rows:
 
 def _rows(path, records, problems):
     def columns(number, header):
-        if len(set(header)) != len(header):
-            raise line_fault(path.name, number, "the header names a column twice", "give each column its own name")
-        others = [name for name, sign in DELIMITERS.items() if len(header) == 1 and sign in header[0]]
-        if others:
-            fix = "separate the columns of .tsv and .txt by TABs, those of .csv by commas"
-            raise line_fault(path.name, number, f"the header is one column with {others[0]} in it", fix)
-        if set(header) & set(LABELS):
-            fix = "begin the file with the names label, premise and hypothesis, in the order of the columns"
-            problem = "the first line is a pair and no header"
-            raise DataError(problem, file=path.name, line=number, field=REQUIRED[0], fix=fix)
         row = PairFields(path.name, number, dict.fromkeys(header, ""))
         for name in REQUIRED:
             row.text(name)

@@ -29,7 +29,7 @@ from made_up_files import contents
 from mednli_jax import analyze, evaluate, predict, prepare, train
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.nli import concepts
+from mednli_jax.nli import corpus as pairs_corpus
 from mednli_jax.nli.plug import TASK
 from mednli_jax.report.runs import RunDirectory
 from mednli_jax.training.devices import Devices
@@ -290,7 +290,7 @@ def test_what_prediction_needs_is_made_once(at_home, monkeypatch):
     def counting(name, function):
         return lambda *arguments, **more: [calls.append(name), function(*arguments, **more)][1]
 
-    monkeypatch.setattr(concepts, "Linker", counting("linker", Linker))
+    monkeypatch.setattr(pairs_corpus, "Linker", counting("linker", Linker))
     monkeypatch.setattr(Devices, "map", counting("compiled", Devices.map))
     run = evaluate.load_run(Path("copy"))
     asthma, gout = ("asthma", "patient has asthma"), ("no gout today", "patient lacks gout at all")

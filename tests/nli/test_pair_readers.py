@@ -178,10 +178,8 @@ def test_own_files_of_each_kind_mean_the_same(tmp_path, ending, written, asked):
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("train.csv", "id,text1,text2,class\n", ":1: .*id, text1, text2, class"),
-        ("train.csv", "uid,Premise,Hypothesis,Label\n", ":1: .*'label' for 'Label'"),
-        ("train.csv", "premise;hypothesis;label\n", ":1: .*semicolons"),
-        ("train.csv", f"{SECRET} one,{SECRET} two,neutral\n", ":1: .*header"),
+        ("train.csv", "premise;hypothesis;label\n", ":1: .*commas"),
+        ("train.csv", f"{SECRET} one,{SECRET} two,neutral\n", ":1: .*begins with these names"),
         ("train.csv", f"premise,hypothesis,label\n{SECRET},{SECRET},Neutral\n", ":2: .*neutral"),
         ("train.xlsx", "a", ": .*.jsonl, .txt, .tsv, .csv"),
     ],
@@ -289,7 +287,6 @@ def test_wrong_options_are_errors_of_the_config(tmp_path, name, options, part):
     [
         ("mednli", ("mli_train_v1.jsonl", "mli_test_v1.jsonl"), CORPORA["mednli"].source),
         ("mednli", ("physionet.org/1.0.0/mli_train_v1.jsonl",), "1.0.0/mli_train_v1.jsonl"),
-        ("file", ("training.csv",), "training.csv"),
         ("file", ("train.jsonl", "dev.csv", "train.jsonl.gz"), "train.jsonl and train.jsonl.gz both hold train"),
         ("file", ("train.csv", "dev.csv"), "pairID"),
     ],
