@@ -19,8 +19,9 @@ from mednli_jax.cloze import baselines as entity
 from mednli_jax.cloze import ngram_lm
 from mednli_jax.cloze import scores as answers
 from mednli_jax.cloze.encoding import DEMO, corpus_named, split_of
-from mednli_jax.cloze.tables import markdown
+from mednli_jax.cloze.tables import all_systems
 from mednli_jax.io import private_folder, say, write_json
+from mednli_jax.report.sections import markdown
 
 
 def untrained(examples, seed: int) -> dict[str, dict[str, str]]:
@@ -86,7 +87,7 @@ def measure(given) -> None:
         name = f"upper bound of the {len(outside):,} without their answer in the passage"
         rows.append((name, answers.summary(bound)))
     print(f"{given.corpus}, {given.split}: {len(examples):,} queries", end="\n\n")
-    print("\n".join(markdown(rows, paper=given.paper)))
+    print("\n".join(markdown(all_systems(dict(rows), paper=given.paper))))
     for note in sorted({part.facts["note"] for part in splits.values() if "note" in part.facts}):
         print(f"\n{note}")
     if given.out:

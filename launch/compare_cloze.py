@@ -13,8 +13,20 @@ import sys
 from pathlib import Path
 
 from mednli_jax import cli
-from mednli_jax.cloze.tables import against_baselines, comparison_section
+from mednli_jax.cloze import scores
+from mednli_jax.cloze.tables import comparison_section
 from mednli_jax.report.sections import lines
+
+
+def against_baselines(folder: Path, split: str, run: str) -> list[dict]:
+    """Each baseline of the most frequent phrase less a run of the folder: rows of scores.comparison."""
+    queries, rows = scores.queries_of(folder / run, split), []
+    reader = scores.finished(folder / run, split, queries)
+    for name in ("maxfreq-entity", "maxfreq-entity-not_in_the_query"):
+        said = scores.read_answers(folder / "baselines" / "private" / f"{name}.{split}.jsonl", queries)
+        baseline = scores.system(name, reader.corpus, queries, [said])
+        rows.append({**scores.comparison(reader, baseline), "split": split})
+    return rows
 
 
 def main() -> int:

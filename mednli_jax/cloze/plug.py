@@ -25,11 +25,11 @@ def check_marks(passage: str, query: str) -> tuple[str, str] | None:
     """(problem, fix) for wrong marks or a wrong number of blanks; None for a good pair."""
     passage, query = parse_marked(passage), parse_marked(query)
     if len(query.blanks) != 1 or passage.blanks:
-        problem = f"has {len(query.blanks)} of {PLACEHOLDER} in its query and {len(passage.blanks)} in its passage"
-        return problem, "write one in the query, and none in the passage"
-    if stray := passage.stray + query.stray:
-        fix = f"give every {BEGIN} its {END} in the same text, with words between them"
-        return f"has {stray} marks that are unbalanced or mark nothing", fix
+        fix = "write one in the query, and none in the passage"
+        return f"has a wrong number of {PLACEHOLDER}", fix
+    if passage.stray + query.stray:
+        fix = f"give every {BEGIN} its {END}, with words between them"
+        return "has marks that are unbalanced or mark nothing", fix
     return None
 
 
@@ -40,15 +40,21 @@ class Cloze:
     corpora, units = "cloze queries", "queries"
     models = ("ga_reader", "sa_reader")
     form = Form((("passage",), ("query",)), "a passage and a query", check_marks)
-    flags: Mapping = MappingProxyType({"evaluate": ("vectors", "skills", "scores", "predictions", "corpus")})
+    flags: Mapping = MappingProxyType({
+        "evaluate": ("vectors", "skills", "scores", "predictions", "corpus"),
+    })  # fmt: skip
     choices: Mapping = MappingProxyType({"data.setup": SETUPS})
-    # Fields that must be empty where the function holds for the config, and the reason.
-    empty = (("data.renumber", lambda config: config.data.setup != "anonym", "is for config.data.setup 'anonym'"),)
+    empty = ()
 
     def rules(self, config) -> Iterator[tuple[str, str, str]]:
         """(field, what is wrong, the fix) of each rule of cloze queries that a config breaks."""
-        if config.model.get("pointer", "sum") != "sum" and config.data.setup != "noent":
-            yield "model.pointer", "a phrase is one token", "give sum, or --config.data.setup=noent"
+        setup = config.data.setup
+        if config.data.renumber and setup != "anonym":
+            fix = "--config.data.setup=anonym"
+            yield "data.renumber", "is for anonymous phrases", fix
+        if config.model.get("pointer", "sum") != "sum" and setup != "noent":
+            fix = "give sum, or --config.data.setup=noent"
+            yield "model.pointer", "a phrase is one token", fix
 
     # -- from a config ------------------------------------------------------------------------------------------------
 
@@ -66,7 +72,7 @@ class Cloze:
 
     def pairs(self, config):
         """Raises UsageError, because a passage and a query are no pair of sentences."""
-        fix = "give a config of configs/ for sentence pairs, or `analyze cloze-stats --corpus=...` for cloze queries"
+        fix = "give a config for pairs, or `analyze cloze-stats --corpus=...`"
         raise UsageError(f"--config: its corpus does not hold sentence pairs. Fix: {fix}.")
 
     def scorer(self, config):
@@ -74,10 +80,10 @@ class Cloze:
 
         data, model = config.data, config.model
         return ClozeTask(
-            # In unmarked passages, every token that is a word of a candidate counts, unless a pointer reads the spans.
-            loose=data.setup == "noent" and "pointer" in model and model.pointer != "span",
-            masses="pointer" in model and model.pointer == "sum",
-            spelled="characters" in model and bool(model.characters),
+            # In unmarked passages every word of a candidate counts, unless a pointer reads the spans.
+            loose=data.setup == "noent" and model.get("pointer", "span") != "span",
+            masses=model.get("pointer") == "sum",
+            spelled=bool(model.get("characters")),
             answer_vectors=file_path(data.answer_vectors, data_folder(data.dir)),
             renumber=data.renumber,
         )
@@ -92,8 +98,10 @@ class Cloze:
         """Writes the accepted answers of dev and test, so that a report needs no corpus."""
         texts, kept = Texts(prepared.arrays), {}
         for name in {"dev", "test"} & prepared.splits.keys():
-            queries = texts.queries(prepared.splits[name])
-            kept[name] = [[query.uid, list(map(astuple, query.answers)), query.tags] for query in queries]
+            kept[name] = []
+            for query in texts.queries(prepared.splits[name]):
+                answers = list(map(astuple, query.answers))
+                kept[name].append([query.uid, answers, query.tags])
         write_kept(directory, ANSWERS, {"splits": kept})
 
     # -- what commands print ------------------------------------------------------------------------------------------
@@ -102,29 +110,35 @@ class Cloze:
         """Facts of a prepared corpus."""
         manifest = prepared.manifest
         for name, rows in prepared.splits.items():
-            facts = manifest["splits"][name]
-            answerable, passages = facts["answerable"], max(facts["passages"], 1)
-            total = sum(answerable.values())
-            left_out = f", {total - len(rows)} without an answer in their passage left out" if total > len(rows) else ""
-            passage, query = (max(length.tolist(), default=0) for length in rows.length)
+            facts, queries = manifest["splits"][name], len(rows)
+            passages, candidates = facts["passages"], facts["candidates"]
+            answerable, cut = facts["answerable"], facts["truncated"]
+            lost = sum(answerable.values()) - queries
+            lost = f", {lost} without an answer in their passage left out" if lost else ""
+            longest, query = (max(length.tolist(), default=0) for length in rows.length)
             yield (
-                f"  {name}: {len(rows)} queries of {facts['passages']} passages{left_out}; longest passage {passage}, "
-                f"query {query} tokens"
+                f"  {name}: {queries} queries of {passages} passages{lost}; "
+                f"longest passage {longest}, query {query} tokens"
             )
-            each = f"{facts['candidates'] / passages:.1f} a passage"
+            each = candidates / max(passages, 1)
+            kinds = f"{answerable['exact']} as they stand, {answerable['synonym']} by a synonym"
             yield (
-                f"    {facts['candidates']} candidates, {each}; answers among them: "
-                f"{answerable['exact']} as they stand, {answerable['synonym']} by a synonym, {answerable['none']} not"
+                f"    {candidates} candidates, {each:.1f} a passage; answers among them: "
+                f"{kinds}, {answerable['none']} not"
             )
-            yield f"    right candidates that training never shows: {facts['answers_of_unseen_type']}"
-            cut = facts["truncated"]
+            unseen = facts["answers_of_unseen_type"]
+            yield f"    right candidates that training never shows: {unseen}"
             if cut["passages"]:
                 lost = f"{cut['tokens']} tokens dropped, {cut['answers']} answers lost"
                 yield f"    truncated: {cut['passages']} passages, {lost}"
         types, words = manifest["candidates"], manifest["vocabulary"]
-        yield f"  set-up {manifest['setup']}: {types['types']} phrases, {types['types_of_train']} of them in training"
-        source = f"{words['with_vector']} with a vector ({words['source']})" if "source" in words else "random vectors"
-        more = f"{words['of_other_splits']} of dev and test alone, {words['cut']} rare ones left out"
+        known = f"{types['types']} phrases, {types['types_of_train']} of them in training"
+        yield f"  set-up {manifest['setup']}: {known}"
+        source = "random vectors"
+        if "source" in words:
+            source = f"{words['with_vector']} with a vector ({words['source']})"
+        others, cut = words["of_other_splits"], words["cut"]
+        more = f"{others} of dev and test alone, {cut} rare ones left out"
         yield f"  vocabulary: {words['words']} words, {source}; {more}"
 
     def run_sections(self, directory, result):
@@ -151,7 +165,9 @@ class Cloze:
         return [], {}, []
 
     licensed = LICENSED  # what other users must not be able to read in a data folder
-    sources: Mapping = MappingProxyType({"clicr": (lambda folder: source_files(folder).values(), SOURCE)})
+    sources: Mapping = MappingProxyType({
+        "clicr": (lambda folder: source_files(folder).values(), SOURCE),
+    })  # fmt: skip
     prediction_lines = staticmethod(tables.prediction_lines)
     write_attention = staticmethod(tables.write_attention)
 
@@ -162,8 +178,8 @@ class Cloze:
     def analysed(self, config, flags):
         """The corpus of --corpus, by its name."""
         if not flags.corpus or config is not None or (flags.scores and not flags.skills):
-            fix = f"give --corpus={DEMO}, clicr or a folder, no --config, and --scores with --skills"
-            raise UsageError(f"analyze cloze-stats: is for a corpus of queries. Fix: {fix}.")
+            fix = f"give --corpus={DEMO}, clicr or a folder, and --scores with --skills"
+            raise UsageError(f"analyze cloze-stats: is for a corpus. Fix: {fix}.")
         return SimpleNamespace(name=flags.corpus, notes=[], splits=None)
 
     shareable = True  # whether its tables may be shown outside
@@ -184,8 +200,11 @@ def _statistics(corpus, flags):
 
 
 def _choice(flags):
-    paths = {name: flags[name].value for name in ("vectors", "skills")}
-    return {"each": bool(flags.scores), **{name: path and Path(path).expanduser() for name, path in paths.items()}}
+    choice = {"each": bool(flags.scores)}
+    for name in ("vectors", "skills"):
+        path = flags[name].value
+        choice[name] = path and Path(path).expanduser()
+    return choice
 
 
 def _filled(runs: Path, *, split: str, skills: Path | None, public: bool):

@@ -142,10 +142,7 @@ def query_scores(
     vocab: Vocab | None = None,
     vectors: np.ndarray | None = None,
 ) -> QueryScores:
-    """Scores predictions {uid: text} of queries. A query whose uid is missing has no prediction.
-
-    vocab, vectors: see `embedding_score`; without them there is no embedding score.
-    """
+    """Scores predictions {uid: text} of queries; without word vectors there is no embedding score."""
     answers = [texts(example) for example in examples]
     predicted = [predictions.get(example.uid, "") for example in examples]
     pairs = list(zip(predicted, answers, strict=True))
@@ -164,12 +161,7 @@ def query_scores(
 
 
 def summary(scores: QueryScores, places: Sequence[int] | slice = slice(None)) -> dict:
-    """Scores of the queries at `places`, as plain numbers for JSON.
-
-    Returns: queries and missing (those without a prediction); exact_match, f1, bleu2, bleu4, embedding (None without
-    vectors); predicted_length, mean words of the predictions (None without predictions); answer_length, mean words of
-    the dataset's answers.
-    """
+    """Scores of the queries at `places`, as plain numbers for JSON; lengths are means, in words."""
     answered, counts = scores.answered[places], scores.bleu_counts[places]
     lengths = counts[:, -2][answered]
     return {
@@ -187,14 +179,13 @@ def summary(scores: QueryScores, places: Sequence[int] | slice = slice(None)) ->
 
 def rows(each: Sequence[QueryScores]) -> list[dict]:
     """One object per query, means over the seeds: uid, answered, exact_match, f1, and embedding with vectors."""
-    fields = {"answered": "answered", "exact_match": "exact", "f1": "f1"}
-    if each[0].embedding is not None:
-        fields["embedding"] = "embedding"
-    means = [np.mean([getattr(scores, field) for scores in each], axis=0).tolist() for field in fields.values()]
-    return [
-        {"uid": uid, **dict(zip(fields, values, strict=True))}
-        for uid, *values in zip(each[0].uids, *means, strict=True)
-    ]
+    found = [{"uid": uid} for uid in each[0].uids]
+    fields = {"answered": "answered", "exact_match": "exact", "f1": "f1", "embedding": "embedding"}
+    for name, field in fields.items():
+        values = [getattr(scores, field) for scores in each]
+        for row, mean in zip(found, () if values[0] is None else np.mean(values, axis=0), strict=False):
+            row[name] = float(mean)
+    return found
 
 
 def seed_scores(each: Sequence[QueryScores], places: Sequence[int] | slice = slice(None)) -> dict:
@@ -212,7 +203,7 @@ def slices(
     The families: "answer length" in words of the dataset's answer, 5 and more together; "semantic type" of that answer,
     or "none"; "tag" of the example, such as seen and unseen; "skill", of which a query may need several.
     """
-    families = {family: {} for family in ("answer length", "semantic type", "tag", "skill")}
+    families = {}
     for row, example in enumerate(examples):
         answer = example.answers[0]
         length = len(normalise(answer.text).split())
@@ -223,8 +214,9 @@ def slices(
             "skill": (skills or {}).get(example.uid, ()),
         }
         for family, of_example in names.items():
+            found = families.setdefault(family, {})
             for name in dict.fromkeys(of_example):
-                families[family].setdefault(name, []).append(row)
+                found.setdefault(name, []).append(row)
     return {family: dict(sorted(found.items())) for family, found in families.items() if found}
 
 
@@ -232,11 +224,10 @@ def figures(
     examples: Sequence[ClozeExample], scores: QueryScores, skills: Mapping[str, Iterable[str]] | None = None
 ) -> dict:
     """`summary` of all examples, and under the key `slices` the `summary` of each slice."""
-    of_slices = {
-        family: {name: summary(scores, rows) for name, rows in named.items()}
-        for family, named in slices(examples, skills).items()
-    }
-    return {**summary(scores), "slices": of_slices}
+    found = slices(examples, skills)
+    for family, named in found.items():
+        found[family] = {name: summary(scores, rows) for name, rows in named.items()}
+    return {**summary(scores), "slices": found}
 
 
 # -- files of answers --------------------------------------------------------------------------------------------------
@@ -251,19 +242,19 @@ def read_answers(path: Path, examples: Iterable[ClozeExample]) -> dict[str, str]
     gzipped. A fault names the line, or the entry of the object.
     examples: the queries that may be answered; not all need be.
     """
-    path, known, answers, problems = Path(path), {example.uid for example in examples}, {}, Problems()
+    path, answers, problems = Path(path), {}, Problems()
+    known = {example.uid for example in examples}
     for place, uid, answer in _entries(path, problems):
+        problem, fix = "", _FORMS
         if not (isinstance(uid, str) and isinstance(answer, str)):
-            problem, fix = "uid or answer is missing or no text", _FORMS
-        elif uid in answers:
-            problem, fix = "uid repeats that of an earlier one", "keep one answer a query"
-        elif uid not in known:
-            problem = "uid is that of no query of this split"
-            fix = "score the split it belongs to: --corpus and --split"
+            problem = "uid or answer is missing or no text"
+        elif uid in answers or uid not in known:
+            problem = "uid is that of an earlier row, or of no query of this split"
+            fix = "keep one answer a query, and score its split: --corpus and --split"
+        if problem:
+            problems.add(DataError(problem, file=path.name, line=place, fix=fix))
         else:
             answers[uid] = answer
-            continue
-        problems.add(DataError(problem, file=path.name, line=place, fix=fix))
     problems.raise_if_any()
     if not answers:
         raise DataError("holds no answers", file=path.name, fix=_FORMS)
@@ -278,9 +269,11 @@ def _entries(path, problems) -> Iterator[tuple]:
         except (json.JSONDecodeError, RecursionError):
             whole = None
     if isinstance(whole, dict) and not ("uid" in whole or ".jsonl" in path.suffixes):
-        yield from ((f"entry {number}", *pair) for number, pair in enumerate(whole.items(), start=1))
+        for number, (uid, answer) in enumerate(whole.items(), start=1):
+            yield f"entry {number}", uid, answer
     else:
-        yield from ((number, row.get("uid"), row.get("answer")) for number, row in json_lines(path, problems))
+        for number, row in json_lines(path, problems):
+            yield number, row.get("uid"), row.get("answer")
 
 
 def write_answers(path: Path, answers: Mapping[str, str]) -> None:
@@ -334,20 +327,15 @@ def finished(folder: Path, split: str, queries: Sequence[Query]) -> System:
 
 def _row(line, seeds):
     """(uid, answer of each seed) of a line; None where it is none."""
-    try:
-        row = json.loads(line)
-        uid, predicted = row["uid"], row["predicted"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
-    texts = isinstance(predicted, list) and all(isinstance(text, str) for text in (uid, *predicted))
-    return (uid, predicted) if texts and len(predicted) == seeds else None
+    row = json.loads(line)
+    return (row["uid"], row["predicted"]) if len(row["predicted"]) == seeds else None
 
 
 def comparison(first: System, second: System) -> dict:
     """The second system less the first on the same queries, as JSON values; shares are 0-1.
 
-    Returns: exact_match_of, f1_of: of both systems, mean over the seeds; exact_match: difference, low and high by
-    drawing queries and seeds (metrics.paired_bootstrap); f1: the same of means over the seeds, by drawing queries.
+    exact_match_of, f1_of: of both systems, means over the seeds. The interval of exact_match is drawn over queries and
+    seeds (metrics.paired_bootstrap), that of f1 over queries alone.
     """
     check_corpora(first, second)
     return {
@@ -362,12 +350,14 @@ def comparison(first: System, second: System) -> dict:
     }
 
 
-def f1_difference(first: np.ndarray, second: np.ndarray, *, level=0.95, samples=5000) -> dict:
+def f1_difference(first: np.ndarray, second: np.ndarray) -> dict:
     """The mean of `second` [N] less that of `first` [N], with an interval: the percentiles of samples that draw
     queries with replacement, the same for both systems (Koehn 2004)."""
     gains, counts = np.unique(second - first, return_counts=True)
     n = int(counts.sum())
     # Queries with the same gain are interchangeable, so their counts in a sample are multinomial.
-    drawn = np.random.default_rng(0).multinomial(n, counts / n, size=samples) @ gains / n
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return {"difference": float(gains @ counts / n), "low": float(low), "high": float(high), "level": level}
+    rng = np.random.default_rng(0)
+    drawn = rng.multinomial(n, counts / n, size=metrics.SAMPLES) @ gains / n
+    low, high = np.quantile(drawn, [(1 - metrics.LEVEL) / 2, (1 + metrics.LEVEL) / 2])
+    difference = float(gains @ counts / n)
+    return {"difference": difference, "low": float(low), "high": float(high), "level": metrics.LEVEL}

@@ -5,15 +5,18 @@ Nothing here holds text of a corpus, except for `attention_page`, which quotes a
 
 import html
 import json
+import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from mednli_jax.cloze import scores as answers
 from mednli_jax.cloze.baselines import known_vectors
 from mednli_jax.cloze.encoding import CLICR, DEMO, FILE, SEEN, UNSEEN, corpus_named, split_of
-from mednli_jax.cloze.scores import comparison, finished, queries_of, read_answers
+from mednli_jax.cloze.scores import comparison, finished, queries_of
 from mednli_jax.cloze.stats import read_skills, skill_statistics
 from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.errors import RunError
@@ -23,7 +26,6 @@ from mednli_jax.report.metrics import mean_sd, wilson_interval
 from mednli_jax.report.outcomes import names_of
 from mednli_jax.report.runs import RunDirectory, read_json
 from mednli_jax.report.sections import Comparison, Grid, Section, grid_lines, interval, points, sd, seeds_named
-from mednli_jax.report.sections import markdown as markdown_lines
 from mednli_jax.report.tables import check_folder, fill, lacking, published, section, state, unlike
 
 SPLITS = ("dev", "test")
@@ -56,36 +58,40 @@ def _missing(scores):
 
 def lines(name: str, scores: dict) -> Iterator[str]:
     """Text for `scores.figures`: the figures of all queries, then of each slice. name: what was scored on what."""
-    low, high = _interval(scores["exact_match"], scores["queries"])
-    yield f"{name}: {scores['queries']:,} queries, {scores['missing']:,} without an answer"
-    yield f"exact match {points(scores['exact_match'])} (95 % interval {points(low)}-{points(high)})"
+    exact, queries = scores["exact_match"], scores["queries"]
+    low, high = _interval(exact, queries)
+    yield f"{name}: {queries:,} queries, {scores['missing']:,} without an answer"
+    yield f"exact match {points(exact)} (95 % interval {points(low)}-{points(high)})"
 
     def row(found):
         length = found["predicted_length"]
-        cells = (paper_cell(found[metric], metric) for metric in METRICS)
-        return f"{found['queries']:,}", *cells, "-" if length is None else f"{length:.1f}", f"{found['missing']:,}"
+        cells = [paper_cell(found[metric], metric) for metric in METRICS]
+        cells.append("-" if length is None else f"{length:.1f}")
+        return f"{found['queries']:,}", *cells, f"{found['missing']:,}"
 
-    yield from _by_slice(("queries", *HEADER.values(), "words", "missing"), scores, scores["slices"], row)
+    header = ("queries", *HEADER.values(), "words", "missing")
+    yield from _by_slice(header, scores, scores["slices"], row)
 
 
 def run_lines(name: str, scores: dict) -> Iterator[str]:
-    """Text for the scores of a run's seeds (ClozeTask.score): all queries, then slices; means over the seeds, and the
-    deviation of exact match where there are several. name: what was scored on what."""
+    """The same of a run's seeds (ClozeTask.score): means, and the sd of exact match where there are several."""
     exact, queries = scores["accuracy"], scores["examples"]
     low, high = _interval(exact["mean"], queries)
     yield f"{name}: {queries:,} queries, {_missing(scores)} without an answer"
-    spread = f"sd {sd(exact)}; " if len(exact["per_seed"]) > 1 else ""  # of one seed it says nothing
-    yield f"exact match {points(exact['mean'])} ({spread}95 % interval of one run {points(low)}-{points(high)})"
-    loss = f"; loss {scores['loss']['mean']:.4f}" if scores["loss"] else ""  # none where no answer can be scored
+    spread = f"sd {sd(exact)}; " if len(exact["per_seed"]) > 1 else ""
+    wide = f"{points(low)}-{points(high)}"
+    yield f"exact match {points(exact['mean'])} ({spread}95 % interval of one run {wide})"
+    loss = f"; loss {scores['loss']['mean']:.4f}" if scores["loss"] else ""
     yield f"{scores['in_passage']:,} queries have their answer among the candidates{loss}"
 
     def row(found):
-        exact = found["accuracy"]
-        rest = (cell(found[metric], metric) if metric in found else "" for metric in METRICS[2:])
-        return f"{found['examples']:,}", points(exact["mean"]), sd(exact), cell(found["f1"], "f1"), *rest
+        exact, count = found["accuracy"], f"{found['examples']:,}"
+        rest = (cell(found[name], name) if name in found else "" for name in METRICS[1:])
+        return count, points(exact["mean"]), sd(exact), *rest
 
-    families = {**({"tag": scores["slices"]} if "slices" in scores else {}), **scores["families"]}
-    yield from _by_slice(("queries", "EM", "sd", *list(HEADER.values())[1:]), scores, families, row)
+    families = {"tag": scores.get("slices", {}), **scores["families"]}
+    exact, *others = HEADER.values()
+    yield from _by_slice(("queries", exact, "sd", *others), scores, families, row)
 
 
 def _by_slice(header, scores, families, row) -> Iterator[str]:
@@ -94,28 +100,36 @@ def _by_slice(header, scores, families, row) -> Iterator[str]:
         yield "no embedding score: it needs word vectors, --vectors=FILE"
     rows = [("all", *row(scores))]
     for family, named in families.items():
-        rows.append((family, *[""] * len(header)))
+        if named:
+            rows.append((family, *[""] * len(header)))
         rows += [(f"  {name}", *row(found)) for name, found in named.items()]
     yield from grid_lines(Grid("", ("", *header), rows))
 
 
-def markdown(rows: Sequence[tuple[str, dict]], *, paper: bool = True) -> Iterator[str]:
-    """Table 4 in Markdown: systems with their `answers.summary`, or a part of it, each beside the paper's figures.
+def all_systems(ours: Mapping[str, Mapping], *, paper: bool) -> Grid:
+    """Table 4 of systems with their `scores.summary`, or a part of it, each beside the paper's figures.
 
     paper: then those rows of the paper, humans included, that are not among the systems. EM and F1 are in points.
     """
-    ours = dict(rows)
-    systems = [*ours, *(system for system in PAPER if paper and system not in ours)]
-    lengths = {system: found.get("predicted_length") for system, found in ours.items()}
-    columns = [(HEADER[metric], _cells(ours, metric)) for metric in METRICS]
-    columns.append(("words", {system: f"{length:.1f}" for system, length in lengths.items() if length is not None}))
-    first = f"paper: {HEADER[METRICS[0]]}"
-    columns += [(first if metric == METRICS[0] else HEADER[metric], _cells(PAPER, metric)) for metric in METRICS]
-    yield from markdown_lines(fill("", ("system",), {system: (system,) for system in systems}, columns))
+    systems = dict.fromkeys((*ours, *PAPER) if paper else ours)
+    lengths = {}
+    for system, found in ours.items():
+        if found.get("predicted_length") is not None:
+            lengths[system] = f"{found['predicted_length']:.1f}"
+    columns = [*_columns(ours), ("words", lengths), *_columns(PAPER, "paper: ")]
+    return fill("", ("system",), {system: (system,) for system in systems}, columns)
 
 
-def _cells(of: Mapping[str, Mapping], metric) -> dict[str, str]:
-    return {system: paper_cell(found[metric], metric) for system, found in of.items() if found.get(metric) is not None}
+def _columns(of: Mapping[str, Mapping], first: str = "", lacking: str = "") -> list[tuple[str, dict]]:
+    """(title, {system: cell}) of each metric. first: stands before the first title."""
+    columns = []
+    for metric, title in HEADER.items():
+        cells = {}
+        for system, found in of.items():
+            figure = found.get(metric)
+            cells[system] = lacking if figure is None else paper_cell(figure, metric)
+        columns.append((title if columns else first + title, cells))
+    return columns
 
 
 # -- scoring and comparing ---------------------------------------------------------------------------------------------
@@ -127,17 +141,24 @@ def evaluate(run, split: str, *, vectors: Path | None, skills: Path | None, each
     skills = read_skills(skills) if skills else None
     if vectors and rows:
         rows = replace(rows, words=known_vectors(vectors, (), sorted(rows.strings())))
-        run.prepared = replace(run.prepared, splits={**run.prepared.splits, split: rows})
+        splits = {**run.prepared.splits, split: rows}
+        run.prepared = replace(run.prepared, splits=splits)
     scores, logits = run.scores(split)
-    scored = run.task.scored(run.prepared.splits[split], logits) if each or skills else ()
+    scored = run.task.scored(rows, logits) if each or skills else ()
     if skills:
-        named = answers.slices(run.prepared.splits[split].queries(), skills).get("skill", {})
+        named = answers.slices(rows.queries(), skills).get("skill", {})
         found = {name: answers.seed_scores(scored, places) for name, places in named.items()}
         scores = {**scores, "families": {**scores["families"], "skill": found}}
     seeds = run.result["seeds"]
     low, high = _interval(scores["accuracy"]["mean"], scores["examples"])
-    about = {"run": str(run.directory.folder), "corpus": corpus, "split": split, "seeds": seeds}
-    figures = {**about, **scores, "interval": {"low": low, "high": high, "level": 0.95}}
+    figures = {
+        "run": str(run.directory.folder),
+        "corpus": corpus,
+        "split": split,
+        "seeds": seeds,
+        **scores,
+        "interval": {"low": low, "high": high, "level": 0.95},
+    }
     title = f"{run.result['model']} on {corpus}, {split}, {seeds_named(seeds)}"
     lines = [*run_lines(title, scores), *run.result["notes"]]
     return figures, lines, answers.rows(scored) if each else ()
@@ -151,11 +172,11 @@ def evaluate_answers(
     corpus: see corpus_named. predictions: the file of answers, see read_answers.
     """
     examples = split_of(corpus_named(corpus), split).examples
-    predicted = read_answers(Path(predictions).expanduser(), examples)
+    predicted = answers.read_answers(Path(predictions).expanduser(), examples)
     skills = read_skills(skills) if skills else None
     words = ()
     if vectors:
-        texts = [*predicted.values(), *(text for example in examples for text in answers.texts(example))]
+        texts = set(predicted.values()).union(*map(answers.texts, examples))
         words = known_vectors(vectors, (), texts)
     scored = answers.query_scores(examples, predicted, *words)
     scores = answers.figures(examples, scored, skills)
@@ -166,12 +187,13 @@ def evaluate_answers(
 
 def compare(folders: Sequence[Path], split: str) -> Comparison:
     """Compares the first run with each of the others on the queries of a split."""
-    queries = queries_of(folders[0], split)
-    called = names_of(folders)
-    runs = zip(folders, called, strict=True)
-    first, *others = (finished(folder, split, queries)._replace(name=name) for folder, name in runs)
+    queries, called, runs = queries_of(folders[0], split), names_of(folders), []
+    for folder, name in zip(folders, called, strict=True):
+        runs.append(finished(folder, split, queries)._replace(name=name))
+    first, *others = runs
     rows = [{**comparison(first, other), "split": split} for other in others]
-    return Comparison(f"{' and '.join(called)}: {split}", [comparison_section(rows)], [], rows)
+    title = f"{' and '.join(called)}: {split}"
+    return Comparison(title, [comparison_section(rows)], [], rows)
 
 
 # -- Table 4 -----------------------------------------------------------------------------------------------------------
@@ -248,10 +270,10 @@ def table_section(found: dict) -> Section:
         columns.append((HEADER[metric], cells))
         if metric in METRICS[:2]:
             columns.append(("sd", {system: sd(of[metric]) if metric in of else "-" for system, of in ours.items()}))
-    for metric in METRICS:
-        name = HEADER[metric] if metric != METRICS[0] else f"paper: {HEADER[metric]}"
-        columns.append((name, {system: paper_cell(row["paper"].get(metric), metric) for system, row in rows.items()}))
-    columns.append(("unlike the paper's", {system: "; ".join(row["unlike"]) for system, row in rows.items()}))
+    theirs = {system: row["paper"] for system, row in rows.items()}
+    columns += _columns(theirs, "paper: ", lacking="-")
+    different = {system: "; ".join(row["unlike"]) for system, row in rows.items()}
+    columns.append(("unlike the paper's", different))
     grid = fill("", ("",), {system: (system,) for system in rows}, columns)
     return section("Table 4: answers to CliCR's queries", words, found, grid, "CliCR", [humans])
 
@@ -265,18 +287,6 @@ def skills_of_runs(folder: Path, split: str, skills: Path) -> dict:
     systems = {system: finished(path, split, queries) for system, path in there.items()}
     f1 = {name: dict(zip(of.uids, of.f1.tolist(), strict=True)) for name, of in systems.items()}
     return skill_statistics(read_skills(skills), queries, f1)
-
-
-def against_baselines(folder: Path, split: str, run: str = "ga_anonym") -> list[dict]:
-    """Each baseline of the most frequent phrase less a run of the folder: rows of scores.comparison."""
-    path, rows = Path(folder) / run, []
-    queries = queries_of(path, split)
-    reader = finished(path, split, queries)
-    for name in ("maxfreq-entity", "maxfreq-entity-not_in_the_query"):
-        said = read_answers(Path(folder) / "baselines" / "private" / f"{name}.{split}.jsonl", queries)
-        baseline = answers.system(name, reader.corpus, queries, [said])
-        rows.append({**comparison(reader, baseline), "split": split})
-    return rows
 
 
 def _fill(folder, corpus, split, kind):
@@ -309,34 +319,37 @@ def _scores(result) -> Section:
         seeds = ", ".join(points(value) for value in exact["per_seed"])
         counts = (f"{n:,}", f"{scores['in_passage']:,}", _missing(scores))
         rows.append((split, *counts, em, sd(exact), wide, *others, loss, seeds))
-    header = ("split", "queries", "answerable", "unanswered", "EM", "sd", "95 % of one run")
-    header += (*(HEADER[metric] for metric in METRICS[1:]), "loss", "EM per seed")
-    words = (
+    exact, *others = HEADER.values()
+    header = ("split", "queries", "answerable", "unanswered", exact, "sd")
+    header += ("95 % of one run", *others, "loss", "EM per seed")
+    words = [
         "exact match (EM) and F1 in points; of queries that are answerable a candidate is right; loss is of these alone"
-    )
-    return Section("Scores", [words], [Grid("", header, rows)] * bool(rows))
+    ]
+    return Section("Scores", words, [Grid("", header, rows)] * bool(rows))
 
 
 def _slices(split, scores) -> Section:
-    slices = scores.get("slices", {})
-    families = {
-        "answers of training": {name: of for name, of in slices.items() if name in (SEEN, UNSEEN)},
-        "tags": {name: of for name, of in slices.items() if name not in (SEEN, UNSEEN)},
-        **scores.get("families", {}),
-    }
+    families = {"answers of training": {}, "tags": {}, **scores.get("families", {})}
+    for name, of in scores.get("slices", {}).items():
+        family = "answers of training" if name in (SEEN, UNSEEN) else "tags"
+        families[family][name] = of
     grids, drawn = [], []
     for family, named in families.items():
         if not named:
             continue
-        exact, f1 = ([s[field] for s in named.values()] for field in ("accuracy", "f1"))
-        counts = [f"{s['examples']:,}" for s in named.values()]
-        columns = ([points(of["mean"]) for of in exact], [sd(of) for of in exact], [points(of["mean"]) for of in f1])
-        rows = list(zip(named, counts, *columns, strict=True))
+        rows, series = [], {"EM": [], "F1": []}
+        for name, of in named.items():
+            exact, f1 = of["accuracy"], of["f1"]["mean"]
+            figures = points(exact["mean"]), sd(exact), points(f1)
+            rows.append((name, f"{of['examples']:,}", *figures))
+            series["EM"].append(100 * exact["mean"])
+            series["F1"].append(100 * f1)
         grids.append(Grid(family, (family, "queries", "EM", "sd", "F1"), rows))
-        series = {title: [100 * of["mean"] for of in found] for title, found in (("EM", exact), ("F1", f1))}
-        chart = charts.bars(series, list(named), title=f"{split} by {family}", x=family, y="points")
+        title = f"{split} by {family}"
+        chart = charts.bars(series, list(named), title=title, x=family, y="points")
         drawn.append((f"{split}: by {family}", chart))
-    return Section(f"Kinds of queries, {split}", ["points, means over the seeds"] * bool(grids), grids, drawn)
+    words = ["points, means over the seeds"] * bool(grids)
+    return Section(f"Kinds of queries, {split}", words, grids, drawn)
 
 
 def comparison_section(compared: Sequence[dict]) -> Section:
@@ -348,8 +361,8 @@ def comparison_section(compared: Sequence[dict]) -> Section:
         "queries of one passage are counted as independent, so that intervals are a little too narrow",
     ]
     header = ("system", "seeds", "EM", "difference", "95 %", "F1", "difference", "95 %")
-    ours = str(first["seeds"][0]), points(first["exact_match_of"][0]), "", "", points(first["f1_of"][0]), "", ""
-    rows = [(first["first"], *ours)]
+    exact, f1 = points(first["exact_match_of"][0]), points(first["f1_of"][0])
+    rows = [(first["first"], str(first["seeds"][0]), exact, "", "", f1, "", "")]
     for row in compared:
         cells = []
         for name in ("exact_match", "f1"):
@@ -381,25 +394,30 @@ def write_attention(run, queries) -> Path:
     found, predicted = run.attention(queries), run.predict(queries)
     folder = private_folder(next_free(run.directory.private / "attention"))
     for number, (seen, answered) in enumerate(zip(found, predicted, strict=True), start=1):
-        page = attention_page(seen, answered["answer"])
-        values = {**seen, "weights": seen["weights"].astype(float).round(6).tolist(), "answer": answered["answer"]}
+        answer, weights = answered["answer"], seen["weights"].astype(float)
+        page = attention_page(seen, answer)
+        values = {**seen, "weights": weights.round(6).tolist(), "answer": answer}
         write_atomic(folder / f"passage-{number}.json", json.dumps(values) + "\n")
         write_atomic(folder / f"passage-{number}.html", page)
     return folder
 
 
 _SHADES = 10
-_STYLE = (
-    "body{max-width:60rem;margin:2rem auto;padding:0 1rem;font:17px/1.9 system-ui,sans-serif}"
-    "u{text-underline-offset:4px}.answer{font-weight:700}.passage{border-top:1px solid;padding-top:1rem}"
-    + "".join(f".s{n}{{background:rgba(86,180,233,{n / _SHADES:.1f})}}" for n in range(1, _SHADES + 1))
-)
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-_HEAD = (
-    f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
-    f'content="{_POLICY}"><meta name="viewport" content="width=device-width, initial-scale=1">'
-    f'<link rel="icon" href="data:,"><title>Where the reader looked</title><style>{_STYLE}</style></head>'
-)
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<link rel="icon" href="data:,"><title>Where the reader looked</title>
+<style>
+body {{ max-width: 60rem; margin: 2rem auto; padding: 0 1rem; font: 17px/1.9 system-ui, sans-serif }}
+u {{ text-underline-offset: 4px }}
+.answer {{ font-weight: 700 }}
+.passage {{ border-top: 1px solid; padding-top: 1rem }}
+span {{ background: rgba(86, 180, 233, var(--shade)) }}
+</style></head>
+<body><h1>Where the reader looked</h1>
+<p>{query}</p><p>Answer: <b>{answer}</b></p><p class="passage">{passage}</p></body></html>
+"""
 
 
 def attention_page(found: dict, answer: str) -> str:
@@ -407,22 +425,21 @@ def attention_page(found: dict, answer: str) -> str:
 
     found: as ClozeTask.looked_at gives it; answer: the most likely candidate. Loads nothing.
     """
-    mean = [sum(column) / len(column) for column in zip(*found["weights"], strict=True)]
-    most = max(mean, default=0.0) or 1.0
-    ends, marked = {}, {}
+
+    def named(token):
+        return html.escape(found["names"].get(token, token))
+
+    mean = np.mean(found["weights"], axis=0)
+    most, words = max(mean, default=0.0) or 1.0, []
+    for token, weight in zip(found["passage"], mean, strict=True):
+        text, shade = named(token), math.ceil(_SHADES * weight / most) / _SHADES
+        shown = f'<span style="--shade: {shade}" title="{weight:.4f}">{text}</span>'
+        words.append(shown if weight > 0 else text)
     for candidate, spans in zip(found["candidates"], found["spans"], strict=True):
         for start, end in spans:
-            marked[start], ends[end - 1] = candidate, True
-    body = []
-    for place, (token, weight) in enumerate(zip(found["passage"], mean, strict=True)):
-        kind = ' class="answer"' if marked.get(place) == answer else ""
-        shade = -(-_SHADES * weight // most) if weight > 0 else 0
-        text = html.escape(found["names"].get(token, token))
-        shown = f'<span class="s{int(shade)}" title="{weight:.4f}">{text}</span>' if shade else text
-        body.append(f"<u{kind}>" * (place in marked) + shown + "</u>" * (place in ends))
-    query = " ".join(
-        "<b>_____</b>" if token == PLACEHOLDER else html.escape(found["names"].get(token, token))
-        for token in found["query"]
-    )
-    content = f"<p>{query}</p><p>Answer: <b>{html.escape(answer) or '-'}</b></p><p class='passage'>{' '.join(body)}</p>"
-    return f"{_HEAD}<body><h1>Where the reader looked</h1>{content}</body></html>\n"
+            kind = ' class="answer"' if candidate == answer else ""
+            words[start] = f"<u{kind}>{words[start]}"
+            words[end - 1] += "</u>"
+    query = " ".join(map(named, found["query"])).replace(PLACEHOLDER, "<b>_____</b>")
+    said = html.escape(answer) or "-"
+    return _PAGE.format(query=query, answer=said, passage=" ".join(words))

@@ -1,10 +1,11 @@
-"""Scores of answers to cloze queries against values worked out by hand."""
+"""Scores of answers to cloze queries against values worked out by hand, and BLEU against nltk's."""
 
 import math
 
 import numpy as np
 import pytest
 from made_up_cloze import cloze
+from nltk.translate.bleu_score import corpus_bleu
 
 from mednli_jax.cloze.scores import (
     embedding_score,
@@ -74,6 +75,24 @@ def test_bleu_by_hand():
     assert bleu([""], [["pain"]], 2) == 0.0
     # Both sides are normalised.
     assert bleu(["The Chest Pain!"], [["chest pain"]], 2) == pytest.approx(1)
+
+
+@pytest.mark.filterwarnings("ignore")  # nltk warns if an order has no match
+@pytest.mark.parametrize("seed", range(9))
+def test_bleu_equals_nltk(seed):
+    """Texts have at least four words, because nltk counts an n-gram for shorter ones although there is none."""
+    rng = np.random.default_rng(seed)
+
+    def text(least):
+        return " ".join(rng.choice(list("bc"), rng.integers(least, 8)))
+
+    said = [text(4) for _ in range(20)]
+    answers = [[text(1) for _ in range(rng.integers(1, 4))] for _ in said]
+    references = [[answer.split() for answer in own] for own in answers]
+    for order in (2, 4):
+        expected = corpus_bleu(references, [one.split() for one in said], (1 / order,) * order)
+        assert bleu(said, answers, order) == pytest.approx(expected, abs=1e-12)
+        assert expected > 0.001
 
 
 VOCAB = Vocab((*SPECIALS, "fever", "pain", "chest"))

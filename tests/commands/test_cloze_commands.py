@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import runpy
 import shutil
 import stat
 from pathlib import Path
@@ -28,12 +29,12 @@ from made_up_runs import GOLD, write_run
 from mednli_jax import evaluate, prepare, train
 from mednli_jax.cloze import scores as answers
 from mednli_jax.cloze.plug import TASK as CLOZE
-from mednli_jax.cloze.tables import against_baselines
 from mednli_jax.cloze.task import ClozeTask
 from mednli_jax.errors import UserError
 from mednli_jax.predict import read_chunks
 from mednli_jax.report import __main__ as report
 
+ROOT = Path(__file__).parents[2]
 CONFIG = config_flag("ga_ent", "file")
 SMALL = (
     "--config.model.hidden_size=4",
@@ -249,7 +250,8 @@ def test_the_papers_table_is_filled_from_a_folder(home, at_home):
     fill = "python launch/cloze_baselines.py --corpus=CORPUS_FOLDER --split=test --vectors=FILE --out=table/baselines"
     assert f"{fill}\n" in out
     assert re.search(r"^bridging +66\.7 ", out, re.MULTILINE)
-    for row in against_baselines(folder, "test"):
+    script = runpy.run_path(str(ROOT / "launch" / "compare_cloze.py"))
+    for row in script["against_baselines"](folder, "test", "ga_anonym"):
         assert row["first"] == "ga_anonym"
         assert row["exact_match_of"][1] == pytest.approx(found["exact_match"])
 
