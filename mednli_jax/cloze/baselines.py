@@ -58,50 +58,51 @@ def random_entity(examples: Sequence[ClozeExample], *, seed: int = 0, words: boo
 def random_expectation(
     examples: Sequence[ClozeExample], vocab: Vocab | None = None, vectors: np.ndarray | None = None, *, seed: int = 0
 ) -> dict[str, float | None]:
-    """The figures of `answers.summary` that a random mention has in the mean.
+    """The figures of `scores.summary` that a random mention has in the mean over all draws, worked out exactly.
 
-    exact_match, f1, embedding (None without vectors): means over all draws, worked out exactly, 0 where a passage has
-    no mention. predicted_length: likewise, of the queries that are answered. bleu2, bleu4: of all queries together,
-    which no mean over queries gives: means of DRAWS draws by `random_entity`, from `seed` on.
+    BLEU is of all queries together, so that it is the mean of DRAWS draws by `random_entity`, from `seed` on.
     """
     scores = {"exact_match": exact_match, "f1": token_f1}
     if vocab is not None and vectors is not None:
         scores["embedding"] = partial(embedding_score, vocab=vocab, vectors=vectors)
-    total, answered, words = dict.fromkeys(scores, 0.0), 0, 0.0
+    total, answered, words = Counter(dict.fromkeys(scores, 0.0)), 0, 0.0
     for passage, queries in by_passage(examples):
         counts = Counter(mentions(passage.tokens, passage.entities))
-        if not counts:
-            continue
-        answered += len(queries)
-        words += len(queries) * sum(n * len(normalise(p).split()) for p, n in counts.items()) / counts.total()
-        for query, (name, score) in product(queries, scores.items()):
-            answers = texts(query)
-            total[name] += sum(n * score(phrase, answers) for phrase, n in counts.items()) / counts.total()
-    drawn = [summary(query_scores(examples, random_entity(examples, seed=seed + n))) for n in range(DRAWS)]
-    return {
-        "embedding": None,
-        **{name: value / len(examples) for name, value in total.items()},
-        **{name: sum(figures[name] for figures in drawn) / DRAWS for name in ("bleu2", "bleu4")},
-        "predicted_length": words / answered if answered else None,
-    }
+        answered += len(queries) * bool(counts)
+        for phrase, count in counts.items():
+            share = count / counts.total()
+            words += len(queries) * share * len(normalise(phrase).split())
+            for query, (name, score) in product(queries, scores.items()):
+                total[name] += share * score(phrase, texts(query))
+    found = {"embedding": None, "predicted_length": words / answered if answered else None}
+    found |= {name: value / len(examples) for name, value in total.items()}
+    said = [random_entity(examples, seed=seed + n) for n in range(DRAWS)]
+    drawn = [summary(query_scores(examples, texts_of)) for texts_of in said]
+    for name in ("bleu2", "bleu4"):
+        found[name] = sum(figures[name] for figures in drawn) / DRAWS
+    return found
 
 
 def most_frequent_entity(examples: Sequence[ClozeExample], *, outside_query: bool = False) -> dict[str, str]:
     predictions = {}
     for passage, queries in by_passage(examples):
-        ranking = [phrase for phrase, _ in Counter(mentions(passage.tokens, passage.entities)).most_common()]
+        counts = Counter(mentions(passage.tokens, passage.entities))
+        ranking = [phrase for phrase, _ in counts.most_common()]
         for query in queries if ranking else ():
-            named = set(mentions(query.query, query.query_entities)) if outside_query else ()
-            predictions[query.uid] = next((phrase for phrase in ranking if phrase not in named), ranking[0])
+            named = mentions(query.query, query.query_entities) if outside_query else ()
+            others = (phrase for phrase in ranking if phrase not in named)
+            predictions[query.uid] = next(others, ranking[0])
     return predictions
 
 
 def most_frequent_word(examples: Sequence[ClozeExample]) -> dict[str, str]:
     predictions = {}
     for passage, queries in by_passage(examples):
-        tokens = (token.lower() for token in passage.tokens)
-        words = Counter(word for word in tokens if word not in FUNCTION_WORDS and any(map(str.isalpha, word)))
-        predictions |= {query.uid: word for word, _ in words.most_common(1) for query in queries}
+        words = (token.lower() for token in passage.tokens)
+        words = (word for word in words if any(map(str.isalpha, word)))
+        counts = Counter(word for word in words if word not in FUNCTION_WORDS)
+        for word, _ in counts.most_common(1):
+            predictions |= {query.uid: word for query in queries}
     return predictions
 
 
@@ -114,17 +115,19 @@ def known_vectors(path, examples: Iterable[ClozeExample], more: Iterable[str] = 
     path: see `load_vectors`. more: texts beside the examples, such as predictions. Words are lower-cased, and once more
     as `normalise` leaves them.
     """
-    words = {word for text in more for word in normalise(text).split()}
+    words, more = set(), set(more)
     for passage, queries in by_passage(examples):
         words.update(token.lower() for token in passage.tokens)
-        words.update(normalise(" ".join(passage.tokens)).split())
+        more.add(" ".join(passage.tokens))
         for query in queries:
             words.update(token.lower() for token in query.query)
-            words.update(word for answer in texts(query) for word in normalise(answer).split())
+            more.update(texts(query))
+    words.update(*(normalise(text).split() for text in more))
     dim = sum(read_head(part).dim for part in vector_paths(path))
     found = load_vectors(path, Vocab.build([sorted(words)]).words, dim=dim, seed=0)
     if not found.found:
-        problem, fix = "has a vector for none of the corpus's words", "give vectors of the corpus's language"
+        problem = "has a vector for none of the corpus's words"
+        fix = "give vectors of the corpus's language"
         raise DataError(problem, file=Path(found.file).name, fix=fix)
     return found.known()
 
@@ -138,14 +141,16 @@ def most_similar_entity(
     """
     predictions = {}
     for passage, queries in by_passage(examples):
-        places = [(i, i + 1) for i in range(len(passage.tokens))] if words else []
-        spans = np.array(places or [(e.start, e.end) for e in passage.entities], np.int64).reshape(-1, 2)
-        if not len(spans):
+        places = [(e.start, e.end) for e in passage.entities]
+        if words:
+            places = [(place, place + 1) for place in range(len(passage.tokens))]
+        if not places:
             continue
-        contexts = _contexts(passage.tokens, spans, passage.sentences, vocab, vectors, window)
+        spans, how = np.array(places), (vocab, vectors, window)
+        contexts = _contexts(passage.tokens, spans, passage.sentences, *how)
         for query in queries:
             blank = np.array([[query.blank, query.blank + 1]])
-            context = _contexts(query.query, blank, (len(query.query),), vocab, vectors, window)[0]
+            (context,) = _contexts(query.query, blank, (len(query.query),), *how)
             cosines = contexts @ context
             # Contexts of one direction differ only by rounding, which must not decide.
             start, end = spans[np.flatnonzero(cosines >= cosines.max() - 1e-9)[0]]
@@ -172,10 +177,7 @@ def _contexts(tokens, spans, sentences, vocab, vectors, window):
 def best_window(
     examples: Sequence[ClozeExample], vocab: Vocab, vectors: np.ndarray, windows: Sequence[int] = WINDOWS
 ) -> tuple[int, dict[int, dict]]:
-    """The window of sim-entity with the highest F1 on (dev) examples, the smallest of several, and all its scores.
-
-    Returns: window, {window: `answers.summary` with the embedding score}.
-    """
+    """(window of sim-entity with the highest F1 on examples, the smallest of several; `summary` of each window)."""
     found = {}
     with Bar("sim-entity", len(windows), unit="windows") as bar:
         for window in windows:
@@ -195,7 +197,8 @@ def upper_bound(examples: Sequence[ClozeExample]) -> dict[str, str]:
         phrases = list(dict.fromkeys(mentions(passage.tokens, passage.entities)))
         for query in queries if phrases else ():
             answers = texts(query)
-            predictions[query.uid] = max(phrases, key=lambda p: (exact_match(p, answers), token_f1(p, answers)))
+            scores = [(exact_match(p, answers), token_f1(p, answers)) for p in phrases]
+            predictions[query.uid] = phrases[scores.index(max(scores))]
     return predictions
 
 

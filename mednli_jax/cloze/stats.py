@@ -15,7 +15,7 @@ import numpy as np
 
 from mednli_jax.cloze.clicr import SEMANTIC_TYPES
 from mednli_jax.cloze.encoding import corpus_named, passage_view, phrase_of, right_candidate
-from mednli_jax.data.examples import SEVERAL, ClozeExample, Passage, Split
+from mednli_jax.data.examples import SEVERAL, ClozeExample, Split
 from mednli_jax.data.partitions import read_annotations
 from mednli_jax.errors import DataError, Problems, RunError
 from mednli_jax.io import json_lines
@@ -34,10 +34,7 @@ def analysis(
 ) -> tuple[dict, list[Section], dict[str, bytes]]:
     """Statistics of a corpus, and of the skills that its queries need: (figures, sections, {file name: picture}).
 
-    Args:
-      corpus: demo_cloze, clicr or a folder.
-      skills: a file of the queries' skills.
-      scores: files with the F1 of queries, one for each system.
+    skills: a file of the queries' skills. scores: files with the F1 of queries, one for each system.
     """
     named = read_skills(skills) if skills else {}
     f1 = {file.stem: read_scores(file) for file in scores}
@@ -58,38 +55,38 @@ def analysis(
 
 def _figures(examples: Sequence[ClozeExample], found: Mapping[str, Mapping[str, int]]) -> dict:
     """The figures of `statistics` for one split, or for several. found: uid of a passage -> its candidates."""
-    passages, asked = _passages(examples), Counter(example.passage.uid for example in examples)
+    passages = {example.passage.uid: example.passage for example in examples}
+    uids = [example.passage.uid for example in examples]  # a passage once for each of its queries
     lengths = {uid: len(passage.tokens) for uid, passage in passages.items()}
     candidates = {uid: len(found[uid]) for uid in passages}
     texts = [[phrase_of(answer.text) for answer in example.answers] for example in examples]
-    how = Counter(right_candidate(example, found[example.passage.uid])[1] for example in examples)
+    how = Counter(right_candidate(e, found[e.passage.uid])[1] for e in examples)
     kinds = Counter(example.answers[0].semantic_type for example in examples)
     kinds["other"] = len(examples) - sum(kinds[kind] for kind in SEMANTIC_TYPES)
-    cases, queries, tokens = max(len(passages), 1), max(len(examples), 1), sum(lengths.values())
+    cases, queries = max(len(passages), 1), max(len(examples), 1)
+    tokens, words = sum(lengths.values()), set()
+    for passage in passages.values():
+        words.update(token.lower() for token in passage.tokens)
     return {
         "cases": len(passages),
         "queries": len(examples),
         "queries_of_passage": len(examples) / cases,
         "tokens": tokens,
         "mean_tokens": tokens / cases,
-        "mean_tokens_of_query": sum(n * asked[uid] for uid, n in lengths.items()) / queries,
+        "mean_tokens_of_query": sum(lengths[uid] for uid in uids) / queries,
         "longest": max(lengths.values(), default=0),
-        "word_types": len({token.lower() for passage in passages.values() for token in passage.tokens}),
-        "entity_types": len({phrase for uid in passages for phrase in found[uid]}),
+        "word_types": len(words),
+        "entity_types": len(set().union(*(found[uid] for uid in passages))),
         "answers": len({first for first, *_ in texts}),
-        "answers_extended": len({text for of in texts for text in of}),
+        "answers_extended": len(set().union(*texts)),
         "synonyms": sum(len(set(of)) - 1 for of in texts) / queries,
-        "candidates": sum(n * asked[uid] for uid, n in candidates.items()) / queries,
+        "candidates": sum(candidates[uid] for uid in uids) / queries,
         "candidates_of_passage": sum(candidates.values()) / cases,
         "fewest_candidates": min(candidates.values(), default=0),
         "verbatim": how["exact"] / queries,
         "verbatim_or_synonym": (how["exact"] + how["synonym"]) / queries,
         "semantic_types": {kind: kinds[kind] / queries for kind in (*SEMANTIC_TYPES, "other")},
     }
-
-
-def _passages(examples) -> dict[str, Passage]:
-    return {example.passage.uid: example.passage for example in examples}
 
 
 def statistics(splits: Mapping[str, Split]) -> dict:
@@ -104,12 +101,14 @@ def statistics(splits: Mapping[str, Split]) -> dict:
     cases}, largest first, a case counted for each of its specialties; specialty_names: those of a case, mean.
     """
     whole = [example for split in splits.values() for example in split.examples]
-    passages, asked = _passages(whole), Counter(example.passage.uid for example in whole)
-    found = {uid: passage_view(passage, "noent").number_of for uid, passage in passages.items()}
-    answers = Counter(min(len(phrase_of(e.answers[0].text).split()), LONGEST_SHOWN) for e in whole)
-    specialties = Counter()
-    for passage in passages.values():
-        specialties.update({name.strip().lower() for name in passage.specialty.split(SEVERAL)} - {""})
+    passages, asked = {e.passage.uid: e.passage for e in whole}, Counter(e.passage.uid for e in whole)
+    found, specialties = {}, Counter()
+    for uid, passage in passages.items():
+        found[uid] = passage_view(passage, "noent").number_of
+        names = {name.strip().lower() for name in passage.specialty.split(SEVERAL)}
+        specialties.update(names - {""})
+    words = (len(phrase_of(e.answers[0].text).split()) for e in whole)
+    answers = Counter(min(length, LONGEST_SHOWN) for length in words)
     lengths = [len(passage.tokens) for passage in passages.values()]
     return {
         "splits": {name: _figures(split.examples, found) for name, split in splits.items()},
@@ -125,9 +124,11 @@ def _density(lengths: list[int], queries: list[int]) -> dict:
     """Histograms of bins that are multiples of ten tokens wide, of passages and of queries; each has the area 1."""
     width = 10 * max(1, -(-max(lengths) // (10 * BINS)))
     edges = np.arange(0, max(lengths) + width + 1, width)
-    weights = {"density": None, "of_queries": queries}
-    found = {name: np.histogram(lengths, edges, density=True, weights=of)[0] for name, of in weights.items()}
-    return {"edges": edges.tolist(), **{name: values.tolist() for name, values in found.items()}}
+    found = {"edges": edges.tolist()}
+    for name, of in {"density": None, "of_queries": queries}.items():
+        density, _ = np.histogram(lengths, edges, density=True, weights=of)
+        found[name] = density.tolist()
+    return found
 
 
 # ---- For the reader ------------------------------------------------------------------------------------------------
@@ -157,10 +158,12 @@ def section(name: str, found: dict) -> Section:
         *((f"% {kind}", points, "semantic_types", kind) for kind in kinds),
     ]
     columns = {**found["splits"], "all": found["all"], "CliCR, paper": PAPER["all"]}
-    sizes = ", ".join(f"{split} {figures['queries']:,}" for split, figures in PAPER["splits"].items())
-    shown = ", ".join(f"{branch} {points(share)}" for branch, share in _largest(found))
-    named = f"% of all names of specialties, {found['specialty_names']:.1f} a case: {shown}"
-    specialties = named if shown else "specialties: the corpus names none"
+    theirs = PAPER["splits"].items()
+    sizes = ", ".join(f"{split} {figures['queries']:,}" for split, figures in theirs)
+    specialties = "specialties: the corpus names none"
+    if shown := ", ".join(f"{branch} {points(share)}" for branch, share in _largest(found)):
+        mean_names = f"{found['specialty_names']:.1f} a case"
+        specialties = f"% of all names of specialties, {mean_names}: {shown}"
     grid = Grid("", ("", *columns), columns_of(columns, rows, {}))
     return Section(f"Sizes, {name}", [f"CliCR's queries: {sizes}", specialties], [grid])
 
@@ -174,19 +177,15 @@ def _largest(found) -> list[tuple[str, float]]:
 def drawn(name: str, found: dict) -> dict[str, bytes]:
     """The pictures {file name: PNG}: Figures 2a and 2b, and Figure 3 where the corpus names specialties."""
     lengths, answers = found["passage_lengths"], found["answer_lengths"]
-    bars = charts.bars(
-        {"answers": list(answers.values())}, list(answers), title=f"{name}, answers", x="tokens of an answer",
-        y="share of queries",
-    )  # fmt: skip
-    named = {
-        "passage_lengths.png": charts.density(
-            lengths["edges"], lengths["of_queries"], title=f"{name}, passages of all queries", x="tokens of a passage"
-        ),
-        "answer_lengths.png": bars.png(),
-    }
-    if found["specialties"]:
-        rows = [(branch, 100 * share) for branch, share in _largest(found)]
-        named["specialties.png"] = charts.ranked({"specialties": rows}, title=name, x="% of all names of specialties")
+    shares = {"answers": list(answers.values())}
+    about = {"title": f"{name}, answers", "x": "tokens of an answer", "y": "share of queries"}
+    named = {"answer_lengths.png": charts.bars(shares, list(answers), **about).png()}
+    about = {"title": f"{name}, passages of all queries", "x": "tokens of a passage"}
+    density = lengths["edges"], lengths["of_queries"]
+    named["passage_lengths.png"] = charts.density(*density, **about)
+    if rows := [(branch, 100 * share) for branch, share in _largest(found)]:
+        about = {"title": name, "x": "% of all names of specialties"}
+        named["specialties.png"] = charts.ranked({"specialties": rows}, **about)
     return named
 
 
@@ -202,7 +201,8 @@ def read_skills(path: Path) -> dict[str, tuple[str, ...]]:
 
     Names are those of the paper, or the shorter ones of its figures.
     """
-    return read_annotations(path, "skill", SKILLS["names"], SKILLS["aliases"], problem="the row is no skill of a query")
+    problem = "the row is no skill of a query"
+    return read_annotations(path, "skill", SKILLS["names"], SKILLS["aliases"], problem=problem)
 
 
 def read_scores(path: Path) -> dict[str, float]:
@@ -214,7 +214,7 @@ def read_scores(path: Path) -> dict[str, float]:
             found[uid] = float(f1)
         else:
             fix = 'write every query once, as {"uid": "...", "f1": 0.5}'
-            problem = "the row holds no uid with an f1 from 0 to 1, or repeats a uid"
+            problem = "the row holds no new uid with an f1 from 0 to 1"
             problems.add(DataError(problem, file=path.name, line=number, fix=fix))
     problems.raise_if_any()
     return found
@@ -238,48 +238,53 @@ def skill_statistics(
         raise RunError("the skills are of no query of the corpus. Fix: give uids of its queries.")
     of_skill = {name: [uid for uid, names in known if name in names] for name in SKILLS["names"]}
     shares = {name: len(uids) / len(known) for name, uids in of_skill.items()}
+    means = {}
+    for system, f1 in (scores or {}).items():
+        means[system] = dict.fromkeys(of_skill)
+        for name, uids in of_skill.items():
+            if uids:
+                means[system][name] = sum(f1.get(uid, 0.0) for uid in uids) / len(uids)
+    needed = sum(name != "none" for _, names in known for name in names)
     return {
         "queries": len(known),
         "unknown": len(skills) - len(known),
-        "mean": sum(name != "none" for _, names in known for name in names) / len(known),
+        "mean": needed / len(known),
         "shares": dict(sorted(shares.items(), key=lambda item: -item[1])),
-        "f1": {
-            system: {
-                name: sum(f1.get(uid, 0.0) for uid in uids) / len(uids) if uids else None
-                for name, uids in of_skill.items()
-            }
-            for system, f1 in (scores or {}).items()
-        },
+        "f1": means,
     }
 
 
 def skill_section(found: dict) -> Section:
     """What `skill_statistics` found: how often each skill is needed, and a column of F1 for each system."""
     systems, shares = found["f1"], found["shares"].items()
+    theirs = f"{SKILLS['mean']:.2f} of {SKILLS['queries']}; {100 * SKILLS['none']:.0f} % none"
     words = [
-        f"{found['queries']:,} queries are annotated with skills, {found['mean']:.2f} a query (paper: "
-        f"{SKILLS['mean']:.2f} of {SKILLS['queries']}; {100 * SKILLS['none']:.0f} % none); F1 in points, mean over the "
-        "seeds"
+        f"{found['queries']:,} queries are annotated with skills, {found['mean']:.2f} a query "
+        f"(paper: {theirs}); F1 in points, mean over the seeds"
     ]
     if found["unknown"]:
         words.append(f"{found['unknown']:,} annotated uids are not of this corpus")
-    rows = [(name, points(share), *(points(f1[name]) for f1 in systems.values())) for name, share in shares]
+    rows = []
+    for name, share in shares:
+        rows.append((name, points(share), *(points(f1[name]) for f1 in systems.values())))
     needed = [name for name, share in shares if share]
-    series = {system: [100 * f1[name] for name in needed] for system, f1 in systems.items()}
+    series = {}
+    for system, f1 in systems.items():
+        series[system] = [100 * f1[name] for name in needed]
     chart = charts.bars(series, needed, title="F1 by skill", x="skill", y="F1")
-    grid = Grid("", ("skill", "% of queries", *(f"F1 {system}" for system in systems)), rows)
+    header = ("skill", "% of queries", *(f"F1 {system}" for system in systems))
+    grid = Grid("", header, rows)
     return Section("Skills (Figure 5)", words, [grid], [("F1 by skill", chart)])
 
 
 def skill_charts(name: str, found: dict) -> dict[str, bytes]:
     """The pictures {file name: PNG}: Figure 4, and Figure 5 where there are scores."""
-    shares = found["shares"].items()
-    needed = {"skills": [(skill, 100 * share) for skill, share in shares]}
-    panels = {
-        system: [(skill, 100 * f1[skill]) for skill, _ in shares if f1[skill] is not None]
-        for system, f1 in found["f1"].items()
-    }
+    needed = {"skills": [(skill, 100 * share) for skill, share in found["shares"].items()]}
     named = {"skills.png": charts.ranked(needed, title=name, x="% of annotated queries")}
+    panels = {}
+    for system, f1 in found["f1"].items():
+        scored = [skill for skill in found["shares"] if f1[skill] is not None]
+        panels[system] = [(skill, 100 * f1[skill]) for skill in scored]
     if panels:
         named["skill_scores.png"] = charts.ranked(panels, title=f"{name}, by skill", x="F1")
     return named
