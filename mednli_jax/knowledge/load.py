@@ -4,7 +4,7 @@ import difflib
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import pairwise, product
@@ -201,32 +201,34 @@ def stored(path: Path, key: dict, build: Callable[[], Ontology]) -> Ontology:
 
     key: plain JSON, everything that shapes the ontology.
     """
-    return _ontology(kept(path, {**key, "layout": 2}, lambda: _arrays(build())))
+    return _ontology(kept(path, {**key, "layout": 3}, lambda: _arrays(build())))
 
 
 def _arrays(ontology: Ontology) -> dict[str, np.ndarray]:
     """Strings as one text of lines, pairs as strings and concepts, relations as edges one after the other."""
-    parts = {part: list(getattr(ontology, part)) for part in (*_STRINGS, *_PAIRS)}
-    parts["abbreviations"].sort()
+    strings = {part: getattr(ontology, part) for part in _STRINGS}
+    strings["abbreviations"] = sorted(ontology.abbreviations)
     edges = dict(sorted(ontology.relations.edges.items()))
     about = {name: getattr(ontology, name) for name in ("name", "version", "sha256", "link_types")}
-    about["counts"] = {part: len(found) for part, found in parts.items()}
     about["relations"] = {name: found.shape[1] for name, found in edges.items()}
-    arrays = {"about": np.array(json.dumps(about)), **{part: _lines(parts[part]) for part in _STRINGS}}
+    arrays = {"about": np.array(json.dumps(about))}
     for part in _PAIRS:
-        arrays[part] = _lines(name for name, _ in parts[part])
-        arrays[f"{part}.concepts"] = np.fromiter((concept for _, concept in parts[part]), np.int32, len(parts[part]))
+        pairs = list(getattr(ontology, part))
+        strings[part] = [name for name, _ in pairs]
+        arrays[f"{part}.concepts"] = np.array([concept for _, concept in pairs], np.int32)
+    for part, found in strings.items():
+        arrays[part] = np.frombuffer("".join(f"{string}\n" for string in found).encode(), np.uint8)
     arrays |= {"parents.indptr": ontology.parents.indptr, "parents.indices": ontology.parents.indices}
     return arrays | {"relations": np.concatenate([np.zeros((2, 0), np.int32), *edges.values()], axis=1)}
 
 
 def _ontology(arrays) -> Ontology:
     about = json.loads(arrays["about"].item())
-    parts, size = {}, about["counts"]["ids"]
-    for part, count in about["counts"].items():
-        parts[part] = tuple(str(arrays.pop(part), "utf-8").split("\n")) if count else ()
+    parts = {part: tuple(str(arrays.pop(part), "utf-8").split("\n")[:-1]) for part in _STRINGS}
+    parts["abbreviations"] = frozenset(parts["abbreviations"])
     for part in _PAIRS:
-        parts[part] = Names(parts[part], arrays[f"{part}.concepts"])
+        parts[part] = Names(arrays[part], arrays[f"{part}.concepts"])
+    size = len(parts["ids"])
     indices, indptr = arrays["parents.indices"], arrays["parents.indptr"]
     parents = csr_array((np.ones(len(indices), bool), indices, indptr), shape=(size, size))
     parents.has_canonical_format = True
@@ -240,9 +242,5 @@ def _ontology(arrays) -> Ontology:
         parents=parents,
         relations=Relations(edges, size),
         checked=True,
-        **{**parts, "abbreviations": frozenset(parts["abbreviations"])},
+        **parts,
     )
-
-
-def _lines(strings: Iterable[str]) -> np.ndarray:
-    return np.frombuffer("\n".join(strings).encode(), np.uint8)

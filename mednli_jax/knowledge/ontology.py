@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
+from io import BytesIO, TextIOWrapper
 from itertools import accumulate
 
 import numpy as np
@@ -107,20 +108,22 @@ class Relations(Mapping[str, csr_array]):
         return len(self.edges)
 
 
-class Names(Sequence[tuple[str, int]]):
-    """N (string, concept index) pairs without an object for each: strings [N], concepts int32 [N]."""
+class Names:
+    """N (string, concept index) pairs without an object for each.
 
-    def __init__(self, strings: Sequence[str], concepts: np.ndarray):
-        self.strings, self.concepts = strings, concepts
+    text: uint8, the strings in UTF-8, a line break after each. concepts: int32 [N].
+    """
+
+    def __init__(self, text: np.ndarray, concepts: np.ndarray):
+        self.text, self.concepts = text, concepts
 
     def __len__(self) -> int:
-        return len(self.strings)
-
-    def __getitem__(self, place: int) -> tuple[str, int]:
-        return self.strings[place], int(self.concepts[place])
+        return len(self.concepts)
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
-        return zip(self.strings, map(int, self.concepts), strict=True)
+        lines = TextIOWrapper(BytesIO(self.text), "utf-8", newline="\n")
+        for line, concept in zip(lines, self.concepts, strict=True):
+            yield line[:-1], int(concept)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
