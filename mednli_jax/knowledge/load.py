@@ -241,6 +241,5 @@ def _ontology(arrays) -> Ontology:
         link_types=tuple(about["link_types"]),
         parents=parents,
         relations=Relations(edges, size),
-        checked=True,
         **parts,
     )

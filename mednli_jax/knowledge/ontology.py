@@ -2,9 +2,8 @@
 
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import BytesIO, TextIOWrapper
 from itertools import accumulate
@@ -16,7 +15,6 @@ from scipy.sparse.csgraph import connected_components
 from mednli_jax.errors import DataError
 from mednli_jax.io import warn
 
-MAX_NAMED_IDS = 5  # how many ids an error lists
 RELATIONS = ("is_a", "all")
 CYCLES = ("refuse", "drop")
 GRAPHS = ("whole", "mentioned")
@@ -144,7 +142,6 @@ class Ontology:
       not among them, and cycles are allowed.
     cross_references: ("SOURCE:CODE", concept index): codes of the concept in other terminologies, and the ids of
       concepts that were merged into it.
-    checked: ids are known to be distinct and the graph to be free of cycles.
     """
 
     name: str
@@ -159,24 +156,15 @@ class Ontology:
     abbreviations: frozenset[str] = field(default=frozenset())
     relations: Mapping[str, csr_array] = field(default_factory=dict)
     cross_references: Sequence[tuple[str, int]] = ()
-    checked: InitVar[bool] = False
 
-    def __post_init__(self, checked):
+    def __post_init__(self):
         object.__setattr__(self, "relations", Relations.of(self.relations, len(self)))
-        if not checked:
-            _check_ids(self)
-            _check_acyclic(self)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __repr__(self) -> str:
         return f"Ontology({self.name} {self.version}, {len(self)} concepts, {len(self.names)} names)"
-
-    @cached_property
-    def children(self) -> csr_array:
-        """[C, C] bool, the transpose of `parents`: children[p, c] says that c is-a p."""
-        return csr_array(self.parents.T)
 
     @cached_property
     def index_of(self) -> dict[str, int]:
@@ -202,22 +190,16 @@ class Ontology:
 
     def ancestors(self, concept_id: str) -> dict[str, int]:
         """Every concept above this one and the number of is-a steps to it (at least 1); nearest first."""
-        return self._reach(concept_id, self.parents)
-
-    def descendants(self, concept_id: str) -> dict[str, int]:
-        """Every concept below this one and the number of is-a steps to it (at least 1); nearest first."""
-        return self._reach(concept_id, self.children)
-
-    def _reach(self, concept_id: str, graph: csr_array) -> dict[str, int]:
         start = self.index(concept_id)
         steps, frontier = {start: 0}, [start]
         while frontier:
             ahead = []
             for concept in frontier:
-                for neighbour in graph.indices[graph.indptr[concept] : graph.indptr[concept + 1]].tolist():
-                    if neighbour not in steps:
-                        steps[neighbour] = steps[concept] + 1
-                        ahead.append(neighbour)
+                begin, end = self.parents.indptr[concept : concept + 2]
+                for above in self.parents.indices[begin:end].tolist():
+                    if above not in steps:
+                        steps[above] = steps[concept] + 1
+                        ahead.append(above)
             frontier = sorted(ahead)
         del steps[start]
         return {self.ids[concept]: distance for concept, distance in steps.items()}
@@ -239,7 +221,6 @@ def induced(ontology: Ontology, concepts: Iterable[str]) -> Ontology:
         parents=relation_matrix(*within(np.stack(ontology.parents.nonzero())), size),
         relations=Relations({name: within(found) for name, found in edges.items()}, size),
         sha256=digest.hexdigest(),
-        checked=True,
     )
 
 
@@ -263,27 +244,6 @@ def permuted(ontology: Ontology, seed: int) -> Ontology:
         cross_references=tuple((reference, target[index]) for reference, index in ontology.cross_references),
         sha256=hashlib.sha256(f"{ontology.sha256} permuted {seed}".encode()).hexdigest(),
     )
-
-
-def _check_ids(ontology: Ontology) -> None:
-    if len(set(ontology.ids)) != len(ontology):
-        twice = [concept for concept, count in Counter(ontology.ids).items() for _ in range(count - 1)]
-        raise DataError(f"ontology '{ontology.name}' repeats the ids {_listed(twice)}", field="ids")
-
-
-def _check_acyclic(ontology: Ontology) -> None:
-    """Raises for an is-a cycle: distances upward would still be defined, but 'is-a' would not."""
-    child, parent = ontology.parents.nonzero()
-    cyclic = np.unique(child[cyclic_edges(child, parent, len(ontology))]).tolist()
-    if cyclic:
-        ids = _listed([ontology.ids[concept] for concept in cyclic])
-        problem = f"ontology '{ontology.name}' has a cycle of is-a edges among {ids}"
-        raise DataError(problem, field="parents", fix="remove one edge of the cycle in the source")
-
-
-def _listed(ids: list[str]) -> str:
-    shown = ", ".join(map(shown_id, ids[:MAX_NAMED_IDS]))
-    return shown if len(ids) <= MAX_NAMED_IDS else f"{shown} and {len(ids) - MAX_NAMED_IDS} more"
 
 
 def side_by_side(parts: Sequence[Ontology]) -> Ontology:

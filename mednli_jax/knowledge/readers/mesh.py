@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
+
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.io import empty_field, empty_file, line_fault, table_rows, text_lines
-from mednli_jax.knowledge.ontology import Ontology, is_a_matrix, shown_id
+from mednli_jax.knowledge.ontology import Ontology, cyclic_edges, is_a_matrix, shown_id
 
 RESOURCES = Path(__file__).parent.parent / "resources"
 BUNDLED = "mesh2024.tsv.gz"
@@ -59,23 +61,29 @@ def read_mesh(path: Path | str | None = None, aliases: bool = True) -> Ontology:
         shorthand = _read_aliases(short, ABBREVIATION_HEADER, index, digest)
         for extra in others:
             everyday += _read_aliases(extra, ALIAS_HEADER, index, digest)
-    made_of = dict(
+    parents = is_a_matrix(_edges(trees), len(ids))
+    _check_acyclic(parents, ids, source)
+    return Ontology(
         name="mesh" if path is None else source.name.split(".")[0],
         version="2024",
         ids=ids,
         labels=labels,
         names=tuple(_names(labels, synonyms, shorthand, everyday)),
-        parents=is_a_matrix(_edges(trees), len(ids)),
+        parents=parents,
         sha256=digest.hexdigest(),
         types=tuple("|".join(numbers) for numbers in trees),
         link_types=LINK_TYPES,
         abbreviations=frozenset(name for name, _ in shorthand),
     )
-    try:
-        return Ontology(**made_of)
-    except DataError as error:  # a cycle: the ontology does not know its file
-        field = "tree_numbers"
-        raise DataError(error.problem, file=source.name, field=field, fix=error.fix) from None
+
+
+def _check_acyclic(parents, ids, source):
+    child, parent = parents.nonzero()
+    cyclic = np.unique(child[cyclic_edges(child, parent, len(ids))])[:5]
+    if len(cyclic):
+        some = ", ".join(shown_id(ids[concept]) for concept in cyclic)
+        problem = f"field 'tree_numbers' makes a cycle of is-a edges, among others of {some}"
+        raise DataError(problem, file=source.name, field="tree_numbers", fix="remove one edge of the cycle")
 
 
 def natural_order(name: str) -> str | None:
