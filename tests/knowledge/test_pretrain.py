@@ -11,7 +11,7 @@ import pytest
 
 from mednli_jax.data.text import SPECIALS, sentence_tokens
 from mednli_jax.data.vectors import load_vectors
-from mednli_jax.errors import DataError, UsageError, UserError
+from mednli_jax.errors import DataError, UsageError
 from mednli_jax.knowledge.pretrain import (
     Settings,
     Tokenizer,
@@ -82,17 +82,6 @@ def test_articles_are_streamed(tmp_path, indent, monkeypatch):
     for size in (64, 1000, 1 << 20):
         monkeypatch.setattr("mednli_jax.knowledge.pretrain._BLOCK", size)
         assert list(articles(path)) == expected
-
-
-def test_the_missing_library_is_reported_before_anything_is_read(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "fasttext", None)
-
-    def text():
-        raise AssertionError("read")
-        yield
-
-    with pytest.raises(UserError, match="embeddings"):
-        pretrain(text(), tmp_path / "v.bin", Settings())
 
 
 def test_written_vectors_are_the_same_vectors(tmp_path):

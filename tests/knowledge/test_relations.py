@@ -78,13 +78,6 @@ def test_adjectives_and_irregular_forms(wordnet):
     assert lemmas.link(["the", "body", "of", "12", "bodies"]) == [Mention(1, 2, "body"), Mention(4, 5, "body")]
 
 
-def test_without_the_other_relations_no_adjectives_are_read(tmp_path, wordnet):
-    plain = read_wordnet(tmp_path, OntologyOptions())
-    assert {concept[0] for concept in plain.ids} == {"n", "v"}
-    assert plain.ids == wordnet.ids[: len(plain)]
-    assert plain.names == tuple(pair for pair in wordnet.names if pair[1] < len(plain) and pair[0] != "bodices")
-
-
 def test_mesh_by_hand(mesh):
     linker = Linker(mesh)
     assert between(linker, "heart attack", "myocardial infarction") == ({"synonym"}, 0)

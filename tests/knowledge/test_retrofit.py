@@ -10,7 +10,6 @@ from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.ontology import bool_matrix, is_a_matrix
 from mednli_jax.knowledge.retrofit import (
     colours,
-    concept_graph,
     concept_vectors,
     ontology_word_graph,
     read_lexicon,
@@ -149,15 +148,6 @@ def test_words_are_related_through_the_names_of_concepts():
         found("parts")
     with pytest.raises(ConfigError, match="small"):
         ontology_word_graph(ontology(), (*SPECIALS, "disease", "or"))
-
-
-def test_concepts_are_related_both_ways():
-    ids = ontology().ids
-    assert edges_of(concept_graph(ontology()), ids) == set(both_ways({("X1", "X0"), ("X2", "X1")}))
-    assert edges_of(concept_graph(ontology(), ("part_of",)), ids) == set(both_ways({("X1", "X3")}))
-    assert concept_graph(ontology(), ("part_of", "opposite", "is_a")).nnz == 8
-    with pytest.raises(ConfigError, match="synonym"):
-        concept_graph(ontology(), ("synonym",))
 
 
 WORDS = (*SPECIALS, "disease", "heart", "attack", "acute", "infarction", "MI", ",")

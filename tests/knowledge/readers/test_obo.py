@@ -1,12 +1,10 @@
 """The OBO reader on a made-up file whose graph is checked by hand."""
 
 import pytest
-from made_up_knowledge import OBO, WORDS, edges_of, write
+from made_up_knowledge import OBO, edges_of, write
 
-from mednli_jax.errors import DataError
-from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.ontology import CIRCULAR, OntologyOptions
+from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.readers.obo import read_obo
 
 PLAIN, ALL = OntologyOptions(), OntologyOptions(relations="all")
@@ -66,23 +64,3 @@ def test_a_term_without_a_name_stays_in_the_graph_alone(tmp_path, capsys):
     assert "1 terms have no name" in capsys.readouterr().err
     assert ontology.version == "unknown"
     assert ontology.types == ()
-
-
-def test_a_cycle_is_refused_at_its_first_line_or_dropped_and_walked_with_all_relations(tmp_path, capsys):
-    """X:1 and X:2 are each other's parents, and X:3 is-a X:1."""
-    terms = ("X:1\nname: quokka\nis_a: X:2", "X:2\nname: axolotl\nis_a: X:1", "X:3\nname: c\nis_a: X:1")
-    path = write(tmp_path / "made_up.obo", "".join(f"[Term]\nid: {term}\n" for term in terms))
-    with pytest.raises(DataError) as caught:
-        read_obo(path, PLAIN)
-    assert (caught.value.file, caught.value.line, caught.value.field) == ("made_up.obo", 4, "is_a")
-    assert not any(word in str(caught.value) for word in WORDS)
-    ontology = read_obo(path, OntologyOptions(cycles="drop"))
-    assert (ontology.ancestors("X:3"), ontology.ancestors("X:1")) == ({"X:1": 1}, {})
-    assert "left out 2 is-a edges" in capsys.readouterr().err
-    for cycles in ("drop", "refuse"):
-        ontology = read_obo(path, OntologyOptions(relations="all", cycles=cycles))
-        assert ontology.ancestors("X:3") == {"X:1": 1}
-        assert edges_of(ontology.relations[CIRCULAR], ontology.ids) == {("X:1", "X:2"), ("X:2", "X:1")}
-        ends = [[0, 1], [2, 1]]
-        assert shortest_paths(ontology, ends, direction="all").tolist() == [1, 2]
-        assert shortest_paths(ontology, ends, direction="undirected").tolist() == [-1, -1]

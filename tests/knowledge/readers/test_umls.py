@@ -78,19 +78,6 @@ def test_types_filter_what_is_linked(tmp_path):
     assert [(mention.start, mention.end, mention.concept) for mention in linked] == [(3, 5, "C0000002")]
 
 
-def test_gzip_and_windows_line_ends_change_nothing(tmp_path):
-    whole = read_umls(made.lay_out(tmp_path / "plain", made.UMLS), ALL)
-    for file, content in made.UMLS.items():
-        made.write(tmp_path / "zipped" / f"{file}.gz", content)
-        made.write(tmp_path / "windows" / file, b"\xef\xbb\xbf" + content.encode().replace(b"\n", b"\r\n").rstrip())
-    zipped, windows = read_umls(tmp_path / "zipped", ALL), read_umls(tmp_path / "windows", ALL)
-    for other in (zipped, windows):
-        assert other.names == whole.names
-        assert made.edges_of(other.parents, other.ids) == IS_A
-        assert made.edges_of(other.relations["RB"], other.ids) == {("C0000001", "C0000003")}
-    assert zipped.sha256 == whole.sha256 != windows.sha256
-
-
 def test_a_cycle_names_its_first_line_or_is_dropped(tmp_path, capsys):
     # C1 is-a C4 closes the cycles C4-C2-C1 and C4-C3-C1. All five is-a edges lie on one; the first is in line 1.
     folder = made.lay_out(tmp_path, made.UMLS, MRREL_RRF=made.REL + made.umls_relation("C0000001", "PAR", "C0000004"))
