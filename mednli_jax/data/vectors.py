@@ -215,12 +215,7 @@ def random_vectors(words, *, dim: int, seed: int, sd: float = RANDOM_SD) -> np.n
 # ---- files ----
 
 # The authors of MedNLI gave out {word: vector} as pickles.
-_UNPICKLE = (
-    'if you trust where it comes from, write it as text at your own risk: python -c "import pickle, sys; '
-    "vectors = pickle.load(open(sys.argv[1], 'rb')); open(sys.argv[2], 'w', encoding='utf-8').writelines("
-    "f'{word} ' + ' '.join(map(str, row)) + chr(10) for word, row in vectors.items() if not word.isspace())\" "
-    "FILE.pickled FILE.txt"
-)
+_UNPICKLE = "if you trust where it comes from, load it and write a word and its numbers on each line of a text file"
 _TEXT = bytes([*b"\t\n\r", *range(32, 256)])  # what rows of text are made of: numbers of 32 bits soon hold another byte
 
 
@@ -270,8 +265,6 @@ def read_head(path) -> Head:
         rows, dim = _open_array(path).shape
     else:
         rows, dim = _text_head(files_of(path)[-1], kind == "pair")
-    if not 0 < dim < 1 << 15:
-        raise _unreadable(path, f"its first line says {dim} numbers a word")
     return Head(kind, rows, dim)
 
 

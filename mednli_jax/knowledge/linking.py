@@ -107,8 +107,8 @@ class Linker:
     ontology's precedence decides (preferred names, then the order of `Ontology.names`).
 
     Args:
-      ontology: its names are searched, but not those of concepts outside its `link_types`.
-      min_length: names with fewer characters are left out unless they are abbreviations of the ontology.
+      ontology: its names are searched, but not those of concepts outside its `link_types`, nor those with fewer than
+        MIN_LENGTH characters unless they are its abbreviations.
       types: prefixes of semantic types to link instead of the ontology's `link_types`; () links every concept.
       stop: lower-case singular names that are not linked, nor their plurals, unless they are abbreviations.
         A concept whose preferred name is among them is not linked by any name.
@@ -123,13 +123,12 @@ class Linker:
         self,
         ontology: Ontology,
         *,
-        min_length: int = MIN_LENGTH,
         types: Sequence[str] | None = None,
         stop: Collection[str] = EVERYDAY_WORDS,
         abbreviations: Iterable[tuple[str, str]] = (),
         vocabulary: Iterable[str] | None = None,
     ):
-        self.ontology, self.min_length, self.stop = ontology, min_length, frozenset(stop)
+        self.ontology, self.stop = ontology, frozenset(stop)
         self.types = tuple(ontology.link_types if types is None else types)
         self._names = _Names()
         abbreviations = tuple(abbreviations)
@@ -209,7 +208,7 @@ class Linker:
             return False
         if name in self.ontology.abbreviations:
             return True
-        return len(exact) >= self.min_length and not self._is_stopped(exact)
+        return len(exact) >= MIN_LENGTH and not self._is_stopped(exact)
 
     def _is_stopped(self, name: str) -> bool:
         """Whether the name is in `stop`, as it is or in the singular."""

@@ -109,8 +109,6 @@ def articles(path: Path) -> Iterator[str]:
                 buffer, at = buffer[at:] + more, 0
                 continue
             count, at = count + 1, end
-            if not isinstance(article, dict):
-                raise _no_articles(path, f"article {count} is no object")
             yield from (article[name] for name in ("title", "abstractText") if isinstance(article.get(name), str))
 
 
@@ -333,8 +331,6 @@ def _train(scratch, settings, tokens, chained):
     if "Empty vocabulary" in message:
         problem = f"no word stands {settings.min_count} times in the text"
         raise UsageError(f"{problem}. Fix: lower min_count, or give more text.")
-    if "NaN" in message:
-        raise RunError("the training's numbers overflowed. Fix: lower learning_rate.")
     if (worker.exitcode or 0) < 0 or "bad_alloc" in message:
         problem = f"the training was ended from outside (signal {abs(worker.exitcode or 0)})"
         raise RunError(f"{problem}, most often for want of memory. Fix: lower buckets or dim, or give it more.")

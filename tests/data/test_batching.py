@@ -101,7 +101,7 @@ def check_held(layout, index, batches):
 
 @pytest.mark.parametrize("shares", [1, 3])
 @pytest.mark.parametrize("most", [1, 2])
-@pytest.mark.parametrize("rows", [1, 2, BATCH - 1, BATCH, BATCH + 1, 5 * BATCH + 1, 107])
+@pytest.mark.parametrize("rows", [1, BATCH, BATCH + 1, 107])
 def test_every_row_once_per_epoch_and_seed(rows, most, shares):
     plain = make(lengths(rows), shares=shares, most=most, first=100, seeds=SEEDS, epochs=2)
     length, units = triples(rows)
@@ -209,54 +209,12 @@ def test_bins_are_for_passages():
         experiment_of(config)
 
 
-@pytest.mark.parametrize("rows", [72, 100])
 @pytest.mark.parametrize("shares", [2, 3, 8])
-def test_the_company_does_not_depend_on_the_devices(rows, shares):
+def test_the_company_does_not_depend_on_the_devices(shares):
     """The number of devices changes no experiment, even if it does not divide the batch size."""
-    one, many = (make(lengths(rows), batch_size=7, shares=n, seeds=(0,), epochs=1) for n in (1, shares))
+    one, many = (make(lengths(100), batch_size=7, shares=n, seeds=(0,), epochs=1) for n in (1, shares))
     for epoch in (1, 2):
         assert company(one.epoch(epoch, (5,))) == company(many.epoch(epoch, (5,)))
-
-
-def test_the_plan_is_a_pure_function():
-    plans = []
-    for state in (1, 2):
-        np.random.seed(state)  # noqa: NPY002 - the global state must not matter
-        batches = make(lengths(200), seeds=SEEDS, epochs=2)
-        for epoch in range(state):  # epochs that were asked for earlier must not matter either
-            batches.epoch(epoch, (0,))
-        plans.append(batches.epoch(2, SEEDS))
-    for (layout, rows), (other, others) in zip(*plans, strict=True):
-        assert layout == other
-        np.testing.assert_array_equal(rows, others)
-
-
-# ---- strata ----
-
-
-def profiles(batches, plan):
-    """Premises and hypotheses that are alive at each step: [batches, 2, steps]."""
-    return np.array(
-        [
-            [(batches.length[side][index[index >= 0]][:, None] > np.arange(50)).sum(axis=0) for side in (0, 1)]
-            for _, index in plan
-        ]
-    )
-
-
-@pytest.mark.parametrize("grouped", [False, True])
-def test_batches_are_alike_in_both_lengths(grouped):
-    """Compared with batches of shuffled units, they differ less from the corpus at each step."""
-    length, units = triples(1920) if grouped else (lengths(1920), np.arange(1920)[:, None])
-    batches = make(length, batch_size=66 if grouped else 64, groups=units, seeds=(0,), epochs=1)
-    plan = batches.epoch(3, (7,))
-    shuffled = units[np.random.default_rng(0).permutation(len(units))]
-    shuffled = [(None, part) for part in np.array_split(shuffled, len(plan))]
-    stray = []
-    for of in (plan, shuffled):
-        alive_BZT = profiles(batches, of)
-        stray.append(abs(alive_BZT - alive_BZT.mean(axis=0)).mean(axis=(0, 2)))
-    assert (stray[0] < (0.55, 0.8) * stray[1]).all()
 
 
 # ---- layouts ----
@@ -366,9 +324,8 @@ def test_buckets_of_length_save_slots_and_few_rows_get_one():
     assert len(make(lengths(100), batch_size=64, most=4).layouts) == 1
 
 
-@pytest.mark.parametrize("grouped", [False, True])
-def test_a_bucket_is_padded_to_its_own_longest_unless_widths_are_fixed(grouped):
-    length, units = triples(602) if grouped else (lengths(602), None)
+def test_a_bucket_is_padded_to_its_own_longest_unless_widths_are_fixed():
+    length, units = triples(602)
     how = {"groups": units, "most": 2, "seeds": (0,), "epochs": 1, "batch_size": 32}
     own, longest = make(length, **how), {}
     for layout, index in own.epoch(1, (0,)):
@@ -407,12 +364,12 @@ def test_rows_of_a_unit_share_the_premise():
 
 
 @pytest.mark.parametrize("width", [0, 4])
-@pytest.mark.parametrize("grouped", [False, True])
-def test_hypothesis_only_corpora_have_empty_premises(grouped, width):
+def test_hypothesis_only_corpora_have_empty_premises(width):
     length = np.zeros(40, int), lengths(40)[1]
     words = np.zeros((40, width), int), tokens(40)[1]
-    units = groups_of(words[0], 3) if grouped else None
-    batches = make(length, width=(width, 20), groups=units, tokens=words, batch_size=8, seeds=(0,), epochs=2)
+    units = groups_of(words[0], 3)
+    how = {"tokens": words, "batch_size": 8, "seeds": (0,), "epochs": 2}
+    batches = make(length, width=(width, 20), groups=units, **how)
     plan = batches.epoch(1, SEEDS)
     check_rows(plan, batches, len(SEEDS))
     for layout, index in plan:

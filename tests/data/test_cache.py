@@ -93,20 +93,6 @@ def test_a_build_that_fails_leaves_nothing(tmp_path):
     assert cache.get("c", KEY, Builder())[1] is False
 
 
-def test_two_processes_may_prepare_the_same_corpus(tmp_path):
-    """The other process finishes first, and its folder is taken."""
-    cache = Cache(tmp_path)
-
-    def slow():
-        cache.get("c", KEY, Builder())
-        return Builder()()
-
-    prepared, hit = cache.get("c", KEY, slow)
-    assert not hit
-    assert prepared.splits["dev"].uids == ("d0",)
-    assert sorted(path.name for path in cache.folder.iterdir()) == [".gitignore", prepared.folder.name]
-
-
 # ---- digests of the sources ----
 
 

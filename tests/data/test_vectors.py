@@ -65,13 +65,10 @@ def pair(folder, text=GLOVE, ending=""):
 
 KINDS = {
     "glove.txt": lambda folder: write(folder / "v.txt", GLOVE),
-    "glove.txt.gz": lambda folder: write(folder / "v.txt.gz", GLOVE),
     "a+b.txt": lambda folder: write(folder / "a+b.txt", GLOVE),  # the name holds the separator
     "fastText's .vec": lambda folder: write(folder / "v.vec", "6 3\n" + GLOVE.replace("\n", " \n")),
     "array": array,
-    "array of float64": lambda folder: array(folder, "float64"),
     "pair": pair,
-    "pair, gzipped": lambda folder: pair(folder, ending=".gz"),
     "pair by its numbers": lambda folder: pair(folder) / "vectors.txt",
     "word2vec": lambda folder: write(folder / "v.bin", WORD2VEC()),
     "word2vec of gensim": lambda folder: write(folder / "v.bin.gz", WORD2VEC(end=b"")),
@@ -134,9 +131,6 @@ def test_vectors_side_by_side(tmp_path):
     assert [source["share_of_tokens"]["found"] for source in report["sources"]] == [3 / 16, 6 / 16]
     assert "cough" not in json.dumps(report).lower()
     assert coverage(vectors, {})["share_of_tokens"]["found"] == 0
-    # A word counts by its better source.
-    three = write(tmp_path / "three.txt", "Fever 5\n")
-    assert load_vectors(f"{one}+{three}", (*SPECIALS, "Fever"), dim=3, seed=0).lowered == 0
     assert faults(f"{one}+{two}", dim=5) == [("one.txt+two.vec", None)]
     assert faults(f"{one}+{tmp_path / 'absent.txt'}", dim=6) == [("absent.txt", None)]
 
@@ -174,10 +168,8 @@ def test_random_vectors_depend_on_seed_and_word_alone():
     matrix = random_vectors(words, dim=100, seed=1)
     np.testing.assert_array_equal(random_vectors(words[::-1], dim=100, seed=1)[::-1], matrix)
     assert np.abs(random_vectors(words, dim=100, seed=2) - matrix).mean() > RANDOM_SD / 2
-    # With 50,000 draws the standard errors are .0018 for the mean and .0013 for the deviation.
-    assert abs(matrix.mean()) < 0.008
+    assert abs(matrix.mean()) < 0.008  # of 50,000 draws the standard error is .0018
     assert matrix.std() == pytest.approx(RANDOM_SD, abs=0.006)
-    assert np.mean(np.abs(matrix) < RANDOM_SD) == pytest.approx(0.6827, abs=0.01)  # within one standard deviation
     vectors = load_vectors(None, WORDS, dim=8, seed=3)
     assert (vectors.file, vectors.sha256, vectors.words) == ("random", "", WORDS[2:])
     assert not vectors.matrix[PAD].any()
@@ -248,20 +240,15 @@ def test_same_vectors_as_the_library(tmp_path):
 ONES = np.ones((7, 3))
 WHOLE = MODEL(["fever", "cough"], ONES)
 TEXTS = {
-    "a number missing": ("3 3\ncough 1 2 3\nother 4 5\nbp 1 1 1\n", [3]),
-    "no number": ("3 3\ncough 1 2 3\nfever 4 nan 6\nbp 1 1 1\n", [3]),
     "several bad rows": ("cough 1 2 3\nfever 4 5\nbp nan 1 1\n", [2, 3]),
     "another dimension": ("cough 1 2\nfever 4 5\n", [1]),
-    "another dimension in the header": ("2 2\ncough 1 2\nfever 4 5\n", [1]),
     "no vectors": ("0 3\n", [None]),
     "rows lost": ("3 3\ncough 1 2 3\n", [1]),
 }
 BINARIES = {
     "word2vec, more rows": (WORD2VEC(end=b"") + b"more 1234", [1]),
-    "word2vec, fewer rows": (WORD2VEC(promised=9), [1]),
     "gensim's own": (b"\x80\x04\x95gensim", [None]),
     "neither kind": (b"\0\1\2\3", [None]),
-    "fastText, longer": (WHOLE + b"\0", [None]),
     "fastText, infinite": (MODEL(["fever", "cough"], ONES * np.inf), [None]),
     "fastText, quantised": (MODEL(["fever"], ONES[1:], quantised=1), [None]),
     "fastText, unknown loss": (MODEL(["fever"], ONES[1:], loss=99), [None]),
@@ -283,9 +270,8 @@ def test_faults_of_arrays_and_pairs(tmp_path):
     assert faults(path) == [("v.npy", None)]
     write(tmp_path / "v.vocab.txt", "fever\ncough\n")
     assert faults(path, dim=4) == [("v.npy", None)]
-    for other in (np.ones(3), np.ones((2, 3), int), np.array([{}, 1], object)):
-        np.save(path, other, allow_pickle=True)
-        assert faults(path) == [("v.npy", None)]
+    np.save(path, np.array([{}, 1], object), allow_pickle=True)
+    assert faults(path) == [("v.npy", None)]
     write(pair(folder) / "types.txt", "cough\nfever\n")
     assert faults(folder) == [("vectors.txt", None)]
     assert faults(pair(folder), dim=4) == [("vectors.txt", 1)]
@@ -310,10 +296,7 @@ def test_a_pickle_is_named_and_never_opened(tmp_path):
 
     for name, protocol in (("glove.840B.300d.pickled", 4), ("v.txt", 2), ("v.pkl.gz", 5)):
         path = write(tmp_path / name, pickle.dumps(Harmful(), protocol))
-        with pytest.raises(DataError, match="pickle") as fault:
-            load(path)
-        assert fault.value.file == name
-        assert "pickle.load" in fault.value.fix
+        assert faults(path) == [(name, None)]
         assert not left.exists()
 
 

@@ -115,7 +115,6 @@ def test_letter_for_letter_goes_before_plural():
 def test_short_names_need_to_be_abbreviations():
     names = {"A": ["alpha", "al"], "B": ["beta", "be", "bt"]}
     assert found(Linker(named(names)), "al bt") == []
-    assert found(Linker(named(names), min_length=2), "al bt") == [("al", "A"), ("bt", "B")]
     marked = named(names, abbreviations=frozenset({"bt", "be"}))
     assert found(Linker(marked), "al bt be") == [("bt", "B")]  # "be" is a word of grammar
 
@@ -149,11 +148,9 @@ def test_a_short_form_is_linked_as_its_expansion():
 def test_a_table_of_ones_own_goes_before_the_ontologys_names():
     myocardial = DISEASES | {"E": ["myocardial infarction"]}
     table = (("MI", "myocardial infarction"),)
-    assert found(Linker(named(myocardial), min_length=2), "MI") == [("MI", "C")]
-    assert found(Linker(named(myocardial), min_length=2, abbreviations=table), "MI Michigan") == [
-        ("MI", "E"),
-        ("Michigan", "C"),
-    ]
+    own = named(myocardial, abbreviations=frozenset({"MI"}))
+    assert found(Linker(own), "MI") == [("MI", "C")]
+    assert found(Linker(own, abbreviations=table), "MI Michigan") == [("MI", "E"), ("Michigan", "C")]
 
 
 def test_of_several_expansions_the_first_that_is_linked_counts():

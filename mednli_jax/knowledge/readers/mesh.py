@@ -36,7 +36,7 @@ LINK_TYPES = (
 )
 
 
-def read_mesh(path: Path | str | None = None, aliases: bool = True) -> Ontology:
+def read_mesh(path: Path | str | None = None) -> Ontology:
     """Read MeSH (the bundled 2024 edition, or a file of the same layout) as an Ontology.
 
     A descriptor is-a each owner of one of its tree numbers less the last part (no owner: no parent).
@@ -47,20 +47,16 @@ def read_mesh(path: Path | str | None = None, aliases: bool = True) -> Ontology:
     the natural order of inverted names ("Diabetes Mellitus, Type 2" gives "Type 2 Diabetes Mellitus") where no
     descriptor has that name already. `types` are the tree numbers.
 
-    Args:
-      path: another table, else the bundled one. Bundled aliases of descriptors that it lacks are then left out.
-      aliases: also take the bundled everyday names, Disease Ontology names and clinical abbreviations.
+    path: another table, else the bundled one. Bundled aliases of descriptors that it lacks are then left out.
     """
     source = RESOURCES / BUNDLED if path is None else Path(path)
     digest = hashlib.sha256()
     ids, labels, trees, synonyms = _read_descriptors(source, digest)
     index = {concept: position for position, concept in enumerate(ids)}
-    shorthand, everyday = [], []
-    if aliases:
-        short, *others = alias_files()
-        shorthand = _read_aliases(short, ABBREVIATION_HEADER, index, digest)
-        for extra in others:
-            everyday += _read_aliases(extra, ALIAS_HEADER, index, digest)
+    short, *others = alias_files()
+    shorthand, everyday = _read_aliases(short, ABBREVIATION_HEADER, index, digest), []
+    for extra in others:
+        everyday += _read_aliases(extra, ALIAS_HEADER, index, digest)
     parents = is_a_matrix(_edges(trees), len(ids))
     _check_acyclic(parents, ids, source)
     return Ontology(
