@@ -83,7 +83,7 @@ def _mesh_is_read_once():
     """The corpora of a process share the bundled MeSH and its linkers, which never change."""
     from mednli_jax.diskne import corpus as diskne
     from mednli_jax.knowledge import load
-    from mednli_jax.knowledge.linking import MIN_LENGTH, Linker
+    from mednli_jax.knowledge.linking import Linker
     from mednli_jax.knowledge.readers import mesh
     from mednli_jax.nli import corpus
 
@@ -93,13 +93,13 @@ def _mesh_is_read_once():
         return mesh.read_mesh(*given, **how) if given or how else bundled()
 
     @functools.cache
-    def shared(min_length, types):
-        return Linker(bundled(), min_length=min_length, types=types)
+    def shared(types):
+        return Linker(bundled(), types=types)
 
-    def linker(ontology, *, min_length=MIN_LENGTH, types=None, **others):
+    def linker(ontology, *, types=None, **others):
         if others or ontology is not bundled():
-            return Linker(ontology, min_length=min_length, types=types, **others)
-        return shared(min_length, types if types is None else tuple(types))
+            return Linker(ontology, types=types, **others)
+        return shared(types if types is None else tuple(types))
 
     with pytest.MonkeyPatch.context() as patch:
         for module in (load, diskne):

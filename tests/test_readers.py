@@ -138,7 +138,7 @@ READERS = {
     "case reports": one("r.jsonl", lines(REPORT), read_reports),
     "answers": one("a.json", json.dumps({"r0.0": "quokka"}), read_answers, by_line=False),
     "diseases": one("m.csv", DISEASES + "a,C1,entailment,symptoms_diseases,C1,2,8\n", read_diseases),
-    "mesh": one("mesh.tsv", MESH, lambda path: mesh.read_mesh(path, aliases=False)),
+    "mesh": one("mesh.tsv", MESH, lambda path: mesh.read_mesh(path)),
     "umls": Reader(RRF, lambda path: read_umls(path.parent, ALL), "MRREL.RRF", zipped=False),
     "snomed": Reader(RF2, lambda path: snomed.read_snomed(path.parent, ALL), CONCEPT, zipped=False),
     "wordnet": Reader(WORDNET, lambda path: read_wordnet(path.parent, ALL), "data.noun"),

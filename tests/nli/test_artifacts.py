@@ -154,7 +154,7 @@ def mesh(tmp_path_factory):
     path = tmp_path_factory.mktemp("mesh") / "some.tsv"
     header = "id\tname\ttree_numbers\tsynonyms"
     path.write_text("\n".join([header, *("\t".join((*row, "")) for row in ROWS)]) + "\n")
-    return read_mesh(path, aliases=False)
+    return read_mesh(path)
 
 
 def mentions(*names):
@@ -218,7 +218,7 @@ def test_any_ontology_has_hypernyms_but_not_causes():
 
 
 def test_the_causes_are_those_of_the_bundled_table():
-    mesh = read_mesh(aliases=False)
+    mesh = read_mesh()
     assert {concept: mesh.labels[mesh.index(concept)] for concept in artifacts.CAUSES} == artifacts.CAUSES
     # The reader and the heuristics together ask for the kinds that link every cause.
     for concept in artifacts.CAUSES:
