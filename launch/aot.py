@@ -359,7 +359,7 @@ def counted(config, target: str, count: int, mode: str, tokens: int, length: int
 
 
 def define(values: cli.Flags) -> None:
-    cli.define_config(values)
+    cli.define(values, config=None)
     flags.DEFINE_enum("target", None, TARGETS, "device", flag_values=values)
     flags.DEFINE_enum("mode", "train", MODES, "step", flag_values=values)
     flags.DEFINE_integer("devices", 1, "chips", lower_bound=1, upper_bound=4, flag_values=values)

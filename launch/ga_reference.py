@@ -95,4 +95,4 @@ def main(values) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run(main, __doc__, cli.define_config))
+    sys.exit(cli.run(main, __doc__, lambda values: cli.define(values, config=None)))

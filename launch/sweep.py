@@ -11,7 +11,7 @@ def work():
         from mednli_jax import sweeps
     except ImportError:
         raise RunError("optuna is not installed. Fix: pip install 'mednli_jax[sweep]'.") from None
-    return cli.run(sweeps.main, sweeps.USAGE, sweeps.define)
+    return cli.run(sweeps.main, sweeps.__doc__, sweeps.define)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def main() -> int:
     if word in COMMANDS:
         command, _ = COMMANDS[sys.argv.pop(1)]
         sys.argv[0] = command.__file__
-        return cli.run(command.main, command.USAGE, command.define, words=getattr(command, "WORDS", 0))
+        return cli.run(command.main, command.__doc__, command.define, words=getattr(command, "WORDS", 0))
     if word.startswith("-"):
         sys.argv = [sys.argv[0], word]
         return cli.run(lambda values: None, USAGE, lambda values: None)

@@ -1,4 +1,31 @@
-"""`python -m mednli_jax.analyze`: statistics of a corpus and the annotation artifacts in it."""
+"""Analyse a corpus.
+
+  python -m mednli_jax.analyze all --corpus=demo --out=figures
+  python -m mednli_jax.analyze paths --config=configs/esim_kd.py:mednli --config.knowledge.ontology=umls --out=figures
+
+  stats        sizes, lengths, labels and words (Table 2 of the MedNLI paper)
+  paths        path lengths between concepts of premises and hypotheses (its Figure 3), types of relations by class
+  lexical      tokens that predict a class, by PMI (Table 3 of Herlihy & Rudinger)
+  lengths      length of hypotheses by class (Table 4)
+  heuristics   pairs that satisfy the heuristics hypernym, probable cause, everything is fine (Table 5)
+  aflite       easy and difficult pairs by adversarial filtering (section 6), as lists for evaluate --partition
+  all          all of the above, on one page
+  substitutions  DIR/substitutions.jsonl for evaluate --probe: a related word replaces a word; --count=200 a category
+  cloze-stats  --corpus=demo_cloze|clicr|FOLDER (Tables 2 and 3, Figures 2-5 of CliCR): --skills=FILE --scores=FILES
+
+  --corpus=NAME|FILE|FOLDER    demo, demo_full, mednli, snli, ... or your own pairs: linked by MeSH, whole sentences
+{config}
+  --spans=FILE        lexical, lengths, aflite: join the words of the entities in FILE (any tagger), not of concepts
+  --top=15 --smoothing=50 --min_count=5 --stop_words    lexical: tokens shown for a class, count added to each token,
+                      fewest occurrences; keep stop words and punctuation.  --lengths=all|train    lengths: splits
+  --public            show only tokens of at least 10 premises; without it, no token of a restricted corpus is shown
+  --input=hypothesis|pair --m=5620 --n=64 --k=500 --tau=.75 --seed=0    aflite: each of n models trains on m pairs, at
+                      most k pairs are removed in a round; defaults for MedNLI's 14,049 pairs, else in proportion
+  --entities=none|parts|drop --unknown=zero|skip    aflite: none: raw text; parts, drop: entities are joined, and one
+                      without a vector gets the mean of its words or none; unknown words count as zeros or are skipped
+  --features=RUN --resume     aflite: use the logits of a finished run, not word vectors; continue the filtering in DIR
+  --out=DIR --json    write ANALYSIS.json, figures, lists and report.html to DIR, over older ones; print JSON
+"""
 
 import json
 import sys
@@ -15,60 +42,17 @@ from mednli_jax.io import private_folder, say, write_atomic, write_json
 CLOZE = "cloze-stats"  # the one analysis of cloze queries
 
 WORDS = 1  # number of arguments without --
-USAGE = f"""Analyse a corpus.
-
-  python -m mednli_jax.analyze all --corpus=demo --out=figures
-  python -m mednli_jax.analyze paths --config=configs/esim_kd.py:mednli --config.knowledge.ontology=umls --out=figures
-
-  stats        sizes, lengths, labels and words (Table 2 of the MedNLI paper)
-  paths        path lengths between concepts of premises and hypotheses (its Figure 3), types of relations by class
-  lexical      tokens that predict a class, by PMI (Table 3 of Herlihy & Rudinger)
-  lengths      length of hypotheses by class (Table 4)
-  heuristics   pairs that satisfy the heuristics hypernym, probable cause, everything is fine (Table 5)
-  aflite       easy and difficult pairs by adversarial filtering (section 6), as lists for evaluate --partition
-  all          all of the above, on one page
-  substitutions  DIR/substitutions.jsonl for evaluate --probe: a related word replaces a word; --count=200 a category
-  cloze-stats  --corpus=demo_cloze|clicr|FOLDER (Tables 2 and 3, Figures 2-5 of CliCR): --skills=FILE --scores=FILES
-
-  --corpus=NAME|FILE|FOLDER    demo, demo_full, mednli, snli, ... or your own pairs: linked by MeSH, whole sentences
-{cli.CONFIG_HELP}
-  --spans=FILE        lexical, lengths, aflite: join the words of the entities in FILE (any tagger), not of concepts
-  --top=15 --smoothing=50 --min_count=5 --stop_words    lexical: tokens shown for a class, count added to each token,
-                      fewest occurrences; keep stop words and punctuation.  --lengths=all|train    lengths: splits
-  --public            show only tokens of at least 10 premises; without it, no token of a restricted corpus is shown
-  --input=hypothesis|pair --m=5620 --n=64 --k=500 --tau=.75 --seed=0    aflite: each of n models trains on m pairs, at
-                      most k pairs are removed in a round; defaults for MedNLI's 14,049 pairs, else in proportion
-  --entities=none|parts|drop --unknown=zero|skip    aflite: none: raw text; parts, drop: entities are joined, and one
-                      without a vector gets the mean of its words or none; unknown words count as zeros or are skipped
-  --features=RUN --resume     aflite: use the logits of a finished run, not word vectors; continue the filtering in DIR
-  --out=DIR --json    write ANALYSIS.json, figures, lists and report.html to DIR, over older ones; print JSON"""
 
 
 def define(values: cli.Flags) -> str | None:
-    cli.define_config(values)
-    cli.define_corpus(values)
-    flags.DEFINE_integer("top", 15, "tokens shown for each class", lower_bound=1, flag_values=values)
-    flags.DEFINE_float("smoothing", 50.0, "added to each count", lower_bound=0.0, flag_values=values)
-    flags.DEFINE_integer("min_count", 5, "fewest occurrences of a token", lower_bound=1, flag_values=values)
-    flags.DEFINE_bool("stop_words", False, "keep stop words", flag_values=values)
-    flags.DEFINE_enum("lengths", "all", ("all", "train"), "splits whose hypotheses are measured", flag_values=values)
-    flags.DEFINE_string("spans", None, "file of entities", flag_values=values)
-    flags.DEFINE_bool("public", False, "leave out tokens that occur in few premises", flag_values=values)
-    flags.DEFINE_enum("input", "hypothesis", ("hypothesis", "pair"), "text that the filter reads", flag_values=values)
-    flags.DEFINE_integer("m", None, "pairs that train a model", lower_bound=1, flag_values=values)
-    flags.DEFINE_integer("n", 64, "models trained in a round", lower_bound=1, flag_values=values)
-    flags.DEFINE_integer("k", None, "most pairs removed in a round", lower_bound=1, flag_values=values)
-    flags.DEFINE_float("tau", 0.75, "lowest score of a removed pair", lower_bound=0, upper_bound=1, flag_values=values)
-    flags.DEFINE_integer("seed", 0, "seed of subsets and draws", lower_bound=0, flag_values=values)
-    flags.DEFINE_enum("entities", "none", ("none", "parts", "drop"), "how entities are joined", flag_values=values)
-    flags.DEFINE_enum("unknown", "zero", ("zero", "skip"), "words without a vector", flag_values=values)
-    flags.DEFINE_string("features", None, "a finished run", flag_values=values)
-    flags.DEFINE_bool("resume", False, "continue an interrupted filtering", flag_values=values)
-    flags.DEFINE_integer("count", 200, "pairs of each category", lower_bound=1, flag_values=values)
-    flags.DEFINE_string("skills", None, "skills of cloze queries, uid TAB skill", flag_values=values)
-    flags.DEFINE_list("scores", [], "files with the F1 of cloze queries, one for each system", flag_values=values)
-    flags.DEFINE_string("out", None, "folder for data and figures", flag_values=values)
-    flags.DEFINE_bool("json", False, "print JSON", flag_values=values)
+    cli.define(values, config=None, corpus=None, spans=None, features=None, skills=None, out=None)
+    cli.define(values, stop_words=False, public=False, resume=False, json=False)
+    cli.define(values, scores=[], lengths=("all", "train"))
+    cli.define(values, input=("hypothesis", "pair"), entities=("none", "parts", "drop"), unknown=("zero", "skip"))
+    cli.define_numbers(values, top=15, min_count=5, m=None, n=64, k=None, count=200)
+    cli.define_numbers(values, least=0, seed=0)
+    for name, default, most in (("smoothing", 50.0, None), ("tau", 0.75, 1.0)):
+        flags.DEFINE_float(name, default, name, lower_bound=0.0, upper_bound=most, flag_values=values)
     return None if CLOZE in sys.argv else __file__  # a cloze corpus is not a variant of this config
 
 
@@ -158,4 +142,4 @@ def _options(values):
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run(main, USAGE, define, words=WORDS))
+    sys.exit(cli.run(main, __doc__, define, words=WORDS))

@@ -1,20 +1,4 @@
-"""`python -m mednli_jax.benchmark`: speed against the fastest PyTorch we could find, on this machine."""
-
-import json
-import os
-import platform
-import sys
-from collections.abc import Sequence
-from importlib import metadata
-from pathlib import Path
-
-from absl import flags
-
-from mednli_jax import cli
-from mednli_jax.errors import RunError
-from mednli_jax.report.sections import Grid, markdown
-
-USAGE = """Measure training and prediction against PyTorch: same model, same pairs, interleaved rounds, median ratio.
+"""Measure training and prediction against PyTorch: same model, same pairs, interleaved rounds, median ratio.
 
   python -m mednli_jax.benchmark --models=bow --batch=64 --pairs=1024 --rounds=3       a first look
   python -m mednli_jax.benchmark --models=bow,infersent,esim --batch=64,512
@@ -35,7 +19,22 @@ USAGE = """Measure training and prediction against PyTorch: same model, same pai
   --json[=FILE]                one JSON object per row, on stdout or at the end of FILE
 
 Other programs on the machine make the figures worthless. PyTorch comes with pip install 'mednli_jax[torch]'. Exit
-codes: 0 done, 2 bad input or usage, 3 interrupted."""
+codes: 0 done, 2 bad input or usage, 3 interrupted.
+"""
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+from absl import flags
+
+from mednli_jax import cli
+from mednli_jax.errors import RunError
+from mednli_jax.report.sections import Grid, markdown
 
 COLUMNS = {
     "model": "model", "batch": "batch", "seeds": "seeds", "mode": "mode", "grouping": "grouping",
@@ -56,13 +55,11 @@ def define(values: cli.Flags) -> None:
     for name, default in {"batch": None, "seeds": "1", "pairs": None}.items():
         flags.DEFINE_list(name, default, name, flag_values=values)
         flags.register_validator(name, _are_numbers, "give numbers from 1 up", flag_values=values)
-    for name, known in {"against": ("torch", "none"), "precision": ("float32", "tf32", "bfloat16")}.items():
-        flags.DEFINE_enum(name, known[0], known, name, flag_values=values)
-    numbers = {"hidden": (None, 1), "vectors": (None, 1), "tokens": (1500, 8), "length": (64, 0), "rounds": (3, 1)}
-    for name, (default, least) in numbers.items():
-        most = 512 if name == "length" else None
-        flags.DEFINE_integer(name, default, name, lower_bound=least, upper_bound=most, flag_values=values)
-    flags.DEFINE_string("figure", None, "a PNG file", flag_values=values)
+    precisions = ("float32", "tf32", "bfloat16")
+    cli.define(values, against=("torch", "none"), precision=precisions, figure=None)
+    cli.define_numbers(values, hidden=None, vectors=None, rounds=3)
+    cli.define_numbers(values, least=8, tokens=1500)
+    flags.DEFINE_integer("length", 64, "length", lower_bound=0, upper_bound=512, flag_values=values)
     output = flags.Flag(flags.ArgumentParser(), flags.ArgumentSerializer(), "json", None, "print JSON")
     output.boolean = True  # bare --json is "true": stdout
     flags.DEFINE_flag(output, flag_values=values)
@@ -154,4 +151,4 @@ def _cell(value):
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run(main, USAGE, define))
+    sys.exit(cli.run(main, __doc__, define))

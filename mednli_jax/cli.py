@@ -38,12 +38,24 @@ CONFIG_HELP = """  --config=NAME[:VARIANT]      a config of --list, or a file: e
 Flags = flags.FlagValues
 
 
-def define_config(values: Flags) -> None:
-    flags.DEFINE_string("config", None, "a config file", flag_values=values)
+def define(values: Flags, **defaults) -> None:
+    """Declares flags: {name: default}. A flag is a text, or of the type of its default.
+
+    A tuple holds the known values of a text; the first is the default.
+    """
+    kinds = {bool: flags.DEFINE_bool, list: flags.DEFINE_list}
+    for name, default in defaults.items():
+        if isinstance(default, tuple):
+            flags.DEFINE_enum(name, default[0], default, name, flag_values=values)
+        else:
+            kind = kinds.get(type(default), flags.DEFINE_string)
+            kind(name, default, name, flag_values=values)
 
 
-def define_corpus(values: Flags) -> None:
-    flags.DEFINE_string("corpus", None, "a corpus, or the user's own files, instead of --config", flag_values=values)
+def define_numbers(values: Flags, least: int | None = 1, **defaults) -> None:
+    """Declares flags for integers from `least` up: {name: default}."""
+    for name, default in defaults.items():
+        flags.DEFINE_integer(name, default, name, lower_bound=least, flag_values=values)
 
 
 def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], str | None], *, words: int = 0) -> int:
@@ -51,7 +63,7 @@ def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], s
 
     Args:
       main: takes the flags, then the arguments without --.
-      usage: the text that `--help` prints.
+      usage: the text that `--help` prints; CONFIG_HELP takes the place of {config} in it.
       define: declares the command's flags. Where --corpus names a variant of a config file, it returns that file.
       words: how many arguments without -- the command takes.
     """
@@ -59,7 +71,7 @@ def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], s
     def work():
         given, values = set(sys.argv[1:]), flags.FlagValues()
         if {"--help", "-h", "--helpfull", "-help", "--helpshort"} & given:
-            print(usage.strip(), flush=True)
+            print(usage.strip().replace("{config}", CONFIG_HELP), flush=True)
         elif "--version" in given:
             print(f"mednli_jax {mednli_jax.__version__}")
         elif "--list" in given:

@@ -1,4 +1,12 @@
-"""`python -m mednli_jax.doctor` lists what this machine has, what is missing, and where to get it."""
+"""Print what is installed and which corpora, ontologies, vectors and weights are found.
+
+  python -m mednli_jax.doctor
+  python -m mednli_jax.doctor --data=/data/clinical
+
+  --data=DIR      the data folder (default: $MEDNLI_JAX_DATA)
+
+Nothing is changed and no text of a corpus is printed. Exit code 0, or 2 where a line is marked CHECK.
+"""
 
 import os
 import shutil
@@ -8,21 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from absl import flags
-
 from mednli_jax import cli, tasks
 from mednli_jax.data.corpus import cache_folder, exposure
 from mednli_jax.errors import UsageError, UserError
 from mednli_jax.report import runs
-
-USAGE = """Print what is installed and which corpora, ontologies, vectors and weights are found.
-
-  python -m mednli_jax.doctor
-  python -m mednli_jax.doctor --data=/data/clinical
-
-  --data=DIR      the data folder (default: $MEDNLI_JAX_DATA)
-
-Nothing is changed and no text of a corpus is printed. Exit code 0, or 2 where a line is marked CHECK."""
 
 ONTOLOGIES = {
     "umls": "MRCONSO.RRF, MRREL.RRF, MRSTY.RRF: apply for a UMLS licence at uts.nlm.nih.gov",
@@ -43,7 +40,7 @@ class Finding(NamedTuple):
 
 
 def define(values: cli.Flags) -> None:
-    flags.DEFINE_string("data", None, "data folder", flag_values=values)
+    cli.define(values, data=None)
 
 
 def main(values: cli.Flags) -> int:
@@ -173,4 +170,4 @@ def privacy(folder: Path) -> list[Finding]:
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run(main, USAGE, define))
+    sys.exit(cli.run(main, __doc__, define))

@@ -1,64 +1,40 @@
-"""`python -m mednli_jax.evaluate` scores a finished run, or the answers of any system.
+"""Score a finished run on a split of its corpus, with the best weights of each seed, or any system's answers.
 
-From Python: `load_run(dir).predict([(p, h), ...])`.
+python -m mednli_jax.evaluate --run=runs/esim_kd-demo --split=test
+python -m mednli_jax.evaluate --run=runs/esim_kd-demo --split=dev --json
+python -m mednli_jax.evaluate --run=runs/esim-snli --config=configs/esim.py:mednli
+python -m mednli_jax.evaluate --run=runs/esim-mednli --partition=easy.txt,difficult.npy
+python -m mednli_jax.evaluate --predictions=answers.jsonl --corpus=clicr --vectors=glove.txt
+
+--run=DIR       the run directory
+--config=NAME[:VARIANT]   another corpus (direct transfer): only the data section of the config is used, and only
+                          the corpus file of --split is read
+--workdir=DIR   with --config: write scores and predictions there, as a run that `report` reads
+--split=NAME    train, dev or test (default: test)
+--partition=FILE[,FILE]   also score the pairs that each file lists: one id per line, or an .npy of strings
+--probe=FILE    score the labelled pairs of FILE instead, by their field `genre` (see analyze substitutions)
+--merged        join the words of each entity before scoring (brain_injury); for runs that read words only
+--spans=FILE    with --merged: the entities of any tagger (.tsv, .jsonl) instead of the ontology's concepts
+--predictions=FILE        answers of any system to cloze queries: lines {"uid": ..., "answer": ...}, or {uid: text};
+                          a query without an answer counts as wrong
+--corpus=NAME|FOLDER      with --predictions: demo_cloze, clicr, or a folder in CliCR's layout
+--vectors=FILE            cloze: word vectors for the embedding score
+--skills=FILE             cloze: the skills that queries need, lines of uid TAB skill, for scores by skill
+--scores=FILE             cloze: also write the scores of each query as JSON lines, means over the seeds
+--json          all scores as one JSON object
 """
 
 import json
 import sys
 
-from absl import flags
-
 from mednli_jax import cli, tasks
 from mednli_jax.errors import UsageError
 
-USAGE = """Score a finished run on a split of its corpus, with the best weights of each seed, or any system's answers.
-
-  python -m mednli_jax.evaluate --run=runs/esim_kd-demo --split=test
-  python -m mednli_jax.evaluate --run=runs/esim_kd-demo --split=dev --json
-  python -m mednli_jax.evaluate --run=runs/esim-snli --config=configs/esim.py:mednli
-  python -m mednli_jax.evaluate --run=runs/esim-mednli --partition=easy.txt,difficult.npy
-  python -m mednli_jax.evaluate --predictions=answers.jsonl --corpus=clicr --vectors=glove.txt
-
-  --run=DIR       the run directory
-  --config=NAME[:VARIANT]   another corpus (direct transfer): only the data section of the config is used, and only
-                            the corpus file of --split is read
-  --workdir=DIR   with --config: write scores and predictions there, as a run that `report` reads
-  --split=NAME    train, dev or test (default: test)
-  --partition=FILE[,FILE]   also score the pairs that each file lists: one id per line, or an .npy of strings
-  --probe=FILE    score the labelled pairs of FILE instead, by their field `genre` (see analyze substitutions)
-  --merged        join the words of each entity before scoring (brain_injury); for runs that read words only
-  --spans=FILE    with --merged: the entities of any tagger (.tsv, .jsonl) instead of the ontology's concepts
-  --predictions=FILE        answers of any system to cloze queries: lines {"uid": ..., "answer": ...}, or {uid: text};
-                            a query without an answer counts as wrong
-  --corpus=NAME|FOLDER      with --predictions: demo_cloze, clicr, or a folder in CliCR's layout
-  --vectors=FILE            cloze: word vectors for the embedding score
-  --skills=FILE             cloze: the skills that queries need, lines of uid TAB skill, for scores by skill
-  --scores=FILE             cloze: also write the scores of each query as JSON lines, means over the seeds
-  --json          all scores as one JSON object"""
-
 
 def define(values: cli.Flags) -> None:
-    flags.DEFINE_string("run", None, "run directory", flag_values=values)
-    cli.define_config(values)
-    flags.DEFINE_string("split", "test", "split to score", flag_values=values)
-    flags.DEFINE_list("partition", [], "files of ids", flag_values=values)
-    flags.DEFINE_string("probe", None, "file of labelled pairs", flag_values=values)
-    flags.DEFINE_bool("merged", False, "merge the words of entities", flag_values=values)
-    flags.DEFINE_string("spans", None, "file of entities", flag_values=values)
-    flags.DEFINE_string("workdir", None, "run directory to write", flag_values=values)
-    flags.DEFINE_string("predictions", None, "file of answers", flag_values=values)
-    flags.DEFINE_string("corpus", None, "cloze corpus", flag_values=values)
-    flags.DEFINE_string("vectors", None, "word vectors", flag_values=values)
-    flags.DEFINE_string("skills", None, "skills of cloze queries", flag_values=values)
-    flags.DEFINE_string("scores", None, "file of scores to write", flag_values=values)
-    flags.DEFINE_bool("json", False, "print JSON", flag_values=values)
-
-
-def load_run(folder):
-    """Opens a finished run (run.FinishedRun): `.predict(pairs)`, `.scores(split)`, `.result`, `.config`."""
-    from mednli_jax import run
-
-    return run.load_run(folder)
+    cli.define(values, run=None, config=None, split="test", workdir=None)
+    cli.define(values, partition=[], probe=None, merged=False, spans=None, predictions=None)
+    cli.define(values, corpus=None, vectors=None, skills=None, scores=None, json=False)
 
 
 def main(values: cli.Flags) -> None:
@@ -125,4 +101,4 @@ def _opened(folder, values):
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run(main, USAGE, define))
+    sys.exit(cli.run(main, __doc__, define))

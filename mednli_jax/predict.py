@@ -1,21 +1,4 @@
-"""`python -m mednli_jax.predict`: predictions of a finished run for new pairs, or for passages and queries."""
-
-import json
-import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import chain
-from pathlib import Path
-
-from absl import flags
-
-from mednli_jax import cli, tasks
-from mednli_jax.data.arrays import PLURAL
-from mednli_jax.data.inputs import Form
-from mednli_jax.errors import DataError, Problems
-from mednli_jax.io import Bar, say, warn
-
-USAGE = """Classify premise-hypothesis pairs, or answer queries about passages, with a finished run (mean of its seeds).
+"""Classify premise-hypothesis pairs, or answer queries about passages, with a finished run (mean of its seeds).
 
   printf 'No history of CHF.\\tPatient has heart disease.\\n' | python -m mednli_jax.predict --run=runs/esim_kd-demo
   python -m mednli_jax.predict --run=runs/esim_kd-demo < pairs.jsonl > probabilities.tsv
@@ -32,14 +15,27 @@ USAGE = """Classify premise-hypothesis pairs, or answer queries about passages, 
 Output: a header, then a tab-separated line for each line of the input; a line that is no input (a blank line, too)
 ends the command with its number. Input of any length, 8,192 lines at a time.
   pairs           label, probability of each class
-  queries         answer (empty without a candidate), its probability, number of candidates, the best five as JSON"""
+  queries         answer (empty without a candidate), its probability, number of candidates, the best five as JSON
+"""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+
+from mednli_jax import cli, tasks
+from mednli_jax.data.arrays import PLURAL
+from mednli_jax.data.inputs import Form
+from mednli_jax.errors import DataError, Problems
+from mednli_jax.io import Bar, say, warn
 
 CHUNK = 8192  # number of lines in memory at once
 
 
 def define(values: cli.Flags) -> None:
-    flags.DEFINE_string("run", None, "run directory", flag_values=values)
-    flags.DEFINE_bool("attention", False, "export attention maps", flag_values=values)
+    cli.define(values, run=None, attention=False)
 
 
 def main(values: cli.Flags) -> None:
@@ -127,4 +123,4 @@ def _item(raw, number):
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run(main, USAGE, define))
+    sys.exit(cli.run(main, __doc__, define))

@@ -1,34 +1,30 @@
-"""`python -m mednli_jax.prepare` writes the corpus of a config as padded arrays to disk."""
-
-import sys
-import time
-from pathlib import Path
-
-from absl import flags
-
-from mednli_jax import cli
-from mednli_jax.io import warn
-
-USAGE = f"""Prepare the corpus of a config: read it, link concepts, encode, write arrays. `train` does this when needed.
+"""Prepare the corpus of a config: read it, link concepts, encode, write arrays. `train` does this when needed.
 
   python -m mednli_jax.prepare --config=configs/esim_kd.py
   python -m mednli_jax.prepare --config=configs/esim_kd.py:mednli --config.knowledge.ontology=mesh
   python -m mednli_jax.prepare --config=configs/ga_ent.py
   python -m mednli_jax.prepare --config=configs/esim_kd.py:mednli --metamap=private/metamap
 
-{cli.CONFIG_HELP}
+{config}
 
 Corpora are read from $MEDNLI_JAX_DATA/<corpus>/. The arrays are written to $MEDNLI_JAX_CACHE (~/.cache/mednli_jax).
 A second run reuses them, unless files or settings have changed.
 
 Flags:
   --metamap=FOLDER   only write the sentences of the corpus to FOLDER, as input for MetaMap. Give its output to
-                     --config.knowledge.mentions. The folder holds corpus text: keep it private."""
+                     --config.knowledge.mentions. The folder holds corpus text: keep it private.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from mednli_jax import cli
+from mednli_jax.io import warn
 
 
 def define(values: cli.Flags) -> None:
-    cli.define_config(values)
-    flags.DEFINE_string("metamap", None, "folder for MetaMap's input", flag_values=values)
+    cli.define(values, config=None, metamap=None)
 
 
 def main(values: cli.Flags) -> None:
@@ -53,4 +49,4 @@ def main(values: cli.Flags) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run(main, USAGE, define))
+    sys.exit(cli.run(main, __doc__, define))

@@ -1,8 +1,19 @@
-"""Sweeps: the runs of a config with varied fields, as an optuna study that workers on several machines can share.
+"""Train the trials of a sweep: the product of some choices, or a random search. The same command on another
+machine joins the sweep; after Ctrl-C or a crash it continues.
 
-A config file's `get_sweep()` returns a Sweep. Trial K may have several attempts, optuna's trials with the user
-attribute "trial" = K. An attempt ends COMPLETE; FAIL, with the attribute "error" where training failed and without it
-where its worker ended or died; PRUNED where it was not needed.
+  python launch/sweep.py --config=configs/search_ga.py:clicr --study=ga --storage=postgresql://USER@HOST/DB
+
+  --config=FILE[:VARIANT]  a file with a get_sweep() beside its get_config(); --config.FIELD=VALUE: for all trials
+  --study=NAME             name in the database, and of the folder runs/NAME (default: FILE-VARIANT)
+  --storage=URL            the database (default sqlite:///runs/NAME/study.db; several machines need a server)
+  --workers=N              trials at the same time on this machine (default 1; one for each accelerator)
+  --trials=N               number of trials, with the finished ones (default: that of get_sweep)
+  --retry, --table         run failed trials again; only print the table of finished trials
+  --grace=SECONDS          time after which a silent worker counts as dead (default 60)
+  --command=COMMAND        the command of a trial (default: python -m mednli_jax.train), e.g. preceded by srun or nice
+
+Each trial is a run, runs/NAME/trial-K, with its output in trial-K.log; runs/NAME/table.md has the results. Exit codes:
+0 done, 2 bad input, or some trials failed, 3 interrupted. Needs pip install 'mednli_jax[sweep]'.
 """
 
 import fcntl
@@ -20,7 +31,6 @@ from pathlib import Path
 
 import optuna
 import sqlalchemy
-from absl import flags
 from optuna.distributions import CategoricalDistribution, distribution_to_json
 
 from mednli_jax import cli
@@ -28,22 +38,6 @@ from mednli_jax.errors import ConfigError, RunError, UserError
 from mednli_jax.io import private_folder, say, write_atomic
 from mednli_jax.report.runs import RunDirectory, differing
 
-USAGE = """Train the trials of a sweep: the product of some choices, or a random search. The same command on another
-machine joins the sweep; after Ctrl-C or a crash it continues.
-
-  python launch/sweep.py --config=configs/search_ga.py:clicr --study=ga --storage=postgresql://USER@HOST/DB
-
-  --config=FILE[:VARIANT]  a file with a get_sweep() beside its get_config(); --config.FIELD=VALUE: for all trials
-  --study=NAME             name in the database, and of the folder runs/NAME (default: FILE-VARIANT)
-  --storage=URL            the database (default sqlite:///runs/NAME/study.db; several machines need a server)
-  --workers=N              trials at the same time on this machine (default 1; one for each accelerator)
-  --trials=N               number of trials, with the finished ones (default: that of get_sweep)
-  --retry, --table         run failed trials again; only print the table of finished trials
-  --grace=SECONDS          time after which a silent worker counts as dead (default 60)
-  --command=COMMAND        the command of a trial (default: python -m mednli_jax.train), e.g. preceded by srun or nice
-
-Each trial is a run, runs/NAME/trial-K, with its output in trial-K.log; runs/NAME/table.md has the results. Exit codes:
-0 done, 2 bad input, or some trials failed, 3 interrupted. Needs pip install 'mednli_jax[sweep]'."""
 # On Linux a training ends with its worker, by SIGTERM. Elsewhere it trains on, and the next attempt waits for it.
 TIE = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execvp(sys.argv[1], sys.argv[1:])"
 TIED = [sys.executable, "-c", TIE] if sys.platform == "linux" else []
@@ -79,13 +73,10 @@ class Sweep:
 
 def define(values: cli.Flags) -> None:
     """The flags of launch/sweep.py."""
-    cli.define_config(values)
-    for name in ("study", "storage", "command"):
-        flags.DEFINE_string(name, None, name, flag_values=values)
-    for name in ("retry", "table"):
-        flags.DEFINE_bool(name, False, name, flag_values=values)
-    for name, default, least in (("workers", 1, 1), ("trials", 0, 0), ("grace", 60, 3)):
-        flags.DEFINE_integer(name, default, name, lower_bound=least, flag_values=values)
+    cli.define(values, config=None, study=None, storage=None, command=None, retry=False, table=False)
+    cli.define_numbers(values, workers=1)
+    cli.define_numbers(values, least=0, trials=0)
+    cli.define_numbers(values, least=3, grace=60)
 
 
 def main(values: cli.Flags) -> None:
@@ -136,7 +127,12 @@ def _study(url, name, sweep, config, grace):
 
 
 class Worker:
-    """Trains the trials of a study on this machine."""
+    """Trains the trials of a study on this machine.
+
+    Trial K may have several attempts, optuna's trials with the user attribute "trial" = K. An attempt ends COMPLETE;
+    FAIL, with the attribute "error" where training failed and without it where its worker ended or died; PRUNED where
+    it was not needed.
+    """
 
     def __init__(self, study, sweep: Sweep, folder: Path, values: cli.Flags):
         self.study, self.sweep, self.folder, self.values = study, sweep, folder, values

@@ -1,20 +1,9 @@
-"""`python -m mednli_jax.train`: trains the model of a config and scores it."""
-
-import sys
-from pathlib import Path
-
-from absl import flags
-
-from mednli_jax import cli
-from mednli_jax.errors import RunError, UsageError
-from mednli_jax.io import next_free, say
-
-USAGE = f"""Train a model, keep the best dev epoch of each seed, score it on test.
+"""Train a model, keep the best dev epoch of each seed, score it on test.
 
   python -m mednli_jax.train --config=configs/esim_kd.py
   python -m mednli_jax.train --config=configs/esim_kd.py:mednli --config.seeds=0,1,2 --workdir=runs/kd
 
-{cli.CONFIG_HELP}
+{config}
   --workdir=DIR                the run directory (default: runs/<config>-<variant>, numbered if taken)
   --resume                     continue the interrupted run in --workdir
   --force                      delete the run in --workdir and start over
@@ -25,20 +14,21 @@ USAGE = f"""Train a model, keep the best dev epoch of each seed, score it on tes
 
 Corpora are read from $MEDNLI_JAX_DATA/<corpus>/. Prepared data is kept in $MEDNLI_JAX_CACHE.
 The run directory holds result.json, metrics.jsonl, log.txt and the checkpoints.
-Exit codes: 0 done, 2 bad input or usage, 3 interrupted, 134 another process was lost (3, 134: go on with --resume)."""
+Exit codes: 0 done, 2 bad input or usage, 3 interrupted, 134 another process was lost (3, 134: go on with --resume).
+"""
+
+import sys
+from pathlib import Path
+
+from mednli_jax import cli
+from mednli_jax.errors import RunError, UsageError
+from mednli_jax.io import next_free, say
 
 
 def define(values: cli.Flags) -> None:
-    cli.define_config(values)
-    flags.DEFINE_string("workdir", None, "run directory", flag_values=values)
-    flags.DEFINE_bool("resume", False, "continue an interrupted run", flag_values=values)
-    flags.DEFINE_bool("force", False, "delete the run in --workdir and start over", flag_values=values)
-    flags.DEFINE_bool("dry_run", False, "describe the training and do not train", flag_values=values)
-    flags.DEFINE_bool("profile", False, "trace some steps", flag_values=values)
-    flags.DEFINE_string("coordinator", None, "address of process 0", flag_values=values)
-    flags.DEFINE_integer("processes", None, "processes that train together", flag_values=values)
-    flags.DEFINE_integer("process", None, "number of this process, from 0", flag_values=values)
-    flags.DEFINE_bool("distributed", False, "join the processes of a pod or job", flag_values=values)
+    cli.define(values, config=None, workdir=None, resume=False, force=False, dry_run=False, profile=False)
+    cli.define(values, coordinator=None, distributed=False)
+    cli.define_numbers(values, least=None, processes=None, process=None)
 
 
 def main(values: cli.Flags) -> int:
@@ -105,4 +95,4 @@ def _resume_command(folder) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run(main, USAGE, define))
+    sys.exit(cli.run(main, __doc__, define))

@@ -95,7 +95,7 @@ def call_command(module, *flags, stdin="", words=sys.maxsize):
     sys.argv, sys.stdin = [name, *map(str, flags)], io.TextIOWrapper(io.BytesIO(stdin.encode()))
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = cli.run(module.main, module.USAGE, module.define, words=words)
+            code = cli.run(module.main, module.__doc__, module.define, words=words)
     finally:
         sys.argv, sys.stdin = before
         os.umask(mask)

@@ -112,7 +112,7 @@ def swept(place, monkeypatch, capfd):
 
     def call(*more):
         monkeypatch.setattr(sys, "argv", [*GIVEN, *more])
-        code, (out, err) = cli.run(sweeps.main, sweeps.USAGE, sweeps.define), capfd.readouterr()
+        code, (out, err) = cli.run(sweeps.main, sweeps.__doc__, sweeps.define), capfd.readouterr()
         assert SECRET not in out + err
         return code, out, err
 

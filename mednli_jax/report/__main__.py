@@ -1,15 +1,4 @@
-"""`python -m mednli_jax.report`: pages of finished runs, comparisons, and tables of the papers beside our figures."""
-
-import json
-import sys
-
-from absl import flags
-
-from mednli_jax import cli
-from mednli_jax.errors import UsageError
-
-WORDS = sys.maxsize  # number of arguments without --
-USAGE = """Report on finished runs.
+"""Report on finished runs.
 
   python -m mednli_jax.report runs/esim-demo                              # writes runs/esim-demo/report.html
   python -m mednli_jax.report runs/esim runs/esim_kd --compare            # compares the first with each other run
@@ -34,23 +23,22 @@ USAGE = """Report on finished runs.
   --public            one run or a table: write a page that can be shared, RUN/public.html, without single pairs, uids,
                       words, commands, paths, names of folders and machines, and counts below 10
 
-A page is a single file that loads no other files. No page holds a sentence of the corpus."""
+A page is a single file that loads no other files. No page holds a sentence of the corpus.
+"""
+
+import json
+import sys
+
+from mednli_jax import cli
+from mednli_jax.errors import UsageError
+
+WORDS = sys.maxsize  # number of arguments without --
 
 
 def define(values: cli.Flags) -> None:
-    flags.DEFINE_bool("compare", False, "print a comparison", flag_values=values)
-    flags.DEFINE_string("table", None, "a table of the paper", flag_values=values)
-    flags.DEFINE_string("skills", None, "skills of cloze queries", flag_values=values)
-    flags.DEFINE_string("runs", None, "folder of a table's runs", flag_values=values)
-    flags.DEFINE_string("split", "test", "split to report", flag_values=values)
-    flags.DEFINE_bool("categories", False, "error categories by rules", flag_values=values)
-    flags.DEFINE_string("categories_file", None, "file of annotated error categories", flag_values=values)
-    flags.DEFINE_string("paths", None, "path lengths for Figure 3", flag_values=values)
-    flags.DEFINE_string("out", None, "file of the page", flag_values=values)
-    flags.DEFINE_bool("json", False, "print JSON", flag_values=values)
-    flags.DEFINE_bool("markdown", False, "print Markdown", flag_values=values)
-    flags.DEFINE_bool("csv", False, "print or write CSV", flag_values=values)
-    flags.DEFINE_bool("public", False, "write a page that can be shared", flag_values=values)
+    cli.define(values, compare=False, table=None, skills=None, runs=None, split="test")
+    cli.define(values, categories=False, categories_file=None, paths=None, out=None)
+    cli.define(values, json=False, markdown=False, csv=False, public=False)
 
 
 def main(values: cli.Flags, *folders: str) -> None:
@@ -164,4 +152,4 @@ def _write(path, page, beginning="<!DOCTYPE html>"):
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run(main, USAGE, define, words=WORDS))
+    sys.exit(cli.run(main, __doc__, define, words=WORDS))

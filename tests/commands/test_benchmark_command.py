@@ -193,7 +193,7 @@ def test_our_side_in_a_process(monkeypatch):
 def test_the_command_refuses(monkeypatch, capfd, arguments, flag):
     monkeypatch.setattr(benchmark, "version_of", lambda package: None)
     monkeypatch.setattr(sys, "argv", ["benchmark", "--against=none", *arguments])
-    assert cli.run(benchmark.main, benchmark.USAGE, benchmark.define) == 2
+    assert cli.run(benchmark.main, benchmark.__doc__, benchmark.define) == 2
     line = capfd.readouterr().err.splitlines()[-1]
     assert flag in line
     assert "Fix: " in line

@@ -257,7 +257,7 @@ def test_a_run_of_another_version_is_refused(at_home, file, field):
     del part[name]
     Path("copy", file).write_text(json.dumps(values))
     with pytest.raises(UserError, match=r"^copy: another version wrote this run\. Fix: "):
-        evaluate.load_run("copy")
+        load_run("copy")
 
 
 # -- predict -----------------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def test_what_prediction_needs_is_made_once(at_home, monkeypatch):
 
     monkeypatch.setattr(pairs_corpus, "Linker", counting("linker", Linker))
     monkeypatch.setattr(Devices, "map", counting("compiled", Devices.map))
-    run = evaluate.load_run(Path("copy"))
+    run = load_run(Path("copy"))
     asthma, gout = ("asthma", "patient has asthma"), ("no gout today", "patient lacks gout at all")
     (first,) = run.predict([asthma])
     other, again = run.predict([gout, asthma])
@@ -329,7 +329,7 @@ def test_published_masking_predicts_the_same_in_any_company(at_home):
     esim = (config_flag("esim", "mednli"), *TRAINED[1:], "--config.model.masking=paper", "--workdir=published")
     code, _, err = call_command(train, *esim)
     assert code == 0, err
-    run = evaluate.load_run("published")
+    run = load_run("published")
     pair, longest = ("asthma .", "patient has gout"), ("gout in w1 w2", "patient lacks asthma")
     alone = run.predict([pair])[0]
     for company in ([longest], [longest] * 300, [longest] * 2100):
