@@ -32,6 +32,7 @@ from mednli_jax.knowledge.linking import Linker
 from mednli_jax.nli import corpus as pairs_corpus
 from mednli_jax.nli.plug import TASK
 from mednli_jax.report.runs import RunDirectory
+from mednli_jax.run import load_run
 from mednli_jax.training.devices import Devices
 
 MESH = tuple(
