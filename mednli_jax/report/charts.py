@@ -44,7 +44,6 @@ class Chart:
         import matplotlib
 
         self.figure.patch.set_visible(False)
-        _take_words_as_they_are(self.figure)
         buffer = io.StringIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "mednli_jax"}):
@@ -53,9 +52,8 @@ class Chart:
         body = buffer.getvalue()
         body = body[body.index("<svg") :].partition(">")[2].rpartition("</svg>")[0]
         body = re.sub(r"(?s)<defs>.*?</defs>|<metadata>.*?</metadata>|<!--.*?-->| id=\"[^\"]*\"|\n *", "", body)
-        body = re.sub(
-            r" font-family: [^;\"]*;|<g/>| transform=\"rotate\(-0 [^\"]*\"", "", body
-        )  # the family is the page's
+        # The family of letters is the page's.
+        body = re.sub(r" font-family: [^;\"]*;|<g/>| transform=\"rotate\(-0 [^\"]*\"", "", body)
         body = re.sub("|".join(VARIABLES), lambda colour: f"var(--{VARIABLES[colour[0]]})", body)
         # Two equal charts on a page may share an id.
         name = "svg-" + hashlib.sha256(f"{self.title}{self.description}{body}".encode()).hexdigest()[:12]
@@ -77,13 +75,9 @@ def png(figure: "Figure") -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     FigureCanvasAgg(figure)
-    _take_words_as_they_are(figure)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None}, bbox_inches="tight")
     return buffer.getvalue()
-
-
-# -- what a page shows -------------------------------------------------------------------------------------------------
 
 
 def curves(
@@ -100,7 +94,6 @@ def curves(
     Args:
       series: name -> points. Series with the same name before ":" share a colour and an entry of the legend. A
         point that is not finite breaks the line.
-      title, x, y: names of the chart and its axes.
       dashed: the names before ":" whose lines are dashed.
       marks: points to highlight.
     """
@@ -197,9 +190,6 @@ def heat_map(counts: Sequence[Sequence[int]], names: Sequence[str], *, title: st
     return Chart(axes.figure, title, f"{rows} in rows, {columns} in columns. {shown}")
 
 
-# -- what only files show ----------------------------------------------------------------------------------------------
-
-
 def ranked(panels: Mapping[str, Sequence[tuple[str, float]]], *, title: str, x: str) -> bytes:
     """PNG: a panel of horizontal bars (name, value) for each key, the first bar on top."""
     longest = max(1, *map(len, panels.values()))
@@ -210,8 +200,7 @@ def ranked(panels: Mapping[str, Sequence[tuple[str, float]]], *, title: str, x: 
         axes.barh(range(len(rows)), [value for _, value in rows], color=COLOURS[i % 6])
         axes.set_yticks(range(len(rows)), [word for word, _ in rows], fontsize=8)
         axes.set(ylim=(longest - 0.5, -0.5), xlabel=x)
-        axes.set_title(name, fontsize=10)
-        axes.spines[["top", "right"]].set_visible(False)
+        _open_axes(axes, name)
     return png(figure)
 
 
@@ -226,8 +215,7 @@ def ranges(rows: Mapping[str, tuple[float, float, float]], *, title: str, x: str
     axes.plot(value, places, "o", color=COLOURS[0])
     axes.set_yticks(places, rows, fontsize=8)
     axes.set(ylim=(len(rows) - 0.5, -0.5), xlim=(0, None), xlabel=x)
-    axes.set_title(title, fontsize=10)
-    axes.spines[["top", "right"]].set_visible(False)
+    _open_axes(axes, title)
     return png(figure)
 
 
@@ -274,22 +262,18 @@ def filtering(rounds: Sequence[Mapping], settings: Mapping, name: str) -> bytes:
     return png(figure)
 
 
-# -- parts -------------------------------------------------------------------------------------------------------------
-
-
 def _figure(width, height, **layout):
     """A figure of a size in px, without pyplot's global state."""
+    from matplotlib import rcParams
     from matplotlib.figure import Figure
 
+    rcParams["text.parse_math"] = False  # else a dollar sign would begin a formula
     return Figure(figsize=(width / 72, height / 72), **layout)
 
 
-def _take_words_as_they_are(figure):
-    """Text is drawn as it is: else a dollar sign would begin a formula."""
-    from matplotlib.text import Text
-
-    for text in figure.findobj(Text):
-        text.set_parse_math(False)
+def _open_axes(axes, title):
+    axes.set_title(title, fontsize=10)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _columns(names) -> int:

@@ -36,9 +36,6 @@ def _template():
     return environment.from_string((files("mednli_jax.report") / "report.html.j2").read_text("utf-8"))
 
 
-# -- one run -----------------------------------------------------------------------------------------------------------
-
-
 def run_page(
     directory: RunDirectory,
     sections: Callable[[RunDirectory, dict], tuple[Sequence[Section], Sequence[Section]]],
@@ -195,9 +192,6 @@ def _links(knowledge) -> Section:
     return Section("Knowledge", [pairs], charts=[(title, chart)])
 
 
-# -- a corpus ----------------------------------------------------------------------------------------------------------
-
-
 def corpus_page(corpus: str, splits: dict[str, Split], sections: Sequence[Section], knowledge: str, notes: str) -> str:
     """The page of a corpus's analyses. knowledge: the ontology of its concepts; notes: remarks for the reader."""
     found = {
@@ -208,9 +202,6 @@ def corpus_page(corpus: str, splits: dict[str, Split], sections: Sequence[Sectio
     }
     facts = [(name, value) for name, value in found.items() if value]
     return render(f"Corpus {corpus}", sections, facts, notes)
-
-
-# -- several runs ------------------------------------------------------------------------------------------------------
 
 
 def comparison_page(compared: Comparison, more: Sequence[Section], folders: Sequence[Path]) -> str:

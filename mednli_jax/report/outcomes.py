@@ -23,19 +23,15 @@ SAME_FILES = "compare runs of the same files, or train one of them again"
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Predictions on one split; classes are indices into LABELS.
+    """Predictions of S seeds for the N items of a split; classes are indices into LABELS.
 
-    Args:
-      uids: of the N items.
-      gold: int [N].
-      predicted: int [S, N], by each seed.
-      voted: int [N], the class that most seeds predict; of several such classes, that of the highest mean probability.
+    voted: the class that most seeds predict; of several such classes, that of the highest mean probability.
     """
 
     uids: tuple[str, ...]
-    gold: np.ndarray
-    predicted: np.ndarray
-    voted: np.ndarray
+    gold: np.ndarray  # int [N]
+    predicted: np.ndarray  # int [S, N]
+    voted: np.ndarray  # int [N]
 
     def __len__(self) -> int:
         return len(self.uids)
@@ -104,10 +100,8 @@ def read_rows(directory: RunDirectory, split: str, parse: Callable[[str], tuple 
     """
     path = directory.private / f"predictions.{split}.jsonl"
     if not path.is_file():
-        raise RunError(
-            f"{path}: no such file, so the run has no predictions of the {split} split. "
-            "Fix: give --split=dev or --split=test as the corpus has them, or train again."
-        )
+        problem = f"{path}: no such file: the run has no predictions of this split"
+        raise RunError(f"{problem}. Fix: give another --split, or train again.")
     problems, rows = Problems(), {}
     for number, line in text_lines(path, problems):
         try:
@@ -158,9 +152,8 @@ def read_metrics(directory: RunDirectory) -> list[dict]:
 def as_csv(folder: Path) -> dict[Path, str]:
     """Path -> content of scores.csv, and of private/predictions.SPLIT.csv of each split that the run predicted.
 
-    A row of scores is a name, `test.accuracy.mean`, and a number, as result.json has them. A row of predictions is an
-    item; its columns are those of predictions.SPLIT.jsonl, one for each seed: `predicted.0`, and of probabilities one
-    for each class, too: `probabilities.0.entailment`.
+    A score has a name such as `test.accuracy.mean`. A prediction has a column for each seed, `predicted.0`, and of
+    probabilities one for each class, too: `probabilities.0.entailment`.
     """
     directory, result = complete(folder)
     scores = [("score", "value")]
@@ -187,7 +180,7 @@ def _leaves(tree, name) -> Iterator[tuple[str, object]]:
 
 
 def _of_seeds(row: Mapping, seeds: Sequence[int]) -> Iterator[tuple[str, object]]:
-    """(column, cell) of a row of predictions: a list has a value for each seed, a list in it one for each class."""
+    """(column, cell) of a row of predictions. A list has a value for each seed."""
     for name, value in row.items():
         if not isinstance(value, list):
             yield name, value
@@ -196,9 +189,6 @@ def _of_seeds(row: Mapping, seeds: Sequence[int]) -> Iterator[tuple[str, object]
             if isinstance(of_seed, list) and len(of_seed) == len(LABELS):
                 of_seed = dict(zip(LABELS, of_seed, strict=True))
             yield from _leaves(of_seed, f"{name}.{seed}")
-
-
-# -- two systems -------------------------------------------------------------------------------------------------------
 
 
 def check_corpora(first, second) -> None:

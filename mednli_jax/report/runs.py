@@ -72,8 +72,8 @@ class RunDirectory:
 
     def __init__(self, folder: Path):
         self.folder = Path(folder)
-        self._lock = None
-        self._scalars = None
+        self.private, self.checkpoints = self.folder / "private", self.folder / "checkpoints"
+        self._lock = self._scalars = None
 
     @classmethod
     def existing(cls, folder: Path) -> "RunDirectory":
@@ -89,7 +89,9 @@ class RunDirectory:
         run = cls(folder)
         # Other programs also write a config.json, but no lock beside it.
         found = all((run.folder / name).is_file() for name in ("config.json", "lock"))
-        if not found and run._holds_files():
+        files = (path for path in run.folder.rglob("*") if path.is_file())
+        # A killed start leaves a lock and hidden files.
+        if not found and any(path.name != "lock" and path.name[0] != "." for path in files):
             raise RunError(f"{run.folder}: holds other files. Fix: choose an empty --workdir.")
         if resume and not run.folder.exists():
             fix = "name the run to continue with, or leave --resume out to start a run there"
@@ -111,26 +113,16 @@ class RunDirectory:
         try:
             with writing(run.private, "check --workdir"):
                 run.private.mkdir(mode=0o700, exist_ok=True)
-            if found and resume:
-                run._check_config(config)
-            else:
+            if not (found and resume):
                 run._clear()
                 write_json(run.folder / "config.json", config)
+            elif changed := differing(run.config, json.loads(json.dumps(config))):  # tuples become lists
+                problem = f"{run.folder}: the run was started with other values of {', '.join(changed[:5])}"
+                raise RunError(f"{problem}. Fix: resume with the same flags, or choose another --workdir.")
         except BaseException:
             run._lock.close()  # the error refers to this object, so the lock would live as long as the error
             raise
         return run
-
-    def _holds_files(self):
-        """Whether the folder has files that a killed start does not leave (a lock, hidden files)."""
-        left = (path for path in self.folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-        return any(path != self.folder / "lock" for path in left)
-
-    def _check_config(self, config):
-        new = json.loads(json.dumps(config))  # as it would be read: tuples become lists
-        if changed := differing(read_json(self.folder / "config.json"), new):
-            problem = f"{self.folder}: the run was started with other values of {', '.join(changed[:5])}"
-            raise RunError(f"{problem}. Fix: resume with the same flags, or choose another --workdir.")
 
     def check_data(self, manifest: dict) -> None:
         """Raises RunError where the prepared data differs from that with which the run began."""
@@ -144,10 +136,7 @@ class RunDirectory:
         raise RunError(f"{problem}. Fix: restore what changed, or start over with --force.")
 
     def _clear(self):
-        """Removes the files of an earlier run, and no others.
-
-        The config identifies the folder as a run. It is removed last, so that --force works after an interruption.
-        """
+        """Removes the files of an earlier run. The config is last: the folder is a run as long as it is there."""
         with writing(self.folder):
             (self.folder / "result.json").unlink(missing_ok=True)  # first, because it describes the checkpoints
             for name in ("checkpoints", "private", "tensorboard", "profile"):
@@ -176,14 +165,6 @@ class RunDirectory:
         """The task that the config names."""
         return read_json(self.folder / "config.json", "task")["task"]
 
-    @property
-    def private(self) -> Path:
-        return self.folder / "private"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.folder / "checkpoints"
-
     def unfinished(self, status: str) -> RunError:
         """The error for a run that is not complete: its state and what to do."""
         if self.in_training():
@@ -207,9 +188,9 @@ class RunDirectory:
     def result(self) -> dict:
         """The content of result.json. A run without one was killed before it wrote it; its status is `running`."""
         path = self.folder / "result.json"
-        fix = "restore it, or remove it and train with --resume, which writes it again"
         if not path.is_file():
             return {"status": "running"}
+        fix = "restore it, or remove it and train with --resume, which writes it again"
         return read_json(path, "status", fix=fix)
 
     def status(self) -> str:
@@ -241,8 +222,7 @@ class RunDirectory:
     def write_scalars(self, row: dict) -> None:
         """Writes losses, accuracies and speed of an epoch for TensorBoard, one curve per seed.
 
-        Each process opens one event file at its first epoch. Points of this epoch and later ones, which a process wrote
-        that was killed before its checkpoint, are then not shown.
+        Points of later epochs, which a killed process wrote, are not shown.
         """
         folder, epoch = self.folder / "tensorboard", row["epoch"]
         if self._scalars is None:
@@ -265,7 +245,6 @@ class RunDirectory:
         """Writes the points that are still waiting. Called at the end of training and at an interruption."""
         if self._scalars is not None:
             self._scalars.close()
-            self._scalars = None
 
     def write_predictions(self, split: str, rows: list[dict]) -> None:
         """Writes private/predictions.<split>.jsonl: one object per example, with its uid."""
