@@ -84,8 +84,9 @@ def _table(values):
     sections, figures, folders = task.tables[values.table](runs, split=values.split, **how)
     _print(values, sections, figures)
     if values.out:
-        named = [] if values.public else [folder for folder in folders if (folder / "config.json").is_file()]
-        _write(values.out, html.table_page(sections, named, published(task.paper)["source"]))
+        named = [folder for folder in folders if (folder / "config.json").is_file() and not values.public]
+        shown = [*sections, *([html.runs_section(named)] if named else [])]
+        _write(values.out, html.render(f"{published(task.paper)['source']}, beside ours", shown))
         if figures.get("source"):  # the check of all figures of a paper, which can be shared as JSON
             write_over(cli.path(values.out).with_suffix(".json"), json.dumps(figures, indent=2), '{\n  "source"')
 
@@ -119,7 +120,8 @@ def _comparison(values, folders):
         result = {"comparisons": compared.rows, **({"categories": figures} if sections else {})}
         _print(values, [*compared.sections, *sections], result)
     if values.out or not values.compare:
-        _write(values.out or "report.html", html.comparison_page(compared, [*sections, *more], folders))
+        shown = [*compared.sections, *sections, *more, *compared.more_of_page, html.runs_section(folders)]
+        _write(values.out or "report.html", html.render(compared.title, shown))
 
 
 def _config_of(folder):

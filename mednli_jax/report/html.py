@@ -7,7 +7,6 @@ import contextlib
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 import jinja2
@@ -18,7 +17,7 @@ from mednli_jax.errors import RunError
 from mednli_jax.report import charts, public
 from mednli_jax.report.outcomes import read_metrics
 from mednli_jax.report.runs import SPLITS, RunDirectory, environment, read_json
-from mednli_jax.report.sections import Comparison, Grid, Section, markdown_text
+from mednli_jax.report.sections import Grid, Section, markdown_text
 
 CARD = "# Model card: "  # the first words of a model card's file
 
@@ -30,10 +29,9 @@ def render(title: str, sections: Sequence[Section], facts: Sequence[tuple[str, s
 
 @cache
 def _template():
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string((files("mednli_jax.report") / "report.html.j2").read_text("utf-8"))
+    how = {"autoescape": True, "undefined": jinja2.StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+    loader = jinja2.PackageLoader("mednli_jax", "report")
+    return jinja2.Environment(loader=loader, **how).get_template("report.html.j2")
 
 
 def run_page(
@@ -45,9 +43,9 @@ def run_page(
     """The page of a run, finished or not, from the files of its run directory.
 
     Args:
-      sections: of the run and its result, the sections before and after the learning curves.
+      sections: gives those before and after the learning curves, of the run and its result.
       units: the name of the corpus's rows, such as pairs.
-      more: sections to add at the end.
+      more: sections at the end.
     """
     with _of_this_version(directory):
         result, data = directory.result(), _json(directory.folder / "data.json")
@@ -70,10 +68,8 @@ def _of_this_version(directory) -> Iterator[None]:
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RunError(
-            f"{directory.folder}: result.json, data.json, env.json or metrics.jsonl is not as this version "
-            f"writes it ({type(error).__name__}). Fix: restore the file, or train again with this version."
-        ) from error
+        problem = f"{directory.folder}: its files are not as this version writes them ({type(error).__name__})"
+        raise RunError(f"{problem}. Fix: restore them, or train again with this version.") from error
 
 
 def public_figures(folder: Path) -> dict:
@@ -194,24 +190,15 @@ def _links(knowledge) -> Section:
 
 def corpus_page(corpus: str, splits: dict[str, Split], sections: Sequence[Section], knowledge: str, notes: str) -> str:
     """The page of a corpus's analyses. knowledge: the ontology of its concepts; notes: remarks for the reader."""
+    sizes = ", ".join(f"{name} {len(split):,}" for name, split in splits.items())
     found = {
-        "data": f"{', '.join(f'{name} {len(split):,}' for name, split in splits.items())} pairs",
+        "data": f"{sizes} pairs",
         "files": _files(split.facts for split in splits.values()),
         "ontology": knowledge,
         **_provenance(environment()),
     }
     facts = [(name, value) for name, value in found.items() if value]
     return render(f"Corpus {corpus}", sections, facts, notes)
-
-
-def comparison_page(compared: Comparison, more: Sequence[Section], folders: Sequence[Path]) -> str:
-    """Runs side by side. more: sections to add after those that the comparison prints."""
-    return render(compared.title, [*compared.sections, *more, *compared.more_of_page, runs_section(folders)])
-
-
-def table_page(sections: Sequence[Section], folders: Sequence[Path], paper="Romanov & Shivade 2018") -> str:
-    """A table of a paper, and the runs it was made from, if they may be named."""
-    return render(f"{paper}, beside ours", [*sections, *([runs_section(folders)] if folders else [])])
 
 
 def runs_section(folders: Sequence[Path]) -> Section:

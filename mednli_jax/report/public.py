@@ -1,9 +1,8 @@
-"""The part of a run or a table that may be shown outside: scores, and counts of at least ten.
+"""The part of a run or a table that may be shown outside: scores, and counts of at least LEAST.
 
-This module names what is kept, so that a new field of a result is left out until it is named here. It leaves out uids
-and rows of single pairs, words, paths and commands, names of folders, users and machines, and every count below LEAST.
-If one part of a family of slices, of a confusion or of the classes is smaller, the whole family is left out, because
-the small count would follow from the total and the other parts.
+What is kept is named here: uids, words, paths, commands and names of folders, users and machines are left out. If one
+part of a family of slices, of a confusion or of the classes is smaller, the whole family is left out, because the small
+count would follow from the total and the other parts.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -41,19 +40,21 @@ def figures(result: Mapping, config: Mapping, env: Mapping) -> dict:
 
     Returns: {"about": ..., "settings": {"model": ..., "train": ...}, "scores": {split: ...}, "categories": ...}.
     """
-    versions = {"mednli_jax": env.get("mednli_jax", ""), "python": env.get("python", ""), **env.get("versions", {})}
+    versions = {name: env.get(name, "") for name in ("mednli_jax", "python")}
     seeds = len(result.get("seeds", ())) or 1
     found = {split: scores(result[split], seeds) for split in SPLITS if result.get(split)}
+    categories = {}
+    for category, of in result.get("categories", {}).items():
+        diseases = of["diseases"].values()
+        counts = [sum(one[name] for one in diseases) for name in ("positives", "negatives")]
+        if len(diseases) > 1 and min(counts) >= LEAST:
+            categories[category] = {average: _measure(of[average]) for average in AVERAGES if average in of}
+    about = {name: result[name] for name in ABOUT if name in result}
     return {
-        "about": {**{name: result[name] for name in ABOUT if name in result}, "versions": versions},
+        "about": {**about, "versions": {**versions, **env.get("versions", {})}},
         "settings": {part: _settings(config[part]) for part in ("model", "train") if part in config},
         "scores": {split: kept for split, kept in found.items() if kept},
-        "categories": {
-            category: {average: _measure(of[average]) for average in AVERAGES if average in of}
-            for category, of in result.get("categories", {}).items()
-            if len(of["diseases"]) > 1
-            and all(sum(one[name] for one in of["diseases"].values()) >= LEAST for name in ("positives", "negatives"))
-        },
+        "categories": categories,
     }
 
 
@@ -75,10 +76,13 @@ def scores(found: Mapping, seeds: int) -> dict:
             label: {name: of[name] for name in ("precision", "recall", "f1")}
             for label, of in found.get("per_class", {}).items()
         }
-    families = {**({"slices": found["slices"]} if "slices" in found else {}), **found.get("families", {})}
-    families = {family: named for family, named in families.items() if family not in FROM_FILES}
-    parts = {family: {name: scores(of, seeds) for name, of in named.items()} for family, named in families.items()}
-    if whole := {family: named for family, named in parts.items() if named and all(named.values())}:
+    families = {"slices": found.get("slices", {}), **found.get("families", {})}
+    whole = {}
+    for family, named in families.items():
+        parts = {name: scores(of, seeds) for name, of in named.items()}
+        if parts and all(parts.values()) and family not in FROM_FILES:
+            whole[family] = parts
+    if whole:
         kept["families"] = whole
     return kept
 
@@ -98,33 +102,40 @@ def sections(found: Mapping) -> list[Section]:
     for split, of in found["scores"].items():
         grids = [Grid("", ("", "mean", "sd", "per seed"), _rows(of))]
         if "per_class" in of:
-            rows = [(label, *(f"{v:.4f}" for v in values.values())) for label, values in of["per_class"].items()]
+            rows = [(label, *map(_share, values.values())) for label, values in of["per_class"].items()]
             grids.append(Grid("classes", ("class", "precision", "recall", "F1"), rows))
         if "confusion" in of:
             rows = [(label, *map(str, row)) for label, row in zip(LABELS, of["confusion"], strict=True)]
             grids.append(Grid("confusion, summed over seeds", ("gold", *LABELS), rows))
         for family, named in of.get("families", {}).items():
-            rows = [(name, str(part["examples"]), f"{part['accuracy']['mean']:.4f}") for name, part in named.items()]
-            grids.append(Grid(family, (family, "examples", "accuracy"), rows))
+            header, rows = (family, "examples", "accuracy"), []
+            for name, part in named.items():
+                rows.append((name, str(part["examples"]), _share(part["accuracy"]["mean"])))
+            grids.append(Grid(family, header, rows))
         shown.append(Section(f"Scores, {split}", [f"{of['examples']:,} examples"], grids))
     for category, of in found["categories"].items():
-        shown.append(Section(f"Scores, {category}", grids=[Grid("", ("F1", "mean", "sd", "per seed"), _rows(of))]))
+        grid = Grid("", ("F1", "mean", "sd", "per seed"), _rows(of))
+        shown.append(Section(f"Scores, {category}", grids=[grid]))
     return shown
 
 
+def _share(value):
+    return f"{value:.4f}"
+
+
 def _rows(of):
-    return [
-        (name, f"{value['mean']:.4f}", f"{value.get('sd', 0):.4f}", ", ".join(f"{v:.4f}" for v in value["per_seed"]))
-        for name, value in of.items()
-        if isinstance(value, Mapping) and "per_seed" in value
-    ]
+    rows = []
+    for name, value in of.items():
+        if isinstance(value, Mapping) and "per_seed" in value:
+            per_seed = ", ".join(map(_share, value["per_seed"]))
+            rows.append((name, _share(value["mean"]), _share(value.get("sd", 0)), per_seed))
+    return rows
 
 
 def table(found: Mapping, runs: Collection[str] = ()) -> dict:
-    """A table of the paper without counts of few pairs, and without the missing runs and the commands for them, which
-    name folders.
+    """A table of the paper without counts of few pairs, missing runs and commands.
 
-    runs: the runs that the paper's table has. The cells of other runs, which are named after folders, are left out.
+    runs: of the paper's table. The cells of other runs, which are named after folders, are left out.
     """
     kept = {name: value for name, value in found.items() if name not in ("lacking", "notes")}
     if "pairs" in found:
