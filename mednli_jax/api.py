@@ -52,7 +52,6 @@ class Run:
         """Predictions for new inputs, in their order: means over the seeds.
 
         inputs: (premise, hypothesis) or {"premise": ..., "hypothesis": ...}; for a reader, passage and query.
-        Raises: UserError for a run that is not finished or keeps no weights, and for inputs of any other form.
         """
         return self.finished.predict(inputs)
 
@@ -81,10 +80,7 @@ class Run:
 
 
 def get_config(name: str):
-    """The config `name`, as on the command line: "esim_kd", "esim_kd:mednli" or "configs/esim_kd.py:mednli".
-
-    Returns: a ConfigDict whose fields can be set. Raises: UserError where no config has this name.
-    """
+    """The config `name`, as on the command line: "esim_kd", "esim_kd:mednli" or "configs/esim_kd.py:mednli"."""
     return cli.read_config(name)
 
 
@@ -93,12 +89,10 @@ def train_model(config, workdir, *, resume: bool = False, force: bool = False) -
 
     Args:
       config: a ConfigDict, or the name of one (see get_config).
-      workdir: the run directory.
       resume: continue the run that `workdir` holds.
       force: delete the run that `workdir` holds and start over.
 
-    Raises: UserError for a config, corpus or folder that cannot be used; KeyboardInterrupt where the training was
-    interrupted: with resume=True it continues.
+    Raises: KeyboardInterrupt where the training was interrupted: with resume=True it continues.
     """
     named = config if isinstance(config, str) else ""
     config = _config(config)

@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from absl import flags
-from ml_collections import config_dict, config_flags
+from ml_collections import config_flags
+from ml_collections.config_dict import ConfigDict
 
 import mednli_jax
 from mednli_jax import defaults, errors, tasks
@@ -177,7 +178,7 @@ def config_file(name: str) -> Path:
     return path
 
 
-def read_config(name: str) -> config_dict.ConfigDict:
+def read_config(name: str) -> ConfigDict:
     """The config of --config=NAME: `esim_kd:mednli`, or a file and a variant."""
     path, variant = config_file(name), name.split(":", 1)[1:]
     try:
@@ -202,7 +203,7 @@ def _configs() -> dict[str, Path]:
     return {path.stem: path for path in sorted(CONFIGS.glob("*.py"))}
 
 
-def config(values: Flags) -> config_dict.ConfigDict:
+def config(values: Flags) -> ConfigDict:
     """The parsed --config."""
     if "config" not in values or values.config is None:  # --fields of a command without configs
         raise UsageError("--config is missing. Fix: --config=configs/esim_kd.py")
@@ -260,16 +261,16 @@ def _check_fields(argv, config) -> None:
             raise UsageError(f"{name}: the config has no such field.{hint} Fix: give a field of --fields.")
 
 
-def fields(config: config_dict.ConfigDict, prefix: str = "") -> Iterator[tuple[str, str, object]]:
+def fields(config: ConfigDict, prefix: str = "") -> Iterator[tuple[str, str, object]]:
     """(name with its sections, type, value) of each field."""
     for name, value in config.items(preserve_field_references=True):
-        if isinstance(value, config_dict.ConfigDict):
+        if isinstance(value, ConfigDict):
             yield from fields(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", getattr(config.get_type(name), "__name__", ""), config[name]
 
 
-def field_lines(config: config_dict.ConfigDict) -> Iterator[str]:
+def field_lines(config: ConfigDict) -> Iterator[str]:
     """One line per field: its flag, type, value and meaning."""
     meanings = _meanings(config.task)
     rows = [(f"--config.{name}", kind, "" if value is None else repr(value)) for name, kind, value in fields(config)]

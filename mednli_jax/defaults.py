@@ -6,7 +6,7 @@ names the corpus. CORPORA holds the settings of each corpus, which all models sh
 
 import difflib
 
-from ml_collections import config_dict
+from ml_collections.config_dict import ConfigDict, placeholder
 
 from mednli_jax import tasks
 from mednli_jax.errors import ConfigError
@@ -19,8 +19,8 @@ CODE = "_code"  # suffix of a variant that follows the published code of Romanov
 CODE_VARIANTS = ("mednli_code", "snli_code", *(f"multinli_code/{genre}" for genre in GENRES))
 
 
-def _section(**fields) -> config_dict.ConfigDict:
-    return config_dict.ConfigDict(fields)
+def _section(**fields) -> ConfigDict:
+    return ConfigDict(fields)
 
 
 def did_you_mean(given, known) -> str:
@@ -35,7 +35,7 @@ def _check_variant(variant, known):
         raise ConfigError(f"unknown variant '{variant}'.{hint} Fix: give one of {', '.join(known)}.")
 
 
-def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_dict.ConfigDict:
+def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDict:
     """An NLI experiment.
 
     The values for mednli are those of the paper (Romanov & Shivade 2018, section 5), the values for mednli_code those
@@ -49,15 +49,15 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
     _check_variant(variant, VARIANTS + CODE_VARIANTS)
     named, _, genre = variant.partition("/")
     corpus = named.removesuffix(CODE)
-    config = config_dict.ConfigDict()
+    config = ConfigDict()
     config.task = tasks.NLI  # the kind of experiment; the config file sets it
     config.seeds = (0,)  # one model is trained with each seed
     config.data = _section(
         name=corpus,  # the corpus; the variant of the config sets it
-        dir=config_dict.placeholder(str),  # data folder; without a value $MEDNLI_JAX_DATA
+        dir=placeholder(str),  # data folder; without a value $MEDNLI_JAX_DATA
         builder="direct",  # or "tfds": read through a TFDS builder, which gives the same arrays
         genre=genre,  # genre of MultiNLI
-        limit=config_dict.placeholder(int),  # only the first N labelled training pairs
+        limit=placeholder(int),  # only the first N labelled training pairs
         lowercase=True,  # whether words are lower-cased
         # "words"; or "pieces", BERT's word pieces; or "blanks": the raw sentence split at blanks, punctuation kept
         tokens="words",
@@ -66,11 +66,11 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         keep="first",  # or "last": which words of a longer sentence are kept
         hypothesis_only=False,  # premises are left empty
         features=False,  # the classifier also gets the 35 features of the feature-based system
-        sample=config_dict.placeholder(int),  # about this many training pairs, all pairs of each drawn premise
+        sample=placeholder(int),  # about this many training pairs, all pairs of each drawn premise
         mix="",  # a variant whose training pairs are mixed in (multi-task transfer)
     )
     config.vectors = _section(
-        path=config_dict.placeholder(str),  # FILE, or FILE+FILE, whose vectors are concatenated; random without a file
+        path=placeholder(str),  # FILE, or FILE+FILE, whose vectors are concatenated; random without a file
         dim=300,  # length of a vector
         seed=0,  # seed of random vectors
         unknown="mean",  # vector of words that have none: the mean of the others, or one "random" vector
@@ -87,7 +87,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
         direction="either",  # is-a steps up from one concept to the other; or "undirected"; or "all": any relation
         max_path=0,  # edges of the longest path that makes a link; 0: no limit
         max_links=64,  # most links of a pair; the shortest are kept
-        permute_seed=config_dict.placeholder(int),  # a control: this seed permutes the concepts of the ontology
+        permute_seed=placeholder(int),  # a control: this seed permutes the concepts of the ontology
         sources=("SNOMEDCT_US",),  # vocabularies of the UMLS to read; () = all
         languages=("ENG",),  # languages of the UMLS names
         # "is_a"; or "all": direction "all" then follows every relation, and knowledge "typed" also reads antonyms. With
@@ -172,7 +172,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> config_di
 DISKNE_VARIANTS = ("demo", "file", "mednli", "mednli_code")
 
 
-def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config_dict.ConfigDict:
+def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDict:
     """An NLI model on DisKnE (Alghanmi et al. 2021): does a premise entail a disease? One fold for each disease.
 
     Each seed trains all folds.
@@ -219,7 +219,7 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> config
     return config
 
 
-def transformer(name: str, **more) -> config_dict.ConfigDict:
+def transformer(name: str, **more) -> ConfigDict:
     return _section(
         name=name,  # see models/table.py
         weights="",  # a folder in Hugging Face's layout, or an installed package; it sets the sizes below
@@ -233,7 +233,7 @@ def transformer(name: str, **more) -> config_dict.ConfigDict:
     )
 
 
-def _train() -> config_dict.ConfigDict:
+def _train() -> ConfigDict:
     """The `train` section of all models, with the values of Romanov & Shivade 2018, section 5, and of their code."""
     return _section(
         epochs=40,  # most epochs
@@ -265,7 +265,7 @@ def _train() -> config_dict.ConfigDict:
 CLOZE_VARIANTS = {"demo": "demo_cloze", "clicr": "clicr", "file": "file"}
 
 
-def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.ConfigDict:
+def cloze(model: str, variant: str = "demo", setup: str = "ent") -> ConfigDict:
     """An experiment on cloze queries: a reader chooses among the marked phrases of a passage.
 
     The values for clicr are those that Suster & Daelemans 2018 found best (appendix A), otherwise those of their code.
@@ -282,22 +282,22 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> config_dict.
       setup: "ent", "anonym" or "noent".
     """
     _check_variant(variant, CLOZE_VARIANTS)
-    config = config_dict.ConfigDict()
+    config = ConfigDict()
     config.task = tasks.CLOZE  # the kind of experiment; the config file sets it
     config.seeds = (0,)  # one model is trained with each seed
     config.data = _section(
         name=CLOZE_VARIANTS[variant],  # the corpus; the variant of the config sets it
-        dir=config_dict.placeholder(str),  # data folder; without a value $MEDNLI_JAX_DATA
+        dir=placeholder(str),  # data folder; without a value $MEDNLI_JAX_DATA
         setup=setup,  # phrases as single tokens (ent), as anonymous single tokens (anonym), or plain text (noent)
         max_passage=0,  # tokens kept of a passage; 0 = all
         query_bounds=model == "ga_reader",  # queries begin with @begin and end with @end
         max_words=0,  # size of the vocabulary, the most frequent words of training; 0 = all
-        limit=config_dict.placeholder(int),  # only the first N training queries
+        limit=placeholder(int),  # only the first N training queries
         answer_vectors="",  # file of word vectors for the embedding score of dev and test
         renumber=False,  # anonym: the phrases of a training passage get new numbers in each epoch
     )
     config.vectors = _section(
-        path=config_dict.placeholder(str),  # file of word vectors; random without a file
+        path=placeholder(str),  # file of word vectors; random without a file
         dim=200,  # length of a vector
         seed=0,  # seed of random vectors
         random_sd=0.4,  # standard deviation of the random vectors of words without one; about that of GloVe

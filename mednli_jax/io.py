@@ -47,7 +47,6 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """A file, 0600, that replaces `path` when the block ends. Readers see the old content or the new, never a part.
 
     A block that fails leaves the old content and no temporary file. A device such as /dev/stdout is written directly.
-    Raises: RunError.
     """
     path = Path(path)
     temporary = _temporary(path)
@@ -90,7 +89,6 @@ def atomic_folder(folder: Path, *, keep: Callable[[], bool] = lambda: True, fix:
     """An empty temporary folder, 0700, which is renamed to `folder` when the block ends and removed where it fails.
 
     keep: whether a folder that another process has meanwhile put there is kept.
-    Raises: RunError, also where writing a file in the block fails.
     """
     folder = Path(folder)
     temporary = _temporary(folder)
@@ -131,10 +129,7 @@ def write_sealed(path: Path, values: dict, seal: str = "sha256") -> None:
 
 
 def read_sealed(path: Path, seal: str = "sha256") -> dict:
-    """Reads a manifest of `write_sealed`, with the seal.
-
-    Raises OSError, ValueError, KeyError or TypeError where it is damaged.
-    """
+    """Reads a manifest of `write_sealed`. Raises OSError, ValueError, KeyError or TypeError where it is damaged."""
     values = json.loads(path.read_bytes())
     if values[seal] != digest({name: value for name, value in values.items() if name != seal}):
         raise ValueError("not what was written")
@@ -147,10 +142,9 @@ def digest(values) -> str:
 
 
 def private_folder(folder: Path, *, ours: bool = False, fix: str = _FIX) -> Path:
-    """Creates the folder where it is missing, 0700, and returns it. Raises RunError.
+    """Creates the folder where it is missing, 0700, and returns it.
 
-    A new or empty folder gets a .gitignore that excludes all its files. A folder with files gets one only with
-    ours=True, which says that all its files are from this package.
+    A new or empty folder gets a .gitignore that excludes all its files; a folder with files only where all are `ours`.
     """
     ignored = folder / ".gitignore"
     with writing(folder, fix):
@@ -183,9 +177,6 @@ def sha256(*paths: Path) -> str:
 FRESH_COPY = "take a fresh copy of the file"
 
 
-# -- faults ------------------------------------------------------------------------------------------------------------
-
-
 def line_fault(file: str, line: int | None, problem: str, fix: str = FRESH_COPY) -> DataError:
     return DataError(problem, file=file, line=line, fix=fix)
 
@@ -210,9 +201,6 @@ def character_fault(text: str) -> str:
     if "\0" in text:
         return "holds a NUL character"
     return "holds half a surrogate pair" if re.search("[\ud800-\udfff]", text) else ""
-
-
-# -- files -------------------------------------------------------------------------------------------------------------
 
 
 def either_name(path: Path) -> Path | None:
@@ -249,10 +237,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def opened_text(path: Path, errors: str = "strict") -> Iterator[io.TextIOBase]:
-    """The text of a plain or gzipped UTF-8 file as a stream, for formats without lines. Line breaks are not changed.
-
-    errors: as for `bytes.decode`. Raises: DataError as `opened`, and where the file is not UTF-8.
-    """
+    """The text of a plain or gzipped UTF-8 file as a stream, for formats without lines. Line breaks are not changed."""
     try:
         with opened(path) as stream:
             yield io.TextIOWrapper(stream, "utf-8-sig", errors=errors, newline="")
@@ -260,11 +245,8 @@ def opened_text(path: Path, errors: str = "strict") -> Iterator[io.TextIOBase]:
         raise DataError("is not valid UTF-8", file=Path(path).name, fix="save the file as UTF-8") from None
 
 
-# -- lines -------------------------------------------------------------------------------------------------------------
-
-
 def byte_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """(line number from 1, line without its line break). Raises: DataError as `opened`."""
+    """(line number from 1, line without its line break)."""
     with opened(path) as stream:
         for number, line in enumerate(stream, 1):
             yield number, line.rstrip(b"\r\n")
@@ -295,9 +277,8 @@ def checked_lines(path: Path, *, digest=None) -> Iterator[tuple[int, str | DataE
 def text_lines(path: Path, problems: Problems | None = None, *, digest=None) -> Iterator[tuple[int, str]]:
     """(line number from 1, text without the line break) of every line of a plain or gzipped UTF-8 file.
 
-    Args:
-      problems: collects the errors of lines that are not text; without it the first is raised.
-      digest: of hashlib; updated with every line and "\\n", so that compression and line breaks do not change it.
+    problems: collects the errors of lines that are not text; without it the first is raised.
+    digest: of hashlib; updated with every line and "\\n".
     """
     for number, line in checked_lines(path, digest=digest):
         if isinstance(line, str):
@@ -323,9 +304,6 @@ def json_lines(path: Path, problems: Problems) -> Iterator[tuple[int, dict]]:
             yield number, values
         else:
             problems.add(line_fault(path.name, number, "the line is not a JSON object", "write one object a line"))
-
-
-# -- tables ------------------------------------------------------------------------------------------------------------
 
 
 def csv_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
@@ -368,9 +346,7 @@ def table_rows(
     """(line number, {column: cell}) of the records below a header. Reading ends at a fault in or before the header.
 
     Args:
-      file: its name, for messages.
       records: (line number, cells).
-      problems: collects the errors, such as a record with a wrong number of cells.
       columns: (line number, cells) of the header -> names of the columns; may raise DataError.
       spare: regular expression of the names of columns that may be missing at the end of a row.
     """
@@ -413,7 +389,6 @@ class Bar:
 
     Args:
       total: number of units; None where it is not known, such as for lines from a pipe.
-      unit: name of the units.
       first: units that another process did before; they do not count for the rate.
     """
 

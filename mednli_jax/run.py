@@ -44,13 +44,7 @@ from mednli_jax.training.task import Task
 
 @dataclass(frozen=True)
 class Model:
-    """A model of an experiment.
-
-    Args:
-      name: see models.table.entry.
-      fields: of its module.
-      weights: folder of pretrained weights, None for random ones.
-    """
+    """A model by its name in models.table, the fields of its module and the folder of its pretrained weights."""
 
     name: str
     fields: dict
@@ -59,13 +53,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Transfer:
-    """The `transfer` section of a config.
-
-    Args:
-      init_from: the run whose weights are the start, "" = none.
-      private: whether the layers of a domain (transfer.PRIVATE) start from random values.
-      freeze: regular expression of weights that are not trained.
-    """
+    """The `transfer` section of a config, see defaults."""
 
     init_from: str = ""
     private: bool = False
@@ -77,10 +65,7 @@ class Experiment:
     """The experiment that a config describes.
 
     Args:
-      seeds: of the run.
       optimizer: arguments of optim.build_optimizer, except the steps of an epoch.
-      settings: of the training loop.
-      batches: how training rows are batched.
       kind: the TASK, see tasks; `task` is what it gives for batches and scores.
       trained_by: the function that trains the model; None = the loop.
       precision: of matrix products, a key of training.program.PRECISIONS.
@@ -112,9 +97,8 @@ class Experiment:
     ) -> tuple[Program, dict[str, batching.Batches]]:
         """The Program, with the corpus on the devices, and the batches of the splits. It compiles at first use.
 
-        Args:
-          splits: names; None = all.
-          model_facts: of the corpus on which the model was trained, where that is not this one.
+        splits: names; None = all.
+        model_facts: of the corpus on which the model was trained, where that is not this one.
         """
         words = self.corpus.read_vocabulary(prepared.folder / "vocabulary.json").words
         return self.program_over(prepared, words, splits, model_facts=model_facts)
@@ -122,12 +106,7 @@ class Experiment:
     def program_over(
         self, prepared: Prepared, words=(), splits=None, *, model_facts: dict | None = None, devices=None
     ) -> tuple[Program, dict[str, batching.Batches]]:
-        """`program` for a vocabulary in memory.
-
-        Args:
-          words: of the vocabulary, for models that read characters.
-          devices: None = all.
-        """
+        """`program` for a vocabulary in memory: the words are for models that read characters."""
         devices = devices or Devices()
         frozen = devices.replicate(self.task.frozen(words, prepared.vectors))
         facts = self.task.model_facts(prepared.manifest) if model_facts is None else model_facts
@@ -177,8 +156,7 @@ class Experiment:
 
 
 def experiment_of(config) -> Experiment:
-    """The experiment of a config. Raises: ConfigError naming a field with a wrong value; DataError for pretrained
-    weights that cannot be read."""
+    """The experiment of a config."""
     checks.check(config)
     kind, train, seeds = tasks.task_of(config), config.train, tuple(config.seeds)
     return Experiment(
@@ -199,7 +177,7 @@ def experiment_of(config) -> Experiment:
 
 
 def _model(config) -> Model:
-    """The model. Pretrained weights set its sizes. Raises: ConfigError for wrong sizes, DataError without weights."""
+    """The model. Pretrained weights set its sizes."""
     values, weights, entry = config.model.to_dict(), None, table.entry(config.model.name)
     if values.get("weights"):
         weights = find_weights(file_path(values["weights"], data_folder(config.data.dir)))
@@ -213,12 +191,9 @@ def _model(config) -> Model:
 
 
 def _check_sizes(given: dict, found: dict, before) -> None:
-    """Raises ConfigError where a size of the config differs from that of the pretrained weights.
+    """Raises ConfigError where a size of the config differs from that found in the pretrained weights.
 
-    Args:
-      given: sizes of the config.
-      found: sizes of the weights.
-      before: default sizes; they count as not given. A size without a default is that of the weights of a finished run.
+    before: default sizes; they count as not given. A size without a default is that of the weights of a finished run.
     """
     for name, value in found.items():
         if name in given and given[name] not in (value, before.get(name, value)):
@@ -260,16 +235,16 @@ def train(
 ) -> RunDirectory | None:
     """Trains an experiment into a run directory, with its result. Returns None where the run was complete already.
 
+    Where the corpus or the folder cannot be used, the folder is not changed.
+
     Args:
       config: the content of the directory's config.json.
       name: of the config, as tables show it.
-      resume: continue the run in the folder.
       force: delete the run in the folder and start over.
       profile: trace some steps.
       command: the shell command that resumes the run, printed when it is interrupted.
 
-    Raises: RunError, DataError(s) for a corpus or a folder that cannot be used; then the folder is not changed.
-    loop.Interrupted where a signal ended the training, after the run has been saved.
+    Raises: loop.Interrupted where a signal ended the training, after the run has been saved.
     """
     here = hosts.here()
     RunDirectory.check(folder, resume=resume, force=force)
@@ -542,11 +517,11 @@ class FinishedRun:
     def on(self, data, split: str = "") -> "FinishedRun":
         """The run on another corpus: direct transfer (Romanov & Shivade 2018, section 4.1).
 
-        The corpus is read and encoded as the run's own: only its name, folder and part come from `data`. Words new to
-        the run have vectors from its vector file; a word without a vector is read as the run's unknown word.
+        The corpus is read and encoded as the run's own. Words new to the run have vectors from its vector file; a word
+        without a vector is read as the run's unknown word.
 
         Args:
-          data: the `data` section of a config with the other corpus; the fields NAMING are used.
+          data: the `data` section of a config with the other corpus; only NAMING and the folder are used.
           split: the only split that will be scored; the files of other splits may be missing.
         """
         if self.predictor:
@@ -603,9 +578,9 @@ class FinishedRun:
     # -- new inputs ---------------------------------------------------------------------------------------------------
 
     def predict(self, inputs) -> list[dict]:
-        """The predictions for new inputs, in their order. Sets `unknown_words` and `truncated`.
+        """The predictions for new inputs (see data.inputs.Form.pairs), in their order: see `described` of the task.
 
-        inputs: see data.inputs.Form.pairs. Returns: see `described` of the task.
+        Sets `unknown_words` and `truncated`.
         """
         examples = self._new_examples(inputs)
         return self.task.described(*self.of_new(Split(NEW, examples))) if examples else []
@@ -663,10 +638,7 @@ class FinishedRun:
         return self.experiment.bare_program(devices.replicate(frozen), self._model_facts, devices)
 
     def attention(self, inputs) -> list[dict]:
-        """The attention weights of each input, for each seed. Returns: see `looked_at` of the task.
-
-        Raises: as `predict`; UsageError where the model has no attention.
-        """
+        """The attention weights of each input, for each seed: see `looked_at` of the task."""
         examples, found = self._new_examples(inputs), []
         if not examples:
             return []
