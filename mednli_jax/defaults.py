@@ -61,8 +61,8 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
         lowercase=True,  # whether words are lower-cased
         # "words"; or "pieces", BERT's word pieces; or "blanks": the raw sentence split at blanks, punctuation kept
         tokens="words",
-        pieces=8000,  # size of the piece vocabulary, made from the training texts unless the weights contain one
-        max_length=50,  # words kept of each sentence; with pieces: pieces of both sentences and the special ones
+        pieces=8000,  # size of the piece vocabulary, made from the training texts unless weights have one
+        max_length=50,  # words kept of a sentence; with pieces: of both sentences and the special ones
         keep="first",  # or "last": which words of a longer sentence are kept
         hypothesis_only=False,  # premises are left empty
         features=False,  # the classifier also gets the 35 features of the feature-based system
@@ -79,7 +79,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
         # "concepts": vectors of concepts, whose ids replace their mentions. "unit": a control that sets lengths to 1.
         retrofit="",
         retrofit_rounds=10,  # passes over all words
-        retrofit_relations=("is_a",),  # relations of the ontology that count as related, besides shared names
+        retrofit_relations=("is_a",),  # relations of the ontology that count, besides shared names
     )
     config.knowledge = _section(
         # "mesh" is bundled; "umls", "snomed", "wordnet" are in the data folder; or an .obo file; two: "wordnet+mesh"
@@ -93,12 +93,12 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
         # "is_a"; or "all": direction "all" then follows every relation, and knowledge "typed" also reads antonyms. With
         # knowledge "typed" also names of relations (may_treat,...): relation types in addition to the six.
         relations="is_a",
-        cycles="drop",  # leave out is-a edges that form cycles and report how many; or "refuse" the ontology
+        cycles="drop",  # leave out is-a edges that form cycles; or "refuse" the ontology
         graph="whole",  # or "mentioned": paths pass only through concepts that train and dev mention
         # Where `mentions` has several concepts for the same words: the "best", or "all", of which the nearest counts.
         # The package's own linker gives each name one concept.
         candidates="best",
-        mentions="",  # file of concepts that another program found: spans (.tsv), MetaMap output (.mmi, .txt)
+        mentions="",  # concepts that another program found: spans (.tsv), MetaMap output (.mmi, .txt)
         types=(),  # prefixes of the semantic types to link; () = the ontology's default, ("",) = all
         abbreviations="",  # a table of short forms and expansions, or "bundled"
         stop="",  # a file of names that are not linked; "" = the built-in list
@@ -147,13 +147,14 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
             heads=1,  # number of domains, each with its own last layers (multi-target transfer)
         )
     config.transfer = _section(
-        init_from="",  # finished run whose weights are the start of training (sequential transfer); "" = random weights
+        init_from="",  # finished run whose weights training starts from (sequential transfer); "" = random
         private=False,  # the last layers of a domain start from random values (multi-target transfer)
         freeze="",  # regular expression of weights that are not trained
     )
     config.train = _train()
     CORPORA.get(corpus, _file)(config)
-    if corpus in GROUPED and "heads" in config.model:  # models that encode the premise separately from the hypothesis
+    # Models with heads encode the premise separately from the hypothesis.
+    if corpus in GROUPED and "heads" in config.model:
         config.train.group = 3
     if named != corpus:
         _published_code(config)
@@ -245,18 +246,18 @@ def _train() -> ConfigDict:
         schedule="constant",  # "constant", "plateau", "halving", "linear" or "warmup_linear"
         warmup=0.1,  # warmup_linear: share of the run's steps in which the rate rises
         halve_from=3,  # halving: the first epoch with a lower rate
-        average_from=0,  # the first epoch whose weights are averaged (stochastic weight averaging); 0 = no averaging
-        average_every=0,  # steps between two samples of that average; 0 = one sample at the end of each epoch
+        average_from=0,  # first epoch whose weights are averaged (stochastic weight averaging); 0 = none
+        average_every=0,  # steps between two samples of that average; 0 = one sample an epoch
         patience=5,  # the run ends after this many epochs without a better dev score
         least_epochs=0,  # epochs that are trained whatever the patience
-        evaluate_every=0,  # steps between two evaluations, counted within an epoch; 0 = only at the end of the epoch
-        select="loss",  # the epoch with the best dev "loss" is kept; or the best dev "accuracy"; or the "last" epoch
+        evaluate_every=0,  # steps between two evaluations within an epoch; 0 = only at its end
+        select="loss",  # the epoch with the best dev "loss" or "accuracy" is kept; or the "last" epoch
         # "even": each batch has texts of all lengths; "random": batches are random; for cloze also "binned": a batch
         # has passages of one length, up to the next power of two
         shuffle="even",
         max_buckets=2,  # most length buckets of the training rows; each compiles its own program
         group=1,  # hypotheses of one premise that stay together in a batch; their premise is encoded once
-        precision="default",  # of matrix products: the device's default (tf32 on a GPU), "float32", "tf32", "bfloat16"
+        precision="default",  # of matrix products: the device's (tf32 on a GPU), "float32", "tf32", "bfloat16"
         checkpoint_minutes=5.0,  # time between two checkpoints
         checkpoint_epochs=1,  # also a checkpoint after every N epochs, and after the last
     )
@@ -288,7 +289,7 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> ConfigDict:
     config.data = _section(
         name=CLOZE_VARIANTS[variant],  # the corpus; the variant of the config sets it
         dir=placeholder(str),  # data folder; without a value $MEDNLI_JAX_DATA
-        setup=setup,  # phrases as single tokens (ent), as anonymous single tokens (anonym), or plain text (noent)
+        setup=setup,  # phrases as single tokens (ent), as anonymous ones (anonym), or plain text (noent)
         max_passage=0,  # tokens kept of a passage; 0 = all
         query_bounds=model == "ga_reader",  # queries begin with @begin and end with @end
         max_words=0,  # size of the vocabulary, the most frequent words of training; 0 = all
@@ -370,7 +371,8 @@ def _mednli(config):
     config.seeds = (0, 1, 2, 3, 4, 5)  # the paper's tables are means of six runs
     config.vectors.path = "$MEDNLI_JAX_DATA/vectors/glove.840B.300d.txt"
     config.knowledge.update(ontology="umls", candidates="all")
-    if config.model.name != "features":  # the features use paths of the is-a hierarchy, as UMLS::Similarity does
+    # The features use paths of the is-a hierarchy, as UMLS::Similarity does.
+    if config.model.name != "features":
         # The graph of the published code: all relations, in both directions, among concepts that train and dev mention.
         config.knowledge.update(relations="all", direction="all", graph="mentioned")
 
@@ -402,7 +404,8 @@ def _bert(config):
     config.vectors.update(path="", dim=1)  # not used: the model has its own embeddings of pieces
     config.train.update(epochs=8, batch_size=32, learning_rate=2e-5, weight_decay=0.01, clip=1.0)
     config.train.update(optimizer="adamw", schedule="warmup_linear", select="accuracy", max_buckets=4)
-    if not config.model.weights and config.data.name in ("demo", "demo_full"):  # a small model, trained from scratch
+    # A small model, trained from scratch.
+    if not config.model.weights and config.data.name in ("demo", "demo_full"):
         config.train.learning_rate = 5e-4
 
 

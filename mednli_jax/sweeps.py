@@ -60,8 +60,8 @@ class Sweep:
 
     def distributions(self) -> dict:
         """{field: optuna's distribution}."""
-        choices = {name: CategoricalDistribution(space) for name, space in self.fields.items() if type(space) is tuple}
-        return {**self.fields, **choices}
+        choices = {name: space for name, space in self.fields.items() if type(space) is tuple}
+        return self.fields | {name: CategoricalDistribution(space) for name, space in choices.items()}
 
     def values(self, trials: int = 0) -> list[dict]:
         """{field: value} of each trial."""
@@ -89,10 +89,12 @@ def main(values: cli.Flags) -> None:
         if values.table:
             study = optuna.load_study(study_name=folder.name, storage=url)
         else:
-            config, named = cli.config(values), [a for a in sys.argv if a.startswith("--config=")]
+            config = cli.config(values)
+            named = [a for a in sys.argv if a.startswith("--config=")]
             file = cli.config_file(named[-1].removeprefix("--config="))
-            if "get_sweep" not in (found := runpy.run_path(str(file))):
-                raise ConfigError(f"{file}: it defines no get_sweep. Fix: write one as in configs/sweep_esim_kd.py.")
+            found = runpy.run_path(str(file))
+            if "get_sweep" not in found:
+                raise ConfigError(f"{file}: it defines no get_sweep. Fix: see configs/sweep_esim_kd.py.")
             sweep = found["get_sweep"]()
             with open(private_folder(folder) / "study.lock", "w") as lock:  # one worker creates the tables
                 fcntl.flock(lock, fcntl.LOCK_EX)
@@ -100,10 +102,11 @@ def main(values: cli.Flags) -> None:
             Worker(study, sweep, folder, values).run()
             write_atomic(folder / "table.md", "\n".join(table(study)) + "\n")
         print("\n".join(table(study)))
-        failed = [str(trial) for trial, attempts in attempts_of(study).items() if "error" in attempts[-1].user_attrs]
+        last = {trial: attempts[-1] for trial, attempts in attempts_of(study).items()}
+        failed = [str(trial) for trial in last if "error" in last[trial].user_attrs]
     except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError, ImportError, KeyError) as error:
         problem = f"--storage: no study '{folder.name}' can be used there ({type(error).__name__})"
-        raise RunError(f"{problem}. Fix: check --study, the URL, its driver, and that the database exists.") from None
+        raise RunError(f"{problem}. Fix: check --study, the URL, its driver and its database.") from None
     if failed and not values.table:
         raise RunError(f"trials {', '.join(failed)} failed. Fix: see their logs, then --retry.")
 
@@ -111,15 +114,25 @@ def main(values: cli.Flags) -> None:
 def _study(url, name, sweep, config, grace):
     """The study of this name, which is created if there is none."""
     options = {"timeout": 60, "isolation_level": None} if url.startswith("sqlite") else {}
-    retry = optuna.storages.RetryHeartbeatStaleTrialCallback()
-    how = {"heartbeat_interval": max(1, grace // 4), "grace_period": grace, "heartbeat_stale_trial_callback": retry}
-    storage = optuna.storages.RDBStorage(url, {"pool_pre_ping": True, "connect_args": options}, **how)
-    if storage.engine.name == "sqlite":  # without a lock from its begin a transaction lets two workers take one trial
-        sqlalchemy.event.listen(storage.engine, "begin", lambda opened: opened.exec_driver_sql("BEGIN IMMEDIATE"))
+    storage = optuna.storages.RDBStorage(
+        url,
+        {"pool_pre_ping": True, "connect_args": options},
+        heartbeat_interval=max(1, grace // 4),
+        grace_period=grace,
+        heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(),
+    )
+    if storage.engine.name == "sqlite":
+
+        def begin(opened):  # without a lock from its begin a transaction lets two workers take one trial
+            opened.exec_driver_sql("BEGIN IMMEDIATE")
+
+        sqlalchemy.event.listen(storage.engine, "begin", begin)
     study = optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
     fields = {field: distribution_to_json(space) for field, space in sweep.distributions().items()}
-    new = {"fields": fields, "metric": sweep.metric, "seed": sweep.seed, "config": json.loads(config.to_json())}
-    if (known := study.user_attrs.get("sweep", new)) != new:
+    new = {"fields": fields, "metric": sweep.metric, "seed": sweep.seed}
+    new["config"] = json.loads(config.to_json())
+    known = study.user_attrs.get("sweep", new)
+    if known != new:
         problem = f"study '{name}' was begun with other values of {', '.join(differing(known, new)[:5])}"
         raise RunError(f"{problem}. Fix: give the same flags, or another --study.")
     study.set_user_attr("sweep", new)
@@ -144,8 +157,9 @@ class Worker:
         """Ends when all trials are finished. Raises: KeyboardInterrupt after SIGINT and SIGTERM."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._stop)
-        drawn, retry, states = self.sweep.values(self.values.trials), self.values.retry, {"RUNNING"}
-        seen, new = set(), {"distributions": self.sweep.distributions(), "state": optuna.trial.TrialState.WAITING}
+        drawn, retry = self.sweep.values(self.values.trials), self.values.retry
+        waiting = {"state": optuna.trial.TrialState.WAITING, "distributions": self.sweep.distributions()}
+        seen, states = set(), {"RUNNING"}
         while states & {"RUNNING", "WAITING"} and not self.stopped:
             optuna.storages.fail_stale_trials(self.study)
             known = attempts_of(self.study)
@@ -153,7 +167,8 @@ class Worker:
                 attempts = known.get(trial, [])
                 failed = any("error" in attempt.user_attrs for attempt in attempts[-1:])
                 if all(attempt.state.name == "FAIL" for attempt in attempts) and (retry or not failed):
-                    self.study.add_trial(optuna.create_trial(params=params, user_attrs={"trial": trial}, **new))
+                    new = optuna.create_trial(params=params, user_attrs={"trial": trial}, **waiting)
+                    self.study.add_trial(new)
             found = self.study.get_trials(deepcopy=False)
             retry, states = False, {attempt.state.name for attempt in found}
             running = {attempt._trial_id for attempt in found if attempt.state.name == "RUNNING"}
@@ -164,7 +179,7 @@ class Worker:
                 try:
                     self.study.optimize(self._train, n_jobs=self.values.workers, catch=(UserError,))
                 except (AssertionError, ValueError):  # optuna takes no result of an attempt that counts as ended
-                    raise RunError("the worker was silent for too long. Fix: give the same command again.") from None
+                    raise RunError("the worker was silent for too long. Fix: repeat the command.") from None
             time.sleep(1)  # others train, and may die
         if self.stopped:
             raise KeyboardInterrupt
@@ -191,7 +206,7 @@ class Worker:
             if run.status() != "complete":
                 self._call(run.folder, attempt.params)
             if (score := _number_at(run.result(), metric)) is None:
-                raise RunError(f"result.json has no number '{metric}'. Fix: correct the metric of get_sweep.")
+                raise RunError(f"result.json has no number '{metric}'. Fix: correct get_sweep.")
         except UserError as error:
             say(f"trial {trial}: {error}")
             attempt.set_user_attr("error", str(error))
@@ -214,11 +229,10 @@ class Worker:
             self.processes.discard(process)
         if process.returncode in (cli.INTERRUPTED, -signal.SIGTERM):
             raise KeyboardInterrupt
-        last = file.read_text(errors="replace").strip().rpartition("\n")[2]
         if process.returncode:
-            raise RunError(
-                last.removeprefix("error: ") if last.startswith("error: ") else f"it failed. Fix: see {file}."
-            )
+            last = file.read_text(errors="replace").strip().rpartition("\n")[2]
+            _, told, problem = last.partition("error: ")
+            raise RunError(problem if told and last.startswith(told) else f"it failed. Fix: see {file}.")
 
 
 def _number_at(result, path) -> float | None:
@@ -242,6 +256,7 @@ def table(study) -> list[str]:
     done = [attempt for attempt in study.get_trials(deepcopy=False) if attempt.state.name == "COMPLETE"]
     lines = [["trial", *fields, metric, metric.replace("dev", "test", 1)], ["---"] * (len(fields) + 3)]
     for attempt in sorted(done, key=lambda attempt: attempt.value, reverse=True):
-        numbers = [attempt.user_attrs["trial"], *attempt.params.values(), attempt.value, attempt.user_attrs["test"]]
+        found = attempt.user_attrs
+        numbers = [found["trial"], *attempt.params.values(), attempt.value, found["test"]]
         lines.append([f"{number:.4g}" if isinstance(number, float) else str(number) for number in numbers])
     return [f"| {' | '.join(line)} |" for line in lines]
