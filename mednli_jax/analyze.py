@@ -126,16 +126,16 @@ def _options(values):
     """The flags as attributes, and what the filtering needs from above the analyses."""
 
     def fit_predict(pairs):
-        from mednli_jax.run import use_compile_cache
+        from mednli_jax import run
         from mednli_jax.training import logistic
 
-        use_compile_cache()
+        run.use_compile_cache()
         return partial(logistic.fit_predict, capacity=pairs, classes=len(LABELS))  # one program for all rounds
 
-    def outputs(run):
-        from mednli_jax.run import load_run
+    def outputs(folder):
+        from mednli_jax import run
 
-        return load_run(run).outputs()
+        return run.load_run(folder).outputs()
 
     out = cli.path(values.out)
     return SimpleNamespace(**{**values.flag_values_dict(), "out": out}, fit_predict=fit_predict, outputs=outputs)

@@ -91,10 +91,7 @@ def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], s
 
 
 def script(work: Callable[[], int | None]) -> int:
-    """Runs `work` and returns its exit code. Bad input, a full disk and Ctrl-C print one line each.
-
-    A closed output, as in `predict ... | head`, is a normal end.
-    """
+    """Runs `work` and returns its exit code. A closed output, as in `predict ... | head`, is a normal end."""
     os.umask(0o077)
     errors.hide_messages()
     try:
@@ -118,13 +115,11 @@ def script(work: Callable[[], int | None]) -> int:
 
 
 def _parse(values: Flags, corpus_config: str | None) -> list[str]:
-    """Sets the flags from sys.argv and returns the other arguments.
+    """Sets the flags from sys.argv and returns the other arguments. values.config becomes the config of its file.
 
     sys.argv afterwards holds `--dry_run` for `--dry-run`, and `--config=FILE` for `--config FILE`.
 
-    Args:
-      values: the declared flags. Where --config names a file, values.config becomes its config.
-      corpus_config: the config file of --corpus, or None.
+    corpus_config: the config file of --corpus, or None.
     """
     program, *argv = sys.argv
     argv = [re.sub("^--?([a-z][^=]*)", lambda flag: "--" + flag[1].replace("-", "_"), each) for each in argv]
@@ -147,9 +142,8 @@ def _parse(values: Flags, corpus_config: str | None) -> list[str]:
         return values(argv)[1:]
     except (flags.Error, TypeError, ValueError) as error:
         message = " ".join(str(error).split())
-        raise UsageError(
-            f"{message}{'' if message.endswith('?') else '.'} Fix: see --help, and --fields for types."
-        ) from None
+        end = "" if message.endswith("?") else "."
+        raise UsageError(f"{message}{end} Fix: see --help, and --fields for types.") from None
 
 
 def _with_corpus(argv, config_file) -> list[str]:
@@ -188,14 +182,11 @@ def read_config(name: str) -> ConfigDict:
     except UserError:
         raise
     except Exception as error:  # a config file is code and may raise any exception
-        lines = [f":{line}" for frame, line in traceback.walk_tb(error.__traceback__) if _is_of(path, frame)]
+        frames = traceback.walk_tb(error.__traceback__)
+        lines = [f":{line}" for frame, line in frames if frame.f_code.co_filename == str(path)]
         lines += [f":{error.lineno}"] if isinstance(error, SyntaxError) else []
         problem = f"{path}{''.join(lines[-1:])}: {type(error).__name__} in the config file"
         raise UsageError(f"{problem}. Fix: define get_config as the files of configs/ do.") from None
-
-
-def _is_of(path, frame) -> bool:
-    return frame.f_code.co_filename == str(path)
 
 
 def _configs() -> dict[str, Path]:
@@ -231,9 +222,6 @@ def config_name() -> str:
             file, _, variant = value.partition(":")
             return f"{Path(file).stem}-{(variant or 'demo').replace('/', '-')}"
     return "run"
-
-
-# -- what --list and --fields print ------------------------------------------------------------------------------------
 
 
 def _list() -> str:

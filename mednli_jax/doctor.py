@@ -48,10 +48,13 @@ def main(values: cli.Flags) -> int:
     folder = Path(folder).expanduser() if folder else None
     if folder is not None and not os.path.isdir(folder):
         raise UsageError(f"{folder}: is not a folder. Fix: check $MEDNLI_JAX_DATA or --data.")
+    import jax
+
     here = runs.environment()
     print(f"mednli_jax {here['mednli_jax']} {here['commit']}, Python {here['python']}, {here['platform']}")
     print("  " + ", ".join(f"{name} {version}" for name, version in here["versions"].items()))
-    print(f"devices: {_devices()}; {here['cpus']} CPUs, load {here['load']:.1f}")
+    devices = ", ".join(f"{device.platform}:{device.device_kind}" for device in jax.devices())
+    print(f"devices: {devices}; {here['cpus']} CPUs, load {here['load']:.1f}")
     findings = _show("cache", [cache(cache_folder())])
     if folder is None:
         print("data: $MEDNLI_JAX_DATA is not set; the demo corpus needs none")
@@ -72,19 +75,8 @@ def _show(title, findings):
     return findings
 
 
-def _devices():
-    import jax
-
-    return ", ".join(f"{device.platform}:{device.device_kind}" for device in jax.devices())
-
-
 def _finding(what: str, look: Callable[[], Iterable[Path] | str], place: Path | None, source: str) -> Finding:
-    """What `look` finds, as files or in words.
-
-    Args:
-      place: the folder or file; where it is missing and `look` finds nothing, nothing is there to be checked.
-      source: where to get the files.
-    """
+    """The files that `look` finds, or its words; nothing if `place` is missing. source: where to get the files."""
     problem = ""
     try:
         found = look() if place else ()
@@ -134,7 +126,6 @@ def ontologies(folder: Path | None) -> list[Finding]:
 
 def vectors(folder: Path | None) -> list[Finding]:
     """A finding for each file of vectors/: its dimension, from its first two rows."""
-
     from mednli_jax.data.vectors import read_head
 
     def head(path):
@@ -148,7 +139,6 @@ def vectors(folder: Path | None) -> list[Finding]:
 
 def weights(folder: Path | None) -> list[Finding]:
     """A finding for each folder of weights/."""
-
     from mednli_jax.data.wordpiece import WEIGHTS, vocabulary_files
 
     def usable(path):

@@ -40,10 +40,8 @@ class DataError(UserError):
 
     Args:
       problem: what is wrong, in terms of fields and counts; never a quotation of the text.
-      file: name of the file.
-      line: its line, counted from 1.
-      field: name of the field, for programs; `problem` names it too.
-      fix: what the user can do.
+      line: counted from 1.
+      field: for programs; `problem` names it too.
     """
 
     def __init__(self, problem, *, file=None, line=None, field=None, fix=""):
@@ -66,10 +64,7 @@ class DataErrors(UserError):
 
 
 class Problems:
-    """Collects the errors of one file, so that the user sees the first 20 at once.
-
-    Usage: `problems.add(DataError(...))` while reading, `problems.raise_if_any()` at the end.
-    """
+    """Collects the errors of one file, so that the user sees the first 20 at once."""
 
     def __init__(self):
         self.first, self.total = [], 0
@@ -84,9 +79,6 @@ class Problems:
             raise self.first[0]
         if self.total:
             raise DataErrors(self.first, self.total)
-
-
-# ---- bugs ----
 
 
 def hide_messages() -> None:

@@ -70,9 +70,7 @@ def main(values: cli.Flags) -> None:
 def predictions(run, chunks: Iterable[list], unknown: Counter, cut: Counter) -> Iterator[dict]:
     """The predictions for inputs that come in lists.
 
-    Args:
-      unknown: counts the lines, and the tokens without a vector on each side.
-      cut: counts the texts that were cut to the run's length.
+    unknown: counts the lines, and the tokens without a vector on each side; cut: the texts that were cut.
     """
     with Bar("predict", None, unit=run.task.units) as bar:
         for chunk in chunks:
@@ -83,12 +81,7 @@ def predictions(run, chunks: Iterable[list], unknown: Counter, cut: Counter) -> 
 
 
 def read_chunks(stream, form: Form, size: int | None = None) -> Iterator[list[tuple[str, str]]]:
-    """The two texts of each line of a binary stream, in lists. A header in line 1 is skipped.
-
-    Args:
-      form: of the run's inputs.
-      size: pairs in a list; None = all in one list.
-    """
+    """The two texts of each line of a binary stream, in lists of a size, or in one. A header in line 1 is skipped."""
     problems, pairs = Problems(), []
     for number, raw in enumerate(stream, 1):
         try:

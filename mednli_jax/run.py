@@ -386,15 +386,13 @@ class FinishedRun:
 
     Attributes:
       config, experiment: of the run; of a run on another corpus (`on`) with that corpus.
-      result: the content of its result.json.
-      manifest: the content of its data.json.
-      vocabulary: of V words.
-      vectors: float32 [V, D].
+      result, manifest: the content of its result.json and data.json.
+      vocabulary, vectors: of V words; float32 [V, D].
       variables: of the best epoch of each of S seeds, leaves [S, ...]; None for model `features`.
       predictor: gives logits in place of weights, see tasks; None for a network.
       merged_by: the source of the entities whose tokens are merged, "" where none are merged.
-      unknown_words: the number of tokens without a vector on each side of the last new inputs.
-      truncated: the number of texts of the last new inputs that were cut to the model's length.
+      unknown_words: of the last new inputs, the number of tokens without a vector on each side.
+      truncated: of the last new inputs, the number of texts that were cut to the model's length.
     """
 
     def __init__(self, directory: RunDirectory):
@@ -433,8 +431,6 @@ class FinishedRun:
             raise RunError(f"{problem}. Fix: restore the run directory, or train again with --force.")
         return {"params": best["params"], "batch_stats": best.get("batch_stats", {})}
 
-    # -- scores -------------------------------------------------------------------------------------------------------
-
     @cached_property
     def prepared(self) -> Prepared:
         """The corpus that is scored: the run's own."""
@@ -455,21 +451,12 @@ class FinishedRun:
     def _logits(self, split):
         if self.predictor:
             return self.predictor.logits(self.experiment.corpus, self.prepared, self.prepared.splits[split])
-        program, batches = self.experiment.program_over(
-            self.prepared, self._words, [split], model_facts=self._model_facts
-        )
+        words = self.vocabulary.words
+        if self.prepared.folder:  # another corpus may have other words
+            words = self.experiment.corpus.read_vocabulary(self.prepared.folder / "vocabulary.json").words
+        facts = self.task.model_facts(self.manifest)
+        program, batches = self.experiment.program_over(self.prepared, words, [split], model_facts=facts)
         return program.logits(self.variables, batches[split])
-
-    @property
-    def _words(self):
-        """The words whose vectors are those of `prepared`."""
-        if not self.prepared.folder:
-            return self.vocabulary.words
-        return self.experiment.corpus.read_vocabulary(self.prepared.folder / "vocabulary.json").words
-
-    @property
-    def _model_facts(self) -> dict:
-        return self.task.model_facts(self.manifest)
 
     def partition_scores(self, split: str, partition: partitions.Partition) -> dict:
         """`scores` of the pairs of a split that are in a partition; {"examples": 0} where there are none."""
@@ -511,8 +498,6 @@ class FinishedRun:
                 result[split], logits = self.scores(split)
                 directory.write_predictions(split, self.task.predictions(self.prepared.splits[split], logits))
         directory.write_result("complete", result)
-
-    # -- other texts --------------------------------------------------------------------------------------------------
 
     def on(self, data, split: str = "") -> "FinishedRun":
         """The run on another corpus: direct transfer (Romanov & Shivade 2018, section 4.1).
@@ -575,8 +560,6 @@ class FinishedRun:
             return
         raise RunError(f"{self.directory.folder}: {problem}. Fix: {fix}.")
 
-    # -- new inputs ---------------------------------------------------------------------------------------------------
-
     def predict(self, inputs) -> list[dict]:
         """The predictions for new inputs (see data.inputs.Form.pairs), in their order: see `described` of the task.
 
@@ -605,10 +588,8 @@ class FinishedRun:
     def _encoded(self, split: Split) -> Prepared:
         """New examples as a corpus in memory, in round sizes."""
         if self.task.features:
-            raise RunError(
-                "the run's models take features, which need a whole corpus. Fix: use a run without "
-                "config.data.features, or evaluate this one on a corpus of these pairs (--config=configs/bow.py:file)."
-            )
+            problem = "the run's models take features, which need a whole corpus"
+            raise RunError(f"{problem}. Fix: evaluate it on a corpus of these pairs (--config=configs/bow.py:file).")
         prepared = self.experiment.corpus.encoded({NEW: split}, self.vocabulary, self.vectors, self._names)
         self._check_ontology(prepared)
         facts, width = prepared.manifest, None
@@ -634,8 +615,8 @@ class FinishedRun:
     @cached_property
     def _program(self):
         devices = Devices()
-        frozen = self.task.frozen(self.vocabulary.words, self.vectors)
-        return self.experiment.bare_program(devices.replicate(frozen), self._model_facts, devices)
+        frozen = devices.replicate(self.task.frozen(self.vocabulary.words, self.vectors))
+        return self.experiment.bare_program(frozen, self.task.model_facts(self.manifest), devices)
 
     def attention(self, inputs) -> list[dict]:
         """The attention weights of each input, for each seed: see `looked_at` of the task."""

@@ -53,7 +53,7 @@ def task_of(config):
 
 
 def task_of_run(folder: Path):
-    """The TASK of the run in a folder. Raises RunError where it holds no run, or the run's task is unknown."""
+    """The TASK of the run in a folder."""
     from mednli_jax.report.runs import RunDirectory
 
     run = RunDirectory.existing(folder)
@@ -65,7 +65,7 @@ def task_of_run(folder: Path):
 
 
 def same_task(folders: Sequence[Path]):
-    """The TASK of several runs. Raises RunError for runs of different tasks."""
+    """The TASK of several runs."""
     first = task_of_run(folders[0])
     for folder in folders[1:]:
         if task_of_run(folder) is not first:
