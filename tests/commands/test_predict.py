@@ -3,12 +3,12 @@
 import io
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_commands import at, call_command, config_flag
+from made_up_commands import at, call_command, config_flag, json_lines, read_json
 from made_up_mednli import write_umls
+from made_up_pairs import write_rows
 
 from mednli_jax import evaluate, predict, prepare, tasks, train
 from mednli_jax.data.examples import LABELS
@@ -32,62 +32,61 @@ TEXTS = (
 )
 
 
-def write_files(folder, kind):
-    """Writes a user's own corpus as JSON lines, or as InferSent's triples, whose tokens are separated by blanks."""
-    folder.mkdir()
-    splits = {"train": range(60), "dev": range(60, 80), "test": (*range(80, 97), 0, 1, 2)}  # test copies three pairs
-    for split, numbers in splits.items():
+def write_files(folder):
+    """Writes a user's own corpus; the test split copies three training pairs."""
+    for split, numbers in {"train": range(60), "dev": range(60, 80), "test": (*range(80, 97), 0, 1, 2)}.items():
+        names = ("sentence1", "sentence2", "gold_label")
         rows = [(TEXTS[i % 10], TEXTS[(3 * i + i // 10) % 10], LABELS[i % 3]) for i in numbers]
-        if kind == "jsonl":
-            lines = (dict(zip(("sentence1", "sentence2", "gold_label"), row, strict=True)) for row in rows)
-            (folder / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        else:
-            for name, column in zip(("s1", "s2", "labels"), zip(*rows, strict=True), strict=True):
-                text = "".join(line.replace("\n", " ") + "\n" for line in column)
-                (folder / f"{name}.{split}").write_text(text)
-    return folder
+        write_rows(folder / f"{split}.jsonl", (dict(zip(names, row, strict=True)) for row in rows))
 
 
-def given_of(folder, kind, split):
-    if kind == "jsonl":
-        return [json.loads(line) for line in (folder / f"{split}.jsonl").read_text().splitlines()]
-    sides = ((folder / f"{name}.{split}").read_text().splitlines() for name in ("s1", "s2"))
-    return list(zip(*sides, strict=True))
+def given_of(folder, split):
+    return json_lines(folder, f"{split}.jsonl")
 
 
-@pytest.fixture(scope="module", params=["jsonl", "triples"])
-def trained(request, tmp_path_factory):
-    """(folder, kind of its files), with a finished run in run/."""
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A folder with a corpus in own/ and a finished run in run/."""
     home = tmp_path_factory.mktemp("home")
-    write_files(home / "own", request.param)
+    write_files(home / "own")
     small = ("--config.model.hidden_size=8", "--config.vectors.dim=8", "--config.train.epochs=2", "--config.seeds=0,1")
     with at(home):
         code, _, err = call_command(train, config_flag("bow", "file"), "--config.data.dir=own", *small, "--workdir=run")
     assert code == 0, err
-    return home, request.param
+    return home
 
 
-def test_a_corpuss_own_texts_get_the_stored_predictions(trained):
-    home, kind = trained
+@pytest.fixture
+def run(home):
+    return load_run(home / "run")
+
+
+def test_a_corpuss_own_texts_get_the_stored_predictions(home, run):
     with at(home):
-        run = load_run(home / "run")
-        assert run.manifest["tokeniser"] == {"jsonl": "sentences, treebank", "triples": "blanks"}[kind]
         for split in ("train", "dev", "test"):
             rows = run.task.predictions(run.prepared.splits[split], run.scores(split)[1])
             if split != "train":  # training predictions are not stored
-                stored = home / "run" / "private" / f"predictions.{split}.jsonl"
-                assert rows == [json.loads(line) for line in stored.read_text().splitlines()]
-            found = run.predict(given_of(home / "own", kind, split))
+                assert rows == json_lines(home, "run", "private", f"predictions.{split}.jsonl")
+            found = run.predict(given_of(home / "own", split))
             for row, expected in zip(found, rows, strict=True):
                 mean = np.mean(expected["probabilities"], axis=0)  # over the two seeds
                 np.testing.assert_allclose([row[label] for label in LABELS], mean, atol=1e-5)
         assert run.predict([("another. Text", "of two. Sentences")])[0] != pytest.approx(found[0], abs=1e-4)
 
 
-def test_a_pair_has_the_same_answer_in_any_company_and_programs_are_shared(trained, monkeypatch):
+def test_pairs_of_a_split_that_an_earlier_one_has_are_a_warning(home):
+    shared = read_json(home, "run", "result.json")["shared"]
+    assert shared["test"]["train"]["pairs"] == 3
+    warning = "warning: test: 3 of 20 pairs are in train, too"
+    assert warning in (home / "run" / "log.txt").read_text()
+    flags = ("--config.data.dir=own", "--config.vectors.dim=8")
+    with at(home):
+        code, _, err = call_command(prepare, config_flag("bow", "file"), *flags)
+    assert (code, warning in err) == (0, True)
+
+
+def test_a_pair_has_the_same_answer_in_any_company_and_programs_are_shared(home, run, monkeypatch):
     """Later parts of an input reuse the programs of the first; lengths and repeated premises differ."""
-    home, _ = trained
-    run = load_run(home / "run")
     words = ("gout", "asthma", "pain", "denies", "Has", "42")
     pairs = [
         (" ".join(words[: n % 6 + 1] * (1 + (n > 80) * 3)) if n % 3 == 0 else "asthma .", words[n % 6])
@@ -109,8 +108,7 @@ def test_a_pair_has_the_same_answer_in_any_company_and_programs_are_shared(train
 
 
 @pytest.mark.parametrize("bad", [SECRET, "", " ", f'["{SECRET}", "b"]'])
-def test_a_bad_line_ends_the_part_that_it_stands_in(trained, monkeypatch, bad):
-    home, _ = trained
+def test_a_bad_line_ends_the_part_that_it_stands_in(home, monkeypatch, bad):
     monkeypatch.setattr(predict, "CHUNK", 2)
     good = ["Has gout. Well\t42", json.dumps({"premise": "Has gout. Well", "hypothesis": "42"})]
     with at(home):
@@ -123,44 +121,10 @@ def test_a_bad_line_ends_the_part_that_it_stands_in(trained, monkeypatch, bad):
     assert SECRET not in err
 
 
-def test_a_probe_of_the_corpuss_own_pairs_has_the_scores_of_their_split(trained):
-    """The probe is a file of JSON lines, whatever tokenises the run's corpus."""
-    home, kind = trained
-    rows = given_of(home / "own", kind, "test")
-    if kind == "triples":
-        names, labels = ("sentence1", "sentence2", "gold_label"), (home / "own" / "labels.test").read_text().split()
-        rows = [dict(zip(names, (*pair, label), strict=True)) for pair, label in zip(rows, labels, strict=True)]
-    (home / "probe.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with at(home):
-        run = load_run(home / "run")
-        found, expected = run.kind.probe(run, home / "probe.jsonl")[0], run.scores("test")[0]
-    assert found["loss"]["per_seed"] == pytest.approx(expected["loss"]["per_seed"], rel=1e-6)
-
-
-def test_pairs_of_a_split_that_an_earlier_one_has_are_a_warning(trained):
-    home, kind = trained
-
-    def of(split):
-        rows = given_of(home / "own", kind, split)
-        return [tuple(row.values())[:2] if kind == "jsonl" else row for row in rows]
-
-    train_pairs, test_pairs = of("train"), of("test")
-    copies = sum(pair in train_pairs for pair in test_pairs)
-    assert copies == 3
-    assert json.loads((home / "run" / "result.json").read_text())["shared"]["test"]["train"]["pairs"] == copies
-    warning = f"warning: test: {copies} of 20 pairs are in train, too"
-    assert warning in (home / "run" / "log.txt").read_text()
-    with at(home):
-        code, _, err = call_command(
-            prepare, config_flag("bow", "file"), "--config.data.dir=own", "--config.vectors.dim=8"
-        )
-    assert (code, warning in err) == (0, True)
-
-
 def test_another_corpus_is_read_and_encoded_as_the_runs_own(tmp_path):
     """The other config names the corpus alone; the ontology is where the run found it, not in the other folder."""
-    write_files(tmp_path / "own", "jsonl")
-    write_files(tmp_path / "there", "jsonl")
+    write_files(tmp_path / "own")
+    write_files(tmp_path / "there")
     write_umls(tmp_path / "own" / "umls")
     reads = ("--config.data.hypothesis_only=True", "--config.data.max_length=3", "--config.data.keep=last")
     small = ("--config.model.hidden_size=4", "--config.vectors.dim=8", "--config.train.epochs=1")
@@ -172,23 +136,23 @@ def test_another_corpus_is_read_and_encoded_as_the_runs_own(tmp_path):
         there = (config_flag("esim", "file"), "--config.data.dir=there", "--config.data.lowercase=False")
         code, out, err = call_command(evaluate, "--run=run", *there, "--json")
         assert code == 0, err
-        result = json.loads((tmp_path / "run" / "result.json").read_text())
+        result = read_json(tmp_path, "run", "result.json")
         assert json.loads(out)["confusion"] == result["test"]["confusion"]
 
 
 def test_trees_of_features_predict_what_they_stored(tmp_path):
-    write_files(tmp_path / "own", "jsonl")
+    write_files(tmp_path / "own")
     with at(tmp_path):
         flags = ("--config.data.dir=own", "--config.vectors.dim=8", "--config.model.trees=5", "--config.seeds=0,1")
         code, _, err = call_command(train, config_flag("features", "file"), *flags, "--workdir=run")
         assert code == 0, err
         run = load_run(tmp_path / "run")
-        found = run.predict(given_of(tmp_path / "own", "jsonl", "test"))
-        stored = (tmp_path / "run" / "private" / "predictions.test.jsonl").read_text().splitlines()
+        found = run.predict(given_of(tmp_path / "own", "test"))
+        stored = json_lines(tmp_path, "run", "private", "predictions.test.jsonl")
         for row, line in zip(found, stored, strict=True):
-            expected = np.mean(json.loads(line)["probabilities"], axis=0)
+            expected = np.mean(line["probabilities"], axis=0)
             np.testing.assert_allclose([row[label] for label in LABELS], expected, atol=1e-5)
-        result = json.loads((tmp_path / "run" / "result.json").read_text())
+        result = read_json(tmp_path, "run", "result.json")
         assert (result["status"], result["model"], result["seeds"]) == ("complete", "features", [0, 1])
         assert sum(row["mean"] for row in result["importance"]["features"]) == pytest.approx(1)
         assert run.scores("test")[0]["accuracy"] == result["test"]["accuracy"]
@@ -202,9 +166,7 @@ def test_trees_of_features_predict_what_they_stored(tmp_path):
             load_run(tmp_path / "run")
 
 
-def test_dicts_lists_and_tuples_are_one_pair(trained):
-    home, _ = trained
-    run = load_run(home / "run")
+def test_dicts_lists_and_tuples_are_one_pair(run):
     forms = [
         ("Has gout. Well", "42"),
         ["Has gout. Well", "42"],
@@ -220,36 +182,19 @@ def test_dicts_lists_and_tuples_are_one_pair(trained):
     assert [error.file for error in caught.value.errors] == ["item 1", "item 2"]
     with pytest.raises(UserError, match=r"^the model 'bow' of this run has no attention"):
         run.attention(forms)
-    for given in ("ab", {"premise": "a", "hypothesis": "b"}, None):
-        with pytest.raises(UserError, match=type(given).__name__):
-            run.predict(given)
-    most = run.experiment.corpus.encoding.max_length
-    run.predict([("Has " * (most + 1), "unheard"), ("Has " * most, "42")])
-    assert (run.truncated, run.unknown_words) == ({"premises": 1}, {"premise": 0, "hypothesis": 1})
-    assert run.predict([]) == []
-    assert (run.truncated, run.unknown_words) == ({}, {"premise": 0, "hypothesis": 0})
-    run.task = replace(run.task, features=True)
-    with pytest.raises(RunError, match="features, which need a whole corpus"):
-        run.predict(forms)
 
 
 @pytest.mark.parametrize(
     ("task", "item"),
     [
         ("nli", "ab"),
-        ("nli", b"ab"),
-        ("nli", {"a", "b"}),
         ("nli", None),
-        ("nli", (SECRET,)),
         ("nli", (SECRET, SECRET, SECRET)),
         ("nli", (SECRET, 3)),
         ("nli", (SECRET, " \n")),
-        ("nli", {"premise": SECRET}),
         ("nli", {"premise": SECRET, "hypothesis": None}),
-        ("nli", {"passage": SECRET, "query": "@placeholder"}),
         ("nli", {"premise": SECRET, "sentence1": "other", "hypothesis": "b"}),
         ("nli", (SECRET, "a\0")),
-        ("nli", (SECRET, "\ud800")),
         ("cloze", {"premise": SECRET, "hypothesis": "@placeholder"}),
         ("cloze", (SECRET, "no blank")),
         ("cloze", (f"BEG__{SECRET}", "@placeholder")),
@@ -264,7 +209,6 @@ def test_any_other_item_is_refused_by_its_index(task, item):
     assert "Fix: " in message
     assert SECRET not in message
     assert "\n" not in message
-    assert tasks.named(task).form.pairs(iter([list(good)])) == [good]
     both = {"premise": None, "sentence1": "a", "hypothesis": "b", "sentence2": "b"}
     assert tasks.named("nli").form.pairs([both]) == [("a", "b")]
 
