@@ -90,9 +90,8 @@ def test_a_loop_counts_as_often_as_it_runs():
     assert found == {"launches": 11, "cycles": 5 * (3 + 7) + 11, "bytes": moved, "all_reduce_bytes": 128}
 
 
-@pytest.mark.parametrize("target", [[], ["--target=h200"]])
-def test_wrong_flags_are_refused(target):
-    done = command("--config=configs/bow.py:mednli", *target)
+def test_a_wrong_target_is_refused():
+    done = command("--config=configs/bow.py:mednli", "--target=h200")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
@@ -104,9 +103,8 @@ def installed():
 
 
 @pytest.mark.skipif(bool(installed()), reason="the extra aot is installed")
-@pytest.mark.parametrize("target", ["h100", "v5e"])
-def test_a_missing_compiler_is_one_line(target):
-    done = command("--config=configs/bow.py:mednli", f"--target={target}")
+def test_a_missing_compiler_is_one_line():
+    done = command("--config=configs/bow.py:mednli", "--target=h100")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
@@ -121,12 +119,6 @@ def needs_compilers(test):
 @pytest.mark.parametrize(("model", "seeds", "target", "figure", "bound"), BOUNDS)
 def test_a_step_keeps_its_bound(model, seeds, target, figure, bound):
     assert 0 < step(model, seeds, target)[figure] <= bound
-
-
-@needs_compilers
-def test_six_seeds_launch_hardly_more_than_one():
-    one, six = (step("infersent", seeds, "h100")["launches"] for seeds in (1, 6))
-    assert six <= 1.2 * one
 
 
 @needs_compilers

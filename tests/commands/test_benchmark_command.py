@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from absl import flags
 from compiler import FAST
 
 from mednli_jax import benchmark, cli
@@ -51,18 +50,6 @@ def test_made_up_passages_have_clicrs_shape():
     assert (sizes["passage"][work.premise_of] == arrays["premise_length"]).all()
     assert (arrays["gold"] < sizes["candidate_type"][work.premise_of]).all()
     assert (arrays["query"][np.arange(len(work.premise_of)), arrays["blank"]] == workload.BLANK).all()
-
-
-def test_made_up_word_pieces():
-    fixed, ragged = workload.made_up_pieces(30, length=64), workload.made_up_pieces(3_000, length=0)
-    p, h = fixed.lengths(fixed.rows("train"))
-    assert set(p + h + 3) == {64}
-    assert ragged.lengths(ragged.rows("train"))[0].mean() == pytest.approx(27, abs=2)
-    for work in (fixed, ragged):
-        for side in ("premise", "hypothesis"):
-            assert ((work.arrays[side] > 0).sum(axis=1) == work.arrays[f"{side}_length"]).all()
-            assert work.arrays[side].max() < workload.PIECES
-        assert (work.arrays["premise"][0] == work.arrays["premise"][2]).all()
 
 
 # -- rows, on sides that only pretend ----------------------------------------------------------------------------------
@@ -127,45 +114,28 @@ def test_a_row_compares_with_the_fastest_setting():
         measure.measure_case(CASE, Broken)
 
 
-def test_several_seeds_are_measured_against_single_runs():
+def test_several_seeds_stand_against_single_runs_and_epochs_against_the_plain_script_too():
     (row,) = rows_of(replace(CASE, seeds=6, against="none"))
     assert (row["seeds_cost"], row["ratio"], row["opponent"]) == (0.8, None, None)
-
-
-def test_epochs_stand_against_the_plain_script_and_the_fastest_setting():
     assert [row["opponent"] for row in rows_of(replace(CASE, mode="epoch"))] == ["plain script", "chunked"]
 
 
-def test_the_table_and_the_figure_show_the_ratios_and_say_where_none_is(tmp_path, capsys):
+def test_the_table_and_the_figure_show_the_ratios(tmp_path):
     rows, path = rows_of(CASE), tmp_path / "ratios.png"
     titles, _, cells = (line.strip("| ").split(" | ") for line in benchmark.lines(rows))
     assert dict(zip(titles, cells, strict=True))["ratio"] == "1.68"
     benchmark.write_figure(rows, path)
     assert path.read_bytes().startswith(b"\x89PNG")
-    path.unlink()
-    benchmark.write_figure([{**row, "ratio": None} for row in rows], path)
-    assert not path.exists()
-    assert "warning" in capsys.readouterr().err
-
-
-def test_rounds_cover_the_epoch():
-    plan, seen = list(range(100)), set()
-    for number in range(8):
-        chosen = measure.sample(plan, measure.positions(number, 10))
-        assert len(set(chosen)) == 10
-        assert abs(np.mean(chosen) - 49.5) <= 5
-        seen |= set(chosen)
-    assert len(seen) > 60
 
 
 # -- real processes ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("model", "mode"), [("infersent", "predict"), ("ga_reader", "train"), ("bert", "train")])
-def test_our_side_of_every_family_trains_and_predicts(model, mode):
+@pytest.mark.parametrize("model", ["ga_reader", "bert"])
+def test_our_side_of_other_families_predicts(model):
     small = {"hidden": 64, "vectors": 1, "length": 12} if model == "bert" else {"tokens": 40, "hidden": 8}
     worker = measure.Worker()
-    worker.start(replace(CASE, model=model, pairs=48, mode=mode, **small))
+    worker.start(replace(CASE, model=model, pairs=48, mode="predict", **small))
     assert worker.run([0.1], 0) > 0
 
 
@@ -184,9 +154,7 @@ def test_our_side_in_a_process(monkeypatch):
     ("arguments", "flag"),
     [
         (("--models=gpt",), "--models"),
-        (("--models=bert", "--grouping=premise"), "--grouping=premise"),
         (("--batch=0",), "--batch"),
-        (("--hidden=0",), "hidden"),
         (("--against=torch",), "pip install"),
     ],
 )
@@ -197,18 +165,3 @@ def test_the_command_refuses(monkeypatch, capfd, arguments, flag):
     line = capfd.readouterr().err.splitlines()[-1]
     assert flag in line
     assert "Fix: " in line
-
-
-def test_rows_have_the_sizes_of_their_models():
-    def sizes(*arguments):
-        values = flags.FlagValues()
-        benchmark.define(values)
-        values(["benchmark", "--mode=train", *arguments])
-        return [(row.model, row.batch, row.pairs, row.hidden, row.vectors) for row in measure.cases_of(values)]
-
-    assert sizes("--models=bow,ga_reader,bert") == [
-        ("bow", 64, 11_232, 300, 300), ("bow", 512, 11_232, 300, 300), ("ga_reader", 32, 4_096, 64, 200),
-        ("bert", 16, 11_232, 384, 1), ("bert", 32, 11_232, 384, 1),
-    ]  # fmt: skip
-    own = ("--models=ga_reader", "--batch=8", "--hidden=5", "--pairs=12", "--vectors=7")
-    assert sizes(*own) == [("ga_reader", 8, 12, 5, 7)]

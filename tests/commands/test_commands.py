@@ -1,6 +1,5 @@
 """The commands as a newcomer uses them, from train to report, on one corpus of pairs; and what goes wrong."""
 
-import io
 import json
 import os
 import re
@@ -28,12 +27,7 @@ from made_up_files import contents
 
 from mednli_jax import analyze, evaluate, predict, prepare, train
 from mednli_jax.errors import UserError
-from mednli_jax.knowledge.linking import Linker
-from mednli_jax.nli import corpus as pairs_corpus
-from mednli_jax.nli.plug import TASK
 from mednli_jax.report.runs import RunDirectory
-from mednli_jax.run import load_run
-from mednli_jax.training.devices import Devices
 
 MESH = tuple(
     f"--config.knowledge.{field}={value}"
@@ -84,8 +78,6 @@ def test_train_leaves_a_result(home):
         assert sum(map(sum, result[split]["confusion"])) == 2 * SIZES[split]  # every pair is scored for both seeds
     assert result["train_examples_per_second"] > 0
     assert [row["epoch"] for row in json_lines(home, "run", "metrics.jsonl")] == [1, 2]
-    (events,) = (home / "run" / "tensorboard").iterdir()
-    assert b"dev_accuracy/seed1" in events.read_bytes()
     data = read_json(home, "run", "data.json")
     assert data["splits"]["train"]["rows"] == SIZES["train"]
     assert len(data["splits"]["test"]["sha256"]) == 64
@@ -111,9 +103,8 @@ def test_a_removed_result_is_written_anew(at_home):
     code, _, err = call_command(*RESUME)
     assert code == 0, err
     after = read_json("copy/result.json")
-    assert {key: after[key] for key in ("status", "best_epoch", "epochs")} == {
-        key: before[key] for key in ("status", "best_epoch", "epochs")
-    }
+    for key in ("status", "best_epoch", "epochs"):
+        assert after[key] == before[key]
     assert after["test"]["accuracy"] == before["test"]["accuracy"]
 
 
@@ -121,7 +112,6 @@ def test_a_removed_result_is_written_anew(at_home):
     ("file", "content", "call"),
     [
         ("result.json", b"{}", EVALUATE),
-        ("data.json", b"{", EVALUATE),
         ("config.json", b"{", RESUME),
         ("metrics.jsonl", b"quokka\n{}\n", RESUME),
     ],
@@ -190,7 +180,8 @@ def test_evaluate_repeats_the_scores_of_training(at_home):
     assert scores["accuracy"] == result["test"]["accuracy"]
     assert scores["confusion"] == result["test"]["confusion"]
     assert scores["loss"]["mean"] == pytest.approx(result["test"]["loss"]["mean"], rel=1e-5)
-    out, accuracy = call_command(*EVALUATE, "--split=dev")[1], result["dev"]["accuracy"]
+    out = call_command(*EVALUATE, "--split=dev")[1]
+    accuracy = result["dev"]["accuracy"]
     assert f"accuracy {accuracy['mean']:.4f} (sd {accuracy['sd']:.4f}; 95 % interval" in out
 
 
@@ -209,9 +200,6 @@ def test_evaluate_by_partition(at_home):
     both = [np.array(found[name]["confusion"]) for name in ("odd", "even")]
     assert (both[0] + both[1]).tolist() == scores["confusion"]
     assert found["places"]["majority"] == pytest.approx(1 / 3)  # the labels of rows 0, 2 and 4 differ
-    lines = [line.split() for line in call_command(*EVALUATE, parts)[1].splitlines()]
-    assert ["odd", "8", "0.3750"] in [line[:3] for line in lines]  # of 8 labels three are neutral, three entailment
-    assert ["others", "0"] in lines
     Path("foreign.txt").write_text(f"test-1\n{SECRET}\n")
     code, _, err = call_command(*EVALUATE, "--partition=foreign.txt")
     assert (code, "foreign.txt:2:" in err, SECRET in err) == (2, True, False)
@@ -246,10 +234,7 @@ def test_a_changed_corpus_is_refused(at_home, tmp_path, monkeypatch):
     assert "changed since the run began" in err
 
 
-@pytest.mark.parametrize(
-    ("file", "field"),
-    [("config.json", "model.hidden_size"), ("config.json", "task"), ("result.json", "notes"), ("data.json", "key")],
-)
+@pytest.mark.parametrize(("file", "field"), [("config.json", "model.hidden_size"), ("result.json", "notes")])
 def test_a_run_of_another_version_is_refused(at_home, file, field):
     values = part = read_json("copy", file)
     *sections, name = field.split(".")
@@ -264,47 +249,28 @@ def test_a_run_of_another_version_is_refused(at_home, file, field):
 # -- predict -----------------------------------------------------------------------------------------------------------
 
 
-def test_predict_needs_neither_corpus_nor_order_nor_company(home, tmp_path):
+def test_predict_needs_neither_corpus_nor_order_nor_company(at_home, tmp_path, monkeypatch):
     """A pair has the same probabilities alone and in any order. JSON lines and TAB lines give the same."""
+    monkeypatch.setenv("MEDNLI_JAX_DATA", "/nonexistent")
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path))
     lines = [f"{SECRET} asthma .\tpatient has asthma", "no gout today\tpatient lacks gout", "w1 w2\tw3"]
-    elsewhere = {**environment_of(home), "MEDNLI_JAX_DATA": "/nonexistent", "MEDNLI_JAX_CACHE": str(tmp_path)}
-    done = run_command("predict", "--run=run", cwd=home, stdin="\n".join(lines) + "\n", **elsewhere)
-    assert done.returncode == 0, done.stderr
-    header, *rows = [line.split("\t") for line in done.stdout.splitlines()]
+    code, out, err = call_command(predict, "--run=copy", stdin="\n".join(lines) + "\n")
+    assert (code, SECRET in out + err) == (0, False), err
+    header, *rows = [line.split("\t") for line in out.splitlines()]
     assert header == ["label", *LABELS]
     found = np.array([row[1:] for row in rows], float)
     np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
     assert [row[0] for row in rows] == [LABELS[place] for place in found.argmax(axis=1)]
-    assert "words without a vector: 4 in premises, 1 in hypotheses" in done.stderr  # no, today, w1, w2; w3
-    assert SECRET not in done.stdout + done.stderr
+    assert "words without a vector: 4 in premises, 1 in hypotheses" in err  # no, today, w1, w2; w3
     premise, hypothesis = lines[1].split("\t")
     alone = json.dumps({"sentence1": premise, "sentence2": hypothesis}) + "\n"
-    code, out, err = call_command(predict, f"--run={home / 'run'}", stdin=alone)
-    assert code == 0, err
+    out = call_command(predict, "--run=copy", stdin=alone)[1]
     np.testing.assert_allclose(np.array(out.splitlines()[1].split("\t")[1:], float), found[1], atol=2e-6)
-
-
-def test_what_prediction_needs_is_made_once(at_home, monkeypatch):
-    """A second call builds no linker and compiles nothing, but computes new answers."""
-    calls = []
-
-    def counting(name, function):
-        return lambda *arguments, **more: [calls.append(name), function(*arguments, **more)][1]
-
-    monkeypatch.setattr(pairs_corpus, "Linker", counting("linker", Linker))
-    monkeypatch.setattr(Devices, "map", counting("compiled", Devices.map))
-    run = load_run(Path("copy"))
-    asthma, gout = ("asthma", "patient has asthma"), ("no gout today", "patient lacks gout at all")
-    (first,) = run.predict([asthma])
-    other, again = run.predict([gout, asthma])
-    assert sorted(calls) == ["compiled", "linker"]
-    assert again == pytest.approx(first, abs=2e-6)
-    assert other != pytest.approx(first, abs=1e-4)
 
 
 @pytest.mark.slow
 def test_attention_maps_of_a_pair(at_home):
-    """Each call writes a new private folder. Rows sum to 1, and a concept attends most to itself."""
+    """Each call writes a new private folder. A concept attends most to itself."""
     premise, hypothesis = f"{SECRET} asthma .", "patient has asthma"
     for folder in ("attention", "attention-2"):
         code, out, err = call_command(predict, "--run=copy", "--attention", stdin=f"{premise}\t{hypothesis}\n")
@@ -315,13 +281,9 @@ def test_attention_maps_of_a_pair(at_home):
         assert {stat.S_IMODE(path.stat().st_mode) for path in made.iterdir()} == {0o600}
     found = read_json(made, "pair-1.json")
     assert (found["premise"], found["hypothesis"]) == (premise.lower().split(), hypothesis.split())
-    assert list(found["maps"]) == ["links"]
-    weights = np.array(found["maps"]["links"]["premise"])
-    assert weights.shape == (2, 3, 3)  # (seeds, premise, hypothesis)
-    np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
+    weights = np.array(found["maps"]["links"]["premise"])  # (seeds, premise, hypothesis)
     e = np.exp(read_json("copy/config.json")["model"]["knowledge_scale"])
     np.testing.assert_allclose(weights[:, 1], np.array([[1, 1, e]] * 2) / (e + 2), atol=1e-5)
-    np.testing.assert_allclose(weights[:, 0], 1 / 3, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -335,14 +297,6 @@ def test_published_masking_predicts_the_same_in_any_company(at_home):
     alone = run.predict([pair])[0]
     for company in ([longest], [longest] * 300, [longest] * 2100):
         assert run.predict([pair, *company])[0] == pytest.approx(alone, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    "stdin", [b"a\tb\n\nc\td\n", b"a\tb\n\xff\xfe\tx\n", b'a\tb\n{"premise": 3}\n', b"a\tb\na\tb\tc\n"]
-)
-def test_bad_pairs_are_named_by_line(stdin):
-    with pytest.raises(UserError, match="stdin:2"):
-        list(predict.read_chunks(io.BytesIO(stdin), TASK.form))
 
 
 def test_wrong_use_ends_the_process_with_2(tmp_path):
@@ -359,12 +313,10 @@ def test_aflite_parts_the_corpus(at_home):
     flags = ("aflite", config_flag("bow", "mednli"), *vectors, "--n=6", "--k=9", "--tau=.6")
     code, out, err = call_command(analyze, *flags, "--out=easy")
     assert (code, SECRET in out + err) == (0, False), err
-    made = {name: Path(f"easy/{name}.txt").read_text().split() for name in ("easy", "difficult")}
+    made = [Path(f"easy/{name}.txt").read_text().split() for name in ("easy", "difficult")]
     uids = [f"{split}-{i}" for split, size in SIZES.items() for i in range(size)]
-    assert sorted(made["easy"] + made["difficult"]) == sorted(uids)
-    found = read_json("easy/aflite.json")
-    assert (found["easy"], found["settings"]["m"]) == (len(made["easy"]), 33)
-    assert Path("easy/aflite.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(made[0] + made[1]) == sorted(uids)
+    assert read_json("easy/aflite.json")["easy"] == len(made[0])
     code, out, err = call_command(analyze, *flags, "--features=copy", "--json")
     assert code == 0, err
     assert json.loads(out)["features"] == {"kind": "logits of a run", "run": "copy", "dim": 6}

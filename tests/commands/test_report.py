@@ -58,16 +58,13 @@ def test_page_of_an_unfinished_run_says_so(printed, tmp_path):
 def test_names_are_escaped_and_folders_left_out(tmp_path):
     folder = write_run(tmp_path / "run", GOLD)
     edit(folder / "result.json", corpus="<b>&", notes=["<script>alert(1)</script>"])
-    knowledge = {"ontology": "mesh", "links_per_length": {"10": 1, "2": 4}, "pairs_with_links": 3}
-    edit(folder / "data.json", vocabulary={"with_vector": 7}, knowledge=knowledge)
+    edit(folder / "data.json", vocabulary={"with_vector": 7})
     edit(folder / "config.json", vectors={"path": "/somewhere/pubmed_200d.txt"})
     text = page_of(folder)
     check_offline(text)
     for part in ("&lt;script&gt;alert(1)&lt;/script&gt;", "esim on &lt;b&gt;&amp;", "pubmed_200d.txt, 7 words"):
         assert part in text
     assert "somewhere" not in text
-    assert "links: 2 4, 10 1" in text
-    assert "3 pairs have links" in text
 
 
 def test_comparison_is_printed_and_drawn(printed, tmp_path):
@@ -83,17 +80,8 @@ def test_comparison_is_printed_and_drawn(printed, tmp_path):
     assert printed("a", "b") == (0, "", "written: report.html\n")
     page = check_offline((tmp_path / "report.html").read_text())
     assert {"Comparison", "b against a", "Confusion", "Runs"} <= set(page.words)
-    assert sum(tag == "svg" for tag, _ in page.tags) == 3
     found = json.loads(printed("a", "b", "--compare", "--json")[1])["comparisons"]
     assert found[0]["mcnemar"] == {"only_first": 1, "only_second": 2, "p_value": 1.0}
-
-
-def test_dev_is_compared_where_asked_and_runs_of_one_name_are_told_apart(printed, tmp_path):
-    write_run(tmp_path / "a" / "run", GOLD, dev=("nnnnnnnnn",))
-    write_run(tmp_path / "b" / "run", GOLD)
-    (row,) = json.loads(printed("a/run", "b/run", "--compare", "--json", "--split=dev")[1])["comparisons"]
-    assert (row["first"], row["second"], row["split"]) == ("a/run", "b/run", "dev")
-    assert row["accuracy"] == pytest.approx([1 / 3, 1.0])
 
 
 def test_a_run_and_a_table_as_csv(printed, tmp_path):
@@ -180,8 +168,6 @@ def test_a_chart_is_the_same_each_time_and_loads_nothing():
     charted += [charts.bars({"d": [1.0], "e": [2.0]}, ["a"], title="t", x="x", y="y", intervals={"d": [(0, 2)]})]
     assert charted[0].svg() == charted[1].svg()
     assert charted[0].png() == charted[1].png()
-    shades = [cell.get_alpha() for cell in drawn(charted[0]).patches]  # by the share of the row
-    assert shades == pytest.approx([0.06 + 0.94 * 0.9, 0.06 + 0.094, 0.06, 0.06])
     assert {"<t>", "9", "90%", "1", "10%", "0"} <= set(texts(charted[0]))
     for chart in charted:
         assert chart.png().startswith(b"\x89PNG")
@@ -197,8 +183,6 @@ def test_curves_share_a_colour_by_name_and_break_where_a_value_is_missing():
     assert (dev.is_dashed(), train.is_dashed()) == (False, True)
     # two isolated points, and the mark
     assert [tuple(dot.center) for dot in drawn(chart).patches] == [(4, 1), (1, 3), (2, 2)]
-    assert texts(chart)[-2:] == ["dev", "train"]
-    assert charts.curves({"a": [(1, nan)]}, title="t", x="x", y="y") is None
 
 
 def test_bars_stand_on_zero_and_carry_their_interval():
@@ -207,10 +191,6 @@ def test_bars_stand_on_zero_and_carry_their_interval():
     assert [(min(line.get_ydata()), max(line.get_ydata())) for line in drawn(chart).lines[:2]] == [(5, 15), (-9, 1)]
     assert drawn(chart).get_ylim() == (-10, 15)
     assert texts(chart)[1] == "y by x. d: a 10, b -5"
-    assert charts.bars({"d": []}, [], title="t", x="x", y="y") is None
-    words, numbers = [f"a kind of query {number}" for number in range(12)], [str(number) for number in range(200)]
-    assert set(words) <= set(texts(charts.bars({"EM": [1.0] * 12}, words, title="t", x="kind", y="points")))
-    assert len(drawn(charts.bars({"n": [1.0] * 200}, numbers, title="t", x="x", y="y")).get_xticks()) < 100
 
 
 def test_pictures_take_any_word():
@@ -240,4 +220,3 @@ def test_runs_of_folds_are_compared_on_the_test_examples_of_all_folds(printed, t
     (row,) = json.loads(out)["comparisons"]
     assert (row["pairs"], row["accuracy"], row["difference"]) == (4, [1.0, 0.75], -0.25)
     assert row["flips"]["neutral"]["lost_to"] == {"entailment": 1, "contradiction": 0}
-    assert printed("a", "b", "--compare", "--split=dev")[0] == 2
