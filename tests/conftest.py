@@ -4,7 +4,6 @@ import ctypes
 import functools
 import gc
 import os
-import resource
 import sys
 import tempfile
 
@@ -29,12 +28,9 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 import pytest
 
-# path of a file that receives memory and processor time, one line for each test file
-LOG = os.environ.get("MEDNLI_JAX_TESTS_LOG")
 MOST = 1200  # MB: above this, memory is given back after each test, not only after each file
 ROOM = 300  # MB that tests may take before memory is given back again; after that jax traces everything anew
 limit = MOST
-PEAKS = {}  # process -> MB
 
 
 # These files take by far the longest. They run first, so that both workers end together.
@@ -127,38 +123,12 @@ def _own_umask():
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _memory_is_given_back(request):
+def _memory_is_given_back():
     yield
     give_back_memory()
-    if LOG:
-        seconds = sum(os.times()[:4])
-        with open(LOG, "a") as file:
-            file.write(f"{peak()} MB at most, {now()} MB now, {seconds:.0f} s so far: {request.node.nodeid}\n")
-
-
-def peak():
-    """The most megabytes that this process has ever held."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> (20 if sys.platform == "darwin" else 10)
 
 
 def now():
     """The megabytes that this process holds."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
-
-
-def pytest_sessionfinish(session):
-    if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["peak"] = peak()
-    else:
-        PEAKS["this process"] = peak()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node):
-    PEAKS[node.gateway.id] = getattr(node, "workeroutput", {}).get("peak", 0)
-
-
-def pytest_terminal_summary(terminalreporter):
-    text = ", ".join(f"{megabytes} MB in {name}" for name, megabytes in sorted(PEAKS.items()))
-    terminalreporter.write_line(f"memory at most: {text}")

@@ -49,12 +49,10 @@ def calls(code, folder):
         code = re.sub(rf"\b{word}\b", value, code)
     code = code.replace("...", "")
     environment = {"PATH": str(programs), "CALLS": str(folder / "calls")}
-    environment["KNOWN"] = " ".join(
-        [*environment, "KNOWN", "LC_CTYPE", "PWD", "OLDPWD", "SHLVL", "_", "MEDNLI_JAX_DATA"]
-    )
-    done = subprocess.run(
-        ["/bin/bash", "-ec", code], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    known = ("KNOWN", "LC_CTYPE", "PWD", "OLDPWD", "SHLVL", "_", "MEDNLI_JAX_DATA")
+    environment["KNOWN"] = " ".join([*environment, *known])
+    how = {"cwd": folder, "env": environment, "capture_output": True, "text": True}
+    done = subprocess.run(["/bin/bash", "-ec", code], check=False, **how)
     assert done.returncode == 0, f"{code}\n{done.stderr}"
     lines = [json.loads(line) for line in Path(environment["CALLS"]).read_text().splitlines()]
     return list(zip(lines[::2], lines[1::2], strict=True))

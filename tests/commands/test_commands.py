@@ -28,6 +28,7 @@ from made_up_files import contents
 from mednli_jax import analyze, evaluate, predict, prepare, train
 from mednli_jax.errors import UserError
 from mednli_jax.report.runs import RunDirectory
+from mednli_jax.run import load_run
 
 MESH = tuple(
     f"--config.knowledge.{field}={value}"
