@@ -75,8 +75,8 @@ def covering(fault, covered):
 
 
 def main(results, *names):
-    faults = tomllib.loads((ROOT / "tests" / "mutation_faults.toml").read_text())["fault"]
-    faults = {fault["name"]: fault for fault in faults if not names or fault["name"] in names}
+    faults = tomllib.loads((ROOT / "tests" / "mutation_faults.toml").read_text())
+    faults = {name: fault for name, fault in faults.items() if not names or name in names}
     code = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(ROOT.glob("*/**/*.py")))).hexdigest()
     found = json.loads(results.read_text()) if results.exists() else {"code": code}
     assert found["code"] == code, f"{results} is of another state of the code: give another file"
