@@ -28,11 +28,6 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 import pytest
 
-MOST = 1200  # MB: above this, memory is given back after each test, not only after each file
-ROOM = 300  # MB that tests may take before memory is given back again; after that jax traces everything anew
-limit = MOST
-
-
 # These files take by far the longest. They run first, so that both workers end together.
 LONGEST = (
     "test_diskne_protocol", "test_commands", "test_prepared_content", "test_parity", "test_resume", "test_invariance",
@@ -54,15 +49,6 @@ def pytest_collection_finish():
 
 def pytest_unconfigure():
     COMPILED.cleanup()  # workers end without their finalizers
-
-
-@pytest.fixture(autouse=True)
-def _memory_stays_small():
-    yield
-    global limit
-    if sys.platform == "linux" and now() > limit:
-        give_back_memory()
-        limit = max(MOST, now() + ROOM)
 
 
 def give_back_memory():
@@ -126,9 +112,3 @@ def _own_umask():
 def _memory_is_given_back():
     yield
     give_back_memory()
-
-
-def now():
-    """The megabytes that this process holds."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20

@@ -129,32 +129,20 @@ def curves(folder):
     return found
 
 
-VOID = {"meta", "link", "br"}
-
-
 class Page(HTMLParser):
-    """Checks that tags are balanced; keeps the attributes of every tag and the words of the page."""
+    """Keeps every tag of a page with its attributes, and the words."""
 
     def __init__(self, text):
         super().__init__()
-        self.open, self.tags, self.words = [], [], []
+        self.tags, self.words = [], []
         self.feed(text)
         self.close()
-        assert self.open == []
 
     def handle_starttag(self, tag, attributes):
-        self.handle_startendtag(tag, attributes)
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
         self.tags.append((tag, dict(attributes)))
 
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
     def handle_data(self, data):
-        if data.strip() and "style" not in self.open:
+        if data.strip() and self.tags[-1][0] != "style":
             self.words.append(data.strip())
 
 

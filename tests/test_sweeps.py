@@ -153,7 +153,7 @@ def test_two_workers_share_a_product_and_a_third_finds_it_done(place, swept):
     assert swept() == swept("--table") == (0, printed[0][0], "")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_stopped_worker_saves_its_trials_and_the_command_goes_on_with_them(swept, number):
     slow = ("--workers=2", "--config.train.steps=8", "--config.train.pace=0.25")
     worker = started(*slow)

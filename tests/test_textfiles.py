@@ -25,12 +25,6 @@ def test_lines_are_text_and_faulty_ones_are_collected_or_the_first_is_raised(tmp
         list(textfiles.byte_lines(tmp_path))
 
 
-def test_the_fault_of_several_lines_together_names_its_own():
-    with pytest.raises(DataError) as caught:
-        textfiles.decoded("x", 7, b"a\nb\n\xe9c")
-    assert caught.value.line == 9
-
-
 def test_records_may_span_lines_and_name_their_first(tmp_path):
     path, problems = tmp_path / "x.csv", Problems()
     path.write_text('"a","",,"b ""c"", d"\r\n\r\n"1\r\n2",b\n \n3,4\n5,"6\n7,8\n')

@@ -1,16 +1,10 @@
 """Settings that cannot work are refused in one line that names the field, before any file is read."""
 
-import jax.numpy as jnp
-import made_up
 import pytest
 
 from mednli_jax import defaults
-from mednli_jax.data.batching import Layout
-from mednli_jax.errors import ConfigError, RunError
-from mednli_jax.models import table
-from mednli_jax.nli.task import NLITask, frozen
+from mednli_jax.errors import ConfigError
 from mednli_jax.run import experiment_of
-from mednli_jax.training import optim, state
 
 MENTIONS = {"model.knowledge": "replace", "knowledge.mentions": "found.tsv"}
 PAIRS = [  # model, the wrong field, other fields
@@ -53,17 +47,3 @@ def test_a_disease_may_be_a_number():
     config = defaults.diskne("esim")
     config.diskne.diseases = (1, "gout,mumps")
     assert experiment_of(config).trained_by.keywords["choice"].diseases == ("1", "gout", "mumps")
-
-
-def test_weights_beyond_the_memory_are_refused_before_they_are_drawn(monkeypatch):
-    data = {name: jnp.asarray(array) for name, array in made_up.arrays().items()}
-    batch = NLITask().to_batch(data, jnp.zeros((1, 1), jnp.int32), Layout.full(1, (12, 8)))
-    model, optimizer = table.build("fasttext", {}), optim.build_optimizer(learning_rate=0.1, optimizer="sgd")
-    monkeypatch.setattr(state, "_drawn", OnlyPlanned(state._drawn))
-    with pytest.raises(RunError, match="Fix: "):
-        state.init_learner(model, optimizer, range(10**6), batch, frozen(made_up.vectors()))
-
-
-class OnlyPlanned:
-    def __init__(self, drawn):
-        self.eval_shape = drawn.eval_shape

@@ -125,12 +125,3 @@ def test_a_step_keeps_its_bound(model, seeds, target, figure, bound):
 @pytest.mark.parametrize("config", AS_PUBLISHED)
 def test_a_published_step_fits_a_chip(config):
     assert 0 < compiled(config, "v5e")["memory_bytes"] < CHIP_MEMORY
-
-
-@needs_compilers
-def test_chips_exchange_what_the_scaling_script_counts():
-    scaling = runpy.run_path(str(ROOT / "launch" / "scaling.py"))
-    text = scaling["Setting"]("infersent", scaling["HIDDEN"], 2, 2 * scaling["BATCH"]).compiled_text()
-    stated = sum(size for operation, size in scaling["operands"](text) if operation == "all-reduce")
-    found = compiled("infersent:mednli", "v5e", "--devices=4", "--config.seeds=0,")
-    assert found["all_reduce_bytes"] == stated > 0

@@ -83,13 +83,6 @@ def test_vectors_and_weights_are_told_from_what_cannot_be_used(data):
         assert lines[name].startswith("CHECK"), name
 
 
-def test_the_cache_need_not_exist_but_must_be_possible(data):
-    place(data, ["file"])
-    assert "GB free" in doctor.cache(data / "new" / "cache").note
-    for taken in ("file", "file/below"):
-        assert doctor.cache(data / taken).state == "check"
-
-
 PUBLIC = [f"{name}/{name}.txt" for name in ("snli", "multinli", "mesh", "wordnet", "vectors", "weights")]
 
 
