@@ -100,7 +100,8 @@ def made_run(model, setup, **fields):
     params = init_learner(program.model, optax.sgd(1.0), (0, 1), batch, frozen).params
     run = object.__new__(FinishedRun)
     run.__dict__ |= {
-        **{"experiment": own, "task": own.task, "config": config, "manifest": prepared.manifest, "trees": None},
+        **{"experiment": own, "kind": own.kind, "task": own.task, "predictor": None},
+        **{"config": config, "manifest": prepared.manifest},
         **{"vocabulary": vocab, "vectors": prepared.vectors, "_names": types_of_train(prepared), "_program": program},
         "variables": {"params": jax.tree.map(lambda leaf: 3 * np.asarray(leaf), params), "batch_stats": {}},
     }
