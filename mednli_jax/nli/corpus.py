@@ -17,7 +17,7 @@ from mednli_jax.data.examples import Split
 from mednli_jax.data.text import Vocab, blank_tokens
 from mednli_jax.data.vectors import vector_files
 from mednli_jax.data.wordpiece import WordPieces, vocabulary_files
-from mednli_jax.errors import ConfigError
+from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.io import Bar, check_readable, digest, no_such_file, say, warn
 from mednli_jax.knowledge import load, retrofit
 from mednli_jax.knowledge.distances import stored_paths
@@ -30,13 +30,14 @@ from mednli_jax.knowledge.linking import (
     read_abbreviations,
     read_stop_words,
 )
-from mednli_jax.knowledge.mentions import Recognised, read_mentions
+from mednli_jax.knowledge.mentions import SENTENCE, Recognised, read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted, side_by_side
 from mednli_jax.nli import encoding as words
 from mednli_jax.nli import readers
 from mednli_jax.nli.readers import CORPORA, licensed, source_files
 
 NAMES = (*demo.SIZES, *CORPORA)
+MUCH_RARER = 10  # a split with so many times fewer mentions than the others is reported
 MANY_NAMES = 3_000_000  # a linker takes about 500 MB for a million names
 WORDNET = "wordnet"  # the name of the ontology; that of a permuted one has a suffix
 BLANKS = "blanks"  # the tokeniser of texts whose tokens stand between blanks
@@ -92,7 +93,26 @@ class Linking:
         examples = [example for split in splits.values() for example in split.examples]
         partial = filtered or any(split.facts.get("dropped_unlabelled") for split in splits.values())
         given = read_mentions(self.mentions, examples, partial=partial, candidates=self.candidates)
-        return Recognised(ontology, *given)
+        found = Recognised(ontology, *given)
+        _compare_splits(self.mentions.name, splits, found)
+        return found
+
+
+def _compare_splits(file: str, splits: dict[str, Split], found: Recognised) -> None:
+    """Refuses a file that has no mentions in one split but in another; warns where one has far fewer."""
+    sizes = {name: len(SENTENCE) * len(split) for name, split in splits.items() if len(split)}
+    linked = {
+        name: sum((example.uid, side) in found.spans for example in splits[name].examples for side in SENTENCE)
+        for name in sizes
+    }
+    counts = ", ".join(f"{linked[name]:,} of {size:,} in {name}" for name, size in sizes.items())
+    counts, fix = f"sentences with a mention: {counts}", "was the file cut off? make it from all splits"
+    for name, size in sizes.items():
+        others, size_of_others = sum(linked.values()) - linked[name], sum(sizes.values()) - size
+        if others and not linked[name]:
+            raise DataError(f"no mention is in {name}, but some are in other splits ({counts})", file=file, fix=fix)
+        if others * size > MUCH_RARER * linked[name] * size_of_others:
+            warn(f"{file}: mentions are more than {MUCH_RARER} times rarer in {name} than elsewhere ({counts}); {fix}")
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.relations import kinds_of
 from mednli_jax.nli import corpus as nli_corpora
+from mednli_jax.nli.corpus import Linking
 from mednli_jax.nli.encoding import encode_corpus, encode_links
 from mednli_jax.nli.plug import TASK, corpus_of
 from mednli_jax.run import experiment_of
@@ -333,3 +334,24 @@ def test_a_terminology_of_many_names_gets_a_linker_for_its_corpus(tmp_path, monk
 def test_settings_that_cannot_be(fields, code, tmp_path):
     with pytest.raises(UserError, match=f"^{code}.*Fix: "):
         prepare(with_knowledge(corpus(tmp_path), **fields))
+
+
+def test_a_mentions_file_that_was_cut_off_is_refused_or_reported(tmp_path, capsys):
+    splits = {
+        name: Split(name, tuple(pair("heart failure", "none", uid=f"{name}{n}") for n in range(size)))
+        for name, size in (("train", 20), ("dev", 40), ("test", 0))
+    }
+    path = tmp_path / "found.tsv"
+    rows = [f"{name}{n}\tpremise\t0\t2\tC1\n" for name, size in (("train", 20), ("dev", 2)) for n in range(size)]
+
+    def recognised(count):
+        path.write_text("uid\tside\tstart\tend\tconcept\n" + "".join(rows[:count]))
+        return Linking(mentions=path).recognised(HEART, splits, filtered=False)
+
+    with pytest.raises(UserError, match=r"found\.tsv: no mention is in dev, .*20 of 40 in train, 0 of 80 in dev"):
+        recognised(20)
+    assert len(recognised(21).spans) == 21
+    assert "found.tsv: mentions are more than 10 times rarer in dev" in capsys.readouterr().err
+    splits["dev"] = replace(splits["dev"], examples=splits["dev"].examples[:20])
+    assert len(recognised(22).spans) == 22
+    assert capsys.readouterr().err == ""
