@@ -249,7 +249,7 @@ CASES = {
     "metamap": [
         *(
             f"{LINKED}{ontology('umls')}--config.knowledge.mentions=texts/{name}"
-            for name in ("mentions.mmi", "spans.tsv", "spans.jsonl")
+            for name in ("mentions.mmi", "spans.tsv")
         ),
         f"{LINKED}{ontology('umls')}--config.knowledge.mentions=texts/mentions.mmi {MENTIONED}",
         f"{LINKED}{ontology('umls')}--config.knowledge.mentions=texts/spans.tsv {MENTIONED}",

@@ -14,7 +14,7 @@ python -m mednli_jax.evaluate --predictions=answers.jsonl --corpus=clicr --vecto
 --partition=FILE[,FILE]   also score the pairs that each file lists: one id per line, or an .npy of strings
 --probe=FILE    score the labelled pairs of FILE instead, by their field `genre` (see analyze substitutions)
 --merged        join the words of each entity before scoring (brain_injury); for runs that read words only
---spans=FILE    with --merged: the entities of any tagger (.tsv, .jsonl) instead of the ontology's concepts
+--spans=FILE    with --merged: the entities of any tagger (.tsv) instead of the ontology's concepts
 --predictions=FILE        answers of any system to cloze queries: lines {"uid": ..., "answer": ...}, or {uid: text};
                           a query without an answer counts as wrong
 --corpus=NAME|FOLDER      with --predictions: demo_cloze, clicr, or a folder in CliCR's layout

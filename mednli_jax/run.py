@@ -120,7 +120,7 @@ class Experiment:
         return program, batches
 
     def bare_program(self, frozen, model_facts: dict, devices: Devices) -> Program:
-        """A Program without data and optimiser. frozen: arrays on the devices. model_facts: see tasks.task.Task."""
+        """A Program without data and optimiser. frozen: arrays on the devices. model_facts: see training.task.Task."""
         how = {"axis_name": devices.axis_name, "platform": devices.platform}
         model = table.build(self.model.name, self.model.fields, **how, **model_facts)
         return Program(model, self.task, devices, frozen, data={}, precision=self.precision)

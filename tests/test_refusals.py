@@ -67,7 +67,7 @@ BOTH = (report, "a", "b", "--compare")
 RUNS = (
     ("an unfinished run", (report, "a", "c"), {"c": {"status": "interrupted"}}, "c: "),
     ("two corpora", (report, "a", "c"), {"c": {"corpus": "mednli"}}, ""),
-    ("no such split", (*BOTH, "--split=train"), {}, "another --split"),
+    ("no such split", (*BOTH, "--split=train"), {}, "--split=dev"),
     ("a table of no folder", (report, "--table=3", "--runs=absent"), {}, "absent"),
     ("no folder of runs", (report, "--table=3"), {}, "--runs"),
     ("metrics", (report, "a"), {"a/metrics.jsonl": "quokka\n"}, "metrics.jsonl"),

@@ -182,7 +182,8 @@ def evaluate_answers(
     scores = answers.figures(examples, scored, skills)
     figures = {"predictions": predictions, "corpus": corpus, "split": split, **scores}
     printed = list(lines(f"{predictions} on {corpus}, {split}", scores))
-    return figures, printed, answers.rows([scored]) if each else ()
+    rows = answers.rows([scored]) if each else ()
+    return figures, printed, [{**row, "answered": bool(row["answered"])} for row in rows]
 
 
 def compare(folders: Sequence[Path], split: str) -> Comparison:

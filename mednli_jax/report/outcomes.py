@@ -100,8 +100,9 @@ def read_rows(directory: RunDirectory, split: str, parse: Callable[[str], tuple 
     """
     path = directory.private / f"predictions.{split}.jsonl"
     if not path.is_file():
-        problem = f"{path}: no such file: the run has no predictions of this split"
-        raise RunError(f"{problem}. Fix: give another --split, or train again.")
+        problem = f"{path}: no such file, so the run has no predictions of this split"
+        fix = "give --split=dev or --split=test as the corpus has them, or train again"
+        raise RunError(f"{problem}. Fix: {fix}.")
     problems, rows = Problems(), {}
     for number, line in text_lines(path, problems):
         try:

@@ -159,7 +159,7 @@ def test_evaluate_repeats_the_scores_of_training(at_home):
     assert sum(row["f1"] for row in each.values()) / 9 == pytest.approx(scores["f1"]["mean"])
     skill = scores["families"]["skill"]
     assert skill["bridging"]["f1"]["mean"] == pytest.approx((each["test0.0"]["f1"] + each["test2.0"]["f1"]) / 2)
-    assert (skill["bridging"]["examples"], each["test2.0"]["answered"]) == (2, 0)
+    assert (skill["bridging"]["examples"], each["test2.0"]["answered"] is False) == (2, True)
 
 
 def test_answers_of_any_system_are_scored(at_home):
