@@ -250,39 +250,38 @@ def train(
     RunDirectory.check(folder, resume=resume, force=force)
     prepared, hit = _prepared(experiment, here)  # before the directory is created, so that bad data leaves none
     source = source_run(experiment, prepared) if experiment.transfer.init_from else None  # likewise for a bad source
-    directory = RunDirectory.create(folder, config, resume=resume, force=force)
-    session = Session(directory, resume=resume, profile=profile, source=source)
-    if resume and directory.status() == "complete":
-        session.say(f"{folder}: the run is complete already; nothing to do.")
-        return None
-    if resume:  # checked before anything is written, so that a refusal does not change the run
-        directory.check_data(prepared.manifest)
-        directory.metrics()
-        session.count_earlier_sessions()
+    with contextlib.closing(RunDirectory.create(folder, config, resume=resume, force=force)) as directory:
+        session = Session(directory, resume=resume, profile=profile, source=source)
+        if resume and directory.status() == "complete":
+            session.say(f"{folder}: the run is complete already; nothing to do.")
+            return None
+        if resume:  # checked before anything is written, so that a refusal does not change the run
+            directory.check_data(prepared.manifest)
+            directory.metrics()
+            session.count_earlier_sessions()
 
-    session.write_status("running")
-    session.say(f"corpus {experiment.corpus.name}: {'found prepared' if hit else 'prepared'} in {prepared.folder}")
-    for line in copied_pairs(prepared.manifest):
-        session.say(f"warning: {line}")
-    use_compile_cache()
-    if experiment.precision != "default" and (line := precision_remark(experiment.precision, jax.default_backend())):
-        session.say(line)
-    try:
-        _finish(experiment, name, prepared, experiment.fit(prepared, session), session)
-        return directory
-    except (loop.Interrupted, KeyboardInterrupt):
-        session.write_status("interrupted")
-        session.say(f"interrupted. To continue: {command}")
-        raise loop.Interrupted from None
-    except BaseException as error:
-        here.await_loss(error)
-        with contextlib.suppress(UserError):  # this also fails on a full disk, and the first error must be reported
-            session.write_status("failed")
-            reason = error if isinstance(error, UserError) else summary(error)  # the message of a bug may quote text
-            directory.log(f"failed: {reason}")
-        raise
-    finally:
-        directory.close_scalars()
+        session.write_status("running")
+        session.say(f"corpus {experiment.corpus.name}: {'found prepared' if hit else 'prepared'} in {prepared.folder}")
+        for line in copied_pairs(prepared.manifest):
+            session.say(f"warning: {line}")
+        use_compile_cache()
+        if line := precision_remark(experiment.precision, jax.default_backend()):
+            session.say(line)
+        try:
+            _finish(experiment, name, prepared, experiment.fit(prepared, session), session)
+            return directory
+        except (loop.Interrupted, KeyboardInterrupt):
+            session.write_status("interrupted")
+            session.say(f"interrupted. To continue: {command}")
+            raise loop.Interrupted from None
+        except BaseException as error:
+            here.await_loss(error)
+            with contextlib.suppress(UserError):  # this also fails on a full disk, and the first error must be reported
+                session.write_status("failed")
+                # The message of a bug may quote text.
+                reason = error if isinstance(error, UserError) else summary(error)
+                directory.log(f"failed: {reason}")
+            raise
 
 
 def _finish(experiment: Experiment, name: str, prepared, fitted: Fitted, session: Session) -> None:

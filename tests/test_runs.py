@@ -1,5 +1,6 @@
 """A run directory is private, written whole or not at all, and never overwritten or trained in twice by mistake."""
 
+import contextlib
 import errno
 import json
 import os
@@ -37,9 +38,9 @@ def write_folder(folder):
 
 
 def write_run(folder):
-    run = RunDirectory.create(folder / "run", CONFIG, force=True)
-    run.write_predictions("dev", [{"uid": "a" * 5000}])
-    run.write_result("complete", {"seconds": 1.0})
+    with contextlib.closing(RunDirectory.create(folder / "run", CONFIG, force=True)) as run:
+        run.write_predictions("dev", [{"uid": "a" * 5000}])
+        run.write_result("complete", {"seconds": 1.0})
 
 
 ACTS = {
@@ -190,14 +191,14 @@ def test_epochs_to_be_trained_again_are_dropped_and_shown_once(tmp_path):
         row |= {name: [epoch / 4, epoch / 8] for name in ("train_accuracy", "dev_loss", "dev_accuracy")}
         run.append_metrics(row)
         run.write_scalars(row)
-    run.close_scalars()
+    run.close()
     with open(run.folder / "metrics.jsonl", "a") as file:
         file.write('{"epoch": 4, "dev_lo')
     again = RunDirectory(tmp_path / "a")
     again.keep_metrics(2)
     again.append_metrics(row)
     again.write_scalars(row)
-    again.close_scalars()
+    again.close()
     lines = (run.folder / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["epoch"] for line in lines] == [1, 2, 3]
     shown = curves(run.folder)

@@ -120,7 +120,7 @@ class RunDirectory:
                 problem = f"{run.folder}: the run was started with other values of {', '.join(changed[:5])}"
                 raise RunError(f"{problem}. Fix: resume with the same flags, or choose another --workdir.")
         except BaseException:
-            run._lock.close()  # the error refers to this object, so the lock would live as long as the error
+            run.close()  # the error refers to this object, so the lock would live as long as the error
             raise
         return run
 
@@ -147,9 +147,9 @@ class RunDirectory:
                 (self.folder / name).unlink(missing_ok=True)
 
     def lock(self):
-        """Locks the folder against other processes until this process ends. Raises RunError where it is locked."""
+        """Locks the folder against other processes until `close`. Raises RunError where it is locked."""
         with writing(self.folder, "choose another --workdir"):
-            self._lock = open(self.folder / "lock", "w")  # noqa: SIM115 - held for the life of the process
+            self._lock = open(self.folder / "lock", "w")  # noqa: SIM115 - held until `close`
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -241,10 +241,11 @@ class RunDirectory:
                 self._scalars.add_scalar(tag, value, epoch)
         self._scalars.flush()
 
-    def close_scalars(self) -> None:
-        """Writes the points that are still waiting. Called at the end of training and at an interruption."""
-        if self._scalars is not None:
-            self._scalars.close()
+    def close(self) -> None:
+        """Writes the points that are still waiting and gives the lock back, however the training ended."""
+        for file in (self._scalars, self._lock):
+            if file is not None:
+                file.close()
 
     def write_predictions(self, split: str, rows: list[dict]) -> None:
         """Writes private/predictions.<split>.jsonl: one object per example, with its uid."""

@@ -244,7 +244,7 @@ def test_as_many_slots_as_the_memory_holds_are_trained_at_once(unbroken, folder,
     stopped = training_of(config, tmp_path / "run", should_stop=lambda: True)
     with pytest.raises(Interrupted):
         stopped.run()
-    stopped.directory._lock.close()
+    stopped.directory.close()
     monkeypatch.setattr(devices, "room", lambda device: 1 << 40)
     training = training_of(config, tmp_path / "run", resume=True)
     training.run()
@@ -252,7 +252,7 @@ def test_as_many_slots_as_the_memory_holds_are_trained_at_once(unbroken, folder,
     assert len(training.chunks) == -(-len(whole.slots) // at_once)
     for key, slot in slots_of(training).items():
         check_same(slot, slots_of(whole)[key])
-    training.directory._lock.close()
+    training.directory.close()
     again = training_of(config, tmp_path / "run", resume=True, should_stop=lambda: True)
     assert len(again.run().facts["categories"]) == 2  # what is done is not trained again, so nothing stops it
 
