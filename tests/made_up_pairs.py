@@ -5,7 +5,8 @@ import json
 from mednli_jax.data.examples import LABELS, Mention, NLIExample, Split
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
-from mednli_jax.nli.encoding import Encoding
+from mednli_jax.nli import encoding as words
+from mednli_jax.nli.encoding import Encoding, WordTexts
 
 ENCODING = Encoding(
     lowercase=True,
@@ -65,6 +66,12 @@ def links_of(arrays, row):
     filled = arrays["link_distance"][row] >= 0
     fields = (arrays[name][row][filled].tolist() for name in ("link_premise", "link_hypothesis", "link_distance"))
     return sorted(zip(*fields, strict=True))
+
+
+def encode_links(examples, linker, encoding):
+    """(link arrays of words, facts about them)."""
+    found = WordTexts(encoding).mentions(examples, {}, linker)
+    return words.encode_links(examples, *found, linker, encoding)
 
 
 # ---- files ----

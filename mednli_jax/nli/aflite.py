@@ -1,13 +1,13 @@
 """Adversarial filtering (AFLite): a pair is easy if linear models that were not trained on it get it right.
 
 Sakaguchi et al. 2020 (WinoGrande), algorithm 1, as Herlihy & Rudinger 2021 (MedNLI Is Not Immune), section 6 and A.4,
-apply it to all splits of MedNLI together. The caller trains the models. Each row is a pair; pairs with equal features
-stay separate rows (the published code merged them). The lists of ids may be published, as the paper's: ids are no text.
+apply it to all splits of MedNLI together. The caller trains the models. Pairs with equal features stay separate rows
+(the published code merged them).
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -15,12 +15,13 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from mednli_jax.data.arrays import SIDES
-from mednli_jax.data.examples import LABELS, Mention, NLIExample
+from mednli_jax.data.examples import LABELS
 from mednli_jax.data.text import SPECIALS, blank_tokens
 from mednli_jax.data.vectors import load_vectors
 from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.io import Bar, atomic_file, private_folder
 from mednli_jax.nli.artifacts import classes_of
+from mednli_jax.nli.encoding import rows_in
 from mednli_jax.nli.entities import Unit, name_of, units
 from mednli_jax.report import charts
 from mednli_jax.report.sections import Grid, Section
@@ -38,18 +39,13 @@ FitPredict = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, di
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of the filtering.
+    """Settings: k is the most pairs that a round removes, tau the lowest score that is removed (0-1).
 
-    Args:
-      m: number of pairs that each model is trained on.
-      n: number of models in a round.
-      k: the most pairs that a round removes.
-      tau: the lowest score that is removed, 0-1.
-      seed: of the subsets, and of the order among equal scores.
+    seed: of the subsets, and of the order among equal scores.
     """
 
-    m: int
-    n: int = 64
+    m: int  # pairs that each model is trained on
+    n: int = 64  # models in a round
     k: int = PAPER_CUT
     tau: float = 0.75
     seed: int = 0
@@ -57,23 +53,16 @@ class Settings:
 
 @dataclass(frozen=True)
 class State:
-    """The state of a filtering of N pairs.
+    """The state of a filtering of N pairs."""
 
-    Args:
-      removed: int32 [N], the round that removed a pair, from 1; 0 for a pair that is left.
-      score: float64 [N], the score of a pair in its last round; NaN before the first.
-      rounds: figures of each round, JSON values.
-      ended: why there are no more rounds, "" while there are.
-    """
-
-    removed: np.ndarray
-    score: np.ndarray
-    rounds: tuple[dict, ...] = ()
-    ended: str = ""
+    removed: np.ndarray  # int32 [N], the round that removed a pair, from 1; 0 for a pair that is left
+    score: np.ndarray  # float64 [N], of a pair in its last round; NaN before the first
+    rounds: tuple[dict, ...] = ()  # figures of each round, JSON values
+    ended: str = ""  # why there are no more rounds, "" while there are
 
     @property
     def easy(self) -> np.ndarray:
-        """bool [N]: removed. The others are the difficult ones."""
+        """bool [N]; the others are difficult."""
         return self.removed > 0
 
 
@@ -98,7 +87,7 @@ def difficulty(
 ) -> tuple[dict, list[Section], dict]:
     """Filters all splits of a corpus together: (figures, sections, files), see analyses.
 
-    pairs: an analyses.Pairs. features: of mean_features or run_features. folder, resume: see filtered.
+    features: of mean_features or run_features. folder, resume: see filtered.
     """
     (matrix, facts), labels = features, [example.label for example in pairs.examples]
     classes_of(labels)
@@ -131,14 +120,10 @@ def difficulty(
 
 
 def _parted(pairs, state) -> tuple[dict, dict[str, bytes]]:
-    """({split: {"easy" or "difficult": {label: pairs}}}, {file name: uids, one a line, in the order of the corpus}): of
-    all pairs, and of each split."""
-    splits, files, first = {}, {}, 0
-    parted = [("", pairs.examples, state.easy)]
-    for name, split in pairs.splits.items():
-        parted.append((name, split.examples, state.easy[first : first + len(split)]))
-        first += len(split)
-    for name, examples, easy in parted:
+    """({split: {"easy" or "difficult": {label: pairs}}}, {file name: uids, one a line, in the order of the corpus})."""
+    splits, files = {}, {}
+    for name, rows in {"": slice(None), **rows_in(pairs.splits)}.items():
+        examples, easy = pairs.examples[rows], state.easy[rows]
         for part in PARTS:
             own = [pair for pair, is_easy in zip(examples, easy, strict=True) if is_easy == (part == "easy")]
             files[f"{part}_{name}.txt" if name else f"{part}.txt"] = "".join(f"{pair.uid}\n" for pair in own).encode()
@@ -177,16 +162,12 @@ def filtered(
         while not state.ended:
             state = next_round(features, labels, options, fit_predict, state)
             if path:
-                _keep(path, key, state)
+                about = json.dumps({"rounds": state.rounds, "ended": state.ended})
+                with atomic_file(path) as file:
+                    np.savez(file, key=key, removed=state.removed, score=state.score, about=about)
             last = state.rounds[-1]
             bar.advance(1, f"{last['left']:,} pairs left, accuracy {last['accuracy']:.3f}")
     return state
-
-
-def _keep(path, key, state) -> None:
-    about = json.dumps({"rounds": state.rounds, "ended": state.ended})
-    with atomic_file(path) as file:
-        np.savez(file, key=key, removed=state.removed, score=state.score, about=about)
 
 
 def _kept(path, key) -> State:
@@ -251,20 +232,23 @@ def mean_features(pairs, inputs: str, *, entities: str = "none", unknown: str = 
     """Mean vectors of all pairs, by the word vectors of the corpus's encoding: (float32 [N, D], facts).
 
     Args:
-      pairs: an analyses.Pairs.
       inputs: "hypothesis", or "pair", the sum of a premise's mean and its hypothesis's, as in the published code (X_h
         and X_ph of Herlihy & Rudinger 2021, section 6).
-      entities: "none" takes the words of the raw text; else the tokens of an entity are merged, see `lacking` of
-        mean_vectors.
+      entities: "none" takes the words of the raw sentence, between blanks, as the published code does; else the tokens
+        of an entity are merged, see `lacking` of mean_vectors.
       unknown: see mean_vectors.
     """
-    encoding = pairs.corpus.encoding
-    found = []
+    encoding, raw, found = pairs.corpus.encoding, entities == "none", []
     for side in SIDES if inputs == "pair" else SIDES[1:]:
-        mentions = None if entities == "none" else pairs.entities(side)
-        found.append(texts(pairs.examples, side, mentions, lowercase=encoding.lowercase))
-    of_texts = words_of(text for side in found for text in side)
-    words = (*SPECIALS, *(word for word in of_texts if word not in SPECIALS))
+        merged = [()] * len(pairs.examples) if raw else pairs.entities[side]
+        found.append([])
+        for example, mentions in zip(pairs.examples, merged, strict=True):
+            tokens = blank_tokens(getattr(example, side)) if raw else getattr(example, f"{side}_tokens")
+            tokens = [token.lower() for token in tokens] if encoding.lowercase else tokens
+            found[-1].append(units(tokens, mentions))
+    distinct = {unit for side in found for text in side for unit in text}
+    words = set(map(name_of, distinct)).union(*distinct)  # an entity without a vector has those of its parts
+    words = (*SPECIALS, *sorted(words - set(SPECIALS)))
     vectors = load_vectors(encoding.vectors_path, words, dim=encoding.vectors_dim, seed=encoding.vectors_seed)
     vocabulary, matrix = vectors.known()
     row_of = {word: row for row, word in enumerate(vocabulary.words) if word not in SPECIALS}
@@ -288,28 +272,6 @@ def run_features(pairs, run: str, outputs: Mapping[str, np.ndarray]) -> tuple[np
     return matrix, {"kind": "logits of a run", "run": Path(run).name}
 
 
-def texts(
-    examples: Sequence[NLIExample], side: str, mentions: Sequence[Sequence[Mention]] | None, *, lowercase: bool
-) -> list[list[Unit]]:
-    """The units of one side of each example.
-
-    mentions: the side's, one list for each example, whose tokens are merged; None takes the words of the raw sentence,
-    between blanks, as the published code does.
-    """
-    found = []
-    for row, example in enumerate(examples):
-        tokens = blank_tokens(getattr(example, side)) if mentions is None else getattr(example, f"{side}_tokens")
-        tokens = [token.lower() for token in tokens] if lowercase else tokens
-        found.append(units(tokens, mentions[row] if mentions else ()))
-    return found
-
-
-def words_of(found: Iterable[Sequence[Unit]]) -> list[str]:
-    """All words that may have a vector: tokens, merged entities, and their parts. Sorted."""
-    distinct = {unit for text in found for unit in text}
-    return sorted({name_of(unit) for unit in distinct} | {token for unit in distinct for token in unit})
-
-
 def mean_vectors(
     found: Sequence[Sequence[Unit]],
     row_of: Mapping[str, int],
@@ -321,8 +283,7 @@ def mean_vectors(
     """(the mean of each text's vectors [N, D], counts); a text without any vector is zero.
 
     Args:
-      row_of: word -> its row of `vectors`; the words of an entity are joined by underscores.
-      vectors: [V, D].
+      row_of: word -> its row of `vectors` [V, D]; the words of an entity are joined by underscores.
       lacking: what a merged entity without a vector has: the mean of its words' vectors ("parts"), or none ("drop").
         The paper's fastText composed a vector from the characters, as a .bin model does here.
       unknown: the mean is over all units, those without a vector having one of zeros ("zero", as the published code
@@ -333,8 +294,8 @@ def mean_vectors(
     matrix = np.zeros((len(distinct), vectors.shape[1]), np.float32)
     has, whole = np.zeros(len(distinct), bool), np.zeros(len(distinct), bool)
     for i, unit in enumerate(distinct):
-        rows = [row_of[name] for name in (name_of(unit),) if name in row_of]
-        whole[i] = bool(rows)
+        whole[i] = name_of(unit) in row_of
+        rows = [row_of[name_of(unit)]] if whole[i] else []
         if not rows and len(unit) > 1 and lacking == "parts":
             rows = [row_of[token] for token in unit if token in row_of]
         if rows:

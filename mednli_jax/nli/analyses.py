@@ -3,8 +3,8 @@
 Each takes a corpus's Pairs and the command's options, and returns
   figures: JSON values that may be shown; remarks on the corpus are under "notes";
   sections: the same for a reader;
-  files: {path: content} of pictures and lists. What only the owner of the data may see is under private/. A dict there
-    is figures that are added to those that may be shown.
+  files: {path: content} of pictures and lists. Those that only the owner of the data may see are under private/;
+    there, a dict is added to the figures.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from pathlib import Path
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.examples import LABELS, Mention, Split
 from mednli_jax.errors import UsageError
-from mednli_jax.io import Watch, unwatched
+from mednli_jax.io import Watch
 from mednli_jax.knowledge.load import TABLES
 from mednli_jax.knowledge.ontology import induced
 from mednli_jax.knowledge.readers.mesh import LINK_TYPES
@@ -33,14 +33,12 @@ OPEN = {"demo", "demo_full", "snli", "multinli"}  # corpora whose words are publ
 class Pairs:
     """The pairs of a corpus. Their concepts are linked once for all analyses, when one asks for them.
 
-    Args:
-      splits: splits that are analysed in place of the corpus's own.
-      spans: a file of the entities whose tokens are merged, None to merge those of concepts.
+    splits: analysed in place of the corpus's own. spans: a file of the entities to merge, None for the concepts.
     """
 
     def __init__(self, corpus: NLICorpus, *, splits: Mapping[str, Split] | None = None, spans: Path | None = None):
         self.corpus, self.name, self.spans = corpus, corpus.title, spans
-        self._linked = {}  # sentence -> its concepts: each distinct sentence is linked once
+        self.linked = {}  # sentence -> its concepts: each distinct sentence is linked once
         self.splits = splits or corpus.splits()
         self.examples = [example for split in self.splits.values() for example in split.examples]
         self.notes = sorted({split.facts["note"] for split in self.splits.values() if "note" in split.facts})
@@ -76,31 +74,21 @@ class Pairs:
     @cached_property
     def mentions(self) -> tuple[list[list[Mention]], ...]:
         """The concepts of the premises and of the hypotheses within the tokens that models read."""
-        if self.finder is None:
-            return tuple([[] for _ in self.examples] for _ in SIDES)
         with Watch(len(SIDES) * len(self.examples)) as watch:
-            given = self.finder, self.corpus.encoding, self._linked, watch
-            return tuple(encoding.find_mentions(self.examples, side, *given) for side in SIDES)
-
-    def graph_concepts(self) -> set[str]:
-        """The concepts of a graph of mentioned concepts, as the prepared corpus has it."""
-        counts = [name in encoding.GRAPH_SPLITS for name, split in self.splits.items() for _ in split.examples]
-        given = self.finder, self.corpus.encoding, self._linked, unwatched
-        return encoding.mentioned_in(counts)({s: encoding.whole_mentions(self.examples, s, *given) for s in SIDES})
+            given = self.examples, self.finder, self.corpus.encoding, watch, self.linked
+            return tuple(encoding.find_mentions(*given).values())
 
     @cached_property
-    def _entity_finder(self):
-        return entities.finder_of(self.corpus, self.splits, self.spans)
-
-    def entities(self, side: str) -> list[list[Mention]]:
-        """The entities whose tokens are merged: those of the file of spans, else the concepts."""
+    def entities(self) -> dict[str, list[list[Mention]]]:
+        """The entities of each side whose tokens are merged: those of the file of spans, else the concepts."""
         if self.spans is None:
-            return self.mentions[SIDES.index(side)]
-        return entities.mentions_of(self.corpus, self.examples, side, self._entity_finder)
+            return dict(zip(SIDES, self.mentions, strict=True))
+        finder = entities.finder_of(self.corpus, self.splits, self.spans)
+        return encoding.find_mentions(self.examples, finder, self.corpus.encoding)
 
     def hypotheses(self, *, merged: bool) -> list[tuple[str, ...]]:
         """The hypotheses' tokens in lower case; merged: those of an entity as one, brain injury -> brain_injury."""
-        mentions = self.entities("hypothesis") if merged else [()] * len(self.examples)
+        mentions = self.entities["hypothesis"] if merged else [()] * len(self.examples)
         return [
             tuple(entities.name_of(unit).lower() for unit in entities.units(example.hypothesis_tokens, found))
             for example, found in zip(self.examples, mentions, strict=True)
@@ -127,18 +115,22 @@ def pairs_of(corpus: NLICorpus, path: Path | None, spans: Path | None = None) ->
 Found = tuple[dict, list[Section], dict]  # figures, sections, files
 
 
-def _stats(pairs: Pairs) -> Found:
+def stats(pairs: Pairs, options) -> Found:
+    """Sizes and lengths of the splits."""
     figures = corpus_stats.statistics(pairs.splits)
     return figures, [corpus_stats.section(pairs.name, figures)], {}
 
 
-def _paths(pairs: Pairs) -> Found:
+def paths(pairs: Pairs, options) -> Found:
     """Path lengths and types of relations between the concepts of premises and hypotheses."""
     pairs.needs_knowledge("paths")
     corpus, ontology, given, finder = pairs.corpus, pairs.corpus.ontology, pairs.corpus.encoding, pairs.finder
     sides = pairs.mentions
     choice = {name: getattr(given, name) for name in ("direction", "max_path", "graph")}
-    graph = induced(ontology, pairs.graph_concepts()) if choice["graph"] == "mentioned" else ontology
+    graph = ontology
+    if choice["graph"] == "mentioned":
+        whole = encoding.whole_mentions(pairs.examples, finder, given, found=pairs.linked)
+        graph = induced(ontology, encoding.mentioned(whole, encoding.rows_in(pairs.splits)))
 
     def distances(ends):
         return corpus_paths(graph, ends, direction=choice["direction"], max_length=choice["max_path"])
@@ -156,12 +148,7 @@ def _paths(pairs: Pairs) -> Found:
     return figures, sections, {"paths.png": chart.png()} if chart else {}
 
 
-def _lexical(pairs: Pairs, options) -> Found:
-    names = ("top", "smoothing", "min_count", "stop_words", "public")
-    return artifacts.tokens(pairs, **{name: getattr(options, name) for name in names})
-
-
-def _aflite(pairs: Pairs, options) -> Found:
+def aflite(pairs: Pairs, options) -> Found:
     """Easy and difficult pairs. options.outputs: folder of a run -> {uid: logits [S * C]}; options.fit_predict: number
     of pairs -> the function that trains the models."""
     if options.resume and not options.out:
@@ -178,12 +165,12 @@ def _aflite(pairs: Pairs, options) -> Found:
 
 
 ANALYSES = {
-    "stats": lambda pairs, options: _stats(pairs),
-    "paths": lambda pairs, options: _paths(pairs),
-    "lexical": _lexical,
-    "lengths": lambda pairs, options: artifacts.hypothesis_lengths(pairs, options.lengths),
-    "heuristics": lambda pairs, options: artifacts.heuristics(pairs),
-    "aflite": _aflite,
+    "stats": stats,
+    "paths": paths,
+    "lexical": artifacts.tokens,
+    "lengths": artifacts.hypothesis_lengths,
+    "heuristics": artifacts.heuristics,
+    "aflite": aflite,
 }
 # `all` leaves this out, because it makes a new corpus.
 ALONE = {"substitutions": lambda pairs, options: substitutions.substitutions(pairs, options.count, options.seed)}

@@ -2,10 +2,10 @@
 
 Tables 3, 4 and 5 of Herlihy & Rudinger 2021 (MedNLI Is Not Immune), for any corpus: PMI of tokens and classes (section
 4.1, A.2), lengths by class (4.3), and three heuristics by which annotators may have written hypotheses (5, A.3). Each
-heuristic is expected to favour one class; a chi-square test shows whether its pairs are spread evenly over the classes.
+heuristic is expected to favour one class.
 
-The analyses take an analyses.Pairs and return (figures, sections, files), see analyses. A sentence that occurs several
-times counts each time. Words and pairs of a corpus that is not open are in files under private/ alone.
+A sentence that occurs several times counts each time. Words and pairs of a corpus that is not open are in files under
+private/ alone.
 """
 
 import re
@@ -59,30 +59,28 @@ def _merging(merged_by) -> str:
 # -- tokens (Table 3) --------------------------------------------------------------------------------------------------
 
 
-def tokens(pairs, *, top: int, smoothing: float, min_count: int, stop_words: bool, public: bool) -> tuple:
+def tokens(pairs, options) -> tuple:
     """PMI of tokens and classes over the training hypotheses, entities merged.
 
-    Args:
-      top: tokens of each class.
-      smoothing, min_count: see token_rows.
-      stop_words: whether stop words and punctuation are kept.
-      public: whether only tokens are shown that PUBLIC_PREMISES premises have.
+    options: top, tokens of each class; smoothing and min_count, see token_rows; stop_words, whether stop words and
+    punctuation are kept; public, whether only tokens are shown that PUBLIC_PREMISES premises have.
     """
+    settings = {name: getattr(options, name) for name in ("smoothing", "min_count")}
     train = pairs.splits["train"].examples
     sentences = pairs.hypotheses(merged=True)[: len(train)]
-    if not stop_words:
+    if not options.stop_words:
         sentences = list(map(content, sentences))
     # Premises are distinguished by their words, because two groups with one premise describe one patient.
     premises, labels = [example.premise for example in train], [example.label for example in train]
-    rows, facts = token_rows(sentences, labels, premises, smoothing=smoothing, min_count=min_count)
+    rows, facts = token_rows(sentences, labels, premises, **settings)
     source = {"split": "train", "knowledge": pairs.knowledge, "merged_by": pairs.merged_by}
-    about = {**source, "stop_words": stop_words, "smoothing": smoothing, "min_count": min_count, **facts}
-    best = {label: of_class[:top] for label, of_class in rows.items()}
+    about = {**source, "stop_words": options.stop_words, **settings, **facts}
+    best = {label: of_class[: options.top] for label, of_class in rows.items()}
     whole = _tokens_shown(pairs.name, about, best)
-    if pairs.is_open and not public:
+    if pairs.is_open and not options.public:
         return whole
     private = {} if pairs.is_open else as_private("lexical", *whole)
-    if not public:
+    if not options.public:
         left_out = (
             "the tokens are words of a corpus that is not open: they are left out here, and written to private/ where "
             f"--out is given; --public shows those that {PUBLIC_PREMISES} premises or more have"
@@ -91,7 +89,7 @@ def tokens(pairs, *, top: int, smoothing: float, min_count: int, stop_words: boo
     few = facts["tokens_of_few_premises"]
     left_out = f"{few:,} tokens that occur with fewer than {PUBLIC_PREMISES} premises are left out"
     frequent = {label: [row for row in found if row["premises"] >= PUBLIC_PREMISES] for label, found in rows.items()}
-    best = {label: found[:top] for label, found in frequent.items()}
+    best = {label: found[: options.top] for label, found in frequent.items()}
     figures, sections, files = _tokens_shown(pairs.name, about, best, left_out)
     return figures, sections, {**files, **private}
 
@@ -116,13 +114,11 @@ def token_rows(
 
     PMI(t, c) = log2 p(t, c) / (p(t) p(c)) of tokens that occur at least `min_count` times. `smoothing` is added to the
     occurrences of every such token in every class. Joint and marginal probabilities come from that table (Gururangan et
-    al. 2018, section 3). Rarer tokens are not in the table, because their many smoothed rows would level p(c).
-
-    sentences, labels, premises: of each pair, in order; equal premises are one premise.
+    al. 2018, section 3). Rarer tokens are not in it, because their many smoothed rows would level p(c).
 
     A row has token, pmi (bits), count (occurrences in the class), examples and share (pairs of the class that have it,
-    and of all its pairs, 0-1: the % that Table 3's caption names), p (its count by that of all tokens of the table in
-    the class, 0-1), p_smoothed (the same of the smoothed counts: the % that the published code prints), premises. The
+    and of all its pairs, 0-1: the % that Table 3's caption names), p (its share of the tokens of the class, 0-1),
+    p_smoothed (the same of the smoothed counts: the % that the published code prints), premises (distinct ones). The
     highest PMI comes first; tokens of equal PMI are ordered by frequency, then by the alphabet.
     """
     classes = classes_of(labels)
@@ -142,7 +138,9 @@ def token_rows(
                 examples[number, column[label]] += 1
                 seen[number].add(premise)
     of_class, smoothed = Counter(labels), counts + smoothing
-    pmi = pointwise(smoothed)
+    joint = smoothed / smoothed.sum()
+    with np.errstate(divide="ignore"):  # -inf where a token does not occur
+        pmi = np.log2(joint) - np.log2(joint.sum(axis=1, keepdims=True) * joint.sum(axis=0))
     p, p_smoothed = (table / np.maximum(table.sum(axis=0), 1) for table in (counts, smoothed))
     rows = {}
     for label, c in column.items():
@@ -168,13 +166,6 @@ def token_rows(
         "pairs": {label: of_class[label] for label in classes},
     }
     return rows, facts
-
-
-def pointwise(table: np.ndarray) -> np.ndarray:
-    """PMI in bits of rows and columns of a table of counts [V, C], margins and all from the table; -inf for a 0."""
-    joint = table / table.sum()
-    with np.errstate(divide="ignore"):
-        return np.log2(joint) - np.log2(joint.sum(axis=1, keepdims=True) * joint.sum(axis=0))
 
 
 def _tokens_shown(name, about, rows, left_out="") -> tuple[dict, list[Section], dict]:
@@ -218,9 +209,12 @@ def _token_section(name, about, rows, left_out) -> Section:
 # -- lengths (Table 4) -------------------------------------------------------------------------------------------------
 
 
-def hypothesis_lengths(pairs, over: str) -> tuple[dict, list[Section], dict]:
-    """Lengths of hypotheses by class, with and without the tokens of entities merged. over: "all" splits, as in the
-    published code, or "train" alone."""
+def hypothesis_lengths(pairs, options) -> tuple[dict, list[Section], dict]:
+    """Lengths of hypotheses by class, with and without the tokens of entities merged.
+
+    options: lengths, "all" splits, as in the published code, or "train" alone.
+    """
+    over = options.lengths
     examples = pairs.examples if over == "all" else pairs.splits["train"].examples
     labels, found = [example.label for example in examples], {}
     for name, is_merged in (("separate", False), ("merged", True)):
@@ -244,8 +238,7 @@ def lengths(sentences: Sequence[Sequence[str]], labels: Sequence[str]) -> dict:
       kruskal_wallis {statistic, p_value} over all classes (Kruskal & Wallis 1952);
       comparisons [{first, second, u, p_value, p_holm, longer}]: Mann-Whitney's U of the first (two-sided, normal
         approximation with ties), corrected over the comparisons (Holm 1979); longer: the probability that a sentence
-        of the first class is the longer one, ties counting half (.5: no difference). Of many pairs any difference is
-        significant: `longer` says whether it is large.
+        of the first class is the longer one, ties counting half.
     """
     of_class = {
         label: np.array([len(s) for s, given in zip(sentences, labels, strict=True) if given == label])
@@ -320,13 +313,13 @@ HEALTH_WORDS = frozenset(_HEALTH.split())
 PATIENT = ("patient", "patients")  # preferred names of the concept that nearly every note has
 
 
-def heuristics(pairs) -> tuple[dict, list[Section], dict]:
+def heuristics(pairs, options) -> tuple[dict, list[Section], dict]:
     """The annotators' heuristics over all splits together."""
     pairs.needs_knowledge("heuristics")
     labels = [example.label for example in pairs.examples]
     rows = satisfied(pairs.examples, *pairs.mentions, pairs.corpus.ontology)
     found = spread(rows, labels)
-    notes = _heuristic_notes(pairs, labels)
+    notes = _heuristic_notes(pairs, found, labels)
     given = {"splits": list(pairs.splits), "pairs": len(labels), "knowledge": pairs.knowledge, "heuristics": found}
     uids = {name: [pairs.examples[row].uid for row in chosen] for name, chosen in rows.items()}
     shares = {
@@ -342,9 +335,9 @@ def heuristics(pairs) -> tuple[dict, list[Section], dict]:
     return {"notes": notes, **given}, sections, {**files, **as_private("heuristics", {"uids": uids}, [], {})}
 
 
-def _heuristic_notes(pairs, labels) -> list[str]:
+def _heuristic_notes(pairs, found, labels) -> list[str]:
     notes, linking = [], pairs.corpus.linking
-    if not keeps_tree_numbers(pairs.corpus.ontology):
+    if CAUSE not in found:
         notes.append(
             f"{CAUSE} is defined by MeSH descriptors, which {pairs.knowledge} does not have: it is left out. Fix: "
             "--config.knowledge.ontology=mesh"
@@ -359,11 +352,6 @@ def _heuristic_notes(pairs, labels) -> list[str]:
     if max(map(labels.count, set(labels))) > SKEWED * len(labels) / len(set(labels)):
         notes.append("the classes of this corpus are not even, as the chi-square test expects: see its p with care")
     return notes
-
-
-def keeps_tree_numbers(ontology: Ontology) -> bool:
-    """Whether the ontology is MeSH, or a table of its layout: its types are tree numbers."""
-    return tuple(ontology.link_types) == LINK_TYPES
 
 
 def satisfied(
@@ -403,7 +391,7 @@ class _Kinds:
 
     def __init__(self, ontology: Ontology):
         self.ontology, self._above, self.trees = ontology, {}, {}
-        if keeps_tree_numbers(ontology):
+        if tuple(ontology.link_types) == LINK_TYPES:  # MeSH, or a table of its layout: types are tree numbers
             kinds = zip(ontology.ids, ontology.types, strict=True)
             self.trees = {concept: tuple(filter(None, types.split("|"))) for concept, types in kinds}
         self.owner = {tree: concept for concept, trees in self.trees.items() for tree in trees}
@@ -442,8 +430,8 @@ def spread(rows: dict[str, list[int]], labels: Sequence[str]) -> dict[str, dict]
     """The distribution of each heuristic's rows over the classes that occur, as JSON values (Table 5).
 
     Returns {heuristic: {pairs, labels {class: pairs}, chi_square, p_value, top, share}}: chi-square against equal
-    numbers in every class; top: the class with most of them (the first one of a tie), share: its share of them (0-1).
-    The last four are None if no row satisfies the heuristic.
+    numbers in every class; top: the class with most of them, share: its share (0-1). The last four are None if no row
+    satisfies the heuristic.
     """
     classes, found = classes_of(labels), {}
     for name, chosen in rows.items():

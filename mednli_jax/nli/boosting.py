@@ -177,7 +177,7 @@ def load(corpus: NLICorpus, prepared: Prepared) -> np.ndarray:
         splits = corpus.splits()
         recogniser = corpus.recogniser(splits)
         examples = [example for split in splits.values() for example in split.examples]
-        with Watch((2 + len(SIDES) * (recogniser is not None)) * len(examples)) as watch:
+        with Watch((2 + len(SIDES)) * len(examples)) as watch:
             vocab = Vocab.load(prepared.folder / "vocabulary.json")
             return {"features": _matrix(corpus, splits, recogniser, vocab, prepared.vectors, watch)}
 
@@ -191,11 +191,9 @@ def terms(corpus: NLICorpus) -> dict:
 
 
 def _matrix(corpus, splits, linker, vocab, vectors, watch, terms=None) -> np.ndarray:
-    encoding, found = corpus.encoding, {}
+    encoding = corpus.encoding
     examples = [example for split in splits.values() for example in split.examples]
-    mentions = tuple([[] for _ in examples] for _ in SIDES)
-    if linker is not None:
-        mentions = tuple(find_mentions(examples, side, linker, encoding, found, watch) for side in SIDES)
+    mentions = tuple(find_mentions(examples, linker, encoding, watch).values())
     named = {name: getattr(encoding, name) for name in ("direction", "max_path", "lowercase", "hypothesis_only")}
     how = {**named, "ontology": corpus.ontology, "watch": watch, "terms": terms}
     return features.matrix(splits, vocab=vocab, vectors=vectors, mentions=mentions, **how)

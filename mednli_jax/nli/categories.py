@@ -11,10 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.data import partitions
-from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.examples import LABELS, Mention, NLIExample
 from mednli_jax.errors import RunError
-from mednli_jax.io import unwatched
 from mednli_jax.knowledge.linking import BUNDLED, FUNCTION_WORDS, read_abbreviations
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encoding import find_mentions
@@ -55,9 +53,9 @@ def error_kinds(
     else:
         corpus = corpus_of(folders[0])
         splits = corpus.splits()
-        linker, examples = corpus.recogniser(splits), splits[split].examples
-        mentions = [find_mentions(examples, side, linker, corpus.encoding, {}, unwatched) for side in SIDES]
-        of_uid = categories(examples, *mentions, (short for short, _ in read_abbreviations(BUNDLED)))
+        mentions = find_mentions(splits[split].examples, corpus.recogniser(splits), corpus.encoding)
+        short = (form for form, _ in read_abbreviations(BUNDLED))
+        of_uid = categories(splits[split].examples, *mentions.values(), short)
         rules = (f"{category}: {rule}" for category, rule in RULES.items())
         words = ["by rules over the words of each pair", *rules]
     found = {run.name: category_scores(run.outcomes, of_uid) for run in runs}

@@ -347,8 +347,8 @@ class NLICorpus:
 
     def encoded(self, splits, vocabulary, vectors, concepts: Sequence[str] | None = None) -> Prepared:
         """See data.corpus.Corpus. concepts: of the graph that the run was trained with, None for the whole one."""
-        graph = None if concepts is None else lambda _: concepts
-        arrays, facts = words.encode_splits(splits, self.texts(vocabulary, self.linker), self.linker, concepts=graph)
+        texts = self.texts(vocabulary, self.linker)
+        arrays, facts = words.encode_splits(splits, texts, self.linker, concepts=concepts)
         return Prepared(None, facts, arrays, vectors, rows_of_splits(splits, arrays, facts))
 
     def key(self, cache: Cache) -> dict:

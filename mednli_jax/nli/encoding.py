@@ -1,15 +1,13 @@
-"""From Examples to padded arrays of words or of word pieces; `data.cache` keeps them on disk.
+"""From Examples to padded arrays of words or of word pieces (for BERT): premise, hypothesis [N, T] and link_* [N, K].
 
-Word pieces are for models whose vocabulary is BERT's. Both give arrays of the same names: premise, hypothesis [N, T],
-and link_* [N, K], which join tokens.
 Dimension letters: N rows, T tokens, K links, V words, D numbers per word.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import compress
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +29,8 @@ FORMAT = 4  # of the arrays, from the corpus's files on; tests/data/test_prepare
 SPECIAL_PIECES = 3  # [CLS] premise [SEP] hypothesis [SEP]
 MIXED_TAG = "domain:1"  # of pairs of the corpus that is mixed in; the corpus's own are domain 0
 GRAPH_SPLITS = ("train", "dev")  # their concepts form the graph of mentioned concepts, as in the published code
-Concepts = Callable[[dict[str, list[list[Mention]]]], Iterable[str]]  # the mentions of each side -> concepts
+UNLIMITED = np.iinfo(np.int16).max  # tokens of a side: mentions lie within those that are kept
+Mentions = dict[str, list[list[Mention]]]  # of each side, one list for each example
 
 
 @dataclass(frozen=True)
@@ -83,73 +82,57 @@ def all_tokens(example, side: str) -> tuple[str, ...]:
     return example.premise_tokens if side == "premise" else example.hypothesis_tokens
 
 
-def whole_mentions(
-    examples, side: str, linker: Linker | Recognised, encoding: Encoding, found: dict, watch
-) -> list[list[Mention]]:
-    """The mentions of one side of each example, in the whole sentence: the linker's, or those of a file.
+def whole_mentions(examples, linker: Linker | Recognised | None, encoding: Encoding, watch=unwatched, found=None):
+    """The mentions of each side in whole sentences: the linker's, those of a file, or none.
 
     found: sentence -> its mentions, filled here, so that each distinct sentence is linked once.
     """
-    if encoding.hypothesis_only and side == "premise":
-        return [[] for _ in examples]
-    mentions = []
-    for example in watch(examples, f"concepts of {PLURAL[side]}"):
+    found = {} if found is None else found
+
+    def of(example, side):
+        if linker is None or (encoding.hypothesis_only and side == "premise"):
+            return []
         if isinstance(linker, Recognised):
-            mentions.append(linker.mentions(example.uid, side))
-            continue
+            return linker.mentions(example.uid, side)
         sentence = all_tokens(example, side)
         if sentence not in found:
             found[sentence] = linker.link(sentence)
-        mentions.append(found[sentence])
-    return mentions
+        return found[sentence]
+
+    return {side: [of(example, side) for example in watch(examples, f"concepts of {PLURAL[side]}")] for side in SIDES}
 
 
-def find_mentions(
-    examples, side: str, linker: Linker | Recognised, encoding: Encoding, found: dict, watch
-) -> list[list[Mention]]:
+def find_mentions(examples, linker, encoding: Encoding, watch=unwatched, found=None) -> Mentions:
     """The mentions of `whole_mentions` within the tokens that are kept, counted from the first kept token.
 
     Whole sentences are linked, because the beginning of a cut name could be taken for another name.
     """
-    return _kept(whole_mentions(examples, side, linker, encoding, found, watch), examples, side, encoding)
+    return _kept(whole_mentions(examples, linker, encoding, watch, found), examples, encoding)
 
 
-def _kept(mentions, examples, side, encoding):
-    most, kept = encoding.max_length, []
-    for of_example, example in zip(mentions, examples, strict=True):
-        size = len(all_tokens(example, side))
-        if size > most:  # equal sentences share one list otherwise
-            first = encoding.first_kept(size)
-            moved = (Mention(mention.start - first, mention.end - first, mention.concept) for mention in of_example)
-            of_example = [mention for mention in moved if mention.start >= 0 and mention.end <= most]
-        kept.append(of_example)
+def _kept(whole: Mentions, examples, encoding) -> Mentions:
+    most, kept = encoding.max_length, {side: [] for side in SIDES}
+    for side, mentions in whole.items():
+        for of_example, example in zip(mentions, examples, strict=True):
+            size = len(all_tokens(example, side))
+            if size > most:  # equal sentences share one list otherwise
+                first = encoding.first_kept(size)
+                moved = (Mention(mention.start - first, mention.end - first, mention.concept) for mention in of_example)
+                of_example = [mention for mention in moved if mention.start >= 0 and mention.end <= most]
+            kept[side].append(of_example)
     return kept
 
 
-def encode_links(
-    examples,
-    linker: Linker | Recognised,
-    encoding: Encoding,
-    watch=unwatched,
-    paths=shortest_paths,
-    concepts: Concepts | None = None,
-    rows: Mapping[str, slice] | None = None,
-) -> tuple[dict, dict]:
-    """(link arrays [N, K] of some examples, by the linker's ontology; facts about the links).
+def mentioned(whole: Mentions, rows: dict[str, slice]) -> set[str]:
+    """The concepts that the pairs of GRAPH_SPLITS mention. rows: of each split."""
+    parts = [lists[rows[name]] for name in GRAPH_SPLITS if name in rows for lists in whole.values()]
+    return {mention.concept for lists in parts for found in lists for mention in found}
 
-    paths: finds distances between concepts, see distances.corpus_links. concepts, rows: see links_of.
-    """
-    found = {}
-    whole = {side: whole_mentions(examples, side, linker, encoding, found, watch) for side in SIDES}
-    mentions = {side: _kept(whole[side], examples, side, encoding) for side in SIDES}
-    unit_of = None if encoding.relations is None else units_of(examples, linker, encoding)
-    arrays, facts = links_of(mentions, whole, linker, encoding, encoding.max_length, paths, concepts, rows, unit_of)
-    if isinstance(linker, Recognised):
-        given = (m.concept for lists in mentions.values() for found in lists for m in found)
-        unknown = [concept for concept in given if not linker.indices(concept)]
-        counts = {"of_unknown_concepts": len(unknown), "unknown_concepts": len(set(unknown))}
-        facts |= {"mentions": linker.facts | counts}
-    return arrays, facts
+
+def rows_in(splits: dict[str, Split]) -> dict[str, slice]:
+    """The rows of each split in arrays of all splits, one after the other."""
+    ends = np.cumsum([0, *map(len, splits.values())]).tolist()
+    return {name: slice(*part) for name, part in zip(splits, pairwise(ends), strict=True)}
 
 
 def units_of(examples, linker, encoding):
@@ -171,50 +154,53 @@ def units_of(examples, linker, encoding):
     return unit_of
 
 
-def links_of(
-    mentions: dict[str, list[list[Mention]]],
-    whole: dict[str, list[list[Mention]]],
-    linker,
+def encode_links(
+    examples,
+    mentions: Mentions,
+    whole: Mentions,
+    linker: Linker | Recognised,
     encoding: Encoding,
-    max_tokens: int,
     paths=shortest_paths,
-    concepts: Concepts | None = None,
-    rows: Mapping[str, slice] | None = None,
-    unit_of: Callable | None = None,
+    concepts: Iterable[str] | None = None,
+    rows: dict[str, slice] | None = None,
 ) -> tuple[dict, dict]:
-    """(link arrays [N, K] from the mentions of each side of each example; facts about the links).
+    """(link arrays [N, K] of some examples, by the linker's ontology; facts about the links).
 
     Args:
-      mentions, whole: mentions within the tokens that are kept, and in whole sentences.
-      max_tokens: the most tokens of a side.
-      concepts: of a graph of mentioned concepts, from the mentions in whole sentences, as in the published code; None
-        for the ontology's whole graph. They are the fact `graph_concepts`.
-      rows: of each split, for the fact `splits`; None for none.
-      unit_of: of `relations.typed_links`, for typed links; the array `link_relation` has their bits.
+      mentions: mentions within the tokens that are kept.
+      whole: mentions in whole sentences, whose concepts form the graph of mentioned concepts.
+      paths: finds distances between concepts, see distances.corpus_links.
+      concepts: of the graph, None for those of GRAPH_SPLITS if the encoding asks for them. They are the fact
+        `graph_concepts`.
+      rows: of each split, for the fact `splits`.
     """
-    ontology = linker.ontology
+    ontology, rows = linker.ontology, rows or {}
     graph, facts = ontology, {"graph": encoding.graph}
+    if concepts is None and encoding.graph == "mentioned" and not rows.keys().isdisjoint(GRAPH_SPLITS):
+        concepts = mentioned(whole, rows)
     if concepts is not None:
-        facts["graph_concepts"] = sorted(_ids(concepts(whole), linker))
+        facts["graph_concepts"] = sorted(_ids(concepts, linker))
         graph = induced(ontology, facts["graph_concepts"])
     both = (graph, mentions["premise"], mentions["hypothesis"])
-    limits = {"max_links": encoding.max_links, "max_tokens": max_tokens, "max_length": encoding.max_path}
-    if unit_of is None:
+    limits = {"max_links": encoding.max_links, "max_tokens": UNLIMITED, "max_length": encoding.max_path}
+    if encoding.relations is None:
         links = corpus_links(*both, direction=encoding.direction, paths=paths, **limits)
     else:
-        links = typed_links(*both, unit_of, named=encoding.relations, **limits)
+        links = typed_links(*both, units_of(examples, linker, encoding), named=encoding.relations, **limits)
     filled = links.distance >= 0
     width = max(int(filled.sum(axis=1).max(initial=0)), 1)
     arrays = {f"link_{name}": getattr(links, name)[:, :width] for name in (*SIDES, "distance")}
-    if unit_of is not None:
+    if encoding.relations is not None:
         arrays["link_relation"] = links.relation[:, :width]
         kinds = kinds_of(encoding.relations)
         facts["relations"] = {kind: int((links.relation >> bit & 1).sum()) for bit, kind in enumerate(kinds)}
-    named = {mention.concept for lists in mentions.values() for found in lists for mention in found}
+    given = [mention.concept for lists in mentions.values() for found in lists for mention in found]
+    named = set(given)
+    unknown = {concept for concept in named if not linker.indices(concept)}
     facts |= {
         "sentences_with_mentions": sum(bool(found) for lists in mentions.values() for found in lists),
         "concepts_mentioned": len(named),
-        "concepts_in_ontology": sum(bool(linker.indices(concept)) for concept in named),
+        "concepts_in_ontology": len(named - unknown),
         "ontology": ontology.name,
         "version": ontology.version,
         "sha256": ontology.sha256,
@@ -227,6 +213,9 @@ def links_of(
     }
     if rows:
         facts["splits"] = {name: _linked(mentions, links.distance, part) for name, part in rows.items()}
+    if isinstance(linker, Recognised):
+        counts = {"of_unknown_concepts": sum(c in unknown for c in given), "unknown_concepts": len(unknown)}
+        facts["mentions"] = linker.facts | counts
     return arrays, facts
 
 
@@ -257,12 +246,10 @@ def _linked(mentions, distance, rows):
 
 
 class WordTexts:
-    """How the texts of pairs become numbers: words with vectors. `PieceTexts` is the same for pieces of words.
+    """How the texts of pairs become numbers: words with vectors. `PieceTexts` is the same for pieces of words."""
 
-    passes: number of passes over the examples to fit the vocabulary. unknown: the number of an unknown word.
-    """
-
-    passes, unknown = 1, UNK
+    passes = 1  # over the examples, to fit the vocabulary
+    unknown = UNK
 
     def __init__(self, encoding: Encoding, vocabulary: Vocab | None = None):
         self.encoding, self.vocabulary = encoding, vocabulary
@@ -307,11 +294,10 @@ class WordTexts:
             arrays[side], arrays[f"{side}_length"] = pad(numbers, longest)
         return arrays
 
-    def links(
-        self, examples, arrays, linker, watch=unwatched, paths=shortest_paths, concepts=None, rows=None
-    ) -> tuple[dict, dict]:
-        """(link arrays [N, K] of these examples, facts about the links); their token arrays are given."""
-        return encode_links(examples, linker, self.encoding, watch, paths, concepts, rows)
+    def mentions(self, examples, arrays, linker, watch=unwatched) -> tuple[Mentions, Mentions]:
+        """The mentions within these arrays, and in whole sentences."""
+        whole = whole_mentions(examples, linker, self.encoding, watch)
+        return _kept(whole, examples, self.encoding), whole
 
     def facts(self, examples) -> dict:
         """Counts of what the arrays of these examples leave out."""
@@ -329,8 +315,8 @@ class ConceptTexts(WordTexts):
 
     Every word of a mention becomes the id of its concept: the published code made one token of a mention, here lengths
     and links stay. The vector of a concept is the mean of the words of its most frequent mention in training (which the
-    published code computes but does not use), retrofitted to related concepts. A concept without a known word leaves
-    its words as they are. linker: finds the concepts. relations: the ontology's relations that retrofitting follows.
+    published code computes but does not use), retrofitted along these relations. A concept without a known word leaves
+    its words as they are.
     """
 
     passes = 1 + len(SIDES)
@@ -339,14 +325,13 @@ class ConceptTexts(WordTexts):
         super().__init__(encoding, vocabulary)
         self._linker, self._relations, self._linked = linker, relations, {}
 
-    def _mentions(self, examples, side, watch=unwatched):
-        return find_mentions(examples, side, self._linker, self.encoding, self._linked, watch)
+    def _mentions(self, examples, watch=unwatched):
+        return find_mentions(examples, self._linker, self.encoding, watch, self._linked)
 
     def tokens(self, example, side: str) -> list[str]:
         """The tokens of one side; of overlapping mentions the first is used."""
         words = super().tokens(example, side)
-        (mentions,) = self._mentions([example], side)
-        for mention in reversed(mentions):
+        for mention in reversed(self._mentions([example])[side][0]):
             if (word := mark(mention.concept)) in self.vocabulary:
                 words[mention.start : mention.end] = [word] * (mention.end - mention.start)
         return words
@@ -356,8 +341,8 @@ class ConceptTexts(WordTexts):
         matrix, facts = super().fit(splits, examples, watch, retrofit_graph)
         ontology, phrases, found = self._linker.ontology, Counter(), set()
         trained = {example.uid for example in splits["train"].examples}
-        for side in SIDES:
-            for example, mentions in zip(examples, self._mentions(examples, side, watch), strict=True):
+        for side, of_side in self._mentions(examples, watch).items():
+            for example, mentions in zip(examples, of_side, strict=True):
                 words = super().tokens(example, side)
                 for mention in mentions:
                     index = ontology.index_of.get(mention.concept)
@@ -382,8 +367,9 @@ class ConceptTexts(WordTexts):
 class PieceEncoding:
     """The settings of pieces. Every field is part of the prepared folder's key.
 
-    file: the weights' folder or vocabulary, None = a vocabulary is made of the training texts. size: number of pieces
-    of that vocabulary. room: most pieces of a pair, special ones included; the longer side is cut first.
+    Args:
+      file: the weights' folder or vocabulary; None makes a vocabulary of `size` pieces from the training texts.
+      room: most pieces of a pair, special ones included; the longer side is cut first.
     """
 
     file: Path | None
@@ -419,7 +405,7 @@ class PieceTexts:
         return np.zeros((words, 1), np.float32), facts
 
     def arrays(self, examples, watch=unwatched) -> dict:
-        """premise, hypothesis [N, T] and their lengths [N]; the pieces are kept for `links`, the cuts for `facts`."""
+        """See WordTexts; the pieces are kept for `mentions`, the cuts for `facts`."""
         self._found, texts = {side: [] for side in SIDES}, {}
         for side in SIDES:
             for example in watch(examples, f"pieces of {PLURAL[side]}"):
@@ -444,10 +430,8 @@ class PieceTexts:
         """The pieces of one side, before any is cut."""
         return [self.vocabulary.words[number] for number in self.vocabulary.encode(getattr(example, side)).numbers]
 
-    def links(
-        self, examples, arrays, linker, watch=unwatched, paths=shortest_paths, concepts=None, rows=None
-    ) -> tuple[dict, dict]:
-        """(link arrays [N, K] between pieces, facts about them), of the examples of the last call of `arrays`."""
+    def mentions(self, examples, arrays, linker, watch=unwatched) -> tuple[Mentions, Mentions]:
+        """See WordTexts; of the examples of the last call of `arrays`."""
         linked, whole, mentions = {}, {}, {}
         for side in SIDES:
             found = watch(self._found[side], f"concepts of {PLURAL[side]}")
@@ -456,8 +440,7 @@ class PieceTexts:
                 [mention for mention in of_side if mention.end <= kept]
                 for of_side, kept in zip(whole[side], arrays[f"{side}_length"].tolist(), strict=True)
             ]
-        most = max(arrays[side].shape[1] for side in SIDES)
-        return links_of(mentions, whole, linker, self.encoding, most, paths, concepts, rows)
+        return mentions, whole
 
     def facts(self, examples) -> dict:
         """Sizes and special pieces of the vocabulary, and pairs that were cut."""
@@ -479,23 +462,14 @@ def _of_pieces(of_side: Pieces, linker, linked: dict) -> list[Mention]:
 # -- corpora -----------------------------------------------------------------------------------------------------------
 
 
-def encode_corpus(
-    splits: dict[str, Split],
-    linker: Linker | Recognised | None,
-    encoding: Encoding,
-    retrofit_graph: Callable = lambda words: None,
-    paths: Callable = shortest_paths,
-    texts=None,
-):
-    """All arrays, the vocabulary, the vectors and the facts of a corpus. texts: None = WordTexts."""
+def encode_corpus(splits, linker, encoding, retrofit_graph=lambda words: None, paths=shortest_paths, texts=None):
+    """(arrays, vocabulary, vectors, facts) of a corpus. texts: None = WordTexts. The others: see encode_splits."""
     texts = texts or WordTexts(encoding)
     examples = [example for split in splits.values() for example in split.examples]
     passes = texts.passes + len(SIDES) * (1 if linker is None else 2)
-    counts = [name in GRAPH_SPLITS for name, split in splits.items() for _ in split.examples]
-    concepts = mentioned_in(counts) if encoding.graph == "mentioned" else None
     with Watch(passes * len(examples)) as watch:
         matrix, vocabulary = texts.fit(splits, examples, watch, retrofit_graph)
-        arrays, facts = encode_splits(splits, texts, linker, watch, paths, concepts)
+        arrays, facts = encode_splits(splits, texts, linker, watch, paths)
     return arrays, texts.vocabulary, matrix, {**facts, "vocabulary": vocabulary}
 
 
@@ -505,18 +479,18 @@ def encode_splits(
     linker: Linker | Recognised | None,
     watch=unwatched,
     paths: Callable = shortest_paths,
-    concepts: Concepts | None = None,
+    concepts: Iterable[str] | None = None,
 ) -> tuple[dict, dict]:
-    """(arrays of some splits, facts about them), in the vocabulary of `texts`. concepts: see links_of."""
+    """(arrays of some splits, facts about them), in the vocabulary of `texts`. paths, concepts: see encode_links."""
     examples = [example for split in splits.values() for example in split.examples]
-    first = dict(zip(splits, np.cumsum([0, *map(len, splits.values())]).tolist(), strict=False))
+    rows = rows_in(splits)
     arrays = texts.arrays(examples, watch)
     links, knowledge = {}, {"ontology": "none", "longest_path": 0}
     if linker is not None:
-        rows = {name: slice(first[name], first[name] + len(split)) for name, split in splits.items()}
-        links, knowledge = texts.links(examples, arrays, linker, watch, paths, concepts, rows)
+        found = texts.mentions(examples, arrays, linker, watch)
+        links, knowledge = encode_links(examples, *found, linker, texts.encoding, paths, concepts, rows)
     facts = {
-        "splits": {name: {**s.facts, "first": first[name], "rows": len(s)} for name, s in splits.items()},
+        "splits": {name: {**s.facts, "first": rows[name].start, "rows": len(s)} for name, s in splits.items()},
         "unknown_tokens": {side: int((arrays[side] == texts.unknown).sum()) for side in SIDES},
         **texts.facts(examples),
         "knowledge": knowledge,
@@ -526,10 +500,3 @@ def encode_splits(
     if domain.any():
         arrays["domain"] = domain
     return {**arrays, **links}, facts
-
-
-def mentioned_in(counts: Sequence[bool]) -> Concepts:
-    """The concepts that the pairs with `counts` mention."""
-    return lambda mentions: {
-        mention.concept for lists in mentions.values() for found in compress(lists, counts) for mention in found
-    }

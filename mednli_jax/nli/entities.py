@@ -4,13 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.examples import Mention, NLIExample, Split
 from mednli_jax.errors import UsageError
-from mednli_jax.io import Watch
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.mentions import ENDINGS, Recognised
-from mednli_jax.nli import encoding
 from mednli_jax.nli.corpus import Linking, NLICorpus, ending
 
 Unit = tuple[str, ...]  # a token, or the tokens of an entity
@@ -43,21 +40,11 @@ def finder_of(corpus: NLICorpus, splits: dict[str, Split], spans: Path | None) -
     return corpus.recogniser(splits, None if spans is None else Linking(mentions=spans))
 
 
-def mentions_of(
-    corpus: NLICorpus, examples: Sequence[NLIExample], side: str, finder: Linker | Recognised | None
-) -> list[list[Mention]]:
-    """The mentions that a finder finds in one side of each example; none without a finder."""
-    if finder is None:
-        return [[] for _ in examples]
-    with Watch(len(examples)) as watch:
-        return encoding.find_mentions(examples, side, finder, corpus.encoding, {}, watch)
-
-
 def merged(examples: Sequence[NLIExample], mentions: dict[str, list[list[Mention]]]) -> list[NLIExample]:
     """The examples, with the tokens of each entity joined into one."""
     found = []
-    for example, *both in zip(examples, *(mentions[side] for side in SIDES), strict=True):
-        names = (f"{side}_tokens" for side in SIDES)
+    for example, *both in zip(examples, *mentions.values(), strict=True):
+        names = (f"{side}_tokens" for side in mentions)
         tokens = {name: units(getattr(example, name), spans) for name, spans in zip(names, both, strict=True)}
         found.append(replace(example, **{name: tuple(map(name_of, parts)) for name, parts in tokens.items()}))
     return found

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from mednli_jax.data.arrays import NEW, SIDES, Prepared
+from mednli_jax.data.arrays import NEW, Prepared
 from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path, vectors_of
 from mednli_jax.data.inputs import Form
 from mednli_jax.data.wordpiece import find_weights
@@ -23,7 +23,7 @@ from mednli_jax.nli import tables as mednli_tables
 from mednli_jax.nli.categories import error_kinds
 from mednli_jax.nli.corpus import BLANKS, NAMES, Linking, NLICorpus, Terminology, between_blanks, ending, prefixes
 from mednli_jax.nli.corpus_stats import sections_of_file
-from mednli_jax.nli.encoding import Encoding, PieceEncoding
+from mednli_jax.nli.encoding import Encoding, PieceEncoding, find_mentions
 from mednli_jax.nli.readers import CORPORA, RESTRICTED, licensed, read_nli_file, source_files
 from mednli_jax.report import public as public_part
 from mednli_jax.report import tables
@@ -277,7 +277,7 @@ class NLI:
         finder = entities.finder_of(corpus, splits, spans)
         joined = {}
         for name, split in splits.items():
-            mentions = {side: entities.mentions_of(corpus, split.examples, side, finder) for side in SIDES}
+            mentions = find_mentions(split.examples, finder, corpus.encoding)
             joined[name] = replace(split, examples=tuple(entities.merged(split.examples, mentions)))
         prepared = trained.encoded(joined, run.vocabulary, run.prepared.vectors)
         by = spans.name if spans else f"{corpus.ontology.name} {corpus.ontology.version}"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from made_up_commands import prepare
 from made_up_knowledge import WORDNET, lay_out
-from made_up_pairs import ENCODING, HEART, LINKER, SPLITS, links_of, pair, words_of, write_own, write_rows
+from made_up_pairs import ENCODING, HEART, LINKER, SPLITS, encode_links, links_of, pair, words_of, write_own, write_rows
 
 from mednli_jax import defaults
 from mednli_jax.data.arrays import NEW, SIDES
@@ -23,7 +23,7 @@ from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.relations import kinds_of
 from mednli_jax.nli import corpus as nli_corpora
 from mednli_jax.nli.corpus import Linking
-from mednli_jax.nli.encoding import encode_corpus, encode_links
+from mednli_jax.nli.encoding import encode_corpus
 from mednli_jax.nli.plug import TASK, corpus_of
 from mednli_jax.run import experiment_of
 

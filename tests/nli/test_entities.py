@@ -12,6 +12,7 @@ from mednli_jax.data.examples import LABELS, Mention, NLIExample
 from mednli_jax.data.text import blank_tokens
 from mednli_jax.errors import UsageError
 from mednli_jax.nli import entities
+from mednli_jax.nli.encoding import find_mentions
 from mednli_jax.nli.plug import corpus_of
 
 HYPOTHESIS = "Acute brain injury, no pain."  # characters 6 to 18 spell "brain injury"
@@ -39,7 +40,7 @@ def test_entities_become_one_token(corpus, tmp_path, spans, knowledge):
     linked, splits = corpus_of(config), corpus.splits()
     examples = [example for split in splits.values() for example in split.examples]
     finder = entities.finder_of(linked, splits, spans and tmp_path / spans)
-    mentions = {side: entities.mentions_of(linked, examples, side, finder) for side in ("premise", "hypothesis")}
+    mentions = find_mentions(examples, finder, linked.encoding)
     merged = knowledge == "replace" or spans
     assert mentions["hypothesis"] == [[Mention(1, 3, "ENTITY")] if merged else []] * 9
     assert mentions["premise"] == [[]] * 9
