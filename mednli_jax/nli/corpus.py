@@ -49,11 +49,13 @@ LARGE = 100_000_000  # bytes of sources from which on a line says that preparing
 
 @dataclass(frozen=True)
 class Linking:
-    """How concepts are found; None where the config names no file.
+    """How concepts are found.
 
-    mentions: what another program found, in place of the linker; candidates: "best", one of those for the same tokens,
-    or "all" (a token's distance is then the least over them). lemmas: words of WordNet are found by their base forms.
-    The other fields are the linker's; types () leaves the choice to the ontology.
+    Args:
+      mentions: a file of another program, in place of the linker.
+      candidates: "best", one of those for the same tokens, or "all" (a token's distance is the least over them).
+      types: () leaves the choice to the ontology.
+      lemmas: words of WordNet are found by their base forms.
     """
 
     mentions: Path | None = None
@@ -69,7 +71,7 @@ class Linking:
         return [path for path in (self.mentions, abbreviations, self.stop) if path is not None]
 
     def key(self) -> dict:
-        """The settings as JSON, without the content of the files."""
+        """The settings as JSON."""
         key = {"types": list(self.types), "candidates": self.candidates}
         key |= {name: str(getattr(self, name) or "") for name in ("mentions", "abbreviations", "stop")}
         return key | ({"lemmas": True} if self.lemmas else {})
@@ -86,10 +88,7 @@ class Linking:
         return Linker(ontology, vocabulary=vocabulary, **how)
 
     def recognised(self, ontology: Ontology, splits: dict[str, Split], filtered: bool) -> Recognised:
-        """The mentions that the file has for the sentences of these splits.
-
-        filtered: the splits are known to leave out pairs of the corpus's files; pairs without label are seen here.
-        """
+        """The mentions that the file has for these splits. filtered: they leave out pairs of the corpus's files."""
         examples = [example for split in splits.values() for example in split.examples]
         partial = filtered or any(split.facts.get("dropped_unlabelled") for split in splits.values())
         given = read_mentions(self.mentions, examples, partial=partial, candidates=self.candidates)
@@ -117,10 +116,9 @@ def _compare_splits(file: str, splits: dict[str, Split], found: Recognised) -> N
 
 @dataclass(frozen=True)
 class Terminology:
-    """An ontology as a config names it.
+    """An ontology as a config names it: see knowledge.load.load_ontology, or several with + between them.
 
-    name: see knowledge.load.load_ontology, or several with + between them. folder: the data folder. permute_seed: of
-    the control in which names belong to other concepts; None leaves them.
+    permute_seed: of the control in which names belong to other concepts; None leaves them.
     """
 
     name: str
@@ -130,7 +128,7 @@ class Terminology:
 
     @property
     def names(self) -> list[str]:
-        """The name of each ontology. A path may contain a +."""
+        """The name of each ontology; a path may contain a +."""
         return [self.name] if Path(self.name).exists() else self.name.split("+")
 
     def read(self) -> list[Ontology]:
@@ -145,15 +143,14 @@ class Terminology:
         return [path for path in found if path.is_file()]
 
     def key(self) -> dict:
-        """The settings as JSON, without the content of the files."""
+        """The settings as JSON."""
         options = {name: list(v) if isinstance(v, tuple) else v for name, v in vars(self.options).items()}
         return {"permute_seed": -1 if self.permute_seed is None else self.permute_seed, "ontology_options": options}
 
 
 def prefixes(types) -> tuple[str, ...]:
     """The prefixes of a config's tuple; on a command line A,B is one string. An empty string is a prefix of all."""
-    given = [[part.strip() for part in str(value).split(",")] if value else [""] for value in types]
-    return tuple(part for value, parts in zip(types, given, strict=True) for part in parts if part or not value)
+    return tuple(part for value in types for part in map(str.strip, str(value).split(",")) if part or not value)
 
 
 def ending(path: Path | str) -> str:
@@ -176,19 +173,18 @@ class NLICorpus:
 
     Args:
       name: one of NAMES, or `package.module:function` of the user, see readers.from_plugin.
-      encoding: how pairs become arrays.
       folder: the data folder, None where none is set.
       genre: of MultiNLI. limit: first training pairs that are kept. sample: about so many training pairs, whole
         premises. builder: "direct", or "tfds" to read through a TFDS builder.
       mix: the corpus whose training pairs are mixed in.
       blanks: tokens are what is between the blanks of the raw sentence, in place of the corpus's own tokens.
       pieces: how word pieces are made, None for words.
-      terminology: the ontology of links and of retrofitting, None where there is neither.
+      terminology: the ontology of links and of retrofitting.
       linking: how concepts are found, None for a corpus without links.
       retrofit_relations: relations of the terminology that draw vectors together, besides shared names; None: none do.
       concepts_as_words: whether concepts stand in the text, and their vectors are those drawn together.
       only: a split that is all that is needed: where it is there, the files of the others may be missing, unless
-        something is made of the training pairs. The files that are there are read, and shape the key.
+        something is made of the training pairs.
     """
 
     name: str
@@ -226,7 +222,6 @@ class NLICorpus:
         return splits
 
     def _read(self) -> dict[str, Split]:
-        """The corpus as its reader gives it, or its TFDS builder over that reader."""
         choice = {"limit": self.limit, "genre": self.genre}
         if self.builder == "tfds":
             from mednli_jax.nli import tfds  # slow to import, and not needed by the direct reader
@@ -260,8 +255,7 @@ class NLICorpus:
             borrowed = [owner for name in names if name in CORPORA for owner in CORPORA[name].folders.values()]
             warn_of_exposure(self.folder, tuple(licensed(sorted({*names, *borrowed} - {""}))))
 
-    def _licensed(self):
-        """Names of what is read from the data folder."""
+    def _licensed(self):  # names of what is read from the data folder
         linked = self.terminology.names if self.linking is not None else []
         return [self.name, *([self.mix.name] if self.mix else []), *linked]
 
@@ -273,7 +267,7 @@ class NLICorpus:
 
     @cached_property
     def ontology(self) -> Ontology | None:
-        """The ontology of links and of retrofitting, several side by side; None where there is neither."""
+        """The ontology of links and of retrofitting, several side by side."""
         parts = self._ontologies
         return side_by_side(parts) if len(parts) > 1 else next(iter(parts), None)
 
@@ -294,10 +288,10 @@ class NLICorpus:
     def recogniser(
         self, splits: dict[str, Split], linking: Linking | None = None
     ) -> Linker | Lemmas | Linkers | Recognised | None:
-        """What finds concepts in these splits: a file of mentions where there is one, else the linker; None for none.
+        """What finds concepts in these splits: a file of mentions where there is one, else the linker.
 
-        A terminology of very many names gets a linker for the words of these splits alone: it links them as `linker`
-        would, in a fraction of the memory. linking: in place of the corpus's.
+        A terminology of very many names gets a linker for the words of these splits alone, which takes a fraction of
+        the memory. linking: in place of the corpus's.
         """
         linking = linking or self.linking
         if linking is None:
@@ -314,8 +308,7 @@ class NLICorpus:
         tokens = {token for example in examples for side in SIDES for token in words.all_tokens(example, side)}
         return self._linker(linking, tokens)
 
-    def _retrofit_graph(self, words):
-        """Which words are neighbours [V, V], or None where vectors stay as they are."""
+    def _retrofit_graph(self, words):  # the neighbours of words [V, V], or None
         if self.retrofit_relations is not None and not self.concepts_as_words:
             relations = ("synonym", *self.retrofit_relations)
             return retrofit.ontology_word_graph(self.ontology, words, relations=relations)
@@ -338,7 +331,7 @@ class NLICorpus:
         return (WordPieces.restore if self.pieces else Vocab.load)(path)
 
     def texts(self, vocabulary=None, linker=None) -> words.WordTexts | words.PieceTexts:
-        """What turns texts into numbers; vocabulary: None where it is to be fitted. linker: finds concepts as words."""
+        """What turns texts into numbers. vocabulary: None to fit one. linker: finds concepts as words."""
         if self.pieces:
             return words.PieceTexts(self.encoding, self.pieces, vocabulary)
         if self.concepts_as_words:
@@ -383,12 +376,8 @@ class NLICorpus:
 
     def _formats(self) -> dict[str, int]:
         """The FORMAT of every module that shapes the arrays."""
-        formats = {"words": words.FORMAT}
-        if self.pieces:
-            formats["pieces"] = words.FORMAT
-        if self.terminology:
-            formats["ontology"] = load.FORMAT
-        return formats
+        formats = {"words": words.FORMAT} | ({"pieces": words.FORMAT} if self.pieces else {})
+        return formats | ({"ontology": load.FORMAT} if self.terminology else {})
 
     def _corpus_files(self) -> list[Path]:
         if ":" in self.name:
@@ -399,9 +388,7 @@ class NLICorpus:
 
     def source_files(self) -> list[Path]:
         """All files whose content shapes the arrays; each is there."""
-        files = list(self._corpus_files())
-        if self.mix:
-            files += self.mix._corpus_files()
+        files = [*self._corpus_files(), *(self.mix._corpus_files() if self.mix else ())]
         if self.encoding.vectors_path:
             files += vector_files(self.encoding.vectors_path)
         if self.pieces and self.pieces.file:
@@ -444,7 +431,7 @@ def between_blanks(split: Split) -> Split:
 
 def _tokeniser(splits: dict[str, Split]) -> str:
     """The name in text.TOKENISERS of what tokenised the training pairs, or the first split where they are not needed.
-    New texts have no parses: where the corpus has them, the name is that of the closest tokeniser."""
+    New texts have no parses; the closest tokeniser to those is the Treebank's."""
     train = splits.get("train", next(iter(splits.values())))
     used = {source for source, pairs in train.facts.get("tokens", {}).items() if pairs}
     return BLANKS if used == {BLANKS} else "sentences, treebank"
@@ -456,28 +443,22 @@ def _tokeniser(splits: dict[str, Split]) -> str:
 def sampled(split: Split, size: int) -> Split:
     """About `size` pairs of a split (at least as many, where it has them): whole premises, in the split's order.
 
-    Premises are taken in the order of a hash of their first uid: the choice depends on nothing else, and that of a
-    smaller size is part of that of a larger one.
+    Premises are taken in the order of a hash of their first uid, so that a smaller sample is part of a larger one.
     """
     groups = {}
     for example in split.examples:
         groups.setdefault(example.group or example.premise, []).append(example)
     order = sorted(groups.values(), key=lambda pairs: hashlib.sha256(pairs[0].uid.encode()).digest())
-    chosen, count = set(), 0
+    chosen = set()
     for pairs in order:
-        if count >= size:
-            break
-        count += len(pairs)
-        chosen.update(map(id, pairs))
+        if len(chosen) < size:
+            chosen.update(map(id, pairs))
     examples = tuple(example for example in split.examples if id(example) in chosen)
     return replace(split, examples=examples, facts={**split.facts, "sampled": size, "sampled_from": len(split)})
 
 
 def mixed(target: dict[str, Split], source: Split, name: str) -> dict[str, Split]:
-    """The target's splits, with as many of the source's training pairs among its own as it has itself.
-
-    The pairs mixed in have words.MIXED_TAG. Dev and test stay the target's.
-    """
+    """The target's splits, with about as many training pairs of the source, which have words.MIXED_TAG, as its own."""
     train = target["train"]
     added = sampled(source, len(train))
     pairs = tuple(replace(example, tags=(*example.tags, words.MIXED_TAG)) for example in added.examples)

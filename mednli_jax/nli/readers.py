@@ -1,7 +1,7 @@
 """Reads MedNLI, MEDIQA-NLI, SNLI, MultiNLI and the user's own files of pairs, plain or gzipped.
 
-CORPORA says where the files of each corpus are. Each file format is an iterator of (line, PairFields), which holds one
-row in memory. Errors name the file, the line and the field; they never quote a sentence.
+CORPORA says where the files of each corpus are. Each file format is an iterator of (line, PairFields). Errors name the
+file, the line and the field; they never quote a sentence.
 """
 
 import difflib
@@ -50,24 +50,17 @@ MOST_FOLDERS = 1000  # searched below a folder for a missing file
 
 @dataclass(frozen=True)
 class Corpus:
-    """The files of a corpus.
+    """The files of a corpus. A data folder of licence `restricted` must not be open to other users."""
 
-    files: split -> official file name; source: where to get it; genres: those of its training file.
-    endings: other endings of the files, tried in this order. older: (part of the names, the same part in an older
-    release). triples: whether files `s1.train s2.train labels.train` are accepted.
-    folders: split -> the corpus that it is taken from. ground_truth: the file with the test labels where the test file
-    has none. optional: splits that may be missing. restricted: whether its licence forbids passing it on.
-    """
-
-    files: dict[str, str]
-    source: str
-    genres: tuple[str, ...] = ()
-    endings: tuple[str, ...] = ()
-    older: tuple[str, str] = ("", "")
-    triples: bool = False
-    folders: dict[str, str] = field(default_factory=dict)
-    ground_truth: str = ""
-    optional: tuple[str, ...] = ()
+    files: dict[str, str]  # split -> official file name
+    source: str  # where to get it
+    genres: tuple[str, ...] = ()  # of its training file
+    endings: tuple[str, ...] = ()  # other endings of the files, tried in this order
+    older: tuple[str, str] = ("", "")  # part of the names, the same part in an older release
+    triples: bool = False  # whether files `s1.train s2.train labels.train` are accepted
+    folders: dict[str, str] = field(default_factory=dict)  # split -> the corpus that it is taken from
+    ground_truth: str = ""  # the file with the test labels where the test file has none
+    optional: tuple[str, ...] = ()  # splits that may be missing
     restricted: bool = False
 
     def names(self, split: str) -> list[str]:
@@ -129,10 +122,7 @@ def licensed(names: Iterable[str]) -> list[str]:
 
 
 def find_files(name: str, folder: Path, needed: str = "") -> dict[str, Path]:
-    """split -> the file that holds it.
-
-    needed: the one split that is needed; if it is there, the others may be missing.
-    """
+    """split -> the file that holds it. needed: see load_nli."""
     corpus, folder, paths, problems = CORPORA[name], Path(folder), {}, Problems()
     places = {split: _places(folder, name, corpus.folders.get(split, name)) for split in corpus.files}
     found_of = {split: [p for n in corpus.names(split) for p in _find(places[split], n)] for split in corpus.files}
@@ -200,8 +190,8 @@ def _elsewhere(folder, file):
 
 def _triple_paths(path: Path) -> dict[str, Path]:
     """The three files of a split by field, each found with or without .gz; given the file of premises."""
-    ending = Path(path).name.removesuffix(".gz").removeprefix("s1.")
-    files = {name: Path(path).with_name(f"{stem}.{ending}") for name, stem in SIDE_FILES.items()}
+    ending = path.name.removesuffix(".gz").removeprefix("s1.")
+    files = {name: path.with_name(f"{stem}.{ending}") for name, stem in SIDE_FILES.items()}
     return {name: either_name(file) or file for name, file in files.items()}
 
 
@@ -217,13 +207,11 @@ def _read_with(path, ground_truth=None):
 class PairFields:
     """The named fields of one pair; raises DataError for a bad field, without quoting it.
 
-    file, number: where it stands. values: by field. files: the file of each field, where they differ.
-    tokenised: blanks separate the tokens of its sentences.
+    files: the file of each field of a triple, whose sentences are tokenised.
     """
 
-    def __init__(self, file: str, number: int, values: dict, files: dict[str, str] | None = None, tokenised=False):
-        self.file, self.number, self.values = file, number, values
-        self.files, self.tokenised = files or {}, tokenised
+    def __init__(self, file: str, number: int, values: dict, files: dict[str, str] | None = None):
+        self.file, self.number, self.values, self.files = file, number, values, files or {}
 
     def fault(self, problem: str, field: str, fix: str = "") -> DataError:
         where = self.files.get(field, self.file)
@@ -311,7 +299,7 @@ def triple_rows(path: Path, problems: Problems) -> Rows:
             return
         if not faults and any(map(str.strip, lines)):
             values = dict(zip(files, lines, strict=True))
-            yield number, PairFields(files["sentence1"], number, values, files, tokenised=True)
+            yield number, PairFields(files["sentence1"], number, values, files)
 
 
 ENDINGS = {".jsonl": json_rows, ".txt": tsv_rows, ".tsv": tsv_rows, ".csv": csv_rows}
@@ -387,15 +375,13 @@ def _known(word, names):
 def read_nli_file(
     path, *, split: str, limit: int | None = None, genre: str | None = None, ground_truth: Path | None = None
 ) -> Split:
-    """Reads one file, plain or gzipped, whether or not `path` ends in .gz. The ending tells the format.
+    """Reads one file, plain or gzipped, whether or not `path` ends in .gz. The ending tells the format (ENDINGS).
 
-    .jsonl: JSON lines. .txt, .tsv: a header and TAB-separated columns without quoting, as SNLI and MultiNLI have.
-    .csv: a header and quoted cells. s1.SPLIT: the premises of `s1 s2 labels`, tokens separated by blanks.
     Fields: gold_label sentence1 sentence2 (or label premise hypothesis), optional pairID (or uid), captionID or
     promptID, genre, sentence1_binary_parse and sentence2_binary_parse.
     Pairs labelled `-` are dropped and counted. uid is the pairID, else "<file stem>:<line>"; group the captionID or
     promptID, else a hash of the premise. Tokens come from the two binary parses, else from text.treebank_tokens.
-    limit: stop after this many labelled pairs. genre: skip pairs of other genres.
+    limit: of labelled pairs; later lines are not read. genre: pairs of other genres are left out.
     ground_truth: a CSV file of pairID and label, whose labels replace those of `path`.
     """
     path = either_name(Path(path)) or Path(path)
@@ -403,7 +389,11 @@ def read_nli_file(
     truth = _ground_truth(ground_truth) if ground_truth else {}
     reader = _Reader(stem, genre, truth)
     for number, row in rows(path, reader.problems):
-        reader.take(number, row)
+        reader.rows += 1
+        try:
+            reader.take(number, row)
+        except DataError as error:
+            reader.problems.add(error)
         if limit is not None and len(reader.examples) == limit:
             break
     reader.problems.raise_if_any()
@@ -426,13 +416,6 @@ class _Reader:
         self.token_sources = {"binary parse": 0, "treebank": 0}
 
     def take(self, number, row):
-        self.rows += 1
-        try:
-            self._take_row(number, row)
-        except DataError as error:
-            self.problems.add(error)
-
-    def _take_row(self, number, row):
         genre = row.text("genre", optional=True)
         if self.genre and not genre:
             raise row.fault("is missing", "genre", "use MultiNLI's own file, which names the genre")
@@ -443,7 +426,9 @@ class _Reader:
         if uid in self.lines_of_uids:
             raise row.fault(f"repeats that of line {self.lines_of_uids[uid]}", "pairID", FRESH_COPY)
         self.lines_of_uids[uid] = number
-        label = self._label(row, uid)
+        label = self.truth.get(uid) if self.truth else row.text("gold_label")
+        if label is None:
+            raise row.fault("has no label in the ground truth", "pairID", "take both files from the same release")
         if label == UNLABELLED:
             self.unlabelled += 1
             return
@@ -457,16 +442,8 @@ class _Reader:
             NLIExample(uid, premise, hypothesis, label, *tokens, group=group, tags=(genre,) if genre else ())
         )
 
-    def _label(self, row, uid):
-        if not self.truth:
-            return row.text("gold_label")
-        if uid not in self.truth:
-            fix = "take both files from the same release"
-            raise row.fault("has no label in the ground truth", "pairID", fix)
-        return self.truth[uid]
-
     def _tokens(self, row, premise, hypothesis):
-        if row.tokenised:
+        if row.files:
             self.token_sources["blanks"] = self.token_sources.get("blanks", 0) + 1
             return [blank_tokens(premise), blank_tokens(hypothesis)]
         fields = ("sentence1_binary_parse", "sentence2_binary_parse")
@@ -536,22 +513,19 @@ def limited(splits: Mapping[str, Split], limit: int | None) -> dict[str, Split]:
 def from_plugin(name: str, folder: Path | None) -> dict[str, Split]:
     """The splits that a function of the user reads.
 
-    Args:
-      name: its import path. The function takes the data folder and returns {"train": rows, "dev": rows, "test": rows};
-        a row is (premise, hypothesis, label), or an NLIExample.
-      folder: the data folder, None where none is set.
+    name: its import path. The function takes the data folder, None where none is set, and returns {"train": rows,
+    "dev": rows, "test": rows}; a row is (premise, hypothesis, label), or an NLIExample.
     """
     splits, problems = {}, Problems()
     for split, rows in imported(name, "data.name")(folder).items():
-        pairs = [row if isinstance(row, NLIExample) else _pair(f"{split}-{n}", *row) for n, row in enumerate(rows)]
-        for number, pair in enumerate(pairs, 1):
-            if pair.label not in LABELS:
+        pairs = []
+        for number, row in enumerate(rows):
+            if not isinstance(row, NLIExample):
+                row = NLIExample(f"{split}-{number}", *row, *map(treebank_tokens, row[:2]))
+            if row.label not in LABELS:
                 fix = f"give one of {', '.join(LABELS)}"
-                problems.add(DataError("has an unknown label", file=f"{name}, {split}", line=number, fix=fix))
+                problems.add(DataError("has an unknown label", file=f"{name}, {split}", line=number + 1, fix=fix))
+            pairs.append(row)
         splits[split] = Split(split, tuple(pairs))
     problems.raise_if_any()
     return check_disjoint(splits)
-
-
-def _pair(uid, premise, hypothesis, label):
-    return NLIExample(uid, premise, hypothesis, label, treebank_tokens(premise), treebank_tokens(hypothesis))
