@@ -23,7 +23,7 @@ from pathlib import Path
 from mednli_jax import cli
 from mednli_jax.errors import UserError
 from mednli_jax.io import private_folder, say, write_over
-from mednli_jax.nli.notes import PastMedicalHistory
+from mednli_jax.nli.notes import past_medical_history
 
 HEADER = "uid\tsentence\n"
 
@@ -54,14 +54,16 @@ def write(arguments: argparse.Namespace) -> None:
     if any(os.path.lexists(parent / ".git") for parent in out.absolute().parents):
         say(f"{out}: lies in a git work tree. Licensed text could be committed: give another folder.")
     categories = tuple(name.strip() for name in arguments.categories.split(",") if name.strip())
-    history = PastMedicalHistory(arguments.notes.expanduser(), categories)
-    chosen = sample(history, arguments.number, arguments.seed)
+    facts = {}
+    chosen = sample(
+        past_medical_history(arguments.notes.expanduser(), categories, facts), arguments.number, arguments.seed
+    )
     if not chosen:
         what = "holds no sentence of a Past Medical History section" + " in these categories" * bool(categories)
         raise UserError(f"{arguments.notes}: {what}. Fix: check the file and --categories.")
     private_folder(out.parent)
     write_over(out, HEADER + "".join(f"{uid}\t{sentence}\n" for uid, sentence in chosen), HEADER)
-    print(json.dumps({**history.facts, "sampled": len(chosen)}, indent=2))
+    print(json.dumps({**facts, "sampled": len(chosen)}, indent=2))
 
 
 def main() -> int:

@@ -21,7 +21,7 @@ from pathlib import Path
 from mednli_jax import cli, demo
 from mednli_jax.io import either_name, sha256
 from mednli_jax.knowledge.pretrain import ARCHITECTURES, METHODS, Settings, Tokenizer, pretrain, sentences, text_files
-from mednli_jax.nli.notes import Notes, sections
+from mednli_jax.nli.notes import read_notes, sections
 from mednli_jax.nli.notes import sentences as note_sentences
 from mednli_jax.nli.readers import load_demo
 
@@ -60,8 +60,8 @@ def notes_of(path: Path) -> Path | None:
 def notes_sentences(path: Path) -> Iterator[list[str]]:
     """Tokens of the sentences of all notes, lower-cased."""
     split = Tokenizer()
-    for note in Notes(path):
-        for _, body in sections(note.text):
+    for _, text in read_notes(path):
+        for _, body in sections(text):
             yield from filter(None, map(split, note_sentences(body)))
 
 

@@ -42,7 +42,7 @@ from mednli_jax.knowledge.readers.obo import read_obo
 from mednli_jax.knowledge.readers.umls import read_umls
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
 from mednli_jax.nli import categories
-from mednli_jax.nli.notes import PastMedicalHistory
+from mednli_jax.nli.notes import past_medical_history
 from mednli_jax.nli.readers import read_nli_file
 
 ALL = OntologyOptions(relations="all")
@@ -133,7 +133,7 @@ READERS = {
                       read_pairs, "s1.train"),
     "ground truth": Reader({"t.csv": TRUTH, "x.jsonl": pairs(0) + pairs(1)},
                            lambda p: read_nli_file(p.parent / "x.jsonl", split="test", ground_truth=p), "t.csv"),
-    "notes": one("notes.csv", NOTES, lambda path: list(PastMedicalHistory(path))),
+    "notes": one("notes.csv", NOTES, lambda path: list(past_medical_history(path))),
     "clicr": one("dev1.0.json", articles(ARTICLE), read_clicr, by_line=False),
     "case reports": one("r.jsonl", lines(REPORT), read_reports),
     "answers": one("a.json", json.dumps({"r0.0": "quokka"}), read_answers, by_line=False),

@@ -1,13 +1,11 @@
 """MIMIC-III notes: NOTEEVENTS.csv -> Past Medical History sections -> sentences, the pool of MedNLI's premises.
 
 Romanov & Shivade 2018, section 2.1: sections are found by headers of capitalised words followed by a colon. Where the
-authors used a trained sentence splitter, this one goes by rules written for clinical text. One note at a time is in
-memory. Errors name the line and the field; they never quote a note.
+authors used a trained sentence splitter, this one goes by rules written for clinical text. Errors never quote a note.
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -26,75 +24,56 @@ _PAST_MEDICAL_HISTORY = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Note:
-    """One note that is not marked as an error. row_id: ROW_ID; line: where it starts in the file, from 1."""
-
-    row_id: int
-    category: str
-    text: str
-    line: int
+COLUMNS = ("ROW_ID", "CATEGORY", "ISERROR", "TEXT")
 
 
-class Notes:
-    """Notes of a NOTEEVENTS.csv, plain or gzipped, streamed in file order; `.facts` counts what went by.
+def read_notes(path: Path, categories: Collection[str] = (), facts: dict | None = None) -> Iterator[tuple[int, str]]:
+    """(ROW_ID, text) of the notes of a NOTEEVENTS.csv, plain or gzipped, that are not marked as errors.
 
-    categories: keep these values of CATEGORY only, e.g. ("Discharge summary",); empty = all.
-    Iterating raises DataError(s): at the 20th fault, or at the end of the file where there were fewer, so that what
-    came before is to be used only once the iteration has ended.
+    Raises DataError(s) at the 20th fault, or at the end of the file where there were fewer, so that the notes are to be
+    used only once the iteration has ended.
+
+    Args:
+      categories: values of CATEGORY, e.g. ("Discharge summary",); empty = all.
+      facts: filled with counts of the rows.
     """
+    path = either_name(Path(path)) or Path(path)
+    facts = {} if facts is None else facts
+    facts |= {"file": path.name, "rows": 0, "dropped_iserror": 0, "other_categories": 0, "empty": 0}
+    problems = Problems()
 
-    COLUMNS = ("ROW_ID", "CATEGORY", "ISERROR", "TEXT")
+    def fault(number, field, problem, fix=FRESH_COPY):
+        return DataError(f"field '{field}' {problem}", file=path.name, line=number, field=field, fix=fix)
 
-    def __init__(self, path: Path, categories: tuple[str, ...] = ()):
-        self.path, self.categories = either_name(Path(path)) or Path(path), frozenset(categories)
-        self.facts = {"file": self.path.name, "rows": 0, "dropped_iserror": 0, "other_categories": 0, "empty": 0}
-
-    def __iter__(self) -> Iterator[Note]:
-        for name in ("rows", "dropped_iserror", "other_categories", "empty"):
-            self.facts[name] = 0
-        problems = Problems()
-        for number, row in table_rows(self.path.name, csv_records(self.path, problems), problems, self._columns):
-            self.facts["rows"] += 1
-            try:
-                if note := self._note(number, row):
-                    yield note
-            except DataError as error:
-                problems.add(error)
-            if problems.total >= MAX_PROBLEMS:
-                break
-        problems.raise_if_any()
-        if not self.facts["rows"]:
-            raise empty_file(self.path, "no notes")
-
-    def _columns(self, number, header):
-        """The columns' names; the demo release spells them in small letters."""
-        header = [name.upper() for name in header]
-        for name in self.COLUMNS:
+    def columns(number, header):
+        header = [name.upper() for name in header]  # the demo release spells them in small letters
+        for name in COLUMNS:
             if name not in header:
-                raise self._fault(number, name, "is missing", "use the official file, which has it")
+                raise fault(number, name, "is missing", "use the official file, which has it")
             if header.count(name) > 1:
-                raise line_fault(self.path.name, number, f"the header names '{name}' twice")
+                raise line_fault(path.name, number, f"the header names '{name}' twice")
         return header
 
-    def _fault(self, number, field, problem, fix=FRESH_COPY):
-        return DataError(f"field '{field}' {problem}", file=self.path.name, line=number, field=field, fix=fix)
-
-    def _note(self, number, row):
-        row_id, category, error, text = (row[name] for name in self.COLUMNS)
+    for number, row in table_rows(path.name, csv_records(path, problems), problems, columns):
+        facts["rows"] += 1
+        row_id, category, error, text = (row[name] for name in COLUMNS)
         if not re.fullmatch("[0-9]+", row_id):
-            raise self._fault(number, "ROW_ID", "is no whole number")
-        if error.strip() not in ("", "0", "1"):
-            raise self._fault(number, "ISERROR", "is neither empty nor 0 nor 1")
-        if error.strip() == "1":
-            self.facts["dropped_iserror"] += 1
-        elif self.categories and category.strip() not in self.categories:
-            self.facts["other_categories"] += 1
+            problems.add(fault(number, "ROW_ID", "is no whole number"))
+        elif error.strip() not in ("", "0", "1"):
+            problems.add(fault(number, "ISERROR", "is neither empty nor 0 nor 1"))
+        elif error.strip() == "1":
+            facts["dropped_iserror"] += 1
+        elif categories and category.strip() not in categories:
+            facts["other_categories"] += 1
         elif not text.strip():
-            self.facts["empty"] += 1
+            facts["empty"] += 1
         else:
-            return Note(int(row_id), category.strip(), text, number)
-        return None
+            yield int(row_id), text
+        if problems.total >= MAX_PROBLEMS:
+            break
+    problems.raise_if_any()
+    if not facts["rows"]:
+        raise empty_file(path, "no notes")
 
 
 def sections(text: str) -> Iterator[tuple[str, str]]:
@@ -117,33 +96,25 @@ def is_past_medical_history(title: str) -> bool:
     return bool(_PAST_MEDICAL_HISTORY.search(" ".join(title.lower().split())))
 
 
-class PastMedicalHistory:
-    """Candidate premises: iterates over (uid, sentence), uid = "ROW_ID:n", n counting a note's sentences from 1.
+def past_medical_history(
+    path: Path, categories: Collection[str] = (), facts: dict | None = None
+) -> Iterator[tuple[str, str]]:
+    """Candidate premises: (uid, sentence), uid = "ROW_ID:n", n counting a note's sentences from 1.
 
-    Memory holds one note. After the iteration `.facts` holds the counts of Notes and, besides, `notes` (with such
-    a section), `sections` and `sentences`.
+    Arguments: see read_notes; facts also counts the notes with such a section, the sections and the sentences.
     """
-
-    def __init__(self, path: Path, categories: tuple[str, ...] = ()):
-        self._notes = Notes(path, categories)
-        self._counts = {"notes": 0, "sections": 0, "sentences": 0}
-
-    @property
-    def facts(self) -> dict:
-        return {**self._notes.facts, **self._counts}
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        self._counts = counts = {"notes": 0, "sections": 0, "sentences": 0}
-        for note in self._notes:
-            if not _WORTH_A_LOOK.search(note.text):  # most notes have no such section
-                continue
-            bodies = [body for title, body in sections(note.text) if is_past_medical_history(title)]
-            counts["notes"] += bool(bodies)
-            counts["sections"] += len(bodies)
-            found = (sentence for body in bodies for sentence in sentences(body))
-            for n, sentence in enumerate(found, start=1):
-                counts["sentences"] += 1
-                yield f"{note.row_id}:{n}", sentence
+    facts = {} if facts is None else facts
+    counts = {"notes": 0, "sections": 0, "sentences": 0}
+    for row_id, text in read_notes(path, categories, facts):
+        if not _WORTH_A_LOOK.search(text):  # most notes have no such section
+            continue
+        bodies = [body for title, body in sections(text) if is_past_medical_history(title)]
+        counts["notes"] += bool(bodies)
+        counts["sections"] += len(bodies)
+        for n, sentence in enumerate((sentence for body in bodies for sentence in sentences(body)), start=1):
+            counts["sentences"] += 1
+            yield f"{row_id}:{n}", sentence
+    facts |= counts
 
 
 # -- sentences of a section --------------------------------------------------------------------------------------------
@@ -155,17 +126,15 @@ _BULLET = re.compile(
 )
 
 
-def _words(line):
-    return frozenset(line.split())
-
-
 # A line that ends or begins with one of these goes on.
-_JOINING = _words(
-    "and or with of in on for to the a an by at from who which that but is was were had has as due secondary since "
-    "after status no not s/p w/ h/o requiring including"
-)
+_JOINING_WORDS = """
+    and or with of in on for to the a an by at from who which that but is was were had has as due secondary since
+    after status no not s/p w/ h/o requiring including
+"""
+_JOINING = frozenset(_JOINING_WORDS.split())
 # A number after one of these counts nothing.
-_NUMBERED = _words("type stage grade class level number no. age dm vitamin factor hepatitis day week month")
+_COUNTED = "type stage grade class level number no. age dm vitamin factor hepatitis day week month"
+_NUMBERED = frozenset(_COUNTED.split())
 _LEAST_WIDTH = 60
 
 
@@ -179,15 +148,12 @@ def sentences(body: str) -> list[str]:
     for item in _items(text.split("\n")):
         for part in _numbered_parts(item):
             for sentence in split_sentences(part):
-                sentence = _without_bullet(" ".join(sentence.split()))
+                sentence = " ".join(sentence.split())
+                if bullet := _BULLET.match(sentence):
+                    sentence = sentence[bullet.end() :]
                 if re.search("[A-Za-z]", DEIDENTIFIED.sub("", sentence)):
                     found.append(sentence)
     return found
-
-
-def _without_bullet(sentence):
-    bullet = _BULLET.match(sentence)
-    return sentence[bullet.end() :] if bullet else sentence
 
 
 def _items(lines):

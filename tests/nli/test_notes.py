@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mednli_jax.nli.notes import Notes, PastMedicalHistory, is_past_medical_history, sections, sentences
+from mednli_jax.nli.notes import is_past_medical_history, past_medical_history, read_notes, sections, sentences
 
 SECRET = "Zzyzx"
 HEADER = ["ROW_ID", "SUBJECT_ID", "HADM_ID", "CHARTDATE", "CHARTTIME", "STORETIME", "CATEGORY", "DESCRIPTION", "CGID"]
@@ -49,30 +49,26 @@ def test_sections_of_past_history_become_numbered_sentences(tmp_path, name):
         line(3, "No\n"),
     ]
     path = notes(tmp_path / name, *rows)
-    history = PastMedicalHistory(path.with_name("NOTEEVENTS.csv"))
-    assert list(history) == [
+    facts = {}
+    assert list(past_medical_history(path.with_name("NOTEEVENTS.csv"), facts=facts)) == [
         ("174:1", 'Coronary artery disease, seen by Dr. Smith, says "stable".'),
         ("174:2", "Hypertension"),
         ("9:1", "gout"),
         ("9:2", "asthma"),
     ]
     counts = {"rows": 4, "dropped_iserror": 1, "other_categories": 0, "empty": 0}
-    assert history.facts == {"file": name, **counts, "notes": 2, "sections": 3, "sentences": 4}
+    assert facts == {"file": name, **counts, "notes": 2, "sections": 3, "sentences": 4}
 
 
 def test_notes_of_chosen_categories_and_empty_ones(tmp_path):
     rows = [line(1, "a"), line(2, "b", category="Nursing  "), line(3, " \n"), line(4, "c", category="ECG", error="0")]
-    found = Notes(notes(tmp_path / "n.csv", *rows), ("Nursing", "ECG"))
-    assert [(note.row_id, note.category, note.text, note.line) for note in found] == [
-        (2, "Nursing", "b", 3),
-        (4, "ECG", "c", 6),
-    ]
-    assert found.facts["other_categories"] == 2
-    everything = Notes(tmp_path / "n.csv")
-    assert [note.row_id for note in everything] == [1, 2, 4]
-    assert everything.facts["empty"] == 1
+    path, facts = notes(tmp_path / "n.csv", *rows), {}
+    assert list(read_notes(path, ("Nursing", "ECG"), facts)) == [(2, "b"), (4, "c")]
+    assert facts["other_categories"] == 2
+    assert [row_id for row_id, _ in read_notes(path, facts=facts)] == [1, 2, 4]
+    assert facts["empty"] == 1
     (tmp_path / "small.csv").write_text('text,row_id,iserror,category\n"PMH: ""a""",5,,x\n')  # columns go by name
-    assert list(PastMedicalHistory(tmp_path / "small.csv")) == [("5:1", '"a"')]
+    assert list(past_medical_history(tmp_path / "small.csv")) == [("5:1", '"a"')]
 
 
 PAST = ("Past Medical History", "PAST MEDICAL HISTORY", "Past medical history", "PMH", "PMHx", "Prior Medical History")
