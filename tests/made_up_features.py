@@ -1,8 +1,10 @@
 """Five pairs with vectors and concepts, whose features are worked out by hand."""
 
+from dataclasses import replace
+
 import numpy as np
+from made_up_pairs import ENCODING, pair
 from made_up_pairs import mentions as mentions_of
-from made_up_pairs import pair
 
 from mednli_jax.data.examples import Split
 from mednli_jax.data.text import SPECIALS, Vocab
@@ -55,10 +57,13 @@ def mentions(concepts=MENTIONS):
 
 
 def computed(splits=None, **settings):
+    """The features of the pairs; settings: arguments of features.matrix, or fields of the encoding."""
     given = {
         "vocab": Vocab(SPECIALS + tuple(VECTORS)[2:]),
         "vectors": np.array(list(VECTORS.values()), np.float32),
         "mentions": mentions(),
         "ontology": ontology(),
     }
-    return features.matrix(splits or corpus(), **{**given, **settings})
+    given |= {name: settings.pop(name) for name in given if name in settings}
+    encoding = replace(ENCODING, **{"direction": "undirected", **settings})
+    return features.matrix(splits or corpus(), encoding=encoding, **given)

@@ -137,7 +137,7 @@ def paths(pairs: Pairs, options) -> Found:
 
     # Paths of a word with several senses start at its most frequent one.
     indices = (lambda concept: finder.indices(concept)[:1]) if corpus.linking.lemmas else finder.indices
-    found = corpus_stats.path_statistics(pairs.examples, *sides, ontology, distances, indices)
+    found = corpus_stats.path_statistics(pairs.examples, *sides, indices, distances)
     figures = {"ontology": ontology.name, "version": ontology.version, **choice, **found}
     unit_of, named = encoding.units_of(pairs.examples, finder, given), given.relations or ()
     bits = kinds_in_pairs(graph, *sides, unit_of, named=named, max_length=choice["max_path"])

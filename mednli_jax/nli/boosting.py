@@ -49,7 +49,8 @@ def fit(experiment, prepared: Prepared, session: Session) -> Fitted:
         label = np.asarray(prepared.arrays["label"])
         found, importance, trees = fit_predict(matrix, label, part["train"], seeds, trees=rounds, on_tree=on_tree)
     experiment.keep_for_prediction(session.directory, prepared)
-    write_kept(session.directory, TREES, {"trees": trees, "terms": terms(experiment.corpus)})
+    terms = features.terms_of(experiment.corpus.splits()["train"], experiment.corpus.encoding)
+    write_kept(session.directory, TREES, {"trees": trees, "terms": terms})
     table = importance_table(importance)
     logits = np.log(np.maximum(found, 1e-12))
     facts = {"parameters": 0, "importance": table}
@@ -64,7 +65,7 @@ class Trees:
         self.trees, self.terms = kept["trees"], kept["terms"]
 
     def logits(self, corpus: NLICorpus, prepared: Prepared, rows) -> np.ndarray:
-        """Logits [S, N, C] of the rows of a split."""
+        """Logits [S, N, C] of a split."""
         return self._logits(load(corpus, prepared)[rows.first : rows.first + len(rows)])
 
     def of_new(self, corpus: NLICorpus, examples, vocab: Vocab, vectors: np.ndarray) -> np.ndarray:
@@ -96,8 +97,7 @@ def fit_predict(
       trees: boosting rounds, each one tree per class.
       on_tree: called after each round of each seed, from one thread at a time; an error that it raises ends the fit.
 
-    Returns: probabilities [S, N, C] in the order of LABELS; importance [S, F], each row sums to 1; the trees of each
-    seed, see of_model.
+    Returns: probabilities [S, N, C]; importance [S, F], each row sums to 1; the trees of each seed, see of_model.
     """
     from sklearn.ensemble import GradientBoostingClassifier  # slow to import, and only this model needs it
 
@@ -105,8 +105,8 @@ def fit_predict(
     rows = rows[np.asarray(label)[rows] >= 0]
     wanted = np.asarray(label)[rows]
     if len(np.unique(wanted)) < 2:
-        problem = "the labelled training pairs hold fewer than two labels"
-        raise DataError(problem, fix=f"train on a corpus with {', '.join(LABELS)}, or raise --config.data.limit")
+        fix = f"train on a corpus with {', '.join(LABELS)}, or raise --config.data.limit"
+        raise DataError("the labelled training pairs hold fewer than two labels", fix=fix)
     lock = threading.Lock()
 
     def monitor(*_):
@@ -127,10 +127,7 @@ def fit_predict(
 
 
 def importance_table(importance: np.ndarray) -> dict:
-    """Importances [S, F] as JSON values.
-
-    Returns: "features" [{name, group, mean, sd over seeds}], greatest mean first; "groups" {group: sum of means}.
-    """
+    """{"features": [{name, group, mean, sd over seeds}], greatest mean first; "groups": {group: sum of means}}."""
     mean = importance.mean(axis=0)
     sd = importance.std(axis=0, ddof=1) if len(importance) > 1 else np.zeros(len(mean))
     order = np.argsort(-mean, kind="stable")
@@ -161,10 +158,7 @@ def with_features(corpus: NLICorpus, prepared: Prepared) -> Prepared:
 
 
 def load(corpus: NLICorpus, prepared: Prepared) -> np.ndarray:
-    """The features [N, 35] of a prepared corpus, rows as in `prepared`; they are computed once and kept on disk.
-
-    Vectors are those of `prepared`, and concepts those of the corpus's ontology within `max_length` tokens.
-    """
+    """The features [N, 35] of a prepared corpus, rows as in `prepared`; they are computed once and kept on disk."""
     key = {
         "prepared": prepared.manifest["sha256"],
         "format": features.FORMAT,
@@ -184,18 +178,11 @@ def load(corpus: NLICorpus, prepared: Prepared) -> np.ndarray:
     return kept(path, key, build)["features"]
 
 
-def terms(corpus: NLICorpus) -> dict:
-    """The TF-IDF terms of a corpus's training pairs, see features.terms_of."""
-    encoding = corpus.encoding
-    return features.terms_of(corpus.splits()["train"], encoding.lowercase, encoding.hypothesis_only)
-
-
 def _matrix(corpus, splits, linker, vocab, vectors, watch, terms=None) -> np.ndarray:
     encoding = corpus.encoding
     examples = [example for split in splits.values() for example in split.examples]
     mentions = tuple(find_mentions(examples, linker, encoding, watch).values())
-    named = {name: getattr(encoding, name) for name in ("direction", "max_path", "lowercase", "hypothesis_only")}
-    how = {**named, "ontology": corpus.ontology, "watch": watch, "terms": terms}
+    how = {"encoding": encoding, "ontology": corpus.ontology, "watch": watch, "terms": terms}
     return features.matrix(splits, vocab=vocab, vectors=vectors, mentions=mentions, **how)
 
 
@@ -203,11 +190,7 @@ def _matrix(corpus, splits, linker, vocab, vectors, watch, terms=None) -> np.nda
 
 
 def of_model(model) -> dict:
-    """A fitted GradientBoostingClassifier as JSON values.
-
-    Returns: classes [C]; prior [C], the shares of training; learning_rate; trees [T][K], each {part: [nodes]}, a leaf
-    has feature -2.
-    """
+    """A fitted GradientBoostingClassifier as JSON values. A leaf of a tree has feature -2."""
     return {
         "classes": model.classes_.tolist(),
         "prior": model.init_.class_prior_.tolist(),
@@ -222,9 +205,8 @@ def of_model(model) -> dict:
 def probabilities(found: Mapping, table: np.ndarray, classes: int) -> np.ndarray:
     """[N, classes] of features [N, F]; a class that training lacks has 0. found: of `of_model`."""
     prior, rows = np.array(found["prior"]), np.asarray(table, np.float32)  # as scikit-learn compares them
-    two = len(prior) == 2
-    scores = np.log(prior[1:] / prior[:1]) if two else np.log(prior)
-    scores = np.tile(scores, (len(rows), 1))
+    two = len(prior) == 2  # these have one tree a round
+    scores = np.tile(np.log(prior[1:] / prior[:1]) if two else np.log(prior), (len(rows), 1))
     for of_round in found["trees"]:
         for k, tree in enumerate(of_round):
             scores[:, k] += found["learning_rate"] * _values(tree, rows)

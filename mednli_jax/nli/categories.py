@@ -41,10 +41,8 @@ def error_kinds(
 ) -> tuple[list[Section], dict[str, dict]]:
     """([section], {name of a run: category_scores(...)}).
 
-    Args:
-      annotated: a file of categories, None for the rules.
-      corpus_of: gives the corpus of a run's folder with its concepts linked; it is called for the first run alone, and
-        only for the rules.
+    annotated: a file of categories, None for the rules. corpus_of: gives the corpus of a run's folder with its concepts
+    linked; the rules call it for the first run.
     """
     runs = [finished(folder, split) for folder in folders]
     words = ["as annotated"]
@@ -56,8 +54,7 @@ def error_kinds(
         mentions = find_mentions(splits[split].examples, corpus.recogniser(splits), corpus.encoding)
         short = (form for form, _ in read_abbreviations(BUNDLED))
         of_uid = categories(splits[split].examples, *mentions.values(), short)
-        rules = (f"{category}: {rule}" for category, rule in RULES.items())
-        words = ["by rules over the words of each pair", *rules]
+        words = ["by rules over the words of each pair", *map(": ".join, RULES.items())]
     found = {run.name: category_scores(run.outcomes, of_uid) for run in runs}
     return [_section(found, *words)], found
 
@@ -68,10 +65,10 @@ def categories(
     hypothesis_mentions: Sequence[Sequence[Mention]],
     abbreviations: Iterable[str],
 ) -> dict[str, tuple[str, ...]]:
-    """uid -> the categories whose rule (RULES) its pair meets, by words alone; a pair may meet several.
+    """uid -> the categories whose rule (RULES) its pair meets; a pair may meet several.
 
-    The published categories were given by hand. These rules describe the pair, not why a model got it wrong.
-    abbreviations: short forms. A short form that is also a function word ("or") counts only in capitals.
+    The published categories were given by hand. These rules describe the pair, not why a model got it wrong. An
+    abbreviation that is also a function word ("or") counts only in capitals.
     """
     short = {form.casefold() for form in abbreviations}
     found = {}

@@ -1,11 +1,9 @@
-"""Statistics of an NLI corpus: Table 2 and Figure 3 of Romanov & Shivade 2018, for any corpus, with more figures.
-
-Figure 3 counts path lengths between the concepts of premise and hypothesis. Besides, kinds of relations by class.
-"""
+"""Statistics of a corpus of pairs: Table 2 and Figure 3 of Romanov & Shivade 2018, and kinds of relations by class."""
 
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +12,13 @@ from scipy import stats
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.examples import LABELS, Mention, NLIExample, Split
 from mednli_jax.errors import DataError
-from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.report import charts
 from mednli_jax.report.sections import Grid, Section, columns_of, count, mean, p_value
 from mednli_jax.report.tables import of_corpus
 
 NO_CONCEPT = "no concept pair"
 NO_PATH = "no path"
+_FAR, _NONE = 2**62, 2**62 + 1  # no path, no pair of concepts: behind all lengths
 LONG = 50  # tokens; the paper's models cut longer sentences
 
 
@@ -35,52 +33,48 @@ def statistics(splits: dict[str, Split]) -> dict:
     """
     result, earlier, first = {}, set(), None
     for name, split in splits.items():
-        premises, words = {example.premise for example in split.examples}, _words(split.examples)
+        figures, premises, words = _figures([split])
         first = words if first is None else first
         result[name] = {
-            **_figures([split]),
+            **figures,
             "premises": len(premises),
             "shared_premises": len(premises & earlier),
             "words": len(words),
             "new_words": len(words - first),
         }
         earlier |= premises
-    whole = list(splits.values())
-    words = set().union(*(_words(split.examples) for split in whole))
-    return {"splits": result, "all": {**_figures(whole), "premises": len(earlier), "words": len(words)}}
-
-
-def _words(examples):
-    return {token.lower() for pair in examples for token in (*pair.premise_tokens, *pair.hypothesis_tokens)}
+    figures, premises, words = _figures(splits.values())
+    return {"splits": result, "all": {**figures, "premises": len(premises), "words": len(words)}}
 
 
 def _figures(splits):
+    """(the figures of some splits together, their distinct premises, their distinct words)."""
     examples = [example for split in splits for example in split.examples]
     labels, tokens = Counter(example.label for example in examples), Counter()
     for split in splits:
         tokens.update(split.facts.get("tokens", {}))
-    return {
+    figures = {
         "pairs": len(examples),
         "labels": {label: labels[label] for label in LABELS},
         "unlabelled": sum(int(split.facts.get("dropped_unlabelled", 0)) for split in splits),
         "tokens": {kind: count for kind, count in tokens.items() if count},
-        **{side: _lengths(examples, side) for side in SIDES},
     }
-
-
-def _lengths(examples, side):
-    lengths = np.array([len(getattr(example, f"{side}_tokens")) for example in examples])
-    return {
-        "mean": float(lengths.mean()),
-        "median": float(np.median(lengths)),
-        "longest": int(lengths.max()),
-        f"over_{LONG}": int((lengths > LONG).sum()),
-    }
+    words = set()
+    for side in SIDES:
+        sentences = [getattr(example, f"{side}_tokens") for example in examples]
+        words |= {token.lower() for sentence in sentences for token in sentence}
+        lengths = np.array(list(map(len, sentences)))
+        figures[side] = {
+            "mean": float(lengths.mean()),
+            "median": float(np.median(lengths)),
+            "longest": int(lengths.max()),
+            f"over_{LONG}": int((lengths > LONG).sum()),
+        }
+    return figures, {example.premise for example in examples}, words
 
 
 def section(corpus: str, values: dict) -> Section:
-    """A column for each split and one for all; the paper's figures (Table 2 and section 2.3) below ours where it has
-    any. Its lengths are over all 14,049 pairs."""
+    """A column for each split and one for all; the paper's figures (Table 2 and section 2.3) below ours."""
     columns = {**values["splits"], "all": values["all"]}
     rows = [
         ("pairs", count, "pairs"),
@@ -106,14 +100,13 @@ def path_statistics(
     examples: Sequence[NLIExample],
     premise_mentions: Sequence[Sequence[Mention]],
     hypothesis_mentions: Sequence[Sequence[Mention]],
-    ontology: Ontology,
+    indices: Callable[[str], Sequence[int]],
     distances: Callable[[np.ndarray], np.ndarray],
-    indices: Callable[[str], Sequence[int]] | None = None,
 ) -> dict:
     """Path lengths between the concepts of premises and hypotheses, as JSON values.
 
-    distances: path lengths int [M] of index pairs [M, 2], -1 where there is none (knowledge.distances.shortest_paths).
-    indices: the concepts that a mention's `concept` stands for, None for the ontology's own.
+    indices: the ontology's concepts that a mention's `concept` stands for. distances: path lengths int [M] of pairs of
+    them [M, 2], see knowledge.distances.shortest_paths.
 
     Returns
       concept_pairs {length or NO_PATH: count}: the distinct pairs (concept of a premise, concept of its hypothesis);
@@ -123,36 +116,31 @@ def path_statistics(
     If the ontology lacks a concept of a pair, the length is 0 for equal concepts, else there is no path. A
     cross-reference stands for all concepts that have it; the nearest one is used.
     """
-    indices, pairs, owners = indices or ontology.indices, [], []
-    unknown = set()
-    for number, (left, right) in enumerate(zip(premise_mentions, hypothesis_mentions, strict=True)):
-        for a in sorted({mention.concept for mention in left}):
-            for b in sorted({mention.concept for mention in right}):
-                pairs.append((a, b))
-                owners.append(number)
-        unknown.update(m.concept for side in (left, right) for m in side if not indices(m.concept))
+    pairs, owners, unknown = [], [], set()
+    for number, sides in enumerate(zip(premise_mentions, hypothesis_mentions, strict=True)):
+        left, right = ({mention.concept for mention in side} for side in sides)
+        crossed = list(product(sorted(left), sorted(right)))
+        pairs += crossed
+        owners += [number] * len(crossed)
+        unknown |= {concept for concept in left | right if not indices(concept)}
     distinct = sorted(set(pairs))
-    far = np.iinfo(np.int64).max
-    length = np.array([0 if a == b else far for a, b in distinct], np.int64)
+    length = np.array([0 if a == b else _FAR for a, b in distinct], np.int64)
     known = [(i, x, y) for i, (a, b) in enumerate(distinct) for x in indices(a) for y in indices(b)]
     if known:
         place, *ends = np.array(known).T
         found = distances(np.stack(ends, axis=1)).astype(np.int64)
-        np.minimum.at(length, place, np.where(found < 0, far, found))
-    length[length == far] = -1
+        np.minimum.at(length, place, np.where(found < 0, _FAR, found))
     of_pair = dict(zip(distinct, length.tolist(), strict=True))
     every = np.array([of_pair[pair] for pair in pairs], np.int64)
-    nearest = np.full(len(examples), -2, np.int64)  # -2 no concept pair, -1 no path
-    for owner, d in zip(owners, every.tolist(), strict=True):
-        best = nearest[owner]
-        nearest[owner] = d if best < 0 else min(best, d) if d >= 0 else best
+    nearest = np.full(len(examples), _NONE)
+    np.minimum.at(nearest, np.array(owners, np.int64), every)
     label = np.array([example.label for example in examples])
     return {
         "examples": len(examples),
         "examples_with_concepts": {
             "premise": sum(bool(m) for m in premise_mentions),
             "hypothesis": sum(bool(m) for m in hypothesis_mentions),
-            "both": int((nearest > -2).sum()),
+            "both": int((nearest < _NONE).sum()),
         },
         "unknown_concepts": len(unknown),
         "concept_pairs": _counts(length),
@@ -164,9 +152,9 @@ def path_statistics(
 def relation_statistics(examples: Sequence[NLIExample], bits: np.ndarray, kinds: Sequence[str]) -> dict:
     """How types of relations are distributed over the classes, as JSON values.
 
-    bits: uint32 [N] of each example, see `relations.kinds_in_pairs`. Returns {type: {examples, labels {class:
-    examples}, chi_square, p_value}} of those that occur: Pearson's test of independence between having the type and
-    the class, over labelled examples; None if all or none have it, or there is one class.
+    bits: uint32 [N], see `relations.kinds_in_pairs`. Returns {type: {examples, labels {class: examples}, chi_square,
+    p_value}} of those that occur: Pearson's test of independence of type and class, over labelled examples; None if all
+    have it, or there is one class.
     """
     label, found = np.array([example.label for example in examples]), {}
     classes = [name for name in LABELS if (label == name).any()]
@@ -203,10 +191,8 @@ def relation_section(figures: dict) -> Section:
 
 def _counts(lengths) -> dict[str, int]:
     values, counts = np.unique(lengths, return_counts=True)
-    names = {-1: NO_PATH, -2: NO_CONCEPT}
-    found = {int(v): int(n) for v, n in zip(values, counts, strict=True)}
-    order = sorted(v for v in found if v >= 0) + sorted((v for v in found if v < 0), reverse=True)
-    return {names.get(v, str(v)): found[v] for v in order}
+    names = {_FAR: NO_PATH, _NONE: NO_CONCEPT}
+    return {names.get(v, str(v)): n for v, n in zip(values.tolist(), counts.tolist(), strict=True)}
 
 
 def ordered_keys(figures: dict) -> list[str]:

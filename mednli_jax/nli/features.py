@@ -41,7 +41,7 @@ from mednli_jax.io import unwatched
 from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.linking import FUNCTION_WORDS
 from mednli_jax.knowledge.ontology import Ontology
-from mednli_jax.nli.encoding import all_tokens
+from mednli_jax.nli.encoding import Encoding, all_tokens
 
 FORMAT = 2  # of the values; tests/data/test_prepared_content.py says when to raise it
 _NAMES = {  # group -> its columns
@@ -74,14 +74,11 @@ _STRIDE = 4096  # pairs at a time: bounds the memory of summed vectors
 def matrix(
     splits: dict[str, Split],
     *,
+    encoding: Encoding,
     vocab: Vocab,
     vectors: np.ndarray,
-    mentions: tuple[Sequence[Sequence[Mention]], Sequence[Sequence[Mention]]],
+    mentions: Sequence[Sequence[Sequence[Mention]]],
     ontology: Ontology | None,
-    direction: str = "undirected",
-    max_path: int = 0,
-    lowercase: bool = True,
-    hypothesis_only: bool = False,
     watch=unwatched,
     terms: dict | None = None,
 ) -> np.ndarray:
@@ -89,37 +86,35 @@ def matrix(
 
     Args:
       splits: "train" among them unless `terms` are given; TF-IDF is fitted on its distinct sentences alone.
+      encoding: how sentences and paths are read, but not `max_length`. Undirected paths may meet in a common ancestor,
+        as the path measure of the paper's UMLS::Similarity does. path_share always asks for "either".
       vocab, vectors: words and their vectors [V, D]; words without one add nothing to a sentence's sum.
-      mentions: concepts of the N premises and of the N hypotheses. ontology: theirs; None leaves the ontology's
-        columns NO_CONCEPT.
-      direction, max_path: of `knowledge.distances.shortest_paths`; undirected paths may meet in a common ancestor, as
-        the path measure of the paper's UMLS::Similarity does. path_share always asks for "either".
-      hypothesis_only: premises are taken to be empty.
-      watch: see Watch, two passes over the examples.
+      mentions: concepts of the N premises and of the N hypotheses.
+      ontology: theirs; None leaves the ontology's columns NO_CONCEPT.
       terms: of `terms_of`, None for those of the training pairs.
     """
     examples = [example for split in splits.values() for example in split.examples]
     seen: dict[tuple[str, ...], int] = {}
     sides = []
     for side in SIDES:
-        texts = (_tokens(example, side, lowercase, hypothesis_only) for example in examples)
+        texts = (_tokens(example, side, encoding) for example in examples)
         sides.append(np.array([seen.setdefault(tokens, len(seen)) for tokens in texts], np.int64))
-    sentences, terms = list(seen), terms or terms_of(splits["train"], lowercase, hypothesis_only)
+    sentences, terms = list(seen), terms or terms_of(splits["train"], encoding)
     columns = {
         **_wording(sentences, *sides, examples, watch),
         **_tfidf(sentences, *sides, terms),
         **_embedding(sentences, *sides, vocab, vectors),
-        **_paths(*mentions, ontology, direction, max_path, watch),
+        **_paths(*mentions, ontology, encoding, watch),
     }
     return np.stack([np.asarray(columns[name], np.float64) for name in NAMES], axis=1)
 
 
-def _tokens(example: NLIExample, side: str, lowercase: bool, hypothesis_only: bool) -> tuple[str, ...]:
-    """All tokens of a sentence, whatever `data.max_length` is."""
-    if hypothesis_only and side == "premise":
+def _tokens(example: NLIExample, side: str, encoding: Encoding) -> tuple[str, ...]:
+    """All tokens of a sentence, whatever `max_length` is."""
+    if encoding.hypothesis_only and side == "premise":
         return ()
     tokens = all_tokens(example, side)
-    return tuple(token.lower() for token in tokens) if lowercase else tokens
+    return tuple(token.lower() for token in tokens) if encoding.lowercase else tokens
 
 
 # -- wording -----------------------------------------------------------------------------------------------------------
@@ -191,7 +186,7 @@ def _edits(p, h) -> dict[str, float]:
 
 
 def alignment(first: str, second: str) -> tuple[int, int]:
-    """(Levenshtein distance, length of the longest alignment that has no more edits than that).
+    """(Levenshtein distance, length of the longest alignment with so many edits).
 
     With n and m characters, s substitutions and g insertions and deletions an alignment is (n + m + g) / 2 long. So of
     those with the fewest edits the one with the most gaps is wanted: a gap costs k - 1 and a substitution k, where
@@ -219,9 +214,9 @@ def bleu(reference: tuple[str, ...], candidate: tuple[str, ...]) -> float:
 # -- vectors -----------------------------------------------------------------------------------------------------------
 
 
-def terms_of(train: Split, lowercase: bool, hypothesis_only: bool) -> dict:
+def terms_of(train: Split, encoding: Encoding) -> dict:
     """The words and word pairs of the distinct training sentences, as JSON values: {"terms": [...], "idf": [...]}."""
-    texts = (_tokens(example, side, lowercase, hypothesis_only) for example in train.examples for side in SIDES)
+    texts = (_tokens(example, side, encoding) for example in train.examples for side in SIDES)
     fitted = list(dict.fromkeys(texts))
     if not any(fitted):  # empty sentences only: no terms
         return {"terms": [], "idf": []}
@@ -280,7 +275,7 @@ def _embedding(sentences, left, right, vocab: Vocab, vectors: np.ndarray) -> dic
     return dict(zip(GROUPS["embedding"], result, strict=True))
 
 
-def _paths(premise_mentions, hypothesis_mentions, ontology, direction, max_path, watch) -> dict[str, np.ndarray]:
+def _paths(premise_mentions, hypothesis_mentions, ontology, encoding, watch) -> dict[str, np.ndarray]:
     """A concept that the ontology does not have is related to itself alone. A cross-reference, as a CUI is of SNOMED
     CT's concepts, is one concept that stands at several places, of which the nearest counts."""
     result = np.full((3, len(premise_mentions)), NO_CONCEPT)
@@ -302,8 +297,10 @@ def _paths(premise_mentions, hypothesis_mentions, ontology, direction, max_path,
     if not rows:
         return columns
     owner, number, concept, other = np.array(rows, np.int64).T
-    similarity = _similarity(ontology, concept, other, direction, max_path)
-    related = similarity if direction == "either" else _similarity(ontology, concept, other, "either", max_path)
+    similarity, related = (
+        _similarity(ontology, concept, other, direction, encoding.max_path)
+        for direction in (encoding.direction, "either")
+    )
     # Rows of one concept of a hypothesis are kept together, and so are the concepts of one hypothesis.
     new = np.flatnonzero(np.append(True, (owner[1:] != owner[:-1]) | (number[1:] != number[:-1])))
     best, related, owner = np.maximum.reduceat(similarity, new), np.maximum.reduceat(related, new), owner[new]

@@ -71,7 +71,9 @@ def test_path_lengths_by_hand():
     examples = [pair("p", "h", label) for label in labels]
     premises = [mentions("C2", "C3"), mentions("C1", "C1"), mentions("C0"), mentions("x", "C0")]
     hypotheses = [mentions("C0"), mentions("C1"), [], mentions("x", "y")]
-    found = corpus.path_statistics(examples, premises, hypotheses, HEART, lambda pairs: shortest_paths(HEART, pairs))
+    found = corpus.path_statistics(
+        examples, premises, hypotheses, HEART.indices, lambda pairs: shortest_paths(HEART, pairs)
+    )
     assert found["examples_with_concepts"] == {"premise": 4, "hypothesis": 3, "both": 3}
     # (c2 c0) 2; (c3 c0) none; (c1 c1) 0; (x x) 0; (x y), (c0 x) and (c0 y) none.
     assert found["occurrences"] == {"0": 2, "2": 1, "no path": 4}
@@ -105,6 +107,6 @@ def test_kinds_of_relations_by_class_by_hand():
 def test_pairs_that_recur_are_counted_each_time():
     examples = [pair("p", "h", "neutral")] * 3
     found = corpus.path_statistics(
-        examples, [mentions("C1")] * 3, [mentions("C0")] * 3, HEART, lambda pairs: shortest_paths(HEART, pairs)
+        examples, [mentions("C1")] * 3, [mentions("C0")] * 3, HEART.indices, lambda pairs: shortest_paths(HEART, pairs)
     )
     assert (found["concept_pairs"], found["occurrences"]) == ({"1": 1}, {"1": 3})
