@@ -4,7 +4,7 @@
 1. Scores are from 0 to 1.
 """
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import sqrt
 from statistics import NormalDist
 
@@ -17,7 +17,6 @@ SAMPLES = 5000  # of a bootstrap
 
 
 def accuracy(gold, predicted) -> float:
-    """Share of rows with the right prediction."""
     return float(np.mean(np.asarray(gold) == predicted))
 
 
@@ -69,39 +68,28 @@ def wilson_interval(correct, n) -> tuple[float, float]:
 def mcnemar(gold, first, second) -> dict:
     """Exact two-sided binomial test (McNemar 1947) of whether two systems differ on the same rows.
 
-    Returns: only_first and only_second (rows that only this system has right) and p_value (1 where both are 0).
+    only_first and only_second count the rows that only this system has right.
     """
     first, second = np.asarray(gold) == first, np.asarray(gold) == second
     only_first, only_second = int(np.sum(first & ~second)), int(np.sum(~first & second))
     n, fewer = only_first + only_second, min(only_first, only_second)
-    ways = tail = 1
-    for k in range(1, fewer + 1):
-        ways = ways * (n - k + 1) // k
-        tail += ways
     # Integers up to the last division, so that the result is exact for any number of rows.
-    p_value = min(1.0, 2 * tail / 2**n) if n else 1.0
-    return {"only_first": only_first, "only_second": only_second, "p_value": p_value}
+    tail = sum(accumulate(range(fewer), lambda ways, k: ways * (n - k) // (k + 1), initial=1))
+    return {"only_first": only_first, "only_second": only_second, "p_value": min(1.0, 2 * tail / 2**n)}
 
 
 def bootstrap_accuracy(right) -> dict:
-    """Accuracy of a system with S seeds and its 95 % bootstrap interval, over rows and seeds.
-
-    right: bool [S, N], whether each seed has each row right.
-    Returns: accuracy (mean over the seeds), low and high (percentiles), level.
-    """
+    """Accuracy and its 95 % bootstrap interval, over rows and seeds. right: bool [S, N], of each seed and row."""
     (drawn,) = _drawn_accuracies([right])
     return {"accuracy": float(np.mean(right)), **_percentiles(drawn)}
 
 
 def paired_bootstrap(first, second) -> dict:
-    """Accuracy of the second system minus that of the first, both scored on the same rows.
+    """Accuracy of the second system minus that of the first, with its interval. Both: bool [S, N]; S may differ.
 
     Each sample draws rows (the same for both systems) and seeds (for each system). Koehn 2004 draws rows only, so that
     a difference caused by one lucky seed would look certain. With one seed per system, the interval is about these two
     trained models, not about the two systems.
-
-    first, second: bool [S, N] with the same N, whether each seed has each row right; S may differ.
-    Returns: difference (of the means over seeds), low and high (percentiles), level.
     """
     drawn_first, drawn_second = _drawn_accuracies([first, second])
     return {"difference": float(np.mean(second) - np.mean(first)), **_percentiles(drawn_second - drawn_first)}
@@ -121,13 +109,8 @@ def minimum_detectable_effect(disagreement, n) -> float | None:
     """The smallest true difference of two accuracies that McNemar's test (p <= .05) finds with probability .8.
 
     Normal approximation of Connor 1987 (Biometrics 43), n = (z_level/2 sqrt(p) + z_power sqrt(p - d^2))^2 / d^2, solved
-    for the difference d.
-
-    Args:
-      disagreement: p, the share of the n rows that only one of the two systems has right.
-      n: number of rows.
-
-    Returns: d, or None where even d = p (all disagreements favour one system) is not found.
+    for the difference d. p is `disagreement`, the share of the n rows that only one of the systems has right. The
+    result is None where even d = p (all disagreements favour one system) is not found.
     """
     z_level, z_power = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(0.8)
     # d^2 (n + z_power^2) - 2 d z_level sqrt(p n) + p (z_level^2 - z_power^2) = 0
@@ -166,7 +149,7 @@ def _percentiles(drawn):
 def reliability(probabilities, labels, bins=15) -> list[dict]:
     """Confidence against accuracy in equal bins (low, high] of the winning probability (Guo et al. 2017, sec. 2).
 
-    Returns: per bin low, high, count, confidence (mean winning probability) and accuracy; None in empty bins.
+    Confidence is the mean winning probability; it and the accuracy are None in empty bins.
     """
     probabilities = np.asarray(probabilities, np.float64)
     confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
@@ -176,9 +159,8 @@ def reliability(probabilities, labels, bins=15) -> list[dict]:
     for index, (low, high) in enumerate(pairwise(edges.tolist())):
         inside = place == index
         count = int(inside.sum())
-        means = {"confidence": confidence, "accuracy": right}
-        means = {name: float(values[inside].mean()) if count else None for name, values in means.items()}
-        rows.append({"low": low, "high": high, "count": count, **means})
+        sure, often = (float(values[inside].mean()) if count else None for values in (confidence, right))
+        rows.append({"low": low, "high": high, "count": count, "confidence": sure, "accuracy": often})
     return rows
 
 

@@ -23,15 +23,12 @@ SAME_FILES = "compare runs of the same files, or train one of them again"
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Predictions of S seeds for the N items of a split; classes are indices into LABELS.
-
-    voted: the class that most seeds predict; of several such classes, that of the highest mean probability.
-    """
+    """Predictions of S seeds for the N items of a split; classes are indices into LABELS."""
 
     uids: tuple[str, ...]
     gold: np.ndarray  # int [N]
     predicted: np.ndarray  # int [S, N]
-    voted: np.ndarray  # int [N]
+    voted: np.ndarray  # int [N], predicted by most seeds; of several such classes, the one of highest mean probability
 
     def __len__(self) -> int:
         return len(self.uids)
@@ -84,7 +81,6 @@ def names_of(folders: Sequence[Path]) -> list[str]:
 def finished(
     folder: Path, split: str = "test", read: Callable[[RunDirectory, str], Outcomes] | None = None
 ) -> Finished:
-    """Opens a finished run. read: gives its outcomes, by default read_outcomes."""
     directory, result = complete(folder)
     data = read_json(directory.folder / "data.json", "splits", fix=DAMAGED)
     path = directory.folder.resolve()
@@ -94,9 +90,7 @@ def finished(
 def read_rows(directory: RunDirectory, split: str, parse: Callable[[str], tuple | None], holds: str) -> list[tuple]:
     """The rows of private/predictions.<split>.jsonl.
 
-    Args:
-      parse: of a line, a tuple that begins with its uid; None, or an error, for a line that is no row.
-      holds: the description of a row in messages.
+    parse: of a line, a tuple that begins with its uid; None, or an error, for a line that is no row.
     """
     path = directory.private / f"predictions.{split}.jsonl"
     if not path.is_file():
@@ -121,10 +115,17 @@ def read_rows(directory: RunDirectory, split: str, parse: Callable[[str], tuple 
 
 
 def read_outcomes(directory: RunDirectory, split: str) -> Outcomes:
-    """What a run predicted of a split."""
+    """The predictions of a run for a split."""
+
+    def parse(line):
+        row = json.loads(line)
+        predicted = [LABELS.index(label) for label in row["predicted"]]
+        probabilities = np.array(row["probabilities"], float).reshape(len(predicted), len(LABELS))
+        return row["uid"], LABELS.index(row["label"]), predicted, probabilities
+
     holds = "uid, label, and of each seed predicted and probabilities"
-    uids, gold, predicted, probabilities = zip(*read_rows(directory, split, _row, holds), strict=True)
-    return outcomes_of(uids, np.array(gold), np.array(predicted), np.array(probabilities))
+    uids, *values = zip(*read_rows(directory, split, parse, holds), strict=True)
+    return outcomes_of(uids, *map(np.array, values))
 
 
 def outcomes_of(uids: Sequence[str], gold: np.ndarray, predicted: np.ndarray, probabilities: np.ndarray) -> Outcomes:
@@ -133,14 +134,6 @@ def outcomes_of(uids: Sequence[str], gold: np.ndarray, predicted: np.ndarray, pr
     votes = np.stack([(predicted == c).sum(axis=1) for c in range(len(LABELS))], axis=1)
     voted = np.where(votes == votes.max(axis=1, keepdims=True), mean, -1.0).argmax(axis=1)
     return Outcomes(tuple(uids), gold, predicted.T.copy(), voted)
-
-
-def _row(line):
-    """(uid, gold, predicted of each seed, their probabilities)."""
-    row = json.loads(line)
-    predicted = [LABELS.index(label) for label in row["predicted"]]
-    probabilities = np.array(row["probabilities"], float).reshape(len(predicted), len(LABELS))
-    return row["uid"], LABELS.index(row["label"]), predicted, probabilities
 
 
 def read_metrics(directory: RunDirectory) -> list[dict]:
@@ -153,8 +146,8 @@ def read_metrics(directory: RunDirectory) -> list[dict]:
 def as_csv(folder: Path) -> dict[Path, str]:
     """Path -> content of scores.csv, and of private/predictions.SPLIT.csv of each split that the run predicted.
 
-    A score has a name such as `test.accuracy.mean`. A prediction has a column for each seed, `predicted.0`, and of
-    probabilities one for each class, too: `probabilities.0.entailment`.
+    A score has a name such as `test.accuracy.mean`; a column of predictions, `predicted.0` or
+    `probabilities.0.entailment`.
     """
     directory, result = complete(folder)
     scores = [("score", "value")]
@@ -164,7 +157,7 @@ def as_csv(folder: Path) -> dict[Path, str]:
     for split in SPLITS:
         path = directory.private / f"predictions.{split}.jsonl"
         if path.is_file():
-            rows = [dict(_of_seeds(json.loads(line), result["seeds"])) for _, line in text_lines(path)]
+            rows = [_columns(json.loads(line), result["seeds"]) for _, line in text_lines(path)]
             header = list(dict.fromkeys(name for row in rows for name in row))
             lines = [header, *([row.get(name, "") for name in header] for row in rows)]
             found[path.with_suffix(".csv")] = csv_lines(lines) + "\n"
@@ -180,20 +173,17 @@ def _leaves(tree, name) -> Iterator[tuple[str, object]]:
         yield name, tree
 
 
-def _of_seeds(row: Mapping, seeds: Sequence[int]) -> Iterator[tuple[str, object]]:
-    """(column, cell) of a row of predictions. A list has a value for each seed."""
-    for name, value in row.items():
-        if not isinstance(value, list):
-            yield name, value
-            continue
-        for seed, of_seed in zip(seeds, value, strict=True):
-            if isinstance(of_seed, list) and len(of_seed) == len(LABELS):
-                of_seed = dict(zip(LABELS, of_seed, strict=True))
-            yield from _leaves(of_seed, f"{name}.{seed}")
+def _columns(row: Mapping, seeds: Sequence[int]) -> dict[str, object]:
+    """column -> cell of a row of predictions."""
+    named = dict(row, predicted=dict(zip(seeds, row["predicted"], strict=True)))
+    if "probabilities" in row:
+        of_classes = (dict(zip(LABELS, of_seed, strict=True)) for of_seed in row["probabilities"])
+        named["probabilities"] = dict(zip(seeds, of_classes, strict=True))
+    return dict(leaf for name, value in named.items() for leaf in _leaves(value, name))
 
 
 def check_corpora(first, second) -> None:
-    """Raises RunError for two systems, each with a name and a corpus, of different corpora."""
+    """Raises RunError for two systems of different corpora."""
     if first.corpus != second.corpus:
         problem = f"one is of {first.corpus}, the other of {second.corpus}"
         raise RunError(f"{first.name} and {second.name}: {problem}. Fix: compare runs of one corpus.")
@@ -217,7 +207,7 @@ def aligned(first: Finished, second: Finished) -> Finished:
 
 
 def other_training(first: Finished, second: Finished) -> bool:
-    """Whether the two were trained on a different number of pairs, or on pairs of other files."""
+    """Whether the two runs were trained on other pairs."""
     facts = [run.data["splits"].get("train", {}) for run in (first, second)]
     return any(facts[0].get(name) != facts[1].get(name) for name in ("rows", "labels", "sha256"))
 
@@ -225,13 +215,8 @@ def other_training(first: Finished, second: Finished) -> bool:
 def comparison(first: Finished, second: Finished) -> dict:
     """The second run against the first, on the same pairs, as JSON values; shares are 0-1.
 
-    Returns
-      accuracy: of both runs, mean over the seeds;
-      difference, low, high: second less first (metrics.paired_bootstrap);
-      mcnemar: on the two majority votes;
-      mcnemar_per_seed: p-values of seed against seed, where both runs have the same seeds;
-      minimum_detectable_effect: at 80 % power, for the rate at which the votes disagree;
-      class_gains, flips, other_training: see the functions of these names.
+    mcnemar is on the two majority votes; mcnemar_per_seed has p-values of seed against seed, where both runs have the
+    same seeds; minimum_detectable_effect is for the rate at which the votes disagree.
     """
     second = aligned(first, second)
     one, other = first.outcomes, second.outcomes
@@ -276,27 +261,19 @@ def class_gains(first: Outcomes, second: Outcomes) -> dict:
 
 
 def flips(first: Outcomes, second: Outcomes) -> dict:
-    """Which predictions changed from the first system to the second, by the majority votes (section 6 of the paper).
+    """gold class -> predictions that changed from the first system to the second, by the majority votes (section 6).
 
-    Returns: gold class -> pairs, changed, gained (now right), lost (no longer right), gained_from {class that the first
-    system predicted: count}, lost_to {class that the second predicts: count}, wrong_to_wrong.
+    gained: now right, lost: no longer right. gained_from has the classes that the first system predicted, lost_to those
+    that the second predicts.
     """
     counts = np.zeros((len(LABELS),) * 3, int)  # gold, first, second
     np.add.at(counts, (first.gold, first.voted, second.voted), 1)
     found = {}
-    for index, label in enumerate(LABELS):
-        moved = counts[index]
-        others = [(c, name) for c, name in enumerate(LABELS) if c != index]
-        gained = {name: int(moved[c, index]) for c, name in others}
-        lost = {name: int(moved[index, c]) for c, name in others}
-        changed = int(moved.sum() - moved.trace())
-        found[label] = {
-            "pairs": int(moved.sum()),
-            "changed": changed,
-            "gained": sum(gained.values()),
-            "lost": sum(lost.values()),
-            "gained_from": gained,
-            "lost_to": lost,
-            "wrong_to_wrong": changed - sum(gained.values()) - sum(lost.values()),
-        }
+    for index, (label, moved) in enumerate(zip(LABELS, counts, strict=True)):
+        gained, lost = (dict(zip(LABELS, side.tolist(), strict=True)) for side in (moved[:, index], moved[index]))
+        del gained[label], lost[label]
+        of = {"changed": int(moved.sum() - moved.trace()), "gained": sum(gained.values()), "lost": sum(lost.values())}
+        wrong = of["changed"] - of["gained"] - of["lost"]
+        more = {"gained_from": gained, "lost_to": lost, "wrong_to_wrong": wrong}
+        found[label] = {"pairs": int(moved.sum()), **of, **more}
     return found
