@@ -13,7 +13,8 @@ A TASK has what is not the same for every task:
   predictor(run)    what gives logits for a model that is no network
   pairs(config)     the corpus as sentence pairs, for analyses
   prepared_lines(prepared)                           what `prepare` prints
-  run_sections, closing_sections, compare, tables    its part of reports
+  run_sections, closing_sections, tables             its part of reports
+  compare(folders, split)    (title, sections, sections of the page alone, first run against each other as JSON)
   evaluate, prediction_lines, write_attention        its part of `evaluate` and `predict`
   sources, restricted                                what `doctor` looks for
 """

@@ -25,8 +25,8 @@ from mednli_jax.report import charts
 from mednli_jax.report.metrics import mean_sd, wilson_interval
 from mednli_jax.report.outcomes import names_of
 from mednli_jax.report.runs import RunDirectory, read_json
-from mednli_jax.report.sections import Comparison, Grid, Section, grid_lines, interval, points, sd, seeds_named
-from mednli_jax.report.tables import check_folder, fill, lacking, published, section, state, unlike
+from mednli_jax.report.sections import Grid, Section, grid_lines, interval, points, sd, seeds_named
+from mednli_jax.report.tables import check_folder, fill, published, section, state, unlike
 
 SPLITS = ("dev", "test")
 HEADER = {"exact_match": "EM", "f1": "F1", "bleu2": "BLEU-2", "bleu4": "BLEU-4", "embedding": "Emb"}
@@ -186,15 +186,15 @@ def evaluate_answers(
     return figures, printed, [{**row, "answered": bool(row["answered"])} for row in rows]
 
 
-def compare(folders: Sequence[Path], split: str) -> Comparison:
-    """Compares the first run with each of the others on the queries of a split."""
+def compare(folders: Sequence[Path], split: str):
+    """Compares the first run with each of the others on the queries of a split, see tasks."""
     queries, called, runs = queries_of(folders[0], split), names_of(folders), []
     for folder, name in zip(folders, called, strict=True):
         runs.append(finished(folder, split, queries)._replace(name=name))
     first, *others = runs
     rows = [{**comparison(first, other), "split": split} for other in others]
     title = f"{' and '.join(called)}: {split}"
-    return Comparison(title, [comparison_section(rows)], [], rows)
+    return title, [comparison_section(rows)], [], rows
 
 
 # -- Table 4 -----------------------------------------------------------------------------------------------------------
@@ -233,14 +233,17 @@ def filled(folder: Path, split: str = "test") -> dict:
         problem = ", ".join(f"{system} is of {corpus}" for corpus, system in corpora.items())
         raise RunError(f"{folder}: {problem}. Fix: keep the runs and baselines of one corpus in a folder.")
     corpus = next(iter(corpora), "")
-    missed = (row for row in rows if row["state"] not in ("", "complete"))
+    missed = {}
+    for row in rows:
+        if row["state"] not in ("", "complete"):
+            missed.setdefault(_fill(folder, corpus, split, row["kind"]), []).append(row["system"])
     return {
         "table": NAME,
         "corpus": corpus,
         "comparable": corpus == CLICR,
         "split": split,
         "rows": rows,
-        "lacking": lacking((_fill(folder, corpus, split, row["kind"]), row["system"]) for row in missed),
+        "lacking": missed,
     }
 
 

@@ -11,7 +11,7 @@ from mednli_jax.io import next_free, private_folder, write_atomic
 from mednli_jax.report import charts, outcomes
 from mednli_jax.report.metrics import majority_share, wilson_interval
 from mednli_jax.report.outcomes import Finished
-from mednli_jax.report.sections import Comparison, Grid, Section, interval, p_value, points, sd, seeds_named
+from mednli_jax.report.sections import Grid, Section, interval, p_value, points, sd, seeds_named
 
 SPLITS = ("dev", "test")
 
@@ -157,8 +157,8 @@ def _score_lines(scores, result, corpus, split) -> Iterator[str]:
 # -- comparison --------------------------------------------------------------------------------------------------------
 
 
-def compare(folders: Sequence[Path], split: str, read: Callable | None = None) -> Comparison:
-    """Compares the first run with each of the others on the pairs of a split. read: see outcomes.finished."""
+def compare(folders: Sequence[Path], split: str, read: Callable | None = None):
+    """Compares the first run with each of the others on the pairs of a split, see tasks. read: of outcomes.finished."""
     runs = [outcomes.finished(folder, split, read) for folder in folders]
     runs = [replace(run, name=name) for run, name in zip(runs, outcomes.names_of(folders), strict=True)]
     compared = outcomes.comparisons(runs)
@@ -167,7 +167,7 @@ def compare(folders: Sequence[Path], split: str, read: Callable | None = None) -
     for run in runs:
         name, seeds = f"{run.name}, {split}: confusion", len(run.outcomes.predicted)
         drawn.append(_confusion(name, name, run.outcomes.confusion().tolist(), seeds))
-    return Comparison(title, _comparison(runs, compared), [Section("Confusion", charts=drawn)], compared)
+    return title, _comparison(runs, compared), [Section("Confusion", charts=drawn)], compared
 
 
 def _comparison(runs: Sequence[Finished], compared: Sequence[dict]) -> list[Section]:

@@ -330,7 +330,7 @@ def _reproduction(runs: Path, **_):
 
 
 def _accuracies(number, runs: Path, *, public: bool, **_):
-    table = tables.table_of(number)
+    table = tables.TABLES[number]
     found = tables.filled(table, runs)
     if public:
         found = public_part.table(found, [cell.run for cell in table.cells])

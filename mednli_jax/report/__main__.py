@@ -28,9 +28,15 @@ A page is a single file that loads no other files. No page holds a sentence of t
 
 import json
 import sys
+from pathlib import Path
 
-from mednli_jax import cli
+from mednli_jax import cli, defaults, tasks
 from mednli_jax.errors import UsageError
+from mednli_jax.io import private_folder, write_over
+from mednli_jax.report import html, outcomes, public
+from mednli_jax.report.runs import RunDirectory
+from mednli_jax.report.sections import csv_text, markdown_text, text
+from mednli_jax.report.tables import published
 
 WORDS = sys.maxsize  # number of arguments without --
 
@@ -42,10 +48,7 @@ def define(values: cli.Flags) -> None:
 
 
 def main(values: cli.Flags, *folders: str) -> None:
-    folders = [cli.path(folder) for folder in folders]
-    from mednli_jax import tasks
-    from mednli_jax.report import public
-
+    folders = [Path(folder).expanduser() for folder in folders]
     if values.public:
         shareable = values.table is None or tasks.with_table(values.table).shareable
         public.check(values, folders, shareable)
@@ -56,29 +59,23 @@ def main(values: cli.Flags, *folders: str) -> None:
     if not folders:
         raise UsageError("no run directory is given. Fix: report runs/esim-demo, or --table=3 --runs=FOLDER.")
     tasks.check_flags("report", tasks.task_of_run(folders[0]), values)
-    if len(folders) == 1 and not values.compare:
-        return (_public_page if values.public else _page)(values, folders[0])
-    return _comparison(values, folders)
+    if len(folders) > 1 or values.compare:
+        return _comparison(values, folders)
+    return (_public_page if values.public else _page)(values, *folders)
 
 
 def _public_page(values, folder):
-    from mednli_jax.report import html
-
     found = html.public_figures(folder)
     if values.json:
         print(json.dumps(found, indent=2))
-    page = cli.path(values.out) or folder / "public.html"
-    _write(page, html.public_page(found))
+    path = cli.path(values.out) or folder / "public.html"
+    page, card = html.public_pages(found)
+    _write(path, page)
     if values.markdown:
-        _write(page.with_suffix(".md"), html.model_card(found), html.CARD)
+        _write(path.with_suffix(".md"), card, html.CARD)
 
 
 def _table(values):
-    from mednli_jax import tasks
-    from mednli_jax.io import write_over
-    from mednli_jax.report import html
-    from mednli_jax.report.tables import published
-
     runs = cli.path(cli.required(values, "runs", "--runs=runs/table3, the folder that holds the runs"))
     task, how = tasks.with_table(values.table), {"skills": cli.path(values.skills), "public": values.public}
     sections, figures, folders = task.tables[values.table](runs, split=values.split, **how)
@@ -92,10 +89,6 @@ def _table(values):
 
 
 def _page(values, folder):
-    from mednli_jax import tasks
-    from mednli_jax.report import html, outcomes
-    from mednli_jax.report.runs import RunDirectory
-
     task = tasks.task_of_run(folder)
     sections, figures, more = task.more_sections([folder], values, _config_of)
     if sections:
@@ -108,27 +101,21 @@ def _page(values, folder):
 
 
 def _comparison(values, folders):
-    from mednli_jax import tasks
-    from mednli_jax.report import html
-
     if len(folders) == 1:
         raise UsageError("--compare takes two runs at least. Fix: name another run directory.")
     task = tasks.same_task(folders)
-    compared = task.compare(folders, values.split)
+    title, compared, of_page, rows = task.compare(folders, values.split)
     sections, figures, more = task.more_sections(folders, values, _config_of)
     if values.compare:
-        result = {"comparisons": compared.rows, **({"categories": figures} if sections else {})}
-        _print(values, [*compared.sections, *sections], result)
+        result = {"comparisons": rows, **({"categories": figures} if sections else {})}
+        _print(values, [*compared, *sections], result)
     if values.out or not values.compare:
-        shown = [*compared.sections, *sections, *more, *compared.more_of_page, html.runs_section(folders)]
-        _write(values.out or "report.html", html.render(compared.title, shown))
+        shown = [*compared, *sections, *more, *of_page, html.runs_section(folders)]
+        _write(values.out or "report.html", html.render(title, shown))
 
 
 def _config_of(folder):
     """The config of a run on sentence pairs. Fields that the run's config lacks have their defaults."""
-    from mednli_jax import defaults
-    from mednli_jax.report.runs import RunDirectory
-
     saved, config = RunDirectory.existing(folder).config, defaults.nli("esim")
     for section in ("data", "knowledge"):
         for name, value in saved.get(section, {}).items():
@@ -138,15 +125,11 @@ def _config_of(folder):
 
 
 def _print(values, shown, result):
-    from mednli_jax.report.sections import csv_text, markdown_text, text
-
     as_text = csv_text if values.csv else markdown_text if values.markdown else text
     print(json.dumps(result, indent=2) if values.json else as_text(shown))
 
 
 def _write(path, page, beginning="<!DOCTYPE html>"):
-    from mednli_jax.io import private_folder, write_over
-
     path = cli.path(path)
     private_folder(path.parent)
     write_over(path, page, beginning)

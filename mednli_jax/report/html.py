@@ -5,8 +5,7 @@ The template's policy forbids a browser to load anything; light or dark follows 
 
 import contextlib
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import jinja2
@@ -22,16 +21,12 @@ from mednli_jax.report.sections import Grid, Section, markdown_text
 CARD = "# Model card: "  # the first words of a model card's file
 
 
-def render(title: str, sections: Sequence[Section], facts: Sequence[tuple[str, str]] = (), warning: str = "") -> str:
-    """The page. facts: (name, value) pairs below the title; warning: a highlighted note."""
-    return _template().render(title=title, sections=sections, facts=facts, warning=warning, Markup=Markup)
-
-
-@cache
-def _template():
+def render(title: str, sections: Sequence[Section], facts: Mapping[str, str] | None = None, warning: str = "") -> str:
+    """The page. facts: below the title, without empty ones; warning: a highlighted note."""
     how = {"autoescape": True, "undefined": jinja2.StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
     loader = jinja2.PackageLoader("mednli_jax", "report")
-    return jinja2.Environment(loader=loader, **how).get_template("report.html.j2")
+    template = jinja2.Environment(loader=loader, **how).get_template("report.html.j2")
+    return template.render(title=title, sections=sections, facts=facts or {}, warning=warning, Markup=Markup)
 
 
 def run_page(
@@ -43,8 +38,7 @@ def run_page(
     """The page of a run, finished or not, from the files of its run directory.
 
     Args:
-      sections: gives those before and after the learning curves, of the run and its result.
-      units: the name of the corpus's rows, such as pairs.
+      sections, units: run_sections and units of its TASK; the learning curves stand between both parts of sections.
       more: sections at the end.
     """
     with _of_this_version(directory):
@@ -59,11 +53,11 @@ def run_page(
         corpus = result.get("corpus", directory.config["data"]["name"])
         title = f"{result.get('model', directory.config['model']['name'])} on {corpus}"
         facts = _facts(directory, corpus, result, data, units)
-        return render(title, kept, facts, " ".join(filter(None, (warning, notes))))
+        return render(title, kept, facts, f"{warning} {notes}".strip())
 
 
 @contextlib.contextmanager
-def _of_this_version(directory) -> Iterator[None]:
+def _of_this_version(directory):
     """Names the run whose files lack a field that this version writes."""
     try:
         yield
@@ -79,31 +73,21 @@ def public_figures(folder: Path) -> dict:
         return public.figures(directory.result(), directory.config, _json(folder / "env.json"))
 
 
-def public_page(found: dict) -> str:
-    """The page of a run for others. found: of public_figures."""
+def public_pages(found: dict) -> tuple[str, str]:
+    """(the page of a run for others, the same in Markdown as the card of a model). found: of public_figures."""
+    about = dict(found["about"])
+    title = f"{about.pop('model', 'a run')} on {about.pop('corpus', 'a corpus')}"
+    facts = {name: _text(value) for name, value in (about | found["settings"]).items()}
     left_out = f"counts below {public.LEAST}, single pairs, words, paths and commands are left out"
-    title, facts = _public_facts(found)
-    return render(title, public.sections(found), [*facts, ("public", left_out)])
-
-
-def model_card(found: dict) -> str:
-    """The public page in Markdown, as the card of a model. found: of public_figures."""
-    title, facts = _public_facts(found)
-    lines = "\n".join(f"- {name}: {value}" for name, value in facts)
+    sections = public.sections(found)
+    lines = "\n".join(f"- {name}: {value}" for name, value in facts.items())
     limits = (
         f"Trained on {found['about'].get('corpus', 'a corpus')}. Its licence may forbid to pass on weights that were "
         "made from its text. The scores are of its own dev and test parts and say little of other text. Not for "
         "decisions about patients."
     )
-    parts = [f"{CARD}{title}", lines, markdown_text(public.sections(found)), "## Limits", limits]
-    return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def _public_facts(found) -> tuple[str, list[tuple[str, str]]]:
-    """(title, facts)"""
-    about = dict(found["about"])
-    title = f"{about.pop('model', 'a run')} on {about.pop('corpus', 'a corpus')}"
-    return title, [(name, _text(value)) for name, value in (*about.items(), *found["settings"].items())]
+    parts = [f"{CARD}{title}", lines, markdown_text(sections), "## Limits", limits]
+    return render(title, sections, {**facts, "public": left_out}), "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _text(value):
@@ -125,12 +109,12 @@ def _files(splits):
     return ", ".join(f"{of['file']} ({of['sha256'][:12]})" for of in splits if "file" in of and "sha256" in of)
 
 
-def _facts(directory, corpus, result, data, units) -> list[tuple[str, str]]:
+def _facts(directory, corpus, result, data, units) -> dict[str, str]:
     env, splits = _json(directory.folder / "env.json"), data.get("splits", {})
     knowledge, words = data.get("knowledge", {}), data.get("vocabulary", {})
     best = ", ".join(map(str, result.get("best_epoch", ())))
     vectors = Path(directory.config.get("vectors", {}).get("path") or "random").name
-    found = {
+    return {
         "run": directory.folder.resolve().name,
         "data": f"{corpus}: {_sizes(splits)} {units}" if splits else corpus,
         "files": _files(splits.values()),
@@ -146,7 +130,6 @@ def _facts(directory, corpus, result, data, units) -> list[tuple[str, str]]:
         "devices": ", ".join(env.get("devices", ())),
         **_provenance(env),
     }
-    return [(name, value) for name, value in found.items() if value]
 
 
 def _provenance(env) -> dict[str, str]:
@@ -191,14 +174,8 @@ def _links(knowledge) -> Section:
 def corpus_page(corpus: str, splits: dict[str, Split], sections: Sequence[Section], knowledge: str, notes: str) -> str:
     """The page of a corpus's analyses. knowledge: the ontology of its concepts; notes: remarks for the reader."""
     sizes = ", ".join(f"{name} {len(split):,}" for name, split in splits.items())
-    found = {
-        "data": f"{sizes} pairs",
-        "files": _files(split.facts for split in splits.values()),
-        "ontology": knowledge,
-        **_provenance(environment()),
-    }
-    facts = [(name, value) for name, value in found.items() if value]
-    return render(f"Corpus {corpus}", sections, facts, notes)
+    facts = {"data": f"{sizes} pairs", "files": _files(split.facts for split in splits.values()), "ontology": knowledge}
+    return render(f"Corpus {corpus}", sections, facts | _provenance(environment()), notes)
 
 
 def runs_section(folders: Sequence[Path]) -> Section:

@@ -24,10 +24,7 @@ FLAGS = ("compare", "categories", "categories_file", "paths", "skills")  # flags
 
 
 def check(given, runs: Sequence, shareable: bool) -> None:
-    """Raises UsageError for flags that ask for few pairs or for names of runs.
-
-    given: the flags, by name. shareable: whether the table, if one is asked for, shows no single diseases.
-    """
+    """Raises UsageError for flags that ask for few pairs, names of runs, or a table that is not shareable."""
     refused = [f"--{name}" for name in FLAGS if given[name].value]
     refused += ["--csv of a run"] * bool(given["csv"].value and runs)
     refused += ["several runs"] * (len(runs) > 1) + ["tables of single diseases"] * (not shareable)
@@ -36,10 +33,7 @@ def check(given, runs: Sequence, shareable: bool) -> None:
 
 
 def figures(result: Mapping, config: Mapping, env: Mapping) -> dict:
-    """The public part of a run's result.json, config.json and env.json, as JSON values.
-
-    Returns: {"about": ..., "settings": {"model": ..., "train": ...}, "scores": {split: ...}, "categories": ...}.
-    """
+    """The public part of a run's result.json, config.json and env.json, as JSON values."""
     versions = {name: env.get(name, "") for name in ("mednli_jax", "python")}
     seeds = len(result.get("seeds", ())) or 1
     found = {split: scores(result[split], seeds) for split in SPLITS if result.get(split)}
@@ -50,9 +44,14 @@ def figures(result: Mapping, config: Mapping, env: Mapping) -> dict:
         if len(diseases) > 1 and min(counts) >= LEAST:
             categories[category] = {average: _measure(of[average]) for average in AVERAGES if average in of}
     about = {name: result[name] for name in ABOUT if name in result}
+    settings = {  # numbers, booleans and the words of CHOICES; no paths
+        part: {name: value for name, value in config[part].items() if isinstance(value, int | float) or name in CHOICES}
+        for part in ("model", "train")
+        if part in config
+    }
     return {
         "about": {**about, "versions": {**versions, **env.get("versions", {})}},
-        "settings": {part: _settings(config[part]) for part in ("model", "train") if part in config},
+        "settings": settings,
         "scores": {split: kept for split, kept in found.items() if kept},
         "categories": categories,
     }
@@ -76,24 +75,15 @@ def scores(found: Mapping, seeds: int) -> dict:
             label: {name: of[name] for name in ("precision", "recall", "f1")}
             for label, of in found.get("per_class", {}).items()
         }
-    families = {"slices": found.get("slices", {}), **found.get("families", {})}
-    whole = {}
-    for family, named in families.items():
+    for family, named in {"slices": found.get("slices", {}), **found.get("families", {})}.items():
         parts = {name: scores(of, seeds) for name, of in named.items()}
         if parts and all(parts.values()) and family not in FROM_FILES:
-            whole[family] = parts
-    if whole:
-        kept["families"] = whole
+            kept.setdefault("families", {})[family] = parts
     return kept
 
 
 def _measure(of):
     return {name: of[name] for name in ("mean", "sd", "per_seed") if name in of}
-
-
-def _settings(section):
-    """Numbers, booleans and the words of CHOICES; no paths."""
-    return {name: value for name, value in section.items() if isinstance(value, int | float) or name in CHOICES}
 
 
 def sections(found: Mapping) -> list[Section]:
@@ -108,15 +98,14 @@ def sections(found: Mapping) -> list[Section]:
             rows = [(label, *map(str, row)) for label, row in zip(LABELS, of["confusion"], strict=True)]
             grids.append(Grid("confusion, summed over seeds", ("gold", *LABELS), rows))
         for family, named in of.get("families", {}).items():
-            header, rows = (family, "examples", "accuracy"), []
-            for name, part in named.items():
-                rows.append((name, str(part["examples"]), _share(part["accuracy"]["mean"])))
-            grids.append(Grid(family, header, rows))
+            rows = [(name, str(one["examples"]), _share(one["accuracy"]["mean"])) for name, one in named.items()]
+            grids.append(Grid(family, (family, "examples", "accuracy"), rows))
         shown.append(Section(f"Scores, {split}", [f"{of['examples']:,} examples"], grids))
-    for category, of in found["categories"].items():
-        grid = Grid("", ("F1", "mean", "sd", "per seed"), _rows(of))
-        shown.append(Section(f"Scores, {category}", grids=[grid]))
-    return shown
+    header = ("F1", "mean", "sd", "per seed")
+    return shown + [
+        Section(f"Scores, {category}", grids=[Grid("", header, _rows(of))])
+        for category, of in found["categories"].items()
+    ]
 
 
 def _share(value):
@@ -124,12 +113,11 @@ def _share(value):
 
 
 def _rows(of):
-    rows = []
-    for name, value in of.items():
-        if isinstance(value, Mapping) and "per_seed" in value:
-            per_seed = ", ".join(map(_share, value["per_seed"]))
-            rows.append((name, _share(value["mean"]), _share(value.get("sd", 0)), per_seed))
-    return rows
+    scored = {name: value for name, value in of.items() if isinstance(value, Mapping) and "per_seed" in value}
+    return [
+        (name, _share(value["mean"]), _share(value.get("sd", 0)), ", ".join(map(_share, value["per_seed"])))
+        for name, value in scored.items()
+    ]
 
 
 def table(found: Mapping, runs: Collection[str] = ()) -> dict:
@@ -137,9 +125,9 @@ def table(found: Mapping, runs: Collection[str] = ()) -> dict:
 
     runs: of the paper's table. The cells of other runs, which are named after folders, are left out.
     """
-    kept = {name: value for name, value in found.items() if name not in ("lacking", "notes")}
+    kept = {**found, "lacking": {}, "notes": []}
     if "pairs" in found:
         kept["pairs"] = {split: n for split, n in found["pairs"].items() if n >= LEAST}
     if "cells" in found:
         kept["cells"] = [cell for cell in found["cells"] if cell["run"] in runs]
-    return {**kept, "lacking": {}, "notes": []}
+    return kept

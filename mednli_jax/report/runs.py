@@ -44,9 +44,15 @@ def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict:
 
 def environment() -> dict:
     """Versions, machine and command of this process. The commands add the devices."""
+    describe = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]  # + where the checkout has changes
+    try:
+        how = {"cwd": Path(mednli_jax.__file__).parent, "capture_output": True, "text": True, "timeout": 5}
+        commit = subprocess.run(describe, **how, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):  # outside a checkout
+        commit = ""
     return {
         "mednli_jax": mednli_jax.__version__,
-        "commit": _commit(),
+        "commit": commit,
         "python": platform.python_version(),
         "versions": {name: metadata.version(name) for name in _PACKAGES},
         "platform": platform.platform(),
@@ -55,16 +61,6 @@ def environment() -> dict:
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "command": [_PASSWORD.sub(r"\1***@", part) for part in (Path(sys.argv[0]).name, *sys.argv[1:])],
     }
-
-
-def _commit() -> str:
-    """The commit of the checkout of this package, with + where it has changes; "" outside a checkout."""
-    command, folder = ["git", "describe", "--always", "--dirty=+", "--exclude=*"], Path(mednli_jax.__file__).parent
-    try:
-        found = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=5, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return found.stdout.strip()
 
 
 class RunDirectory:
@@ -186,12 +182,12 @@ class RunDirectory:
         return False
 
     def result(self) -> dict:
-        """The content of result.json. A run without one was killed before it wrote it; its status is `running`."""
-        path = self.folder / "result.json"
-        if not path.is_file():
-            return {"status": "running"}
-        fix = "restore it, or remove it and train with --resume, which writes it again"
-        return read_json(path, "status", fix=fix)
+        """The content of result.json. A run that was killed before it wrote it has the status `running`."""
+        path, fix = (
+            self.folder / "result.json",
+            "restore it, or remove it and train with --resume, which writes it again",
+        )
+        return read_json(path, "status", fix=fix) if path.is_file() else {"status": "running"}
 
     def status(self) -> str:
         return self.result()["status"]
@@ -220,10 +216,7 @@ class RunDirectory:
         write_atomic(self.folder / "metrics.jsonl", kept)
 
     def write_scalars(self, row: dict) -> None:
-        """Writes losses, accuracies and speed of an epoch for TensorBoard, one curve per seed.
-
-        Points of later epochs, which a killed process wrote, are not shown.
-        """
+        """Writes an epoch for TensorBoard, a curve per seed, and hides later points, which a killed process wrote."""
         folder, epoch = self.folder / "tensorboard", row["epoch"]
         if self._scalars is None:
             from tensorboardX import SummaryWriter  # imported here because only training needs it
@@ -248,7 +241,6 @@ class RunDirectory:
                 file.close()
 
     def write_predictions(self, split: str, rows: list[dict]) -> None:
-        """Writes private/predictions.<split>.jsonl: one object per example, with its uid."""
         content = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
         write_atomic(self.private / f"predictions.{split}.jsonl", content)
 
@@ -257,7 +249,7 @@ class RunDirectory:
 
 
 def write_kept(directory: RunDirectory, name: str, values: dict) -> None:
-    """Writes JSON values with a digest into private/: they may be words of the corpus."""
+    """Writes JSON values, which may be words of the corpus, with a digest into private/."""
     write_sealed(directory.private / name, values)
 
 

@@ -23,31 +23,13 @@ class Grid:
 
 @dataclass(frozen=True)
 class Section:
-    """charts: (caption, chart), a chart is None if there is nothing to draw; commands: (what for, a line for a shell).
-    No corpus text is in them."""
+    """A part of a report, without text of a corpus."""
 
     title: str
     words: list[str] = field(default_factory=list)
     grids: list[Grid] = field(default_factory=list)
-    charts: list[tuple[str, Chart | None]] = field(default_factory=list)
-    commands: list[tuple[str, str]] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A comparison of runs.
-
-    Args:
-      title: of the page.
-      sections: what is printed, and is shown on the page.
-      more_of_page: sections that only the page has.
-      rows: the first run compared with each of the others, as JSON values.
-    """
-
-    title: str
-    sections: list[Section]
-    more_of_page: list[Section]
-    rows: list[dict]
+    charts: list[tuple[str, Chart | None]] = field(default_factory=list)  # (caption, chart or nothing to draw)
+    commands: list[tuple[str, str]] = field(default_factory=list)  # (what for, a line for a shell)
 
 
 def lines(section: Section) -> list[str]:
@@ -61,7 +43,6 @@ def lines(section: Section) -> list[str]:
 
 
 def text(sections: Sequence[Section]) -> str:
-    """Several sections for a terminal."""
     return "\n\n".join("\n".join(lines(section)) for section in sections)
 
 
@@ -95,10 +76,10 @@ def csv_lines(rows: Iterable[Sequence[str]]) -> str:
 def grid_lines(grid: Grid) -> list[str]:
     """The grid for a terminal, its caption first."""
     rows = [grid.header, *grid.rows]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(grid.header))]
-    sides = ["<" if i < grid.left else ">" for i in range(len(widths))]
-    cells = ([f"{c:{s}{w}}" for c, s, w in zip(row, sides, widths, strict=True)] for row in rows)
-    return [*[grid.caption] * bool(grid.caption), *("  ".join(row).rstrip() for row in cells)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    kinds = [f"{'<' if place < grid.left else '>'}{width}" for place, width in enumerate(widths)]
+    lines = ("  ".join(map(format, row, kinds)).rstrip() for row in rows)
+    return [*[grid.caption] * bool(grid.caption), *lines]
 
 
 def figure(value: float, signed: str = "") -> str:
@@ -145,8 +126,8 @@ def columns_of(columns: Mapping[str, Mapping], rows: Iterable[tuple], paper: Map
 
     Args:
       columns: name of a part -> its figures, nested.
-      rows: (title, how a figure is shown, names that lead to the figure) of each row.
-      paper: the same figures as published; a row that has any is followed by "  in the paper".
+      rows: (title, function that shows a figure, names that lead to the figure).
+      paper: the published figures; a row that has any is followed by "  in the paper".
     """
     found = []
     for title, show, *path in rows:

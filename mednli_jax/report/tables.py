@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.errors import RunError, UsageError
+from mednli_jax.errors import RunError
 from mednli_jax.report import metrics
 from mednli_jax.report.outcomes import Finished, aligned, finished, other_training
 from mednli_jax.report.runs import RunDirectory, read_json
@@ -75,7 +75,7 @@ def fill(
     Args:
       titles: names of the first columns.
       rows: key of a row -> its cells in these columns.
-      columns: (name of a column, key of a row -> its cell), ours and the paper's; a missing cell is empty.
+      columns: (name of a further column, key of a row -> its cell); a missing cell is empty.
     """
     columns = list(columns)
     cells = [(*first, *(of.get(key, "") for _, of in columns)) for key, first in rows.items()]
@@ -94,17 +94,9 @@ def state(folder: Path) -> str:
     """complete, in training, missing, or the status of a run."""
     if not (folder / "config.json").is_file():
         return "missing"
-    directory = RunDirectory.existing(folder)
+    directory = RunDirectory(folder)
     status = directory.status()
     return "in training" if status != "complete" and directory.in_training() else status
-
-
-def lacking(commands: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """command -> what it fills, of (command, what it fills)."""
-    found = {}
-    for command, name in commands:
-        found.setdefault(command, []).append(name)
-    return found
 
 
 def section(title: str, words: Sequence[str], found: Mapping, grid: Grid, paper: str, more: Sequence[str]) -> Section:
@@ -115,12 +107,11 @@ def section(title: str, words: Sequence[str], found: Mapping, grid: Grid, paper:
       found: the table's JSON values, of which corpus, comparable and lacking are read.
       paper: the name of the paper's corpus.
     """
-    words = list(words)
+    words, commands = list(words), []
     if not found["corpus"]:
         words.append("no run of this table is finished yet")
     elif not found["comparable"]:
         words.append(f"the paper's figures are of {paper}: they are NOT COMPARABLE with ours on {found['corpus']}")
-    commands = []
     for command, names in found["lacking"].items():
         between = "; " if any("," in name for name in names) else ", "
         commands.append((f"not there yet: {between.join(names)}", command))
@@ -131,11 +122,7 @@ def section(title: str, words: Sequence[str], found: Mapping, grid: Grid, paper:
 
 
 def departures(folder: Path, baseline: Path | None, paper: Mapping) -> list[str]:
-    """The differences of a run, of the run that it was transferred from, and of its baseline; empty if there is none.
-
-    paper: published/mednli.json. Fields that a config lacks are skipped. The remarks contain numbers, but no
-    names of files or folders.
-    """
+    """How a run, the run that it was transferred from, and its baseline differ from a paper's: numbers, no names."""
     found, (config, result) = unlike(folder, paper), _opened(folder)
     name = config.get("transfer", {}).get("init_from") or result.get("transfer", {}).get("source")
     source = folder.parent / Path(name or "").name  # the run in the same folder whose weights this run started from
@@ -151,7 +138,7 @@ def departures(folder: Path, baseline: Path | None, paper: Mapping) -> list[str]
 
 
 def unlike(folder: Path, paper: Mapping) -> list[str]:
-    """`departures` of a run by itself. paper: any of published/*.json that has settings."""
+    """`departures` of a run by itself. Fields that a config lacks are skipped."""
     config, result = _opened(folder)
     model = config.get("model", {})
     expected = paper["settings"] | paper["settings"].get("of", {}).get(model.get("name"), {})
@@ -190,36 +177,24 @@ def _opened(folder):
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure of a table, in points of accuracy.
-
-    Args:
-      run: the name of its run's folder.
-      paper: the published figure, None for a cell that the paper does not have; such a cell is shown if its run
-        exists, and is not counted as missing.
-      baseline: the name of the run whose accuracy is subtracted, "" for an accuracy.
-    """
+    """One figure of a table, in points of accuracy."""
 
     row: str
     column: str
-    run: str
-    paper: float | None
-    baseline: str = ""
+    run: str  # the name of its run's folder
+    paper: float | None  # the published figure; a cell without one is shown if its run exists, and is never missing
+    baseline: str = ""  # the name of the run whose accuracy is subtracted, if any
     split: str = "test"
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of accuracies.
-
-    Args:
-      others: a pattern for names of runs beside those of the paper (row, perhaps mode, model), whose gains are over the
-        run of the model on the corpus alone.
-    """
+    """A table of accuracies."""
 
     number: int
     title: str
     cells: tuple[Cell, ...]
-    others: str = ""
+    others: str = ""  # pattern for names of runs beside the paper's; their gains are over the run of the model
 
 
 TABLES = {
@@ -228,25 +203,15 @@ TABLES = {
 }
 
 
-def table_of(number: int) -> Table:
-    """Raises UsageError for a number that is no table of accuracies."""
-    if number not in TABLES:
-        known = ", ".join(map(str, TABLES))
-        raise UsageError(f"--table={number}: no such table of accuracies. Fix: give one of {known}.")
-    return TABLES[number]
-
-
 def filled(table: Table, folder: Path) -> dict:
     """The table filled with the results of the folder's runs, as JSON values.
 
-    cells: each a dict of the Cell's fields; `state` (complete, missing, or what its run or its baseline is in);
-    where complete: ours, low, high in points (95 %), seeds, sd (in points, over the seeds of the run and of its
-    baseline, None for one seed), unlike (how the runs differ from the paper's, see `departures`) and `difference`
-    [ours less the paper's, low, high], None on another corpus than the paper's. The paper's figure is taken as exact:
-    it came without an interval.
-    A cell whose run is of another corpus than most, or of other pairs of it, has that for its state and no figure.
-    lacking: {command: [names of the runs it fills]}; it skips finished runs and goes on with others. notes: what a
-    reader has to know.
+    Each of `cells` has the Cell's fields and `state`: complete, missing, or what its run or its baseline is in. A cell
+    whose run is of another corpus than most, or of other pairs of it, has that for its state and no figure.
+    A complete cell also has ours, low, high in points (95 %), seeds, sd (in points, of the run and of its baseline),
+    unlike (see `departures`) and difference: [ours less the paper's, low, high], None on another corpus. The paper's
+    figure is taken as exact: it came without an interval.
+    lacking: {command: [names of the runs it fills]}; it skips finished runs and goes on with others.
     """
     folder, paper = check_folder(folder), published("mednli")["corpus"]
     every = (*table.cells, *_others(table, folder))
@@ -288,7 +253,7 @@ def filled(table: Table, folder: Path) -> dict:
 def _of_one_corpus(complete, paper) -> tuple[dict, dict[tuple, str]]:
     """Runs that were scored on the same pairs, in one order; (name, split) -> what is odd about each of the others.
 
-    Those of the paper's corpus where there are any, else of the most frequent one; of a split, those with most pairs.
+    The corpus is the paper's if there is a run of it, else the most frequent; of a split, most pairs decide.
     """
     runs, odd = {}, {}
     corpora = [run.corpus for run in complete.values()]
