@@ -20,26 +20,16 @@ ROOT = Path(__file__).parents[2]
 SEEDS, FEATURES, CLASSES = (0, 4, 9), 3, 2
 
 
-def training(seeds=SEEDS, features=FEATURES, steps=2):
-    """A learner after two Adam steps and its best epoch; every array differs from its initial value."""
-    rng = np.random.default_rng(1)
+def training(features=FEATURES, seed=1):
+    """A learner and its best epoch, with random arrays."""
+    rng, shape = np.random.default_rng(seed), (len(SEEDS), features)
+    params = {"logits": {"kernel": jnp.zeros((*shape, CLASSES)), "bias": jnp.zeros((len(SEEDS), CLASSES))}}
+    stats = {"norm": {"mean": jnp.zeros(shape), "variance": jnp.zeros(shape)}}
     optimizer = optax.chain(optax.add_decayed_weights(1e-6), optax.adam(1e-2))
-
-    def array(*shape):
-        return jnp.asarray(rng.normal(size=(len(seeds), *shape)), jnp.float32)
-
-    params = {"logits": {"kernel": array(features, CLASSES), "bias": array(CLASSES)}}
-    opt_state = jax.vmap(optimizer.init)(params)
-    for _ in range(steps):
-        gradients = jax.tree.map(lambda x: jnp.asarray(rng.normal(size=x.shape), jnp.float32), params)
-        updates, opt_state = jax.vmap(optimizer.update)(gradients, opt_state, params)
-        params = optax.apply_updates(params, updates)
-    stats = {"norm": {"mean": array(features), "variance": array(features) ** 2}}
-    step = jnp.full(len(seeds), steps, jnp.int32)
-    learner = state.Learner(jnp.asarray(seeds, jnp.uint32), step, params, stats, opt_state)
-    value = jnp.asarray([0.5, np.inf, 0.25][: len(seeds)], jnp.float32)
-    best = state.update_best(state.init_best(learner), learner, np.arange(len(seeds)), value, 1)
-    return {"learner": learner, "best": best}
+    moments, numbers = jax.vmap(optimizer.init)(params), jnp.zeros(len(SEEDS), jnp.int32)
+    learner = state.Learner(jnp.asarray(SEEDS, jnp.uint32), numbers, params, stats, moments)
+    made = {"learner": learner, "best": state.init_best(learner)}
+    return jax.tree.map(lambda x: jnp.asarray(100 * rng.random(x.shape), x.dtype), made)
 
 
 META = {"epoch": 2, "done": 3, "sums": {"loss": [1.1000000000000001, 2.0]}, "train_seconds": 0.1}
@@ -76,27 +66,14 @@ def copied(original, tmp_path):
 
 @pytest.mark.parametrize("stats", [True, False])
 def test_round_trip(tmp_path, stats):
-    saved, fresh, folder = training(), training(steps=0), tmp_path / "a folder"
+    saved, fresh, folder = training(), training(seed=2), tmp_path / "a folder"
+    saved["best"] = saved["best"].replace(value=jnp.array([0.5, np.inf, 0.25]))
     if not stats:
         saved, fresh = ({name: part.replace(batch_stats={}) for name, part in of.items()} for of in (saved, fresh))
     Checkpoints(folder).save(saved, META)
     tree, meta = Checkpoints(folder).load()
     assert meta == META
-    restored = restore_into(fresh, tree)
-    assert same(restored, saved)
-    # The optimiser continues as if it had never stopped.
-    assert int(optax.tree.get(restored["learner"].opt_state, "count")[0]) == 2
-    assert np.isinf(restored["best"].value[1])
-
-
-def test_latest_two_are_kept(tmp_path):
-    checkpoints = Checkpoints(tmp_path)
-    assert checkpoints.load() is None
-    for epoch in range(1, 5):
-        checkpoints.save(training(), {"epoch": epoch})
-        assert epoch_of(checkpoints) == epoch
-    assert checkpoints.numbers() == [3, 4]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["3", "3.manifest.json", "4", "4.manifest.json"]
+    assert same(restore_into(fresh, tree), saved)
 
 
 def files_of(checkpoints, number):
@@ -157,7 +134,7 @@ def test_a_checkpoint_without_manifest_does_not_count(copied):
     copied.save(training(), {"epoch": 5})
     assert epoch_of(copied) == 5
     assert copied.numbers() == [1, 2]
-    assert not (copied.folder / "3.orbax-checkpoint-tmp").exists()
+    assert sorted(path.name for path in copied.folder.iterdir()) == ["1", "1.manifest.json", "2", "2.manifest.json"]
     shutil.rmtree(copied.folder / "2")  # a manifest without its checkpoint does not count either
     assert epoch_of(copied) == 1
 
@@ -194,26 +171,6 @@ def test_a_save_the_system_refuses_is_reported_once_and_leaves_nothing(copied):
     assert done.stderr.rstrip().endswith("ZeroDivisionError: division by zero")
     assert copied.numbers() == [2, 3]
     assert epoch_of(copied) == 3
-
-
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (OSError(28, "No space left on device"), "No space left on device"),
-        (ValueError('RESOURCE_EXHAUSTED: Error writing "a" [OS error 28: No space left on device]'), "No space left"),
-        (ValueError("something else"), "ValueError"),
-    ],
-)
-def test_a_failed_save_tells_the_reason_and_leaves_the_previous_one(copied, monkeypatch, error, reason):
-    def fail(*_, **__):
-        (copied.folder / "3.orbax-checkpoint-tmp").mkdir()
-        raise error
-
-    monkeypatch.setattr("mednli_jax.training.checkpoint.ocp.StandardCheckpointer.save", fail)
-    with pytest.raises(RunError, match=rf".*\({reason}.*--resume continues from the previous checkpoint"):
-        copied.save(training(), {"epoch": 3})
-    assert sorted(path.name for path in copied.folder.iterdir()) == ["1", "1.manifest.json", "2", "2.manifest.json"]
-    assert epoch_of(copied) == 2
 
 
 # ---- restoring into a model ----

@@ -43,11 +43,6 @@ def _none_is_left():
         process.wait()
 
 
-def start(command, **how):
-    STARTED.append(subprocess.Popen(command, **how))
-    return STARTED[-1]
-
-
 def environment(**more):
     flags = f"{FAST} --xla_force_host_platform_device_count={DEVICES}"
     path = os.pathsep.join((str(ROOT), str(ROOT / "tests")))
@@ -152,22 +147,23 @@ def home(tmp_path_factory):
     return home
 
 
-def train(home, run, *flags, processes=2):
-    """Starts one process of the command for each index; stdout goes to run.out, stderr to run.0.err, run.1.err."""
-    coordinator, started = f"127.0.0.1:{free_port()}", []
+def train(home, run, *flags, processes=2, each=((),) * 3):
+    """Starts the command once for each index; output goes to run.0.out, run.0.err, ... each: flags of each process."""
+    port = free_port()
     for index in range(processes):
-        own = (f"--coordinator={coordinator}", f"--processes={processes}", f"--process={index}")
+        own = (f"--coordinator=127.0.0.1:{port}", f"--processes={processes}", f"--process={index}")
         command = [
-            *(sys.executable, "-m", "mednli_jax.train", config_flag("bow", "mednli")),
-            *("--config.vectors.path=", *SMALL, f"--workdir={run}", *flags, *(own if processes > 1 else ())),
+            *(sys.executable, "-m", "mednli_jax.train", config_flag("bow", "mednli"), "--config.vectors.path=", *SMALL),
+            *(f"--workdir={run}", *flags, *each[index], *(own if processes > 1 else ())),
         ]
         with open(home / f"{run}.{index}.out", "w") as out, open(home / f"{run}.{index}.err", "w") as err:
-            started.append(start(command, cwd=home, stdout=out, stderr=err, env=environment(**environment_of(home))))
-    return started
+            how = {"cwd": home, "stdout": out, "stderr": err, "env": environment(**environment_of(home))}
+            STARTED.append(subprocess.Popen(command, **how))
+    return STARTED[-processes:]
 
 
-def codes(processes, seconds=LONG_SECONDS):
-    return [process.wait(timeout=seconds) for process in processes]
+def codes(processes):
+    return [process.wait(timeout=LONG_SECONDS) for process in processes]
 
 
 def epochs(home, run):
@@ -247,7 +243,6 @@ def test_one_that_is_lost_ends_the_other_and_the_run_goes_on_bit_identically(hom
         processes[victim].send_signal(how)
         begun = time.monotonic()
         assert codes([processes[1 - victim]]) == [-signal.SIGABRT], stderr(home, run, 1 - victim)
-        print(f"{run}: the other process ended after {time.monotonic() - begun:.0f} s")
         assert time.monotonic() - begun < 30
         processes[victim].kill()
         processes[victim].wait()
@@ -261,20 +256,10 @@ def test_one_that_is_lost_ends_the_other_and_the_run_goes_on_bit_identically(hom
 
 @slow
 def test_another_corpus_or_config_is_refused(home):
-    coordinator = f"127.0.0.1:{free_port()}"
-    started = []
-    for index in range(2):
-        command = [
-            *(sys.executable, "-m", "mednli_jax.train", config_flag("bow", "mednli")),
-            *("--config.vectors.path=", *SMALL, "--workdir=other", f"--config.train.learning_rate=0.{index + 1}"),
-            *(f"--coordinator={coordinator}", "--processes=2", f"--process={index}"),
-        ]
-        started.append(
-            start(command, cwd=home, stderr=subprocess.PIPE, text=True, env=environment(**environment_of(home)))
-        )
-    said = [process.communicate(timeout=LONG_SECONDS)[1] for process in started]
-    assert [process.returncode for process in started] == [2, 2], said
-    assert all("error: process 1 has another config than process 0. Fix: " in text for text in said)
+    rates = [(f"--config.train.learning_rate=0.{index}",) for index in (1, 2)]
+    assert codes(train(home, "other", each=rates)) == [2, 2], stderr(home, "other", 0) + stderr(home, "other", 1)
+    for index in (0, 1):
+        assert "error: process 1 has another config than process 0. Fix: " in stderr(home, "other", index)
     assert not (home / "other").exists()
 
 
@@ -318,28 +303,3 @@ def test_a_slurm_job_goes_back_into_the_queue_only_where_it_can_go_on(tmp_path, 
     first, *rest = (tmp_path / "calls").read_text().splitlines()
     assert first.endswith("--distributed --workdir=runs/slurm-5 --resume --config=configs/bow.py")
     assert rest == ["scontrol requeue 5"] * queued
-
-
-# -- scaling ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def scaling(monkeypatch):
-    monkeypatch.syspath_prepend(LAUNCH)
-    import scaling
-
-    return scaling
-
-
-def test_what_is_sent_is_read_from_the_compiled_program(scaling):
-    """A 32-bit sum of [3, 5] and [7] sends 88 bytes; a gather of [4] from each of two devices sends 32."""
-    devices = jax.local_devices()[:2]
-
-    def body(x, y, z):
-        return jax.lax.psum((x, y), "d"), jax.lax.all_gather(z, "d")
-
-    arguments = [np.ones((2, *shape), np.float32) for shape in ((3, 5), (7,), (4,))]
-    text = jax.pmap(body, axis_name="d", devices=devices).lower(*arguments).compile().as_text()
-    found = scaling.operands(text)
-    assert sum(size for name, size in found if name == "all-reduce") == 4 * (15 + 7)
-    assert sum(size for name, size in found if name == "all-gather") == 4 * 2 * 4

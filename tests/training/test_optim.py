@@ -45,11 +45,6 @@ def test_the_default_is_adam_with_coupled_decay_and_nothing_else():
     reference, expected = steps(optax.chain(*parts))
     np.testing.assert_array_equal(ours, reference)
     assert jax.tree.structure(state) == jax.tree.structure(expected)
-    first = np.array([[2.0, 0.0]]) + 0.01 * np.array([1.0, -2.0])  # clipped, then decayed
-    moments = optax.tree.get(
-        steps(optim.build_optimizer(learning_rate=RATE, weight_decay=0.01, clip=2.0), [[4.0, 0.0]])[1], "mu"
-    )
-    np.testing.assert_allclose(moments["w"], 0.1 * first[0], rtol=1e-9)
 
 
 def amsgrad_by_hand(gradients, weight, decay=0.0):
@@ -71,12 +66,6 @@ def test_amsgrad_by_hand():
     assert np.isfinite(steps(optim.build_optimizer(learning_rate=RATE, optimizer="amsgrad"))[0]).all()
 
 
-def test_sgd_by_hand():
-    plain, state = steps(optim.build_optimizer(learning_rate=RATE, optimizer="sgd"))
-    np.testing.assert_allclose(plain[:, 0], [0.6, 0.5, 0.55, 0.45, 0.35])
-    assert jax.tree.leaves(state) == []
-
-
 def test_adamw_decays_matrices_beside_adam_s_direction():
     params = {"kernel": jnp.full((2, 2), 3.0), "bias": jnp.full(2, 3.0), "scale": jnp.full(2, 3.0)}
     how = {"learning_rate": RATE, "optimizer": "adamw", "weight_decay": 0.5}
@@ -84,15 +73,12 @@ def test_adamw_decays_matrices_beside_adam_s_direction():
     found = []
     for made in (ours, adam, adamw):
         state, weights = made.init(params), params
-        for size in (1.0, -2.0, 0.5):
-            updates, state = made.update(
-                jax.tree.map(lambda p, size=size: jnp.full_like(p, size), params), state, weights
-            )
+        for _ in range(3):  # the weights themselves are the gradient
+            updates, state = made.update(weights, state, weights)
             weights = optax.apply_updates(weights, updates)
         found.append(weights)
-    np.testing.assert_allclose(found[0]["kernel"], found[2]["kernel"], rtol=1e-6)
-    for name in ("bias", "scale"):
-        np.testing.assert_allclose(found[0][name], found[1][name], rtol=1e-6)
+    for name, like in (("kernel", 2), ("bias", 1), ("scale", 1)):
+        np.testing.assert_allclose(found[0][name], found[like][name], rtol=1e-6)
 
 
 # ---- rates ----
@@ -156,20 +142,12 @@ def config(**train):
     return made
 
 
-def test_a_config_s_protocol_reaches_the_optimizer_and_the_loop():
-    asked = {"schedule": "warmup_linear", "optimizer": "sgd", "warmup": 0.5, "epochs": 4, "learning_rate": 0.5}
-    asked |= {"average_from": 2, "average_every": 3, "halve_from": 4, "weight_decay": 0.0}
-    made = config(**asked)
-    own = experiment_of(made)
-    optimizer = own.optimizer_for(types.SimpleNamespace(steps=5))
-    state = optimizer.init({"w": jnp.zeros(2)})
-    updates, state = optimizer.update({"w": jnp.ones(2)}, state, {"w": jnp.zeros(2)})
-    np.testing.assert_array_equal(updates["w"], [0, 0])  # half of the run's 20 steps warm up, from 0
-    updates, _ = optimizer.update({"w": jnp.ones(2)}, state, {"w": jnp.zeros(2)})
-    np.testing.assert_allclose(updates["w"], -0.5 / 10 * np.ones(2), rtol=1e-6)
-    given = own.settings
-    taken = {"schedule", "halve_from", "average_from", "average_every"}
-    assert {name: getattr(given, name) for name in taken} == {name: asked[name] for name in taken}
+def test_a_config_s_protocol_reaches_the_optimizer():
+    """Half of the run's 20 steps warm up, from 0."""
+    protocol = {"schedule": "warmup_linear", "optimizer": "sgd", "warmup": 0.5, "epochs": 4, "weight_decay": 0.0}
+    own = experiment_of(config(**protocol, learning_rate=0.5))
+    weights, _ = steps(own.optimizer_for(types.SimpleNamespace(steps=5)), np.ones((2, 2)), (0.0, 0.0))
+    np.testing.assert_allclose(weights[:, 0], [0, -0.5 / 10], rtol=1e-6)
 
 
 WRONG = {

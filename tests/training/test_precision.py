@@ -64,12 +64,3 @@ def test_every_product_of_both_passes_takes_operands_of_the_setting(setting, nam
     assert {line.partition("->")[0].count("bf16") for line in products} == {2 if setting == "bfloat16" else 0}
     if name != "bert":  # whose attention has states of 16 bits
         assert not any("bf16" in line.partition("->")[2] for line in products)
-
-
-def test_a_processor_without_16_bit_products_is_told(monkeypatch):
-    monkeypatch.setattr(program, "_flags", set)
-    assert program.precision_remark("bfloat16", "cpu")
-    assert not program.precision_remark("bfloat16", "gpu")
-    assert not program.precision_remark("float32", "cpu")
-    monkeypatch.setattr(program, "_flags", lambda: {"avx512f", "amx_bf16"})
-    assert not program.precision_remark("bfloat16", "cpu")

@@ -14,7 +14,7 @@ from mednli_jax.data.batching import Layout
 from mednli_jax.models import layers
 from mednli_jax.training import optim, state
 from mednli_jax.training.devices import Devices
-from mednli_jax.training.step import row_keys, train_step
+from mednli_jax.training.step import train_step
 
 BATCH, REAL, STEPS = 16, 14, 6
 OPTIMIZERS = {  # the others take Adam with L2
@@ -107,30 +107,6 @@ def test_each_step_drops_other_parts_of_the_same_rows():
         learner, sums = body(learner, words, data, index[None])
         losses.append(float(sums["loss"][0]))
     assert abs(losses[0] - losses[1]) > 1e-3
-
-
-def test_row_keys_depend_on_seed_step_and_row_only():
-    rows = jnp.array([3, 7, 3])
-    keys = jax.random.key_data(row_keys(1, 2, rows))
-    assert (keys[0] == keys[2]).all()
-    assert (keys[0] != keys[1]).any()
-    for other in (row_keys(2, 2, rows), row_keys(1, 3, rows)):
-        assert (jax.random.key_data(other)[0] != keys[0]).any()
-
-
-@pytest.mark.parametrize("group", [1, 3])
-@pytest.mark.parametrize("seeds", [(), (2,)])
-def test_batches_split_over_the_devices_in_contiguous_shares(seeds, group):
-    devices = Devices(jax.local_devices()[:3])
-    index = np.arange(np.prod([*seeds, 12, group])).reshape(*seeds, 12, group)
-    parts = devices.split(index)
-    assert parts.shape == (3, *seeds, 4, group)
-    for share, part in zip(np.split(index, 3, axis=-2), parts, strict=True):
-        np.testing.assert_array_equal(part, share)
-    if seeds:  # results come back by seed and row, in the order of the batch
-        logits = np.stack([parts, -parts], axis=-1).reshape(3, 2, -1, 2)
-        np.testing.assert_array_equal(devices.join(logits)[..., 0], index.reshape(2, -1))
-    assert Devices(jax.local_devices()[:1]).split(index) is index
 
 
 def test_drifted_replicas_are_noticed():
