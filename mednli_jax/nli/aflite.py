@@ -21,8 +21,7 @@ from mednli_jax.data.vectors import load_vectors
 from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.io import Bar, atomic_file, private_folder
 from mednli_jax.nli.artifacts import classes_of
-from mednli_jax.nli.encoding import rows_in
-from mednli_jax.nli.entities import Unit, name_of, units
+from mednli_jax.nli.encoding import Unit, rows_in, units
 from mednli_jax.report import charts
 from mednli_jax.report.sections import Grid, Section
 from mednli_jax.report.tables import of_corpus
@@ -247,7 +246,7 @@ def mean_features(pairs, inputs: str, *, entities: str = "none", unknown: str = 
             tokens = [token.lower() for token in tokens] if encoding.lowercase else tokens
             found[-1].append(units(tokens, mentions))
     distinct = {unit for side in found for text in side for unit in text}
-    words = set(map(name_of, distinct)).union(*distinct)  # an entity without a vector has those of its parts
+    words = set(map("_".join, distinct)).union(*distinct)  # an entity without a vector has those of its parts
     words = (*SPECIALS, *sorted(words - set(SPECIALS)))
     vectors = load_vectors(encoding.vectors_path, words, dim=encoding.vectors_dim, seed=encoding.vectors_seed)
     vocabulary, matrix = vectors.known()
@@ -294,8 +293,9 @@ def mean_vectors(
     matrix = np.zeros((len(distinct), vectors.shape[1]), np.float32)
     has, whole = np.zeros(len(distinct), bool), np.zeros(len(distinct), bool)
     for i, unit in enumerate(distinct):
-        whole[i] = name_of(unit) in row_of
-        rows = [row_of[name_of(unit)]] if whole[i] else []
+        name = "_".join(unit)
+        whole[i] = name in row_of
+        rows = [row_of[name]] if whole[i] else []
         if not rows and len(unit) > 1 and lacking == "parts":
             rows = [row_of[token] for token in unit if token in row_of]
         if rows:

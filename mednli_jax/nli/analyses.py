@@ -21,7 +21,7 @@ from mednli_jax.knowledge.ontology import induced
 from mednli_jax.knowledge.readers.mesh import LINK_TYPES
 from mednli_jax.knowledge.relations import kinds_in_pairs, kinds_of
 from mednli_jax.nli import aflite as filtering
-from mednli_jax.nli import artifacts, corpus_stats, encoding, entities, substitutions
+from mednli_jax.nli import artifacts, corpus_stats, encoding, substitutions
 from mednli_jax.nli.corpus import NLICorpus, corpus_paths
 from mednli_jax.nli.readers import read_nli_file
 from mednli_jax.report.sections import Section
@@ -83,14 +83,14 @@ class Pairs:
         """The entities of each side whose tokens are merged: those of the file of spans, else the concepts."""
         if self.spans is None:
             return dict(zip(SIDES, self.mentions, strict=True))
-        finder = entities.finder_of(self.corpus, self.splits, self.spans)
+        finder = self.corpus.recogniser(self.splits, self.spans)
         return encoding.find_mentions(self.examples, finder, self.corpus.encoding)
 
     def hypotheses(self, *, merged: bool) -> list[tuple[str, ...]]:
         """The hypotheses' tokens in lower case; merged: those of an entity as one, brain injury -> brain_injury."""
         mentions = self.entities["hypothesis"] if merged else [()] * len(self.examples)
         return [
-            tuple(entities.name_of(unit).lower() for unit in entities.units(example.hypothesis_tokens, found))
+            tuple("_".join(unit).lower() for unit in encoding.units(example.hypothesis_tokens, found))
             for example, found in zip(self.examples, mentions, strict=True)
         ]
 

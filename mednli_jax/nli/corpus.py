@@ -17,7 +17,7 @@ from mednli_jax.data.examples import Split
 from mednli_jax.data.text import Vocab, blank_tokens
 from mednli_jax.data.vectors import vector_files
 from mednli_jax.data.wordpiece import WordPieces, vocabulary_files
-from mednli_jax.errors import ConfigError, DataError
+from mednli_jax.errors import ConfigError, DataError, UsageError
 from mednli_jax.io import Bar, check_readable, digest, no_such_file, say, warn
 from mednli_jax.knowledge import load, retrofit
 from mednli_jax.knowledge.distances import stored_paths
@@ -30,7 +30,7 @@ from mednli_jax.knowledge.linking import (
     read_abbreviations,
     read_stop_words,
 )
-from mednli_jax.knowledge.mentions import SENTENCE, Recognised, read_mentions
+from mednli_jax.knowledge.mentions import ENDINGS, SENTENCE, Recognised, read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted, side_by_side
 from mednli_jax.nli import encoding as words
 from mednli_jax.nli import readers
@@ -40,6 +40,7 @@ NAMES = (*demo.SIZES, *CORPORA)
 MUCH_RARER = 10  # a split with so many times fewer mentions than the others is reported
 MANY_NAMES = 3_000_000  # a linker takes about 500 MB for a million names
 WORDNET = "wordnet"  # the name of the ontology; that of a permuted one has a suffix
+FORMATS = f"give a file that ends in {', '.join(ENDINGS)} (.gz may follow)"  # of mentions
 BLANKS = "blanks"  # the tokeniser of texts whose tokens stand between blanks
 LARGE = 100_000_000  # bytes of sources from which on a line says that preparing takes a while
 
@@ -153,9 +154,9 @@ def prefixes(types) -> tuple[str, ...]:
     return tuple(part for value in types for part in map(str.strip, str(value).split(",")) if part or not value)
 
 
-def ending(path: Path | str) -> str:
-    """The ending of a file's name, less .gz."""
-    return Path(Path(path).name.removesuffix(".gz")).suffix
+def has_format(mentions: Path | str) -> bool:
+    """Whether the name of a file of mentions tells its format."""
+    return str(mentions).removesuffix(".gz").endswith(ENDINGS)
 
 
 def corpus_paths(ontology: Ontology, pairs: np.ndarray, **how) -> np.ndarray:
@@ -286,14 +287,16 @@ class NLICorpus:
         return Linkers(self.ontology, linkers) if len(linkers) > 1 else linkers[0]
 
     def recogniser(
-        self, splits: dict[str, Split], linking: Linking | None = None
+        self, splits: dict[str, Split], spans: Path | None = None
     ) -> Linker | Lemmas | Linkers | Recognised | None:
         """What finds concepts in these splits: a file of mentions where there is one, else the linker.
 
         A terminology of very many names gets a linker for the words of these splits alone, which takes a fraction of
-        the memory. linking: in place of the corpus's.
+        the memory. spans: a file of mentions, with any concepts, in place of the corpus's own linking.
         """
-        linking = linking or self.linking
+        if spans and not has_format(spans):
+            raise UsageError(f"--spans: the ending of the file names no format. Fix: {FORMATS}.")
+        linking = Linking(mentions=spans) if spans else self.linking
         if linking is None:
             return None
         if linking.mentions is not None:

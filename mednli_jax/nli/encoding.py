@@ -5,7 +5,7 @@ Dimension letters: N rows, T tokens, K links, V words, D numbers per word.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.data.arrays import PLURAL, SIDES, pad
-from mednli_jax.data.examples import LABELS, Mention, Split
+from mednli_jax.data.examples import LABELS, Mention, NLIExample, Split
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vectors import coverage, load_vectors
 from mednli_jax.data.wordpiece import Pieces, WordPieces, room_for
@@ -133,6 +133,33 @@ def rows_in(splits: dict[str, Split]) -> dict[str, slice]:
     """The rows of each split in arrays of all splits, one after the other."""
     ends = np.cumsum([0, *map(len, splits.values())]).tolist()
     return {name: slice(*part) for name, part in zip(splits, pairwise(ends), strict=True)}
+
+
+Unit = tuple[str, ...]  # a token, or the tokens of an entity
+
+
+def units(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> list[Unit]:
+    """The tokens, with each entity as one unit. Of overlapping entities the first is used, and of those the longest."""
+    longest: dict[int, int] = {}
+    for mention in mentions:
+        longest[mention.start] = max(mention.end, longest.get(mention.start, 0))
+    found, place = [], 0
+    while place < len(tokens):
+        end = max(longest.get(place, 0), place + 1)
+        found.append(tuple(tokens[place:end]))
+        place = end
+    return found
+
+
+def merged(examples: Sequence[NLIExample], mentions: Mentions) -> list[NLIExample]:
+    """The examples, with the tokens of each entity as one, brain_injury (Herlihy & Rudinger 2021, section 6)."""
+    found = []
+    for example, *both in zip(examples, *mentions.values(), strict=True):
+        tokens = {}
+        for side, spans in zip(mentions, both, strict=True):
+            tokens[f"{side}_tokens"] = tuple(map("_".join, units(all_tokens(example, side), spans)))
+        found.append(replace(example, **tokens))
+    return found
 
 
 def units_of(examples, linker, encoding):

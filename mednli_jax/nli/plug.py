@@ -16,14 +16,23 @@ from mednli_jax.data.inputs import Form
 from mednli_jax.data.wordpiece import find_weights
 from mednli_jax.errors import ConfigError, UsageError
 from mednli_jax.knowledge.linking import BUNDLED
-from mednli_jax.knowledge.mentions import ENDINGS
 from mednli_jax.knowledge.ontology import RELATIONS, OntologyOptions
-from mednli_jax.nli import analyses, entities, page
+from mednli_jax.nli import analyses, page
 from mednli_jax.nli import tables as mednli_tables
 from mednli_jax.nli.categories import error_kinds
-from mednli_jax.nli.corpus import BLANKS, NAMES, Linking, NLICorpus, Terminology, between_blanks, ending, prefixes
+from mednli_jax.nli.corpus import (
+    BLANKS,
+    FORMATS,
+    NAMES,
+    Linking,
+    NLICorpus,
+    Terminology,
+    between_blanks,
+    has_format,
+    prefixes,
+)
 from mednli_jax.nli.corpus_stats import sections_of_file
-from mednli_jax.nli.encoding import Encoding, PieceEncoding, find_mentions
+from mednli_jax.nli.encoding import Encoding, PieceEncoding, find_mentions, merged
 from mednli_jax.nli.readers import CORPORA, RESTRICTED, licensed, read_nli_file, source_files
 from mednli_jax.report import public as public_part
 from mednli_jax.report import tables
@@ -104,9 +113,8 @@ class NLI:
             yield "data.builder", "this corpus has no TFDS builder", LEAVE
         if of_blanks(config) and config.vectors.retrofit == "concepts":
             yield "vectors.retrofit", "tokens 'blanks' have no concepts", LEAVE
-        if knowledge.mentions and ending(knowledge.mentions) not in ENDINGS:
-            known = ", ".join(ENDINGS)
-            yield "knowledge.mentions", "unknown file ending", f"give a file that ends in {known} (.gz may follow)"
+        if knowledge.mentions and not has_format(knowledge.mentions):
+            yield "knowledge.mentions", "unknown file ending", FORMATS
         if has_mentions(config) and knowledge.permute_seed is not None:
             # It gives names to other concepts, but a file of mentions does not use names.
             yield "knowledge.permute_seed", "has no effect on config.knowledge.mentions", LEAVE
@@ -266,7 +274,7 @@ class NLI:
         """The run on its own corpus, with the tokens of each entity merged into one token.
 
         Herlihy & Rudinger 2021 score the parts of Table 6 in this way. New words are read as the unknown word.
-        spans: see entities.finder_of.
+        spans: a file of mentions with any concepts, None for the corpus's own.
         """
         trained, corpus = run.experiment.corpus, self.linked(run.config)
         if trained.pieces or trained.linking or trained.mix or trained.sample or run.task.features:
@@ -274,11 +282,11 @@ class NLI:
             fix = "give a run of configs/hypothesis_only.py or premise_hypothesis_fasttext.py"
             raise UsageError(f"{problem}. Fix: {fix}.")
         splits = corpus.splits()
-        finder = entities.finder_of(corpus, splits, spans)
+        finder = corpus.recogniser(splits, spans)
         joined = {}
         for name, split in splits.items():
             mentions = find_mentions(split.examples, finder, corpus.encoding)
-            joined[name] = replace(split, examples=tuple(entities.merged(split.examples, mentions)))
+            joined[name] = replace(split, examples=tuple(merged(split.examples, mentions)))
         prepared = trained.encoded(joined, run.vocabulary, run.prepared.vectors)
         by = spans.name if spans else f"{corpus.ontology.name} {corpus.ontology.version}"
         return run.having(prepared=prepared, merged_by=by)

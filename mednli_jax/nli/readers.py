@@ -4,7 +4,6 @@ CORPORA says where the files of each corpus are. Each file format is an iterator
 file, the line and the field; they never quote a sentence.
 """
 
-import difflib
 import hashlib
 import os
 from collections import Counter
@@ -14,6 +13,7 @@ from itertools import combinations, islice, zip_longest
 from pathlib import Path
 
 from mednli_jax import demo
+from mednli_jax.data.corpus import check_name
 from mednli_jax.data.examples import LABELS, NLIExample, Split
 from mednli_jax.data.text import binary_parse_tokens, blank_tokens, treebank_tokens
 from mednli_jax.errors import ConfigError, DataError, Problems
@@ -255,18 +255,13 @@ def json_rows(path: Path, problems: Problems) -> Rows:
         yield number, PairFields(path.name, number, values)
 
 
-def tsv_rows(path: Path, problems: Problems) -> Rows:
-    """Rows of a table with a header line, separated by TABs, as SNLI and MultiNLI are. Quotes have no meaning."""
-    lines = text_lines(path, problems)
-    return _rows(path, ((number, line.split("\t")) for number, line in lines if line.strip(" ")), problems)
+def table_of_pairs(path: Path, problems: Problems) -> Rows:
+    """Rows of a table with a header line: CSV (RFC 4180), or separated by TABs, in which quotes have no meaning."""
+    records = csv_records(path, problems)
+    if ".csv" not in path.suffixes:
+        lines = text_lines(path, problems)
+        records = ((number, line.split("\t")) for number, line in lines if line.strip(" "))
 
-
-def csv_rows(path: Path, problems: Problems) -> Rows:
-    """Rows of a CSV file with a header (RFC 4180: double quotes, doubled inside, around commas and line breaks)."""
-    return _rows(path, csv_records(path, problems), problems)
-
-
-def _rows(path, records, problems):
     def columns(number, header):
         row = PairFields(path.name, number, dict.fromkeys(header, ""))
         for name in REQUIRED:
@@ -302,7 +297,7 @@ def triple_rows(path: Path, problems: Problems) -> Rows:
             yield number, PairFields(files["sentence1"], number, values, files)
 
 
-ENDINGS = {".jsonl": json_rows, ".txt": tsv_rows, ".tsv": tsv_rows, ".csv": csv_rows}
+ENDINGS = {".jsonl": json_rows, **dict.fromkeys((".txt", ".tsv", ".csv"), table_of_pairs)}
 
 
 def _format(path):
@@ -344,7 +339,7 @@ def load_nli(
     genre: MultiNLI only, train and dev of one genre; "" means all.
     needed: the one split that is needed; if it is there, the files of the others may be missing.
     """
-    check_options(name, limit, genre)
+    check_options(name, genre)
     paths = find_files(name, folder, needed)
     truth = ground_truth_path(name, paths)
     splits = {}
@@ -354,22 +349,13 @@ def load_nli(
     return check_disjoint(splits)
 
 
-def check_options(name: str, limit: int | None, genre: str) -> None:
-    """Refuses an unknown corpus or genre, or a limit under 1."""
-    if name not in CORPORA:
-        raise ConfigError(f"unknown corpus '{name}'.{_known(name, CORPORA)}")
+def check_options(name: str, genre: str) -> None:
+    """Refuses an unknown corpus or genre."""
+    check_name(name, tuple(CORPORA))
     genres = CORPORA[name].genres
-    if genre and not genres:
-        raise ConfigError(f"config.data.genre: '{name}' has no genres. Fix: leave the genre out.")
     if genre and genre not in genres:
-        raise ConfigError(f"config.data.genre: unknown value '{genre}'.{_known(genre, genres)}")
-    if limit is not None and limit <= 0:
-        raise ConfigError(f"config.data.limit is {limit}. Fix: give at least 1, or leave it out for all.")
-
-
-def _known(word, names):
-    near = [f" Did you mean '{name}'?" for name in difflib.get_close_matches(word, names, n=1)]
-    return f"{''.join(near)} Fix: give one of {', '.join(names)}."
+        fix = f"give one of {', '.join(genres)}" if genres else "leave it out"
+        raise ConfigError(f"config.data.genre: '{name}' has no genre '{genre}'. Fix: {fix}.")
 
 
 def read_nli_file(

@@ -87,5 +87,5 @@ def load_tfds(
     if name not in BUILDERS:
         known = ", ".join(BUILDERS)
         raise ConfigError(f"config.data.builder: '{name}' has no TFDS builder. Fix: give one of {known}.")
-    readers.check_options(name, limit, genre)
+    readers.check_options(name, genre)
     return load_built(BUILDERS[name], folder, manual_dir, limit=limit, genre=genre)

@@ -11,7 +11,7 @@ from mednli_jax import analyze, defaults
 from mednli_jax.data.examples import LABELS, Mention, NLIExample
 from mednli_jax.data.text import blank_tokens
 from mednli_jax.errors import UsageError
-from mednli_jax.nli import entities
+from mednli_jax.nli import encoding
 from mednli_jax.nli.encoding import find_mentions
 from mednli_jax.nli.plug import corpus_of
 
@@ -39,18 +39,18 @@ def test_entities_become_one_token(corpus, tmp_path, spans, knowledge):
     config.data.dir, config.knowledge.ontology = str(tmp_path), "own.tsv"
     linked, splits = corpus_of(config), corpus.splits()
     examples = [example for split in splits.values() for example in split.examples]
-    finder = entities.finder_of(linked, splits, spans and tmp_path / spans)
+    finder = linked.recogniser(splits, spans and tmp_path / spans)
     mentions = find_mentions(examples, finder, linked.encoding)
     merged = knowledge == "replace" or spans
     assert mentions["hypothesis"] == [[Mention(1, 3, "ENTITY")] if merged else []] * 9
     assert mentions["premise"] == [[]] * 9
-    (first, *_) = entities.merged(examples, mentions)
+    (first, *_) = encoding.merged(examples, mentions)
     injury = ("brain_injury",) if merged else ("brain", "injury")
     assert first.hypothesis_tokens == ("Acute", *injury, ",", "no", "pain", ".")
     assert first.premise_tokens == examples[0].premise_tokens
     assert first.hypothesis == HYPOTHESIS
     with pytest.raises(UsageError):
-        entities.finder_of(linked, splits, tmp_path / "spans.csv")
+        linked.recogniser(splits, tmp_path / "spans.csv")
 
 
 def test_analyses_merge_the_spans_and_keep_the_concepts(corpus, tmp_path):
@@ -86,7 +86,7 @@ def test_raw_text_is_what_stands_between_blanks(corpus, tmp_path):
 
 def test_overlapping_and_empty_mentions():
     tokens = blank_tokens("a severe brain injury")
-    assert entities.units(tokens, [Mention(2, 4, "b"), Mention(1, 4, "a")]) == [("a",), ("severe", "brain", "injury")]
+    assert encoding.units(tokens, [Mention(2, 4, "b"), Mention(1, 4, "a")]) == [("a",), ("severe", "brain", "injury")]
     example = NLIExample("u", "", "", "", (), tokens)
-    (merged,) = entities.merged([example], {"premise": [[]], "hypothesis": [[Mention(2, 4, "b")]]})
+    (merged,) = encoding.merged([example], {"premise": [[]], "hypothesis": [[Mention(2, 4, "b")]]})
     assert (merged.premise_tokens, merged.hypothesis_tokens) == ((), ("a", "severe", "brain_injury"))
