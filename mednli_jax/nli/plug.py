@@ -46,10 +46,6 @@ def of_pieces(config):
     return config.data.tokens == "pieces"
 
 
-def of_blanks(config):
-    return config.data.tokens == BLANKS
-
-
 def of_features(config):
     return config.model.name == "features"
 
@@ -85,18 +81,11 @@ class NLI:
     # Fields that must be empty where the function holds for the config, and the reason.
     empty = (
         ("vectors.path vectors.retrofit data.features knowledge.mentions", of_pieces, "word pieces do not use it"),
-        ("model.knowledge", of_blanks, "concepts are not found in config.data.tokens 'blanks'"),
-        (
-            "knowledge.types knowledge.abbreviations knowledge.stop",
-            has_mentions,
-            "is for the linker, which config.knowledge.mentions replaces",
-        ),
+        ("model.knowledge", lambda config: config.data.tokens == BLANKS, "concepts are not found in tokens 'blanks'"),
+        ("knowledge.types knowledge.abbreviations knowledge.stop", has_mentions, "is for the linker, not for mentions"),
         ("transfer.init_from transfer.freeze data.mix", of_features, "features have no weights to transfer"),
-        (
-            "train.weight_decay train.clip vectors.path vectors.retrofit data.features",
-            of_rows,
-            "model 'fasttext' has no such setting",
-        ),
+        ("train.weight_decay train.clip", of_rows, "model 'fasttext' has no such setting"),
+        ("vectors.path vectors.retrofit data.features", of_rows, "model 'fasttext' has no such setting"),
     )
 
     def rules(self, config) -> Iterator[tuple[str, str, str]]:
@@ -111,12 +100,11 @@ class NLI:
             yield "data.tokens", "this model reads words", "leave it out, or give model bert"
         if data.builder == "tfds" and data.name not in self.with_builder:
             yield "data.builder", "this corpus has no TFDS builder", LEAVE
-        if of_blanks(config) and config.vectors.retrofit == "concepts":
+        if data.tokens == BLANKS and config.vectors.retrofit == "concepts":
             yield "vectors.retrofit", "tokens 'blanks' have no concepts", LEAVE
         if knowledge.mentions and not has_format(knowledge.mentions):
             yield "knowledge.mentions", "unknown file ending", FORMATS
         if has_mentions(config) and knowledge.permute_seed is not None:
-            # It gives names to other concepts, but a file of mentions does not use names.
             yield "knowledge.permute_seed", "has no effect on config.knowledge.mentions", LEAVE
         forms = KNOWLEDGE.get(model.name, ("none", "replace", "bias"))
         if model.knowledge not in forms:
@@ -129,7 +117,6 @@ class NLI:
         if typed and model.weighting != "auto":
             yield "model.weighting", "typed relations have no such weights", LEAVE
         if model.knowledge != "none" and model.get("pooling") == "last":
-            # Attended states are appended along the time axis, where they have no last state.
             yield "model.pooling", "'last' cannot pool attention over links", "give max or mean"
         if model.get("heads", 1) > 1 and not data.mix:
             yield "model.heads", "a single corpus has one domain", "give config.data.mix, or leave it out"
@@ -188,12 +175,12 @@ class NLI:
 
     def prepared_lines(self, prepared: Prepared) -> Iterator[str]:
         """Facts of a prepared corpus."""
-        manifest, called = prepared.manifest, self.called
+        manifest, called = prepared.manifest, {name: self.called.get(name, name) for name in prepared.splits}
         for name, rows in prepared.splits.items():
             facts = manifest["splits"][name]
             dropped = f", {facts['dropped_unlabelled']} unlabelled dropped" if facts.get("dropped_unlabelled") else ""
             yield (
-                f"  {called.get(name, name)}: {len(rows)} pairs{dropped}; longest premise {rows.length[0].max()}, "
+                f"  {called[name]}: {len(rows)} pairs{dropped}; longest premise {rows.length[0].max()}, "
                 f"hypothesis {rows.length[1].max()} tokens"
             )
             if "tokens" in facts:
@@ -202,38 +189,31 @@ class NLI:
             for earlier, counts in manifest.get("shared", {}).get(name, {}).items():
                 if counts["premises"]:
                     yield f"    premises that {earlier} has, too: in {counts['premises']} pairs"
-        words = manifest["vocabulary"]
-        yield f"  vocabulary: {words['words']} words, {words['with_vector']} with a vector ({words['source']})"
-        truncated = manifest["truncated"]
-        if "pairs" in truncated:
-            yield f"  truncated to {manifest['pieces']['room']} pieces: {truncated['pairs']} pairs"
+        yield "  vocabulary: {words} words, {with_vector} with a vector ({source})".format_map(manifest["vocabulary"])
+        cut, knowledge = manifest["truncated"], manifest["knowledge"]
+        if "pairs" in cut:
+            yield f"  truncated to {manifest['pieces']['room']} pieces: {cut['pairs']} pairs"
         else:
-            yield (
-                f"  truncated to {manifest['key']['max_length']} tokens: {truncated['premise']} premises, "
-                f"{truncated['hypothesis']} hypotheses"
-            )
-        knowledge = manifest["knowledge"]
+            sides = f"{cut['premise']} premises, {cut['hypothesis']} hypotheses"
+            yield f"  truncated to {manifest['key']['max_length']} tokens: {sides}"
         if knowledge["ontology"] != "none":
             yield (
-                f"  {knowledge['ontology']} {knowledge['version']}: {knowledge['links']} links in "
-                f"{knowledge['pairs_with_links']} pairs, longest path {knowledge['longest_path']}, "
-                f"{knowledge['dropped_links']} links over max_links dropped"
-            )
+                "  {ontology} {version}: {links} links in {pairs_with_links} pairs, longest path {longest_path}, "
+                "{dropped_links} links over max_links dropped"
+            ).format_map(knowledge)
             yield (
-                f"    {knowledge['sentences_with_mentions']} sentences with a concept; "
-                f"{knowledge['concepts_mentioned']} concepts, {knowledge['concepts_in_ontology']} of them in the "
-                f"ontology; graph: {knowledge['graph']}"
-            )
+                "    {sentences_with_mentions} sentences with a concept; {concepts_mentioned} concepts, "
+                "{concepts_in_ontology} of them in the ontology; graph: {graph}"
+            ).format_map(knowledge)
             if kinds := knowledge.get("relations"):
                 yield f"    links by kind: {', '.join(f'{kind} {kinds[kind]}' for kind in kinds if kinds[kind])}"
             for name in prepared.splits:
                 of = knowledge["splits"][name]
+                yield f"    {called[name]}: " + (
+                    "{concepts} concepts, in {premises} premises, {hypotheses} hypotheses, both sides of "
+                    "{pairs_with_concepts} pairs; {pairs_with_links} pairs linked"
+                ).format_map(of)
                 by_length = sorted((int(length), count) for length, count in of["links_per_length"].items())
-                yield (
-                    f"    {called.get(name, name)}: {of['concepts']} concepts, in {of['premises']} premises, "
-                    f"{of['hypotheses']} hypotheses, both sides of {of['pairs_with_concepts']} pairs; "
-                    f"{of['pairs_with_links']} pairs linked"
-                )
                 lengths = ", ".join(f"{length}: {count}" for length, count in by_length) or "none"
                 yield f"      links by edges between their concepts: {lengths}"
 
@@ -245,8 +225,7 @@ class NLI:
         """What `train` prints besides the scores of the splits."""
         return ()
 
-    def compare(self, folders, split):
-        return page.compare(folders, split)
+    compare = staticmethod(page.compare)
 
     def evaluate(self, run, split: str, flags, partitions=()):
         """(figures, lines, rows) of a split's scores. flags: of `evaluate`."""
@@ -273,8 +252,7 @@ class NLI:
     def merged(self, run, spans: Path | None):
         """The run on its own corpus, with the tokens of each entity merged into one token.
 
-        Herlihy & Rudinger 2021 score the parts of Table 6 in this way. New words are read as the unknown word.
-        spans: a file of mentions with any concepts, None for the corpus's own.
+        Herlihy & Rudinger 2021 score the parts of Table 6 in this way. spans: see NLICorpus.recogniser.
         """
         trained, corpus = run.experiment.corpus, self.linked(run.config)
         if trained.pieces or trained.linking or trained.mix or trained.sample or run.task.features:
@@ -292,10 +270,7 @@ class NLI:
         return run.having(prepared=prepared, merged_by=by)
 
     def more_sections(self, folders, flags, config_of):
-        """(sections that are printed, their figures, sections of the page alone) that flags of `report` ask for.
-
-        config_of: gives the config of the run in a folder.
-        """
+        """(sections that are printed, their figures, sections of the page alone) that flags of `report` ask for."""
         sections, figures, file = [], {}, flags.categories_file
         if flags.categories or file:
             annotations = Path(file).expanduser() if file else None
@@ -306,10 +281,7 @@ class NLI:
     write_attention = staticmethod(page.write_attention)
 
     def analyses(self, *, alone: bool = False) -> Mapping:
-        """{name of an analysis: (analysed corpus, flags) -> (figures, sections, files)}.
-
-        alone: also those that `analyze all` leaves out.
-        """
+        """{name: analysis}, see nli.analyses. alone: also those that `analyze all` leaves out."""
         return {**analyses.ANALYSES, **(analyses.ALONE if alone else {})}
 
     def analysed(self, config, flags):

@@ -1,8 +1,7 @@
 """The papers' tables of MedNLI beside our figures: the reproduction check, and Tables 1, 2 and 6 on its artefacts.
 
 The reproduction check judges every figure that Romanov & Shivade 2018 print. It may be published: it holds averages,
-counts of at least public.LEAST, and the paper's own names of rows; no sentence, no word, no uid, no name of a file or a
-folder.
+counts of at least public.LEAST and the paper's names of rows; no text, no uid, no name of a file or a folder.
 """
 
 import math
@@ -49,7 +48,7 @@ _SYSTEMS = {"bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
 
 
 def expected(paper: float, deviations: Sequence[float | None], seeds: Sequence[int], paper_seeds: int) -> list[float]:
-    """[low, high] in points, see JUDGED_BY. deviations, seeds: of the run and, in a gain, of its baseline."""
+    """[low, high] in points, see JUDGED_BY. deviations, seeds: of the run and its baseline."""
     pairs = zip(deviations, seeds, strict=True)
     variance = sum((USUAL_SD if sd is None else sd) ** 2 * (1 / n + 1 / paper_seeds) for sd, n in pairs)
     half = SLACK + CERTAIN * math.sqrt(variance)
@@ -60,20 +59,21 @@ def checked(folder: Path) -> dict:
     """The check of a folder that launch/mednli.sh filled, as JSON values.
 
     Returns
-      tables: number -> its cells: row, column, run (its name), paper, ours, low and high (95 %), expected [low, high],
-        verdict, remark;
+      tables: number -> its cells, see _cell: low and high are ours (95 %), expected is [low, high];
       figure 3: ontology and occurrences {length: concept pairs}, or why there is none;
       table 8: {kind of error: {"pairs", "accuracy" {model: share}}}, or why there is none;
-      verdicts: {verdict: number of cells of Tables 2 to 7}; rule; versions; variants: of the configs of the runs.
+      verdicts: {verdict: number of cells of Tables 2 to 7}; rule; versions; variants: of MedNLI, of the runs' configs.
     """
     folder = tables.check_folder(folder)
     found = {2: _statistics(folder)}
     found |= {number: _gains(table, folder) for number, table in tables.TABLES.items()}
     verdicts = Counter(cell["verdict"] for cells in found.values() for cell in cells)
     here = environment()
+    read = [_read(path, "config") for path in folder.glob("*/result.json")]
+    configs = {str(result["config"]).rpartition("-")[2] for result in read if not isinstance(result, str)}
     return {
         "source": tables.published(NAME)["source"],
-        "variants": _variants(folder),
+        "variants": sorted(configs & set(_KNOWN_VARIANTS)),  # others may be names of files
         "versions": {"mednli_jax": here["mednli_jax"], "commit": here["commit"]},
         "verdicts": {name: verdicts[name] for name in (PASS, FAIL, NOT_JUDGED, MISSING, NO_FIGURE)},
         "rule": list(JUDGED_BY),
@@ -83,14 +83,7 @@ def checked(folder: Path) -> dict:
     }
 
 
-def _variants(folder) -> list[str]:
-    """The variants of MedNLI of a folder's runs. Other names are left out, because they may be those of files."""
-    read = [_read(path, "config") for path in folder.glob("*/result.json")]
-    found = {str(result["config"]).rpartition("-")[2] for result in read if not isinstance(result, str)}
-    return sorted(found & set(_KNOWN_VARIANTS))
-
-
-def _cell(row, column, paper, **known):
+def _cell(row, column, paper, **known) -> dict:
     empty = {"ours": None, "low": None, "high": None, "expected": None, "verdict": MISSING, "remark": ""}
     return {"row": row, "column": column, "paper": paper, **empty, **known}
 
@@ -131,8 +124,8 @@ def _at(values, way):
 
 def _gains(table: tables.Table, folder: Path) -> list[dict]:
     """The paper's cells of a table, and the further cells that are shown."""
-    known, filled, cells = {cell.run for cell in table.cells}, tables.filled(table, folder), []
-    found = {(cell["run"], cell["split"]): cell for cell in filled["cells"] if cell["run"] in known}
+    filled, cells = tables.filled(table, folder), []
+    found = {(cell["run"], cell["split"]): cell for cell in filled["cells"]}
     for cell in table.cells:
         ours = found.get((cell.run, cell.split), {"state": "missing"})
         if cell.paper is not None or "ours" in ours:
@@ -259,8 +252,7 @@ PARTS = ("full", "easy", "difficult")
 
 
 def artifact_lines(folder: Path) -> Iterator[str]:
-    """The three tables in Markdown, from a folder as launch/artifacts.sh fills it: the runs `hypothesis` and `pair`,
-    and what `evaluate --json` says of them by partition, as partition-INPUT-SPLIT.json."""
+    """The three tables in Markdown, from a folder that launch/artifacts.sh filled."""
     folder, paper = Path(folder), tables.published("artifacts")
     result = read_json(folder / "hypothesis" / "result.json", "corpus", *SPLITS)
     yield from markdown(_accuracies(result, paper["tables"]["1"]))
@@ -274,18 +266,15 @@ def artifact_lines(folder: Path) -> Iterator[str]:
             yield f"The run `{name}` is unlike the paper's: {'; '.join(words)}."
 
 
-def _majority(scores):
-    return 100 * majority_share(scores["per_class"])
-
-
-def _accuracy(scores):
-    return 100 * scores["accuracy"]["mean"]
+def _shares(scores) -> tuple[float, float]:
+    """The share of the most frequent class, and the accuracy, in %."""
+    return 100 * majority_share(scores["per_class"]), 100 * scores["accuracy"]["mean"]
 
 
 def _accuracies(result, paper) -> Grid:
-    ours = {"majority class": _majority, "fastText": _accuracy}
     rows = [
-        (row, *(f"{share(result[split]):.1f} ({paper[row][split]})" for split in SPLITS)) for row, share in ours.items()
+        (row, *(f"{_shares(result[split])[place]:.1f} ({paper[row][split]})" for split in SPLITS))
+        for place, row in enumerate(("majority class", "fastText"))
     ]
     caption = f"Table 1: hypothesis only, accuracy (micro F1) in %, {result['corpus']}; the paper's MedNLI in brackets"
     return Grid(caption, ("", *SPLITS), rows)
@@ -304,10 +293,10 @@ def _partitions(folder, paper) -> Grid:
     for name, title in INPUTS.items():
         read = {s: read_json(folder / f"partition-{name}-{s}.json", "partitions", "accuracy") for s in SPLITS}
         texts |= {found.get("merged_by", "") for found in read.values()}
-        for row, share in (("majority", _majority), ("fastText", _accuracy)):
+        for place, row in enumerate(("majority", "fastText")):
             for split, found in read.items():
                 parts = found, *(found["partitions"][part] for part in PARTS[1:])
-                ours = (f"{share(of):.1f} ({of['examples']:,})" if of["examples"] else "- (0)" for of in parts)
+                ours = (f"{_shares(of)[place]:.1f} ({of['examples']:,})" if of["examples"] else "- (0)" for of in parts)
                 rows.append((title, row, split, *ours, *map(str, paper[name][row][split])))
     text = " and ".join(f"entities of {by} merged" if by else "raw text" for by in sorted(texts))
     caption = (
@@ -318,7 +307,6 @@ def _partitions(folder, paper) -> Grid:
 
 
 def _averages(paper) -> str:
-    """The sentence that the paper's parts, weighted by their pairs, do not average to its full sets."""
     sizes, given = paper["partition_splits"]["hypothesis"], paper["tables"]["6"]["hypothesis"]["fastText"]
     each = []
     for split, (easy, difficult) in sizes.items():
