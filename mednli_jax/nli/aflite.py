@@ -132,9 +132,6 @@ def _parted(pairs, state) -> tuple[dict, dict[str, bytes]]:
     return splits, files
 
 
-# -- rounds ------------------------------------------------------------------------------------------------------------
-
-
 def filtered(
     features: np.ndarray,
     labels: np.ndarray,
@@ -222,9 +219,6 @@ def next_round(
         **facts,
     }
     return State(removed, scores, (*state.rounds, row), ended)
-
-
-# -- features ----------------------------------------------------------------------------------------------------------
 
 
 def mean_features(pairs, inputs: str, *, entities: str = "none", unknown: str = "zero") -> tuple[np.ndarray, dict]:
@@ -318,9 +312,6 @@ def mean_vectors(
         "texts_without_vector": int((used == 0).sum()),
     }
     return np.ascontiguousarray(means, np.float32), facts
-
-
-# -- for a reader ------------------------------------------------------------------------------------------------------
 
 
 def _section(name, given) -> Section:

@@ -144,9 +144,6 @@ def importance_lines(table: dict) -> list[str]:
     return [*lines, "groups: " + ", ".join(f"{name} {share:.4f}" for name, share in table["groups"].items())]
 
 
-# -- the features of a corpus ------------------------------------------------------------------------------------------
-
-
 def with_features(corpus: NLICorpus, prepared: Prepared) -> Prepared:
     """The corpus with its features as `features` [N, F] float32, standardised by the training rows; a feature that is
     the same on all of them is 0."""
@@ -184,9 +181,6 @@ def _matrix(corpus, splits, linker, vocab, vectors, watch, terms=None) -> np.nda
     mentions = tuple(find_mentions(examples, linker, encoding, watch).values())
     how = {"encoding": encoding, "ontology": corpus.ontology, "watch": watch, "terms": terms}
     return features.matrix(splits, vocab=vocab, vectors=vectors, mentions=mentions, **how)
-
-
-# -- trees as JSON values ----------------------------------------------------------------------------------------------
 
 
 def of_model(model) -> dict:

@@ -45,9 +45,6 @@ BLANKS = "blanks"  # the tokeniser of texts whose tokens stand between blanks
 LARGE = 100_000_000  # bytes of sources from which on a line says that preparing takes a while
 
 
-# -- the ontology, and how its concepts are found ----------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Linking:
     """How concepts are found.
@@ -165,9 +162,6 @@ def corpus_paths(ontology: Ontology, pairs: np.ndarray, **how) -> np.ndarray:
         return stored_paths(ontology, pairs, folder=cache_folder() / "paths", progress=bar.reach, **how)
 
 
-# -- the corpus --------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class NLICorpus:
     """A corpus of pairs (see data.corpus.Corpus). An object reads each of its sources once.
@@ -207,8 +201,6 @@ class NLICorpus:
     @property
     def title(self) -> str:
         return self.name + (f"/{self.genre}" if self.genre else "") + (f"+{self.mix.title}" if self.mix else "")
-
-    # -- reading ------------------------------------------------------------------------------------------------------
 
     def splits(self) -> dict[str, Split]:
         """The splits that the reader gives, perhaps with a sample of train, or with another corpus mixed in."""
@@ -254,13 +246,11 @@ class NLICorpus:
         if self.folder is not None:
             names = self._licensed()
             borrowed = [owner for name in names if name in CORPORA for owner in CORPORA[name].folders.values()]
-            warn_of_exposure(self.folder, tuple(licensed(sorted({*names, *borrowed} - {""}))))
+            warn_of_exposure(self.folder, tuple(licensed(sorted({*names, *borrowed}))))
 
     def _licensed(self):  # names of what is read from the data folder
         linked = self.terminology.names if self.linking is not None else []
         return [self.name, *([self.mix.name] if self.mix else []), *linked]
-
-    # -- knowledge ----------------------------------------------------------------------------------------------------
 
     @cached_property
     def _ontologies(self) -> list[Ontology]:
@@ -318,8 +308,6 @@ class NLICorpus:
         if lexicon := self.encoding.retrofit_lexicon:
             return retrofit.word_graph(retrofit.read_lexicon(lexicon), words)
         return None
-
-    # -- arrays -------------------------------------------------------------------------------------------------------
 
     def prepare(self) -> tuple[Prepared, bool]:
         """See data.corpus.Corpus."""
@@ -440,13 +428,11 @@ def _tokeniser(splits: dict[str, Split]) -> str:
     return BLANKS if used == {BLANKS} else "sentences, treebank"
 
 
-# -- chosen training pairs, for transfer (Romanov & Shivade 2018, section 4.1) -----------------------------------------
-
-
 def sampled(split: Split, size: int) -> Split:
     """About `size` pairs of a split (at least as many, where it has them): whole premises, in the split's order.
 
-    Premises are taken in the order of a hash of their first uid, so that a smaller sample is part of a larger one.
+    Premises are taken in the order of a hash of their first uid, so that a smaller sample is part of a larger one (for
+    transfer, Romanov & Shivade 2018, section 4.1).
     """
     groups = {}
     for example in split.examples:

@@ -93,9 +93,6 @@ def section(corpus: str, values: dict) -> Section:
     return Section(f"Sizes, {corpus}", grids=[Grid("", ("", *columns), cells)])
 
 
-# -- paths between concepts, and relations -----------------------------------------------------------------------------
-
-
 def path_statistics(
     examples: Sequence[NLIExample],
     premise_mentions: Sequence[Sequence[Mention]],

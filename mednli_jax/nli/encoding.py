@@ -387,9 +387,6 @@ class ConceptTexts(WordTexts):
         return np.concatenate([matrix, vectors[served]]).astype(np.float32), facts
 
 
-# -- word pieces -------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class PieceEncoding:
     """The settings of pieces. Every field is part of the prepared folder's key.
@@ -484,9 +481,6 @@ def _of_pieces(of_side: Pieces, linker, linked: dict) -> list[Mention]:
             Mention(first[mention.start], first[mention.end], mention.concept) for mention in linker.link(of_side.words)
         ]
     return linked[of_side.words]
-
-
-# -- corpora -----------------------------------------------------------------------------------------------------------
 
 
 def encode_corpus(splits, linker, encoding, retrofit_graph=lambda words: None, paths=shortest_paths, texts=None):

@@ -117,9 +117,6 @@ def _tokens(example: NLIExample, side: str, encoding: Encoding) -> tuple[str, ..
     return tuple(token.lower() for token in tokens) if encoding.lowercase else tokens
 
 
-# -- wording -----------------------------------------------------------------------------------------------------------
-
-
 class _Sentence:
     """The properties of one distinct sentence that do not depend on the other side."""
 
@@ -209,9 +206,6 @@ def bleu(reference: tuple[str, ...], candidate: tuple[str, ...]) -> float:
     from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu  # a slow import, and only features need it
 
     return float(sentence_bleu([reference], candidate, smoothing_function=SmoothingFunction(epsilon=0.1).method1))
-
-
-# -- vectors -----------------------------------------------------------------------------------------------------------
 
 
 def terms_of(train: Split, encoding: Encoding) -> dict:

@@ -16,11 +16,8 @@ from mednli_jax.report.sections import Grid, Section, interval, p_value, points,
 SPLITS = ("dev", "test")
 
 
-# -- the page of a run -------------------------------------------------------------------------------------------------
-
-
 def run_sections(result: dict) -> tuple[list[Section], list[Section]]:
-    """The sections of a run's result.json shown before and after the learning curves."""
+    """The sections of a run's result.json before and after the learning curves."""
     scored = {split: result[split] for split in SPLITS if result.get(split)}
     seeds = len(result.get("seeds", ()))
     confusion = [_confusion(split, f"Confusion on {split}", of["confusion"], seeds) for split, of in scored.items()]
@@ -56,10 +53,9 @@ def _confusion(name, title, counts, seeds) -> tuple[str, charts.Chart]:
 
 
 def _classes(split, scores) -> Section:
-    rows = [
-        (label, str(s["support"]), points(s["precision"]), points(s["recall"]), points(s["f1"]))
-        for label, s in ((label, scores["per_class"][label]) for label in LABELS)
-    ]
+    of_class = scores["per_class"]
+    measures = ("precision", "recall", "f1")
+    rows = [(n, str(of_class[n]["support"]), *(points(of_class[n][name]) for name in measures)) for n in LABELS]
     header = ("class", "gold", "precision", "recall", "F1")
     return Section(f"Classes, {split}", grids=[Grid("points; gold pairs are summed over seeds", header, rows)])
 
@@ -73,9 +69,6 @@ def _calibration(scored) -> Section:
         chart = charts.bars(series, names, title=f"Calibration on {split}", x="probability up to", y="per cent")
         drawn.append((f"{split}: how sure, and how often right", chart))
     return Section("Calibration", charts=drawn)
-
-
-# -- evaluate ----------------------------------------------------------------------------------------------------------
 
 
 def evaluate(run, split: str, partitions: Sequence[Partition] = ()) -> tuple[dict, list[str], Sequence]:
@@ -152,9 +145,6 @@ def _score_lines(scores, result, corpus, split) -> Iterator[str]:
     for name, s in scores.get("slices", {}).items():
         yield f"{name}: accuracy {s['accuracy']['mean']:.4f} ({s['examples']:,} pairs)"
     yield from result["notes"]
-
-
-# -- comparison --------------------------------------------------------------------------------------------------------
 
 
 def compare(folders: Sequence[Path], split: str, read: Callable | None = None):
@@ -244,9 +234,6 @@ def _gains_in_words(flips):
         f"of {total} predictions gained, {share:.0%} are of {label}; {of_these:.0%} of these were {source} before "
         "(the paper, knowledge-directed attention on MedNLI: 60% of neutral, 87% of these entailment before)"
     ]
-
-
-# -- predict -----------------------------------------------------------------------------------------------------------
 
 
 def prediction_lines(rows: Sequence[Mapping[str, float]]) -> Iterator[str]:

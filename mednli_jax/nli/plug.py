@@ -121,8 +121,6 @@ class NLI:
         if model.get("heads", 1) > 1 and not data.mix:
             yield "model.heads", "a single corpus has one domain", "give config.data.mix, or leave it out"
 
-    # -- from a config ------------------------------------------------------------------------------------------------
-
     with_builder = ("mednli", "mediqa_nli", "snli", "multinli")  # corpora that a TFDS builder reads
 
     def accepts(self, name: str, module) -> bool:
@@ -159,8 +157,6 @@ class NLI:
 
     def keep(self, directory, prepared: Prepared) -> None:
         """Writes nothing: reports of pairs need the predictions alone."""
-
-    # -- what commands print ------------------------------------------------------------------------------------------
 
     licensed = tuple(licensed(RESTRICTED))  # what other users must not be able to read in a data folder
 
@@ -316,9 +312,6 @@ def _accuracies(number, runs: Path, *, public: bool, **_):
         found = public_part.table(found, [cell.run for cell in table.cells])
     names = {name for cell in found["cells"] for name in (cell["run"], cell["baseline"]) if name}
     return [tables.table_section(found)], found, [runs / name for name in sorted(names)]
-
-
-# -- a corpus from a config --------------------------------------------------------------------------------------------
 
 
 def scorer_fields(config) -> dict:

@@ -62,8 +62,7 @@ def substitutions(pairs, count: int, seed: int) -> tuple[dict, list[Section], di
     a word of REVERSING are left out. No two words are used of which a training pair has one in its premise and the
     other in its hypothesis, in any inflection that the linker knows.
 
-    pairs: an analyses.Pairs. count: pairs of each category, at most. seed: of the choice among more.
-    Returns (figures, sections, files), see analyses.
+    count: pairs of each category, at most. seed: of the choice among more.
     """
     pairs.needs_knowledge("substitutions")
     finder, splits = pairs.finder, pairs.splits
@@ -71,9 +70,10 @@ def substitutions(pairs, count: int, seed: int) -> tuple[dict, list[Section], di
         raise UsageError("analyze substitutions: concepts of a file say nothing of new words. Fix: leave it out.")
     if "train" not in splits or len(splits) < 2:
         raise UsageError("analyze substitutions: training pairs and another split are needed. Fix: give a corpus.")
-    words = list(_words(splits["train"].examples, finder))
+    train = splits["train"].examples
+    words = list(_words(train, finder))
     partners = _partners(finder.ontology, words)
-    trained = _trained(splits["train"].examples, finder, partners)
+    trained = _trained(train, finder, partners)
     others = {name: split.examples for name, split in splits.items() if name != "train"}
     every = list(_candidates([e for examples in others.values() for e in examples], words, partners))
     unseen = [one for one in every if (one[2].word, one[3].word) not in trained]
@@ -104,15 +104,11 @@ def substitutions(pairs, count: int, seed: int) -> tuple[dict, list[Section], di
 
 def _words(train, finder) -> Iterator[_Word]:
     """The words of the training pairs that may be replaced, or may replace another."""
-    counts = Counter(
-        token
-        for example in train
-        for token in (*example.premise_tokens, *example.hypothesis_tokens)
-        if token.islower()  # proper names are left out
-    )
+    counts = Counter(token for example in train for token in (*example.premise_tokens, *example.hypothesis_tokens))
     ids = finder.ontology.ids
     for word, n in sorted(counts.items()):
-        if n < LEAST or not (word.isalpha() and word.isascii()) or singular(word) != word or word in PRONOUNS:
+        is_word = word.isalpha() and word.isascii() and word.islower()  # proper names are left out
+        if n < LEAST or not is_word or singular(word) != word or word in PRONOUNS:
             continue
         mentions = finder.link([word])
         if len(mentions) != 1:
@@ -216,14 +212,12 @@ def _chosen(candidates, count, seed):
         kind, example, word, other, _ = one
         return hashlib.sha256(f"{seed}:{kind}:{example.uid}:{word.word}:{other.word}".encode()).digest()
 
-    chosen, of_kind, of_pair, of_sentence = [], Counter(), Counter(), Counter()
+    chosen, taken = [], Counter()
     for one in sorted(candidates, key=key):
         kind, example, word, other, _ = one
-        pair = kind, word.word, other.word
-        if of_kind[kind] < count and of_pair[pair] < PAIR_MOST and of_sentence[example.premise] < SENTENCE_MOST:
-            of_kind[kind] += 1
-            of_pair[pair] += 1
-            of_sentence[example.premise] += 1
+        most = {kind: count, (kind, word.word, other.word): PAIR_MOST, (example.premise,): SENTENCE_MOST}
+        if all(taken[what] < limit for what, limit in most.items()):
+            taken.update(most.keys())
             chosen.append(one)
     return sorted(chosen, key=lambda one: (list(RULES).index(one[0]), key(one)))
 
@@ -239,34 +233,35 @@ def looked_up(examples: Sequence[NLIExample], finder) -> list[str]:
 
     It is the label of the first relation of ORDER that occurs; entailment where all words are the same, else neutral.
     """
-    sides = {"premise": [], "hypothesis": []}
+    premises, hypotheses = [], []
     for example in examples:
-        both = {side: finder.link(getattr(example, f"{side}_tokens")) for side in sides}
-        named = {side: {mention.concept for mention in found} for side, found in both.items()}
-        for side, other in (("premise", "hypothesis"), ("hypothesis", "premise")):
-            sides[side].append([mention for mention in both[side] if mention.concept not in named[other]])
+        left, right = finder.link(example.premise_tokens), finder.link(example.hypothesis_tokens)
+        for sides, own, other in ((premises, left, right), (hypotheses, right, left)):
+            named = {mention.concept for mention in other}
+            sides.append([mention for mention in own if mention.concept not in named])
 
     def unit_of(side, number, mention):
         return mention.concept, tuple(finder.indices(mention.concept))
 
-    bits = kinds_in_pairs(finder.ontology, *sides.values(), unit_of, named=())
+    bits = kinds_in_pairs(finder.ontology, premises, hypotheses, unit_of, named=())
     rules = [(1 << KINDS.index(kind), RULES[kind]) for kind in ORDER]
     return [
         next((label for bit, label in rules if of_pair & bit), "neutral" if new else "entailment")
-        for of_pair, new in zip(bits.tolist(), sides["hypothesis"], strict=True)
+        for of_pair, new in zip(bits.tolist(), hypotheses, strict=True)
     ]
 
 
 def _accuracy(examples, finder) -> dict:
     """Accuracy of the lookup on labelled examples, and by tag."""
     examples = [example for example in examples if example.label]
-    size = max(len(examples), 1)
+    size, of_tag = max(len(examples), 1), defaultdict(list)
     right = [label == e.label for e, label in zip(examples, looked_up(examples, finder), strict=True)]
-    tags = dict.fromkeys(tag for example in examples for tag in example.tags)
-    of_tag = {tag: [r for r, e in zip(right, examples, strict=True) if tag in e.tags] for tag in tags}
+    for example, is_right in zip(examples, right, strict=True):
+        for tag in example.tags:
+            of_tag[tag].append(is_right)
     majority = max(Counter(example.label for example in examples).values(), default=0)
     share = {"pairs": len(examples), "accuracy": sum(right) / size, "majority": majority / size}
-    return share | ({"tags": {tag: sum(r) / len(r) for tag, r in of_tag.items()}} if tags else {})
+    return share | ({"tags": {tag: sum(r) / len(r) for tag, r in of_tag.items()}} if of_tag else {})
 
 
 def _section(corpus, figures) -> Section:

@@ -180,9 +180,6 @@ def _kinds(folder) -> dict | str:
     return found
 
 
-# -- for a reader ------------------------------------------------------------------------------------------------------
-
-
 def sections(found: dict) -> list[Section]:
     """The check for a page, a terminal and Markdown. found: of `checked`."""
     counts = ", ".join(f"{count} {name}" for name, count in found["verdicts"].items() if count)

@@ -26,28 +26,24 @@ OPTIONAL_FIELDS = (*LINK_FIELDS, "domain", "features")  # arrays that only some 
 class NLITask:
     """Three-way classification of premise-hypothesis pairs (see task.Task).
 
-    Args:
-      pieces: whether rows hold word pieces, for which the model has its own embeddings.
-      padded_length: tokens to which each side is padded for models that do not mask padding (`masking="paper"`); all
-        batches then have one width. 0 for other models.
-      features: whether models take the features of the feature-based system besides the sentences.
+    padded_length: tokens to which each side is padded for models that do not mask padding (`masking="paper"`), so that
+    all batches have one width; 0 for other models.
     """
 
-    pieces: bool = False
+    pieces: bool = False  # whether rows hold word pieces, for which the model has its own embeddings
     padded_length: int = 0
-    features: bool = False
+    features: bool = False  # whether models take the features of the feature-based system, too
     name: str = "nli"
     sides: tuple[str, str] = SIDES
     units: str = "pairs"
 
     def with_rows(self, prepared: Prepared, corpus) -> Prepared:
-        """The corpus, with its features where the models take them."""
         return with_features(corpus, prepared) if self.features else prepared
 
     def model_facts(self, manifest: dict) -> dict:
-        """Arguments of models.table.build: longest path between concepts, number of relation types, facts of pieces."""
-        facts = {"longest_path": manifest["knowledge"]["longest_path"]}
-        facts["relations"] = len(manifest["knowledge"].get("relations", ()))
+        """Arguments of models.table.build."""
+        knowledge = manifest["knowledge"]
+        facts = {"longest_path": knowledge["longest_path"], "relations": len(knowledge.get("relations", ()))}
         if self.padded_length:
             facts["padded_length"] = self.padded_length
         return facts | (pieces_facts(manifest["pieces"]) if "pieces" in manifest else {})
@@ -163,7 +159,7 @@ class NLITask:
         return scores
 
     def predictions(self, rows: Rows, logits: np.ndarray) -> list[dict]:
-        """One JSON row per pair: uid, gold label, each seed's prediction and class probabilities (order of LABELS)."""
+        """One JSON row per pair: uid, gold label, each seed's prediction and class probabilities."""
         return [
             {
                 "uid": uid,
@@ -184,9 +180,8 @@ def pieces_facts(pieces: dict) -> dict[str, int]:
 
 
 def _scores(label, predicted):
-    """Scores of predictions [S, N]. The confusion is summed over seeds; per_class is computed from it."""
-    seeds = len(predicted)
-    gold, flat = np.tile(label, seeds), predicted.reshape(-1)
+    """Scores of predictions [S, N]; confusion and per_class are of all seeds together."""
+    gold, flat = np.tile(label, len(predicted)), predicted.reshape(-1)
     return {
         "examples": len(label),
         "accuracy": metrics.mean_sd([metrics.accuracy(label, row) for row in predicted]),
