@@ -73,8 +73,8 @@ def tokens(pairs, options) -> tuple:
     # Premises are distinguished by their words, because two groups with one premise describe one patient.
     premises, labels = [example.premise for example in train], [example.label for example in train]
     rows, facts = token_rows(sentences, labels, premises, **settings)
-    source = {"split": "train", "knowledge": pairs.knowledge, "merged_by": pairs.merged_by}
-    about = {**source, "stop_words": options.stop_words, **settings, **facts}
+    about = {"split": "train", "knowledge": pairs.knowledge, "merged_by": pairs.merged_by}
+    about |= {"stop_words": options.stop_words, **settings, **facts}
     best = {label: of_class[: options.top] for label, of_class in rows.items()}
     whole = _tokens_shown(pairs.name, about, best)
     if pairs.is_open and not options.public:
@@ -85,7 +85,8 @@ def tokens(pairs, options) -> tuple:
             "the tokens are words of a corpus that is not open: they are left out here, and written to private/ where "
             f"--out is given; --public shows those that {PUBLIC_PREMISES} premises or more have"
         )
-        return about, [replace(_token_section(pairs.name, about, best, left_out), grids=[])], private
+        _, sections, _ = _tokens_shown(pairs.name, about, best, left_out)
+        return about, [replace(section, grids=[]) for section in sections], private
     few = facts["tokens_of_few_premises"]
     left_out = f"{few:,} tokens that occur with fewer than {PUBLIC_PREMISES} premises are left out"
     frequent = {label: [row for row in found if row["premises"] >= PUBLIC_PREMISES] for label, found in rows.items()}
@@ -121,15 +122,14 @@ def token_rows(
     p_smoothed (the same of the smoothed counts: the % that the published code prints), premises (distinct ones). The
     highest PMI comes first; tokens of equal PMI are ordered by frequency, then by the alphabet.
     """
-    classes = classes_of(labels)
-    column = {label: number for number, label in enumerate(classes)}
+    column = {label: number for number, label in enumerate(classes_of(labels))}
     frequency = Counter(token for sentence in sentences for token in sentence)
     known = sorted(token for token, count in frequency.items() if count >= min_count)
     if not known:
         problem = f"no token of the hypotheses occurs {min_count} times"
         raise UsageError(f"{problem}. Fix: give a lower --min_count, or more pairs.")
     place = {token: number for number, token in enumerate(known)}
-    counts, examples = np.zeros((2, len(known), len(classes)), np.int64)
+    counts, examples = np.zeros((2, len(known), len(column)), np.int64)
     seen = [set() for _ in known]
     for sentence, label, premise in zip(sentences, labels, premises, strict=True):
         for token, count in Counter(sentence).items():
@@ -163,25 +163,13 @@ def token_rows(
         "tokens": len(known),
         "rare_tokens": len(frequency) - len(known),
         "tokens_of_few_premises": sum(len(premises) < PUBLIC_PREMISES for premises in seen),
-        "pairs": {label: of_class[label] for label in classes},
+        "pairs": {label: of_class[label] for label in column},
     }
     return rows, facts
 
 
 def _tokens_shown(name, about, rows, left_out="") -> tuple[dict, list[Section], dict]:
-    section, figures = _token_section(name, about, rows, left_out), {**about, "top": rows}
-    if not any(rows.values()):
-        return {"notes": ["no token is left to show"], **figures}, [section], {}
-    drawn = charts.ranked(
-        {label: [(row["token"], row["pmi"]) for row in of_class] for label, of_class in rows.items()},
-        title=f"{name}: tokens of each class",
-        x="PMI, bits",
-    )
-    return figures, [section], {"lexical.png": drawn}
-
-
-def _token_section(name, about, rows, left_out) -> Section:
-    """The table and the chart of tokens. The chart names no token; it has a bar for each rank."""
+    """(figures, sections, files): the table, and charts of which the page's names no token but the file's does."""
     words = [
         f"{sum(about['pairs'].values()):,} training hypotheses, {about['tokens']:,} tokens that occur "
         f"{about['min_count']} times or more; {_merging(about['merged_by'])}; stop words "
@@ -203,7 +191,12 @@ def _token_section(name, about, rows, left_out) -> Section:
     ticks = [str(rank + 1) for rank in range(ranks)]
     chart = charts.bars(series, ticks, title=f"PMI, {name}", x="rank in the table", y="PMI (bits)")
     drawn = [(f"PMI of the first {ranks} tokens of each class", chart)]
-    return Section(f"Tokens by class, {name} ({PAPER}, Table 3)", words, grids, drawn)
+    section = Section(f"Tokens by class, {name} ({PAPER}, Table 3)", words, grids, drawn)
+    if not any(rows.values()):
+        return {"notes": ["no token is left to show"], **about, "top": rows}, [section], {}
+    ranked = {label: [(row["token"], row["pmi"]) for row in of_class] for label, of_class in rows.items()}
+    picture = charts.ranked(ranked, title=f"{name}: tokens of each class", x="PMI, bits")
+    return {**about, "top": rows}, [section], {"lexical.png": picture}
 
 
 # -- lengths (Table 4) -------------------------------------------------------------------------------------------------

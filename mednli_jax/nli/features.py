@@ -4,16 +4,14 @@ The paper names seven groups and the number 35, not the features; its published 
 commented out. Every kind that the code has is here, and what is needed to make 35 (FEATURES, by group):
 
   bleu       sentence BLEU-4 of the hypothesis against the premise.
-  tokens     tokens and characters (least, most, difference, ratio); distinct words (both sides together, ratio), the
-             same without words of grammar, and the words in common.
-  negation   negation words of either side (two columns more than the code has, which only says whether exactly one
-             side is negated: the side matters to a tree), and that flag.
-  tfidf      cosine of the TF-IDF vectors over words and word pairs, and their euclidean, manhattan and chebyshev
-             distance. Vectors are not scaled to unit length: of those the euclidean distance follows from the cosine.
+  tokens     tokens, characters and distinct words, with and without words of grammar; the words in common.
+  negation   negation words of either side, and whether exactly one side has any, the code's only column.
+  tfidf      cosine and distances of the TF-IDF vectors over words and word pairs, not scaled to unit length:
+             of those the euclidean distance follows from the cosine.
   edit       Levenshtein distance over characters, as a share of the shortest and of the longest alignment; Jaccard
              distance of the words; Sorensen distance, of pairs of letters here, because over words it is a function of
              Jaccard's; share of words that the other side has; same first word.
-  embedding  cosine, euclidean, manhattan and chebyshev distance of the summed word vectors.
+  embedding  cosine and distances of the summed word vectors.
   ontology   path similarity 1 / (1 + edges) of concepts (Pedersen et al. 2007): of the nearest two, the mean over the
              hypothesis's concepts of their nearest concept in the premise, and the share of those that the premise
              has, or an ancestor or descendant of them. -1 where a side names no concept.
@@ -58,6 +56,7 @@ _NAMES = {  # group -> its columns
     "ontology": "path_nearest path_mean path_share",
 }
 GROUPS = {group: tuple(names.split()) for group, names in _NAMES.items()}
+WORDING = ("bleu", "tokens", "negation", "edit")  # groups that need the words alone
 FEATURES = {name: group for group, names in GROUPS.items() for name in names}  # in the order of the columns
 NAMES = tuple(FEATURES)
 # `n't` and `not` stand for "do not", "cannot" and the like, which corpora split.
@@ -130,15 +129,14 @@ class _Sentence:
         self.letters = {a + b for word in self.words for a, b in pairwise(word)}
 
 
-def _wording(sentences, left, right, examples, watch) -> dict[str, np.ndarray]:
-    """Groups bleu, tokens, negation and edit: sentence `left[n]` against `right[n]`."""
+def _wording(sentences, left, right, examples, watch) -> dict[str, list]:
+    """The groups of WORDING: sentence `left[n]` against `right[n]`."""
     read = list(map(_Sentence, sentences))
     rows = []
     for p, h, _ in zip(left.tolist(), right.tolist(), watch(examples, "features of wording"), strict=True):
         p, h = read[p], read[h]
         rows.append({"bleu": bleu(p.tokens, h.tokens), **_counts(p, h), **_edits(p, h)})
-    names = [name for group in ("bleu", "tokens", "negation", "edit") for name in GROUPS[group]]
-    return {name: np.array([row[name] for row in rows], np.float64) for name in names}
+    return {name: [row[name] for row in rows] for group in WORDING for name in GROUPS[group]}
 
 
 def _share(part, whole):
@@ -169,9 +167,8 @@ def _counts(p, h) -> dict[str, float]:
 
 def _edits(p, h) -> dict[str, float]:
     edits, longest = alignment(p.text, h.text)
-    matched = sum(word in h.distinct_content for word in p.content) + sum(
-        word in p.distinct_content for word in h.content
-    )
+    matched = sum(word in h.distinct_content for word in p.content)
+    matched += sum(word in p.distinct_content for word in h.content)
     return {
         "levenshtein_shortest": _share(edits, max(len(p.text), len(h.text))),
         "levenshtein_longest": _share(edits, longest),
@@ -200,8 +197,7 @@ def alignment(first: str, second: str) -> tuple[int, int]:
 def bleu(reference: tuple[str, ...], candidate: tuple[str, ...]) -> float:
     """Sentence BLEU-4 (Papineni et al. 2002, section 2.3); 0 without any word in common.
 
-    An order without any match counts 0.1 n-grams (Chen & Cherry 2014, smoothing 1). A hypothesis is shorter than its
-    premise almost always; the penalty is BLEU's all the same.
+    An order without any match counts 0.1 n-grams (Chen & Cherry 2014, smoothing 1).
     """
     from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu  # a slow import, and only features need it
 
@@ -270,8 +266,8 @@ def _embedding(sentences, left, right, vocab: Vocab, vectors: np.ndarray) -> dic
 
 
 def _paths(premise_mentions, hypothesis_mentions, ontology, encoding, watch) -> dict[str, np.ndarray]:
-    """A concept that the ontology does not have is related to itself alone. A cross-reference, as a CUI is of SNOMED
-    CT's concepts, is one concept that stands at several places, of which the nearest counts."""
+    """A concept that the ontology does not have is related to itself alone. Of a cross-reference, which is one concept
+    at several places, the nearest place counts."""
     result = np.full((3, len(premise_mentions)), NO_CONCEPT)
     columns = dict(zip(GROUPS["ontology"], result, strict=True))  # rows of `result`, which is filled below
     if ontology is None:
