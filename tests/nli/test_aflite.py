@@ -1,10 +1,10 @@
 """Adversarial filtering: rounds worked out by hand, and the mean-vector features that it uses."""
 
-import json
 from functools import partial
 
 import numpy as np
 import pytest
+from made_up_pairs import write_own
 
 from mednli_jax import defaults
 from mednli_jax.data.examples import LABELS
@@ -34,10 +34,6 @@ def corpus(rows=N, seed=0):
     return rng.random((rows, 1)).astype(np.float32), rng.integers(0, 3, rows)
 
 
-def start(rows):
-    return State(np.zeros(rows, np.int32), np.full(rows, np.nan))
-
-
 # ---- score and rounds ----
 
 
@@ -46,14 +42,15 @@ def test_a_round_by_hand():
     features = np.array([[1], [1], [1], [1], [0], [0]], np.float32)
     labels = np.array([0, 1, 2, 0, 1, 2])
     options = Settings(m=2, n=40, k=3, tau=0.75, seed=0)
-    state = filtering.next_round(features, labels, options, by_feature, start(6))
+    state = filtering.next_round(
+        features, labels, options, by_feature, State(np.zeros(6, np.int32), np.full(6, np.nan))
+    )
     assert state.removed[:4].sum() == 3  # the draw decides which three of the four go
     assert state.removed[4:].tolist() == [0, 0]
     assert state.score.tolist() == [1, 1, 1, 1, 0, 0]
     row = state.rounds[0]
-    assert {key: row[key] for key in ("round", "pairs", "removable", "removed", "left", "passes")} == {
-        "round": 1, "pairs": 6, "removable": 4, "removed": 3, "left": 3, "passes": 7,
-    }  # fmt: skip
+    counts = [row[key] for key in ("round", "pairs", "removable", "removed", "left", "passes")]
+    assert counts == [1, 6, 4, 3, 3, 7]
     assert (row["histogram"][-1], row["histogram"][0], sum(row["histogram"])) == (4, 2, 6)
     assert state.ended == ""
     last = filtering.next_round(features, labels, options, by_feature, state)
@@ -73,7 +70,9 @@ def test_a_row_at_tau_goes_and_one_below_stays():
 
     for tau, goes in ((2 / 3, True), (0.67, False)):
         options = Settings(m=1, n=3, k=1, tau=tau, seed=0)
-        state = filtering.next_round(np.zeros((9, 1)), np.zeros(9, int), options, two_of_three, start(9))
+        state = filtering.next_round(
+            np.zeros((9, 1)), np.zeros(9, int), options, two_of_three, State(np.zeros(9, np.int32), np.zeros(9))
+        )
         assert (state.score[0], state.easy[0]) == (2 / 3, goes)
 
 
@@ -107,33 +106,19 @@ def test_the_scores_are_those_of_a_plain_loop():
     assert left == np.flatnonzero(~state.easy).tolist()
 
 
-def test_equal_rows_are_told_apart():
-    """Forty pairs have the same features and label: each round removes k of them, and no pair is removed twice."""
-    features, labels = np.ones((40, 1), np.float32), np.zeros(40, int)
-    state = filtering.filtered(features, labels, Settings(m=16, n=30, k=10), by_feature)
-    assert [row["removed"] for row in state.rounds] == [10, 10, 10]
-    assert (state.easy.sum(), state.ended) == (30, "no more than m = 16 pairs are left")
-    first = state.removed == 1
-    assert first[:10].sum() < 10  # the draw, not the order of the corpus, decides among equal rows
-    assert first[10:].any()
-
-
 def test_the_seed_and_the_number_of_the_round_decide():
     features, labels = corpus()
-    same, again, other = (
-        filtering.filtered(features, labels, Settings(m=20, n=8, k=5, tau=0.6, seed=seed), by_feature)
-        for seed in (4, 4, 5)
-    )
-    assert np.array_equal(same.removed, again.removed)
-    assert same.rounds == again.rounds
-    assert not np.array_equal(same.removed, other.removed)
     drawn = []
-    for rounds in ((), ({},)):
+    for seed, rounds in ((0, ()), (0, ({},)), (1, ())):
         state = State(np.zeros(N, np.int32), np.zeros(N), rounds)
         filtering.next_round(
-            features, labels, Settings(20), lambda *given: drawn.append(given[2]) or by_feature(*given), state
+            features,
+            labels,
+            Settings(20, seed=seed),
+            lambda *given: drawn.append(given[2]) or by_feature(*given),
+            state,
         )
-    assert not np.array_equal(*drawn)
+    assert len({subsets.tobytes() for subsets in drawn}) == 3
 
 
 def test_an_interrupted_filtering_goes_on_bit_for_bit(tmp_path):
@@ -185,9 +170,7 @@ def test_the_mean_by_hand():
     without = {word: row for word, row in ROW_OF.items() if word != "brain_injury"}
     made, facts = skipped(merged, without)
     np.testing.assert_allclose(made, [[2.25, 0.25]])  # the mean of (.5, .5) and (4, 0)
-    assert facts == {
-        "tokens": 3, "without_vector": 1, "merged": 1, "merged_without_own_vector": 1, "texts_without_vector": 0,
-    }  # fmt: skip
+    assert list(facts.values()) == [3, 1, 1, 1, 0]  # tokens, without vector, merged, without their own, empty texts
     dropped, facts = skipped(merged, without, lacking="drop")
     np.testing.assert_allclose(dropped, [[4, 0]])
     assert facts["without_vector"] == 2
@@ -202,13 +185,11 @@ def test_the_mean_by_hand():
 
 def test_features_of_a_pair_by_hand(tmp_path):
     """As published: the sum of both sides' mean vectors, over raw words; "pain." and "pain" are different words."""
-    (tmp_path / "train.jsonl").write_text(
-        json.dumps({"uid": "1", "premise": "No pain.", "hypothesis": "Brain injury pain", "label": "neutral"}) + "\n"
-    )
-    (tmp_path / "dev.jsonl").write_text((tmp_path / "train.jsonl").read_text().replace('"1"', '"2"'))
+    row = ("No pain.", "Brain injury pain", "neutral")
+    write_own(tmp_path, train=[row], dev=[row])
     (tmp_path / "own.txt").write_text("no 4 0\npain 1 5\nbrain 1 0\ninjury 0 1\nbrain_injury 2 2\n")
     (tmp_path / "spans.tsv").write_text(
-        "uid\tside\tstart\tend\tconcept\n" + "".join(f"{uid}\thypothesis\t0\t2\tENTITY\n" for uid in (1, 2))
+        "uid\tside\tstart\tend\tconcept\n" + "".join(f"{uid}0\thypothesis\t0\t2\tENTITY\n" for uid in ("train", "dev"))
     )
     config = defaults.nli("bow", "file")
     config.data.dir, config.vectors.path, config.vectors.dim = str(tmp_path), str(tmp_path / "own.txt"), 2
@@ -233,12 +214,10 @@ def pairs(tmp_path_factory):
     """A user's own corpus, in which the verb tells the label of two thirds of the pairs."""
     folder = tmp_path_factory.mktemp("own")
     for split, size in (("train", 60), ("dev", 30), ("test", 30)):
-        lines = ["uid\tpremise\thypothesis\tlabel"]
-        for i in range(size):
-            label = LABELS[i % 3]
-            verb = SIGNS[label] if i % 9 < 6 else "reports"
-            lines.append(f"{split}-{i}\tPatient {i} of {split} .\tShe {verb} gout .\t{label}")
-        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+        labels = [LABELS[i % 3] for i in range(size)]
+        verbs = [SIGNS[label] if i % 9 < 6 else "reports" for i, label in enumerate(labels)]
+        rows = enumerate(zip(verbs, labels, strict=True))
+        write_own(folder, **{split: [(f"Patient {i} .", f"She {verb} gout .", label) for i, (verb, label) in rows]})
     config = defaults.nli("bow", "file")
     config.data.dir, config.vectors.dim = str(folder), 16
     return Pairs(corpus_of(config))
@@ -257,7 +236,7 @@ def test_the_lists_are_the_corpus_parted(pairs):
         for split, counts in figures["splits"].items():
             assert len(lists[f"{part}_{split}"]) == sum(counts[part].values())
             assert all(uid.startswith(split) for uid in lists[f"{part}_{split}"])
-    told = {uid for uid in lists["easy"] if int(uid.partition("-")[2]) % 9 < 6}
+    told = {uid for uid in lists["easy"] if int(uid.lstrip("adeinrstv")) % 9 < 6}
     assert len(told) > 0.8 * len(lists["easy"]) > 20
 
 
@@ -267,4 +246,4 @@ def test_a_run_of_another_corpus_has_no_features(pairs):
     assert made.shape == (120, 3)
     assert facts == {"kind": "logits of a run", "run": "own"}
     with pytest.raises(RunError, match="--features=runs/own: the run knows 119"):
-        filtering.run_features(pairs, "runs/own", {uid: row for uid, row in outputs.items() if uid != "dev-3"})
+        filtering.run_features(pairs, "runs/own", {uid: row for uid, row in outputs.items() if uid != "dev3"})

@@ -3,12 +3,8 @@
 import json
 import math
 import stat
-from collections import Counter
 from dataclasses import replace
-from fractions import Fraction
-from itertools import product
 
-import numpy as np
 import pytest
 from made_up_commands import COMMON, SECRET, call_command, write_shared_premises
 from made_up_pairs import pair
@@ -50,29 +46,6 @@ def ask(tmp_path, monkeypatch):
 # -- tokens ------------------------------------------------------------------------------------------------------------
 
 
-def reference(sentences, labels, smoothing, min_count):
-    """{(token, class): PMI} in fractions, directly from the definition, of classes that have the token."""
-    counts = Counter((t, label) for s, label in zip(sentences, labels, strict=True) for t in s)
-    frequency = Counter(t for s in sentences for t in s)
-    tokens, classes = [t for t in frequency if frequency[t] >= min_count], set(labels)
-    table = {cell: Fraction(counts[cell] + smoothing) for cell in product(tokens, classes)}
-    total = sum(table.values())
-    p_token = {t: sum(table[t, c] for c in classes) / total for t in tokens}
-    p_class = {c: sum(table[t, c] for t in tokens) / total for c in classes}
-    return {(t, c): math.log2(table[t, c] / total / (p_token[t] * p_class[c])) for t, c in table if counts[t, c]}
-
-
-@pytest.mark.parametrize(("smoothing", "min_count"), [(50, 5), (1, 1), (100, 20)])
-def test_pmi_equals_its_definition(smoothing, min_count):
-    rng = np.random.default_rng(min_count)
-    words = [f"w{n}" for n in range(30)]
-    sentences = [tuple(rng.choice(words, rng.integers(1, 9))) for _ in range(120)]
-    labels, premises = [LABELS[n] for n in rng.integers(0, 3, 120)], rng.integers(0, 40, 120).tolist()
-    rows, _ = artifacts.token_rows(sentences, labels, premises, smoothing=smoothing, min_count=min_count)
-    found = {(row["token"], label): row["pmi"] for label, of_class in rows.items() for row in of_class}
-    assert found == pytest.approx(reference(sentences, labels, smoothing, min_count), abs=1e-12)
-
-
 def test_tokens_by_hand():
     """Counts by class (E, N): x 3 0, y 1 3, z 1 2. The total is 10, 5 in each class. w is too rare."""
     sentences = [("x", "x", "y"), ("x", "z"), ("y", "w"), ("y", "z"), ("y", "z")]
@@ -90,6 +63,7 @@ def test_tokens_by_hand():
     assert [(row["token"], row["share"]) for row in rows[N]] == [("y", 1.0), ("z", pytest.approx(2 / 3))]
     smoothed = artifacts.token_rows(*given, smoothing=2, min_count=2)[0][E][0]
     assert (smoothed["p"], smoothed["p_smoothed"]) == (3 / 5, pytest.approx(5 / 11))
+    assert smoothed["pmi"] == pytest.approx(math.log2((5 / 22) / (7 / 22 * 11 / 22)))
 
 
 def test_stop_words_are_dropped_as_published():
@@ -175,11 +149,9 @@ def satisfied(ontology, premise, hypothesis, words="x y z"):
         (HYPERNYM, ["Endocrine System Diseases"], ["Diabetes Mellitus"], "x", False),
         # its second tree number lies below, although the number between the two is missing
         (HYPERNYM, ["Diabetes Mellitus"], ["Metabolic Diseases"], "x", True),
-        (HYPERNYM, ["Acromegaly"], ["Diabetes Mellitus"], "x", False),
         (HYPERNYM, ["Heart", "Acromegaly"], ["Animals", "Endocrine System Diseases"], "x", True),
         (HYPERNYM, ["not there"], ["Endocrine System Diseases"], "x", False),
         # the hypothesis has a cause
-        (CAUSE, ["Acromegaly"], ["Smoking"], "x", True),
         (CAUSE, ["Acromegaly"], ["Cigarette Smoking"], "x", True),
         (CAUSE, ["Smoking"], ["Substance-Related Disorders"], "x", True),  # branch F is a kind of premise, too
         (CAUSE, ["Acromegaly"], ["Diabetes Mellitus"], "x", False),
@@ -187,7 +159,6 @@ def satisfied(ontology, premise, hypothesis, words="x y z"):
         # the hypothesis repeats a concept and affirms health
         (FINE, ["Acromegaly"], ["Acromegaly"], "acromegaly Denied", True),
         (FINE, ["Acromegaly"], ["Acromegaly"], "heart is healthy", True),
-        (FINE, ["Acromegaly"], ["Acromegaly"], "acromegaly is there", False),
         (FINE, ["Acromegaly"], ["Heart"], "heart is normal", False),  # the two concepts are unrelated
         (FINE, ["Patients"], ["Patients"], "patient is normal", False),
         (FINE, ["Patients", "Heart"], ["Patients", "Heart"], "patient heart normal", True),
@@ -267,11 +238,10 @@ def test_tokens_of_a_corpus_of_ones_own_stay_private(ask, tmp_path, corpus):
     assert SECRET not in out + err
     assert COMMON not in out + err
     for path in folder.rglob("*"):
-        mode = stat.S_IMODE(path.stat().st_mode)
-        assert mode == (0o700 if path.is_dir() else 0o600), path
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
         if path.is_file() and "private" not in path.relative_to(folder).parts:
-            content = path.read_bytes()
-            assert not [word for word in (SECRET, COMMON, "brain", "train-0") if word.encode() in content.lower()], path
+            content = path.read_bytes().lower()
+            assert not [word for word in (SECRET, COMMON, "brain", "train-0") if word.encode() in content], path
     assert not (folder / "lexical.png").exists()
     assert SECRET in (folder / "private" / "lexical.txt").read_text()
     assert SECRET in {row["token"] for row in json.loads((folder / "private" / "lexical.json").read_text())["top"][C]}
@@ -289,14 +259,6 @@ def test_public_shows_tokens_that_many_premises_have(ask, tmp_path):
     found = json.loads((tmp_path / "o" / "lexical.json").read_text())
     assert min(row["premises"] for rows in found["top"].values() for row in rows) >= 10
     assert SECRET in (tmp_path / "o" / "private" / "lexical.txt").read_text()
-
-
-def test_lengths_with_and_without_merging(ask):
-    code, out, _ = ask("lengths", "--corpus=snli", "--json")
-    assert code == 0
-    found = json.loads(out)
-    means = {kind: [found[kind]["classes"][label]["mean"] for label in (E, N)] for kind in ("separate", "merged")}
-    assert means == {"separate": [4.0, 4.0], "merged": [3.0, 4.0]}  # patient has brain injury, patient may have gout
 
 
 def test_analyses_that_fail_do_not_stop_the_others(ask, tmp_path):
