@@ -13,11 +13,10 @@ from made_up_pairs import ENCODING, HEART, LINKER, SPLITS, encode_links, links_o
 from mednli_jax import defaults
 from mednli_jax.data.arrays import NEW, SIDES
 from mednli_jax.data.cache import Cache
-from mednli_jax.data.examples import LABELS, Mention, Split
+from mednli_jax.data.examples import LABELS, Split
 from mednli_jax.data.text import PAD, UNK
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.relations import kinds_of
@@ -42,11 +41,8 @@ def test_tokens_become_numbers_and_back():
     labels = [LABELS[number] if number >= 0 else "" for number in arrays["label"]]
     assert labels == [e.label for split in SPLITS.values() for e in split.examples]
     assert len(vectors) == len(vocab)
-    assert {name: (s["first"], s["rows"]) for name, s in facts["splits"].items()} == {
-        "train": (0, 3),
-        "dev": (3, 1),
-        "test": (4, 2),
-    }
+    places = {name: (s["first"], s["rows"]) for name, s in facts["splits"].items()}
+    assert places == {"train": (0, 3), "dev": (3, 1), "test": (4, 2)}
 
 
 @pytest.mark.parametrize(
@@ -69,23 +65,16 @@ def test_truncation_is_counted_and_links_move_with_the_tokens(keep, premise, hyp
     assert links_of(encode_links(half, LINKER, replace(how, max_length=3, keep="last"))[0], 0) == []
 
 
-@pytest.fixture
-def few_vectors(tmp_path):
-    """A vectors file that lacks most words, such as "qqq" and "systolic"."""
+def test_unknown_words_become_unk_and_keep_their_place(tmp_path):
     known = {"heart": 1.0, "failure": 2.0, "disease": 3.0, "asthma": 4.0, "has": 5.0}
     path = tmp_path / "few.txt"
     path.write_text("".join(f"{word} {value} 0 0 1\n" for word, value in known.items()))
-    return path
-
-
-def test_unknown_words_become_unk_and_keep_their_place(few_vectors):
-    arrays, vocab, vectors, facts = encode_corpus(SPLITS, LINKER, replace(ENCODING, vectors_path=few_vectors))
+    arrays, vocab, vectors, facts = encode_corpus(SPLITS, LINKER, replace(ENCODING, vectors_path=path))
     assert words_of(arrays["premise"][1], vocab) == ["<unk>", "<unk>", "heart", "failure"]
     # the same lengths as without a vectors file: no word is deleted
     assert arrays["premise_length"].tolist() == [3, 4, 2, 1, 0, 1]
     assert [float(vectors[vocab.encode([word])[0], 0]) for word in ("heart", "asthma")] == [1.0, 4.0]
-    assert not vectors[PAD].any()
-    assert vectors[UNK].any()
+    assert (vectors[PAD].any(), vectors[UNK].any()) == (False, True)
     assert facts["unknown_tokens"] == {side: int((arrays[side] == UNK).sum()) for side in SIDES}
     assert facts["vocabulary"]["with_vector"] == len(vocab) - 2 == 5
     # The concept of row 1 covers tokens 1 to 3, whether or not its words have vectors.
@@ -138,27 +127,6 @@ def test_the_head_of_a_cut_name_is_not_taken_for_another_name():
 # ---- mentions of another program ----
 
 
-def recognised(spans, facts=None):
-    """Mentions of the example "u"; spans: {side: (start, end, concept)...}."""
-    return Recognised(
-        HEART, {("u", side): tuple(Mention(*span) for span in found) for side, found in spans.items()}, facts
-    )
-
-
-def test_mentions_of_a_file_stand_in_place_of_the_linkers():
-    """The linker knows no name in these sentences; the file gives their concepts."""
-    example = pair("qqq pump trouble", "wheezing heart")
-    assert encode_links([example], LINKER, ENCODING)[1]["links"] == 0
-    given = recognised({"premise": [(1, 3, "C2")], "hypothesis": [(1, 2, "C0")]}, {"file": "s.tsv"})
-    arrays, facts = encode_links([example], given, ENCODING)
-    assert links_of(arrays, 0) == [(1, 1, 2), (2, 1, 2)]
-    assert facts["mentions"] == {"file": "s.tsv", "of_unknown_concepts": 0, "unknown_concepts": 0}
-    assert "mentions" not in encode_links([example], LINKER, ENCODING)[1]
-    given = recognised({"premise": [(0, 1, "X1"), (1, 2, "C1")], "hypothesis": [(0, 1, "X1"), (1, 2, "X2")]}, {})
-    facts = encode_links([pair("a b", "c d")], given, ENCODING)[1]
-    assert facts["mentions"] == {"of_unknown_concepts": 3, "unknown_concepts": 2}  # the ontology has no X1, no X2
-
-
 CONCEPTS = "D1\tcardiac illness\tC01\t\nD2\tpump trouble\tC01.100\tHP\nD3\tbird\tB01\t\n"
 
 
@@ -191,7 +159,7 @@ def test_a_spans_file_in_a_config_shapes_the_prepared_corpus(tmp_path):
     plain, _ = prepare(config)
     assert plain.manifest["knowledge"]["links"] == 0
     spans = tmp_path / "found.tsv"
-    rows = "p0\tpremise\t6\t18\tD2\np0\thypothesis\t2\t6\tD1\np2\thypothesis\t2\t6\tD1\n"
+    rows = "p0\tpremise\t6\t18\tD2\np0\thypothesis\t2\t6\tD1\np2\thypothesis\t2\t6\tX\np2\tpremise\t0\t5\tX\n"
     spans.write_text(f"uid\tside\tstart_char\tend_char\tconcept\n{rows}")
     config = with_knowledge(config, mentions=str(spans))
     prepared, hit = prepare(config)
@@ -199,7 +167,8 @@ def test_a_spans_file_in_a_config_shapes_the_prepared_corpus(tmp_path):
     assert links_of(prepared.arrays, 0) == [(1, 1, 1), (2, 1, 1)]
     assert links_of(prepared.arrays, 1) == []
     facts = prepared.manifest["knowledge"]["mentions"]
-    assert (facts["file"], facts["mentions"], facts["unknown_concepts"]) == ("found.tsv", 3, 0)
+    names = ("file", "mentions", "of_unknown_concepts", "unknown_concepts")
+    assert [facts[name] for name in names] == ["found.tsv", 4, 2, 1]
     assert prepare(config)[1]
     spans.write_text(spans.read_text().replace("D1", "D2"))  # the file keeps its size; its content is part of the key
     changed, hit = prepare(config)
@@ -244,9 +213,7 @@ def test_typed_links_of_a_corpus_and_of_new_pairs(tmp_path, graph):
     config = corpus(tmp_path)
     (tmp_path / "words").mkdir()
     lay_out(tmp_path / "words", WORDNET)
-    texts = [
-        (premise, "A cold body breathes .") for premise in ("Two bodies inhaled heat .", "Illnesses of cold heat .")
-    ]
+    texts = [(text, "A cold body breathes .") for text in ("Two bodies inhaled heat .", "Illnesses of cold heat .")]
     write_own(tmp_path, train=texts, dev=texts)
     config = with_knowledge(config, ontology=str(tmp_path / "words"), relations="entails,part_of", graph=graph)
     config.model.knowledge = "typed"
@@ -268,9 +235,8 @@ def test_typed_links_of_a_corpus_and_of_new_pairs(tmp_path, graph):
     assert train[3, 1] == (1, {"antonym"} | siblings)  # heat - cold
     assert facts["relations"]["same"] == 4  # "body" in the first pair and "cold" in the second, in each of two splits
     kept = prepared.folder / "concepts.json"
-    new = again(
-        own, prepared, [pair(*both) for both in texts], json.loads(kept.read_bytes()) if kept.is_file() else None
-    )
+    concepts = json.loads(kept.read_bytes()) if kept.is_file() else None
+    new = again(own, prepared, [pair(*both) for both in texts], concepts)
     assert [found(new, row) for row in range(2)] == [found(arrays, row) for row in range(2)]
 
 

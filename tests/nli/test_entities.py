@@ -39,8 +39,7 @@ def test_entities_become_one_token(corpus, tmp_path, spans, knowledge):
     config.data.dir, config.knowledge.ontology = str(tmp_path), "own.tsv"
     linked, splits = corpus_of(config), corpus.splits()
     examples = [example for split in splits.values() for example in split.examples]
-    finder = linked.recogniser(splits, spans and tmp_path / spans)
-    mentions = find_mentions(examples, finder, linked.encoding)
+    mentions = find_mentions(examples, linked.recogniser(splits, spans and tmp_path / spans), linked.encoding)
     merged = knowledge == "replace" or spans
     assert mentions["hypothesis"] == [[Mention(1, 3, "ENTITY")] if merged else []] * 9
     assert mentions["premise"] == [[]] * 9
