@@ -61,7 +61,7 @@ class Pairs:
         return self.knowledge if self.spans is None else self.spans.name
 
     def needs_knowledge(self, analysis: str) -> None:
-        """Raises UsageError where no concepts are looked for."""
+        """Refuses a config without concepts."""
         if self.corpus.linking is None:
             fix = "--corpus=NAME, or --config=configs/esim_kd.py, or --config.model.knowledge=replace"
             raise UsageError(f"analyze {analysis}: the config takes no knowledge. Fix: {fix}.")
@@ -96,10 +96,10 @@ class Pairs:
 
 
 def pairs_of(corpus: NLICorpus, path: Path | None, spans: Path | None = None) -> Pairs:
-    """The corpus that --config names, or --corpus=PATH. spans: see Pairs.
+    """The corpus that --config names, or --corpus=PATH; a single file is read as training pairs. spans: see Pairs.
 
     A corpus that --corpus names is also linked to the concepts that the heuristic of probable causes needs, if its
-    ontology is MeSH and the config chooses no semantic types. A single file is read as training pairs.
+    ontology is MeSH and the config chooses no semantic types.
     """
     if path is None:
         return Pairs(corpus, spans=spans)
@@ -149,8 +149,7 @@ def paths(pairs: Pairs, options) -> Found:
 
 
 def aflite(pairs: Pairs, options) -> Found:
-    """Easy and difficult pairs. options.outputs: folder of a run -> {uid: logits [S * C]}; options.fit_predict: number
-    of pairs -> the function that trains the models."""
+    """Easy and difficult pairs. options.outputs: folder of a run -> {uid: logits [S * C]}."""
     if options.resume and not options.out:
         raise UsageError("--resume needs the folder of the filtering. Fix: give --out=FOLDER, too.")
     numbers = {name: getattr(options, name) for name in ("m", "n", "k", "tau", "seed")}

@@ -14,6 +14,7 @@ from dataclasses import replace
 from importlib import metadata
 
 import numpy as np
+from scipy.special import softmax
 
 from mednli_jax.data.arrays import SIDES, Prepared
 from mednli_jax.data.cache import kept
@@ -206,9 +207,8 @@ def probabilities(found: Mapping, table: np.ndarray, classes: int) -> np.ndarray
             scores[:, k] += found["learning_rate"] * _values(tree, rows)
     if two:
         scores = np.concatenate([np.zeros_like(scores), scores], axis=1)
-    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
     result = np.zeros((len(rows), classes))
-    result[:, found["classes"]] = shares / shares.sum(axis=1, keepdims=True)
+    result[:, found["classes"]] = softmax(scores, axis=1)
     return result
 
 

@@ -12,26 +12,12 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations, islice, zip_longest
 from pathlib import Path
 
-from mednli_jax import demo
+from mednli_jax import demo, io
 from mednli_jax.data.corpus import check_name
 from mednli_jax.data.examples import LABELS, NLIExample, Split
 from mednli_jax.data.text import binary_parse_tokens, blank_tokens, treebank_tokens
 from mednli_jax.errors import ConfigError, DataError, Problems
-from mednli_jax.io import (
-    FRESH_COPY,
-    character_fault,
-    check_readable,
-    checked_lines,
-    csv_records,
-    either_name,
-    empty_file,
-    imported,
-    json_lines,
-    line_fault,
-    sha256,
-    table_rows,
-    text_lines,
-)
+from mednli_jax.io import FRESH_COPY, character_fault, check_readable, either_name, empty_file, imported, sha256
 
 UNLABELLED = "-"  # the annotators reached no majority
 SIDE_FILES = {"sentence1": "s1", "sentence2": "s2", "gold_label": "labels"}
@@ -116,8 +102,8 @@ RESTRICTED = (*(name for name, corpus in CORPORA.items() if corpus.restricted), 
 def licensed(names: Iterable[str]) -> list[str]:
     """Those of these folders that are RESTRICTED, and their files that readers also accept in the data folder."""
     names = [name for name in names if name in RESTRICTED]
-    files = [{*CORPORA[name].files.values(), CORPORA[name].ground_truth} for name in names if name in CORPORA]
-    loose = sorted(set().union(*files) - {""})
+    corpora = [CORPORA[name] for name in names if name in CORPORA]
+    loose = sorted({file for corpus in corpora for file in (*corpus.files.values(), corpus.ground_truth) if file})
     return [*names, *loose, *(f"{file}.gz" for file in loose)]
 
 
@@ -170,9 +156,8 @@ def _find(places, file):
 
 
 def _missing(owner, file, places):
-    folder = next((place for place in places if place.is_dir()), None)
     lacking = f"no folder {places[0]}"
-    if folder:
+    if folder := next(filter(Path.is_dir, places), None):
         lacking = f"neither {file} nor {file}.gz is in {folder}{_elsewhere(folder, file)}"
     source = CORPORA[owner].source
     if owner == "file":
@@ -251,15 +236,15 @@ Rows = Iterator[tuple[int, PairFields]]
 
 def json_rows(path: Path, problems: Problems) -> Rows:
     """Rows of JSON lines: one object with named fields a line."""
-    for number, values in json_lines(path, problems):
+    for number, values in io.json_lines(path, problems):
         yield number, PairFields(path.name, number, values)
 
 
 def table_of_pairs(path: Path, problems: Problems) -> Rows:
     """Rows of a table with a header line: CSV (RFC 4180), or separated by TABs, in which quotes have no meaning."""
-    records = csv_records(path, problems)
+    records = io.csv_records(path, problems)
     if ".csv" not in path.suffixes:
-        lines = text_lines(path, problems)
+        lines = io.text_lines(path, problems)
         records = ((number, line.split("\t")) for number, line in lines if line.strip(" "))
 
     def columns(number, header):
@@ -269,7 +254,7 @@ def table_of_pairs(path: Path, problems: Problems) -> Rows:
         return header
 
     # A pair with fewer than five annotators may end before the columns label2 ... label5.
-    for number, values in table_rows(path.name, records, problems, columns, spare=r"label\d"):
+    for number, values in io.table_rows(path.name, records, problems, columns, spare=r"label\d"):
         yield number, PairFields(path.name, number, values)
 
 
@@ -281,7 +266,7 @@ def triple_rows(path: Path, problems: Problems) -> Rows:
     """
     paths = _triple_paths(path)
     files = {name: file.name for name, file in paths.items()}
-    for number, items in enumerate(zip_longest(*map(checked_lines, paths.values())), 1):
+    for number, items in enumerate(zip_longest(*map(io.checked_lines, paths.values())), 1):
         lines = [item[1] for item in items if item]
         faults = [line for line in lines if isinstance(line, DataError)]
         for fault in faults:
@@ -290,7 +275,7 @@ def triple_rows(path: Path, problems: Problems) -> Rows:
             if not faults:
                 short = [*files.values()][items.index(None)]
                 problem = f"the file ends after line {number - 1}, another file of its split goes on"
-                problems.add(line_fault(short, number, problem, "give s1, s2 and labels as many lines each"))
+                problems.add(io.line_fault(short, number, problem, "give s1, s2 and labels as many lines each"))
             return
         if not faults and any(map(str.strip, lines)):
             values = dict(zip(files, lines, strict=True))
@@ -315,13 +300,13 @@ def _format(path):
 def _ground_truth(path: Path) -> dict[str, str]:
     """Labels by pairID from a CSV file of two columns, as MEDIQA-NLI comes; its first line may be a header."""
     labels, problems = {}, Problems()
-    for number, cells in csv_records(path, problems):
+    for number, cells in io.csv_records(path, problems):
         uid, label, *_ = [*map(str.strip, cells), "", ""]
         if label in LABELS and uid not in labels:
             labels[uid] = label
         elif number > 1:
             problem = "is no pairID with a label, or has one that an earlier line has"
-            problems.add(line_fault(path.name, number, problem))
+            problems.add(io.line_fault(path.name, number, problem))
     problems.raise_if_any()
     return labels
 
@@ -334,10 +319,9 @@ def load_nli(
 ) -> dict[str, Split]:
     """Splits of a corpus of CORPORA: train, dev, and test where its labels are public.
 
-    folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it under `name`.
-    limit: number of labelled pairs of train that are kept; dev and test are always complete.
-    genre: MultiNLI only, train and dev of one genre; "" means all.
-    needed: the one split that is needed; if it is there, the files of the others may be missing.
+    folder: the corpus's own folder, or the data folder that holds it under `name`. limit: of labelled pairs of train.
+    genre: of MultiNLI's train and dev, "" for all. needed: the one split that is needed; if it is there, the files of
+    the others may be missing.
     """
     check_options(name, genre)
     paths = find_files(name, folder, needed)
@@ -386,9 +370,8 @@ def read_nli_file(
     if not reader.examples:
         raise empty_file(path, f"no labelled pair of genre '{genre}'" if genre else "no labelled pair")
     facts = {"file": path.name, "sha256": sha256(path), **reader.facts()}
-    beside = [file for file in _read_with(path, ground_truth) if file != path]
-    if beside:
-        facts["read_with"] = {file.name: sha256(file) for file in beside}
+    if beside := {file.name: sha256(file) for file in _read_with(path, ground_truth) if file != path}:
+        facts["read_with"] = beside
     return Split(split, tuple(reader.examples), facts)
 
 

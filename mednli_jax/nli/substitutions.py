@@ -80,7 +80,11 @@ def substitutions(pairs, count: int, seed: int) -> tuple[dict, list[Section], di
     chosen = _chosen(unseen, count, seed)
     if not chosen:
         raise DataError("no word can be replaced by a related one", fix="give a larger corpus, or another ontology")
-    examples = [_example(number, *one) for number, one in enumerate(chosen)]
+    examples = []
+    for number, (kind, example, word, other, text) in enumerate(chosen):
+        tokens = tuple(other.word if t.casefold() == word.word else t for t in example.premise_tokens)
+        both = example.premise, text, RULES[kind], example.premise_tokens, tokens
+        examples.append(NLIExample(f"{kind}-{number:05}", *both, tags=(kind,)))
     of_kind = Counter(one[0] for one in chosen)
     figures = {
         "ontology": finder.ontology.name,
@@ -220,12 +224,6 @@ def _chosen(candidates, count, seed):
             taken.update(most.keys())
             chosen.append(one)
     return sorted(chosen, key=lambda one: (list(RULES).index(one[0]), key(one)))
-
-
-def _example(number, kind, example, word, other, text) -> NLIExample:
-    tokens = tuple(other.word if t.casefold() == word.word else t for t in example.premise_tokens)
-    uid = f"{kind}-{number:05}"
-    return NLIExample(uid, example.premise, text, RULES[kind], example.premise_tokens, tokens, tags=(kind,))
 
 
 def looked_up(examples: Sequence[NLIExample], finder) -> list[str]:

@@ -6,6 +6,7 @@ from functools import cache
 import jax.numpy as jnp
 import numpy as np
 import optax
+from scipy.special import log_softmax, softmax
 
 from mednli_jax.data import batching
 from mednli_jax.data.arrays import NEW, SIDES, Prepared, Rows
@@ -141,9 +142,7 @@ class NLITask:
 
     def losses(self, rows: Rows, logits: np.ndarray) -> np.ndarray:
         """Mean loss of each seed [S] over a split, from logits [S, N, C], in float64."""
-        shifted = np.asarray(logits, np.float64)
-        shifted -= shifted.max(axis=-1, keepdims=True)
-        logp = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+        logp = log_softmax(np.asarray(logits, np.float64), axis=-1)
         return -np.take_along_axis(logp, rows.label[None, :, None], axis=-1)[..., 0].mean(axis=1)
 
     def score(self, rows: Rows, logits: np.ndarray) -> dict:
@@ -193,8 +192,7 @@ def _scores(label, predicted):
 
 def probabilities(logits) -> np.ndarray:
     """Softmax over the classes in float64."""
-    exp = np.exp(np.asarray(logits, np.float64) - np.max(logits, axis=-1, keepdims=True))
-    return exp / exp.sum(axis=-1, keepdims=True)
+    return softmax(np.asarray(logits, np.float64), axis=-1)
 
 
 def _calibration(label, p_SNC):
