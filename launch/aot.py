@@ -309,7 +309,7 @@ def step_of(config, target: str, count: int, mode: str, tokens: int, length: int
     if config.task == "diskne":  # DisKnE: the step of a slot is the step of sentence pairs
         asked = replace(asked, task=NLITask(asked.task.pieces, asked.task.padded_length))
     devices = Described(described(target, count))
-    program, batches = asked.program_over(made_up(asked, config, tokens, length), devices=devices)
+    program, batches = asked.program(made_up(asked, config, tokens, length), words=(), devices=devices)
     plan = batches["train"].epoch(1, asked.seeds) if mode == "train" else batches["dev"].once()
     ((layout, times),) = Counter(layout for layout, _ in plan).most_common(1)
     index = dict(reversed(plan))[layout]

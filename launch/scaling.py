@@ -49,7 +49,7 @@ class Setting:
         spec = {"model": model, "hidden": hidden, "batch": BATCH, "seeds": 1, "grouping": "off"}
         config, prepared = measure.config_of(spec), ours.prepared_of(workload.made_up_pairs(pairs, dim=hidden))
         asked, devices = experiment_of(config), Devices(jax.local_devices()[:count])
-        self.program, batches = asked.program_over(prepared, devices=devices)
+        self.program, batches = asked.program(prepared, words=(), devices=devices)
         self.trainer = Trainer(self.program, asked.settings, prepared.splits, batches, asked.seeds)
         self.plan = batches["train"].epoch(1, asked.seeds)
 

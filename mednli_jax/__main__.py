@@ -37,12 +37,12 @@ def main() -> int:
     if word.startswith("-"):
         sys.argv = [sys.argv[0], word]
         return cli.run(lambda values: None, USAGE, lambda values: None)
-    return cli.script(lambda: _unknown(word))
 
+    def unknown():
+        hint = did_you_mean(word, COMMANDS)
+        raise UsageError(f"no command '{word}'.{hint} Fix: give one of {', '.join(COMMANDS)}.")
 
-def _unknown(word):
-    hint = did_you_mean(word, COMMANDS)
-    raise UsageError(f"no command '{word}'.{hint} Fix: give one of {', '.join(COMMANDS)}.")
+    return cli.script(unknown)
 
 
 if __name__ == "__main__":

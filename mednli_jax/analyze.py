@@ -38,6 +38,8 @@ from mednli_jax import cli, defaults, tasks
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import UsageError, UserError
 from mednli_jax.io import private_folder, say, write_atomic, write_json
+from mednli_jax.report import html
+from mednli_jax.report.sections import lines
 
 CLOZE = "cloze-stats"  # the one analysis of cloze queries
 
@@ -94,8 +96,6 @@ def main(values: cli.Flags, analysis: str = "") -> int:
     elif corpus.notes:
         print("\n".join(corpus.notes))
     if folder and corpus.splits:
-        from mednli_jax.report import html
-
         page = html.corpus_page(corpus.name, corpus.splits, sections, corpus.knowledge, " ".join(notes))
         write_atomic(folder / "report.html", page)
         say(f"written: {folder / 'report.html'}")
@@ -104,14 +104,11 @@ def main(values: cli.Flags, analysis: str = "") -> int:
 
 def _shown(values, analysis, corpus, notes, figures, sections, files, end="") -> dict:
     """Prints an analysis, unless as JSON, and writes its files. Returns the JSON values. notes: on the corpus."""
-    from mednli_jax.report.sections import lines
-
     own = figures.get("notes", [])
     result = {"corpus": corpus, "notes": [], **figures} | {"notes": [*notes, *own]}
     if not values.json:
         print("\n".join([*(line for section in sections for line in lines(section)), *own]), end=f"{end}\n", flush=True)
-    if values.out:
-        folder = cli.path(values.out)
+    if folder := cli.path(values.out):
         for name, content in {f"{analysis}.json": result, **files}.items():
             private_folder((folder / name).parent)
             if isinstance(content, dict):
@@ -123,7 +120,7 @@ def _shown(values, analysis, corpus, notes, figures, sections, files, end="") ->
 
 
 def _options(values):
-    """The flags as attributes, and what the filtering needs from above the analyses."""
+    """The flags as attributes, and the functions of higher layers that the filtering calls."""
 
     def fit_predict(pairs):
         from mednli_jax import run

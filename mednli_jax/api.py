@@ -15,28 +15,27 @@ from pathlib import Path
 
 from mednli_jax import cli
 from mednli_jax import run as runs
-from mednli_jax.report.runs import RunDirectory
+from mednli_jax.report.runs import SPLITS, RunDirectory
 from mednli_jax.training.loop import Interrupted
 
 
 class Run:
-    """A run directory: its scores, its files, and its predictions on new inputs.
-
-    Attributes:
-      folder: the run directory.
-      result: the content of its result.json.
-      scores: {split: {metric: mean over the seeds}}, from 0 to 1.
-      finished: the run with its weights (run.FinishedRun), opened at first use.
-    """
+    """A run directory (folder): its result (the content of result.json), and its predictions on new inputs."""
 
     def __init__(self, folder):
-        self.directory = RunDirectory.existing(Path(folder).expanduser())
-        self.folder, self.result = self.directory.folder, self.directory.result()
+        directory = RunDirectory.existing(Path(folder).expanduser())
+        self.folder, self.result = directory.folder, directory.result()
 
     @property
     def scores(self) -> dict[str, dict[str, float]]:
-        splits = {split: self.result.get(split) for split in ("dev", "test")}
-        return {split: _means(scores) for split, scores in splits.items() if scores}
+        """{split: {metric: mean over the seeds}}, from 0 to 1."""
+        return {
+            split: {
+                name: of["mean"] for name, of in self.result[split].items() if isinstance(of, dict) and "mean" in of
+            }
+            for split in SPLITS
+            if self.result.get(split)
+        }
 
     @property
     def report(self) -> Path:
@@ -45,6 +44,7 @@ class Run:
 
     @cached_property
     def finished(self) -> runs.FinishedRun:
+        """The run with its weights, opened at first use."""
         runs.use_compile_cache()
         return runs.load_run(self.folder)
 
@@ -70,13 +70,12 @@ class Run:
 
     def _repr_html_(self):
         names = list(dict.fromkeys(name for scores in self.scores.values() for name in scores))
-        rows = [["", *names]]
+        rows = [["", *names]] if self.scores else []
         for split, scores in self.scores.items():
             rows.append([split, *(f"{scores[name]:.4f}" if name in scores else "" for name in names)])
         cells = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
-        table = "".join(f"<tr>{row}</tr>" for row in cells) if self.scores else ""
-        title = f"{self.folder.name}: {self.result['status']}"
-        return f"<b>{html.escape(title)}</b><table>{table}</table>"
+        title = html.escape(f"{self.folder.name}: {self.result['status']}")
+        return f"<b>{title}</b><table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 
 
 def get_config(name: str):
@@ -124,10 +123,6 @@ def evaluate_run(folder, split: str = "test", config=None) -> dict:
 
 def _config(given):
     return get_config(given) if isinstance(given, str) else given
-
-
-def _means(scores) -> dict[str, float]:
-    return {name: of["mean"] for name, of in scores.items() if isinstance(of, dict) and "mean" in of}
 
 
 @contextlib.contextmanager

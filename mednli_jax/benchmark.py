@@ -34,6 +34,8 @@ from absl import flags
 
 from mednli_jax import cli
 from mednli_jax.errors import RunError
+from mednli_jax.io import Bar, append_line, say, warn, write_atomic
+from mednli_jax.report import charts
 from mednli_jax.report.sections import Grid, markdown
 
 COLUMNS = {
@@ -54,7 +56,12 @@ def define(values: cli.Flags) -> None:
         flags.register_validator(name, lambda found, of=known: set(found) <= set(of), problem, flag_values=values)
     for name, default in {"batch": None, "seeds": "1", "pairs": None}.items():
         flags.DEFINE_list(name, default, name, flag_values=values)
-        flags.register_validator(name, _are_numbers, "give numbers from 1 up", flag_values=values)
+        flags.register_validator(
+            name,
+            lambda words: all(word.isdigit() and int(word) > 0 for word in words or ()),
+            "give numbers from 1 up",
+            flag_values=values,
+        )
     precisions = ("float32", "tf32", "bfloat16")
     cli.define(values, against=("torch", "none"), precision=precisions, figure=None)
     cli.define_numbers(values, hidden=None, vectors=None, rounds=3)
@@ -65,13 +72,8 @@ def define(values: cli.Flags) -> None:
     flags.DEFINE_flag(output, flag_values=values)
 
 
-def _are_numbers(words) -> bool:
-    return all(word.isdigit() and int(word) > 0 for word in words or ())
-
-
 def main(values: cli.Flags) -> None:
     from mednli_jax.benchmarking import measure
-    from mednli_jax.io import Bar, append_line, say
 
     cases, machine, rows = measure.cases_of(values), machine_facts(), []
     for package in {package for case in cases for package in measure.MODELS[case.model].packages}:
@@ -118,9 +120,6 @@ def machine_facts() -> dict:
 
 def write_figure(results: Sequence[dict], path: Path) -> None:
     """Draws the ratio of each row and its range to a PNG file; rows without PyTorch are left out."""
-    from mednli_jax.io import say, warn, write_atomic
-    from mednli_jax.report import charts
-
     rows = [row for row in results if row["ratio"] is not None]
     if not rows:
         warn("no row was compared with PyTorch: no figure is drawn")
@@ -137,13 +136,10 @@ def write_figure(results: Sequence[dict], path: Path) -> None:
 
 def lines(results: Sequence[dict]) -> list[str]:
     """The table in Markdown. A column that is empty in all rows is left out."""
-    table = [{**row, "spread": _spread(row)} for row in results]
+    spreads = (row["ratio"] and f"{row['ratio_min']:.2f}-{row['ratio_max']:.2f}" for row in results)
+    table = [{**row, "spread": spread} for row, spread in zip(results, spreads, strict=True)]
     columns = {key: title for key, title in COLUMNS.items() if any(row[key] is not None for row in table)}
     return [*markdown(Grid("", tuple(columns.values()), [tuple(_cell(row[key]) for key in columns) for row in table]))]
-
-
-def _spread(row):
-    return None if row["ratio"] is None else f"{row['ratio_min']:.2f}-{row['ratio_max']:.2f}"
 
 
 def _cell(value):

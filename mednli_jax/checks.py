@@ -45,7 +45,7 @@ NUMBERS = {
         model.hidden_size model.intermediate_size model.positions
         model.attention_heads model.layers model.hops model.heads""",
     (0, SIZE): "model.characters knowledge.max_path",
-    (1, COUNT): """data.limit data.sample data.pieces diskne.least
+    (1, COUNT): """data.limit data.sample data.pieces
         train.batch_size train.epochs train.patience
         train.checkpoint_epochs train.halve_from train.group
         model.buckets model.trees""",
@@ -107,12 +107,7 @@ def _broken(config, task) -> Iterator[tuple[str, str, str]]:
     if config.train.select == "last" and config.train.schedule == "plateau":
         # Every epoch counts as the best, so the rate would never change.
         yield "train.select", "'last' is not for 'plateau'", "give loss or accuracy"
-    if not _is_pattern(_value(config, "transfer.freeze") or ""):
-        yield "transfer.freeze", "is not a regular expression", "e.g. 'logits|layer_1'"
-
-
-def _is_pattern(text):
     try:
-        return bool(re.compile(text))
+        re.compile(_value(config, "transfer.freeze") or "")
     except re.error:
-        return False
+        yield "transfer.freeze", "is not a regular expression", "e.g. 'logits|layer_1'"

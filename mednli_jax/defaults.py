@@ -195,7 +195,6 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> Config
         at_once=0,  # pairs of fold and seed trained in one program; 0 = as many as fit into memory
         diseases=(),  # diseases whose folds are trained: ids, or names without a comma; () = all
         categories=(),  # categories that are reported; only diseases that have them are trained; () = all
-        least=2,  # fewest positive examples of a disease in a category that is reported
         wording="" if variant == "file" else "name",  # wording of hypotheses: "name", "mention" or "full"
         negatives="" if variant == "file" else "similar",  # or "random"; "" = as in the files
         ontology="umls" if variant == "mednli" else "none",  # source of the names of the annotated diseases

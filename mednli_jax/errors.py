@@ -38,28 +38,23 @@ class RunError(UserError):
 class DataError(UserError):
     """One error in one file: `mli_dev_v1.jsonl:18: field 'gold_label' is missing. Fix: ...`.
 
-    Args:
-      problem: what is wrong, in terms of fields and counts; never a quotation of the text.
-      line: counted from 1.
-      field: for programs; `problem` names it too.
+    problem: what is wrong, in terms of fields and counts, without a quotation of the text. It also names the field.
     """
 
     def __init__(self, problem, *, file=None, line=None, field=None, fix=""):
         self.problem, self.file, self.line, self.field, self.fix = problem, file, line, field, fix
-        where = "" if file is None else f"{file}" + ("" if line is None else f":{line}") + ": "
+        where = "".join(f"{part}:" for part in (file, line) if part is not None)
         end = "" if problem.endswith("?") else "."
-        super().__init__(f"{where}{problem.rstrip('.')}{end}" + (f" Fix: {fix.rstrip('.')}." if fix else ""))
+        fix = f" Fix: {fix.rstrip('.')}." if fix else ""
+        super().__init__(f"{where} {problem.rstrip('.')}{end}{fix}".lstrip())
 
 
 class DataErrors(UserError):
     """Several errors of one pass over a file: the first 20 and the number of further ones."""
 
-    def __init__(self, errors, total=None):
-        self.errors = list(errors)[:MAX_PROBLEMS]
-        total = len(errors) if total is None else total
-        lines = [str(error) for error in self.errors]
-        if total > len(self.errors):
-            lines.append(f"... and {total - len(self.errors)} more problems.")
+    def __init__(self, errors, total):
+        self.errors, more = errors, total - len(errors)
+        lines = [*map(str, errors), *[f"... and {more} more problems."] * bool(more)]
         Exception.__init__(self, "\n".join(lines))
 
 
@@ -82,7 +77,7 @@ class Problems:
 
 
 def hide_messages() -> None:
-    """From here on, exceptions that nothing catches are reported without their messages, in all threads."""
+    """Reports exceptions that nothing catches without their messages, in all threads."""
     sys.excepthook = lambda kind, error, trace: report_bug(error)
     threading.excepthook = lambda thread: report_bug(thread.exc_value or Exception())
 

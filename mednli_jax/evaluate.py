@@ -29,6 +29,7 @@ import sys
 
 from mednli_jax import cli, tasks
 from mednli_jax.errors import UsageError
+from mednli_jax.io import write_over
 
 
 def define(values: cli.Flags) -> None:
@@ -41,8 +42,6 @@ def main(values: cli.Flags) -> None:
     how = answers if values.predictions is not None else probe if values.probe else scores
     figures, lines, rows = how(values)
     if values.scores:
-        from mednli_jax.io import write_over
-
         text = "".join(json.dumps(row) + "\n" for row in rows)
         write_over(cli.path(values.scores), text, '{"uid": ')
     print(json.dumps(figures, indent=2) if values.json else "\n".join(lines))

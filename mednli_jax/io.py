@@ -5,6 +5,7 @@ import csv
 import gzip
 import hashlib
 import io
+import itertools
 import json
 import os
 import pkgutil
@@ -14,7 +15,6 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,7 +30,7 @@ _FIX = "free space or check the folder's permissions"
 
 @contextlib.contextmanager
 def writing(path: Path, fix: str = _FIX):
-    """Turns an OSError into a one-line RunError that names the file or its folder."""
+    """Turns an OSError into a RunError that names the file or its folder."""
     try:
         yield
     except OSError as error:  # NumPy's error for a full disk has no message of the system
@@ -68,7 +68,6 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
-    """Writes a file atomically, see `atomic_file`."""
     with atomic_file(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
@@ -85,10 +84,10 @@ def write_over(path: Path, content: str, mark: str) -> None:
 
 
 @contextlib.contextmanager
-def atomic_folder(folder: Path, *, keep: Callable[[], bool] = lambda: True, fix: str = _FIX) -> Iterator[Path]:
+def atomic_folder(folder: Path, *, keep: bool = True, fix: str = _FIX) -> Iterator[Path]:
     """An empty temporary folder, 0700, which is renamed to `folder` when the block ends and removed where it fails.
 
-    keep: whether a folder that another process has meanwhile put there is kept.
+    keep: whether a folder stays that another process has meanwhile put there.
     """
     folder = Path(folder)
     temporary = _temporary(folder)
@@ -98,7 +97,7 @@ def atomic_folder(folder: Path, *, keep: Callable[[], bool] = lambda: True, fix:
             shutil.rmtree(temporary, ignore_errors=True)  # left by a killed process that had the same number
             temporary.mkdir(mode=0o700)
             yield temporary
-            if not (folder.is_dir() and keep()):
+            if not (folder.is_dir() and keep):
                 shutil.rmtree(folder, ignore_errors=True)
                 os.replace(temporary, folder)
         finally:
@@ -156,11 +155,8 @@ def private_folder(folder: Path, *, ours: bool = False, fix: str = _FIX) -> Path
 
 def next_free(folder: Path) -> Path:
     """`folder`, or folder-2, folder-3, ...: the first that does not exist yet."""
-    candidate, number = folder, 1
-    while candidate.exists():
-        number += 1
-        candidate = folder.with_name(f"{folder.name}-{number}")
-    return candidate
+    others = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
+    return next(path for path in itertools.chain([folder], others) if not path.exists())
 
 
 def sha256(*paths: Path) -> str:
@@ -218,7 +214,7 @@ def check_readable(path: Path, fix: str = "check the path") -> None:
         pass
 
 
-@contextmanager
+@contextlib.contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """The bytes of a plain or gzipped file as a buffered stream."""
     path = Path(path)
@@ -235,7 +231,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         raise DataError(problem, file=path.name, fix="check the disk and the file's permissions") from error
 
 
-@contextmanager
+@contextlib.contextmanager
 def opened_text(path: Path, errors: str = "strict") -> Iterator[io.TextIOBase]:
     """The text of a plain or gzipped UTF-8 file as a stream, for formats without lines. Line breaks are not changed."""
     try:
@@ -252,15 +248,6 @@ def byte_lines(path: Path) -> Iterator[tuple[int, bytes]]:
             yield number, line.rstrip(b"\r\n")
 
 
-def decoded(file: str, number: int, data: bytes) -> str:
-    """The text of bytes that begin on line `number` of a file, without the byte order mark of line 1."""
-    try:
-        return data.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        number += data.count(b"\n", 0, error.start)
-        raise line_fault(file, number, "the line is not valid UTF-8", "save the file as UTF-8") from None
-
-
 def checked_lines(path: Path, *, digest=None) -> Iterator[tuple[int, str | DataError]]:
     """As `text_lines`, but yields a DataError for a line that is not text: for files that are read in parallel."""
     path = Path(path)
@@ -268,9 +255,9 @@ def checked_lines(path: Path, *, digest=None) -> Iterator[tuple[int, str | DataE
         if digest is not None:
             digest.update(line + b"\n")
         try:
-            text = decoded(path.name, number, line)
-        except DataError as error:
-            text = error
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError:
+            text = line_fault(path.name, number, "the line is not valid UTF-8", "save the file as UTF-8")
         yield number, text
 
 
@@ -278,7 +265,7 @@ def text_lines(path: Path, problems: Problems | None = None, *, digest=None) -> 
     """(line number from 1, text without the line break) of every line of a plain or gzipped UTF-8 file.
 
     problems: collects the errors of lines that are not text; without it the first is raised.
-    digest: of hashlib; updated with every line and "\\n".
+    digest: of hashlib, updated with every line and "\\n".
     """
     for number, line in checked_lines(path, digest=digest):
         if isinstance(line, str):
@@ -380,16 +367,13 @@ def say(line: str) -> None:
 
 
 def warn(line: str) -> None:
-    """Prints a warning line; the work continues."""
     say(f"warning: {line}")
 
 
 class Bar:
     """`with Bar("epoch 1/6", total) as bar: bar.advance(n, "loss 1.02")`.
 
-    Args:
-      total: number of units; None where it is not known, such as for lines from a pipe.
-      first: units that another process did before; they do not count for the rate.
+    total: number of units, if it is known. first: units that another process did; they do not count for the rate.
     """
 
     def __init__(self, title: str, total: int | None, *, unit: str = "examples", first: int = 0):
@@ -439,13 +423,12 @@ def spinner(title: str):
 
 
 class Watch(Bar):
-    """A bar over the examples of several passes over a corpus. total: examples of all passes."""
+    """A bar over the examples of all passes over a corpus."""
 
     def __init__(self, total: int):
         super().__init__("preparing", total, unit="steps")
 
     def __call__(self, examples: Sequence, note: str) -> Iterator:
-        """Yields the examples. note: description of the pass."""
         for first in range(0, len(examples), _STRIDE):
             part = examples[first : first + _STRIDE]
             yield from part

@@ -52,14 +52,14 @@ def main(values: cli.Flags) -> None:
 
     use_compile_cache()
     run = load_run(folder)
-    # The maps are written before the predictions, because some models have no attention.
+    # Maps come before predictions, because some models have no attention.
     maps = run.kind.write_attention(run, first) if values.attention and first else None
     unknown, cut = Counter(), Counter()
     for line in run.kind.prediction_lines(predictions(run, chain([first], chunks), unknown, cut)):
         print(line)
     if maps:
         say(f"attention maps: {maps}")
-    places = ", ".join(f"{unknown[side]} in {PLURAL[side]}" for side in run.unknown_words)
+    places = ", ".join(f"{unknown[side]} in {PLURAL[side]}" for side in run.task.sides)
     say(f"{unknown['lines']} {run.task.units}; words without a vector: {places}")
     if cut:
         warn(f"texts cut to the run's length: {', '.join(f'{count} {what}' for what, count in cut.items())}")
@@ -68,10 +68,7 @@ def main(values: cli.Flags) -> None:
 
 
 def predictions(run, chunks: Iterable[list], unknown: Counter, cut: Counter) -> Iterator[dict]:
-    """The predictions for inputs that come in lists.
-
-    unknown: counts the lines, and the tokens without a vector on each side; cut: the texts that were cut.
-    """
+    """The predictions for inputs that come in lists; counts lines, unknown tokens of each side, and cut texts."""
     with Bar("predict", None, unit=run.task.units) as bar:
         for chunk in chunks:
             yield from run.predict(chunk)
@@ -85,11 +82,14 @@ def read_chunks(stream, form: Form, size: int | None = None) -> Iterator[list[tu
     problems, pairs = Problems(), []
     for number, raw in enumerate(stream, 1):
         try:
-            item = _item(raw, number)
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            item = _json(line) if line.lstrip().startswith("{") else line.split("\t")
             if number == 1 and form.is_header(item):
                 warn("line 1 is a header and is skipped")
             else:
                 pairs.append(form.pair(item, "stdin", number))
+        except UnicodeDecodeError:
+            problems.add(DataError("is not UTF-8", file="stdin", line=number, fix="convert the input"))
         except DataError as error:
             problems.add(error)
         if len(pairs) == size:
@@ -101,14 +101,7 @@ def read_chunks(stream, form: Form, size: int | None = None) -> Iterator[list[tu
         yield pairs
 
 
-def _item(raw, number):
-    """The JSON value of a line that begins with { (None where it is damaged), else its cells."""
-    try:
-        line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-    except UnicodeDecodeError:
-        raise DataError("is not UTF-8", file="stdin", line=number, fix="convert the input") from None
-    if not line.lstrip().startswith("{"):
-        return line.split("\t")
+def _json(line):
     try:
         return json.loads(line)
     except (ValueError, RecursionError):

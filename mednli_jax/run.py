@@ -48,7 +48,7 @@ class Model:
 
     name: str
     fields: dict
-    weights: Path | None = None
+    weights: Path | None
 
 
 @dataclass(frozen=True)
@@ -62,26 +62,19 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Experiment:
-    """The experiment that a config describes.
-
-    Args:
-      optimizer: arguments of optim.build_optimizer, except the steps of an epoch.
-      kind: the TASK, see tasks; `task` is what it gives for batches and scores.
-      trained_by: the function that trains the model; None = the loop.
-      precision: of matrix products, a key of training.program.PRECISIONS.
-    """
+    """The experiment that a config describes."""
 
     seeds: tuple[int, ...]
-    kind: object
+    kind: object  # the TASK, see tasks
     corpus: Corpus
-    task: Task
+    task: Task  # of the TASK, for batches and scores
     model: Model
-    optimizer: dict
+    optimizer: dict  # arguments of optim.build_optimizer, except the steps of an epoch
     settings: loop.Settings
     batches: batching.TrainingBatches
     transfer: Transfer = Transfer()
-    trained_by: Callable | None = None
-    precision: str = "default"
+    trained_by: Callable | None = None  # the function that trains the model, if that is not the loop
+    precision: str = "default"  # of matrix products, a key of training.program.PRECISIONS
 
     def prepare(self) -> tuple[Prepared, bool]:
         """(the corpus as arrays with the rows that the task scores, whether the arrays were on disk already)."""
@@ -93,20 +86,17 @@ class Experiment:
         return (self.trained_by or gradient.fit)(self, prepared, session)
 
     def program(
-        self, prepared: Prepared, splits=None, *, model_facts: dict | None = None
+        self, prepared: Prepared, splits=None, *, words=None, model_facts: dict | None = None, devices=None
     ) -> tuple[Program, dict[str, batching.Batches]]:
         """The Program, with the corpus on the devices, and the batches of the splits. It compiles at first use.
 
-        splits: names; None = all.
-        model_facts: of the corpus on which the model was trained, where that is not this one.
+        Args:
+          splits: names; None = all.
+          words: the vocabulary, for models that read characters; None = that of the prepared folder.
+          model_facts: of the corpus on which the model was trained, where that is not this one.
         """
-        words = self.corpus.read_vocabulary(prepared.folder / "vocabulary.json").words
-        return self.program_over(prepared, words, splits, model_facts=model_facts)
-
-    def program_over(
-        self, prepared: Prepared, words=(), splits=None, *, model_facts: dict | None = None, devices=None
-    ) -> tuple[Program, dict[str, batching.Batches]]:
-        """`program` for a vocabulary in memory: the words are for models that read characters."""
+        if words is None:
+            words = self.corpus.read_vocabulary(prepared.folder / "vocabulary.json").words
         devices = devices or Devices()
         frozen = devices.replicate(self.task.frozen(words, prepared.vectors))
         facts = self.task.model_facts(prepared.manifest) if model_facts is None else model_facts
@@ -177,12 +167,16 @@ def experiment_of(config) -> Experiment:
 
 
 def _model(config) -> Model:
-    """The model. Pretrained weights set its sizes."""
+    """The model. Pretrained weights set its sizes; a size that the config gives must be theirs."""
     values, weights, entry = config.model.to_dict(), None, table.entry(config.model.name)
     if values.get("weights"):
         weights = find_weights(file_path(values["weights"], data_folder(config.data.dir)))
-        found = entry.pretrained.read_architecture(weights)
-        _check_sizes(values, found, defaults.transformer(config.model.name))
+        found, before = entry.pretrained.read_architecture(weights), defaults.transformer(config.model.name)
+        for name, size in found.items():
+            # A size without a default is that of the weights of a finished run.
+            if name in values and values[name] not in (size, before.get(name, size)):
+                problem = f"config.model.{name} is {values[name]}, and the weights of config.model.weights have {size}"
+                raise ConfigError(f"{problem}. Fix: leave config.model.{name} out; the weights decide it.")
         values |= found
         WordPieces.load(weights).check_size(values["vocab_size"])
     if entry.module is not None:  # refuses bad fields
@@ -190,24 +184,13 @@ def _model(config) -> Model:
     return Model(config.model.name, values, weights)
 
 
-def _check_sizes(given: dict, found: dict, before) -> None:
-    """Raises ConfigError where a size of the config differs from that found in the pretrained weights.
+def use_compile_cache() -> None:
+    """Keeps compiled programs across runs in a folder that only its owner can read.
 
-    before: default sizes; they count as not given. A size without a default is that of the weights of a finished run.
+    $JAX_COMPILATION_CACHE_DIR, which may be the URL of a bucket, is used unchanged.
     """
-    for name, value in found.items():
-        if name in given and given[name] not in (value, before.get(name, value)):
-            problem = f"config.model.{name} is {given[name]}, and the weights of config.model.weights have {value}"
-            raise ConfigError(f"{problem}. Fix: leave config.model.{name} out; the weights decide it.")
-
-
-def use_compile_cache() -> Path:
-    """Keeps compiled programs across runs and returns their folder, which only its owner can read.
-
-    The folder $JAX_COMPILATION_CACHE_DIR is used unchanged; it may be the URL of a bucket.
-    """
-    if chosen := os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        return Path(chosen)
+    if os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+        return
     folder = cache_folder() / "compiled"
     fix = "set $MEDNLI_JAX_CACHE to a folder you can write"
     with writing(private_folder(folder, fix=fix), fix):
@@ -216,7 +199,6 @@ def use_compile_cache() -> Path:
             folder.chmod(0o700)
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
-    return folder
 
 
 # -- training ----------------------------------------------------------------------------------------------------------
@@ -235,16 +217,14 @@ def train(
 ) -> RunDirectory | None:
     """Trains an experiment into a run directory, with its result. Returns None where the run was complete already.
 
-    Where the corpus or the folder cannot be used, the folder is not changed.
+    Where the corpus or the folder cannot be used, the folder is not changed. loop.Interrupted is raised where a signal
+    ended the training, after the run has been saved.
 
     Args:
       config: the content of the directory's config.json.
       name: of the config, as tables show it.
       force: delete the run in the folder and start over.
-      profile: trace some steps.
       command: the shell command that resumes the run, printed when it is interrupted.
-
-    Raises: loop.Interrupted where a signal ended the training, after the run has been saved.
     """
     here = hosts.here()
     RunDirectory.check(folder, resume=resume, force=force)
@@ -385,13 +365,12 @@ class FinishedRun:
 
     Attributes:
       config, experiment: of the run; of a run on another corpus (`on`) with that corpus.
-      result, manifest: the content of its result.json and data.json.
-      vocabulary, vectors: of V words; float32 [V, D].
+      vectors: float32 [V, D].
       variables: of the best epoch of each of S seeds, leaves [S, ...]; None for model `features`.
       predictor: gives logits in place of weights, see tasks; None for a network.
       merged_by: the source of the entities whose tokens are merged, "" where none are merged.
-      unknown_words: of the last new inputs, the number of tokens without a vector on each side.
-      truncated: of the last new inputs, the number of texts that were cut to the model's length.
+      unknown_words, truncated: of the last new inputs, the number of tokens without a vector on each side, and of texts
+        that were cut to the model's length.
     """
 
     def __init__(self, directory: RunDirectory):
@@ -399,14 +378,15 @@ class FinishedRun:
         self.result = directory.result()
         if self.result["status"] != "complete":  # the checkpoints may change while they are read
             raise directory.unfinished(self.result["status"])
-        if reason := _keeps_no_weights(self.result):
+        direct = self.result.get("transfer", {}).get("mode") == DIRECT
+        if direct or "folds" in self.result:
+            problem = f"{directory.folder}: a run of {'direct transfer' if direct else 'folds'} keeps no weights"
             fix = "its scores are in result.json, `python -m mednli_jax.report` shows them"
-            raise RunError(f"{directory.folder}: a run of {reason} keeps no weights. Fix: {fix}.")
+            raise RunError(f"{problem}. Fix: {fix}.")
         self.config = saved_config(directory)
         self.manifest = read_json(directory.folder / "data.json")
         self.experiment = experiment_of(self.config)
         self.kind, self.task = self.experiment.kind, self.experiment.task
-        self.unknown_words, self.truncated = dict.fromkeys(self.task.sides, 0), {}
         self.vocabulary = self.experiment.corpus.read_vocabulary(self._kept_file("vocabulary.json"))
         self.vectors = np.load(self._kept_file("vectors.npy"), allow_pickle=False)
         self.predictor = self.kind.predictor(self)
@@ -450,11 +430,9 @@ class FinishedRun:
     def _logits(self, split):
         if self.predictor:
             return self.predictor.logits(self.experiment.corpus, self.prepared, self.prepared.splits[split])
-        words = self.vocabulary.words
-        if self.prepared.folder:  # another corpus may have other words
-            words = self.experiment.corpus.read_vocabulary(self.prepared.folder / "vocabulary.json").words
-        facts = self.task.model_facts(self.manifest)
-        program, batches = self.experiment.program_over(self.prepared, words, [split], model_facts=facts)
+        how = {"words": None if self.prepared.folder else self.vocabulary.words}  # another corpus may have other words
+        how["model_facts"] = self.task.model_facts(self.manifest)
+        program, batches = self.experiment.program(self.prepared, [split], **how)
         return program.logits(self.variables, batches[split])
 
     def partition_scores(self, split: str, partition: partitions.Partition) -> dict:
@@ -560,10 +538,7 @@ class FinishedRun:
         raise RunError(f"{self.directory.folder}: {problem}. Fix: {fix}.")
 
     def predict(self, inputs) -> list[dict]:
-        """The predictions for new inputs (see data.inputs.Form.pairs), in their order: see `described` of the task.
-
-        Sets `unknown_words` and `truncated`.
-        """
+        """The predictions for new inputs (see data.inputs.Form.pairs), in their order: see `described` of the task."""
         examples = self._new_examples(inputs)
         return self.task.described(*self.of_new(Split(NEW, examples))) if examples else []
 
@@ -660,7 +635,7 @@ def source_run(target: Experiment, prepared) -> FinishedRun:
 
 
 def restored_config(values: dict) -> config_dict.ConfigDict:
-    """The config of a run, from the content of its config.json: lists become tuples again."""
+    """The config with the content of a config.json: lists become tuples again."""
 
     def tuples(value):
         if isinstance(value, dict):
@@ -668,13 +643,6 @@ def restored_config(values: dict) -> config_dict.ConfigDict:
         return tuple(value) if isinstance(value, list) else value
 
     return config_dict.ConfigDict(tuples(values))
-
-
-def _keeps_no_weights(result) -> str:
-    """What kind of run has no weights to load; "" for a run that has them."""
-    if result.get("transfer", {}).get("mode") == DIRECT:
-        return "direct transfer"
-    return "folds" if "folds" in result else ""
 
 
 def saved_config(directory: RunDirectory) -> config_dict.ConfigDict:
@@ -699,7 +667,7 @@ def _fields(tree, prefix="") -> set[str]:
 
 
 def _vectors_of(manifest: dict) -> tuple:
-    """What decides a word's vector in any corpus: the content of the vector files and the retrofitting."""
+    """Content of the vector files, and retrofitting: they decide the vector of a word in any corpus."""
     key = manifest["key"]
     retrofitted = (key.get("retrofit"), key["retrofit_lexicon"])
     return (manifest["vocabulary"]["sha256"], retrofitted, key["retrofit_rounds"] if any(retrofitted) else 0)

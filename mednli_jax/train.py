@@ -50,6 +50,8 @@ def main(values: cli.Flags) -> int:
     if not (values.workdir or values.resume):
         folder = next_free(folder)
 
+    kept = [a for a in sys.argv[1:] if a.lstrip("-").partition("=")[0] not in ("resume", "force", "workdir")]
+
     def work():
         if here.count > 1:
             here.check_same("config", config.to_dict())
@@ -64,7 +66,7 @@ def main(values: cli.Flags) -> int:
                 resume=values.resume,
                 force=values.force,
                 profile=values.profile,
-                command=_resume_command(folder),
+                command=" ".join(["python -m mednli_jax.train", *kept, f"--workdir={folder}", "--resume"]),
             ):
                 say(f"page: {run.write_page(directory, spec.kind)}")
                 print(directory.folder / "result.json")
@@ -87,11 +89,6 @@ def _describe(spec) -> int:
     for line in describe(Trainer(program, spec.settings, prepared.splits, batches, spec.seeds)):
         print(line, flush=True)  # shown at once, because each line takes seconds to measure
     return cli.OK
-
-
-def _resume_command(folder) -> str:
-    kept = [a for a in sys.argv[1:] if a.lstrip("-").partition("=")[0] not in ("resume", "force", "workdir")]
-    return " ".join(["python -m mednli_jax.train", *kept, f"--workdir={folder}", "--resume"])
 
 
 if __name__ == "__main__":

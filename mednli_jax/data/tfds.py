@@ -105,7 +105,7 @@ def load_built(
 def _build(builder, root, manual_dir, choice):
     """Builds below a temporary root, makes it private and renames it: readers see a complete build or none."""
     private_folder(root.parent, ours=True, fix=_FIX)
-    with atomic_folder(root, keep=lambda: False, fix=_FIX) as temporary:
+    with atomic_folder(root, keep=False, fix=_FIX) as temporary:
         with _quiet():
             builder(data_dir=temporary, config=choice).download_and_prepare(
                 download_config=tfds.download.DownloadConfig(manual_dir=str(manual_dir), try_download_gcs=False),

@@ -256,7 +256,7 @@ def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path) -
     ]
     rows = (json.dumps(_row(example), ensure_ascii=False) for example in benchmark.examples)
     dropped = ("\t".join((f.group, f.disease, *entry)) for f in folds for entry in f.log(benchmark.examples))
-    with atomic_folder(folder, keep=lambda: False) as temporary:
+    with atomic_folder(folder, keep=False) as temporary:
         write_atomic(temporary / EXAMPLES, "".join(row + "\n" for row in rows))
         write_json(temporary / ABOUT, about)
         write_atomic(temporary / DROPPED, "".join(line + "\n" for line in ("group\tdisease\tuid\treason", *dropped)))

@@ -56,7 +56,7 @@ class DisKnE(NLI):
 
     def corpus(self, config) -> DisKnECorpus:
         choice = config.diskne
-        further = {name: choice[name] for name in ("wording", "negatives", "least")}
+        further = {"wording": choice.wording, "negatives": choice.negatives}
         names_from = "" if choice.ontology == "none" else choice.ontology
         return corpus_of(config, DisKnECorpus, NAMES, names_from=names_from, **further)
 

@@ -198,7 +198,7 @@ def mediqa_nli(folder, pairs):
 
 def diskne(name, folder, **fields):
     config = defaults.diskne("bow", name)
-    config.data.dir, config.vectors.dim, config.vectors.path, config.diskne.least = str(folder), 4, None, 1
+    config.data.dir, config.vectors.dim, config.vectors.path = str(folder), 4, None
     return changed(config, **fields)
 
 
@@ -293,7 +293,7 @@ def published(folder):
     found = made_up_diskne.big()
     own = write_benchmark(found, folds(found), folder / "own")
     configs = (published_diskne(folder), diskne("file", own))
-    return [experiment_of(config).corpus.build() for config in configs]
+    return [replace(experiment_of(config).corpus, least=1).build() for config in configs]
 
 
 def ontologies(folder):
