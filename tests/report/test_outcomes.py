@@ -38,24 +38,18 @@ def test_damaged_predictions_are_named(tmp_path, case):
     folder = write_run(tmp_path / "run", GOLD)
     path = folder / "private" / "predictions.test.jsonl"
     path.write_text(path.read_text() + BROKEN[case] + "\n")
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=rf"^{path.name}:10: ") as caught:
         outcomes.finished(folder)
-    assert (caught.value.file, caught.value.line) == (path.name, 10)
     assert "u0" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("file", "change", "named"),
-    [
-        ("result.json", {"corpus": None}, "result.json: has no field 'corpus'"),
-        ("result.json", {"status": "interrupted"}, "--resume"),
-        ("private/predictions.test.jsonl", None, "predictions.test.jsonl"),
-    ],
-)
-def test_a_run_without_its_files_or_fields_is_refused(tmp_path, file, change, named):
+def test_a_run_without_its_files_or_fields_is_refused(tmp_path):
     folder = write_run(tmp_path / "run", GOLD)
-    edit(folder / file, **change) if change else (folder / file).unlink()
-    with pytest.raises(RunError, match=named):
+    (folder / "private" / "predictions.test.jsonl").unlink()
+    with pytest.raises(RunError, match=r"predictions\.test\.jsonl"):
+        outcomes.finished(folder)
+    edit(folder / "result.json", corpus=None)
+    with pytest.raises(RunError, match=r"result\.json: has no field 'corpus'"):
         outcomes.finished(folder)
 
 
@@ -96,11 +90,11 @@ def test_training_pairs_may_differ_and_are_noted(tmp_path):
 
 
 def test_a_file_of_other_content_is_refused(tmp_path):
-    folders = [write_run(tmp_path / name, GOLD) for name in "ab"]
-    for folder, digest in zip(folders, "01", strict=True):
-        edit(folder / "data.json", splits={"test": {"rows": 9, "file": "mli_test_v1.jsonl", "sha256": digest * 64}})
+    runs = [write_run(tmp_path / name, GOLD) for name in "ab"]
+    for folder in runs:
+        edit(folder / "data.json", splits={"test": {"rows": 9, "file": "x.jsonl", "sha256": folder.name * 64}})
     with pytest.raises(RunError, match="a and b: "):
-        outcomes.aligned(*map(outcomes.finished, folders))
+        outcomes.aligned(*map(outcomes.finished, runs))
 
 
 def test_comparison_by_hand(tmp_path):
@@ -160,44 +154,40 @@ def test_holm_is_over_all_comparisons(tmp_path):
 
 
 # The pairs of the paper's Table 8, with the concepts that a reader finds in them.
-TABLE_8 = {
-    "numerical reasoning": (pair("WBC 12 , Hct 41 .", "WBC slightly elevated", uid="1"), ("wbc", "hct"), ("wbc",)),
-    "world knowledge": (pair("No known sick contacts", "No recent travel", uid="2"), (), ()),
-    "abbreviations": (pair("No CP or fevers .", "Patient has no angina", uid="3"), ("fever",), ("angina",)),
-    "medical knowledge": (
-        pair("EKG showed T-wave depression in V3-5 , with no prior EKG .", "Patient has a normal EKG", uid="4"),
+TABLE_8 = (
+    ("WBC 12 , Hct 41 .", "WBC slightly elevated", ("wbc", "hct"), ("wbc",)),
+    ("No known sick contacts", "No recent travel", (), ()),
+    ("No CP or fevers .", "Patient has no angina", ("fever",), ("angina",)),
+    (
+        "EKG showed T-wave depression in V3-5 , with no prior EKG .",
+        "Patient has a normal EKG",
         ("depression",),
         ("ekg",),
     ),
-    "negations": (
-        pair("Head CT was negative for bleed .", "The patient has intracranial hemorrhage", uid="5"),
-        ("ct", "bleed"),
-        ("hemorrhage",),
-    ),
-}
+    ("Head CT was negative for bleed .", "The patient has intracranial hemorrhage", ("ct", "bleed"), ("hemorrhage",)),
+)
 
 
 def by_rules(*cases):
-    examples, *sides = zip(*cases, strict=True)
-    found = ([mentions(*names) for names in side] for side in sides)
-    return categories.categories(examples, *found, ("WBC", "ct", "ekg", "cp", "or"))
+    """The categories of each (premise, hypothesis, concepts of the premise, concepts of the hypothesis)."""
+    examples = [pair(*case[:2], uid=str(number)) for number, case in enumerate(cases)]
+    found = ([mentions(*case[side]) for case in cases] for side in (2, 3))
+    return [*categories.categories(examples, *found, ("WBC", "ct", "ekg", "cp", "or")).values()]
 
 
 def test_rules_by_hand():
-    found = by_rules(*TABLE_8.values())
-    # the hypothesis names no concept that the premise lacks
-    assert found["1"] == ("numerical reasoning", "abbreviations")
-    assert found["2"] == ("world knowledge",)  # both sides are negated, so negation does not decide
-    assert found["3"] == ("abbreviations", "medical knowledge")
-    assert found["4"] == ("abbreviations", "medical knowledge", "negations")  # V3-5 is an ECG lead, not a number
-    assert found["5"] == ("abbreviations", "medical knowledge", "negations")
-    plain = by_rules(
-        (pair("pain or fever", "he is well", uid="a"), (), ()), (pair("went to OR", "he is well", uid="b"), (), ())
-    )
-    assert plain == {"a": ("world knowledge",), "b": ("abbreviations",)}
+    assert by_rules(*TABLE_8) == [
+        ("numerical reasoning", "abbreviations"),  # the hypothesis names no concept that the premise lacks
+        ("world knowledge",),  # both sides are negated, so negation does not decide
+        ("abbreviations", "medical knowledge"),
+        ("abbreviations", "medical knowledge", "negations"),  # V3-5 is an ECG lead, not a number
+        ("abbreviations", "medical knowledge", "negations"),
+    ]
+    plain = by_rules(*((premise, "he is well", (), ()) for premise in ("pain or fever", "went to OR")))
+    assert plain == [("world knowledge",), ("abbreviations",)]
     for token in ("3.5", "120/80", "98%", "325mg", "twenty", ">100", "V3", "B12", "-", "T4-5"):
         kind = "world knowledge" if token in ("V3", "B12", "-", "T4-5") else "numerical reasoning"
-        assert by_rules((pair(f"x {token}", "y", uid="a"), (), ()))["a"] == (kind,), token
+        assert by_rules((f"x {token}", "y", (), ())) == [(kind,)], token
 
 
 def test_scores_of_categories_by_hand(tmp_path):
