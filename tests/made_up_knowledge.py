@@ -1,5 +1,6 @@
 """Made-up ontologies, mentions and vectors, in memory and in the layouts of their official files."""
 
+import functools
 import gzip
 import struct
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
-from mednli_jax.knowledge.readers import snomed, umls
+from mednli_jax.knowledge.readers import mesh, snomed, umls
 
 # Words of the made-up files that no message may hold.
 WORDS = {"zebrafish", "quokka", "axolotl", "narwhal", "wombat", "fever"}
@@ -35,6 +36,8 @@ def edges_of(matrix, ids):
 
 
 # ---- in memory ----
+
+bundled_mesh = functools.cache(mesh.read_mesh)  # reading it takes two seconds
 
 #        root
 #       /    \
@@ -161,15 +164,6 @@ REL = (
     + umls_relation("C0000005", "PAR", "C0000001", SUPPRESS="O")
 )
 UMLS = {"MRCONSO.RRF": CONSO, "MRSTY.RRF": STY, "MRREL.RRF": REL}
-
-
-def mrfiles(**changes):
-    """MRFILES.RRF for UMLS; `changes`: {name without .RRF: (columns, rows)}."""
-    lines = ["AMBIGSUI.RRF|Ambiguous|SUI,CUI|2|1|1|\n"]
-    for file, text in UMLS.items():
-        columns, rows = changes.get(file.removesuffix(".RRF"), (umls.COLUMNS[file], text.count("\n")))
-        lines.append(f"{file}|made up|{','.join(columns)}|{len(columns)}|{rows}|{len(text)}|\n")
-    return "".join(lines)
 
 
 # ---- SNOMED CT in RF2 ----

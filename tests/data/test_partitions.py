@@ -1,7 +1,6 @@
 """Partitions: files of ids as text and as arrays, the pairs that they name, and errors in them."""
 
 import gzip
-import io
 import json
 
 import made_up_runs
@@ -19,12 +18,9 @@ def partition(*ids):
     return Partition("easy", "easy.txt", ids, tuple(range(1, len(ids) + 1)))
 
 
-def array(tmp_path, value, name="ids.npy"):
-    buffer = io.BytesIO()
-    np.save(buffer, value, allow_pickle=True)
-    path = tmp_path / name
-    path.write_bytes(buffer.getvalue())
-    return path
+def array(tmp_path, value):
+    np.save(tmp_path / "ids.npy", value, allow_pickle=True)
+    return tmp_path / "ids.npy"
 
 
 @pytest.mark.parametrize("content", [b"\xef\xbb\xbfx1\r\n x2 \r\n\r\nx3", gzip.compress(b"x1\nx2\n\nx3\n", mtime=0)])

@@ -109,27 +109,22 @@ def parse(text):
     return "( " * (len(text.split()) - 1) + text.split()[0] + "".join(f" {word} )" for word in text.split()[1:])
 
 
+COLUMNS = ("pairID", "gold_label", "sentence1", "sentence2", "sentence1_binary_parse", "sentence2_binary_parse")
+
+
 def rows(pairs):
-    for uid, premise, hypothesis, label in pairs:
-        yield {
-            "pairID": uid,
-            "gold_label": label,
-            "sentence1": premise,
-            "sentence2": hypothesis,
-            **{f"sentence{n}_binary_parse": parse(text) for n, text in ((1, premise), (2, hypothesis))},
-        }
+    return [(uid, label, one, two, parse(one), parse(two)) for uid, one, two, label in pairs]
 
 
 def jsonl(path, pairs=PAIRS):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows(pairs)), "utf-8")
+    lines = [json.dumps(dict(zip(COLUMNS, row, strict=True))) for row in rows(pairs)]
+    write(path, "".join(f"{line}\n" for line in lines))
 
 
 def table(path, between, pairs=PAIRS):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [list(row.values()) for row in rows(pairs)]
+    lines = rows(pairs)
     quoted = [[f'"{cell}"' for cell in line] for line in lines] if between == "," else lines
-    path.write_text("\n".join(map(between.join, [list(next(rows(pairs))), *quoted])) + "\n", "utf-8")
+    write(path, "\n".join(map(between.join, [COLUMNS, *quoted])) + "\n")
 
 
 def own_files(folder):
@@ -165,14 +160,9 @@ def vectors_of_each_kind(folder):
     """What the readers make of vectors in a text file and in the binary files of word2vec and fastText."""
     words, numbers = ("fever", "cough"), np.arange(39).reshape(13, 3) / 8
     binary = fasttext_model(words, numbers, buckets=11, minn=3, maxn=4)
-    found = []
-    for name, content in (
-        ("v.txt", b"fever 1 2 3\ncough -1 0 0.25\n"),
-        ("w.bin", word2vec()),
-        ("f.bin", binary),
-    ):
-        (folder / name).write_bytes(content)
-        vectors = load_vectors(folder / name, (*SPECIALS, "Fever", "coughing", "absent"), dim=3, seed=0)
+    found, asked = [], (*SPECIALS, "Fever", "coughing", "absent")
+    for name, content in (("v.txt", "fever 1 2 3\ncough -1 0 0.25\n"), ("w.bin", word2vec()), ("f.bin", binary)):
+        vectors = load_vectors(write(folder / name, content), asked, dim=3, seed=0)
         found += [vectors.words, vectors.matrix]
     return found
 
@@ -192,8 +182,7 @@ def published_diskne(folder):
 def mediqa_nli(folder, pairs):
     jsonl(folder / "mediqa_nli" / "mednli_bionlp19_shared_task.jsonl", [(*pair[:3], "-") for pair in pairs])
     truth = "".join(f"{uid},{label}\n" for uid, _, _, label in pairs)
-    path = folder / "mediqa_nli" / "mednli_bionlp19_shared_task_ground_truth.csv"
-    path.write_text("pair_id,label\n" + truth)
+    write(folder / "mediqa_nli" / "mednli_bionlp19_shared_task_ground_truth.csv", f"pair_id,label\n{truth}")
 
 
 def diskne(name, folder, **fields):
@@ -228,10 +217,9 @@ def words(folder):
     mediqa_nli(data, named("test", PAIRS[:2]))
     for split in ("train", "dev"):
         table(data / "snli" / f"snli_1.0_{split}.txt", "\t", named(split))
-    for name, column in (("s1", 1), ("s2", 2), ("labels", 3)):
-        (data / "snli" / f"{name}.test").write_text(
-            "".join(f"{pair[column]}\n" for pair in named("test", PAIRS[:3])), "utf-8"
-        )
+    for column, name in enumerate(("s1", "s2", "labels"), start=1):
+        lines = (f"{pair[column]}\n" for pair in named("test", PAIRS[:3]))
+        write(data / "snli" / f"{name}.test", "".join(lines))
     made.append(corpus_of(nli("mediqa_nli", data, "none", **{"data.mix": "snli"})).build())
     return made, vectors_of_each_kind(folder)
 
@@ -239,15 +227,12 @@ def words(folder):
 def typed_links(folder):
     """Links by concepts, by words of WordNet, and by both."""
     config = own_files(folder)
-    words = folder / "wordnet"
-    words.mkdir(exist_ok=True)
-    lay_out(words, WORDNET)
-    for split in ("train", "dev"):
-        pairs = [
-            (f"w{n}", text, "A cold body .", "neutral") for n, text in enumerate(("Bodies inhaled heat .", "Paris"))
-        ]
-        jsonl(folder / f"{split}.jsonl", [*PAIRS, *named(split, pairs)] if split == "train" else named(split, pairs))
-    (folder / "dev.tsv").unlink(missing_ok=True)
+    words = lay_out(folder / "wordnet", WORDNET)
+    texts = ("Bodies inhaled heat .", "Paris")
+    pairs = [(f"w{n}", text, "A cold body .", "neutral") for n, text in enumerate(texts)]
+    jsonl(folder / "train.jsonl", [*PAIRS, *named("train", pairs)])
+    jsonl(folder / "dev.jsonl", named("dev", pairs))
+    (folder / "dev.tsv").unlink()
     given = {"model.knowledge": "typed", "knowledge.relations": "all"}
     tiny = config.knowledge.ontology
     settings = (
@@ -259,20 +244,14 @@ def typed_links(folder):
 
 
 def pieces(folder):
-    (folder / "bert").mkdir()
     pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "asthma", "heart", "fail", "##ure", "no", "known", ".")
-    (folder / "bert" / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    own = write(folder / "bert" / "vocab.txt", "\n".join(pieces) + "\n")
     source = corpus_of(own_files(folder))
-    splits = source.splits()
-    return [
-        encode_corpus(
-            splits,
-            source.recogniser(splits),
-            source.encoding,
-            texts=PieceTexts(source.encoding, PieceEncoding(file, 60, room)),
-        )
-        for file, room in ((None, 40), (None, 12), (folder / "bert" / "vocab.txt", 40))
-    ]
+    splits, encoding, made = source.splits(), source.encoding, []
+    for file, room in ((None, 40), (None, 12), (own, 40)):
+        texts = PieceTexts(encoding, PieceEncoding(file, 60, room))
+        made.append(encode_corpus(splits, source.recogniser(splits), encoding, texts=texts))
+    return made
 
 
 def cloze(folder):
@@ -297,16 +276,13 @@ def published(folder):
 
 
 def ontologies(folder):
-    for name in ("umls", "snomed", "wordnet"):
-        (folder / name).mkdir()
-    lay_out(folder / "umls", UMLS)
-    snomed_folder(folder / "snomed")
-    lay_out(folder / "wordnet", WORDNET)
-    obo = write(folder / "made_up.obo", OBO)
-    table = folder / "own.tsv"
-    table.write_text("id\tname\ttree_numbers\tsynonyms\nD1\tFailure, Heart\tC14\tPump\nD2\tX\tC14.100|C15\t\n")
+    table = "id\tname\ttree_numbers\tsynonyms\nD1\tFailure, Heart\tC14\tPump\nD2\tX\tC14.100|C15\t\n"
+    places = (
+        *(lay_out(folder / "umls", UMLS), snomed_folder(folder / "snomed"), lay_out(folder / "wordnet", WORDNET)),
+        *(write(folder / "made_up.obo", OBO), write(folder / "own.tsv", table)),
+    )
     made = []
-    for place in (folder / "umls", folder / "snomed", folder / "wordnet", obo, table):
+    for place in places:
         for relations in ("all", "is_a"):
             options = load.OntologyOptions(relations=relations)
             ontology = load.load_ontology(str(place), options=options)
@@ -319,16 +295,14 @@ def arrays_of(ontology):
     """The parts of an ontology as numbers; SciPy chooses the integer type of some."""
     parts = {part: getattr(ontology, part) for part in ("ids", "labels", "types")}
     parts["abbreviations"] = sorted(ontology.abbreviations)
-    pairs = {
-        part: tuple(zip(*getattr(ontology, part), strict=True)) or ((), ()) for part in ("names", "cross_references")
-    }
     found = {}
-    for part, strings in {**parts, **{part: strings for part, (strings, _) in pairs.items()}}.items():
+    for part in ("names", "cross_references"):
+        parts[part] = [name for name, _ in getattr(ontology, part)]
+        found[f"{part}.concepts"] = np.array([concept for _, concept in getattr(ontology, part)], np.int32)
+    for part, strings in parts.items():
         encoded = [string.encode() for string in strings]
         found[f"{part}.bytes"] = np.frombuffer(b"".join(encoded), np.uint8)
         found[f"{part}.offsets"] = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-        if part in pairs:
-            found[f"{part}.concepts"] = np.array(pairs[part][1], np.int32)
     found |= {f"parents.{name}": getattr(ontology.parents, name).astype(np.int64) for name in ("indptr", "indices")}
     edges = dict(sorted(ontology.relations.edges.items()))
     return {**found, "relations": np.concatenate([np.zeros((2, 0), np.int32), *edges.values()], axis=1)}
@@ -341,55 +315,37 @@ def distances(folder):
     ]
 
 
-def features(folder):
-    return made_up_features.computed()
-
-
-def demo(folder):
-    return load_demo("demo")
-
-
-def demo_full(folder):
-    return load_demo("demo_full")
-
-
-def demo_cloze(folder):
-    return load_demo_cloze()
-
-
 def demo_diskne(folder):
     choices = (("similar", "name"), ("random", "full"))
     made = [load_demo_diskne(negatives=negatives, wording=wording) for negatives, wording in choices]
     return [[ascii(found.examples), found.names, found.synonyms, found.facts] for found in made]
 
 
-MADE_BY = {  # function that makes content -> the module that holds its FORMAT
-    words: "nli.encoding",
-    typed_links: "nli.encoding",
-    pieces: "nli.encoding",
-    cloze: "cloze.encoding",
-    published: "diskne.corpus",
-    ontologies: "knowledge.load",
-    distances: "knowledge.distances",
-    features: "nli.features",
-    demo: "nli.encoding",
-    demo_full: "nli.encoding",
-    demo_cloze: "cloze.encoding",
-    demo_diskne: "diskne.corpus",
+MADE_BY = {  # name -> (function that makes content, the module that holds its FORMAT)
+    "words": (words, "nli.encoding"),
+    "typed_links": (typed_links, "nli.encoding"),
+    "pieces": (pieces, "nli.encoding"),
+    "cloze": (cloze, "cloze.encoding"),
+    "published": (published, "diskne.corpus"),
+    "ontologies": (ontologies, "knowledge.load"),
+    "distances": (distances, "knowledge.distances"),
+    "features": (lambda folder: made_up_features.computed(), "nli.features"),
+    "demo": (lambda folder: load_demo("demo"), "nli.encoding"),
+    "demo_full": (lambda folder: load_demo("demo_full"), "nli.encoding"),
+    "demo_cloze": (lambda folder: load_demo_cloze(), "cloze.encoding"),
+    "demo_diskne": (demo_diskne, "diskne.corpus"),
 }
 
 
-@pytest.mark.parametrize("make", MADE_BY, ids=lambda make: make.__name__)
-def test_content_is_what_was_recorded_under_its_format(make, tmp_path):
-    name, module, table = make.__name__, MADE_BY[make], json.loads(TABLE.read_bytes())
+@pytest.mark.parametrize("name", MADE_BY)
+def test_content_is_what_was_recorded_under_its_format(name, tmp_path):
+    (make, module), table = MADE_BY[name], json.loads(TABLE.read_bytes())
     found = {"format": import_module(f"mednli_jax.{module}").FORMAT, "sha256": digest(make(tmp_path))}
     if os.environ.get("MEDNLI_JAX_RECORD"):
         TABLE.write_text(json.dumps(table | {name: found}, indent=1) + "\n")
         return
-    fix = (
-        f"where the code changed it, raise FORMAT in {module}, so that no cache serves the old content; then record it"
-    )
-    assert found == table.get(name), f"{name}: other content than was recorded. Fix: {fix}, as the first lines here say"
+    fix = f"where the code changed it, raise FORMAT in {module}, so that no cache serves the old content"
+    assert found == table.get(name), f"{name}: other content than was recorded. Fix: {fix}; then record it (see above)"
 
 
 # ---- keys ----

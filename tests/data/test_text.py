@@ -18,15 +18,10 @@ def test_binary_parse_keeps_words_and_restores_brackets():
     assert binary_parse_tokens("( )") == ()
 
 
-def test_treebank_tokens():
-    assert treebank_tokens("He can't walk, BP 182/110.") == ("He", "ca", "n't", "walk", ",", "BP", "182/110", ".")
-    assert treebank_tokens('She said "no".') == ("She", "said", "``", "no", "''", ".")
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Has diabetes. A1c was 8.3. On insulin.", "Has diabetes . A1c was 8.3 . On insulin ."),
+        ("Has diabetes. A1c was 8.3. Can't walk.", "Has diabetes . A1c was 8.3 . Ca n't walk ."),
         ("Seen by Dr. Smith at St. John. Went home", "Seen by Dr. Smith at St. John . Went home"),
         ("The pt. Smith has CHF. s/p CABG. h/o gout", "The pt. Smith has CHF . s/p CABG . h/o gout"),
         ("pain at 8.3 units, e.g. Monday", "pain at 8.3 units , e.g. Monday"),
@@ -63,20 +58,14 @@ def test_splitting_takes_time_in_proportion_to_the_text(piece):
     assert time.process_time() - begun < 10
 
 
-def test_vocab_order_is_frequency_then_word_whatever_came_first():
-    one = Vocab.build([("b", "a", "b"), ("c",)])
-    other = Vocab.build([("c",), ("a",), ("b", "b")])
+def test_vocab_keeps_every_token_in_order_of_frequency_and_no_text_reaches_the_special_words():
+    one, other = (Vocab.build(texts) for texts in ([("b", "a", "b"), ("c",)], [("c",), ("a",), ("b", "b")]))
     assert one == other
     assert one.words == ("<pad>", "<unk>", "b", "a", "c")
-    assert len(one) == 5
-
-
-def test_encode_keeps_every_token_and_no_text_reaches_the_special_words():
     vocab = Vocab.build([("b", "a", "b", "<pad>", "<unk>")])
     assert vocab.words == ("<pad>", "<unk>", "b", "a")
     assert vocab.encode(["a", "A", "b", "zebra", "<pad>"]) == [3, UNK, 2, UNK, UNK]
-    assert "a" in vocab
-    assert "A" not in vocab
+    assert ("a" in vocab, "A" in vocab) == (True, False)
 
 
 def test_vocab_survives_saving(tmp_path):

@@ -92,14 +92,11 @@ def test_every_kind_of_file_gives_the_same_vectors(tmp_path, kind):
     assert read_head(path).rows in (-1, len(rows))
 
 
-def test_words_with_spaces_are_read_from_the_right(tmp_path):
+def test_words_with_spaces_are_read_from_the_right_and_the_first_of_repeated_ones_counts(tmp_path):
     content = ". . . 4 5 6\ncough 1 2 3\nat name@domain.com 7 8 9\n\u00a0 1 1 1\n"
     vectors = load(write(tmp_path / "v.txt", content), (*SPECIALS, ". . .", "at name@domain.com", "\u00a0", "at"))
     assert vectors.words == (". . .", "at name@domain.com", "\u00a0")
     np.testing.assert_array_equal(vectors.matrix[2:5], [[4, 5, 6], [7, 8, 9], [1, 1, 1]])
-
-
-def test_first_of_repeated_words_counts(tmp_path):
     text = "cough 1 2 3\nx 0 0 0\nx 1 1 1\ncough 4 5 6\ncough 7 8 9\n"
     binary = WORD2VEC(promised=7)[:-1] + b"\ncough " + struct.pack("<3f", 9, 9, 9)
     for content, repeated in ((text, 2), (binary, 1)):
@@ -135,14 +132,6 @@ def test_vectors_side_by_side(tmp_path):
     assert faults(f"{one}+{tmp_path / 'absent.txt'}", dim=6) == [("absent.txt", None)]
 
 
-def test_lower_case_counts_unless_left_out(tmp_path):
-    path, words = write(tmp_path / "one.txt", "fever 1 2\nBP 3 4\n"), (*SPECIALS, "Fever", "BP", "bp")
-    plain, exact = (load_vectors(path, words, dim=2, seed=0, lowered=lowered) for lowered in (True, False))
-    assert (plain.words, plain.lowered) == (("Fever", "BP"), 1)
-    assert (exact.words, exact.lowered) == (("BP",), 0)
-    np.testing.assert_array_equal(exact.matrix[2:], [[3, 4]] * 3)  # words not found get the mean of those found
-
-
 def test_unknown_words_share_the_mean_or_one_random_vector(tmp_path):
     path = write(tmp_path / "v.txt", GLOVE)
     mean, drawn, again = (
@@ -157,6 +146,8 @@ def test_unknown_words_share_the_mean_or_one_random_vector(tmp_path):
     assert len(set(drawn.matrix[UNK].tolist())) == 3
     known = [row for row in range(2, len(WORDS)) if row != absent]
     np.testing.assert_array_equal(drawn.matrix[known], mean.matrix[known])
+    exact = load_vectors(path, WORDS, dim=3, seed=0, lowered=False)
+    assert (exact.words, exact.lowered) == (("cough", "BP", "naïve"), 0)
     none = load(write(path, "x 1 2 3\n"))
     assert (none.found, none.words) == (0, ())
     assert none.matrix[UNK].any()
@@ -199,9 +190,7 @@ def test_fasttext_by_hand(tmp_path):
     # A word may be no UTF-8.
     data = MODEL(["ab", "q", "cd"], [[1], [2], [3]], buckets=0, minn=0, maxn=0).replace(b"q\0", b"\xff\0")
     assert load(write(path, data), (*SPECIALS, "cd", "\ud800", "\udcff"), dim=1).words == ("cd",)
-
-
-def test_capitals_of_unseen_words_count_where_the_model_knows_capitals(tmp_path):
+    # Capitals of unseen words count where the model knows capitals.
     matrix, asked = np.random.default_rng(0).normal(size=(501, 2)), (*SPECIALS, "XY", "xy")
     small, cased = (
         load(write(tmp_path / "v.bin", MODEL([word], matrix, buckets=500)), asked, dim=2).matrix
@@ -215,12 +204,11 @@ def test_capitals_of_unseen_words_count_where_the_model_knows_capitals(tmp_path)
 def test_same_vectors_as_the_library(tmp_path):
     rng = np.random.default_rng(3)
     words = [f"{stem}{end}" for stem in ("pneumo", "cardio", "naïv", "日本") for end in ("nia", "logy", "e", "語")]
-    (tmp_path / "text").write_text("".join(" ".join(rng.choice(words, 12)) + "\n" for _ in range(200)))
+    text = write(tmp_path / "text", "".join(" ".join(rng.choice(words, 12)) + "\n" for _ in range(200)))
     asked = (*words, "pneumothorax", "Cardio", "x", "é", "</s>", "<", "日")
-    for grams in ({"minn": 3, "maxn": 6}, {"minn": 1, "maxn": 3}, {"minn": 0, "maxn": 0}):
-        trained = fasttext.train_unsupervised(
-            str(tmp_path / "text"), dim=20, bucket=300, minCount=1, thread=1, epoch=2, verbose=0, **grams
-        )
+    how = {"dim": 20, "bucket": 300, "minCount": 1, "thread": 1, "epoch": 2, "verbose": 0}
+    for minn, maxn in ((3, 6), (1, 3), (0, 0)):
+        trained = fasttext.train_unsupervised(str(text), minn=minn, maxn=maxn, **how)
         trained.save_model(str(tmp_path / "v.bin"))
         vectors = load(tmp_path / "v.bin", (*SPECIALS, *asked), dim=20)
         for word, row in zip(asked, vectors.matrix[2:], strict=True):
@@ -239,26 +227,23 @@ def test_same_vectors_as_the_library(tmp_path):
 
 ONES = np.ones((7, 3))
 WHOLE = MODEL(["fever", "cough"], ONES)
-TEXTS = {
-    "several bad rows": ("cough 1 2 3\nfever 4 5\nbp nan 1 1\n", [2, 3]),
-    "another dimension": ("cough 1 2\nfever 4 5\n", [1]),
-    "no vectors": ("0 3\n", [None]),
-    "rows lost": ("3 3\ncough 1 2 3\n", [1]),
+FAULTS = {
+    "several bad rows": ("v.txt", "cough 1 2 3\nfever 4 5\nbp nan 1 1\n", [2, 3]),
+    "another dimension": ("v.txt", "cough 1 2\nfever 4 5\n", [1]),
+    "no vectors": ("v.txt", "0 3\n", [None]),
+    "rows lost": ("v.txt", "3 3\ncough 1 2 3\n", [1]),
+    "word2vec, more rows": ("v.bin", WORD2VEC(end=b"") + b"more 1234", [1]),
+    "neither kind": ("v.bin", b"\0\1\2\3", [None]),
+    "fastText, infinite": ("v.bin", MODEL(["fever", "cough"], ONES * np.inf), [None]),
+    "fastText, quantised": ("v.bin", MODEL(["fever"], ONES[1:], quantised=1), [None]),
+    "fastText, unknown loss": ("v.bin", MODEL(["fever"], ONES[1:], loss=99), [None]),
+    "fastText, gzipped": ("v.bin", gzip.compress(WHOLE), [None]),
 }
-BINARIES = {
-    "word2vec, more rows": (WORD2VEC(end=b"") + b"more 1234", [1]),
-    "gensim's own": (b"\x80\x04\x95gensim", [None]),
-    "neither kind": (b"\0\1\2\3", [None]),
-    "fastText, infinite": (MODEL(["fever", "cough"], ONES * np.inf), [None]),
-    "fastText, quantised": (MODEL(["fever"], ONES[1:], quantised=1), [None]),
-    "fastText, unknown loss": (MODEL(["fever"], ONES[1:], loss=99), [None]),
-    "fastText, gzipped": (gzip.compress(WHOLE), [None]),
-}
-FAULTS = [("v.txt", *fault) for fault in TEXTS.values()] + [("v.bin", *fault) for fault in BINARIES.values()]
 
 
-@pytest.mark.parametrize(("name", "content", "lines"), FAULTS, ids=[*TEXTS, *BINARIES])
-def test_a_fault_is_named_by_file_and_line(name, content, lines, tmp_path):
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_named_by_file_and_line(fault, tmp_path):
+    name, content, lines = FAULTS[fault]
     assert faults(write(tmp_path / name, content)) == [(name, line) for line in lines]
 
 

@@ -2,16 +2,9 @@
 
 import numpy as np
 import pytest
-from made_up_knowledge import small, write
+from made_up_knowledge import bundled_mesh, small, write
 
-from mednli_jax.knowledge.linking import (
-    Linker,
-    folded_words,
-    read_abbreviations,
-    read_stop_words,
-    singular,
-)
-from mednli_jax.knowledge.readers.mesh import read_mesh
+from mednli_jax.knowledge.linking import Linker, folded_words, read_abbreviations, read_stop_words, singular
 
 
 def named(names, /, **fields):
@@ -28,7 +21,7 @@ def found(linker, sentence):
 
 @pytest.fixture(scope="module")
 def mesh():
-    return Linker(read_mesh())
+    return Linker(bundled_mesh())
 
 
 @pytest.mark.parametrize(
@@ -70,98 +63,81 @@ def test_tricky_sentences(mesh, sentence, expected):
 
 
 def test_kinds_of_general_things_are_left_out_unless_asked_for(mesh):
-    assert found(mesh, "hospitals in Boston sell milk and dogs") == []
-    everything = Linker(mesh.ontology, types=(), stop=())
-    words = [word for word, _ in found(everything, "hospitals in Boston sell milk and dogs")]
-    assert words == ["hospitals", "Boston", "milk", "dogs"]
-    only_diseases = Linker(mesh.ontology, types=("C",))
-    assert found(only_diseases, "asthma on aspirin") == [("asthma", "D001249")]
+    sentence = "hospitals in Boston sell milk and dogs with asthma on aspirin"
+    how = {"vocabulary": sentence.split()}
+    assert found(mesh, sentence) == [("asthma", "D001249"), ("aspirin", "D001241")]
+    everything = Linker(mesh.ontology, types=(), stop=(), **how)
+    words = [word for word, _ in found(everything, sentence)]
+    assert words == ["hospitals", "Boston", "milk", "dogs", "asthma", "aspirin"]
+    assert found(Linker(mesh.ontology, types=("C",), **how), sentence) == [("asthma", "D001249")]
 
 
-def test_leftmost_then_longest():
-    linker = Linker(named({"A": ["alpha beta"], "B": ["beta gamma delta"], "C": ["alpha"], "D": ["delta"]}))
-    assert found(linker, "alpha beta gamma delta") == [("alpha beta", "A"), ("delta", "D")]
-    assert found(linker, "alpha gamma beta gamma delta") == [("alpha", "C"), ("beta gamma delta", "B")]
-
-
-def test_a_longer_name_off_the_token_border_does_not_hide_a_shorter_one():
-    linker = Linker(named({"A": ["alpha beta"], "B": ["alpha"], "C": ["beta"]}))
-    assert found(linker, "alpha beta-gamma") == [("alpha", "B")]
-    assert found(linker, "alpha-beta gamma") == [("alpha-beta", "A")]
-    assert found(linker, "gamma-alpha beta") == [("beta", "C")]
-
-
-def test_spans_count_tokens_not_pieces():
-    linker = Linker(named({"A": ["kidney stone"]}))
-    mentions = linker.link(["x-y-z", "'s", "kidney", "stones", "-", "kidney-stones"])
-    assert [(m.start, m.end) for m in mentions] == [(2, 4), (5, 6)]
-
-
-def test_shared_names_preferred_first_then_the_order_of_names():
-    ontology = named({"A": ["first", "shared", "common name"], "B": ["shared"], "C": ["third", "common name"]})
-    assert found(Linker(ontology), "shared common names") == [("shared", "B"), ("common names", "A")]
-    turned = named({"A": ["first"], "C": ["third"]}, names=(("common name", 1), ("common name", 0)))
-    assert found(Linker(turned), "common name") == [("common name", "C")]
-    assert Linker(named({"A": ["12"], "B": ["the"]})).link(["12", "the"]) == Linker(named({})).link(["any"]) == []
-
-
-def test_letter_for_letter_goes_before_plural():
-    ontology = named({"A": ["suture"], "B": ["sutures"]})
-    assert found(Linker(ontology), "suture sutures Sutures") == [("suture", "A"), ("sutures", "B"), ("Sutures", "B")]
-    only_plural = named({"B": ["sutures"]})
-    assert found(Linker(only_plural), "suture") == [("suture", "B")]
-
-
-def test_short_names_need_to_be_abbreviations():
-    names = {"A": ["alpha", "al"], "B": ["beta", "be", "bt"]}
-    assert found(Linker(named(names)), "al bt") == []
-    marked = named(names, abbreviations=frozenset({"bt", "be"}))
-    assert found(Linker(marked), "al bt be") == [("bt", "B")]  # "be" is a word of grammar
-
-
-def test_stop_words_drop_names_and_whole_concepts():
-    names = {"A": ["Face", "visage"], "B": ["Beta Blocker", "backs", "lead"], "C": ["gamma", "hard"]}
-    linker = Linker(named(names, abbreviations=frozenset({"hard"})))
-    assert found(linker, "face faces visage") == []  # the stop list has the preferred name
-    assert found(linker, "back backs leads beta-blockers") == [("beta-blockers", "B")]
-    assert found(linker, "hard") == [("hard", "C")]  # the name was given as an abbreviation
-    assert found(Linker(named(names), stop=("gamma",)), "visage gamma lead") == [("visage", "A"), ("lead", "B")]
-
-
-# ---- abbreviations with expansions ----
-
+SHARED = {"A": ["first", "shared", "common name"], "B": ["shared"], "C": ["third", "common name"]}
+SHORT = {"A": ["alpha", "al"], "B": ["beta", "be", "bt"]}
+STOPPED = {"A": ["Face", "visage"], "B": ["Beta Blocker", "backs", "lead"], "C": ["gamma", "hard"]}
 DISEASES = {
     "A": ["Hypertension", "high blood pressure"],
     "B": ["heart failure"],
     "C": ["Michigan", "MI"],
     "D": ["gout"],
 }
+INFARCTION = DISEASES | {"E": ["myocardial infarction"]}
+SHORT_FORMS = (
+    *(("HTN", "hypertensions"), ("hbp", "High Blood-Pressure"), ("h/f", "heart failure"), ("xyz", "not a name")),
+    *(("pt", "physical therapy"), ("pt", "gout"), ("pt", "heart failure")),
+    *(("or", "gout"), ("12", "gout"), ("gt", "gout"), ("ggt", "gt"), ("MI", "myocardial infarction")),
+)
+ALPHA = {"A": ["alpha beta"], "B": ["beta gamma delta"], "C": ["alpha"], "D": ["delta"]}
+BORDER = {"A": ["alpha beta"], "B": ["alpha"], "C": ["beta"]}
 
 
-def test_a_short_form_is_linked_as_its_expansion():
-    table = (("HTN", "hypertensions"), ("hbp", "High Blood-Pressure"), ("h/f", "heart failure"), ("xyz", "not a name"))
-    linker = Linker(named(DISEASES), abbreviations=table)
-    assert found(linker, "htn Hbp H/F xyz gout") == [("htn", "A"), ("Hbp", "A"), ("H/F", "B"), ("gout", "D")]
-    assert found(Linker(named(DISEASES)), "htn Hbp H/F") == []
+@pytest.mark.parametrize(
+    ("names", "abbreviations", "how", "sentence", "expected"),
+    [
+        # Leftmost, then longest.
+        (ALPHA, "", {}, "alpha beta gamma delta", "alpha beta A, delta D"),
+        (ALPHA, "", {}, "alpha gamma beta gamma delta", "alpha C, beta gamma delta B"),
+        # A longer name off the token border does not hide a shorter one.
+        (BORDER, "", {}, "alpha beta-gamma", "alpha B"),
+        (BORDER, "", {}, "alpha-beta gamma", "alpha-beta A"),
+        (BORDER, "", {}, "gamma-alpha beta", "beta C"),
+        # Of shared names the preferred one counts, then the first; letter for letter goes before plurals.
+        (SHARED, "", {}, "shared common names", "shared B, common names A"),
+        ({"A": ["suture"], "B": ["sutures"]}, "", {}, "suture sutures Sutures", "suture A, sutures B, Sutures B"),
+        ({"B": ["sutures"]}, "", {}, "suture", "suture B"),
+        ({"A": ["12"], "B": ["the"]}, "", {}, "12 the", ""),
+        ({}, "", {}, "any", ""),
+        # Short names need to be abbreviations, and "be" is a word of grammar.
+        (SHORT, "", {}, "al bt", ""),
+        (SHORT, "bt be", {}, "al bt be", "bt B"),
+        # Stop words drop names, and whole concepts by their preferred names, but no abbreviations.
+        (STOPPED, "hard", {}, "face faces visage back backs leads beta-blockers hard", "beta-blockers B, hard C"),
+        (STOPPED, "", {"stop": ("gamma",)}, "visage gamma lead", "visage A, lead B"),
+        # Short forms are linked as their expansions, of several expansions as the first that is linked. No short form
+        # is a word of grammar, a number or an expansion itself.
+        (DISEASES, "", {"abbreviations": SHORT_FORMS}, "htn Hbp H/F xyz", "htn A, Hbp A, H/F B"),
+        (DISEASES, "", {}, "htn Hbp H/F", ""),
+        (DISEASES, "", {"abbreviations": SHORT_FORMS}, "pt or 12 gt ggt", "pt D, gt D"),
+        (DISEASES, "", {"abbreviations": SHORT_FORMS, "stop": ("gout",)}, "pt", "pt B"),
+        # A table of the user's own goes before the ontology's names.
+        (INFARCTION, "MI", {}, "MI", "MI C"),
+        (INFARCTION, "MI", {"abbreviations": SHORT_FORMS}, "MI Michigan", "MI E, Michigan C"),
+    ],
+)
+def test_names_and_short_forms(names, abbreviations, how, sentence, expected):
+    linker = Linker(named(names, abbreviations=frozenset(abbreviations.split())), **how)
+    assert ", ".join(" ".join(mention) for mention in found(linker, sentence)) == expected
 
 
-def test_a_table_of_ones_own_goes_before_the_ontologys_names():
-    myocardial = DISEASES | {"E": ["myocardial infarction"]}
-    table = (("MI", "myocardial infarction"),)
-    own = named(myocardial, abbreviations=frozenset({"MI"}))
-    assert found(Linker(own), "MI") == [("MI", "C")]
-    assert found(Linker(own, abbreviations=table), "MI Michigan") == [("MI", "E"), ("Michigan", "C")]
+def test_of_two_concepts_the_first_of_names_counts():
+    turned = named({"A": ["first"], "C": ["third"]}, names=(("common name", 1), ("common name", 0)))
+    assert found(Linker(turned), "common name") == [("common name", "C")]
 
 
-def test_of_several_expansions_the_first_that_is_linked_counts():
-    table = (("pt", "physical therapy"), ("pt", "gout"), ("pt", "heart failure"))
-    assert found(Linker(named(DISEASES), abbreviations=table), "pt") == [("pt", "D")]
-    assert found(Linker(named(DISEASES), abbreviations=table, stop=("gout",)), "pt") == [("pt", "B")]
-
-
-def test_a_short_form_is_no_word_of_grammar_nor_a_number_nor_an_expansion_itself():
-    table = (("or", "gout"), ("12", "gout"), ("gt", "gout"), ("ggt", "gt"))
-    assert found(Linker(named(DISEASES), abbreviations=table), "or 12 gt ggt") == [("gt", "D")]
+def test_spans_count_tokens_not_pieces():
+    linker = Linker(named({"A": ["kidney stone"]}))
+    mentions = linker.link(["x-y-z", "'s", "kidney", "stones", "-", "kidney-stones"])
+    assert [(m.start, m.end) for m in mentions] == [(2, 4), (5, 6)]
 
 
 # ---- a linker for the words of a corpus ----

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from made_up_knowledge import UMLS, WORDNET, lay_out
+from made_up_knowledge import UMLS, WORDNET, bundled_mesh, lay_out
 
 from mednli_jax.data.examples import Mention
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.linking import Lemmas, Linker, Linkers
 from mednli_jax.knowledge.ontology import OntologyOptions, side_by_side
-from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.knowledge.readers.umls import read_umls
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
 from mednli_jax.knowledge.relations import kinds_of, related, typed_links
@@ -27,11 +26,6 @@ drowsy a 1 1 & 1 1 00000950
 """,
     "noun.exc": "bodices body\n",
 }
-
-
-@pytest.fixture(scope="module")
-def mesh():
-    return read_mesh()
 
 
 @pytest.fixture
@@ -54,6 +48,7 @@ def between(linker, premise, hypothesis, named=(), max_length=0):
 
 
 def test_wordnet_by_hand(wordnet):
+    """Adjectives and irregular forms are read with all relations."""
     lemmas = Lemmas(wordnet)
     assert between(lemmas, "illness", "entity") == ({"hypernym"}, 1)
     assert between(lemmas, "entity", "illness") == ({"hyponym"}, 1)
@@ -68,18 +63,15 @@ def test_wordnet_by_hand(wordnet):
     assert between(lemmas, "cold", "illness")[0] == {"hypernym", "co_hyponym"}
     assert between(lemmas, "inhale", "cold", ("entails", "part_of")) == ({"entails"}, 1)
     assert between(lemmas, "cold", "inhale", ("entails", "part_of")) == ({"inverse_entails"}, 1)
-
-
-def test_adjectives_and_irregular_forms(wordnet):
-    lemmas = Lemmas(wordnet)
     assert between(lemmas, "asleep", "awake") == between(lemmas, "awake", "asleep") == ({"antonym"}, 1)
     assert between(lemmas, "drowsy", "asleep", ["similar_to"]) == ({"similar_to"}, 1)
     assert between(lemmas, "bodices", "body") == ({"synonym"}, 0)
     assert lemmas.link(["the", "body", "of", "12", "bodies"]) == [Mention(1, 2, "body"), Mention(4, 5, "body")]
 
 
-def test_mesh_by_hand(mesh):
-    linker = Linker(mesh)
+def test_mesh_by_hand():
+    words = "heart attack myocardial infarction atrial fibrillation diseases type 1 2 diabetes mellitus hypertension"
+    linker = Linker(bundled_mesh(), vocabulary=words.split())
     assert between(linker, "heart attack", "myocardial infarction") == ({"synonym"}, 0)
     assert between(linker, "atrial fibrillation", "heart diseases") == ({"hypernym"}, 2)
     assert between(linker, "heart diseases", "atrial fibrillation") == ({"hyponym"}, 2)
@@ -100,24 +92,20 @@ def test_made_up_umls(tmp_path):
         between(linker, "quokka fever", "pouch", ("has_finding_sight",))
 
 
-def test_two_ontologies_stand_side_by_side(mesh, wordnet):
+def test_two_ontologies_stand_side_by_side(wordnet):
+    mesh, sides = bundled_mesh(), ["he has a cold , no heart attack", "heat after a myocardial infarction"]
     both = side_by_side([wordnet, mesh])
-    linker = Linkers(both, [Lemmas(wordnet), Linker(mesh)])
+    linker = Linkers(both, [Lemmas(wordnet), Linker(mesh, vocabulary=" ".join(sides).split())])
     assert len(both) == len(wordnet) + len(mesh)
-    sides = ["he has a cold , no heart attack", "heat after a myocardial infarction"]
     mentions = [[linker.link(text.split())] for text in sides]
 
     def unit_of(side, number, mention):
         return mention.concept, tuple(linker.indices(mention.concept))
 
     links = typed_links(both, *mentions, unit_of, named=(), max_links=20, max_tokens=50)
-    found = {
-        (i, j): (d, bits)
-        for i, j, d, bits in zip(
-            *(x[0].tolist() for x in (links.premise, links.hypothesis, links.distance, links.relation)), strict=True
-        )
-        if d >= 0
-    }
+    columns = (links.premise, links.hypothesis, links.distance, links.relation)
+    rows = zip(*(column[0].tolist() for column in columns), strict=True)
+    found = {(i, j): (distance, bits) for i, j, distance, bits in rows if distance >= 0}
     kinds = kinds_of(())
     assert found[3, 0] == (1, 1 << kinds.index("antonym") | 1 << kinds.index("co_hyponym"))  # cold - heat
     assert {found[i, j] for i in (6, 7) for j in (3, 4)} == {(0, 1 << kinds.index("same"))}

@@ -31,10 +31,17 @@ def never():
     raise AssertionError("the stored ontology should have served")
 
 
-def test_what_comes_back_equals_what_went_in(tmp_path):
+def test_what_comes_back_equals_what_went_in_under_the_same_key(tmp_path):
     for number, made in enumerate((rich(), small(), small(edges=(), labels=()))):
         assert_equal(stored(tmp_path / str(number), KEY, lambda made=made: made), made)
         assert_equal(stored(tmp_path / str(number), KEY, never), made)
+    assert tuple(stored(tmp_path / "0", {"made": "otherwise"}, small).names) == small().names
+
+
+def test_a_build_that_fails_leaves_nothing(tmp_path):
+    with pytest.raises(AssertionError):
+        stored(tmp_path / "ontologies" / "x", KEY, never)
+    assert list(tmp_path.rglob("*")) == []
 
 
 def of_ontology(folder):
@@ -82,30 +89,12 @@ def test_nobody_else_may_read_it_and_a_full_or_blocked_disk_is_one_line(tmp_path
         make(tmp_path / "file")
 
 
-def test_another_key_is_another_ontology_and_a_build_that_fails_leaves_nothing(tmp_path):
-    def fail():
-        raise UserError("made up")
-
-    with pytest.raises(UserError):
-        stored(tmp_path / "ontologies" / "x", KEY, fail)
-    assert list(tmp_path.rglob("*")) == []
-    stored(tmp_path / "x", KEY, rich)
-    assert tuple(stored(tmp_path / "x", {"made": "otherwise"}, small).names) == small().names
-
-
 # ---- the sources of an ontology ----
 
 
-@pytest.fixture
-def counted(monkeypatch):
-    """Records the calls of the OBO reader."""
-    calls, reader = [], load.read_obo
-    monkeypatch.setattr(load, "read_obo", lambda path, options: calls.append(path.name) or reader(path, options))
-    return calls
-
-
-def test_a_source_is_read_once_until_its_content_changes(tmp_path, counted):
-    path, cache = tmp_path / "own.obo", tmp_path / "cache"
+def test_a_source_is_read_once_until_its_content_changes(tmp_path, monkeypatch):
+    counted, reader, path, cache = [], load.read_obo, tmp_path / "own.obo", tmp_path / "cache"
+    monkeypatch.setattr(load, "read_obo", lambda path, options: counted.append(path.name) or reader(path, options))
     path.write_text(OBO)
     os.utime(path, ns=(0, 1))
     first = load_ontology(str(path), cache_dir=cache)
@@ -160,13 +149,9 @@ def test_distances_are_searched_once_in_whatever_order(tmp_path, searches, direc
     pairs = some_pairs()
     expected = shortest_paths(ontology(), pairs, direction=direction)
     reported = []
-    how = {
-        "folder": tmp_path / "a" / "b",
-        "direction": direction,
-        "progress": lambda *numbers: reported.append(numbers),
-    }
+    how = {"folder": tmp_path / "a" / "b", "direction": direction}
     for _ in range(2):
-        found = stored_paths(ontology(), pairs, **how)
+        found = stored_paths(ontology(), pairs, progress=lambda *numbers: reported.append(numbers), **how)
         np.testing.assert_array_equal(found, expected)
         assert found.dtype == np.int16
         found[0] = 5  # the array belongs to the caller
@@ -181,14 +166,13 @@ def test_distances_are_searched_once_in_whatever_order(tmp_path, searches, direc
 def test_whatever_shapes_the_distances_is_part_of_the_key(tmp_path, searches):
     edges, others = random_graph(np.random.default_rng(0), 60, 1.3)
     spare = next(root for root in range(60) if all(root not in edge for edge in edges))
+    given, fewer = graph(edges, 60, other=others), graph(edges, 60, other=others[1:])
     asked = [
-        (graph(edges, 60, other=others), some_pairs(), {}),
-        (graph(edges, 60, other=others), some_pairs(), {"direction": "undirected"}),
-        (graph(edges, 60, other=others), some_pairs(), {"direction": "all"}),
-        (graph(edges, 60, other=others[1:]), some_pairs(), {"direction": "all"}),
-        (graph(edges, 60, other=others), some_pairs(), {"max_length": 2}),
-        (graph(edges, 60, other=others), some_pairs(1), {}),
-        (graph(edges, 60, other=others), 59 - some_pairs(), {}),  # as many pairs as before
+        *((given, some_pairs(), {"direction": direction}) for direction in DIRECTIONS),
+        (fewer, some_pairs(), {"direction": "all"}),
+        (given, some_pairs(), {"max_length": 2}),
+        (given, some_pairs(1), {}),
+        (given, 59 - some_pairs(), {}),  # as many pairs as before
         (graph(edges[1:], 60, other=others), some_pairs(), {}),
         (graph([*edges[1:], (spare, edges[0][1])], 60, other=others), some_pairs(), {}),
     ]
@@ -198,5 +182,5 @@ def test_whatever_shapes_the_distances_is_part_of_the_key(tmp_path, searches):
             np.testing.assert_array_equal(found, shortest_paths(given, pairs, **how))
     assert len(searches) == len(list(tmp_path.glob("*.npz"))) == len(asked)
     # A relation that the direction does not use changes nothing.
-    stored_paths(graph(edges, 60, other=others[1:]), some_pairs(), folder=tmp_path)
+    stored_paths(fewer, some_pairs(), folder=tmp_path)
     assert len(searches) == len(asked)

@@ -9,12 +9,7 @@ from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.readers.umls import COLUMNS, LINK_TYPES, read_umls
 
 PLAIN, ALL, DROP = OntologyOptions(), OntologyOptions(relations="all"), OntologyOptions(cycles="drop")
-IS_A = {
-    ("C0000002", "C0000001"),
-    ("C0000003", "C0000001"),
-    ("C0000004", "C0000002"),
-    ("C0000004", "C0000003"),
-}
+IS_A = {(f"C000000{child}", f"C000000{parent}") for child, parent in ((2, 1), (3, 1), (4, 2), (4, 3))}
 
 
 @pytest.fixture
@@ -28,7 +23,7 @@ def refused(folder, options=PLAIN):
     return caught.value
 
 
-def test_names_labels_and_cross_references(made_up):
+def test_names_labels_and_cross_references_in_the_chosen_sources_and_languages(made_up):
     ontology = read_umls(made_up, PLAIN)
     assert ontology.name == "umls"
     assert ontology.ids == ("C0000001", "C0000002", "C0000003", "C0000004", "C0000005")
@@ -40,9 +35,6 @@ def test_names_labels_and_cross_references(made_up):
     assert set(ontology.cross_references) == own
     both = read_umls(made_up, OntologyOptions(sources=("SNOMEDCT_US", "MSH")))
     assert set(both.cross_references) == own | {("MSH:D555", 4), ("MSH:D777", 5)}
-
-
-def test_other_sources_and_languages_are_chosen_by_options(made_up):
     mesh = read_umls(made_up, OntologyOptions(sources=("MSH",)))
     assert (mesh.ids, mesh.labels) == (("C0000005", "C0000007"), ("marsupium", "other"))
     french = read_umls(made_up, OntologyOptions(languages=("FRE",)))
@@ -50,7 +42,7 @@ def test_other_sources_and_languages_are_chosen_by_options(made_up):
     everything = read_umls(made_up, OntologyOptions(sources=(), languages=()))
     assert everything.ids == tuple(f"C000000{n}" for n in (1, 2, 3, 4, 5, 7, 8))  # all but the suppressed one
     assert made.edges_of(everything.parents, everything.ids) > {("C0000005", "C0000001")}  # MSH states this edge
-    assert len({ontology.sha256 for ontology in (mesh, french, everything, read_umls(made_up, PLAIN))}) == 4
+    assert len({other.sha256 for other in (mesh, french, everything, ontology)}) == 4
 
 
 def test_is_a_and_other_relations_however_they_are_stated(made_up, capsys):
@@ -91,20 +83,16 @@ def test_a_cycle_names_its_first_line_or_is_dropped(tmp_path, capsys):
     assert made.edges_of(read_umls(folder, DROP).parents, "12345") == {("3", "1"), ("4", "2"), ("4", "3")}
 
 
-def test_the_release_is_its_version(tmp_path):
+def test_the_release_is_its_version_and_columns_are_those_of_mrfiles(tmp_path):
     made.lay_out(tmp_path, {**made.UMLS, "release.dat": "umls.release.date=20240506\numls.release.name=2024AA\n"})
     assert read_umls(tmp_path, PLAIN).version == "2024AA"
     assert read_umls(made.lay_out(tmp_path / "2023AB" / "META", made.UMLS), PLAIN).version == "2023AB"
-
-
-def test_columns_are_those_of_mrfiles(tmp_path):
-    made.lay_out(tmp_path, made.UMLS)
     turned = tuple(reversed(COLUMNS["MRSTY.RRF"]))
     sty = "".join("|".join(reversed(line.split("|")[:-1])) + "|\n" for line in made.STY.splitlines())
     made.write(tmp_path / "MRSTY.RRF", sty)
-    made.write(tmp_path / "MRFILES.RRF", made.mrfiles(MRSTY=(turned, made.STY.count("\n"))))
+    made.write(tmp_path / "MRFILES.RRF", f"MRSTY.RRF|made up|{','.join(turned)}|6|9|9|\n")
     assert read_umls(tmp_path, PLAIN).types == ("T047|T191", "T047", "T047", "T047", "T023")
-    made.write(tmp_path / "MRFILES.RRF", made.mrfiles(MRSTY=(tuple(column for column in turned if column != "TUI"), 1)))
+    made.write(tmp_path / "MRFILES.RRF", "MRSTY.RRF|made up|CUI,STN,STY,ATUI,CVF|5|9|9|\n")
     assert "TUI" in refused(tmp_path).problem
 
 

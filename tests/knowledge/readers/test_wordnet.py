@@ -23,15 +23,13 @@ def concepts(ontology, name):
     return [ontology.ids[concept] for known, concept in ontology.names if known.lower() == name]
 
 
-def test_synsets_and_types(ontology):
+def test_synsets_pointers_and_types(ontology, tmp_path):
+    """Hypernyms and instances are is-a, other pointers are relations."""
     assert (ontology.name, ontology.version, len(ontology)) == ("wordnet", "3.0", 10)
     assert ontology.ids[:2] == ("n00000100", "n00000200")
     assert ontology.ids[-1] == "v00000300"
     types = [ontology.types[ontology.index(concept)] for concept in ("n00000200", "n00000400", "v00000100")]
     assert types == ["noun.body", "noun.state", "verb.body"]
-
-
-def test_hypernyms_and_instances_are_is_a_and_other_pointers_relations(ontology, tmp_path):
     assert ontology.ancestors("n00000400") == {"n00000300": 1, "n00000100": 2}
     assert ontology.ancestors("n00000700") == {"n00000200": 1, "n00000100": 2}  # Paris is an instance of body
     assert ontology.ancestors("v00000200") == {"v00000100": 1}
@@ -49,7 +47,7 @@ def test_hypernyms_and_instances_are_is_a_and_other_pointers_relations(ontology,
     assert bare.sha256 != ontology.sha256
 
 
-def test_the_most_frequent_sense_owns_the_name(ontology):
+def test_the_most_frequent_sense_owns_the_name_and_labels_say_which_sense_they_are(ontology):
     assert concepts(ontology, "cold") == ["n00000500", "n00000400", "v00000300"]
     assert concepts(ontology, "paris") == ["n00000700"]
     linker = Linker(ontology)
@@ -58,9 +56,6 @@ def test_the_most_frequent_sense_owns_the_name(ontology):
     assert [m.concept for m in linker.link(["in", "paris", ",", "organic", "structures"])] == ["n00000700", "n00000200"]
     assert concepts(ontology, "ha") == ["n00000600"]
     assert ontology.names[-1] == ("ha", ontology.index("n00000600"))  # a word that the index lacks comes last
-
-
-def test_each_label_is_a_name_of_its_own_concept_or_says_which_sense_it_is(ontology):
     labels = dict(zip(ontology.ids, ontology.labels, strict=True))
     assert labels["n00000500"] == "cold"
     assert labels["n00000400"] == "common cold"  # its first word belongs to the temperature
