@@ -1,9 +1,9 @@
 """Distances in an ontology's graph: between concepts, and from there between tokens of a premise and a hypothesis.
 
 Two searches start from thousands of concepts at once, in graphs of millions of edges. `_climb` follows is-a edges
-upwards. Few concepts lie above a source, so it keeps lists of (source, concept). `_spread` follows edges both ways.
-Almost every concept is reached, so it keeps one bit for each source and concept.
-Dimension letters: C concepts, E edges, M pairs, S sources, W words of 64 bits.
+upwards: few concepts lie above a source, so it keeps lists of (source, concept). `_spread` follows edges both ways:
+almost every concept is reached, so it keeps one bit for each source and concept.
+Dimension letters: C concepts, E edges, M pairs, W words of 64 bits.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 
 from mednli_jax.data.cache import kept
 from mednli_jax.data.examples import Mention
-from mednli_jax.knowledge.ontology import Ontology, Relations
+from mednli_jax.knowledge.ontology import Ontology
 
 DIRECTIONS = ("either", "undirected", "all")
 UNREACHABLE = -1
@@ -40,7 +40,7 @@ def shortest_paths(
     max_length: int = 0,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """Lengths of shortest paths between concepts, in edges.
+    """int16 [M]: edges on the shortest path between two concepts; UNREACHABLE if there is none up to `max_length`.
 
     Args:
       pairs: integers [M, 2] of concept indices.
@@ -48,10 +48,6 @@ def shortest_paths(
         "undirected" follows is-a edges both ways, so that siblings are at distance 2; "all" follows these and the edges
         of every other relation of the ontology both ways.
       max_length: longest path to look for; 0 for no limit.
-      progress: called from time to time with (number of distinct concepts searched from, their total).
-
-    Returns:
-      int16 [M]; UNREACHABLE (-1) if there is no path of at most `max_length`, 0 for a concept and itself.
     """
     distinct, back = _distinct_pairs(pairs)
     low, high = distinct.T
@@ -73,8 +69,7 @@ def stored_paths(
 ) -> np.ndarray:
     """`shortest_paths`, int16 [M], from a file in `folder` if it is kept there, else computed and kept.
 
-    A file belongs to the ontology's digest, the edges followed, the direction, the cut-off and the distinct pairs, in
-    any order. It is readable by its owner alone, because an ontology may be licensed.
+    A file belongs to the ontology, the edges followed, the direction, the cut-off and the distinct pairs, in any order.
     """
     distinct, back = _distinct_pairs(pairs)
     if not len(distinct):
@@ -97,7 +92,7 @@ def _walked_edges(ontology: Ontology, direction: str) -> list[np.ndarray]:
     """The edges that a direction follows, integers [2, E] of concepts: is-a (child, parent) first."""
     edges = [np.stack(ontology.parents.nonzero())]
     if direction == "all":
-        edges += Relations.of(ontology.relations, len(ontology)).edges.values()
+        edges += ontology.relations.edges.values()
     return edges
 
 
@@ -115,10 +110,7 @@ def _distinct_pairs(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _climb(
     parents: csr_array, low: np.ndarray, high: np.ndarray, max_length: int, progress: Progress | None = None
 ) -> np.ndarray:
-    """int16 [M], the is-a steps from one concept of each pair up to the other, whichever of the two is the ancestor.
-
-    low, high: int64 [M], sorted by (low, high), low <= high, each pair once.
-    """
+    """int16 [M], the is-a steps from one concept of each pair up to the other. Pairs are sorted, low <= high."""
     size = parents.shape[0]
     pairs = low * size + high
     distance = np.where(low == high, 0, UNREACHABLE).astype(np.int16)
@@ -161,7 +153,9 @@ def _spread(
     2014, The more the merrier: efficient multi-source graph traversal, section 3).
     """
     distance = np.where(low == high, 0, UNREACHABLE).astype(np.int16)
-    graph = _both_ways(size, edges)
+    # Each edge both ways, and one from each concept to itself, by which it keeps its bits.
+    source, target = np.concatenate([np.stack([np.arange(size)] * 2), *edges, *(edge[::-1] for edge in edges)], axis=1)
+    graph = csr_array((np.ones(len(source), bool), (source, target)), shape=(size, size))  # repeated edges become one
     _, component = connected_components(graph, directed=False)
     pairs = np.flatnonzero((low != high) & (component[low] == component[high]))
     if not len(pairs):
@@ -196,13 +190,6 @@ def _spread(
         if progress:
             progress(min(done + chunk, len(sources)), len(sources))
     return distance
-
-
-def _both_ways(size: int, edges: Sequence[np.ndarray]) -> csr_array:
-    """bool [C, C]: each edge both ways, and one from each concept to itself, by which it keeps its bits."""
-    itself = np.stack([np.arange(size)] * 2)
-    source, target = np.concatenate([itself, *edges, *(edge[::-1] for edge in edges)], axis=1)
-    return csr_array((np.ones(len(source), bool), (source, target)), shape=(size, size))  # repeated edges become one
 
 
 def _between(graph: csr_array, ends: np.ndarray) -> np.ndarray:
@@ -268,15 +255,14 @@ def corpus_links(
     max_length: int = 0,
     paths: Callable[..., np.ndarray] = shortest_paths,
 ) -> Links:
-    """Link premise tokens with hypothesis tokens through the concepts that cover them.
+    """Links premise tokens with hypothesis tokens through the concepts that cover them.
 
     Token i of a premise and token j of its hypothesis, both below `max_tokens`, are linked when a concept of i and a
-    concept of j have a path (`shortest_paths`); their distance is the least over all such concepts. If a pair
-    has more than `max_links`, the shortest are kept, ties by i, then j. This is also the order of the slots, so that a
-    smaller limit gives a prefix. A concept is an id of the ontology, or a cross-reference, which stands for all
-    concepts that have it. A concept that the ontology lacks is related only to itself, at distance 0.
+    concept of j have a path; their distance is the least over all such concepts. The slots of a pair are in the order
+    of distance, then i, then j, and the first `max_links` are kept. A cross-reference stands for all concepts that have
+    it. A concept that the ontology lacks is related only to itself, at distance 0.
 
-    paths: finds the distances; `shortest_paths`, or a replacement for it (`stored_paths` with its folder bound).
+    paths: `shortest_paths`, or `stored_paths` with its folder bound.
     """
     distinct, found = _all_paths(ontology, premise_mentions, hypothesis_mentions, paths, direction, max_length)
     parts, longest = [packed(np.zeros((0, 4), np.int64), 0, max_links, UNREACHABLE)], UNREACHABLE

@@ -1,8 +1,4 @@
-"""Finds the concepts that a tokenised sentence names, and reads the user's lists of words for it.
-
-A `Linker` finds the longest names of any ontology by Aho-Corasick, `Lemmas` the words of WordNet by their base forms,
-`Linkers` the names of several ontologies.
-"""
+"""Finds the concepts that a tokenised sentence names, and reads the user's lists of words for it."""
 
 import re
 from array import array
@@ -19,8 +15,7 @@ from mednli_jax.io import empty_field, empty_file, line_fault, table_rows, text_
 from mednli_jax.knowledge.ontology import Ontology, begins
 from mednli_jax.knowledge.readers import mesh
 
-# Words of grammar. No name that is one of these is linked, not even an abbreviation ("or", the operating room): case is
-# ignored, so that such a name would be found in every other sentence.
+# Words of grammar. No name that is one of these is linked, not even an abbreviation ("or", the operating room).
 _GRAMMAR = """
     a about above after again against all also although am among an and any are as at be because been before
     being below between both but by can could did do does doing done down due during each either else ever
@@ -32,10 +27,9 @@ _GRAMMAR = """
     what when where whether which while who whom whose why will with within without would yes yet you your
 """
 
-# Everyday words that happen to be names, in the singular. They would link, but state no finding: MeSH has "Face" and
-# "Lead", and acronyms such as HARD and SAID. Chosen among the most frequent links in picture captions, where almost
-# every link is a false one, and in reports of trials. In order: people and places; what every note speaks of; ordinary
-# things, acts and qualities; acronyms that read like a word.
+# Everyday words that are names in MeSH ("Face", "Lead", HARD, SAID), in the singular: they state no finding. Chosen
+# among the most frequent links in picture captions, where almost every link is a false one, and in reports of trials.
+# In order: people and places; what every note speaks of; ordinary things, acts and qualities; acronyms.
 _EVERYDAY = """
     adult baby boy brother caregiver child children client clinic doctor family father female friend girl
     home hospital house human husband individual infant job male man men mother newborn nurse parent partner
@@ -63,11 +57,8 @@ _PUNCTUATION = re.compile(r'([,;:()\[\]{}"!?&=<>*@#$^|~])')
 
 @lru_cache(maxsize=1 << 17)
 def normalise(text: str) -> tuple[str, ...]:
-    """The normalised pieces of a name or of one token. Names and sentences pass through this function to be compared.
-
-    Case is folded, punctuation is a piece of its own (as in the Penn Treebank and in SNLI's parses), hyphens separate,
-    and the possessive ending is removed: "Crohn's", "non-smoker," -> ("crohn",), ("non", "smoker", ",").
-    """
+    """The pieces of a name or of one token, as they are compared: "Crohn's", "non-smoker," -> ("crohn",), ("non",
+    "smoker", ","). Case is folded, punctuation is a piece of its own, as in the Penn Treebank."""
     text = text.casefold()
     if text.isalpha():
         return (text,)
@@ -80,10 +71,8 @@ def normalise(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1 << 17)
 def singular(word: str) -> str:
-    """The word without a plural ending; only has to map singular and plural to one string, not to a dictionary form.
-
-    Words of up to four letters stay ("aids" is no plural of "aid"), as do the endings of Greek and Latin singulars.
-    """
+    """The word without a plural ending, which need not be a word. Words of up to four letters stay ("aids" is no plural
+    of "aid"), as do the endings of Greek and Latin singulars."""
     if len(word) < 5 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
         return word
     if word.endswith("ies") and len(word) > 5:
@@ -99,7 +88,7 @@ def folded_words(tokens: Iterable[str]) -> set[str]:
 
 
 class Linker:
-    """Finds the names of an ontology in tokens; immutable after construction and deterministic.
+    """Finds the names of an ontology in tokens by Aho-Corasick.
 
     Names match on token borders only, without regard to case, hyphens ("beta-blocker", "beta blocker"), possessives
     and plural endings. Of overlapping names the leftmost wins, then the longest. If several concepts have the name,
@@ -107,9 +96,9 @@ class Linker:
     ontology's precedence decides (preferred names, then the order of `Ontology.names`).
 
     Args:
-      ontology: its names are searched, but not those of concepts outside its `link_types`, nor those with fewer than
-        MIN_LENGTH characters unless they are its abbreviations.
-      types: prefixes of semantic types to link instead of the ontology's `link_types`; () links every concept.
+      ontology: its names are searched, but not those with fewer than MIN_LENGTH characters unless they are its
+        abbreviations.
+      types: prefixes of the semantic types to link; None = the ontology's `link_types`, () = every concept.
       stop: lower-case singular names that are not linked, nor their plurals, unless they are abbreviations.
         A concept whose preferred name is among them is not linked by any name.
       abbreviations: (short form, expansion). If the expansion is a linked name, the short form, of any length, becomes
@@ -131,9 +120,7 @@ class Linker:
         self.ontology, self.stop = ontology, frozenset(stop)
         self.types = tuple(ontology.link_types if types is None else types)
         self._names = _Names()
-        abbreviations = tuple(abbreviations)
-        self._collect(None if vocabulary is None else folded_words(vocabulary), abbreviations)
-        self._abbreviate(abbreviations)
+        self._collect(None if vocabulary is None else folded_words(vocabulary), tuple(abbreviations))
         self._automaton = self._names.automaton()
 
     def link(self, tokens: Sequence[str]) -> list[Mention]:
@@ -170,32 +157,16 @@ class Linker:
         return self.ontology.indices(concept)
 
     def _collect(self, vocabulary: set[str] | None, abbreviations: Sequence[tuple[str, str]]) -> None:
-        """Fill `_names` in order of precedence: preferred names, then `Ontology.names`."""
-        ontology = self.ontology
-        linked = self._linked()
-        expansions = set() if vocabulary is None else {_keys(expansion)[0] for _, expansion in abbreviations}
-        preferred = ((label, concept) for concept, label in enumerate(ontology.labels))
-        for name, concept in chain(preferred, ontology.names):
-            if not linked[concept]:
-                continue
-            folded, exact = _keys(name)
-            if not self._is_usable(name, exact):
-                continue
-            if vocabulary is None or folded in expansions or vocabulary.issuperset(folded.split(" ")):
-                self._names.add(folded, exact, concept)
-
-    def _linked(self) -> bytearray:
-        """1 for each concept that has a type to link and no stopped preferred name."""
-        ontology = self.ontology
-        linked = bytearray(not self._is_stopped(label) for label in ontology.labels)
-        if self.types and len(ontology.types):
-            for concept, kinds in enumerate(ontology.types):
-                if not any(kind.startswith(self.types) for kind in kinds.split("|")):
-                    linked[concept] = 0
-        return linked
-
-    def _abbreviate(self, abbreviations: Sequence[tuple[str, str]]) -> None:
-        found = {}
+        """Fill `_names` in order of precedence: preferred names, then `Ontology.names`; and with short forms."""
+        linked, found = self._linked(), {}
+        expansions = {_keys(expansion)[0] for _, expansion in abbreviations}
+        preferred = ((label, concept) for concept, label in enumerate(self.ontology.labels))
+        for name, concept in chain(preferred, self.ontology.names):
+            if linked[concept]:
+                folded, exact = _keys(name)
+                needed = vocabulary is None or folded in expansions or vocabulary.issuperset(folded.split(" "))
+                if needed and self._is_usable(name, exact):
+                    self._names.add(folded, exact, concept)
         for short, expansion in abbreviations:
             concept = self._names.find(*_keys(expansion))
             if concept is not None and _is_word(_keys(short)[1]):
@@ -203,12 +174,17 @@ class Linker:
         for (folded, exact), concept in found.items():  # last: expansions are looked up among the names
             self._names.prefer(folded, exact, concept)
 
+    def _linked(self) -> bytearray:
+        """1 for each concept that has a type to link and no stopped preferred name."""
+        linked = bytearray(not self._is_stopped(label) for label in self.ontology.labels)
+        if self.types:
+            for concept, kinds in enumerate(self.ontology.types):
+                linked[concept] &= any(kind.startswith(self.types) for kind in kinds.split("|"))
+        return linked
+
     def _is_usable(self, name: str, exact: str) -> bool:
-        if not _is_word(exact):
-            return False
-        if name in self.ontology.abbreviations:
-            return True
-        return len(exact) >= MIN_LENGTH and not self._is_stopped(exact)
+        long = len(exact) >= MIN_LENGTH and not self._is_stopped(exact)
+        return _is_word(exact) and (long or name in self.ontology.abbreviations)
 
     def _is_stopped(self, name: str) -> bool:
         """Whether the name is in `stop`, as it is or in the singular."""
@@ -231,7 +207,7 @@ class _Names:
     """Names and their concepts, a row for each key; kept small, because terminologies have millions of names.
 
     lengths [rows]: characters of the key with a space at both ends. `_concepts` [rows]: concept of the first name.
-    Almost every key belongs to one name. Of the others, `_forms` has {name letter for letter: concept}.
+    `_forms`: {name letter for letter: concept} of the few keys that belong to several names.
     """
 
     def __init__(self):
@@ -276,7 +252,7 @@ class _Names:
         return forms[exact] if exact in forms else next(iter(forms.values()))
 
     def automaton(self) -> ahocorasick.Automaton:
-        """Finds keys between spaces and gives their rows. Tables that only collect names are freed."""
+        """Finds keys between spaces and gives their rows. The tables that it takes over are freed."""
         automaton = ahocorasick.Automaton(ahocorasick.STORE_INTS)
         while self._rows:
             folded, row = self._rows.popitem()
@@ -301,12 +277,11 @@ _DETACHED = {part: [pair.split(":") for pair in pairs.split()] for part, pairs i
 
 
 class Lemmas:
-    """Finds the words of WordNet in tokens, by their base forms; immutable and deterministic.
+    """Finds the words of WordNet in tokens, by their base forms.
 
     Unlike a Linker it chooses no sense: a mention's `concept` is a key, the base forms between "|", and `indices` gives
     all their synsets. The base form of a word is the word itself if WordNet has it in a part of speech, else the
-    word with its ending replaced. Irregular forms are names that the reader adds. Of overlapping names the leftmost
-    wins, then the longest. Words of grammar are not linked.
+    word with its ending replaced. Irregular forms are names that the reader adds.
     """
 
     def __init__(self, ontology: Ontology):
@@ -381,10 +356,10 @@ COLUMNS = ("short", "expansion")
 
 
 def read_abbreviations(path: Path | str) -> tuple[tuple[str, str], ...]:
-    """(short form, expansion) of each row of a table with tabs.
+    """(short form, expansion) of each row of a table with tabs; "bundled" is the package's own.
 
     Either two columns without a header, or a header that names `short` (or `abbreviation`) and `expansion` among any
-    others. "bundled" is the table of clinical abbreviations that belongs to the package.
+    others.
     """
     path = bundled_abbreviations() if str(path) == BUNDLED else Path(path)
     problems, found = Problems(), []
@@ -416,10 +391,7 @@ def bundled_abbreviations() -> Path:
 
 
 def read_stop_words(path: Path) -> frozenset[str]:
-    """The names of a list, one a line, as the linker compares them: folded, and also in the singular.
-
-    Lines that start with # are comments.
-    """
+    """The names of a list, one a line, folded and also in the singular. Lines that start with # are comments."""
     problems, words = Problems(), set()
     for _, text in text_lines(path, problems):
         if text.strip() and not text.lstrip().startswith("#"):

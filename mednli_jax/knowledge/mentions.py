@@ -4,19 +4,17 @@ A file of mentions (.tsv) is a table with tabs whose header names, in any order,
 
   uid side start end concept      and, if wanted,      score negated
 
-`uid` is the pair's, `side` is premise or hypothesis, `concept` an id of the ontology. `start` and `end` (exclusive)
-count the corpus's tokens from 0; `start_char` and `end_char` in their place count characters of the sentence as the
-corpus has it. `score` is a number, higher is better, 0 where it is empty; `negated` is 0 or 1, and only counted.
+`side` is premise or hypothesis, `concept` an id of the ontology. `start` and `end` (exclusive) count the corpus's
+tokens from 0; `start_char` and `end_char` in their place count characters of its sentence. `score` is a number, higher
+is better, 0 where it is empty; `negated` is 0 or 1, and only counted.
 
-MetaMap's fielded output (.mmi or .txt, of `metamap -N`) is converted to this form. A line holds, between bars:
-ID|MMI|score|preferred name|CUI|[semantic types]|trigger information|location|positional information|tree codes.
-MetaMap Lite leaves the location out; both are read, as are the positions of old releases (start:length, ^ between the
-parts of a text that is not in one piece). See MMI_Output_2016.pdf of the National Library of Medicine. Lines on
-acronyms (AA and UA in place of MMI) contain no concepts. They are counted. The ID is <uid>-p for a premise and <uid>-h
-for a hypothesis, as `write_metamap_input` writes it; -premise, -hypothesis, .premise and .hypothesis are understood.
-Positions count characters from 0, or from 1 where a wrapper passed a quoted sentence to MetaMap: the trigger texts,
-which must be in the sentence at their positions, show it. If most of them are at neither position, the file was made
-from other sentences, and is refused.
+MetaMap's fielded output (.mmi or .txt, of `metamap -N`; see MMI_Output_2016.pdf of the National Library of Medicine)
+has lines ID|MMI|score|preferred name|CUI|[semantic types]|trigger information|location|positional information|codes.
+MetaMap Lite leaves the location out. Old releases write positions as start:length, with ^ between the parts of a text.
+Lines on acronyms (AA and UA in place of MMI) are counted. The ID is <uid>-p for a premise and <uid>-h for a hypothesis;
+-premise, -hypothesis, .premise and .hypothesis are understood. Positions count characters from 0, or from 1 where a
+wrapper passed a quoted sentence to MetaMap: the trigger texts, which must be in the sentence at their positions, show
+it. If most of them are at neither position, the file was made from other sentences, and is refused.
 
 All files may be gzipped.
 """
@@ -55,7 +53,6 @@ Mentions = dict[tuple[str, str], tuple[Mention, ...]]  # (uid, side) -> the ment
 
 _TOKENS, _CHARACTERS = ("start", "end"), ("start_char", "end_char")
 _NEEDED, _OPTIONAL = ("uid", "side", "concept"), ("score", "negated")
-_NEGATED = {"": False, "0": False, "1": True}
 
 
 @dataclass(frozen=True)
@@ -82,17 +79,14 @@ class Recognised:
 def read_mentions(
     path: Path | str, examples: Sequence[NLIExample], *, partial: bool = False, candidates: str = "best"
 ) -> tuple[Mentions, dict]:
-    """Read a file of mentions of any format for the sentences of a corpus.
+    """(mentions, facts) of a file of any format for the sentences of a corpus, as Recognised takes them.
 
     Args:
-      examples: the corpus, all splits; their uids are distinct.
-      partial: the corpus leaves out pairs of its files (a limit, a genre, pairs without label), so that an unknown uid
-        is counted ("other_pairs") and is not an error.
+      examples: the corpus, all splits.
+      partial: the corpus leaves out pairs of its files, so that an unknown uid is counted and is not an error.
       candidates: "all" keeps all mentions. "best" keeps, where mentions of a table overlap, the one of the best score,
         then the longest, then the first in the file; of MetaMap's candidates for the same tokens the one of the best
         score, then the first. Candidates of MetaMap for different tokens are all kept, also where they overlap.
-
-    Returns: (mentions, facts), as Recognised takes them.
     """
     path = Path(path)
     placing = _Placing(path, examples, partial)
@@ -118,10 +112,7 @@ class _Span(NamedTuple):
 
 
 class _Placing:
-    """Checks and counts the spans of a file, and places them on the tokens of a corpus; see `read_mentions`.
-
-    rows: of the file. problems: the faults so far. counts: of what was left out, and why.
-    """
+    """Checks and counts the spans of a file, and places them on the tokens of a corpus; see `read_mentions`."""
 
     def __init__(self, path: Path, examples: Sequence[NLIExample], partial: bool):
         self.path, self.partial = path, partial
@@ -151,10 +142,7 @@ class _Placing:
             self._spans.setdefault((uid, side), []).extend(_Span(*place, *rest) for place in joined)
 
     def _place(self, line, uid, side, start, end, characters) -> tuple[int, int] | None:
-        """The tokens (first, last + 1) of a part. A token counts if any character of it does.
-
-        Characters between tokens, or of tokens that cannot be found in the text, are counted as "unplaced".
-        """
+        """The tokens (first, last + 1) of a part: all that have a character of it, else it is counted as "unplaced"."""
         if side not in SENTENCE:
             fix = f"write {' or '.join(SENTENCE)}"
             return self.fault(line, "field 'side' is neither premise nor hypothesis", "side", fix)
@@ -194,10 +182,7 @@ class _Placing:
         return score
 
     def chosen(self, choose) -> tuple[Mentions, dict]:
-        """(mentions, counts): what `choose` leaves of each sentence's spans.
-
-        A file that has pairs that the corpus lacks, or none of its pairs, belongs to another corpus.
-        """
+        """(mentions, counts): what `choose` leaves of each sentence's spans. Refuses a file of another corpus."""
         known = len({uid for uid, _ in self._spans})
         if self._unknown:
             line, total = min(self._unknown.values()), len(self._unknown)
@@ -220,7 +205,6 @@ class _Placing:
 
 
 def _without_overlaps(spans: Sequence[_Span]) -> list[_Span]:
-    """Of overlapping spans, the one with the best score, then the longest, then the first given."""
     chosen = []
     for span in sorted(spans, key=lambda span: (-span.score, span.start - span.end)):
         if all(span.end <= other.start or other.end <= span.start for other in chosen):
@@ -229,7 +213,6 @@ def _without_overlaps(spans: Sequence[_Span]) -> list[_Span]:
 
 
 def _best_per_tokens(spans: Sequence[_Span]) -> list[_Span]:
-    """One span for each set of tokens: the one with the best score, then the first given."""
     best = {}
     for span in sorted(spans, key=lambda span: -span.score):
         best.setdefault((span.start, span.end), span)
@@ -259,17 +242,15 @@ def _read_table(path: Path, placing: _Placing) -> None:
 
 def _take(placing: _Placing, line: int, row: Mapping[str, str]) -> None:
     """Adds one row of the file."""
-    for name in _NEEDED:
-        if not row[name]:
-            placing.problems.add(empty_field(placing.path, line, name))
-            return
+    if empty := [name for name in _NEEDED if not row[name]]:
+        return placing.problems.add(empty_field(placing.path, line, empty[0]))
     positions = _CHARACTERS if _CHARACTERS[0] in row else _TOKENS
     for name in positions:
         if not re.fullmatch(r"-?\d{1,9}", row[name]):
             return placing.fault(line, f"field '{name}' is no whole number", name, "count from 0")
-    if (negated := row.get("negated", "")) not in _NEGATED:
+    if (negated := row.get("negated", "")) not in ("", "0", "1"):
         return placing.fault(line, "field 'negated' is neither 0 nor 1", "negated", "write 0, 1 or nothing")
-    rest = (row["concept"], placing.score(line, row.get("score")), _NEGATED[negated])
+    rest = (row["concept"], placing.score(line, row.get("score")), negated == "1")
     span = tuple(int(row[name]) for name in positions)
     placing.add(line, row["uid"], row["side"], [span], rest, characters=positions is _CHARACTERS)
 
@@ -290,8 +271,6 @@ _BRACKETED = rf"\[{_PARTS}\](?:,\[{_PARTS}\])*"
 _SECTION = re.compile(rf"{_BRACKETED}|{_PARTS}")
 _OCCURRENCE = re.compile(rf"\[({_PARTS})\]|({_PARTS})")
 _FORM = "ID|MMI|score|name|CUI|[types]|triggers|location|positions|tree codes"
-
-
 # Line, uid, side, parts (start, length) in characters as the file counts them, text of a single part, and the rest.
 _Occurrence = tuple[int, str, str, list[tuple[int, int]], str | None, tuple[str, float, bool]]
 
@@ -363,8 +342,8 @@ def _triggers(field: str) -> list[tuple[str | None, bool]]:
 def _first_position(placing: _Placing, occurrences: Sequence[_Occurrence]) -> int:
     """1 if more triggers match their sentences when positions count from 1, else 0.
 
-    Adds a problem if most match at neither, and warns if some do not. Sentences that are not ASCII are left
-    out: their triggers have other characters.
+    If most match at neither, this is a fault; if some, a warning. In sentences that are not ASCII, triggers have other
+    characters: these are left out.
     """
     agree, checked = Counter(), 0
     for _, uid, side, parts, text, _ in occurrences:
@@ -397,8 +376,7 @@ _AHEAD = 12  # characters by which a token may be later than expected
 def token_offsets(text: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
     """The position of each token in its text: (first character, last + 1); (-1, -1) if it is not found.
 
-    Tokens are searched in order and case is ignored. Quotes and dashes may be written in another way, and a token that
-    a tokeniser changed does not shift those after it.
+    Case is ignored. Quotes and dashes may differ, and a token that a tokeniser changed does not shift those after it.
     """
     text, offsets, at, missed = text.translate(_STRAIGHT), [], 0, 0
     for token in tokens:
@@ -432,12 +410,8 @@ _SAME_LENGTH = {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—
 
 def ascii_of(text: str) -> str:
     """The text with one ASCII character for each of its characters: the letter below an accent, else a space."""
-    return "".join(character if " " <= character <= "~" else _ascii(character) for character in text)
-
-
-def _ascii(character):
-    plain = _SAME_LENGTH.get(character) or unicodedata.normalize("NFKD", character)[:1]
-    return plain if " " <= plain <= "~" else " "
+    bare = (_SAME_LENGTH.get(character) or unicodedata.normalize("NFKD", character)[:1] for character in text)
+    return "".join(character if " " <= character <= "~" else " " for character in bare)
 
 
 def write_metamap_input(examples: Iterable[NLIExample], folder: Path) -> dict[str, int]:
@@ -446,8 +420,6 @@ def write_metamap_input(examples: Iterable[NLIExample], folder: Path) -> dict[st
     metamap.txt has one sentence a line, `<uid>-p|sentence` for a premise, `-h` for a hypothesis. MetaMap reads only
     ASCII: every other character is replaced by one ASCII character, so that positions in MetaMap's output are those of
     the original sentence, and changed_characters.tsv lists the replaced ones.
-
-    The sentences are corpus text: keep the folder private.
     """
     lines, changes = [], ["uid\tside\tposition\toriginal\twritten\n"]
     for example in examples:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import BytesIO, TextIOWrapper
-from itertools import accumulate
+from itertools import accumulate, count
 
 import numpy as np
 from scipy.sparse import block_diag, csr_array
@@ -47,16 +47,11 @@ def shown_id(concept: str) -> str:
 
 def is_a_matrix(edges: Iterable[tuple[int, int]], size: int) -> csr_array:
     """The graph [size, size] bool of (child, parent) index pairs; repeated edges count once."""
-    return relation_matrix(*np.array(sorted(set(edges)), np.int64).reshape(-1, 2).T, size)
-
-
-def relation_matrix(child: np.ndarray, parent: np.ndarray, size: int) -> csr_array:
-    """The graph [size, size] bool of int arrays [E] of concept indices; repeated edges count once."""
-    return bool_matrix(child, parent, (size, size))
+    return bool_matrix(*np.array(sorted(set(edges)), np.int64).reshape(-1, 2).T, (size, size))
 
 
 def bool_matrix(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> csr_array:
-    """The bool matrix that is true at these places."""
+    """The bool matrix that is true at these places, of which some may be repeated."""
     rows, columns = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
     matrix = csr_array((np.ones(len(rows), bool), (rows, columns)), shape=shape)
     matrix.sum_duplicates()
@@ -64,21 +59,15 @@ def bool_matrix(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -
 
 
 def cyclic_edges(child: np.ndarray, parent: np.ndarray, size: int) -> np.ndarray:
-    """bool [E]: which of the edges (int arrays [E] of concept indices below `size`) lie inside a cycle.
-
-    These are the edges whose two ends are in one strongly connected component, and edges from a concept to itself.
-    """
-    _, component = connected_components(relation_matrix(child, parent, size), directed=True, connection="strong")
+    """bool [E]: which edges between concepts (int [E], below `size`) lie on a cycle, also of one concept alone."""
+    _, component = connected_components(bool_matrix(child, parent, (size, size)), connection="strong")
     return component[child] == component[parent]
 
 
 class Relations(Mapping[str, csr_array]):
-    """Relations by name as edge lists; the [C, C] matrix of one is made when it is requested.
-
-    A terminology has hundreds of relations, most of them with few edges, and a matrix each would hold C numbers each.
+    """Relations by name as edge lists: hundreds of matrices [C, C] would hold C numbers each. One is made on request.
 
     edges: integers [2, E] by name, row 0 stands in the relation to row 1; sorted by both, every edge once.
-    size: C.
     """
 
     def __init__(self, edges: Mapping[str, np.ndarray], size: int):
@@ -163,12 +152,9 @@ class Ontology:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def __repr__(self) -> str:
-        return f"Ontology({self.name} {self.version}, {len(self)} concepts, {len(self.names)} names)"
-
     @cached_property
     def index_of(self) -> dict[str, int]:
-        """Concept id -> index, for callers that ask often and handle unknown ids themselves."""
+        """Concept id -> index."""
         return {concept: index for index, concept in enumerate(self.ids)}
 
     def indices(self, concept_id: str) -> list[int]:
@@ -190,19 +176,13 @@ class Ontology:
 
     def ancestors(self, concept_id: str) -> dict[str, int]:
         """Every concept above this one and the number of is-a steps to it (at least 1); nearest first."""
-        start = self.index(concept_id)
-        steps, frontier = {start: 0}, [start]
-        while frontier:
-            ahead = []
-            for concept in frontier:
-                begin, end = self.parents.indptr[concept : concept + 2]
-                for above in self.parents.indices[begin:end].tolist():
-                    if above not in steps:
-                        steps[above] = steps[concept] + 1
-                        ahead.append(above)
-            frontier = sorted(ahead)
-        del steps[start]
-        return {self.ids[concept]: distance for concept, distance in steps.items()}
+        steps, frontier = {}, [self.index(concept_id)]
+        for distance in count(1):
+            above = set().union(*(self.parents.indices[slice(*self.parents.indptr[at : at + 2])] for at in frontier))
+            frontier = sorted(concept for concept in map(int, above) if concept not in steps)
+            if not frontier:
+                return {self.ids[concept]: length for concept, length in steps.items()}
+            steps |= dict.fromkeys(frontier, distance)
 
 
 def induced(ontology: Ontology, concepts: Iterable[str]) -> Ontology:
@@ -218,7 +198,7 @@ def induced(ontology: Ontology, concepts: Iterable[str]) -> Ontology:
     digest = hashlib.sha256(ontology.sha256.encode() + np.packbits(kept).tobytes())
     return replace(
         ontology,
-        parents=relation_matrix(*within(np.stack(ontology.parents.nonzero())), size),
+        parents=bool_matrix(*within(np.stack(ontology.parents.nonzero())), (size, size)),
         relations=Relations({name: within(found) for name, found in edges.items()}, size),
         sha256=digest.hexdigest(),
     )
@@ -227,9 +207,8 @@ def induced(ontology: Ontology, concepts: Iterable[str]) -> Ontology:
 def permuted(ontology: Ontology, seed: int) -> Ontology:
     """A control: the same ids and the same graph, but every concept's names now belong to a random concept.
 
-    Labels, types and cross-references move with the names, so exactly the same spans of a text are linked. Only the
-    graph's information about them is lost. The permutation is a sort by hash, so that it depends on `seed` and the ids
-    alone, on every platform and with every NumPy.
+    Labels, types and cross-references move with the names, so that the same spans of a text are linked. The permutation
+    is a sort by hash: it depends on `seed` and the ids alone, with every version of NumPy.
     """
     keys = [hashlib.sha256(f"{seed}:{concept}".encode()).digest() for concept in ontology.ids]
     target = sorted(range(len(keys)), key=keys.__getitem__)  # the names of concept c move to concept target[c]
@@ -247,15 +226,12 @@ def permuted(ontology: Ontology, seed: int) -> Ontology:
 
 
 def side_by_side(parts: Sequence[Ontology]) -> Ontology:
-    """The concepts of all parts, one part after the other; no edge leads from one to another.
-
-    Relations of one name are one.
-    """
+    """The concepts of all parts, one part after the other. Relations of one name are one."""
     starts = begins(parts)
     size = sum(map(len, parts))
     edges = {}
     for part, begin in zip(parts, starts, strict=True):
-        for name, of_part in Relations.of(part.relations, len(part)).edges.items():
+        for name, of_part in part.relations.edges.items():
             edges.setdefault(name, []).append(np.asarray(of_part, np.int32) + np.int32(begin))
 
     def moved(field):
@@ -281,46 +257,67 @@ def begins(parts: Sequence[Ontology]) -> list[int]:
     return list(accumulate(map(len, parts), initial=0))[:-1]
 
 
-def is_a_graph(
-    child: np.ndarray,
-    parent: np.ndarray,
-    size: int,
-    options: OntologyOptions,
-    *,
-    place: Callable[[int], tuple[str, int]],
-    name: Callable[[int], str],
-    order: np.ndarray | None = None,
-    field: str | None = None,
-) -> tuple[csr_array, dict[str, np.ndarray]]:
-    """(the is-a graph [C, C] bool of edges from child to parent, {CIRCULAR: int [2, E]} of the edges on cycles).
+class Edges:
+    """Relations between concepts by index. rows: (source, target, line of the file, kind) of each edge."""
 
-    The second is empty where no edge lies on a cycle, and where is-a edges alone are read. Then cycles="refuse" raises
-    DataError for the first edge that lies on a cycle, and "drop" leaves such edges out and says how many they are.
+    def __init__(self, rows: Sequence[tuple[int, int, int, int]] = ()):
+        self._parts = [np.array(rows, np.int32).reshape(-1, 4).T]
+
+    def add(self, source, target, lines, kind=0) -> None:
+        """More edges, integers [E]; kind: one number for all, or [E]."""
+        self._parts.append(np.array(np.broadcast_arrays(source, target, lines, kind), np.int32))
+
+    def arrays(self) -> np.ndarray:
+        """int32 [4, E]: source, target, line and kind of all edges."""
+        return np.concatenate(self._parts, axis=1)
+
+
+def graphs(
+    is_a: Edges,
+    others: Edges,
+    kinds: Sequence[str],
+    ids: Sequence[str],
+    options: OntologyOptions,
+    file_of: Callable[[int], str],
+    field: str | None = None,
+) -> tuple[csr_array, Relations]:
+    """(the is-a graph [C, C] bool of edges from child to parent, the other relations by name).
+
+    Is-a edges on cycles become the relation CIRCULAR where all relations are read. Else cycles="refuse" raises
+    DataError for the first of them, and "drop" leaves them out and says how many they are.
 
     Args:
-      child, parent: concepts by index, int [E].
-      size: C, the number of concepts.
-      place: of an edge by its index, (name of its file, line).
-      name: of a concept by its index, for the message.
-      order: int [E], the edge that comes first has the smallest number; without it the edges are in order.
-      field: of the edges, where their format names it.
+      kinds: names of the kinds of `others`; those of the same name are one relation.
+      ids: of the C concepts.
+      file_of: child -> the file that states its is-a edges. field: of the edges, where their format names it.
     """
+    size = len(ids)
+    child, parent, lines, _ = is_a.arrays()
     inside = cyclic_edges(child, parent, size)
-    graph = relation_matrix(child[~inside], parent[~inside], size)
-    if not inside.any():
-        return graph, {}
-    edges, count = np.flatnonzero(inside), relation_matrix(child[inside], parent[inside], size).nnz
-    first = edges[0 if order is None else np.argmin(order[edges])]
-    file, line = place(first)
-    if options.relations == "all":
-        warn(f"{file}: {count} is-a edges lie on cycles; paths still follow them both ways")
-        return graph, {CIRCULAR: np.stack([child, parent])[:, inside]}
-    if options.cycles == "refuse":
-        more = f", as do {count - 1} more" if count > 1 else ""
-        problem = f"the is-a edge from {name(child[first])} to {name(parent[first])} lies on a cycle{more}"
-        fix = (
-            "remove an edge of the cycle, or give --config.knowledge.cycles=drop, which leaves out all edges on cycles"
-        )
-        raise DataError(problem, file=file, line=line, field=field, fix=fix)
-    warn(f"{file}: left out {count} is-a edges that lie on cycles")
-    return graph, {}
+    source, target, _, kind = others.arrays()
+    keys = source.astype(np.int64) * size + target
+    order = np.argsort(kind, kind="stable")
+    codes, begins = np.unique(kind[order], return_index=True)
+    found = {}
+    for code, edges in zip(codes.tolist(), np.split(order, begins)[1:], strict=True):
+        found.setdefault(kinds[code], []).append(keys[edges])
+    if inside.any():
+        on_cycles = np.unique(child[inside].astype(np.int64) * size + parent[inside])
+        first = np.flatnonzero(inside)[np.argmin(lines[inside])]
+        file, number = file_of(int(child[first])), len(on_cycles)
+        if options.relations == "all":
+            warn(f"{file}: {number} is-a edges lie on cycles; paths still follow them both ways")
+            found[CIRCULAR] = [on_cycles]
+        elif options.cycles == "refuse":
+            ends = " to ".join(shown_id(ids[end]) for end in (child[first], parent[first]))
+            more = f", as do {number - 1} more" if number > 1 else ""
+            fix = "give --config.knowledge.cycles=drop, which leaves out all edges on cycles"
+            fix = f"remove an edge of the cycle, or {fix}"
+            problem = f"the is-a edge from {ends} lies on a cycle{more}"
+            raise DataError(problem, file=file, line=int(lines[first]), field=field, fix=fix)
+        else:
+            warn(f"{file}: left out {number} is-a edges that lie on cycles")
+    edges = {}
+    for name in sorted(found):
+        edges[name] = np.stack(np.divmod(np.unique(np.concatenate(found[name])), size)).astype(np.int32)
+    return bool_matrix(child[~inside], parent[~inside], (size, size)), Relations(edges, size)

@@ -1,13 +1,12 @@
 """Trains word vectors on running text: fastText or word2vec, from scratch or from existing vectors.
 
 Romanov & Shivade 2018, section 4.1: fastText vectors of BioASQ's abstracts and of MIMIC-III's notes, and chains such as
-GloVe -> BioASQ -> MIMIC-III, where each training starts from the vectors of the one before. As there, the start is
-fastText's `pretrainedVectors`: the words' rows are set to the vectors given and stay in the vocabulary even where
-the text lacks them, rows of character n-grams start at random. fastText's vector is the mean of both, so that a word
-which the text lacks comes out shortened; word2vec, which is fastText without n-grams, keeps it as it was.
+GloVe -> BioASQ -> MIMIC-III. As there, a training starts from vectors by the option `pretrainedVectors`: words keep the
+vectors given and stay in the vocabulary even where the text lacks them, rows of character n-grams start at random.
+fastText's vector is the mean of both, so that a word which the text lacks comes out shortened; word2vec,
+which is fastText without n-grams, keeps it as it was.
 
-Needs the fastText library (`pip install 'mednli_jax[embeddings]'`). One thread gives the same file each time; with more
-they race.
+Needs the fastText library (`pip install 'mednli_jax[embeddings]'`).
 """
 
 import codecs
@@ -23,26 +22,18 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
+from mednli_jax import io as files
 from mednli_jax.data.text import SPECIALS, sentence_tokens
 from mednli_jax.data.vectors import load_vectors, read_head, rows_of, vector_paths
 from mednli_jax.errors import DataError, RunError, UsageError
-from mednli_jax.io import (
-    empty_file,
-    opened_text,
-    private_folder,
-    put_in_place,
-    say,
-    sha256,
-    text_lines,
-    warn,
-    write_json,
-)
+from mednli_jax.io import opened_text, private_folder, sha256, text_lines
 
 KINDS = (".txt", ".txt.gz", ".json", ".json.gz")
 METHODS, ARCHITECTURES = ("fasttext", "word2vec"), ("skipgram", "cbow")
 _BLOCK, _LONGEST = 1 << 20, 1 << 24  # characters that are read at once; of one article
 _ARTICLES = re.compile(r'\s*\{\s*"articles"\s*:\s*\[')
 _GAP = re.compile(r"[, \t\r\n]*")
+# A sentence ends in . ! or ? before a capital letter or a number; abbreviations may end one early.
 _END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"')\]]))\s+(?=[\"'(\[]?[A-Z0-9])")
 _CLOSERS = frozenset("])}>\"'»”’`.")
 _KEPT = 1 << 20  # distinct words whose pieces are remembered
@@ -57,44 +48,40 @@ codecs.register_error("latin-1", lambda error: (error.object[error.start : error
 def text_files(path: Path) -> list[Path]:
     """The file, or the files of a folder and of those below it that may hold text, by name."""
     path = Path(path)
-    files = sorted(file for file in path.rglob("*") if file.name.endswith(KINDS) and file.is_file())
+    found = sorted(file for file in path.rglob("*") if file.name.endswith(KINDS) and file.is_file())
     if path.is_file():
         return [path]
-    if not files:
+    if not found:
         raise DataError("no text is there", file=path.name, fix=f"give a file, or a folder of {', '.join(KINDS)}")
-    return files
+    return found
 
 
 def sentences(path: Path) -> Iterator[list[str]]:
     """Tokens of the sentences of a file or folder, see `text_files`: as `sentence_tokens` has them, lower-cased.
 
-    .json is BioASQ's {"articles": [{"title": ..., "abstractText": ...}, ...]}; of any other file each line is a
-    text of one sentence or more. Files may be gzipped, and are streamed.
+    .json is read by `articles`; of any other file each line is a text of one sentence or more.
     """
     split = Tokenizer()
     for file in text_files(path):
         found, is_json = False, file.name.removesuffix(".gz").endswith(".json")
         for text in articles(file) if is_json else (line for _, line in text_lines(file)):
-            for sentence in split_sentences(text):
+            for sentence in _END.split(text):
                 if tokens := split(sentence):
                     found = True
                     yield tokens
         if not found:
-            raise empty_file(file, "no text")
-
-
-def split_sentences(text: str) -> list[str]:
-    """Sentences of prose: they end in . ! or ? before a capital letter or a number; abbreviations may end one early."""
-    return _END.split(text)
+            raise files.empty_file(file, "no text")
 
 
 def articles(path: Path) -> Iterator[str]:
-    """Titles and abstracts of BioASQ's JSON, which is too large to be read as a whole; articles may lack either."""
+    """Titles and abstracts of BioASQ's JSON, {"articles": [{"title": ..., "abstractText": ...}, ...]}, as a stream."""
     with opened_text(path, errors="latin-1") as stream:
         buffer, count, decode = stream.read(_BLOCK), 0, json.JSONDecoder().raw_decode
         start = _ARTICLES.match(buffer)
+        fix = 'give a file {"articles": [{"title": ..., "abstractText": ...}, ...]}'
         if not start:
-            raise _no_articles(path, 'it does not start with {"articles": [')
+            problem = 'not BioASQ\'s JSON: it does not start with {"articles": ['
+            raise DataError(problem, file=path.name, fix=fix)
         at = start.end()
         while True:
             at = _GAP.match(buffer, at).end()
@@ -105,23 +92,18 @@ def articles(path: Path) -> Iterator[str]:
             except ValueError:
                 more = stream.read(_BLOCK) if len(buffer) - at < _LONGEST else ""
                 if not more:
-                    raise _no_articles(path, f"article {count + 1} is damaged, or the file is cut short") from None
+                    problem = f"not BioASQ's JSON: article {count + 1} is damaged, or the file is cut short"
+                    raise DataError(problem, file=path.name, fix=fix) from None
                 buffer, at = buffer[at:] + more, 0
                 continue
             count, at = count + 1, end
             yield from (article[name] for name in ("title", "abstractText") if isinstance(article.get(name), str))
 
 
-def _no_articles(path, problem):
-    fix = 'give a file {"articles": [{"title": ..., "abstractText": ...}, ...]}'
-    return DataError(f"not BioASQ's JSON: {problem}", file=path.name, fix=fix)
-
-
 class Tokenizer:
-    """`sentence_tokens` in lower case of a sentence, several times faster: words are looked up.
+    """`sentence_tokens` in lower case of a sentence, several times faster: the tokens of a word are remembered.
 
-    The Treebank's rules look at a word between blanks alone, but for the first one (quotes) and the last ones (the
-    full stop). What a word becomes in either place or in mid-sentence is remembered.
+    The Treebank's rules look at each word alone, but for the first one (quotes) and the last ones (the full stop).
     """
 
     def __init__(self):
@@ -141,7 +123,7 @@ class Tokenizer:
         return found
 
     def _pieces(self, known, word, before, after):
-        """Tokens of a word with these neighbours, which are no part of them."""
+        """Tokens of a word between these neighbours."""
         if word not in known:
             if len(known) >= _KEPT:
                 known.clear()
@@ -158,7 +140,7 @@ class Settings:
     """How to train; the values are fastText's, but for `dim`, which is the paper's.
 
     method: fasttext (words and their character n-grams of 3 to 6) or word2vec (words alone). window: words to either
-    side. buckets: of n-grams, at most; never more than the text has tokens. threads: above 1 results vary.
+    side. buckets: of n-grams, at most as many as the text has tokens. threads: above 1 results vary.
     """
 
     method: str = "fasttext"
@@ -187,13 +169,15 @@ def pretrain(
     initial: Path | None = None,
     corpus: dict | None = None,
 ) -> dict:
-    """Trains vectors and writes them, and beside them OUT.json with their sources, whose content is returned, too.
+    """Trains vectors and writes them, and OUT.json with their sources, whose content is returned.
 
-    sentences: tokens without white space; read once, and written into a private folder beside `out` for the time of the
-      training. out: NAME.bin, a fastText model, or NAME.vec, text. initial: vectors to start from, in any format of
-      `load_vectors`, of the same dimension. corpus: what is to be known of the text; plain values, never its words.
-    Where `out` is there, made of the same corpus with the same settings, nothing is done; a file that was
-    made otherwise is replaced, with a message.
+    Nothing is done where `out` is there, made of the same corpus with the same settings; any other is replaced.
+
+    Args:
+      sentences: tokens without white space; for the time of the training they are in a private folder beside `out`.
+      out: NAME.bin, a fastText model, or NAME.vec, text.
+      initial: vectors to start from, in any format of `load_vectors`, of the same dimension.
+      corpus: facts about the text, plain values.
     """
     settings.check()
     library, out = _library_version(), Path(out)
@@ -205,12 +189,12 @@ def pretrain(
         start = {"file": vectors.file, "sha256": vectors.sha256}
     key = {"settings": asdict(settings), "corpus": corpus or {}, "initial": start}
     if corpus and (facts := _finished(out, about, key)):
-        say(f"{out.name} exists, made of the same text with the same settings.")
+        files.say(f"{out.name} exists, made of the same text with the same settings.")
         return facts
     if out.exists():
         if not about.is_file():
             raise UsageError(f"{out}: exists, and this command did not make it. Fix: give another name.")
-        warn(f"{out.name} exists, but of other text or settings, or damaged: it will be replaced")
+        files.warn(f"{out.name} exists, but of other text or settings, or damaged: it will be replaced")
     begun, scratch = time.monotonic(), private_folder(out.parent) / f".{out.name}.tmp"
     shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed
     try:
@@ -235,8 +219,8 @@ def pretrain(
             "seconds": {"reading": round(seconds, 1), "all": round(time.monotonic() - begun, 1)},
             "sha256": sha256(made),
         }
-        write_json(about, facts)  # first: vectors without it would not be known as ours
-        put_in_place(made, out)
+        files.write_json(about, facts)  # first: vectors without it would not be known as ours
+        files.put_in_place(made, out)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return facts
@@ -267,9 +251,9 @@ def _write_sentences(sentences, path):
 
 
 def write_vectors(path: Path, out: Path, dim: int) -> int:
-    """Writes vectors of any format as text with a header, as fastText reads it; returns the number of words.
+    """Writes vectors of any format as text with a header; returns the number of words.
 
-    Words that hold white space, which GloVe's do at times, are left out: fastText cannot read them.
+    Words with white space, which GloVe has, are left out: fastText cannot read them.
     """
     count, header, template = 0, len(f"{10**12} {dim}"), " ".join(["%.7g"] * dim)
     with open(out, "wb") as file:
@@ -315,10 +299,8 @@ def _train(scratch, settings, tokens, chained):
         "pretrainedVectors": str(scratch / "initial.vec") if chained else "",
         "verbose": 2 if sys.stderr.isatty() else 0,
     }
-    # Not forked: a copy of a process with threads may hang.
-    worker = multiprocessing.get_context("spawn").Process(
-        target=_worker, args=(arguments, str(scratch / "model.bin"), str(scratch / "fault"))
-    )
+    fault, given = scratch / "fault", (arguments, str(scratch / "model.bin"), str(scratch / "fault"))
+    worker = multiprocessing.get_context("spawn").Process(target=_worker, args=given)  # a fork with threads may hang
     worker.start()
     try:
         worker.join()
@@ -326,7 +308,6 @@ def _train(scratch, settings, tokens, chained):
         if worker.is_alive():
             worker.terminate()
             worker.join()
-    fault = scratch / "fault"
     message = fault.read_text() if fault.is_file() else ""
     if "Empty vocabulary" in message:
         problem = f"no word stands {settings.min_count} times in the text"

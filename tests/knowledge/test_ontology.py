@@ -6,7 +6,7 @@ from made_up_knowledge import bundled_mesh, edges_of, small, write
 
 from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.knowledge.load import find_source, load_ontology, ontology_files
-from mednli_jax.knowledge.ontology import cyclic_edges, induced, is_a_matrix, permuted, relation_matrix
+from mednli_jax.knowledge.ontology import bool_matrix, cyclic_edges, induced, is_a_matrix, permuted
 from mednli_jax.knowledge.readers.snomed import read_snomed
 from mednli_jax.knowledge.readers.umls import read_umls
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
@@ -34,7 +34,7 @@ def test_an_edge_is_cyclic_when_its_end_leads_back_to_its_start():
         child, parent = random.integers(0, size, (2, size + 2))
         reach = np.eye(size, dtype=bool)
         for _ in range(size):
-            reach |= reach @ (relation_matrix(child, parent, size).toarray() | np.eye(size, dtype=bool))
+            reach |= reach @ (bool_matrix(child, parent, (size, size)).toarray() | np.eye(size, dtype=bool))
         inside = cyclic_edges(child, parent, size)
         assert inside.tolist() == [bool(reach[above, below]) for below, above in zip(child, parent, strict=True)]
     assert cyclic_edges(np.zeros(0, int), np.zeros(0, int), 3).tolist() == []

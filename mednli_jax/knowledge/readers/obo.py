@@ -10,12 +10,9 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.io import FRESH_COPY, empty_file, line_fault, text_lines, warn
-from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, relation_matrix, shown_id
-from mednli_jax.knowledge.readers.tables import is_a_graph
+from mednli_jax.knowledge.ontology import Edges, Ontology, OntologyOptions, graphs, shown_id
 
 SCOPES = ("EXACT",)  # a name of another scope (NARROW, BROAD, RELATED) may mean something else
 _TAG = re.compile(r"([\w-]+)\s*:\s*(.*)")
@@ -65,7 +62,7 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
     header, every, relations = _read_stanzas(path, digest)
     terms = [term for term in every if not term.obsolete]
     index = _index(path, every)
-    is_a, others = _edges(path, terms, index, relations, options.relations == "all")
+    edges = _edges(path, terms, index, relations, options.relations == "all")
     names = dict.fromkeys((term.name, place) for place, term in enumerate(terms) if term.name)
     names |= dict.fromkeys((text, place) for place, term in enumerate(terms) for text, _ in term.synonyms)
     nameless = sum(not term.name for term in terms)
@@ -73,26 +70,19 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
         warn(f"{path.name}: {nameless} terms have no name, and are not linked in text")
     default = header.get("default-namespace", "")
     types = tuple(term.namespace or default for term in terms)
-    parents, circular = is_a_graph(
-        *is_a.T[:2],
-        len(terms),
-        options,
-        place=lambda edge: (path.name, int(is_a[edge, 2])),
-        name=lambda concept: shown_id(terms[concept].id),
-        field="is_a",
-    )
-    edges = {name: np.array(pairs, np.int32).T for name, pairs in sorted(others.items())} | circular
+    ids = tuple(term.id for term in terms)
+    parents, others = graphs(*edges, ids, options, lambda child: path.name, "is_a")
     return Ontology(
         name=path.name.split(".")[0],
         version=header.get("data-version") or header.get("date") or "unknown",
-        ids=tuple(term.id for term in terms),
+        ids=ids,
         labels=tuple(term.name or term.id for term in terms),
         names=tuple(names),
         parents=parents,
         sha256=digest.hexdigest(),
         types=types if any(types) else (),
         abbreviations=frozenset(text for term in terms for text, short in term.synonyms if short),
-        relations={name: relation_matrix(*ends, len(terms)) for name, ends in edges.items()},
+        relations=others,
         cross_references=_references(every, index),
     )
 
@@ -214,8 +204,8 @@ def _index(path, terms: list[_Term]) -> dict[str, int]:
 
 
 def _edges(path, terms, index, relations, take_all):
-    """(is-a edges [E] of (child, parent, line), {relation name: [(from, to)]})."""
-    problems, is_a, others, foreign = Problems(), [], {}, 0
+    """(is-a edges from child to parent, other edges, the names of their kinds)."""
+    problems, is_a, others, kinds, foreign = Problems(), [], [], {}, 0
     id_spaces = {_space(term.id) for term in terms}
     for place, term in enumerate(terms):
         parents = [("is_a", target, line) for target, line in term.parents]
@@ -232,13 +222,13 @@ def _edges(path, terms, index, relations, take_all):
                 fix = "fetch the whole file, or remove the line"
                 problems.add(DataError(problem, file=path.name, line=line, field=stated, fix=fix))
             elif relation == "is_a":
-                is_a.append((place, to, line))
+                is_a.append((place, to, line, 0))
             else:
-                others.setdefault(relation, []).append((place, to))
+                others.append((place, to, line, kinds.setdefault(relation, len(kinds))))
     problems.raise_if_any()
     if foreign:
         warn(f"{path.name}: left out {foreign} relations to terms of other ontologies, which the file does not have")
-    return np.array(is_a, np.int64).reshape(-1, 3), others
+    return Edges(is_a), Edges(others), list(kinds)
 
 
 def _space(concept_id: str) -> str:

@@ -14,8 +14,8 @@ import numpy as np
 
 from mednli_jax.errors import DataError
 from mednli_jax.io import warn
-from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
-from mednli_jax.knowledge.readers.tables import Block, Edges, Table
+from mednli_jax.knowledge.ontology import Edges, Ontology, OntologyOptions, graphs
+from mednli_jax.knowledge.readers.tables import Block, Table
 from mednli_jax.knowledge.readers.umls import cuis_of_codes
 
 _COMPONENT = ("id", "effectiveTime", "active", "moduleId")
@@ -84,14 +84,14 @@ def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = Non
     labels, names, types = _read_names(tables, concepts, lines, options.languages, digest)
     ids = tuple(map(str, concepts.active.tolist()))
     table = tables["Relationship"][0]
-    is_a, others, kinds = _read_relationships(table, concepts, labels, options.relations, digest)
+    edges = _read_relationships(table, concepts, labels, options.relations, digest)
     references = ()
     if conso is not None:
         place = {code: index for index, code in enumerate(ids)}
         codes = cuis_of_codes(conso, "SNOMEDCT_US")
         references = tuple((cui, place[code]) for code, cui in codes if code in place)
         digest.update(repr(references).encode())
-    parents, circular = is_a.is_a_graph(ids, table, options)
+    parents, relations = graphs(*edges, ids, options, lambda child: table.path.name)
     return Ontology(
         name="snomed",
         version=version,
@@ -102,7 +102,7 @@ def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = Non
         sha256=digest.hexdigest(),
         types=types,
         link_types=LINK_TYPES,
-        relations=others.by_name(kinds, len(ids), circular),
+        relations=relations,
         cross_references=references,
     )
 

@@ -1,31 +1,25 @@
-"""What the readers of terminologies share: files that belong together, tables of millions of rows, is-a graphs.
-
-Tables (RRF of the UMLS, RF2 of SNOMED CT) are read by Arrow, a block of rows at a time.
-"""
+"""Tables of millions of rows (RRF of the UMLS, RF2 of SNOMED CT), read by Arrow, a block of rows at a time."""
 
 import hashlib
 from codecs import getincrementaldecoder
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
-from scipy.sparse import csr_array
 
 from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems
 from mednli_jax.io import empty_file, opened, text_lines
-from mednli_jax.knowledge.ontology import OntologyOptions, Relations, is_a_graph
 
 WHOLE = "take a fresh, whole copy of the release"
 _BLOCK_BYTES = 1 << 24
 
 
 def all_there(files: Mapping[str, Path | None], folder: Path, fix: str) -> dict[str, Path]:
-    """The files by name."""
+    """The files by name; all that are missing are reported at once."""
     missing = [name for name, path in files.items() if path is None]
     if missing:
         problem = f"no such file in {folder}" + (f", nor {' and '.join(missing[1:])}" if missing[1:] else "")
@@ -35,10 +29,7 @@ def all_there(files: Mapping[str, Path | None], folder: Path, fix: str) -> dict[
 
 @dataclass(frozen=True)
 class Table:
-    """A file of rows and its layout: RRF, with | after each column, or RF2, with tabs and a header.
-
-    columns: their names, in order.
-    """
+    """A file of rows with these columns: RRF, with | after each column, or RF2, with tabs and a header."""
 
     path: Path
     columns: tuple[str, ...]
@@ -48,14 +39,11 @@ class Table:
         return DataError(problem, file=self.path.name, line=line, field=field, fix=fix)
 
     def blocks(self, digest, *wanted: str) -> Iterator["Block"]:
-        """The rows in blocks, of their columns those that are wanted.
-
-        digest: gets the hash of the content at the end of the file.
-        """
-        problems, content, line = Problems(), hashlib.sha256(), 1
-        if not self.is_rrf:
-            self._check_header()
-            line = 2
+        """The wanted columns of the rows, in blocks. digest: gets the hash of the content at the end of the file."""
+        problems, content, line = Problems(), hashlib.sha256(), 1 if self.is_rrf else 2
+        if line == 2 and tuple(next((text for _, text in text_lines(self.path)), "").split("\t")) != self.columns:
+            fix = f"the first line must name, between tabs: {', '.join(self.columns)}"
+            raise self.fault("the header is not that of this table", 1, fix=fix)
         with opened(self.path) as stream:
             try:
                 for batch in self._batches(_Text(stream, content), wanted, problems, line - 1):
@@ -71,12 +59,6 @@ class Table:
             raise empty_file(self.path, "no rows")
         digest.update(content.digest())
 
-    def _check_header(self):
-        first = next((text for _, text in text_lines(self.path)), "")
-        if tuple(first.split("\t")) != self.columns:
-            fix = f"the first line must name, between tabs: {', '.join(self.columns)}"
-            raise self.fault("the header is not that of this table", 1, fix=fix)
-
     def _batches(self, stream, wanted, problems, skipped):
         form = "| after each" if self.is_rrf else "a tab between them"
         fix = f"{WHOLE}: {len(self.columns)} columns, {form}"
@@ -87,18 +69,13 @@ class Table:
             return "skip"
 
         names = [*self.columns, *([""] if self.is_rrf else [])]  # after the last | there is nothing
-        yield from csv.open_csv(
+        form = {"delimiter": "|" if self.is_rrf else "\t", "quote_char": False, "ignore_empty_lines": False}
+        types = {"column_types": dict.fromkeys(wanted, pa.string()), "include_columns": wanted, "check_utf8": False}
+        return csv.open_csv(
             stream,
             csv.ReadOptions(column_names=names, skip_rows=skipped, block_size=_BLOCK_BYTES, use_threads=False),
-            csv.ParseOptions(
-                delimiter="|" if self.is_rrf else "\t",
-                quote_char=False,
-                ignore_empty_lines=False,
-                invalid_row_handler=fault,
-            ),
-            csv.ConvertOptions(
-                column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted, check_utf8=False
-            ),
+            csv.ParseOptions(invalid_row_handler=fault, **form),
+            csv.ConvertOptions(**types),
         )
 
 
@@ -162,49 +139,3 @@ class Block:
 
 def _numpy(array: pa.Array) -> np.ndarray:
     return array.to_numpy(zero_copy_only=False)
-
-
-class Edges:
-    """Relations between concepts by index, gathered block by block."""
-
-    def __init__(self):
-        self._parts = []
-
-    def add(self, source: np.ndarray, target: np.ndarray, lines: np.ndarray, kind: np.ndarray | int = 0) -> None:
-        """source, target, lines: integers [E]; kind: one number, or [E], that distinguishes relations."""
-        kind = np.broadcast_to(np.asarray(kind, np.int32), len(source))
-        self._parts.append(tuple(np.asarray(part, np.int32) for part in (kind, source, target, lines)))
-
-    @cached_property
-    def arrays(self) -> tuple[np.ndarray, ...]:
-        """(kind, source, target, line), int32 [E] each, of everything added."""
-        parts, self._parts = self._parts, []
-        return tuple(np.concatenate([part[n] for part in parts] or [np.zeros(0, np.int32)]) for n in range(4))
-
-    def is_a_graph(
-        self, ids: Sequence[str], table: Table, options: OntologyOptions
-    ) -> tuple[csr_array, dict[str, np.ndarray]]:
-        """The is-a graph [C, C] bool of these edges from child to parent, and those on cycles, see `is_a_graph`."""
-        _, child, parent, lines = self.arrays
-        about = {"place": lambda edge: (table.path.name, int(lines[edge])), "name": ids.__getitem__, "order": lines}
-        return is_a_graph(child, parent, len(ids), options, **about)
-
-    def by_name(self, names: Sequence[str], size: int, further: Mapping[str, np.ndarray]) -> Relations:
-        """The relation of each kind that occurs among `size` concepts; `names` [K] belong to the kinds 0 to K - 1.
-
-        Kinds of the same name are one relation. further: edges [2, E] of more relations.
-        """
-        kind, source, target, _ = self.arrays
-        order = np.argsort(kind, kind="stable")
-        kinds, begins = np.unique(kind[order], return_index=True)
-        parts = {}
-        for code, edges_of in zip(kinds.tolist(), np.split(order, begins)[1:], strict=True):
-            keys = parts.setdefault(names[code], [])
-            keys.append(source[edges_of].astype(np.int64) * size + target[edges_of])
-        for name, (source, target) in further.items():
-            parts.setdefault(name, []).append(source.astype(np.int64) * size + target)
-        edges = {}
-        for name in sorted(parts):
-            keys = np.unique(np.concatenate(parts.pop(name)))
-            edges[name] = np.stack([keys // size, keys % size]).astype(np.int32)
-        return Relations(edges, size)

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.io import either_name, warn
-from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
-from mednli_jax.knowledge.readers.tables import Block, Edges, Table, all_there
+from mednli_jax.knowledge.ontology import Edges, Ontology, OntologyOptions, graphs
+from mednli_jax.knowledge.readers.tables import Block, Table, all_there
 
 COLUMNS = {
     "MRCONSO.RRF": (
@@ -68,10 +68,9 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
     digest = hashlib.sha256(repr((options.sources, options.languages, options.relations, options.cycles)).encode())
     conso, sty, rel = _tables(folder)
     names, index = _read_names(conso, options, digest)
-    size = len(names["ids"])
-    types = _read_types(sty, index, size, digest)
-    is_a, others, kinds = _read_relations(rel, index, options, digest)
-    parents, circular = is_a.is_a_graph(names["ids"], rel, options)
+    types = _read_types(sty, index, len(names["ids"]), digest)
+    edges = _read_relations(rel, index, options, digest)
+    parents, relations = graphs(*edges, names["ids"], options, lambda child: rel.path.name)
     return Ontology(
         name="umls",
         version=_version(folder),
@@ -79,13 +78,13 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
         sha256=digest.hexdigest(),
         types=types,
         link_types=LINK_TYPES,
-        relations=others.by_name(kinds, size, circular),
+        relations=relations,
         **names,
     )
 
 
 def umls_files(folder: Path) -> dict[str, Path]:
-    """The three files by name; all that are missing are reported at once."""
+    """The three files by name."""
     fix = f"name the META folder of an installed release: {', '.join(COLUMNS)} belong together"
     return all_there({name: either_name(folder / name) for name in COLUMNS}, folder, fix)
 
@@ -126,9 +125,8 @@ def _version(folder):
 
 
 def _unsuppressed(block: Block) -> np.ndarray:
-    """bool [R]; refuses what is none of the official values, the sign of shifted columns."""
-    problem = "field 'SUPPRESS' is none of N, O, E, Y"
-    block.refuse(~block.is_any("SUPPRESS", "N", "O", "E", "Y"), problem, "SUPPRESS")
+    """bool [R]. Other than the official values are a sign of shifted columns."""
+    block.refuse(~block.is_any("SUPPRESS", "N", "O", "E", "Y"), "field 'SUPPRESS' is none of N, O, E, Y", "SUPPRESS")
     return block.is_any("SUPPRESS", "N")
 
 
@@ -169,7 +167,9 @@ def _read_names(table: Table, options: OntologyOptions, digest) -> tuple[dict, n
         marks = (("TS", "P"), ("STT", "PF"), ("ISPREF", "Y"))
         preferred.append(np.logical_and.reduce([block.is_any(column, mark) for column, mark in marks]))
         texts += block.texts("STR")
-        references |= _codes(block, cuis)
+        coded = ~block.is_any("CODE", "NOCODE", "")
+        codes = zip(*map(block.only(coded).texts, ("SAB", "CODE")), cuis[coded].tolist(), strict=True)
+        references |= dict.fromkeys((f"{source}:{code}", cui) for source, code, cui in codes)
     for kind in filters:
         kind.check(table)
     if not texts:
@@ -188,14 +188,6 @@ def _read_names(table: Table, options: OntologyOptions, digest) -> tuple[dict, n
         "names": tuple(dict.fromkeys(given)),
         "cross_references": tuple((code, int(index[cui])) for code, cui in references),
     }, index
-
-
-def _codes(block, cuis):
-    """{("SAB:CODE", CUI as a number): None} of the rows that have a code."""
-    coded = ~block.is_any("CODE", "NOCODE", "")
-    block = block.only(coded)
-    both = zip(block.texts("SAB"), block.texts("CODE"), strict=True)
-    return dict.fromkeys(zip((f"{source}:{code}" for source, code in both), cuis[coded].tolist(), strict=True))
 
 
 def _indices(block: Block, column: str, index: np.ndarray) -> np.ndarray:
@@ -225,12 +217,15 @@ def _read_types(table: Table, index: np.ndarray, size: int, digest) -> tuple[str
 
 
 def _read_relations(table: Table, index: np.ndarray, options: OntologyOptions, digest):
-    """(is-a edges from child to parent, other edges, the names of their kinds)."""
+    """(is-a edges from child to parent, other edges, the names of their kinds: RELA, else REL)."""
     is_a, others, kinds, outside = Edges(), Edges(), {}, 0
     sources = _Filter("SAB", options.sources)  # not all have relations
     for block in table.blocks(digest, "CUI1", "REL", "CUI2", "RELA", "SAB", "SUPPRESS"):
         block = block.only(_unsuppressed(block) & sources.passes(block))
-        up, down = _hierarchy(block)
+        # CUI2 is above or below CUI1; where REL and RELA disagree, REL counts.
+        parent, child = (block.is_any("REL", rel) for rel in ("PAR", "CHD"))
+        up, down = (block.is_any("RELA", rela) for rela in ("inverse_isa", "isa"))
+        up, down = parent | (up & ~child), child | (down & ~parent)
         if options.relations == "is_a":
             block, up, down = block.only(up | down), up[up | down], down[up | down]
         one, two = (_indices(block, column, index) for column in ("CUI1", "CUI2"))
@@ -242,20 +237,9 @@ def _read_relations(table: Table, index: np.ndarray, options: OntologyOptions, d
         rest = kept & ~up & ~down
         if rest.any():
             rest &= ~block.is_any("REL", *_NO_RELATION)
-            others.add(two[rest], one[rest], block.lines[rest], _kinds(block.only(rest), kinds))
+            names = zip(*map(block.only(rest).texts, ("RELA", "REL")), strict=True)
+            kind = [kinds.setdefault(narrow or broad, len(kinds)) for narrow, broad in names]
+            others.add(two[rest], one[rest], block.lines[rest], kind)
     if outside:
         warn(f"{table.path.name}: left out {outside} relations of concepts that have no name after the filters")
     return is_a, others, list(kinds)
-
-
-def _hierarchy(block):
-    """(CUI2 is above CUI1, CUI2 is below CUI1), bool [R] each; where REL and RELA disagree, REL counts."""
-    parent, child = (block.is_any("REL", rel) for rel in ("PAR", "CHD"))
-    up, down = (block.is_any("RELA", rela) for rela in ("inverse_isa", "isa"))
-    return parent | (up & ~child), child | (down & ~parent)
-
-
-def _kinds(block, kinds: dict[str, int]) -> np.ndarray:
-    """int [R], the place of each row's RELA, else REL, in `kinds`, which grows."""
-    both = zip(block.texts("RELA"), block.texts("REL"), strict=True)
-    return np.array([kinds.setdefault(kind or broad, len(kinds)) for kind, broad in both], np.int32)

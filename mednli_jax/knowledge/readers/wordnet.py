@@ -11,12 +11,10 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.io import FRESH_COPY, either_name, empty_file, line_fault, say, text_lines
-from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, relation_matrix
-from mednli_jax.knowledge.readers.tables import all_there, is_a_graph
+from mednli_jax.knowledge.ontology import Edges, Ontology, OntologyOptions, graphs
+from mednli_jax.knowledge.readers.tables import all_there
 
 PARTS = {"noun": "n", "verb": "v"}
 FURTHER_PARTS = {"adj": "a", "adv": "r"}
@@ -245,8 +243,8 @@ def _labels(synsets, names, senses):
 
 
 def _edges(synsets, index, options, letters):
-    """(is-a matrix, {relation: matrix}); letters: of the parts of speech that are read."""
-    problems, is_a, others = Problems(), [], {}
+    """The is-a graph and the other relations. letters: of the parts of speech that are read."""
+    problems, is_a, others, kinds, file_of = Problems(), [], [], list(RELATIONS.values()), {}
     for place, symbol, target, line, file in synsets.pointers:
         hypernym = symbol in HYPERNYMS
         if not hypernym and (options.relations != "all" or symbol not in RELATIONS or target[0] not in letters):
@@ -256,17 +254,13 @@ def _edges(synsets, index, options, letters):
             problem = f"a pointer '{symbol}' leads to {target}, which is not there"
             problems.add(DataError(problem, file=file, line=line, fix=FRESH_COPY))
         elif hypernym:
-            is_a.append((place, to, line, file))
+            is_a.append((place, to, line, 0))
+            file_of[place] = file
         else:
-            others.setdefault(RELATIONS[symbol], []).append((place, to))
+            others.append((place, to, line, kinds.index(RELATIONS[symbol])))
     problems.raise_if_any()
-    size = len(synsets.ids)
     is_a = _opened(synsets, is_a)
-    child, parent = np.array([edge[:2] for edge in is_a], np.int64).reshape(-1, 2).T
-    place = [(file, line) for *_, line, file in is_a].__getitem__
-    graph, circular = is_a_graph(child, parent, size, options, place=place, name=synsets.ids.__getitem__)
-    edges = {name: np.array(pairs, np.int32).T for name, pairs in sorted(others.items())} | circular
-    return graph, {name: relation_matrix(*ends, size) for name, ends in edges.items()}
+    return graphs(Edges(is_a), Edges(others), kinds, synsets.ids, options, file_of.__getitem__)
 
 
 def _opened(synsets, is_a):
