@@ -19,11 +19,8 @@ LEAST = 16  # size from which on the arrays of new inputs grow
 
 @dataclass(frozen=True)
 class Rows:
-    """One split of a prepared corpus.
-
-    first: its first row in the arrays; label [N] int (index into LABELS, -1 = unlabelled);
-    length: (premise [N], hypothesis [N]); uids, tags: one entry per row.
-    """
+    """One split of a prepared corpus. first: its first row in the arrays. label: [N] index into LABELS, -1 = none.
+    length: of (premise [N], hypothesis [N])."""
 
     name: str
     first: int
@@ -82,16 +79,14 @@ def roomy(arrays: Mapping[str, np.ndarray], width: tuple[int, int] | None = None
     """
     found = {}
     for name, array in arrays.items():
-        room = [power_of_two(size, LEAST) for size in array.shape]
+        room, how = [power_of_two(size, LEAST) for size in array.shape], {}
         if name.endswith("_start"):
-            room = [1 + power_of_two(len(array) - 1, LEAST)]
+            room, how = [1 + power_of_two(len(array) - 1, LEAST)], {"mode": "edge"}
+        elif name == "link_distance":
+            how = {"constant_values": -1}
         elif width and name in SIDES:
             room[1] = max(array.shape[1], width[SIDES.index(name)])
-        lacking = [(0, most - size) for most, size in zip(room, array.shape, strict=True)]
-        if name.endswith("_start"):
-            found[name] = np.pad(array, lacking, "edge")
-        else:
-            found[name] = np.pad(array, lacking, constant_values=-1 if name == "link_distance" else 0)
+        found[name] = np.pad(array, [(0, most - size) for most, size in zip(room, array.shape, strict=True)], **how)
     return found
 
 

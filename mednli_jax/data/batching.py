@@ -2,13 +2,12 @@
 
 Batches are stratified by length: the rows of a length bucket are sorted by length into as many strata as a batch has
 rows, and each batch draws one row of every stratum. The batches of a bucket then have nearly the same lengths, and one
-compiled program with a *staircase* serves them: at step t of a recurrence only as many sentences are computed as may
-still have a token there, instead of padding every sentence to its batch's longest. With one bucket every batch is a
-fair sample of the corpus; with two, the default of training, half of the work is in batches of short premises and half
-in batches of long ones, which have fewer steps of few sentences.
+compiled program with a *staircase* serves them (see docs/architecture.md). With one bucket every batch is a fair sample
+of the corpus; with two, the default of training, half of the work is in batches of short premises and half in batches
+of long ones, which have fewer steps of few sentences.
 
 Rows that share a premise can be kept together (`groups`), so that a premise is encoded once for all its hypotheses.
-This module only handles row numbers, in NumPy. A row number of -1 is padding.
+A row number of -1 is padding.
 Dimension letters: N rows, M units, Q units of a batch, G rows of a unit, S seeds.
 """
 
@@ -29,11 +28,8 @@ LOOKED_AT = 400_000  # at most this many rows of plans are examined to fit a sta
 
 @dataclass(frozen=True)
 class TrainingBatches:
-    """The settings of training batches (see Batches).
-
-    size: rows of a batch over all devices. group: rows of one premise or passage that are kept together. max_buckets:
-    length buckets. seeds, epochs: those that the run will plan. shuffle: see Batches.
-    """
+    """The settings of training batches (see Batches). size: rows of a batch over all devices. group: rows of one
+    premise or passage that are kept together."""
 
     size: int
     group: int = 1
@@ -50,8 +46,7 @@ class Layout:
     units: premises of the batch. group: hypotheses of each. width: padded tokens (P, H) of the two sides.
     sentences: staircase of the Q premises and Q G hypotheses, sorted by length. pairs: the same where every
     hypothesis has a premise of its own, as layers after the alignment need it. Both of premises alone, where the two
-    sides do not share a loop (Batches' `joint`). words: at most so many distinct words in the batch; 0 if words are
-    not shared.
+    sides do not share a loop (Batches' `joint`). words: most distinct words in the batch; 0 if words are not shared.
     """
 
     units: int
@@ -68,11 +63,8 @@ class Layout:
     @classmethod
     def full(cls, units: int, width: tuple[int, int], group: int = 1, joint: bool = True) -> "Layout":
         """The layout that holds any rows of these lengths: every sentence is computed to the end."""
-        if not joint:
-            steps = max(width[0], 1)
-            return cls(units, group, width, ((steps, units),), ((steps, units * group),))
-        steps = max(*width, 1)
-        return cls(units, group, width, ((steps, units * (1 + group)),), ((steps, 2 * units * group),))
+        steps, rows = max(width[0], joint * width[1], 1), units * group
+        return cls(units, group, width, ((steps, units + joint * rows),), ((steps, (1 + joint) * rows),))
 
 
 def floor_of(model) -> int:
@@ -83,9 +75,8 @@ def floor_of(model) -> int:
 def staircase(profile: np.ndarray, floor: int = 1, uses: int = 0) -> Segments:
     """The segments that cover a profile (sentences alive at each step, falling) with the least area and few loops.
 
-    floor: number of sentences below which a step gets no faster; every step has at least so many, if there are any.
-    uses: number of batches that a run computes with these segments, 0 = many. Few batches do not justify compiling
-    many loops.
+    floor: number of sentences below which a step gets no faster.
+    uses: number of batches that a run computes with these segments, 0 = many. Few do not justify compiling many loops.
     """
     profile = np.trim_zeros(np.asarray(profile, np.int64), "b")
     profile = profile if len(profile) else np.ones(1, np.int64)
@@ -105,11 +96,7 @@ def staircase(profile: np.ndarray, floor: int = 1, uses: int = 0) -> Segments:
 
 
 def groups_of(premises, most: int) -> np.ndarray:
-    """Units [M, G] of rows with equal premises, at most `most` rows each; in the order of first rows, -1 = empty.
-
-    Args:
-      premises: [N, T] tokens of each row's premise.
-    """
+    """Units [M, G] of rows with equal premises [N, T], at most `most` each; in the order of first rows, -1 = empty."""
     _, owner = np.unique(premises, axis=0, return_inverse=True)
     order = np.argsort(owner.ravel(), kind="stable")
     sorted_owner = owner.ravel()[order]
@@ -134,13 +121,11 @@ class Batches:
       fixed: every batch is padded to `width`, for models that see the padding; else a bucket to its own longest.
       groups: [M, G] rows of each unit; None = every row is its own unit.
       shares: devices that a batch is split over.
-      most: 1 to 4 length buckets of units, each with a staircase of its own. One has the fewest programs; more have
-        fewer steps a batch, which counts where a step's time hardly depends on its sentences.
+      most: 1 to 4 length buckets of units, each with a staircase of its own.
       tokens: ([N, P], [N, H]) word numbers, to bound the distinct words of a batch; None = words are not shared.
       first: number of the split's first row, added to each row number.
-      seeds, epochs: those that the run will plan, as far as known. The staircases are fitted to some of these plans.
-      coarse: do not fit the layouts, so that other rows of the same width reuse the compiled programs; several
-        buckets (`most`) get round sizes.
+      seeds, epochs: those that the run will plan; the staircases are fitted to some of these plans.
+      coarse: do not fit the layouts, so that other rows of the same width reuse the compiled programs.
       joint: one loop goes over premises and hypotheses; False: over long premises (passages) alone.
       shuffle: "even": every batch has units of all lengths, drawn at random among units of similar length; "random":
         all units of a bucket are drawn at random; "binned": likewise, with a bucket for the premises of each power of

@@ -1,9 +1,10 @@
 """The user's cache: prepared corpora, arrays kept in files, and digests of source files.
 
-A prepared folder holds one .npy per field (rows of all splits one after the other), `manifest.json`, and private
-files, `vocabulary.json`, `rows.json` (uids, labels' tags) and, of a graph of mentioned concepts, `concepts.json`.
+A prepared folder holds one .npy per field (rows of all splits one after the other), `manifest.json`, `vocabulary.json`,
+`rows.json` (uids and tags) and, of a graph of mentioned concepts, `concepts.json`.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -35,51 +36,21 @@ FIX = "free space, or set $MEDNLI_JAX_CACHE to another folder"
 def kept(path: Path, key: dict, build: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """The arrays of one .npz; built and kept there where the file is missing, damaged or of another key.
 
-    key: plain JSON, everything that shapes the arrays. Where `build` raises nothing is left behind.
+    key: plain JSON, everything that shapes the arrays.
     """
     path, key = Path(path), json.dumps(key, sort_keys=True)
     if path.exists():
-        arrays = _arrays_of(path)
-        if arrays and arrays.pop("key").item() == key:
-            return arrays
+        with contextlib.suppress(Exception):  # zipfile and NumPy raise many types of errors for a damaged file
+            with np.load(path, allow_pickle=False) as file:
+                arrays = dict(file)  # zipfile compares the checksum of each array that it reads
+            if arrays and arrays.pop("key").item() == key:
+                return arrays
         warn(f"{path}: the file is damaged; its content is made again.")
     arrays = build()
     private_folder(path.parent, ours=True, fix=FIX)
     with writing(path, FIX), atomic_file(path) as file:
         np.savez(file, key=np.array(key), **arrays)
     return arrays
-
-
-def _arrays_of(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a file that are as they were written, by their checksums; {} where one is not."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return dict(file)  # zipfile compares the checksum of each array that it reads
-    except Exception:  # whatever zipfile and NumPy meet in a damaged file
-        return {}
-
-
-def digests(paths: Sequence[Path], folder: Path) -> dict[str, str]:
-    """sha256 of files by name, remembered in a cache folder by (path, inode, size, times of change).
-
-    The time at which the inode changed (ctime) is part of the key, so that an edit is seen that keeps the date.
-    """
-    memo_path = folder / "sources.json"
-    try:
-        memo = json.loads(memo_path.read_bytes())
-    except (OSError, ValueError):
-        memo = {}
-    known, result = len(memo), {}
-    for path in paths:
-        status = os.stat(path)
-        stamp = f"{path.absolute()}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
-        if stamp not in memo:
-            memo[stamp] = sha256(path)
-        result[path.name] = result.get(path.name, "") + memo[stamp]  # two folders may hold the same name
-    if len(memo) != known:
-        private_folder(folder, ours=True, fix=FIX)
-        write_json(memo_path, memo)
-    return result
 
 
 # -- prepared corpora --------------------------------------------------------------------------------------------------
@@ -95,8 +66,26 @@ class Cache:
         self.folder = Path(folder).expanduser() / "prepared"
 
     def digests(self, paths: Sequence[Path]) -> dict[str, str]:
-        """sha256 of source files by name, see `cache.digests`."""
-        return digests(paths, self.folder)
+        """sha256 of source files by name, remembered by (path, inode, size, times of change).
+
+        The time at which the inode changed (ctime) is part of the key, so that an edit is seen that keeps the date.
+        """
+        memo_path = self.folder / "sources.json"
+        try:
+            memo = json.loads(memo_path.read_bytes())
+        except (OSError, ValueError):
+            memo = {}
+        known, result = len(memo), {}
+        for path in paths:
+            status = os.stat(path)
+            stamp = f"{path.absolute()}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
+            if stamp not in memo:
+                memo[stamp] = sha256(path)
+            result[path.name] = result.get(path.name, "") + memo[stamp]  # two folders may hold the same name
+        if len(memo) != known:
+            private_folder(self.folder, ours=True, fix=FIX)
+            write_json(memo_path, memo)
+        return result
 
     def get(self, name: str, key: dict, build: Callable[[], tuple]) -> tuple[Prepared, bool]:
         """The corpus prepared under `key`, built by `build` where missing or damaged; and whether the cache had it."""
@@ -137,7 +126,7 @@ def _write(folder, key, splits, arrays, vocab, vectors, facts):
 
 
 def _read(folder) -> Prepared | None:
-    """The folder's content; None where any file differs from its manifest, or the manifest from itself."""
+    """The folder's content; None where it is damaged."""
     try:
         manifest = read_sealed(folder / "manifest.json")
         if any(sha256(folder / name) != sha for name, sha in manifest["files"].items()):

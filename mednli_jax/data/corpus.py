@@ -1,7 +1,7 @@
 """What every corpus shares: where its files are searched, and the interface that the rest of the package uses."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Protocol
@@ -60,12 +60,12 @@ def file_path(path: str | None, folder: Path | None) -> Path | None:
 
 def required_folder(name: str, folder: Path | None) -> Path:
     """The folder with the files of a corpus."""
-    if folder is None and name == "file":
-        problem = "no folder is set for your own files"
-        raise ConfigError(f"{problem}. Fix: give --config.data.dir=FOLDER with the files of each split in it.")
     if folder is None:
         problem = f"no data folder is set for corpus '{name}'"
         fix = f"set $MEDNLI_JAX_DATA to the folder that holds {name}/, or give --config.data.dir=FOLDER"
+        if name == "file":
+            problem = "no folder is set for your own files"
+            fix = "give --config.data.dir=FOLDER with the files of each split in it"
         raise ConfigError(f"{problem}. Fix: {fix}.")
     if not folder.is_dir():
         by_variable = os.environ.get("MEDNLI_JAX_DATA") and folder == data_folder(None)
@@ -76,10 +76,7 @@ def required_folder(name: str, folder: Path | None) -> Path:
 
 
 def corpus_folder(data) -> Path | None:
-    """The folder of the corpus of a config's `data` section.
-
-    For the user's own files it is the data folder only where the config names it.
-    """
+    """The folder of the corpus of a config's `data` section; of the user's own files only where it names one."""
     return None if data.name == "file" and not data.dir else data_folder(data.dir)
 
 
@@ -101,16 +98,15 @@ def vectors_of(config, folder: Path | None) -> dict:
 
 def exposure(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """{"permissions": ..., "git": ...}: what others can read of licensed text below a data folder, and whether it lies
-    in a git work tree. A data folder of public corpora may be open.
-
-    names: of the licensed folders, and of licensed files that may lie in the data folder itself.
+    in a git work tree. names: of licensed folders and files in it; public corpora may be open.
     """
     licensed = [folder / name for name in names if os.path.exists(folder / name)]
     if not licensed:
         return {}
-    found = {}
+    below = {path for place in licensed for path in place.rglob("*")}
     # A link to nothing holds no text.
-    exposed = [path for path in {folder, *_below(licensed)} if path.exists() and path.stat().st_mode & 0o077]
+    found, every = {}, {folder, *licensed, *below}
+    exposed = [path for path in every if path.exists() and path.stat().st_mode & 0o077]
     if exposed:
         # The data folder as a whole stays open, because it may also hold public corpora.
         places = [place for place in licensed if any(path.is_relative_to(place) for path in exposed)]
@@ -127,11 +123,3 @@ def warn_of_exposure(folder: Path, names: tuple[str, ...]) -> None:
     """Says once, in one line, who else can read licensed text. Arguments: see `exposure`."""
     if found := exposure(folder, names):
         warn(f"{folder}: holds licensed text; {'; '.join(found.values())}.")
-
-
-def _below(places) -> Iterator[Path]:
-    """The paths and everything below them; targets of links are included, not entered."""
-    for place in places:
-        yield place
-        for root, folders, files in os.walk(place):
-            yield from (Path(root, name) for name in (*folders, *files))

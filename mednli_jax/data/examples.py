@@ -20,10 +20,9 @@ class NLIExample:
     """One premise-hypothesis pair.
 
     Args:
-      uid: stable identifier (the corpus's pairID, else file name and line); predictions, filters and errors join on it.
+      uid: stable identifier (the corpus's pairID, else file name and line).
       label: one of LABELS, or "" for an unlabelled pair.
-      premise_tokens: as the corpus tokenises them, case kept.
-      hypothesis_tokens: likewise.
+      premise_tokens, hypothesis_tokens: as the corpus tokenises them, case kept.
       group: the same string for all pairs of one premise.
       tags: slices that are also scored separately (a MultiNLI genre, the demo's `unseen_relation`).
     """
@@ -43,7 +42,6 @@ class Answer:
     """One accepted answer to a cloze query.
 
     Args:
-      text: as in the file.
       concept: an ontology id (a UMLS CUI, a MeSH id), or "".
       semantic_type: "problem", "treatment", "test", or "".
       origin: "dataset" (the words that the blank replaced; one per query) or "UMLS" (a synonym).
@@ -71,13 +69,11 @@ class Passage:
     """One report, shared by all its queries (the same object).
 
     Args:
-      uid: stable identifier (the field "source" of the file).
-      title: its tokens; marks removed, case kept.
-      tokens: of all sentences; marks removed, case kept.
+      uid: the field "source" of the file.
+      title, tokens: of all sentences; marks removed, case kept.
       entities: in order, not overlapping, each within one sentence.
       sentences: the end (exclusive) of each sentence in `tokens`.
       specialty: the branch of medicine, where the corpus names it; several are joined by SEVERAL.
-      title_entities: entities of `title`.
     """
 
     uid: str
@@ -99,7 +95,6 @@ class ClozeExample:
 
     Args:
       query: tokens, marks removed; query[blank] is PLACEHOLDER.
-      query_entities: entities of `query`, in order.
       answers: the dataset's answer first, then its synonyms.
       tags: slices that are also scored separately ("seen", "unseen").
     """

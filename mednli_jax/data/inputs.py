@@ -32,10 +32,7 @@ class Form:
         return f'({first}, {second}) or {{"{first}": ..., "{second}": ...}}'
 
     def pairs(self, given: Iterable) -> list[tuple[str, str]]:
-        """The inputs of `predict` as pairs of strings, from items as `pair` takes them.
-
-        Raises: UsageError where `given` is not a collection of items; DataError(s) of `pair` with the item's index.
-        """
+        """The inputs of `predict` as pairs of strings, from items as `pair` takes them."""
         if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
             problem = f"the inputs are a {type(given).__name__}, not a list"
             raise UsageError(f"{problem}. Fix: give a list of items; each is {self}.")
@@ -49,13 +46,7 @@ class Form:
         return pairs
 
     def pair(self, item, place: str, line: int | None = None) -> tuple[str, str]:
-        """The two texts of one item.
-
-        Args:
-          item: a dict with one field for each text, or a tuple or list of two strings.
-          place: source of the item, for messages.
-          line: its line number there.
-        """
+        """The two texts of one item: a dict with one field for each text, or a tuple or list of two strings."""
 
         def fault(problem, fix):
             return DataError(problem, file=place, line=line, fix=fix)
@@ -67,9 +58,8 @@ class Form:
                 if any(text != texts[0] for text in texts):
                     raise fault(f"the fields {' and '.join(names)} hold different texts", "leave one of them out")
             pair = [texts[0] if texts else None for texts in given]
-        if not (
-            isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(s, str) and s.strip() for s in pair)
-        ):
+        two = isinstance(pair, tuple | list) and len(pair) == 2
+        if not two or not all(isinstance(text, str) and text.strip() for text in pair):
             first, second = self.names
             lines = f"write {first} TAB {second}, or JSON with the fields {first} and {second}"
             raise fault(f"is not {self.description}", lines if line else f"give {self}")

@@ -18,7 +18,7 @@ from mednli_jax.io import check_readable, either_name, empty_file, text_lines
 
 @dataclass(frozen=True)
 class Partition:
-    """The ids of a file in its order. lines: the line of each, from 1; for .npy its place in the array, from 1."""
+    """The ids of a file in its order. lines: the line of each, or its place in the array, from 1."""
 
     name: str
     file: str
@@ -86,8 +86,7 @@ def uids_in(
     """The uids of all pairs of a corpus that are in a partition.
 
     splits: name -> uids of its pairs in order. gaps: splits whose reader left pairs of the file out, from which on
-    numbers are unknown. filtered: only a part of the corpus is loaded (limit, sample, genre): numbers are unknown, and
-    unknown uids are no error unless all are unknown.
+    numbers are unknown. filtered: only a part of the corpus is loaded: unknown uids are no error unless all are.
     """
     every = {uid for uids in splits.values() for uid in uids}
     meant = list(partition.ids)
@@ -112,11 +111,8 @@ def read_annotations(
 ) -> dict[str, tuple[str, ...]]:
     """uid -> names, from rows `uid TAB name`. A uid with several rows has several names.
 
-    Args:
-      column: name of the second column; the file may have a header `uid TAB column`.
-      names: the names that the second column may hold, in any case.
-      aliases: other word -> name.
-      problem: the message for a row that does not have this form.
+    column: name of the second column in the header, which the file may have. names: what it may hold, in any case.
+    aliases: other word -> name. problem: the message for a row that does not have this form.
     """
     path, problems, found = Path(path), Problems(), {}
     for number, line in text_lines(path, problems):

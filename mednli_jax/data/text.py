@@ -19,8 +19,7 @@ _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{
 def binary_parse_tokens(parse: str) -> tuple[str, ...]:
     """Tokens of a binary parse as SNLI, MultiNLI and MedNLI write it: `( ( the patient ) ( is well ) )`.
 
-    The parentheses of the tree are dropped. Escaped brackets of the sentence (-LRB- and five more) are restored, also
-    inside a token (Stanford's tokeniser keeps `:-RRB-` in one piece).
+    Escaped brackets of the sentence (-LRB- and five more) are restored, also inside a token (`:-RRB-`).
     """
     tokens = [token for token in parse.split() if token not in ("(", ")")]
     if "B-" in parse:
@@ -31,14 +30,14 @@ def binary_parse_tokens(parse: str) -> tuple[str, ...]:
 
 
 def sentence_tokens(sentence: str) -> tuple[str, ...]:
-    """Penn Treebank tokens of one sentence; double quotes become `` and '' as in the treebank. Needs no downloads."""
+    """Penn Treebank tokens of one sentence; double quotes become `` and ''."""
     from nltk.tokenize import TreebankWordTokenizer  # a slow import that only corpora without parses need
 
     return tuple(map(sys.intern, TreebankWordTokenizer().tokenize(sentence)))
 
 
 def treebank_tokens(text: str) -> tuple[str, ...]:
-    """Penn Treebank tokens of the sentences of a text: the full stop of each sentence is a token of its own."""
+    """Penn Treebank tokens of the sentences of a text."""
     return tuple(token for sentence in split_sentences(text) for token in sentence_tokens(sentence))
 
 
@@ -119,11 +118,7 @@ def _ends_sentence(masked, start, match):
 
 @dataclass(frozen=True)
 class Vocab:
-    """Words and their numbers: PAD is 0, UNK is 1, words of the corpus follow.
-
-    No token of a text gets the number of a special word: the token "<pad>" is encoded as unknown, so that a text cannot
-    contain padding.
-    """
+    """Words and their numbers: PAD is 0, UNK is 1, words of the corpus follow. A text's token "<pad>" is unknown."""
 
     words: tuple[str, ...]
     _index: dict = field(init=False, repr=False, compare=False)
@@ -139,7 +134,7 @@ class Vocab:
         return word in self._index
 
     def encode(self, tokens) -> list[int]:
-        """The number of each token. An unknown token becomes UNK and is never left out."""
+        """The number of each token, UNK for an unknown one."""
         return [self._index.get(token, UNK) for token in tokens]
 
     @classmethod

@@ -81,9 +81,8 @@ def load_built(
 ) -> dict[str, Split]:
     """The Splits that the builder's reader gives of manual_dir, through TFDS.
 
-    folder: where built corpora are kept, readable for their owner alone. A corpus is built if it is missing or damaged,
-    or if its files or a FORMAT number changed (the older build is then removed).
-    manual_dir: the corpus's own folder, or the data folder that holds it.
+    folder: where built corpora are kept. A corpus is built if it is missing or damaged, or if its files or a FORMAT
+    number changed (the older build is then removed). manual_dir: the corpus's folder, or the data folder that holds it.
     """
     folder, manual_dir, choice = Path(folder), Path(manual_dir), part(limit, genre)
     stem = f"{builder.name}-{choice.name}-"
@@ -91,8 +90,15 @@ def load_built(
     root = folder / f"{stem}{digest([RELEASE, builder.reader_format, sources])[:16]}"
     splits = _read(builder, root, choice)
     if splits is None:
+        private_folder(root.parent, ours=True, fix=_FIX)
+        how = tfds.download.DownloadConfig(manual_dir=str(manual_dir), try_download_gcs=False)
         with writing(root, _FIX):
-            _build(builder, root, manual_dir, choice)
+            with atomic_folder(root, keep=False, fix=_FIX) as temporary:
+                with _quiet():
+                    built = builder(data_dir=temporary, config=choice)
+                    built.download_and_prepare(download_config=how, file_format="array_record")
+                for path in temporary.rglob("*"):  # TFDS writes with the process's umask
+                    path.chmod(0o700 if path.is_dir() else 0o600)
             for older in folder.glob(f"{stem}{'[0-9a-f]' * 16}"):
                 if older != root:
                     shutil.rmtree(older)
@@ -100,19 +106,6 @@ def load_built(
     if splits is None:
         raise RunError(f"{root}: what was written cannot be read back. Fix: check the disk.")
     return splits
-
-
-def _build(builder, root, manual_dir, choice):
-    """Builds below a temporary root, makes it private and renames it: readers see a complete build or none."""
-    private_folder(root.parent, ours=True, fix=_FIX)
-    with atomic_folder(root, keep=False, fix=_FIX) as temporary:
-        with _quiet():
-            builder(data_dir=temporary, config=choice).download_and_prepare(
-                download_config=tfds.download.DownloadConfig(manual_dir=str(manual_dir), try_download_gcs=False),
-                file_format="array_record",
-            )
-        for path in temporary.rglob("*"):  # TFDS writes with the process's umask
-            path.chmod(0o700 if path.is_dir() else 0o600)
 
 
 def _read(builder, root, choice):

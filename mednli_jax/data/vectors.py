@@ -3,13 +3,12 @@
 Kinds of files:
   text: GloVe, word2vec and fastText text files, rows `word number ... number`, with or without a header `rows dim`.
   array: NAME.npy, floats [rows, dim], with the words in NAME.vocab.txt, one a line.
-  pair: BioASQ's types.txt and vectors.txt in one folder (bioasq.org, "Continuous space word vectors"): a word on each
-    line of the one, its numbers on the same line of the other.
+  pair: BioASQ's types.txt and vectors.txt in one folder: a word on each line of the one, its numbers on the same line
+    of the other.
   word2vec: word2vec's .bin: a line `rows dim`, then for each row the word, a space, dim float32, and with most writers
     a line break.
   fasttext: a .bin model of fastText (Bojanowski et al. 2017), read by the library of the extra `embeddings`. A word's
-    vector is the mean of its row and those of its character n-grams; a word the model does not know has the n-grams
-    alone.
+    vector is the mean of its row and those of its character n-grams; an unknown word has the n-grams alone.
 
 Errors name the file and the line, never a word. Of a repeated word the first row counts.
 """
@@ -47,21 +46,18 @@ FORMATS = (
     "a text file of word and numbers (.txt, .vec) or a .bin of word2vec, both also gzipped, a .bin of fastText, "
     "NAME.npy with NAME.vocab.txt, or a folder with types.txt and vectors.txt"
 )
-# How a word came by its vector: not at all, as it is, lower-cased, or put together from its character n-grams.
+# How a word came by its vector; "subwords": put together from its character n-grams.
 ROUTES = ("missing", "exact", "lowered", "subwords")
 MISSING, EXACT, LOWERED, SUBWORDS = range(len(ROUTES))
-# Random vectors are to be about as long as GloVe's, whatever their dimension: the numbers of 60,811 words of GloVe 6B
-# 100d have a standard deviation of .48, and longer vectors have smaller numbers.
-RANDOM_SD = 0.4
+RANDOM_SD = 0.4  # that of 60,811 words of GloVe 6B 100d is .48, and longer vectors have smaller numbers
 
 
 @dataclass(frozen=True)
 class VectorFile:
     """One file of vectors and what it gave to a vocabulary.
 
-    kind: text, array, pair, word2vec, fasttext or random. found: words with a vector, of which `lowered` only
-    lower-cased and `composed` only from character n-grams. duplicates: rows that repeat a word requested (the first
-    counts). sha256: of the file's bytes, "" if random.
+    kind: one of the module's, or random. found: words with a vector, of which `lowered` only lower-cased and `composed`
+    only from character n-grams. duplicates: rows that repeat a word requested. sha256: of the bytes, "" if random.
     """
 
     file: str
@@ -76,12 +72,12 @@ class VectorFile:
 
 @dataclass(frozen=True)
 class Vectors(VectorFile):
-    """Vectors in the order of a vocabulary, and the same about all files together; + joins their names.
+    """Vectors in the order of a vocabulary; the fields of VectorFile are about all files together.
 
     vocabulary: the words requested, PAD and UNK first. words: those that a file has a vector for, same order.
-    matrix: float32 [V, D]; row PAD is zero, row UNK that of unknown words, as is the row of a word not found.
-      Of several files the numbers stand one after the other; those of a file that lacks the word are zero.
-    sources: each file by itself. routes: int8 [files, V], how each file came to a word's vector, places of ROUTES.
+    matrix: float32 [V, D]; row PAD is zero, the row of a word not found is that of UNK. The numbers of several files
+      stand one after the other; those of a file that lacks the word are zero.
+    routes: int8 [files, V], how each file came to a word's vector, places of ROUTES.
     """
 
     vocabulary: tuple[str, ...]
@@ -91,7 +87,7 @@ class Vectors(VectorFile):
     routes: np.ndarray
 
     def known(self) -> tuple[Vocab, np.ndarray]:
-        """PAD, UNK and the words found as a vocabulary, and its matrix [2 + found, D]: what a model should be given."""
+        """PAD, UNK and the words found as a vocabulary, and its matrix [2 + found, D]."""
         kept = set(self.words)
         rows = [PAD, UNK] + [row for row, word in enumerate(self.vocabulary) if row > UNK and word in kept]
         return Vocab(SPECIALS + self.words), self.matrix[rows]
@@ -102,8 +98,7 @@ def load_vectors(path, vocab_words, *, dim: int, seed: int, unknown: str = "mean
 
     Args:
       path: a file of any kind above, or a folder with BioASQ's pair; all but arrays and fastText's models may be
-        gzipped; several of them with + between; None for random vectors, N(0, RANDOM_SD^2), where a word's vector
-        depends on seed and word alone, whatever else is in the vocabulary.
+        gzipped; several of them with + between; None for `random_vectors`.
       vocab_words: words of a Vocab, "<pad>" and "<unk>" first.
       dim: numbers per word, must be the file's; of several files, their sum.
       unknown: the vector of words without one: the "mean" of the vectors found, or "random", drawn from U(-.5, .5) by
@@ -133,10 +128,9 @@ def _load(path, words, dim, seed, unknown, lowered):
         problems = Problems()
         for number, word, numbers in _rows(path, dim, problems):
             if not wanted.add(word, numbers):
-                of_text = kind in ("text", "pair")
-                problem = f"{'the row' if of_text else f'row {number}'} holds something that is not a finite number"
-                file, line = files_of(path)[kind == "pair"].name, number if of_text else None
-                problems.add(line_fault(file, line, problem, "correct or remove the row"))
+                row, line = ("the row", number) if kind in ("text", "pair") else (f"row {number}", None)
+                problem = f"{row} holds something that is not a finite number"
+                problems.add(line_fault(_numbers(path).name, line, problem, "correct or remove the row"))
         problems.raise_if_any()
     digest = sha256(*files_of(path))
     if wanted.duplicates:
@@ -160,18 +154,15 @@ def _source(file, kind, routes, duplicates, digest, dim):
 
 
 def _joined(words, parts):
-    """The vectors of all files: a word that one of them knows has zeros where another does not."""
     matrices, routes, sources = zip(*parts, strict=True)
     routes, best = np.stack(routes), _best_routes(np.stack(routes))
     for matrix, routes_of in zip(matrices, routes, strict=True):
         matrix[(routes_of == MISSING) & (best != MISSING)] = 0
-    names, kinds, digests = ([getattr(each, name) for each in sources] for name in ("file", "kind", "sha256"))
+    file, kind, digest = (SEPARATOR.join(getattr(s, name) for s in sources) for name in ("file", "kind", "sha256"))
     duplicates, matrix = sum(source.duplicates for source in sources), np.concatenate(matrices, axis=1)
-    about = SEPARATOR.join(names), SEPARATOR.join(kinds), best, duplicates, SEPARATOR.join(digests), matrix.shape[1]
+    about = vars(_source(file, kind, best, duplicates, digest, matrix.shape[1]))
     found = tuple(word for word, route in zip(words, best, strict=True) if route != MISSING)
-    return Vectors(
-        **vars(_source(*about)), vocabulary=words, words=found, matrix=matrix, sources=sources, routes=routes
-    )
+    return Vectors(**about, vocabulary=words, words=found, matrix=matrix, sources=sources, routes=routes)
 
 
 def _best_routes(routes: np.ndarray) -> np.ndarray:
@@ -180,33 +171,30 @@ def _best_routes(routes: np.ndarray) -> np.ndarray:
 
 
 def coverage(vectors: Vectors, counts: Mapping[str, int]) -> dict:
-    """How much of a corpus has a vector, as plain numbers for JSON, never words.
+    """How much of a corpus has a vector, as plain numbers for JSON: all files together, and under `sources` each.
 
-    counts: how often each word of the vocabulary requested stands in the corpus; a word that was not requested counts
-    as missing. For all files together and under `sources` for each: `words` and `tokens`, their number in the corpus,
-    and `share_of_words`, `share_of_tokens`, by route (exact, lowered, subwords) and `found` in all.
+    counts: how often each word stands in the corpus; a word that was not requested counts as missing.
     """
     row_of = {word: row for row, word in enumerate(vectors.vocabulary) if row > UNK}
     rows = np.array([row_of.get(word, PAD) for word in counts], np.int64)
     number = np.array(list(counts.values()), np.int64)
-    shares = [_shares(routes[rows], number) for routes in (_best_routes(vectors.routes), *vectors.routes)]
-    sources = [{**asdict(source), **share} for source, share in zip(vectors.sources, shares[1:], strict=True)]
-    return {"words": len(rows), "tokens": int(number.sum()), **shares[0], "sources": sources}
 
+    def shares(routes):
+        found = {name: routes[rows] == route for route, name in enumerate(ROUTES)}
+        found["found"] = ~found.pop(ROUTES[MISSING])
+        return {
+            "share_of_words": {name: float(of.sum() / max(len(of), 1)) for name, of in found.items()},
+            "share_of_tokens": {name: float(number[of].sum() / max(number.sum(), 1)) for name, of in found.items()},
+        }
 
-def _shares(routes, number):
-    """Shares of words and tokens by route; 0 of an empty corpus."""
-    found = {name: routes == route for route, name in enumerate(ROUTES)}
-    found["found"] = ~found.pop(ROUTES[MISSING])
-    return {
-        "share_of_words": {name: float(of.sum() / max(len(of), 1)) for name, of in found.items()},
-        "share_of_tokens": {name: float(number[of].sum() / max(number.sum(), 1)) for name, of in found.items()},
-    }
+    each = zip(vectors.sources, vectors.routes, strict=True)
+    sources = [{**asdict(source), **shares(routes)} for source, routes in each]
+    together = shares(_best_routes(vectors.routes))
+    return {"words": len(rows), "tokens": int(number.sum()), **together, "sources": sources}
 
 
 def random_vectors(words, *, dim: int, seed: int, sd: float = RANDOM_SD) -> np.ndarray:
     """float32 [len(words), dim], each row a function of (seed, word) only, drawn from N(0, sd^2)."""
-    # A hash as generator: no state runs from one word to the next, and one call serves all numbers of a word.
     digests = [hashlib.shake_256(f"{seed} {word}".encode("utf-8", "surrogatepass")).digest(4 * dim) for word in words]
     bits = np.frombuffer(b"".join(digests), "<u4").reshape(len(words), dim)
     return (sd * ndtri((bits + 0.5) / 2.0**32)).astype(np.float32)
@@ -237,13 +225,18 @@ def vector_files(path) -> list[Path]:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files that hold the vectors of one name, whether they are there or not; the words' file first in a pair."""
+    """The files of one name, whether they are there or not; the words' file first in a pair."""
     if os.path.isdir(path):
         pair = [either_name(path / name) or path / name for name in (TYPES, PAIRED)]
         return pair if any(map(os.path.isfile, pair)) else [path]
     if path.name.removesuffix(".gz") in (TYPES, PAIRED) and os.path.isfile((pair := files_of(path.parent))[0]):
         return pair
     return [path, path.with_name(f"{path.stem}.vocab.txt")] if path.suffix == ".npy" else [path]
+
+
+def _numbers(path: Path) -> Path:
+    """The file with the numbers."""
+    return path if path.suffix == ".npy" else files_of(path)[-1]
 
 
 @dataclass(frozen=True)
@@ -256,7 +249,6 @@ class Head:
 
 
 def read_head(path) -> Head:
-    """The head of one file of vectors, without reading the rest."""
     path = vector_paths(path)[0]
     kind = kind_of(path)
     if kind == "fasttext":
@@ -264,7 +256,7 @@ def read_head(path) -> Head:
     elif kind == "array":
         rows, dim = _open_array(path).shape
     else:
-        rows, dim = _text_head(files_of(path)[-1], kind == "pair")
+        rows, dim = _text_head(_numbers(path), kind == "pair")
     return Head(kind, rows, dim)
 
 
@@ -333,9 +325,9 @@ Rows = Iterator[tuple[int, bytes, bytes | np.ndarray]]
 def _rows(path: Path, dim: int, problems: Problems) -> Rows:
     """The rows of a file that must have `dim` numbers a word; `problems` gets the faults of rows."""
     head = read_head(path)
-    file = files_of(path)[head.kind == "pair"]
     if head.dim != dim:
-        raise _wrong_dim(file.name, f"holds {head.dim}", head.dim, dim, None if head.kind == "array" else 1)
+        line = None if head.kind == "array" else 1
+        raise _wrong_dim(_numbers(path).name, f"holds {head.dim}", head.dim, dim, line)
     yield from _READERS[head.kind](path, head, problems)
 
 
@@ -346,8 +338,7 @@ def _text_rows(path: Path, head: Head, problems: Problems) -> Rows:
         if not line or (number == 1 and _header(line)):
             continue
         rows += 1
-        # Counting spaces checks a row in a fraction of the time that splitting it takes.
-        spaces = line.count(b" ")
+        spaces = line.count(b" ")  # many times faster than splitting the row
         if spaces < dim:
             problems.add(_ragged(path, number, spaces, dim))
             continue
@@ -362,7 +353,6 @@ def _text_rows(path: Path, head: Head, problems: Problems) -> Rows:
 
 
 def _paired_rows(path: Path, head: Head, problems: Problems) -> Rows:
-    """The rows of an array or of BioASQ's pair: a file holds the words, one a line."""
     if head.kind == "array":
         rows, words = _open_array(path), files_of(path)[1]
         check_readable(words, f"put the words of {path.name} beside it, one a line")
@@ -434,7 +424,6 @@ def _is_number(text):
 
 
 def _open_array(path: Path) -> np.ndarray:
-    """The array of a .npy, not read yet."""
     check_readable(path)
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -446,7 +435,7 @@ def _open_array(path: Path) -> np.ndarray:
 
 
 class _Wanted:
-    """Rows to look out for, by the bytes of their word: each word as it is and, where `lowered`, lower-cased.
+    """The numbers of words that are looked for, each as it is and, where `lowered`, lower-cased.
 
     places: bytes of a form -> its row in `numbers` float32 [F, D]. filled, composed: bool [F], whether the form has
     numbers, and whether these come from character n-grams alone. duplicates: rows that repeat a form found before.
@@ -461,7 +450,7 @@ class _Wanted:
         self.duplicates = 0
 
     def add(self, word: bytes, numbers: bytes | np.ndarray) -> bool:
-        """Keeps the first row of a word that is looked for. False where a number is none, or not finite in float32."""
+        """Keeps the first row of a word. False where a number is none, or not finite in float32."""
         place = self.places.get(word)
         if place is None or self.filled[place]:
             self.duplicates += place is not None
@@ -490,14 +479,12 @@ class _Wanted:
 
 
 def _encoded(word: str) -> bytes:
-    """A word as files hold it."""
     return word.encode("utf-8", "surrogatepass")
 
 
 # ---- fastText's models ----
 
-# The library reads on past the end of a damaged file, so sizes are compared first, in the layout of its `saveModel`,
-# little endian:
+# The library reads on past the end of a damaged file, so sizes are compared first. The layout, little endian:
 #   int32 magic, version; int32 dim, window, epochs, min count, negatives, word n-grams, loss, model, buckets, minn,
 #   maxn, update rate; float64 sampling threshold; int32 entries, words, labels; int64 tokens, pruned pairs;
 #   per entry: word, NUL, int64 count, int8 kind; bool quantised; int64 rows, columns; float32 [words + buckets, dim];
@@ -506,7 +493,7 @@ _MAGIC, _ENTRIES = 793712314, 92  # the first entry's place
 
 
 def _fasttext_head(path: Path, *, whole: bool = False) -> tuple[int, int]:
-    """(words, dim) of a model. whole: whether the file is as long as it says is checked, too."""
+    """(words, dim) of a model. whole: check that the file is as long as it says."""
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
             magic, _, dim = struct.unpack_from("<3i", data)
@@ -562,20 +549,16 @@ def _fasttext_words(model):
 
 
 def _mean(model, matrix, form: bytes, skipped: int = 0) -> np.ndarray | None:
-    """The mean over the rows of a word, as it is in the file, and of its n-grams; None where it has none.
-
-    Not get_word_vector: fasttext-community 0.11.9 scales what it returns to length 1, as no other build does.
-    """
+    """The mean over the rows of a word and of its n-grams; None where it has none. (get_word_vector of
+    fasttext-community 0.11.9 would return it at length 1.)"""
     rows = model.get_subwords(form, "replace")[1][skipped:]
     with np.errstate(invalid="ignore", over="ignore"):  # reported where the numbers are used
         return matrix[rows].mean(axis=0, dtype=np.float64) if len(rows) else None
 
 
 def _fill_by_fasttext(path: Path, wanted: _Wanted) -> None:
-    """Fills `wanted` from a model: words that it knows neither as they are nor lower-cased from their n-grams.
-
-    Where the model knows no capital letter, a word is put together from its small letters.
-    """
+    """Fills `wanted`; words known neither as they are nor lower-cased from their n-grams, in lower case if the model
+    knows no capital letter."""
     model, matrix = _fasttext_model(path, wanted.numbers.shape[1])
     words, _ = _fasttext_head(path)
     number = {form: model.get_word_id(form) for form in wanted.places}  # -1 for what it does not know

@@ -1,11 +1,8 @@
 """Pieces of words (Wu et al. 2016) as BERT's vocabularies have them, and where pretrained weights are.
 
-A vocabulary is read from the files of some weights, or made from training texts.
-
 A vocabulary is `vocab.txt` (a piece a line) or `tokenizer.json`; `tokenizer_config.json` beside it says whether text is
 lower-cased. Where no file says so the pieces do: a vocabulary without a capital letter is for lower-cased text (there
 are clinical models without that file, and what was learnt of "Na" is lost on "na").
-A capital sigma at a word's end becomes σ, as in the library's fast tokenisers; its old ones in Python made it ς.
 """
 
 import json
@@ -48,8 +45,7 @@ class Pieces:
 class WordPieces:
     """Pieces in order of their numbers, and how text is prepared for them.
 
-    words: the pieces; one that starts with ## continues a word. lowercase: text is lower-cased; strip_accents:
-    accents are removed. Text never becomes special pieces: "[SEP]" in a text is three words.
+    words: the pieces; one that starts with ## continues a word. "[SEP]" in a text is three words, no special piece.
     """
 
     words: tuple[str, ...]
@@ -94,8 +90,7 @@ class WordPieces:
         """Raises DataError if weights for `vocab_size` pieces cannot belong to this vocabulary."""
         if not 0 <= vocab_size - len(self) < _PADDING_ROWS:
             fault = f"the vocabulary has {len(self)} pieces, the weights are for {vocab_size}"
-            fix = "give the weights and the vocabulary of one model"
-            raise DataError(fault, file=self.file, fix=fix)
+            raise DataError(fault, file=self.file, fix="give the weights and the vocabulary of one model")
 
     @classmethod
     def load(cls, path: Path | str) -> "WordPieces":
@@ -115,11 +110,9 @@ class WordPieces:
 
     @classmethod
     def of_texts(cls, texts: Iterable[str], size: int, *, lowercase: bool = True) -> "WordPieces":
-        """A vocabulary of at most `size` pieces for models without pretrained weights.
-
-        The special pieces, every character of the texts at the head of a word and (##) within one, then the most
-        frequent words; equally frequent ones by code point. The trainer of `tokenizers` is not used
-        because its vocabularies of the same texts differed between runs (0.23.3: 17 sets of 3,000 pieces in 20 runs).
+        """A vocabulary of at most `size` pieces: the special pieces, every character of the texts at the head of a word
+        and (##) within one, then the most frequent words; equally frequent ones by code point. (The trainer of
+        `tokenizers` 0.23.3 gave 17 sets of 3,000 pieces of the same texts in 20 runs.)
         """
         bare, split = _normalizer(lowercase, lowercase), _tokenizers().pre_tokenizers.BertPreTokenizer()
         counts = Counter(word for text in texts for word, _ in split.pre_tokenize_str(bare.normalize_str(text)))
@@ -151,17 +144,14 @@ def vocabulary_files(path: Path | str) -> list[Path]:
 
 
 def room_for(premise: int, hypothesis: int, size: int) -> tuple[int, int]:
-    """(premise pieces, hypothesis pieces) that are kept of these numbers if both together may have `size` pieces.
-
-    The longer side is cut first."""
+    """(premise pieces, hypothesis pieces) that are kept of these if both may have `size`; the longer is cut first."""
     premise = min(premise, max(size - hypothesis, size - size // 2))
     return premise, min(hypothesis, size - premise)
 
 
 def _tokenizers():
-    """The tokenizers library, an extra: it brings ten packages, and BERT alone needs it."""
     try:
-        import tokenizers
+        import tokenizers  # an extra: it brings ten packages, and BERT alone needs it
     except ImportError:
         problem = "the tokenizers library, which BERT's word pieces need, is missing"
         raise RunError(f"{problem}. Fix: pip install 'mednli_jax[bert]'.") from None
@@ -188,15 +178,17 @@ def _vocabulary_file(path: Path) -> Path:
 
 def _of_tokenizer(path: Path) -> tuple[tuple[str, ...], dict]:
     """(pieces, how text is prepared) of a tokenizer.json."""
-    content = _json(path)
+    content, problem = _json(path), ""
     model, normalizer = (content.get(name) or {} for name in ("model", "normalizer"))
-    if model.get("type", "WordPiece") != "WordPiece" or model.get("continuing_subword_prefix", "##") != "##":
-        raise _other_kind(path, "its model is not WordPiece with ##")
-    if normalizer.get("type") != "BertNormalizer":
-        raise _other_kind(path, "text is not prepared as for BERT")
     numbers = model.get("vocab", {})
-    if sorted(numbers.values()) != list(range(len(numbers))):
-        raise _other_kind(path, "its pieces are not numbered from 0 on, each once")
+    if model.get("type", "WordPiece") != "WordPiece" or model.get("continuing_subword_prefix", "##") != "##":
+        problem = "its model is not WordPiece with ##"
+    elif normalizer.get("type") != "BertNormalizer":
+        problem = "text is not prepared as for BERT"
+    elif sorted(numbers.values()) != list(range(len(numbers))):
+        problem = "its pieces are not numbered from 0 on, each once"
+    if problem:
+        raise DataError(f"not a vocabulary of BERT's: {problem}", file=path.name, fix="give a BERT model")
     options = {"do_lower_case": normalizer.get("lowercase"), "strip_accents": normalizer.get("strip_accents")}
     return tuple(sorted(numbers, key=numbers.get)), options
 
@@ -213,18 +205,11 @@ def _text(path: Path) -> str:
         return stream.read()
 
 
-def _other_kind(path: Path, problem: str) -> DataError:
-    return DataError(f"not a vocabulary of BERT's: {problem}", file=path.name, fix="give a BERT model")
-
-
 # -- weights -----------------------------------------------------------------------------------------------------------
 
 
 def find_weights(name: str | Path) -> Path:
-    """The folder or file of some weights: a path, or the name of an installed package that contains them.
-
-    The package is not imported.
-    """
+    """The folder or file of some weights: a path, or the name of an installed package that contains them."""
     path = Path(name).expanduser()
     if path.exists():
         return path

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
-from mednli_jax.data.cache import digests, kept
+from mednli_jax.data.cache import Cache, kept
 from mednli_jax.errors import ConfigError, RunError
 from mednli_jax.io import check_readable, either_name
 from mednli_jax.knowledge.ontology import Names, Ontology, OntologyOptions, Relations
@@ -34,11 +34,7 @@ _PATHS = f"a {', '.join(TABLES + OBO)} file or of a folder with MRCONSO.RRF, RF2
 
 @dataclass(frozen=True)
 class OntologyFiles:
-    """Files of one ontology and how they are read.
-
-    name: of its copy in the cache. place: the file or folder that `read` gets.
-    files: all that `read` may open.
-    """
+    """An ontology's name, the file or folder that `read` gets, and all files that `read` may open."""
 
     name: str
     place: Path
@@ -53,7 +49,7 @@ def load_ontology(
     *,
     cache_dir: Path | None = None,
 ) -> Ontology:
-    """Load the ontology that `spec` names.
+    """The ontology that `spec` names.
 
     Args:
       spec: "mesh", the bundled table; "umls", "snomed" or "wordnet", whose official files are looked for below
@@ -61,7 +57,7 @@ def load_ontology(
         working folder: a .tsv file in MeSH's layout, an .obo file, both also gzipped, or a folder with UMLS RRF files,
         SNOMED CT RF2 files or WordNet's database.
       data_dir: the folder of licensed data.
-      options: what to take from a terminology, None = OntologyOptions(); MeSH has no choices.
+      options: None = OntologyOptions().
       cache_dir: where a copy is kept as arrays, so that the next load takes under a second; None keeps none. A copy is
         used as long as the place and the content of the files, the options and FORMAT are the same.
     """
@@ -95,7 +91,7 @@ def ontology_files(spec: str, data_dir: Path | None = None) -> tuple[Path, ...]:
 
 
 def needed_files(name: str, data_dir: Path | None = None, options: OntologyOptions | None = None) -> tuple[Path, ...]:
-    """The files of "umls", "snomed" or "wordnet" without which `load_ontology` fails, all of them there."""
+    """The files of "umls", "snomed" or "wordnet" without which `load_ontology` fails."""
     place, options = find_source(name, data_dir).place, options or OntologyOptions()
     if name == "snomed":
         kinds, _ = snomed_files(place, options.languages)
@@ -186,21 +182,18 @@ def _stem(path: Path) -> str:
 
 
 def _digests(source: OntologyFiles, cache_dir: Path) -> dict[str, str]:
-    """The digests of the files by name, without those that are missing, which the reader will report."""
+    """The digests of the files that are there, by name."""
     files = [path for path in source.files if path.is_file()]
     for path in files:
         check_readable(path)
-    return digests(files, cache_dir / "prepared")
+    return Cache(cache_dir).digests(files)
 
 
 # ---- the copy in the cache ----
 
 
 def stored(path: Path, key: dict, build: Callable[[], Ontology]) -> Ontology:
-    """The ontology kept in a file; made by `build` and kept there where it is missing, damaged or of another key.
-
-    key: plain JSON, everything that shapes the ontology.
-    """
+    """The ontology of `build`, `kept` in a file."""
     return _ontology(kept(path, {**key, "layout": 3}, lambda: _arrays(build())))
 
 
