@@ -2,14 +2,12 @@
 
 The paper selected and sorted its pairs by hand. Here a hypothesis is used if it names one disease and neither denies
 it nor speaks of somebody else; rules over the concepts of the premise give the category.
-
-The negatives of a disease are the most similar others, or random ones (3.2, 4.3), of the diseases of other positive
-examples of the same group, less its ancestors and descendants, which would not invalidate the entailment.
 """
 
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -63,14 +61,9 @@ def _has_type(ontology, index, prefixes):
 
 def select(pairs: Iterable[NLIExample], linker: Linker) -> tuple[list[Positive], Counter]:
     """The positive examples among pairs (section 3.1), and how many pairs were left out for what (LEFT_OUT)."""
-    found, left_out = [], Counter()
-    for pair in pairs:
-        result = _positive(pair, linker)
-        if isinstance(result, str):
-            left_out[result] += 1
-        else:
-            found.append(result)
-    return found, left_out
+    results = [_positive(pair, linker) for pair in pairs]
+    left_out = Counter(result for result in results if isinstance(result, str))
+    return [result for result in results if isinstance(result, Positive)], left_out
 
 
 def _positive(pair, linker) -> Positive | str:
@@ -117,15 +110,13 @@ class Kinship:
     """Which concepts an ontology has one above the other; concepts that it lacks are nobody's kin."""
 
     def __init__(self, ontology: Ontology | None):
-        self.ontology, self._above = ontology, {}
+        self.ontology, self.above = ontology, cache(self._above)
 
-    def above(self, concept: str) -> frozenset[str]:
+    def _above(self, concept: str) -> frozenset[str]:
         """The concept's ancestors and itself, by the ontology's own ids."""
-        if concept not in self._above:
-            known = self.ontology is not None and self.ontology.index(concept) is not None
-            concept_id = self.ontology.ids[self.ontology.index(concept)] if known else concept
-            self._above[concept] = frozenset({concept_id, *(self.ontology.ancestors(concept_id) if known else ())})
-        return self._above[concept]
+        if self.ontology is None or (index := self.ontology.index(concept)) is None:
+            return frozenset({concept})
+        return frozenset({self.ontology.ids[index], *self.ontology.ancestors(concept)})
 
     def related(self, one: str, other: str) -> bool:
         """Whether the two are one concept, or one is an ancestor of the other."""
@@ -168,10 +159,11 @@ def negatives(
     count: int = COUNT,
     synonyms: Mapping[str, Iterable[str]] = MappingProxyType({}),
 ) -> Iterator[tuple[Positive, str]]:
-    """(positive example, other disease): for each positive example the first `count` of its disease's ranking.
+    """(positive example, other disease): for each positive example the first `count` of its disease's ranking, among
+    the diseases of positive examples of its group that are not its kin (sections 3.2 and 4.3).
 
-    A disease that another positive example claims on the same premise, or of which one of `synonyms` stands in the
-    premise, and the kin of either, are passed over for the next: they might be no negatives.
+    Passed over are diseases that another positive example claims on the same premise, those of which one of `synonyms`
+    stands in the premise, and the kin of either: they might be true.
     """
     of_group, of_premise = defaultdict(set), defaultdict(set)
     named = mentioned({positive.pair.premise for positive in positives}, synonyms)
@@ -214,7 +206,7 @@ def read_vectors(path: Path, concepts: Collection[str]) -> dict[str, np.ndarray]
 def vectors_of_ancestors(ontology: Ontology, concepts: Collection[str]) -> dict[str, np.ndarray]:
     """Vectors of concepts from the ontology alone: their ancestors, a rarer one counting more.
 
-    They replace vectors learned from text. A concept that stands alone in the graph has none.
+    A concept that stands alone in the graph has none.
     """
     kinship = Kinship(ontology)
     above = {concept: kinship.above(concept) for concept in sorted(concepts)}
@@ -240,9 +232,8 @@ def build(
     """A benchmark of the positive examples among `pairs`. It does not depend on their order.
 
     Args:
-      linker: of the terminology that names the diseases and says which are related.
+      linker: of the terminology that names the diseases.
       ranked: makes the ranking of negatives for the diseases that were found (`similar`, `shuffled`).
-      facts: provenance that goes into the benchmark's.
     """
     positives, left_out = select(pairs, linker)
     if not positives:

@@ -25,21 +25,8 @@ from mednli_jax import demo
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.examples import LABELS, NLIExample, Split
-from mednli_jax.diskne.builder import Kinship, shuffled, similar
-from mednli_jax.diskne.builder import negatives as others_of
-from mednli_jax.diskne.data import (
-    CATEGORIES,
-    POSITIVE,
-    Benchmark,
-    DiseaseExample,
-    Positive,
-    annotation_files,
-    assembled,
-    disease_names,
-    pair_files,
-    read_published,
-    source_pairs,
-)
+from mednli_jax.diskne import builder, data
+from mednli_jax.diskne.data import CATEGORIES, Benchmark, DiseaseExample, Positive
 from mednli_jax.diskne.folds import LEAST, Fold, folds
 from mednli_jax.errors import ConfigError, Problems, UsageError
 from mednli_jax.io import atomic_folder, write_atomic, write_json
@@ -57,7 +44,6 @@ PARTS = ("", "train", "dev", "test")
 ALL = "train"
 FIELDS = ("fold", "disease", "target", "category")  # arrays besides those of nli.encoding
 EXAMPLES, ABOUT, DROPPED = "examples.jsonl", "benchmark.json", "dropped.tsv"
-_BUILD = "build the benchmark again"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -65,9 +51,8 @@ class DisKnECorpus(NLICorpus):
     """The examples of DisKnE and their folds (see nli.corpus.NLICorpus, whose choices of training pairs it lacks).
 
     name: one of NAMES; file is a folder that launch/build_diskne.py wrote, mednli the published annotations.
-    wording: of hypotheses, see data.WORDINGS, "" = what the files have. negatives: "similar" or "random", of the
-    demo; of the published files without those that the other word names, "" = all.
-    names_from: the ontology that names the annotated diseases, "" = what the hypotheses call them.
+    wording: see data.WORDINGS, "" = as the files have it. negatives: see data.annotation_files.
+    names_from: the ontology that names the annotated diseases, "" = the words of the hypotheses.
     least: positive examples that a disease needs in a category to have a fold.
     """
 
@@ -79,7 +64,6 @@ class DisKnECorpus(NLICorpus):
     _cache_name = property(lambda self: f"diskne-{self.name}")
 
     def key(self, cache: Cache) -> dict:
-        """As of any corpus of pairs, with what shapes the examples and the folds."""
         how = [self.wording, self.negatives, self.names_from or "none", self.least]
         return {**super().key(cache), "diskne": how}
 
@@ -101,14 +85,14 @@ class DisKnECorpus(NLICorpus):
                 problem = f"{missing[0]}: there is no such file"
                 raise ConfigError(f"{problem}. Fix: give the folder that launch/build_diskne.py wrote.")
             return files
-        files = [*pair_files(self._folder()), *self._annotation_files]
+        files = [*data.pair_files(self._folder()), *self._annotation_files]
         if self.names_from:
             files += filter(Path.is_file, ontology_files(self.names_from, self._folder()))
         return files
 
     @cached_property
     def _annotation_files(self) -> list[Path]:
-        found = annotation_files(self._folder(), self.negatives)
+        found = data.annotation_files(self._folder(), self.negatives)
         if not found:
             kind = f" of {self.negatives} negatives" if self.negatives else ""
             problem = f"{self._folder() / 'diskne'}: holds no annotation file{kind} (.csv)"
@@ -121,9 +105,9 @@ class DisKnECorpus(NLICorpus):
         if self.name == "file":
             return read_benchmark(self._folder())
         if self.name == "mednli":
-            pairs, facts = source_pairs(self._folder())
+            pairs, facts = data.source_pairs(self._folder())
             ontology = load_ontology(self.names_from, self._folder()) if self.names_from else None
-            return read_published(self._annotation_files, pairs, ontology, wording=self.wording, facts=facts)
+            return data.read_published(self._annotation_files, pairs, ontology, wording=self.wording, facts=facts)
         return load_demo_diskne(negatives=self.negatives, wording=self.wording)
 
     def _read(self) -> dict[str, Split]:
@@ -136,16 +120,15 @@ class DisKnECorpus(NLICorpus):
         splits, arrays, vocabulary, vectors, facts = super().build()
         found = folds(self.benchmark, least=self.least)
         arrays = {**arrays, **_arrays(self.benchmark, found)}
-        return splits, arrays, vocabulary, vectors, {**facts, "diskne": _facts(self.benchmark, found)}
+        about = {"diseases": list(self.benchmark.names), "folds": list(map(_about, found))}
+        about |= self.benchmark.description()
+        return splits, arrays, vocabulary, vectors, {**facts, "diskne": about}
 
 
 def load_demo_diskne(*, negatives: str = "similar", wording: str = "name", seed: int = 0) -> Benchmark:
     """The demo benchmark: twenty-two diseases in two clusters, two premises for each disease and category.
 
-    Args:
-      negatives: "similar", the other diseases of the cluster, or "random" ones of all, ten for a positive example.
-      wording: of the hypotheses, one of WORDINGS.
-      seed: of random negatives.
+    negatives: "similar", the other diseases of the cluster, or ten "random" ones. seed: of random negatives.
     """
     if negatives not in NEGATIVES:
         raise ConfigError(f"negatives are '{negatives}'. Fix: give one of {', '.join(NEGATIVES)}.")
@@ -157,11 +140,12 @@ def load_demo_diskne(*, negatives: str = "similar", wording: str = "name", seed:
         for pair, (_, row) in zip(pairs, json_rows(path, problems), strict=True)
     ]
     names = {disease: row["name"] for disease, row in diseases.items()}
-    synonyms = disease_names(ontology, list(names))[1]
+    synonyms = data.disease_names(ontology, names)[1]
     synonyms = {disease: (*synonyms[disease], *row["short"]) for disease, row in diseases.items()}
     clusters = np.eye(1 + max(row["cluster"] for row in diseases.values()))
-    ranking = similar({disease: clusters[row["cluster"]] for disease, row in diseases.items()})
-    drawn = negatives == "random"
+    ranking = builder.similar({disease: clusters[row["cluster"]] for disease, row in diseases.items()})
+    if drawn := negatives == "random":
+        ranking = builder.shuffled(seed)
     facts = {
         "note": "demo benchmark, synthetic: not comparable with DisKnE",
         "seed": 20210801,
@@ -169,8 +153,8 @@ def load_demo_diskne(*, negatives: str = "similar", wording: str = "name", seed:
         "negatives_seed": seed if drawn else -1,
         "ontology_sha256": ontology.sha256,
     }
-    made_up = others_of(positives, shuffled(seed) if drawn else ranking, Kinship(ontology))
-    return assembled("demo_diskne", positives, made_up, names, synonyms, wording, facts)
+    made_up = builder.negatives(positives, ranking, builder.Kinship(ontology))
+    return data.assembled("demo_diskne", positives, made_up, names, synonyms, wording, facts)
 
 
 def _arrays(benchmark, found):
@@ -187,17 +171,6 @@ def _arrays(benchmark, found):
     }
 
 
-def _facts(benchmark, found):
-    return {
-        "name": benchmark.name,
-        "facts": benchmark.facts,
-        "diseases": list(benchmark.names),
-        "names": benchmark.names,
-        "synonyms": {disease: list(names) for disease, names in benchmark.synonyms.items()},
-        "folds": [_about(fold) for fold in found],
-    }
-
-
 def _about(fold):
     dropped = {reason: len(rows) for reason, rows in fold.dropped.items()}
     return {"disease": fold.disease, "group": fold.group, "categories": list(fold.categories), "dropped": dropped}
@@ -206,12 +179,12 @@ def _about(fold):
 def benchmark_of(prepared: Prepared) -> Benchmark:
     """The examples of a prepared DisKnE without their texts."""
     about, arrays, rows = prepared.manifest["diskne"], prepared.arrays, prepared.splits[ALL]
-    columns = (arrays[name].tolist() for name in ("disease", "target", "category"))
-    examples = tuple(
-        example_of(uid, LABELS[label], about["diseases"][disease], about["diseases"][target], CATEGORIES[category])
+    columns, ids = (arrays[name].tolist() for name in ("disease", "target", "category")), about["diseases"]
+    examples = (
+        DiseaseExample(NLIExample(uid, "", "", LABELS[label], (), ()), ids[disease], ids[target], CATEGORIES[category])
         for uid, label, disease, target, category in zip(rows.uids, rows.label, *columns, strict=True)
     )
-    return Benchmark(about["name"], examples, about["names"], synonyms_of(about), about["facts"])
+    return Benchmark.described(about, examples)
 
 
 def folds_of(prepared: Prepared) -> tuple[Fold, ...]:
@@ -223,20 +196,6 @@ def folds_of(prepared: Prepared) -> tuple[Fold, ...]:
     return tuple(found)
 
 
-def example_of(uid: str, label: str, disease: str, target: str, category: str) -> DiseaseExample:
-    """An example without texts, as scores and tables need it."""
-    return DiseaseExample(NLIExample(uid, "", "", label, (), ()), disease, target, category)
-
-
-def synonyms_of(about: dict) -> dict[str, tuple[str, ...]]:
-    return {disease: tuple(names) for disease, names in about["synonyms"].items()}
-
-
-def is_positive(label: np.ndarray) -> np.ndarray:
-    """Whether each label, a place in LABELS, is positive."""
-    return np.asarray(label) == LABELS.index(POSITIVE)
-
-
 # -- a benchmark on disk -----------------------------------------------------------------------------------------------
 
 
@@ -245,21 +204,20 @@ def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path) -
     folder = Path(folder).expanduser().absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder}: exists already. Fix: give a folder that is empty or not there yet.")
-    about = {name: getattr(benchmark, name) for name in ("name", "names", "synonyms", "facts")}
-    about["folds"] = [
-        {
-            **_about(fold),
-            "name": benchmark.names[fold.disease],
-            "examples": {"train": len(fold.train), "dev": len(fold.dev), "test": len(fold.test)},
-        }
-        for fold in folds
-    ]
+    about = []
+    for fold in folds:
+        sizes = {part: len(getattr(fold, part)) for part in PARTS[1:]}
+        about.append({**_about(fold), "name": benchmark.names[fold.disease], "examples": sizes})
     rows = (json.dumps(_row(example), ensure_ascii=False) for example in benchmark.examples)
-    dropped = ("\t".join((f.group, f.disease, *entry)) for f in folds for entry in f.log(benchmark.examples))
+    dropped = ["group\tdisease\tuid\treason\n"]
+    for fold in folds:
+        for reason, of_reason in fold.dropped.items():
+            uids = (benchmark.examples[row].uid for row in of_reason)
+            dropped += (f"{fold.group}\t{fold.disease}\t{uid}\t{reason}\n" for uid in uids)
     with atomic_folder(folder, keep=False) as temporary:
         write_atomic(temporary / EXAMPLES, "".join(row + "\n" for row in rows))
-        write_json(temporary / ABOUT, about)
-        write_atomic(temporary / DROPPED, "".join(line + "\n" for line in ("group\tdisease\tuid\treason", *dropped)))
+        write_json(temporary / ABOUT, {**benchmark.description(), "folds": about})
+        write_atomic(temporary / DROPPED, "".join(dropped))
     return folder
 
 
@@ -281,10 +239,10 @@ def _row(example):
 def read_benchmark(folder: Path) -> Benchmark:
     """What `write_benchmark` wrote; tokens come from the Treebank tokeniser. Folds are made again, and are the same."""
     folder = Path(folder).expanduser()
-    about = read_json(folder / ABOUT, "name", "names", "synonyms", "facts", fix=_BUILD)
+    about = read_json(folder / ABOUT, "name", "names", "synonyms", "facts", fix="build the benchmark again")
     pairs = {pair.uid: pair for pair in read_nli_file(folder / EXAMPLES, split="all").examples}
     found = []
     for _, row in json_rows(folder / EXAMPLES, Problems()):
         if (pair := pairs.get(row.values.get("pairID"))) is not None:  # else a pair without a label
             found.append(DiseaseExample(pair, *(row.values[name] for name in ("disease", "target", "category"))))
-    return Benchmark(about["name"], tuple(found), about["names"], synonyms_of(about), about["facts"])
+    return Benchmark.described(about, found)

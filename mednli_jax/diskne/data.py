@@ -1,8 +1,7 @@
 """DisKnE's examples, and its published annotations (Alghanmi et al. 2021, section 3).
 
-Does a premise show a disease? Every example claims that the patient of a premise has a disease. A positive example is
-an entailed pair. A negative example has the same premise and a similar disease instead. All examples of a benchmark are
-one list, which `diskne.folds` divides by disease; `diskne.builder` makes a benchmark of any pairs.
+Every example claims that the patient of a premise has a disease. A positive example is an entailed pair; a negative
+example has the same premise and another disease. `diskne.folds` divides the examples by disease.
 """
 
 import hashlib
@@ -43,7 +42,7 @@ _YOU = re.compile(r"eu|u[bcdfghjklmnpqrstvwxz][aeiou]")  # a urinary tract infec
 class Positive:
     """An entailed pair whose hypothesis says that the patient has `disease` (a concept id).
 
-    start, end: the characters of the hypothesis that name it. category: one of CATEGORIES.
+    start, end: the characters of the hypothesis that name it.
     """
 
     pair: NLIExample
@@ -89,18 +88,24 @@ class Benchmark:
     name: str
     examples: tuple[DiseaseExample, ...]
     names: dict[str, str]
-    synonyms: dict[str, tuple[str, ...]]
+    synonyms: dict[str, list[str]]
     facts: dict = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.examples)
 
+    def description(self) -> dict:
+        """All but the examples, as JSON values."""
+        return {name: value for name, value in vars(self).items() if name != "examples"}
+
+    @classmethod
+    def described(cls, about: Mapping, examples: Iterable[DiseaseExample]) -> "Benchmark":
+        """The benchmark of a description and examples."""
+        return cls(about["name"], tuple(examples), about["names"], about["synonyms"], about["facts"])
+
     def left_out(self) -> str:
         """The rows or pairs that are no examples, by reason: "200 repeated, 20 without positive"; "" for none."""
-        counts = {
-            **self.facts.get("left_out", {}),
-            **{name: self.facts.get(name, 0) for name in ("repeated", "same_name")},
-        }
+        counts = self.facts.get("left_out", {}) | {name: self.facts.get(name, 0) for name in ("repeated", "same_name")}
         return ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(counts.items()) if count)
 
 
@@ -108,10 +113,7 @@ class Benchmark:
 
 
 def with_article(before: str, name: str) -> str:
-    """`before`, with an article a or an at its end changed to fit `name`.
-
-    The paper uses the first letter; this function uses its sound, so that "a urinary tract infection" stays as it is.
-    """
+    """`before`, with an article a or an at its end changed to fit the sound of `name`; the paper uses the letter."""
     match = _ARTICLE.search(before)
     if not match:
         return before
@@ -167,17 +169,14 @@ def disease_names(ontology: Ontology, concepts: Collection[str]) -> tuple[dict[s
 
     Concepts that the ontology lacks are left out.
     """
-    index = {concept: at for concept in concepts if (at := ontology.index(concept)) is not None}
-    wanted = set(index.values())
-    every = {at: {ontology.labels[at]} for at in wanted}
+    index = {concept: at for concept in sorted(concepts) if (at := ontology.index(concept)) is not None}
+    every = {at: {ontology.labels[at]} for at in index.values()}
     for name, at in ontology.names:
-        if at in wanted:
+        if at in every:
             every[at].add(name)
     names = {concept: (natural_order(ontology.labels[at]) or ontology.labels[at]) for concept, at in index.items()}
-    return (
-        {concept: name.lower() for concept, name in sorted(names.items())},
-        {concept: tuple(sorted(every[index[concept]] | {names[concept]})) for concept in sorted(names)},
-    )
+    synonyms = {concept: tuple(sorted(every[at] | {names[concept]})) for concept, at in index.items()}
+    return {concept: name.lower() for concept, name in names.items()}, synonyms
 
 
 def assembled(
@@ -189,9 +188,9 @@ def assembled(
     wording: str,
     facts: dict,
 ) -> Benchmark:
-    """The benchmark of positive examples and (positive example, other disease) negatives. Repeated uids are used once.
+    """The benchmark of positive examples and (positive example, other disease) negatives.
 
-    A negative whose disease has the name of the true one is left out, and counted as `same_name`.
+    Of equal uids the first counts. A negative whose disease has the name of the true one is left out (`same_name`).
     """
     negatives = list(negatives)
     apart = [(positive, disease) for positive, disease in negatives if names[disease] != names[positive.disease]]
@@ -212,15 +211,15 @@ def assembled(
         "positives": {category: counts[category, True] for category in CATEGORIES},
         "negatives": {category: counts[category, False] for category in CATEGORIES},
     }
-    every = {disease: tuple(sorted({names[disease], *synonyms.get(disease, ())})) for disease in used}
+    every = {disease: sorted({names[disease], *synonyms.get(disease, ())}) for disease in used}
     return Benchmark(name, tuple(order), {disease: names[disease] for disease in used}, every, facts)
 
 
 # -- the published annotations -----------------------------------------------------------------------------------------
 
-# The files hold no text: `pair_id,CUI,label,category,original_cui,start_index,end_index`, where the indices are the
-# characters of the disease in the pair's hypothesis. A negative has `,ng` after its pair's id, the other disease as CUI
-# and no indices. Files of terminological knowledge have no category.
+# The rows are `pair_id,CUI,label,category,original_cui,start_index,end_index`; the indices are the characters of the
+# disease in the pair's hypothesis. A negative has `,ng` after its pair's id, the other disease as CUI and no indices.
+# Files of terminological knowledge have no category.
 
 COLUMNS = ("pair_id", "CUI", "label", "original_cui", "start_index", "end_index")
 OF_NEGATIVE = ",ng"  # after the pair's id
@@ -232,8 +231,7 @@ PUBLISHED_CATEGORIES = {
     "procedure_diseases": "procedures",
     "procedures_diseases": "procedures",
 }
-MOST_UNKNOWN = 0.1  # share of the annotated pairs; more of them, and the corpora are not those annotated
-SHOWN = 5  # ids in a message
+MOST_UNKNOWN = 0.1  # share of the annotated pairs; with more of them the corpora are not those annotated
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,9 +338,9 @@ def read_published(
 ) -> Benchmark:
     """The benchmark of annotation files: medical, terminological or both, of similar or of random negatives.
 
-    pairs: of MedNLI and MEDIQA-NLI (`source_pairs`). ontology: names the CUIs (the UMLS); a CUI that it lacks, or all
-    without one, is called what the hypotheses call it most often. Left out, and counted in the facts: annotations of
-    unknown pairs; negatives whose disease has no name, or which a positive example claims on the same premise.
+    pairs: of MedNLI and MEDIQA-NLI (`source_pairs`). ontology: names the CUIs (the UMLS); others have the name that the
+    hypotheses use most often. Left out, and counted in the facts: annotations of unknown pairs; negatives whose disease
+    has no name, or which a positive example claims on the same premise.
     """
     of_file = {Path(path).name: read_annotations(path) for path in paths}
     _check_alternatives(of_file)
@@ -385,7 +383,7 @@ def _unknown(rows: Sequence[Annotation], by_uid: Mapping[str, NLIExample]) -> li
     unknown = sorted(set(annotated) - set(by_uid))
     if not unknown:
         return []
-    named = ", ".join(unknown[:SHOWN]) + (", ..." if len(unknown) > SHOWN else "")
+    named = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
     problem = f"{len(unknown):,} of {len(annotated):,} annotated pairs are in no corpus: {named}"
     first = annotated[unknown[0]]
     if len(unknown) > MOST_UNKNOWN * len(annotated):
@@ -414,10 +412,8 @@ def _positives(rows: Iterable[Annotation], by_uid: Mapping[str, NLIExample]) -> 
 
 
 def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
-    """The span without spaces at its ends, and with the rest of the words that it cuts.
-
-    The published script reads one character beyond the end, a space or a period where the end stands behind the word.
-    """
+    """The span without spaces at its ends, and with the rest of the words that it cuts: some files end a character
+    early or late."""
     mention = text[start:end].strip()
     start = text.index(mention, start)
     end = start + len(mention)

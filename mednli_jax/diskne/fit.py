@@ -1,14 +1,12 @@
 """Trains all folds of DisKnE. A slot, a pair of a fold and a seed, takes the place of a seed in the training loop.
 
-One program trains a chunk of slots at a time: `at_once`, or as many as fit into memory. The predictions of a chunk are
-saved when it is done; an interrupted chunk continues from its checkpoint. No weights are kept. A fold without examples
-is an error.
+One program trains a chunk of slots at a time. The predictions of a chunk are saved when it is done; an interrupted
+chunk continues from its checkpoint. No weights are kept.
 """
 
 import json
 import shutil
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -109,13 +107,6 @@ class FoldTraining:
         tables.write_examples(self.directory, self.benchmark)
         self.slots = tables.read_slots(self.directory)
         done = {(row["group"], row["disease"], row["seed"]) for row in self.slots}
-        self._say_plan(done)
-        for chunk in self.chunks:
-            if not {(chunk.group, self.folds[fold].disease, seed) for fold, seed in chunk.slots} <= done:
-                self._train(chunk)
-        return self._fitted()
-
-    def _say_plan(self, done):
         sizes = ", ".join(f"{group} {sum(f.group == group for f in self.folds)}" for group in self.groups)
         self.session.say(
             f"{self.benchmark.name}: {len(self.benchmark):,} examples; folds: {sizes}; seeds "
@@ -124,6 +115,10 @@ class FoldTraining:
         )
         if left_out := self.benchmark.left_out():
             self.session.say(f"{self.benchmark.name}: left out: {left_out}")
+        for chunk in self.chunks:
+            if not {(chunk.group, self.folds[fold].disease, seed) for fold, seed in chunk.slots} <= done:
+                self._train(chunk)
+        return self._fitted()
 
     def _fitting(self) -> int:
         """The number of slots that fit into memory and disk. It is saved, so that a resumed run has the same chunks."""
@@ -140,15 +135,15 @@ class FoldTraining:
             write_json(place, min(found))
         return json.loads(place.read_bytes())
 
-    # -- a chunk ------------------------------------------------------------------------------------------------------
-
     def _train(self, chunk: Chunk):
         trainer = self._trainer(chunk)
         if self.experiment.model.weights:
             start_from_pretrained(trainer, self.experiment)
         if trainer.resume():
             self.session.say(f"chunk {chunk.number + 1}: resumed in epoch {trainer.epoch} after {trainer.done} batches")
-        self._keep_metrics(chunk, trainer.epoch - 1)
+        rows = self.directory.metrics()  # without those of epochs that will be trained again
+        kept = [line for epoch, line in rows if epoch < trainer.epoch or json.loads(line).get("chunk") != chunk.number]
+        write_atomic(self.directory.folder / "metrics.jsonl", b"".join(line + b"\n" for line in kept))
         best = trainer.run()
         check_converged(best.epoch.tolist(), "fold")
         folds = {fold for fold, _ in chunk.slots}
@@ -189,34 +184,28 @@ class FoldTraining:
             )
         return trainer
 
-    def _checkpoints(self, chunk) -> Path:
+    def _checkpoints(self, chunk):
         return self.directory.checkpoints / f"chunk-{chunk.number}"
 
     def _keep(self, chunk, best, dev, logits):
         """Adds the predictions of the chunk's slots to the run's file, which marks the chunk as done."""
-        uids = np.array([example.uid for example in self.benchmark.examples], object)
-        for place, (fold, seed) in enumerate(chunk.slots):
-            test = self.folds[fold].test
-            probabilities = np.round(nli.probabilities(logits[place, test]), 6).tolist()
+        for place, (number, seed) in enumerate(chunk.slots):
+            fold = self.folds[number]
+            probabilities = np.round(nli.probabilities(logits[place, fold.test]), 6).tolist()
+            uids = (self.benchmark.examples[row].uid for row in fold.test)
             scores = {name: float(found["per_seed"][place]) for name, found in dev.items()}
             self.slots.append({
-                "disease": self.folds[fold].disease,
-                "group": self.folds[fold].group,
+                "disease": fold.disease,
+                "group": fold.group,
                 "seed": seed,
                 "best_epoch": int(best.epoch[place]),
                 "dev": {name: value if np.isfinite(value) else None for name, value in scores.items()},
-                "test": dict(zip(uids[test].tolist(), probabilities, strict=True)),
+                "test": dict(zip(uids, probabilities, strict=True)),
             })  # fmt: skip
         tables.write_lines(self.directory.private / tables.SLOTS, self.slots)
         shutil.rmtree(self._checkpoints(chunk), ignore_errors=True)
         self.session.on_save(self.program.compile_seconds)
         self.session.say(f"slots done: {len(self.slots)} of {self.total}")
-
-    def _keep_metrics(self, chunk, epochs):
-        """Drops the rows of the chunk's epochs that will be trained again."""
-        rows = self.directory.metrics()
-        kept = [line for epoch, line in rows if epoch <= epochs or json.loads(line).get("chunk") != chunk.number]
-        write_atomic(self.directory.folder / "metrics.jsonl", b"".join(line + b"\n" for line in kept))
 
     def _on_epoch(self, chunk, row):
         row = {**row, "chunk": chunk.number, "group": chunk.group, "slots": row["seeds"]}
@@ -227,13 +216,9 @@ class FoldTraining:
             f"{epoch_line(row, self.experiment.settings.epochs)}; slots done: {len(self.slots)} of {self.total}",
         )
 
-    # -- result -------------------------------------------------------------------------------------------------------
-
     def _fitted(self) -> Fitted:
         folds = [self.folds[place] for place in sorted({fold for chunk in self.chunks for fold, _ in chunk.slots})]
-        found = tables.scores(self.benchmark, folds, tables.predicted(self.slots))
-        for category, ranked in tables.ranked_scores(self.benchmark, folds, tables.probabilities(self.slots)).items():
-            found[category]["ranking"] = ranked
+        found = tables.scores(self.benchmark, folds, tables.probabilities(self.slots))
         if categories := self.choice.categories:
             found = {name: scored for name, scored in found.items() if name in categories}
         diverged = sum(slot["best_epoch"] == 0 for slot in self.slots)

@@ -1,19 +1,18 @@
-"""Folds of DisKnE: what each disease is tested on, and what a model may be trained on before (sections 3.3, 4.1).
+"""Folds of DisKnE: the examples that a disease is tested on, and those for training before (sections 3.3, 4.1).
 
 A fold is three arrays of row numbers in a benchmark's one list of examples, so that all folds share one set of arrays.
-Each slot of a program, a fold and a seed, trains on the rows of its own fold.
 """
 
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from mednli_jax.data.batching import Batches
-from mednli_jax.diskne.data import GROUPS, Benchmark, DiseaseExample
+from mednli_jax.diskne.data import GROUPS, Benchmark
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import FUNCTION_WORDS, singular
 
@@ -35,10 +34,8 @@ _PLURAL = re.compile(r"\b([A-Z][A-Z0-9]+)s\b")  # of an abbreviation: MIs, which
 class FoldChoice:
     """The folds to train.
 
-    Args:
-      at_once: slots in one program, 0 = as many as fit into memory.
-      diseases: ids or names of the diseases whose folds are trained, () = all.
-      categories: categories that are reported; only diseases that have them are trained; () = all.
+    at_once: slots in one program, 0 = as many as fit into memory. diseases: ids or names, () = all.
+    categories: those that are reported; only diseases that have them are trained; () = all.
     """
 
     at_once: int = 0
@@ -48,10 +45,10 @@ class FoldChoice:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """What a disease is tested on, and all that may be trained on for it.
+    """The examples of a disease for testing and training.
 
-    train, dev, test: int32 rows of `Benchmark.examples`, ascending. categories: those that are reported; test has
-    their examples alone. dropped: reason (REASONS) -> rows that were kept out of train and dev.
+    train, dev, test: int32 rows of `Benchmark.examples`, ascending. categories: those that are reported and tested.
+    dropped: reason (REASONS) -> rows that were kept out of train and dev.
     """
 
     disease: str
@@ -61,11 +58,6 @@ class Fold:
     dev: np.ndarray
     test: np.ndarray
     dropped: dict[str, np.ndarray]
-
-    def log(self, examples: Sequence[DiseaseExample]) -> Iterator[tuple[str, str]]:
-        """(uid, reason) of the rows that were kept out, never their text."""
-        for reason, rows in self.dropped.items():
-            yield from ((examples[row].uid, reason) for row in rows)
 
 
 def phrase(text: str) -> str:
@@ -109,8 +101,8 @@ class _Columns:
         self.claim = _ranks([(e.pair.group, e.disease, e.pair.hypothesis) for e in examples])
         # What one category tests of a disease: two pairs with the same premise and claim are one example there.
         self.tested = _ranks([(claim, e.target, e.category) for claim, e in zip(self.claim, examples, strict=True)])
-        self.in_premise = _rows_of(benchmark, [e.pair.premise for e in examples])
-        self.in_hypothesis = _rows_of(benchmark, [e.pair.hypothesis for e in examples])
+        self.in_premise = _naming(benchmark, [e.pair.premise for e in examples])
+        self.in_hypothesis = _naming(benchmark, [e.pair.hypothesis for e in examples])
 
     def fold(self, disease: str, group: str, categories: tuple[str, ...], pool: np.ndarray, dev: float) -> Fold:
         targeted = self.target == disease
@@ -134,9 +126,9 @@ class _Columns:
         return Fold(disease, group, categories, rows[~is_dev], rows[is_dev], test, dropped)
 
 
-def _rows_of(benchmark: Benchmark, texts: Sequence[str]) -> dict[str, list[int]]:
+def _naming(benchmark: Benchmark, texts: Sequence[str]) -> dict[str, list[int]]:
     """concept -> the rows whose text names it."""
-    found, rows = mentioned(set(texts), benchmark.synonyms), defaultdict(list)
+    found, rows = mentioned(texts, benchmark.synonyms), defaultdict(list)
     for row, text in enumerate(texts):
         for concept in found[text]:
             rows[concept].append(row)
@@ -172,8 +164,8 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV) -> tupl
 
     A category in which no negative example is made from those of the disease is not reported for it.
 
-    Trained on is every example of the group that does not claim the disease, and in whose premise and hypothesis no
-    name of it stands; `dev` of these, whole premises, are held out.
+    The training examples are those of the group that neither claim nor name the disease, less a share `dev` of whole
+    premises.
     """
     table, found = _Columns(benchmark), []
     rows = _firsts(table.tested, table.positive)
@@ -182,12 +174,8 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV) -> tupl
     for group, of_group in GROUPS.items():
         usable = np.isin(table.category, of_group)
         for disease in sorted({target for target, category in counts if category in of_group}):
-            categories = tuple(
-                category
-                for category in of_group
-                if counts[disease, category] >= least and (disease, category) in with_negatives
-            )
-            if categories:
+            reported = {category for of, category in with_negatives if of == disease and counts[of, category] >= least}
+            if categories := tuple(category for category in of_group if category in reported):
                 found.append(table.fold(disease, group, categories, usable, dev))
     if not found:
         fix = "give more pairs, or a terminology that names more of their diseases"
@@ -197,9 +185,8 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV) -> tupl
 
 # -- batches of many folds ---------------------------------------------------------------------------------------------
 
-# A slot is a fold and a seed. The training loop identifies a slot by one number, in place of a seed; everything random
-# in a slot depends on that number alone. The folds of a group have the same number of batches, of the same static
-# shapes, whichever of them are trained together. The batches of a slot do not depend on the other slots.
+# A slot is a fold and a seed. The training loop identifies it by one number, in place of a seed; everything random in
+# a slot depends on that number alone. The folds of a group have equally many batches of the same static shapes.
 # Dimension letters: N rows of the corpus, F folds, Q units of a batch, G rows of a unit, S slots.
 
 
@@ -220,11 +207,9 @@ class FoldBatches(Batches):
     with fewer rows than the largest has padding (-1) spread over its batches. Further arguments are those of Batches.
 
     Args:
-      premise_length, hypothesis_length: [N] token counts of the whole corpus.
       member: [F, N] bool, whether a row is trained on in a fold; F: all folds of the corpus.
-      group: the folds that go together, those that give all slots their number of batches.
+      group: the folds that give all slots their number of batches.
       groups: [M, G] rows of each unit, None = every row is its own unit. Of a unit a fold takes the rows it trains on.
-      seeds: of the runs.
     """
 
     def __init__(self, premise_length, hypothesis_length, *, member, group: Sequence[int], groups=None, seeds, **how):
@@ -263,9 +248,8 @@ class FoldBatches(Batches):
 
     def _looks(self, seeds, epochs):
         """Slot after slot, each in another epoch: folds differ more than the epochs of one do."""
-        return [
-            (code, 1 + (turn + place) % epochs) for turn in range(min(epochs, 4)) for place, code in enumerate(seeds)
-        ]
+        turns = range(min(epochs, 4))
+        return [(code, 1 + (turn + place) % epochs) for turn in turns for place, code in enumerate(seeds)]
 
     def _deal(self, bucket, look):
         fold = of_code(look[0])[0]

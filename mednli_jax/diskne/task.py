@@ -1,7 +1,6 @@
-"""DisKnE: sentence pairs in folds by disease. Each slot trains on the rows of its own fold.
+"""DisKnE: sentence pairs in folds by disease. Each slot, a fold and a seed, trains on the rows of its own fold.
 
-A slot is a pair of a fold and a seed (diskne.folds). In all splits, row numbers refer to the arrays of
-the whole corpus.
+In all splits, row numbers refer to the arrays of the whole corpus.
 """
 
 from collections.abc import Sequence
@@ -11,7 +10,8 @@ import numpy as np
 
 from mednli_jax.data import batching
 from mednli_jax.data.arrays import SIDES, Prepared, Rows
-from mednli_jax.diskne.corpus import ALL, FIELDS, PARTS, is_positive
+from mednli_jax.diskne.corpus import ALL, FIELDS, PARTS
+from mednli_jax.diskne.data import POSITIVE
 from mednli_jax.diskne.folds import FoldBatches, of_code
 from mednli_jax.nli import task as nli
 from mednli_jax.report import metrics
@@ -23,10 +23,8 @@ PREDICT_GROUP = 11  # hypotheses of a premise: its own disease and ten others
 class PartRows:
     """The rows of one part (train, dev, test) of several folds.
 
-    Args:
-      label: [N], of all examples.
-      member: bool [F, N], whether an example is in this part of a fold.
-      longest: rows of the largest of these folds.
+    label: [N], of all examples. member: bool [F, N], whether an example is in this part of a fold. longest: rows of
+    the largest of these folds.
     """
 
     label: np.ndarray
@@ -39,7 +37,10 @@ class PartRows:
 
 @dataclass(frozen=True)
 class DisKnETask(nli.NLITask):
-    """Whether a premise entails a disease, in the classes of NLI (see task.Task). Splits belong to a group of folds."""
+    """Whether a premise entails a disease, in the classes of NLI (see task.Task).
+
+    The name of a split is a group of folds and a part, such as "medical/train".
+    """
 
     name: str = "diskne"
 
@@ -48,11 +49,8 @@ class DisKnETask(nli.NLITask):
         return {name: np.asarray(array) for name, array in prepared.arrays.items() if name not in FIELDS}
 
     def batches(self, prepared: Prepared, name: str, training: batching.TrainingBatches, *, shares: int, model):
-        """Batches of a group of folds.
-
-        name: "medical/train": each slot has the rows of its fold; "medical/dev", "medical/test": all rows of this part
-        in any fold of the group, once for all slots.
-        """
+        """Batches of a group of folds: of train, each slot has the rows of its fold; of dev and test, all rows of this
+        part in any fold of the group, once for all slots."""
         group, _, part = name.partition("/")
         member, chosen = self.members(prepared, part), group_of(prepared, group)
         if part != "train":
@@ -93,7 +91,7 @@ class DisKnETask(nli.NLITask):
         return np.asarray(prepared.arrays["fold"]) == PARTS.index(part)
 
     def rows(self, prepared: Prepared, name: str) -> PartRows:
-        """The rows of a split for the training loop. name: as in `batches`."""
+        """The rows of a split for the training loop."""
         group, _, part = name.partition("/")
         member = self.members(prepared, part)
         longest = int(member[group_of(prepared, group)].sum(axis=1).max())
@@ -109,8 +107,7 @@ class DisKnETask(nli.NLITask):
             predicted = logits_NC[mine].argmax(axis=-1)
             found["loss"].append(float(self.losses(part, logits_NC[None, mine])[0]))
             found["accuracy"].append(metrics.accuracy(label, predicted))
-            gold, positive = (is_positive(x) for x in (label, predicted))
-            found["f1"].append(2 * float((gold & positive).sum()) / max(int(gold.sum() + positive.sum()), 1))
+            found["f1"].append(metrics.per_class(label, predicted)[POSITIVE]["f1"])
         return {name: {"per_seed": values} for name, values in found.items()}
 
 

@@ -1,6 +1,8 @@
 """The folds of DisKnE in one program: no slot sees its test, each ends as it would alone, and finished chunks stay."""
 
 import json
+from bisect import bisect_left
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -12,7 +14,6 @@ from made_up_diskne import big
 from mednli_jax import defaults, train
 from mednli_jax.diskne import fit as folds
 from mednli_jax.diskne import folds as diskne_folds
-from mednli_jax.diskne import tables
 from mednli_jax.diskne.corpus import folds_of, write_benchmark
 from mednli_jax.diskne.folds import MOST_FOLDS, MOST_SEED, FoldBatches, of_code, slot_code
 from mednli_jax.diskne.task import DisKnETask, PartRows
@@ -28,6 +29,7 @@ SEEDS = (0, 3)
 SMALL = {"model.hidden_size": 4, "vectors.dim": 6, "train.epochs": 2, "train.batch_size": 16, "seeds": SEEDS}
 # One of the two groups, with all folds of a seed at once.
 MEDICAL = {"diskne.categories": ("symptoms", "tests"), "diskne.at_once": 7}
+WORDS = SimpleNamespace(shares_words=True)  # replaces a model where batches are made
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +73,6 @@ def prepared(folder, tmp_path_factory):
         return loaded(config_of(folder))
 
 
-class Words:
-    """Replaces a model where batches are made."""
-
-    shares_words = True
-
-
 # -- slots and their batches -------------------------------------------------------------------------------------------
 
 
@@ -92,7 +88,7 @@ def test_no_batch_of_a_slot_has_a_row_of_its_test_or_names_its_disease(folder, p
     benchmark, made = big(), folds_of(prepared)
     assert [e.uid for e in benchmark.examples] == list(prepared.splits["train"].uids)
     for group in dict.fromkeys(fold.group for fold in made):
-        batches = own.task.batches(prepared, f"{group}/train", own.batches, shares=1, model=Words())
+        batches = own.task.batches(prepared, f"{group}/train", own.batches, shares=1, model=WORDS)
         codes = [slot_code(f, seed) for f, fold in enumerate(made) if fold.group == group for seed in SEEDS]
         for epoch in (1, 2):
             plan = batches.epoch(epoch, np.array(codes, np.uint32))
@@ -104,21 +100,13 @@ def test_no_batch_of_a_slot_has_a_row_of_its_test_or_names_its_disease(folder, p
                 assert not set(rows) & {*fold.test.tolist(), *fold.dev.tolist()}
 
 
-def random_folds(sizes, rows=90):
-    rng = np.random.default_rng(0)
-    member = np.zeros((len(sizes), rows), bool)
-    for own, size in zip(member, sizes, strict=True):
-        own[rng.permutation(rows)[:size]] = True
-    lengths = rng.integers(1, 13, rows), rng.integers(1, 5, rows)
-    return member, lengths
-
-
 @pytest.mark.parametrize("most", [1, 3])
 @pytest.mark.parametrize("shares", [1, 2])
 def test_folds_of_other_sizes_have_the_same_batches_and_none_is_empty(most, shares):
     """A batch without rows would be a step of the optimiser that learns from nothing."""
-    sizes = (80, 33, 61)
-    member, lengths = random_folds(sizes)
+    rng = np.random.default_rng(0)
+    member = np.array([rng.permutation(90) < size for size in (80, 33, 61)])
+    lengths = rng.integers(1, 13, 90), rng.integers(1, 5, 90)
     how = {"member": member, "seeds": SEEDS, "batch_size": 8, "width": (12, 4), "epochs": 3, "most": most}
     batches = FoldBatches(*lengths, group=(0, 1, 2), shares=shares, **how)
     codes = [slot_code(fold, seed) for seed in SEEDS for fold in range(3)]
@@ -142,7 +130,7 @@ def test_what_is_predicted_is_each_row_once_and_coarse_batches_share_a_shape(pre
     for chosen, coarse in ((slice(0, None, 3), False), (slice(0, 70), True), (slice(40, 48), True)):
         rows = np.zeros(len(prepared.splits["train"]), bool)
         rows[chosen] = True
-        plan = task.prediction(prepared, rows, shares=1, model=Words(), coarse=coarse).once()
+        plan = task.prediction(prepared, rows, shares=1, model=WORDS, coarse=coarse).once()
         found = np.concatenate([index.ravel() for _, index in plan])
         assert sorted(found[found >= 0].tolist()) == np.flatnonzero(rows).tolist()
         layouts |= {layout for layout, _ in plan if coarse}
@@ -236,10 +224,11 @@ def test_as_many_slots_as_the_memory_holds_are_trained_at_once(unbroken, folder,
         return devices.fitting(whole.program, batches, 7, room, checkpoint)
 
     assert (fitting(1), fitting(1 << 40, 1), fitting(1 << 40)) == (1, 1, 7)
-    room = next(room for room in range(1 << 16, 1 << 24, 1 << 16) if fitting(room) >= 3)
+    rooms = range(1 << 16, 1 << 24, 1 << 16)
+    room = rooms[bisect_left(rooms, 3, key=fitting)]
     at_once = fitting(room)
     assert 3 <= at_once < 7
-    config = config_of(folder, **{**MEDICAL, "diskne.at_once": 0})
+    config = config_of(folder, **{**MEDICAL, "diskne.at_once": 0, "seeds": (0,)})
     monkeypatch.setattr(devices, "room", lambda device: room)
     stopped = training_of(config, tmp_path / "run", should_stop=lambda: True)
     with pytest.raises(Interrupted):
@@ -249,7 +238,7 @@ def test_as_many_slots_as_the_memory_holds_are_trained_at_once(unbroken, folder,
     training = training_of(config, tmp_path / "run", resume=True)
     training.run()
     assert max(len(chunk.slots) for chunk in training.chunks) <= at_once
-    assert len(training.chunks) == -(-len(whole.slots) // at_once)
+    assert len(training.chunks) == -(-7 // at_once)
     for key, slot in slots_of(training).items():
         check_same(slot, slots_of(whole)[key])
     training.directory.close()
@@ -271,12 +260,6 @@ def test_train_and_report_from_one_end_to_the_other(folder, tmp_path):
     assert (result["status"], result["task"], result["seeds"]) == ("complete", "diskne", list(SEEDS))
     scored = result["categories"]["symptoms"]
     assert len(scored["macro"]["per_seed"]) == len(SEEDS)
-    system = tables.finished(place)
-    ranked = {category: found.pop("ranking") for category, found in result["categories"].items()}
-    assert tables.scores(system.benchmark, system.folds, system.runs) == result["categories"]
-    said = tables.probabilities(tables.read_slots(RunDirectory.existing(place)))
-    expected = tables.ranked_scores(system.benchmark, system.folds, said)
-    assert {category: expected[category] for category in ranked} == ranked
     assert "Symptoms &gt; Disease" in (place / "report.html").read_text()
     table = (report, "--table=diskne2", f"--runs={place.parent}")
     code, out, _ = call_command(*table)

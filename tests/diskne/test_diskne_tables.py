@@ -5,44 +5,47 @@ import pytest
 from made_up_diskne import assemble, claim
 from made_up_runs import edit, write_run
 
-from mednli_jax.diskne.corpus import example_of
-from mednli_jax.diskne.data import Benchmark
+from mednli_jax.data.examples import NLIExample
+from mednli_jax.diskne.data import Benchmark, DiseaseExample
 from mednli_jax.diskne.folds import Fold, folds
-from mednli_jax.diskne.tables import ALWAYS, PAPER, ranked_scores, scores, table
-from mednli_jax.errors import RunError, UsageError
-from mednli_jax.report.sections import markdown
+from mednli_jax.diskne.tables import ALWAYS, PAPER, System, scores, table_section
+from mednli_jax.errors import RunError
 from mednli_jax.report.tables import unlike
+
+
+def made(**sizes):
+    """A benchmark with so many positive examples of each disease; each has a negative of each other disease."""
+    return assemble([claim(f"{of}{n}", f"{of} {n}", of, "symptoms") for of, size in sizes.items() for n in range(size)])
 
 
 @pytest.fixture(scope="module")
 def benchmark():
-    """Pneumonia has three positive examples, urinary tract infection two, asthma one; each has two negatives."""
-    sizes = {"C06": 3, "C05": 2, "C07": 1}
-    positives = [
-        claim(f"{disease}{n}", f"{disease} {n}", disease, "symptoms")
-        for disease in sizes
-        for n in range(sizes[disease])
-    ]
-    return assemble(positives)
+    """Pneumonia has three positive examples, urinary tract infection two, asthma one."""
+    return made(C06=3, C05=2, C07=1)
 
 
 def said(benchmark, wrong=(), constant=None):
-    """Predictions that are wrong for the uids in `wrong` alone, or one label for all examples."""
-    labels = {}
+    """Probabilities that are wrong for the uids in `wrong` alone, or the same class for all examples."""
+    found = {}
     for example in benchmark.examples:
         right = example.is_positive != (example.uid in wrong)
-        labels[example.uid] = constant or ("entailment" if right else "contradiction")
-    return labels
+        found[example.uid] = np.eye(3)[(0 if right else 2) if constant is None else constant].tolist()
+    return found
+
+
+def table(number, benchmark, **runs):
+    of_system = {name: scores(benchmark, folds(benchmark), of) for name, of in runs.items()}
+    found = [System(name, benchmark.description(), of) for name, of in of_system.items()]
+    return table_section(number, found).grids[0]
 
 
 def test_scores_are_those_worked_out_by_hand(benchmark):
-    made = folds(benchmark)
     runs = {
         "0": said(benchmark),
         "1": said(benchmark, wrong={"C060.symptoms.C06", "C050.symptoms.C05.C07"}),
-        "2": said(benchmark, constant="neutral"),
+        "2": said(benchmark, constant=1),
     }
-    found = scores(benchmark, made, runs)
+    found = scores(benchmark, folds(benchmark), runs)
     assert list(found) == ["symptoms"]
     by_disease = found["symptoms"]["diseases"]
     assert set(by_disease) == {"C05", "C06"}  # asthma has too few positive examples to be reported
@@ -54,21 +57,6 @@ def test_scores_are_those_worked_out_by_hand(benchmark):
     assert found["symptoms"]["macro"]["sd"] == pytest.approx(0.52915, abs=1e-4)
 
 
-def test_a_table_averages_over_our_diseases_and_over_those_of_the_papers_list():
-    """Table 2 of the paper lists pneumonia and urinary tract infection, but not asthma."""
-    diseases = ("C06", "C05", "C07")
-    found = assemble(
-        [claim(f"{disease}{n}", f"{disease} {n}", disease, "symptoms") for disease in diseases for n in "01"]
-    )
-    # every positive of asthma is missed
-    runs = {"0": said(found, wrong={f"C07{number}.symptoms.C07" for number in range(2)})}
-    rows = {row[0]: row for row in table("2", found, folds(found), {"ours": runs}).rows}
-    at = 2  # the first two columns are the disease and its positives
-    assert rows["macro average"][at] == "67"
-    assert rows["macro average, the 2 of the paper's list"][at] == "100"
-    assert "macro average, the 3 of the paper's list" not in rows
-
-
 def test_the_weighted_average_weighs_by_positive_examples(benchmark):
     wrong = {f"C06{number}.symptoms.C06" for number in range(3)}
     found = scores(benchmark, folds(benchmark), {"0": said(benchmark, wrong=wrong)})["symptoms"]
@@ -77,16 +65,28 @@ def test_the_weighted_average_weighs_by_positive_examples(benchmark):
     assert found["always_positive"]["macro"] == pytest.approx(1 / 2)  # two negatives for each positive: 2 / (1 + 3)
 
 
-def test_missing_predictions_are_reported_by_number_and_first_uid(benchmark):
-    some = said(benchmark)
-    del some["C060.symptoms.C06"]
-    with pytest.raises(RunError, match=r"one: 1 of 15 .* C060.symptoms.C06"):
-        scores(benchmark, folds(benchmark), {"one": some})
+def test_a_table_averages_over_our_diseases_and_over_those_of_the_papers_list():
+    """Table 2 of the paper lists pneumonia and urinary tract infection, but not asthma."""
+    found = made(C06=2, C05=2, C07=2)
+    # every positive of asthma is missed
+    runs = {"0": said(found, wrong={f"C07{number}.symptoms.C07" for number in range(2)})}
+    rows = {row[0]: row for row in table("2", found, ours=runs).rows}
+    at = 2  # the first two columns are the disease and its positives
+    assert rows["macro average"][at] == "67"
+    assert rows["macro average, the 2 of the paper's list"][at] == "100"
+    assert "macro average, the 3 of the paper's list" not in rows
+
+
+def test_systems_with_other_diseases_are_refused(benchmark):
+    systems = []
+    for name, of in (("all", benchmark), ("some", made(C06=3, C07=1))):
+        systems.append(System(name, of.description(), scores(of, folds(of), {"0": said(of)})))
+    with pytest.raises(RunError, match="some: 1 diseases"):
+        table_section("2", systems)
 
 
 def test_a_table_has_ours_the_constant_row_and_the_papers(benchmark):
-    runs = {"0": said(benchmark), "1": said(benchmark, constant="neutral")}
-    grid = table("2", benchmark, folds(benchmark), {"BOW": runs})
+    grid = table("2", benchmark, BOW={"0": said(benchmark), "1": said(benchmark, constant=1)})
     assert grid.header == ("disease", "positives", "BOW", ALWAYS, *(f"paper: {model}" for model in PAPER["models"]))
     rows = {row[0]: row[1:] for row in grid.rows}
     assert rows["pneumonia"] == ("3", "50", "50", "89", "93", "67", "100")
@@ -94,19 +94,13 @@ def test_a_table_has_ours_the_constant_row_and_the_papers(benchmark):
     assert rows["chf"] == ("", "", "", "67", "67", "67", "67")
     assert rows["macro average"] == ("", "50 ±70.7", "50", "46 ±3.0", "42 ±7.3", "43 ±3.1", "46 ±3.4")
     assert len(grid.rows) == 21 + 2
-    assert sum(line.startswith("| ") for line in markdown(grid)) == 2 + len(grid.rows)
 
 
-def test_every_table_is_made_even_without_a_system(benchmark):
-    made = folds(benchmark)
-    assert table("1", benchmark, made, {}).rows[0] == ("Symptoms > Disease", "6", "12", "112", "122")
-    for number in range(2, 9):
-        grid = table(str(number), benchmark, made, {})
-        assert all(len(row) == len(grid.header) for row in grid.rows), number
-    grid = table("8", benchmark, made, {"BOW": {"0": said(benchmark)}})
-    assert grid.rows[0][:5] == ("macro", "Symptoms > Disease", "100", "50", "66 ±4.0")
-    with pytest.raises(UsageError):
-        table("9", benchmark, made, {})
+def test_every_table_is_made(benchmark):
+    grids = [table(number, benchmark, BOW={"0": said(benchmark)}) for number in "12345678"]
+    assert grids[0].rows[0] == ("Symptoms > Disease", "6", "12", "112", "122")
+    assert grids[7].rows[0][:5] == ("macro", "Symptoms > Disease", "100", "50", "66 ±4.0")
+    assert all(len(row) == len(grid.header) for grid in grids for row in grid.rows)
 
 
 def test_folds_unlike_the_papers_say_in_what(tmp_path):
@@ -119,38 +113,25 @@ def test_folds_unlike_the_papers_say_in_what(tmp_path):
     assert len(unlike(tmp_path / "other", PAPER)) == 2  # the size and the seeds differ
 
 
-# -- ranks of the true disease, by hand --------------------------------------------------------------------------------
-
-
-def example(pair, disease, target="A"):
-    positive = disease == target
-    uid = f"{pair}.symptoms.{target}" + ("" if positive else f".{disease}")
-    return example_of(uid, "entailment" if positive else "neutral", disease, target, "symptoms")
-
-
-EXAMPLES = tuple(example(pair, disease) for pair in ("p", "q") for disease in ("A", "B", "C"))
-NONE = np.zeros(0, np.int32)
-FOLD = Fold("A", "medical", ("symptoms",), NONE, NONE, np.arange(6, dtype=np.int32), {})
-BENCHMARK = Benchmark("made up", EXAMPLES, dict.fromkeys("ABC", "x"), {})
-
-
-def ranked(*probabilities):
-    said = {example.uid: (p, 0, 0) for example, p in zip(EXAMPLES, probabilities, strict=True)}
-    return ranked_scores(BENCHMARK, (FOLD,), {"0": said})["symptoms"]
-
-
-def test_ranks_and_precision_by_hand():
-    """A is first of three for p and last for q. Over all six, A is 1st and 6th, so AP = (1 + 2/6) / 2."""
-    found = ranked(0.9, 0.5, 0.4, 0.1, 0.3, 0.2)
-    assert found["hits"]["mean"] == 0.5
-    assert found["reciprocal_rank"]["mean"] == pytest.approx((1 + 1 / 3) / 2)
-    assert found["average_precision"]["mean"] == pytest.approx((1 + 2 / 6) / 2)
+@pytest.mark.parametrize(
+    ("probabilities", "expected"),
+    [
+        # A is first of three for p and last for q. Over all six, A is 1st and 6th.
+        ((0.9, 0.5, 0.4, 0.1, 0.3, 0.2), (1 / 2, (1 + 1 / 3) / 2, (1 + 2 / 6) / 2)),
+        # If all probabilities are equal, each figure is its mean over all orders.
+        ([0.09] * 6, (1 / 3, (1 + 1 / 2 + 1 / 3) / 3, 1 / 3)),
+    ],
+)
+def test_ranks_and_precision_by_hand(probabilities, expected):
+    examples = []
+    for uid in ("p.symptoms.A", "q.symptoms.A"):
+        examples.append(DiseaseExample(NLIExample(uid, "", "", "entailment", (), ()), "A", "A", "symptoms"))
+        for other in "BC":
+            pair = NLIExample(f"{uid}.{other}", "", "", "neutral", (), ())
+            examples.append(DiseaseExample(pair, other, "A", "symptoms"))
+    none = np.zeros(0, np.int32)
+    fold = Fold("A", "medical", ("symptoms",), none, none, np.arange(6, dtype=np.int32), {})
+    said = {example.uid: (p, 0, 0) for example, p in zip(examples, probabilities, strict=True)}
+    found = scores(Benchmark("made up", tuple(examples), {}, {}), (fold,), {"0": said})["symptoms"]["ranking"]
+    assert [found[name]["mean"] for name in ("hits", "reciprocal_rank", "average_precision")] == pytest.approx(expected)
     assert found["chance"] == pytest.approx(1 / 3)
-
-
-def test_equal_probabilities_are_chance():
-    """If all probabilities are equal, each figure is its mean over all orders."""
-    found = ranked(*[0.09] * 6)
-    assert found["hits"]["mean"] == pytest.approx(1 / 3)
-    assert found["reciprocal_rank"]["mean"] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
-    assert found["average_precision"]["mean"] == pytest.approx(1 / 3)
