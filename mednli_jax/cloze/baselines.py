@@ -60,7 +60,7 @@ def random_expectation(
 ) -> dict[str, float | None]:
     """The figures of `scores.summary` that a random mention has in the mean over all draws, worked out exactly.
 
-    BLEU is of all queries together, so that it is the mean of DRAWS draws by `random_entity`, from `seed` on.
+    BLEU is that of all queries together, so it is the mean of DRAWS draws by `random_entity`, from `seed` on.
     """
     scores = {"exact_match": exact_match, "f1": token_f1}
     if vocab is not None and vectors is not None:
@@ -76,8 +76,7 @@ def random_expectation(
                 total[name] += share * score(phrase, texts(query))
     found = {"embedding": None, "predicted_length": words / answered if answered else None}
     found |= {name: value / len(examples) for name, value in total.items()}
-    said = [random_entity(examples, seed=seed + n) for n in range(DRAWS)]
-    drawn = [summary(query_scores(examples, texts_of)) for texts_of in said]
+    drawn = [summary(query_scores(examples, random_entity(examples, seed=seed + n))) for n in range(DRAWS)]
     for name in ("bleu2", "bleu4"):
         found[name] = sum(figures[name] for figures in drawn) / DRAWS
     return found
@@ -98,8 +97,7 @@ def most_frequent_entity(examples: Sequence[ClozeExample], *, outside_query: boo
 def most_frequent_word(examples: Sequence[ClozeExample]) -> dict[str, str]:
     predictions = {}
     for passage, queries in by_passage(examples):
-        words = (token.lower() for token in passage.tokens)
-        words = (word for word in words if any(map(str.isalpha, word)))
+        words = (word for word in map(str.lower, passage.tokens) if any(map(str.isalpha, word)))
         counts = Counter(word for word in words if word not in FUNCTION_WORDS)
         for word, _ in counts.most_common(1):
             predictions |= {query.uid: word for query in queries}
@@ -112,8 +110,8 @@ def most_frequent_word(examples: Sequence[ClozeExample]) -> dict[str, str]:
 def known_vectors(path, examples: Iterable[ClozeExample], more: Iterable[str] = ()) -> tuple[Vocab, np.ndarray]:
     """The words of passages, queries and answers that a file has vectors for, and these [2 + words, D].
 
-    path: see `load_vectors`. more: texts beside the examples, such as predictions. Words are lower-cased, and once more
-    as `normalise` leaves them.
+    more: texts beside the examples, such as predictions. Words are lower-cased, and once more as `normalise` leaves
+    them.
     """
     words, more = set(), set(more)
     for passage, queries in by_passage(examples):
@@ -126,9 +124,8 @@ def known_vectors(path, examples: Iterable[ClozeExample], more: Iterable[str] = 
     dim = sum(read_head(part).dim for part in vector_paths(path))
     found = load_vectors(path, Vocab.build([sorted(words)]).words, dim=dim, seed=0)
     if not found.found:
-        problem = "has a vector for none of the corpus's words"
         fix = "give vectors of the corpus's language"
-        raise DataError(problem, file=Path(found.file).name, fix=fix)
+        raise DataError("has a vector for none of the corpus's words", file=Path(found.file).name, fix=fix)
     return found.known()
 
 

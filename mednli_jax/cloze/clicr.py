@@ -4,10 +4,8 @@
       {"id": "...", "query": "...", "answers": [{"text", "cui", "sem_type", "origin"}]}]}}]}
 
 Phrases are marked as `BEG__w1 w2__END` in title, context and query; `@placeholder` is the query's blank; each line of
-the context is a sentence; `document.specialty` may name the branch of medicine, or a list of them. Every fault is
-reported by its path in the file (`dev1.0.json:data[17].document.qas[2].answers[0].text`); the texts themselves never
-appear in a message. Passages without a marked phrase are accepted, and so are a few marks without a partner: a line on
-stderr says how many there are.
+the context is a sentence; `document.specialty` may name the branch of medicine, or a list of them. Faults are reported
+by their path in the file (`dev1.0.json:data[17].document.qas[2].answers[0].text`), without the texts.
 """
 
 import gzip
@@ -16,24 +14,14 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from mednli_jax import demo
 from mednli_jax.data.examples import PLACEHOLDER, SEVERAL, Answer, ClozeExample, Entity, Passage, Split
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.io import (
-    FRESH_COPY,
-    Watch,
-    character_fault,
-    either_name,
-    opened,
-    opened_text,
-    sha256,
-    warn,
-    write_atomic,
-)
+from mednli_jax.io import FRESH_COPY, Watch, character_fault, either_name, opened_text, sha256, warn, write_atomic
 
 BEGIN, END = "BEG__", "__END"
 EXPECTED = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
@@ -42,12 +30,10 @@ _MARKS = re.compile(rf"({BEGIN}|{END}|@\s?placeholder(?![^\W_])|\n)")
 
 
 class Node:
-    """A JSON object and its place in the file; raises DataError for what is wrong with a field, without its words.
+    """A JSON object and its place in the file; raises DataError for a wrong field, without its words.
 
     line: of a file of JSON lines. Without one a fault names the path in place of the line.
     """
-
-    __slots__ = ("file", "line", "path", "values")
 
     def __init__(self, file: str, path: str, values, line: int | None = None):
         self.file, self.path, self.values, self.line = file, path, values, line
@@ -63,7 +49,7 @@ class Node:
         return f"{self.path}.{field}" if self.path and field else self.path or field
 
     def nodes(self, field: str) -> list["Node"]:
-        """The items of a list; what they are is checked when their fields are requested."""
+        """The items of a list; their types are checked when their fields are requested."""
         items = enumerate(self.get(field, list))
         return [Node(self.file, f"{self.place(field)}[{number}]", value, self.line) for number, value in items]
 
@@ -100,8 +86,8 @@ class Node:
 class Marked(NamedTuple):
     """A text with marks, read. sentences: end of each line in tokens. blanks: places of PLACEHOLDER.
 
-    stray: marks without a partner, and marks around nothing or around a placeholder; of nested phrases the inner one is
-    marked and the outer marks are stray. joined: placeholders in parts.
+    stray: marks without a partner, around nothing, around a placeholder or around other marks. joined: placeholders in
+    parts.
     """
 
     tokens: tuple[str, ...]
@@ -164,8 +150,7 @@ def load(folder: Path, *, limit: int | None = None) -> dict[str, Split]:
     """Train, dev and test, each with facts["shared_passages"]: how many passages it shares with each earlier split.
 
     folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it as clicr/.
-    limit: number of training queries that are read; dev and test are always complete.
-    A query in two splits is refused: the model would be tested on a training query.
+    limit: number of training queries that are read.
     """
     splits = {}
     for name, path in source_files(folder).items():
@@ -195,12 +180,18 @@ def read_clicr(path: Path, *, split: str = "", limit: int | None = None) -> Spli
     """Reads one file, plain or gzipped, whether or not `path` ends in .gz.
 
     split: name of the split; by default the file's. limit: number of queries that are read.
-    Marks without a partner, and marks around a placeholder, are removed and counted; the words stay as plain text. A
-    file with a larger share of them than MOST_STRAY is refused.
-    facts: sha256, counts of passages, queries, answers by origin and by semantic type, and of repaired marks.
+    Stray marks are removed and counted; a file with a larger share of them than MOST_STRAY is refused.
     """
     path = either_name(Path(path)) or Path(path)
-    reader, articles = _Reader(path.name), _articles(path)
+    try:
+        with opened_text(path) as stream:
+            top = Node(path.name, "", json.load(stream))
+    except (json.JSONDecodeError, RecursionError):  # the message of the first may quote the text
+        raise DataError("the file is not valid JSON, or cut short", file=path.name, fix=FRESH_COPY) from None
+    if top.text("version") != VERSION:
+        fix = f"this reader knows version {VERSION} only: take that release"
+        raise top.fault(f"is not {VERSION}", "version", fix)
+    reader, articles = _Reader(path.name), top.get("data", list)
     with Watch(len(articles)) as watch:
         for number, article in enumerate(watch(articles, path.name)):
             reader.take(Node(path.name, f"data[{number}]", article))
@@ -219,19 +210,6 @@ def read_clicr(path: Path, *, split: str = "", limit: int | None = None) -> Spli
             f"{facts['queries_without_candidates']} queries about them cannot be answered. Fix: mark their phrases."
         )
     return Split(split or path.name, examples, facts)
-
-
-def _articles(path):
-    """The articles of a file as JSON values."""
-    try:
-        with opened_text(path) as stream:
-            top = Node(path.name, "", json.load(stream))
-    except (json.JSONDecodeError, RecursionError):  # the message of the first may quote the text
-        raise DataError("the file is not valid JSON, or cut short", file=path.name, fix=FRESH_COPY) from None
-    if top.text("version") != VERSION:
-        fix = f"this reader knows version {VERSION} only: take that release"
-        raise top.fault(f"is not {VERSION}", "version", fix)
-    return top.get("data", list)
 
 
 class _Reader:
@@ -312,7 +290,7 @@ class _Reader:
         return marked
 
     def check_marks(self):
-        """Warns how many marks are stray; too many are refused."""
+        """Warns of stray marks; too many are refused."""
         if not self.stray:
             return
         node, field = self.first_stray
@@ -340,14 +318,11 @@ class _Reader:
 
 
 def load_demo_cloze() -> dict[str, Split]:
-    """The splits of the demo queries: 1,400, 300 and 300, report by report.
-
-    Each has the tag "circumstance" or "name": what its fact relates the answer to.
-    """
+    """The demo queries; each has the tag "circumstance" or "name", to which its fact relates the answer."""
     found = {}
     for name, facts in demo.facts("cloze").items():
         path = demo.FOLDER / "cloze" / f"{FILES[name]}.gz"
-        with opened(path) as stream:
+        with opened_text(path) as stream:
             reports = json.load(stream)["data"]
         tags = {query["id"]: (query["tag"],) for report in reports for query in report["document"]["qas"]}
         queries = read_clicr(path, split=name).examples
@@ -374,20 +349,19 @@ def write_clicr(examples: Iterable[ClozeExample], path: Path) -> None:
 
 
 def _article(passage, examples):
+    queries = []
+    for example in examples:
+        text = marked_text(example.query, example.query_entities)
+        answers = [
+            dict(zip(("text", "cui", "sem_type", "origin"), astuple(one), strict=True)) for one in example.answers
+        ]
+        queries.append({"id": example.uid, "query": text, "answers": answers})
     document = {
         "title": marked_text(passage.title, passage.title_entities),
         "context": marked_text(passage.tokens, passage.entities, passage.sentences),
-        "qas": [_query(example) for example in examples],
+        "qas": queries,
     }
     if passage.specialty:
         names = passage.specialty.split(SEVERAL)
         document["specialty"] = names if len(names) > 1 else names[0]
     return {"source": passage.uid, "document": document}
-
-
-def _query(example):
-    answers = [
-        {"text": answer.text, "cui": answer.concept, "sem_type": answer.semantic_type, "origin": answer.origin}
-        for answer in example.answers
-    ]
-    return {"id": example.uid, "query": marked_text(example.query, example.query_entities), "answers": answers}

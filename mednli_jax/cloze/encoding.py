@@ -1,8 +1,8 @@
 """Encodes cloze queries as arrays, in one set-up; data/cache.py keeps them on disk.
 
-A passage is stored once for all its queries. Passages have very different lengths (CliCR's have 100 to 6,000 tokens)
-and about nine queries each. The arrays are therefore flat, with offsets; none has the shape queries x tokens. The
-part of passage a is field[field_start[a] : field_start[a + 1]]. Rows are the queries of all splits in turn.
+A passage is stored once for all its queries. Passages have very different lengths (CliCR's have 100 to 6,000 tokens),
+so the arrays are flat, with offsets: the part of passage a is field[field_start[a] : field_start[a + 1]]. Rows are the
+queries of all splits in turn.
 
   passage [P] int32                     tokens
   candidate_type [C] int32              the phrase's number among all phrases (of its tokens, in the set-up anonym);
@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -55,10 +56,9 @@ Spans = tuple[tuple[int, int], ...]
 class PassageView:
     """A passage in one set-up, the same for all its queries.
 
-    tokens: lower-cased. candidates: distinct marked phrases in the order of their first occurrence, single spaces
-    between words. positions: where each is marked, (start, end) in `tokens`. number_of: candidate -> its place. names:
-    phrase -> the token that stands for it (ent, anonym). dropped: number of tokens that were cut. cut: candidates that
-    occur among these alone.
+    tokens: lower-cased. candidates: distinct marked phrases by first occurrence, single spaces between words.
+    positions: the (start, end)s in `tokens` of each. number_of: candidate -> its place. names: phrase -> its token
+    (ent, anonym). dropped: number of tokens that were cut. cut: candidates that occur among these alone.
     """
 
     tokens: tuple[str, ...]
@@ -74,9 +74,8 @@ class PassageView:
 class View:
     """A query and its passage in one set-up.
 
-    query: lower-cased tokens, query[blank] is PLACEHOLDER.
-    gold, answerable: see right_candidate.
-    names: phrase -> the token that stands for it, those of passage, query and answer (ent, anonym).
+    query: lower-cased tokens, query[blank] is PLACEHOLDER. gold, answerable: see right_candidate. names: phrase -> its
+    token, of passage, query and answer (ent, anonym).
     """
 
     passage: PassageView
@@ -93,8 +92,8 @@ def phrase_of(text: str) -> str:
 
 
 def right_candidate(example: ClozeExample, number_of: Mapping[str, int]) -> tuple[int, str]:
-    """The place of the right candidate, or -1, and which answer it is: "exact" (the dataset's own, which comes before
-    its synonyms), "synonym" or "none". number_of: candidate -> its place."""
+    """The place of the right candidate, or -1, and the kind of answer: "exact" (the dataset's own, which comes before
+    its synonyms), "synonym" or "none"."""
     for number, answer in enumerate(example.answers):
         if (place := number_of.get(phrase_of(answer.text))) is not None:
             return place, "synonym" if number else "exact"
@@ -102,10 +101,7 @@ def right_candidate(example: ClozeExample, number_of: Mapping[str, int]) -> tupl
 
 
 def passage_view(passage: Passage, setup: str, *, max_tokens: int = 0) -> PassageView:
-    """A passage in one set-up.
-
-    max_tokens: number of tokens that are kept, 0 = all; a phrase that is cut is no longer marked.
-    """
+    """max_tokens: number of tokens that are kept, 0 = all; a phrase that is cut is no longer marked."""
     words, entities, names = [token.lower() for token in passage.tokens], passage.entities, {}
     if setup == "noent":
         spans = _spans((" ".join(words[e.start : e.end]), e.start, e.end) for e in entities)
@@ -123,10 +119,7 @@ def passage_view(passage: Passage, setup: str, *, max_tokens: int = 0) -> Passag
 
 
 def views(example: ClozeExample, setup: str, *, max_tokens: int = 0, passage: PassageView | None = None) -> View:
-    """A query in one set-up; max_tokens as in passage_view.
-
-    passage: the view of its passage, if the caller has it, as `all_views` does.
-    """
+    """A query in one set-up. passage: the view of its passage, if the caller has it."""
     passage = passage or passage_view(example.passage, setup, max_tokens=max_tokens)
     words, blank, names = [token.lower() for token in example.query], example.blank, {}
     if setup != "noent":
@@ -153,8 +146,8 @@ def all_views(
 def loose_positions(tokens: Sequence[str], phrases: Sequence[str]) -> tuple[Spans, ...]:
     """Every token that is a word of a candidate, wherever it stands, as one-token spans.
 
-    The published readers score unmarked passages like this: the mass of a candidate is the sum over all its words.
-    The masses of a passage may then sum to more than 1, and long candidates gain. `passage_view` gives true spans.
+    The published readers score unmarked passages like this. The masses of a passage may then sum to more than 1, and
+    long candidates gain.
     """
     wanted = {word: [] for phrase in phrases for word in phrase.split()}
     for place, token in enumerate(tokens):
@@ -167,18 +160,13 @@ def loose_positions(tokens: Sequence[str], phrases: Sequence[str]) -> tuple[Span
 
 
 def with_titles(split: Split) -> Split:
-    """The split with each title as the first sentence of its passage, with its marked phrases.
-
-    CliCR's published readers, baselines and counts read reports like this. The title is then empty.
-    """
+    """The split with each title as the first sentence of its passage, as CliCR's published readers have it."""
     joined = {}
     for passage in {id(example.passage): example.passage for example in split.examples}.values():
-        shift = len(passage.title)
-        moved = (Entity(entity.start + shift, entity.end + shift) for entity in passage.entities)
-        joined[id(passage)] = (
-            passage
-            if not passage.title
-            else replace(
+        joined[id(passage)] = passage
+        if shift := len(passage.title):
+            moved = (Entity(entity.start + shift, entity.end + shift) for entity in passage.entities)
+            joined[id(passage)] = replace(
                 passage,
                 title=(),
                 title_entities=(),
@@ -186,28 +174,20 @@ def with_titles(split: Split) -> Split:
                 entities=(*passage.title_entities, *moved),
                 sentences=(shift, *(end + shift for end in passage.sentences)),
             )
-        )
     examples = tuple(replace(example, passage=joined[id(example.passage)]) for example in split.examples)
     return replace(split, examples=examples, facts={**split.facts, "titles_in_passages": True})
 
 
 def tag_seen(splits: Mapping[str, Split]) -> dict[str, Split]:
-    """The splits, with dev and test queries tagged "seen" (their answer is that of a training query) or "unseen".
-
-    Training queries whose answer is not in their passage count, too. Case and blanks do not.
-    """
+    """The splits, with dev and test queries tagged "seen" (their answer is that of a training query) or "unseen"."""
     seen = {phrase_of(example.answers[0].text) for example in splits["train"].examples}
     tagged = dict(splits)
     for name, split in splits.items():
-        if name == "train":
-            continue
-        examples, counts = [], {SEEN: 0, UNSEEN: 0}
-        for example in split.examples:
-            tag = SEEN if phrase_of(example.answers[0].text) in seen else UNSEEN
-            counts[tag] += 1
-            examples.append(replace(example, tags=(*example.tags, tag)))
-        facts = {**split.facts, "answers_of_train": counts}
-        tagged[name] = replace(split, examples=tuple(examples), facts=facts)
+        if name != "train":
+            tags = [SEEN if phrase_of(e.answers[0].text) in seen else UNSEEN for e in split.examples]
+            examples = (replace(e, tags=(*e.tags, tag)) for e, tag in zip(split.examples, tags, strict=True))
+            facts = {**split.facts, "answers_of_train": {tag: tags.count(tag) for tag in (SEEN, UNSEEN)}}
+            tagged[name] = replace(split, examples=tuple(examples), facts=facts)
     return tagged
 
 
@@ -255,9 +235,9 @@ _AT_A_TIME = 50_000  # random vectors: their making takes eight times the memory
 class ClozeEncoding:
     """How queries become arrays. Every field is part of the prepared folder's key.
 
-    setup: one of SETUPS. max_passage: tokens kept of a passage, from its head. max_words: the most frequent words
-    of training that are kept. 0 = all. query_bounds: whether queries stand between BEGIN and END. vectors_path: None =
-    random. vectors_sd: standard deviation of random numbers.
+    setup: one of SETUPS. max_passage: tokens kept of a passage, from its head, 0 = all. max_words: the most frequent
+    words of training that are kept, 0 = all. query_bounds: whether queries stand between BEGIN and END. vectors_path:
+    None = random. vectors_sd: standard deviation of random numbers.
     """
 
     setup: str
@@ -294,7 +274,7 @@ def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
 def encode_new(
     splits: Mapping[str, Split], vocab: Vocab, encoding: ClozeEncoding, types: Sequence[str]
 ) -> tuple[dict, dict]:
-    """(arrays, facts) of queries of no prepared corpus, in the vocabulary of a run; all queries, answerable or not.
+    """(arrays, facts) of new queries, answerable or not, in the vocabulary of a run.
 
     types: names of the phrases of training, see types_of_train; other phrases are numbered behind them.
     """
@@ -395,8 +375,8 @@ class _Flat:
 def _vocabulary(flat, arrays, train_sizes, encoding) -> tuple[Vocab, np.ndarray, np.ndarray, dict]:
     """(vocabulary, vectors [V, D], the number in the vocabulary of each word of the flat lists, counts of words).
 
-    The words of training, and of other splits those that have a pretrained vector. Words of training without a vector
-    get a random one, like unseen words of pretrained files in the published readers.
+    The words of training, where they have no vector with a random one, as in the published readers; and of other splits
+    those that have a pretrained vector.
     """
     names, words = ("passage", "query_tokens"), list(flat.number_of)
     counts = sum(np.bincount(arrays[name], minlength=len(words)) for name in names)
@@ -455,9 +435,8 @@ def _counts(rows, arrays, types_of_train):
 # -- the strings of the arrays ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Query:
-    """A query as `answers` reads it: accepted answers, the dataset's first, and tags."""
+class Query(NamedTuple):
+    """A query as scores read it: accepted answers, the dataset's first, and tags."""
 
     uid: str
     answers: tuple[Answer, ...]
@@ -480,11 +459,9 @@ class Texts:
         return tuple(Answer(*fields) for fields in json.loads(self._piece("answer_text", row)))
 
     def queries(self, rows: Rows) -> list[Query]:
-        """The queries of a split as `answers` reads them."""
-        return [
-            Query(uid, self.answers(rows.first + row), tags)
-            for row, (uid, tags) in enumerate(zip(rows.uids, rows.tags, strict=True))
-        ]
+        """The queries of a split, for scoring."""
+        answers = (self.answers(rows.first + row) for row in range(len(rows)))
+        return list(map(Query, rows.uids, answers, rows.tags))
 
     def _piece(self, name, number):
         start, end = self.arrays[f"{name}_start"][number : number + 2]
@@ -492,8 +469,7 @@ class Texts:
 
 
 def types_of_train(prepared: Prepared) -> tuple[str, ...]:
-    """The names of the phrases that occur in training, in the order of their numbers: their words, or in the set-up
-    anonym their tokens."""
+    """The phrases that occur in training, in the order of their numbers; in the set-up anonym their tokens."""
     arrays, manifest = prepared.arrays, prepared.manifest
     count, rows = manifest["candidates"]["types_of_train"], manifest["splits"]["train"]
     if manifest["setup"] == "anonym":
@@ -513,11 +489,10 @@ DEMO, CLICR, FILE = NAMES = ("demo_cloze", "clicr", "file")
 
 @dataclass(frozen=True, eq=False)
 class ClozeCorpus:
-    """A corpus of cloze queries (see base.Corpus).
+    """A corpus of cloze queries (see data.corpus.Corpus).
 
-    name: demo_cloze (bundled); clicr, whose passages begin with their titles, as its published readers and baselines
-    read them; or file, a folder in CliCR's layout, whose passages are the contexts alone.
-    folder: of the files. limit: first queries of train.
+    name: demo_cloze; clicr, whose passages begin with their titles; or file, a folder in CliCR's layout, whose passages
+    are the contexts alone. folder: of the files. limit: first queries of train.
     """
 
     name: str
@@ -534,7 +509,7 @@ class ClozeCorpus:
         if self.name == DEMO:
             splits = clicr.load_demo_cloze()
             train = splits["train"]
-            return tag_seen({**splits, "train": replace(train, examples=train.examples[: self.limit or None])})
+            return tag_seen({**splits, "train": replace(train, examples=train.examples[: self.limit])})
         splits = clicr.load(required_folder(self.name, self.folder), limit=self.limit)
         if self.name == CLICR:
             warn_of_exposure(self.folder, clicr.LICENSED)
@@ -545,12 +520,12 @@ class ClozeCorpus:
         return Vocab.load(path)
 
     def encoded(self, splits, vocabulary, vectors, types: Sequence[str] | None = None) -> Prepared:
-        """See base.Corpus. types: the phrases that have an output in the model."""
+        """See data.corpus.Corpus. types: the phrases that have an output in the model."""
         arrays, facts = encode_new(splits, vocabulary, self.encoding, types or ())
         return Prepared(None, facts, arrays, vectors, rows_of_splits(splits, arrays, facts))
 
     def prepare(self) -> tuple[Prepared, bool]:
-        """See base.Corpus. Training queries without a right candidate are left out; dev and test keep them."""
+        """See data.corpus.Corpus. Training queries without a right candidate are left out; dev and test keep them."""
         cache = Cache(cache_folder())
         found = cache.get(self.name, self.key(cache), lambda: encode_cloze(self.splits(), self.encoding))
         if self.name == CLICR:

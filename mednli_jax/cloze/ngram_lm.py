@@ -1,11 +1,11 @@
-"""An n-gram language model with interpolated modified Kneser-Ney smoothing, and what it answers to a cloze query.
+"""An n-gram language model with interpolated modified Kneser-Ney smoothing, and its answers to cloze queries.
 
 Chen & Goodman 1999 (Computer Speech and Language 13), section 3, eqs. 25-27 and the interpolated form of 4.1; counts of
 n-grams that begin a sentence as Heafield et al. 2013 (section 2). Šuster & Daelemans 2018, section 5.1, put the most
-likely word after the left context of the query into its blank, without a look at the passage.
+likely word after the left context of the query into its blank.
 
-With a(g), the adjusted count of an n-gram: how often it occurs, for the longest n-grams and those that begin with <s>;
-how many different words stand before it, for all others. h' is h without its first word:
+The adjusted count a(g) of the longest n-grams, and of those that begin with <s>, is their number; of all others, the
+number of different words that stand before them. h' is h without its first word:
 
   p(w | h) = (a(h w) - D(a(h w))) / sum_v a(h v)  +  b(h) p(w | h')     b(h): what the discounts of h took away
   p(w) = (a(w) - D(a(w))) / sum_v a(v)  +  b() / V                     V: all words, </s> and <unk>, without <s>
@@ -35,10 +35,9 @@ FALLBACK = (0.5, 1.0, 1.5)  # discounts where a text is too small to estimate th
 class Level:
     """The G n-grams of one length, sorted by context, then word; a context is one of the C n-grams a word shorter.
 
-    keys: int64 [G], row of the context in its level times the number of words, plus the word.
-    probability: float64 [G], of the word after the context, interpolated with all shorter contexts.
-    backoff: float64 [C], b of each context; 1 where no word ever followed it.
-    discounts: of the counts 1, 2, and 3 and more.
+    keys: int64 [G], row of the context in its level times the number of words, plus the word. probability: float64 [G],
+    interpolated. backoff: float64 [C], b of each context; 1 where no word ever followed it. discounts: of the counts 1,
+    2, and 3 and more.
     """
 
     keys: np.ndarray
@@ -51,7 +50,7 @@ class Level:
 class NgramModel:
     """words [V + 1]: SPECIALS first, then those of the text as they first occur; index: number of each of the latter.
 
-    levels: n-grams of 1 word, of 2 and so on, up to the order requested or the text's longest sentence.
+    levels: n-grams of 1 word, of 2 and so on.
     """
 
     words: tuple[str, ...]
@@ -201,7 +200,7 @@ def continuations(
 ) -> dict[str, str]:
     """The most likely word or phrase after the left context of each query, {uid: text}.
 
-    entities_only: of the marked phrases of the training text; the paper's model may say any word.
+    entities_only: among marked phrases of the training text; the paper's model may say any word.
     """
     allowed = np.arange(len(model.words)) >= len(SPECIALS)
     if entities_only:

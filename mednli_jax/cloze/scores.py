@@ -38,11 +38,8 @@ def normalise(text: str) -> str:
 
 
 def exact_match(prediction: str, answers: Sequence[str]) -> bool:
-    """Whether the prediction equals one of the answers after `normalise`.
-
-    Where both are empty after `normalise` ("A", the vitamin; "+"), the lower-cased texts are compared. An empty
-    prediction is never right.
-    """
+    """Whether the prediction equals one of the answers after `normalise`, or, where both are empty then ("A", the
+    vitamin; "+"), in lower case. An empty prediction is never right."""
     return any(_same(prediction, answer) for answer in answers)
 
 
@@ -77,11 +74,10 @@ def _bleu_counts(prediction, answers):
 def _bleu(counts, order):
     """BLEU of all predictions together (Papineni et al. 2002, section 2.3), with n-grams of 1 to `order` words.
 
-    The accepted answers of a query are the references. The reference length is that of the answer whose length is
-    nearest; of two equally near ones, the shorter. There is no smoothing: an order without a match makes BLEU 0. The
-    paper used the package of Chen et al. 2015, which puts 1e-6 for an order in which neither side has an n-gram: a
-    perfect system whose answers are all shorter than four words has BLEU-4 0 here and .032 there.
-    nltk's `corpus_bleu` is not used: it counts an n-gram in predictions that are too short to have one.
+    The accepted answers of a query are the references; the reference length is the nearest, of two the shorter. There
+    is no smoothing: an order without a match makes BLEU 0. The paper used the package of Chen et al. 2015, which puts
+    1e-6 for an order in which neither side has an n-gram: a perfect system whose answers are all shorter than four
+    words has BLEU-4 0 here and .032 there. nltk's `corpus_bleu` counts an n-gram in predictions too short to have one.
     """
     from nltk.translate.bleu_score import brevity_penalty
 
@@ -95,7 +91,7 @@ def _bleu(counts, order):
 def embedding_score(prediction: str, answers: Sequence[str], vocab: Vocab, vectors: np.ndarray) -> float:
     """The highest cosine over the answers, between the mean vectors of prediction and answer (Liu et al. 2016).
 
-    Words without a vector are left out. A side without words scores 0. vocab: V words; vectors: [V, D].
+    Words without a vector are left out. A side without words scores 0. vectors: [V, D].
     """
 
     def mean(text):
@@ -117,9 +113,8 @@ def embedding_score(prediction: str, answers: Sequence[str], vocab: Vocab, vecto
 class QueryScores:
     """The scores of each of N queries.
 
-    answered: bool [N], whether there is a prediction. exact: bool [N]. f1: float64 [N]. embedding: float64 [N]; None
-    without word vectors. bleu_counts: int64 [N, 10], rows of `_bleu_counts`. answer_length: int64 [N], words of the
-    dataset's answer.
+    answered, exact: bool [N]. f1, embedding: float64 [N]; None without word vectors. bleu_counts: int64 [N, 10], see
+    `_bleu_counts`. answer_length: int64 [N], words of the dataset's answer.
     """
 
     uids: tuple[str, ...]
@@ -200,8 +195,8 @@ def slices(
 ) -> dict[str, dict[str, list[int]]]:
     """Slices of the queries: {family: {name: row numbers}}, names sorted. skills: {uid: skills that the query needs}.
 
-    The families: "answer length" in words of the dataset's answer, 5 and more together; "semantic type" of that answer,
-    or "none"; "tag" of the example, such as seen and unseen; "skill", of which a query may need several.
+    The families: "answer length" in words of the dataset's answer, "semantic type" of that answer, "tag" of the
+    example, such as seen and unseen, and "skill".
     """
     families = {}
     for row, example in enumerate(examples):
@@ -236,10 +231,9 @@ _FORMS = 'write lines {"uid": "...", "answer": "..."}, or one JSON object {"<uid
 
 
 def read_answers(path: Path, examples: Iterable[ClozeExample]) -> dict[str, str]:
-    """What a system answers to queries, {uid: text}.
+    """The answers of a system, {uid: text}.
 
-    path: JSON lines {"uid": ..., "answer": ...}, or one JSON object {uid: text} as CliCR's own script reads; also
-    gzipped. A fault names the line, or the entry of the object.
+    path: JSON lines {"uid": ..., "answer": ...}, or one JSON object {uid: text} as CliCR's own script reads.
     examples: the queries that may be answered; not all need be.
     """
     path, answers, problems = Path(path), {}, Problems()
@@ -277,7 +271,7 @@ def _entries(path, problems) -> Iterator[tuple]:
 
 
 def write_answers(path: Path, answers: Mapping[str, str]) -> None:
-    """Writes {uid: text} as JSON lines that `read_answers` reads, for its owner alone."""
+    """Writes {uid: text} as JSON lines."""
     rows = (json.dumps({"uid": uid, "answer": text}, ensure_ascii=False) for uid, text in answers.items())
     write_atomic(path, "".join(row + "\n" for row in rows))
 
@@ -315,7 +309,12 @@ def finished(folder: Path, split: str, queries: Sequence[Query]) -> System:
     """A finished run on the queries of its split, joined by uid."""
     directory, result = complete(folder)
     name, seeds = directory.folder.resolve().name, len(result["seeds"])
-    rows = read_rows(directory, split, lambda line: _row(line, seeds), "uid, and predicted of each seed")
+
+    def parse(line):
+        row = json.loads(line)
+        return (row["uid"], row["predicted"]) if len(row["predicted"]) == seeds else None
+
+    rows = read_rows(directory, split, parse, "uid, and predicted of each seed")
     uids = {uid for uid, _ in rows}
     if uids != {query.uid for query in queries}:
         shared = sum(query.uid in uids for query in queries)
@@ -325,17 +324,10 @@ def finished(folder: Path, split: str, queries: Sequence[Query]) -> System:
     return system(name, result["corpus"], queries, predictions)
 
 
-def _row(line, seeds):
-    """(uid, answer of each seed) of a line; None where it is none."""
-    row = json.loads(line)
-    return (row["uid"], row["predicted"]) if len(row["predicted"]) == seeds else None
-
-
 def comparison(first: System, second: System) -> dict:
     """The second system less the first on the same queries, as JSON values; shares are 0-1.
 
-    exact_match_of, f1_of: of both systems, means over the seeds. The interval of exact_match is drawn over queries and
-    seeds (metrics.paired_bootstrap), that of f1 over queries alone.
+    The interval of exact_match is drawn over queries and seeds, that of f1 over queries alone.
     """
     check_corpora(first, second)
     return {

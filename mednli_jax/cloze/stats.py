@@ -2,9 +2,7 @@
 
 The paper counts each passage once for its sum of tokens and its types, and once for every query for its mean length and
 for Figure 2a (`describe_data.py` of its published code); this module computes both. Figure 3 has the shares of all
-names of specialties, of which a report may have several.
-
-The results hold counts, shares and names of specialties, never a word of the corpus.
+names of specialties. The results hold no other words of the corpus.
 """
 
 from collections import Counter
@@ -90,12 +88,11 @@ def _figures(examples: Sequence[ClozeExample], found: Mapping[str, Mapping[str, 
 
 
 def statistics(splits: Mapping[str, Split]) -> dict:
-    """Everything that Tables 2 and 3 and Figures 2 and 3 show, lower-cased as in the paper, as JSON values.
+    """The content of Tables 2 and 3 and Figures 2 and 3, lower-cased as in the paper, as JSON values.
 
     Returns {"splits": {name: figures}, "all": figures, "passage_lengths", "answer_lengths", "specialties"}. Of figures,
     mean_tokens_of_query counts a passage for each of its queries, all others of passages count it once; entity_types
-    are distinct marked phrases; answers_extended and synonyms (mean per query) include the synonyms; candidates is the
-    mean over queries; verbatim is the share of queries whose own answer is a marked phrase of the passage.
+    are distinct marked phrases; synonyms and candidates are means over queries.
     passage_lengths: {"edges": [B + 1], "density": [B] of passages, "of_queries": [B], a passage counted for each of its
     queries} in tokens; answer_lengths: {tokens: share of queries}, 25 is 25 and more; specialties: {name: share of all
     cases}, largest first, a case counted for each of its specialties; specialty_names: those of a case, mean.
@@ -110,25 +107,19 @@ def statistics(splits: Mapping[str, Split]) -> dict:
     words = (len(phrase_of(e.answers[0].text).split()) for e in whole)
     answers = Counter(min(length, LONGEST_SHOWN) for length in words)
     lengths = [len(passage.tokens) for passage in passages.values()]
+    width = 10 * max(1, -(-max(lengths) // (10 * BINS)))  # of a bin, in tokens
+    edges = np.arange(0, max(lengths) + width + 1, width)
+    density = {"edges": edges.tolist()}
+    for name, of in {"density": None, "of_queries": [asked[uid] for uid in passages]}.items():
+        density[name] = np.histogram(lengths, edges, density=True, weights=of)[0].tolist()
     return {
         "splits": {name: _figures(split.examples, found) for name, split in splits.items()},
         "all": _figures(whole, found),
-        "passage_lengths": _density(lengths, [asked[uid] for uid in passages]),
+        "passage_lengths": density,
         "answer_lengths": {str(n): answers[n] / len(whole) for n in sorted(answers)},
         "specialties": {name: count / len(passages) for name, count in specialties.most_common()},
         "specialty_names": specialties.total() / len(passages),
     }
-
-
-def _density(lengths: list[int], queries: list[int]) -> dict:
-    """Histograms of bins that are multiples of ten tokens wide, of passages and of queries; each has the area 1."""
-    width = 10 * max(1, -(-max(lengths) // (10 * BINS)))
-    edges = np.arange(0, max(lengths) + width + 1, width)
-    found = {"edges": edges.tolist()}
-    for name, of in {"density": None, "of_queries": queries}.items():
-        density, _ = np.histogram(lengths, edges, density=True, weights=of)
-        found[name] = density.tolist()
-    return found
 
 
 # ---- For the reader ------------------------------------------------------------------------------------------------
@@ -192,8 +183,7 @@ def drawn(name: str, found: dict) -> dict[str, bytes]:
 # -- skills ------------------------------------------------------------------------------------------------------------
 
 
-# Appendix B, and "none" for queries that the passage does not answer; the other names are those of Figures 4 and 5.
-SKILLS = published("clicr")["skills"]
+SKILLS = published("clicr")["skills"]  # Appendix B, and "none" for queries that the passage does not answer
 
 
 def read_skills(path: Path) -> dict[str, tuple[str, ...]]:
@@ -225,13 +215,12 @@ def skill_statistics(
     examples: Iterable[ClozeExample],
     scores: Mapping[str, Mapping[str, float]] | None = None,
 ) -> dict:
-    """How often each skill is needed (Figure 4), and how well systems answer where it is (Figure 5), as JSON values.
+    """The share of queries that need each skill (Figure 4), and the F1 of systems on these (Figure 5), as JSON values.
 
-    skills: see read_skills. examples: the queries of the corpus. scores: system -> {uid: F1}; without one it counts 0.
+    skills: see read_skills. scores: system -> {uid: F1}; a query without one counts 0.
 
     Returns: {"queries": annotated queries of the corpus, "unknown": annotated uids that it lacks, "mean": skills of a
-    query ("none" is no skill), "shares": {skill: share of the annotated queries}, "f1": {system: {skill: mean F1, None
-    where no query needs it}}}.
+    query ("none" is no skill), "shares": {skill: share}, "f1": {system: {skill: mean F1, None without a query}}}.
     """
     known = [(example.uid, skills[example.uid]) for example in examples if example.uid in skills]
     if not known:
@@ -240,10 +229,8 @@ def skill_statistics(
     shares = {name: len(uids) / len(known) for name, uids in of_skill.items()}
     means = {}
     for system, f1 in (scores or {}).items():
-        means[system] = dict.fromkeys(of_skill)
-        for name, uids in of_skill.items():
-            if uids:
-                means[system][name] = sum(f1.get(uid, 0.0) for uid in uids) / len(uids)
+        of_system = {name: [f1.get(uid, 0.0) for uid in uids] for name, uids in of_skill.items()}
+        means[system] = {name: sum(each) / len(each) if each else None for name, each in of_system.items()}
     needed = sum(name != "none" for _, names in known for name in names)
     return {
         "queries": len(known),
@@ -255,7 +242,7 @@ def skill_statistics(
 
 
 def skill_section(found: dict) -> Section:
-    """What `skill_statistics` found: how often each skill is needed, and a column of F1 for each system."""
+    """The table of what `skill_statistics` found, with a column of F1 for each system."""
     systems, shares = found["f1"], found["shares"].items()
     theirs = f"{SKILLS['mean']:.2f} of {SKILLS['queries']}; {100 * SKILLS['none']:.0f} % none"
     words = [
@@ -264,16 +251,11 @@ def skill_section(found: dict) -> Section:
     ]
     if found["unknown"]:
         words.append(f"{found['unknown']:,} annotated uids are not of this corpus")
-    rows = []
-    for name, share in shares:
-        rows.append((name, points(share), *(points(f1[name]) for f1 in systems.values())))
+    rows = [(name, points(share), *(points(f1[name]) for f1 in systems.values())) for name, share in shares]
     needed = [name for name, share in shares if share]
-    series = {}
-    for system, f1 in systems.items():
-        series[system] = [100 * f1[name] for name in needed]
+    series = {system: [100 * f1[name] for name in needed] for system, f1 in systems.items()}
     chart = charts.bars(series, needed, title="F1 by skill", x="skill", y="F1")
-    header = ("skill", "% of queries", *(f"F1 {system}" for system in systems))
-    grid = Grid("", header, rows)
+    grid = Grid("", ("skill", "% of queries", *(f"F1 {system}" for system in systems)), rows)
     return Section("Skills (Figure 5)", words, [grid], [("F1 by skill", chart)])
 
 
@@ -283,8 +265,7 @@ def skill_charts(name: str, found: dict) -> dict[str, bytes]:
     named = {"skills.png": charts.ranked(needed, title=name, x="% of annotated queries")}
     panels = {}
     for system, f1 in found["f1"].items():
-        scored = [skill for skill in found["shares"] if f1[skill] is not None]
-        panels[system] = [(skill, 100 * f1[skill]) for skill in scored]
+        panels[system] = [(skill, 100 * f1[skill]) for skill in found["shares"] if f1[skill] is not None]
     if panels:
         named["skill_scores.png"] = charts.ranked(panels, title=f"{name}, by skill", x="F1")
     return named

@@ -38,11 +38,7 @@ _OF_QUERY = ("query", "query_length", "blank", "query_passage", "gold")
 
 @dataclass(frozen=True)
 class ClozeRows(Rows):
-    """The rows of one split.
-
-    texts: candidates and answers. passage: [N], the number of each query's passage. words: (Vocab, vectors [V, D]) for
-    the embedding score, or None.
-    """
+    """The rows of one split. passage: [N], of each query. words: (Vocab, vectors [V, D]) for the embedding score."""
 
     texts: Texts
     passage: np.ndarray
@@ -66,15 +62,13 @@ class ClozeRows(Rows):
 class ClozeTask:
     """Choice of a candidate of the passage (see task.Task).
 
-    loose: whether the places of a candidate are all tokens that are one of its words, as in unmarked passages;
-    otherwise they are its marked spans.
+    loose: whether the places of a candidate are all tokens that are one of its words, not its marked spans.
     masses: whether logits are logs of masses that are not normalised over the candidates. The loss is then minus the
-    log of the right candidate's mass, as published for unmarked passages. Where candidates share no places, both
-    losses are equal.
+    log of the right candidate's mass, as published for unmarked passages.
     spelled: whether the reader reads the characters of words.
     answer_vectors: file of word vectors for the embedding score of dev and test.
     renumber: whether the @entityN of a training passage (set-up anonym) get new random numbers in each epoch, as in
-    Hermann et al. 2015; dev and test keep the order of first occurrence.
+    Hermann et al. 2015.
     """
 
     loose: bool = False
@@ -153,10 +147,7 @@ class ClozeTask:
         return batching.sharing({split: of(split, PREDICT_GROUP, **how) for split in predicted})[name]
 
     def new_examples(self, inputs, manifest: dict) -> list[ClozeExample]:
-        """Queries without answers from (passage, query) strings; equal passages become one object.
-
-        A passage has tokens separated by spaces and phrases marked as BEG__w1 w2__END; a query also one @placeholder.
-        """
+        """Queries without answers from marked (passage, query) strings; equal passages become one object."""
         passages, examples = {}, []
         for number, (passage, query) in enumerate(inputs):
             if passage not in passages:
@@ -168,8 +159,8 @@ class ClozeTask:
         return examples
 
     def described(self, rows: ClozeRows, logits: np.ndarray) -> list[dict]:
-        """For each query "answer", the most likely candidate ("" where the model can predict none), "best", the five
-        most likely ones with their probabilities, and "candidates", their number."""
+        """For each query "answer", the most likely candidate ("" for none), "best", the five most likely ones with
+        their probabilities, and "candidates", their number."""
         found = []
         for row, p_C in enumerate(self.probabilities(logits).mean(axis=0)):
             best = best_of(rows, row, p_C)
@@ -196,8 +187,7 @@ class ClozeTask:
 
         passage [U, N]; query [B, Q]; position [U, S]: marked tokens of the passage; position_candidate [U, S]: their
         candidate, C on padding; candidate_type [U, C]: number of the phrase; candidate_length [U, C]: its words, 0 on
-        padding; blank, label, mask [B]; passages, paired: segments (models.packing) of the passages, and of the
-        passage of every query.
+        padding; blank, label, mask [B]; passages, paired: segments (models.packing).
         """
         units, index = index.max(axis=1), index.reshape(-1)
         row, real = jnp.maximum(index, 0), index >= 0
@@ -223,11 +213,7 @@ class ClozeTask:
         }
 
     def vary(self, data, batch):
-        """The batch with new numbers for the @entityN of each passage and its queries.
-
-        The permutation is drawn from the row key of the first query, which depends on seed, step and row, so that every
-        epoch has another one.
-        """
+        """The batch with new numbers for the @entityN of each passage and its queries, by the row key of the first."""
         if "entity_word" not in data:
             return batch
         words_M, number_V = data["entity_word"], data["entity_number"]
@@ -256,9 +242,9 @@ class ClozeTask:
         return (jnp.argmax(logits, axis=-1) == batch["label"]).astype(jnp.float32)
 
     def losses(self, rows: ClozeRows, logits: np.ndarray) -> np.ndarray | None:
-        """Mean loss of each seed [S], in float64, over the queries whose answer is a candidate with a score.
+        """Mean loss of each seed [S] over the queries whose answer is a candidate with a score; None without any.
 
-        NaN for a seed that diverged; None where no query has such an answer.
+        NaN for a seed that diverged.
         """
         gold_SN = np.take_along_axis(logits, np.maximum(rows.label, 0)[None, :, None], axis=-1)[..., 0]
         known_N = (rows.label >= 0) & ~(gold_SN <= MASKED_ENERGY / 2).any(axis=0)
@@ -271,9 +257,8 @@ class ClozeTask:
     def score(self, rows: ClozeRows, logits: np.ndarray) -> dict:
         """Exact match, F1, BLEU and embedding score of the best candidates, by seed and for slices of the queries.
 
-        accuracy is exact match, under the name that the loop reads. A query whose passage has no candidate has no
-        prediction and counts as wrong. in_passage: number of queries whose answer is a candidate. loss: None where no
-        answer can be scored.
+        accuracy is exact match, under the name that the loop reads. in_passage: number of queries whose answer is a
+        candidate. loss: None where no answer can be scored.
         """
         each, losses = self.scored(rows, logits), self.losses(rows, logits)
         summaries = [answers.summary(found) for found in each]
@@ -313,8 +298,7 @@ class ClozeTask:
         return exp if self.masses else exp / np.maximum(exp.sum(axis=-1, keepdims=True), 1e-300)
 
     def predictions(self, rows: ClozeRows, logits: np.ndarray) -> list[dict]:
-        """One JSON row per query: uid, the answer of each seed ("" for none), and the candidates with the highest mean
-        probabilities."""
+        """A JSON row per query: uid, the answer of each seed ("" for none), and the most likely candidates."""
         answers_S, mean_NC = [self.answers(rows, part) for part in logits], self.probabilities(logits).mean(axis=0)
         return [
             {"uid": uid, "predicted": [of_seed.get(uid, "") for of_seed in answers_S], "best": best_of(rows, row, p_C)}
