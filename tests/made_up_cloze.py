@@ -68,19 +68,19 @@ def cloze(uid, text, query, *answers, kind="problem", tags=()):
     return ClozeExample(uid, about, tokens, entities, tokens.index(PLACEHOLDER), own, tags)
 
 
-def write_clicr(folder, cases=4, synonym="podagra"):
-    """Writes a data folder's clicr/, with signs, accents and numbers; a fifth case has no entity."""
+def write_clicr(folder):
+    """Writes a data folder's clicr/, with signs, accents and numbers."""
     for split, file in FILES.items():
         data = []
-        for n in range(cases):
+        for n in range(4):
             answers = [
                 {"text": f"gout № {n}", "cui": "C1", "sem_type": "problem", "origin": "dataset"},
-                {"text": synonym, "cui": "", "sem_type": None, "origin": "UMLS"},
+                {"text": "podagra", "cui": "", "sem_type": None, "origin": "UMLS"},
             ]
             texts = [f"a BEG__b c__END {q} @placeholder , 1.50" for q in range(n % 3)]
             queries = [{"id": f"{split}{n}.{q}", "query": text, "answers": answers} for q, text in enumerate(texts)]
             context = f"naïve BEG__Gout № {n}__END\n'' BEG__x {n}__END , x . " + "more words " * n
-            document = {"title": "BEG__T__END x" * (n % 2), "context": context if n != 4 else "no mark", "qas": queries}
+            document = {"title": "BEG__T__END x" * (n % 2), "context": context, "qas": queries}
             data.append({"source": f"{split}{n}", "document": {**document, "specialty": "s"}})
         path = folder / "clicr" / file
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""TFDS builders over the package's own readers, without TensorFlow; a task's folder has the builders of its corpora.
+"""TFDS builders over the package's own readers, without TensorFlow; nli/tfds.py has the builders.
 
     builder = Mednli(data_dir=FOLDER)
     config = tfds.download.DownloadConfig(manual_dir=DATA)

@@ -1,19 +1,15 @@
 """Loading through TFDS gives the same pairs, facts and arrays as loading directly, readable by the owner alone."""
 
 import sys
-from functools import partial
 
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
-from made_up_cloze import write_clicr
 from made_up_commands import prepare
 from made_up_pairs import write_rows
 
 from mednli_jax import defaults
-from mednli_jax.cloze import clicr
-from mednli_jax.cloze.tfds import load_tfds as load_clicr
-from mednli_jax.data.examples import LABELS, Entity
+from mednli_jax.data.examples import LABELS
 from mednli_jax.nli import readers as nli
 from mednli_jax.nli import tfds as builders
 
@@ -40,8 +36,7 @@ def data(tmp_path):
 
 
 def load(name, data, tmp_path, **wishes):
-    read = load_clicr if name == "clicr" else partial(builders.load_tfds, name)
-    return read(tmp_path / "tfds", data, **wishes)
+    return builders.load_tfds(name, tmp_path / "tfds", data, **wishes)
 
 
 @pytest.mark.parametrize("limit", [None, 5])
@@ -71,21 +66,6 @@ def test_mediqa_snli_and_multinli_too(data, tmp_path):
     for name, wishes in (("mediqa_nli", {}), ("snli", {"limit": 3}), ("multinli", {"genre": "slate", "limit": 2})):
         assert load(name, data, tmp_path, **wishes) == nli.load_nli(name, data, **wishes)
     assert load("multinli", data, tmp_path)["train"].examples[1].tags == ("travel",)
-
-
-articles = partial(write_clicr, synonym=SECRET)
-
-
-@pytest.mark.parametrize("limit", [None, 2])
-def test_clicr_comes_back_query_by_query_and_fact_by_fact(tmp_path, limit):
-    data = articles(tmp_path / "data", 5)
-    direct = clicr.load(data, limit=limit)
-    for _ in range(2):  # the first pass builds, the second finds the build
-        splits = load("clicr", data, tmp_path, limit=limit)
-        assert splits == direct
-    one, other = splits["dev"].examples[1:3]
-    assert one.passage is other.passage
-    assert one.passage.entities == (Entity(1, 4), Entity(5, 7))
 
 
 def test_the_builder_serves_tfds_itself(data, tmp_path):
@@ -125,15 +105,14 @@ def test_prepare_gives_equal_arrays_by_both_routes(data, tmp_path, monkeypatch):
     assert prepare(config_of(data, "tfds"))[1]
 
 
-@pytest.mark.parametrize(("name", "written"), [("mednli", write_mednli), ("clicr", articles)])
-def test_a_changed_file_is_built_anew_and_a_damaged_build_again(tmp_path, capfd, name, written):
-    data = written(tmp_path / "data", 5)
-    load(name, data, tmp_path)
-    load(name, data, tmp_path, limit=2)
-    (before,) = (tmp_path / "tfds").glob(f"{name}-all-*")
-    direct = {"mednli": partial(nli.load_nli, "mednli"), "clicr": clicr.load}[name](written(data, 11))
-    assert load(name, data, tmp_path) == direct
-    (root,) = (tmp_path / "tfds").glob(f"{name}-all-*")
+def test_a_changed_file_is_built_anew_and_a_damaged_build_again(tmp_path, capfd):
+    data = write_mednli(tmp_path / "data", 5)
+    load("mednli", data, tmp_path)
+    load("mednli", data, tmp_path, limit=2)
+    (before,) = (tmp_path / "tfds").glob("mednli-all-*")
+    direct = nli.load_nli("mednli", write_mednli(data, 11))
+    assert load("mednli", data, tmp_path) == direct
+    (root,) = (tmp_path / "tfds").glob("mednli-all-*")
     assert before.name != root.name
     # the build of the other limit stays, and no temporary folder does
     assert len(list((tmp_path / "tfds").glob("[!.]*"))) == 2
@@ -143,7 +122,7 @@ def test_a_changed_file_is_built_anew_and_a_damaged_build_again(tmp_path, capfd,
     flipped = whole[:text] + bytes([whole[text] ^ 1]) + whole[text + 1 :]
     for path, content in ((record, whole[:100]), (record, flipped), (facts, b"{")):
         path.write_bytes(content)
-        assert load(name, data, tmp_path) == direct
+        assert load("mednli", data, tmp_path) == direct
         shown = capfd.readouterr()
         assert str(root) in shown.err
         assert SECRET not in shown.err + shown.out
