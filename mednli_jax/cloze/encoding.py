@@ -102,12 +102,14 @@ def right_candidate(example: ClozeExample, number_of: Mapping[str, int]) -> tupl
 
 def passage_view(passage: Passage, setup: str, *, max_tokens: int = 0) -> PassageView:
     """max_tokens: number of tokens that are kept, 0 = all; a phrase that is cut is no longer marked."""
-    words, entities, names = [token.lower() for token in passage.tokens], passage.entities, {}
+    words, names, spans = [token.lower() for token in passage.tokens], {}, defaultdict(list)
     if setup == "noent":
-        spans = _spans((" ".join(words[e.start : e.end]), e.start, e.end) for e in entities)
+        for entity in passage.entities:
+            spans[" ".join(words[entity.start : entity.end])].append((entity.start, entity.end))
     else:
-        words, phrases = merged(words, entities, partial(_name, setup, names))
-        spans = _spans((phrase, place, place + 1) for phrase, place in phrases)
+        words, phrases = merged(words, passage.entities, partial(_name, setup, names))
+        for phrase, place in phrases:
+            spans[phrase].append((place, place + 1))
     cut, dropped = frozenset(), 0
     if 0 < max_tokens < len(words):
         dropped, words = len(words) - max_tokens, words[:max_tokens]
@@ -191,14 +193,6 @@ def tag_seen(splits: Mapping[str, Split]) -> dict[str, Split]:
     return tagged
 
 
-def _spans(found):
-    """phrase -> its (start, end)s, in the order of first occurrence."""
-    spans = {}
-    for phrase, start, end in found:
-        spans.setdefault(phrase, []).append((start, end))
-    return spans
-
-
 def merged(words: list[str], entities: Iterable[Entity], name_of: Callable) -> tuple[list[str], list]:
     """(words with each entity as one token, (phrase, place of that token) of each). name_of: phrase -> its token."""
     found, phrases, end = [], [], 0
@@ -264,8 +258,17 @@ def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
     arrays = flat.arrays()
     vocab, matrix, numbers, words = _vocabulary(flat, arrays, train_sizes, encoding)
     _number(arrays, numbers)
-    for rows in facts.values():
-        rows |= _counts(rows, arrays, train_types)
+    for rows in facts.values():  # those that need the arrays
+        passages = slice(rows["first_passage"], rows["first_passage"] + rows["passages"])
+        queries = slice(rows["first"], rows["first"] + rows["rows"])
+        start, end = arrays["passage_start"][[passages.start, passages.stop]]
+        gold, of_passage = arrays["gold"][queries], arrays["query_passage"][queries]
+        right = arrays["candidate_type_start"][of_passage[gold >= 0]] + gold[gold >= 0]
+        of_tokens = {"passage": arrays["passage"][start:end], "query": arrays["query"][queries]}
+        rows["tokens"] = {"passage": int(end - start), "query": int(arrays["query_length"][queries].sum())}
+        rows["unknown_tokens"] = {name: int((tokens == UNK).sum()) for name, tokens in of_tokens.items()}
+        rows["candidates"] = int(np.diff(arrays["candidate_type_start"])[passages].sum())
+        rows["answers_of_unseen_type"] = int((arrays["candidate_type"][right] >= train_types).sum())
     types = {"types": len(flat.types), "types_of_train": train_types}
     facts = {"setup": encoding.setup, "splits": facts, "vocabulary": words, "candidates": types}
     return kept, arrays, vocab, matrix, facts
@@ -325,15 +328,15 @@ class _Flat:
                 continue
             if id(example.passage) not in self._passages:
                 lost.update(passages=int(passage.dropped > 0), tokens=passage.dropped)
-                self._add_passage(example.passage, passage)
+                self._passages[id(example.passage)] = len(self._passages)
+                self._add_passage(passage)
             self._add_query(example, view)
             examples.append(example)
         facts |= {"rows": len(examples), "passages": len(self._passages) - first_passage}
         facts |= {"answerable": dict(answers), "truncated": dict(lost)}
         return replace(split, examples=tuple(examples)), facts
 
-    def _add_passage(self, passage, view):
-        self._passages[id(passage)] = len(self._passages)
+    def _add_passage(self, view):
         self.ints["passage"].extend(map(self.number_of.__getitem__, view.tokens))
         for phrase in view.candidates:
             type_ = view.names[phrase] if self.encoding.setup == "anonym" else phrase
@@ -358,9 +361,8 @@ class _Flat:
         if self.encoding.query_bounds:
             query, blank = (BEGIN, *query, END), blank + 1
         self.ints["query_tokens"].extend(map(self.number_of.__getitem__, query))
-        passage = self._passages[id(example.passage)]
-        of_query = {"query_length": len(query), "blank": blank, "query_passage": passage, "gold": view.gold}
-        for name, number in of_query.items():
+        of_query = {"query_length": len(query), "blank": blank, "gold": view.gold}
+        for name, number in (of_query | {"query_passage": self._passages[id(example.passage)]}).items():
             self.ints[name].append(number)
         answers = [[a.text, a.concept, a.semantic_type, a.origin] for a in example.answers]
         self._texts["answer_text"] += json.dumps(answers, ensure_ascii=False).encode()
@@ -411,25 +413,6 @@ def _vocabulary(flat, arrays, train_sizes, encoding) -> tuple[Vocab, np.ndarray,
     numbers[places] = np.arange(2, len(vocab))
     facts |= {"words": len(places), "of_other_splits": len(places) - kept, "with_vector": len(known)}
     return vocab, matrix, numbers, facts
-
-
-def _counts(rows, arrays, types_of_train):
-    """Facts of one split that need its arrays: unknown tokens, and right answers that training never showed."""
-    passages = slice(rows["first_passage"], rows["first_passage"] + rows["passages"])
-    queries = slice(rows["first"], rows["first"] + rows["rows"])
-    start, end = arrays["passage_start"][[passages.start, passages.stop]]
-    candidates = np.diff(arrays["candidate_type_start"])[passages]
-    gold, of_passage = arrays["gold"][queries], arrays["query_passage"][queries]
-    right = arrays["candidate_type_start"][of_passage[gold >= 0]] + gold[gold >= 0]
-    return {
-        "tokens": {"passage": int(end - start), "query": int(arrays["query_length"][queries].sum())},
-        "unknown_tokens": {
-            "passage": int((arrays["passage"][start:end] == UNK).sum()),
-            "query": int((arrays["query"][queries] == UNK).sum()),
-        },
-        "candidates": int(candidates.sum()),
-        "answers_of_unseen_type": int((arrays["candidate_type"][right] >= types_of_train).sum()),
-    }
 
 
 # -- the strings of the arrays ----------------------------------------------------------------------------------------

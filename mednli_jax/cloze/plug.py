@@ -25,11 +25,9 @@ def check_marks(passage: str, query: str) -> tuple[str, str] | None:
     """(problem, fix) for wrong marks or a wrong number of blanks; None for a good pair."""
     passage, query = parse_marked(passage), parse_marked(query)
     if len(query.blanks) != 1 or passage.blanks:
-        fix = "write one in the query, and none in the passage"
-        return f"has a wrong number of {PLACEHOLDER}", fix
+        return f"has a wrong number of {PLACEHOLDER}", "write one in the query, and none in the passage"
     if passage.stray + query.stray:
-        fix = f"give every {BEGIN} its {END}, with words between them"
-        return "has marks that are unbalanced or mark nothing", fix
+        return "has marks that are unbalanced or mark nothing", f"give every {BEGIN} its {END}, with words between them"
     return None
 
 
@@ -50,13 +48,9 @@ class Cloze:
         """(field, what is wrong, the fix) of each rule of cloze queries that a config breaks."""
         setup = config.data.setup
         if config.data.renumber and setup != "anonym":
-            fix = "--config.data.setup=anonym"
-            yield "data.renumber", "is for anonymous phrases", fix
+            yield "data.renumber", "is for anonymous phrases", "--config.data.setup=anonym"
         if config.model.get("pointer", "sum") != "sum" and setup != "noent":
-            fix = "give sum, or --config.data.setup=noent"
-            yield "model.pointer", "a phrase is one token", fix
-
-    # -- from a config ------------------------------------------------------------------------------------------------
+            yield "model.pointer", "a phrase is one token", "give sum, or --config.data.setup=noent"
 
     def accepts(self, name: str, module) -> bool:
         """Whether the task trains a model. module: its linen class; that of a user may name its task."""
@@ -98,13 +92,9 @@ class Cloze:
         """Writes the accepted answers of dev and test, so that a report needs no corpus."""
         texts, kept = Texts(prepared.arrays), {}
         for name in {"dev", "test"} & prepared.splits.keys():
-            kept[name] = []
-            for query in texts.queries(prepared.splits[name]):
-                answers = list(map(astuple, query.answers))
-                kept[name].append([query.uid, answers, query.tags])
+            queries = texts.queries(prepared.splits[name])
+            kept[name] = [[uid, list(map(astuple, answers)), tags] for uid, answers, tags in queries]
         write_kept(directory, ANSWERS, {"splits": kept})
-
-    # -- what commands print ------------------------------------------------------------------------------------------
 
     def prepared_lines(self, prepared: Prepared) -> Iterator[str]:
         """Facts of a prepared corpus."""
@@ -115,30 +105,21 @@ class Cloze:
             answerable, cut = facts["answerable"], facts["truncated"]
             lost = sum(answerable.values()) - queries
             lost = f", {lost} without an answer in their passage left out" if lost else ""
-            longest, query = (max(length.tolist(), default=0) for length in rows.length)
-            yield (
-                f"  {name}: {queries} queries of {passages} passages{lost}; "
-                f"longest passage {longest}, query {query} tokens"
-            )
-            each = candidates / max(passages, 1)
-            kinds = f"{answerable['exact']} as they stand, {answerable['synonym']} by a synonym"
-            yield (
-                f"    {candidates} candidates, {each:.1f} a passage; answers among them: "
-                f"{kinds}, {answerable['none']} not"
-            )
-            unseen = facts["answers_of_unseen_type"]
-            yield f"    right candidates that training never shows: {unseen}"
+            longest = "longest passage {}, query {} tokens".format(*(max(of.tolist(), default=0) for of in rows.length))
+            yield f"  {name}: {queries} queries of {passages} passages{lost}; {longest}"
+            kinds = "{exact} as they stand, {synonym} by a synonym, {none} not".format(**answerable)
+            each = f"{candidates / max(passages, 1):.1f} a passage"
+            yield f"    {candidates} candidates, {each}; answers among them: {kinds}"
+            yield f"    right candidates that training never shows: {facts['answers_of_unseen_type']}"
             if cut["passages"]:
                 lost = f"{cut['tokens']} tokens dropped, {cut['answers']} answers lost"
                 yield f"    truncated: {cut['passages']} passages, {lost}"
         types, words = manifest["candidates"], manifest["vocabulary"]
         known = f"{types['types']} phrases, {types['types_of_train']} of them in training"
         yield f"  set-up {manifest['setup']}: {known}"
-        source = "random vectors"
-        if "source" in words:
-            source = f"{words['with_vector']} with a vector ({words['source']})"
-        others, cut = words["of_other_splits"], words["cut"]
-        more = f"{others} of dev and test alone, {cut} rare ones left out"
+        vectors = f"{words['with_vector']} with a vector ({words.get('source')})"
+        source = vectors if "source" in words else "random vectors"
+        more = f"{words['of_other_splits']} of dev and test alone, {words['cut']} rare ones left out"
         yield f"  vocabulary: {words['words']} words, {source}; {more}"
 
     def run_sections(self, directory, result):
@@ -200,11 +181,8 @@ def _statistics(corpus, flags):
 
 
 def _choice(flags):
-    choice = {"each": bool(flags.scores)}
-    for name in ("vectors", "skills"):
-        path = flags[name].value
-        choice[name] = path and Path(path).expanduser()
-    return choice
+    given = {name: flags[name].value for name in ("vectors", "skills")}
+    return {"each": bool(flags.scores)} | {name: path and Path(path).expanduser() for name, path in given.items()}
 
 
 def _filled(runs: Path, *, split: str, skills: Path | None, public: bool):

@@ -89,7 +89,12 @@ def read_reports(path: Path) -> list[Report]:
     for number, values in json_lines(path, problems):
         node = Node(path.name, "", values, number)
         try:
-            report = _report(node)
+            uid, specialty = node.text("id"), node.specialties()
+            title = _sentence(Node(node.file, "title", values.get("title") or "", number))
+            sentences, points = (tuple(map(_sentence, node.nodes(name))) for name in ("sentences", "learning_points"))
+            if not any(sentence.tokens for sentence in sentences):
+                raise node.fault("holds no token", "sentences", "give the report's text")
+            report = Report(uid, title, sentences, points, specialty)
             if lines.setdefault(report.uid, number) != number:
                 raise node.fault(f"repeats that of line {lines[report.uid]}", "id", "rename one")
             reports.append(report)
@@ -99,15 +104,6 @@ def read_reports(path: Path) -> list[Report]:
     if not reports:
         raise empty_file(path, "no report")
     return reports
-
-
-def _report(node: Node) -> Report:
-    uid, specialty = node.text("id"), node.specialties()
-    title = _sentence(Node(node.file, "title", node.values.get("title") or "", node.line))
-    sentences, points = (tuple(map(_sentence, node.nodes(field))) for field in ("sentences", "learning_points"))
-    if not any(sentence.tokens for sentence in sentences):
-        raise node.fault("holds no token", "sentences", "give the report's text")
-    return Report(uid, title, sentences, points, specialty)
 
 
 def _sentence(node: Node) -> Sentence:
@@ -149,8 +145,8 @@ def _marks(node: Node, length: int) -> tuple[Mark, ...]:
 def cleaned(sentence: Sentence, counts: Counter) -> Sentence:
     """The sentence with the boundaries of its phrases mended (section 3); its tokens stay.
 
-    Determiners and pronouns at the beginning are moved out, and so are parentheticals at the end. A phrase that is
-    nothing but determiners and pronouns is no longer marked. counts: takes up how often each was done (MENDED).
+    Determiners and pronouns at the beginning are moved out, and so are parentheticals at the end. A phrase of
+    determiners and pronouns alone is no longer marked. counts: see MENDED.
     """
     marks = []
     for mark in sentence.marks:
@@ -183,11 +179,10 @@ def build_queries(reports: Sequence[Report], ontology: Ontology | None = None) -
     """One query for every marked phrase of every learning point; the rest of the report is its passage.
 
     Left out are queries that the passage repeats (`repeats_passage`, section 3.1) and, where the paper says nothing,
-    those whose other words still hold the answer. A query's uid is the report's and the phrase's number among all of
-    the report's learning points, so that it does not depend on what was left out.
+    those whose other words still hold the answer. A query's uid is the report's and the phrase's number.
 
     ontology: extends the answers by all names of the phrase's concept (section 3.2), which is found by the report's id
-    or, where it has none that is known, as the concept whose name the whole phrase is. None: no synonyms.
+    or else by the whole phrase as its name. None: no synonyms.
     """
     drafts, dropped, mended = [], Counter(), Counter()
     for report in reports:
@@ -217,7 +212,11 @@ def _drafts(report: Report, dropped: Counter, mended: Counter) -> list[tuple[Clo
     points = [cleaned(point, mended) for point in report.learning_points]
     marks = ((point, mark) for point in points for mark in point.marks)
     for number, (point, mark) in enumerate(marks, start=1):
-        example, phrase = _query(f"{report.uid}.{number}", passage, point, mark), point.phrase(mark)
+        query, phrase = (*point.tokens[: mark.start], PLACEHOLDER, *point.tokens[mark.end :]), point.phrase(mark)
+        shift = mark.end - mark.start - 1
+        moved = ((other, shift if other.start > mark.start else 0) for other in point.marks if other is not mark)
+        entities = tuple(Entity(other.start - by, other.end - by) for other, by in moved)
+        example = ClozeExample(f"{report.uid}.{number}", passage, query, entities, mark.start, ())
         if repeats_passage(example.query, example.blank, text):
             dropped["repeats_passage"] += 1
         elif f" {phrase.lower()} " in f" {' '.join(example.query).lower()} ":
@@ -228,10 +227,10 @@ def _drafts(report: Report, dropped: Counter, mended: Counter) -> list[tuple[Clo
 
 
 def repeats_passage(query: Sequence[str], blank: int, passage: str) -> bool:
-    """Whether the longer side of the gap stands in the passage word for word (section 3.1).
+    """Whether the longer side of the gap, or one of two equal ones, stands in the passage word for word (section 3.1).
 
-    passage: its lower-cased tokens between single spaces, one at either end. Case and the marks that end the query are
-    overlooked. Where both sides are equally long, either counts; a gap without words around it repeats any passage.
+    passage: its lower-cased tokens between single spaces, one at either end. A gap without words around it repeats any
+    passage.
     """
     words = [word.lower() for word in query]
     while len(words) > blank + 1 and words[-1] in _STOPS:
@@ -252,25 +251,19 @@ def _passage(report: Report, mended: Counter) -> Passage:
     return Passage(report.uid, title.tokens, tuple(tokens), tuple(entities), tuple(ends), report.specialty, marks)
 
 
-def _query(uid: str, passage: Passage, point: Sentence, mark: Mark) -> ClozeExample:
-    """The learning point with a gap where the mark was; the answers are to come."""
-    tokens = (*point.tokens[: mark.start], PLACEHOLDER, *point.tokens[mark.end :])
-    shift = mark.end - mark.start - 1
-    moved = ((other, shift if other.start > mark.start else 0) for other in point.marks if other is not mark)
-    entities = tuple(Entity(other.start - by, other.end - by) for other, by in moved)
-    return ClozeExample(uid, passage, tokens, entities, mark.start, ())
-
-
 def _answers(ontology, marks) -> tuple[list[tuple[Answer, ...]], Counter]:
-    """(for each (phrase, mark) its answers; counts of queries by what their concepts were found by).
-
-    The answers are the phrase as the dataset's answer, then every other name of its concept, each once but for case.
-    """
+    """(for each (phrase, mark) the phrase, then every other name of its concept, each once but for case; counts of
+    queries by the way in which their concepts were found)."""
     counts, concepts, names, answers = Counter(by_id=0, by_name=0, none=0), {}, {}, []
     if ontology is not None:
         linker = Linker(ontology, types=(), vocabulary={word for phrase, _ in marks for word in phrase.split()})
         for phrase, given in dict.fromkeys((phrase, mark.concept) for phrase, mark in marks):
-            concepts[phrase, given] = _concept(ontology, linker, phrase, given)
+            found, index = "by_id", ontology.index(given) if given else None
+            if index is None:
+                tokens = phrase.split()
+                whole = [one for one in linker.link(tokens) if (one.start, one.end) == (0, len(tokens))]
+                found, index = ("by_name", ontology.index_of[whole[0].concept]) if whole else ("none", None)
+            concepts[phrase, given] = found, index
         names = {index: [ontology.labels[index]] for _, index in concepts.values() if index is not None}
         for name, index in ontology.names:
             if index in names:
@@ -288,16 +281,6 @@ def _answers(ontology, marks) -> tuple[list[tuple[Answer, ...]], Counter]:
         _, *others = texts.values()
         answers.append((Answer(phrase, concept, kind), *(Answer(text, concept, kind, "UMLS") for text in others)))
     return answers, counts
-
-
-def _concept(ontology, linker, phrase, given) -> tuple[str, int | None]:
-    """(how it was found, index) of a phrase's concept."""
-    if given and (index := ontology.index(given)) is not None:
-        return "by_id", index
-    tokens = phrase.split()
-    whole = (mention for mention in linker.link(tokens) if (mention.start, mention.end) == (0, len(tokens)))
-    mention = next(whole, None)
-    return ("none", None) if mention is None else ("by_name", ontology.index_of[mention.concept])
 
 
 def semantic_type(ontology: Ontology, index: int) -> str:

@@ -8,7 +8,7 @@ import json
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -40,14 +40,13 @@ def normalise(text: str) -> str:
 def exact_match(prediction: str, answers: Sequence[str]) -> bool:
     """Whether the prediction equals one of the answers after `normalise`, or, where both are empty then ("A", the
     vitamin; "+"), in lower case. An empty prediction is never right."""
-    return any(_same(prediction, answer) for answer in answers)
-
-
-def _same(first, second):
-    words = normalise(first), normalise(second)
-    if not any(words):
-        words = " ".join(first.lower().split()), " ".join(second.lower().split())
-    return words[0] == words[1] != ""
+    for answer in answers:
+        words = normalise(prediction), normalise(answer)
+        if not any(words):
+            words = " ".join(prediction.lower().split()), " ".join(answer.lower().split())
+        if words[0] == words[1] != "":
+            return True
+    return False
 
 
 def token_f1(prediction: str, answers: Sequence[str]) -> float:
@@ -56,7 +55,8 @@ def token_f1(prediction: str, answers: Sequence[str]) -> float:
     for answer in answers:
         expected = Counter(normalise(answer).split())
         words = predicted.total() + expected.total()
-        found.append(2 * (predicted & expected).total() / words if words else float(_same(prediction, answer)))
+        same = not words and exact_match(prediction, [answer])
+        found.append(2 * (predicted & expected).total() / words if words else float(same))
     return max(found)
 
 
@@ -238,7 +238,16 @@ def read_answers(path: Path, examples: Iterable[ClozeExample]) -> dict[str, str]
     """
     path, answers, problems = Path(path), {}, Problems()
     known = {example.uid for example in examples}
-    for place, uid, answer in _entries(path, problems):
+    with opened_text(path) as stream:
+        try:
+            whole = json.load(stream)
+        except (json.JSONDecodeError, RecursionError):
+            whole = None
+    if isinstance(whole, dict) and not ("uid" in whole or ".jsonl" in path.suffixes):
+        entries = ((f"entry {number}", *entry) for number, entry in enumerate(whole.items(), start=1))
+    else:
+        entries = ((line, row.get("uid"), row.get("answer")) for line, row in json_lines(path, problems))
+    for place, uid, answer in entries:
         problem, fix = "", _FORMS
         if not (isinstance(uid, str) and isinstance(answer, str)):
             problem = "uid or answer is missing or no text"
@@ -253,21 +262,6 @@ def read_answers(path: Path, examples: Iterable[ClozeExample]) -> dict[str, str]
     if not answers:
         raise DataError("holds no answers", file=path.name, fix=_FORMS)
     return answers
-
-
-def _entries(path, problems) -> Iterator[tuple]:
-    """(number of the line or the entry, uid, answer) of JSON lines or of one JSON object."""
-    with opened_text(path) as stream:
-        try:
-            whole = json.load(stream)
-        except (json.JSONDecodeError, RecursionError):
-            whole = None
-    if isinstance(whole, dict) and not ("uid" in whole or ".jsonl" in path.suffixes):
-        for number, (uid, answer) in enumerate(whole.items(), start=1):
-            yield f"entry {number}", uid, answer
-    else:
-        for number, row in json_lines(path, problems):
-            yield number, row.get("uid"), row.get("answer")
 
 
 def write_answers(path: Path, answers: Mapping[str, str]) -> None:

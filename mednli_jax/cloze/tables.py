@@ -24,7 +24,7 @@ from mednli_jax.io import next_free, private_folder, write_atomic
 from mednli_jax.report import charts
 from mednli_jax.report.metrics import mean_sd, wilson_interval
 from mednli_jax.report.outcomes import names_of
-from mednli_jax.report.runs import RunDirectory, read_json
+from mednli_jax.report.runs import read_json
 from mednli_jax.report.sections import Grid, Section, grid_lines, interval, points, sd, seeds_named
 from mednli_jax.report.tables import check_folder, fill, published, section, state, unlike
 
@@ -57,7 +57,7 @@ def _missing(scores):
 
 
 def lines(name: str, scores: dict) -> Iterator[str]:
-    """Text for `scores.figures`: the figures of all queries, then of each slice. name: what was scored on what."""
+    """Text for `scores.figures`: the figures of all queries, then of each slice."""
     exact, queries = scores["exact_match"], scores["queries"]
     low, high = _interval(exact, queries)
     yield f"{name}: {queries:,} queries, {scores['missing']:,} without an answer"
@@ -109,13 +109,11 @@ def _by_slice(header, scores, families, row) -> Iterator[str]:
 def all_systems(ours: Mapping[str, Mapping], *, paper: bool) -> Grid:
     """Table 4 of systems with their `scores.summary`, or a part of it, each beside the paper's figures.
 
-    paper: then those rows of the paper, humans included, that are not among the systems. EM and F1 are in points.
+    paper: whether the paper's other rows, humans included, follow. EM and F1 are in points.
     """
     systems = dict.fromkeys((*ours, *PAPER) if paper else ours)
-    lengths = {}
-    for system, found in ours.items():
-        if found.get("predicted_length") is not None:
-            lengths[system] = f"{found['predicted_length']:.1f}"
+    lengths = {system: found.get("predicted_length") for system, found in ours.items()}
+    lengths = {system: f"{length:.1f}" for system, length in lengths.items() if length is not None}
     columns = [*_columns(ours), ("words", lengths), *_columns(PAPER, "paper: ")]
     return fill("", ("system",), {system: (system,) for system in systems}, columns)
 
@@ -124,10 +122,8 @@ def _columns(of: Mapping[str, Mapping], first: str = "", lacking: str = "") -> l
     """(title, {system: cell}) of each metric. first: stands before the first title."""
     columns = []
     for metric, title in HEADER.items():
-        cells = {}
-        for system, found in of.items():
-            figure = found.get(metric)
-            cells[system] = lacking if figure is None else paper_cell(figure, metric)
+        figures = {system: found.get(metric) for system, found in of.items()}
+        cells = {name: lacking if value is None else paper_cell(value, metric) for name, value in figures.items()}
         columns.append((title if columns else first + title, cells))
     return columns
 
@@ -151,14 +147,8 @@ def evaluate(run, split: str, *, vectors: Path | None, skills: Path | None, each
         scores = {**scores, "families": {**scores["families"], "skill": found}}
     seeds = run.result["seeds"]
     low, high = _interval(scores["accuracy"]["mean"], scores["examples"])
-    figures = {
-        "run": str(run.directory.folder),
-        "corpus": corpus,
-        "split": split,
-        "seeds": seeds,
-        **scores,
-        "interval": {"low": low, "high": high, "level": 0.95},
-    }
+    figures = {"run": str(run.directory.folder), "corpus": corpus, "split": split, "seeds": seeds, **scores}
+    figures["interval"] = {"low": low, "high": high, "level": 0.95}
     title = f"{run.result['model']} on {corpus}, {split}, {seeds_named(seeds)}"
     lines = [*run_lines(title, scores), *run.result["notes"]]
     return figures, lines, answers.rows(scored) if each else ()
@@ -188,24 +178,21 @@ def evaluate_answers(
 
 def compare(folders: Sequence[Path], split: str):
     """Compares the first run with each of the others on the queries of a split, see tasks."""
-    queries, called, runs = queries_of(folders[0], split), names_of(folders), []
-    for folder, name in zip(folders, called, strict=True):
-        runs.append(finished(folder, split, queries)._replace(name=name))
+    queries, called = queries_of(folders[0], split), names_of(folders)
+    runs = (finished(folder, split, queries)._replace(name=name) for folder, name in zip(folders, called, strict=True))
     first, *others = runs
     rows = [{**comparison(first, other), "split": split} for other in others]
-    title = f"{' and '.join(called)}: {split}"
-    return title, [comparison_section(rows)], [], rows
+    return f"{' and '.join(called)}: {split}", [comparison_section(rows)], [], rows
 
 
 # -- Table 4 -----------------------------------------------------------------------------------------------------------
 
 
 def filled(folder: Path, split: str = "test") -> dict:
-    """The table with what the folder holds, as JSON values.
+    """The table with the results of a folder, as JSON values.
 
-    rows: each {"system", "kind" ("baseline", "run" or "human"), "state" (complete, missing or what its run is in),
-    "ours" {metric: mean_sd over the seeds}, "seeds", "unlike" (how a run differs from the paper's, see departures.py),
-    "paper" {metric: share}}; metrics as in cloze.tables.METRICS.
+    rows: each {"system", "kind" ("baseline", "run" or "human"), "state" (complete, missing or that of its run), "ours"
+    {metric: mean_sd over the seeds}, "seeds", "unlike" (see report.tables.unlike), "paper" {metric: share}}.
     corpus: of the runs, "" without any; comparable: whether that is the paper's. lacking: {command: [rows it fills]}.
     """
     folder, corpora, rows = check_folder(folder), {}, []
@@ -224,7 +211,7 @@ def filled(folder: Path, split: str = "test") -> dict:
         elif kind == "run":
             of["state"] = state(folder / row["run"])
             if of["state"] == "complete":
-                result = _result(folder / row["run"], split)
+                result = read_json(folder / row["run"] / "result.json", "corpus", "seeds", split)
                 of |= {"ours": dict(_metrics(result[split])), "seeds": len(result["seeds"])}
                 of["unlike"] = unlike(folder / row["run"], published("clicr"))
                 corpora.setdefault(result["corpus"], row["system"])
@@ -249,14 +236,6 @@ def filled(folder: Path, split: str = "test") -> dict:
 
 def _metrics(scores):
     return [(name, scores[name]) for name in METRICS if scores.get(name) is not None]
-
-
-def _result(folder, split) -> dict:
-    """The result of a finished run, with scores of the split's queries."""
-    result = read_json(folder / "result.json", "corpus", "seeds", split)
-    if RunDirectory.existing(folder).task != "cloze" or not isinstance(result[split], Mapping):
-        raise RunError(f"{folder}: has no scores of cloze queries in {split}. Fix: train it again.")
-    return result
 
 
 def table_section(found: dict) -> Section:
@@ -344,13 +323,11 @@ def _slices(split, scores) -> Section:
         rows, series = [], {"EM": [], "F1": []}
         for name, of in named.items():
             exact, f1 = of["accuracy"], of["f1"]["mean"]
-            figures = points(exact["mean"]), sd(exact), points(f1)
-            rows.append((name, f"{of['examples']:,}", *figures))
+            rows.append((name, f"{of['examples']:,}", points(exact["mean"]), sd(exact), points(f1)))
             series["EM"].append(100 * exact["mean"])
             series["F1"].append(100 * f1)
         grids.append(Grid(family, (family, "queries", "EM", "sd", "F1"), rows))
-        title = f"{split} by {family}"
-        chart = charts.bars(series, list(named), title=title, x=family, y="points")
+        chart = charts.bars(series, list(named), title=f"{split} by {family}", x=family, y="points")
         drawn.append((f"{split}: by {family}", chart))
     words = ["points, means over the seeds"] * bool(grids)
     return Section(f"Kinds of queries, {split}", words, grids, drawn)
@@ -391,18 +368,16 @@ def prediction_lines(rows: Sequence[Mapping]) -> Iterator[str]:
 def write_attention(run, queries) -> Path:
     """Writes the attention over each passage to a new folder under the run's private/, because it quotes the passages.
 
-    Returns the folder, which holds passage-1.json (tokens, candidates, weights of each seed), passage-1.html (means
-    over the seeds) and so on.
-    run: a FinishedRun.
+    Returns the folder: passage-1.json (tokens, candidates, weights of each seed), passage-1.html (means over the seeds)
+    and so on. run: a FinishedRun.
     """
     found, predicted = run.attention(queries), run.predict(queries)
     folder = private_folder(next_free(run.directory.private / "attention"))
     for number, (seen, answered) in enumerate(zip(found, predicted, strict=True), start=1):
         answer, weights = answered["answer"], seen["weights"].astype(float)
-        page = attention_page(seen, answer)
         values = {**seen, "weights": weights.round(6).tolist(), "answer": answer}
         write_atomic(folder / f"passage-{number}.json", json.dumps(values) + "\n")
-        write_atomic(folder / f"passage-{number}.html", page)
+        write_atomic(folder / f"passage-{number}.html", attention_page(seen, answer))
     return folder
 
 
@@ -427,7 +402,7 @@ span {{ background: rgba(86, 180, 233, var(--shade)) }}
 def attention_page(found: dict, answer: str) -> str:
     """A passage as HTML, a shade for each token's weight (mean over the seeds), candidates underlined, the query above.
 
-    found: as ClozeTask.looked_at gives it; answer: the most likely candidate. Loads nothing.
+    found: see ClozeTask.looked_at. answer: the most likely candidate.
     """
 
     def named(token):
