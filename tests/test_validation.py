@@ -22,6 +22,13 @@ PAIRS = [  # model, the wrong field, other fields
     ("esim", {"knowledge.stop": "stop.txt"}, MENTIONS),
     ("bert", {"vectors.path": "glove.txt"}, {}),
     ("features", {"data.mix": "snli"}, {}),
+    ("bow", {"train.average_from": 1}, {"train.schedule": "plateau"}),
+    ("bow", {"train.average_every": 5}, {}),
+    ("bow", {"train.select": "last"}, {"train.schedule": "plateau"}),
+    ("infersent", {"model.pooling": "last"}, {"model.knowledge": "bias"}),
+    ("fasttext", {"train.optimizer": "adam"}, {}),
+    ("fasttext", {"vectors.path": "glove.txt"}, {}),
+    ("fasttext", {"model.knowledge": "replace"}, {}),
     ("fasttext", {"transfer.private": True}, {"transfer.init_from": "runs/other"}),
 ]
 FOLDS = [{"diskne.categories": ("moods",)}, {"data.limit": 5}, {"transfer.init_from": "runs/other"}]

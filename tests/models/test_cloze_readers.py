@@ -3,18 +3,20 @@
 docs/log.md names the commit with the script that made the golden files.
 """
 
-import functools
 import re
+from functools import partial
 from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
+import made_up_models as made
 import numpy as np
 import pytest
 from references import assert_close, assert_trees_close, cast, golden, gru, linear, unflatten
 
 from mednli_jax import defaults
 from mednli_jax.cloze.task import ClozeTask
+from mednli_jax.data.batching import Layout
 from mednli_jax.models import pointer, table
 from mednli_jax.models.ga_reader import occurs
 from mednli_jax.models.packing import MASKED_ENERGY
@@ -22,13 +24,8 @@ from mednli_jax.run import experiment_of
 
 FACTS, GOLDEN = golden("golden_cloze")
 CASES = FACTS["cases"]
-PER_PASSAGE = ("passage", "passage_length", "position", "position_candidate", "candidate_type", "candidate_length")
-PER_QUERY = ("query", "query_length", "blank", "label")
-SMALL = {
-    "ga_reader": {"hidden_size": 4, "hops": 2, "gate": "concat"},
-    "sa_reader": {"hidden_size": 4},
-}
-WORDS, DIM, TYPES = 30, 6, 12
+FIELDS = ("passage", "passage_length", "position", "position_candidate", "candidate_type", "candidate_length")
+FIELDS += ("query", "query_length", "blank", "label")
 
 
 def loss_of(logits, batch, masses=False):
@@ -52,10 +49,7 @@ def scores_by_hand(energies, places, owners, lengths, how="share"):
         "candidate_length": jnp.array([lengths]),
     }
 
-    @jax.jit
-    def logits(energies):
-        return pointer.candidate_logits(energies, batch, how)
-
+    logits = jax.jit(lambda energies: pointer.candidate_logits(energies, batch, how))
     return np.asarray(logits(jnp.array([energies])))[0], logits
 
 
@@ -100,12 +94,6 @@ def test_the_published_loss_of_unmarked_passages_is_not_normalised_over_candidat
     assert int(np.argmax(got)) == 1
 
 
-def test_a_candidate_without_a_place_cannot_be_predicted():
-    """One candidate has no place at all; another has one beyond the end of the truncated passage."""
-    got, _ = scores_by_hand(np.zeros(3), [0, 3], [0, 2], [1, 1, 1])
-    np.testing.assert_array_equal(got, [0, MASKED_ENERGY, MASKED_ENERGY])
-
-
 @pytest.mark.parametrize("size", [1.0, 1e4])
 def test_large_energies_overflow_neither_in_scores_nor_in_gradients(size):
     """The places of a candidate far below the best still compete with each other, because it has a scale of its own."""
@@ -139,7 +127,7 @@ def tree_of(w):
 
 def golden_batch():
     """The five queries and a padding row at the end."""
-    batch = {key: GOLDEN[f"input/{key}"] for key in (*PER_PASSAGE, *PER_QUERY)}
+    batch = {key: GOLDEN[f"input/{key}"] for key in FIELDS}
     batch = {key: np.concatenate([value, np.zeros_like(value[:1])]) for key, value in batch.items()}
     return {key: jnp.asarray(value) for key, value in batch.items()} | {"mask": jnp.array([1.0, 1, 1, 1, 1, 0])}
 
@@ -163,7 +151,7 @@ def test_reader_equals_the_reference(name):
         masses = case["model"] == "ga_reader" and case["fields"].get("pointer", "sum") == "sum"
 
         @jax.jit
-        @functools.partial(jax.value_and_grad, has_aux=True)
+        @partial(jax.value_and_grad, has_aux=True)
         def backward(params):
             logits = model.apply({"params": params, "frozen": frozen}, batch, train=False)
             return loss_of(logits, batch, masses), logits
@@ -183,76 +171,27 @@ def test_reader_equals_the_reference(name):
 # ---- promises ----
 
 
-@functools.cache
-def arrays(units=6, tokens=13, query=7, candidates=5):
-    """A made-up batch with a query for each passage; both sides have unknown words and share other words."""
-    rng, rows, places = np.random.default_rng(0), units, 2 * candidates
-    batch = {
-        "passage": rng.integers(1, WORDS, (units, tokens)),
-        "passage_length": rng.integers(tokens // 2, tokens + 1, units),
-        "query": rng.integers(1, WORDS, (rows, query)),
-        "query_length": rng.integers(2, query + 1, rows),
-        "candidate_type": np.stack([rng.permutation(max(TYPES, candidates))[:candidates] for _ in range(units)]),
-        "candidate_length": rng.integers(1, 4, (units, candidates)),
-        "position": np.stack([rng.permutation(tokens // 2)[:places] for _ in range(units)]),
-        "mask": np.ones(rows, np.float32),
-    }
-    places = batch["position"].shape[1]
-    batch["position_candidate"] = np.sort(rng.integers(0, candidates, (units, places)), axis=1)
-    batch["position_candidate"][:, :candidates] = np.arange(candidates)[:places]
-    batch["blank"] = rng.integers(0, batch["query_length"])
-    batch["label"] = rng.integers(0, candidates, rows)
-    return {key: value.astype(np.float32 if key == "mask" else np.int32) for key, value in batch.items()}
+READERS = ("ga_reader", "sa_reader")
 
 
-def build(name, **more):
-    return table.build(name, {**SMALL[name], **more}, num_types=TYPES - 2)
+def batch_of(*rows):
+    """The batch of these rows of the made-up queries, each with its passage."""
+    corpus, layout = made.queries(), Layout.full(len(rows), made.queries().width, joint=False)
+    batch = corpus.task.to_batch(jax.tree.map(jnp.asarray, corpus.data), np.array(rows)[:, None], layout)
+    return {name: array for name, array in batch.items() if name not in ("passages", "paired")}
 
 
-@functools.cache
-def variables_of(model):
-    """Large weights; with small ones all logits would be so similar that a mistake would not show."""
-    rng = np.random.default_rng(1)
-    frozen = {"embedding": {"vectors": jnp.asarray(rng.normal(0, 1, (WORDS, DIM)), jnp.float32)}}
-    batch = jax.tree.map(jnp.asarray, arrays())
-
-    def init(key):
-        return model.apply({"frozen": frozen}, batch, train=False, rngs={"params": key}, mutable=["params"])[1]
-
-    leaves, tree = jax.tree.flatten(jax.eval_shape(init, jax.random.key(0)))
-    made = tree.unflatten(jnp.asarray(rng.normal(0, 0.7, leaf.shape), jnp.float32) for leaf in leaves)
-    return {**made, "frozen": frozen}
+def logits_of(name, model, batch):
+    return np.asarray(jax.jit(partial(model.apply, train=False))(made.variables_of(model, name), batch))
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _logits(model, variables, batch):
-    return model.apply(variables, batch, train=False)
-
-
-def logits_of(model, batch):
-    return np.asarray(_logits(model, variables_of(model), batch))
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_logits_follow_the_order_of_candidates(name):
-    model, batch = build(name), dict(arrays())
-    expected = logits_of(model, batch)
-    order = np.array([3, 1, 4, 0, 2])
-    place = np.argsort(order)
-    batch |= {key: batch[key][:, order] for key in ("candidate_type", "candidate_length")}
-    batch["position_candidate"] = place[batch["position_candidate"]].astype(np.int32)
-    np.testing.assert_allclose(logits_of(model, batch), expected[:, order], atol=1e-6)
-    assert np.ptp(expected.max(axis=1)) > 1e-2
-
-
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", READERS)
 def test_no_candidates_at_all_stay_finite_in_loss_and_gradient(name):
     """Two seeds train together; rows that have candidates learn as they would alone."""
-    model, batch = build(name, **({"hops": 1} if name == "ga_reader" else {})), dict(arrays(units=3))
-    batch["candidate_length"], owner = batch["candidate_length"].copy(), batch["position_candidate"].copy()
-    batch["candidate_length"][1], owner[1] = 0, owner.max() + 1
-    batch["position_candidate"], batch["label"] = owner, batch["label"] * np.array([1, 0, 1], np.int32)
-    variables = variables_of(model)
+    model, batch = made.build(name), batch_of(0, 8, 16)
+    variables = jax.tree.map(jnp.asarray, made.variables_of(model, name))
+    batch["candidate_length"] = batch["candidate_length"].at[1].set(0)
+    batch["position_candidate"] = batch["position_candidate"].at[1].set(3)
 
     def loss(params, batch):
         return loss_of(model.apply({**variables, "params": params}, batch, train=False), batch)
@@ -262,22 +201,28 @@ def test_no_candidates_at_all_stay_finite_in_loss_and_gradient(name):
     lost, gradient = gradient_of(seeds, batch)
     assert all(np.isfinite(x).all() for x in [lost, *jax.tree.leaves(gradient)])
     assert abs(gradient["embedding"]["vectors"]).max() > 1e-3
-    without = {**batch, "mask": np.array([1, 0, 1], np.float32)}
-    for a, b in zip(*(jax.tree.leaves(gradient_of(seeds, one)[1]) for one in (batch, without)), strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-6)
+    _, expected = gradient_of(seeds, {**batch, "mask": jnp.array([1.0, 0, 1])})
+    jax.tree.map(partial(np.testing.assert_allclose, atol=1e-6), gradient, expected)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", READERS)
 def test_no_array_has_passage_tokens_and_candidates_as_two_axes(name):
     """Looks at the step's program before compilation, with sizes that occur only once."""
-    tokens, candidates = 157, 61
-    batch = arrays(units=2, tokens=tokens, candidates=candidates)
-    model = build(name)
+    model, frozen, tokens, candidates = made.build(name), made.words_of(name), 157, 61
+    width = {"passage": tokens, "query": 7, "candidate_type": candidates, "candidate_length": candidates}
+    width |= {"position": 2 * candidates, "position_candidate": 2 * candidates}
+    shapes = {key: (2, size) for key, size in width.items()}
+    shapes |= dict.fromkeys(("passage_length", "query_length", "blank", "label", "mask"), (2,))
+    batch = {key: jax.ShapeDtypeStruct(shape, jnp.int32) for key, shape in shapes.items()}
+
+    def init(batch):
+        rngs = {"params": jax.random.key(0)}
+        return model.apply({"frozen": frozen}, batch, train=False, rngs=rngs, mutable=["params"])[1]["params"]
 
     def loss(params, batch):
-        return loss_of(model.apply({**variables_of(model), "params": params}, batch, train=False), batch)
+        return loss_of(model.apply({"params": params, "frozen": frozen}, batch, train=False), batch)
 
-    text = jax.jit(jax.grad(loss)).lower(variables_of(model)["params"], batch).as_text()
+    text = jax.jit(jax.grad(loss)).lower(jax.eval_shape(init, batch), batch).as_text()
     shapes = [set(map(int, shape.split("x")[:-1])) for shape in set(re.findall(r"tensor<((?:\d+x)+\w+)>", text))]
     assert any(tokens in shape for shape in shapes)
     assert any(candidates in shape for shape in shapes)
@@ -291,16 +236,12 @@ def test_weights_are_drawn_as_the_published_code_draws_them():
 
     The bilinear map is drawn from U(-.01, .01), and the output layer as in Glorot & Bengio 2010 with bias 0.
     """
-    batch = jax.tree.map(jnp.asarray, arrays())
-    frozen = {"embedding": {"vectors": jnp.ones((WORDS, DIM))}}
-    frozen["characters"] = {"table": jnp.ones((WORDS, 3), jnp.int32)}
+    frozen = {"embedding": {"vectors": jnp.ones((30, 6))}, "characters": {"table": jnp.ones((30, 3), jnp.int32)}}
 
     def drawn(name, **fields):
         model = table.build(name, {"hidden_size": 24, **fields}, num_types=500)
-        draw = jax.jit(
-            lambda key: model.apply({"frozen": frozen}, batch, train=False, rngs={"params": key}, mutable=["params"])[1]
-        )
-        return draw(jax.random.key(0))["params"]
+        draw = jax.jit(partial(model.apply, train=False, mutable=["params"]))
+        return draw({"frozen": frozen}, batch_of(0, 8), rngs={"params": jax.random.key(0)})[1]["params"]
 
     ga, sa = drawn("ga_reader", hops=2, characters=24), drawn("sa_reader")
     for rnn in (ga["passage_1"], ga["query_0"], ga["characters"]["encoder"], sa["passage"], sa["query"]):
@@ -313,14 +254,14 @@ def test_weights_are_drawn_as_the_published_code_draws_them():
     assert 0.009 < float(abs(sa["kernel"]).max()) <= 0.01
     bound = (6 / (500 + 48)) ** 0.5
     assert 0.95 * bound < float(abs(sa["types"]).max()) <= bound
-    assert sa["bias"].shape == (500,)
-    assert not sa["bias"].any()
+    assert (sa["bias"].shape, float(abs(sa["bias"]).max())) == ((500,), 0.0)
 
 
 def test_types_unseen_in_training_are_never_predicted():
-    batch = arrays()
-    logits = logits_of(build("sa_reader"), batch)
-    np.testing.assert_array_equal(logits == MASKED_ENERGY, batch["candidate_type"] >= TYPES - 2)
+    batch, seen = batch_of(0, 8, 16, 23), made.TYPES - 4
+    logits = logits_of("sa_reader", made.build("sa_reader", num_types=seen), batch)
+    np.testing.assert_array_equal(logits == MASKED_ENERGY, batch["candidate_type"] >= seen)
+    assert 0 < (batch["candidate_type"] >= seen).sum() < logits.size
 
 
 def test_an_unknown_word_of_the_query_is_no_word_of_the_passage():

@@ -5,7 +5,6 @@ import functools
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import made_up
 import made_up_models as made
 import numpy as np
 import pytest
@@ -13,8 +12,6 @@ import pytest
 from mednli_jax.data.batching import Layout
 from mednli_jax.errors import ConfigError
 from mednli_jax.models import layers, table
-from mednli_jax.models.packing import Packing
-from mednli_jax.nli.task import frozen
 
 
 @pytest.fixture(autouse=True)
@@ -47,25 +44,6 @@ def model_of(name, **fields):
 
 
 # ---- published forms and knowledge ----
-
-
-def test_bow_has_as_many_parameters_as_the_published_code():
-    """With sizes of 300: one projection, three layers of 600, and logits. Norms have no parameters."""
-    model, batch = table.build("bow", {"hidden_size": 300, "dropout": 0.5}), batch_of([0])
-    vectors, rngs = frozen(np.zeros((24, 300), np.float32)), {"params": jax.random.key(0)}
-    how = {"train": False, "rngs": rngs, "mutable": ["params", "batch_stats"]}
-    shapes = jax.eval_shape(lambda: model.apply({"frozen": vectors}, batch, **how)[1]["params"])
-    assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == 1_173_903
-
-
-def test_zero_knowledge_weights_are_plain_esim():
-    biased, variables = model_of("esim-bias")
-    params = {name: leaf for name, leaf in variables["params"].items() if name != "knowledge"}
-    batch = batch_of(np.arange(8))
-    expected = logits_of(made.build("esim"), {**variables, "params": params}, batch)
-    silent = {**params, "knowledge": {"path_weight": np.zeros(made_up.LONGEST + 1)}}
-    np.testing.assert_allclose(logits_of(biased, {**variables, "params": silent}, batch), expected, atol=1e-12)
-    assert abs(logits_of(biased, variables, batch) - expected).max() > 1e-4
 
 
 def test_knowledge_energies_by_hand():
@@ -102,19 +80,6 @@ def test_a_setting_that_a_model_lacks_is_named():
 
 
 TOKENS = np.array([3, 5, 0, 3, 3, 7, 0, 5])  # four distinct ones
-
-
-@pytest.mark.parametrize("most", [4, 6, 32])
-def test_distinct_words_are_projected_as_the_tokens_would_be(most):
-    rng = np.random.default_rng(0)
-    table_VD, kernel, cotangent = (jnp.asarray(rng.normal(size=s)) for s in ((9, 4), (4, 6), (8, 6)))
-    words = layers.distinct_words(table_VD, jnp.asarray(TOKENS), most)
-    assert words.shape == (8, 4)
-    packing = Packing(jnp.array([3, 2, 1]), ((1, 3), (1, 2), (1, 3)))
-    for given, tokens in ((words, TOKENS), (words.mirrored(packing), TOKENS[np.asarray(packing.mirror_N)])):
-        slope = jax.grad(lambda kernel, given=given: (cotangent * layers.project(given, kernel)).sum())(kernel)
-        np.testing.assert_allclose(layers.project(given, kernel), table_VD[tokens] @ kernel, atol=1e-14)
-        np.testing.assert_allclose(slope, table_VD[tokens].T @ cotangent, atol=1e-13)
 
 
 def test_more_words_than_there_is_room_for_are_no_number():
@@ -177,23 +142,6 @@ def test_a_row_has_the_logits_of_its_domains_head(name):
     alone = {key: array for key, array in batch.items() if key != "domain"}  # in prediction: that of the target
     expected = logits_of(plain, one_head(name, variables, 0), alone)
     np.testing.assert_allclose(logits_of(model, variables, alone), expected, atol=1e-10)
-
-
-def test_a_row_trains_no_head_of_another_domain():
-    (model, variables), batch, heads = model_of("bow", heads=2), batch_of(np.arange(8)), HEADS["bow"]
-
-    @jax.jit
-    @jax.grad
-    def gradient(params, rows_B):
-        given = {**jax.tree.map(jnp.asarray, variables), "params": params}
-        got, _ = model.apply(given, batch, train=True, mutable=["batch_stats"])
-        return ((got * rows_B[:, None]) ** 2).sum()
-
-    trained = set(variables["params"])  # norms have no parameters
-    for domain, other in ((0, set(heads)), (1, set(heads.values()))):
-        slopes = gradient(variables["params"], (np.asarray(batch["domain"]) == domain).astype(float))
-        still = {layer for layer, leaves in slopes.items() if not any(map(np.any, jax.tree.leaves(leaves)))}
-        assert still == other & trained
 
 
 def test_the_norms_of_a_head_know_the_rows_of_their_domain_alone():

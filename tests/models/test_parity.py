@@ -3,20 +3,15 @@
 docs/log.md names the commit with the script that made the golden files.
 """
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from references import assert_close, assert_trees_close, cast, golden, tree_of, unflatten
 
-from mednli_jax import defaults
-from mednli_jax.data.batching import Batches, Layout, staircase
-from mednli_jax.errors import UserError
+from mednli_jax.data.batching import Layout, staircase
 from mednli_jax.models import layers, table
 from mednli_jax.nli.task import NLITask, frozen
-from mednli_jax.run import experiment_of
 from mednli_jax.training import optim
 from mednli_jax.training.state import Learner
 from mednli_jax.training.step import train_step
@@ -72,24 +67,12 @@ def inputs():
 
 def fitted(*batches):
     """A layout that holds each of these batches of eight rows: a staircase and distinct words, as in training."""
-    full = Layout.full(8, WIDTH)
-    length, tokens = ([GOLDEN[f"input/{side}{what}"] for side in layers.SIDES] for what in ("_length", ""))
-    own = [
-        Batches(*(n[index] for n in length), batch_size=8, width=WIDTH, tokens=[t[index] for t in tokens])
-        for index in (batch[batch >= 0] for batch in batches)
-    ]
-    # With few rows a staircase is as low as their profile, so the maximum over all batches gives one that holds each.
-    alive = np.max([room(batch.layouts[0].sentences) for batch in own], axis=0)
-    stairs = staircase(alive)
+    rows = np.stack(batches)
+    length = [np.where(rows >= 0, GOLDEN[f"input/{side}_length"][rows], 0) for side in layers.SIDES]
+    alive = np.concatenate(length, axis=1)[:, :, None] > np.arange(max(WIDTH))
+    stairs = staircase(alive.sum(axis=1).max(axis=0))
     assert len(stairs) > 1
-    assert sum(steps * rows for steps, rows in stairs) < sum(steps * rows for steps, rows in full.sentences)
-    return dataclasses.replace(full, sentences=stairs, pairs=stairs, words=max(b.layouts[0].words for b in own))
-
-
-def room(segments):
-    """The sentences of a staircase at each step, and zeros after its end: [steps]."""
-    rows = np.repeat([rows for _, rows in segments], [steps for steps, _ in segments])
-    return np.pad(rows, (0, max(WIDTH) - len(rows)))
+    return Layout(8, 1, WIDTH, stairs, stairs, len(GOLDEN["input/vectors"]))
 
 
 # Each cell, pooling, matching, kind of knowledge and masking once or twice; the other cases run with `-m slow`.
@@ -223,14 +206,3 @@ def test_adam_with_l2_equals_the_reference(dtype):
         weight = weight + updates
         assert_close(weight, after, dtype)
     assert (abs(weight - start)[:3] > 1e-3).all()  # three steps of .001, reduced by Adam's epsilon
-
-
-@pytest.mark.parametrize("knowledge", ["replace", "bias"])
-def test_last_states_take_no_attended_ones(knowledge):
-    """Appended attended states have no last token. No reference exists, so this combination is refused."""
-    config = defaults.nli("infersent")
-    config.model.update(pooling="last", knowledge=knowledge)
-    with pytest.raises(UserError, match=r"config\.model\.pooling"):
-        experiment_of(config)
-    config.model.knowledge = "none"
-    experiment_of(config)

@@ -9,7 +9,6 @@ import optax
 import pytest
 
 from mednli_jax import defaults
-from mednli_jax.errors import ConfigError
 from mednli_jax.run import experiment_of
 from mednli_jax.training import optim
 
@@ -148,16 +147,3 @@ def test_a_config_s_protocol_reaches_the_optimizer():
     own = experiment_of(config(**protocol, learning_rate=0.5))
     weights, _ = steps(own.optimizer_for(types.SimpleNamespace(steps=5)), np.ones((2, 2)), (0.0, 0.0))
     np.testing.assert_allclose(weights[:, 0], [0, -0.5 / 10], rtol=1e-6)
-
-
-WRONG = {
-    "average_from": {"average_from": 1, "schedule": "plateau"},
-    "average_every": {"average_every": 5},  # of nothing
-    "select": {"select": "last", "schedule": "plateau"},
-}
-
-
-@pytest.mark.parametrize("field", WRONG)
-def test_settings_that_do_not_go_together_are_named(field):
-    with pytest.raises(ConfigError, match=rf"config\.train\.{field}\b.* Fix: "):
-        experiment_of(config(**WRONG[field]))

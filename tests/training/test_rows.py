@@ -62,8 +62,9 @@ def test_what_is_of_every_row_takes_whole_tables(name):
     assert not isinstance(optim.build_optimizer(learning_rate=0.1, optimizer=name, weight_decay=0.1), optim.ByRows)
 
 
-def test_a_step_needs_no_room_for_a_second_table():
+@pytest.mark.parametrize(("name", "how"), [("ga_reader", "adam"), ("sa_reader", "sgd")])
+def test_a_step_needs_no_room_for_a_second_table(name, how):
     """A step needs no second table for a gradient or for copies of parameters and moments."""
-    optimizer, large = optim.build_optimizer(**HOW["adam"]), 100 * WORDS
-    compiled = trained("ga_reader", optimizer, seeds=(0,), steps=1, words=large)[2].compiled
+    optimizer, large = optim.build_optimizer(**HOW[how]), 100 * WORDS
+    compiled = trained(name, optimizer, seeds=(0,), steps=1, words=large)[2].compiled
     assert compiled[0].memory_analysis().temp_size_in_bytes < large * DIM * 4 / 2
