@@ -90,11 +90,6 @@ def test_a_loop_counts_as_often_as_it_runs():
     assert found == {"launches": 11, "cycles": 5 * (3 + 7) + 11, "bytes": moved, "all_reduce_bytes": 128}
 
 
-def test_a_wrong_target_is_refused():
-    done = command("--config=configs/bow.py:mednli", "--target=h200")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-
-
 def installed():
     try:
         return [version(name) for name in PACKAGES]
@@ -102,17 +97,16 @@ def installed():
         return []
 
 
-@pytest.mark.skipif(bool(installed()), reason="the extra aot is installed")
-def test_a_missing_compiler_is_one_line():
-    done = command("--config=configs/bow.py:mednli", "--target=h100")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+def test_a_wrong_target_and_a_missing_compiler_are_one_line():
+    for target in ("h200", *([] if installed() else ["h100"])):
+        done = command("--config=configs/bow.py:mednli", f"--target={target}")
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
 def needs_compilers(test):
     """Marks a test that compiles our steps."""
-    for mark in (pytest.mark.aot, pytest.mark.timeout(1200)):
-        test = mark(test)
-    return pytest.mark.skipif(not installed(), reason="needs the extra aot")(test)
+    wanting = pytest.mark.skipif(not installed(), reason="needs the extra aot")
+    return pytest.mark.aot(pytest.mark.timeout(1200)(wanting(test)))
 
 
 @needs_compilers

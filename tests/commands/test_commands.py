@@ -74,39 +74,25 @@ def test_train_leaves_a_result(home):
     expected = {"status": "complete", "corpus": "mednli", "task": "nli", "model": "infersent", "seeds": [0, 1]}
     assert {key: result[key] for key in expected} == expected
     for split in ("dev", "test"):
-        accuracy = result[split]["accuracy"]
-        assert accuracy["mean"] == pytest.approx(sum(accuracy["per_seed"]) / 2)
         assert sum(map(sum, result[split]["confusion"])) == 2 * SIZES[split]  # every pair is scored for both seeds
     assert result["train_examples_per_second"] > 0
     assert [row["epoch"] for row in json_lines(home, "run", "metrics.jsonl")] == [1, 2]
-    data = read_json(home, "run", "data.json")
-    assert data["splits"]["train"]["rows"] == SIZES["train"]
-    assert len(data["splits"]["test"]["sha256"]) == 64
+    splits = read_json(home, "run", "data.json")["splits"]
+    assert (splits["train"]["rows"], len(splits["test"]["sha256"])) == (SIZES["train"], 64)
     assert read_json(home, "run", "env.json")["versions"]["jax"]
 
 
-def test_a_second_run_never_overwrites_the_first(at_home):
-    before = contents(Path("copy"))
-    code, _, err = call_command(train, *TRAINED, "--workdir=copy")
-    assert code == 2
-    assert all(flag in err for flag in ("--resume", "--force", "--workdir"))
-    assert call_command(*RESUME)[0] == 0  # the run is complete
-    code, _, err = call_command(*RESUME, "--config.train.learning_rate=0.5")
-    assert (code, "train.learning_rate" in err) == (2, True)
-    assert call_command(*RESUME, "--force")[0] == 2
-    assert contents(Path("copy"))["result.json"] == before["result.json"]
-
-
-def test_a_removed_result_is_written_anew(at_home):
-    """The error for a damaged result tells the user to do this."""
+def test_a_removed_result_is_written_anew_and_a_complete_run_is_left_alone(at_home):
+    """The error for a damaged result tells the user to remove it."""
     before = read_json("copy/result.json")
     Path("copy/result.json").unlink()
-    code, _, err = call_command(*RESUME)
-    assert code == 0, err
-    after = read_json("copy/result.json")
-    for key in ("status", "best_epoch", "epochs"):
-        assert after[key] == before[key]
-    assert after["test"]["accuracy"] == before["test"]["accuracy"]
+    for _ in range(2):
+        code, _, err = call_command(*RESUME)
+        assert code == 0, err
+        after = read_json("copy/result.json")
+        assert [after[key] for key in ("status", "best_epoch")] == [before[key] for key in ("status", "best_epoch")]
+        assert after["test"]["accuracy"] == before["test"]["accuracy"]
+    assert call_command(*RESUME, "--force")[0] == 2
 
 
 @pytest.mark.parametrize(
@@ -214,35 +200,29 @@ def test_evaluate_on_a_probe(at_home):
     Path("probe.jsonl").write_text("".join(lines))
     code, out, err = call_command(*EVALUATE, "--probe=probe.jsonl", "--json")
     assert code == 0, err
-    found, result = json.loads(out), read_json("copy/result.json")
-    assert found["confusion"] == result["test"]["confusion"]
-    parts = [np.array(part["confusion"]) for part in found["slices"].values()]
-    assert sum(parts).tolist() == found["confusion"]
-    assert list(found["slices"]) == ["kind0", "kind1"]
+    found, parts = json.loads(out), {name: part["confusion"] for name, part in json.loads(out)["slices"].items()}
+    assert found["confusion"] == read_json("copy/result.json")["test"]["confusion"]
+    assert list(parts) == ["kind0", "kind1"]
+    assert np.sum(list(parts.values()), axis=0).tolist() == found["confusion"]
     code, _, err = call_command(*EVALUATE, "--probe=probe.jsonl", "--merged")
     assert (code, "--probe" in err) == (2, True)
 
 
 def test_a_changed_corpus_is_refused(at_home, tmp_path, monkeypatch):
-    """The same pairs have other labels: shapes, vocabulary and vectors stay equal, but the scores would change."""
+    """A pair has another label: shapes, vocabulary and vectors stay equal, but the scores would change."""
     write_pairs(tmp_path / "mednli")
     path = tmp_path / "mednli" / "mli_test_v1.jsonl"
-    path.write_text(path.read_text().replace('"neutral"', '"swap"').replace('"entailment"', '"neutral"'))
-    path.write_text(path.read_text().replace('"swap"', '"entailment"'))
+    path.write_text(path.read_text().replace('"neutral"', '"entailment"', 1))
     monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
     code, out, err = call_command(*EVALUATE)
     assert (code, out) == (2, "")
     assert "changed since the run began" in err
 
 
-@pytest.mark.parametrize(("file", "field"), [("config.json", "model.hidden_size"), ("result.json", "notes")])
+@pytest.mark.parametrize(("file", "field"), [("config.json", "hidden_size"), ("result.json", "notes")])
 def test_a_run_of_another_version_is_refused(at_home, file, field):
-    values = part = read_json("copy", file)
-    *sections, name = field.split(".")
-    for section in sections:
-        part = part[section]
-    del part[name]
-    Path("copy", file).write_text(json.dumps(values))
+    text = Path("copy", file).read_text()
+    Path("copy", file).write_text(text.replace(f'"{field}":', '"other":', 1))
     with pytest.raises(UserError, match=r"^copy: another version wrote this run\. Fix: "):
         load_run("copy")
 
@@ -250,8 +230,7 @@ def test_a_run_of_another_version_is_refused(at_home, file, field):
 # -- predict -----------------------------------------------------------------------------------------------------------
 
 
-def test_predict_needs_neither_corpus_nor_order_nor_company(at_home, tmp_path, monkeypatch):
-    """A pair has the same probabilities alone and in any order. JSON lines and TAB lines give the same."""
+def test_predict_needs_no_corpus_and_counts_unknown_words(at_home, tmp_path, monkeypatch):
     monkeypatch.setenv("MEDNLI_JAX_DATA", "/nonexistent")
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path))
     lines = [f"{SECRET} asthma .\tpatient has asthma", "no gout today\tpatient lacks gout", "w1 w2\tw3"]
@@ -263,10 +242,6 @@ def test_predict_needs_neither_corpus_nor_order_nor_company(at_home, tmp_path, m
     np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
     assert [row[0] for row in rows] == [LABELS[place] for place in found.argmax(axis=1)]
     assert "words without a vector: 4 in premises, 1 in hypotheses" in err  # no, today, w1, w2; w3
-    premise, hypothesis = lines[1].split("\t")
-    alone = json.dumps({"sentence1": premise, "sentence2": hypothesis}) + "\n"
-    out = call_command(predict, "--run=copy", stdin=alone)[1]
-    np.testing.assert_allclose(np.array(out.splitlines()[1].split("\t")[1:], float), found[1], atol=2e-6)
 
 
 @pytest.mark.slow
