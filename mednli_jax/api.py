@@ -88,10 +88,8 @@ def train_model(config, workdir, *, resume: bool = False, force: bool = False) -
 
     Args:
       config: a ConfigDict, or the name of one (see get_config).
-      resume: continue the run that `workdir` holds.
+      resume: continue the run that `workdir` holds, after a KeyboardInterrupt for example.
       force: delete the run that `workdir` holds and start over.
-
-    Raises: KeyboardInterrupt where the training was interrupted: with resume=True it continues.
     """
     named = config if isinstance(config, str) else ""
     config = _config(config)

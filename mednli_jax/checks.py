@@ -1,7 +1,4 @@
-"""The rules for configs that absl and ConfigDict do not check. They are checked before any file is read.
-
-A rule names a field and applies to the configs that have it.
-"""
+"""The rules for configs that absl and ConfigDict do not check. They apply to configs that have the named field."""
 
 import re
 from collections.abc import Iterator

@@ -1,9 +1,7 @@
 """Flags, one-line errors and exit codes of all commands. Importing this module imports neither jax nor a command.
 
 Exit codes: 0 done, 1 a bug, 2 bad input or usage, 3 interrupted and resumable. Where several processes train together
-and one is lost, jax ends the others with 134 (SIGABRT), which is resumable too.
-Only the user can read what a command or a script writes (files 0600, folders 0700). Reports of internal errors quote
-no data, see errors.
+and one is lost, jax ends the others with 134 (SIGABRT), which is resumable too. Only the user can read written files.
 """
 
 import ast
@@ -40,10 +38,7 @@ Flags = flags.FlagValues
 
 
 def define(values: Flags, **defaults) -> None:
-    """Declares flags: {name: default}. A flag is a text, or of the type of its default.
-
-    A tuple holds the known values of a text; the first is the default.
-    """
+    """Declares flags: {name: default}. A tuple holds the known values of a text; the first is the default."""
     kinds = {bool: flags.DEFINE_bool, list: flags.DEFINE_list}
     for name, default in defaults.items():
         if isinstance(default, tuple):
@@ -63,10 +58,9 @@ def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], s
     """Parses the flags of sys.argv, runs a command with them and returns its exit code.
 
     Args:
-      main: takes the flags, then the arguments without --.
+      main: takes the flags, then at most `words` arguments without --.
       usage: the text that `--help` prints; CONFIG_HELP takes the place of {config} in it.
       define: declares the command's flags. Where --corpus names a variant of a config file, it returns that file.
-      words: how many arguments without -- the command takes.
     """
 
     def work():
@@ -118,8 +112,6 @@ def _parse(values: Flags, corpus_config: str | None) -> list[str]:
     """Sets the flags from sys.argv and returns the other arguments. values.config becomes the config of its file.
 
     sys.argv afterwards holds `--dry_run` for `--dry-run`, and `--config=FILE` for `--config FILE`.
-
-    corpus_config: the config file of --corpus, or None.
     """
     program, *argv = sys.argv
     argv = [re.sub("^--?([a-z][^=]*)", lambda flag: "--" + flag[1].replace("-", "_"), each) for each in argv]
@@ -195,7 +187,6 @@ def _configs() -> dict[str, Path]:
 
 
 def config(values: Flags) -> ConfigDict:
-    """The parsed --config."""
     if "config" not in values or values.config is None:  # --fields of a command without configs
         raise UsageError("--config is missing. Fix: --config=configs/esim_kd.py")
     return values.config
@@ -208,18 +199,16 @@ def path(name: str | None) -> Path | None:
 
 def required(values: Flags, name: str, example: str) -> str:
     """The value of a string flag."""
-    value = values[name].value
-    if not value:
+    if not values[name].value:
         raise UsageError(f"--{name} is missing. Fix: {example}")
-    return value
+    return values[name].value
 
 
 def config_name() -> str:
     """The name of a run directory: `esim_kd-demo` from `--config=configs/esim_kd.py`."""
     for argument in sys.argv:
-        name, _, value = argument.partition("=")
-        if name == "--config":
-            file, _, variant = value.partition(":")
+        if argument.startswith("--config="):
+            file, _, variant = argument.partition("=")[2].partition(":")
             return f"{Path(file).stem}-{(variant or 'demo').replace('/', '-')}"
     return "run"
 

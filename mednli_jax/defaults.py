@@ -1,7 +1,6 @@
 """Default configs. The files in configs/ derive from these, so that a config never imports another config.
 
-Every field has a type: a field without a value is a placeholder, a sequence is a tuple. The variant after the colon
-names the corpus. CORPORA holds the settings of each corpus, which all models share.
+Every field has a type: a field without a value is a placeholder, a sequence is a tuple.
 """
 
 import difflib
@@ -152,7 +151,9 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
         freeze="",  # regular expression of weights that are not trained
     )
     config.train = _train()
-    CORPORA.get(corpus, _file)(config)
+    config.train.batch_size = 64  # for the user's own files, of any size
+    if corpus in CORPORA:
+        CORPORA[corpus](config)
     # Models with heads encode the premise separately from the hypothesis.
     if corpus in GROUPED and "heads" in config.model:
         config.train.group = 3
@@ -174,15 +175,10 @@ DISKNE_VARIANTS = ("demo", "file", "mednli", "mednli_code")
 
 
 def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDict:
-    """An NLI model on DisKnE (Alghanmi et al. 2021): does a premise entail a disease? One fold for each disease.
+    """An NLI model on DisKnE (Alghanmi et al. 2021): does a premise entail a disease? Each seed trains all folds.
 
-    Each seed trains all folds.
-
-    Args:
-      model, knowledge: see `nli`.
-      variant: one of DISKNE_VARIANTS. file: a folder that launch/build_diskne.py wrote; mednli: the published
-        annotations and MedNLI from the data folder; mednli_code: trained as the published scripts do
-        (docs/results-diskne.md).
+    variant: one of DISKNE_VARIANTS. file: a folder that launch/build_diskne.py wrote; mednli: the published annotations
+    and MedNLI from the data folder; mednli_code: trained as the published scripts do (docs/results-diskne.md).
     """
     _check_variant(variant, DISKNE_VARIANTS)
     named, variant = variant, variant.removesuffix(CODE)
@@ -276,10 +272,7 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> ConfigDict:
     - SA: it draws a dropout mask for each direction; its batches never change.
     - GA, dev: where the answer is not a candidate, it counts the first candidate as right.
 
-    Args:
-      model: "ga_reader" or "sa_reader".
-      variant: one of CLOZE_VARIANTS.
-      setup: "ent", "anonym" or "noent".
+    variant: one of CLOZE_VARIANTS. setup: "ent", "anonym" or "noent".
     """
     _check_variant(variant, CLOZE_VARIANTS)
     config = ConfigDict()
@@ -367,6 +360,7 @@ def _demo(config):
 
 
 def _mednli(config):
+    config.train.batch_size = 512
     config.seeds = (0, 1, 2, 3, 4, 5)  # the paper's tables are means of six runs
     config.vectors.path = "$MEDNLI_JAX_DATA/vectors/glove.840B.300d.txt"
     config.knowledge.update(ontology="umls", candidates="all")
@@ -388,13 +382,7 @@ def _published_code(config):
 
 
 def _snli(config):
-    config.train.batch_size = 64
     config.vectors.path = "$MEDNLI_JAX_DATA/vectors/glove.840B.300d.txt"
-
-
-def _file(config):
-    """The user's files in --config.data.dir, of any size. Vectors are random unless a file is given."""
-    config.train.batch_size = 64
 
 
 def _bert(config):

@@ -61,10 +61,8 @@ def main(values: cli.Flags) -> int:
     else:
         print(f"data: {folder}")
         findings += _show("privacy", privacy(folder))
-    findings += _show("corpora", corpora(folder))
-    findings += _show("ontologies", ontologies(folder))
-    findings += _show("vectors", vectors(folder))
-    findings += _show("weights", weights(folder))
+    for look in (corpora, ontologies, vectors, weights):
+        findings += _show(look.__name__, look(folder))
     return cli.USAGE if any(finding.state == "check" for finding in findings) else cli.OK
 
 
@@ -132,9 +130,8 @@ def vectors(folder: Path | None) -> list[Finding]:
         found = read_head(path)
         return f"{found.dim} numbers a word, {found.kind}"
 
-    files = sorted((folder / "vectors").glob("*")) if folder else []
-    found = [_finding(path.name, partial(head, path), path, "") for path in files if path.suffix != ".npy"]
-    return found or [Finding("word vectors", "missing", VECTORS)]
+    paths = folder.glob("vectors/*") if folder else ()
+    return _each((path for path in paths if path.suffix != ".npy"), head, "word vectors", VECTORS)
 
 
 def weights(folder: Path | None) -> list[Finding]:
@@ -147,9 +144,12 @@ def weights(folder: Path | None) -> list[Finding]:
             raise UserError(f"no {WEIGHTS} is there; pickled weights are not read. Fix: convert them.")
         return f"--config.model.weights={path}"
 
-    folders = sorted((folder / "weights").glob("*/")) if folder else []
-    found = [_finding(path.name, partial(usable, path), path, "") for path in folders]
-    return found or [Finding("pretrained weights", "missing", FOR_BERT)]
+    return _each(folder.glob("weights/*/") if folder else (), usable, "pretrained weights", FOR_BERT)
+
+
+def _each(paths, look, what, source):
+    found = [_finding(path.name, partial(look, path), path, "") for path in sorted(paths)]
+    return found or [Finding(what, "missing", source)]
 
 
 def privacy(folder: Path) -> list[Finding]:

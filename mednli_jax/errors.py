@@ -1,7 +1,7 @@
 """Errors that a user can correct, each in one line, and reports of bugs. Neither quotes the text of a corpus.
 
-UserError, DataError and DataErrors are for bad usage and bad files. The message of a bug may quote the data, so only
-its type and place are reported. $MEDNLI_JAX_TRACEBACK=1 shows the whole report, for places where text may be shown.
+The message of a bug may quote the data, so only its type and place are reported. $MEDNLI_JAX_TRACEBACK=1 shows the
+whole report, for places where text may be shown.
 """
 
 import os
@@ -85,7 +85,7 @@ def hide_messages() -> None:
 def report_bug(error: BaseException) -> None:
     """Prints `bug: KeyError in mednli_jax/data/text.py:9 (pad). Fix: ...` on stderr, then the frames, outermost first.
 
-    The lines hold no message, no source code and no value. The exceptions that led to this one follow in the same form.
+    The exceptions that led to this one follow in the same form. No line holds a message, source code or a value.
     """
     if isinstance(error, SystemExit | KeyboardInterrupt):
         return

@@ -1,7 +1,4 @@
-"""A run: the experiment that a config describes, trained into a run directory, opened again, scored and asked.
-
-Lower layers receive typed objects and never read a config.
-"""
+"""A run: the experiment that a config describes, trained into a run directory, opened again, scored and asked."""
 
 import contextlib
 import copy
@@ -223,8 +220,7 @@ def train(
     Args:
       config: the content of the directory's config.json.
       name: of the config, as tables show it.
-      force: delete the run in the folder and start over.
-      command: the shell command that resumes the run, printed when it is interrupted.
+      command: the shell command that resumes the run.
     """
     here = hosts.here()
     RunDirectory.check(folder, resume=resume, force=force)
@@ -365,10 +361,8 @@ class FinishedRun:
 
     Attributes:
       config, experiment: of the run; of a run on another corpus (`on`) with that corpus.
-      vectors: float32 [V, D].
-      variables: of the best epoch of each of S seeds, leaves [S, ...]; None for model `features`.
-      predictor: gives logits in place of weights, see tasks; None for a network.
-      merged_by: the source of the entities whose tokens are merged, "" where none are merged.
+      variables: of the best epoch of each of S seeds, leaves [S, ...]; None where there is a predictor (see tasks).
+      merged_by: the source of the entities whose tokens are merged, if any are.
       unknown_words, truncated: of the last new inputs, the number of tokens without a vector on each side, and of texts
         that were cut to the model's length.
     """
@@ -480,11 +474,8 @@ class FinishedRun:
         """The run on another corpus: direct transfer (Romanov & Shivade 2018, section 4.1).
 
         The corpus is read and encoded as the run's own. Words new to the run have vectors from its vector file; a word
-        without a vector is read as the run's unknown word.
-
-        Args:
-          data: the `data` section of a config with the other corpus; only NAMING and the folder are used.
-          split: the only split that will be scored; the files of other splits may be missing.
+        without a vector is read as the run's unknown word. Of `data`, the section of a config, only NAMING and the
+        folder are used. split: the only one that will be scored; the files of other splits may be missing.
         """
         if self.predictor:
             problem = f"{self.directory.folder}: a run of features is scored on its own corpus only"

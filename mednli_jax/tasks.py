@@ -16,7 +16,7 @@ A TASK has what is not the same for every task:
   run_sections, closing_sections, tables             its part of reports
   compare(folders, split)    (title, sections, sections of the page alone, first run against each other as JSON)
   evaluate, prediction_lines, write_attention        its part of `evaluate` and `predict`
-  sources, restricted                                what `doctor` looks for
+  sources, licensed                                  what `doctor` looks for
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,7 @@
 """Charts, drawn by matplotlib: inline SVG for a page, PNG for a file.
 
 The SVG loads nothing and holds no script. Its text remains text. Its colours are the page's custom properties (--ink,
---c0 and so on in report.html.j2), so that charts follow the page's light or dark theme. Title and description serve
-screen readers. Equal charts are equal bytes.
+--c0 and so on in report.html.j2), which follow the light or dark theme. Equal charts are equal bytes.
 """
 
 import hashlib
@@ -89,13 +88,10 @@ def curves(
     dashed: Sequence[str] = (),
     marks: Sequence[tuple[float, float]] = (),
 ) -> Chart | None:
-    """Lines through points (x, y); None if there is no point.
+    """Lines through points (x, y); None if there is no point. A point that is not finite breaks the line.
 
-    Args:
-      series: name -> points. Series with the same name before ":" share a colour and an entry of the legend. A
-        point that is not finite breaks the line.
-      dashed: the names before ":" whose lines are dashed.
-      marks: points to highlight.
+    Series with the same name before ":" share a colour and an entry of the legend; `dashed` has such names. The points
+    of `marks` are highlighted.
     """
     points = [p for line in series.values() for p in line if math.isfinite(p[1])]
     if not points:
@@ -132,10 +128,7 @@ def bars(
     y: str,
     intervals: Mapping[str, Sequence[tuple[float, float]]] | None = None,
 ) -> Chart | None:
-    """Groups of bars: at each tick one bar of every series; None if there is none.
-
-    intervals: name of a series -> (low, high) of each bar, drawn as a whisker.
-    """
+    """Groups of bars: at each tick one bar of every series; None without any. intervals: (low, high) of each bar."""
     ends = [v for values in series.values() for v in values]
     ends += [end for pairs in (intervals or {}).values() for pair in pairs for end in pair]
     if not ends:

@@ -1,7 +1,4 @@
-"""Reports as one HTML file each: no script, no network, nothing beside it, and no sentence of a corpus.
-
-The template's policy forbids a browser to load anything; light or dark follows the reader's system.
-"""
+"""Reports as one HTML file each: no script, no network, nothing beside it, and no sentence of a corpus."""
 
 import contextlib
 import shlex

@@ -1,7 +1,4 @@
-"""The predictions of finished runs, item by item: as CSV files, and two systems compared on the same items.
-
-Runs are joined by uid; their sentences are not needed.
-"""
+"""The predictions of finished runs, item by item: as CSV files, and two systems compared on the same items, by uid."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -263,8 +260,7 @@ def class_gains(first: Outcomes, second: Outcomes) -> dict:
 def flips(first: Outcomes, second: Outcomes) -> dict:
     """gold class -> predictions that changed from the first system to the second, by the majority votes (section 6).
 
-    gained: now right, lost: no longer right. gained_from has the classes that the first system predicted, lost_to those
-    that the second predicts.
+    gained_from has the classes that the first system predicted, lost_to those that the second predicts.
     """
     counts = np.zeros((len(LABELS),) * 3, int)  # gold, first, second
     np.add.at(counts, (first.gold, first.voted, second.voted), 1)

@@ -127,7 +127,7 @@ def columns_of(columns: Mapping[str, Mapping], rows: Iterable[tuple], paper: Map
     Args:
       columns: name of a part -> its figures, nested.
       rows: (title, function that shows a figure, names that lead to the figure).
-      paper: the published figures; a row that has any is followed by "  in the paper".
+      paper: as `columns`; a row that has a published figure is followed by "  in the paper".
     """
     found = []
     for title, show, *path in rows:

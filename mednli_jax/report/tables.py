@@ -1,9 +1,8 @@
 """The papers' tables: their figures, which are the files published/*.json, and ours beside them.
 
 A table reads the runs of one folder, each named for its row or cell. The tables of Romanov & Shivade 2018 are made
-here; those of the other papers in the task folders, by the same parts. The papers' settings are data, too: `settings`
-in published/*.json has fields of a config, the number of seeds, the first letters of the file of vectors, and in `of`
-what holds for one model alone.
+here, those of the other papers in the task folders. `settings` in published/*.json has the papers' settings: fields of
+a config, the number of seeds, the first letters of the file of vectors, and in `of` those of one model alone.
 """
 
 import json
@@ -70,12 +69,9 @@ def fill(
     rows: Mapping[Hashable, Sequence[str]],
     columns: Iterable[tuple[str, Mapping[Hashable, str]]],
 ) -> Grid:
-    """The grid of a table.
+    """The grid of a table: titles and cells of the first columns, then further columns, whose missing cells are empty.
 
-    Args:
-      titles: names of the first columns.
-      rows: key of a row -> its cells in these columns.
-      columns: (name of a further column, key of a row -> its cell); a missing cell is empty.
+    rows: key of a row -> its first cells. columns: (name, key of a row -> its cell).
     """
     columns = list(columns)
     cells = [(*first, *(of.get(key, "") for _, of in columns)) for key, first in rows.items()]
@@ -100,13 +96,7 @@ def state(folder: Path) -> str:
 
 
 def section(title: str, words: Sequence[str], found: Mapping, grid: Grid, paper: str, more: Sequence[str]) -> Section:
-    """A table for a reader.
-
-    Args:
-      words, more: text before and after the note on the source of the figures.
-      found: the table's JSON values, of which corpus, comparable and lacking are read.
-      paper: the name of the paper's corpus.
-    """
+    """A table for a reader. words, more: before and after the note on corpora. paper: the paper's corpus."""
     words, commands = list(words), []
     if not found["corpus"]:
         words.append("no run of this table is finished yet")
