@@ -5,7 +5,6 @@ import copy
 import json
 import os
 import re
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -26,11 +25,11 @@ from mednli_jax.data.examples import Split
 from mednli_jax.data.text import UNK
 from mednli_jax.data.wordpiece import WordPieces, find_weights
 from mednli_jax.errors import ConfigError, RunError, UsageError, UserError, summary
-from mednli_jax.io import private_folder, sha256, write_atomic, write_json, writing
+from mednli_jax.io import private_folder, sha256, write_atomic, write_json
 from mednli_jax.models import table
 from mednli_jax.models.layers import ATTENTION
 from mednli_jax.report import html, sections
-from mednli_jax.report.runs import TYPES, RunDirectory, environment, read_json, read_kept, write_kept
+from mednli_jax.report.runs import SPLITS, TYPES, RunDirectory, environment, read_json, read_kept, write_kept
 from mednli_jax.training import gradient, hosts, loop, optim, transfer
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
@@ -182,18 +181,10 @@ def _model(config) -> Model:
 
 
 def use_compile_cache() -> None:
-    """Keeps compiled programs across runs in a folder that only its owner can read.
-
-    $JAX_COMPILATION_CACHE_DIR, which may be the URL of a bucket, is used unchanged.
-    """
+    """Keeps compiled programs across runs in a private folder, unless $JAX_COMPILATION_CACHE_DIR has another place."""
     if os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         return
-    folder = cache_folder() / "compiled"
-    fix = "set $MEDNLI_JAX_CACHE to a folder you can write"
-    with writing(private_folder(folder, fix=fix), fix):
-        found = folder.stat()
-        if stat.S_IMODE(found.st_mode) & 0o077 and found.st_uid == os.geteuid():  # another user's folder is not changed
-            folder.chmod(0o700)
+    folder = private_folder(cache_folder() / "compiled", fix="set $MEDNLI_JAX_CACHE to a folder you can write")
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
@@ -275,20 +266,26 @@ def _finish(experiment: Experiment, name: str, prepared, fitted: Fitted, session
     }
     if "shared" in prepared.manifest:
         result["shared"] = prepared.manifest["shared"]
-    lines = []
-    for split in ("dev", "test") if fitted.logits else ():
-        rows, result[split] = prepared.splits.get(split), None
-        if rows:
-            logits = fitted.logits(split)
-            result[split] = task.score(rows, logits)
-            directory.write_predictions(split, task.predictions(rows, logits))
-            lines.append(task.summary(split, result[split]))
+    if fitted.logits:
+        result |= _scored(directory, task, prepared, fitted.logits)
+    lines = [task.summary(split, result[split]) for split in SPLITS if fitted.logits and result[split]]
     session.write_status("complete", result)
     closing = experiment.kind.closing_sections(directory, directory.result())
     notes = [f"warning: {note}" if note in fitted.notes else note for note in result["notes"]]
     printed = (line for section in closing for line in sections.lines(section))
     for line in (*lines, *printed, *notes, *fitted.lines, f"run: {directory.folder}"):
         session.say(line)
+
+
+def _scored(directory: RunDirectory, task: Task, prepared: Prepared, logits: Callable) -> dict:
+    """{split: its scores, None where the corpus lacks it}; writes the predictions. logits: of a split."""
+    found = dict.fromkeys(SPLITS)
+    for split in SPLITS:  # in the order of `train_along`
+        if rows := prepared.splits.get(split):
+            of_split = logits(split)
+            found[split] = task.score(rows, of_split)
+            directory.write_predictions(split, task.predictions(rows, of_split))
+    return found
 
 
 def write_page(directory: RunDirectory, kind) -> Path:
@@ -311,7 +308,7 @@ def train_along(experiment: Experiment) -> None:
         except BaseException as error:
             here.await_loss(error)
             raise
-        for split in ("dev", "test"):
+        for split in SPLITS:
             if prepared.splits.get(split):
                 fitted.logits(split)
 
@@ -463,11 +460,7 @@ class FinishedRun:
             "notes": sorted({facts["note"] for facts in splits if "note" in facts}),
             "prepared": self.prepared.folder.name,
         }
-        for split in ("dev", "test"):
-            result[split] = None
-            if split in self.prepared.splits:
-                result[split], logits = self.scores(split)
-                directory.write_predictions(split, self.task.predictions(self.prepared.splits[split], logits))
+        result |= _scored(directory, self.task, self.prepared, lambda split: self.scores(split)[1])
         directory.write_result("complete", result)
 
     def on(self, data, split: str = "") -> "FinishedRun":

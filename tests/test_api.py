@@ -10,7 +10,7 @@ from made_up_commands import ROOT, call_command, use_one_device
 
 import mednli_jax
 from mednli_jax import evaluate, predict, prepare, train
-from mednli_jax.errors import ConfigError, RunError, UserError
+from mednli_jax.errors import ConfigError, RunError
 from mednli_jax.io import PLUGINS
 from mednli_jax.models import table
 
@@ -33,11 +33,8 @@ def small(name="bow"):
 
 
 def test_the_package_is_light_until_it_is_used():
-    code = (
-        "import sys, mednli_jax; from mednli_jax import train; assert 'jax' not in sys.modules; mednli_jax.train_model"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    code = "import sys, mednli_jax, mednli_jax.train; assert 'jax' not in sys.modules; mednli_jax.train_model"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
     with pytest.raises(AttributeError):
         mednli_jax.nonsense  # noqa: B018
 
@@ -58,12 +55,6 @@ def test_a_run_from_python_is_a_run_of_the_command(tmp_path):
         mednli_jax.train_model(small(), "runs/python")
 
 
-def test_a_name_is_a_config(tmp_path):
-    assert mednli_jax.get_config("esim_kd:mednli") == mednli_jax.get_config(f"{ROOT}/configs/esim_kd.py:mednli")
-    with pytest.raises(UserError):
-        mednli_jax.get_config("esim_kdd")
-
-
 # -- models that are plugged in ----------------------------------------------------------------------------------
 
 
@@ -73,20 +64,18 @@ def test_a_model_of_ones_own_is_trained_and_loaded_again(monkeypatch):
     assert (code, len(err.splitlines())) == (2, 1)  # the plugin is not allowed yet
     monkeypatch.setenv(PLUGINS, "another,plugin_model")
     assert call_command(train, *flags)[0] == 0
-    assert call_command(evaluate, "--run=run")[0] == 0
-    assert call_command(predict, "--run=run", stdin="No CHF.\tCHF.\n")[0] == 0
+    asked = (predict, "--run=run")
+    assert call_command(*asked, stdin="No CHF.\tCHF.\n")[0] == 0
     monkeypatch.delenv(PLUGINS)
-    code, _, err = call_command(predict, "--run=run", stdin="No CHF.\tCHF.\n")
-    assert (code, len(err.splitlines())) == (2, 1)
-    assert "plugin_model" in err
+    code, _, err = call_command(*asked, stdin="No CHF.\tCHF.\n")
+    assert (code, len(err.splitlines()), "plugin_model" in err) == (2, 1, True)
 
 
 @pytest.mark.parametrize("name", ["plugin_model:Absent", "plugin_model:no_model", "plugin_modell:X", "os:system"])
 def test_what_is_no_model_is_refused(name, monkeypatch):
     monkeypatch.setenv(PLUGINS, "plugin_model,plugin_modell")
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(ConfigError, match=r"config\.model\.name"):
         table.entry(name)
-    assert "config.model.name" in str(error.value)
 
 
 def test_a_corpus_and_a_task_of_ones_own_are_trained_evaluated_and_asked(monkeypatch):
@@ -98,9 +87,7 @@ def test_a_corpus_and_a_task_of_ones_own_are_trained_evaluated_and_asked(monkeyp
     code, _, err = call_command(train, *flags)
     assert code == 0, err
     code, out, err = call_command(evaluate, "--run=run", "--json")
-    assert code == 0, err
-    result = mednli_jax.load_run("run").result
-    assert (json.loads(out)["examples"], json.loads(out)["corpus"]) == (9, result["corpus"])
+    assert (code, json.loads(out)["examples"]) == (0, 9), err
     code, out, err = call_command(predict, "--run=run", stdin="No CHF.\tCHF.\n")
     assert (code, out in ("yes\n", "no\n")) == (0, True), err
     code, out, err = call_command(prepare, *flags[:-1])

@@ -17,7 +17,7 @@ from made_up_runs import curves
 from mednli_jax import cli
 from mednli_jax.data.cache import Cache
 from mednli_jax.errors import RunError
-from mednli_jax.io import append_line, atomic_folder, next_free, private_folder, write_atomic, write_json, write_over
+from mednli_jax.io import append_line, atomic_folder, next_free, private_folder, write_atomic, write_over
 from mednli_jax.report.runs import RunDirectory, read_json
 from mednli_jax.training.checkpoint import Checkpoints
 
@@ -126,9 +126,8 @@ def test_a_run_is_begun_again_only_with_force_which_deletes_its_own_files_alone(
     (run.folder / "thesis.tex").write_text("x")
     del run
     before = contents(tmp_path)
-    with pytest.raises(RunError) as caught:
+    with pytest.raises(RunError, match=r"status complete.*--resume.*--force.*another --workdir"):
         start(tmp_path / "a")
-    assert all(word in str(caught.value) for word in ("complete", "--resume", "--force", "another --workdir"))
     assert contents(tmp_path) == before
     start(tmp_path / "a", {**CONFIG, "seeds": (5,)}, force=True)
     left = contents(tmp_path / "a")
@@ -157,30 +156,13 @@ def test_a_start_that_was_killed_does_not_bar_the_next(tmp_path):
 # ---- gone on with ----
 
 
-@pytest.mark.parametrize(
-    ("config", "field"),
-    [
-        ({**CONFIG, "seeds": (0, 2)}, "seeds"),
-        ({**CONFIG, "model": {"name": "bow"}}, "model.hidden_size"),
-    ],
-)
-def test_resume_names_a_changed_field_and_no_other(tmp_path, config, field):
+def test_resume_names_changed_fields_and_no_other(tmp_path):
     start(tmp_path / "a")
     before = contents(tmp_path)
-    with pytest.raises(RunError) as caught:
-        start(tmp_path / "a", config, resume=True)
-    assert f"other values of {field}." in str(caught.value)
+    with pytest.raises(RunError, match=r"other values of model\.hidden_size, seeds\."):
+        start(tmp_path / "a", {**CONFIG, "seeds": (0, 2), "model": {"name": "bow"}}, resume=True)
     start(tmp_path / "a", resume=True)  # tuples have become lists, and are no change
     assert contents(tmp_path) == before
-
-
-def test_a_run_goes_on_with_its_own_data_only(tmp_path):
-    run = RunDirectory.create(tmp_path / "run", CONFIG)
-    run.check_data({"files": {"label.npy": "a"}})  # no data was recorded yet
-    write_json(run.folder / "data.json", {"files": {"label.npy": "a"}})
-    run.check_data({"files": {"label.npy": "a"}})
-    with pytest.raises(RunError, match="--force"):
-        run.check_data({"files": {"label.npy": "b"}})
 
 
 def test_epochs_to_be_trained_again_are_dropped_and_shown_once(tmp_path):
