@@ -29,10 +29,7 @@ TASKS = ("nli", "cloze", "diskne")
 WITHIN_TASKS = {("diskne", "nli")}  # DisKnE is NLI with folds
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 ARRAY_LIBRARIES = {"jax", "flax", "optax", "orbax"}
-WITH_ARRAYS = {
-    *("models", "training", "run", "checks", "api", "benchmarking"),
-    "doctor",  # it names the devices that jax finds
-}
+WITH_ARRAYS = {"models", "training", "run", "checks", "api", "benchmarking", "doctor"}
 ARRAYS_OF_TASKS = {"task", "fit"}  # modules of the task folders that import jax
 # Modules that run or fetch a program: none may be imported, with two exceptions.
 UNSAFE = {
@@ -40,12 +37,9 @@ UNSAFE = {
     *("urllib", "http", "socket", "ssl", "requests", "httpx", "aiohttp", "ftplib", "smtplib", "xmlrpc", "webbrowser"),
 }
 RESOURCES = ("importlib", "importlib.resources", "importlib.resources.abc", "importlib.metadata")
-EXCEPTIONS = {  # the fastest PyTorch
-    *(("benchmarking", name, "torch") for name in ("torch_models", "torch_side")),
-}
+EXCEPTIONS = {("benchmarking", name, "torch") for name in ("torch_models", "torch_side")}
 UNSAFE_NAMES = {"eval", "exec", "compile", "__import__"}
 UNSAFE_METHODS = {"popen", "unpack_archive", "extractall", "import_module", "read_pickle"}
-
 SWITCHES = {("allow_pickle", "True"), ("shell", "True")}
 
 
@@ -124,20 +118,16 @@ def test_every_file_is_documented_in_its_layer_and_safe():
 
 def test_help_answers_without_jax():
     """`--help` of each command fits on one screen, has examples, and imports neither jax nor libraries for arrays."""
-    code = (
-        "import sys\n"
-        "from mednli_jax.__main__ import COMMANDS, main\n"
-        "for command in COMMANDS:\n"
-        "    sys.argv = ['mednli-jax', command, '--help']\n"
-        "    assert main() == 0\n"
-        "    print('---')\n"
-        "print(*sorted({'jax', 'flax', 'optax', 'orbax', 'scipy'} & set(sys.modules)))\n"
-    )
+    code = """import sys
+from mednli_jax.__main__ import COMMANDS, main
+for command in COMMANDS:
+    sys.argv = ["mednli-jax", command, "--help"]
+    assert main() == 0
+    print("---")
+print(*sorted({"jax", "flax", "optax", "orbax", "scipy"} & set(sys.modules)))"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert done.returncode == 0, done.stderr
     *pages, imported = done.stdout.split("---\n")
-    assert imported.split() == []
-    assert len(pages) == len(COMMANDS)
+    assert (len(pages), imported.split()) == (len(COMMANDS), [])
     for page in pages:
-        assert page.count("python -m mednli_jax.") >= 2
-        assert len(page.splitlines()) <= 30
+        assert (page.count("python -m mednli_jax.") >= 2, len(page.splitlines()) <= 30) == (True, True)

@@ -49,10 +49,8 @@ def calls(code, folder):
         code = re.sub(rf"\b{word}\b", value, code)
     code = code.replace("...", "")
     environment = {"PATH": str(programs), "CALLS": str(folder / "calls")}
-    known = ("KNOWN", "LC_CTYPE", "PWD", "OLDPWD", "SHLVL", "_", "MEDNLI_JAX_DATA")
-    environment["KNOWN"] = " ".join([*environment, *known])
-    how = {"cwd": folder, "env": environment, "capture_output": True, "text": True}
-    done = subprocess.run(["/bin/bash", "-ec", code], check=False, **how)
+    environment["KNOWN"] = "PATH CALLS KNOWN LC_CTYPE PWD OLDPWD SHLVL _ MEDNLI_JAX_DATA"
+    done = subprocess.run(["/bin/bash", "-ec", code], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{code}\n{done.stderr}"
     lines = [json.loads(line) for line in Path(environment["CALLS"]).read_text().splitlines()]
     return list(zip(lines[::2], lines[1::2], strict=True))
@@ -114,6 +112,5 @@ def test_the_notebook_runs(tmp_path):
     assert all(not cell.get("outputs") for cell in cells)
     code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
     environment = {**os.environ, "MEDNLI_JAX_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)
     assert (tmp_path / "runs" / "bow" / "report.html").is_file()

@@ -5,7 +5,7 @@ import sys
 import made_up_runs
 import pytest
 from made_up_commands import call_command, config_flag
-from made_up_files import WORDS, array, assert_no_words, lay_out, pair, pairs
+from made_up_files import WORDS, assert_no_words, lay_out, pair, pairs
 
 from mednli_jax import analyze, evaluate, predict, prepare, train
 from mednli_jax.knowledge.readers import mesh
@@ -32,10 +32,6 @@ def of(corpus, *flags):
     return (prepare, config_flag("bow", corpus), NO_VECTORS, *flags)
 
 
-def vectors(path):
-    return own(f"--config.vectors.path={path}", "--config.vectors.dim=3")
-
-
 def analysis(name, *flags):
     return (analyze, name, "--corpus=file", "--config.data.dir=file", "--config.model.knowledge=none", *flags)
 
@@ -55,7 +51,6 @@ FILES = (
     ("a cycle", own("--config.knowledge.ontology=own.tsv", config="esim_kd"),
      {"own.tsv": MESH.replace("C01\t", "C01|C02.100\t").replace("\tC01.100", "\tC02|C01.100")}, "own.tsv"),
     ("no such ontology", own("--config.knowledge.ontology=mehs", config="esim_kd"), {}, "config.knowledge.ontology"),
-    ("an array without words", vectors("v.npy"), {"v.npy": array([[1.0, 2, 3]])}, "v.vocab.txt"),
     ("no word of the corpus", own("--config.vectors.retrofit=lex.txt"), {"lex.txt": "lemur gibbon\n"}, "retrofit"),
     ("a corpus of no format", (analyze, "stats", "--corpus=own.doc"), {"own.doc": "quokka"}, "own.doc"),
     ("no vector for any token", analysis("aflite", "--config.vectors.path=v.txt", "--config.vectors.dim=2"),
@@ -119,8 +114,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(case, place):
     _, call, files, *says = case
     lay_out({**CORPORA, **files}, place / "data")
     assert refused(call, says).count("\n") == 1
-    left = {path.name for path in (place / "cache").rglob("*")}
-    assert left <= {".gitignore", "prepared", "sources.json", "tfds"}
+    assert {path.name for path in (place / "cache").rglob("*")} <= {".gitignore", "prepared", "sources.json", "tfds"}
 
 
 @pytest.mark.parametrize("case", RUNS, ids=lambda case: case[0])
@@ -128,8 +122,7 @@ def test_runs_that_do_not_fit_are_one_line(case, place):
     _, call, changed, *says = case
     for name in {"a", "b"} | changed.keys():
         if "." not in name:
-            made_up_runs.write_run(place / "data" / name, changed.get(name, {}).get("gold", made_up_runs.GOLD),
-                                   **changed.get(name, {}))  # fmt: skip
+            made_up_runs.write_run(place / "data" / name, made_up_runs.GOLD, **changed.get(name, {}))
     lay_out({name: content for name, content in changed.items() if "." in name}, place / "data")
     assert refused(call, says).count("\n") == 1
 

@@ -4,7 +4,6 @@ $MEDNLI_JAX_KILLS is the number of kills of each protocol.
 """
 
 import contextlib
-import json
 import os
 import random
 import shutil
@@ -76,8 +75,6 @@ def test_an_interrupted_run_resumes_bit_for_bit(home, monkeypatch, protocol):
     assert code == 0, err
     assert results(home / broken) == results(home / whole)
     assert read_json(home, broken, "result.json")["seconds"] > spent - rounding
-    rows = (home / broken / "metrics.jsonl").read_text().splitlines() if protocol != "features" else []
-    assert all(json.loads(row)["seconds"] > 0 for row in rows)
 
 
 # -- kill -9 -----------------------------------------------------------------------------------------------------------

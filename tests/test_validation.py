@@ -41,7 +41,6 @@ FOLDS = [{"diskne.categories": ("moods",)}, {"data.limit": 5}, {"transfer.init_f
         *((defaults.diskne("esim"), wrong, {}) for wrong in FOLDS),
         (defaults.cloze("ga_reader"), {"model.pointer": "span"}, {}),
     ],
-    ids=lambda case: next(iter(case.items()), "") if isinstance(case, dict) else "",
 )
 def test_a_setting_that_cannot_work_is_named(config, wrong, others):
     config.update_from_flattened_dict({**wrong, **others})

@@ -113,12 +113,7 @@ def seeds_named(seeds: Sequence[int]) -> str:
     return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
 
 
-def count(value: float) -> str:
-    return f"{value:,}"
-
-
-def mean(value: float) -> str:
-    return f"{value:,.1f}"
+count, mean = "{:,}".format, "{:,.1f}".format  # as text
 
 
 def columns_of(columns: Mapping[str, Mapping], rows: Iterable[tuple], paper: Mapping[str, Mapping]) -> list[tuple]:
