@@ -87,7 +87,8 @@ def answers(values: cli.Flags):
     if given := [name for name in names if values[name].value]:
         raise UsageError(f"--{given[0]} has no meaning beside --predictions. Fix: leave one of them out.")
     cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder")
-    return tasks.taking("evaluate", "predictions").evaluate_answers(values)
+    of_answers = (task for task in tasks.tasks().values() if "predictions" in task.flags.get("evaluate", ()))
+    return next(of_answers).evaluate_answers(values)
 
 
 def _opened(folder, values):

@@ -93,23 +93,25 @@ class Experiment:
         """
         if words is None:
             words = self.corpus.read_vocabulary(prepared.folder / "vocabulary.json").words
-        devices = devices or Devices()
-        frozen = devices.replicate(self.task.frozen(words, prepared.vectors))
         facts = self.task.model_facts(prepared.manifest) if model_facts is None else model_facts
-        program = self.bare_program(frozen, facts, devices)
-        program.data = devices.replicate(self.task.resident(prepared))
-        how = {"shares": devices.count, "model": program.model}
-        names = splits or prepared.splits
-        batches = {name: self.task.batches(prepared, name, self.batches, **how) for name in names}
+        program = self.bare_program(words, prepared.vectors, facts, devices or Devices())
+        program.data = program.devices.replicate(self.task.resident(prepared))
+        batches = {name: self.batches_of(prepared, name, program) for name in splits or prepared.splits}
         if "train" in batches:
             program.optimizer = self.optimizer_for(batches["train"])
         return program, batches
 
-    def bare_program(self, frozen, model_facts: dict, devices: Devices) -> Program:
-        """A Program without data and optimiser. frozen: arrays on the devices. model_facts: see training.task.Task."""
+    def bare_program(self, words, vectors: np.ndarray, model_facts: dict, devices: Devices) -> Program:
+        """A Program without data and optimiser, for the words [V] with vectors [V, D]."""
         how = {"axis_name": devices.axis_name, "platform": devices.platform}
         model = table.build(self.model.name, self.model.fields, **how, **model_facts)
+        frozen = devices.replicate(self.task.frozen(words, vectors))
         return Program(model, self.task, devices, frozen, data={}, precision=self.precision)
+
+    def batches_of(self, prepared: Prepared, split: str, program: Program) -> batching.Batches:
+        """The batches of a split for a Program."""
+        how = {"shares": program.devices.count, "model": program.model}
+        return self.task.batches(prepared, split, self.batches, **how)
 
     def optimizer_for(self, batches: batching.Batches) -> optax.GradientTransformation:
         """The optimiser for training on these batches."""
@@ -539,7 +541,7 @@ class FinishedRun:
             return rows, self.predictor.of_new(self.experiment.corpus, split.examples, *known)
         program = self._program
         program.data = program.devices.replicate(self.task.resident(prepared))
-        logits = program.logits(self.variables, self._batches(prepared))
+        logits = program.logits(self.variables, self.experiment.batches_of(prepared, NEW, program))
         program.data = {}  # frees the texts and keeps the programs
         return rows, logits
 
@@ -557,11 +559,6 @@ class FinishedRun:
             width = self.result["width"]
         return self.task.with_rows(replace(prepared, arrays=roomy(prepared.arrays, width)), self.experiment.corpus)
 
-    def _batches(self, prepared) -> batching.Batches:
-        program = self._program
-        how = {"shares": program.devices.count, "model": program.model}
-        return self.task.batches(prepared, NEW, self.experiment.batches, **how)
-
     @cached_property
     def _names(self):
         """The concepts of the run's graph, or the phrases that have an output in its model; None for neither."""
@@ -572,9 +569,8 @@ class FinishedRun:
 
     @cached_property
     def _program(self):
-        devices = Devices()
-        frozen = devices.replicate(self.task.frozen(self.vocabulary.words, self.vectors))
-        return self.experiment.bare_program(frozen, self.task.model_facts(self.manifest), devices)
+        facts = self.task.model_facts(self.manifest)
+        return self.experiment.bare_program(self.vocabulary.words, self.vectors, facts, Devices())
 
     def attention(self, inputs) -> list[dict]:
         """The attention weights of each input, for each seed: see `looked_at` of the task."""
@@ -586,7 +582,7 @@ class FinishedRun:
         if self.predictor:
             raise lacking
         prepared, model = self._encoded(Split(NEW, examples)), self._program.model
-        data, batches = self.task.resident(prepared), self._batches(prepared)
+        data, batches = self.task.resident(prepared), self.experiment.batches_of(prepared, NEW, self._program)
         layout = batching.Layout.full(1, batches.width, joint=batches.joint)
 
         def of_seed(variables, frozen, data, index):

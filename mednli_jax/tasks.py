@@ -82,11 +82,6 @@ def check_flags(command: str, task, given) -> None:
             raise UsageError(f"--{name} is not for runs on {task.corpora}. Fix: leave it out.")
 
 
-def taking(command: str, flag: str):
-    """The TASK that alone takes a flag of a command."""
-    return next(task for task in tasks().values() if flag in task.flags.get(command, ()))
-
-
 def with_analysis(name: str):
     """The TASK that has an analysis of its corpora, or all of them ("all")."""
     known = {"all": tasks()[NLI]}

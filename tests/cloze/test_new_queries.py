@@ -95,7 +95,7 @@ def made_run(model, setup, **fields):
     own = experiment_of(config)
     devices = Devices(jax.local_devices()[:1])
     frozen = own.task.frozen(vocab.words, prepared.vectors)
-    program = own.bare_program(devices.replicate(frozen), own.task.model_facts(prepared.manifest), devices)
+    program = own.bare_program(vocab.words, prepared.vectors, own.task.model_facts(prepared.manifest), devices)
     batch = own.task.to_batch(own.task.resident(prepared), np.array([[0]]), Layout.full(1, (64, 32), joint=False))
     params = init_learner(program.model, optax.sgd(1.0), (0, 1), batch, frozen).params
     run = object.__new__(FinishedRun)
