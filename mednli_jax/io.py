@@ -411,17 +411,6 @@ class Bar:
         self.advance(done - self.done)
 
 
-@contextlib.contextmanager
-def spinner(title: str):
-    """Shows a spinner on a terminal for work of unknown length; elsewhere prints the title once."""
-    if not sys.stderr.isatty():
-        say(title)
-        yield
-        return
-    with Console(stderr=True).status(title):
-        yield
-
-
 class Watch(Bar):
     """A bar over the examples of all passes over a corpus."""
 

@@ -23,7 +23,7 @@ from jax.experimental import multihost_utils
 
 from mednli_jax.data import batching
 from mednli_jax.errors import ConfigError
-from mednli_jax.io import Bar, spinner
+from mednli_jax.io import Bar, say
 from mednli_jax.training import optim
 from mednli_jax.training import state as states
 from mednli_jax.training.checkpoint import Checkpoints, restore_into
@@ -255,8 +255,8 @@ class Trainer:
         bodies = [partial(program.train_body, layout, self.learner, index) for layout, index in training.items()]
         weights = self.learner.variables
         bodies += [partial(program.predict_body, layout, weights, index) for layout, index in predicting.items()]
-        with spinner(f"compiling {len(bodies)} programs; later runs find most of them in the cache"):
-            program.compile(bodies)
+        say(f"compiling {len(bodies)} programs; later runs find most of them in the cache")
+        program.compile(bodies)
 
     def _plan(self, seeds):
         """The batches of the current pass. A thread prepares those of the next one while the device works."""

@@ -14,6 +14,7 @@ from made_up_commands import (
     ROOT,
     SECRET,
     SMALL,
+    at,
     call_command,
     config_flag,
     environment_of,
@@ -44,11 +45,11 @@ def home(tmp_path_factory):
     """A folder with data, a cache, and one finished run of two seeds in run/."""
     home = tmp_path_factory.mktemp("home")
     write_pairs(home / "data" / "mednli")
-    done = run_command("train", *TRAINED, "--workdir=run", cwd=home, **environment_of(home))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "run/result.json"
-    assert re.search(r" parameters; seeds 0, 1; 1 device, cpu; ", done.stderr)
-    assert SECRET not in done.stdout + done.stderr
+    with at(home), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEDNLI_JAX_DATA", str(home / "data"))
+        code, out, err = call_command(train, *TRAINED, "--workdir=run")
+    assert (code, out.strip(), SECRET in out + err) == (0, "run/result.json", False), err
+    assert " parameters; seeds 0, 1; 1 device, cpu; " in err
     return home
 
 
