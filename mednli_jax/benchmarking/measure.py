@@ -60,22 +60,15 @@ PLAIN = Setting("plain script")  # the script that one would write first, for wh
 
 
 class Family(NamedTuple):
-    """What the models of a kind share.
+    """What the models of a kind share: settings of PyTorch, and defaults of the command's flags."""
 
-    settings: of PyTorch, of which the fastest counts. packages: what it needs.
-    hidden, vectors: default sizes of the model and of its word vectors.
-    batch: default batch sizes, in rows. rows: default number of training rows.
-    rows_per_premise: rows of the corpus that share a premise or passage.
-    predict_buckets: length buckets of what is predicted.
-    """
-
-    settings: tuple[Setting, ...]
+    settings: tuple[Setting, ...]  # of which the fastest counts
     hidden: int = 300
     vectors: int = 300
     batch: tuple[int, ...] = (64, 512)
-    rows: int = 11_232
-    rows_per_premise: int = workload.PAIRS_PER_PREMISE
-    predict_buckets: int = MAX_BUCKETS
+    rows: int = 11_232  # of training
+    rows_per_premise: int = workload.PAIRS_PER_PREMISE  # or of a passage
+    predict_buckets: int = MAX_BUCKETS  # length buckets of what is predicted
     packages: tuple[str, ...] = ("torch",)
 
 
@@ -96,23 +89,14 @@ MODELS = {
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table.
-
-    model, batch, seeds: its name, rows of a batch, seeds trained in one program.
-    mode: train, predict or epoch. grouping: off, or premise.
-    pairs: training rows, which for readers are queries.
-    hidden, vectors: sizes of the model and of the word vectors.
-    tokens: of a passage, on average (readers). length: of a pair in word pieces, 0 = as many as its words give (BERT).
-    precision: of the matrix products of both sides, as config.train.precision.
-    against: "torch" or "none". rounds: how often each side is measured.
-    """
+    """One row of the table, by the command's flags."""
 
     model: str
     batch: int
-    seeds: int
+    seeds: int  # trained in one program
     mode: str
     grouping: str
-    pairs: int
+    pairs: int  # training rows, which for readers are queries
     hidden: int = 300
     vectors: int = 300
     tokens: int = 1500
@@ -174,10 +158,7 @@ def config_of(spec: dict):
 
 
 class Side:
-    """A process that builds a side and runs it.
-
-    environment: variables that the process has besides this one's.
-    """
+    """A process that builds a side and runs it. environment: variables that it has besides this one's."""
 
     def __init__(self, environment: dict):
         self._environment = {**SHARED_DEVICE, **environment}
@@ -236,18 +217,18 @@ class Worker:
 
     def run(self, positions, number: int) -> float:
         """Seconds of an example in a round; what is compiled on the way is not counted."""
-        compiled, started = self.side.compile_seconds(), time.perf_counter()
+        compiled, started = self.side.compile_seconds, time.perf_counter()
         if self.mode == "epoch":
             examples = self.side.epoch(number)
         else:
-            examples = self.side.run(self.mode, sample(self.plan, positions))
-        return (time.perf_counter() - started - (self.side.compile_seconds() - compiled)) / examples
+            examples = self.side.run(self.mode, [self.plan[int(place * len(self.plan))] for place in positions])
+        return (time.perf_counter() - started - (self.side.compile_seconds - compiled)) / examples
 
     def end(self) -> dict:
         """Facts of the corpus, seconds of compilation, peak memory of the accelerator if there is one, else here."""
         scale = 1 if sys.platform == "darwin" else 1024
         most = self.side.peak_bytes() or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
-        return {**self.facts, "mb": round(most / 1e6), "compile_seconds": rounded(self.side.compile_seconds())}
+        return {**self.facts, "mb": round(most / 1e6), "compile_seconds": rounded(self.side.compile_seconds)}
 
 
 WORKER = Worker()
@@ -255,24 +236,12 @@ WORKER = Worker()
 # -- measuring ---------------------------------------------------------------------------------------------------------
 
 
-def positions(number: int, count: int) -> list[float]:
-    """`count` evenly spaced quantiles of an epoch's batches by cost; each round starts elsewhere between two."""
-    offset = (0.5 + number * 0.618034) % 1.0
-    return [(i + offset) / count for i in range(count)]
-
-
-def sample(plan: list, positions) -> list:
-    """The batches of a plan sorted by cost that stand at these quantiles, each in [0, 1)."""
-    return [plan[min(int(position * len(plan)), len(plan) - 1)] for position in positions]
-
-
 def measure_case(case: Case, side=Side) -> list[dict]:
     """The rows (KEYS) of a case: against the fastest setting; for whole epochs before it one against the plain script.
 
     ratio: PyTorch's seconds per example over ours; above 1 we are faster. With several seeds, the examples of all seeds
-      count. seeds_cost: our seconds for S seeds in one program over S times those of one seed.
-    seconds: of one epoch at the measured speed.
-    Raises: RunError, where no PyTorch setting works.
+    count. seeds_cost: our seconds for S seeds in one program over S times those of one seed. seconds: of one epoch at
+    the measured speed.
     """
     if case.against == "none":
         return [_row(case, (), {}, side)]
@@ -301,7 +270,13 @@ def _row(case, settings, environment, side):
         if len(notes) == len(settings) > 0:
             where = f"{case.model}, batch {case.batch}, {case.mode}"
             raise RunError(f"{where}: {'; '.join(notes)}. Fix: leave the row out, or give --against=none.")
-        each = _rounds(sides, case.rounds, max(FEWEST, math.ceil(ROUND_SECONDS / (seconds or ROUND_SECONDS))))
+        count = max(FEWEST, math.ceil(ROUND_SECONDS / (seconds or ROUND_SECONDS)))
+        each = {name: np.zeros(case.rounds) for name in sides}  # seconds of an example in each round
+        for number in range(case.rounds):
+            # Evenly spaced quantiles of an epoch's batches by cost; each round starts elsewhere between two.
+            positions = [(i + (0.5 + number * 0.618034) % 1.0) / count for i in range(count)]
+            for name in list(sides)[:: -1 if number % 2 else 1]:  # in turn, the order reversed every other round
+                each[name][number] = sides[name].ask("run", positions, number)
         ends = {name: child.ask("end") for name, child in sides.items()}
     ours, pairs = each.pop("ours"), ends["ours"]["pairs"]
     row = {
@@ -329,15 +304,6 @@ def _row(case, settings, environment, side):
             "ratio_max": rounded(ratio.max()),
         }
     return row
-
-
-def _rounds(sides: dict, rounds: int, count: int) -> dict[str, np.ndarray]:
-    """Runs the sides in turn, the order reversed every other round: name -> seconds of an example in each round."""
-    seconds = {name: [] for name in sides}
-    for number in range(rounds):
-        for name in list(sides)[:: -1 if number % 2 else 1]:
-            seconds[name].append(sides[name].ask("run", positions(number, count), number))
-    return {name: np.array(each) for name, each in seconds.items()}
 
 
 def rounded(value) -> float:

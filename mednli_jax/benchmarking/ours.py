@@ -34,12 +34,7 @@ def prepared_of(work) -> Prepared:
 
 
 class Ours:
-    """One model with S seeds over one workload.
-
-    spec: model, hidden, batch, seeds, precision, grouping ("off", or "premise": a unit is a premise and its
-      hypotheses).
-    dropout: None = the published rate.
-    """
+    """One model with S seeds over one workload. dropout: None = the published rate."""
 
     def __init__(self, spec: dict, work, *, dropout: float | None = None):
         self.config, self.device = measure.config_of(spec), jax.devices()[0].platform
@@ -54,8 +49,8 @@ class Ours:
         settings = replace(self.experiment.settings, epochs=1)
         return loop.Trainer(self.program, settings, self.prepared.splits, self.epochs, self.config.seeds)
 
+    @property
     def compile_seconds(self) -> float:
-        """Seconds spent on compiling so far."""
         return self.program.compile_seconds
 
     def peak_bytes(self) -> int | None:

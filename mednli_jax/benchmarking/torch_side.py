@@ -22,12 +22,12 @@ COMPILED_WARM = 12  # batches for warming up, because torch.compile may compile 
 
 def side_of(spec: dict, work):
     """The PyTorch side of a case in the spec's setting."""
-    plain, name = spec["style"] == PLAIN.style, spec["model"]
-    if name == "bert":
-        return (PlainBERT if plain else BERTSide)(spec, work)
-    if name in torch_models.READERS:
-        return (PlainReader if plain else ReaderSide)(spec, work)
-    return (PlainScript if plain else TorchSide)(spec, work)
+    name, styles = spec["model"], {"bow": "bucketed", "bert": "sdpa"}  # of the plain script; others are packed
+    side, plain = (BERTSide, PlainBERT) if name == "bert" else (TorchSide, PlainPairs)
+    side, plain = (ReaderSide, PlainReader) if name in torch_models.READERS else (side, plain)
+    if spec["style"] != PLAIN.style:
+        return side(spec, work)
+    return plain({**spec, "style": styles.get(name, "packed"), "grouping": "off"}, work)
 
 
 def batches_of(rows, lengths, premise_of, *, size: int, by_length: bool, grouped: bool, rng) -> list[np.ndarray]:
@@ -53,19 +53,20 @@ def batches_of(rows, lengths, premise_of, *, size: int, by_length: bool, grouped
 
 
 class TorchSide:
-    """One model in one style over one workload.
+    """One model in one style over one workload. compiled: by torch.compile, on a GPU with CUDA graphs.
 
-    spec: model, hidden, batch, grouping, precision, style, compiled (torch.compile; on a GPU with CUDA graphs).
     Subclasses for other models define their arrays, model, training step and batches.
     """
 
     clip = 0.0  # limit of the gradient's norm; 0 = none
+    compile_seconds = 0.0  # within rounds: torch.compile finishes during the warm-up
     dynamic = True  # whether one compiled program serves all shapes; False: one program a shape
 
     def __init__(self, spec: dict, work):
         torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.spec, self.work, self.style = spec, work, spec["style"]
+        self.lengths_of = work.lengths  # rows -> (of premises, of hypotheses) [N], which decide what is kept together
         tf32 = spec.get("precision") == "tf32"
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
         self.half = spec.get("precision") == "bfloat16"
@@ -109,10 +110,6 @@ class TorchSide:
         """The most that PyTorch held of the accelerator; None on a CPU."""
         return torch.cuda.max_memory_reserved() if self.device == "cuda" else None
 
-    def compile_seconds(self) -> float:
-        """Seconds of compilation within rounds: 0, because torch.compile finishes during the warm-up."""
-        return 0.0
-
     def _sentences(self, side, rows):
         length = self.length[side][rows]
         longest = int(length.max())
@@ -128,10 +125,6 @@ class TorchSide:
         premises, hypotheses = self._sentences("premise", premises), self._sentences("hypothesis", pairs)
         return Batch(premises, hypotheses, of, self.label[pairs.to(self.device)])
 
-    def lengths_of(self, rows):
-        """(of premises, of hypotheses) [N] that decide which rows are kept together."""
-        return self.work.lengths(rows)
-
     def batches(self, mode: str, seed: int, epoch: int, split: str = "train") -> list[np.ndarray]:
         """The rows of each batch of one pass. Styles with padding, and all predictions, group rows by length."""
         rows, by_length = self.work.rows(split), self.style not in SHUFFLED or mode == "predict"
@@ -139,12 +132,9 @@ class TorchSide:
         rng = np.random.default_rng([seed, epoch])
         return batches_of(rows, self.lengths_of(rows), self.work.premise_of[rows], rng=rng, **how)
 
-    def tokens(self, rows) -> int:
-        return int(sum(map(np.sum, self.work.lengths(rows))))
-
     def plan(self, mode: str) -> list[np.ndarray]:
         """The batches of one pass over the training rows, cheapest first."""
-        return sorted(self.batches(mode, 0, 1), key=self.tokens)
+        return sorted(self.batches(mode, 0, 1), key=lambda rows: sum(map(np.sum, self.work.lengths(rows))))
 
     def warm(self, mode: str, plan: list) -> None:
         """Runs batches of all sizes, the largest too."""
@@ -229,9 +219,8 @@ class ReaderSide(TorchSide):
 
         kind, count = pieces("candidate_type", "candidate_type")
         there = torch.arange(kind.shape[1]) < count[:, None]
-        position, candidate = (
-            pieces(name, "position", fill)[0] for name, fill in (("position", 0), ("position_candidate", kind.shape[1]))
-        )
+        position, _ = pieces("position", "position")
+        candidate, _ = pieces("position_candidate", "position", kind.shape[1])
         length = corpus["query_length"][rows]
         query = self._sentences(corpus["query"][rows, : int(length.max())], length)
         rest = (corpus["blank"][rows], position, candidate, kind, there, corpus["label"][rows])
@@ -244,11 +233,9 @@ def sequences(arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     length = p + h + workload.SPECIAL_PIECES
     pieces, kind = np.zeros((2, len(p), int(length.max())), np.int64)
     for row, (first, second) in enumerate(zip(p, h, strict=True)):
-        pieces[row, 0] = workload.CLS
-        pieces[row, 1 : first + 1] = arrays["premise"][row, :first]
-        pieces[row, first + 2 : first + 2 + second] = arrays["hypothesis"][row, :second]
-        pieces[row, [first + 1, first + second + 2]] = workload.SEP
-        kind[row, first + 2 : first + second + 3] = 1
+        premise, hypothesis = arrays["premise"][row, :first], arrays["hypothesis"][row, :second]
+        pieces[row, : length[row]] = [workload.CLS, *premise, workload.SEP, *hypothesis, workload.SEP]
+        kind[row, first + 2 : length[row]] = 1
     return pieces, kind, length
 
 
@@ -259,6 +246,7 @@ class BERTSide(TorchSide):
 
     def load(self, tensor):
         pieces, kind, self.lengths = sequences(self.work.arrays)
+        self.lengths_of = lambda rows: (self.lengths[rows] * BUCKET, np.zeros(len(rows), np.int64))
         self.dynamic = bool(self.lengths.min() < self.lengths.max())
         self.pieces, self.kind = (torch.from_numpy(x).to(self.device) for x in (pieces, kind))
         self.label = tensor["label"].to(self.device)
@@ -274,18 +262,13 @@ class BERTSide(TorchSide):
         parameters = [{"params": values, "weight_decay": decay} for decay, values in groups.items()]
         return torch.optim.AdamW(parameters, lr=2e-5, fused=True)
 
-    def lengths_of(self, rows):
-        return self.lengths[rows] * BUCKET, np.zeros(len(rows), np.int64)
-
     def batch(self, rows: np.ndarray) -> Sequences:
         length = self.lengths[rows]
         longest = int(length.max())
         mask = torch.from_numpy(np.arange(longest) < length[:, None]).long().to(self.device)
         rows = torch.from_numpy(rows).to(self.device)
-        padded = length.min() < longest
-        return Sequences(
-            self.pieces[rows, :longest], self.kind[rows, :longest], mask if padded else None, self.label[rows]
-        )
+        mask = mask if length.min() < longest else None
+        return Sequences(self.pieces[rows, :longest], self.kind[rows, :longest], mask, self.label[rows])
 
 
 class PlainEpoch:
@@ -293,7 +276,6 @@ class PlainEpoch:
     longest row, and the loss read at every step. To mix into a TorchSide."""
 
     def collate(self, items):
-        """A batch of these row numbers."""
         return self.batch(np.array(items))
 
     def _loader(self, split):
@@ -313,11 +295,8 @@ class PlainEpoch:
         return len(self.work.rows("train"))
 
 
-class PlainScript(PlainEpoch, TorchSide):
+class PlainPairs(PlainEpoch, TorchSide):
     """The plain script of BOW, InferSent and ESIM: packed nn.LSTM, plain Adam."""
-
-    def __init__(self, spec, work):
-        super().__init__({**spec, "style": "bucketed" if spec["model"] == "bow" else "packed"}, work)
 
     def optimizer_of(self, model):
         return torch.optim.Adam(model.parameters(), lr=1e-3, weight_decay=1e-6)
@@ -338,12 +317,6 @@ class PlainScript(PlainEpoch, TorchSide):
 class PlainReader(PlainEpoch, ReaderSide):
     """The plain script of a reader: a batch has passages of all lengths, and encodes a passage again for each query."""
 
-    def __init__(self, spec, work):
-        super().__init__({**spec, "grouping": "off"}, work)
-
 
 class PlainBERT(PlainEpoch, BERTSide):
     """The plain script of BERT: PyTorch's fused attention, as `transformers` has it by default."""
-
-    def __init__(self, spec, work):
-        super().__init__({**spec, "style": "sdpa"}, work)

@@ -20,7 +20,7 @@ import orbax.checkpoint as ocp
 from flax import serialization
 
 from mednli_jax import io as files
-from mednli_jax.errors import RunError, UserError
+from mednli_jax.errors import RunError
 from mednli_jax.io import warn
 
 KEEP = 2
@@ -32,12 +32,6 @@ REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, 
 
 def _digests(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): files.sha256(path) for path in sorted(folder.rglob("*")) if path.is_file()}
-
-
-def _reason(error) -> str:
-    """The message of the operating system; in errors of tensorstore it is part of a longer message."""
-    message = getattr(error.__cause__ or error, "strerror", None)
-    return message or next((text for text in map(os.strerror, REFUSALS) if text in str(error)), type(error).__name__)
 
 
 def _is_not_from_orbax(record) -> bool:
@@ -93,20 +87,20 @@ class Checkpoints:
                 checkpointer.save(target, tree)
             files.write_sealed(self._manifest(number), {"files": _digests(target), "meta": meta})
         except (OSError, ValueError, RunError) as error:
-            raise self._refused(number, error) from error
+            self._drop_failed(number)
+            # The message of the operating system; in errors of tensorstore it is part of a longer message.
+            known = (text for text in map(os.strerror, REFUSALS) if text in str(error))
+            reason = getattr(error.__cause__ or error, "strerror", None) or next(known, type(error).__name__)
+            before = "--resume continues from the previous checkpoint" if self.numbers() else "then --resume"
+            problem = f"{self.folder}: the checkpoint could not be saved ({reason})"
+            raise RunError(f"{problem}. Fix: free space; {before}.") from error
         with contextlib.suppress(OSError):  # the new checkpoint is saved; the next save deletes the remaining old ones
             self._drop_old()
 
-    def _refused(self, number, error) -> UserError:
-        """Removes the files of a failed save, to free space on the disk, and returns the error to raise.
-
-        Writes that are still in progress may create a part again, which the next save removes.
-        """
+    def _drop_failed(self, number):
+        """Frees space on the disk. Writes still in progress may create a part again, which the next save removes."""
         for path in (self.folder / str(number), *self.folder.glob(f"{number}.orbax*")):
             shutil.rmtree(path, ignore_errors=True)
-        before = "--resume continues from the previous checkpoint" if self.numbers() else "then --resume"
-        problem = f"{self.folder}: the checkpoint could not be saved ({_reason(error)})"
-        return RunError(f"{problem}. Fix: free space; {before}.")
 
     def _drop_old(self):
         kept = self.numbers()[-KEEP:]

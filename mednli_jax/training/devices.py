@@ -49,11 +49,8 @@ class Devices:
     """Maps functions of one device (bodies) over the devices and places their arguments.
 
     A body takes (learner or variables, frozen, data, index). `index` is split along its unit axis; the other arguments
-    are the same on every device. `all` are the devices of all processes, in the order of the processes, which must run
-    the same programs on them in the same order.
-
-    Args:
-      devices: the only devices to use, all of this process; None = all devices of all processes.
+    are the same on every device. `all` are the given devices of this process, or without any all devices of all
+    processes, in the order of the processes, which must run the same programs on them in the same order.
     """
 
     def __init__(self, devices=None):
@@ -94,10 +91,8 @@ class Devices:
         """jit or pmap of `body`. With several processes the result must be lowered and compiled: a direct call would
         return only the part of this process.
 
-        Args:
-          reduced: whether the results are equal on all devices (psum in the body); they are then returned once.
-          donate: whether the first argument is donated.
-          formats: in_shardings and out_shardings of jit, for one device.
+        reduced: whether the results are equal on all devices (psum in the body); they are then returned once. donate:
+        whether the first argument is donated. formats: in_shardings and out_shardings of jit, for one device.
         """
         donated = (0,) if donate else ()
         if self.count == 1:
@@ -153,11 +148,8 @@ def fitting(program, batches, seeds: int, room: int, checkpoint: int) -> int:
     """The number of seeds, from 1 to `seeds`, that one program can train.
 
     The step of the largest layout is compiled for as many seeds as fit by their parameters alone. Where it takes too
-    much memory, the number is reduced in proportion, because nearly all of the memory grows with it.
-
-    Args:
-      room: bytes for training.
-      checkpoint: bytes for a checkpoint.
+    much memory, the number is reduced in proportion, because nearly all of the memory grows with it. room, checkpoint:
+    bytes for training and for a checkpoint.
     """
     layout = max(batches.layouts, key=lambda layout: layout.units * layout.group * sum(layout.width))
     learner = jax.eval_shape(lambda: program.draw(layout, (0,)))

@@ -28,19 +28,14 @@ def fit(experiment, prepared, session: Session) -> Fitted:
             session.directory.write_scalars(row)
 
     trainer = Trainer(
-        program,
-        experiment.settings,
-        prepared.splits,
-        batches,
-        experiment.seeds,
+        *(program, experiment.settings, prepared.splits, batches, experiment.seeds),
         checkpoints=Checkpoints(session.checkpoints) if session.checkpoints else None,
         on_epoch=on_epoch,
         on_save=session.on_save,
         should_stop=session.should_stop,
         profile=session.profile,
     )
-    # "cpu" or "gpu NVIDIA H200"
-    kind = " ".join(dict.fromkeys((devices[0].platform, devices[0].device_kind)))
+    kind = " ".join(dict.fromkeys((devices[0].platform, devices[0].device_kind)))  # "cpu" or "gpu NVIDIA H200"
     session.say(
         f"{experiment.model.name}: {_parameters(trainer.learner):,} parameters; seeds "
         f"{', '.join(map(str, experiment.seeds))}; {len(devices)} device{'s' * (len(devices) > 1)}, "
@@ -55,7 +50,7 @@ def fit(experiment, prepared, session: Session) -> Fitted:
     facts = {
         **({"transfer": taken} if taken else {}),
         "epochs": trainer.epoch - 1,
-        **({"passes": trainer.passes} if experiment.settings.evaluate_every else {}),
+        **({"passes": trainer.pass_of(trainer.epoch - 1)} if experiment.settings.evaluate_every else {}),
         "best_epoch": epochs,
         "parameters": _parameters(best),
         "train_examples_per_second": round(trainer.trained_examples / max(trainer.train_seconds, 1e-9), 2),
@@ -71,8 +66,7 @@ def start_from_pretrained(trainer: Trainer, experiment) -> str:
     """Puts pretrained weights into a new trainer, the same for all seeds; returns a log line about them."""
     reader, weights = table.entry(experiment.model.name).pretrained, experiment.model.weights
     params, unused, drawn = reader.load_weights(weights, trainer.learner.params, stacked=True)
-    trainer.learner = trainer.learner.replace(params=params)
-    trainer.begin()
+    trainer.begin(params=params)
     lacking = f"; not in the file, random: {', '.join(drawn)}" if drawn else ""
     return f"weights from {weights.name}; weights of other heads, not used: {len(unused)}{lacking}"
 
@@ -100,8 +94,9 @@ def _start_from_source(trainer, experiment, source) -> dict:
     """Puts the source's weights into the trainer; returns facts about them."""
     rows = transfer.seed_rows(source.experiment.seeds, trainer.seeds)
     skip = transfer.drawn_anew(experiment.model.name) if experiment.transfer.private else None
-    trainer.learner, taken, kept = transfer.start(trainer.learner, source.variables, rows=rows, skip=skip)
-    trainer.begin()
+    drawn = jax.tree.map(np.asarray, trainer.learner.variables)
+    merged, taken, kept = transfer.merge(drawn, source.variables, rows=rows, skip=skip)
+    trainer.begin(**merged)
     return {
         "source": source.directory.folder.name,
         "corpus": source.result["corpus"],

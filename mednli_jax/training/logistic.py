@@ -38,8 +38,7 @@ def fit_predict(features, labels, chosen, *, capacity: int = 0, classes: int = 0
     """Fits one model to each subset of rows. A model never predicts a class that its rows do not have.
 
     Args:
-      features: float [N, D].
-      labels: int [N], from 0 up.
+      features, labels: float [N, D], int [N] from 0 up.
       chosen: int [n, m], the rows of each model, each row once.
       capacity: rows for which the program is compiled. Calls with the same capacity, D, n and C share one.
       classes: C; 0 = as many as the labels have, at least two.

@@ -103,23 +103,21 @@ class Trainer:
         steps = max(batches["train"].steps, 1)
         self._steps = settings.evaluate_every or steps  # steps of an epoch; the last epoch of a pass may have fewer
         self._parts = -(-steps // self._steps)  # epochs of a pass
-        self.learner, self.best, self.average = self._initial()
+        started = time.monotonic()
+        learner = program.draw(batches["train"].layouts[0], self.seeds)
+        jax.block_until_ready(learner)
+        program.compile_seconds += time.monotonic() - started  # most of this time is compilation
+        average = states.init_average(learner) if settings.average_from else None
+        drawn = learner, states.init_best(learner), average
+        self.learner, self.best, self.average = program.devices.replicate(drawn)
         self._saved = time.monotonic()
         self._compiled_for = 0  # number of seeds for which the programs are compiled
         self._planner, self._plans = ThreadPoolExecutor(1, "plans"), {}  # (pass, seeds) -> future of its batches
         self._chunk = self._next_chunk = 4  # steps of this chunk; steps of the next one by the speed of this process
 
-    def _initial(self):
-        program, started = self.program, time.monotonic()
-        learner = program.draw(self.batches["train"].layouts[0], self.seeds)
-        jax.block_until_ready(learner)
-        program.compile_seconds += time.monotonic() - started  # most of this time is compilation
-        average = states.init_average(learner) if self.settings.average_from else None
-        return program.devices.replicate((learner, states.init_best(learner), average))
-
-    def begin(self):
-        """Starts from the weights that the caller has put into `learner`; they are the best before the first epoch."""
-        self.learner = self.program.devices.replicate(self.learner)
+    def begin(self, **weights):
+        """Starts from these weights of the learner; they are the best before the first epoch."""
+        self.learner = self.program.devices.replicate(self.learner.replace(**weights))
         self.best = self.program.devices.replicate(states.init_best(self.learner))
 
     # -- resume ---------------------------------------------------------------------------------------------------
@@ -174,18 +172,13 @@ class Trainer:
             self._finish_epoch(*self._train_epoch())
         return self.best
 
-    @property
-    def passes(self) -> int:
-        """Passes begun so far."""
-        return self._pass_of(self.epoch - 1)
+    def pass_of(self, epoch):
+        """The number, from 1, of the pass to which an epoch (or each epoch of an array) belongs."""
+        return -(-epoch // self._parts)
 
     @property
     def _pass(self):
-        return self._pass_of(self.epoch)
-
-    def _pass_of(self, epoch):
-        """The number, from 1, of the pass to which an epoch (or each epoch of an array) belongs."""
-        return -(-epoch // self._parts)
+        return self.pass_of(self.epoch)
 
     def _first(self):
         """Steps of the current pass before the current epoch."""
@@ -197,7 +190,7 @@ class Trainer:
     def _slots(self):
         """Indices in Best of the seeds that still train, by their patience after the last whole pass."""
         done = (self.epoch - 1) // self._parts
-        stale = done - self._pass_of(np.asarray(self.best.epoch))
+        stale = done - self.pass_of(np.asarray(self.best.epoch))
         return np.flatnonzero((stale < self.settings.patience) | (done < self.settings.least_epochs))
 
     def _learner_slots(self):
@@ -268,17 +261,13 @@ class Trainer:
     def _train_chunk(self, chunk, steps):
         """Dispatches the steps of a chunk; returns the sums of each step, on the device. steps: of the whole pass."""
         sums = []
+        first, every = self.settings.average_from, self.settings.average_every or steps
         for done, (layout, index) in enumerate(chunk, start=self._first() + self.done + 1):
             self.learner, step_sums = self.program.train(layout, self.learner, index)
             sums.append(step_sums)
-            if self._is_sampled(done, steps):
+            if 0 < first <= self._pass and ((self._pass - first) * steps + done) % every == 0:
                 self.average = states.add_sample(self.average, self.learner)
         return sums
-
-    def _is_sampled(self, done, steps):
-        """Whether the weights after `done` of the `steps` steps of this pass are averaged."""
-        first, every = self.settings.average_from, self.settings.average_every or steps
-        return 0 < first <= self._pass and ((self._pass - first) * steps + done) % every == 0
 
     @contextlib.contextmanager
     def _traced(self):
@@ -344,8 +333,10 @@ class Trainer:
             "examples_per_second": round(examples / max(self.epoch_seconds, 1e-9), 2),
             **self._protocol_row(),
         }
-        if self.settings.schedule == "plateau":
-            self._go_back(places)
+        if self.settings.schedule == "plateau":  # seeds whose epoch was not their best go on from their best epoch
+            how = {"better": self.best.epoch[places] == self.epoch, "optimizer": self.program.optimizer}
+            learner = states.back_to_best(self.learner, self.best, places, **how)
+            self.learner = self.program.devices.replicate(learner)
         self.trained_examples += examples
         self.train_seconds += self.epoch_seconds
         self.epoch, self.done, self.sums, self.epoch_seconds = self.epoch + 1, 0, None, 0.0
@@ -353,14 +344,6 @@ class Trainer:
         self.on_epoch(row)
         if save or self._over() or (self.epoch - 1) % (self.settings.checkpoint_epochs * self._parts) == 0:
             self.save()
-
-    # -- protocols ------------------------------------------------------------------------------------------------
-
-    def _go_back(self, places):
-        """Seeds whose epoch was not their best continue from their best epoch at a lower rate."""
-        better = self.best.epoch[places] == self.epoch
-        learner = states.back_to_best(self.learner, self.best, places, better, optimizer=self.program.optimizer)
-        self.learner = self.program.devices.replicate(learner)
 
     def _protocol_row(self):
         """Entries of an epoch's row that only some settings have."""

@@ -21,10 +21,7 @@ DECAY = 0.5  # factor of a lower rate
 
 
 class ByRows(optax.GradientTransformationExtraArgs):
-    """An optimiser whose `update(..., index=index)` takes gradients of single table rows (models.sparse_rows).
-
-    It returns updates of these rows.
-    """
+    """Its `update(..., index=index)` takes gradients of table rows (models.sparse_rows) and returns updates of them."""
 
 
 class ByMoments(ByRows):
@@ -50,24 +47,25 @@ def build_optimizer(
 
     Args:
       clip: largest global norm of the gradient, per seed; 0 = no limit.
-      optimizer: one of OPTIMIZERS.
       schedule: of the rate. "plateau": lower after an epoch without a new best, whose weights are dropped; "halving":
         multiplied by DECAY at each epoch from number `halve_from` on; "linear": multiplied by the share of the run's
         steps that remain, as in fastText's supervised mode; "warmup_linear": up from 0 in the share `warmup` of the
         run's steps (rounded up), then down to 0, as in BERT's fine-tuning.
-      epochs: epochs of the run, for schedules that depend on them.
-      epoch_steps: batches of an epoch, likewise.
+      epochs, epoch_steps: epochs of the run and batches of an epoch, for schedules that depend on them.
     """
     parts = []
     if clip > 0:
         parts.append(optax.clip_by_global_norm(clip))
     if weight_decay > 0 and optimizer != "adamw":
         parts.append(optax.add_decayed_weights(weight_decay))
+
+    def is_matrix(params):  # vectors are biases and scales of norms
+        return jax.tree.map(lambda p: p.ndim > 1, params)
+
     direction = {
         "adam": scale_by_adam,
         "amsgrad": scale_by_amsgrad,
-        # decays matrices; vectors are biases and scales of norms
-        "adamw": lambda: optax.chain(optax.scale_by_adam(), optax.add_decayed_weights(weight_decay, mask=_is_matrix)),
+        "adamw": lambda: optax.chain(optax.scale_by_adam(), optax.add_decayed_weights(weight_decay, mask=is_matrix)),
         "sgd": optax.identity,
     }[optimizer]()
     if schedule == "constant":
@@ -81,10 +79,6 @@ def build_optimizer(
     if optimizer not in ("adam", "sgd") or weight_decay > 0:  # their updates concern every row
         return made
     return by_rows(made, moments=optimizer == "adam", norms=clip > 0)
-
-
-def _is_matrix(params):
-    return jax.tree.map(lambda p: p.ndim > 1, params)
 
 
 def by_rows(optimizer: optax.GradientTransformation, *, moments: bool, norms: bool) -> ByRows:

@@ -47,37 +47,23 @@ def precision_remark(precision: str, platform: str) -> str:
         return ""
     if precision == "tf32":
         return "config.train.precision=tf32: a CPU has no tf32 products; float32 is used"
-    if precision == "bfloat16" and not INSTRUCTIONS & _flags():
+    file = Path("/proc/cpuinfo")
+    if precision == "bfloat16" and not INSTRUCTIONS & set(file.read_text().split() if file.exists() else ()):
         return "config.train.precision=bfloat16: this processor has no 16-bit products; expect no higher speed"
     return ""
 
 
-def _flags():
-    file = Path("/proc/cpuinfo")
-    lines = file.read_text().splitlines() if file.exists() else []
-    return set(next((line for line in lines if line.startswith("flags")), "").split())
-
-
 @dataclass
 class Program:
-    """Compiled steps of training and prediction over one data set, for each layout of a batch.
+    """Compiled steps of training and prediction over one data set, for each layout of a batch."""
 
-    Args:
-      model: linen module.
-      task: see tasks.task.Task.
-      frozen: arrays that are not trained, on the devices.
-      data: arrays of the corpus, on the devices.
-      optimizer: of training; None for prediction only, or until the number of steps is known.
-      precision: of matrix products, a key of PRECISIONS.
-    """
-
-    model: object
-    task: object
+    model: object  # linen module
+    task: object  # see training.task.Task
     devices: Devices
-    frozen: dict
-    data: dict
-    optimizer: optax.GradientTransformation | None = None
-    precision: str = "default"
+    frozen: dict  # arrays that are not trained, on the devices
+    data: dict  # arrays of the corpus, on the devices
+    optimizer: optax.GradientTransformation | None = None  # None for prediction, or until the number of steps is known
+    precision: str = "default"  # of matrix products, a key of PRECISIONS
     compile_seconds: float = 0.0
     _compiled: dict = field(default_factory=dict)
     _formats: dict = field(default_factory=dict)

@@ -13,19 +13,12 @@ from mednli_jax.report.runs import RunDirectory, environment
 
 @dataclass(frozen=True)
 class Fitted:
-    """The result of a fitter.
+    """The result of a fitter."""
 
-    Args:
-      facts: fields of result.json.
-      logits: split -> logits [S, N, C] of its rows; None where the scores are in `facts`.
-      notes: warnings for result.json.
-      lines: to print at the end.
-    """
-
-    facts: dict
-    logits: Callable | None = None
-    notes: list[str] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
+    facts: dict  # fields of result.json
+    logits: Callable | None = None  # split -> logits [S, N, C] of its rows; None where the scores are in `facts`
+    notes: list[str] = field(default_factory=list)  # warnings for result.json
+    lines: list[str] = field(default_factory=list)  # to print at the end
 
 
 class Session:
@@ -38,14 +31,7 @@ class Session:
       source: the finished run from whose weights training starts, or None.
     """
 
-    def __init__(
-        self,
-        directory: RunDirectory | None,
-        *,
-        resume: bool = False,
-        profile: bool = False,
-        source=None,
-    ):
+    def __init__(self, directory: RunDirectory | None, *, resume: bool = False, profile: bool = False, source=None):
         self.directory, self.resume, self.source = directory, resume, source
         self.profile = directory.folder / "profile" if directory and profile else None
         self.signals, self._begun = 0, time.monotonic()

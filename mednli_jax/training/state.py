@@ -62,27 +62,19 @@ class Average(_Weights):
 
 
 def init_learner(model, optimizer, seeds, example_batch, frozen) -> Learner:
-    """One learner per seed. Its parameters depend on its seed only, not on the other seeds.
-
-    Compiled once for a model and shapes. Raises: RunError where the learners and the copy of the best weights do not
-    fit into memory.
-    """
+    """One learner per seed, whose parameters depend on this seed only. Compiled once for a model and shapes."""
     arrays = {name: value for name, value in example_batch.items() if isinstance(value, jax.Array | np.ndarray)}
     shape = tuple((name, value) for name, value in example_batch.items() if name not in arrays)
     given = jnp.asarray(seeds, jnp.uint32), arrays, frozen
     how = {"shape": shape, "model": model, "optimizer": optimizer}
-    planned, room = _drawn.eval_shape(*given, **how), _memory()
+    planned = _drawn.eval_shape(*given, **how)
+    room = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit")
+    room = room or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # a CPU has the machine's memory
     needed = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves((planned, planned.params)))
     if needed > room:
         problem = f"weights and optimiser state need {needed / 1e9:.0f} GB of memory, and there are {room / 1e9:.0f} GB"
         raise RunError(f"{problem}. Fix: give smaller sizes in config.model, or fewer seeds.")
     return _drawn(*given, **how)
-
-
-def _memory() -> int:
-    """Bytes of memory of a device; on a CPU, of the machine."""
-    device = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit")
-    return device or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 @functools.partial(jax.jit, static_argnames=("shape", "model", "optimizer"))
@@ -121,11 +113,8 @@ def init_best(learner: Learner) -> Best:
 def update_best(best: Best, weights: Learner | Average, slots, value, epoch) -> Best:
     """Replaces the best weights of seeds whose dev value is better.
 
-    Args:
-      weights: of S seeds.
-      slots: [S], the index of each of these seeds in Best.
-      value: [S], lower is better.
-      epoch: number of this evaluation.
+    weights: of S seeds. slots: [S], the index of each in Best. value: [S], lower is better. epoch: number of this
+    evaluation.
     """
     better = value < best.value[slots]
 
@@ -147,10 +136,7 @@ def back_to_best(learner: Learner, best: Best, slots, better, *, optimizer) -> L
     """Seeds without a better epoch get the weights of their best epoch, a new optimiser state and a lower rate.
 
     Before there is a best epoch, these are the initial weights. The step count continues, so that dropout masks differ.
-
-    Args:
-      slots: [S], the index of each seed in Best.
-      better: bool [S], whether the epoch was the best of the seed.
+    slots: [S], the index of each seed in Best. better: bool [S], whether the epoch was the best of the seed.
     """
 
     def choose(going_on, back):

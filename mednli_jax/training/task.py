@@ -28,16 +28,11 @@ class Task(Protocol):
 
     Dimension letters: S seeds, Q units of a batch, G rows of a unit, B = Q G, N rows of a split, C classes or
     candidates.
-
-    Args:
-      name: as in a config.
-      sides: names of the two texts of a row.
-      units: name of the rows.
     """
 
-    name: str
-    sides: tuple[str, str]
-    units: str
+    name: str  # as in a config
+    sides: tuple[str, str]  # names of the two texts of a row
+    units: str  # name of the rows
 
     def with_rows(self, prepared, corpus):
         """The prepared corpus with the rows of each split in the form that `score` needs."""
@@ -52,10 +47,7 @@ class Task(Protocol):
         """The `frozen` collection of the models, from a vocabulary and its vectors [V, D]."""
 
     def batches(self, prepared, name: str, training, *, shares: int, model):
-        """corpora.batching.Batches of a split for a model.
-
-        training: a batching.TrainingBatches. shares: number of devices.
-        """
+        """The batching.Batches of a split, by a batching.TrainingBatches, for a model on `shares` devices."""
 
     def new_examples(self, inputs, manifest: dict) -> list:
         """Examples without labels from pairs of texts. manifest: of the corpus that the run was trained on."""
@@ -64,10 +56,7 @@ class Task(Protocol):
         """The prediction for each row of new inputs, from logits [S, N, C]: means over the seeds."""
 
     def looked_at(self, corpus, vocabulary, example, lengths: tuple[int, int], sown: dict) -> dict:
-        """The attention of one example.
-
-        lengths: of its two texts. sown: the model's collection ATTENTION, leaves [S, ...].
-        """
+        """The attention of one example with texts of these lengths, from the model's collection ATTENTION [S, ...]."""
 
     def to_batch(self, data: dict[str, jax.Array], index: jax.Array, layout) -> dict[str, jax.Array]:
         """The batch of rows `index` [Q, G] (-1 = padding) in the static shape `layout`; it has float `mask` [B]."""
@@ -79,10 +68,7 @@ class Task(Protocol):
         """[B], 1 where the prediction is right."""
 
     def score(self, rows, logits) -> dict:
-        """The scores of a split as JSON values, from its rows and the logits [S, N, C] of all seeds.
-
-        The loop reads `loss.per_seed` and `accuracy.per_seed` of the dev split.
-        """
+        """The scores of a split as JSON values; the loop reads `loss.per_seed` and `accuracy.per_seed` of dev."""
 
     def predictions(self, rows, logits) -> list[dict]:
         """One JSON object for each row of a split, for the run's private files."""

@@ -6,8 +6,8 @@ The merge is strict: every weight of the new model is taken from the best epoch 
 
 import re
 from collections.abc import Sequence
+from functools import partial
 
-import jax
 import numpy as np
 from flax import traverse_util
 
@@ -19,13 +19,7 @@ NAMED = 8  # most weights that an error lists
 PRIVATE = {"bow": r"(layer|norm)_[12]|logits", "infersent": r"layer_1|logits", "esim": r"layer|logits"}
 
 
-def flat(variables) -> dict[str, np.ndarray]:
-    """Nested collections as {"params/encoder/kernel": array, ...}."""
-    return {"/".join(path): leaf for path, leaf in traverse_util.flatten_dict(dict(variables)).items()}
-
-
-def nested(leaves: dict) -> dict:
-    return traverse_util.unflatten_dict({tuple(name.split("/")): leaf for name, leaf in leaves.items()})
+flat = partial(traverse_util.flatten_dict, sep="/")  # {"params/encoder/kernel": array, ...}
 
 
 def drawn_anew(model: str) -> re.Pattern:
@@ -46,16 +40,14 @@ def seed_rows(source: Sequence[int], target: Sequence[int]) -> np.ndarray:
 
 
 def merge(variables, source, *, rows, skip: re.Pattern | None = None):
-    """`variables` with the source's values.
+    """(`variables` with the source's values, names taken, names that keep random values).
+
+    Weights that only the source has are ignored, such as those of a replaced head.
 
     Args:
-      variables: {"params", "batch_stats"} of the new model, leaves [S, ...].
-      source: the same for the source's best epoch, leaves [S', ...].
+      variables: {"params", "batch_stats"} of the new model, leaves [S, ...]; source: likewise, of its best epoch.
       rows: [S], the row of the source for each seed.
       skip: pattern of names (without the collection) that keep their random values; None: every weight is taken.
-
-    Returns (merged variables, names taken, names that keep random values). Weights that only the source has are
-    ignored, such as those of a replaced head.
     """
 
     def shape(leaf):
@@ -76,10 +68,4 @@ def merge(variables, source, *, rows, skip: re.Pattern | None = None):
         shown = "; ".join(wrong[:NAMED]) + (f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else "")
         problem = f"{len(wrong)} of {len(drawn)} weights do not fit the source run: {shown}"
         raise RunError(f"{problem}. Fix: give the source's config.model.")
-    return nested({**drawn, **taken}), sorted(taken), sorted(kept)
-
-
-def start(learner, source, *, rows, skip):
-    """(learner with the source's weights and its new optimiser state, names taken, names kept), see `merge`."""
-    merged, taken, kept = merge(jax.tree.map(np.asarray, learner.variables), source, rows=rows, skip=skip)
-    return learner.replace(params=merged["params"], batch_stats=merged.get("batch_stats", {})), taken, kept
+    return traverse_util.unflatten_dict({**drawn, **taken}, sep="/"), sorted(taken), sorted(kept)
