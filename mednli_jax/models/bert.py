@@ -67,7 +67,7 @@ class BERT(nn.Module):
     def __call__(self, batch, *, train: bool):
         row = rows_of_pairs(batch, self.cls_id, self.sep_id, self._size(batch))
         noise = noise_of(batch) if train and self.dropout > 0 else None
-        links = self._links(batch, row) if self.knowledge == "bias" else None
+        links = between_sides(layers.knowledge_energies(self, batch), row) if self.knowledge == "bias" else None
         whole = self.is_mutable_collection(STATES)
         # The pooler reads only [CLS], so the last layer computes queries only for this piece.
         x = self._encoded(row, noise, links, first_only=not whole)
@@ -115,30 +115,17 @@ class BERT(nn.Module):
             )
         return size
 
-    def _links(self, batch, row):
-        """[B, T, T], the terms of attention scores for links between premise and hypothesis pieces, both ways."""
-        return between_sides(layers.knowledge_energies(self, batch), row)
-
 
 @dataclass(frozen=True)
 class Row:
-    """[CLS] premise [SEP] hypothesis [SEP] of each pair, without gaps; all arrays [B, T].
+    """[CLS] premise [SEP] hypothesis [SEP] of each pair, without gaps; all arrays [B, T]."""
 
-    Args:
-      pieces_BT: int32, 0 after the end.
-      real_BT: bool, True up to the end.
-      second_BT: bool, True after the first [SEP].
-      premise_BT: bool, True on the premise's pieces.
-      hypothesis_BT: bool, True on the hypothesis's pieces.
-      place_BT: int32, on the hypothesis's pieces their index in the hypothesis.
-    """
-
-    pieces_BT: jax.Array
-    real_BT: jax.Array
-    second_BT: jax.Array
-    premise_BT: jax.Array
-    hypothesis_BT: jax.Array
-    place_BT: jax.Array
+    pieces_BT: jax.Array  # int32, 0 after the end
+    real_BT: jax.Array  # bool, True up to the end
+    second_BT: jax.Array  # bool, True after the first [SEP]
+    premise_BT: jax.Array  # bool, True on the premise's pieces
+    hypothesis_BT: jax.Array  # bool, True on the hypothesis's pieces
+    place_BT: jax.Array  # int32, on the hypothesis's pieces their index in the hypothesis
 
 
 def rows_of_pairs(batch, cls_id: int, sep_id: int, size: int) -> Row:

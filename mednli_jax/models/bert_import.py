@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+from flax import traverse_util
 from safetensors import SafetensorError, safe_open
 
 from mednli_jax.errors import DataError, UserError
@@ -54,7 +55,11 @@ def read_architecture(path: str | Path) -> dict:
     config = next((file.with_name(name) for name in CONFIGS if file.with_name(name).is_file()), None)
     if config is None:
         raise DataError("no such file", file=CONFIGS[0], fix=f"put it beside {file.name}")
-    values = _json(config)
+    try:
+        values = dict(json.loads(config.read_bytes()))
+    except (TypeError, ValueError):
+        fix = "copy the file again from where the weights came from"
+        raise DataError("not a JSON object", file=config.name, fix=fix) from None
     wrong = [
         f"'{name}' is {json.dumps(given)}, not {json.dumps(value)}"
         for name, (value, default) in FIXED.items()
@@ -77,43 +82,45 @@ def read_architecture(path: str | Path) -> dict:
 def load_weights(path: str | Path, params: dict, *, stacked: bool = False) -> tuple[dict, list[str], list[str]]:
     """The parameters of a BERT with pretrained weights. The classifier and the links keep their random values.
 
-    Args:
-      path: as for `read_architecture`.
-      params: nested parameters of models.bert.BERT.
-      stacked: whether leaves have a leading axis [S, ...] of seeds, which all start from the same weights.
+    params: nested parameters of models.bert.BERT. stacked: whether leaves have a leading axis [S, ...] of seeds, which
+    all start from the same weights.
 
     Returns (params, names of unused weights in the file, which belong to other heads, parts of the model that the file
     lacks: masked language models have no pooler, which keeps its random values).
     """
     file = _weights_file(path)
-    found = _tensors(file)
+    found, leaves = _tensors(file), traverse_util.flatten_dict(params)
     expected, drawn = _sources(params), []
-    pooler = [place for place in expected if place[0] == "pooler"]
-    if pooler and not any(name in found for place in pooler for name in expected[place]):
+    pooler = {place: names for place, names in expected.items() if place[0] == "pooler"}
+    if pooler and not any(name in found for names in pooler.values() for name in names):
         drawn.append("pooler")
-        for place in pooler:
-            del expected[place]
-    result, missing, wrong, used = {}, [], [], set()
+        expected = {place: names for place, names in expected.items() if place not in pooler}
+    merged, missing, wrong, used = dict(leaves), [], [], set()
     for place, names in expected.items():
-        shape = _leaf(params, place).shape[1 if stacked else 0 :]
-        parts = []
+        shape, parts = leaves[place].shape[1 if stacked else 0 :], []
         for name in names:
             used.add(name)
-            due = _due(name, shape, len(names))
+            due = (*shape[:-1], shape[-1] // len(names))  # parts of one array are separate tensors
+            due = due[::-1] if place[-1] == "kernel" else due
             if name not in found:
                 missing.append(name)
             elif found[name].shape != due:
-                wrong.append(f"{name} ({_size(found[name].shape)} in the file, {_size(due)} in the model)")
+                theirs, ours = ("x".join(map(str, size)) for size in (found[name].shape, due))
+                wrong.append(f"{name} ({theirs} in the file, {ours} in the model)")
             else:
                 parts.append(found[name].T if place[-1] == "kernel" else found[name])
         if len(parts) == len(names):
-            result[place] = np.concatenate(parts, axis=-1)
+            array = np.broadcast_to(np.concatenate(parts, axis=-1), leaves[place].shape)
+            merged[place] = np.ascontiguousarray(array).astype(leaves[place].dtype)
     ours = tuple(part for part in _ENCODER if part != "pooler." or "pooler" in params)
-    unknown = [name for name in found if name not in used and name.startswith(ours) and not _IGNORED.match(name)]
-    _refuse(file, missing, wrong, unknown)
-    merged = {place: _as_leaf(result[place], _leaf(params, place)) for place in expected}
     unused = sorted(name for name in found if name not in used and not _IGNORED.match(name))
-    return _replaced(params, merged), unused, drawn
+    unknown = [name for name in found if name in unused and name.startswith(ours)]
+    faults = (("missing", missing), ("of another shape", wrong), ("unknown to BERT", unknown))
+    problems = [f"{len(names)} {kind}: {_listed(names)}" for kind, names in faults if names]
+    if problems:
+        fix = "give the model the sizes of the config.json beside the weights, or other weights"
+        raise UserError(f"{file.name}: its weights do not fit the model; {'. '.join(problems)}. Fix: {fix}.")
+    return traverse_util.unflatten_dict(merged), unused, drawn
 
 
 def _weights_file(path) -> Path:
@@ -140,16 +147,6 @@ def _weights_file(path) -> Path:
 
 def _pickle(name):
     return UserError(f"{name}: only safetensors are read, other formats can run programs. Fix: {_CONVERT}.")
-
-
-def _json(path: Path) -> dict:
-    try:
-        values = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        values = None
-    if not isinstance(values, dict):
-        raise DataError("not a JSON object", file=path.name, fix="copy the file again from where the weights came from")
-    return values
 
 
 def _tensors(file: Path) -> dict[str, np.ndarray]:
@@ -204,44 +201,5 @@ def _sources(params) -> dict[tuple[str, ...], list[str]]:
     return sources
 
 
-def _due(name, shape, parts):
-    """The shape of a tensor in the file, where matrices are transposed and concatenated parts are separate tensors."""
-    if len(shape) == 1:
-        return (shape[0] // parts,)
-    return shape if "embeddings" in name else (shape[1] // parts, shape[0])
-
-
-def _refuse(file, missing, wrong, unknown):
-    """Raises UserError where weights do not fit."""
-    faults = (("missing", missing), ("of another shape", wrong), ("unknown to BERT", unknown))
-    problems = [f"{len(names)} {kind}: {_listed(names)}" for kind, names in faults if names]
-    if problems:
-        raise UserError(
-            f"{file.name}: its weights do not fit the model; {'. '.join(problems)}. Fix: give the model the "
-            "sizes of the config.json beside the weights, or other weights."
-        )
-
-
 def _listed(names):
     return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
-
-
-def _leaf(params, place):
-    for name in place:
-        params = params[name]
-    return params
-
-
-def _as_leaf(array, leaf):
-    return np.ascontiguousarray(np.broadcast_to(array, leaf.shape)).astype(leaf.dtype)
-
-
-def _replaced(params, merged, at=()):
-    return {
-        name: _replaced(value, merged, (*at, name)) if isinstance(value, dict) else merged.get((*at, name), value)
-        for name, value in params.items()
-    }
-
-
-def _size(shape):
-    return "x".join(map(str, shape)) or "one number"

@@ -10,41 +10,24 @@ import jax.numpy as jnp
 from mednli_jax.models import layers
 
 
-class BOW(nn.Module):
+class BOW(layers.PairModel):
     """Tokens -> ReLU(Linear), summed -> batch norm -> concatenation -> three layers -> logits [B, classes].
 
     Args:
       knowledge: "none"; "replace": each token also attends to the other side with the paper's matrix A, and attended
         states are summed, normalised and concatenated like the tokens (not in the paper; as its InferSent, section
         4.2.2, with sums instead of maxima); "bias": the same with a learned weight per path length.
-      weighting, longest_path, knowledge_scale: see layers.KnowledgeEnergies.
       masking: "masked"; "paper": both sides are padded to `padded_length` tokens, and padding counts as words with zero
         vectors: each adds ReLU(bias) to the sum and takes part in the softmax. Needs batches of one padded length.
       matching: "concat"; "full" adds |p - h| and p * h of the normalised sums p and h, as in InferSent.
       heads: number of domains, which share only the first of the three layers.
       axis_name: the mapped device axis.
-      platform: of the device.
     """
 
-    hidden_size: int = 300
     dropout: float = 0.5
-    num_classes: int = 3
-    train_vectors: bool = False
-    knowledge: str = "none"
-    weighting: str = "auto"
-    masking: str = "masked"
     padded_length: int = 50
-    longest_path: int = 0
-    knowledge_scale: float = 1.0
     matching: str = "concat"
-    heads: int = 1
     axis_name: str | None = None
-    platform: str = "cpu"
-
-    @property
-    def shares_words(self) -> bool:
-        """Whether equal words of a batch are projected once, which needs frozen vectors."""
-        return not self.train_vectors and self.platform == "cpu"
 
     @nn.compact
     def __call__(self, batch, *, train: bool):

@@ -11,7 +11,7 @@ from mednli_jax.models import layers
 from mednli_jax.models.products import matmul
 
 
-class ESIM(nn.Module):
+class ESIM(layers.PairModel):
     """BiLSTM, soft alignment, enhancement, composition BiLSTM, average and max pooling, tanh layer -> logits.
 
     Args:
@@ -23,34 +23,19 @@ class ESIM(nn.Module):
         "typed": KIM. Related tokens attend to each other more (knowledge_scale is its lambda), local inference also
         reads the relations to the attended tokens, and a pooling weighted by relations is added to average and maximum.
         With weights of 0, "bias" and "typed" are plain ESIM.
-      weighting: "auto", or "paper", "exp", "learned" in any mode (layers.KnowledgeEnergies).
       masking: "masked"; "paper": softmax and max include padding, as published. Needs batches of one padded length.
-      longest_path: see layers.KnowledgeEnergies.
       relations: number of relation types of the corpus's typed links.
       same_words: whether equal words are one of these types, which the paper does not have.
-      knowledge_scale: factor of A; the paper's is 1.
       heads: number of domains, each with its own tanh layer and logits.
-      platform: of the device.
     """
 
-    hidden_size: int = 300
     dropout: float = 0.0
-    num_classes: int = 3
-    train_vectors: bool = False
-    knowledge: str = "none"
-    weighting: str = "auto"
-    masking: str = "masked"
-    longest_path: int = 0
     relations: int = 0
     same_words: bool = True
-    knowledge_scale: float = 1.0
-    heads: int = 1
-    platform: str = "cpu"
 
     @property
     def shares_words(self) -> bool:
-        """Whether equal words of a batch are projected once, which needs frozen vectors without dropout."""
-        return not (self.train_vectors or self.dropout) and self.platform == "cpu"
+        return super().shares_words and not self.dropout  # it drops words before their projection
 
     @nn.compact
     def __call__(self, batch, *, train: bool):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from mednli_jax.models import layers
 
 
-class InferSent(nn.Module):
+class InferSent(layers.PairModel):
     """One bidirectional encoder for both sides, pooled; [p, h, |p - h|, p * h] -> two tanh layers -> logits.
 
     Args:
@@ -19,33 +19,14 @@ class InferSent(nn.Module):
       matching: "full", or "concat" ([p, h] only).
       knowledge: "none"; "replace": states attended with the paper's matrix A are appended along time before pooling;
         "bias": the same with a learned weight per path length.
-      weighting: "auto", or "paper", "exp", "learned" in any mode (layers.KnowledgeEnergies).
       masking: "masked"; "paper": softmax and max include padding, as published. Needs batches of one padded length.
-      longest_path: see layers.KnowledgeEnergies.
-      knowledge_scale: factor of A; the paper's is 1.
       heads: number of domains, each with its own second tanh layer and logits.
-      platform: of the device.
     """
 
-    hidden_size: int = 300
     dropout: float = 0.5
-    num_classes: int = 3
-    train_vectors: bool = False
     cell: str = "lstm"
     pooling: str = "max"
     matching: str = "full"
-    knowledge: str = "none"
-    weighting: str = "auto"
-    masking: str = "masked"
-    longest_path: int = 0
-    knowledge_scale: float = 1.0
-    heads: int = 1
-    platform: str = "cpu"
-
-    @property
-    def shares_words(self) -> bool:
-        """Whether equal words of a batch are projected once, which needs frozen vectors."""
-        return not self.train_vectors and self.platform == "cpu"
 
     @nn.compact
     def __call__(self, batch, *, train: bool):

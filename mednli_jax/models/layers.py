@@ -37,19 +37,12 @@ def uniform_init(fan_in: int):
 
 @dataclass(frozen=True)
 class Words:
-    """Frozen vectors of tokens before the look-up, so that each distinct word is projected once.
+    """Frozen vectors of tokens before the look-up, so that each distinct word is projected once."""
 
-    Args:
-      table: [V, D].
-      tokens: [N], word numbers.
-      words: [U], the distinct word numbers.
-      place: [N], the index of each token's word in `words`.
-    """
-
-    table: jax.Array
-    tokens: jax.Array
-    words: jax.Array
-    place: jax.Array
+    table: jax.Array  # [V, D]
+    tokens: jax.Array  # [N], word numbers
+    words: jax.Array  # [U], the distinct word numbers
+    place: jax.Array  # [N], the index of each token's word in `words`
 
     @property
     def shape(self):
@@ -204,10 +197,9 @@ class MaskedBatchNorm(nn.Module):
         size = x_BD.shape[-1]
         mean_D = self.variable("batch_stats", "mean", jnp.zeros, (size,))
         variance_D = self.variable("batch_stats", "variance", jnp.ones, (size,))
+        mean, variance = mean_D.value, variance_D.value
         if train and not self.is_initializing():
             mean, variance = self._batch_moments(x_BD, mask_B, mean_D, variance_D)
-        else:
-            mean, variance = mean_D.value, variance_D.value
         y_BD = (x_BD - mean) * lax.rsqrt(variance + self.epsilon)
         if self.affine:
             y_BD = y_BD * self.param("scale", nn.initializers.ones, (size,))
@@ -279,6 +271,33 @@ class BiRNN(nn.Module):
         projected = jnp.stack([projected[:, 0], packing.mirror(projected[:, 1])])
         states = stacked.CELLS[self.cell](projected, recurrent, keep_N1, packing.segments)[..., :size]
         return jnp.concatenate([states[0], packing.mirror(states[1])], axis=-1)
+
+
+class PairModel(nn.Module):
+    """The fields that all models of sentence pairs have.
+
+    Args:
+      knowledge, masking, heads: see each model.
+      weighting: "auto", or "paper", "exp", "learned" in any mode (KnowledgeEnergies, also for longest_path).
+      knowledge_scale: factor of the paper's matrix A; the paper's is 1.
+      platform: of the device.
+    """
+
+    hidden_size: int = 300
+    num_classes: int = 3
+    train_vectors: bool = False
+    knowledge: str = "none"
+    weighting: str = "auto"
+    masking: str = "masked"
+    longest_path: int = 0
+    knowledge_scale: float = 1.0
+    heads: int = 1
+    platform: str = "cpu"
+
+    @property
+    def shares_words(self) -> bool:
+        """Whether equal words of a batch are projected once, which needs frozen vectors."""
+        return not self.train_vectors and self.platform == "cpu"
 
 
 def knowledge_energies(model, batch: Batch):

@@ -20,15 +20,10 @@ from mednli_jax.models.sa_reader import SAReader
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A model of the registry.
+    """A model of the registry."""
 
-    Args:
-      module: a linen class; None for a model that is not a network.
-      pretrained: module with the functions read_architecture and load_weights; None without pretrained weights.
-    """
-
-    module: type | None
-    pretrained: ModuleType | None = None
+    module: type | None  # a linen class; None for a model that is not a network
+    pretrained: ModuleType | None = None  # with the functions read_architecture and load_weights
 
     def has_field(self, name: str) -> bool:
         return self.module is not None and name in {field.name for field in dataclasses.fields(self.module)}
