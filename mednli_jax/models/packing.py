@@ -27,10 +27,8 @@ def _take(x, index):
 def reorder(parts, index, inverse):
     """The rows of the arrays `parts` in a new order, in as many arrays as `index` has.
 
-    Args:
-      parts: arrays.
-      index: for each result, for each part: the row for each place; out of range where the row is from another part.
-      inverse: the same from the results to the parts, so that the gradient is a gather and not a scatter.
+    index: for each result, for each part: the row for each place; out of range where the row is from another part.
+    inverse: the same from the results to the parts, so that the gradient is a gather and not a scatter.
     """
     return [sum(_take(part, rows) for part, rows in zip(parts, of_part, strict=True)) for of_part in index]
 
@@ -47,11 +45,9 @@ reorder.defvjp(_reorder_forward, _reorder_backward)
 
 
 class Packing:
-    """The slots of the tokens of a batch.
+    """The slots of the tokens of a batch with sentences of length_R tokens.
 
-    Args:
-      length_R: tokens of each sentence.
-      segments: ((steps, sentences), ...), see above; None gives every sentence `steps` slots.
+    segments: ((steps, sentences), ...), see above; None gives every sentence `steps` slots.
     """
 
     def __init__(self, length_R, segments=None, *, steps: int = 0):

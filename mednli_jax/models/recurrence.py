@@ -57,12 +57,8 @@ def lstm(gates, recurrent, bias, keep_N1, segments):
     The equations are those of Hochreiter & Schmidhuber (1997) with forget gates. Both directions run in one loop, so
     that their small operations overlap. The result is not differentiable with respect to `keep_N1`.
 
-    Args:
-      gates: for each direction x W [N, G], in PyTorch's order input, forget, cell, output.
-      recurrent: for each direction U [H, G].
-      bias: for each direction b [G].
-      keep_N1: 1 on tokens, 0 on slots without one, where states are 0.
-      segments: see above.
+    gates, recurrent, bias: for each direction x W [N, G], in PyTorch's order input, forget, cell, output, U [H, G] and
+    b [G]. keep_N1: 1 on tokens, 0 on slots without one, where states are 0.
     """
     return _lstm_forward(gates, recurrent, bias, keep_N1, segments)[0]
 

@@ -86,11 +86,8 @@ def _slope(last_h, d):
 def lstm(gates, recurrent, keep_N1, segments):
     """States [2, N, H] of the LSTMs of both directions, see recurrence.lstm. Not differentiable for `keep_N1`.
 
-    Args:
-      gates: x W + b [2, N, 4, H], in the order input, forget, cell, output.
-      recurrent: U [2, H, 4, H].
-      keep_N1: 1 on tokens, 0 on slots without one, where states are 0.
-      segments: see `recurrence`.
+    gates: x W + b [2, N, 4, H], in the order input, forget, cell, output. recurrent: U [2, H, 4, H]. keep_N1: 1 on
+    tokens, 0 on slots without one, where states are 0.
     """
     return _lstm_forward(gates, recurrent, keep_N1, segments)[0]
 

@@ -114,11 +114,10 @@ def here() -> Hosts:
 def join(
     coordinator: str | None = None, processes: int | None = None, process: int | None = None, *, automatic: bool = False
 ) -> Hosts:
-    """Joins the other processes of a run. Call it before any use of a jax device.
+    """Joins the other processes of a run, whose number is `processes`. Call it before any use of a jax device.
 
     Args:
       coordinator: HOST:PORT of process 0; None: a single process, or the address that `automatic` finds.
-      processes: number of processes.
       process: number of this process, from 0.
       automatic: take missing values from $JAX_COORDINATOR_ADDRESS, $JAX_NUM_PROCESSES and $JAX_PROCESS_ID, or from the
         TPU pod, Slurm or MPI that started this process.

@@ -62,10 +62,7 @@ class Trainer:
     scored with this mean, which can become the best. Training continues with the weights themselves.
 
     Args:
-      program: the compiled bodies.
-      settings: see Settings.
-      splits: name -> rows with `label`; "train" and "dev" are used.
-      batches: name -> the batches of each split.
+      splits, batches: name -> rows with `label`, name -> their batches; "train" and "dev" are used.
       seeds: A seeds.
       checkpoints: where to save and resume from; None = nothing is saved.
       on_epoch: called with each epoch's row of metrics.

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from made_up_commands import LABELS, VERBS, call_command, config_flag, read_json, use_one_device
 
-from mednli_jax import defaults, evaluate, train
+from mednli_jax import evaluate, train
 from mednli_jax.data.batching import Layout
 from mednli_jax.models import sparse_rows as rows
 from mednli_jax.models import table
 from mednli_jax.nli.task import NLITask, frozen
-from mednli_jax.run import experiment_of, load_run
+from mednli_jax.run import load_run
 from mednli_jax.training import optim, state
 from mednli_jax.training.step import predict_step, train_step
 
@@ -119,17 +119,6 @@ def test_updates_of_equal_rows_are_summed_first_where_a_device_adds_in_no_order(
 
 
 # ---- from a config ----
-
-
-def test_the_protocol_is_the_library_s_whatever_the_corpus():
-    first = defaults.nli("fasttext", "demo")
-    for variant in ("demo", "demo_full", "mednli", "snli", "multinli/slate", "file"):
-        config = defaults.nli("fasttext", variant)
-        experiment_of(config)
-        assert (config.train, config.model, config.vectors.path) == (first.train, first.model, "")
-    train = first.train
-    assert (train.epochs, train.optimizer, train.schedule, train.select) == (5, "sgd", "linear", "last")
-    assert train.learning_rate == pytest.approx(0.1 * train.batch_size)
 
 
 # ---- the commands ----
