@@ -44,7 +44,7 @@ def main(values: cli.Flags) -> None:
     print(f"{'found' if hit else 'prepared'} in {time.monotonic() - started:.1f} s: {prepared.folder}")
     for line in spec.kind.prepared_lines(prepared):
         print(line)
-    for line in run.copied_pairs(prepared.manifest):
+    for line in spec.kind.warnings(prepared):
         warn(line)
 
 

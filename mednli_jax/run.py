@@ -231,7 +231,7 @@ def train(
 
         session.write_status("running")
         session.say(f"corpus {experiment.corpus.name}: {'found prepared' if hit else 'prepared'} in {prepared.folder}")
-        for line in copied_pairs(prepared.manifest):
+        for line in experiment.kind.warnings(prepared):
             session.say(f"warning: {line}")
         use_compile_cache()
         if line := precision_remark(experiment.precision, jax.default_backend()):
@@ -313,17 +313,6 @@ def train_along(experiment: Experiment) -> None:
         for split in SPLITS:
             if prepared.splits.get(split):
                 fitted.logits(split)
-
-
-def copied_pairs(manifest: dict) -> list[str]:
-    """A warning for each pair of splits of which one holds pairs of the other."""
-    return [
-        f"{split}: {counts['pairs']:,} of {manifest['splits'][split]['rows']:,} pairs are in {earlier}, too "
-        f"(same premise and hypothesis), so scores on {split} are not those of new pairs"
-        for split, of_earlier in manifest.get("shared", {}).items()
-        for earlier, counts in of_earlier.items()
-        if counts["pairs"]
-    ]
 
 
 def _prepared(experiment, here):

@@ -12,7 +12,7 @@ A TASK has what is not the same for every task:
   fit(config)       the function that trains, if that is not the loop; keep(...) writes what its reports need
   predictor(run)    what gives logits for a model that is no network
   pairs(config)     the corpus as sentence pairs, for analyses
-  prepared_lines(prepared)                           what `prepare` prints
+  prepared_lines(prepared), warnings(prepared)       what `prepare` prints
   run_sections, closing_sections, tables             its part of reports
   compare(folders, split)    (title, sections, sections of the page alone, first run against each other as JSON)
   evaluate, prediction_lines, write_attention        its part of `evaluate` and `predict`

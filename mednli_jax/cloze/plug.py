@@ -88,6 +88,9 @@ class Cloze:
     def predictor(self, run):
         """What gives the logits of a finished run without weights: None, readers are networks."""
 
+    def warnings(self, prepared: Prepared):
+        return ()
+
     def keep(self, directory, prepared: Prepared) -> None:
         """Writes the accepted answers of dev and test, so that a report needs no corpus."""
         texts, kept = Texts(prepared.arrays), {}

@@ -66,7 +66,7 @@ class Trees:
         self.trees, self.terms = kept["trees"], kept["terms"]
 
     def logits(self, corpus: NLICorpus, prepared: Prepared, rows) -> np.ndarray:
-        """Logits [S, N, C] of a split."""
+        """[S, N, C] of a split."""
         return self._logits(load(corpus, prepared)[rows.first : rows.first + len(rows)])
 
     def of_new(self, corpus: NLICorpus, examples, vocab: Vocab, vectors: np.ndarray) -> np.ndarray:

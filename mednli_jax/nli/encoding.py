@@ -430,13 +430,11 @@ class PieceTexts:
 
     def arrays(self, examples, watch=unwatched) -> dict:
         """See WordTexts; the pieces are kept for `mentions`, the cuts for `facts`."""
-        self._found, texts = {side: [] for side in SIDES}, {}
+        self._found, encode = {}, cache(self.vocabulary.encode)  # a premise stands with several hypotheses
         for side in SIDES:
-            for example in watch(examples, f"pieces of {PLURAL[side]}"):
-                text = "" if self.encoding.hypothesis_only and side == "premise" else getattr(example, side)
-                if text not in texts:  # a premise stands with several hypotheses
-                    texts[text] = self.vocabulary.encode(text)
-                self._found[side].append(texts[text])
+            left_out = self.encoding.hypothesis_only and side == "premise"
+            rows = watch(examples, f"pieces of {PLURAL[side]}")
+            self._found[side] = [encode("" if left_out else getattr(example, side)) for example in rows]
         self._cut, kept = 0, {side: [] for side in SIDES}
         for both in zip(*self._found.values(), strict=True):
             sizes = tuple(len(of_side.numbers) for of_side in both)

@@ -213,6 +213,17 @@ class NLI:
                 lengths = ", ".join(f"{length}: {count}" for length, count in by_length) or "none"
                 yield f"      links by edges between their concepts: {lengths}"
 
+    def warnings(self, prepared: Prepared) -> Iterator[str]:
+        """A warning for each pair of splits of which one holds pairs of the other."""
+        for split, of_earlier in prepared.manifest.get("shared", {}).items():
+            for earlier, counts in of_earlier.items():
+                if counts["pairs"]:
+                    size = prepared.manifest["splits"][split]["rows"]
+                    yield (
+                        f"{split}: {counts['pairs']:,} of {size:,} pairs are in {earlier}, too (same premise and "
+                        f"hypothesis), so scores on {split} are not those of new pairs"
+                    )
+
     def run_sections(self, directory, result):
         """The sections of a run's page that are shown before and after the learning curves."""
         return page.run_sections(result)
