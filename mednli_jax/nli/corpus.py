@@ -129,12 +129,6 @@ class Terminology:
         """The name of each ontology; a path may contain a +."""
         return [self.name] if Path(self.name).exists() else self.name.split("+")
 
-    def read(self) -> list[Ontology]:
-        """Loads each ontology."""
-        cache = cache_folder()
-        loaded = [load.load_ontology(name, self.folder, self.options, cache_dir=cache) for name in self.names]
-        return loaded if self.permute_seed is None else [permuted(each, self.permute_seed) for each in loaded]
-
     def files(self) -> list[Path]:
         """The files of all ontologies, also missing ones, which their readers refuse."""
         found = (path for name in self.names for path in load.ontology_files(name, self.folder))
@@ -254,7 +248,11 @@ class NLICorpus:
 
     @cached_property
     def _ontologies(self) -> list[Ontology]:
-        return self.terminology.read() if self.terminology else []
+        if (given := self.terminology) is None:
+            return []
+        how = {"cache_dir": cache_folder()}
+        loaded = [load.load_ontology(name, given.folder, given.options, **how) for name in given.names]
+        return loaded if given.permute_seed is None else [permuted(each, given.permute_seed) for each in loaded]
 
     @cached_property
     def ontology(self) -> Ontology | None:

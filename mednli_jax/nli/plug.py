@@ -341,6 +341,8 @@ def corpus_of(config, kind=NLICorpus, names=NAMES, **further) -> NLICorpus:
     by_ontology, of_concepts = vectors.retrofit in ("ontology", "concepts"), vectors.retrofit == "concepts"
     typed, named = config.model.knowledge == "typed", named_relations(knowledge.relations)
     relations = "all" if named else knowledge.relations
+    weights = config.model.get("weights")
+    weights = find_weights(file_path(weights, folder)) if weights and of_pieces(config) else None
     options = OntologyOptions(tuple(knowledge.sources), tuple(knowledge.languages), relations, knowledge.cycles)
     ontology = Terminology(os.path.expanduser(knowledge.ontology), folder, options, knowledge.permute_seed)
     return kind(
@@ -359,7 +361,7 @@ def corpus_of(config, kind=NLICorpus, names=NAMES, **further) -> NLICorpus:
         **{name: data[name] for name in ("genre", "limit", "sample", "builder")},
         mix=_mixed(config) if data.mix else None,
         blanks=data.tokens == "blanks",
-        pieces=_pieces(config, folder) if data.tokens == "pieces" else None,
+        pieces=PieceEncoding(weights, data.pieces, data.max_length) if of_pieces(config) else None,
         terminology=ontology if links or by_ontology else None,
         linking=_linking(knowledge, folder, typed) if links or of_concepts else None,
         concepts_as_words=of_concepts,
@@ -379,12 +381,6 @@ def _mixed(config) -> NLICorpus:
     with other.unlocked():
         other.data.update(name=name, genre=genre, dir=folder, mix="", limit=None, sample=None)
     return corpus_of(other)
-
-
-def _pieces(config, folder) -> PieceEncoding:
-    weights = config.model.weights
-    file = find_weights(file_path(weights, folder)) if weights else None
-    return PieceEncoding(file=file, size=config.data.pieces, room=config.data.max_length)
 
 
 def _linking(knowledge, folder, typed) -> Linking:

@@ -47,7 +47,10 @@ class NLITask:
         facts = {"longest_path": knowledge["longest_path"], "relations": len(knowledge.get("relations", ()))}
         if self.padded_length:
             facts["padded_length"] = self.padded_length
-        return facts | (pieces_facts(manifest["pieces"]) if "pieces" in manifest else {})
+        if pieces := manifest.get("pieces"):
+            facts |= {"vocab_size": pieces["size"], "room": pieces["room"]}
+            facts |= {"cls_id": pieces["cls"], "sep_id": pieces["sep"]}
+        return facts
 
     def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
         """The arrays on the device: all splits, one array per field."""
@@ -171,11 +174,6 @@ class NLITask:
 
     def summary(self, split: str, scores: dict) -> str:
         return summary(f"{split} accuracy", scores, self.units)
-
-
-def pieces_facts(pieces: dict) -> dict[str, int]:
-    """Arguments of models.table.build from a manifest's entry for the vocabulary of pieces."""
-    return {"vocab_size": pieces["size"], "room": pieces["room"], "cls_id": pieces["cls"], "sep_id": pieces["sep"]}
 
 
 def _scores(label, predicted):

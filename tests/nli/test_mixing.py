@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from made_up_commands import prepare
-from made_up_pairs import CONDITIONS, snli_rows, write_rows
+from made_up_pairs import CONDITIONS, links_of, snli_rows, write_rows
 
 from mednli_jax import defaults
 from mednli_jax.data.arrays import SIDES
@@ -16,7 +16,6 @@ from mednli_jax.data.text import Vocab
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.nli.corpus import sampled
-from mednli_jax.nli.task import LINK_FIELDS
 
 SIZES = {"train": 22, "dev": 7, "test": 5}  # the last premise of each split has fewer than three hypotheses
 SOURCE = {"train": 64, "dev": 5, "test": 4}
@@ -53,11 +52,7 @@ class Read:
         for split in prepared.splits.values():
             for row, uid in enumerate(split.uids, start=split.first):
                 sides = [[words[n] for n in arrays[side][row] if n] for side in SIDES]
-                links = {
-                    tuple(link)
-                    for link in zip(*(arrays[name][row] for name in LINK_FIELDS if name in arrays), strict=True)
-                }
-                self.of_uid[uid] = (*sides, int(arrays["label"][row]), {link for link in links if link[2] >= 0})
+                self.of_uid[uid] = *sides, int(arrays["label"][row]), links_of(arrays, row)
 
     def uids(self, split):
         return self.prepared.splits[split].uids

@@ -4,9 +4,11 @@ import gzip
 import json
 import os
 import re
+import runpy
 import stat
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -143,17 +145,14 @@ def test_premises_are_sampled_from_the_notes(tmp_path):
     assert SECRET not in done.stdout
     assert "ypertension" not in done.stdout
     counts = json.loads(done.stdout)
-    assert {name: counts[name] for name in ("rows", "notes", "sentences", "sampled")} == {
-        "rows": 42, "notes": 40, "sentences": 80, "sampled": 10,
-    }  # fmt: skip
+    assert [counts[name] for name in ("rows", "notes", "sentences", "sampled")] == [42, 40, 80, 10]
     head, *ten = rows_of(out)
     assert head == ("uid", "sentence")
     # of equal sentences the first counts
     whole = {(f"{n}:1", f"{SECRET} {n}") for n in range(40)} | {("0:2", "Hypertension")}
     assert len(ten) == len(set(ten)) == 10
     assert set(ten) < whole
-    assert stat.S_IMODE(out.stat().st_mode) == 0o600
-    assert stat.S_IMODE(out.parent.stat().st_mode) == 0o700
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (out, out.parent)] == [0o600, 0o700]
 
     assert premises(tmp_path, "--number=4", "--categories=Discharge summary").returncode == 0
     assert rows_of(out) == [head, *ten[:4]]  # the same seed draws the same, and replaces the older file
@@ -161,15 +160,12 @@ def test_premises_are_sampled_from_the_notes(tmp_path):
     assert set(rows_of(out)[1:]) != set(ten)
 
 
-def test_every_distinct_sentence_is_as_likely(tmp_path):
-    import runpy
-
+def test_every_distinct_sentence_is_as_likely():
     sample = runpy.run_path(str(ROOT / "launch" / "premises_from_notes.py"))["sample"]
     pairs = [(f"{n}:1", f"s{n % 10}") for n in range(60)] + [(f"9{n}:1", "s0") for n in range(60)]
-    drawn = [sentence for seed in range(2000) for _, sentence in sample(pairs, 3, seed)]
-    assert len(drawn) == 6000
-    counts = [drawn.count(f"s{n}") for n in range(10)]
-    assert all(abs(count - 600) < 4 * (2000 * 0.3 * 0.7) ** 0.5 for count in counts)
+    drawn = Counter(sentence for seed in range(2000) for _, sentence in sample(pairs, 3, seed))
+    assert drawn.total() == 6000
+    assert all(abs(count - 600) < 4 * (2000 * 0.3 * 0.7) ** 0.5 for count in drawn.values())
 
 
 @pytest.mark.parametrize(("flags", "rows"), [(["--number=0"], MADE), (["--number=3"], [line(1, f"PLAN: {SECRET}")])])
