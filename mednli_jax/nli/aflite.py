@@ -38,16 +38,13 @@ FitPredict = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, di
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings: k is the most pairs that a round removes, tau the lowest score that is removed (0-1).
-
-    seed: of the subsets, and of the order among equal scores.
-    """
+    """The settings of a filtering."""
 
     m: int  # pairs that each model is trained on
     n: int = 64  # models in a round
-    k: int = PAPER_CUT
-    tau: float = 0.75
-    seed: int = 0
+    k: int = PAPER_CUT  # the most pairs that a round removes
+    tau: float = 0.75  # the lowest score that is removed, 0-1
+    seed: int = 0  # of the subsets, and of the order among equal scores
 
 
 @dataclass(frozen=True)
@@ -84,10 +81,7 @@ def difficulty(
     folder: Path | None = None,
     resume: bool = False,
 ) -> tuple[dict, list[Section], dict]:
-    """Filters all splits of a corpus together: (figures, sections, files), see analyses.
-
-    features: of mean_features or run_features. folder, resume: see filtered.
-    """
+    """Filters all splits of a corpus together, by mean_features or run_features: (figures, sections, files)."""
     (matrix, facts), labels = features, [example.label for example in pairs.examples]
     classes_of(labels)
     numbers = np.array([LABELS.index(label) for label in labels])
@@ -254,8 +248,7 @@ def mean_features(pairs, inputs: str, *, entities: str = "none", unknown: str = 
 def run_features(pairs, run: str, outputs: Mapping[str, np.ndarray]) -> tuple[np.ndarray, dict]:
     """A finished run's logits as features. outputs: uid -> the logits [S * C] of its seeds.
 
-    The run is more certain on its training split, so that these pairs look easier than those of dev and test.
-    Sakaguchi et al. trained their models on pairs that they then discarded.
+    The run is more certain on its training pairs, which therefore look easier than others.
     """
     if lacking := sum(example.uid not in outputs for example in pairs.examples):
         known, every = len(pairs.examples) - lacking, len(pairs.examples)

@@ -60,11 +60,7 @@ def _merging(merged_by) -> str:
 
 
 def tokens(pairs, options) -> tuple:
-    """PMI of tokens and classes over the training hypotheses, entities merged.
-
-    options: top, tokens of each class; smoothing and min_count, see token_rows; stop_words, whether stop words and
-    punctuation are kept; public, whether only tokens are shown that PUBLIC_PREMISES premises have.
-    """
+    """PMI of tokens and classes over the training hypotheses, entities merged."""
     settings = {name: getattr(options, name) for name in ("smoothing", "min_count")}
     train = pairs.splits["train"].examples
     sentences = pairs.hypotheses(merged=True)[: len(train)]
@@ -203,11 +199,8 @@ def _tokens_shown(name, about, rows, left_out="") -> tuple[dict, list[Section], 
 
 
 def hypothesis_lengths(pairs, options) -> tuple[dict, list[Section], dict]:
-    """Lengths of hypotheses by class, with and without the tokens of entities merged.
-
-    options: lengths, "all" splits, as in the published code, or "train" alone.
-    """
-    over = options.lengths
+    """Lengths of hypotheses by class, with and without the tokens of entities merged."""
+    over = options.lengths  # "all" splits, as in the published code, or "train"
     examples = pairs.examples if over == "all" else pairs.splits["train"].examples
     labels, found = [example.label for example in examples], {}
     for name, is_merged in (("separate", False), ("merged", True)):
@@ -357,8 +350,7 @@ def satisfied(
 
     hypernym: a concept of the hypothesis is more general than one of the premise: one of its tree numbers is a proper
       prefix of one of the other's; of an ontology without tree numbers, it is an ancestor by is-a.
-    probable cause: the premise has a concept of CAUSED, the hypothesis one of CAUSES or below. MeSH alone; left out for
-      another ontology.
+    probable cause: the premise has a concept of CAUSED, the hypothesis one of CAUSES or below (in MeSH alone).
     everything is fine: both sides have a concept in common, other than the patient, and the hypothesis has a negation
       or a word of health, which is no part of a concept's name ("normal pressure hydrocephalus").
     """
@@ -423,8 +415,7 @@ def spread(rows: dict[str, list[int]], labels: Sequence[str]) -> dict[str, dict]
     """The distribution of each heuristic's rows over the classes that occur, as JSON values (Table 5).
 
     Returns {heuristic: {pairs, labels {class: pairs}, chi_square, p_value, top, share}}: chi-square against equal
-    numbers in every class; top: the class with most of them, share: its share (0-1). The last four are None if no row
-    satisfies the heuristic.
+    numbers in every class; top: the class with most of them, share: its share (0-1).
     """
     classes, found = classes_of(labels), {}
     for name, chosen in rows.items():

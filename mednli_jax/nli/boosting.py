@@ -95,7 +95,6 @@ def fit_predict(
     Args:
       table: features [N, F].
       label: int [N], -1 = unlabelled, which is not trained on.
-      trees: boosting rounds, each one tree per class.
       on_tree: called after each round of each seed, from one thread at a time; an error that it raises ends the fit.
 
     Returns: probabilities [S, N, C]; importance [S, F], each row sums to 1; the trees of each seed, see of_model.

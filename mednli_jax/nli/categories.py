@@ -41,8 +41,7 @@ def error_kinds(
 ) -> tuple[list[Section], dict[str, dict]]:
     """([section], {name of a run: category_scores(...)}).
 
-    annotated: a file of categories, None for the rules. corpus_of: gives the corpus of a run's folder with its concepts
-    linked; the rules call it for the first run.
+    annotated: a file of categories, None for the rules. corpus_of: folder of a run -> its corpus, linked.
     """
     runs = [finished(folder, split) for folder in folders]
     words = ["as annotated"]

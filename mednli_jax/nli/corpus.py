@@ -114,15 +114,12 @@ def _compare_splits(file: str, splits: dict[str, Split], found: Recognised) -> N
 
 @dataclass(frozen=True)
 class Terminology:
-    """An ontology as a config names it: see knowledge.load.load_ontology, or several with + between them.
-
-    permute_seed: of the control in which names belong to other concepts; None leaves them.
-    """
+    """An ontology as a config names it: see knowledge.load.load_ontology, or several with + between them."""
 
     name: str
     folder: Path | None = None
     options: OntologyOptions = field(default_factory=OntologyOptions)
-    permute_seed: int | None = None
+    permute_seed: int | None = None  # of the control in which names belong to other concepts
 
     @property
     def names(self) -> list[str]:
@@ -168,8 +165,7 @@ class NLICorpus:
       mix: the corpus whose training pairs are mixed in.
       blanks: tokens are what is between the blanks of the raw sentence, in place of the corpus's own tokens.
       pieces: how word pieces are made, None for words.
-      terminology: the ontology of links and of retrofitting.
-      linking: how concepts are found, None for a corpus without links.
+      terminology: of links and of retrofitting. linking: how concepts are found, None for a corpus without links.
       retrofit_relations: relations of the terminology that draw vectors together, besides shared names; None: none do.
       concepts_as_words: whether concepts stand in the text, and their vectors are those drawn together.
       only: a split that is all that is needed: where it is there, the files of the others may be missing, unless
@@ -262,10 +258,7 @@ class NLICorpus:
 
     @cached_property
     def linker(self) -> Linker | Lemmas | Linkers | None:
-        """Finds the ontology's concepts in any sentence; None for a corpus without links.
-
-        A corpus with a file of mentions has one too, for sentences that are not in the file.
-        """
+        """Finds concepts in any sentence, also where a file of mentions has none; None for a corpus without links."""
         if self.linking is not None and self.linking.mentions:
             warn("the run's concepts were found by another program; those of new pairs are found by this package")
         return None if self.linking is None else self._linker(self.linking)

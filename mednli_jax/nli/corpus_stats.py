@@ -29,7 +29,7 @@ def statistics(splits: dict[str, Split]) -> dict:
       pairs, labels {label: pairs}, unlabelled (dropped by the reader), tokens {their source: pairs},
       premises: distinct ones; shared_premises (not in "all"): how many of them also occur in an earlier split,
       words: distinct tokens of both sides, case folded; new_words (not in "all"): those not in the first split,
-      premise, hypothesis {mean, median, longest, over_50}: tokens of a pair's sentence as the corpus tokenises it.
+      premise, hypothesis {mean, median, longest, over_50} in tokens.
     """
     result, earlier, first = {}, set(), None
     for name, split in splits.items():
@@ -110,8 +110,7 @@ def path_statistics(
       occurrences: the same counted each time it occurs in an example (Figure 3's bars);
       nearest {label: {length, NO_PATH or NO_CONCEPT: examples}}: the shortest path of each example;
       examples, examples_with_concepts {premise, hypothesis, both}, unknown_concepts: those the ontology lacks.
-    If the ontology lacks a concept of a pair, the length is 0 for equal concepts, else there is no path. A
-    cross-reference stands for all concepts that have it; the nearest one is used.
+    A concept that the ontology lacks has no path but to itself. Of a cross-reference the nearest concept counts.
     """
     pairs, owners, unknown = [], [], set()
     for number, sides in enumerate(zip(premise_mentions, hypothesis_mentions, strict=True)):

@@ -197,8 +197,7 @@ def encode_links(
       mentions: mentions within the tokens that are kept.
       whole: mentions in whole sentences, whose concepts form the graph of mentioned concepts.
       paths: finds distances between concepts, see distances.corpus_links.
-      concepts: of the graph, None for those of GRAPH_SPLITS if the encoding asks for them. They are the fact
-        `graph_concepts`.
+      concepts: of the graph (the fact `graph_concepts`), None for those of GRAPH_SPLITS if the encoding asks for them.
       rows: of each split, for the fact `splits`.
     """
     ontology, rows = linker.ontology, rows or {}
@@ -402,10 +401,7 @@ class PieceEncoding:
 
 
 class PieceTexts:
-    """How the texts of pairs become numbers: pieces of the raw texts, without special ones (see WordTexts).
-
-    Concepts are found among the words that the pieces are made of.
-    """
+    """WordTexts for pieces of the raw texts, without special ones. Concepts are found among the words of the pieces."""
 
     passes = 0
 

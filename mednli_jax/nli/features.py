@@ -88,8 +88,7 @@ def matrix(
       encoding: how sentences and paths are read, but not `max_length`. Undirected paths may meet in a common ancestor,
         as the path measure of the paper's UMLS::Similarity does. path_share always asks for "either".
       vocab, vectors: words and their vectors [V, D]; words without one add nothing to a sentence's sum.
-      mentions: concepts of the N premises and of the N hypotheses.
-      ontology: theirs; None leaves the ontology's columns NO_CONCEPT.
+      mentions: of the N premises and of the N hypotheses. ontology: theirs; None leaves its columns NO_CONCEPT.
       terms: of `terms_of`, None for those of the training pairs.
     """
     examples = [example for split in splits.values() for example in split.examples]

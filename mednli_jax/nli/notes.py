@@ -30,12 +30,8 @@ COLUMNS = ("ROW_ID", "CATEGORY", "ISERROR", "TEXT")
 def read_notes(path: Path, categories: Collection[str] = (), facts: dict | None = None) -> Iterator[tuple[int, str]]:
     """(ROW_ID, text) of the notes of a NOTEEVENTS.csv, plain or gzipped, that are not marked as errors.
 
-    Raises DataError(s) at the 20th fault, or at the end of the file where there were fewer, so that the notes are to be
-    used only once the iteration has ended.
-
-    Args:
-      categories: values of CATEGORY, e.g. ("Discharge summary",); empty = all.
-      facts: filled with counts of the rows.
+    Faults are raised at the end of the file, or at the 20th, so that the notes are to be used only after the iteration.
+    categories: values of CATEGORY; empty = all. facts: filled with counts of the rows.
     """
     path = either_name(Path(path)) or Path(path)
     facts = {} if facts is None else facts

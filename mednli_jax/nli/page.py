@@ -247,7 +247,6 @@ def write_attention(run, pairs) -> Path:
     """Writes the attention maps of all pairs to a new folder under the run's private/, because they quote the pairs.
 
     Returns the folder, which holds pair-1.json (tokens, maps of each seed), pair-1.png (means over seeds) and so on.
-    run: a FinishedRun. Raises: UserError where the model has no attention.
     """
     found = run.attention(pairs)
     folder = private_folder(next_free(run.directory.private / "attention"))

@@ -246,10 +246,7 @@ class NLI:
         return page.evaluate_probe(run, run.task.score(*run.of_new(split)), split.facts["file"])
 
     def linked(self, config) -> NLICorpus:
-        """The pairs that a run was trained on, linked to concepts, whether or not its model uses links.
-
-        Settings that only concern training are ignored.
-        """
+        """The pairs that a run was trained on, linked to concepts, whether or not its model uses links."""
         other = config.copy_and_resolve_references()
         with other.unlocked():
             other.data.update(mix="", sample=None, tokens="words")
@@ -257,9 +254,9 @@ class NLI:
         return self.pairs(other)
 
     def merged(self, run, spans: Path | None):
-        """The run on its own corpus, with the tokens of each entity merged into one token.
+        """The run on its own corpus, with entities as one token (Herlihy & Rudinger 2021, Table 6).
 
-        Herlihy & Rudinger 2021 score the parts of Table 6 in this way. spans: see NLICorpus.recogniser.
+        spans: see NLICorpus.recogniser.
         """
         trained, corpus = run.experiment.corpus, self.linked(run.config)
         if trained.pieces or trained.linking or trained.mix or trained.sample or run.task.features:

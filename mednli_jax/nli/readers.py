@@ -261,8 +261,7 @@ def table_of_pairs(path: Path, problems: Problems) -> Rows:
 def triple_rows(path: Path, problems: Problems) -> Rows:
     """Rows of the layout `s1.train s2.train labels.train`: line n of each file belongs to pair n.
 
-    path: the file of premises; the two others lie beside it under the same ending. The sentences are tokenised
-    already, their tokens separated by blanks (Conneau et al. 2017, https://github.com/facebookresearch/InferSent).
+    path: the file of premises. Blanks separate the tokens (Conneau et al. 2017, github.com/facebookresearch/InferSent).
     """
     paths = _triple_paths(path)
     files = {name: file.name for name, file in paths.items()}
@@ -446,10 +445,8 @@ def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
 
 
 def shared_texts(splits: dict[str, Split]) -> dict[str, dict[str, dict[str, int]]]:
-    """{split: {earlier split: {"pairs", "premises"}}}: how many pairs of a split have a copy in an earlier one.
-
-    "pairs": the same premise and hypothesis; "premises": the same premise. Texts are compared, not uids or labels.
-    """
+    """{split: {earlier split: {"pairs", "premises"}}}: how many pairs of a split have the texts, or the premise, of an
+    earlier one."""
     found = {}
     for earlier, later in combinations(splits.values(), 2):
         premises = {pair.premise for pair in later.examples}  # the later splits are small, train is large

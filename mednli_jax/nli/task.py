@@ -109,8 +109,7 @@ class NLITask:
     def looked_at(self, corpus, vocabulary, example: NLIExample, lengths: tuple[int, int], sown: dict) -> dict:
         """The tokens of both sides and "maps": {name: {"premise": [S, P, H], "hypothesis": [S, H, P]}}.
 
-        A row of a map sums to 1. The names are "tokens" (ESIM's soft alignment) and "links" (attention by the ontology
-        only).
+        The names are "tokens" (ESIM's soft alignment) and "links" (attention by the ontology only).
         """
         p, h = lengths
         maps = {name: (both[0][0][:, 0, :p, :h], both[0][1][:, 0, :h, :p]) for name, both in sown.items()}
