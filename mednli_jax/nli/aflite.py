@@ -71,21 +71,23 @@ def settings(pairs: int, *, m: int | None, n: int, k: int | None, tau: float, se
     return Settings(m, n, k, tau, seed)
 
 
-def difficulty(
-    pairs,
-    features: tuple[np.ndarray, dict],
-    chosen: Settings,
-    fit_predict: FitPredict,
-    *,
-    inputs: str,
-    folder: Path | None = None,
-    resume: bool = False,
-) -> tuple[dict, list[Section], dict]:
-    """Filters all splits of a corpus together, by mean_features or run_features: (figures, sections, files)."""
-    (matrix, facts), labels = features, [example.label for example in pairs.examples]
+def difficulty(pairs, options) -> tuple[dict, list[Section], dict]:
+    """Filters all splits of a corpus together: (figures, sections, files), see analyses.
+
+    options: outputs, folder of a run -> {uid: logits [S * C]}; fit_predict, number of pairs -> FitPredict.
+    """
+    if options.resume and not options.out:
+        raise UsageError("--resume needs the folder of the filtering. Fix: give --out=FOLDER, too.")
+    labels = [example.label for example in pairs.examples]
+    chosen = settings(len(labels), **{name: getattr(options, name) for name in ("m", "n", "k", "tau", "seed")})
+    if run := options.features:
+        inputs, (matrix, facts) = "run", run_features(pairs, run, options.outputs(run))
+    else:
+        inputs, how = options.input, {"entities": options.entities, "unknown": options.unknown}
+        matrix, facts = mean_features(pairs, inputs, **how)
     classes_of(labels)
     numbers = np.array([LABELS.index(label) for label in labels])
-    state = filtered(matrix, numbers, chosen, fit_predict, folder, resume=resume)
+    state = filtered(matrix, numbers, chosen, options.fit_predict(len(labels)), options.out, resume=options.resume)
     splits, files = _parted(pairs, state)
     rounds = list(state.rounds)
     given = {

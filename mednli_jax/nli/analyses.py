@@ -148,28 +148,13 @@ def paths(pairs: Pairs, options) -> Found:
     return figures, sections, {"paths.png": chart.png()} if chart else {}
 
 
-def aflite(pairs: Pairs, options) -> Found:
-    """Easy and difficult pairs. options.outputs: folder of a run -> {uid: logits [S * C]}."""
-    if options.resume and not options.out:
-        raise UsageError("--resume needs the folder of the filtering. Fix: give --out=FOLDER, too.")
-    numbers = {name: getattr(options, name) for name in ("m", "n", "k", "tau", "seed")}
-    settings, run, inputs = filtering.settings(len(pairs.examples), **numbers), options.features, options.input
-    if run:
-        features, inputs = filtering.run_features(pairs, run, options.outputs(run)), "run"
-    else:
-        how = {"entities": options.entities, "unknown": options.unknown}
-        features = filtering.mean_features(pairs, inputs, **how)
-    how = {"inputs": inputs, "folder": options.out, "resume": options.resume}
-    return filtering.difficulty(pairs, features, settings, options.fit_predict(len(pairs.examples)), **how)
-
-
 ANALYSES = {
     "stats": stats,
     "paths": paths,
     "lexical": artifacts.tokens,
     "lengths": artifacts.hypothesis_lengths,
     "heuristics": artifacts.heuristics,
-    "aflite": aflite,
+    "aflite": filtering.difficulty,
 }
 # `all` leaves this out, because it makes a new corpus.
 ALONE = {"substitutions": lambda pairs, options: substitutions.substitutions(pairs, options.count, options.seed)}

@@ -210,11 +210,11 @@ class NLICorpus:
             from mednli_jax.nli import tfds  # slow to import, and not needed by the direct reader
 
             return tfds.load_tfds(self.name, cache_folder() / "tfds", self._folder(), **choice)
-        if ":" in self.name:
-            return readers.limited(self._own, self.limit)
-        if self.name not in demo.SIZES:
+        if ":" not in self.name and self.name not in demo.SIZES:
             return readers.load_nli(self.name, self._folder(), needed=self.needed, **choice)
-        return readers.limited(readers.load_demo(self.name), self.limit)
+        splits = self._own if ":" in self.name else readers.load_demo(self.name)
+        train = splits["train"]
+        return {**splits, "train": replace(train, examples=train.examples[: self.limit])}
 
     @cached_property
     def _own(self) -> dict[str, Split]:

@@ -7,7 +7,7 @@ file, the line and the field; they never quote a sentence.
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import combinations, islice, zip_longest
 from pathlib import Path
@@ -468,12 +468,6 @@ def load_demo(size: str = "demo") -> dict[str, Split]:
     folder, facts = demo.FOLDER / size, demo.facts(size)
     splits = {name: read_nli_file(folder / f"{name}.jsonl.gz", split=name) for name in facts}
     return {name: replace(split, facts=facts[name]) for name, split in splits.items()}
-
-
-def limited(splits: Mapping[str, Split], limit: int | None) -> dict[str, Split]:
-    """The splits with the first training pairs alone; None: with all."""
-    train = splits["train"]
-    return {**splits, "train": replace(train, examples=train.examples[:limit])} if limit else dict(splits)
 
 
 def from_plugin(name: str, folder: Path | None) -> dict[str, Split]:

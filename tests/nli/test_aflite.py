@@ -1,6 +1,7 @@
 """Adversarial filtering: rounds worked out by hand, and the mean-vector features that it uses."""
 
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -226,9 +227,10 @@ def pairs(tmp_path_factory):
 def test_the_lists_are_the_corpus_parted(pairs):
     from mednli_jax.training import logistic
 
-    options = filtering.settings(len(pairs.examples), m=None, n=8, k=None, tau=0.75, seed=0)
-    features = filtering.mean_features(pairs, "hypothesis")
-    figures, _, files = filtering.difficulty(pairs, features, options, logistic.fit_predict, inputs="hypothesis")
+    given = {"m": None, "n": 8, "k": None, "tau": 0.75, "seed": 0, "features": None, "input": "hypothesis"}
+    given |= {"entities": "none", "unknown": "zero", "out": None, "resume": False}
+    options = SimpleNamespace(**given, fit_predict=lambda pairs: logistic.fit_predict)
+    figures, _, files = filtering.difficulty(pairs, options)
     lists = {name.removesuffix(".txt"): content.decode().split() for name, content in files.items() if ".txt" in name}
     assert sorted(lists["easy"] + lists["difficult"]) == sorted(pair.uid for pair in pairs.examples)
     for part in ("easy", "difficult"):
