@@ -157,4 +157,4 @@ ANALYSES = {
     "aflite": filtering.difficulty,
 }
 # `all` leaves this out, because it makes a new corpus.
-ALONE = {"substitutions": lambda pairs, options: substitutions.substitutions(pairs, options.count, options.seed)}
+ALONE = {"substitutions": substitutions.substitutions}

@@ -52,7 +52,7 @@ class _Word(NamedTuple):
     all: tuple[int, ...]  # the concepts of every part of speech
 
 
-def substitutions(pairs, count: int, seed: int) -> tuple[dict, list[Section], dict]:
+def substitutions(pairs, options) -> tuple[dict, list[Section], dict]:
     """The probe of a corpus and its ontology, and the accuracy of a relation lookup on it.
 
     A word of a premise outside of training is replaced by a related word that training has, LEAST times or more. Words
@@ -62,7 +62,7 @@ def substitutions(pairs, count: int, seed: int) -> tuple[dict, list[Section], di
     a word of REVERSING are left out. No two words are used of which a training pair has one in its premise and the
     other in its hypothesis, in any inflection that the linker knows.
 
-    count: pairs of each category, at most. seed: of the choice among more.
+    options: count, pairs of each category, at most; seed, of the choice among more.
     """
     pairs.needs_knowledge("substitutions")
     finder, splits = pairs.finder, pairs.splits
@@ -77,7 +77,7 @@ def substitutions(pairs, count: int, seed: int) -> tuple[dict, list[Section], di
     others = {name: split.examples for name, split in splits.items() if name != "train"}
     every = list(_candidates([e for examples in others.values() for e in examples], words, partners))
     unseen = [one for one in every if (one[2].word, one[3].word) not in trained]
-    chosen = _chosen(unseen, count, seed)
+    chosen = _chosen(unseen, options.count, options.seed)
     if not chosen:
         raise DataError("no word can be replaced by a related one", fix="give a larger corpus, or another ontology")
     examples = []
@@ -89,7 +89,7 @@ def substitutions(pairs, count: int, seed: int) -> tuple[dict, list[Section], di
     figures = {
         "ontology": finder.ontology.name,
         "version": finder.ontology.version,
-        "seed": seed,
+        "seed": options.seed,
         "candidates": len(every),
         "linked_in_training": len(every) - len(unseen),
         "word_pairs": len({frozenset((one[2].word, one[3].word)) for one in chosen}),

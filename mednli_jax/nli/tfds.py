@@ -16,7 +16,7 @@ _SEQUENCES = ("premise_tokens", "hypothesis_tokens", "tags")
 
 
 class _NLIBuilder(CorpusBuilder, skip_registration=True):
-    """Premise-hypothesis pairs, one a record."""
+    """Premise-hypothesis pairs, one a record. manual_dir has the files that readers.CORPORA names."""
 
     reader_format = encoding.FORMAT
 
@@ -53,30 +53,11 @@ class _NLIBuilder(CorpusBuilder, skip_registration=True):
         return tuple(pairs)
 
 
-class Mednli(_NLIBuilder, skip_registration=True):
-    """MedNLI (Romanov & Shivade 2018): manual_dir/mednli/mli_{train,dev,test}_v1.jsonl."""
-
-    name = "mednli"
+def _builder(name: str) -> type[_NLIBuilder]:
+    return type(name.title().replace("_", ""), (_NLIBuilder,), {"name": name}, skip_registration=True)
 
 
-class MediqaNli(_NLIBuilder, skip_registration=True):
-    """MEDIQA-NLI (Ben Abacha, Shivade & Demner-Fushman 2019): MedNLI's train and dev, the shared task's test."""
-
-    name = "mediqa_nli"
-
-
-class Snli(_NLIBuilder, skip_registration=True):
-    """SNLI (Bowman et al. 2015): manual_dir/snli/snli_1.0_{train,dev,test}.jsonl or .txt."""
-
-    name = "snli"
-
-
-class Multinli(_NLIBuilder, skip_registration=True):
-    """MultiNLI (Williams et al. 2018): manual_dir/multinli/multinli_1.0_{train,dev_matched}.jsonl or .txt."""
-
-    name = "multinli"
-
-
+Mednli, MediqaNli, Snli, Multinli = map(_builder, ("mednli", "mediqa_nli", "snli", "multinli"))
 BUILDERS = {builder.name: builder for builder in (Mednli, MediqaNli, Snli, Multinli)}
 
 
@@ -85,7 +66,6 @@ def load_tfds(
 ) -> dict[str, Split]:
     """The Splits of readers.load_nli(name, manual_dir, ...), pair by pair and fact by fact; see load_built."""
     if name not in BUILDERS:
-        known = ", ".join(BUILDERS)
-        raise ConfigError(f"config.data.builder: '{name}' has no TFDS builder. Fix: give one of {known}.")
+        raise ConfigError(f"config.data.builder: '{name}' has no TFDS builder. Fix: give one of {', '.join(BUILDERS)}.")
     readers.check_options(name, genre)
     return load_built(BUILDERS[name], folder, manual_dir, limit=limit, genre=genre)

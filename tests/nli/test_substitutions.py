@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from made_up_knowledge import WORDNET, lay_out
@@ -33,7 +34,7 @@ def pairs_of(train, test, ontology="mesh"):
 
 def made(pairs):
     """(figures, rows of the probe)."""
-    figures, _, files = substitutions(pairs, count=9, seed=0)
+    figures, _, files = substitutions(pairs, SimpleNamespace(count=9, seed=0))
     return figures, [json.loads(line) for line in files[FILE].splitlines()]
 
 
@@ -56,7 +57,7 @@ def test_words_that_a_training_pair_links_are_left_out(sides):
 def test_text_of_a_corpus_that_is_not_open_is_private():
     pairs = pairs_of(TRAIN, TEST)
     pairs.corpus = replace(pairs.corpus, name="mednli")
-    *_, files = substitutions(pairs, count=9, seed=0)
+    *_, files = substitutions(pairs, SimpleNamespace(count=9, seed=0))
     assert set(files) == {"private/substitutions.json", f"private/{FILE}"}
 
 
