@@ -10,7 +10,7 @@ private/ alone.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -235,8 +235,7 @@ def lengths(sentences: Sequence[Sequence[str]], labels: Sequence[str]) -> dict:
     comparisons = []
     for first, second in combinations(of_class, 2):
         a, b = of_class[first], of_class[second]
-        equal = len(np.unique(np.concatenate([a, b]))) == 1  # no ranks, and no variance to divide by
-        u, p = (len(a) * len(b) / 2, 1.0) if equal else stats.mannwhitneyu(a, b, method="asymptotic")
+        u, p = stats.mannwhitneyu(a, b, method="asymptotic")
         longer = float(u) / (len(a) * len(b))
         comparisons.append({"first": first, "second": second, "u": float(u), "p_value": float(p), "longer": longer})
     for comparison, p in zip(comparisons, holm([c["p_value"] for c in comparisons]), strict=True):
@@ -355,15 +354,14 @@ def satisfied(
       or a word of health, which is no part of a concept's name ("normal pressure hydrocephalus").
     """
     kinds = _Kinds(ontology)
-    rules: dict[str, Callable] = {HYPERNYM: kinds.has_hypernym}
-    if kinds.trees:
-        rules[CAUSE] = kinds.has_cause
-    rows = {name: [] for name in (*rules, FINE)}
+    rows = {name: [] for name in (HYPERNYM, *([CAUSE] if kinds.trees else ()), FINE)}
     for row, (example, left, right) in enumerate(zip(examples, premise_mentions, hypothesis_mentions, strict=True)):
         premise, hypothesis = kinds.named(left), kinds.named(right)
-        for name, rule in rules.items():
-            if rule(premise, hypothesis):
-                rows[name].append(row)
+        if any(not hypothesis.isdisjoint(kinds.above(concept)) for concept in premise):
+            rows[HYPERNYM].append(row)
+        caused = any(tree.startswith(CAUSED) for concept in premise for tree in kinds.trees.get(concept, ()))
+        if caused and any(not CAUSES.keys().isdisjoint((concept, *kinds.above(concept))) for concept in hypothesis):
+            rows[CAUSE].append(row)
         inside = {place for mention in right for place in range(mention.start, mention.end)}
         words = {token.casefold() for place, token in enumerate(example.hypothesis_tokens) if place not in inside}
         if (premise & hypothesis) - kinds.patients and words & (NEGATIONS | HEALTH_WORDS):
@@ -401,14 +399,6 @@ class _Kinds:
                 known = concept in self.ontology.index_of
                 self._above[concept] = set(self.ontology.ancestors(concept)) if known else set()
         return self._above[concept]
-
-    def has_hypernym(self, premise: set[str], hypothesis: set[str]) -> bool:
-        return any(not hypothesis.isdisjoint(self.above(concept)) for concept in premise)
-
-    def has_cause(self, premise: set[str], hypothesis: set[str]) -> bool:
-        if not any(concept in CAUSES or not self.above(concept).isdisjoint(CAUSES) for concept in hypothesis):
-            return False
-        return any(tree.startswith(CAUSED) for concept in premise for tree in self.trees.get(concept, ()))
 
 
 def spread(rows: dict[str, list[int]], labels: Sequence[str]) -> dict[str, dict]:

@@ -72,7 +72,7 @@ def _calibration(scored) -> Section:
 
 
 def evaluate(run, split: str, partitions: Sequence[Partition] = ()) -> tuple[dict, list[str], Sequence]:
-    """(figures, lines, no rows): the scores of a split and of its partitions. run: a FinishedRun."""
+    """(figures, lines, no rows): the scores of a split and of its partitions."""
     corpus = run.experiment.corpus.title
     scores, _ = run.scores(split)
     found = {part.name: _with_interval(run.partition_scores(split, part)) for part in partitions}
@@ -118,10 +118,10 @@ def _partition_lines(scores, found) -> Iterator[str]:
         if not part["examples"]:
             yield f"{name:{width}} {0:>7}"
             continue
-        accuracy, low, high = part["accuracy"]["mean"], part["interval"]["low"], part["interval"]["high"]
+        accuracy = part["accuracy"]["mean"]
         difference = accuracy - scores["accuracy"]["mean"]
         figures = f"{part['examples']:>7,} {part['majority']:>8.4f} {accuracy:>8.4f} {difference:>+8.4f}"
-        yield f"{name:{width}} {figures}  {low:.4f}-{high:.4f}"
+        yield f"{name:{width}} {figures}  {part['interval']['low']:.4f}-{part['interval']['high']:.4f}"
 
 
 def _score_lines(scores, result, corpus, split) -> Iterator[str]:

@@ -127,12 +127,11 @@ class NLI:
         """Whether the task trains a model. module: its linen class; that of a user may name another task."""
         return name in self.models or (":" in name and getattr(module, "task", NLI.name) == NLI.name)
 
-    def corpus(self, config) -> NLICorpus:
-        return corpus_of(config)
-
     def pairs(self, config) -> NLICorpus:
         """The sentence pairs of a config, for callers that need no model."""
         return corpus_of(config)
+
+    corpus = pairs
 
     def scorer(self, config):
         from mednli_jax.nli.task import NLITask
