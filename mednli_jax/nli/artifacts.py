@@ -56,9 +56,6 @@ def _merging(merged_by) -> str:
     return f"entities of {merged_by} merged" if merged_by else "nothing merged, the config takes no knowledge"
 
 
-# -- tokens (Table 3) --------------------------------------------------------------------------------------------------
-
-
 def tokens(pairs, options) -> tuple:
     """PMI of tokens and classes over the training hypotheses, entities merged."""
     settings = {name: getattr(options, name) for name in ("smoothing", "min_count")}
@@ -195,9 +192,6 @@ def _tokens_shown(name, about, rows, left_out="") -> tuple[dict, list[Section], 
     return {**about, "top": rows}, [section], {"lexical.png": picture}
 
 
-# -- lengths (Table 4) -------------------------------------------------------------------------------------------------
-
-
 def hypothesis_lengths(pairs, options) -> tuple[dict, list[Section], dict]:
     """Lengths of hypotheses by class, with and without the tokens of entities merged."""
     over = options.lengths  # "all" splits, as in the published code, or "train"
@@ -269,8 +263,6 @@ def _length_section(pairs, over, found, chart) -> Section:
     title = f"Length of hypotheses, {pairs.name} ({PAPER}, Table 4)"
     return Section(title, words, [Grid("", header, rows), tested], [("Lengths, every token on its own", chart)])
 
-
-# -- heuristics (Table 5) ----------------------------------------------------------------------------------------------
 
 HYPERNYM, CAUSE, FINE = "hypernym", "probable cause", "everything is fine"
 SERVES = {HYPERNYM: "entailment", CAUSE: "neutral", FINE: "contradiction"}

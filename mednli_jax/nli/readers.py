@@ -31,9 +31,6 @@ NAMES_OF_COLUMNS = (
 MOST_FOLDERS = 1000  # searched below a folder for a missing file
 
 
-# -- where the files are -----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Corpus:
     """The files of a corpus. A data folder of licence `restricted` must not be open to other users."""
@@ -186,9 +183,6 @@ def _read_with(path, ground_truth=None):
     return [*paths, *([Path(ground_truth)] if ground_truth else [])]
 
 
-# -- formats -----------------------------------------------------------------------------------------------------------
-
-
 class PairFields:
     """The named fields of one pair; raises DataError for a bad field, without quoting it.
 
@@ -308,9 +302,6 @@ def _ground_truth(path: Path) -> dict[str, str]:
             problems.add(io.line_fault(path.name, number, problem))
     problems.raise_if_any()
     return labels
-
-
-# -- from files to splits ----------------------------------------------------------------------------------------------
 
 
 def load_nli(

@@ -35,9 +35,6 @@ def corpus(rows=N, seed=0):
     return rng.random((rows, 1)).astype(np.float32), rng.integers(0, 3, rows)
 
 
-# ---- score and rounds ----
-
-
 def test_a_round_by_hand():
     """Every model is right on rows 0 to 3 and wrong on rows 4 and 5, whichever models hold them out."""
     features = np.array([[1], [1], [1], [1], [0], [0]], np.float32)
@@ -156,8 +153,6 @@ def test_the_settings_of_the_paper_and_in_proportion():
         options(60, m=60)
 
 
-# ---- mean vectors ----
-
 VECTORS = np.array([[1, 0], [0, 1], [2, 2], [4, 0]], np.float32)
 ROW_OF = {"brain": 0, "injury": 1, "brain_injury": 2, "no": 3}
 
@@ -204,8 +199,6 @@ def test_features_of_a_pair_by_hand(tmp_path):
     np.testing.assert_allclose(joined[0], [3 / 2, 7 / 2])  # the mean of (2, 2), (1, 5)
     assert (facts["merged"], raw["merged"], pairs.merged_by) == (2, 0, "spans.tsv")
 
-
-# ---- a corpus ----
 
 SIGNS = {"entailment": "has", "neutral": "may have", "contradiction": "lacks"}
 

@@ -43,9 +43,6 @@ def ask(tmp_path, monkeypatch):
     return call
 
 
-# -- tokens ------------------------------------------------------------------------------------------------------------
-
-
 def test_tokens_by_hand():
     """Counts by class (E, N): x 3 0, y 1 3, z 1 2. The total is 10, 5 in each class. w is too rare."""
     sentences = [("x", "x", "y"), ("x", "z"), ("y", "w"), ("y", "z"), ("y", "z")]
@@ -80,9 +77,6 @@ def test_classes_that_cannot_be_compared_are_refused():
         artifacts.token_rows([("a",)] * 4, [N, E] * 2, "pppp")
 
 
-# -- lengths -----------------------------------------------------------------------------------------------------------
-
-
 def lengths_of(lengths, labels):
     return artifacts.lengths([("w",) * length for length in lengths], labels)
 
@@ -105,8 +99,6 @@ def test_equal_lengths_do_not_differ():
     assert found["kruskal_wallis"] == {"statistic": 0.0, "p_value": 1.0}
     assert {(pair["p_value"], pair["p_holm"], pair["longer"]) for pair in found["comparisons"]} == {(1.0, 1.0, 0.5)}
 
-
-# -- heuristics --------------------------------------------------------------------------------------------------------
 
 ROWS = (
     ("D004700", "Endocrine System Diseases", "C19"),
@@ -206,9 +198,6 @@ def test_chi_square_by_hand():
     }  # fmt: skip
     nothing = {"chi_square": None, "p_value": None, "top": None, "share": None}
     assert found[FINE] == {"pairs": 0, "labels": {E: 0, N: 0, C: 0}, **nothing}
-
-
-# -- the command -------------------------------------------------------------------------------------------------------
 
 
 def test_tokens_of_an_open_corpus_are_shown(ask, tmp_path):

@@ -26,8 +26,6 @@ from mednli_jax.nli.encoding import encode_corpus
 from mednli_jax.nli.plug import TASK, corpus_of
 from mednli_jax.run import experiment_of
 
-# ---- sentences ----
-
 
 def test_tokens_become_numbers_and_back():
     arrays, vocab, vectors, facts = encode_corpus(SPLITS, None, ENCODING)
@@ -92,9 +90,6 @@ def test_hypothesis_only_leaves_premises_empty():
     assert facts["knowledge"]["links"] == 0
 
 
-# ---- links ----
-
-
 def test_links_by_hand():
     examples = [
         pair("Admitted with Systolic Heart Failure and asthma", "Has heart disease , no asthma"),
@@ -122,9 +117,6 @@ def test_the_head_of_a_cut_name_is_not_taken_for_another_name():
         assert links_of(arrays, 0) == links
         assert facts["longest_path"] == 0  # "heart", one step from the hypothesis, is cut off
     assert encode_links([long], Linker(heart), ENCODING)[1]["longest_path"] == 1
-
-
-# ---- mentions of another program ----
 
 
 CONCEPTS = "D1\tcardiac illness\tC01\t\nD2\tpump trouble\tC01.100\tHP\nD3\tbird\tB01\t\n"

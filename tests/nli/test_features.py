@@ -165,9 +165,6 @@ def test_hypothesis_only_sees_no_premise():
     assert np.array_equal(computed(**settings), computed(other, **settings))
 
 
-# --- boosting
-
-
 def rule(rows=240, seed=0):
     """(features, labels); the first feature gives the label."""
     rng = np.random.default_rng(seed)

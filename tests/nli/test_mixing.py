@@ -58,9 +58,6 @@ class Read:
         return self.prepared.splits[split].uids
 
 
-# ---- samples ----
-
-
 def split_of(sizes, name="s"):
     """A split whose premises have these numbers of hypotheses."""
     examples = [
@@ -98,9 +95,6 @@ def test_a_sample_depends_on_the_premises_alone():
     for examples in (moved, bare):
         assert {e.uid for e in sampled(Split("train", examples), size).examples} == sample
     assert not all(f"s{p}-0" in sample for p in range(4))  # a sample is not just the beginning of the file
-
-
-# ---- two corpora ----
 
 
 def test_mixed_corpora_have_their_own_pairs_domains_and_links(data):

@@ -119,8 +119,6 @@ def test_sentences(body, expected):
     assert sentences(body) == expected
 
 
-# ---- launch/premises_from_notes.py ----
-
 ROOT = Path(__file__).parents[2]
 MADE = [line(n, f"PMH:\n1. {SECRET} {n}\n2. Hypertension\n\nPLAN:\nNot this") for n in range(40)]
 

@@ -68,9 +68,6 @@ def faults(call, *arguments, **options):
     return [(error.file, error.line, error.field) for error in errors]
 
 
-# ---- one file ----
-
-
 def test_pairs_are_read_and_counted(tmp_path):
     rows = [
         row("a", "entailment", captionID="c7"),
@@ -182,9 +179,6 @@ def test_the_likely_cause_of_a_file_that_does_not_fit_is_named(tmp_path, name, c
     with pytest.raises(UserError, match=f"{name}{says}") as caught:
         read(write(tmp_path / name, content))
     assert SECRET not in str(caught.value)
-
-
-# ---- a corpus ----
 
 
 def test_multinli_by_genre(tmp_path):
