@@ -137,11 +137,6 @@ class Terminology:
         return {"permute_seed": -1 if self.permute_seed is None else self.permute_seed, "ontology_options": options}
 
 
-def prefixes(types) -> tuple[str, ...]:
-    """The prefixes of a config's tuple; on a command line A,B is one string. An empty string is a prefix of all."""
-    return tuple(part for value in types for part in map(str.strip, str(value).split(",")) if part or not value)
-
-
 def has_format(mentions: Path | str) -> bool:
     """Whether the name of a file of mentions tells its format."""
     return str(mentions).removesuffix(".gz").endswith(ENDINGS)
@@ -399,7 +394,11 @@ class NLICorpus:
         how = (self.encoding, self._retrofit_graph, corpus_paths, self.texts(linker=linker))
         *arrays, facts = words.encode_corpus(splits, linker, *how)
         shared = {"shared": readers.shared_texts(splits)} if len(splits) > 1 else {}
-        return splits, *arrays, {**facts, **shared, "tokeniser": _tokeniser(splits)}
+        # Where the corpus has parses, new texts get the closest tokeniser.
+        train = splits.get("train", next(iter(splits.values())))
+        used = {source for source, pairs in train.facts.get("tokens", {}).items() if pairs}
+        tokeniser = BLANKS if used == {BLANKS} else "sentences, treebank"  # a name in text.TOKENISERS
+        return splits, *arrays, {**facts, **shared, "tokeniser": tokeniser}
 
 
 def between_blanks(split: Split) -> Split:
@@ -409,14 +408,6 @@ def between_blanks(split: Split) -> Split:
         for e in split.examples
     )
     return replace(split, examples=examples, facts={**split.facts, "tokens": {BLANKS: len(examples)}})
-
-
-def _tokeniser(splits: dict[str, Split]) -> str:
-    """The name in text.TOKENISERS of what tokenised the training pairs, or the first split where they are not needed.
-    New texts have no parses; the closest tokeniser to those is the Treebank's."""
-    train = splits.get("train", next(iter(splits.values())))
-    used = {source for source, pairs in train.facts.get("tokens", {}).items() if pairs}
-    return BLANKS if used == {BLANKS} else "sentences, treebank"
 
 
 def sampled(split: Split, size: int) -> Split:

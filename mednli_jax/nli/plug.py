@@ -20,17 +20,7 @@ from mednli_jax.knowledge.ontology import RELATIONS, OntologyOptions
 from mednli_jax.nli import analyses, page
 from mednli_jax.nli import tables as mednli_tables
 from mednli_jax.nli.categories import error_kinds
-from mednli_jax.nli.corpus import (
-    BLANKS,
-    FORMATS,
-    NAMES,
-    Linking,
-    NLICorpus,
-    Terminology,
-    between_blanks,
-    has_format,
-    prefixes,
-)
+from mednli_jax.nli.corpus import BLANKS, FORMATS, NAMES, Linking, NLICorpus, Terminology, between_blanks, has_format
 from mednli_jax.nli.corpus_stats import sections_of_file
 from mednli_jax.nli.encoding import Encoding, PieceEncoding, find_mentions, merged
 from mednli_jax.nli.readers import CORPORA, RESTRICTED, licensed, read_nli_file, source_files
@@ -381,10 +371,12 @@ def _mixed(config) -> NLICorpus:
 
 def _linking(knowledge, folder, typed) -> Linking:
     abbreviations = knowledge.abbreviations
+    # On a command line A,B is one string. An empty string is a prefix of all types.
+    types = (part for value in knowledge.types for part in map(str.strip, str(value).split(",")) if part or not value)
     return Linking(
         mentions=file_path(knowledge.mentions, folder),
         candidates=knowledge.candidates,
-        types=prefixes(knowledge.types),
+        types=tuple(types),
         abbreviations=BUNDLED if abbreviations == BUNDLED else file_path(abbreviations, folder),
         stop=file_path(knowledge.stop, folder),
         lemmas=typed and knowledge.ontology != "mesh",

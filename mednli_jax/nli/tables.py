@@ -58,11 +58,9 @@ def expected(paper: float, deviations: Sequence[float | None], seeds: Sequence[i
 def checked(folder: Path) -> dict:
     """The check of a folder that launch/mednli.sh filled, as JSON values.
 
-    Returns
-      tables: number -> its cells, see _cell: low and high are ours (95 %), expected is [low, high];
-      figure 3: ontology and occurrences {length: concept pairs}, or why there is none;
-      table 8: {kind of error: {"pairs", "accuracy" {model: share}}}, or why there is none;
-      verdicts: {verdict: number of cells of Tables 2 to 7}; rule; versions; variants: of MedNLI, of the runs' configs.
+    tables: number -> its cells, see _cell: low and high are ours (95 %), expected is [low, high]; figure 3: occurrences
+    {length: concept pairs}, and table 8: {kind of error: {"pairs", "accuracy" {model: share}}}, or why there is none;
+    verdicts: {verdict: number of cells of Tables 2 to 7}; variants: of MedNLI, of the runs' configs.
     """
     folder = tables.check_folder(folder)
     found = {2: _statistics(folder)}
