@@ -20,7 +20,16 @@ from mednli_jax.knowledge.ontology import RELATIONS, OntologyOptions
 from mednli_jax.nli import analyses, page
 from mednli_jax.nli import tables as mednli_tables
 from mednli_jax.nli.categories import error_kinds
-from mednli_jax.nli.corpus import BLANKS, FORMATS, NAMES, Linking, NLICorpus, Terminology, between_blanks, has_format
+from mednli_jax.nli.corpus import (
+    BLANKS,
+    FORMATS,
+    NAMES,
+    Linking,
+    NLICorpus,
+    Terminology,
+    between_blanks,
+    has_format,
+)
 from mednli_jax.nli.corpus_stats import sections_of_file
 from mednli_jax.nli.encoding import Encoding, PieceEncoding, find_mentions, merged
 from mednli_jax.nli.readers import CORPORA, RESTRICTED, licensed, read_nli_file, source_files
