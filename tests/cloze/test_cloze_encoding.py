@@ -1,7 +1,7 @@
 """Prepared cloze corpora hold the tokens of the views, each passage once, and only words of training."""
 
+from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,8 +20,6 @@ from mednli_jax.data.examples import Answer
 from mednli_jax.data.text import SPECIALS, UNK
 from mednli_jax.data.vectors import random_vectors
 from mednli_jax.errors import UserError
-
-ROOT = Path(__file__).parents[2]
 
 
 def piece(arrays, name, number, start=None):
@@ -46,28 +44,18 @@ def test_arrays_say_what_the_views_say(setup, limits):
             assert texts.candidates(number) == view.passage.candidates
             assert texts.answers(row) == case.answers
             assert arrays["gold"][row] == arrays["label"][row] == view.gold
-            assert (arrays["premise_length"][row], arrays["hypothesis_length"][row]) == (
-                len(expected),
-                arrays["query_length"][row],
-            )
+            size, candidates = arrays["query_length"][row], view.passage.candidates
+            assert (arrays["premise_length"][row], arrays["hypothesis_length"][row]) == (len(expected), size)
             check_positions(arrays, "position", number, view.passage.positions)
             if setup == "noent":
-                check_positions(
-                    arrays, "loose_position", number, loose_positions(view.passage.tokens, view.passage.candidates)
-                )
-            for phrase, type_, length in zip(
-                view.passage.candidates,
-                piece(arrays, "candidate_type", number).tolist(),
-                piece(arrays, "candidate_length", number, "candidate_type").tolist(),
-                strict=True,
-            ):
+                check_positions(arrays, "loose_position", number, loose_positions(view.passage.tokens, candidates))
+            for phrase, type_ in zip(candidates, piece(arrays, "candidate_type", number).tolist(), strict=True):
                 assert types.setdefault(view.passage.names[phrase] if setup == "anonym" else phrase, type_) == type_
-                assert length == len(phrase.split())
-            query, size, blank = arrays["query"][row], arrays["query_length"][row], arrays["blank"][row]
-            assert query[:size].tolist() == vocab.encode(view.query)
-            assert view.query[blank] == "@placeholder"
-            assert size == len(view.query)
-            assert not query[size:].any()
+            lengths = piece(arrays, "candidate_length", number, "candidate_type").tolist()
+            assert lengths == [len(phrase.split()) for phrase in candidates]
+            assert arrays["query"][row, :size].tolist() == vocab.encode(view.query)
+            assert view.query[arrays["blank"][row]] == "@placeholder"
+            assert not arrays["query"][row, size:].any()
             row += 1
     assert row == len(arrays["query"]) == len(arrays["answer_text_start"]) - 1
     assert len(passages) == len(arrays["passage_start"]) - 1  # each passage is stored once
@@ -77,12 +65,9 @@ def test_arrays_say_what_the_views_say(setup, limits):
 
 
 def check_positions(arrays, name, number, positions):
-    found = zip(
-        piece(arrays, f"{name}_candidate", number, name).tolist(), piece(arrays, name, number).tolist(), strict=True
-    )
-    assert list(found) == [
-        (c, p) for c, spans in enumerate(positions) for start, end in spans for p in range(start, end)
-    ]
+    places = [(c, p) for c, spans in enumerate(positions) for start, end in spans for p in range(start, end)]
+    assert piece(arrays, f"{name}_candidate", number, name).tolist() == [c for c, _ in places]
+    assert piece(arrays, name, number).tolist() == [p for _, p in places]
 
 
 @pytest.mark.parametrize("setup", SETUPS)
@@ -115,12 +100,10 @@ def test_the_vocabulary_is_that_of_training():
     assert dev["tokens"]["passage"] == sum(len(passage.tokens) for passage in once)
     assert facts["splits"]["train"]["unknown_tokens"] == {"passage": 0, "query": 0}
     assert facts["vocabulary"]["of_other_splits"] == 0
-    assert list(vocab.words[2:]) == sorted(train, key=lambda word: (-frequency(kept["train"], word), word))
-
-
-def frequency(part, word):
-    once = {case.passage.uid: case.passage for case in part.examples}.values()
-    return sum(p.tokens.count(word) for p in once) + sum(case.query.count(word) for case in part.examples)
+    once = {case.passage.uid: case.passage for case in kept["train"].examples}.values()
+    often = Counter(word for passage in once for word in passage.tokens)
+    often.update(word for case in kept["train"].examples for word in case.query)
+    assert list(vocab.words[2:]) == sorted(train, key=lambda word: (-often[word], word))
 
 
 def test_words_of_other_splits_with_a_vector_are_added(tmp_path):
@@ -142,16 +125,12 @@ def test_words_of_other_splits_with_a_vector_are_added(tmp_path):
 def test_random_vectors_are_those_of_their_words_as_wide_as_asked_and_those_of_a_file_stay(tmp_path):
     path = tmp_path / "v.txt"
     path.write_text("w3 4 5 6\n")
-    settings = {"vectors_path": path, "vectors_dim": 3}
-    (_, _, vocab, narrow, _), (_, _, _, wide, _) = (
-        encode_cloze(corpus(), ClozeEncoding("noent", **settings, **sd)) for sd in ({}, {"vectors_sd": 1.0})
-    )
+    encoding = ClozeEncoding("noent", vectors_path=path, vectors_dim=3, vectors_sd=1.0)
+    _, _, vocab, vectors, _ = encode_cloze(corpus(), encoding)
     drawn = [row for row, word in enumerate(vocab.words) if row >= 2 and word != "w3"]
-    np.testing.assert_array_equal(narrow[drawn], random_vectors([vocab.words[row] for row in drawn], dim=3, seed=0))
-    np.testing.assert_allclose(wide[drawn], narrow[drawn] / 0.4, rtol=1e-5)  # vectors are drawn with sd .4
-    assert 0.7 < wide[drawn].std() < 1.3
-    assert wide[vocab.words.index("w3")].tolist() == [4, 5, 6]
-    np.testing.assert_array_equal(wide[:2], narrow[:2])
+    narrow = random_vectors([vocab.words[row] for row in drawn], dim=3, seed=0)
+    np.testing.assert_allclose(vectors[drawn], narrow / 0.4, rtol=1e-5)  # vectors are drawn with sd .4
+    assert vectors[vocab.words.index("w3")].tolist() == [4, 5, 6]
 
 
 def test_queries_stand_between_bounds_where_that_is_asked_for():
@@ -181,9 +160,8 @@ def test_only_the_most_frequent_words_are_kept_where_there_is_a_limit():
 
 
 def test_truncation_is_counted():
-    whole, cut = (
-        encode_cloze(corpus(), ClozeEncoding("noent", vectors_dim=4, max_passage=most))[4]["splits"] for most in (0, 20)
-    )
+    encodings = (ClozeEncoding("noent", vectors_dim=4, max_passage=most) for most in (0, 20))
+    whole, cut = (encode_cloze(corpus(), encoding)[4]["splits"] for encoding in encodings)
     for name, before in whole.items():
         assert before["truncated"] == {"passages": 0, "tokens": 0, "answers": 0}
         lost = cut[name]["answerable"]["none"] - before["answerable"]["none"]
@@ -208,7 +186,6 @@ def test_answers_of_phrases_that_training_never_showed_are_counted():
 def test_without_an_answerable_training_query_nothing_is_prepared():
     splits = corpus()
     nowhere = tuple(replace(case, answers=(Answer("not there"),)) for case in splits["train"].examples)
+    splits["train"] = replace(splits["train"], examples=nowhere)
     with pytest.raises(UserError):
-        encode_cloze(
-            splits | {"train": replace(splits["train"], examples=nowhere)}, ClozeEncoding("ent", vectors_dim=4)
-        )
+        encode_cloze(splits, ClozeEncoding("ent", vectors_dim=4))

@@ -40,31 +40,29 @@ def found():
 
 
 def test_sizes_by_hand(found):
-    train, test, whole = found["splits"]["train"], found["splits"]["test"], found["all"]
-    assert [figures["cases"] for figures in (train, test, whole)] == [2, 1, 3]
-    assert [figures["queries"] for figures in (train, test, whole)] == [3, 2, 5]
-    assert [figures["tokens"] for figures in (train, test, whole)] == [14, 4, 18]  # the tokens of a passage count once
-    assert [figures["queries_of_passage"] for figures in (train, test, whole)] == [3 / 2, 2, 5 / 3]
-    assert [figures["mean_tokens"] for figures in (train, test, whole)] == [7, 4, 6]
-    means = [figures["mean_tokens_of_query"] for figures in (train, test, whole)]
-    assert means == [(9 + 9 + 5) / 3, 4, (9 + 9 + 5 + 4 + 4) / 5]  # a passage counts once for each of its queries
-    assert whole["longest"] == 9
-    # The types of the words: dropsy met the heart failure and . no fever , he had.
-    assert [figures["word_types"] for figures in (train, test, whole)] == [10, 4, 12]
-    assert [figures["entity_types"] for figures in (train, test, whole)] == [3, 1, 3]
-
-
-def test_answers_by_hand(found):
-    train, test, whole = found["splits"]["train"], found["splits"]["test"], found["all"]
-    assert [figures["answers"] for figures in (train, test, whole)] == [3, 2, 4]
-    assert [figures["answers_extended"] for figures in (train, test, whole)] == [5, 2, 5]
-    assert train["synonyms"] == 2 / 3  # edema; heart failure
-    assert [figures["verbatim"] for figures in (train, test, whole)] == [1 / 3, 1 / 2, 2 / 5]
-    assert [figures["verbatim_or_synonym"] for figures in (train, test, whole)] == [2 / 3, 1 / 2, 3 / 5]
-    assert [figures["candidates"] for figures in (train, test, whole)] == [2, 1, 8 / 5]
-    assert [figures["candidates_of_passage"] for figures in (train, test, whole)] == [2, 1, 5 / 3]
-    assert [figures["fewest_candidates"] for figures in (train, test, whole)] == [2, 1, 1]
-    assert whole["semantic_types"] == {"problem": 2 / 5, "treatment": 1 / 5, "test": 1 / 5, "other": 1 / 5}
+    expected = {
+        "cases": (2, 1, 3),
+        "queries": (3, 2, 5),
+        "tokens": (14, 4, 18),  # the tokens of a passage count once
+        "queries_of_passage": (3 / 2, 2, 5 / 3),
+        "mean_tokens": (7, 4, 6),
+        "mean_tokens_of_query": ((9 + 9 + 5) / 3, 4, (9 + 9 + 5 + 4 + 4) / 5),  # a passage once for each of its queries
+        "longest": (9, 4, 9),
+        "word_types": (10, 4, 12),  # dropsy met the heart failure and . no fever , he had
+        "entity_types": (3, 1, 3),
+        "answers": (3, 2, 4),
+        "answers_extended": (5, 2, 5),
+        "synonyms": (2 / 3, 0, 2 / 5),  # edema; heart failure
+        "verbatim": (1 / 3, 1 / 2, 2 / 5),
+        "verbatim_or_synonym": (2 / 3, 1 / 2, 3 / 5),
+        "candidates": (2, 1, 8 / 5),
+        "candidates_of_passage": (2, 1, 5 / 3),
+        "fewest_candidates": (2, 1, 1),
+    }
+    parts = (found["splits"]["train"], found["splits"]["test"], found["all"])
+    assert {name: tuple(figures[name] for figures in parts) for name in expected} == expected
+    kinds = {"problem": 2 / 5, "treatment": 1 / 5, "test": 1 / 5, "other": 1 / 5}
+    assert found["all"]["semantic_types"] == kinds
     assert found["answer_lengths"] == {"1": 3 / 5, "2": 2 / 5}
 
 
@@ -78,40 +76,25 @@ def test_each_specialty_of_a_case_is_counted(found):
     assert "specialties: the corpus names none" in cloze_stats.section("x", none).words
 
 
-def test_a_passage_in_two_splits_is_one_case():
-    both = {name: Split(name, (cloze(f"{name}.1", A, "_ came", "dropsy"),)) for name in ("train", "test")}
-    found = cloze_stats.statistics(both)
-    assert [figures["cases"] for figures in (*found["splits"].values(), found["all"])] == [1, 1, 1]
-    assert found["all"]["tokens"] == len(A.tokens)
-    assert found["all"]["queries"] == 2
-
-
-@pytest.mark.parametrize("lengths", [[9, 5, 4], [200, 350, 600, 601], [6000, 10, 1466]])
+@pytest.mark.parametrize("lengths", [[200, 350, 600, 601], [6000, 10, 1466]])
 def test_the_density_has_area_one(lengths):
     asked = tuple(cloze(f"q{n}", passage("x " * n, f"{n}"), "_", "x") for n in lengths)
     density = counted(*asked)["passage_lengths"]
     edges, values = np.array(density["edges"]), np.array(density["density"])
     widths = np.diff(edges)
-    assert len(values) == len(edges) - 1
-    assert np.all(widths == widths[0])
-    assert widths[0] % 10 == 0
+    assert (set(widths % 10), len(set(widths))) == ({0}, 1)
     assert np.isclose((values * widths).sum(), 1)
     assert density["of_queries"] == density["density"]  # every passage has the same number of queries
     twice = counted(*asked, cloze("again", asked[0].passage, "_", "x"))["passage_lengths"]
     assert twice["density"] == density["density"] != twice["of_queries"]
-    for length in lengths:  # every length lies in a bin that is not empty
-        assert values[np.searchsorted(edges, length, side="right") - 1] > 0
 
 
 def test_the_table_has_the_paper_beside_ours(found):
     rows = [line.split() for line in lines(cloze_stats.section("mine", found))]
     assert ["train", "test", "all", "CliCR,", "paper"] in rows
-    assert ["cases", "2", "1", "3", "11,846"] in rows
     assert ["distinct", "answers", "3", "2", "4", "56,093"] in rows
-    assert ["%", "answers", "in", "passage,", "synonyms", "too", "66.7", "50.0", "60.0", "59.0"] in rows
     assert ["mean", "of", "a", "query's", "passage", "7.7", "4.0", "6.2", "1,466.0"] in rows
     assert ["%", "problem", "66.7", "0.0", "40.0", "67.0"] in rows
-    assert ["%", "other", "0.0", "50.0", "20.0"] in rows
 
 
 def test_figures_are_plain_json_and_hold_no_words(found):
@@ -142,12 +125,8 @@ def test_skills_by_hand(tmp_path):
     rows = cloze_stats.skill_section(found).grids[0].rows
     assert ("bridging", "50.0", "50.0") in rows
     assert ("analogy", "0.0", "-") in rows
-    assert set(cloze_stats.skill_charts("mine", {**found, "f1": {}})) == {"skills.png"}
-
-
-def test_skills_of_other_queries():
     with pytest.raises(RunError):
-        cloze_stats.skill_statistics({"z.9": ("bridging",)}, SPLITS["train"].examples)
+        cloze_stats.skill_statistics({"z.9": ("bridging",)}, examples)
 
 
 def test_scores(tmp_path):
@@ -182,13 +161,8 @@ def test_the_door_prints_and_writes(tmp_path, corpus):
     assert "cases" in out
     assert "F1 ours" in out
     files = {path.name for path in (tmp_path / "out").iterdir()}
-    pictures = {
-        f"{name}.png" for name in ("passage_lengths", "answer_lengths", "specialties", "skills", "skill_scores")
-    }
-    assert files == {".gitignore", "cloze-stats.json", *pictures}
+    pictures = "passage_lengths.png answer_lengths.png specialties.png skills.png skill_scores.png"
+    assert files == {".gitignore", "cloze-stats.json", *pictures.split()}
     found = json.loads((tmp_path / "out" / "cloze-stats.json").read_text())
     assert found["skills"]["f1"]["ours"]["bridging"] == 1
     assert found["all"]["cases"] == 4
-    code, out, err = call_command(analyze, "cloze-stats", f"--corpus={corpus}", "--json", words=1)
-    assert code == 0, err
-    assert json.loads(out)["all"] == found["all"]

@@ -16,7 +16,6 @@ from mednli_jax.cloze.clicr import write_clicr
 from mednli_jax.cloze.encoding import corpus_named, split_of
 from mednli_jax.cloze.scores import (
     comparison,
-    figures,
     query_scores,
     read_answers,
     rows,
@@ -30,7 +29,6 @@ from mednli_jax.cloze.tables import (
     all_systems,
     attention_page,
     comparison_section,
-    lines,
     run_lines,
     run_sections,
 )
@@ -48,18 +46,13 @@ SECRET = "quokka"
 def test_both_forms_of_a_file_say_the_same(tmp_path):
     said = {"p.0": "Fever", "p.2": "", "p.1": "é 50 %"}
     write_answers(tmp_path / "a.jsonl", said)
-    (tmp_path / "b.json").write_text(json.dumps(said))
     (tmp_path / "c.json").write_text(json.dumps(said, indent=1))
     (tmp_path / "d.json.gz").write_bytes(gzip.compress(json.dumps(said).encode()))
     rows = [json.dumps({"answer": text, "uid": uid, "score": 3}) for uid, text in said.items()]
     (tmp_path / "e.txt").write_text("\ufeff\n" + "\r\n\n".join(rows) + "\n")
-    for name in ("a.jsonl", "b.json", "c.json", "d.json.gz", "e.txt"):
+    for name in ("a.jsonl", "c.json", "d.json.gz", "e.txt"):
         assert read_answers(tmp_path / name, EXAMPLES) == said, name
     assert (tmp_path / "a.jsonl").stat().st_mode & 0o077 == 0
-
-
-def scored(examples, predictions):
-    return figures(examples, query_scores(examples, predictions))
 
 
 def row(uid, answer):
@@ -87,18 +80,6 @@ def test_faults_are_reported_by_place_and_never_quoted(case, tmp_path):
     assert (error.file, error.line) == (name, place)
     assert error.fix
     assert SECRET not in str(error)
-
-
-def test_the_text_of_scores():
-    scores = scored(EXAMPLES, {"p.0": "fever", "p.1": "the fever of unknown origin"})
-    printed = list(lines("mine on demo, test", scores))
-    assert printed[0] == "mine on demo, test: 30 queries, 28 without an answer"
-    assert printed[1].startswith("exact match 3.3 (95 % interval ")
-    assert any("--vectors" in line for line in printed)
-    table = [line.split() for line in printed]
-    # F1 of "fever of unknown origin" against one of its words is 2/5.
-    assert ["all", "30", "3.3", "4.7", "0.00", "0.00", "-", "2.5", "28"] in table
-    assert ["seen", "30", "3.3", "4.7", "0.00", "0.00", "-", "2.5", "28"] in table
 
 
 # Two seeds on 30 queries. The first answers three right; the second answers one right and gives half of the words of
@@ -140,8 +121,6 @@ def test_the_text_of_a_runs_scores():
     table = [line.split() for line in printed]
     assert ["all", "30", "6.7", "4.7", "7.5", "0.00", "0.00", "-"] in table
     assert ["seen", "2", "75.0", "35.4", "87.5"] in table
-    unscored = {**run_scores(), "loss": None}
-    assert list(run_lines("ga", unscored))[2] == "27 queries have their answer among the candidates"
 
 
 def test_the_sections_of_a_run_have_its_scores_by_kind_of_query():
@@ -153,8 +132,6 @@ def test_the_sections_of_a_run_have_its_scores_by_kind_of_query():
         ("tags", ("name", "2", "75.0")),
         ("answer length", ("1", "30", "6.7")),
     ]
-    (scores,), kinds = run_sections({"test": None})
-    assert (scores.grids, kinds) == ([], [])
 
 
 def test_two_systems_on_the_same_queries():
@@ -173,25 +150,25 @@ def test_two_systems_on_the_same_queries():
         comparison(one, system("two", "clicr", EXAMPLES, SEEDS))
 
 
-def write_run(folder, corpus, status="complete"):
+def write_run(folder, corpus, status="complete", **config):
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps({"task": "cloze"}))
+    (folder / "config.json").write_text(json.dumps({"task": "cloze", **config}))
     result = {"corpus": corpus, "seeds": [0, 1], "test": run_scores()} if status == "complete" else {}
     (folder / "result.json").write_text(json.dumps({**result, "status": status}))
 
 
-def test_table_4_names_what_is_missing(tmp_path):
-    write_run(tmp_path / "ga_ent", "clicr")
+def test_table_4_names_what_is_missing_and_unlike_the_papers(tmp_path):
+    write_run(tmp_path / "ga_ent", "clicr", vectors={"path": None, "dim": 50}, data={"limit": 1000, "max_passage": 400})
     write_run(tmp_path / "sa_ent", "clicr", status="interrupted")
     found = cloze_tables.filled(tmp_path)
     rows = {row["system"]: row for row in found["rows"]}
     assert (found["corpus"], found["comparable"]) == ("clicr", True)
     assert rows["GA-Ent"]["ours"]["exact_match"]["sd"] == pytest.approx(0.0471, abs=1e-4)
     assert "embedding" not in rows["GA-Ent"]["ours"]
+    assert [words.split()[-1] for words in rows["GA-Ent"]["unlike"]] == ["50", "pairs", "passage", "vectors"]
     states = {system: row["state"] for system, row in rows.items()}
-    assert [states[name] for name in ("SA-Ent", "GA-NoEnt", "lang-model", "human-expert")] == [
-        "interrupted", "missing", "missing", "",
-    ]  # fmt: skip
+    names = ("SA-Ent", "GA-NoEnt", "lang-model", "human-expert")
+    assert [states[name] for name in names] == ["interrupted", "missing", "missing", ""]
     ((command, lacks),) = found["lacking"].items()
     assert command == f"bash launch/clicr.sh {tmp_path} clicr"
     assert set(rows) - set(lacks) == {"GA-Ent", "human-expert", "human-novice"}
@@ -202,25 +179,6 @@ def test_table_4_names_what_is_missing(tmp_path):
     (tmp_path / "baselines" / "baselines.test.json").write_text(json.dumps({"corpus": "demo_cloze", "rows": {}}))
     with pytest.raises(RunError, match=r".*of demo_cloze"):
         cloze_tables.filled(tmp_path)
-
-
-def test_readers_unlike_the_papers_say_in_what(tmp_path):
-    settings = {
-        "model": {"name": "ga_reader", "hidden_size": 64},
-        "vectors": {"path": "/v/pubmed_mimic_200d.txt", "dim": 200},
-        "train": {"epochs": 10, "batch_size": 32},
-        "data": {"limit": None, "max_passage": 0},
-    }
-    other = {**settings, "vectors": {"path": None, "dim": 50}, "data": {"limit": 1000, "max_passage": 400}}
-    for name, config in (("ga_ent", settings), ("ga_anonym", other)):
-        write_run(tmp_path / name, "clicr")
-        (tmp_path / name / "config.json").write_text(json.dumps({"task": "cloze", **config}))
-    found = cloze_tables.filled(tmp_path)
-    rows = {row["system"]: row["unlike"] for row in found["rows"]}
-    assert rows["GA-Ent"] == []
-    assert [words.split()[-1] for words in rows["GA-Anonym"]] == ["50", "pairs", "passage", "vectors"]
-    (grid,) = cloze_tables.table_section(found).grids
-    assert "; ".join(rows["GA-Anonym"]) in [row[-1] for row in grid.rows]
 
 
 def test_the_page_of_a_passage_shades_and_escapes():
@@ -247,13 +205,11 @@ def test_a_table_has_the_papers_figures_beside_ours():
     ours = {"exact_match": 0.246, "f1": 0.3, "bleu2": 0.2, "bleu4": 0.1, "embedding": None, "predicted_length": 1.54}
     systems = {"maxfreq-entity": ours, "own": {"exact_match": 0.5}}
     table = list(markdown(all_systems(systems, paper=True)))
-    assert len({line.count("|") for line in table}) == 1
     assert table[2] == "| maxfreq-entity | 24.6 | 30.0 | 0.20 | 0.10 |  | 1.5 | 8.5 | 12.6 | 0.10 | 0.05 | 0.31 |"
     assert table[3] == "| own | 50.0 |  |  |  |  |  |  |  |  |  |  |"
     rest = [line.split("|")[1].strip() for line in table[4:]]
     assert rest == [system for system in PAPER if system != "maxfreq-entity"]
     assert table[-2] == "| human-expert |  |  |  |  |  |  | 35.0 | 53.7 | 0.46 | 0.23 | 0.67 |"
-    assert len(all_systems({"own": {}}, paper=False).rows) == 1
 
 
 def write_corpus(folder):
@@ -321,9 +277,6 @@ def test_the_baselines_of_a_corpus_in_a_table(launch, tmp_path):
     said = tmp_path / "runs" / "private" / "maxfreq-entity-not_in_the_query.test.jsonl"
     examples = split_of(corpus_named("own"), "test").examples
     assert read_answers(said, examples) == {"test.0": "fever", "test.1": "fever"}
-    scores = scored(examples, read_answers(said, examples))
-    assert scores["f1"] == result["rows"]["maxfreq-entity, not in the query"]["f1"]
-    assert SECRET not in out
     code, out, err = launch("cloze_baselines.py", "--corpus=none")
     assert (code, out) == (2, "")
     assert err.startswith("error: none: ")

@@ -28,12 +28,6 @@ def test_the_most_frequent_entity():
     about = passage(REPORT)
     said = most_frequent_entity([cloze("q", about, "_ went", "cough")])
     assert said == {"q": "fever"}  # "chest pain" has as many mentions, but comes later
-    three = passage(REPORT + " | [chest pain] again .")
-    assert most_frequent_entity([cloze("q", three, "_ went", "cough")]) == {"q": "chest pain"}
-
-
-def test_the_most_frequent_entity_outside_the_query():
-    about = passage(REPORT)
     examples = [
         cloze("marked", about, "[FEVER] causes _", "cough"),
         cloze("not marked", about, "fever causes _", "cough"),
@@ -60,9 +54,8 @@ def test_random_mentions():
     said = random_entity(examples)
     shares = {phrase: count / 4000 for phrase, count in Counter(said.values()).items()}
     # Fever and chest pain have two of six mentions each. The standard deviation of a share is .0075.
-    assert shares == pytest.approx(
-        {"fever": 1 / 3, "chest pain": 1 / 3, "aspirin": 1 / 6, "cough": 1 / 6}, abs=4 * 0.0075
-    )
+    expected = {"fever": 1 / 3, "chest pain": 1 / 3, "aspirin": 1 / 6, "cough": 1 / 6}
+    assert shares == pytest.approx(expected, abs=4 * 0.0075)
     assert random_entity(examples) == said
     assert random_entity(examples, seed=1) != said
     expected = random_expectation(examples[:1])
@@ -73,8 +66,10 @@ def test_random_mentions():
     assert (expected["exact_match"], expected["f1"]) == pytest.approx((0, (2 / 6 * 1 / 2) / 2))
     assert expected["embedding"] is None
     assert expected["predicted_length"] == pytest.approx(8 / 6)  # the mean over the one query that is answered
-    assert set(random_entity(examples[:300], words=True).values()) <= {word.lower() for word in passage(REPORT).tokens}
-    assert len(set(random_entity(examples[:300], words=True).values())) > 6
+    words = set(random_entity(examples[:300], words=True).values())
+    assert words == {word.lower() for word in passage(REPORT).tokens}
+    drawn = [summary(query_scores(partly, random_entity(partly, seed=seed)))["bleu2"] for seed in range(10)]
+    assert expected["bleu2"] == pytest.approx(np.mean(drawn))
 
 
 def test_the_embedding_score_of_random_mentions_by_hand():
@@ -86,15 +81,6 @@ def test_the_embedding_score_of_random_mentions_by_hand():
     # With two answers the nearer one counts: 1, 0 (east), 1, 0.
     assert expected["embedding"] == pytest.approx(((1 - 1 + 0 + 0) / 4 + (1 + 0 + 1 + 0) / 4) / 2)
     assert expected["predicted_length"] == 1
-
-
-def test_bleu_of_random_mentions_is_the_mean_of_ten_seeded_draws():
-    examples = [cloze(f"q{n}", REPORT, "_ went", "Chest Pain" if n % 2 else "cough") for n in range(60)]
-    expected = random_expectation(examples)
-    drawn = [summary(query_scores(examples, random_entity(examples, seed=seed))) for seed in range(10)]
-    for name in ("bleu2", "bleu4"):
-        assert expected[name] == pytest.approx(np.mean([figures[name] for figures in drawn]))
-    assert random_expectation(examples, seed=1)["bleu2"] != expected["bleu2"] > 0.05
 
 
 WORDS = ("north", "south", "east", "fever", "cough")
@@ -114,11 +100,7 @@ def test_the_entity_in_the_most_similar_context():
     assert similar("east of _", text) == similar("zebra _", text) == "cough"
     # The words of the next sentence are no context.
     assert similar("south of _", "north a [cough] | south south [fever] .", window=2) == "fever"
-
-
-def test_the_word_in_the_most_similar_context():
-    text = "north a south | east Wanted [fever] east"
-    assert similar("east _ fever", text, window=1, words=True) == "wanted"
+    assert similar("east _ fever", "North a south | east Wanted [fever] east", window=1, words=True) == "wanted"
 
 
 def test_the_best_window_by_f1():
@@ -154,8 +136,7 @@ def test_vectors_of_the_words_of_a_corpus(tmp_path):
     examples = [cloze("q", "Fever of the T-cell", "cough _", "fever")]
     vocab, vectors = known_vectors(path, examples, more=["the Rash!"])
     assert set(vocab.words[2:]) == {"fever", "tcell", "cough", "rash"}
-    rows = dict(zip(vocab.words, vectors.tolist(), strict=True))
-    assert (rows["fever"], rows["tcell"]) == ([1, 2], [3, 4])
+    assert vectors[vocab.words.index("tcell")].tolist() == [3, 4]
     path.write_text("zebra 1 2\n")
     with pytest.raises(DataError, match=r"v\.txt: .* Fix: "):
         known_vectors(path, examples)

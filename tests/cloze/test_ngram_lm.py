@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from made_up_cloze import cloze, passage
 
-from mednli_jax.cloze.ngram_lm import FALLBACK, START, continuations, estimate, left, training_text
+from mednli_jax.cloze.ngram_lm import FALLBACK, START, continuations, estimate, training_text
 from mednli_jax.errors import UserError
 
 
@@ -74,22 +74,6 @@ def text(seed, sentences=120, words=9):
 HISTORIES = ([], ["w1"], ["w1", "w3"], ["w2", "w8", "w1"], ["w1", "zebra"], ["zebra", "w1"], ["w0"] * 7, ["w5", "w4"])
 
 
-def test_a_bigram_model_by_hand():
-    """The texts "a b" and "a c" are too short to estimate discounts, so 1/2 and 1 are taken off the counts 1 and 2.
-
-    One distinct word stands before each of a, b and c, and two before </s>: 5 in all. Discounts free 2.5 of these 5,
-    and the five words a, b, c, </s> and <unk> share them: p(a) = .5/5 + .5 * 1/5.
-    """
-    model = estimate([["a", "b"], ["a", "c"]], order=2)
-    assert model.words == ("<unk>", "<s>", "</s>", "a", "b", "c")
-    assert [level.discounts for level in model.levels] == [FALLBACK, FALLBACK]
-    assert model.levels[0].probability == pytest.approx([0.1, 0, 0.3, 0.2, 0.2, 0.2])
-    # After "a", b and c occur once each, and half of that is discounted. After <s>, "a" occurs twice, and half of that
-    # is discounted.
-    assert model.distribution(["a"]) == pytest.approx([0.05, 0, 0.15, 0.1, 0.35, 0.35])
-    assert model.distribution([])[3] == pytest.approx((2 - 1) / 2 + 0.5 * 0.2)
-
-
 @pytest.mark.parametrize(("seed", "order", "sentences"), [(0, 4, 120), (1, 3, 300), (2, 2, 40), (3, 6, 2), (4, 1, 50)])
 def test_probabilities_equal_those_of_the_formulas(seed, order, sentences):
     corpus = text(seed, sentences)
@@ -107,17 +91,9 @@ def test_probabilities_equal_those_of_the_formulas(seed, order, sentences):
                 assert probability == pytest.approx(reference.p(word, ("<s>", *history)), rel=1e-10), (history, word)
 
 
-def test_words_that_look_like_marks_are_words():
-    model = estimate([["<unk>", "a", "</s>", "b"], ["<s>", "a"]])
-    assert model.words.count("<unk>") == 2
-    assert continuations(model, [cloze("q", "x", "_", "a")])["q"] in ("<unk>", "<s>")
-    assert model.distribution(["a"]).sum() == pytest.approx(1)
-
-
-@pytest.mark.parametrize("sentences", [[], [[]]])
-def test_a_text_without_words_is_refused(sentences):
+def test_a_text_without_words_is_refused():
     with pytest.raises(UserError):
-        estimate(sentences)
+        estimate([[]])
 
 
 # ---- cloze ----
@@ -135,15 +111,11 @@ def test_the_text_a_model_is_trained_on():
         ["@entityaspirin", "against", "@entitychest pain", "and", "@entityfever"],
         ["@entityaspirin", "helped"],
     ]
-    assert left(examples[0]) == ["@entityaspirin", "against"]
-    assert left(examples[1]) == []
 
 
 def test_continuations_of_queries():
-    learnt = [
-        cloze(f"t{i}", "the [fever] of the patient rose", "we gave [aspirin] for _ .", "chest pain") for i in range(3)
-    ]
-    model = estimate(training_text(learnt))
+    text, query = "the [fever] of the patient rose", "we gave [aspirin] for _ ."
+    model = estimate(training_text([cloze(f"t{i}", text, query, "chest pain") for i in range(3)]))
     asked = [cloze("a", "x", "they gave [aspirin] for _ today", "chest pain"), cloze("b", "x", "the _", "patient")]
     assert continuations(model, asked) == {"a": "chest pain", "b": "fever"}
     model = estimate([["the", "patient"], ["the", "patient"], ["the", "@entityfever"]])

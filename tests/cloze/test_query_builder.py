@@ -73,21 +73,19 @@ def sentence(text, *marks):
 
 
 def test_marks_and_listed_entities_read_alike(tmp_path):
-    row = {"id": "a", "sentences": ["No BEG__high fever__END ."], "learning_points": []}
     listed = {"text": "No high fever .", "entities": [{"start": 1, "end": 3}]}
-    (one,), (other,) = reports(tmp_path, row), reports(tmp_path, {**row, "sentences": [listed]})
+    (one,), (other,) = (reports(tmp_path, marked(of)) for of in ("No BEG__high fever__END .", listed))
     assert one == other
     assert one.sentences == (sentence("No high fever .", (1, 3)),)
-    assert one.title == sentence("")
-    assert one.specialty == ""
-
-
-def listing(*entities):
-    return {"id": "a", "sentences": [{"text": "zebrafish met quokka", "entities": entities}], "learning_points": []}
+    assert (one.title, one.specialty) == (sentence(""), "")
 
 
 def marked(text):
     return {"id": "a", "sentences": [text], "learning_points": []}
+
+
+def listing(*entities):
+    return marked({"text": "zebrafish met quokka", "entities": entities})
 
 
 @pytest.mark.parametrize(
@@ -128,19 +126,13 @@ def test_bad_reports_are_named_by_place(tmp_path, row, field):
         ("( HF )", (0, 3), "( HF )"),  # a name that is all bracket stays
         ("skin cancer(s) came", (0, 2), "skin cancer(s)"),
         ("failure ) came", (0, 2), "failure )"),  # the bracket has no beginning
+        ("those of them", (0, 1), None),  # a phrase of pronouns is no longer marked
     ],
 )
 def test_boundaries(text, mark, expected):
     found = cleaned(sentence(text, mark), Counter())
     assert found.tokens == tuple(text.split())
-    assert [found.phrase(mark) for mark in found.marks] == [expected]
-
-
-def test_a_phrase_of_pronouns_is_no_longer_marked():
-    counts = Counter()
-    given = sentence("those of them with fever ( 39 )", (0, 1), (2, 3), (4, 8))
-    assert cleaned(given, counts).marks == (Mark(4, 5),)
-    assert counts == {"function_words": 2, "parentheticals": 1, "no_longer_marked": 2}
+    assert [found.phrase(mark) for mark in found.marks] == [expected] * bool(expected)
 
 
 # ---- The filter (section 3.1) --------------------------------------------------------------------------------------
@@ -175,8 +167,7 @@ def test_a_report_by_hand(tmp_path, ontology):
     assert [example.uid for example in split.examples] == ["r1.1", "r1.2", "r1.3", "r1.4"]
     passage = dropsy.passage
     assert all(example.passage is passage for example in split.examples)
-    title = ("A", "case", "of", "heart", "failure")
-    assert (passage.uid, passage.specialty, passage.title) == ("r1", "cardiology", title)
+    assert (passage.uid, passage.specialty, " ".join(passage.title)) == ("r1", "cardiology", "A case of heart failure")
     assert passage.title_entities == (Entity(3, 5),)
     assert passage.sentences == (11, 16, 23)
     phrases = [" ".join(passage.tokens[e.start : e.end]) for e in passage.entities]
@@ -192,10 +183,11 @@ def test_a_report_by_hand(tmp_path, ontology):
     assert digoxin.query[digoxin.blank] == PLACEHOLDER
     assert digoxin.answers == (Answer("digoxin", "", "treatment"),)
     assert split.facts["concepts"] == {"by_id": 1, "by_name": 1, "none": 2}
-    assert split.facts["extended"] == 2
     alone = build_queries(reports(tmp_path, REPORT))  # without an ontology
     assert {len(example.answers) for example in alone.examples} == {1}
-    assert alone.examples[-1].answers[0].semantic_type == "treatment"
+    point = {"text": "Try heart failure in two weeks , then stop .", "entities": [{"start": 1, "end": 3, "id": "D2"}]}
+    (example,) = build_queries(reports(tmp_path, {**REPORT, "learning_points": [point]}), ontology).examples
+    assert [answer.text for answer in example.answers] == ["heart failure", "Furosemide", "Frusemide"]  # id before name
 
 
 def test_by_hand_what_was_left_out(tmp_path, ontology):
@@ -207,24 +199,14 @@ def test_by_hand_what_was_left_out(tmp_path, ontology):
     split = build_queries(reports(tmp_path, {**REPORT, "learning_points": points}), ontology)
     assert [example.uid for example in split.examples] == ["r1.4", "r1.5", "r1.6"]
     assert split.facts["dropped"] == {"repeats_passage": 1, "shows_answer": 2}
-    assert split.facts["rows"] == 3
-    assert split.facts["learning_points"] == 3
     assert split.facts["mended"] == {"function_words": 2, "parentheticals": 1, "no_longer_marked": 0}
     assert split.facts["concepts"] == {"by_id": 0, "by_name": 1, "none": 2}
-
-
-def test_answers_come_by_id_before_name(tmp_path, ontology):
-    point = {"text": "Try heart failure in two weeks , then stop .", "entities": [{"start": 1, "end": 3, "id": "D2"}]}
-    (example,) = build_queries(reports(tmp_path, {**REPORT, "learning_points": [point]}), ontology).examples
-    assert [answer.text for answer in example.answers] == ["heart failure", "Furosemide", "Frusemide"]
 
 
 def test_semantic_types_of_mesh():
     ontology = read_mesh()
     names = {"Heart Failure": "problem", "Furosemide": "treatment", "Electrocardiography": "test", "Kenya": ""}
-    names |= {"Delirium": "problem", "Hysterectomy": "treatment"}
-    index = {label: number for number, label in enumerate(ontology.labels)}
-    assert {name: semantic_type(ontology, index[name]) for name in names} == names
+    assert {name: semantic_type(ontology, ontology.labels.index(name)) for name in names} == names
 
 
 def test_splits_are_by_report_and_stable(tmp_path, ontology):
@@ -233,8 +215,7 @@ def test_splits_are_by_report_and_stable(tmp_path, ontology):
     parts = divided(split, 0.2, 0.3)
     of = {name: {example.passage.uid for example in part.examples} for name, part in parts.items()}
     assert sum(map(len, of.values())) == 60  # no report is in two splits
-    assert 4 <= len(of["dev"]) <= 22
-    assert 8 <= len(of["test"]) <= 30
+    assert min(map(len, of.values())) > 4
     fewer = divided(build_queries(reports(tmp_path, *rows[::2]), ontology), 0.2, 0.3)
     for name, part in fewer.items():
         assert {example.passage.uid for example in part.examples} <= of[name]
@@ -242,20 +223,17 @@ def test_splits_are_by_report_and_stable(tmp_path, ontology):
         divided(split, 0.5, 0.5)
 
 
-def run_script(*flags):
-    command = [sys.executable, str(ROOT / "launch" / "build_queries.py"), *map(str, flags)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
-
-
 def test_the_script_writes_a_corpus(tmp_path):
+    def run_script(*flags):
+        command = [sys.executable, str(ROOT / "launch" / "build_queries.py"), *map(str, flags)]
+        return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+
     path = written(tmp_path / "reports.jsonl", *({**REPORT, "id": f"r{n}"} for n in range(20)))
     done = run_script(f"--reports={path}", f"--out={tmp_path / 'corpus'}", "--dev=0.2", "--test=0.2")
     assert done.returncode == 0, done.stderr
     counts = json.loads(done.stdout)
     splits = load(tmp_path / "corpus")
     assert {name: len(split) for name, split in splits.items()} == counts["queries"]
-    answers = {answer.text for split in splits.values() for e in split.examples for answer in e.answers}
-    assert {"heart failure", "Cardiac Failure"} <= answers
     path.write_text("zebrafish\n")
     for out, file in (("corpus", f"{tmp_path}/corpus/train1.0.json: "), ("other", "reports.jsonl:1: ")):
         done = run_script(f"--reports={path}", f"--out={tmp_path / out}")

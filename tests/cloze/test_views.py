@@ -35,7 +35,14 @@ def example(query, *answers, context=CONTEXT, title="On BEG__gout__END", uid="q"
 HAND = example("BEG__MRI__END of BEG__Chest Wall__END shows @placeholder .", "pain")
 
 
-def test_ent_by_hand():
+def test_ent_and_noent_by_hand():
+    view = views(HAND, "noent")
+    assert " ".join(view.passage.tokens) == "the heart failure and pain . no heart pain or heart failure of mri ."
+    assert " ".join(view.query) == "mri of chest wall shows @placeholder ."
+    assert (view.blank, view.names) == (5, {})
+    assert view.passage.positions == (((1, 3), (10, 12)), ((4, 5), (8, 9)), ((13, 14),))
+    loose = loose_positions(view.passage.tokens, view.passage.candidates)[0]
+    assert loose == tuple((p, p + 1) for p in (1, 2, 7, 10, 11))
     view = views(HAND, "ent")
     assert " ".join(view.passage.tokens) == (
         "the @entityheart_failure and @entitypain . no heart @entitypain or @entityheart_failure of @entitymri ."
@@ -55,18 +62,6 @@ def test_anonym_by_hand():
     names = {"heart failure": "@entity0", "pain": "@entity1", "mri": "@entity2"}
     assert view.names == names | {"chest wall": "@entity3", "new thing": "@entity4"}
     assert view.gold == -1
-    assert views(HAND, "anonym").names == names | {"chest wall": "@entity3"}
-
-
-def test_noent_by_hand():
-    view = views(HAND, "noent")
-    assert " ".join(view.passage.tokens) == "the heart failure and pain . no heart pain or heart failure of mri ."
-    assert " ".join(view.query) == "mri of chest wall shows @placeholder ."
-    assert (view.blank, view.names) == (5, {})
-    assert view.passage.positions == (((1, 3), (10, 12)), ((4, 5), (8, 9)), ((13, 14),))
-    assert loose_positions(view.passage.tokens, view.passage.candidates)[0] == tuple(
-        (p, p + 1) for p in (1, 2, 7, 10, 11)
-    )
 
 
 def test_the_title_may_become_the_first_sentence():
@@ -78,8 +73,6 @@ def test_the_title_may_become_the_first_sentence():
     assert (one.passage.title, one.passage.sentences) == ((), (2, 8, 17))
     assert one.passage is other.passage
     assert bare.passage is cases[2].passage
-    assert replace(one, passage=HAND.passage) == HAND
-    assert with_titles(split).examples == split.examples
 
 
 def test_the_dataset_answer_comes_before_synonyms_and_case_and_blanks_do_not_count():
@@ -98,27 +91,19 @@ def test_the_dataset_answer_comes_before_synonyms_and_case_and_blanks_do_not_cou
 
 @pytest.mark.parametrize("setup", SETUPS)
 def test_in_every_set_up_the_marked_places_spell_their_candidate(setup):
-    for case in split("x", 1).examples:
-        view = views(case, setup)
-        assert len(view.passage.candidates) == len(set(view.passage.candidates)) == len(view.passage.positions)
-        assert [spans[0] for spans in view.passage.positions] == sorted(spans[0] for spans in view.passage.positions)
-        for phrase, spans in zip(view.passage.candidates, view.passage.positions, strict=True):
+    cases = split("x", 1).examples
+    for case, view in all_views(cases, setup):
+        assert view == views(case, setup)
+        candidates, positions = view.passage.candidates, view.passage.positions
+        assert len(candidates) == len(set(candidates)) == len(positions)
+        assert [spans[0] for spans in positions] == sorted(spans[0] for spans in positions)
+        for phrase, spans in zip(candidates, positions, strict=True):
             words = [view.names[phrase]] if view.names else phrase.split()
             assert all(list(view.passage.tokens[start:end]) == words for start, end in spans)
-        assert sum(map(len, view.passage.positions)) == len(case.passage.entities)
+        assert sum(map(len, positions)) == len(case.passage.entities)
         assert view.query[view.blank] == "@placeholder"
         if view.gold >= 0:
-            assert view.passage.candidates[view.gold] in {phrase_of(answer.text) for answer in case.answers}
-
-
-@pytest.mark.parametrize("setup", SETUPS)
-def test_shared_views_are_the_same_as_single_ones(setup):
-    cases = split("x", 3).examples
-    shared = list(all_views(cases, setup, max_tokens=9))
-    assert [view for _, view in shared] == [views(case, setup, max_tokens=9) for case in cases]
-    assert tuple(case for case, _ in shared) == cases
-    for (_, view), (_, following) in zip(shared[0::3], shared[1::3], strict=True):
-        assert view.passage is following.passage
+            assert candidates[view.gold] in {phrase_of(answer.text) for answer in case.answers}
 
 
 @pytest.mark.parametrize("setup", SETUPS)
@@ -129,11 +114,10 @@ def test_truncation_drops_what_is_not_kept_whole(setup):
             part = passage_view(case.passage, setup, max_tokens=size)
             assert part.tokens == whole.tokens[:size]
             assert part.dropped == max(len(whole.tokens) - size, 0)
-            kept = {
-                phrase: tuple(span for span in spans if span[1] <= size)
-                for phrase, spans in zip(whole.candidates, whole.positions, strict=True)
-            }
-            kept = {phrase: spans for phrase, spans in kept.items() if spans}
+            kept = {}
+            for phrase, spans in zip(whole.candidates, whole.positions, strict=True):
+                if found := tuple(span for span in spans if span[1] <= size):
+                    kept[phrase] = found
             assert dict(zip(part.candidates, part.positions, strict=True)) == kept
             assert part.cut == set(whole.candidates) - set(kept)
             assert list(part.number_of) == list(part.candidates)
@@ -141,9 +125,8 @@ def test_truncation_drops_what_is_not_kept_whole(setup):
 
 def test_seen_answers_are_those_of_training_whatever_their_case():
     train = Split("train", (example("@placeholder", "Heart  failure", "syn"), example("@placeholder", "absent")))
-    test = Split(
-        "test", tuple(example("@placeholder", text, "absent") for text in ("heart failure", "Absent", "syn", "pain"))
-    )
+    answers = ("heart failure", "Absent", "syn", "pain")
+    test = Split("test", tuple(example("@placeholder", text, "absent") for text in answers))
     tagged = tag_seen({"train": train, "test": test})
     assert [case.tags for case in tagged["test"].examples] == [("seen",), ("seen",), ("unseen",), ("unseen",)]
     assert tagged["test"].facts["answers_of_train"] == {"seen": 2, "unseen": 2}
