@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
 from mednli_jax.data.examples import LABELS, NLIExample
 from mednli_jax.data.text import treebank_tokens
@@ -234,8 +235,7 @@ PUBLISHED_CATEGORIES = {
 MOST_UNKNOWN = 0.1  # share of the annotated pairs; with more of them the corpora are not those annotated
 
 
-@dataclass(frozen=True, slots=True)
-class Annotation:
+class Annotation(NamedTuple):
     """A row of a file. target: the disease of the positive example. start, end: -1 for a negative."""
 
     file: str
@@ -261,12 +261,21 @@ def read_annotations(path: Path) -> list[Annotation]:
         return header
 
     for number, row in table_rows(path.name, csv_records(path, problems), problems, columns):
-        try:
-            found.append(_annotation(path.name, number, {name: cell.strip() for name, cell in row.items()}))
-        except KeyError as unknown:
-            problems.add(_fault(path.name, number, unknown.args[0], "has an unknown value"))
+        row = {name: cell.strip() for name, cell in row.items()}
+        is_positive = PUBLISHED_LABELS.get(row["label"])
+        category = PUBLISHED_CATEGORIES.get(row["category"]) if "category" in row else "terminological"
+        if is_positive is None or category is None:
+            field = "label" if is_positive is None else "category"
+            problems.add(_fault(path.name, number, field, "has an unknown value"))
+            continue
+        try:  # some files have 20.0
+            place = [int(float(row[name])) for name in ("start_index", "end_index")] if is_positive else ()
         except ValueError:
             problems.add(_fault(path.name, number, "start_index", "or end_index is no number of a character"))
+            continue
+        target = row["CUI" if is_positive else "original_cui"]
+        pair_id = row["pair_id"].removesuffix(OF_NEGATIVE)
+        found.append(Annotation(path.name, number, pair_id, row["CUI"], is_positive, category, target, *place))
     problems.raise_if_any()
     if not any(row.is_positive for row in found):
         raise empty_file(path, "no positive example")
@@ -275,20 +284,6 @@ def read_annotations(path: Path) -> list[Annotation]:
 
 def _fault(file, line, field, problem, fix=FRESH_COPY):
     return DataError(f"field '{field}' {problem}", file=file, line=line, field=field, fix=fix)
-
-
-def _annotation(file, number, values):
-    """Raises KeyError with the name of a field whose value is unknown, ValueError for a place that is no number."""
-    for name, known in (("label", PUBLISHED_LABELS), ("category", PUBLISHED_CATEGORIES)):
-        if name in values and values[name] not in known:
-            raise KeyError(name)
-    category = PUBLISHED_CATEGORIES[values["category"]] if "category" in values else "terminological"
-    is_positive, pair_id = PUBLISHED_LABELS[values["label"]], values["pair_id"].removesuffix(OF_NEGATIVE)
-    row = Annotation(file, number, pair_id, values["CUI"], is_positive, category, values["original_cui"])
-    if not is_positive:
-        return row
-    start, end = (int(float(values[name])) for name in ("start_index", "end_index"))  # some files have 20.0
-    return replace(row, target=row.disease, start=start, end=end)
 
 
 def pair_files(folder: Path) -> list[Path]:
@@ -343,13 +338,23 @@ def read_published(
     has no name, or which a positive example claims on the same premise.
     """
     of_file = {Path(path).name: read_annotations(path) for path in paths}
-    _check_alternatives(of_file)
     rows = [row for of_this in of_file.values() for row in of_this]
+    keys = {name: {(r.pair_id, r.disease, r.category) for r in of if r.is_positive} for name, of in of_file.items()}
+    for (one, of_one), (other, of_other) in combinations(keys.items(), 2):  # their negatives may be alternatives
+        if 2 * len(of_one & of_other) > min(len(of_one), len(of_other)):
+            fix = "--config.diskne.negatives=similar or random"
+            raise DataError(f"has the positive examples of {one}: only one of the two can be used", file=other, fix=fix)
     by_uid = {pair.uid: pair for pair in pairs}
     unknown = _unknown(rows, by_uid)
     known = [row for row in rows if row.pair_id in by_uid]
     positives = _positives(known, by_uid)
-    names, synonyms = _names(positives.values(), ontology, {row.disease for row in known})
+    mentions = defaultdict(Counter)
+    for positive in positives.values():
+        mentions[positive.disease][positive.mention.lower()] += 1
+    names, synonyms = disease_names(ontology, {row.disease for row in known}) if ontology else ({}, {})
+    for disease, of_disease in mentions.items():
+        names.setdefault(disease, min(of_disease, key=lambda name: (-of_disease[name], -len(name), name)))
+        synonyms[disease] = (*synonyms.get(disease, ()), *of_disease)
     counts: Counter = Counter()
     made_up = list(_negatives(known, positives, names, counts))
     facts = {
@@ -364,17 +369,6 @@ def read_published(
         "ontology_sha256": ontology.sha256 if ontology else "",
     }
     return assembled("diskne", positives.values(), made_up, names, synonyms, wording, facts)
-
-
-def _check_alternatives(of_file: Mapping[str, Sequence[Annotation]]) -> None:
-    """Raises DataError for two files of the same positive examples: their negatives are alternatives."""
-    positives = {
-        name: {(r.pair_id, r.disease, r.category) for r in rows if r.is_positive} for name, rows in of_file.items()
-    }
-    for (one, of_one), (other, of_other) in combinations(positives.items(), 2):
-        if 2 * len(of_one & of_other) > min(len(of_one), len(of_other)):
-            fix = "--config.diskne.negatives=similar or random"
-            raise DataError(f"has the positive examples of {one}: only one of the two can be used", file=other, fix=fix)
 
 
 def _unknown(rows: Sequence[Annotation], by_uid: Mapping[str, NLIExample]) -> list[str]:
@@ -422,19 +416,6 @@ def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
     while end < len(text) and text[end - 1].isalnum() and text[end].isalnum():
         end += 1
     return start, end
-
-
-def _names(positives: Iterable[Positive], ontology: Ontology | None, diseases: set[str]):
-    """(name, synonyms) of the diseases: the ontology's, and what the hypotheses call them."""
-    mentions = defaultdict(Counter)
-    for positive in positives:
-        mentions[positive.disease][positive.mention.lower()] += 1
-    names, synonyms = disease_names(ontology, diseases) if ontology else ({}, {})
-    for disease, found in mentions.items():
-        best = min(found, key=lambda mention: (-found[mention], -len(mention), mention))
-        names.setdefault(disease, best)
-        synonyms[disease] = (*synonyms.get(disease, ()), *found)
-    return names, synonyms
 
 
 def _negatives(

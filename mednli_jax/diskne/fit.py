@@ -40,9 +40,9 @@ class Chunk:
         return tuple(slot_code(*slot) for slot in self.slots)
 
 
-def chosen_folds(choice: FoldChoice, prepared) -> tuple[int, ...]:
-    """The indices of the chosen folds."""
-    found, benchmark = folds_of(prepared), benchmark_of(prepared)
+def chunks_of(choice: FoldChoice, seeds, prepared) -> list[Chunk]:
+    """The slots of the chosen folds in chunks of nearly equal size up to `at_once`, group by group, seed by seed."""
+    found, benchmark, chunks = folds_of(prepared), benchmark_of(prepared), []
     called = [{fold.disease.casefold(), benchmark.names[fold.disease].casefold()} for fold in found]
     wanted, categories = {name.casefold() for name in choice.diseases}, set(choice.categories)
     chosen = tuple(
@@ -58,15 +58,8 @@ def chosen_folds(choice: FoldChoice, prepared) -> tuple[int, ...]:
             if not len(getattr(found[place], name)):
                 problem = f"{benchmark.name}: the fold of {found[place].disease} has no {name} examples"
                 raise DataError(problem, fix="give more pairs")
-    return chosen
-
-
-def chunks_of(choice: FoldChoice, seeds, prepared) -> list[Chunk]:
-    """The slots of each group, seed by seed, in chunks of nearly equal size up to `at_once`; 0: one chunk per group."""
-    folds, chunks = folds_of(prepared), []
-    chosen = chosen_folds(choice, prepared)
     for group in GROUPS:
-        slots = [(fold, seed) for seed in seeds for fold in chosen if folds[fold].group == group]
+        slots = [(place, seed) for seed in seeds for place in chosen if found[place].group == group]
         if slots:
             parts = -(-len(slots) // (choice.at_once or len(slots)))
             for part in np.array_split(np.arange(len(slots)), parts):
@@ -136,30 +129,6 @@ class FoldTraining:
         return json.loads(place.read_bytes())
 
     def _train(self, chunk: Chunk):
-        trainer = self._trainer(chunk)
-        if self.experiment.model.weights:
-            start_from_pretrained(trainer, self.experiment)
-        if trainer.resume():
-            self.session.say(f"chunk {chunk.number + 1}: resumed in epoch {trainer.epoch} after {trainer.done} batches")
-        rows = self.directory.metrics()  # without those of epochs that will be trained again
-        kept = [line for epoch, line in rows if epoch < trainer.epoch or json.loads(line).get("chunk") != chunk.number]
-        write_atomic(self.directory.folder / "metrics.jsonl", b"".join(line + b"\n" for line in kept))
-        best = trainer.run()
-        check_converged(best.epoch.tolist(), "fold")
-        folds = {fold for fold, _ in chunk.slots}
-        rows = self.program.task.members(self.prepared, "test")[sorted(folds)].any(axis=0)
-        trainer.batches["test"] = self.program.task.prediction(
-            self.prepared,
-            rows,
-            shares=self.program.devices.count,
-            model=self.program.model,
-            coarse=len(folds) < sum(f.group == chunk.group for f in self.folds),
-        )
-        logits = trainer.predict("test", best.variables)
-        dev = self.program.task.slot_scores(trainer.splits["dev"], trainer.predict("dev", best.variables), chunk.codes)
-        self._keep(chunk, best, dev, logits)
-
-    def _trainer(self, chunk):
         names = {part: f"{chunk.group}/{part}" for part in ("train", "dev")}
         task, self.program.optimizer = self.program.task, self.optimizers[chunk.group]
         trainer = Trainer(
@@ -178,11 +147,25 @@ class FoldTraining:
         self.profile = None  # only the first chunk is profiled
         if self.parameters is None:
             self.parameters = sum(int(leaf[0].size) for leaf in jax.tree.leaves(trainer.learner.params))
-            self.session.say(
-                f"{self.experiment.model.name}: {self.parameters:,} parameters a slot; batches of "
-                f"{' or '.join(map(str, trainer.batches['train'].sizes))}"
-            )
-        return trainer
+            sizes = " or ".join(map(str, trainer.batches["train"].sizes))
+            self.session.say(f"{self.experiment.model.name}: {self.parameters:,} parameters a slot; batches of {sizes}")
+        if self.experiment.model.weights:
+            start_from_pretrained(trainer, self.experiment)
+        if trainer.resume():
+            self.session.say(f"chunk {chunk.number + 1}: resumed in epoch {trainer.epoch} after {trainer.done} batches")
+        rows = self.directory.metrics()  # without those of epochs that will be trained again
+        kept = [line for epoch, line in rows if epoch < trainer.epoch or json.loads(line).get("chunk") != chunk.number]
+        write_atomic(self.directory.folder / "metrics.jsonl", b"".join(line + b"\n" for line in kept))
+        best = trainer.run()
+        check_converged(best.epoch.tolist(), "fold")
+        folds = {fold for fold, _ in chunk.slots}
+        rows = task.members(self.prepared, "test")[sorted(folds)].any(axis=0)
+        how = {"shares": self.program.devices.count, "model": self.program.model}
+        how["coarse"] = len(folds) < sum(fold.group == chunk.group for fold in self.folds)
+        trainer.batches["test"] = task.prediction(self.prepared, rows, **how)
+        logits = trainer.predict("test", best.variables)
+        dev = task.slot_scores(trainer.splits["dev"], trainer.predict("dev", best.variables), chunk.codes)
+        self._keep(chunk, best, dev, logits)
 
     def _checkpoints(self, chunk):
         return self.directory.checkpoints / f"chunk-{chunk.number}"
