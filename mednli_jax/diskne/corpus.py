@@ -118,10 +118,20 @@ class DisKnECorpus(NLICorpus):
     def build(self):
         """(splits, arrays, vocabulary, vectors, facts) of the corpus and its folds."""
         splits, arrays, vocabulary, vectors, facts = super().build()
-        found = folds(self.benchmark, least=self.least)
-        arrays = {**arrays, **_arrays(self.benchmark, found)}
-        about = {"diseases": list(self.benchmark.names), "folds": list(map(_about, found))}
-        about |= self.benchmark.description()
+        benchmark, found = self.benchmark, folds(self.benchmark, least=self.least)
+        part = np.zeros((len(found), len(benchmark)), np.int8)
+        for row, fold in zip(part, found, strict=True):
+            for number, name in enumerate(PARTS[1:], 1):
+                row[getattr(fold, name)] = number
+        place = {disease: number for number, disease in enumerate(benchmark.names)}
+        arrays = {
+            **arrays,
+            "fold": part,
+            "disease": np.array([place[example.disease] for example in benchmark.examples], np.int32),
+            "target": np.array([place[example.target] for example in benchmark.examples], np.int32),
+            "category": np.array([CATEGORIES.index(example.category) for example in benchmark.examples], np.int8),
+        }
+        about = {"diseases": list(benchmark.names), "folds": list(map(_about, found)), **benchmark.description()}
         return splits, arrays, vocabulary, vectors, {**facts, "diskne": about}
 
 
@@ -155,20 +165,6 @@ def load_demo_diskne(*, negatives: str = "similar", wording: str = "name", seed:
     }
     made_up = builder.negatives(positives, ranking, builder.Kinship(ontology))
     return data.assembled("demo_diskne", positives, made_up, names, synonyms, wording, facts)
-
-
-def _arrays(benchmark, found):
-    place = {disease: number for number, disease in enumerate(benchmark.names)}
-    part = np.zeros((len(found), len(benchmark)), np.int8)
-    for row, fold in zip(part, found, strict=True):
-        for number, name in enumerate(PARTS[1:], 1):
-            row[getattr(fold, name)] = number
-    return {
-        "fold": part,
-        "disease": np.array([place[example.disease] for example in benchmark.examples], np.int32),
-        "target": np.array([place[example.target] for example in benchmark.examples], np.int32),
-        "category": np.array([CATEGORIES.index(example.category) for example in benchmark.examples], np.int8),
-    }
 
 
 def _about(fold):
@@ -208,32 +204,23 @@ def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path) -
     for fold in folds:
         sizes = {part: len(getattr(fold, part)) for part in PARTS[1:]}
         about.append({**_about(fold), "name": benchmark.names[fold.disease], "examples": sizes})
-    rows = (json.dumps(_row(example), ensure_ascii=False) for example in benchmark.examples)
+    rows = []
+    for example in benchmark.examples:
+        pair, category = example.pair, example.category
+        row = {"pairID": pair.uid, "gold_label": pair.label, "sentence1": pair.premise, "sentence2": pair.hypothesis}
+        row |= {"captionID": pair.group, "genre": category}  # a slice that the readers of pairs score apart
+        row |= {"disease": example.disease, "target": example.target, "category": category}
+        rows.append(json.dumps(row, ensure_ascii=False) + "\n")
     dropped = ["group\tdisease\tuid\treason\n"]
     for fold in folds:
         for reason, of_reason in fold.dropped.items():
             uids = (benchmark.examples[row].uid for row in of_reason)
             dropped += (f"{fold.group}\t{fold.disease}\t{uid}\t{reason}\n" for uid in uids)
     with atomic_folder(folder, keep=False) as temporary:
-        write_atomic(temporary / EXAMPLES, "".join(row + "\n" for row in rows))
+        write_atomic(temporary / EXAMPLES, "".join(rows))
         write_json(temporary / ABOUT, {**benchmark.description(), "folds": about})
         write_atomic(temporary / DROPPED, "".join(dropped))
     return folder
-
-
-def _row(example):
-    pair = example.pair
-    return {
-        "pairID": pair.uid,
-        "gold_label": pair.label,
-        "sentence1": pair.premise,
-        "sentence2": pair.hypothesis,
-        "captionID": pair.group,
-        "genre": example.category,  # which the readers of pairs take for a slice to score apart
-        "disease": example.disease,
-        "target": example.target,
-        "category": example.category,
-    }
 
 
 def read_benchmark(folder: Path) -> Benchmark:

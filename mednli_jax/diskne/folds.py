@@ -18,9 +18,6 @@ from mednli_jax.knowledge.linking import FUNCTION_WORDS, singular
 
 LEAST = 2  # positive examples of a disease in a category that is reported (section 4.1)
 DEV = 0.1  # share of the training examples (section 4.1)
-# own: of the disease, but not tested. hypothesis, premise: the disease is claimed or named there. repeated: the same
-# premise and claim as an example before.
-REASONS = ("own", "hypothesis", "premise", "repeated")
 
 MOST_FOLDS = 1 << 12
 MOST_SEED = (1 << 32) // MOST_FOLDS - 1
@@ -48,7 +45,8 @@ class Fold:
     """The examples of a disease for testing and training.
 
     train, dev, test: int32 rows of `Benchmark.examples`, ascending. categories: those that are reported and tested.
-    dropped: reason (REASONS) -> rows that were kept out of train and dev.
+    dropped: reason -> rows that were kept out of train and dev. own: of the disease, but not tested. hypothesis,
+    premise: the disease is claimed or named there. repeated: the same premise and claim as an example before.
     """
 
     disease: str
@@ -87,43 +85,6 @@ def mentioned(texts: Collection[str], synonyms: Mapping[str, Iterable[str]]) -> 
         spans = ((a, b) for a in range(len(words)) for b in range(a + 1, min(a + longest, len(words)) + 1))
         found[text] = frozenset().union(*(owners.get(tuple(words[a:b]), ()) for a, b in spans))
     return found
-
-
-class _Columns:
-    """The columns of a benchmark that folds are made of, each an array [N]."""
-
-    def __init__(self, benchmark: Benchmark):
-        examples = self.examples = benchmark.examples
-        self.target = np.array([e.target for e in examples], object)
-        self.disease = np.array([e.disease for e in examples], object)
-        self.category = np.array([e.category for e in examples], object)
-        self.positive = np.array([e.is_positive for e in examples], bool)
-        self.claim = _ranks([(e.pair.group, e.disease, e.pair.hypothesis) for e in examples])
-        # What one category tests of a disease: two pairs with the same premise and claim are one example there.
-        self.tested = _ranks([(claim, e.target, e.category) for claim, e in zip(self.claim, examples, strict=True)])
-        self.in_premise = _naming(benchmark, [e.pair.premise for e in examples])
-        self.in_hypothesis = _naming(benchmark, [e.pair.hypothesis for e in examples])
-
-    def fold(self, disease: str, group: str, categories: tuple[str, ...], pool: np.ndarray, dev: float) -> Fold:
-        targeted = self.target == disease
-        test = _firsts(self.tested, targeted & np.isin(self.category, categories))
-        named, claimed = np.zeros((2, len(targeted)), bool)
-        named[self.in_premise.get(disease, [])] = True
-        claimed[self.in_hypothesis.get(disease, [])] = True
-        claimed |= self.disease == disease
-        free = pool & ~targeted & ~claimed & ~named
-        rows = _firsts(self.claim, free)
-        kept = np.zeros((2, len(targeted)), bool)
-        kept[0][test] = kept[1][rows] = True
-        dropped = {
-            "own": pool & targeted & ~kept[0],
-            "hypothesis": pool & ~targeted & claimed,
-            "premise": pool & ~targeted & ~claimed & named,
-            "repeated": free & ~kept[1],
-        }
-        dropped = {reason: np.flatnonzero(dropped[reason]).astype(np.int32) for reason in REASONS}
-        is_dev = _dev_premises([self.examples[row].pair.group for row in rows], dev)
-        return Fold(disease, group, categories, rows[~is_dev], rows[is_dev], test, dropped)
 
 
 def _naming(benchmark: Benchmark, texts: Sequence[str]) -> dict[str, list[int]]:
@@ -167,16 +128,44 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV) -> tupl
     The training examples are those of the group that neither claim nor name the disease, less a share `dev` of whole
     premises.
     """
-    table, found = _Columns(benchmark), []
-    rows = _firsts(table.tested, table.positive)
-    counts = Counter(zip(table.target[rows], table.category[rows], strict=True))  # of positive examples that are tested
-    with_negatives = set(zip(table.target[~table.positive], table.category[~table.positive], strict=True))
+    examples, found = benchmark.examples, []
+    columns = np.array([(e.target, e.disease, e.category) for e in examples], object).reshape(-1, 3)
+    target, claimed_of, category = columns.T
+    positive = np.array([e.is_positive for e in examples], bool)
+    claim = _ranks([(e.pair.group, e.disease, e.pair.hypothesis) for e in examples])
+    # Two pairs with the same premise and claim are one example of what a category tests of a disease.
+    tested = _ranks(list(zip(claim, target, category, strict=True)))
+    in_premise = _naming(benchmark, [e.pair.premise for e in examples])
+    in_hypothesis = _naming(benchmark, [e.pair.hypothesis for e in examples])
+    rows = _firsts(tested, positive)
+    counts = Counter(zip(target[rows], category[rows], strict=True))  # of positive examples that are tested
+    with_negatives = set(zip(target[~positive], category[~positive], strict=True))
     for group, of_group in GROUPS.items():
-        usable = np.isin(table.category, of_group)
-        for disease in sorted({target for target, category in counts if category in of_group}):
-            reported = {category for of, category in with_negatives if of == disease and counts[of, category] >= least}
-            if categories := tuple(category for category in of_group if category in reported):
-                found.append(table.fold(disease, group, categories, usable, dev))
+        pool = np.isin(category, of_group)
+        for disease in sorted({of for of, kind in counts if kind in of_group}):
+            reported = {kind for of, kind in with_negatives if of == disease and counts[of, kind] >= least}
+            categories = tuple(kind for kind in of_group if kind in reported)
+            if not categories:
+                continue
+            targeted = target == disease
+            test = _firsts(tested, targeted & np.isin(category, categories))
+            named, claimed = np.zeros((2, len(examples)), bool)
+            named[in_premise.get(disease, [])] = True
+            claimed[in_hypothesis.get(disease, [])] = True
+            claimed |= claimed_of == disease
+            free = pool & ~targeted & ~claimed & ~named
+            rows = _firsts(claim, free)
+            kept = np.zeros((2, len(examples)), bool)
+            kept[0][test] = kept[1][rows] = True
+            dropped = {
+                "own": pool & targeted & ~kept[0],
+                "hypothesis": pool & ~targeted & claimed,
+                "premise": pool & ~targeted & ~claimed & named,
+                "repeated": free & ~kept[1],
+            }
+            dropped = {reason: np.flatnonzero(of).astype(np.int32) for reason, of in dropped.items()}
+            is_dev = _dev_premises([examples[row].pair.group for row in rows], dev)
+            found.append(Fold(disease, group, categories, rows[~is_dev], rows[is_dev], test, dropped))
     if not found:
         fix = "give more pairs, or a terminology that names more of their diseases"
         raise DataError(f"{benchmark.name}: no disease has {least} positive examples in a category", fix=fix)

@@ -32,7 +32,7 @@ TITLES = {
     "procedures": "Procedures > Disease",
     "terminological": "Terminological",
 }
-ALWAYS = "always positive"
+TITLE, ALWAYS = "DisKnE (Alghanmi et al. 2021)", "always positive"
 LISTED = "listed"  # of our diseases those that the paper's table lists, which averages others
 PAPER = published("diskne")
 SLOTS, EXAMPLES = "folds.jsonl", "examples.jsonl"
@@ -176,18 +176,13 @@ def table_section(number: str, systems: Sequence[System]) -> Section:
     words += [f"{system.name}, unlike the paper's: {'; '.join(system.unlike)}" for system in systems if system.unlike]
     if number == "7":  # in the paper's order
         systems = [one for name in theirs["columns"] for one in systems if one.name == name] or systems
-    grid = _counts(about, theirs) if number == "1" else _figures(number, theirs, systems)
-    return Section("DisKnE (Alghanmi et al. 2021)", words, [grid])
-
-
-def _counts(about: dict, theirs: dict) -> Grid:
-    columns = []
-    for name in ("positives", "negatives"):
-        columns.append((name, {category: str(about["facts"][name][category]) for category in CATEGORIES}))
+    if number != "1":
+        return Section(TITLE, words, [_figures(number, theirs, systems)])
+    counts = [(name, {of: str(about["facts"][name][of]) for of in CATEGORIES}) for name in ("positives", "negatives")]
     for i, name in enumerate(theirs["columns"]):
-        columns.append((name, {category: str(cells[i]) for category, cells in theirs["rows"].items()}))
+        counts.append((name, {category: str(cells[i]) for category, cells in theirs["rows"].items()}))
     rows = {category: (TITLES[category],) for category in CATEGORIES}
-    return fill(f"Table 1: examples of {about['name']}", ("category",), rows, columns)
+    return Section(TITLE, words, [fill(f"Table 1: examples of {about['name']}", ("category",), rows, counts)])
 
 
 # A row's key is the path to its figure in `scores`: (category, average), (category, LISTED, average), or
@@ -277,13 +272,8 @@ def _cell(scored: dict, path: tuple) -> str:
         found = found.get(name, {})
     if not found:
         return ""
-    if "f1" in found:
-        return _points(found["f1"])
-    return _points(found["mean"]) + (f" ±{100 * found['sd']:.1f}" if len(found["per_seed"]) > 1 else "")
-
-
-def _points(value: float) -> str:
-    return f"{100 * value:.0f}"
+    spread = f" ±{100 * found['sd']:.1f}" if len(found.get("per_seed", ())) > 1 else ""
+    return f"{100 * found.get('f1', found.get('mean')):.0f}{spread}"
 
 
 # -- the files of a run ------------------------------------------------------------------------------------------------
