@@ -41,9 +41,6 @@ def mentions(tokens: Sequence[str], entities: Iterable[Entity]) -> list[str]:
     return [" ".join(tokens[entity.start : entity.end]).lower() for entity in entities]
 
 
-# -- random, most frequent ---------------------------------------------------------------------------------------------
-
-
 def random_entity(examples: Sequence[ClozeExample], *, seed: int = 0, words: bool = False) -> dict[str, str]:
     """The same answers for the same seed and the same examples in the same order. words: not entities."""
     rng, predictions = np.random.default_rng(seed), {}
@@ -102,9 +99,6 @@ def most_frequent_word(examples: Sequence[ClozeExample]) -> dict[str, str]:
         for word, _ in counts.most_common(1):
             predictions |= {query.uid: word for query in queries}
     return predictions
-
-
-# -- similarity of contexts --------------------------------------------------------------------------------------------
 
 
 def known_vectors(path, examples: Iterable[ClozeExample], more: Iterable[str] = ()) -> tuple[Vocab, np.ndarray]:
@@ -182,9 +176,6 @@ def best_window(
             found[window] = summary(query_scores(examples, predictions, vocab, vectors))
             bar.advance(1, f"window {window}")
     return max(sorted(found), key=lambda window: found[window]["f1"]), found
-
-
-# -- upper bound -------------------------------------------------------------------------------------------------------
 
 
 def upper_bound(examples: Sequence[ClozeExample]) -> dict[str, str]:

@@ -81,9 +81,6 @@ class NgramModel:
         return result
 
 
-# -- training ----------------------------------------------------------------------------------------------------------
-
-
 def estimate(sentences: Iterable[Sequence[str]], *, order: int = ORDER) -> NgramModel:
     """The model of a text, which is read once. 16 million tokens take about 2 GB."""
     index, tokens = {}, array("i")  # each sentence between <s> and </s>
@@ -161,9 +158,6 @@ def _discounts(adjusted) -> tuple[float, float, float]:
     y = number[1] / (number[1] + 2 * number[2])
     found = tuple(k - (k + 1) * y * number[k + 1] / number[k] for k in (1, 2, 3))
     return found if all(0 < value <= k for k, value in enumerate(found, start=1)) else FALLBACK
-
-
-# -- cloze -------------------------------------------------------------------------------------------------------------
 
 
 def _merged(tokens: Sequence[str], entities: Iterable[Entity]) -> list[str]:

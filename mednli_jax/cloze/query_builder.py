@@ -48,9 +48,6 @@ PREFIXES = {
 }
 
 
-# -- reading -----------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Mark:
     """A marked phrase: tokens `start` to `end` (exclusive), its concept id and type ("" if the report gives none)."""
@@ -137,9 +134,6 @@ def _marks(node: Node, length: int) -> tuple[Mark, ...]:
         problem = f"holds entities that are empty, overlap or lie outside the {length} tokens"
         raise node.fault(problem, "entities", "count tokens from 0; the end is exclusive")
     return tuple(marks)
-
-
-# -- building ----------------------------------------------------------------------------------------------------------
 
 
 def cleaned(sentence: Sentence, counts: Counter) -> Sentence:

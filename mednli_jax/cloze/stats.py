@@ -48,9 +48,6 @@ def analysis(
     return {"notes": notes, **figures}, sections, files
 
 
-# ---- Sizes, lengths, kinds (Tables 2 and 3, Figures 2 and 3) -------------------------------------------------------
-
-
 def _figures(examples: Sequence[ClozeExample], found: Mapping[str, Mapping[str, int]]) -> dict:
     """The figures of `statistics` for one split, or for several. found: uid of a passage -> its candidates."""
     passages = {example.passage.uid: example.passage for example in examples}
@@ -122,9 +119,6 @@ def statistics(splits: Mapping[str, Split]) -> dict:
     }
 
 
-# ---- For the reader ------------------------------------------------------------------------------------------------
-
-
 def section(name: str, found: dict) -> Section:
     """Tables 2 and 3, of what `statistics` found; the paper's figures of CliCR in the last column."""
     kinds = [*SEMANTIC_TYPES, *["other"] * bool(found["all"]["semantic_types"]["other"])]
@@ -178,9 +172,6 @@ def drawn(name: str, found: dict) -> dict[str, bytes]:
         about = {"title": name, "x": "% of all names of specialties"}
         named["specialties.png"] = charts.ranked({"specialties": rows}, **about)
     return named
-
-
-# -- skills ------------------------------------------------------------------------------------------------------------
 
 
 SKILLS = published("clicr")["skills"]  # Appendix B, and "none" for queries that the passage does not answer

@@ -100,8 +100,6 @@ def category_of(pair: NLIExample, disease: str, linker: Linker) -> str:
     return kind if counts[kind] else ""
 
 
-# -- negatives ---------------------------------------------------------------------------------------------------------
-
 # (positive example, candidates) -> the candidates, best negatives first.
 Ranking = Callable[[Positive, Collection[str]], list[str]]
 
@@ -214,9 +212,6 @@ def vectors_of_ancestors(ontology: Ontology, concepts: Collection[str]) -> dict[
     has = np.array([[ancestor in found for ancestor in every] for found in above.values()], float)
     vectors = has * np.log((1 + len(above)) / has.sum(axis=0))
     return {concept: row for (concept, found), row in zip(above.items(), vectors, strict=True) if len(found) > 1}
-
-
-# -- the benchmark -----------------------------------------------------------------------------------------------------
 
 
 def build(

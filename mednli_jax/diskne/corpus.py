@@ -192,9 +192,6 @@ def folds_of(prepared: Prepared) -> tuple[Fold, ...]:
     return tuple(found)
 
 
-# -- a benchmark on disk -----------------------------------------------------------------------------------------------
-
-
 def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path) -> Path:
     """Writes the folder whole or not at all, for its owner alone; returns it."""
     folder = Path(folder).expanduser().absolute()

@@ -110,9 +110,6 @@ class Benchmark:
         return ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(counts.items()) if count)
 
 
-# -- hypotheses --------------------------------------------------------------------------------------------------------
-
-
 def with_article(before: str, name: str) -> str:
     """`before`, with an article a or an at its end changed to fit the sound of `name`; the paper uses the letter."""
     match = _ARTICLE.search(before)
@@ -215,8 +212,6 @@ def assembled(
     every = {disease: sorted({names[disease], *synonyms.get(disease, ())}) for disease in used}
     return Benchmark(name, tuple(order), {disease: names[disease] for disease in used}, every, facts)
 
-
-# -- the published annotations -----------------------------------------------------------------------------------------
 
 # The rows are `pair_id,CUI,label,category,original_cui,start_index,end_index`; the indices are the characters of the
 # disease in the pair's hypothesis. A negative has `,ng` after its pair's id, the other disease as CUI and no indices.

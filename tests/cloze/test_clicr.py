@@ -50,9 +50,6 @@ def faults(read, *arguments, **options):
     return [error.line for error in getattr(caught.value, "errors", [caught.value])]
 
 
-# ---- what is read ----
-
-
 def test_an_article_by_hand(tmp_path):
     answers = [answer("return", "UMLS"), answer("Relapse", kind="Problem"), answer("recurrence", "UMLS", "C2", "")]
     text = "A BEG__rare Tumour__END\nneeds @placeholder ."
@@ -124,9 +121,6 @@ def test_what_is_written_is_read_back(tmp_path, name):
     assert read_clicr(tmp_path / "out" / name).examples == split.examples
 
 
-# ---- what is refused ----
-
-
 def changed(place, value=None):
     """A corpus of two articles in which one thing is changed or removed."""
     queries = [query("r1.1"), query("r1.2", answers=[answer("a"), answer("b", "UMLS")])]
@@ -189,9 +183,6 @@ def test_passages_without_candidates_are_reported_not_refused(tmp_path, capsys):
     shown = capsys.readouterr().err
     assert shown.startswith("warning: test1.0.json:data[1].document.context: 1 passages have no marked phrase")
     assert SECRET not in shown
-
-
-# ---- a corpus ----
 
 
 def write_corpus(folder, ending="", **articles):

@@ -102,9 +102,6 @@ def test_figures_are_plain_json_and_hold_no_words(found):
     assert not any(word in text for word in ("dropsy", "fever", "digoxin", "edema"))
 
 
-# ---- Skills --------------------------------------------------------------------------------------------------------
-
-
 def written(path, text):
     path.write_text(text, "utf-8")
     return path
@@ -135,9 +132,6 @@ def test_scores(tmp_path):
     for row in ('{"uid": "c"}', '{"uid": "c", "f1": 1.5}', '{"uid": "c", "f1": true}', '{"uid": "b.1", "f1": 0}'):
         with pytest.raises(DataError, match=r"s\.jsonl:4: "):
             cloze_stats.read_scores(written(tmp_path / "s.jsonl", f"{rows}{row}\n"))
-
-
-# ---- The command ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -243,9 +243,6 @@ def test_a_corpus_by_name_or_folder(tmp_path, monkeypatch):
         corpus_named("clicr")
 
 
-# ---- scripts ----
-
-
 @pytest.fixture
 def launch(tmp_path, monkeypatch, capsys):
     """launch(script, *flags) -> (exit code, stdout, stderr), in a folder that has a corpus in own/."""

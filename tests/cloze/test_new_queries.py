@@ -77,9 +77,6 @@ def test_damage_to_what_a_run_keeps_is_noticed(tmp_path):
         read_kept(directory, TYPES)
 
 
-# ---- with the random weights of two seeds ----
-
-
 def made_run(model, setup, **fields):
     """(an untrained run with everything that a trained one has, test examples); it is compiled for one device."""
     config = defaults.cloze(model, setup=setup)

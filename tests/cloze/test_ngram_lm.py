@@ -96,9 +96,6 @@ def test_a_text_without_words_is_refused():
         estimate([[]])
 
 
-# ---- cloze ----
-
-
 def test_the_text_a_model_is_trained_on():
     shared = passage("he had [Chest pain] . | [Aspirin] helped .")
     examples = [

@@ -69,9 +69,6 @@ def sentence(text, *marks):
     return Sentence(tuple(text.split()), tuple(Mark(*mark) for mark in marks))
 
 
-# ---- Reading -------------------------------------------------------------------------------------------------------
-
-
 def test_marks_and_listed_entities_read_alike(tmp_path):
     listed = {"text": "No high fever .", "entities": [{"start": 1, "end": 3}]}
     (one,), (other,) = (reports(tmp_path, marked(of)) for of in ("No BEG__high fever__END .", listed))
@@ -111,9 +108,6 @@ def test_bad_reports_are_named_by_place(tmp_path, row, field):
     assert not any(word in str(error) for word in ("zebrafish", "quokka"))
 
 
-# ---- Clean-up (section 3) ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "mark", "expected"),
     [
@@ -135,9 +129,6 @@ def test_boundaries(text, mark, expected):
     assert [found.phrase(mark) for mark in found.marks] == [expected] * bool(expected)
 
 
-# ---- The filter (section 3.1) --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("query", "passage", "expected"),
     [
@@ -156,9 +147,6 @@ def test_boundaries(text, mark, expected):
 def test_repetition(query, passage, expected):
     words = query.split()
     assert repeats_passage(words, words.index(PLACEHOLDER), f" {passage.lower()} ") is expected
-
-
-# ---- Queries (sections 3.1 and 3.2) --------------------------------------------------------------------------------
 
 
 def test_a_report_by_hand(tmp_path, ontology):

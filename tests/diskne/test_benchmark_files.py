@@ -39,9 +39,6 @@ from mednli_jax.knowledge.linking import Linker
 LAUNCH = Path(__file__).parents[2] / "launch"
 
 
-# -- wording -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("before", "name", "after"),
     [
@@ -69,9 +66,6 @@ def test_a_hypothesis_is_the_name_the_mention_or_the_whole_sentence():
     assert hypothesis_of(found, "C04", "angina pectoris", "full") == "The patient has an angina pectoris."
     # A capital at the start must not mark positives.
     assert hypothesis_of(positive("d", "C05", "Urinary tract infection"), "C07", "asthma", "full") == "Asthma"
-
-
-# -- the published layout ----------------------------------------------------------------------------------------------
 
 
 def test_files_with_the_same_positive_examples_are_never_merged(tmp_path):
@@ -165,9 +159,6 @@ def test_faults_are_reported_by_line_and_never_quoted(tmp_path, header, row, exp
     assert SECRET not in str(caught.value)
 
 
-# -- folds -------------------------------------------------------------------------------------------------------------
-
-
 def uids(found, rows):
     return {found.examples[row].uid for row in rows}
 
@@ -252,8 +243,6 @@ def test_a_premise_and_claim_that_stand_twice_are_trained_on_and_tested_once():
     assert {reason for _, reason in dropped(found, made[0])} == {"hypothesis", "repeated"}
 
 
-# -- negatives ---------------------------------------------------------------------------------------------------------
-
 VECTORS = {
     "C01": (1, 0, 0),
     "C02": (1, 0.1, 0),
@@ -304,9 +293,6 @@ def test_concept_vectors_are_read_from_cui2vecs_table_or_made_of_ancestors(tmp_p
     assert found["C02"] @ found["C03"] > found["C04"] @ found["C03"]
 
 
-# -- from scratch ------------------------------------------------------------------------------------------------------
-
-
 def test_positives_are_hypotheses_that_say_the_patient_has_one_disease():
     said = (
         pair("1", "On aspirin.", "The patient has angina."),
@@ -345,9 +331,6 @@ def test_a_benchmark_from_scratch_is_the_same_whatever_the_order(tmp_path):
     assert claims == {f"The patient has {name}." for name in ("a heart attack", "an angina pectoris", "a pneumonia")}
     with pytest.raises(UserError, match=r"t: no pair is a positive example \(1 no_disease\)"):
         builder.build("t", [pair("x", "Cough.", "Pt is ill.")], Linker(ontology()), lambda _: builder.shuffled(0))
-
-
-# -- on disk -----------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_written_reads_back(tmp_path):

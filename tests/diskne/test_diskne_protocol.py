@@ -73,9 +73,6 @@ def prepared(folder, tmp_path_factory):
         return loaded(config_of(folder))
 
 
-# -- slots and their batches -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("together", [1, 4])
 def test_no_batch_of_a_slot_has_a_row_of_its_test_or_names_its_disease(folder, prepared, together):
     """Checks the rows that reach the device through the task, for every slot over several epochs."""
@@ -142,9 +139,6 @@ def test_a_slot_is_scored_on_the_rows_of_its_own_fold():
     assert found["accuracy"]["per_seed"] == [pytest.approx(1 / 3), 1]
     assert found["f1"]["per_seed"] == [pytest.approx(1 / 2), 1]
     np.testing.assert_allclose(found["loss"]["per_seed"], [-np.log([0.6, 0.3, 0.3]).mean(), -np.log(0.6)])
-
-
-# -- training ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -242,9 +236,6 @@ def test_as_many_slots_as_the_memory_holds_are_trained_at_once(unbroken, folder,
     training.directory.close()
     again = training_of(config, tmp_path / "run", resume=True, should_stop=lambda: True)
     assert len(again.run().facts["categories"]) == 2  # what is done is not trained again, so nothing stops it
-
-
-# -- the commands ------------------------------------------------------------------------------------------------------
 
 
 def test_train_and_report_from_one_end_to_the_other(folder, tmp_path):
