@@ -30,10 +30,6 @@ TEST = (
 SPLITS = {"train": Split("train", TRAIN), "test": Split("test", TEST)}
 
 
-def counted(*examples):
-    return cloze_stats.statistics({"train": Split("train", examples)})
-
-
 @pytest.fixture(scope="module")
 def found():
     return cloze_stats.statistics(SPLITS)
@@ -71,21 +67,21 @@ def test_each_specialty_of_a_case_is_counted(found):
     assert found["specialty_names"] == 1  # three names in three cases
     (words,) = [words for words in cloze_stats.section("x", found).words if "surgery" in words]
     assert "surgery 66.7, oncology 33.3" in words  # shares of all names
-    none = counted(cloze("b.1", B, "_ came", "fever"))
-    assert none["specialties"] == {}
+    none = cloze_stats.statistics({"train": Split("train", TRAIN[2:])})
     assert "specialties: the corpus names none" in cloze_stats.section("x", none).words
 
 
 @pytest.mark.parametrize("lengths", [[200, 350, 600, 601], [6000, 10, 1466]])
 def test_the_density_has_area_one(lengths):
     asked = tuple(cloze(f"q{n}", passage("x " * n, f"{n}"), "_", "x") for n in lengths)
-    density = counted(*asked)["passage_lengths"]
+    density, twice = (
+        cloze_stats.statistics({"train": Split("train", of)})["passage_lengths"] for of in (asked, (*asked, asked[0]))
+    )
     edges, values = np.array(density["edges"]), np.array(density["density"])
     widths = np.diff(edges)
     assert (set(widths % 10), len(set(widths))) == ({0}, 1)
     assert np.isclose((values * widths).sum(), 1)
     assert density["of_queries"] == density["density"]  # every passage has the same number of queries
-    twice = counted(*asked, cloze("again", asked[0].passage, "_", "x"))["passage_lengths"]
     assert twice["density"] == density["density"] != twice["of_queries"]
 
 
@@ -95,11 +91,6 @@ def test_the_table_has_the_paper_beside_ours(found):
     assert ["distinct", "answers", "3", "2", "4", "56,093"] in rows
     assert ["mean", "of", "a", "query's", "passage", "7.7", "4.0", "6.2", "1,466.0"] in rows
     assert ["%", "problem", "66.7", "0.0", "40.0", "67.0"] in rows
-
-
-def test_figures_are_plain_json_and_hold_no_words(found):
-    text = json.dumps(found).lower()
-    assert not any(word in text for word in ("dropsy", "fever", "digoxin", "edema"))
 
 
 def written(path, text):

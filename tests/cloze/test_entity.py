@@ -73,8 +73,7 @@ def test_random_mentions():
 
 
 def test_the_embedding_score_of_random_mentions_by_hand():
-    # The cosines with "north" are: north 1, south -1, east 0, zebra 0 (it has no vector). Three mentions of four are
-    # known words.
+    # The cosines with "north" are: north 1, south -1, east 0, zebra 0 (it has no vector).
     about = passage("[North] and [south] , [east] and [zebra] .")
     examples = [cloze("q", about, "_ went", "north"), cloze("two", about, "_ went", "north", "east")]
     expected = random_expectation(examples, VOCAB, VECTORS)

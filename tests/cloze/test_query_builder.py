@@ -1,7 +1,7 @@
 """Queries from case reports, against a report worked out by hand."""
 
 import json
-import subprocess
+import runpy
 import sys
 from collections import Counter
 from pathlib import Path
@@ -24,7 +24,7 @@ from mednli_jax.errors import DataError, UserError
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.knowledge.readers.mesh import read_mesh
 
-ROOT = Path(__file__).parents[2]
+SCRIPT = Path(__file__).parents[2] / "launch" / "build_queries.py"
 REPORT = {
     "id": "r1",
     "title": "A case of BEG__heart failure__END",
@@ -50,10 +50,8 @@ REPORT = {
 @pytest.fixture
 def ontology():
     names = (("Heart Failure", 0), ("Cardiac Failure", 0), ("heart failure", 0), ("Furosemide", 1), ("Frusemide", 1))
-    return Ontology(
-        "toy", "1", ("D1", "D2"), ("Heart Failure", "Furosemide"), names, is_a_matrix([], 2), "0" * 64,
-        types=("C14.280.434", "D02.065|E02"),
-    )  # fmt: skip
+    types, labels = ("C14.280.434", "D02.065|E02"), ("Heart Failure", "Furosemide")
+    return Ontology("toy", "1", ("D1", "D2"), labels, names, is_a_matrix([], 2), "0" * 64, types=types)
 
 
 def written(path, *rows):
@@ -211,20 +209,19 @@ def test_splits_are_by_report_and_stable(tmp_path, ontology):
         divided(split, 0.5, 0.5)
 
 
-def test_the_script_writes_a_corpus(tmp_path):
+def test_the_script_writes_a_corpus(tmp_path, monkeypatch, capsys):
     def run_script(*flags):
-        command = [sys.executable, str(ROOT / "launch" / "build_queries.py"), *map(str, flags)]
-        return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+        monkeypatch.setattr(sys, "argv", ["build_queries.py", *map(str, flags)])
+        return runpy.run_path(str(SCRIPT))["main"](), *capsys.readouterr()
 
     path = written(tmp_path / "reports.jsonl", *({**REPORT, "id": f"r{n}"} for n in range(20)))
-    done = run_script(f"--reports={path}", f"--out={tmp_path / 'corpus'}", "--dev=0.2", "--test=0.2")
-    assert done.returncode == 0, done.stderr
-    counts = json.loads(done.stdout)
+    code, out, err = run_script(f"--reports={path}", f"--out={tmp_path / 'corpus'}", "--dev=0.2", "--test=0.2")
+    assert code == 0, err
+    counts = json.loads(out)
     splits = load(tmp_path / "corpus")
     assert {name: len(split) for name, split in splits.items()} == counts["queries"]
     path.write_text("zebrafish\n")
     for out, file in (("corpus", f"{tmp_path}/corpus/train1.0.json: "), ("other", "reports.jsonl:1: ")):
-        done = run_script(f"--reports={path}", f"--out={tmp_path / out}")
-        assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith(f"error: {file}")
+        code, printed, err = run_script(f"--reports={path}", f"--out={tmp_path / out}")
+        assert (code, printed, err.startswith(f"error: {file}")) == (2, "", True)
     assert {name: len(split) for name, split in load(tmp_path / "corpus").items()} == counts["queries"]

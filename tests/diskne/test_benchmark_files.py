@@ -43,12 +43,10 @@ LAUNCH = Path(__file__).parents[2] / "launch"
     ("before", "name", "after"),
     [
         ("The patient has a ", "aneurysm", "The patient has an "),
-        ("A ", "infarction", "An "),
         ("Patient has an ", "urinary tract infection", "Patient has a "),
         ("Patient has a ", "ulcer", "Patient has an "),
         ("Patient has a ", "MI", "Patient has an "),
         ("Patient has an ", "UTI", "Patient has a "),
-        ("Patient has the ", "aneurysm", "Patient has the "),
         ("Patient uses insulina ", "aneurysm", "Patient uses insulina "),
     ],
 )
@@ -320,14 +318,13 @@ def test_a_benchmark_from_scratch_is_the_same_whatever_the_order(tmp_path):
         for name in ("heart attack", "pneumonia", "UTI", "angina")
         for i in range(2)
     ]
-    for ranked in (lambda _: builder.similar(VECTORS), lambda _: builder.shuffled(1)):
-        made = [
-            builder.build("t", pairs, Linker(known), ranked, wording="full", count=2)
+    for ranking in (builder.shuffled(1), builder.similar(VECTORS)):
+        made, other = (
+            builder.build("t", pairs, Linker(known), lambda _, of=ranking: of, wording="full", count=2)
             for pairs, known in ((said, ontology()), (said[::-1], ontology(range(10, -1, -1))))
-        ]
-        assert made[0].examples == made[1].examples
-    made = [builder.build("t", said, Linker(ontology()), lambda _: builder.similar(VECTORS), wording="full", count=2)]
-    claims = {example.pair.hypothesis for example in made[0].examples if example.target == "C02"}
+        )
+        assert made.examples == other.examples
+    claims = {example.pair.hypothesis for example in made.examples if example.target == "C02"}
     assert claims == {f"The patient has {name}." for name in ("a heart attack", "an angina pectoris", "a pneumonia")}
     with pytest.raises(UserError, match=r"t: no pair is a positive example \(1 no_disease\)"):
         builder.build("t", [pair("x", "Cough.", "Pt is ill.")], Linker(ontology()), lambda _: builder.shuffled(0))
