@@ -73,7 +73,8 @@ def random_expectation(
                 total[name] += share * score(phrase, texts(query))
     found = {"embedding": None, "predicted_length": words / answered if answered else None}
     found |= {name: value / len(examples) for name, value in total.items()}
-    drawn = [summary(query_scores(examples, random_entity(examples, seed=seed + n))) for n in range(DRAWS)]
+    said = (random_entity(examples, seed=seed + n) for n in range(DRAWS))
+    drawn = [summary(query_scores(examples, texts_of)) for texts_of in said]
     for name in ("bleu2", "bleu4"):
         found[name] = sum(figures[name] for figures in drawn) / DRAWS
     return found

@@ -14,7 +14,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -353,7 +353,8 @@ def _article(passage, examples):
     for example in examples:
         text = marked_text(example.query, example.query_entities)
         answers = [
-            dict(zip(("text", "cui", "sem_type", "origin"), astuple(one), strict=True)) for one in example.answers
+            {"text": answer.text, "cui": answer.concept, "sem_type": answer.semantic_type, "origin": answer.origin}
+            for answer in example.answers
         ]
         queries.append({"id": example.uid, "query": text, "answers": answers})
     document = {

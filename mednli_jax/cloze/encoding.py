@@ -185,11 +185,15 @@ def tag_seen(splits: Mapping[str, Split]) -> dict[str, Split]:
     seen = {phrase_of(example.answers[0].text) for example in splits["train"].examples}
     tagged = dict(splits)
     for name, split in splits.items():
-        if name != "train":
-            tags = [SEEN if phrase_of(e.answers[0].text) in seen else UNSEEN for e in split.examples]
-            examples = (replace(e, tags=(*e.tags, tag)) for e, tag in zip(split.examples, tags, strict=True))
-            facts = {**split.facts, "answers_of_train": {tag: tags.count(tag) for tag in (SEEN, UNSEEN)}}
-            tagged[name] = replace(split, examples=tuple(examples), facts=facts)
+        if name == "train":
+            continue
+        examples, counts = [], {SEEN: 0, UNSEEN: 0}
+        for example in split.examples:
+            tag = SEEN if phrase_of(example.answers[0].text) in seen else UNSEEN
+            counts[tag] += 1
+            examples.append(replace(example, tags=(*example.tags, tag)))
+        facts = {**split.facts, "answers_of_train": counts}
+        tagged[name] = replace(split, examples=tuple(examples), facts=facts)
     return tagged
 
 
@@ -264,11 +268,15 @@ def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
         start, end = arrays["passage_start"][[passages.start, passages.stop]]
         gold, of_passage = arrays["gold"][queries], arrays["query_passage"][queries]
         right = arrays["candidate_type_start"][of_passage[gold >= 0]] + gold[gold >= 0]
-        of_tokens = {"passage": arrays["passage"][start:end], "query": arrays["query"][queries]}
-        rows["tokens"] = {"passage": int(end - start), "query": int(arrays["query_length"][queries].sum())}
-        rows["unknown_tokens"] = {name: int((tokens == UNK).sum()) for name, tokens in of_tokens.items()}
-        rows["candidates"] = int(np.diff(arrays["candidate_type_start"])[passages].sum())
-        rows["answers_of_unseen_type"] = int((arrays["candidate_type"][right] >= train_types).sum())
+        rows |= {
+            "tokens": {"passage": int(end - start), "query": int(arrays["query_length"][queries].sum())},
+            "unknown_tokens": {
+                "passage": int((arrays["passage"][start:end] == UNK).sum()),
+                "query": int((arrays["query"][queries] == UNK).sum()),
+            },
+            "candidates": int(np.diff(arrays["candidate_type_start"])[passages].sum()),
+            "answers_of_unseen_type": int((arrays["candidate_type"][right] >= train_types).sum()),
+        }
     types = {"types": len(flat.types), "types_of_train": train_types}
     facts = {"setup": encoding.setup, "splits": facts, "vocabulary": words, "candidates": types}
     return kept, arrays, vocab, matrix, facts
@@ -361,8 +369,9 @@ class _Flat:
         if self.encoding.query_bounds:
             query, blank = (BEGIN, *query, END), blank + 1
         self.ints["query_tokens"].extend(map(self.number_of.__getitem__, query))
-        of_query = {"query_length": len(query), "blank": blank, "gold": view.gold}
-        for name, number in (of_query | {"query_passage": self._passages[id(example.passage)]}).items():
+        passage = self._passages[id(example.passage)]
+        of_query = {"query_length": len(query), "blank": blank, "query_passage": passage, "gold": view.gold}
+        for name, number in of_query.items():
             self.ints[name].append(number)
         answers = [[a.text, a.concept, a.semantic_type, a.origin] for a in example.answers]
         self._texts["answer_text"] += json.dumps(answers, ensure_ascii=False).encode()

@@ -25,9 +25,11 @@ def check_marks(passage: str, query: str) -> tuple[str, str] | None:
     """(problem, fix) for wrong marks or a wrong number of blanks; None for a good pair."""
     passage, query = parse_marked(passage), parse_marked(query)
     if len(query.blanks) != 1 or passage.blanks:
-        return f"has a wrong number of {PLACEHOLDER}", "write one in the query, and none in the passage"
+        fix = "write one in the query, and none in the passage"
+        return f"has a wrong number of {PLACEHOLDER}", fix
     if passage.stray + query.stray:
-        return "has marks that are unbalanced or mark nothing", f"give every {BEGIN} its {END}, with words between them"
+        fix = f"give every {BEGIN} its {END}, with words between them"
+        return "has marks that are unbalanced or mark nothing", fix
     return None
 
 
@@ -48,9 +50,11 @@ class Cloze:
         """(field, what is wrong, the fix) of each rule of cloze queries that a config breaks."""
         setup = config.data.setup
         if config.data.renumber and setup != "anonym":
-            yield "data.renumber", "is for anonymous phrases", "--config.data.setup=anonym"
+            fix = "--config.data.setup=anonym"
+            yield "data.renumber", "is for anonymous phrases", fix
         if config.model.get("pointer", "sum") != "sum" and setup != "noent":
-            yield "model.pointer", "a phrase is one token", "give sum, or --config.data.setup=noent"
+            fix = "give sum, or --config.data.setup=noent"
+            yield "model.pointer", "a phrase is one token", fix
 
     def accepts(self, name: str, module) -> bool:
         """Whether the task trains a model. module: its linen class; that of a user may name its task."""
@@ -95,8 +99,10 @@ class Cloze:
         """Writes the accepted answers of dev and test, so that a report needs no corpus."""
         texts, kept = Texts(prepared.arrays), {}
         for name in {"dev", "test"} & prepared.splits.keys():
-            queries = texts.queries(prepared.splits[name])
-            kept[name] = [[uid, list(map(astuple, answers)), tags] for uid, answers, tags in queries]
+            kept[name] = []
+            for query in texts.queries(prepared.splits[name]):
+                answers = list(map(astuple, query.answers))
+                kept[name].append([query.uid, answers, query.tags])
         write_kept(directory, ANSWERS, {"splits": kept})
 
     def prepared_lines(self, prepared: Prepared) -> Iterator[str]:
@@ -108,21 +114,30 @@ class Cloze:
             answerable, cut = facts["answerable"], facts["truncated"]
             lost = sum(answerable.values()) - queries
             lost = f", {lost} without an answer in their passage left out" if lost else ""
-            longest = "longest passage {}, query {} tokens".format(*(max(of.tolist(), default=0) for of in rows.length))
-            yield f"  {name}: {queries} queries of {passages} passages{lost}; {longest}"
-            kinds = "{exact} as they stand, {synonym} by a synonym, {none} not".format(**answerable)
-            each = f"{candidates / max(passages, 1):.1f} a passage"
-            yield f"    {candidates} candidates, {each}; answers among them: {kinds}"
-            yield f"    right candidates that training never shows: {facts['answers_of_unseen_type']}"
+            longest, query = (max(length.tolist(), default=0) for length in rows.length)
+            yield (
+                f"  {name}: {queries} queries of {passages} passages{lost}; "
+                f"longest passage {longest}, query {query} tokens"
+            )
+            each = candidates / max(passages, 1)
+            kinds = f"{answerable['exact']} as they stand, {answerable['synonym']} by a synonym"
+            yield (
+                f"    {candidates} candidates, {each:.1f} a passage; answers among them: "
+                f"{kinds}, {answerable['none']} not"
+            )
+            unseen = facts["answers_of_unseen_type"]
+            yield f"    right candidates that training never shows: {unseen}"
             if cut["passages"]:
                 lost = f"{cut['tokens']} tokens dropped, {cut['answers']} answers lost"
                 yield f"    truncated: {cut['passages']} passages, {lost}"
         types, words = manifest["candidates"], manifest["vocabulary"]
         known = f"{types['types']} phrases, {types['types_of_train']} of them in training"
         yield f"  set-up {manifest['setup']}: {known}"
-        vectors = f"{words['with_vector']} with a vector ({words.get('source')})"
-        source = vectors if "source" in words else "random vectors"
-        more = f"{words['of_other_splits']} of dev and test alone, {words['cut']} rare ones left out"
+        source = "random vectors"
+        if "source" in words:
+            source = f"{words['with_vector']} with a vector ({words['source']})"
+        others, cut = words["of_other_splits"], words["cut"]
+        more = f"{others} of dev and test alone, {cut} rare ones left out"
         yield f"  vocabulary: {words['words']} words, {source}; {more}"
 
     def run_sections(self, directory, result):
@@ -184,8 +199,11 @@ def _statistics(corpus, flags):
 
 
 def _choice(flags):
-    given = {name: flags[name].value for name in ("vectors", "skills")}
-    return {"each": bool(flags.scores)} | {name: path and Path(path).expanduser() for name, path in given.items()}
+    choice = {"each": bool(flags.scores)}
+    for name in ("vectors", "skills"):
+        path = flags[name].value
+        choice[name] = path and Path(path).expanduser()
+    return choice
 
 
 def _filled(runs: Path, *, split: str, skills: Path | None, public: bool):

@@ -107,8 +107,10 @@ def statistics(splits: Mapping[str, Split]) -> dict:
     width = 10 * max(1, -(-max(lengths) // (10 * BINS)))  # of a bin, in tokens
     edges = np.arange(0, max(lengths) + width + 1, width)
     density = {"edges": edges.tolist()}
-    for name, of in {"density": None, "of_queries": [asked[uid] for uid in passages]}.items():
-        density[name] = np.histogram(lengths, edges, density=True, weights=of)[0].tolist()
+    weights = {"density": None, "of_queries": [asked[uid] for uid in passages]}
+    for name, of in weights.items():
+        values, _ = np.histogram(lengths, edges, density=True, weights=of)
+        density[name] = values.tolist()
     return {
         "splits": {name: _figures(split.examples, found) for name, split in splits.items()},
         "all": _figures(whole, found),
@@ -220,8 +222,10 @@ def skill_statistics(
     shares = {name: len(uids) / len(known) for name, uids in of_skill.items()}
     means = {}
     for system, f1 in (scores or {}).items():
-        of_system = {name: [f1.get(uid, 0.0) for uid in uids] for name, uids in of_skill.items()}
-        means[system] = {name: sum(each) / len(each) if each else None for name, each in of_system.items()}
+        means[system] = dict.fromkeys(of_skill)
+        for name, uids in of_skill.items():
+            if uids:
+                means[system][name] = sum(f1.get(uid, 0.0) for uid in uids) / len(uids)
     needed = sum(name != "none" for _, names in known for name in names)
     return {
         "queries": len(known),
@@ -242,11 +246,16 @@ def skill_section(found: dict) -> Section:
     ]
     if found["unknown"]:
         words.append(f"{found['unknown']:,} annotated uids are not of this corpus")
-    rows = [(name, points(share), *(points(f1[name]) for f1 in systems.values())) for name, share in shares]
+    rows = []
+    for name, share in shares:
+        rows.append((name, points(share), *(points(f1[name]) for f1 in systems.values())))
     needed = [name for name, share in shares if share]
-    series = {system: [100 * f1[name] for name in needed] for system, f1 in systems.items()}
+    series = {}
+    for system, f1 in systems.items():
+        series[system] = [100 * f1[name] for name in needed]
     chart = charts.bars(series, needed, title="F1 by skill", x="skill", y="F1")
-    grid = Grid("", ("skill", "% of queries", *(f"F1 {system}" for system in systems)), rows)
+    header = ("skill", "% of queries", *(f"F1 {system}" for system in systems))
+    grid = Grid("", header, rows)
     return Section("Skills (Figure 5)", words, [grid], [("F1 by skill", chart)])
 
 
@@ -256,7 +265,8 @@ def skill_charts(name: str, found: dict) -> dict[str, bytes]:
     named = {"skills.png": charts.ranked(needed, title=name, x="% of annotated queries")}
     panels = {}
     for system, f1 in found["f1"].items():
-        panels[system] = [(skill, 100 * f1[skill]) for skill in found["shares"] if f1[skill] is not None]
+        scored = [skill for skill in found["shares"] if f1[skill] is not None]
+        panels[system] = [(skill, 100 * f1[skill]) for skill in scored]
     if panels:
         named["skill_scores.png"] = charts.ranked(panels, title=f"{name}, by skill", x="F1")
     return named

@@ -112,8 +112,10 @@ def all_systems(ours: Mapping[str, Mapping], *, paper: bool) -> Grid:
     paper: whether the paper's other rows, humans included, follow. EM and F1 are in points.
     """
     systems = dict.fromkeys((*ours, *PAPER) if paper else ours)
-    lengths = {system: found.get("predicted_length") for system, found in ours.items()}
-    lengths = {system: f"{length:.1f}" for system, length in lengths.items() if length is not None}
+    lengths = {}
+    for system, found in ours.items():
+        if found.get("predicted_length") is not None:
+            lengths[system] = f"{found['predicted_length']:.1f}"
     columns = [*_columns(ours), ("words", lengths), *_columns(PAPER, "paper: ")]
     return fill("", ("system",), {system: (system,) for system in systems}, columns)
 
@@ -122,8 +124,10 @@ def _columns(of: Mapping[str, Mapping], first: str = "", lacking: str = "") -> l
     """(title, {system: cell}) of each metric. first: stands before the first title."""
     columns = []
     for metric, title in HEADER.items():
-        figures = {system: found.get(metric) for system, found in of.items()}
-        cells = {name: lacking if value is None else paper_cell(value, metric) for name, value in figures.items()}
+        cells = {}
+        for system, found in of.items():
+            figure = found.get(metric)
+            cells[system] = lacking if figure is None else paper_cell(figure, metric)
         columns.append((title if columns else first + title, cells))
     return columns
 
@@ -147,8 +151,14 @@ def evaluate(run, split: str, *, vectors: Path | None, skills: Path | None, each
         scores = {**scores, "families": {**scores["families"], "skill": found}}
     seeds = run.result["seeds"]
     low, high = _interval(scores["accuracy"]["mean"], scores["examples"])
-    figures = {"run": str(run.directory.folder), "corpus": corpus, "split": split, "seeds": seeds, **scores}
-    figures["interval"] = {"low": low, "high": high, "level": 0.95}
+    figures = {
+        "run": str(run.directory.folder),
+        "corpus": corpus,
+        "split": split,
+        "seeds": seeds,
+        **scores,
+        "interval": {"low": low, "high": high, "level": 0.95},
+    }
     title = f"{run.result['model']} on {corpus}, {split}, {seeds_named(seeds)}"
     lines = [*run_lines(title, scores), *run.result["notes"]]
     return figures, lines, answers.rows(scored) if each else ()
@@ -178,8 +188,9 @@ def evaluate_answers(
 
 def compare(folders: Sequence[Path], split: str):
     """Compares the first run with each of the others on the queries of a split, see tasks."""
-    queries, called = queries_of(folders[0], split), names_of(folders)
-    runs = (finished(folder, split, queries)._replace(name=name) for folder, name in zip(folders, called, strict=True))
+    queries, called, runs = queries_of(folders[0], split), names_of(folders), []
+    for folder, name in zip(folders, called, strict=True):
+        runs.append(finished(folder, split, queries)._replace(name=name))
     first, *others = runs
     rows = [{**comparison(first, other), "split": split} for other in others]
     return f"{' and '.join(called)}: {split}", [comparison_section(rows)], [], rows
@@ -323,11 +334,13 @@ def _slices(split, scores) -> Section:
         rows, series = [], {"EM": [], "F1": []}
         for name, of in named.items():
             exact, f1 = of["accuracy"], of["f1"]["mean"]
-            rows.append((name, f"{of['examples']:,}", points(exact["mean"]), sd(exact), points(f1)))
+            figures = points(exact["mean"]), sd(exact), points(f1)
+            rows.append((name, f"{of['examples']:,}", *figures))
             series["EM"].append(100 * exact["mean"])
             series["F1"].append(100 * f1)
         grids.append(Grid(family, (family, "queries", "EM", "sd", "F1"), rows))
-        chart = charts.bars(series, list(named), title=f"{split} by {family}", x=family, y="points")
+        title = f"{split} by {family}"
+        chart = charts.bars(series, list(named), title=title, x=family, y="points")
         drawn.append((f"{split}: by {family}", chart))
     words = ["points, means over the seeds"] * bool(grids)
     return Section(f"Kinds of queries, {split}", words, grids, drawn)

@@ -131,7 +131,8 @@ class DisKnECorpus(NLICorpus):
             "target": np.array([place[example.target] for example in benchmark.examples], np.int32),
             "category": np.array([CATEGORIES.index(example.category) for example in benchmark.examples], np.int8),
         }
-        about = {"diseases": list(benchmark.names), "folds": list(map(_about, found)), **benchmark.description()}
+        about = {"diseases": list(benchmark.names), "folds": list(map(_about, found))}
+        about |= benchmark.description()
         return splits, arrays, vocabulary, vectors, {**facts, "diskne": about}
 
 
@@ -175,7 +176,8 @@ def _about(fold):
 def benchmark_of(prepared: Prepared) -> Benchmark:
     """The examples of a prepared DisKnE without their texts."""
     about, arrays, rows = prepared.manifest["diskne"], prepared.arrays, prepared.splits[ALL]
-    columns, ids = (arrays[name].tolist() for name in ("disease", "target", "category")), about["diseases"]
+    columns = (arrays[name].tolist() for name in ("disease", "target", "category"))
+    ids = about["diseases"]
     examples = (
         DiseaseExample(NLIExample(uid, "", "", LABELS[label], (), ()), ids[disease], ids[target], CATEGORIES[category])
         for uid, label, disease, target, category in zip(rows.uids, rows.label, *columns, strict=True)
@@ -203,10 +205,17 @@ def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path) -
         about.append({**_about(fold), "name": benchmark.names[fold.disease], "examples": sizes})
     rows = []
     for example in benchmark.examples:
-        pair, category = example.pair, example.category
-        row = {"pairID": pair.uid, "gold_label": pair.label, "sentence1": pair.premise, "sentence2": pair.hypothesis}
-        row |= {"captionID": pair.group, "genre": category}  # a slice that the readers of pairs score apart
-        row |= {"disease": example.disease, "target": example.target, "category": category}
+        row = {
+            "pairID": example.uid,
+            "gold_label": example.pair.label,
+            "sentence1": example.pair.premise,
+            "sentence2": example.pair.hypothesis,
+            "captionID": example.pair.group,
+            "genre": example.category,  # which the readers of pairs take for a slice to score apart
+            "disease": example.disease,
+            "target": example.target,
+            "category": example.category,
+        }
         rows.append(json.dumps(row, ensure_ascii=False) + "\n")
     dropped = ["group\tdisease\tuid\treason\n"]
     for fold in folds:

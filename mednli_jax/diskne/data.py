@@ -106,7 +106,9 @@ class Benchmark:
 
     def left_out(self) -> str:
         """The rows or pairs that are no examples, by reason: "200 repeated, 20 without positive"; "" for none."""
-        counts = self.facts.get("left_out", {}) | {name: self.facts.get(name, 0) for name in ("repeated", "same_name")}
+        counts = dict(self.facts.get("left_out", {}))
+        for name in ("repeated", "same_name"):
+            counts[name] = self.facts.get(name, 0)
         return ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(counts.items()) if count)
 
 
@@ -334,7 +336,9 @@ def read_published(
     """
     of_file = {Path(path).name: read_annotations(path) for path in paths}
     rows = [row for of_this in of_file.values() for row in of_this]
-    keys = {name: {(r.pair_id, r.disease, r.category) for r in of if r.is_positive} for name, of in of_file.items()}
+    keys = {}
+    for name, of_this in of_file.items():
+        keys[name] = {(row.pair_id, row.disease, row.category) for row in of_this if row.is_positive}
     for (one, of_one), (other, of_other) in combinations(keys.items(), 2):  # their negatives may be alternatives
         if 2 * len(of_one & of_other) > min(len(of_one), len(of_other)):
             fix = "--config.diskne.negatives=similar or random"

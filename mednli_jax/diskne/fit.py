@@ -147,8 +147,10 @@ class FoldTraining:
         self.profile = None  # only the first chunk is profiled
         if self.parameters is None:
             self.parameters = sum(int(leaf[0].size) for leaf in jax.tree.leaves(trainer.learner.params))
-            sizes = " or ".join(map(str, trainer.batches["train"].sizes))
-            self.session.say(f"{self.experiment.model.name}: {self.parameters:,} parameters a slot; batches of {sizes}")
+            self.session.say(
+                f"{self.experiment.model.name}: {self.parameters:,} parameters a slot; batches of "
+                f"{' or '.join(map(str, trainer.batches['train'].sizes))}"
+            )
         if self.experiment.model.weights:
             start_from_pretrained(trainer, self.experiment)
         if trainer.resume():
@@ -160,9 +162,13 @@ class FoldTraining:
         check_converged(best.epoch.tolist(), "fold")
         folds = {fold for fold, _ in chunk.slots}
         rows = task.members(self.prepared, "test")[sorted(folds)].any(axis=0)
-        how = {"shares": self.program.devices.count, "model": self.program.model}
-        how["coarse"] = len(folds) < sum(fold.group == chunk.group for fold in self.folds)
-        trainer.batches["test"] = task.prediction(self.prepared, rows, **how)
+        trainer.batches["test"] = task.prediction(
+            self.prepared,
+            rows,
+            shares=self.program.devices.count,
+            model=self.program.model,
+            coarse=len(folds) < sum(fold.group == chunk.group for fold in self.folds),
+        )
         logits = trainer.predict("test", best.variables)
         dev = task.slot_scores(trainer.splits["dev"], trainer.predict("dev", best.variables), chunk.codes)
         self._keep(chunk, best, dev, logits)
