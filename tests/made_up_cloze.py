@@ -40,6 +40,12 @@ def corpus(own=("xylo",)):
     return {"train": split("train", 1), "dev": split("dev", 2, own=own), "test": split("test", 3, passages=3)}
 
 
+def own_part(arrays, name, number, start=None):
+    """The part of a flat array that belongs to a passage."""
+    first, last = arrays[f"{start or name}_start"][number : number + 2]
+    return arrays[name][first:last].tolist()
+
+
 def marked(text):
     """The tokens of a text such as "the [chest pain] went", and the entities in brackets."""
     tokens, entities, start = [], [], 0

@@ -1,6 +1,5 @@
 """CliCR's reader on small made-up files: what it reads, what it refuses and where."""
 
-import copy
 import gzip
 import json
 
@@ -178,7 +177,6 @@ def test_few_marks_without_a_partner_are_text_and_many_another_format(tmp_path, 
 def test_passages_without_candidates_are_reported_not_refused(tmp_path, capsys):
     path = write(tmp_path / "test1.0.json", corpus(article("r1"), article("r2", context=f"No {SECRET} .")))
     split = read_clicr(path)
-    assert len(split) == 2
     assert (split.facts["passages_without_candidates"], split.facts["queries_without_candidates"]) == (1, 1)
     shown = capsys.readouterr().err
     assert shown.startswith("warning: test1.0.json:data[1].document.context: 1 passages have no marked phrase")
@@ -199,15 +197,12 @@ def test_a_corpus_is_found_in_its_own_folder_and_in_the_data_folder_and_limited_
     assert load(tmp_path / "clicr") == splits
     assert [len(split) for split in load(tmp_path, limit=1).values()] == [1, 1, 1]
     (tmp_path / "clicr" / "dev1.0.json.gz").unlink()
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=r"dev1\.0\.json"):
         source_files(tmp_path)
-    assert caught.value.file == "dev1.0.json"
 
 
 def test_a_query_in_two_splits_is_refused_and_shared_passages_are_counted(tmp_path):
-    both = article("r1", [query("r1.1")])
-    other = copy.deepcopy(both)
-    other["document"]["qas"][0]["id"] = "r1.2"
+    both, other = (article("r1", [query(uid)]) for uid in ("r1.1", "r1.2"))
     splits = load(write_corpus(tmp_path / "a", train=[both], dev=[other]))
     assert splits["dev"].facts["shared_passages"] == {"train": 1}
     assert splits["test"].facts["shared_passages"] == {"train": 0, "dev": 0}

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_cloze import corpus
+from made_up_cloze import corpus, own_part
 
 from mednli_jax.cloze.encoding import (
     SETUPS,
@@ -22,11 +22,6 @@ from mednli_jax.data.vectors import random_vectors
 from mednli_jax.errors import UserError
 
 
-def piece(arrays, name, number, start=None):
-    first, last = arrays[f"{start or name}_start"][number : number + 2]
-    return arrays[name][first:last]
-
-
 @pytest.mark.parametrize("setup", SETUPS)
 @pytest.mark.parametrize("limits", [{}, {"max_passage": 17}])
 def test_arrays_say_what_the_views_say(setup, limits):
@@ -40,7 +35,7 @@ def test_arrays_say_what_the_views_say(setup, limits):
             number = arrays["query_passage"][row]
             assert passages.setdefault(case.passage.uid, number) == number
             expected = vocab.encode(view.passage.tokens)
-            assert piece(arrays, "passage", number).tolist() == expected
+            assert own_part(arrays, "passage", number) == expected
             assert texts.candidates(number) == view.passage.candidates
             assert texts.answers(row) == case.answers
             assert arrays["gold"][row] == arrays["label"][row] == view.gold
@@ -49,9 +44,9 @@ def test_arrays_say_what_the_views_say(setup, limits):
             check_positions(arrays, "position", number, view.passage.positions)
             if setup == "noent":
                 check_positions(arrays, "loose_position", number, loose_positions(view.passage.tokens, candidates))
-            for phrase, type_ in zip(candidates, piece(arrays, "candidate_type", number).tolist(), strict=True):
+            for phrase, type_ in zip(candidates, own_part(arrays, "candidate_type", number), strict=True):
                 assert types.setdefault(view.passage.names[phrase] if setup == "anonym" else phrase, type_) == type_
-            lengths = piece(arrays, "candidate_length", number, "candidate_type").tolist()
+            lengths = own_part(arrays, "candidate_length", number, "candidate_type")
             assert lengths == [len(phrase.split()) for phrase in candidates]
             assert arrays["query"][row, :size].tolist() == vocab.encode(view.query)
             assert view.query[arrays["blank"][row]] == "@placeholder"
@@ -66,8 +61,8 @@ def test_arrays_say_what_the_views_say(setup, limits):
 
 def check_positions(arrays, name, number, positions):
     places = [(c, p) for c, spans in enumerate(positions) for start, end in spans for p in range(start, end)]
-    assert piece(arrays, f"{name}_candidate", number, name).tolist() == [c for c, _ in places]
-    assert piece(arrays, name, number).tolist() == [p for _, p in places]
+    assert own_part(arrays, f"{name}_candidate", number, name) == [c for c, _ in places]
+    assert own_part(arrays, name, number) == [p for _, p in places]
 
 
 @pytest.mark.parametrize("setup", SETUPS)

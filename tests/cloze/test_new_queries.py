@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import optax
 import pytest
-from made_up_cloze import corpus
+from made_up_cloze import corpus, own_part
 
 from mednli_jax import defaults
 from mednli_jax.cloze import task as cloze
@@ -29,11 +29,6 @@ def prepared_corpus(setup, **how):
     return kept, Prepared(None, facts, arrays, vectors, {}), vocab
 
 
-def piece(arrays, name, number, start=None):
-    first, last = arrays[f"{start or name}_start"][number : number + 2]
-    return arrays[name][first:last].tolist()
-
-
 @pytest.mark.parametrize("setup", SETUPS)
 def test_a_corpuss_own_queries_are_encoded_as_in_the_corpus(setup):
     kept, prepared, vocab = prepared_corpus(setup)
@@ -49,13 +44,15 @@ def test_a_corpuss_own_queries_are_encoded_as_in_the_corpus(setup):
     marks = ("position", "loose_position") if setup == "noent" else ("position",)
     for number in range(facts["passages"]):
         there = facts["first_passage"] + number
-        assert piece(new, "passage", number) == piece(whole, "passage", there)
+        assert own_part(new, "passage", number) == own_part(whole, "passage", there)
         for name in marks:
-            assert piece(new, name, number) == piece(whole, name, there)
-            assert piece(new, f"{name}_candidate", number, name) == piece(whole, f"{name}_candidate", there, name)
+            for part in (name, f"{name}_candidate"):
+                assert own_part(new, part, number, name) == own_part(whole, part, there, name)
         assert Texts(new).candidates(number) == Texts(whole).candidates(there)
-        pairs = zip(piece(new, "candidate_type", number), piece(whole, "candidate_type", there), strict=True)
-        for found, expected in pairs:  # phrases that training has keep their numbers, others get numbers beyond
+        types_of = (own_part(new, "candidate_type", number), own_part(whole, "candidate_type", there))
+        for found, expected in zip(
+            *types_of, strict=True
+        ):  # phrases that training has keep their numbers, others get numbers beyond
             assert found == expected or min(found, expected) >= len(types)
 
 
