@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -81,11 +82,9 @@ def stored_paths(
     key["pairs"] = digest.hexdigest()
     name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
 
-    def search():
-        how = {"direction": direction, "max_length": max_length, "progress": progress}
-        return {"distance": shortest_paths(ontology, distinct, **how)}
-
-    return kept(Path(folder).expanduser() / f"{name}.npz", key, search)["distance"][back]
+    how = {"direction": direction, "max_length": max_length, "progress": progress}
+    path, build = Path(folder).expanduser() / f"{name}.npz", partial(shortest_paths, ontology, distinct, **how)
+    return kept(path, key, lambda: {"distance": build()})["distance"][back]
 
 
 def _walked_edges(ontology: Ontology, direction: str) -> list[np.ndarray]:
@@ -107,9 +106,7 @@ def _distinct_pairs(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 # ---- search ----
 
 
-def _climb(
-    parents: csr_array, low: np.ndarray, high: np.ndarray, max_length: int, progress: Progress | None = None
-) -> np.ndarray:
+def _climb(parents: csr_array, low: np.ndarray, high: np.ndarray, max_length: int, progress) -> np.ndarray:
     """int16 [M], the is-a steps from one concept of each pair up to the other. Pairs are sorted, low <= high."""
     size = parents.shape[0]
     pairs = low * size + high
@@ -140,12 +137,7 @@ def _climb(
 
 
 def _spread(
-    size: int,
-    edges: Sequence[np.ndarray],
-    low: np.ndarray,
-    high: np.ndarray,
-    max_length: int,
-    progress: Progress | None = None,
+    size: int, edges: Sequence[np.ndarray], low: np.ndarray, high: np.ndarray, max_length: int, progress
 ) -> np.ndarray:
     """int16 [M], the steps between the concepts of each pair, along edges [2, E] followed both ways.
 
@@ -231,8 +223,7 @@ class Links:
 
     premise, hypothesis: int16 [N, K] token positions.
     distance: int16 [N, K] edges between their concepts; -1 = empty slot (both positions are then 0).
-    dropped: number of links that did not fit into K.
-    longest: greatest distance between related mentions of the corpus, before anything was cut off; -1 if none.
+    dropped: number of links that did not fit into K. longest: greatest distance between related mentions; -1 if none.
     relation: unsigned [N, K], the bits of `relations.kinds_of`, 0 = empty slot; None for links without types.
     """
 
@@ -283,10 +274,7 @@ def corpus_links(
 
 
 def _blocks(ontology, premise_mentions, hypothesis_mentions):
-    """(number of pairs, rows of premises, rows of hypotheses, left, right) of _ROWS pairs after others.
-
-    Rows are those of `_flatten`; left and right index them, a pair of mentions each.
-    """
+    """(number of pairs, `_flatten`ed premises, hypotheses, left, right: rows of both that are crossed), in blocks."""
     unknown: dict[str, int] = {}  # unknown concepts get codes after the known ones
     for first in range(0, len(premise_mentions), _ROWS):
         block = slice(first, first + _ROWS)
@@ -338,15 +326,11 @@ def crossed(left: np.ndarray, right: np.ndarray, size: int) -> tuple[np.ndarray,
 
 
 def token_links(
-    premise: np.ndarray,
-    hypothesis: np.ndarray,
-    distance: np.ndarray,
-    max_tokens: int,
-    bits: np.ndarray | None = None,
+    premise: np.ndarray, hypothesis: np.ndarray, distance: np.ndarray, max_tokens: int, bits: np.ndarray | None = None
 ) -> np.ndarray:
     """int64 [links, 4]: pair, distance, i, j of each linked token pair once, with its least distance; sorted so.
 
-    bits: of the relations of the mentions. A fifth column has those of all mentions that cover the token pair.
+    bits: of the relations of the mentions; all those of a token pair are a fifth column.
     """
     height = np.clip(np.minimum(premise[:, 2], max_tokens) - premise[:, 1], 0, None)
     width = np.clip(np.minimum(hypothesis[:, 2], max_tokens) - hypothesis[:, 1], 0, None)

@@ -85,9 +85,8 @@ def load_ontology(
 def ontology_files(spec: str, data_dir: Path | None = None) -> tuple[Path, ...]:
     """The files that `load_ontology` would read, the bundled ones too."""
     source = find_source(spec, data_dir)
-    if source is None:
-        return (mesh.RESOURCES / mesh.BUNDLED, *mesh.alias_files())
-    return (*source.files, *mesh.alias_files()) if source.read is _read_table else source.files
+    files = source.files if source else (mesh.RESOURCES / mesh.BUNDLED,)
+    return (*files, *mesh.alias_files()) if source is None or source.read is _read_table else files
 
 
 def needed_files(name: str, data_dir: Path | None = None, options: OntologyOptions | None = None) -> tuple[Path, ...]:
@@ -106,10 +105,9 @@ def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None
     if spec in NAMES:
         return _named(spec, data_dir)
     path = Path(spec).expanduser()
-    if spec.endswith(TABLES):
-        return OntologyFiles(_stem(path), path, (path,), _read_table)
-    if spec.endswith(OBO):
-        return OntologyFiles(_stem(path), path, (path,), read_obo)
+    if spec.endswith(TABLES + OBO):
+        name = re.sub(r"[^\w-]", "_", path.name.split(".")[0])
+        return OntologyFiles(name, path, (path,), _read_table if spec.endswith(TABLES) else read_obo)
     if path.is_dir():
         source = next(filter(None, (_in_folder(kind, path) for kind in ("umls", "wordnet", "snomed"))), None)
         if source:
@@ -135,8 +133,13 @@ def _named(spec, data_dir):
         fix = f"set $MEDNLI_JAX_DATA to the folder that holds {spec}/, or give the path of the folder of {spec}"
         raise ConfigError(f"no data folder is set for ontology '{spec}'. Fix: {fix}.")
     source = next(filter(None, (_in_folder(spec, place) for place in places)), None)
-    if source and spec == "snomed":
-        return _with_cuis(source, Path(data_dir).expanduser() / "umls")
+    if (
+        source and spec == "snomed"
+    ):  # with the CUIs of its concepts, if the UMLS is there: MetaMap names concepts by CUI
+        umls_folder = places[0].with_name("umls")
+        if conso := _present(umls_folder / "MRCONSO.RRF", umls_folder / "META" / "MRCONSO.RRF")[:1]:
+            read = partial(read_snomed, conso=conso[0])
+            return replace(source, files=(*source.files, *conso), read=read)
     if source:
         return source
     fix = {
@@ -167,18 +170,6 @@ def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
 def _present(*paths: Path) -> tuple[Path, ...]:
     """The files that exist, plain or gzipped."""
     return tuple(filter(None, map(either_name, paths)))
-
-
-def _with_cuis(snomed: OntologyFiles, umls_folder: Path) -> OntologyFiles:
-    """SNOMED CT with the CUIs of its concepts, if the UMLS is there too, because MetaMap names concepts by CUI."""
-    found = _present(umls_folder / "MRCONSO.RRF", umls_folder / "META" / "MRCONSO.RRF")
-    if not found:
-        return snomed
-    return replace(snomed, files=(*snomed.files, found[0]), read=partial(read_snomed, conso=found[0]))
-
-
-def _stem(path: Path) -> str:
-    return re.sub(r"[^\w-]", "_", path.name.split(".")[0])
 
 
 def _digests(source: OntologyFiles, cache_dir: Path) -> dict[str, str]:
@@ -227,12 +218,5 @@ def _ontology(arrays) -> Ontology:
     parents.has_canonical_format = True
     bounds = pairwise(np.cumsum([0, *about["relations"].values()]).tolist())
     edges = {name: arrays["relations"][:, slice(*at)] for name, at in zip(about["relations"], bounds, strict=True)}
-    return Ontology(
-        name=about["name"],
-        version=about["version"],
-        sha256=about["sha256"],
-        link_types=tuple(about["link_types"]),
-        parents=parents,
-        relations=Relations(edges, size),
-        **parts,
-    )
+    about |= {"link_types": tuple(about["link_types"]), "relations": Relations(edges, size)}
+    return Ontology(parents=parents, **about, **parts)

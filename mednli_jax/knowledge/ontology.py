@@ -26,8 +26,7 @@ _ID = re.compile(r"[A-Za-z]{0,8}[:_]?\d{1,18}")
 class OntologyOptions:
     """The parts of a terminology that readers take. A reader ignores options that its format does not have.
 
-    sources: vocabularies of the UMLS whose names and relations count, as abbreviated there (SAB); () takes all.
-    languages: languages of names (LAT of the UMLS); () takes all.
+    sources: vocabularies of the UMLS (SAB), languages: of names (LAT of the UMLS); () takes all.
     relations: "is_a" for the is-a graph alone, "all" for the other relations too (`Ontology.relations`).
     cycles: "refuse" a source whose is-a edges form a cycle, or "drop" the edges inside cycles and say how many. With
       relations "all" no source is refused, and such edges are the relation CIRCULAR.
@@ -40,8 +39,7 @@ class OntologyOptions:
 
 
 def shown_id(concept: str) -> str:
-    """An id for a message. Text that does not look like an id (D003920, HP:0000118) becomes "an id": a damaged row may
-    have any words there."""
+    """An id for a message; "an id" where a damaged row has other text than D003920, HP:0000118 and their like."""
     return concept if _ID.fullmatch(concept) else "an id"
 
 
@@ -123,8 +121,7 @@ class Ontology:
       Where concepts share a name, a preferred name wins over the others, then the one listed first.
     parents: [C, C] bool; parents[c, p] says that c is-a p. Free of cycles.
     sha256: hexadecimal digest of all sources together; equal digests mean equal ontologies.
-    types: [C] semantic types of each concept joined by "|", or () where the source has none.
-      For MeSH these are the tree numbers, so that a prefix ("C", "C14.280") names a kind.
+    types: [C] semantic types of each concept joined by "|" (MeSH's tree numbers), or () where the source has none.
     link_types: prefixes of the types worth linking in text, chosen by the reader; () links every concept.
     abbreviations: the `names` that are abbreviations, which are linked however short they are.
     relations: [C, C] bool by name, e.g. "part_of", "antonym": relations[r][a, b] says that a stands in r to b. Is-a is

@@ -27,8 +27,7 @@ UnitOf = Callable[[str, int, Mention], Unit]  # the side, the number of the pair
 
 
 def kinds_of(named: Sequence[str]) -> tuple[str, ...]:
-    """The kinds in the order of their bits: KINDS, then each named relation from the premise to the hypothesis and
-    from the hypothesis to the premise."""
+    """The kinds in the order of their bits: KINDS, then each named relation in both directions."""
     return (*KINDS, *(kind for name in named for kind in (name, INVERSE + name)))
 
 
@@ -45,9 +44,8 @@ class Related:
 
 
 def related(ontology: Ontology, units: Sequence[Unit], named: Sequence[str] = (), max_length: int = 0) -> Related:
-    """Which units are related, and how.
+    """Which units are related, and how: units are related where any of their concepts are.
 
-    A unit has several concepts where a word has several senses; units are related where any of their concepts are.
       same: their words are equal; they have no further kind then.
       synonym: they share a concept; is-a and co-hyponyms do not count then.
       antonym: the ontology's relation of that name, in either direction.
@@ -55,9 +53,7 @@ def related(ontology: Ontology, units: Sequence[Unit], named: Sequence[str] = ()
       co_hyponym: concepts with a common parent.
       named: relations of the ontology, without "antonym", which is a kind of its own.
     distance: the is-a edges of the shortest such path where there is one; else 0 of the same and of synonyms, 2 of
-    co-hyponyms alone, 1 of others.
-
-    A concept index beyond the ontology's is one that it lacks: it is shared, and has no other relation.
+    co-hyponyms alone, 1 of others. A concept index beyond the ontology's can be shared, and has no other relation.
     """
     _check_named(ontology, named)
     size = len(units)
@@ -119,15 +115,10 @@ def typed_links(
     max_tokens: int,
     max_length: int = 0,
 ) -> Links:
-    """Like `distances.corpus_links`, but tokens are linked where their concepts are `related`, and links have bits.
-
-    A link has the bits of all mentions that cover its tokens, and the least of their distances.
-    """
-    parts = [np.zeros((0, 5), np.int64)]
+    """Like `distances.corpus_links`, but tokens are linked where their concepts are `related`, and links have bits."""
     matches = _matches(ontology, premise_mentions, hypothesis_mentions, unit_of, named, max_length)
-    for premise, hypothesis, distance, bits in matches:
-        parts.append(token_links(premise, hypothesis, distance, max_tokens, bits))
-    links = np.concatenate(parts)
+    parts = (token_links(one, other, distance, max_tokens, bits) for one, other, distance, bits in matches)
+    links = np.concatenate([np.zeros((0, 5), np.int64), *parts])
     longest = int(links[:, 1].max(initial=-1))
     return packed(links, len(premise_mentions), max_links, longest, len(kinds_of(named)))
 

@@ -4,12 +4,10 @@ Each vector is drawn to its old place and to its neighbours: q_i = (alpha_i q^_i
 sum_j beta_ij), with alpha_i = 1 and beta_ij = 1 / degree(i), ten rounds, each vector replaced in place.
 
 MedNLI's published code (Romanov and Shivade 2018, 4.2.1) ran the published script over ids of concepts. That script
-takes any word of a lexicon that has a digit for one and the same symbol. So no concept id has neighbours, and only the
-lengths of the vectors change: `unit_rows` is what is left of it, a control. (It also writes ids in lower case, in which
-MedNLI's code does not find them in its text: as both scripts stand, nothing changes at all.) Here words and ids stay
-what they are, a lexicon that would move nothing is refused, and vectors keep their lengths.
-
-Neighbours come from lexicon files and from ontologies. Errors in a lexicon name the file and the line, never a word.
+takes any word that has a digit for one and the same symbol. So no concept id has neighbours, and only the lengths of
+the vectors change: `unit_rows` is what is left of it, a control. (It also writes ids in lower case, in which MedNLI's
+code does not find them: as both scripts stand, nothing changes at all.) Here words and ids stay what they are, a
+lexicon that would move nothing is refused, and vectors keep their lengths.
 """
 
 import re
@@ -34,13 +32,9 @@ _NORM_FLOOR = 1e-6  # added to a squared length, as in the published script: a r
 
 
 def retrofit(vectors: np.ndarray, graph: csr_array, *, rounds: int = 10) -> np.ndarray:
-    """Move vectors towards their neighbours' (Faruqui et al. 2015, eq. 2); returns new ones, float32 [V, D].
+    """Vectors [V, D] moved towards their neighbours' (Faruqui et al. 2015, eq. 2), float32.
 
-    Args:
-      vectors: floats [V, D]; not changed.
-      graph: bool [V, V] without a diagonal, each edge once; graph[i, j] says that j is a neighbour of i, which draws i,
-        but not i to j. A row without neighbours keeps its vector.
-      rounds: passes over all rows.
+    graph: bool [V, V] without a diagonal, each edge once; graph[i, j] says that j draws i.
 
     Rows are visited in the order of their colour (`colours`), then of their number, so that all rows of a colour are
     one sparse product and each row still sees what was already moved in the same round. The published script visits
@@ -107,9 +101,8 @@ def _steps(graph: csr_array, scale: np.ndarray, order: np.ndarray, bounds: np.nd
 def read_lexicon(path: Path) -> dict[str, tuple[str, ...]]:
     """A lexicon of the published format: on each line a word, then its neighbours, between spaces; also gzipped.
 
-    Words are lower-cased, as the published script does; numbers stay themselves. A word alone on its line has no
-    neighbours. Where a word has several lines (in the published FrameNet lexicon, one for each frame), all its
-    neighbours count, and a line on stderr says how many lines repeat a word.
+    Words are lower-cased, as the published script does; numbers stay themselves. Where a word has several lines (in the
+    published FrameNet lexicon, one for each frame), all its neighbours count.
     """
     path, problems, lexicon, again = Path(path), Problems(), {}, 0
     for number, line in text_lines(path, problems):
@@ -131,9 +124,8 @@ def read_lexicon(path: Path) -> dict[str, tuple[str, ...]]:
 def word_graph(lexicon: Mapping[str, Sequence[str]], words: Sequence[str]) -> csr_array:
     """The graph [V, V] bool of a lexicon over `words`: graph[i, j] says that the lexicon lists word j under word i.
 
-    A word that the lexicon does not have is looked up in lower case. Neighbours that are not among `words` have no
-    vector and do not count. `words` are to be those with a vector (`Vectors.known`); "<pad>" and "<unk>"
-    have no neighbours. A lexicon by which no word has a neighbour is refused.
+    A word that the lexicon does not have is looked up in lower case. Words without a vector (not in `words`) do not
+    count; "<pad>" and "<unk>" have no neighbours. A lexicon by which no word has a neighbour is refused.
     """
     index = _word_index(words)
     rows, columns = [], []
@@ -151,9 +143,7 @@ def ontology_word_graph(
     """The graph [V, V] bool of words that an ontology relates, both ways, through their concepts' one-word names.
 
     relations: "synonym": two names of one concept; "is_a" or a key of `Ontology.relations`: names of two concepts so
-      related. An antonym draws like any other relation: it is better left out.
-
-    Case does not count. A word of grammar is no concept's name ("or", the operating room). `words`: see `word_graph`.
+    related. Case does not count. A word of grammar is no concept's name. `words`: see `word_graph`.
     """
     rows: dict[str, list[int]] = {}
     for word, row in _word_index(words).items():
@@ -162,33 +152,23 @@ def ontology_word_graph(
     every = chain(((label, concept) for concept, label in enumerate(ontology.labels)), ontology.names)
     named = [(row, concept) for name, concept in every for row in rows.get(name.casefold(), ())]
     names = bool_matrix(*np.array(named, np.int64).reshape(-1, 2).T, (len(words), len(ontology)))
-    graph = csr_array((len(words), len(words)), dtype=bool)
-    for relation in dict.fromkeys(relations):
-        if relation == "synonym":
-            graph = graph + names @ names.T
-        else:
-            graph = graph + names @ _related(ontology, relation, ("synonym", "is_a")) @ names.T
+    related = _related(ontology, [relation for relation in relations if relation != "synonym"], ("synonym", "is_a"))
+    graph = names @ related @ names.T
+    if "synonym" in relations:
+        graph = graph + names @ names.T
     return _moving(csr_array(graph), f"ontology '{ontology.name}'")
 
 
-def concept_graph(ontology: Ontology, relations: Sequence[str] = ("is_a",)) -> csr_array:
-    """The graph [C, C] bool of concepts that stand in one of the relations, in either direction.
-
-    relations: "is_a" or keys of `Ontology.relations`.
-    """
+def _related(ontology: Ontology, relations: Sequence[str], known: Sequence[str] = ("is_a",)) -> csr_array:
+    """[C, C] bool, the concepts that stand in a relation, in either direction. known: names for the message."""
     graph = csr_array((len(ontology), len(ontology)), dtype=bool)
-    for relation in dict.fromkeys(relations):
-        graph = graph + _related(ontology, relation, ("is_a",))
-    return csr_array(graph)
-
-
-def _related(ontology: Ontology, relation: str, known: Sequence[str]) -> csr_array:
-    """[C, C] bool, both directions of one relation; `known`: names of relations that are no keys of the ontology."""
-    if relation not in (*known, *ontology.relations):
-        names = ", ".join((*known, *ontology.relations))
-        raise ConfigError(f"ontology '{ontology.name}' has no relation '{relation}'. Fix: give one of {names}.")
-    one = csr_array(ontology.parents if relation == "is_a" else ontology.relations[relation], dtype=bool)
-    return csr_array(one + one.T)
+    for relation in relations:
+        if relation not in ("is_a", *ontology.relations):
+            names = ", ".join((*known, *ontology.relations))
+            raise ConfigError(f"ontology '{ontology.name}' has no relation '{relation}'. Fix: give one of {names}.")
+        one = csr_array(ontology.parents if relation == "is_a" else ontology.relations[relation], dtype=bool)
+        graph = csr_array(graph + one + one.T)
+    return graph
 
 
 def _word_index(words: Sequence[str]) -> dict[str, int]:
@@ -197,7 +177,7 @@ def _word_index(words: Sequence[str]) -> dict[str, int]:
 
 
 def _moving(graph: csr_array, source: str) -> csr_array:
-    """The graph without its diagonal."""
+    """The graph without its diagonal; refused if nothing is left."""
     edges = graph.tocoo()
     kept = edges.row != edges.col
     if not kept.any():
@@ -212,16 +192,14 @@ def _moving(graph: csr_array, source: str) -> csr_array:
 def concept_vectors(
     ontology: Ontology, vectors_of_words: np.ndarray, words: Sequence[str], names: Iterable[tuple[str, int]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A vector for each concept: the mean over the tokens of its most frequent name that has a known one.
+    """(A vector for each concept, float32 [C, D]; bool [C]: whether no token is known and the row is zero).
 
-    Tokens are looked up as they are, then in lower case, then without hyphens. Punctuation is ignored. This is the
-    published code's default, cbow_most_common.
+    The vector is the mean over the tokens of the concept's most frequent name that has a known one (the published
+    code's default, cbow_most_common). Tokens are looked up as they are, then in lower case, then without hyphens.
 
     Args:
       vectors_of_words: floats [V, D], the rows of `words` (for which see `word_graph`).
       names: (phrase, concept index), e.g. of every mention in a training corpus.
-
-    Returns: (float32 [C, D], bool [C]: True where no token is known and the row is zero).
     """
     index, found = _word_index(words), {}  # (concept, row of a known token) -> how often the name has it
     served = np.zeros(len(ontology), bool)
@@ -254,16 +232,13 @@ def retrofit_concepts(
     relations: Sequence[str] = ("is_a",),
     rounds: int = 10,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`concept_vectors`, moved towards those of related concepts (`concept_graph`, `retrofit`).
+    """`concept_vectors`, moved towards those of related concepts. A concept without a vector is no neighbour.
 
-    A concept without a known token has no vector: it stays zero and does not count among its neighbours' neighbours.
     Vectors keep their lengths, so that they can be mixed with the word vectors they come from (MedNLI's had length 1,
     unlike its words).
-
-    Returns: (float32 [C, D], bool [C]: True where no token is known).
     """
     vectors, missing = concept_vectors(ontology, vectors_of_words, words, names)
-    edges = concept_graph(ontology, relations).tocoo()
+    edges = _related(ontology, relations).tocoo()
     kept = ~(missing[edges.row] | missing[edges.col])
     graph = bool_matrix(edges.row[kept], edges.col[kept], edges.shape)
     return retrofit(vectors, _moving(graph, f"ontology '{ontology.name}'"), rounds=rounds), missing

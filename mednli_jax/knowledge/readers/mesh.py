@@ -37,7 +37,7 @@ LINK_TYPES = (
 
 
 def read_mesh(path: Path | str | None = None) -> Ontology:
-    """Read MeSH (the bundled 2024 edition, or a file of the same layout) as an Ontology.
+    """MeSH: the bundled 2024 edition, or a file of the same layout.
 
     A descriptor is-a each owner of one of its tree numbers less the last part (no owner: no parent).
     A tree number that lies below another one of the same descriptor is only a second place in the printed tree (2024
@@ -46,47 +46,39 @@ def read_mesh(path: Path | str | None = None) -> Ontology:
     Names, in order of precedence: preferred names, the bundled abbreviations, the bundled aliases, synonyms, and last
     the natural order of inverted names ("Diabetes Mellitus, Type 2" gives "Type 2 Diabetes Mellitus") where no
     descriptor has that name already. `types` are the tree numbers.
-
-    path: another table, else the bundled one. Bundled aliases of descriptors that it lacks are then left out.
     """
     source = RESOURCES / BUNDLED if path is None else Path(path)
     digest = hashlib.sha256()
     ids, labels, trees, synonyms = _read_descriptors(source, digest)
-    index = {concept: position for position, concept in enumerate(ids)}
-    short, *others = alias_files()
-    shorthand, everyday = _read_aliases(short, ABBREVIATION_HEADER, index, digest), []
-    for extra in others:
-        everyday += _read_aliases(extra, ALIAS_HEADER, index, digest)
+    index, aliases = {concept: position for position, concept in enumerate(ids)}, []
+    for file in alias_files():
+        header = ABBREVIATION_HEADER if file.name == ABBREVIATIONS else ALIAS_HEADER
+        rows = _rows(file, header, digest, Problems())
+        aliases.append([(row[header[0]], index[row["concept"]]) for _, row in rows if row["concept"] in index])
     parents = is_a_matrix(_edges(trees), len(ids))
-    _check_acyclic(parents, ids, source)
-    return Ontology(
-        name="mesh" if path is None else source.name.split(".")[0],
-        version="2024",
-        ids=ids,
-        labels=labels,
-        names=tuple(_names(labels, synonyms, shorthand, everyday)),
-        parents=parents,
-        sha256=digest.hexdigest(),
-        types=tuple("|".join(numbers) for numbers in trees),
-        link_types=LINK_TYPES,
-        abbreviations=frozenset(name for name, _ in shorthand),
-    )
-
-
-def _check_acyclic(parents, ids, source):
     child, parent = parents.nonzero()
     cyclic = np.unique(child[cyclic_edges(child, parent, len(ids))])[:5]
     if len(cyclic):
         some = ", ".join(shown_id(ids[concept]) for concept in cyclic)
         problem = f"field 'tree_numbers' makes a cycle of is-a edges, among others of {some}"
         raise DataError(problem, file=source.name, field="tree_numbers", fix="remove one edge of the cycle")
+    return Ontology(
+        name="mesh" if path is None else source.name.split(".")[0],
+        version="2024",
+        ids=ids,
+        labels=labels,
+        names=tuple(_names(labels, synonyms, chain.from_iterable(aliases))),
+        parents=parents,
+        sha256=digest.hexdigest(),
+        types=tuple("|".join(numbers) for numbers in trees),
+        link_types=LINK_TYPES,
+        abbreviations=frozenset(name for name, _ in aliases[0]),
+    )
 
 
 def natural_order(name: str) -> str | None:
-    """Turn "Neoplasms, Breast" into "Breast Neoplasms"; None for a name that is not an inversion.
-
-    Commas inside chemical names ("2,4-D", "Ethanol, 2-chloro-") and lists ("Nose, Mouth, and Throat") are no inversion.
-    """
+    """Turns "Neoplasms, Breast" into "Breast Neoplasms"; None for a name that is not an inversion, such as chemical
+    names ("2,4-D", "Ethanol, 2-chloro-") and lists ("Nose, Mouth, and Throat")."""
     parts = name.split(", ")
     if len(parts) < 2 or any(not part or part.endswith("-") or "(" in part for part in parts):
         return None
@@ -96,7 +88,7 @@ def natural_order(name: str) -> str | None:
 
 
 def alias_files() -> list[Path]:
-    """The bundled files of other names that `read_mesh` adds to any table: abbreviations, everyday names, others."""
+    """The bundled files of other names: abbreviations, everyday names, others."""
     found = [entry for entry in RESOURCES.iterdir() if re.fullmatch(r"aliases_\w+\.tsv", entry.name)]
     everyday_first = sorted(found, key=lambda entry: (entry.name != "aliases_everyday.tsv", entry.name))
     return [RESOURCES / ABBREVIATIONS, *everyday_first]
@@ -149,12 +141,6 @@ def _read_descriptors(path, digest) -> Iterator[tuple]:
     return zip(*(rows[concept] for concept in sorted(rows)), strict=True)
 
 
-def _read_aliases(path, header, index: dict[str, int], digest) -> list[tuple[str, int]]:
-    """(name, concept index) of each row of a bundled file; those of a concept that the table lacks are left out."""
-    rows = _rows(path, header, digest, Problems())
-    return [(row[header[0]], index[row["concept"]]) for _, row in rows if row["concept"] in index]
-
-
 def _edges(trees) -> Iterator[tuple[int, int]]:
     """(child, parent) index pairs; see `read_mesh` for the tree numbers that give none."""
     owner = {tree: concept for concept, numbers in enumerate(trees) for tree in numbers}
@@ -165,9 +151,9 @@ def _edges(trees) -> Iterator[tuple[int, int]]:
             yield concept, above[0]
 
 
-def _names(labels, synonyms, shorthand, everyday) -> Iterator[tuple[str, int]]:
+def _names(labels, synonyms, aliases) -> Iterator[tuple[str, int]]:
     """Every (name, concept) once, in the order of precedence that `read_mesh` states."""
-    given = [*((label, concept) for concept, label in enumerate(labels)), *shorthand, *everyday]
+    given = [*((label, concept) for concept, label in enumerate(labels)), *aliases]
     given += [(name, concept) for concept, names in enumerate(synonyms) for name in names]
     taken = {name.casefold() for name, _ in given}
     yield from dict.fromkeys(given)

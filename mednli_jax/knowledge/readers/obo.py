@@ -44,7 +44,7 @@ class _Term:
 
 
 def read_obo(path: Path, options: OntologyOptions) -> Ontology:
-    """Read the terms that are not obsolete.
+    """The terms that are not obsolete.
 
     Names are the terms' names, then their exact synonyms; those of a synonym type called abbreviation
     or acronym are `abbreviations`. `types` are the namespaces. `cross_references` are the xrefs, the ids that were
@@ -53,9 +53,6 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
 
     A relation may lead to a term of another ontology (its id begins otherwise than all ids of the file), as in the
     "-base" editions: it is left out and counted. A term without a name is kept, but never linked.
-
-    Args:
-      path: .obo or .obo.gz.
     """
     path = Path(path)
     digest = hashlib.sha256(repr((options.relations, options.cycles, SCOPES)).encode())
@@ -232,13 +229,12 @@ def _edges(path, terms, index, relations, take_all):
 
 
 def _space(concept_id: str) -> str:
-    """What ids of one ontology begin with: "HP" of HP:0000118."""
+    """The beginning that ids of one ontology share: "HP" of HP:0000118."""
     return concept_id.partition(":")[0]
 
 
 def _references(terms: list[_Term], index: dict[str, int]) -> tuple[tuple[str, int], ...]:
     """Every (reference, concept) once: xrefs in the file's order, then the old ids."""
-    found = {(code, index[term.id]): None for term in terms if not term.obsolete for code in term.references}
-    current = {term.id for term in terms if not term.obsolete}
-    found |= {(old, place): None for old, place in index.items() if old not in current}
-    return tuple(found)
+    current = {term.id: term for term in terms if not term.obsolete}
+    found = [(code, index[term.id]) for term in current.values() for code in term.references]
+    return tuple(dict.fromkeys([*found, *(item for item in index.items() if item[0] not in current)]))

@@ -68,7 +68,7 @@ class _Concepts:
 
 
 def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = None) -> Ontology:
-    """Read the active concepts of a snapshot, their names in the chosen languages and their inferred relationships.
+    """The active concepts of a snapshot, their names in the chosen languages and their inferred relationships.
 
     A concept's label is its fully specified name without the semantic tag, which becomes its type: "Heart failure
     (disorder)" gives label "Heart failure", type "disorder". Without one the label is the first synonym, else the id.
@@ -141,7 +141,7 @@ def snomed_files(folder: Path, languages: tuple[str, ...]) -> tuple[dict[str, li
 
 
 def _active(block: Block) -> np.ndarray:
-    """bool [R]; refuses what is neither 0 nor 1, the sign of shifted columns."""
+    """bool [R]. Other than 0 and 1 are a sign of shifted columns."""
     block.refuse(~block.is_any("active", "0", "1"), "field 'active' is not 0 or 1", "active")
     return block.is_any("active", "1")
 
@@ -191,9 +191,7 @@ def _read_names(tables, concepts: _Concepts, lines, languages, digest):
 
 
 def _labelled(concepts, full, texts, owners):
-    synonyms = {}
-    for concept, text in zip(owners, texts, strict=True):
-        synonyms.setdefault(concept, text)
+    synonyms = dict(reversed(list(zip(owners, texts, strict=True))))  # the first of each concept
     labels, types = [], []
     for concept, number in enumerate(concepts.active.tolist()):
         name = full.get(concept, "")

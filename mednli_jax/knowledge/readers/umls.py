@@ -1,7 +1,6 @@
 """Reader of the UMLS Metathesaurus in Rich Release Format: MRCONSO.RRF, MRSTY.RRF and MRREL.RRF of one folder.
 
-The files may be gzipped (MRREL.RRF.gz). Their columns are those that MRFILES.RRF states where the folder has it, else
-the official ones.
+Columns are those that MRFILES.RRF states where the folder has it, else the official ones.
 The UMLS is licensed by the U.S. National Library of Medicine; nothing of it comes with this package.
 """
 
@@ -33,8 +32,7 @@ _CUIS = 10_000_000  # a CUI is C and seven digits: small enough for an array ove
 
 # The semantic types of four of the UMLS semantic groups, those that a clinical text states findings with:
 # anatomy (ANAT), chemicals and drugs (CHEM, with the types it lost in 2018), disorders and findings (DISO), procedures
-# (PROC). Left out are activities, concepts and ideas, devices, genes, places, living beings, objects, occupations,
-# organisations, phenomena and physiology.
+# (PROC).
 LINK_TYPES = tuple(
     f"T{number:03}"
     for number in (
@@ -50,7 +48,7 @@ _NO_RELATION = ("XR", "DEL")
 
 
 def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
-    """Read the concepts that `options` lets pass, their names, semantic types and relations.
+    """The concepts that `options` lets pass, their names, semantic types and relations.
 
     Names are the rows of MRCONSO.RRF in the chosen languages (LAT) and sources (SAB) that are not suppressed
     (SUPPRESS N); a concept is there when it has such a name. Its label is the first of them that is marked as preferred
@@ -60,9 +58,7 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
     A row of MRREL.RRF reads "CUI2 is REL, and RELA, of CUI1". Is-a are the rows of the chosen sources, not suppressed,
     with REL PAR (CUI2 is the parent) or CHD, the source's hierarchy, or with RELA inverse_isa or isa (CUI2 is-a
     CUI1). With relations="all" every other row is kept by its RELA, else its REL: relations["part_of"][a, b] says that
-    a is part_of b. Rows from a concept to itself, and REL XR (not related) and DEL, say nothing and are left out.
-
-    Concepts of several sources or of one merged by the UMLS often form is-a cycles: cycles="drop" leaves them out.
+    a is part_of b. Rows from a concept to itself, and REL XR (not related) and DEL, are left out.
     """
     folder = Path(folder)
     digest = hashlib.sha256(repr((options.sources, options.languages, options.relations, options.cycles)).encode())

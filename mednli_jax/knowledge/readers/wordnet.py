@@ -1,8 +1,7 @@
 """Reader of WordNet's database files (wndb(5WN)): nouns and verbs, their hypernyms and other pointers.
 
 Read are data.noun, data.verb, index.noun and index.verb of WordNet 3.0, plain or gzipped, as Princeton's archive has
-them in dict/ and the Debian package wordnet-base in /usr/share/wordnet; other versions have the same layout. With
-relations="all" adjectives, adverbs and irregular forms (noun.exc and so on) are read too, where their files are there.
+them in dict/ and the Debian package wordnet-base in /usr/share/wordnet; other versions have the same layout.
 WordNet 3.0 Copyright 2006 by Princeton University; nothing of it comes with this package.
 """
 
@@ -69,7 +68,7 @@ class _Synsets:
 
 
 def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
-    """Read the synsets of nouns and verbs.
+    """The synsets of nouns and verbs.
 
     Ids are part of speech and offset ("n00001740"), types the lexicographer's file ("noun.body"), so that the prefixes
     "n" and "v" name the parts of speech. Is-a are hypernyms, those of instances (Paris is-a city) included.
@@ -78,16 +77,14 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
     several synsets have means the first of them. To keep it so, a synset's label is the first of its words that means
     this synset; one that no word means is labelled by its first word with the number of its sense: "cold (noun 3)".
 
-    With relations="all" the other pointers are kept, see RELATIONS, adjectives and adverbs are read where data.adj,
-    index.adj, data.adv and index.adv are there, and irregular forms ("men") become names of the synsets of their base
-    form. Antonyms, derivations and some others hold between words in WordNet; here they hold between the synsets of
-    these words.
+    With relations="all" the other pointers are kept, see RELATIONS, adjectives and adverbs are read where their files
+    are there, and irregular forms ("men") become names of the synsets of their base form. Pointers between words, such
+    as antonyms, hold here between the synsets of these words.
 
     An official is-a loop of WordNet 3.0, between the verbs inhibit and restrain, is opened whatever `options` say.
     """
-    paths = wordnet_files(Path(folder))
+    paths = wordnet_files(Path(folder)) | (further_files(Path(folder)) if options.relations == "all" else {})
     digest = hashlib.sha256(repr((options.relations, options.cycles)).encode())
-    paths |= further_files(Path(folder)) if options.relations == "all" else {}
     parts = {part: letter for part, letter in LETTERS.items() if f"data.{part}" in paths}
     synsets = _Synsets()
     for part in parts:
@@ -117,7 +114,7 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
 
 
 def wordnet_files(folder: Path) -> dict[str, Path]:
-    """The four files by name; reports all that are missing at once (DataError)."""
+    """The four files by name."""
     fix = f"install the package wordnet-base, which puts them into {FOLDER}, or unpack WordNet 3.0's dict/ folder"
     found = {name: either_name(folder / name) or either_name(folder / "dict" / name) for name in FILES}
     return all_there(found, folder, f"{fix} into $MEDNLI_JAX_DATA/wordnet")
