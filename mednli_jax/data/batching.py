@@ -184,8 +184,6 @@ class Batches:
         rows = [((self.units[units] >= 0).sum(), batches) for units, _, batches in self.buckets]
         return sorted({round(count / batches) for count, batches in rows if batches})
 
-    # -- shapes ---------------------------------------------------------------------------------------------------
-
     def _buckets(self, batch_size, most, coarse):
         """(units, units per batch, batches) of each length bucket: equal shares of the premises' steps."""
         per_batch = max(1, round(batch_size * len(self.units) / max(self.rows, 1)))  # some units are not full
@@ -287,8 +285,6 @@ class Batches:
         """[n, Q, G] -> [n shares, Q / shares, G]: the devices' parts are contiguous."""
         units = batches.shape[-2] // self.shares
         return batches.reshape(batches.size // max(units * batches.shape[-1], 1), units, batches.shape[-1])
-
-    # -- plans ----------------------------------------------------------------------------------------------------
 
     def _deal(self, bucket, look, content=None):
         """Row numbers [batches, Q, G] within the split: one unit of every stratum in each batch.

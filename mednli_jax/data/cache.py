@@ -53,8 +53,6 @@ def kept(path: Path, key: dict, build: Callable[[], dict[str, np.ndarray]]) -> d
     return arrays
 
 
-# -- prepared corpora --------------------------------------------------------------------------------------------------
-
 CONCEPTS = "concepts.json"
 FORMAT = 1  # of the folder, not of what the arrays say
 

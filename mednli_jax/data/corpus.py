@@ -93,9 +93,6 @@ def vectors_of(config, folder: Path | None) -> dict:
     return {"vectors_path": file_path(vectors.path, folder), "vectors_dim": vectors.dim, "vectors_seed": vectors.seed}
 
 
-# -- who can read licensed text ----------------------------------------------------------------------------------------
-
-
 def exposure(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """{"permissions": ..., "git": ...}: what others can read of licensed text below a data folder, and whether it lies
     in a git work tree. names: of licensed folders and files in it; public corpora may be open.

@@ -200,8 +200,6 @@ def random_vectors(words, *, dim: int, seed: int, sd: float = RANDOM_SD) -> np.n
     return (sd * ndtri((bits + 0.5) / 2.0**32)).astype(np.float32)
 
 
-# ---- files ----
-
 # The authors of MedNLI gave out {word: vector} as pickles.
 _UNPICKLE = "if you trust where it comes from, load it and write a word and its numbers on each line of a text file"
 _TEXT = bytes([*b"\t\n\r", *range(32, 256)])  # what rows of text are made of: numbers of 32 bits soon hold another byte
@@ -288,15 +286,8 @@ def kind_of(path: Path) -> str:
 def rows_of(path: Path, dim: int) -> Iterator[tuple[bytes, bytes | np.ndarray]]:
     """(word, numbers) of every row of a file; the numbers of text are bytes, between blanks."""
     problems = Problems()
-    if kind_of(path) == "fasttext":
-        model, matrix = _fasttext_model(path, dim)
-        yield from ((word, _mean(model, matrix, word)) for word in _fasttext_words(model))
-    else:
-        yield from ((word, numbers) for _, word, numbers in _rows(path, dim, problems))
+    yield from ((word, numbers) for _, word, numbers in _rows(path, dim, problems))
     problems.raise_if_any()
-
-
-# ---- faults of all kinds ----
 
 
 def _wrong_dim(names, problem, columns, dim, line=None):
@@ -317,8 +308,6 @@ def _ragged(path, number, found, dim):
     return line_fault(path.name, number, f"the row holds {found} numbers, expected {dim}", FRESH_COPY)
 
 
-# ---- the rows of each kind but fastText's models: (its number from 1, the word, its numbers) ----
-
 Rows = Iterator[tuple[int, bytes, bytes | np.ndarray]]
 
 
@@ -326,7 +315,7 @@ def _rows(path: Path, dim: int, problems: Problems) -> Rows:
     """The rows of a file that must have `dim` numbers a word; `problems` gets the faults of rows."""
     head = read_head(path)
     if head.dim != dim:
-        line = None if head.kind == "array" else 1
+        line = None if head.kind in ("array", "fasttext") else 1
         raise _wrong_dim(_numbers(path).name, f"holds {head.dim}", head.dim, dim, line)
     yield from _READERS[head.kind](path, head, problems)
 
@@ -388,7 +377,14 @@ def _word2vec_rows(path: Path, head: Head, problems: Problems) -> Rows:
             raise _wrong_count(path, head.rows, "more")
 
 
+def _fasttext_rows(path: Path, head: Head, problems: Problems) -> Rows:
+    model, matrix = _fasttext_model(path, head.dim)
+    for number, word in enumerate(_fasttext_words(model), start=1):
+        yield number, word, _mean(model, matrix, word)
+
+
 _READERS = {"text": _text_rows, "pair": _paired_rows, "array": _paired_rows, "word2vec": _word2vec_rows}
+_READERS["fasttext"] = _fasttext_rows
 
 
 def _header(line: bytes) -> tuple[int, int] | None:
@@ -481,8 +477,6 @@ class _Wanted:
 def _encoded(word: str) -> bytes:
     return word.encode("utf-8", "surrogatepass")
 
-
-# ---- fastText's models ----
 
 # The library reads on past the end of a damaged file, so sizes are compared first. The layout, little endian:
 #   int32 magic, version; int32 dim, window, epochs, min count, negatives, word n-grams, loss, model, buckets, minn,

@@ -205,9 +205,6 @@ def _text(path: Path) -> str:
         return stream.read()
 
 
-# -- weights -----------------------------------------------------------------------------------------------------------
-
-
 def find_weights(name: str | Path) -> Path:
     """The folder or file of some weights: a path, or the name of an installed package that contains them."""
     path = Path(name).expanduser()

@@ -103,9 +103,6 @@ def _distinct_pairs(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.stack(np.divmod(keys, size), axis=1), back
 
 
-# ---- search ----
-
-
 def _climb(parents: csr_array, low: np.ndarray, high: np.ndarray, max_length: int, progress) -> np.ndarray:
     """int16 [M], the is-a steps from one concept of each pair up to the other. Pairs are sorted, low <= high."""
     size = parents.shape[0]
@@ -212,9 +209,6 @@ def _ramps(first: np.ndarray | int, length: np.ndarray) -> np.ndarray:
     """first, first + 1, ... `length` times for each entry: [5, 8], [2, 1] -> [5, 6, 8]."""
     end = np.cumsum(length, dtype=np.int64)
     return np.repeat(first - (end - length), length) + np.arange(end[-1] if len(end) else 0)
-
-
-# ---- links between tokens ----
 
 
 @dataclass(frozen=True, eq=False)

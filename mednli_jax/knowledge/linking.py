@@ -263,8 +263,6 @@ class _Names:
         return automaton
 
 
-# ---- WordNet ----
-
 _LONGEST = 3  # tokens of a name
 # Endings and their replacements in the base form, by the letter of a part of speech: morphy(7WN).
 _ENDINGS = {
@@ -348,8 +346,6 @@ class Linkers:
         linkers = zip(self._linkers, self._begins, strict=True)
         return [begin + index for linker, begin in linkers for index in linker.indices(concept)]
 
-
-# ---- the user's lists of words. Errors name file and line and never quote them. ----
 
 BUNDLED = "bundled"
 COLUMNS = ("short", "expansion")

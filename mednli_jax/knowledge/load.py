@@ -180,9 +180,6 @@ def _digests(source: OntologyFiles, cache_dir: Path) -> dict[str, str]:
     return Cache(cache_dir).digests(files)
 
 
-# ---- the copy in the cache ----
-
-
 def stored(path: Path, key: dict, build: Callable[[], Ontology]) -> Ontology:
     """The ontology of `build`, `kept` in a file."""
     return _ontology(kept(path, {**key, "layout": 3}, lambda: _arrays(build())))

@@ -219,9 +219,6 @@ def _best_per_tokens(spans: Sequence[_Span]) -> list[_Span]:
     return list(best.values())
 
 
-# ---- tables ----
-
-
 def _read_table(path: Path, placing: _Placing) -> None:
     """Adds the span of each row."""
     lines = text_lines(path, placing.problems)
@@ -254,8 +251,6 @@ def _take(placing: _Placing, line: int, row: Mapping[str, str]) -> None:
     span = tuple(int(row[name]) for name in positions)
     placing.add(line, row["uid"], row["side"], [span], rest, characters=positions is _CHARACTERS)
 
-
-# ---- MetaMap's output ----
 
 _ACRONYMS = ("AA", "UA")
 _FEW = 20  # trigger texts: with fewer, those that a wrapper changed may be most of them
@@ -365,8 +360,6 @@ def _first_position(placing: _Placing, occurrences: Sequence[_Occurrence]) -> in
     return int(agree[1] > agree[0])
 
 
-# ---- tokens in their sentence ----
-
 # Tokenisers write some characters of a sentence in another way; each side of this table has one character.
 _STRAIGHT = str.maketrans("‘’‚“”„–—\u00a0", "'''\"\"\"-- ")
 _SPELLED = {"``": '"', "''": '"', "--": "-", "...": "…", "`": "'"}
@@ -402,8 +395,6 @@ def _find(text, token, at, missed):
                 return start, start + size
     return -1, -1
 
-
-# ---- MetaMap's input ----
 
 _SAME_LENGTH = {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "×": "x", "µ": "u", "μ": "u"}
 

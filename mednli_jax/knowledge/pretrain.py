@@ -42,8 +42,6 @@ _BREAKS = frozenset(b" \t\v\f\r\n\0")  # characters that end a word for fastText
 # BioASQ's official files hold bytes that are no UTF-8.
 codecs.register_error("latin-1", lambda error: (error.object[error.start : error.end].decode("latin-1"), error.end))
 
-# ---- text ----
-
 
 def text_files(path: Path) -> list[Path]:
     """The file, or the files of a folder and of those below it that may hold text, by name."""
@@ -130,9 +128,6 @@ class Tokenizer:
             tokens = sentence_tokens(before + word + after)
             known[word] = tuple(token.lower() for token in tokens[bool(before) : len(tokens) - bool(after)])
         return known[word]
-
-
-# ---- training ----
 
 
 @dataclass(frozen=True)

@@ -95,9 +95,6 @@ def _steps(graph: csr_array, scale: np.ndarray, order: np.ndarray, bounds: np.nd
     return [(begin, end, sorted_rows[begin:end]) for begin, end in pairwise(bounds.tolist())]
 
 
-# ---- neighbours ----
-
-
 def read_lexicon(path: Path) -> dict[str, tuple[str, ...]]:
     """A lexicon of the published format: on each line a word, then its neighbours, between spaces; also gzipped.
 
@@ -184,9 +181,6 @@ def _moving(graph: csr_array, source: str) -> csr_array:
         problem = f"{source} relates no two of those that have vectors, so that retrofitting would move nothing"
         raise ConfigError(f"{problem}. Fix: check that both are of the same language and case, or leave it out.")
     return bool_matrix(edges.row[kept], edges.col[kept], graph.shape)
-
-
-# ---- vectors of concepts ----
 
 
 def concept_vectors(

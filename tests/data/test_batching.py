@@ -96,9 +96,6 @@ def check_held(layout, index, batches):
             assert len(seen) <= layout.words
 
 
-# ---- every row once ----
-
-
 @pytest.mark.parametrize("shares", [1, 3])
 @pytest.mark.parametrize("most", [1, 3])
 @pytest.mark.parametrize("rows", [1, BATCH, BATCH + 1, 207])
@@ -114,9 +111,6 @@ def test_every_row_once_per_epoch_and_seed(rows, most, shares):
     assert rows / BATCH <= len(plain.once()) < rows / BATCH + most
     if shares == 1:
         assert all((index >= 0).sum() >= index.shape[0] - 1 for _, index in plain.once())
-
-
-# ---- chance ----
 
 
 @pytest.fixture(scope="module")
@@ -206,9 +200,6 @@ def test_the_company_does_not_depend_on_the_devices(shares):
         assert company(one.epoch(epoch, (5,))) == company(many.epoch(epoch, (5,)))
 
 
-# ---- layouts ----
-
-
 @pytest.mark.parametrize(("shares", "grouped", "most"), [(1, False, 1), (2, True, 1), (1, True, 2), (4, False, 2)])
 @pytest.mark.parametrize("rows", [90, 601])
 def test_every_batch_is_held_by_its_layout(rows, shares, grouped, most):
@@ -258,9 +249,6 @@ def test_coarse_layouts_depend_on_sizes_alone():
         check_held(layout, index, first)
 
 
-# ---- staircases ----
-
-
 def cost(segments, price):
     return sum(steps * rows + price for steps, rows in segments)
 
@@ -293,9 +281,6 @@ def test_little_is_computed_for_nothing():
         assert true <= slots < 1.25 * true
 
 
-# ---- length buckets ----
-
-
 def test_buckets_of_length_save_slots_and_few_rows_get_one():
     length = lengths(2000)
     slots = []
@@ -321,9 +306,6 @@ def test_a_bucket_is_padded_to_its_own_longest_unless_widths_are_fixed():
     assert {layout.width for layout, _ in make(length, fixed=True, **how).epoch(1, (0,))} == {WIDTH}
 
 
-# ---- groups ----
-
-
 def test_rows_of_a_unit_share_the_premise():
     rng = np.random.default_rng(0)
     texts = rng.integers(1, 5, (9, 6))
@@ -341,9 +323,6 @@ def test_rows_of_a_unit_share_the_premise():
         count = np.unique(premises, axis=0, return_counts=True)[1]
         assert len(units) == (-(-count // most)).sum()
     assert groups_of(premises[:1], 3).tolist() == [[0]]  # a unit has no room for more rows than occur
-
-
-# ---- edges ----
 
 
 @pytest.mark.parametrize("width", [0, 4])

@@ -87,9 +87,6 @@ def test_a_build_that_fails_leaves_nothing(tmp_path):
     assert cache.get("c", KEY, Builder())[1] is False
 
 
-# ---- digests of the sources ----
-
-
 def test_digests_are_of_the_content_of_each_file_and_remembered(tmp_path, monkeypatch):
     """Files of two folders may have one name; a change of the same size under the same date is noticed."""
     sources = [tmp_path / folder / "a.txt" for folder in ("one", "two")]

@@ -88,9 +88,6 @@ def test_ids_of_no_pair_are_counted_and_not_quoted(ids, line, how):
     assert "secret" not in str(caught.value)
 
 
-# ---- tables ----
-
-
 def test_the_papers_tables_from_runs_and_partitions(tmp_path):
     """Tables 1, 2 and 6 show per cent beside the paper's figures, and the mean confusion of two seeds."""
     made_up_runs.write_run(tmp_path / "hypothesis", "eeennnccc", "eeennnnnn")

@@ -41,8 +41,6 @@ from mednli_jax.run import experiment_of
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "tests" / "golden" / "prepared_content.json"
 
-# ---- the hash ----
-
 
 def plain(value):
     """JSON that is equal on every platform: floats are rounded, arrays and examples are hashed."""
@@ -65,8 +63,6 @@ def plain(value):
 def digest(value):
     return hashlib.sha256(json.dumps(plain(value)).encode()).hexdigest()
 
-
-# ---- tiny corpora ----
 
 PAIRS = (
     ("t0", "Known Asthma and heart failure .", "She has a heart disease .", "entailment"),
@@ -189,9 +185,6 @@ def diskne(name, folder, **fields):
     config = defaults.diskne("bow", name)
     config.data.dir, config.vectors.dim, config.vectors.path = str(folder), 4, None
     return changed(config, **fields)
-
-
-# ---- what each module makes ----
 
 
 def words(folder):
@@ -346,9 +339,6 @@ def test_content_is_what_was_recorded_under_its_format(name, tmp_path):
         return
     fix = f"where the code changed it, raise FORMAT in {module}, so that no cache serves the old content"
     assert found == table.get(name), f"{name}: other content than was recorded. Fix: {fix}; then record it (see above)"
-
-
-# ---- keys ----
 
 
 @pytest.fixture

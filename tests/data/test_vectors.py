@@ -45,9 +45,6 @@ def check(vectors):
     np.testing.assert_allclose(vectors.matrix, expected, rtol=1e-6)
 
 
-# ---- kinds of files ----
-
-
 def array(folder, dtype="float32"):
     lines = [line.split(" ") for line in GLOVE.splitlines()]
     np.save(folder / "v.npy", np.array([line[1:] for line in lines], dtype))
@@ -103,9 +100,6 @@ def test_words_with_spaces_are_read_from_the_right_and_the_first_of_repeated_one
         vectors = load(write(tmp_path / "v.txt", content))
         np.testing.assert_array_equal(vectors.matrix[3], [1, 2, 3])
         assert vectors.duplicates == repeated
-
-
-# ---- several files, unknown words, coverage ----
 
 
 def test_vectors_side_by_side(tmp_path):
@@ -167,9 +161,6 @@ def test_random_vectors_depend_on_seed_and_word_alone():
     np.testing.assert_array_equal(vectors.matrix[3], random_vectors(["cough"], dim=8, seed=3)[0])
 
 
-# ---- fastText's models ----
-
-
 def test_fasttext_by_hand(tmp_path):
     """The word "ab" has the n-grams <ab and ab>, and "xy" has <xy and xy>. The row of each n-gram holds its number."""
     matrix = np.array([[n, -n] for n in range(52)], float)
@@ -222,8 +213,6 @@ def test_same_vectors_as_the_library(tmp_path):
                 assert row @ given == pytest.approx(np.linalg.norm(row) * np.linalg.norm(given), rel=1e-5)
         assert [word.decode() for word, _ in rows_of(tmp_path / "v.bin", 20)] == trained.words
 
-
-# ---- faults ----
 
 ONES = np.ones((7, 3))
 WHOLE = MODEL(["fever", "cough"], ONES)

@@ -33,9 +33,6 @@ def written(folder, words=SMALL, **config):
     return folder
 
 
-# ---- text to pieces ----
-
-
 @pytest.mark.parametrize("case", ["uncased", "cased"])
 def test_numbers_equal_the_reference_s(case, vocabulary, tmp_path):
     (tmp_path / "vocab.txt").write_bytes(vocabulary.read_bytes())
@@ -66,9 +63,6 @@ def test_a_pair_that_is_too_long_loses_pieces_of_its_longer_side_first():
         while sum(left) > size:
             left[0 if left[0] > left[1] else 1] -= 1
         assert room_for(premise, hypothesis, size) == tuple(left)
-
-
-# ---- vocabularies ----
 
 
 def test_a_corpus_s_own_vocabulary(tmp_path):
@@ -125,7 +119,7 @@ def test_special_numbers_are_the_vocabulary_s_own(vocabulary):
             pieces.check_size(size)
 
 
-# ---- faults; tests/test_readers.py has those of vocab.txt ----
+# tests/test_readers.py has the faults of vocab.txt.
 
 NUMBERS = {word: i for i, word in enumerate(SMALL)}
 BAD = {

@@ -93,9 +93,6 @@ def test_equals_a_plain_search_on_random_graphs(monkeypatch, direction, size, de
             np.testing.assert_array_equal(shortest_paths(ontology, pairs, direction=direction), found)
 
 
-# ---- links ----
-
-
 def listed(links: Links):
     """[(row, i, j, distance)] of the filled slots. Checks that only zeros stand behind them."""
     rows = []

@@ -140,9 +140,6 @@ def test_spans_count_tokens_not_pieces():
     assert [(m.start, m.end) for m in mentions] == [(2, 4), (5, 6)]
 
 
-# ---- a linker for the words of a corpus ----
-
-
 def test_a_linker_for_a_vocabulary_links_its_sentences_alike(mesh):
     """The sentences consist of words of the names, so that nearly every part of them resembles a name."""
     rng = np.random.default_rng(0)
@@ -162,9 +159,6 @@ def test_a_vocabulary_keeps_plurals_hyphens_and_expansions():
     linker = Linker(ontology, vocabulary=("Beta-Blocker", "HTN"), abbreviations=(("htn", "hypertension"),))
     assert found(linker, "beta blockers htn gout") == [("beta blockers", "E"), ("htn", "A")]
     assert folded_words(("Beta-Blockers", "Crohn's")) == {"beta", "blocker", "crohn"}
-
-
-# ---- files of the user ----
 
 
 def test_a_table_of_abbreviations_is_read_with_or_without_a_header(tmp_path):

@@ -126,37 +126,23 @@ def _unsuppressed(block: Block) -> np.ndarray:
     return block.is_any("SUPPRESS", "N")
 
 
-class _Filter:
-    """The rows whose `column` is one of `wanted`, all where that is empty; remembers what it has seen."""
-
-    def __init__(self, column: str, wanted: tuple[str, ...]):
-        self.column, self.wanted, self.others = column, wanted, set()
-
-    def passes(self, block: Block) -> np.ndarray:
-        """bool [R]."""
-        if not self.wanted:
-            return np.ones(len(block), bool)
-        self.others.update(block.columns[self.column].unique().to_pylist())
-        return block.is_any(self.column, *self.wanted)
-
-    def check(self, table: Table) -> None:
-        """Raises DataError where the file has nothing of one that is wanted, most likely a typing error."""
-        if missing := set(self.wanted) - self.others:
-            found = sorted(self.others)
-            some = f"{', '.join(found[:8])}{' and others' if len(found) > 8 else ''}"
-            problem = f"has no row whose {self.column} is {' or '.join(sorted(missing))}"
-            raise table.fault(problem, field=self.column, fix=f"leave it out; the file has {some}")
+def _chosen(block: Block, column: str, wanted: tuple[str, ...]) -> np.ndarray:
+    """bool [R]: the rows whose `column` is one of `wanted`, all where that is empty."""
+    return block.is_any(column, *wanted) if wanted else np.ones(len(block), bool)
 
 
 def _read_names(table: Table, options: OntologyOptions, digest) -> tuple[dict, np.ndarray]:
     """(fields of the Ontology, int32 [_CUIS]: the index of each CUI, _FILTERED or _UNKNOWN)."""
     index = np.full(_CUIS, _UNKNOWN, np.int32)
-    filters = [_Filter("SAB", options.sources), _Filter("LAT", options.languages)]
+    wanted, seen = {"SAB": options.sources, "LAT": options.languages}, {"SAB": set(), "LAT": set()}
     concepts, preferred, texts, references = [], [], [], {}
     for block in table.blocks(digest, "CUI", "LAT", "TS", "STT", "ISPREF", "SAB", "CODE", "STR", "SUPPRESS"):
         cuis = block.numbers("CUI", "C", digits=7)
         index[cuis] = _FILTERED
-        kept = np.logical_and.reduce([_unsuppressed(block), *(kind.passes(block) for kind in filters)])
+        kept = _unsuppressed(block)
+        for column, names in wanted.items():
+            kept &= _chosen(block, column, names)
+            seen[column].update(block.columns[column].unique().to_pylist())
         block, cuis = block.only(kept), cuis[kept]
         block.refuse(block.is_blank("STR"), "field 'STR' is empty", "STR")
         concepts.append(cuis.astype(np.int32))
@@ -166,8 +152,11 @@ def _read_names(table: Table, options: OntologyOptions, digest) -> tuple[dict, n
         coded = ~block.is_any("CODE", "NOCODE", "")
         codes = zip(*map(block.only(coded).texts, ("SAB", "CODE")), cuis[coded].tolist(), strict=True)
         references |= dict.fromkeys((f"{source}:{code}", cui) for source, code, cui in codes)
-    for kind in filters:
-        kind.check(table)
+    for column, names in wanted.items():
+        if missing := sorted(set(names) - seen[column]):
+            found = sorted(seen[column])
+            fix = f"leave it out; the file has {', '.join(found[:8])}{' and others' if len(found) > 8 else ''}"
+            raise table.fault(f"has no row whose {column} is {' or '.join(missing)}", field=column, fix=fix)
     if not texts:
         problem = "holds no name in the chosen sources and languages that is not suppressed"
         raise table.fault(problem, fix="choose others")
@@ -215,9 +204,8 @@ def _read_types(table: Table, index: np.ndarray, size: int, digest) -> tuple[str
 def _read_relations(table: Table, index: np.ndarray, options: OntologyOptions, digest):
     """(is-a edges from child to parent, other edges, the names of their kinds: RELA, else REL)."""
     is_a, others, kinds, outside = Edges(), Edges(), {}, 0
-    sources = _Filter("SAB", options.sources)  # not all have relations
     for block in table.blocks(digest, "CUI1", "REL", "CUI2", "RELA", "SAB", "SUPPRESS"):
-        block = block.only(_unsuppressed(block) & sources.passes(block))
+        block = block.only(_unsuppressed(block) & _chosen(block, "SAB", options.sources))
         # CUI2 is above or below CUI1; where REL and RELA disagree, REL counts.
         parent, child = (block.is_any("REL", rel) for rel in ("PAR", "CHD"))
         up, down = (block.is_any("RELA", rela) for rela in ("inverse_isa", "isa"))

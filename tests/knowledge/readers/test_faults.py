@@ -1,13 +1,10 @@
-"""What each reader of an ontology or of abbreviations refuses, as one table of faults.
-
-Every row names the reader, what is wrong, the files as they are changed, and the file and line of the error.
-"""
+"""What the readers of ontologies refuse besides the faults of tests/test_readers.py: rows (reader, what is wrong, the
+files as they are changed, file and line of the error)."""
 
 import made_up_knowledge as made
 import pytest
 
 from mednli_jax.errors import DataError, DataErrors
-from mednli_jax.knowledge.linking import read_abbreviations
 from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.readers.mesh import HEADER, read_mesh
 from mednli_jax.knowledge.readers.obo import read_obo
@@ -16,10 +13,9 @@ from mednli_jax.knowledge.readers.umls import read_umls
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
 
 OPTIONS = OntologyOptions(relations="all")
-CONCEPTS, TERMS, EDGES = made.RF2_ROWS.values()
 CONCEPT, DESCRIPTION, RELATIONSHIP = made.RF2_FILES.values()
 NOUNS, INDEX = made.WORDNET["data.noun"], made.WORDNET["index.noun"]
-TYPE, EDGE = made.umls_type, made.umls_relation
+EDGE = made.umls_relation
 ILLNESS = "00000300 26 n 01 illness 0 001 @ 00000100 n 0000 | being ill"
 TERM = "[Term]\nid: X:1\nname: fever\n"
 
@@ -44,10 +40,6 @@ def of_mesh(folder, rows):
     read_mesh(made.write(folder / "mesh.tsv", "\t".join(HEADER) + "\n" + rows))
 
 
-def of_abbreviations(folder, rows):
-    read_abbreviations(made.write(folder / "short.tsv", rows))
-
-
 def more(file, row):
     """A file of the UMLS or of SNOMED CT with another row at its end."""
     if file in made.RF2_ROWS:
@@ -67,36 +59,29 @@ def index(new):
 
 
 FAULTS = [
-    (of_umls, "cut short", {"MRCONSO_RRF": made.CONSO[:-30]}, "MRCONSO.RRF", 12),
     (of_umls, "an empty name", more("MRCONSO_RRF", made.umls_name("C0000001", " ")), "MRCONSO.RRF", 13),
     (of_umls, "shifted columns", more("MRREL_RRF", EDGE("C0000001", "PAR", "C2", SUPPRESS="")), "MRREL.RRF", 13),
     (of_umls, "an unknown concept", more("MRREL_RRF", EDGE("C0000001", "CHD", "C9999999")), "MRREL.RRF", 13),
-    (of_umls, "a file missing", {"MRSTY_RRF": None}, "MRSTY.RRF", None),
     (of_snomed, "no descriptions", {"Description": None}, "sct2_Description_Snapshot-en_*.txt", None),
     (of_snomed, "a header alone", {"Relationship": ()}, RELATIONSHIP, None),
-    (of_snomed, "a column less", more("Relationship", "1\t2\t3\r\n"), RELATIONSHIP, 10),
     (of_snomed, "none active", {"Concept": (made.sct_concept("1", active="0"),)}, CONCEPT, None),
     (of_snomed, "active is true", more("Concept", made.sct_concept("7", active="true")), CONCEPT, 10),
-    (of_snomed, "an id of letters", more("Concept", made.sct_concept("1o3")), CONCEPT, 10),
     (of_snomed, "an id twice", more("Concept", made.sct_concept("102")), CONCEPT, 10),
     (of_snomed, "no description", more("Concept", made.sct_concept("106")), CONCEPT, 10),
     (of_snomed, "an unknown end", more("Relationship", made.sct_edge("999", "101")), RELATIONSHIP, 10),
     (of_wordnet, "another part of speech", nouns(ILLNESS.replace("n 01", "v 01")), "data.noun", 5),
     (of_wordnet, "a pointer more", nouns(ILLNESS.replace("001 @", "002 @")), "data.noun", 5),
-    (of_wordnet, "the licence alone", {"data_noun": "  1 licence\n"}, "data.noun", None),
     (of_wordnet, "a synset without the word", index("illness n 1 1 @ 1 1 00000400"), "index.noun", 8),
     (of_wordnet, "the index of verbs", index("illness v 1 1 @ 1 1 00000300"), "index.noun", 8),
     *((of_obo, problem, TERM + more, "x.obo", 4) for problem, more in {
         "the parent is obsolete": "is_a: X:2\n[Term]\nid: X:2\nname: old\nis_obsolete: true\n",
         "an unknown part": "relationship: part_of X:2\n",
         "a synonym without quotes": "synonym: hot\n",
-        "no colon": "is_a X:2\n",
     }.items()),
     (of_mesh, "an empty name", "D1\t \tC01\t\n", "mesh.tsv", 2),
     (of_mesh, "an id twice", "D1\tquokka\tC01\t\n" * 2, "mesh.tsv", 3),
     (of_mesh, "a tree number of two", "D1\tquokka\tC01\t\nD2\twombat\tC01\t\n", "mesh.tsv", 3),
     (of_mesh, "a cycle", "D1\tquokka\tC01|C02.100\t\nD2\twombat\tC02|C01.100\t\n", "mesh.tsv", None),
-    (of_abbreviations, "a field more", "short\texpansion\nhtn\thypertension\tquokka\n", "short.tsv", 2),
 ]  # fmt: skip
 
 

@@ -88,8 +88,8 @@ def test_gzip_and_line_ends_change_nothing(tmp_path):
     assert zipped.sha256 == whole.sha256 != unix.sha256
 
 
-def conso(cui, number, source="SNOMEDCT_US", suppress="N"):
-    return made.rrf_row("MRCONSO.RRF", CUI=cui, SCUI=number, CODE=number, SAB=source, SUPPRESS=suppress, STR="x")
+def conso(cui, number, **fields):
+    return made.rrf_row("MRCONSO.RRF", CUI=cui, CODE=number, STR="x", **fields)
 
 
 def test_cuis_lead_to_concepts_where_the_umls_is_there(tmp_path):
@@ -99,7 +99,7 @@ def test_cuis_lead_to_concepts_where_the_umls_is_there(tmp_path):
     assert len(plain.cross_references) == 0
     rows = (
         *(conso("C0000001", "101"), conso("C0000001", "103"), conso("C0000001", "103"), conso("C0000002", "103")),
-        *(conso("C0000004", "999"), conso("C0000005", "102", suppress="O"), conso("C0000006", "102", source="MSH")),
+        *(conso("C0000004", "999"), conso("C0000005", "102", SUPPRESS="O"), conso("C0000006", "102", SAB="MSH")),
     )
     made.write(tmp_path / "umls" / "META" / "MRCONSO.RRF", "".join(rows))
     first, second = plain.index("101"), plain.index("103")
