@@ -247,6 +247,7 @@ class Head:
 
 
 def read_head(path) -> Head:
+    """The head of one file, without reading the rest."""
     path = vector_paths(path)[0]
     kind = kind_of(path)
     if kind == "fasttext":

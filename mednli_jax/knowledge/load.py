@@ -1,6 +1,5 @@
 """Loads the Ontology that a config names: finds its files, chooses the reader and keeps the result in the cache."""
 
-import difflib
 import hashlib
 import json
 import re
@@ -114,10 +113,8 @@ def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None
             return source
         fix = f"give the path of {_PATHS}"
         raise ConfigError(f"config.knowledge.ontology: no ontology is in {path}. Fix: {fix}.")
-    close = difflib.get_close_matches(spec.casefold(), NAMES, n=1)
-    hint = f" Did you mean '{close[0]}'?" if close else ""
     fix = f"give one of {', '.join(NAMES)}, or the path of {_PATHS}"
-    raise ConfigError(f"config.knowledge.ontology: unknown ontology '{spec}'.{hint} Fix: {fix}.")
+    raise ConfigError(f"config.knowledge.ontology: unknown ontology '{spec}'. Fix: {fix}.")
 
 
 def _read_table(path: Path, options: OntologyOptions) -> Ontology:
@@ -133,9 +130,7 @@ def _named(spec, data_dir):
         fix = f"set $MEDNLI_JAX_DATA to the folder that holds {spec}/, or give the path of the folder of {spec}"
         raise ConfigError(f"no data folder is set for ontology '{spec}'. Fix: {fix}.")
     source = next(filter(None, (_in_folder(spec, place) for place in places)), None)
-    if (
-        source and spec == "snomed"
-    ):  # with the CUIs of its concepts, if the UMLS is there: MetaMap names concepts by CUI
+    if source and spec == "snomed":  # MetaMap names concepts by the CUIs of the UMLS
         umls_folder = places[0].with_name("umls")
         if conso := _present(umls_folder / "MRCONSO.RRF", umls_folder / "META" / "MRCONSO.RRF")[:1]:
             read = partial(read_snomed, conso=conso[0])

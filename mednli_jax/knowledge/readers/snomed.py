@@ -30,6 +30,7 @@ COLUMNS = {
 IS_A = 116680003
 FULLY_SPECIFIED, SYNONYM = "900000000000003001", "900000000000013009"
 _FILE = re.compile(r"x?sct2_(Concept|Description|Relationship)_Snapshot(?:-([\w-]+?))?_(\w+)\.txt(?:\.gz)?")
+_ACTIVE = ("active", "1", "0")  # the column and its values
 _TAG = re.compile(r"\s*\(([^()]+)\)\s*$")
 # Languages as the UMLS abbreviates them, for those that name them so for every terminology.
 _ISO = {"ENG": "en", "SPA": "es", "FRE": "fr", "DUT": "nl", "GER": "de", "SWE": "sv", "DAN": "da", "NOR": "no",
@@ -140,18 +141,12 @@ def snomed_files(folder: Path, languages: tuple[str, ...]) -> tuple[dict[str, li
     return {kind: list(paths.values()) for kind, paths in found.items()}, editions.pop()
 
 
-def _active(block: Block) -> np.ndarray:
-    """bool [R]. Other than 0 and 1 are a sign of shifted columns."""
-    block.refuse(~block.is_any("active", "0", "1"), "field 'active' is not 0 or 1", "active")
-    return block.is_any("active", "1")
-
-
 def _read_concepts(table: Table, digest) -> tuple[_Concepts, np.ndarray]:
     """The concepts by id, and int64 [N], the line of each."""
     ids, active = [], []
     for block in table.blocks(digest, "id", "active"):
         ids.append(block.numbers("id"))
-        active.append(_active(block))
+        active.append(block.is_set(*_ACTIVE))
     ids, active = np.concatenate(ids), np.concatenate(active)
     order = np.argsort(ids, kind="stable")
     ids, active, lines = ids[order], active[order], order + 2
@@ -173,7 +168,7 @@ def _read_names(tables, concepts: _Concepts, lines, languages, digest):
     for block in chain.from_iterable(table.blocks(digest, *wanted) for table in tables["Description"]):
         owner = concepts.find(block, "conceptId")
         named[owner[owner >= 0]] = True
-        keep = _active(block) & (owner >= 0)
+        keep = block.is_set(*_ACTIVE) & (owner >= 0)
         if codes:
             keep &= block.is_any("languageCode", *codes)
         block, owner = block.only(keep), owner[keep]
@@ -210,7 +205,7 @@ def _read_relationships(table: Table, concepts: _Concepts, labels, relations: st
     """(is-a edges from child to parent, other edges, the names of their kinds)."""
     is_a, others, outside = Edges(), Edges(), 0
     for block in table.blocks(digest, "active", "sourceId", "destinationId", "typeId"):
-        block = block.only(_active(block))
+        block = block.only(block.is_set(*_ACTIVE))
         kinds = block.numbers("typeId")
         if relations == "is_a":
             block, kinds = block.only(kinds == IS_A), kinds[kinds == IS_A]

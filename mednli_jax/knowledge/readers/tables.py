@@ -111,6 +111,12 @@ class Block:
         """bool [R]: which fields are one of `values`."""
         return _numpy(pc.is_in(self.columns[column], value_set=pa.array(values, pa.string())))
 
+    def is_set(self, column: str, yes: str, *no: str) -> np.ndarray:
+        """bool [R]: which fields are `yes`. Other values than these are a sign of shifted columns."""
+        problem = f"field '{column}' is none of {', '.join((yes, *no))}"
+        self.refuse(~self.is_any(column, yes, *no), problem, column)
+        return self.is_any(column, yes)
+
     def is_blank(self, column: str) -> np.ndarray:
         return _numpy(pc.equal(pc.utf8_trim_whitespace(self.columns[column]), ""))
 

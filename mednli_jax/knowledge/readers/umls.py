@@ -43,6 +43,7 @@ LINK_TYPES = tuple(
         *(58, 59, 60, 61, 62, 63, 65),
     )
 )
+_SUPPRESS = ("SUPPRESS", "N", "O", "E", "Y")  # the column, N of names that are not suppressed, and its other values
 # REL of rows that state no relation: not related, deleted.
 _NO_RELATION = ("XR", "DEL")
 
@@ -90,7 +91,7 @@ def cuis_of_codes(path: Path, source: str) -> list[tuple[str, str]]:
     found = {}
     table = Table(path, COLUMNS["MRCONSO.RRF"], is_rrf=True)
     for block in table.blocks(hashlib.sha256(), "SUPPRESS", "SAB", "CODE", "CUI"):
-        ours = block.only(_unsuppressed(block) & block.is_any("SAB", source))
+        ours = block.only(block.is_set(*_SUPPRESS) & block.is_any("SAB", source))
         found |= dict.fromkeys(zip(ours.texts("CODE"), ours.texts("CUI"), strict=True))
     return list(found)
 
@@ -120,12 +121,6 @@ def _version(folder):
     return next((part[1] for part in parts if part), "unknown")
 
 
-def _unsuppressed(block: Block) -> np.ndarray:
-    """bool [R]. Other than the official values are a sign of shifted columns."""
-    block.refuse(~block.is_any("SUPPRESS", "N", "O", "E", "Y"), "field 'SUPPRESS' is none of N, O, E, Y", "SUPPRESS")
-    return block.is_any("SUPPRESS", "N")
-
-
 def _chosen(block: Block, column: str, wanted: tuple[str, ...]) -> np.ndarray:
     """bool [R]: the rows whose `column` is one of `wanted`, all where that is empty."""
     return block.is_any(column, *wanted) if wanted else np.ones(len(block), bool)
@@ -139,7 +134,7 @@ def _read_names(table: Table, options: OntologyOptions, digest) -> tuple[dict, n
     for block in table.blocks(digest, "CUI", "LAT", "TS", "STT", "ISPREF", "SAB", "CODE", "STR", "SUPPRESS"):
         cuis = block.numbers("CUI", "C", digits=7)
         index[cuis] = _FILTERED
-        kept = _unsuppressed(block)
+        kept = block.is_set(*_SUPPRESS)
         for column, names in wanted.items():
             kept &= _chosen(block, column, names)
             seen[column].update(block.columns[column].unique().to_pylist())
@@ -205,7 +200,7 @@ def _read_relations(table: Table, index: np.ndarray, options: OntologyOptions, d
     """(is-a edges from child to parent, other edges, the names of their kinds: RELA, else REL)."""
     is_a, others, kinds, outside = Edges(), Edges(), {}, 0
     for block in table.blocks(digest, "CUI1", "REL", "CUI2", "RELA", "SAB", "SUPPRESS"):
-        block = block.only(_unsuppressed(block) & _chosen(block, "SAB", options.sources))
+        block = block.only(block.is_set(*_SUPPRESS) & _chosen(block, "SAB", options.sources))
         # CUI2 is above or below CUI1; where REL and RELA disagree, REL counts.
         parent, child = (block.is_any("REL", rel) for rel in ("PAR", "CHD"))
         up, down = (block.is_any("RELA", rela) for rela in ("inverse_isa", "isa"))
