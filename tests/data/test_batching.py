@@ -271,28 +271,20 @@ def test_a_staircase_is_the_best_of_all_that_cover(seed):
     assert staircase([]) == staircase([0, 0]) == ((1, 1),)  # no sentences
 
 
-def test_little_is_computed_for_nothing():
+def test_little_is_computed_for_nothing_and_buckets_of_length_save_more():
     """In an epoch that fitting did not sample, with lengths as in MedNLI; padding to the longest takes four times."""
-    length = lengths(2400)
-    plan = make(length, batch_size=64, seeds=(0, 1), epochs=8).epoch(30, (9,))
-    true = sum(x.sum() for x in length)
-    for which in ("sentences", "pairs"):
-        slots = sum(steps * rows for layout, _ in plan for steps, rows in getattr(layout, which))
-        assert true <= slots < 1.25 * true
-
-
-def test_buckets_of_length_save_slots_and_few_rows_get_one():
-    length = lengths(2000)
-    slots = []
+    length, slots = lengths(2400), []
     for most in range(1, MAX_BUCKETS + 1):
-        batches = make(length, batch_size=64, most=most, seeds=(0,), epochs=2)
-        plan = batches.epoch(1, (0,))
+        batches = make(length, batch_size=64, most=most, seeds=(0, 1), epochs=8)
+        plan, true = batches.epoch(30, (9,)), sum(x.sum() for x in length)
         assert len(batches.layouts) == most
-        slots.append(sum(steps * rows for layout, _ in plan for steps, rows in layout.sentences))
+        for which in ("pairs", "sentences"):
+            slots.append(sum(steps * rows for layout, _ in plan for steps, rows in getattr(layout, which)))
+            assert true <= slots[-1] < 1.25 * true
         longest = [max(batches.length[0][units]) for units, _, _ in batches.buckets]
         assert longest == sorted(longest)
-    assert min(slots[1:]) < slots[0]
-    assert len(make(lengths(100), batch_size=64, most=4).layouts) == 1
+    assert min(slots[3::2]) < slots[1]
+    assert len(make(lengths(100), batch_size=64, most=4).layouts) == 1  # few rows
 
 
 def test_a_bucket_is_padded_to_its_own_longest_unless_widths_are_fixed():

@@ -6,6 +6,7 @@ import json
 import made_up_runs
 import numpy as np
 import pytest
+from made_up_knowledge import write
 
 from mednli_jax.data.partitions import Partition, read_partition, read_partitions, uids_in
 from mednli_jax.errors import DataError, RunError, UsageError
@@ -25,9 +26,7 @@ def array(tmp_path, value):
 
 @pytest.mark.parametrize("content", [b"\xef\xbb\xbfx1\r\n x2 \r\n\r\nx3", gzip.compress(b"x1\nx2\n\nx3\n", mtime=0)])
 def test_one_id_a_line(tmp_path, content):
-    path = tmp_path / "easy.txt"
-    path.write_bytes(content)
-    found = read_partition(path)
+    found = read_partition(write(tmp_path / "easy.txt", content))
     assert (found.name, found.file, found.ids, found.lines) == ("easy", "easy.txt", ("x1", "x2", "x3"), (1, 2, 4))
 
 
@@ -43,11 +42,8 @@ def test_arrays_of_strings_and_others(tmp_path):
 
 
 def test_several_are_told_apart(tmp_path):
-    one, two, hard = (tmp_path / name for name in ("one/easy.txt", "two/easy.txt", "hard.txt"))
-    for path in (one, two, hard):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"{path}\n")
-    one, two, hard = map(str, (one, two, hard))
+    names = ("one/easy.txt", "two/easy.txt", "hard.txt")
+    one, two, hard = (str(write(tmp_path / name, f"{name}\n")) for name in names)
     assert [part.name for part in read_partitions([one, hard])] == ["easy", "hard"]
     assert [part.name for part in read_partitions([one, two])] == [one, two]
     assert read_partitions([]) == []

@@ -133,8 +133,7 @@ def own_files(folder):
     (folder / "stop.txt").write_text("systolic heart failure\n")
     (folder / "lexicon.txt").write_text("asthma wheezing\nheart disease failure\n")
     words = ("asthma", "heart", "failure", "disease", "wheezing", "No")
-    vectors = "".join(f"{word} {n} {n * n} 0.5 -1\n" for n, word in enumerate(words))
-    (folder / "vectors.txt").write_text(vectors)
+    write(folder / "vectors.txt", "".join(f"{word} {n} {n * n} 0.5 -1\n" for n, word in enumerate(words)))
     return nli("file", folder, **{"knowledge.ontology": str(folder / "tiny.obo"), "knowledge.types": ("",)})
 
 
@@ -384,12 +383,12 @@ def test_mediqa_nlis_files_count_in_the_key_of_diskne(tmp_path):
     def key():
         return json.dumps(experiment_of(config).corpus.key(Cache(tmp_path / "cache")))
 
-    keys = [key()]
+    keys = {key()}
     for file in sorted((tmp_path / "mediqa_nli").iterdir()):
         file.write_bytes(file.read_bytes() + b"\n")
-        keys.append(key())
+        keys.add(key())
     shutil.rmtree(tmp_path / "mediqa_nli")
-    assert len({*keys, key()}) == 4
+    assert len(keys | {key()}) == 4
 
 
 def test_each_choice_of_pairs_and_each_format_has_a_key_of_its_own(corpora, tmp_path, monkeypatch):
@@ -397,12 +396,8 @@ def test_each_choice_of_pairs_and_each_format_has_a_key_of_its_own(corpora, tmp_
     choices = ({}, {"genre": "slate"}, {"limit": 3}, {"sample": 3})
     assert len({*keys_of({str(c): replace(free["words"], **c) for c in choices}, tmp_path).values()}) == len(choices)
     before = keys_of(shaped | free, tmp_path)
-    for module, name in (
-        ("nli.encoding", "words"),
-        ("knowledge.load", "own"),
-        ("cloze.encoding", "cloze"),
-        ("diskne.corpus", "diskne"),
-    ):
+    formats = {"words": "nli.encoding", "own": "knowledge.load", "cloze": "cloze.encoding", "diskne": "diskne.corpus"}
+    for name, module in formats.items():
         with monkeypatch.context() as patch:
             patch.setattr(f"mednli_jax.{module}.FORMAT", 99)
             assert keys_of(shaped | free, tmp_path)[name] != before[name], module

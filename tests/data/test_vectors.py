@@ -45,18 +45,18 @@ def check(vectors):
     np.testing.assert_allclose(vectors.matrix, expected, rtol=1e-6)
 
 
-def array(folder, dtype="float32"):
+def array(folder):
     lines = [line.split(" ") for line in GLOVE.splitlines()]
-    np.save(folder / "v.npy", np.array([line[1:] for line in lines], dtype))
+    np.save(folder / "v.npy", np.array([line[1:] for line in lines], np.float32))
     write(folder / "v.vocab.txt", "\n".join(line[0] for line in lines) + "\n")
     return folder / "v.npy"
 
 
-def pair(folder, text=GLOVE, ending=""):
-    """Writes BioASQ's two files, types.txt and vectors.txt."""
+def pair(folder, text=GLOVE):
+    """Writes BioASQ's two files."""
     rows = [line.split(" ", 1) for line in text.splitlines()]
-    write(folder / f"types.txt{ending}", "".join(word + "\n" for word, _ in rows))
-    write(folder / f"vectors.txt{ending}", "".join(numbers + " \n" for _, numbers in rows))
+    write(folder / "types.txt", "".join(word + "\n" for word, _ in rows))
+    write(folder / "vectors.txt", "".join(numbers + " \n" for _, numbers in rows))
     return folder
 
 
@@ -239,7 +239,6 @@ def test_a_fault_is_named_by_file_and_line(fault, tmp_path):
 def test_faults_of_arrays_and_pairs(tmp_path):
     path, folder = tmp_path / "v.npy", tmp_path / "bioasq"
     np.save(path, np.ones((2, 3)))
-    assert faults(path) == [("v.vocab.txt", None)]
     write(tmp_path / "v.vocab.txt", "fever\ncough\nbp\n")
     assert faults(path) == [("v.npy", None)]
     write(tmp_path / "v.vocab.txt", "fever\ncough\n")

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from made_up_knowledge import write
 from tokenizers import Tokenizer, models, normalizers
 
 from mednli_jax.data.wordpiece import SPECIALS, WordPieces, room_for
@@ -20,38 +21,31 @@ SMALL = (*SPECIALS, "the", "sep", "dia", "##be", "##tes", "##t", "d", ".", "[", 
 @pytest.fixture(scope="module")
 def vocabulary(tmp_path_factory):
     """The vocabulary file that the golden pieces belong to."""
-    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
-    path.write_bytes(gzip.decompress((GOLDEN / "golden_bert.vocab.txt.gz").read_bytes()))
-    return path
+    content = gzip.decompress((GOLDEN / "golden_bert.vocab.txt.gz").read_bytes())
+    return write(tmp_path_factory.mktemp("vocabulary") / "vocab.txt", content)
 
 
 def written(folder, words=SMALL, **config):
-    folder.mkdir(exist_ok=True)
-    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
-    if config:
-        (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    write(folder / "vocab.txt", "".join(f"{word}\n" for word in words))
+    write(folder / "tokenizer_config.json", json.dumps(config))
     return folder
 
 
 @pytest.mark.parametrize("case", ["uncased", "cased"])
 def test_numbers_equal_the_reference_s(case, vocabulary, tmp_path):
-    (tmp_path / "vocab.txt").write_bytes(vocabulary.read_bytes())
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": case == "uncased"}))
-    pieces = WordPieces.load(tmp_path)
+    write(tmp_path / "tokenizer_config.json", json.dumps({"do_lower_case": case == "uncased"}))
+    pieces = WordPieces.load(write(tmp_path / "vocab.txt", vocabulary.read_bytes()))
     assert [list(pieces.encode(text).numbers) for text in TABLE["texts"]] == TABLE[case]
     assert len({pieces.unk in numbers for numbers in TABLE[case]}) == 2
 
 
-def test_pieces_know_their_words():
+def test_pieces_know_their_words(monkeypatch):
     pieces = WordPieces((*SMALL, "me", "##nier", "##e", "'", "s"), lowercase=True, strip_accents=True)
     found = pieces.encode("The  Diabetes, Ménière's.")
     assert found.words == ("The", "Diabetes", ",", "Ménière", "'", "s", ".")
     assert found.word_of_piece == (0, 1, 1, 1, 2, 3, 3, 3, 4, 5, 6)
     expected = ["the", "dia", "##be", "##tes", "[UNK]", "me", "##nier", "##e", "'", "s", "."]
     assert [pieces.words[number] for number in found.numbers] == expected
-
-
-def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(RunError, match=r"mednli_jax\[bert\]"):
         WordPieces((*SPECIALS, "a"), lowercase=True, strip_accents=True)

@@ -1,6 +1,5 @@
 """Training word vectors: tokens as in the corpora, chained training, and no files left behind."""
 
-import gzip
 import json
 import subprocess
 import sys
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_up_knowledge import write
 
 from mednli_jax.data.text import SPECIALS, sentence_tokens
 from mednli_jax.data.vectors import load_vectors
@@ -31,20 +31,17 @@ def test_tokens_are_those_of_the_treebank_tokeniser():
 
 
 def test_text_files_and_folders(tmp_path):
-    (tmp_path / "below").mkdir()
-    (tmp_path / "b.txt").write_text("\ufeffOne line. (It was 3.5 cm.) Then (later)? 12 days\n\nThree\n")
-    (tmp_path / "a.txt.gz").write_bytes(gzip.compress("Früh\r\n".encode()))
-    (tmp_path / "below" / "c.json").write_text(json.dumps({"articles": [{"title": "Four"}]}))
-    (tmp_path / "notes.pdf").write_bytes(b"%PDF")
+    write(tmp_path / "b.txt", "\ufeffOne line. (It was 3.5 cm.) Then (later)? 12 days\n\nThree\n")
+    write(tmp_path / "a.txt.gz", "Früh\r\n")
+    write(tmp_path / "below" / "c.json", json.dumps({"articles": [{"title": "Four"}]}))
+    write(tmp_path / "notes.pdf", b"%PDF")
     assert [file.name for file in text_files(tmp_path)] == ["a.txt.gz", "b.txt", "c.json"]
     found = [" ".join(tokens) for tokens in sentences(tmp_path)]
     prose = ["one line .", "( it was 3.5 cm . )", "then ( later ) ?", "12 days"]
     assert found == ["früh", *prose, "three", "four"]
-    empty, bad = tmp_path / "empty", tmp_path / "bad.json"
+    empty = tmp_path / "empty"
     empty.mkdir()
-    for path, content in ((empty, ""), (bad, "[]"), (bad, '{"articles": [quokka]}')):
-        if content:
-            path.write_text(content)
+    for path in (empty, write(tmp_path / "bad.json", '{"articles": [quokka]}')):
         with pytest.raises(DataError) as caught:
             list(sentences(path))
         assert (caught.value.file, caught.value.line) == (path.name, None)
@@ -69,14 +66,15 @@ def test_articles_are_streamed(tmp_path, indent, monkeypatch):
 
 def test_written_vectors_are_the_same_vectors(tmp_path):
     """Every format becomes text with a header. Words with blanks are left out, as text cannot mark their end."""
-    rows = {"fever": (1, 2.5), "a": (-1e-7, 3e8), "naïve": (0, 1 / 3)}
-    (tmp_path / "v.txt").write_text("".join(f"{word} {a} {b}\n" for word, (a, b) in {**rows, ". .": (4, 4)}.items()))
-    np.save(tmp_path / "v.npy", np.array(list(rows.values()), np.float32))
-    (tmp_path / "v.vocab.txt").write_text("".join(word + "\n" for word in rows))
-    for name in ("v.txt", "v.npy"):
-        assert write_vectors(tmp_path / name, tmp_path / "out.vec", 2) == 3
-        vectors = load_vectors(tmp_path / "out.vec", (*SPECIALS, *rows), dim=2, seed=0)
-        np.testing.assert_allclose(vectors.matrix[2:], np.array(list(rows.values()), np.float32), rtol=1e-6)
+    words, numbers = ("fever", "a", "naïve"), np.array([(1, 2.5), (-1e-7, 3e8), (0, 1 / 3)], np.float32)
+    rows = zip((*words, ". ."), [*numbers.tolist(), (4, 4)], strict=True)
+    text = write(tmp_path / "v.txt", "".join(f"{word} {a} {b}\n" for word, (a, b) in rows))
+    np.save(tmp_path / "v.npy", numbers)
+    write(tmp_path / "v.vocab.txt", "".join(word + "\n" for word in words))
+    for path in (text, tmp_path / "v.npy"):
+        assert write_vectors(path, tmp_path / "out.vec", 2) == 3
+        vectors = load_vectors(tmp_path / "out.vec", (*SPECIALS, *words), dim=2, seed=0)
+        np.testing.assert_allclose(vectors.matrix[2:], numbers, rtol=1e-6)
 
 
 # The tests below need the library of the extra `embeddings`.
@@ -168,13 +166,11 @@ NOTE = (
 
 def test_the_script_chains_text_articles_and_notes(tmp_path):
     pytest.importorskip("fasttext")
-    (tmp_path / "mimic").mkdir()
-    (tmp_path / "mimic" / "NOTEEVENTS.csv").write_text(NOTE)
-    (tmp_path / "a.json").write_text(
-        json.dumps({"articles": [{"title": "Ague of quokkas.", "abstractText": "Rare. Mild."}]})
-    )
+    notes = write(tmp_path / "mimic" / "NOTEEVENTS.csv", NOTE).parent
+    article = {"title": "Ague of quokkas.", "abstractText": "Rare. Mild."}
+    corpora = f"--corpora={write(tmp_path / 'a.json', json.dumps({'articles': [article]}))},{notes}"
     flags = ("--dim=4", "--min_count=1", "--buckets=50", "--method=word2vec", f"--out={tmp_path / 'x.bin'}")
-    done = launch(f"--corpora={tmp_path / 'a.json'},{tmp_path / 'mimic'}", *flags)
+    done = launch(corpora, *flags)
     assert done.returncode == 0, done.stderr
     assert "quokka" not in (done.stdout + done.stderr).lower()
     facts = json.loads((tmp_path / "x.bin.json").read_text())
@@ -182,5 +178,5 @@ def test_the_script_chains_text_articles_and_notes(tmp_path):
     assert facts["key"]["initial"]["file"] == "x.1.bin"
     found = look(tmp_path / "x.bin", "ague", "quokka", "htn", "wrong", dim=4)
     assert found.words == ("ague", "quokka", "htn")
-    again = launch(f"--corpora={tmp_path / 'a.json'},{tmp_path / 'mimic'}", *flags)
+    again = launch(corpora, *flags)
     assert again.stderr.count(" exists, made of the same text") == 2

@@ -74,16 +74,6 @@ def test_equals_the_published_algorithm_in_the_same_order(seed):
         np.testing.assert_allclose(found, published(vectors, graph, rounds, order), atol=2e-6)
 
 
-def test_neighbours_differ_in_colour():
-    edges = np.random.default_rng(0).integers(0, 200, (900, 2))
-    graph = is_a_matrix(map(tuple, edges.tolist()), 200)  # edges in one direction, with loops
-    found = colours(graph)
-    apart = edges[:, 0] != edges[:, 1]
-    assert (found[edges[apart, 0]] != found[edges[apart, 1]]).all()
-    assert 1 < found.max() + 1 <= np.diff(csr_array(graph + graph.T).indptr).max() + 1
-    assert colours(is_a_matrix([], 3)).tolist() == [0, 0, 0]
-
-
 def test_lexicon_of_the_published_format(tmp_path, capsys):
     """Each number keeps its own spelling; the lines of one word are joined."""
     content = (
