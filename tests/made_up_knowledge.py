@@ -404,13 +404,11 @@ def word2vec(rows=ROWS, end=b"\n", promised=None):
     return f"{promised or len(rows)} 3\n".encode() + b"".join(lines)
 
 
-def fasttext_model(
-    words, matrix, *, buckets=5, minn=3, maxn=3, labels=(), quantised=0, version=12, magic=793712314, loss=3
-):
+def fasttext_model(words, matrix, *, buckets=5, minn=3, maxn=3, labels=(), quantised=0, loss=3):
     """A fastText model as `FastText::saveModel` writes it. matrix [words + buckets, dim]."""
     matrix = np.asarray(matrix, "<f4")
     settings = (matrix.shape[1], 5, 1, 1, 5, 1, loss, 2, buckets, minn, maxn, 100)
-    parts = [struct.pack("<2i", magic, version), struct.pack("<12id", *settings, 1e-4)]
+    parts = [struct.pack("<2i", 793712314, 12), struct.pack("<12id", *settings, 1e-4)]
     parts.append(struct.pack("<3i2q", len(words) + len(labels), len(words), len(labels), 99, -1))
     parts += [word.encode() + b"\0" + struct.pack("<qb", 7, 0) for word in words]
     parts += [label.encode() + b"\0" + struct.pack("<qb", 7, 1) for label in labels]

@@ -88,11 +88,11 @@ def ontology_files(spec: str, data_dir: Path | None = None) -> tuple[Path, ...]:
     return (*files, *mesh.alias_files()) if source is None or source.read is _read_table else files
 
 
-def needed_files(name: str, data_dir: Path | None = None, options: OntologyOptions | None = None) -> tuple[Path, ...]:
+def needed_files(name: str, data_dir: Path | None = None) -> tuple[Path, ...]:
     """The files of "umls", "snomed" or "wordnet" without which `load_ontology` fails."""
-    place, options = find_source(name, data_dir).place, options or OntologyOptions()
+    place = find_source(name, data_dir).place
     if name == "snomed":
-        kinds, _ = snomed_files(place, options.languages)
+        kinds, _ = snomed_files(place, OntologyOptions().languages)
         return tuple(path for paths in kinds.values() for path in paths)
     return tuple({"umls": umls_files, "wordnet": wordnet.wordnet_files}[name](place).values())
 

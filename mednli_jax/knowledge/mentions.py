@@ -59,8 +59,7 @@ _NEEDED, _OPTIONAL = ("uid", "side", "concept"), ("score", "negated")
 class Recognised:
     """The concepts that another program found in a corpus, in place of a Linker.
 
-    ontology: of the concepts; an unknown concept is kept (and is related only to itself).
-    spans: a sentence without any mention is absent. facts: counts and the name of the file, as plain JSON values.
+    ontology: may lack concepts. spans: a sentence without any mention is absent. facts: counts and the file's name.
     """
 
     ontology: Ontology

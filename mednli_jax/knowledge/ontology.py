@@ -117,8 +117,8 @@ class Ontology:
 
     name, version: of the source, e.g. "mesh", "2024".
     ids, labels: [C] identifier and preferred name of each concept.
-    names: (surface name, concept index): preferred names, synonyms, aliases, abbreviations, case kept.
-      Where concepts share a name, a preferred name wins over the others, then the one listed first.
+    names: (surface name, concept index), case kept. Where concepts share a name, a preferred name wins over the
+      others, then the one listed first.
     parents: [C, C] bool; parents[c, p] says that c is-a p. Free of cycles.
     sha256: hexadecimal digest of all sources together; equal digests mean equal ontologies.
     types: [C] semantic types of each concept joined by "|" (MeSH's tree numbers), or () where the source has none.
@@ -183,7 +183,7 @@ class Ontology:
 
 
 def induced(ontology: Ontology, concepts: Iterable[str]) -> Ontology:
-    """The ontology with only the edges between `concepts` (ids or cross-references); unknown ids are ignored."""
+    """The ontology with only the edges between `concepts` (ids or cross-references), of which some may be unknown."""
     kept = np.zeros(len(ontology), bool)
     for concept in concepts:
         kept[ontology.indices(concept)] = True

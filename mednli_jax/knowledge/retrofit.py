@@ -36,10 +36,9 @@ def retrofit(vectors: np.ndarray, graph: csr_array, *, rounds: int = 10) -> np.n
 
     graph: bool [V, V] without a diagonal, each edge once; graph[i, j] says that j draws i.
 
-    Rows are visited in the order of their colour (`colours`), then of their number, so that all rows of a colour are
-    one sparse product and each row still sees what was already moved in the same round. The published script visits
-    words in the order of a hash table. All orders lead to the same vectors: a round at least halves the distance to
-    them, so that after ten rounds of rows of length 1 two orders differ by less than .002.
+    Rows are visited in the order of their colour (`colours`), then of their number: all rows of a colour are one sparse
+    product. The published script visits words in the order of a hash table. All orders lead to the same vectors: a
+    round at least halves the distance to them, so that after ten rounds two orders differ by less than .002.
     """
     degree = np.diff(graph.indptr).astype(np.float64)
     scale, moved = 1 / np.maximum(degree, 1), degree > 0

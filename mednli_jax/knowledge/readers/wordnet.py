@@ -73,9 +73,9 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
     Ids are part of speech and offset ("n00001740"), types the lexicographer's file ("noun.body"), so that the prefixes
     "n" and "v" name the parts of speech. Is-a are hypernyms, those of instances (Paris is-a city) included.
 
-    Names stand in the order of the index files, nouns before verbs, a word's most frequent sense first: a name that
-    several synsets have means the first of them. To keep it so, a synset's label is the first of its words that means
-    this synset; one that no word means is labelled by its first word with the number of its sense: "cold (noun 3)".
+    Names stand in the order of the index files, a word's most frequent sense first: a name that several synsets have
+    means the first of them. A synset's label is the first of its words that means this synset, else its first word
+    with the number of its sense: "cold (noun 3)".
 
     With relations="all" the other pointers are kept, see RELATIONS, adjectives and adverbs are read where their files
     are there, and irregular forms ("men") become names of the synsets of their base form. Pointers between words, such
