@@ -3,8 +3,7 @@
 Batches are stratified by length: the rows of a length bucket are sorted by length into as many strata as a batch has
 rows, and each batch draws one row of every stratum. The batches of a bucket then have nearly the same lengths, and one
 compiled program with a *staircase* serves them (see docs/architecture.md). With one bucket every batch is a fair sample
-of the corpus; with two, the default of training, half of the work is in batches of short premises and half in batches
-of long ones, which have fewer steps of few sentences.
+of the corpus; with two, the default of training, half of the work is in batches of short premises.
 
 Rows that share a premise can be kept together (`groups`), so that a premise is encoded once for all its hypotheses.
 A row number of -1 is padding.

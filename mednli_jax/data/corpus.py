@@ -13,10 +13,7 @@ from mednli_jax.io import either_name, warn
 
 
 class Corpus(Protocol):
-    """A corpus and how it is encoded, as frozen fields.
-
-    name: as in configs. title: as results name it, e.g. `multinli/slate` or `mednli+snli`.
-    """
+    """A corpus and how it is encoded. title: as results name it, e.g. `multinli/slate` or `mednli+snli`."""
 
     name: str
     title: str

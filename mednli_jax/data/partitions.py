@@ -2,7 +2,7 @@
 
 A partition, such as the easy pairs of a corpus, holds one id a line, or is a NumPy array of strings (.npy), as Herlihy
 & Rudinger 2021 publish theirs. An id is a pair's uid. Or, as published, all ids of a file are the name of a split and
-the place of the pair in all splits in order, from 0 (dev11232 is the first of MedNLI's dev). Errors never quote an id.
+the place of the pair in all splits in order, from 0 (dev11232 is the first of MedNLI's dev).
 """
 
 from collections.abc import Collection, Mapping, Sequence

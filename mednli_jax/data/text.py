@@ -77,10 +77,10 @@ _OPENINGS = _words(
 
 
 def split_sentences(text: str) -> Iterator[str]:
-    """The sentences of a text, each with the white space after it. Joined, they give the text.
+    """The sentences of a text, each with the white space after it. In doubt a sentence continues.
 
     A full stop ends a sentence before a capital letter, a number or a line break, but not after an abbreviation or a
-    list number, nor within `[** ... **]`. In doubt the sentence continues.
+    list number, nor within `[** ... **]`.
     """
     masked, start = mask_deidentified(text), 0
     for match in _STOP.finditer(masked):
