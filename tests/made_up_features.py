@@ -48,8 +48,7 @@ def corpus(pairs=PAIRS, training=3):
 
 
 def ontology():
-    size = len(IDS)
-    return Ontology("graph", "1", IDS, IDS, (), is_a_matrix(EDGES, size), "0" * 64)
+    return Ontology("graph", "1", IDS, IDS, (), is_a_matrix(EDGES, len(IDS)), "0" * 64)
 
 
 def mentions(concepts=MENTIONS):

@@ -61,20 +61,9 @@ def write_run(folder, *seeds, gold=GOLD, dev=None, corpus="demo", uids=None, sta
     numbers = list(range(len(seeds)))
     said = {"test": seeds, "dev": dev or seeds}
     splits = {name: {"rows": len(gold)} for name in said} | {"train": train or {"rows": 100}}
-    result = {
-        "status": status,
-        "corpus": corpus,
-        "model": "esim",
-        "config": f"esim-{corpus}",
-        "task": "nli",
-        "seeds": numbers,
-        "epochs": 2,
-        "best_epoch": [1 for _ in seeds],
-        "parameters": 1234,
-        "notes": [],
-        "seconds": 12.0,
-        "prepared": "demo-0",
-    }
+    about = {"model": "esim", "config": f"esim-{corpus}", "task": "nli", "prepared": "demo-0", "notes": []}
+    figures = {"seeds": numbers, "epochs": 2, "best_epoch": [1 for _ in seeds], "parameters": 1234, "seconds": 12.0}
+    result = {"status": status, "corpus": corpus, **about, **figures}
     for split, words in said.items():
         result[split] = scores(gold, words)
         lines = "".join(json.dumps(row) + "\n" for row in rows(gold, words, uids))
@@ -95,16 +84,11 @@ def write_run(folder, *seeds, gold=GOLD, dev=None, corpus="demo", uids=None, sta
     for name, content in files.items():
         (folder / f"{name}.json").write_text(json.dumps(content))
     (folder / "lock").write_text("")
-    lines = [
-        {"epoch": epoch, "seeds": numbers}
-        | {
-            f"{side}_{name}": [epoch / 10 + n / 100 for n in numbers]
-            for side in ("train", "dev")
-            for name in ("loss", "accuracy")
-        }
-        for epoch in (1, 2)
-    ]
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with open(folder / "metrics.jsonl", "w") as file:
+        for epoch in (1, 2):
+            names = ("train_loss", "train_accuracy", "dev_loss", "dev_accuracy")
+            values = {name: [epoch / 10 + n / 100 for n in numbers] for name in names}
+            file.write(json.dumps({"epoch": epoch, "seeds": numbers, **values}) + "\n")
     return folder
 
 

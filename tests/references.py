@@ -39,8 +39,7 @@ def assert_trees_close(ours, golden, dtype):
 
 
 def unflatten(flat, shapes):
-    # two biases are added below, and a sum rounded to float32 would differ from the reference
-    flat = flat.astype(np.float64)
+    flat = flat.astype(np.float64)  # biases are added below, and a sum rounded to float32 would differ
     ends = np.cumsum([np.prod(shape, dtype=int) for _, shape in shapes])
     parts = np.split(flat, ends[:-1])
     assert ends[-1] == len(flat)

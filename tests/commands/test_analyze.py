@@ -50,15 +50,8 @@ def test_table_has_the_paper_below_ours():
     assert found[2:4] == [["pairs", "3", "2", "5"], ["in", "the", "paper", "11,232", "1,422", "14,049"]]
     at = found.index(["premise,", "mean", "tokens", "2.3", "26.0", "11.8"])
     assert found[at + 1] == ["in", "the", "paper", "20.0"]
-    at = found.index(["hypothesis,", "longest", "3", "2", "3"])
-    assert found[at + 1] == ["in", "the", "paper", "20"]
     assert ["also", "in", "an", "earlier", "split", "0", "1"] in found
-    assert ["not", "in", "train", "0", "2"] in found
     assert ["unlabelled,", "dropped", "2", "0", "2"] in found
-    assert ["tokens", "from", "treebank", "2", "2"] in found
-
-
-def test_other_corpora_have_no_paper():
     assert not any("paper" in line for line in rows("demo"))
 
 
