@@ -120,41 +120,6 @@ def test_what_is_written_is_read_back(tmp_path, name):
     assert read_clicr(tmp_path / "out" / name).examples == split.examples
 
 
-def changed(place, value=None):
-    """A corpus of two articles in which one thing is changed or removed."""
-    queries = [query("r1.1"), query("r1.2", answers=[answer("a"), answer("b", "UMLS")])]
-    *way, last = place
-    document = node = corpus(article("r1", queries), article("r2"))
-    for step in way:
-        node = node[step]
-    if value is None:
-        del node[last]
-    else:
-        node[last] = value
-    return document
-
-
-DOCUMENT = ("data", 0, "document")
-QUERY = (*DOCUMENT, "qas", 1)
-WHERE = "data[0].document.qas[1]"
-BROKEN = {
-    "a source twice": (changed(("data", 1, "source"), "r1"), "data[1].source"),
-    "END without BEG": (changed((*DOCUMENT, "title"), f"{SECRET}__END"), "data[0].document.title"),
-    "a number for a specialty": (changed((*DOCUMENT, "specialty"), ["x", 3]), "data[0].document.specialty[1]"),
-    "an id twice": (changed(("data", 1, "document", "qas", 0, "id"), "r1.2"), "data[1].document.qas[0].id"),
-    "a marked placeholder": (changed((*QUERY, "query"), f"{SECRET} BEG__@placeholder__END"), f"{WHERE}.query"),
-    "synonyms only": (changed((*QUERY, "answers", 0)), f"{WHERE}.answers"),
-    "nothing marked": (corpus(article(context=f"No {SECRET} ."), article("r2", [])), None),
-    "data that is an object": (corpus(data={SECRET: 1}), "data"),
-}
-
-
-@pytest.mark.parametrize("case", BROKEN)
-def test_each_fault_is_named_by_its_path(tmp_path, case):
-    value, place = BROKEN[case]
-    assert faults(read_clicr, write(tmp_path / "dev1.0.json.gz", value)) == [place]
-
-
 NESTED = "The BEG__big BEG__tumour__END mass__END grew ."  # two of its four marks have no partner
 
 

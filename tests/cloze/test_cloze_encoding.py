@@ -18,7 +18,6 @@ from mednli_jax.cloze.encoding import (
 )
 from mednli_jax.data.examples import Answer
 from mednli_jax.data.text import SPECIALS, UNK
-from mednli_jax.data.vectors import random_vectors
 from mednli_jax.errors import UserError
 
 
@@ -117,17 +116,6 @@ def test_words_of_other_splits_with_a_vector_are_added(tmp_path):
     assert words["coverage"]["share_of_words"]["found"] == pytest.approx(2 / (len(vocab) - 2 + 1))  # "yodel" is missing
 
 
-def test_random_vectors_are_those_of_their_words_as_wide_as_asked_and_those_of_a_file_stay(tmp_path):
-    path = tmp_path / "v.txt"
-    path.write_text("w3 4 5 6\n")
-    encoding = ClozeEncoding("noent", vectors_path=path, vectors_dim=3, vectors_sd=1.0)
-    _, _, vocab, vectors, _ = encode_cloze(corpus(), encoding)
-    drawn = [row for row, word in enumerate(vocab.words) if row >= 2 and word != "w3"]
-    narrow = random_vectors([vocab.words[row] for row in drawn], dim=3, seed=0)
-    np.testing.assert_allclose(vectors[drawn], narrow / 0.4, rtol=1e-5)  # vectors are drawn with sd .4
-    assert vectors[vocab.words.index("w3")].tolist() == [4, 5, 6]
-
-
 def test_queries_stand_between_bounds_where_that_is_asked_for():
     """The blank moves by one, and nothing else changes."""
     _, plain, vocab, _, _ = encode_cloze(corpus(), ClozeEncoding("ent", vectors_dim=4))
@@ -144,38 +132,6 @@ def test_queries_stand_between_bounds_where_that_is_asked_for():
     new, _ = encode_new({"new": kept["test"]}, bounded, encoding, ())
     for name in ("query_length", "blank"):
         np.testing.assert_array_equal(new[name], arrays[name][-len(kept["test"]) :])
-
-
-def test_only_the_most_frequent_words_are_kept_where_there_is_a_limit():
-    _, _, whole, _, _ = encode_cloze(corpus(), ClozeEncoding("noent", vectors_dim=4))
-    _, arrays, vocab, _, facts = encode_cloze(corpus(), ClozeEncoding("noent", vectors_dim=4, max_words=10))
-    assert vocab.words == whole.words[:12]
-    assert facts["vocabulary"]["cut"] == len(whole) - 12
-    assert arrays["passage"].max() == 11
-
-
-def test_truncation_is_counted():
-    encodings = (ClozeEncoding("noent", vectors_dim=4, max_passage=most) for most in (0, 20))
-    whole, cut = (encode_cloze(corpus(), encoding)[4]["splits"] for encoding in encodings)
-    for name, before in whole.items():
-        assert before["truncated"] == {"passages": 0, "tokens": 0, "answers": 0}
-        lost = cut[name]["answerable"]["none"] - before["answerable"]["none"]
-        assert cut[name]["truncated"]["answers"] == lost
-        assert cut[name]["truncated"]["passages"] == cut[name]["passages"]
-    tokens = whole["dev"]["tokens"]["passage"] - cut["dev"]["tokens"]["passage"]
-    assert cut["dev"]["truncated"]["tokens"] == tokens > 0
-    assert cut["dev"]["truncated"]["answers"] > 0
-
-
-def test_answers_of_phrases_that_training_never_showed_are_counted():
-    kept, _, _, _, facts = encode_cloze(corpus(), ClozeEncoding("ent", vectors_dim=4))
-    shown = {phrase for _, view in all_views(kept["train"].examples, "ent") for phrase in view.passage.candidates}
-    assert facts["candidates"]["types_of_train"] == len(shown)
-    for name in ("train", "dev", "test"):
-        views = [view for _, view in all_views(kept[name].examples, "ent")]
-        unseen = sum(view.gold >= 0 and view.passage.candidates[view.gold] not in shown for view in views)
-        assert facts["splits"][name]["answers_of_unseen_type"] == unseen
-    assert facts["splits"]["dev"]["answers_of_unseen_type"] > 0
 
 
 def test_without_an_answerable_training_query_nothing_is_prepared():

@@ -12,7 +12,7 @@ from mednli_jax import analyze
 from mednli_jax.cloze import clicr
 from mednli_jax.cloze import stats as cloze_stats
 from mednli_jax.data.examples import Split
-from mednli_jax.errors import DataError, RunError
+from mednli_jax.errors import RunError
 from mednli_jax.report.sections import lines
 
 A = replace(passage("[Dropsy] met the [heart failure] and the [dropsy] .", "a"), specialty="surgery; Oncology")
@@ -115,14 +115,6 @@ def test_skills_by_hand(tmp_path):
     assert ("analogy", "0.0", "-") in rows
     with pytest.raises(RunError):
         cloze_stats.skill_statistics({"z.9": ("bridging",)}, examples)
-
-
-def test_scores(tmp_path):
-    rows = '{"uid": "a.1", "f1": 1, "answer": "x"}\n\n{"uid": "b.1", "f1": 0.25}\n'
-    assert cloze_stats.read_scores(written(tmp_path / "s.jsonl", rows)) == {"a.1": 1.0, "b.1": 0.25}
-    for row in ('{"uid": "c"}', '{"uid": "c", "f1": 1.5}', '{"uid": "c", "f1": true}', '{"uid": "b.1", "f1": 0}'):
-        with pytest.raises(DataError, match=r"s\.jsonl:4: "):
-            cloze_stats.read_scores(written(tmp_path / "s.jsonl", f"{rows}{row}\n"))
 
 
 @pytest.fixture

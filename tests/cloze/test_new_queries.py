@@ -14,8 +14,6 @@ from mednli_jax.data.arrays import NEW, Prepared
 from mednli_jax.data.batching import Layout
 from mednli_jax.data.examples import Split
 from mednli_jax.data.text import SPECIALS
-from mednli_jax.errors import RunError
-from mednli_jax.report.runs import TYPES, RunDirectory, read_kept, write_kept
 from mednli_jax.run import FinishedRun, experiment_of
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.state import init_learner
@@ -62,16 +60,6 @@ def test_ten_characters_of_a_word_are_read():
     assert table.shape == (4, 10)
     assert not table[: len(SPECIALS)].any()
     assert ["".join(map(chr, row[row > 0])) for row in table[2:]] == ["ct", "gastroente"]
-
-
-def test_damage_to_what_a_run_keeps_is_noticed(tmp_path):
-    directory = RunDirectory.create(tmp_path / "run", {"model": {"name": "sa_reader"}})
-    write_kept(directory, TYPES, {"types": ["w1", "w2"]})
-    assert read_kept(directory, TYPES)["types"] == ["w1", "w2"]
-    path = directory.private / TYPES
-    path.write_text(path.read_text().replace("w1", "w3", 1))
-    with pytest.raises(RunError, match=r".*types\.json: is missing or differs"):
-        read_kept(directory, TYPES)
 
 
 def made_run(model, setup, **fields):

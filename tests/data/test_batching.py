@@ -9,7 +9,7 @@ from made_up_commands import write_articles, write_own_pairs
 from made_up_diskne import big
 
 from mednli_jax import defaults
-from mednli_jax.data.batching import MAX_BUCKETS, SEGMENT_COST, Batches, Layout, groups_of, staircase
+from mednli_jax.data.batching import MAX_BUCKETS, SEGMENT_COST, Batches, groups_of, staircase
 from mednli_jax.diskne.corpus import write_benchmark
 from mednli_jax.diskne.folds import folds
 from mednli_jax.errors import ConfigError
@@ -240,13 +240,6 @@ def test_prediction_never_needs_the_roomy_layout(batch_size):
         parts.append([*batches.length[0][row], *batches.length[1][row]])
     longest = np.max([np.pad(p, (0, 50 - len(p))) for p in map(alive, parts)], axis=0)
     assert layout.sentences == layout.pairs == staircase(longest)
-
-
-def test_coarse_layouts_depend_on_sizes_alone():
-    first, second = (make(lengths(16, seed), tokens=tokens(16), coarse=True, shares=2) for seed in (1, 2))
-    assert first.layouts == second.layouts == [Layout.full(8, WIDTH)]
-    for layout, index in first.once():
-        check_held(layout, index, first)
 
 
 def cost(segments, price):

@@ -1,7 +1,6 @@
 """The folds of DisKnE in one program: no slot sees its test, each ends as it would alone, and finished chunks stay."""
 
 import json
-from bisect import bisect_left
 from types import SimpleNamespace
 
 import jax
@@ -197,43 +196,20 @@ def test_a_slot_ends_as_it_would_alone_and_the_program_of_chunks_is_compiled_onc
 
 
 def test_as_many_slots_as_the_memory_holds_are_trained_at_once(unbroken, folder, tmp_path, monkeypatch):
-    """Chunks are for the memory of the first session, even when a resumed run has more; scores are equal."""
-    whole = unbroken
-    batches, optimizer = whole.batches["medical/train"], whole.optimizers["medical"]
-    whole.program.optimizer = optimizer
-    measure, measured = whole.program.train_bytes, {}
-
-    def train_bytes(layout, learner, index):  # compiled once for each number of slots
-        if index.shape not in measured:
-            measured[index.shape] = measure(layout, learner, index)
-        return measured[index.shape]
-
-    monkeypatch.setattr(whole.program, "train_bytes", train_bytes)
-
-    def fitting(room, checkpoint=1 << 40):
-        return devices.fitting(whole.program, batches, 7, room, checkpoint)
-
-    assert (fitting(1), fitting(1 << 40, 1), fitting(1 << 40)) == (1, 1, 7)
-    rooms = range(1 << 16, 1 << 24, 1 << 16)
-    room = rooms[bisect_left(rooms, 3, key=fitting)]
-    at_once = fitting(room)
-    assert 3 <= at_once < 7
-    some = tuple(fold.disease for fold in whole.folds[:6])  # two chunks of one size share their programs
-    config = config_of(folder, **{**MEDICAL, "diskne.at_once": 0, "seeds": (0,), "diskne.diseases": some})
-    monkeypatch.setattr(devices, "room", lambda device: room)
-    stopped = training_of(config, tmp_path / "run", should_stop=lambda: True)
-    with pytest.raises(Interrupted):
-        stopped.run()
-    stopped.directory.close()
-    monkeypatch.setattr(devices, "room", lambda device: 1 << 40)
-    training = training_of(config, tmp_path / "run", resume=True)
-    training.run()
-    assert max(len(chunk.slots) for chunk in training.chunks) <= at_once
-    assert len(training.chunks) == -(-6 // at_once)
-    check_same(training, whole)
-    training.directory.close()
-    again = training_of(config, tmp_path / "run", resume=True, should_stop=lambda: True)
-    assert len(again.run().facts["categories"]) == 2  # what is done is not trained again, so nothing stops it
+    """Each slot takes 1 MiB here. Chunks are for the memory of the first session, even when a resumed run has more."""
+    program, batches = unbroken.program, unbroken.batches["medical/train"]
+    monkeypatch.setattr(program, "train_bytes", lambda layout, learner, index: len(index) << 20)
+    program.optimizer, all_fit = unbroken.optimizers["medical"], 1 << 40
+    rooms = ((1, all_fit), (all_fit, 1), (7 << 19, all_fit), (all_fit, all_fit))  # memory, disk
+    assert [devices.fitting(program, batches, 7, *room) for room in rooms] == [1, 1, 3, 7]
+    config = config_of(folder, **{**MEDICAL, "diskne.at_once": 0, "seeds": (0,)})
+    for resume, room in ((False, 7 << 19), (True, all_fit)):
+        monkeypatch.setattr(devices, "room", lambda device, room=room: room)
+        stopped = training_of(config, tmp_path / "run", resume=resume, should_stop=lambda: True)
+        with pytest.raises(Interrupted):
+            stopped.run()
+        stopped.directory.close()
+        assert [len(chunk.slots) for chunk in stopped.chunks] == [3, 2, 2]
 
 
 def test_train_and_report_from_one_end_to_the_other(folder, tmp_path):

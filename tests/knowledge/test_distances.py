@@ -57,16 +57,6 @@ def test_by_hand():
 SIZES = ({"BLOCK": 1}, {"BLOCK": 7, "TABLE": 1}, {"BITS": 1, "TABLE": 5000}, {"BITS": 24_000, "BLOCK": 64})
 
 
-def test_all_walks_every_relation_both_ways():
-    # 5 stood alone and is now part of 4; 1 and 6 treat each other; 2 treats itself.
-    ontology = graph(EDGES, 7, part_of=((5, 4),), treats=((1, 6), (6, 1), (2, 2)))
-    pairs = np.array([[5, 4], [4, 5], [5, 2], [1, 6], [3, 4], [5, 6], [5, 5]])
-    assert shortest_paths(ontology, pairs, direction="all").tolist() == [1, 1, 2, 1, 2, 4, 0]
-    assert shortest_paths(ontology, pairs, direction="undirected").tolist() == [-1, -1, -1, 2, 2, -1, 0]
-    assert shortest_paths(ontology, pairs).tolist() == [-1, -1, -1, 2, -1, -1, 0]
-    assert shortest_paths(ontology, pairs, direction="all", max_length=2).tolist() == [1, 1, 2, 1, 2, -1, 0]
-
-
 @pytest.mark.parametrize("direction", ["either", "undirected", "all"])
 @pytest.mark.parametrize(("size", "degree"), [(1, 0), (30, 1.0), (200, 1.3), (700, 1.1)])
 def test_equals_a_plain_search_on_random_graphs(monkeypatch, direction, size, degree):

@@ -129,11 +129,6 @@ def test_names_and_short_forms(names, abbreviations, how, sentence, expected):
     assert ", ".join(" ".join(mention) for mention in found(linker, sentence)) == expected
 
 
-def test_of_two_concepts_the_first_of_names_counts():
-    turned = named({"A": ["first"], "C": ["third"]}, names=(("common name", 1), ("common name", 0)))
-    assert found(Linker(turned), "common name") == [("common name", "C")]
-
-
 def test_spans_count_tokens_not_pieces():
     linker = Linker(named({"A": ["kidney stone"]}))
     mentions = linker.link(["x-y-z", "'s", "kidney", "stones", "-", "kidney-stones"])

@@ -185,29 +185,6 @@ def test_a_file_of_the_same_pairs_with_other_sentences_is_refused_with_counts(el
         metamap(tmp_path, *lines)
 
 
-# tests/test_readers.py has more. The header of a table, or the first line of MetaMap, and a faulty second one.
-FAULTS = {
-    "no uid": ("s.tsv", HEADER, "\tpremise\t3\t5\tC1"),
-    "a third side": ("s.tsv", HEADER, "p1\tquokka\t3\t5\tC1"),
-    "an empty span": ("s.tsv", HEADER, "p1\tpremise\t3\t3\tC1"),
-    "an infinite score": ("s.tsv", f"{HEADER}\tscore", "p1\tpremise\t3\t5\tC1\tinf"),
-    "no CUI": ("m.mmi", LINE(), LINE(cui="")),
-    "no side": ("m.mmi", LINE(), LINE("p1")),
-    "a score of letters": ("m.mmi", LINE(), LINE(score="quokka")),
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_named_by_file_and_line(fault, tmp_path):
-    name, *lines = FAULTS[fault]
-    path = made.write(tmp_path / name, "\n".join(lines) + "\n")
-    with pytest.raises(DataError) as caught:
-        read_mentions(path, made.MMI_PAIRS if name == "m.mmi" else made.SPAN_PAIRS)
-    assert (caught.value.file, caught.value.line) == (name, 2)
-    assert caught.value.fix
-    assert not {*made.WORDS, "pain"} & set(str(caught.value).casefold().split())
-
-
 def test_a_file_of_another_corpus_is_refused_with_counts(tmp_path):
     for lines, partial in (([LINE(), LINE("p7-p"), LINE("p8-h")], False), ([LINE("p7-p"), LINE("p8-h")], True)):
         with pytest.raises(DataError, match=r"^m\.mmi:.* among the corpus's 2\b"):

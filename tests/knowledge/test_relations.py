@@ -69,17 +69,6 @@ def test_wordnet_by_hand(wordnet):
     assert lemmas.link(["the", "body", "of", "12", "bodies"]) == [Mention(1, 2, "body"), Mention(4, 5, "body")]
 
 
-def test_mesh_by_hand():
-    words = "heart attack myocardial infarction atrial fibrillation diseases type 1 2 diabetes mellitus hypertension"
-    linker = Linker(bundled_mesh(), vocabulary=words.split())
-    assert between(linker, "heart attack", "myocardial infarction") == ({"synonym"}, 0)
-    assert between(linker, "atrial fibrillation", "heart diseases") == ({"hypernym"}, 2)
-    assert between(linker, "heart diseases", "atrial fibrillation") == ({"hyponym"}, 2)
-    # Type 1 and type 2 are kinds of Diabetes Mellitus (C18.452.394.750).
-    assert between(linker, "type 1 diabetes mellitus", "type 2 diabetes mellitus") == ({"co_hyponym"}, 2)
-    assert between(linker, "hypertension", "type 2 diabetes mellitus") is None
-
-
 def test_made_up_umls(tmp_path):
     linker = Linker(read_umls(lay_out(tmp_path, UMLS), ALL), types=())
     assert between(linker, "quokka fever", "fever of quokkas") == ({"synonym"}, 0)

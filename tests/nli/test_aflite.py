@@ -1,14 +1,12 @@
 """Adversarial filtering: rounds worked out by hand, and the mean-vector features that it uses."""
 
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from made_up_pairs import write_own
 
 from mednli_jax import defaults
-from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.nli import aflite as filtering
 from mednli_jax.nli.aflite import Settings, State
@@ -198,47 +196,9 @@ def test_features_of_a_pair_by_hand(tmp_path):
     joined, facts = filtering.mean_features(pairs, "hypothesis", entities="parts")
     np.testing.assert_allclose(joined[0], [3 / 2, 7 / 2])  # the mean of (2, 2), (1, 5)
     assert (facts["merged"], raw["merged"], pairs.merged_by) == (2, 0, "spans.tsv")
-
-
-SIGNS = {"entailment": "has", "neutral": "may have", "contradiction": "lacks"}
-
-
-@pytest.fixture(scope="module")
-def pairs(tmp_path_factory):
-    """A user's own corpus, in which the verb tells the label of two thirds of the pairs."""
-    folder = tmp_path_factory.mktemp("own")
-    for split, size in (("train", 60), ("dev", 30), ("test", 30)):
-        labels = [LABELS[i % 3] for i in range(size)]
-        verbs = [SIGNS[label] if i % 9 < 6 else "reports" for i, label in enumerate(labels)]
-        rows = enumerate(zip(verbs, labels, strict=True))
-        write_own(folder, **{split: [(f"Patient {i} .", f"She {verb} gout .", label) for i, (verb, label) in rows]})
-    config = defaults.nli("bow", "file")
-    config.data.dir, config.vectors.dim = str(folder), 16
-    return Pairs(corpus_of(config))
-
-
-def test_the_lists_are_the_corpus_parted(pairs):
-    from mednli_jax.training import logistic
-
-    given = {"m": None, "n": 8, "k": None, "tau": 0.75, "seed": 0, "features": None, "input": "hypothesis"}
-    given |= {"entities": "none", "unknown": "zero", "out": None, "resume": False}
-    options = SimpleNamespace(**given, fit_predict=lambda pairs: logistic.fit_predict)
-    figures, _, files = filtering.difficulty(pairs, options)
-    lists = {name.removesuffix(".txt"): content.decode().split() for name, content in files.items() if ".txt" in name}
-    assert sorted(lists["easy"] + lists["difficult"]) == sorted(pair.uid for pair in pairs.examples)
-    for part in ("easy", "difficult"):
-        assert lists[part] == [uid for split in pairs.splits for uid in lists[f"{part}_{split}"]]
-        for split, counts in figures["splits"].items():
-            assert len(lists[f"{part}_{split}"]) == sum(counts[part].values())
-            assert all(uid.startswith(split) for uid in lists[f"{part}_{split}"])
-    told = {uid for uid in lists["easy"] if int(uid.lstrip("adeinrstv")) % 9 < 6}
-    assert len(told) > 0.8 * len(lists["easy"]) > 20
-
-
-def test_a_run_of_another_corpus_has_no_features(pairs):
+    # The features may also be the outputs of a run on the same pairs.
     outputs = {pair.uid: np.arange(3.0) for pair in pairs.examples}
-    made, facts = filtering.run_features(pairs, "runs/own", outputs)
-    assert made.shape == (120, 3)
-    assert facts == {"kind": "logits of a run", "run": "own"}
-    with pytest.raises(RunError, match="--features=runs/own: the run knows 119"):
-        filtering.run_features(pairs, "runs/own", {uid: row for uid, row in outputs.items() if uid != "dev3"})
+    assert filtering.run_features(pairs, "runs/own", outputs)[0].shape == (2, 3)
+    del outputs["dev0"]
+    with pytest.raises(RunError, match="--features=runs/own: the run knows 1"):
+        filtering.run_features(pairs, "runs/own", outputs)

@@ -94,12 +94,6 @@ def test_lengths_by_hand():
     assert of == [pytest.approx((p, 3 * p, 0, 0))] * 3
 
 
-def test_equal_lengths_do_not_differ():
-    found = lengths_of((4, 4, 4, 4), (E, N, N, C))
-    assert found["kruskal_wallis"] == {"statistic": 0.0, "p_value": 1.0}
-    assert {(pair["p_value"], pair["p_holm"], pair["longer"]) for pair in found["comparisons"]} == {(1.0, 1.0, 0.5)}
-
-
 ROWS = (
     ("D004700", "Endocrine System Diseases", "C19"),
     ("D003920", "Diabetes Mellitus", "C19.246|C18.452.394.750"),
@@ -284,12 +278,3 @@ def test_the_page_of_all_analyses(ask, tmp_path):
     ]  # fmt: skip
     assert found["heuristics"][HYPERNYM]["labels"] == {E: 0, N: 0, C: 12}
     assert found["heuristics"][HYPERNYM]["chi_square"] == pytest.approx((8**2 + 4**2 + 4**2) / 4)
-
-
-def test_causes_that_are_not_linked_are_reported(ask):
-    assert "not linked" not in ask("heuristics", "--corpus=snli")[1]
-    assert "kinds M01.808, M01.325 " in ask("heuristics", "--corpus=snli", "--config.knowledge.types='C','M01.066'")[1]
-    code, out, _ = ask("heuristics", "--corpus=snli", "--config.knowledge.ontology=own.obo", "--json")
-    found = json.loads(out)
-    assert (code, set(found["heuristics"])) == (0, {HYPERNYM, FINE})
-    assert "Fix: --config.knowledge.ontology=mesh" in found["notes"][0]

@@ -79,17 +79,6 @@ def test_unknown_words_become_unk_and_keep_their_place(tmp_path):
     assert {premise for premise, _, _ in links_of(arrays, 1)} == {1, 2, 3}
 
 
-def test_hypothesis_only_leaves_premises_empty():
-    arrays, vocab, _, facts = encode_corpus(SPLITS, LINKER, replace(ENCODING, hypothesis_only=True))
-    assert not arrays["premise_length"].any()
-    assert (arrays["premise"] == PAD).all()
-    assert arrays["premise"].shape[1] >= 1
-    assert arrays["hypothesis_length"].tolist() == [3, 3, 2, 3, 2, 1]
-    assert "qqq" not in vocab  # words of premises stay out of the vocabulary, too
-    assert (arrays["link_distance"] == -1).all()
-    assert facts["knowledge"]["links"] == 0
-
-
 def test_links_by_hand():
     examples = [
         pair("Admitted with Systolic Heart Failure and asthma", "Has heart disease , no asthma"),
@@ -280,18 +269,6 @@ def test_a_terminology_of_many_names_gets_a_linker_for_its_corpus(tmp_path, monk
         assert small.link(sentence) == whole.link(sentence) != []
     assert small.link(("cardiac", "illness")) == []  # no sentence holds this name
     assert source.linker.link(("cardiac", "illness")) == whole.link(("cardiac", "illness")) != []
-
-
-@pytest.mark.parametrize(
-    ("fields", "code"),
-    [
-        ({"mentions": "absent.tsv"}, "absent.tsv: "),
-        ({"mentions": "s.tsv", "permute_seed": 1}, "config.knowledge.permute_seed: "),
-    ],
-)
-def test_settings_that_cannot_be(fields, code, tmp_path):
-    with pytest.raises(UserError, match=f"^{code}.*Fix: "):
-        prepare(with_knowledge(corpus(tmp_path), **fields))
 
 
 def test_a_mentions_file_that_was_cut_off_is_refused_or_reported(tmp_path, capsys):

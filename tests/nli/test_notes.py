@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import re
 import runpy
 import stat
 import subprocess
@@ -164,13 +163,3 @@ def test_every_distinct_sentence_is_as_likely():
     drawn = Counter(sentence for seed in range(2000) for _, sentence in sample(pairs, 3, seed))
     assert drawn.total() == 6000
     assert all(abs(count - 600) < 4 * (2000 * 0.3 * 0.7) ** 0.5 for count in drawn.values())
-
-
-@pytest.mark.parametrize(("flags", "rows"), [(["--number=0"], MADE), (["--number=3"], [line(1, f"PLAN: {SECRET}")])])
-def test_wrong_notes_or_flags_are_one_line(tmp_path, flags, rows):
-    notes(tmp_path / "NOTEEVENTS.csv.gz", *rows)
-    done = premises(tmp_path, *flags)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert re.fullmatch(r"error: .* Fix: .*\n", done.stderr)
-    assert SECRET not in done.stderr
-    assert not (tmp_path / "private").exists()

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from mednli_jax.data.examples import NLIExample, Split
-from mednli_jax.errors import ConfigError, DataError, DataErrors, UserError
+from mednli_jax.errors import DataError, DataErrors, UserError
 from mednli_jax.nli.readers import CORPORA, check_disjoint, load_nli, read_nli_file, shared_texts, source_files
 
 SECRET = "Zzyzx"  # stands for clinical text and must never occur in a message
@@ -95,12 +95,6 @@ def test_limit_counts_labelled_pairs_and_reads_no_further(tmp_path):
     assert ([pair.uid for pair in split.examples], split.facts["dropped_unlabelled"]) == (["b", "d"], 2)
 
 
-def test_the_first_twenty_faults_come_together(tmp_path):
-    rows = [row("p"), *(row(f"q{n}", SECRET, SECRET) for n in range(25))]
-    found = faults(read, write(tmp_path / "x.jsonl", lines(rows)))
-    assert found == [("x.jsonl", line, "gold_label") for line in range(2, 22)]
-
-
 @pytest.mark.parametrize(
     ("label", "more", "refused"),
     [
@@ -166,21 +160,6 @@ def test_own_files_of_each_kind_mean_the_same(tmp_path, ending, written, asked):
     assert split.facts["file"] == f"train.{ending}{written}"
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "says"),
-    [
-        ("train.csv", "premise;hypothesis;label\n", ":1: .*commas"),
-        ("train.csv", f"{SECRET} one,{SECRET} two,neutral\n", ":1: .*begins with these names"),
-        ("train.csv", f"premise,hypothesis,label\n{SECRET},{SECRET},Neutral\n", ":2: .*neutral"),
-        ("train.xlsx", "a", ": .*.jsonl, .txt, .tsv, .csv"),
-    ],
-)
-def test_the_likely_cause_of_a_file_that_does_not_fit_is_named(tmp_path, name, content, says):
-    with pytest.raises(UserError, match=f"{name}{says}") as caught:
-        read(write(tmp_path / name, content))
-    assert SECRET not in str(caught.value)
-
-
 def test_multinli_by_genre(tmp_path):
     def rows(split, genres):
         return lines(row(f"{split}{n}", premise=f"{split} {n}", genre=genre) for n, genre in enumerate(genres))
@@ -240,19 +219,6 @@ def test_snli_is_found_as_json_then_as_table_then_as_triples(tmp_path):
     for name, content in contents.items():
         write(folder / name, content)
         assert load_nli("snli", tmp_path)["dev"].facts["file"] == name
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "part"),
-    [
-        ("mendli", {}, "mednli"),
-        ("multinli", {"genre": "slat"}, "slate"),
-        ("snli", {"genre": "slate"}, "genre"),
-    ],
-)
-def test_wrong_options_are_errors_of_the_config(tmp_path, name, options, part):
-    with pytest.raises(ConfigError, match=part):
-        load_nli(name, tmp_path, **options)
 
 
 @pytest.mark.parametrize(
