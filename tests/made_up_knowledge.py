@@ -10,9 +10,6 @@ from mednli_jax.data.examples import NLIExample
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.knowledge.readers import mesh, snomed, umls
 
-# Words of the made-up files that no message may hold.
-WORDS = {"zebrafish", "quokka", "axolotl", "narwhal", "wombat", "fever"}
-
 
 def write(path, content):
     """Writes a file, gzipped if its name says so, and returns its path."""
@@ -23,11 +20,9 @@ def write(path, content):
 
 
 def lay_out(folder, files, **changed):
-    """Writes {name: content} below the folder; data_noun=... replaces data.noun, and None leaves it out."""
+    """Writes {name: content} below the folder; data_noun=... replaces data.noun."""
     for name, content in files.items():
-        content = changed.get(name.replace(".", "_"), content)
-        if content is not None:
-            write(folder / name, content)
+        write(folder / name, changed.get(name.replace(".", "_"), content))
     return folder
 
 
@@ -237,11 +232,9 @@ RF2_ROWS = {
 
 
 def snomed_folder(folder, **changed):
-    """Writes a snapshot; Concept=rows and so on replaces the rows of a file, bytes the file, None leaves it out."""
+    """Writes a snapshot; Concept=rows and so on replaces the rows of a file."""
     for kind, rows in {**RF2_ROWS, **changed}.items():
-        if rows is not None:
-            content = rows if isinstance(rows, bytes) else rf2_table(kind, *rows)
-            write(folder / RF2_FOLDER / RF2_FILES[kind], content)
+        write(folder / RF2_FOLDER / RF2_FILES[kind], rf2_table(kind, *rows))
     return folder
 
 
@@ -404,10 +397,10 @@ def word2vec(rows=ROWS, end=b"\n", promised=None):
     return f"{promised or len(rows)} 3\n".encode() + b"".join(lines)
 
 
-def fasttext_model(words, matrix, *, buckets=5, minn=3, maxn=3, labels=(), quantised=0, loss=3):
+def fasttext_model(words, matrix, *, buckets=5, minn=3, maxn=3, labels=(), quantised=0):
     """A fastText model as `FastText::saveModel` writes it. matrix [words + buckets, dim]."""
     matrix = np.asarray(matrix, "<f4")
-    settings = (matrix.shape[1], 5, 1, 1, 5, 1, loss, 2, buckets, minn, maxn, 100)
+    settings = (matrix.shape[1], 5, 1, 1, 5, 1, 3, 2, buckets, minn, maxn, 100)
     parts = [struct.pack("<2i", 793712314, 12), struct.pack("<12id", *settings, 1e-4)]
     parts.append(struct.pack("<3i2q", len(words) + len(labels), len(words), len(labels), 99, -1))
     parts += [word.encode() + b"\0" + struct.pack("<qb", 7, 0) for word in words]

@@ -10,10 +10,8 @@ from nltk.translate.bleu_score import corpus_bleu
 from mednli_jax.cloze.scores import (
     embedding_score,
     exact_match,
-    f1_difference,
     figures,
     query_scores,
-    slices,
     summary,
     token_f1,
 )
@@ -133,22 +131,3 @@ def test_a_split_scored_by_hand_and_without_answers():
     assert scores["missing"] == 4
     assert {scores[name] for name in ("exact_match", "f1", "bleu2", "bleu4", "embedding")} == {0.0}
     assert scores["predicted_length"] is None
-
-
-def test_a_query_counts_for_each_of_its_skills():
-    found = slices(EXAMPLES, {"q1": ("bridging", "tracking"), "q3": ("bridging", "bridging"), "gone": ("math",)})
-    assert found["skill"] == {"bridging": [0, 2], "tracking": [0]}
-
-
-def test_difference_of_two_systems():
-    rng = np.random.default_rng(0)
-    examples = [cloze(f"q{i}", "x", "_", "chest pain") for i in range(200)]
-    texts = ("chest pain", "pain", "fever")
-    worse = query_scores(examples, {e.uid: texts[rng.integers(3)] for e in examples})
-    better = query_scores(examples, {e.uid: texts[rng.integers(2)] for e in examples})
-    found = f1_difference(worse.f1, better.f1)
-    assert found["difference"] == pytest.approx(better.f1.mean() - worse.f1.mean())
-    assert found["low"] < found["difference"] < found["high"]
-    # By normal approximation the interval reaches 1.96 standard errors of the mean gain to either side.
-    half = 1.96 * (better.f1 - worse.f1).std() / math.sqrt(200)
-    assert found["high"] - found["low"] == pytest.approx(2 * half, rel=0.1)

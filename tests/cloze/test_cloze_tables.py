@@ -22,14 +22,12 @@ from mednli_jax.cloze.scores import (
 )
 from mednli_jax.cloze.tables import (
     PAPER,
-    all_systems,
     attention_page,
     run_lines,
 )
 from mednli_jax.data.vectors import read_head
 from mednli_jax.errors import UsageError
 from mednli_jax.report.metrics import mean_sd
-from mednli_jax.report.sections import markdown
 
 LAUNCH = Path(__file__).parents[2] / "launch"
 EXAMPLES = [cloze(f"p.{i}", "x [fever]", "_", "fever", tags=("seen",)) for i in range(30)]
@@ -105,17 +103,6 @@ def test_the_page_of_a_passage_shades_and_escapes():
     assert "a <u>" in body  # a token without weight has no shade
     assert '<span style="--shade: 0.2" title="0.1000">&lt;b&gt;</span>' in body
     assert "@entity" not in page
-
-
-def test_a_table_has_the_papers_figures_beside_ours():
-    ours = {"exact_match": 0.246, "f1": 0.3, "bleu2": 0.2, "bleu4": 0.1, "embedding": None, "predicted_length": 1.54}
-    systems = {"maxfreq-entity": ours, "own": {"exact_match": 0.5}}
-    table = list(markdown(all_systems(systems, paper=True)))
-    assert table[2] == "| maxfreq-entity | 24.6 | 30.0 | 0.20 | 0.10 |  | 1.5 | 8.5 | 12.6 | 0.10 | 0.05 | 0.31 |"
-    assert table[3] == "| own | 50.0 |  |  |  |  |  |  |  |  |  |  |"
-    rest = [line.split("|")[1].strip() for line in table[4:]]
-    assert rest == [system for system in PAPER if system != "maxfreq-entity"]
-    assert table[-2] == "| human-expert |  |  |  |  |  |  | 35.0 | 53.7 | 0.46 | 0.23 | 0.67 |"
 
 
 def write_corpus(folder):

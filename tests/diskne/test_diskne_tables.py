@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 from made_up_diskne import assemble, claim
-from made_up_runs import edit, write_run
 
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.diskne.data import Benchmark, DiseaseExample
 from mednli_jax.diskne.folds import Fold, folds
 from mednli_jax.diskne.tables import ALWAYS, PAPER, System, scores, table_section
 from mednli_jax.errors import RunError
-from mednli_jax.report.tables import unlike
 
 
 def made(**sizes):
@@ -101,16 +99,6 @@ def test_every_table_is_made(benchmark):
     assert grids[0].rows[0] == ("Symptoms > Disease", "6", "12", "112", "122")
     assert grids[7].rows[0][:5] == ("macro", "Symptoms > Disease", "100", "50", "66 ±4.0")
     assert all(len(row) == len(grid.header) for grid in grids for row in grid.rows)
-
-
-def test_folds_unlike_the_papers_say_in_what(tmp_path):
-    bert = {"name": "bert", "hidden_size": 768}
-    train, data = {"epochs": 8, "batch_size": 8}, {"limit": None, "max_length": 256}
-    for name, seeds, change in (("alike", 3, {}), ("other", 1, {"hidden_size": 128})):
-        write_run(tmp_path / name, *["een"] * seeds, gold="een")
-        edit(tmp_path / name / "config.json", model={**bert, **change}, train=train, data=data, vectors={"path": ""})
-    assert unlike(tmp_path / "alike", PAPER) == []
-    assert len(unlike(tmp_path / "other", PAPER)) == 2  # the size and the seeds differ
 
 
 @pytest.mark.parametrize(
