@@ -4,7 +4,6 @@ import json
 import re
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from made_up_commands import prepare
 from made_up_knowledge import WORDNET, lay_out
@@ -13,7 +12,7 @@ from made_up_pairs import ENCODING, HEART, LINKER, SPLITS, encode_links, links_o
 from mednli_jax import defaults
 from mednli_jax.data.arrays import NEW, SIDES
 from mednli_jax.data.cache import Cache
-from mednli_jax.data.examples import LABELS, Split
+from mednli_jax.data.examples import Split
 from mednli_jax.data.text import PAD, UNK
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.linking import Linker
@@ -25,22 +24,6 @@ from mednli_jax.nli.corpus import Linking
 from mednli_jax.nli.encoding import encode_corpus
 from mednli_jax.nli.plug import TASK, corpus_of
 from mednli_jax.run import experiment_of
-
-
-def test_tokens_become_numbers_and_back():
-    arrays, vocab, vectors, facts = encode_corpus(SPLITS, None, ENCODING)
-    assert words_of(arrays["premise"][0], vocab) == ["known", "asthma", ".", "<pad>"]
-    assert words_of(arrays["hypothesis"][1], vocab) == ["has", "heart", "disease"]
-    assert arrays["premise_length"].tolist() == [3, 4, 2, 1, 0, 1]
-    assert arrays["hypothesis_length"].tolist() == [3, 3, 2, 3, 2, 1]
-    for side in SIDES:
-        beyond = np.arange(arrays[side].shape[1]) >= arrays[f"{side}_length"][:, None]
-        assert ((arrays[side] == PAD) == beyond).all()
-    labels = [LABELS[number] if number >= 0 else "" for number in arrays["label"]]
-    assert labels == [e.label for split in SPLITS.values() for e in split.examples]
-    assert len(vectors) == len(vocab)
-    places = {name: (s["first"], s["rows"]) for name, s in facts["splits"].items()}
-    assert places == {"train": (0, 3), "dev": (3, 1), "test": (4, 2)}
 
 
 @pytest.mark.parametrize(

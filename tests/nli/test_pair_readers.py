@@ -1,11 +1,11 @@
 """Readers of the NLI corpora, on made-up files in the official layouts; damaged files are in tests/test_readers.py."""
 
-import gzip
 import hashlib
 import json
 import re
 
 import pytest
+from made_up_knowledge import write
 
 from mednli_jax.data.examples import NLIExample, Split
 from mednli_jax.errors import DataError, DataErrors, UserError
@@ -19,13 +19,6 @@ SNLI_HEADER = [
     *(f"label{n}" for n in range(1, 6)),
 ]
 TASK, TRUTH = "mednli_bionlp19_shared_task.jsonl", "mednli_bionlp19_shared_task_ground_truth.csv"
-
-
-def write(path, content):
-    data = content if isinstance(content, bytes) else content.encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
 
 
 def row(uid="p1", label="entailment", premise="Pt is ill .", hypothesis="Pt is not well .", **more):

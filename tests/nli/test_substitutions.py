@@ -32,14 +32,19 @@ def pairs_of(train, test, ontology="mesh"):
     return Pairs(corpus_of(config), splits=splits)
 
 
+@pytest.fixture(scope="module")
+def pairs():
+    return pairs_of(TRAIN, TEST)
+
+
 def made(pairs):
     """(figures, rows of the probe)."""
     figures, _, files = substitutions(pairs, SimpleNamespace(count=9, seed=0))
     return figures, [json.loads(line) for line in files[FILE].splitlines()]
 
 
-def test_a_word_is_replaced_by_its_co_hyponym():
-    figures, rows = made(pairs_of(TRAIN, TEST))
+def test_a_word_is_replaced_by_its_co_hyponym(pairs):
+    figures, rows = made(pairs)
     assert [(row["sentence1"], row["sentence2"], row["gold_label"], row["genre"]) for row in rows] == [
         ("The lady has an Asthma .", "The lady has a Bronchitis .", "contradiction", "co_hyponym")
     ]
@@ -54,23 +59,21 @@ def test_words_that_a_training_pair_links_are_left_out(sides):
         made(pairs_of([*TRAIN, trained], TEST))
 
 
-def test_text_of_a_corpus_that_is_not_open_is_private():
-    pairs = pairs_of(TRAIN, TEST)
-    pairs.corpus = replace(pairs.corpus, name="mednli")
+def test_text_of_a_corpus_that_is_not_open_is_private(pairs, monkeypatch):
+    monkeypatch.setattr(pairs, "corpus", replace(pairs.corpus, name="mednli"))
     *_, files = substitutions(pairs, SimpleNamespace(count=9, seed=0))
     assert set(files) == {"private/substitutions.json", f"private/{FILE}"}
 
 
-def test_lookup_by_hand():
-    finder = pairs_of(TRAIN, TEST).finder
-    pairs = [
+def test_lookup_by_hand(pairs):
+    asked = [
         ("He has asthma .", "He has bronchitis ."),
         ("He has asthma .", "He has bronchial diseases ."),
         ("He has bronchial diseases .", "He has asthma ."),
         ("He has asthma .", "He has asthma ."),
         ("He has asthma .", "He has asthma and hypertension ."),
     ]
-    labels = looked_up([pair(*texts, uid=str(n)) for n, texts in enumerate(pairs)], finder)
+    labels = looked_up([pair(*texts, uid=str(n)) for n, texts in enumerate(asked)], pairs.finder)
     assert labels == ["contradiction", "entailment", "neutral", "entailment", "neutral"]
 
 
