@@ -18,7 +18,7 @@ from mednli_jax.models import table
 from mednli_jax.nli.task import NLITask, frozen
 from mednli_jax.run import load_run
 from mednli_jax.training import optim, state
-from mednli_jax.training.step import predict_step, train_step
+from mednli_jax.training.step import train_step
 
 DIM, BUCKETS, WORDS, WIDTH, RATE = 5, 64, made_up.WORDS, (12, 8), 0.5
 MODEL = table.build("fasttext", {"dim": DIM, "buckets": BUCKETS})
@@ -73,18 +73,6 @@ def numpy_step(params, batch, rate):
     return new, new_output, total / len(batch)
 
 
-# ---- what a text is made of ----
-
-
-def test_logits_are_the_mean_row_of_words_and_bigrams_by_the_linear_layer():
-    learner, rows = drawn(), np.arange(len(ARRAYS["label"]))
-    table_MD, output = (np.asarray(leaf[0]) for leaf in (learner.params["embedding"]["rows"], learner.params["output"]))
-    expected = [table_MD[features(row)].mean(axis=0) @ output for row in rows]
-    body = jax.jit(predict_step(MODEL, TASK, Layout.full(len(rows), WIDTH)))
-    np.testing.assert_allclose(body(learner.variables, FROZEN, DATA, rows[:, None])[0], expected, atol=1e-6)
-    assert table_MD.shape == (WORDS + BUCKETS, DIM)
-
-
 # ---- steps ----
 
 
@@ -116,9 +104,6 @@ def test_updates_of_equal_rows_are_summed_first_where_a_device_adds_in_no_order(
         mirrored = -start
         np.add.at(mirrored, index[::-1], -update)
         np.testing.assert_allclose(both[1], mirrored, atol=1e-5)
-
-
-# ---- from a config ----
 
 
 # ---- the commands ----

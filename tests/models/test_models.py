@@ -130,7 +130,7 @@ def one_head(name, variables, domain):
     return {kind: of if kind == "frozen" else chosen(of) for kind, of in variables.items()}
 
 
-@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("name", ["bow", pytest.param("infersent", marks=pytest.mark.slow), "esim"])
 def test_a_row_has_the_logits_of_its_domains_head(name):
     plain, (model, variables) = made.build(name), model_of(name, heads=2)
     batch = batch_of(np.arange(8))

@@ -1,4 +1,4 @@
-"""The models, batch norm and Adam equal an independent PyTorch reference on shared weights, forward and backward.
+"""The models and steps of Adam equal an independent PyTorch reference on shared weights, forward and backward.
 
 docs/log.md names the commit with the script that made the golden files.
 """
@@ -75,12 +75,11 @@ def fitted(*batches):
     return Layout(8, 1, WIDTH, stairs, stairs, len(GOLDEN["input/vectors"]))
 
 
-# Each cell, pooling, matching, kind of knowledge and masking once or twice; the other cases run with `-m slow`.
-QUICK = ("bow-none-paper", "bow-replace-masked", "bow-bias-paper", "infersent-none-masked", "infersent-replace-paper")
-QUICK += ("infersent-bias-masked", "infersent-gru-bias-paper", "infersent-mean-bias", "bilstm", "esim-none-paper")
-QUICK += ("esim-replace-masked", "esim-replace-paper", "esim-bias-masked")
+# Each cell, pooling, matching, kind of knowledge and masking once; the other cases run with `-m slow`.
+QUICK = ("bow-replace-masked", "bow-bias-paper", "infersent-none-masked", "infersent-gru-bias-paper")
+QUICK += ("infersent-mean-bias", "bilstm", "esim-replace-paper", "esim-bias-masked")
 RUNS = [pytest.param("float64", name, marks=() if name in QUICK else pytest.mark.slow) for name in CASES]
-RUNS += [("float32", name) for name in ("bow-replace-masked", "infersent-gru", "esim-bias-masked")]
+RUNS += [("float32", "esim-bias-masked")]
 
 
 @pytest.mark.parametrize(("dtype", "name"), RUNS, indirect=["dtype"])
@@ -111,7 +110,7 @@ def test_model_equals_the_reference(name, dtype):
             assert_trees_close(batch_stats, statistics_of(case, GOLDEN[f"{name}/{dtype}/{i}/statistics"]), dtype)
 
 
-TRAINED = ("bow-replace-masked", "infersent-gru", "esim-bias-masked")
+TRAINED = ("bow-replace-masked", "esim-bias-masked")
 
 
 @pytest.mark.parametrize(
@@ -156,53 +155,3 @@ def test_training_steps_equal_the_reference(name):
     assert_trees_close(after["params"], params_of(GOLDEN[f"{place}/after"]), "float64")
     if case["statistics"]:
         assert_trees_close(after["batch_stats"], statistics_of(case, GOLDEN[f"{place}/statistics"]), "float64")
-
-
-@pytest.mark.parametrize(("kind", "shares"), [("affine", 1), ("affine", 2), ("plain", 2)])
-def test_masked_batch_norm_equals_batch_norm_over_real_rows(kind, shares, dtype):
-    """Output, gradients and running statistics over two batches, whole or in two unequal shares on a device axis."""
-    x, cotangent, mask = (jnp.asarray(GOLDEN[f"norm/{what}"], dtype) for what in ("x", "cotangent", "mask"))
-    params = {key: jnp.asarray(GOLDEN[f"norm/{key}"], dtype) for key in ("scale", "bias")} if kind == "affine" else {}
-    module = layers.MaskedBatchNorm(affine=kind == "affine", axis_name="batch")
-    stats = {"mean": jnp.zeros(4, dtype), "variance": jnp.ones(4, dtype)}
-
-    def spread(array):
-        return array.reshape(shares, -1, *array.shape[1:])
-
-    def apply(params, x, stats, mask, train=True):
-        def one(x, mask):
-            variables = {"params": params, "batch_stats": stats}
-            return module.apply(variables, x, mask, train=train, mutable=["batch_stats"])
-
-        y, changed = jax.vmap(one, axis_name="batch")(spread(x), spread(mask))
-        return y.reshape(x.shape), jax.tree.map(lambda leaf: leaf[0], changed["batch_stats"])
-
-    for i in range(2):
-        real = np.asarray(mask[i]) == 1
-
-        def loss(params, x, i=i, stats=stats):
-            y, changed = apply(params, x, stats, mask[i])
-            return (mask[i][:, None] * cotangent[i] * y).sum(), (y, changed)
-
-        gradients, (y, stats) = jax.jit(jax.grad(loss, argnums=(0, 1), has_aux=True))(params, x[i])
-        place = f"norm/{kind}/{dtype}/{i}"
-        assert_close(y[real], GOLDEN[f"{place}/y"], dtype)
-        assert_close(gradients[1][real], GOLDEN[f"{place}/x_gradient"], dtype)
-        assert (np.asarray(gradients[1])[~real] == 0).all()
-        assert_close(jnp.stack([stats["mean"], stats["variance"]]), GOLDEN[f"{place}/statistics"], dtype)
-        if params:
-            both = jnp.stack([gradients[0]["scale"], gradients[0]["bias"]])
-            assert_close(both, GOLDEN[f"{place}/weight_gradient"], dtype)
-    assert_close(apply(params, x[0], stats, mask[0], train=False)[0], GOLDEN[f"norm/{kind}/{dtype}/eval"], dtype)
-
-
-def test_adam_with_l2_equals_the_reference(dtype):
-    """As in torch.optim.Adam(weight_decay), L2 is part of the gradient; a weight with gradient 0 still moves."""
-    optimizer = adam()
-    weight = start = jnp.asarray(GOLDEN["adam/start"], dtype)
-    state = optimizer.init(weight)
-    for gradient, after in zip(GOLDEN["adam/gradients"], GOLDEN[f"adam/{dtype}/after"], strict=True):
-        updates, state = optimizer.update(jnp.asarray(gradient, dtype), state, weight)
-        weight = weight + updates
-        assert_close(weight, after, dtype)
-    assert (abs(weight - start)[:3] > 1e-3).all()  # three steps of .001, reduced by Adam's epsilon

@@ -1,4 +1,4 @@
-"""The training loop: a resumed run equals an unbroken one, each seed stops by itself, every row is scored once.
+"""The training loop: a resumed run equals an unbroken one, and each seed stops by itself.
 
 The tests run in float64, because batch norm over a few rows and Adam magnify rounding errors.
 """
@@ -16,7 +16,7 @@ import optax
 import pytest
 
 from mednli_jax.data.arrays import Rows
-from mednli_jax.data.batching import Batches, Layout, groups_of
+from mednli_jax.data.batching import Batches, groups_of
 from mednli_jax.models import table
 from mednli_jax.nli.task import NLITask, frozen
 from mednli_jax.training import loop, optim, state
@@ -24,7 +24,6 @@ from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.loop import Interrupted, Settings, Trainer
 from mednli_jax.training.program import Program
-from mednli_jax.training.session import epoch_line
 
 BATCH = 8
 WIDTH = (12, 8)
@@ -58,13 +57,13 @@ def splits():
 
 
 @functools.cache
-def batches_of(shares=1, batch_size=BATCH, most=1):
+def batches_of(most=1):
     """The fitted batches of both splits; premises of the dev split are encoded once. most: length buckets."""
     result = {}
     for name, rows in splits().items():
         own = slice(rows.first, rows.first + len(rows))
         tokens = tuple(ARRAYS[side][own] for side in ("premise", "hypothesis"))
-        how = {"width": WIDTH, "batch_size": batch_size, "shares": shares, "tokens": tokens, "first": rows.first}
+        how = {"width": WIDTH, "batch_size": BATCH, "tokens": tokens, "first": rows.first}
         if name == "train":
             how |= {"most": most, "seeds": SEEDS, "epochs": SETTINGS.epochs}
         else:
@@ -73,17 +72,15 @@ def batches_of(shares=1, batch_size=BATCH, most=1):
     return result
 
 
-def trainer_of(program, settings=SETTINGS, seeds=SEEDS, batch_size=BATCH, most=1, **how):
-    batches = batches_of(program.devices.count, batch_size, most)
-    trainer = Trainer(program, settings, splits(), batches, seeds, **how)
+def trainer_of(program, settings=SETTINGS, seeds=SEEDS, most=1, **how):
+    trainer = Trainer(program, settings, splits(), batches_of(most), seeds, **how)
     if isinstance(program.task, Scripted):
         program.task.trainer[:] = [trainer]
     return trainer
 
 
-def build(count=1, **how):
-    devices = Devices(jax.local_devices()[:count])
-    assert devices.count == count
+def build(**how):
+    devices = Devices(jax.local_devices()[:1])
     program = Program(
         model=table.build("bow", {"hidden_size": 8, "dropout": 0.5}, axis_name=devices.axis_name),
         task=NLITask(),
@@ -92,7 +89,7 @@ def build(count=1, **how):
         data=devices.replicate({name: jnp.asarray(array) for name, array in ARRAYS.items()}),
     )
     how = {"learning_rate": 2e-3, "weight_decay": 1e-6, "epochs": SETTINGS.epochs, **how}
-    program.optimizer = optim.build_optimizer(**how, epoch_steps=batches_of(count)["train"].steps)
+    program.optimizer = optim.build_optimizer(**how, epoch_steps=batches_of()["train"].steps)
     return program
 
 
@@ -194,14 +191,13 @@ def protocol_of(name, bow):
     return _built(name) if how else bow, dataclasses.replace(SETTINGS, **fields)
 
 
+ENDS = [("constant", True), ("parts", False), ("plateau", False)]
+ENDS += [pytest.param("average", False, marks=pytest.mark.slow)]
 # Seed 0 gets worse once, seed 5 never does, and seed 7 has no number at first.
 UPS_AND_DOWNS = {0: [1.0, 2.0, 0.5], 5: [1.0, 0.9, 0.8], 7: [float("nan"), 2.0, 3.0]}
 
 
-ENDS = [("constant", True), *(("constant", False), ("parts", False), ("plateau", False))]
-
-
-@pytest.mark.parametrize(("name", "kill"), [*ENDS, pytest.param("average", False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("name", "kill"), ENDS)
 def test_a_run_that_ends_again_and_again_is_the_unbroken_run(bow, name, kill, tmp_path):
     """The runs are bit-identical, with dropout, moments, batch statistics, rates and averages, in two length buckets.
 
@@ -499,72 +495,3 @@ def test_a_seed_ends_as_it_would_alone(bow, name):
     for weights in ("learner", "average")[: 1 + (name == "average")]:
         for a, b in leaves(getattr(alone_trainer, weights), getattr(trainer, weights)):
             np.testing.assert_allclose(a, b, atol=1e-4, rtol=0)
-
-
-# ---- scoring ----
-
-
-def test_every_row_is_scored_as_it_would_be_alone(bow):
-    """N = batch + 1: two batches of units that share premises; their arrays hold other rows, too."""
-    program, rows = bow, splits()["dev"]
-    variables = trainer_of(program).best.variables
-    assert len(rows) == BATCH + 1
-    batches = batches_of(batch_size=6)["dev"]
-    assert batches.group == 3
-    assert len(batches.once()) == 2
-    assert any((index == -1).any(axis=1).any() for _, index in batches.once())
-    logits = program.logits(variables, batches)
-    assert logits.shape == (len(SEEDS), BATCH + 1, 3)
-    one = [program.logits(variables, coarse(rows, n, 1))[:, 0] for n in range(len(rows))]
-    np.testing.assert_allclose(logits, np.stack(one, axis=1), atol=1e-8, rtol=0)
-    # Without units the ninth row needs a second batch in the layout that holds all rows.
-    wide = coarse(rows, slice(None), BATCH)
-    assert [layout for layout, _ in wide.once()] == [Layout.full(BATCH, WIDTH)] * 2
-    np.testing.assert_allclose(logits, program.logits(variables, wide), atol=1e-8, rtol=0)
-    assert len({tuple(row) for seed in logits for row in seed.round(6).tolist()}) == logits[..., 0].size
-    # Arrays of new pairs may have another size, while their batches have a shape that is compiled already.
-    program = dataclasses.replace(bow, _compiled=dict(bow._compiled))
-    program.data = {name: jnp.concatenate([array, array[:5]]) for name, array in program.data.items()}
-    np.testing.assert_allclose(program.logits(variables, wide), logits, atol=1e-8, rtol=0)
-
-
-def coarse(rows, which, batch_size):
-    """Unfitted batches of some rows of a split."""
-    length = [np.atleast_1d(side[which]) for side in rows.length]
-    first = rows.first + (which if isinstance(which, int) else 0)
-    return Batches(*length, batch_size=batch_size, width=WIDTH, first=first, coarse=True)
-
-
-# ---- devices ----
-
-
-@pytest.mark.parametrize(
-    ("count", "batch_size", "name"),
-    [
-        (2, BATCH, "plateau"),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((3, 7, "constant"), (2, 8, "average"))),
-    ],
-)
-def test_devices_train_as_one(bow, count, batch_size, name):
-    """The model has statistics over the global batch, of any size. test_step.py has the other models."""
-    program, settings = protocol_of(name, bow)
-    several = build(count, **PROTOCOLS[name][0])
-    how = {"settings": dataclasses.replace(settings, epochs=2), "batch_size": batch_size}
-    best, rows, trainer = train(with_script(several, UPS_AND_DOWNS), **how)
-    expected, alone, single = train(with_script(program, UPS_AND_DOWNS), **how)
-    np.testing.assert_array_equal(best.epoch, expected.epoch)
-    for row, other in zip(rows, alone, strict=True):
-        assert row.get("rate_factor") == other.get("rate_factor")
-        for field in ("train_loss", "train_accuracy", "dev_accuracy"):
-            np.testing.assert_allclose(row[field], other[field], atol=1e-8, rtol=0)
-    for weights in ("learner", "best", *(("average",) if name == "average" else ())):
-        for a, b in leaves(getattr(trainer, weights), getattr(single, weights)):
-            np.testing.assert_allclose(a, b, atol=1e-7, rtol=0)
-            assert len(a.sharding.device_set) == count
-
-
-def test_an_epoch_line_says_when_its_rate_adds_up_several_models():
-    row = {"epoch": 2, "train_loss": [0.25], "dev_loss": [None], "examples_per_second": 90.0, "seconds": 10.0}
-    assert epoch_line(row, 6) == "epoch 2/6: train loss 0.2500, dev loss nan, 90/s, 10.0 s"
-    three = {**row, "train_loss": [0.1, 0.2, 0.6], "dev_loss": [0.5, None, 0.7]}
-    assert epoch_line(three, 6) == "epoch 2/6: train loss 0.3000, dev loss 0.6000, 90/s over 3 models, 10.0 s"

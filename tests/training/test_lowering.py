@@ -31,7 +31,11 @@ OPTIMIZERS = {
 }
 
 
-@pytest.mark.parametrize(("name", "seeds"), [*((name, 2) for name in MODELS), ("fasttext", 1)])
+QUICK = [("esim-bias", 2), ("fasttext", 1)]
+CASES = [pytest.param(name, 2, marks=() if (name, 2) in QUICK else pytest.mark.slow) for name in MODELS]
+
+
+@pytest.mark.parametrize(("name", "seeds"), [*CASES, ("fasttext", 1)])
 def test_train_and_predict_steps_lower_for_every_platform(name, seeds):
     model, fields = MODELS[name]
     small, how = (choice.get(model, choice[None]) for choice in (SMALL, OPTIMIZERS))

@@ -37,15 +37,6 @@ def _float64():
 # ---- optimisers ----
 
 
-def test_the_default_is_adam_with_coupled_decay_and_nothing_else():
-    """The updates have the same bits, and checkpoints the same names, although there are other options."""
-    ours, state = steps(optim.build_optimizer(learning_rate=RATE, weight_decay=0.01, clip=2.0))
-    parts = optax.clip_by_global_norm(2.0), optax.add_decayed_weights(0.01), optax.adam(RATE)
-    reference, expected = steps(optax.chain(*parts))
-    np.testing.assert_array_equal(ours, reference)
-    assert jax.tree.structure(state) == jax.tree.structure(expected)
-
-
 def amsgrad_by_hand(gradients, weight, decay=0.0):
     """The algorithm of torch.optim.Adam(amsgrad=True), for one weight."""
     m = v = largest = 0.0

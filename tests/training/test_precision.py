@@ -15,7 +15,7 @@ from mednli_jax.training.step import train_step
 STEPS = 12
 
 
-def trained(setting, name="esim-bias"):
+def trained(setting, name="bow"):
     """(learner after some steps on one batch, loss of each step, logits of the batch)."""
     corpus, device, seeds = made.corpus_of(name), Devices(jax.local_devices()[:1]), (0, 1)
     data, words = jax.tree.map(jnp.asarray, (corpus.data, made.words_of(name)))
@@ -44,8 +44,9 @@ def test_float32_is_a_cpus_default_and_bfloat16_is_near_it():
     assert np.abs(logits_near - logits).mean() < 0.1 * np.abs(logits).mean() + 0.02
 
 
-CASES = [("bfloat16", name, "cpu") for name in ("bow", "esim-bias", "fasttext", "bert", "ga_reader", "sa_reader")]
-CASES += [("bfloat16", "infersent", "gpu"), ("bfloat16", "ga_reader", "gpu"), ("float32", "esim-bias", "cpu")]
+QUICK = [("bfloat16", "bow", "cpu"), ("bfloat16", "infersent", "gpu"), ("float32", "esim-bias", "cpu")]
+CASES = [("bfloat16", name, "cpu") for name in ("esim-bias", "fasttext", "bert", "ga_reader", "sa_reader")]
+CASES = [*QUICK, *(pytest.param(*case, marks=pytest.mark.slow) for case in [*CASES, ("bfloat16", "ga_reader", "gpu")])]
 
 
 @pytest.mark.parametrize(("setting", "name", "platform"), CASES)

@@ -25,10 +25,11 @@ def vectors(words=WORDS):
     return np.random.default_rng(1).normal(size=(words, DIM)).astype(np.float32)
 
 
-def trained(name, optimizer, seeds=(0, 3), steps=5, words=WORDS):
+def trained(name, optimizer, seeds=(0, 3), steps=2, words=WORDS):
     """(learner, losses, program) after steps over three queries; the last row is padding."""
     corpus, device, table_VD = made.queries(), Devices(jax.local_devices()[:1]), vectors(words)
-    model = table.build(name, {"hidden_size": 3, "dropout": 0.3}, num_types=made.TYPES)
+    fields = {"hidden_size": 3, "dropout": 0.3, **({"hops": 1} if name == "ga_reader" else {})}
+    model = table.build(name, fields, num_types=made.TYPES)
     frozen, data = corpus.task.frozen((), table_VD), jax.tree.map(jnp.asarray, corpus.data)
     first = corpus.task.to_batch(data, np.zeros((1, 1), np.int32), Layout.full(1, corpus.width, joint=False))
     learner = init_learner(model, optimizer, seeds, first, frozen)

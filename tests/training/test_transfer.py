@@ -184,17 +184,6 @@ def test_untrained_transfer_to_the_same_corpus_has_the_sources_scores(home):
     assert np.abs(np.subtract(*scores)).min() > 1e-3
 
 
-def test_private_transfer_leaves_the_domains_own_layers_as_drawn(home):
-    code, _, err = home.train("private", INIT, "--config.transfer.private=True", *STILL, corpus="there")
-    assert code == 0, err
-    names = [f"params/{layer}/{part}" for layer in ("layer_1", "logits") for part in ("bias", "kernel")]
-    assert home.json("private", "result.json")["transfer"]["weights_drawn"] == names
-    source, made, drawn = (transfer.flat(home.run(name).variables) for name in ("source", "private", "alone"))
-    for name, leaf in made.items():
-        np.testing.assert_array_equal(leaf, (drawn if name in names else source)[name])
-        assert (source[name] != drawn[name]).any()
-
-
 def test_multi_target_transfer_has_a_head_for_each_corpus(home, monkeypatch):
     """The corpora are the user's own files and SNLI from the data folder. Dev and test are those of the first."""
     snli = home.folder / "data" / "snli"
