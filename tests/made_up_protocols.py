@@ -25,7 +25,7 @@ PROTOCOLS = {
     **{name: (*BOW, *flags) for name, flags in OF_BOW.items()},
     "esim": (config_flag("esim", "mednli"), *TINY, "--config.train.batch_size=16"),
     "reader": (config_flag("ga_ent", "file"), *TINY, "--config.data.dir=own", "--config.model.hops=2",
-               "--config.train.batch_size=2"),
+               "--config.train.batch_size=2", "--config.train.evaluate_every=2"),
     "bert": (config_flag("bert", "mednli"), *TINY[:2], "--config.data.pieces=120", "--config.data.max_length=32",
              "--config.model.hidden_size=8", "--config.model.layers=1", "--config.model.intermediate_size=16",
              "--config.train.batch_size=16", "--config.train.max_buckets=1"),

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from mednli_jax.data.batching import Layout
-from mednli_jax.errors import ConfigError
-from mednli_jax.models import layers, table
+from mednli_jax.models import layers
 
 
 @pytest.fixture(autouse=True)
@@ -69,11 +68,6 @@ def test_knowledge_energies_by_hand():
     same = layers.KnowledgeEnergies("paper", 0).apply({}, {**batch, "link_distance": jnp.array([[0, -1, -1, -1]])})
     assert np.argwhere(same).tolist() == [[0, 1, 0]]
     assert float(same.sum()) == 1.0
-
-
-def test_a_setting_that_a_model_lacks_is_named():
-    with pytest.raises(ConfigError, match=r"config\.model\.pooling"):
-        table.build("bow", {"pooling": "mean"})
 
 
 # ---- layers ----
