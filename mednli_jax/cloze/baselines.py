@@ -33,7 +33,7 @@ from mednli_jax.knowledge.linking import FUNCTION_WORDS
 
 WINDOW = 3  # words to each side (Appendix A)
 WINDOWS = tuple(range(1, 11))
-DRAWS = 10  # of random answers, for figures that are no mean over the queries
+DRAWS = 10
 
 
 def mentions(tokens: Sequence[str], entities: Iterable[Entity]) -> list[str]:

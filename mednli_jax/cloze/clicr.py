@@ -143,7 +143,7 @@ SOURCE = "ask its authors, see github.com/clips/clicr"
 LICENSED = ("clicr", *FILES.values(), *(f"{file}.gz" for file in FILES.values()))
 ORIGINS = ("dataset", "UMLS")
 SEMANTIC_TYPES = ("problem", "treatment", "test")
-MOST_STRAY = 0.01  # share of a file's marks; with more stray marks the file has another format
+MOST_STRAY = 0.01  # share of a file's marks
 
 
 def load(folder: Path, *, limit: int | None = None) -> dict[str, Split]:
@@ -186,7 +186,7 @@ def read_clicr(path: Path, *, split: str = "", limit: int | None = None) -> Spli
     try:
         with opened_text(path) as stream:
             top = Node(path.name, "", json.load(stream))
-    except (json.JSONDecodeError, RecursionError):  # the message of the first may quote the text
+    except (json.JSONDecodeError, RecursionError):
         raise DataError("the file is not valid JSON, or cut short", file=path.name, fix=FRESH_COPY) from None
     if top.text("version") != VERSION:
         fix = f"this reader knows version {VERSION} only: take that release"
@@ -219,7 +219,7 @@ class _Reader:
         self.file, self.problems = file, Problems()
         self.examples, self.places, self.bare = [], {}, []
         self.articles = self.unasked = self.marks = self.stray = self.joined = 0
-        self.first_stray = None  # (node, field)
+        self.first_stray = None
 
     def take(self, node):
         self.articles += 1
@@ -260,11 +260,11 @@ class _Reader:
             fix = f"put one {PLACEHOLDER} where the answer belongs, or remove the query"
             raise node.fault(f"holds {len(query.blanks)} of {PLACEHOLDER}, expected one", "query", fix)
         answers = [self._answer(answer) for answer in node.nodes("answers")]
-        answers.sort(key=lambda answer: ORIGINS.index(answer.origin))  # stable: synonyms keep their order
+        answers.sort(key=lambda answer: ORIGINS.index(answer.origin))
         if not answers or answers[0].origin != "dataset":
             fix = "add the answer of origin 'dataset', or remove the query"
             raise node.fault("holds no answer of origin 'dataset'", "answers", fix)
-        if passage is None:  # its passage has an error
+        if passage is None:
             return None
         return ClozeExample(uid, passage, query.tokens, query.entities, query.blanks[0], tuple(answers))
 

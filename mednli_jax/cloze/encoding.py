@@ -217,7 +217,7 @@ def _name(setup, names, phrase):
 # -- arrays ------------------------------------------------------------------------------------------------------------
 
 
-FORMAT = 2  # of the arrays, from the corpus's files on; tests/data/test_prepared_content.py says when to raise it
+FORMAT = 2  # when to raise it: tests/data/test_prepared_content.py
 _INTS = (
     *("passage", "candidate_type", "candidate_length", "position", "position_candidate"),
     *("query_tokens", "query_length", "blank", "query_passage", "gold"),
@@ -262,7 +262,7 @@ def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
     arrays = flat.arrays()
     vocab, matrix, numbers, words = _vocabulary(flat, arrays, train_sizes, encoding)
     _number(arrays, numbers)
-    for rows in facts.values():  # those that need the arrays
+    for rows in facts.values():
         passages = slice(rows["first_passage"], rows["first_passage"] + rows["passages"])
         queries = slice(rows["first"], rows["first"] + rows["rows"])
         start, end = arrays["passage_start"][[passages.start, passages.stop]]
@@ -293,7 +293,7 @@ def encode_new(
     facts = {name: flat.add(split, unwatched, answerable_only=False)[1] for name, split in splits.items()}
     arrays = flat.arrays()
     numbers = np.array(vocab.encode(flat.number_of), np.int32)
-    _number(arrays, np.maximum(numbers, UNK))  # a word that reads like the padding is none
+    _number(arrays, np.maximum(numbers, UNK))
     cut = sum(of_split["truncated"]["passages"] for of_split in facts.values())
     unknown = {side: int((arrays[side] == UNK).sum()) for side in ("passage", "query")}
     return arrays, {"splits": facts, "unknown_tokens": unknown, "truncated": {"passage": cut}}
@@ -537,7 +537,7 @@ class ClozeCorpus:
         else:
             files = list(clicr.source_files(required_folder(self.name, self.folder)).values())
         for path in vector_files(self.encoding.vectors_path) if self.encoding.vectors_path else ():
-            if not path.is_file():  # checked before the corpus is read
+            if not path.is_file():
                 raise ConfigError(f"{path}: there is no such file. Fix: check --config.vectors.path.")
             files.append(path)
         return files

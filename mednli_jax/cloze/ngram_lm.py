@@ -83,7 +83,7 @@ class NgramModel:
 
 def estimate(sentences: Iterable[Sequence[str]], *, order: int = ORDER) -> NgramModel:
     """The model of a text, which is read once. 16 million tokens take about 2 GB."""
-    index, tokens = {}, array("i")  # each sentence between <s> and </s>
+    index, tokens = {}, array("i")
     for sentence in sentences:
         numbers = [index.setdefault(token, len(index) + len(SPECIALS)) for token in sentence]
         tokens.extend([START, *numbers, END])
@@ -109,9 +109,9 @@ def _counted(tokens, size, order):
     occur = np.bincount(tokens, minlength=size)
     begins = np.arange(size) == START
     levels = [_Counts(np.arange(size, dtype=np.int64), occur, np.zeros(size, np.int32), begins)]
-    rows, starts = tokens, np.arange(len(tokens))  # rows: of the n-gram that starts at each place
+    rows, starts = tokens, np.arange(len(tokens))
     for n in range(2, order + 1):
-        starts = starts[tokens[starts + n - 2] != END]  # an n-gram ends where its sentence does
+        starts = starts[tokens[starts + n - 2] != END]
         if not len(starts):
             break
         keys = rows[starts] * np.int64(size) + tokens[starts + n - 1]
@@ -119,7 +119,7 @@ def _counted(tokens, size, order):
         keys = keys[sorting]
         first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
         occur = np.diff(first, append=len(keys))
-        example = starts[sorting[first]]  # a place where each n-gram stands
+        example = starts[sorting[first]]
         levels.append(_Counts(keys[first], occur, rows[example + 1].astype(np.int32), tokens[example] == START))
         rows = np.zeros(len(tokens), np.int32)
         rows[starts[sorting]] = np.repeat(np.arange(len(first), dtype=np.int32), occur)

@@ -163,7 +163,7 @@ class Cloze:
         """(printed sections, their figures, sections of the page) that flags of `report` ask for: none."""
         return [], {}, []
 
-    licensed = LICENSED  # what other users must not be able to read in a data folder
+    licensed = LICENSED
     sources: Mapping = MappingProxyType({
         "clicr": (lambda folder: source_files(folder).values(), SOURCE),
     })  # fmt: skip
@@ -181,8 +181,8 @@ class Cloze:
             raise UsageError(f"analyze cloze-stats: is for a corpus. Fix: {fix}.")
         return SimpleNamespace(name=flags.corpus, notes=[], splits=None)
 
-    shareable = True  # whether its tables may be shown outside
-    paper = "clicr"  # its figures, see report.tables.published
+    shareable = True
+    paper = "clicr"
 
     @property
     def tables(self) -> Mapping:

@@ -111,7 +111,7 @@ def _sentence(node: Node) -> Sentence:
     else:
         marked = parse_marked(node.text("text", empty=True))
         marks = _marks(node, len(marked.tokens)) if "entities" in node.values else ()
-        stray = marked.stray + len(marked.entities)  # marks are not allowed beside given entities
+        stray = marked.stray + len(marked.entities)
     if stray:
         fix = f"give every {BEGIN} its {END} around at least one token, and no marks where entities are listed"
         raise node.fault(f"has {stray} marks that are unbalanced or mark nothing", fix=fix)

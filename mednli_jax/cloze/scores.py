@@ -24,8 +24,8 @@ from mednli_jax.report import metrics
 from mednli_jax.report.outcomes import SAME_FILES, check_corpora, complete, read_rows
 from mednli_jax.report.runs import RunDirectory, read_kept
 
-ORDERS = 4  # longest n-grams of BLEU
-ANSWERS = "answers.json"  # of a run: the accepted answers of dev and test
+ORDERS = 4
+ANSWERS = "answers.json"
 LONG_ANSWER = 5  # answers of this many words or more share a slice
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -62,7 +62,7 @@ def token_f1(prediction: str, answers: Sequence[str]) -> float:
 
 def _bleu_counts(prediction, answers):
     """[2 * ORDERS + 2]: matching n-grams of each order, predicted n-grams of each order, lengths of both sides."""
-    from nltk.translate import bleu_score  # imported here because it is slow and few commands need it
+    from nltk.translate import bleu_score
 
     tokens, references = normalise(prediction).split(), [normalise(answer).split() for answer in answers]
     orders = range(1, ORDERS + 1)

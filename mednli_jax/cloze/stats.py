@@ -21,10 +21,10 @@ from mednli_jax.report import charts
 from mednli_jax.report.sections import Grid, Section, columns_of, count, mean, points
 from mednli_jax.report.tables import published
 
-LONGEST_SHOWN = 25  # tokens of an answer; longer ones share the last place (Figure 2b ends there)
-BINS = 60  # of the passages' lengths
-SPECIALTIES_SHOWN = 15  # as in Figure 3
-PAPER = published("clicr")["statistics"]  # Tables 2 and 3, and section 4
+LONGEST_SHOWN = 25  # tokens of an answer (Figure 2b)
+BINS = 60
+SPECIALTIES_SHOWN = 15
+PAPER = published("clicr")["statistics"]
 
 
 def analysis(
@@ -51,7 +51,7 @@ def analysis(
 def _figures(examples: Sequence[ClozeExample], found: Mapping[str, Mapping[str, int]]) -> dict:
     """The figures of `statistics` for one split, or for several. found: uid of a passage -> its candidates."""
     passages = {example.passage.uid: example.passage for example in examples}
-    uids = [example.passage.uid for example in examples]  # a passage once for each of its queries
+    uids = [example.passage.uid for example in examples]
     lengths = {uid: len(passage.tokens) for uid, passage in passages.items()}
     candidates = {uid: len(found[uid]) for uid in passages}
     texts = [[phrase_of(answer.text) for answer in example.answers] for example in examples]
@@ -104,7 +104,7 @@ def statistics(splits: Mapping[str, Split]) -> dict:
     words = (len(phrase_of(e.answers[0].text).split()) for e in whole)
     answers = Counter(min(length, LONGEST_SHOWN) for length in words)
     lengths = [len(passage.tokens) for passage in passages.values()]
-    width = 10 * max(1, -(-max(lengths) // (10 * BINS)))  # of a bin, in tokens
+    width = 10 * max(1, -(-max(lengths) // (10 * BINS)))
     edges = np.arange(0, max(lengths) + width + 1, width)
     density = {"edges": edges.tolist()}
     weights = {"density": None, "of_queries": [asked[uid] for uid in passages]}
@@ -176,7 +176,7 @@ def drawn(name: str, found: dict) -> dict[str, bytes]:
     return named
 
 
-SKILLS = published("clicr")["skills"]  # Appendix B, and "none" for queries that the passage does not answer
+SKILLS = published("clicr")["skills"]  # Appendix B, and "none"
 
 
 def read_skills(path: Path) -> dict[str, tuple[str, ...]]:

@@ -29,10 +29,10 @@ from mednli_jax.training.task import frozen, summary
 PREDICT_ROWS = 64
 PREDICT_GROUP = 8  # queries of a passage in one unit; CliCR has about nine per passage
 SPELLED = 10  # characters of a word that are read, as in the published code
-BEST = 5  # most candidates that a prediction lists
+BEST = 5
 FIGURES = ("exact_match", "f1", "bleu2", "bleu4", "embedding", "missing")
 _FLAT = ("passage", "passage_start", "candidate_type", "candidate_type_start", "candidate_length")
-_RENUMBER = 0x4E  # folded into the row key; differs from the numbers that dropout layers fold in
+_RENUMBER = 0x4E  # dropout layers fold in other numbers
 _OF_QUERY = ("query", "query_length", "blank", "query_passage", "gold")
 
 

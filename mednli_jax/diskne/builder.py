@@ -24,7 +24,7 @@ from mednli_jax.knowledge.mentions import token_offsets
 from mednli_jax.knowledge.ontology import Ontology
 
 COUNT = 10  # negatives of a positive example (section 3.2)
-_DIGITS = 9  # of a cosine that count: the last ones differ between machines, and would decide between equals
+_DIGITS = 9  # of a cosine; the last ones differ between machines
 
 # Prefixes of the types of diseases, findings and signs left out: MeSH's tree numbers, the UMLS's semantic types, SNOMED
 # CT's semantic tag, the Disease Ontology's namespace.
@@ -81,7 +81,7 @@ def _positive(pair, linker) -> Positive | str:
         return "no_category"
     offsets = token_offsets(pair.hypothesis, pair.hypothesis_tokens)
     start, end = offsets[mentions[0].start][0], offsets[mentions[0].end - 1][1]
-    if min(start, end) < 0:  # the tokens do not occur in the sentence
+    if min(start, end) < 0:
         return "not_found"
     return Positive(pair, mentions[0].concept, category, start, end)
 

@@ -37,12 +37,12 @@ from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.readers import json_rows, read_nli_file
 from mednli_jax.report.runs import read_json
 
-FORMAT = 2  # of the arrays, from the corpus's files on; tests/data/test_prepared_content.py says when to raise it
+FORMAT = 2  # when to raise it: tests/data/test_prepared_content.py
 NEGATIVES = ("similar", "random")
 NAMES = ("demo_diskne", "file", "mednli")
 PARTS = ("", "train", "dev", "test")
 ALL = "train"
-FIELDS = ("fold", "disease", "target", "category")  # arrays besides those of nli.encoding
+FIELDS = ("fold", "disease", "target", "category")
 EXAMPLES, ABOUT, DROPPED = "examples.jsonl", "benchmark.json", "dropped.tsv"
 
 
@@ -211,7 +211,7 @@ def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path) -
             "sentence1": example.pair.premise,
             "sentence2": example.pair.hypothesis,
             "captionID": example.pair.group,
-            "genre": example.category,  # which the readers of pairs take for a slice to score apart
+            "genre": example.category,
             "disease": example.disease,
             "target": example.target,
             "category": example.category,
@@ -236,6 +236,6 @@ def read_benchmark(folder: Path) -> Benchmark:
     pairs = {pair.uid: pair for pair in read_nli_file(folder / EXAMPLES, split="all").examples}
     found = []
     for _, row in json_rows(folder / EXAMPLES, Problems()):
-        if (pair := pairs.get(row.values.get("pairID"))) is not None:  # else a pair without a label
+        if (pair := pairs.get(row.values.get("pairID"))) is not None:
             found.append(DiseaseExample(pair, *(row.values[name] for name in ("disease", "target", "category"))))
     return Benchmark.described(about, found)

@@ -35,8 +35,8 @@ WORDINGS = ("name", "mention", "full")
 
 _WORD = re.compile(r"\w+")
 _ARTICLE = re.compile(r"\b(an?)(\s+)$", re.IGNORECASE)
-_LETTER_WITH_VOWEL = frozenset("AEFHILMNORSX")  # letters whose own names begin with a vowel: an MI, a UTI
-_YOU = re.compile(r"eu|u[bcdfghjklmnpqrstvwxz][aeiou]")  # a urinary tract infection, but an ulcer
+_LETTER_WITH_VOWEL = frozenset("AEFHILMNORSX")  # an MI, a UTI
+_YOU = re.compile(r"eu|u[bcdfghjklmnpqrstvwxz][aeiou]")  # a uremia, but an ulcer
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def example_of(positive: Positive, disease: str, names: Mapping[str, str], wordi
     return DiseaseExample(claim, disease, positive.disease, category)
 
 
-_tokens = lru_cache(maxsize=1 << 14)(treebank_tokens)  # there are few distinct hypotheses
+_tokens = lru_cache(maxsize=1 << 14)(treebank_tokens)
 
 
 def premise_key(premise: str) -> str:
@@ -220,7 +220,7 @@ def assembled(
 # Files of terminological knowledge have no category.
 
 COLUMNS = ("pair_id", "CUI", "label", "original_cui", "start_index", "end_index")
-OF_NEGATIVE = ",ng"  # after the pair's id
+OF_NEGATIVE = ",ng"
 PUBLISHED_LABELS = {"entailment": True, "non-entailment": False}
 PUBLISHED_CATEGORIES = {
     "symptoms_diseases": "symptoms",
@@ -229,7 +229,7 @@ PUBLISHED_CATEGORIES = {
     "procedure_diseases": "procedures",
     "procedures_diseases": "procedures",
 }
-MOST_UNKNOWN = 0.1  # share of the annotated pairs; with more of them the corpora are not those annotated
+MOST_UNKNOWN = 0.1  # share of the annotated pairs
 
 
 class Annotation(NamedTuple):
@@ -265,7 +265,7 @@ def read_annotations(path: Path) -> list[Annotation]:
             field = "label" if is_positive is None else "category"
             problems.add(_fault(path.name, number, field, "has an unknown value"))
             continue
-        try:  # some files have 20.0
+        try:
             place = [int(float(row[name])) for name in ("start_index", "end_index")] if is_positive else ()
         except ValueError:
             problems.add(_fault(path.name, number, "start_index", "or end_index is no number of a character"))
@@ -313,7 +313,7 @@ def source_pairs(folder: Path) -> tuple[list[NLIExample], dict]:
     """(all pairs of MedNLI and, where it is there, of MEDIQA-NLI's test, facts) of a data folder."""
     splits = list(load_nli("mednli", folder).values())
     paths = _mediqa_nli(folder)
-    if paths:  # else its pairs are among the unknown ones, which are counted and reported
+    if paths:
         truth = ground_truth_path("mediqa_nli", paths)
         splits.append(read_nli_file(paths["test"], split="test", ground_truth=truth))
     facts = {"files": {split.facts["file"]: split.facts["sha256"] for split in splits}, "mediqa_nli": bool(paths)}
@@ -431,7 +431,7 @@ def _negatives(
             counts["without_positive"] += 1
         elif row.disease not in names:
             counts["unnamed"] += 1
-        elif (premise_key(positive.pair.premise), row.disease) in claimed:  # its own disease among them
+        elif (premise_key(positive.pair.premise), row.disease) in claimed:
             counts["contradicted"] += 1
         else:
             # In a category that the pair is no positive example of, the files still have negatives.

@@ -24,7 +24,7 @@ from mednli_jax.training.gradient import start_from_pretrained
 from mednli_jax.training.loop import Trainer
 from mednli_jax.training.session import Fitted, Session, check_converged, epoch_line
 
-AT_ONCE = "at_once.json"  # file in the folder of the checkpoints
+AT_ONCE = "at_once.json"
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class FoldTraining:
             profile=self.profile,
             score=task.slot_scores,
         )
-        self.profile = None  # only the first chunk is profiled
+        self.profile = None
         if self.parameters is None:
             self.parameters = sum(int(leaf[0].size) for leaf in jax.tree.leaves(trainer.learner.params))
             self.session.say(
@@ -155,7 +155,7 @@ class FoldTraining:
             start_from_pretrained(trainer, self.experiment)
         if trainer.resume():
             self.session.say(f"chunk {chunk.number + 1}: resumed in epoch {trainer.epoch} after {trainer.done} batches")
-        rows = self.directory.metrics()  # without those of epochs that will be trained again
+        rows = self.directory.metrics()
         kept = [line for epoch, line in rows if epoch < trainer.epoch or json.loads(line).get("chunk") != chunk.number]
         write_atomic(self.directory.folder / "metrics.jsonl", b"".join(line + b"\n" for line in kept))
         best = trainer.run()
@@ -198,7 +198,7 @@ class FoldTraining:
 
     def _on_epoch(self, chunk, row):
         row = {**row, "chunk": chunk.number, "group": chunk.group, "slots": row["seeds"]}
-        del row["seeds"]  # they are codes of slots, not seeds
+        del row["seeds"]
         self.session.write_epoch(
             row,
             f"{chunk.group}, chunk {chunk.number + 1} of {len(self.chunks)}, {len(row['slots'])} slots, "
@@ -211,7 +211,7 @@ class FoldTraining:
         if categories := self.choice.categories:
             found = {name: scored for name, scored in found.items() if name in categories}
         diverged = sum(slot["best_epoch"] == 0 for slot in self.slots)
-        rows = [json.loads(line) for _, line in self.directory.metrics()]  # of all sessions
+        rows = [json.loads(line) for _, line in self.directory.metrics()]
         seconds = sum(row["seconds"] for row in rows)
         examples = sum(row["examples_per_second"] * row["seconds"] for row in rows)
         facts = {

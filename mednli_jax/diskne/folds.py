@@ -112,7 +112,7 @@ def _dev_premises(groups: Sequence[str], share: float) -> np.ndarray:
     """bool [n]: rows of the premises that make about `share` of the rows; the order of their hashes decides."""
     rows, taken, chosen = Counter(groups), 0, set()
     order = sorted(rows, key=lambda group: hashlib.sha256(f"dev {group}".encode()).digest())
-    for group in order[:-1]:  # one premise at least is left to train on
+    for group in order[:-1]:
         if taken >= share * len(groups):
             break
         chosen.add(group)
@@ -138,7 +138,7 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV) -> tupl
     in_premise = _naming(benchmark, [e.pair.premise for e in examples])
     in_hypothesis = _naming(benchmark, [e.pair.hypothesis for e in examples])
     rows = _firsts(tested, positive)
-    counts = Counter(zip(target[rows], category[rows], strict=True))  # of positive examples that are tested
+    counts = Counter(zip(target[rows], category[rows], strict=True))
     with_negatives = set(zip(target[~positive], category[~positive], strict=True))
     for group, of_group in GROUPS.items():
         pool = np.isin(category, of_group)
@@ -210,7 +210,7 @@ class FoldBatches(Batches):
 
     def _buckets(self, batch_size, most, coarse):
         """Each fold is cut into buckets of equal work; they have as many batches, and room, as the largest needs."""
-        held = self.member[:, self.units] & (self.units >= 0)  # [F, M, G]
+        held = self.member[:, self.units] & (self.units >= 0)
         rows = {fold: int(held[fold].sum()) for fold in self.of_group}
         largest = max(self.of_group, key=rows.__getitem__)
         units = int(held[largest].any(axis=1).sum())
@@ -222,7 +222,7 @@ class FoldBatches(Batches):
         for bucket in range(most):
             parts = {fold: cut[fold][bucket] for fold in self.of_group}
             longest = max(map(len, parts.values()))
-            batches = max(1, min(-(-longest // per_batch), *map(len, parts.values())))  # none is without a row
+            batches = max(1, min(-(-longest // per_batch), *map(len, parts.values())))
             even = -(-longest // batches)
             for fold, part in parts.items():
                 self._of_fold[fold].append((part, even, batches))

@@ -16,7 +16,7 @@ from mednli_jax.nli import page
 from mednli_jax.nli.plug import NLI, corpus_of, scorer_fields
 
 NONE = "DisKnE has no such setting"
-NUMBERS = "12345678"  # of the paper's tables
+NUMBERS = "12345678"
 
 
 def several(values) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ class DisKnE(NLI):
         """None: the pairs of DisKnE are those of MedNLI."""
         return {}
 
-    shareable = False  # its tables show single diseases
+    shareable = False
     paper = "diskne"
 
     @property

@@ -33,10 +33,10 @@ TITLES = {
     "terminological": "Terminological",
 }
 TITLE, ALWAYS = "DisKnE (Alghanmi et al. 2021)", "always positive"
-LISTED = "listed"  # of our diseases those that the paper's table lists, which averages others
+LISTED = "listed"  # those of our diseases that the paper lists
 PAPER = published("diskne")
 SLOTS, EXAMPLES = "folds.jsonl", "examples.jsonl"
-TABLE = "diskne"  # how --table begins; the number follows: --table=diskne2
+TABLE = "diskne"
 
 RANKED = {
     "hits": "hits@1",  # share of the queries whose true disease comes first
@@ -93,7 +93,7 @@ def _averaged(diseases: Mapping[str, dict]) -> dict:
     """The scores of diseases with their averages."""
     weights = np.array([found["positives"] for found in diseases.values()], float)
     always = np.array([found["always_positive"] for found in diseases.values()])
-    per_run = np.array([found["per_run"] for found in diseases.values()])  # [diseases, runs]
+    per_run = np.array([found["per_run"] for found in diseases.values()])
     return {
         "diseases": diseases,
         "macro": mean_sd(per_run.mean(axis=0)),
@@ -112,12 +112,12 @@ def _ranked(examples: Sequence[DiseaseExample], runs: Runs) -> dict:
     queries = defaultdict(list)
     for place, example in enumerate(examples):
         query = example.uid if example.is_positive else example.uid.removesuffix(f".{example.disease}")
-        queries[query].append(place)  # the uid of the positive example, see data.example_of
+        queries[query].append(place)
     gold = np.array([example.is_positive for example in examples])
     ranked = [places for places in map(np.array, queries.values()) if len(places) > 1 and gold[places].sum() == 1]
     if not ranked:
         return {}
-    from sklearn.metrics import average_precision_score  # a slow import, of a run's end alone
+    from sklearn.metrics import average_precision_score
 
     result = {name: [] for name in RANKED}
     for said in runs.values():
@@ -174,7 +174,7 @@ def table_section(number: str, systems: Sequence[System]) -> Section:
     if note := about["facts"].get("note"):
         words.append(note)
     words += [f"{system.name}, unlike the paper's: {'; '.join(system.unlike)}" for system in systems if system.unlike]
-    if number == "7":  # in the paper's order
+    if number == "7":
         systems = [one for name in theirs["columns"] for one in systems if one.name == name] or systems
     if number != "1":
         return Section(TITLE, words, [_figures(number, theirs, systems)])

@@ -79,7 +79,7 @@ class DisKnETask(nli.NLITask):
             common["tokens"], size = None, min(size, 64)
         return batching.Batches(
             *_lengths(prepared),
-            batch_size=size * len(rows) / max(len(chosen), 1),  # Batches scales the size by all rows
+            batch_size=size * len(rows) / max(len(chosen), 1),
             groups=_units(prepared, chosen, 1 if coarse or self.pieces else PREDICT_GROUP),
             most=batching.MAX_BUCKETS if self.pieces and not coarse else 1,
             coarse=coarse,

@@ -28,7 +28,7 @@ from mednli_jax.report.tables import of_corpus
 
 STATE = "aflite.state.npz"
 PAPER_PAIRS, PAPER_SIZE, PAPER_CUT = 14_049, 5_620, 500
-BINS = 20  # of the scores' histogram
+BINS = 20
 PARTS = ("easy", "difficult")
 
 # (features [N, D], labels [N], rows of each model's training subset [n, m]) -> (the class that each model gives to each
@@ -51,10 +51,10 @@ class Settings:
 class State:
     """The state of a filtering of N pairs."""
 
-    removed: np.ndarray  # int32 [N], the round that removed a pair, from 1; 0 for a pair that is left
-    score: np.ndarray  # float64 [N], of a pair in its last round; NaN before the first
+    removed: np.ndarray  # int32 [N], the round that removed a pair, or 0
+    score: np.ndarray  # float64 [N], in a pair's last round
     rounds: tuple[dict, ...] = ()  # figures of each round, JSON values
-    ended: str = ""  # why there are no more rounds, "" while there are
+    ended: str = ""  # the reason, "" while it goes on
 
     @property
     def easy(self) -> np.ndarray:
@@ -167,7 +167,7 @@ def _kept(path, key) -> State:
         with np.load(path, allow_pickle=False) as file:
             known, about = file["key"].item(), json.loads(file["about"].item())
             state = State(file["removed"], file["score"], tuple(about["rounds"]), about["ended"])
-    except Exception:  # there is no file, or whatever NumPy and zipfile meet in a damaged one
+    except Exception:
         known = None
     if known != key:
         fix = "give the flags and the --out of the interrupted filtering, or leave --resume out to start over"
@@ -236,7 +236,7 @@ def mean_features(pairs, inputs: str, *, entities: str = "none", unknown: str = 
             tokens = [token.lower() for token in tokens] if encoding.lowercase else tokens
             found[-1].append(units(tokens, mentions))
     distinct = {unit for side in found for text in side for unit in text}
-    words = set(map("_".join, distinct)).union(*distinct)  # an entity without a vector has those of its parts
+    words = set(map("_".join, distinct)).union(*distinct)
     words = (*SPECIALS, *sorted(words - set(SPECIALS)))
     vectors = load_vectors(encoding.vectors_path, words, dim=encoding.vectors_dim, seed=encoding.vectors_seed)
     vocabulary, matrix = vectors.known()

@@ -26,8 +26,8 @@ from mednli_jax.nli.corpus import NLICorpus, corpus_paths
 from mednli_jax.nli.readers import read_nli_file
 from mednli_jax.report.sections import Section
 
-FILE = "file"  # the name of a corpus that is read from a user's files
-OPEN = {"demo", "demo_full", "snli", "multinli"}  # corpora whose words are public
+FILE = "file"
+OPEN = {"demo", "demo_full", "snli", "multinli"}
 
 
 class Pairs:
@@ -38,7 +38,7 @@ class Pairs:
 
     def __init__(self, corpus: NLICorpus, *, splits: Mapping[str, Split] | None = None, spans: Path | None = None):
         self.corpus, self.name, self.spans = corpus, corpus.title, spans
-        self.linked = {}  # sentence -> its concepts: each distinct sentence is linked once
+        self.linked = {}
         self.splits = splits or corpus.splits()
         self.examples = [example for split in self.splits.values() for example in split.examples]
         self.notes = sorted({split.facts["note"] for split in self.splits.values() if "note" in split.facts})
@@ -112,7 +112,7 @@ def pairs_of(corpus: NLICorpus, path: Path | None, spans: Path | None = None) ->
     return Pairs(corpus, splits=splits, spans=spans)
 
 
-Found = tuple[dict, list[Section], dict]  # figures, sections, files
+Found = tuple[dict, list[Section], dict]
 
 
 def stats(pairs: Pairs, options) -> Found:

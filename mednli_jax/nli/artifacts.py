@@ -31,7 +31,7 @@ PAPER = published("artifacts")["source"]
 # A token that occurs with fewer premises may identify a patient: such tokens can be left out.
 PUBLIC_PREMISES = 10
 LONGEST_SHOWN = 15  # tokens; longer hypotheses share the last bar
-SKEWED = 1.2  # a class with more than this times its even share makes the chi-square test doubtful
+SKEWED = 1.2  # times the even share of a class
 _WORD = re.compile(r"\w\w")
 
 
@@ -91,7 +91,7 @@ def tokens(pairs, options) -> tuple:
 def content(tokens: Sequence[str]) -> tuple[str, ...]:
     """The tokens, in lower case, without English stop words and without those that have no two word characters in a row
     (punctuation, single letters). The published code drops both, by scikit-learn's list and pattern."""
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # a slow import, and only this needs it
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     return tuple(token for token in tokens if token not in ENGLISH_STOP_WORDS and _WORD.search(token))
 
@@ -132,7 +132,7 @@ def token_rows(
                 seen[number].add(premise)
     of_class, smoothed = Counter(labels), counts + smoothing
     joint = smoothed / smoothed.sum()
-    with np.errstate(divide="ignore"):  # -inf where a token does not occur
+    with np.errstate(divide="ignore"):
         pmi = np.log2(joint) - np.log2(joint.sum(axis=1, keepdims=True) * joint.sum(axis=0))
     p, p_smoothed = (table / np.maximum(table.sum(axis=0), 1) for table in (counts, smoothed))
     rows = {}
@@ -194,12 +194,12 @@ def _tokens_shown(name, about, rows, left_out="") -> tuple[dict, list[Section], 
 
 def hypothesis_lengths(pairs, options) -> tuple[dict, list[Section], dict]:
     """Lengths of hypotheses by class, with and without the tokens of entities merged."""
-    over = options.lengths  # "all" splits, as in the published code, or "train"
+    over = options.lengths
     examples = pairs.examples if over == "all" else pairs.splits["train"].examples
     labels, found = [example.label for example in examples], {}
     for name, is_merged in (("separate", False), ("merged", True)):
         found[name] = lengths(pairs.hypotheses(merged=is_merged)[: len(examples)], labels)
-    series = {}  # per cent of a class; the last bar has all that are longer
+    series = {}  # per cent of a class
     for label, figures in found["separate"]["classes"].items():
         series[label] = [0.0] * LONGEST_SHOWN
         for length, count in figures["lengths"].items():
@@ -287,7 +287,7 @@ CAUSE_TYPES = ("M01.808", "M01.066", "M01.325")
 # Words that affirm health. `stable`, `well`, `fine` and `clear` are left out, because they often mean something else.
 _HEALTH = "afebrile asymptomatic discharged healthy intact normal normally unremarkable"
 HEALTH_WORDS = frozenset(_HEALTH.split())
-PATIENT = ("patient", "patients")  # preferred names of the concept that nearly every note has
+PATIENT = ("patient", "patients")
 
 
 def heuristics(pairs, options) -> tuple[dict, list[Section], dict]:
@@ -303,7 +303,7 @@ def heuristics(pairs, options) -> tuple[dict, list[Section], dict]:
         label: [100 * of["labels"][label] / of["pairs"] if of["pairs"] else 0.0 for of in found.values()]
         for label in classes_of(labels)
     }
-    ticks = [name.split()[-1] for name in rows]  # hypernym, cause, fine: a chart has no room for more
+    ticks = [name.split()[-1] for name in rows]
     title = f"{pairs.name}: pairs that satisfy a heuristic"
     chart = charts.bars(shares, ticks, title=title, x="heuristic", y="% of its pairs")
     sections, files = [_heuristic_section(pairs.name, given, list(shares), chart)], {"heuristics.png": chart.png()}
@@ -366,7 +366,7 @@ class _Kinds:
 
     def __init__(self, ontology: Ontology):
         self.ontology, self._above, self.trees = ontology, {}, {}
-        if tuple(ontology.link_types) == LINK_TYPES:  # MeSH, or a table of its layout: types are tree numbers
+        if tuple(ontology.link_types) == LINK_TYPES:  # types are tree numbers
             kinds = zip(ontology.ids, ontology.types, strict=True)
             self.trees = {concept: tuple(filter(None, types.split("|"))) for concept, types in kinds}
         self.owner = {tree: concept for concept, trees in self.trees.items() for tree in trees}

@@ -30,7 +30,7 @@ from mednli_jax.report.runs import TREES, read_kept, write_kept
 from mednli_jax.training.loop import Interrupted
 from mednli_jax.training.session import Fitted, Session
 
-PARTS = ("children_left", "children_right", "feature", "threshold", "value")  # of scikit-learn's trees
+PARTS = ("children_left", "children_right", "feature", "threshold", "value")
 
 
 def fit(experiment, prepared: Prepared, session: Session) -> Fitted:
@@ -99,7 +99,7 @@ def fit_predict(
 
     Returns: probabilities [S, N, C]; importance [S, F], each row sums to 1; the trees of each seed, see of_model.
     """
-    from sklearn.ensemble import GradientBoostingClassifier  # slow to import, and only this model needs it
+    from sklearn.ensemble import GradientBoostingClassifier
 
     rows = np.arange(len(label))[train]
     rows = rows[np.asarray(label)[rows] >= 0]
@@ -116,7 +116,7 @@ def fit_predict(
     def one(seed):
         model = GradientBoostingClassifier(n_estimators=trees, random_state=seed)
         model.fit(table[rows], wanted, monitor=monitor)
-        probabilities = np.zeros((len(table), len(LABELS)))  # a class that training lacks is never predicted
+        probabilities = np.zeros((len(table), len(LABELS)))  # 0 for a class that training lacks
         probabilities[:, model.classes_] = model.predict_proba(table)
         return probabilities, model.feature_importances_, of_model(model)
 
@@ -198,8 +198,8 @@ def of_model(model) -> dict:
 
 def probabilities(found: Mapping, table: np.ndarray, classes: int) -> np.ndarray:
     """[N, classes] of features [N, F]; a class that training lacks has 0. found: of `of_model`."""
-    prior, rows = np.array(found["prior"]), np.asarray(table, np.float32)  # as scikit-learn compares them
-    two = len(prior) == 2  # these have one tree a round
+    prior, rows = np.array(found["prior"]), np.asarray(table, np.float32)
+    two = len(prior) == 2
     scores = np.tile(np.log(prior[1:] / prior[:1]) if two else np.log(prior), (len(rows), 1))
     for of_round in found["trees"]:
         for k, tree in enumerate(of_round):

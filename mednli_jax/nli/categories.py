@@ -20,7 +20,7 @@ from mednli_jax.nli.features import NEGATIONS
 from mednli_jax.report.outcomes import Outcomes, finished
 from mednli_jax.report.sections import Grid, Section, points
 
-RULES = {  # category -> the rule that a pair of it meets
+RULES = {
     "numerical reasoning": "a number, in figures or in words, in either sentence",
     "world knowledge": "none of the other rules holds",
     "abbreviations": "a clinical abbreviation in either sentence",

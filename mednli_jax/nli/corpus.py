@@ -37,12 +37,12 @@ from mednli_jax.nli import readers
 from mednli_jax.nli.readers import CORPORA, licensed, source_files
 
 NAMES = (*demo.SIZES, *CORPORA)
-MUCH_RARER = 10  # a split with so many times fewer mentions than the others is reported
+MUCH_RARER = 10
 MANY_NAMES = 3_000_000  # a linker takes about 500 MB for a million names
 WORDNET = "wordnet"  # the name of the ontology; that of a permuted one has a suffix
-FORMATS = f"give a file that ends in {', '.join(ENDINGS)} (.gz may follow)"  # of mentions
-BLANKS = "blanks"  # the tokeniser of texts whose tokens stand between blanks
-LARGE = 100_000_000  # bytes of sources from which on a line says that preparing takes a while
+FORMATS = f"give a file that ends in {', '.join(ENDINGS)} (.gz may follow)"
+BLANKS = "blanks"
+LARGE = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Terminology:
     name: str
     folder: Path | None = None
     options: OntologyOptions = field(default_factory=OntologyOptions)
-    permute_seed: int | None = None  # of the control in which names belong to other concepts
+    permute_seed: int | None = None
 
     @property
     def names(self) -> list[str]:
@@ -202,7 +202,7 @@ class NLICorpus:
     def _read(self) -> dict[str, Split]:
         choice = {"limit": self.limit, "genre": self.genre}
         if self.builder == "tfds":
-            from mednli_jax.nli import tfds  # slow to import, and not needed by the direct reader
+            from mednli_jax.nli import tfds
 
             return tfds.load_tfds(self.name, cache_folder() / "tfds", self._folder(), **choice)
         if ":" not in self.name and self.name not in demo.SIZES:
@@ -233,7 +233,7 @@ class NLICorpus:
             borrowed = [owner for name in names if name in CORPORA for owner in CORPORA[name].folders.values()]
             warn_of_exposure(self.folder, tuple(licensed(sorted({*names, *borrowed}))))
 
-    def _licensed(self):  # names of what is read from the data folder
+    def _licensed(self):
         linked = self.terminology.names if self.linking is not None else []
         return [self.name, *([self.mix.name] if self.mix else []), *linked]
 
@@ -281,13 +281,13 @@ class NLICorpus:
                 corpus = CORPORA[self.name]
                 filtered |= not set(corpus.files) - set(corpus.optional) <= splits.keys()
             return linking.recognised(self.ontology, splits, filtered)
-        if self.pieces or len(self.ontology.names) <= MANY_NAMES:  # pieces consist of other words
+        if self.pieces or len(self.ontology.names) <= MANY_NAMES:
             return self.linker
         examples = (example for split in splits.values() for example in split.examples)
         tokens = {token for example in examples for side in SIDES for token in words.all_tokens(example, side)}
         return self._linker(linking, tokens)
 
-    def _retrofit_graph(self, words):  # the neighbours of words [V, V], or None
+    def _retrofit_graph(self, words):
         if self.retrofit_relations is not None and not self.concepts_as_words:
             relations = ("synonym", *self.retrofit_relations)
             return retrofit.ontology_word_graph(self.ontology, words, relations=relations)
@@ -336,7 +336,7 @@ class NLICorpus:
             **settings,
             "tokens": "pieces" if self.pieces else "blanks" if self.blanks else "words",
             "formats": self._formats(),
-            "nltk": metadata.version("nltk"),  # its Treebank tokeniser
+            "nltk": metadata.version("nltk"),
             "sources": cache.digests(self.source_files()),
         }
         if ":" in self.name:
@@ -373,7 +373,7 @@ class NLICorpus:
         if self.terminology:
             files += self.terminology.files()
         if lexicon := self.encoding.retrofit_lexicon:
-            if not lexicon.is_file():  # checked before the vectors are read, which takes minutes
+            if not lexicon.is_file():
                 fix = "check --config.vectors.retrofit: 'ontology', or the path of a lexicon"
                 raise no_such_file(lexicon, fix)
             files.append(lexicon)
@@ -397,7 +397,7 @@ class NLICorpus:
         # Where the corpus has parses, new texts get the closest tokeniser.
         train = splits.get("train", next(iter(splits.values())))
         used = {source for source, pairs in train.facts.get("tokens", {}).items() if pairs}
-        tokeniser = BLANKS if used == {BLANKS} else "sentences, treebank"  # a name in text.TOKENISERS
+        tokeniser = BLANKS if used == {BLANKS} else "sentences, treebank"
         return splits, *arrays, {**facts, **shared, "tokeniser": tokeniser}
 
 

@@ -25,12 +25,12 @@ from mednli_jax.knowledge.ontology import induced
 from mednli_jax.knowledge.relations import kinds_of, typed_links
 from mednli_jax.knowledge.retrofit import retrofit, retrofit_concepts, unit_rows
 
-FORMAT = 4  # of the arrays, from the corpus's files on; tests/data/test_prepared_content.py says when to raise it
+FORMAT = 4  # when to raise it: tests/data/test_prepared_content.py
 SPECIAL_PIECES = 3  # [CLS] premise [SEP] hypothesis [SEP]
-MIXED_TAG = "domain:1"  # of pairs of the corpus that is mixed in; the corpus's own are domain 0
-GRAPH_SPLITS = ("train", "dev")  # their concepts form the graph of mentioned concepts, as in the published code
-UNLIMITED = np.iinfo(np.int16).max  # tokens of a side: mentions lie within those that are kept
-Mentions = dict[str, list[list[Mention]]]  # of each side, one list for each example
+MIXED_TAG = "domain:1"  # of pairs that are mixed in
+GRAPH_SPLITS = ("train", "dev")
+UNLIMITED = np.iinfo(np.int16).max  # tokens of a side
+Mentions = dict[str, list[list[Mention]]]
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _kept(whole: Mentions, examples, encoding) -> Mentions:
     for side, mentions in whole.items():
         for of_example, example in zip(mentions, examples, strict=True):
             size = len(all_tokens(example, side))
-            if size > most:  # equal sentences share one list otherwise
+            if size > most:
                 first = encoding.first_kept(size)
                 moved = (Mention(mention.start - first, mention.end - first, mention.concept) for mention in of_example)
                 of_example = [mention for mention in moved if mention.start >= 0 and mention.end <= most]
@@ -172,7 +172,7 @@ def units_of(examples, linker, encoding):
 
     def unit_of(side, number, mention):
         indices = linker.indices(mention.concept)
-        if isinstance(linker, Lemmas):  # words are equal if their base forms are
+        if isinstance(linker, Lemmas):
             return mention.concept, tuple(indices)
         tokens = tokens_of(examples[number], side, encoding)[mention.start : mention.end]
         indices = indices or [len(linker.ontology) + unknown.setdefault(mention.concept, len(unknown))]
@@ -274,7 +274,7 @@ def _linked(mentions, distance, rows):
 class WordTexts:
     """How the texts of pairs become numbers: words with vectors. `PieceTexts` is the same for pieces of words."""
 
-    passes = 1  # over the examples, to fit the vocabulary
+    passes = 1
     unknown = UNK
 
     def __init__(self, encoding: Encoding, vocabulary: Vocab | None = None):
@@ -426,7 +426,7 @@ class PieceTexts:
 
     def arrays(self, examples, watch=unwatched) -> dict:
         """See WordTexts; the pieces are kept for `mentions`, the cuts for `facts`."""
-        self._found, encode = {}, cache(self.vocabulary.encode)  # a premise stands with several hypotheses
+        self._found, encode = {}, cache(self.vocabulary.encode)
         for side in SIDES:
             left_out = self.encoding.hypothesis_only and side == "premise"
             rows = watch(examples, f"pieces of {PLURAL[side]}")

@@ -41,8 +41,8 @@ from mednli_jax.knowledge.linking import FUNCTION_WORDS
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.nli.encoding import Encoding, all_tokens
 
-FORMAT = 2  # of the values; tests/data/test_prepared_content.py says when to raise it
-_NAMES = {  # group -> its columns
+FORMAT = 2  # when to raise it: tests/data/test_prepared_content.py
+_NAMES = {
     "bleu": "bleu",
     "tokens": """
         tokens_min tokens_max tokens_difference tokens_ratio
@@ -56,8 +56,8 @@ _NAMES = {  # group -> its columns
     "ontology": "path_nearest path_mean path_share",
 }
 GROUPS = {group: tuple(names.split()) for group, names in _NAMES.items()}
-WORDING = ("bleu", "tokens", "negation", "edit")  # groups that need the words alone
-FEATURES = {name: group for group, names in GROUPS.items() for name in names}  # in the order of the columns
+WORDING = ("bleu", "tokens", "negation", "edit")
+FEATURES = {name: group for group, names in GROUPS.items() for name in names}
 NAMES = tuple(FEATURES)
 # `n't` and `not` stand for "do not", "cannot" and the like, which corpora split.
 _NEGATIONS = """
@@ -198,7 +198,7 @@ def bleu(reference: tuple[str, ...], candidate: tuple[str, ...]) -> float:
 
     An order without any match counts 0.1 n-grams (Chen & Cherry 2014, smoothing 1).
     """
-    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu  # a slow import, and only features need it
+    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
     return float(sentence_bleu([reference], candidate, smoothing_function=SmoothingFunction(epsilon=0.1).method1))
 
@@ -207,14 +207,14 @@ def terms_of(train: Split, encoding: Encoding) -> dict:
     """The words and word pairs of the distinct training sentences, as JSON values: {"terms": [...], "idf": [...]}."""
     texts = (_tokens(example, side, encoding) for example in train.examples for side in SIDES)
     fitted = list(dict.fromkeys(texts))
-    if not any(fitted):  # empty sentences only: no terms
+    if not any(fitted):
         return {"terms": [], "idf": []}
     vectorizer = _vectorizer().fit(fitted)
     return {"terms": vectorizer.get_feature_names_out().tolist(), "idf": vectorizer.idf_.tolist()}
 
 
 def _vectorizer(**how):
-    from sklearn.feature_extraction.text import TfidfVectorizer  # a slow import, and networks do without
+    from sklearn.feature_extraction.text import TfidfVectorizer
 
     def words_and_pairs(tokens):
         return [*tokens, *map(" ".join, pairwise(tokens))]
@@ -268,7 +268,7 @@ def _paths(premise_mentions, hypothesis_mentions, ontology, encoding, watch) -> 
     """A concept that the ontology does not have is related to itself alone. Of a cross-reference, which is one concept
     at several places, the nearest place counts."""
     result = np.full((3, len(premise_mentions)), NO_CONCEPT)
-    columns = dict(zip(GROUPS["ontology"], result, strict=True))  # rows of `result`, which is filled below
+    columns = dict(zip(GROUPS["ontology"], result, strict=True))
     if ontology is None:
         return columns
     codes, rows = {}, []

@@ -102,7 +102,7 @@ def past_medical_history(
     facts = {} if facts is None else facts
     counts = {"notes": 0, "sections": 0, "sentences": 0}
     for row_id, text in read_notes(path, categories, facts):
-        if not _WORTH_A_LOOK.search(text):  # most notes have no such section
+        if not _WORTH_A_LOOK.search(text):
             continue
         bodies = [body for title, body in sections(text) if is_past_medical_history(title)]
         counts["notes"] += bool(bodies)
@@ -185,7 +185,7 @@ def _is_wrapped(previous, line, item, bulleted, width):
     """Whether `line` continues the sentence of `previous`, the line before it in `item`."""
     previous = previous.rstrip()
     first, last = line.split()[0], previous.split()[-1]
-    if len(previous) + 1 + len(first) > width:  # the word would not have fitted
+    if len(previous) + 1 + len(first) > width:
         return True
     if previous[-1] in ".!?;:" and last.lower() not in TITLES:
         return False

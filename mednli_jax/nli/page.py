@@ -131,7 +131,7 @@ def _score_lines(scores, result, corpus, split) -> Iterator[str]:
     several = len(result["seeds"]) > 1
     trained = "" if corpus == result["corpus"] else f", trained on {result['corpus']}"
     yield f"{result['model']}{trained} on {corpus}, {split}: {pairs:,} pairs, {seeds_named(result['seeds'])}"
-    deviation = f"sd {accuracy['sd']:.4f}; " if several else ""  # a single seed has none
+    deviation = f"sd {accuracy['sd']:.4f}; " if several else ""
     yield f"accuracy {accuracy['mean']:.4f} ({deviation}95 % interval of one run {low:.4f}-{high:.4f})"
     text = f"macro F1 {scores['macro_f1']['mean']:.4f}, loss {scores['loss']['mean']:.4f}, "
     yield text + f"expected calibration error {scores['calibration']['ece']['mean']:.4f}"

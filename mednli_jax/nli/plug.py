@@ -37,8 +37,8 @@ from mednli_jax.report import public as public_part
 from mednli_jax.report import tables
 
 LEAVE = "leave it out"
-RETROFITS = ("ontology", "concepts", "unit")  # values of config.vectors.retrofit that do not name a file
-KNOWLEDGE = {"esim": ("none", "replace", "bias", "typed"), "features": ("none", "paths")}  # other models: no "typed"
+RETROFITS = ("ontology", "concepts", "unit")
+KNOWLEDGE = {"esim": ("none", "replace", "bias", "typed"), "features": ("none", "paths")}
 
 
 def of_pieces(config):
@@ -120,7 +120,7 @@ class NLI:
         if model.get("heads", 1) > 1 and not data.mix:
             yield "model.heads", "a single corpus has one domain", "give config.data.mix, or leave it out"
 
-    with_builder = ("mednli", "mediqa_nli", "snli", "multinli")  # corpora that a TFDS builder reads
+    with_builder = ("mednli", "mediqa_nli", "snli", "multinli")
 
     def accepts(self, name: str, module) -> bool:
         """Whether the task trains a model. module: its linen class; that of a user may name another task."""
@@ -156,7 +156,7 @@ class NLI:
     def keep(self, directory, prepared: Prepared) -> None:
         """Writes nothing: reports of pairs need the predictions alone."""
 
-    licensed = tuple(licensed(RESTRICTED))  # what other users must not be able to read in a data folder
+    licensed = tuple(licensed(RESTRICTED))
 
     @property
     def sources(self) -> Mapping:
@@ -165,7 +165,7 @@ class NLI:
         notes = "NOTEEVENTS.csv: apply for PhysioNet credentialed access at physionet.org/content/mimiciii"
         return {**named, "notes": (lambda folder: (folder / "notes").rglob("NOTEEVENTS.csv*"), notes)}
 
-    called: Mapping = MappingProxyType({})  # split -> its name in the lines of `prepare`, where that is another
+    called: Mapping = MappingProxyType({})
 
     def prepared_lines(self, prepared: Prepared) -> Iterator[str]:
         """Facts of a prepared corpus."""
@@ -293,8 +293,8 @@ class NLI:
         corpus, spans = flags.corpus and Path(flags.corpus).expanduser(), flags.spans and Path(flags.spans).expanduser()
         return analyses.pairs_of(self.corpus(config), corpus, spans)
 
-    shareable = True  # whether its tables may be shown outside
-    paper = "mednli"  # its figures, see report.tables.published
+    shareable = True
+    paper = "mednli"
 
     @property
     def tables(self) -> Mapping:
@@ -330,7 +330,7 @@ def corpus_of(config, kind=NLICorpus, names=NAMES, **further) -> NLICorpus:
     """The corpus of a config of sentence pairs. kind: the class; further: more of its fields."""
     folder = data_folder(config.data.dir)
     data, vectors, knowledge = config.data, config.vectors, config.knowledge
-    if ":" not in data.name:  # else it is the import path of a reader
+    if ":" not in data.name:
         check_name(data.name, names)
     links = config.model.knowledge != "none"
     by_ontology, of_concepts = vectors.retrofit in ("ontology", "concepts"), vectors.retrofit == "concepts"
@@ -372,7 +372,7 @@ def _mixed(config) -> NLICorpus:
     if (name, genre) == (config.data.name, config.data.genre):
         raise ConfigError("config.data.mix is the corpus itself. Fix: give another, or leave it out.")
     other = config.copy_and_resolve_references()
-    folder = None if config.data.name == "file" else config.data.dir  # the folder of `file` holds only the user's files
+    folder = None if config.data.name == "file" else config.data.dir
     with other.unlocked():
         other.data.update(name=name, genre=genre, dir=folder, mix="", limit=None, sample=None)
     return corpus_of(other)

@@ -28,7 +28,7 @@ NAMES_OF_COLUMNS = (
     "name the fields label, premise and hypothesis, or as SNLI does; a table begins with these names, "
     "separated by commas in .csv, else by TABs"
 )
-MOST_FOLDERS = 1000  # searched below a folder for a missing file
+MOST_FOLDERS = 1000
 
 
 @dataclass(frozen=True)
@@ -440,7 +440,7 @@ def shared_texts(splits: dict[str, Split]) -> dict[str, dict[str, dict[str, int]
     earlier one."""
     found = {}
     for earlier, later in combinations(splits.values(), 2):
-        premises = {pair.premise for pair in later.examples}  # the later splits are small, train is large
+        premises = {pair.premise for pair in later.examples}
         there = [(pair.premise, pair.hypothesis) for pair in earlier.examples if pair.premise in premises]
         pairs, premises = set(there), {premise for premise, _ in there}
         found.setdefault(later.name, {})[earlier.name] = {

@@ -32,7 +32,7 @@ ORDER = ("antonym", "co_hyponym", "hyponym", "hypernym", "synonym")
 COMPARED = ("er", "est")  # endings of comparatives, which WordNet does not list
 # WordNet's noun categories whose co-hyponyms mostly exclude each other.
 CONCRETE = ("noun.animal", "noun.artifact", "noun.body", "noun.food", "noun.plant")
-LEAST = 3  # occurrences in training, in lower case, of a word that is used
+LEAST = 3
 STEPS = 2  # is-a edges to a hypernym or hyponym, at most
 PAIR_MOST, SENTENCE_MOST = 2, 2  # pairs of a category with the same two words; pairs of a sentence
 DETERMINERS = frozenset(("a", "an", "the", "his", "her", "their", "its", "this", "that", "another", "one"))
@@ -96,7 +96,7 @@ def substitutions(pairs, options) -> tuple[dict, list[Section], dict]:
         "categories": {name: {"pairs": of_kind[name], "label": RULES[name]} for name in RULES if of_kind[name]},
         "lookup": {name: _accuracy(of, finder) for name, of in {"probe": examples, **others}.items()},
     }
-    rows = [  # as read_nli_file reads them; a genre becomes a tag
+    rows = [
         {"pairID": e.uid, "gold_label": e.label, "genre": e.tags[0], "sentence1": e.premise, "sentence2": e.hypothesis}
         for e in examples
     ]
@@ -111,7 +111,7 @@ def _words(train, finder) -> Iterator[_Word]:
     counts = Counter(token for example in train for token in (*example.premise_tokens, *example.hypothesis_tokens))
     ids = finder.ontology.ids
     for word, n in sorted(counts.items()):
-        is_word = word.isalpha() and word.isascii() and word.islower()  # proper names are left out
+        is_word = word.isalpha() and word.isascii() and word.islower()
         if n < LEAST or not is_word or singular(word) != word or word in PRONOUNS:
             continue
         mentions = finder.link([word])
@@ -120,7 +120,7 @@ def _words(train, finder) -> Iterator[_Word]:
         concepts = tuple(finder.indices(mentions[0].concept))
         if not isinstance(finder, Lemmas):
             yield _Word(word, "", concepts, concepts)
-        elif mentions[0].concept == word:  # its own base form
+        elif mentions[0].concept == word:
             for part in "na":
                 senses = tuple(concept for concept in concepts if ids[concept][0] == part)
                 if 2 * len(senses) >= len(concepts) and not (part == "a" and word.endswith(COMPARED)):

@@ -19,7 +19,7 @@ from mednli_jax.report.public import LEAST
 from mednli_jax.report.runs import environment, read_json
 from mednli_jax.report.sections import Grid, Section, figure, markdown, points
 
-NAME = "mednli"  # of --table
+NAME = "mednli"
 STATS, PATHS, KINDS = "corpus/stats.json", "corpus/paths.json", "categories.json"
 PASS, FAIL, NOT_JUDGED, MISSING, NO_FIGURE = "pass", "FAIL", "not judged", "missing", "-"
 SLACK = 1.0  # points: another framework, other random numbers, a figure of one decimal
@@ -36,13 +36,13 @@ JUDGED_BY = (
     f"{MISSING}: there is no figure; the remark says why. {NO_FIGURE}: the paper has no figure. "
     "A gain within its range is not contradicted; one that is smaller than its range is wide is not confirmed either.",
 )
-_STATISTICS = (  # row, column, decimals that the paper prints, names that lead to the figure
+_STATISTICS = (
     *((f"{split} pairs", "size", 0, (split, "pairs")) for split in ("train", "dev", "test")),
     ("distinct premises", "size", 0, ("all", "premises")),
     *((side, "mean tokens", 1, ("all", side, "mean")) for side in ("premise", "hypothesis")),
     *((side, "longest", 0, ("all", side, "longest")) for side in ("premise", "hypothesis")),
 )
-_ONTOLOGIES = ("mesh", "umls", "snomed", "wordnet")  # others are named after files
+_ONTOLOGIES = ("mesh", "umls", "snomed", "wordnet")
 _KNOWN_VARIANTS = ("mednli", "mednli_code", "demo", "demo_full")
 _SYSTEMS = {"bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
 
@@ -71,7 +71,7 @@ def checked(folder: Path) -> dict:
     configs = {str(result["config"]).rpartition("-")[2] for result in read if not isinstance(result, str)}
     return {
         "source": tables.published(NAME)["source"],
-        "variants": sorted(configs & set(_KNOWN_VARIANTS)),  # others may be names of files
+        "variants": sorted(configs & set(_KNOWN_VARIANTS)),
         "versions": {"mednli_jax": here["mednli_jax"], "commit": here["commit"]},
         "verdicts": {name: verdicts[name] for name in (PASS, FAIL, NOT_JUDGED, MISSING, NO_FIGURE)},
         "rule": list(JUDGED_BY),

@@ -18,9 +18,9 @@ from mednli_jax.training.task import frozen, summary
 
 LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance", "link_relation")
 PREDICT_ROWS = 256
-PREDICT_PIECES = 64  # rows of a batch of word pieces
+PREDICT_PIECES = 64
 PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
-OPTIONAL_FIELDS = (*LINK_FIELDS, "domain", "features")  # arrays that only some corpora have
+OPTIONAL_FIELDS = (*LINK_FIELDS, "domain", "features")
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class NLITask:
     all batches have one width; 0 for other models.
     """
 
-    pieces: bool = False  # whether rows hold word pieces, for which the model has its own embeddings
+    pieces: bool = False  # whether rows hold word pieces
     padded_length: int = 0
-    features: bool = False  # whether models take the features of the feature-based system, too
+    features: bool = False  # whether models also take features
     name: str = "nli"
     sides: tuple[str, str] = SIDES
     units: str = "pairs"
@@ -82,7 +82,7 @@ class NLITask:
 
     def _predicted(self, rows, tokens, common, training):
         common |= {"passes": training.epochs * len(training.seeds), "coarse": rows.name == NEW}
-        if self.pieces:  # premises are not shared, and length buckets save padding
+        if self.pieces:
             return batching.Batches(*rows.length, batch_size=PREDICT_PIECES, most=batching.MAX_BUCKETS, **common)
         groups = batching.groups_of(tokens[0], PREDICT_GROUP)
         common["most"] = batching.MAX_BUCKETS if rows.name == NEW else 1
@@ -98,7 +98,7 @@ class NLITask:
         return common
 
     def new_examples(self, inputs, manifest: dict) -> list[NLIExample]:
-        tokenise = cache(TOKENISERS[manifest["tokeniser"]])  # pairs may share premises
+        tokenise = cache(TOKENISERS[manifest["tokeniser"]])
         return [NLIExample(str(i), *pair, "", *map(tokenise, pair)) for i, pair in enumerate(inputs)]
 
     def described(self, rows: Rows, logits: np.ndarray) -> list[dict]:
@@ -152,7 +152,7 @@ class NLITask:
         predicted = np.asarray(logits).argmax(axis=-1)
         scores = _scores(rows.label, predicted)
         scores["loss"] = metrics.mean_sd(self.losses(rows, logits).tolist())
-        if np.isfinite(logits).all():  # a seed that diverged has no probabilities
+        if np.isfinite(logits).all():
             scores["calibration"] = _calibration(rows.label, probabilities(logits))
         for tag in sorted({tag for tags in rows.tags for tag in tags}):
             chosen = np.array([tag in tags for tags in rows.tags])

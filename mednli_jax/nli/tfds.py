@@ -24,7 +24,7 @@ from mednli_jax.errors import ConfigError, RunError
 from mednli_jax.io import atomic_folder, digest, private_folder, sha256, warn, writing
 from mednli_jax.nli import encoding, readers
 
-RELEASE = "1.0.0"  # of the records
+RELEASE = "1.0.0"
 _FIX = "free space, or choose another folder ($MEDNLI_JAX_CACHE)"
 _TEXTS = ("uid", "premise", "hypothesis", "label", "group")
 _SEQUENCES = ("premise_tokens", "hypothesis_tokens", "tags")
@@ -110,7 +110,7 @@ def load_tfds(
                 with _quiet():
                     built = builder(data_dir=temporary, config=choice)
                     built.download_and_prepare(download_config=how, file_format="array_record")
-                for path in temporary.rglob("*"):  # TFDS writes with the process's umask
+                for path in temporary.rglob("*"):
                     path.chmod(0o700 if path.is_dir() else 0o600)
             for older in folder.glob(f"{name}-{choice.name}-{'[0-9a-f]' * 16}"):
                 if older != root:
