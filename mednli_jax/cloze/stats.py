@@ -43,7 +43,6 @@ def analysis(
         examples = [example for split in splits.values() for example in split.examples]
         figures["skills"] = skill_statistics(named, examples, f1)
         sections.append(skill_section(figures["skills"]))
-        files |= skill_charts(corpus, figures["skills"])
     notes = sorted({split.facts["note"] for split in splits.values() if "note" in split.facts})
     return {"notes": notes, **figures}, sections, files
 
@@ -257,16 +256,3 @@ def skill_section(found: dict) -> Section:
     header = ("skill", "% of queries", *(f"F1 {system}" for system in systems))
     grid = Grid("", header, rows)
     return Section("Skills (Figure 5)", words, [grid], [("F1 by skill", chart)])
-
-
-def skill_charts(name: str, found: dict) -> dict[str, bytes]:
-    """The pictures {file name: PNG}: Figure 4, and Figure 5 where there are scores."""
-    needed = {"skills": [(skill, 100 * share) for skill, share in found["shares"].items()]}
-    named = {"skills.png": charts.ranked(needed, title=name, x="% of annotated queries")}
-    panels = {}
-    for system, f1 in found["f1"].items():
-        scored = [skill for skill in found["shares"] if f1[skill] is not None]
-        panels[system] = [(skill, 100 * f1[skill]) for skill in scored]
-    if panels:
-        named["skill_scores.png"] = charts.ranked(panels, title=f"{name}, by skill", x="F1")
-    return named

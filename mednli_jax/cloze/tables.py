@@ -26,6 +26,7 @@ from mednli_jax.report.metrics import mean_sd, wilson_interval
 from mednli_jax.report.outcomes import names_of
 from mednli_jax.report.runs import read_json
 from mednli_jax.report.sections import Grid, Section, grid_lines, interval, points, sd, seeds_named
+from mednli_jax.report.sections import lines as section_lines
 from mednli_jax.report.tables import check_folder, fill, published, section, state, unlike
 
 SPLITS = ("dev", "test")
@@ -54,56 +55,6 @@ def _interval(share, n):
 
 def _missing(scores):
     return f"{scores['missing']['mean']:,.1f}".removesuffix(".0")
-
-
-def lines(name: str, scores: dict) -> Iterator[str]:
-    """Text for `scores.figures`: the figures of all queries, then of each slice."""
-    exact, queries = scores["exact_match"], scores["queries"]
-    low, high = _interval(exact, queries)
-    yield f"{name}: {queries:,} queries, {scores['missing']:,} without an answer"
-    yield f"exact match {points(exact)} (95 % interval {points(low)}-{points(high)})"
-
-    def row(found):
-        length = found["predicted_length"]
-        cells = [paper_cell(found[metric], metric) for metric in METRICS]
-        cells.append("-" if length is None else f"{length:.1f}")
-        return f"{found['queries']:,}", *cells, f"{found['missing']:,}"
-
-    header = ("queries", *HEADER.values(), "words", "missing")
-    yield from _by_slice(header, scores, scores["slices"], row)
-
-
-def run_lines(name: str, scores: dict) -> Iterator[str]:
-    """The same of a run's seeds (ClozeTask.score): means, and the sd of exact match where there are several."""
-    exact, queries = scores["accuracy"], scores["examples"]
-    low, high = _interval(exact["mean"], queries)
-    yield f"{name}: {queries:,} queries, {_missing(scores)} without an answer"
-    spread = f"sd {sd(exact)}; " if len(exact["per_seed"]) > 1 else ""
-    wide = f"{points(low)}-{points(high)}"
-    yield f"exact match {points(exact['mean'])} ({spread}95 % interval of one run {wide})"
-    loss = f"; loss {scores['loss']['mean']:.4f}" if scores["loss"] else ""
-    yield f"{scores['in_passage']:,} queries have their answer among the candidates{loss}"
-
-    def row(found):
-        exact, count = found["accuracy"], f"{found['examples']:,}"
-        rest = (cell(found[name], name) if name in found else "" for name in METRICS[1:])
-        return count, points(exact["mean"]), sd(exact), *rest
-
-    families = {"tag": scores.get("slices", {}), **scores["families"]}
-    exact, *others = HEADER.values()
-    yield from _by_slice(("queries", exact, "sd", *others), scores, families, row)
-
-
-def _by_slice(header, scores, families, row) -> Iterator[str]:
-    """A row for all queries, then for each family a heading and a row for each of its slices."""
-    if scores["embedding"] is None:
-        yield "no embedding score: it needs word vectors, --vectors=FILE"
-    rows = [("all", *row(scores))]
-    for family, named in families.items():
-        if named:
-            rows.append((family, *[""] * len(header)))
-        rows += [(f"  {name}", *row(found)) for name, found in named.items()]
-    yield from grid_lines(Grid("", ("", *header), rows))
 
 
 def all_systems(ours: Mapping[str, Mapping], *, paper: bool) -> Grid:
@@ -160,8 +111,8 @@ def evaluate(run, split: str, *, vectors: Path | None, skills: Path | None, each
         "interval": {"low": low, "high": high, "level": 0.95},
     }
     title = f"{run.result['model']} on {corpus}, {split}, {seeds_named(seeds)}"
-    lines = [*run_lines(title, scores), *run.result["notes"]]
-    return figures, lines, answers.rows(scored) if each else ()
+    shown = [line for one in (_scores({split: scores}), _slices(split, scores)) for line in section_lines(one)]
+    return figures, [title, *shown, *run.result["notes"]], answers.rows(scored) if each else ()
 
 
 def evaluate_answers(
@@ -181,7 +132,11 @@ def evaluate_answers(
     scored = answers.query_scores(examples, predicted, *words)
     scores = answers.figures(examples, scored, skills)
     figures = {"predictions": predictions, "corpus": corpus, "split": split, **scores}
-    printed = list(lines(f"{predictions} on {corpus}, {split}", scores))
+    title = f"{predictions} on {corpus}, {split}: {scores['queries']:,} queries, {scores['missing']:,} not answered"
+    shown = {"all": scores}
+    for family, named in scores["slices"].items():
+        shown |= {f"{family} {name} ({of['queries']:,})": of for name, of in named.items()}
+    printed = [title, *grid_lines(all_systems(shown, paper=False))]
     rows = answers.rows([scored]) if each else ()
     return figures, printed, [{**row, "answered": bool(row["answered"])} for row in rows]
 
@@ -298,14 +253,13 @@ def _fill(folder, corpus, split, kind):
 def run_sections(result: dict) -> tuple[list[Section], list[Section]]:
     """Scores of the run's splits, shown before the learning curves; then scores of subsets of the queries: answers
     seen in training or not, by the corpus's tags, by length, by type."""
-    return [_scores(result)], [_slices(split, result[split]) for split in SPLITS if result.get(split)]
+    scored = {split: result[split] for split in SPLITS if result.get(split)}
+    return [_scores(scored)], [_slices(split, scores) for split, scores in scored.items()]
 
 
-def _scores(result) -> Section:
+def _scores(scored) -> Section:
     rows = []
-    for split in SPLITS:
-        if not (scores := result.get(split)):
-            continue
+    for split, scores in scored.items():
         exact, n = scores["accuracy"], scores["examples"]
         em, *others = [cell(scores[metric], metric) for metric in METRICS]
         loss = f"{scores['loss']['mean']:.4f}" if scores["loss"] else "-"

@@ -110,8 +110,7 @@ def difficulty(pairs, options) -> tuple[dict, list[Section], dict]:
         notes.append(f"{count:,} sentences have no token with a vector: their features are zero")
     if count := sum(row.get("unconverged", 0) for row in rounds):
         notes.append(f"{count:,} of the models stopped before they had converged")
-    picture = charts.filtering(rounds, given["settings"], pairs.name)
-    return {"notes": notes, **given}, [_section(pairs.name, given)], {"aflite.png": picture, **files}
+    return {"notes": notes, **given}, [_section(pairs.name, given)], files
 
 
 def _parted(pairs, state) -> tuple[dict, dict[str, bytes]]:
@@ -313,10 +312,8 @@ def _section(name, given) -> Section:
     chosen, facts = given["settings"], given["features"]
     words = [
         f"{given['pairs']:,} pairs of {', '.join(given['splits'])}: {given['easy']:,} easy, {given['difficult']:,} "
-        f"difficult; input: {given['input']}; {_features(facts, given['merged_by'])}",
-        f"a round: n = {chosen['n']} models, each trained on m = {chosen['m']:,} pairs; removed are the "
-        f"k = {chosen['k']:,} pairs, or fewer, that most of the models which hold them out have right, "
-        f"{100 * chosen['tau']:g} % or more of these; among equals the draw of seed {chosen['seed']} decides",
+        f"difficult; input: {given['input']}; features: {facts['kind']}, {facts['dim']} numbers a pair",
+        "settings: " + ", ".join(f"{name} = {value:,}" for name, value in chosen.items()),
         f"{len(given['rounds'])} rounds; ended as {given['ended']}",
     ]
     # The paper's settings cannot lead to the partition that it published.
@@ -343,17 +340,3 @@ def _section(name, given) -> Section:
     ]
     grids = [Grid("", header, rows, left=2), Grid("", columns, rounds)]
     return Section(f"Easy and difficult pairs, {name} (adversarial filtering)", words, grids, drawn)
-
-
-def _features(facts, merged_by):
-    if facts["kind"] != "mean vectors":
-        return f"features: logits of the run {facts['run']}, {facts['dim']} a pair"
-    text = "raw words, no entities merged"
-    if facts["entities"] != "none":
-        text = f"{facts['merged']:,} entities merged by {merged_by}" if merged_by else "no entities merged"
-    if lacking := facts["merged_without_own_vector"]:
-        without = {"parts": "have the mean of their words'", "drop": "count as unknown"}[facts["entities"]]
-        text += f", of which {lacking:,} have no vector of their own and {without}"
-    without = {"zero": "have a vector of zeros", "skip": "are left out"}[facts["unknown"]]
-    text += f"; {facts['without_vector']:,} of {facts['tokens']:,} tokens without a vector {without}"
-    return f"features: means of {facts['dim']}-d word vectors ({facts['vectors']}); {text}"

@@ -71,21 +71,17 @@ def tokens(pairs, options) -> tuple:
     best = {label: of_class[: options.top] for label, of_class in rows.items()}
     whole = _tokens_shown(pairs.name, about, best)
     if pairs.is_open and not options.public:
-        return whole
-    private = {} if pairs.is_open else as_private("lexical", *whole)
+        return *whole, {}
+    private = {} if pairs.is_open else as_private("lexical", *whole, {})
     if not options.public:
-        left_out = (
-            "the tokens are words of a corpus that is not open: they are left out here, and written to private/ where "
-            f"--out is given; --public shows those that {PUBLIC_PREMISES} premises or more have"
-        )
-        _, sections, _ = _tokens_shown(pairs.name, about, best, left_out)
+        left_out = "words of a corpus that is not open are written to private/ of --out alone; see --public"
+        _, sections = _tokens_shown(pairs.name, about, best, left_out)
         return about, [replace(section, grids=[]) for section in sections], private
     few = facts["tokens_of_few_premises"]
     left_out = f"{few:,} tokens that occur with fewer than {PUBLIC_PREMISES} premises are left out"
     frequent = {label: [row for row in found if row["premises"] >= PUBLIC_PREMISES] for label, found in rows.items()}
     best = {label: found[: options.top] for label, found in frequent.items()}
-    figures, sections, files = _tokens_shown(pairs.name, about, best, left_out)
-    return figures, sections, {**files, **private}
+    return *_tokens_shown(pairs.name, about, best, left_out), private
 
 
 def content(tokens: Sequence[str]) -> tuple[str, ...]:
@@ -161,14 +157,14 @@ def token_rows(
     return rows, facts
 
 
-def _tokens_shown(name, about, rows, left_out="") -> tuple[dict, list[Section], dict]:
-    """(figures, sections, files): the table, and charts of which the page's names no token but the file's does."""
+def _tokens_shown(name, about, rows, left_out="") -> tuple[dict, list[Section]]:
+    """(figures, sections): the table."""
     words = [
         f"{sum(about['pairs'].values()):,} training hypotheses, {about['tokens']:,} tokens that occur "
         f"{about['min_count']} times or more; {_merging(about['merged_by'])}; stop words "
         f"{'kept' if about['stop_words'] else 'and punctuation left out'}; PMI in bits, "
-        f"{about['smoothing']:g} added to each count; %: pairs of the class that have the token; p: the token's share "
-        "of the class's tokens, in %; smoothed: the same of the smoothed counts",
+        f"{about['smoothing']:g} added to each count; %: pairs of the class that have the token; p: share of the "
+        "class's tokens, in %; smoothed: the same of the smoothed counts",
         *filter(None, [left_out]),
     ]
     grids = []
@@ -178,18 +174,10 @@ def _tokens_shown(name, about, rows, left_out="") -> tuple[dict, list[Section], 
             shares = (f"{100 * row[share]:.2f}" for share in ("share", "p", "p_smoothed"))
             cells.append((row["token"], f"{row['pmi']:.2f}", *shares, str(row["examples"]), str(row["premises"])))
         grids.append(Grid("", (label, "PMI", "%", "p", "smoothed", "pairs", "premises"), cells))
-    ranks = max(map(len, rows.values()))
-    # The chart has the classes with the most tokens, so that all its series have one length.
-    series = {label: [row["pmi"] for row in of_class] for label, of_class in rows.items() if len(of_class) == ranks}
-    ticks = [str(rank + 1) for rank in range(ranks)]
-    chart = charts.bars(series, ticks, title=f"PMI, {name}", x="rank in the table", y="PMI (bits)")
-    drawn = [(f"PMI of the first {ranks} tokens of each class", chart)]
-    section = Section(f"Tokens by class, {name} ({PAPER}, Table 3)", words, grids, drawn)
+    section = Section(f"Tokens by class, {name} ({PAPER}, Table 3)", words, grids)
     if not any(rows.values()):
-        return {"notes": ["no token is left to show"], **about, "top": rows}, [section], {}
-    ranked = {label: [(row["token"], row["pmi"]) for row in of_class] for label, of_class in rows.items()}
-    picture = charts.ranked(ranked, title=f"{name}: tokens of each class", x="PMI, bits")
-    return {**about, "top": rows}, [section], {"lexical.png": picture}
+        return {"notes": ["no token is left to show"], **about, "top": rows}, [section]
+    return {**about, "top": rows}, [section]
 
 
 def hypothesis_lengths(pairs, options) -> tuple[dict, list[Section], dict]:
@@ -315,17 +303,11 @@ def heuristics(pairs, options) -> tuple[dict, list[Section], dict]:
 def _heuristic_notes(pairs, found, labels) -> list[str]:
     notes, linking = [], pairs.corpus.linking
     if CAUSE not in found:
-        notes.append(
-            f"{CAUSE} is defined by MeSH descriptors, which {pairs.knowledge} does not have: it is left out. Fix: "
-            "--config.knowledge.ontology=mesh"
-        )
+        notes.append(f"{CAUSE} is left out. Fix: --config.knowledge.ontology=mesh")
     elif linking.mentions is None:
         types = tuple(linking.types or pairs.corpus.ontology.link_types)
         if missing := [kind for kind in CAUSE_TYPES if not kind.startswith(types)]:
-            notes.append(
-                f"{CAUSE}: kinds {', '.join(missing)} (smokers, alcoholics, the homeless) are not linked by this "
-                "config; --corpus=NAME links them, as --config.knowledge.types does"
-            )
+            notes.append(f"{CAUSE}: kinds {', '.join(missing)} are not linked. Fix: --config.knowledge.types")
     if max(map(labels.count, set(labels))) > SKEWED * len(labels) / len(set(labels)):
         notes.append("the classes of this corpus are not even, as the chi-square test expects: see its p with care")
     return notes

@@ -11,7 +11,7 @@ from mednli_jax.io import next_free, private_folder, write_atomic
 from mednli_jax.report import charts, outcomes
 from mednli_jax.report.metrics import majority_share, wilson_interval
 from mednli_jax.report.outcomes import Finished
-from mednli_jax.report.sections import Grid, Section, interval, p_value, points, sd, seeds_named
+from mednli_jax.report.sections import Grid, Section, interval, lines, p_value, points, sd, seeds_named
 
 SPLITS = ("dev", "test")
 
@@ -55,9 +55,14 @@ def _confusion(name, title, counts, seeds) -> tuple[str, charts.Chart]:
 def _classes(split, scores) -> Section:
     of_class = scores["per_class"]
     measures = ("precision", "recall", "f1")
-    rows = [(n, str(of_class[n]["support"]), *(points(of_class[n][name]) for name in measures)) for n in LABELS]
-    header = ("class", "gold", "precision", "recall", "F1")
-    return Section(f"Classes, {split}", grids=[Grid("points; gold pairs are summed over seeds", header, rows)])
+    rows = []
+    for label, predicted in zip(LABELS, scores["confusion"], strict=True):
+        of = of_class[label]
+        figures = (points(of[name]) for name in measures)
+        rows.append((label, str(of["support"]), *figures, *map(str, predicted)))
+    header = ("class", "gold", "precision", "recall", "F1", *LABELS)
+    caption = "points; pairs, gold and predicted, are summed over seeds"
+    return Section(f"Classes, {split}", grids=[Grid(caption, header, rows)])
 
 
 def _calibration(scored) -> Section:
@@ -86,16 +91,15 @@ def evaluate(run, split: str, partitions: Sequence[Partition] = ()) -> tuple[dic
         **_with_interval(scores),
         **({"partitions": found} if partitions else {}),
     }
-    text = [f"text: entities of {run.merged_by} merged"] if run.merged_by else []
-    lines = [*_score_lines(scores, run.result, corpus, split), *text, *_partition_lines(scores, found)]
-    return figures, lines, ()
+    called = f"{corpus}, merged by {run.merged_by}" if run.merged_by else corpus
+    return figures, _shown(run.result, called, split, scores, found), ()
 
 
 def evaluate_probe(run, scores: dict, name: str) -> tuple[dict, list[str], Sequence]:
     """(figures, lines, no rows) of the pairs of a file, by category. scores: of the run; name: of the file."""
     figures = {"run": str(run.directory.folder), "probe": name, "trained_on": run.result["corpus"]}
     figures |= {"seeds": run.result["seeds"], **_with_interval(scores)}
-    return figures, list(_score_lines(scores, run.result, name, "probe")), ()
+    return figures, _shown(run.result, name, "probe", scores, {}), ()
 
 
 def _with_interval(scores: Mapping) -> Mapping:
@@ -107,44 +111,13 @@ def _with_interval(scores: Mapping) -> Mapping:
     return {**scores, "interval": bounds, "majority": majority_share(scores["per_class"])}
 
 
-def _partition_lines(scores, found) -> Iterator[str]:
-    """A line for each partition, beside the whole split."""
-    if not found:
-        return
-    width = max(map(len, ("partition", *found))) + 2
-    heading = f"{'partition':{width}} {'pairs':>7} {'majority':>8} {'accuracy':>8} {'less all':>8}"
-    yield f"{heading}  95 % interval of one run"
-    for name, part in found.items():
-        if not part["examples"]:
-            yield f"{name:{width}} {0:>7}"
-            continue
-        accuracy = part["accuracy"]["mean"]
-        difference = accuracy - scores["accuracy"]["mean"]
-        figures = f"{part['examples']:>7,} {part['majority']:>8.4f} {accuracy:>8.4f} {difference:>+8.4f}"
-        yield f"{name:{width}} {figures}  {part['interval']['low']:.4f}-{part['interval']['high']:.4f}"
-
-
-def _score_lines(scores, result, corpus, split) -> Iterator[str]:
-    """The scores of a split. result: the run's; corpus: that of the split."""
-    accuracy, pairs = scores["accuracy"], scores["examples"]
-    low, high = _interval(scores)
-    several = len(result["seeds"]) > 1
+def _shown(result, corpus: str, split: str, scores, parts: Mapping) -> list[str]:
+    """The scores of a split and of parts of it. result: the run's; corpus: that of the split."""
     trained = "" if corpus == result["corpus"] else f", trained on {result['corpus']}"
-    yield f"{result['model']}{trained} on {corpus}, {split}: {pairs:,} pairs, {seeds_named(result['seeds'])}"
-    deviation = f"sd {accuracy['sd']:.4f}; " if several else ""
-    yield f"accuracy {accuracy['mean']:.4f} ({deviation}95 % interval of one run {low:.4f}-{high:.4f})"
-    text = f"macro F1 {scores['macro_f1']['mean']:.4f}, loss {scores['loss']['mean']:.4f}, "
-    yield text + f"expected calibration error {scores['calibration']['ece']['mean']:.4f}"
-    yield f"{'':14} {'precision':>9} {'recall':>7} {'F1':>7}   predicted " + " ".join(f"{n[:7]:>8}" for n in LABELS)
-    for label, row in zip(LABELS, scores["confusion"], strict=True):
-        s = scores["per_class"][label]
-        counts = " ".join(f"{n:>8}" for n in row)
-        yield f"{label:14} {s['precision']:>9.4f} {s['recall']:>7.4f} {s['f1']:>7.4f}   {'':9} {counts}"
-    if several:
-        yield f"predicted: pairs summed over the {len(result['seeds'])} seeds"
-    for name, s in scores.get("slices", {}).items():
-        yield f"{name}: accuracy {s['accuracy']['mean']:.4f} ({s['examples']:,} pairs)"
-    yield from result["notes"]
+    title = f"{result['model']}{trained} on {corpus}, {split}, {seeds_named(result['seeds'])}"
+    parts = {name: part for name, part in parts.items() if part["examples"]}
+    shown = _scores({split: scores, **parts}), _classes(split, scores)
+    return [title, *(line for section in shown for line in lines(section)), *result["notes"]]
 
 
 def compare(folders: Sequence[Path], split: str, read: Callable | None = None):
@@ -179,10 +152,6 @@ def _comparison(runs: Sequence[Finished], compared: Sequence[dict]) -> list[Sect
         only = (str(row["mcnemar"][name]) for name in ("only_first", "only_second"))
         tests = p_value(row["mcnemar"]["p_value"]), p_value(row["p_holm"]), points(row["minimum_detectable_effect"])
         rows.append((row["second"], *ours, interval(row["low"], row["high"]), *only, *tests))
-        if row["mcnemar_per_seed"]:
-            values = sorted(row["mcnemar_per_seed"])
-            ends = f"{p_value(values[0])} to {p_value(values[-1])}"
-            words.append(f"{row['second']}, McNemar of seed against the same seed: p from {ends}")
         if row["other_training"]:
             words.append(f"{row['second']} was trained on other pairs than {row['first']}")
     sections = [Section("Comparison", words, [Grid("", header, rows, left=2)])]
@@ -214,26 +183,11 @@ def _changes(row) -> Section:
         intervals={"difference": [(100 * gain["low"], 100 * gain["high"]) for gain in gains.values()]},
     )
     title = f"{row['second']} against {row['first']}"
-    return Section(title, _gains_in_words(flips), grids, [("Gain by class, 95 % intervals", chart)])
+    return Section(title, [], grids, [("Gain by class, 95 % intervals", chart)])
 
 
 def _each(counts):
     return ", ".join(f"{count} {label}" for label, count in counts.items() if count) or "-"
-
-
-def _gains_in_words(flips):
-    """The gains in words, beside those that section 6 of the paper reports for knowledge-directed attention."""
-    total = sum(flip["gained"] for flip in flips.values())
-    if not total:
-        return ["no prediction was gained"]
-    label = max(LABELS, key=lambda name: flips[name]["gained"])
-    flip = flips[label]
-    source = max(flip["gained_from"], key=flip["gained_from"].get)
-    share, of_these = flip["gained"] / total, flip["gained_from"][source] / flip["gained"]
-    return [
-        f"of {total} predictions gained, {share:.0%} are of {label}; {of_these:.0%} of these were {source} before "
-        "(the paper, knowledge-directed attention on MedNLI: 60% of neutral, 87% of these entailment before)"
-    ]
 
 
 def prediction_lines(rows: Sequence[Mapping[str, float]]) -> Iterator[str]:

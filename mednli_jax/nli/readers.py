@@ -5,11 +5,10 @@ file, the line and the field; they never quote a sentence.
 """
 
 import hashlib
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import combinations, islice, zip_longest
+from itertools import combinations, zip_longest
 from pathlib import Path
 
 from mednli_jax import demo, io
@@ -28,7 +27,6 @@ NAMES_OF_COLUMNS = (
     "name the fields label, premise and hypothesis, or as SNLI does; a table begins with these names, "
     "separated by commas in .csv, else by TABs"
 )
-MOST_FOLDERS = 1000
 
 
 @dataclass(frozen=True)
@@ -155,19 +153,11 @@ def _find(places, file):
 def _missing(owner, file, places):
     lacking = f"no folder {places[0]}"
     if folder := next(filter(Path.is_dir, places), None):
-        lacking = f"neither {file} nor {file}.gz is in {folder}{_elsewhere(folder, file)}"
+        lacking = f"neither {file} nor {file}.gz is in {folder}"
     source = CORPORA[owner].source
     if owner == "file":
         return DataError(lacking, file=file, fix=f"{source}, called {Path(file).stem}, into --config.data.dir")
     return DataError(lacking, file=file, fix=f"put {file} into $MEDNLI_JAX_DATA/{owner}/; to get it, {source}")
-
-
-def _elsewhere(folder, file):
-    """Where the file may be below the folder, as the rest of a sentence."""
-    for root, _, files in islice(os.walk(folder), MOST_FOLDERS):
-        if found := {file, f"{file}.gz"} & set(files):
-            return f". Did you mean {Path(root) / found.pop()}?"
-    return ""
 
 
 def _triple_paths(path: Path) -> dict[str, Path]:

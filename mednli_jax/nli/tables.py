@@ -255,7 +255,7 @@ def artifact_lines(folder: Path) -> Iterator[str]:
     yield from markdown(_confusion(result["test"], paper["tables"]["2"]))
     yield ""
     yield from markdown(_partitions(folder, paper["tables"]["6"]))
-    yield from ("", _averages(paper))
+    yield ""
     for name in INPUTS:
         if (folder / name / "config.json").is_file() and (words := tables.unlike(folder / name, paper)):
             yield f"The run `{name}` is unlike the paper's: {'; '.join(words)}."
@@ -299,16 +299,3 @@ def _partitions(folder, paper) -> Grid:
     )
     columns = *(f"{part} (pairs)" for part in PARTS), *(f"paper, {part}" for part in PARTS)
     return Grid(caption, ("input", "model", "split", *columns), rows, left=3)
-
-
-def _averages(paper) -> str:
-    sizes, given = paper["partition_splits"]["hypothesis"], paper["tables"]["6"]["hypothesis"]["fastText"]
-    each = []
-    for split, (easy, difficult) in sizes.items():
-        full, *parts = given[split]
-        mean = (parts[0] * easy + parts[1] * difficult) / (easy + difficult)
-        each.append(f"{split} {mean:.0f}, not {full}")
-    return (
-        f"The paper's parts do not average to its full sets ({INPUTS['hypothesis']}, fastText: {'; '.join(each)}): the "
-        "parts are of merged text, the full sets of raw text."
-    )

@@ -236,25 +236,6 @@ def attention(maps: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequ
     return png(figure)
 
 
-def filtering(rounds: Sequence[Mapping], settings: Mapping, name: str) -> bytes:
-    """PNG: pairs left after each round of adversarial filtering, and beside it the histogram of the scores of each."""
-    figure = _figure(720, 288, layout="constrained")
-    left, right = figure.subplots(1, 2)
-    left.plot([0, *(r["round"] for r in rounds)], [rounds[0]["pairs"], *(r["left"] for r in rounds)], marker=".")
-    left.axhline(settings["m"], color="grey", linestyle="--", linewidth=1, label="m")
-    left.set(title=f"{name}: pairs left", xlabel="rounds", ylabel="pairs", ylim=(0, None))
-    left.legend(frameon=False)
-    left.spines[["top", "right"]].set_visible(False)
-    counts, extent = np.array([r["histogram"] for r in rounds]).T, (0.5, len(rounds) + 0.5, 0, 1)
-    image = right.imshow(counts, origin="lower", aspect="auto", extent=extent, cmap="Blues", interpolation="nearest")
-    right.axhline(settings["tau"], color="grey", linestyle="--", linewidth=1)
-    right.set(title="scores of the pairs in each round", xlabel="round", ylabel="share of models that are right")
-    figure.colorbar(image, ax=right, label="pairs")
-    for axis in (left, right):
-        axis.xaxis.get_major_locator().set_params(integer=True)
-    return png(figure)
-
-
 def _figure(width, height, **layout):
     """A figure of a size in px, without pyplot's global state."""
     from matplotlib import rcParams

@@ -138,7 +138,7 @@ def test_the_door_prints_and_writes(tmp_path, corpus):
     assert "cases" in out
     assert "F1 ours" in out
     files = {path.name for path in (tmp_path / "out").iterdir()}
-    pictures = "passage_lengths.png answer_lengths.png specialties.png skills.png skill_scores.png"
+    pictures = "passage_lengths.png answer_lengths.png specialties.png"
     assert files == {".gitignore", "cloze-stats.json", *pictures.split()}
     found = json.loads((tmp_path / "out" / "cloze-stats.json").read_text())
     assert found["skills"]["f1"]["ours"]["bridging"] == 1

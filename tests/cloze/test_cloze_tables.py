@@ -23,7 +23,7 @@ from mednli_jax.cloze.scores import (
 from mednli_jax.cloze.tables import (
     PAPER,
     attention_page,
-    run_lines,
+    run_sections,
 )
 from mednli_jax.data.vectors import read_head
 from mednli_jax.errors import UsageError
@@ -76,14 +76,15 @@ def test_scores_of_several_seeds_are_means():
     assert each["p.2"] == {"uid": "p.2", "answered": 0.5, "exact_match": 0.5, "f1": 0.5}
 
 
-def test_the_text_of_a_runs_scores():
-    printed = list(run_lines("ga on demo, test", run_scores()))
-    assert printed[0] == "ga on demo, test: 30 queries, 27.5 without an answer"
-    assert printed[1].startswith("exact match 6.7 (sd 4.7; 95 % interval of one run ")
-    assert printed[2] == "27 queries have their answer among the candidates; loss 1.0000"
-    table = [line.split() for line in printed]
-    assert ["all", "30", "6.7", "4.7", "7.5", "0.00", "0.00", "-"] in table
-    assert ["seen", "2", "75.0", "35.4", "87.5"] in table
+def test_the_sections_of_a_run_have_its_scores_by_kind_of_query():
+    (scores,), (kinds,) = run_sections({"test": run_scores(), "dev": None})
+    (row,) = scores.grids[0].rows
+    assert row[:6] == ("test", "30", "27", "27.5", "6.7", "4.7")
+    assert [(grid.caption, grid.rows[0][:3]) for grid in kinds.grids] == [
+        ("answers of training", ("seen", "2", "75.0")),
+        ("tags", ("name", "2", "75.0")),
+        ("answer length", ("1", "30", "6.7")),
+    ]
 
 
 def test_the_page_of_a_passage_shades_and_escapes():

@@ -169,8 +169,8 @@ def test_evaluate_repeats_the_scores_of_training(at_home):
     assert scores["confusion"] == result["test"]["confusion"]
     assert scores["loss"]["mean"] == pytest.approx(result["test"]["loss"]["mean"], rel=1e-5)
     out = call_command(*EVALUATE, "--split=dev")[1]
-    accuracy = result["dev"]["accuracy"]
-    assert f"accuracy {accuracy['mean']:.4f} (sd {accuracy['sd']:.4f}; 95 % interval" in out
+    mean, sd = (f"{100 * result['dev']['accuracy'][name]:.1f}" for name in ("mean", "sd"))
+    assert ["dev", str(SIZES["dev"]), mean, sd] in [line.split()[:4] for line in out.splitlines()]
 
 
 def test_evaluate_by_partition(at_home):
