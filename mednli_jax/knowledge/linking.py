@@ -1,7 +1,6 @@
 """Finds the concepts that a tokenised sentence names, and reads the user's lists of words for it."""
 
 import re
-from array import array
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -119,13 +118,17 @@ class Linker:
     ):
         self.ontology, self.stop = ontology, frozenset(stop)
         self.types = tuple(ontology.link_types if types is None else types)
-        self._names = _Names()
+        self._first: dict[str, str] = {}  # key -> its first name, letter for letter
+        self._concepts: dict[str, int] = {}  # name, letter for letter -> concept
         self._collect(None if vocabulary is None else folded_words(vocabulary), tuple(abbreviations))
-        self._automaton = self._names.automaton()
+        self._automaton = ahocorasick.Automaton()
+        for folded in self._first:
+            self._automaton.add_word(f" {folded} ", folded)
+        self._automaton.make_automaton()
 
     def link(self, tokens: Sequence[str]) -> list[Mention]:
         """The mentions of one sentence, in order, not overlapping; `concept` is the ontology's id."""
-        if not len(self._names):
+        if not self._first:
             return []
         pieces = [normalise(token) for token in tokens]
         text, starts, ends = [], {}, {}
@@ -139,17 +142,17 @@ class Linker:
             ends[at] = position + 1
             text.append(folded)
         # Keys have a space at both ends, so that the automaton finds whole pieces; starts and ends select whole tokens.
-        hits, lengths = [], self._names.lengths
-        for last, row in self._automaton.iter(f" {' '.join(text)} "):
-            start, end = starts.get(last + 1 - lengths[row]), ends.get(last)
+        hits = []
+        for last, folded in self._automaton.iter(f" {' '.join(text)} "):
+            start, end = starts.get(last - 1 - len(folded)), ends.get(last)
             if start is not None and end is not None:
-                hits.append((start, -end, row))
+                hits.append((start, -end, folded))
         mentions, free = [], 0
-        for start, end, row in sorted(hits):
+        for start, end, folded in sorted(hits):
             if start >= free:
                 free = -end
                 exact = " ".join(part for parts in pieces[start:free] for part in parts)
-                mentions.append(Mention(start, free, self.ontology.ids[self._names.concept(row, exact)]))
+                mentions.append(Mention(start, free, self.ontology.ids[self._concept(folded, exact)]))
         return mentions
 
     def indices(self, concept: str) -> list[int]:
@@ -157,7 +160,7 @@ class Linker:
         return self.ontology.indices(concept)
 
     def _collect(self, vocabulary: set[str] | None, abbreviations: Sequence[tuple[str, str]]) -> None:
-        """Fill `_names` in order of precedence: preferred names, then `Ontology.names`; and with short forms."""
+        """Keeps names in order of precedence: short forms, preferred names, then `Ontology.names`."""
         linked, found = self._linked(), {}
         expansions = {_keys(expansion)[0] for _, expansion in abbreviations}
         preferred = ((label, concept) for concept, label in enumerate(self.ontology.labels))
@@ -166,13 +169,19 @@ class Linker:
                 folded, exact = _keys(name)
                 needed = vocabulary is None or folded in expansions or vocabulary.issuperset(folded.split(" "))
                 if needed and self._is_usable(name, exact):
-                    self._names.add(folded, exact, concept)
+                    self._first.setdefault(folded, exact)
+                    self._concepts.setdefault(exact, concept)
         for short, expansion in abbreviations:
-            concept = self._names.find(*_keys(expansion))
-            if concept is not None and _is_word(_keys(short)[1]):
-                found.setdefault(_keys(short), concept)
+            folded, exact = _keys(expansion)
+            if folded in self._first and _is_word(_keys(short)[1]):
+                found.setdefault(_keys(short), self._concept(folded, exact))
         for (folded, exact), concept in found.items():  # last: expansions are looked up among the names
-            self._names.prefer(folded, exact, concept)
+            self._first.setdefault(folded, exact)
+            self._concepts[exact] = concept
+
+    def _concept(self, folded: str, exact: str) -> int:
+        """The concept of the name letter for letter, else of the first name with this key."""
+        return self._concepts[exact if exact in self._concepts else self._first[folded]]
 
     def _linked(self) -> bytearray:
         """1 for each concept that has a type to link and no stopped preferred name."""
@@ -201,66 +210,6 @@ def _keys(name: str) -> tuple[str, str]:
 def _is_word(exact: str) -> bool:
     """Whether a name may be linked at all: it has a letter, and is no word of grammar."""
     return exact not in FUNCTION_WORDS and any(map(str.isalpha, exact))
-
-
-class _Names:
-    """Names and their concepts, a row for each key; kept small, because terminologies have millions of names.
-
-    lengths [rows]: characters of the key with a space at both ends. `_concepts` [rows]: concept of the first name.
-    `_forms`: {name letter for letter: concept} of the few keys that belong to several names.
-    """
-
-    def __init__(self):
-        self.lengths, self._concepts, self._forms = array("i"), array("i"), {}
-        self._rows: dict[str, int] = {}  # key -> row, until the automaton takes it over
-        self._exact: dict[int, str] = {}  # row -> first name, where that is not the key itself
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def add(self, folded: str, exact: str, concept: int) -> None:
-        """Adds a name of lower precedence than those before it."""
-        row = self._rows.get(folded)
-        if row is not None:
-            if row in self._forms or exact != self._exact.get(row, folded):
-                self._forms_of(row, folded).setdefault(exact, concept)
-            return
-        if exact != folded:
-            self._exact[len(self)] = exact
-        self._rows[folded] = len(self)
-        self._concepts.append(concept)
-        self.lengths.append(len(folded) + 2)
-
-    def prefer(self, folded: str, exact: str, concept: int) -> None:
-        """Adds a name that precedes those with the same spelling."""
-        self.add(folded, exact, concept)
-        self._forms_of(self._rows[folded], folded)[exact] = concept
-
-    def _forms_of(self, row, folded):
-        return self._forms.setdefault(row, {self._exact.get(row, folded): self._concepts[row]})
-
-    def find(self, folded: str, exact: str) -> int | None:
-        """The concept of a name, or None. To be called before `automaton` is made."""
-        row = self._rows.get(folded)
-        return None if row is None else self.concept(row, exact)
-
-    def concept(self, row: int, exact: str) -> int:
-        """The concept of the row that has the name letter for letter, else the row's first."""
-        forms = self._forms.get(row)
-        if forms is None:
-            return self._concepts[row]
-        return forms[exact] if exact in forms else next(iter(forms.values()))
-
-    def automaton(self) -> ahocorasick.Automaton:
-        """Finds keys between spaces and gives their rows. The tables that it takes over are freed."""
-        automaton = ahocorasick.Automaton(ahocorasick.STORE_INTS)
-        while self._rows:
-            folded, row = self._rows.popitem()
-            automaton.add_word(f" {folded} ", row)
-        self._exact = {}
-        if len(self):
-            automaton.make_automaton()
-        return automaton
 
 
 _LONGEST = 3  # tokens of a name

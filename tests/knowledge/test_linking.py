@@ -143,7 +143,7 @@ def test_a_linker_for_a_vocabulary_links_its_sentences_alike(mesh):
     sentences = [rng.choice(words, 12).tolist() for _ in range(300)] + [label.split() for label in labels[::3]]
     vocabulary = {word for sentence in sentences for word in sentence}
     narrow = Linker(mesh.ontology, vocabulary=vocabulary)
-    assert len(narrow._names) < len(mesh._names) / 4
+    assert len(narrow._first) < len(mesh._first) / 4
     linked = [mesh.link(sentence) for sentence in sentences]
     assert sum(map(len, linked)) > 300
     assert [narrow.link(sentence) for sentence in sentences] == linked
