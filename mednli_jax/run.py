@@ -33,7 +33,7 @@ from mednli_jax.report.runs import SPLITS, TYPES, RunDirectory, environment, rea
 from mednli_jax.training import gradient, hosts, loop, optim, transfer
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
-from mednli_jax.training.program import Program, precision_remark
+from mednli_jax.training.program import Program
 from mednli_jax.training.session import Fitted, Session
 from mednli_jax.training.task import Task
 
@@ -234,8 +234,6 @@ def train(
         for line in experiment.kind.warnings(prepared):
             session.say(f"warning: {line}")
         use_compile_cache()
-        if line := precision_remark(experiment.precision, jax.default_backend()):
-            session.say(line)
         try:
             _finish(experiment, name, prepared, experiment.fit(prepared, session), session)
             return directory

@@ -21,7 +21,7 @@ from scipy.sparse import csr_array
 
 from mednli_jax.data.text import SPECIALS
 from mednli_jax.errors import ConfigError, Problems
-from mednli_jax.io import Bar, empty_file, line_fault, text_lines, warn
+from mednli_jax.io import Bar, empty_file, line_fault, text_lines
 from mednli_jax.knowledge.linking import FUNCTION_WORDS
 from mednli_jax.knowledge.linking import normalise as pieces
 from mednli_jax.knowledge.ontology import Ontology, bool_matrix
@@ -100,20 +100,17 @@ def read_lexicon(path: Path) -> dict[str, tuple[str, ...]]:
     Words are lower-cased, as the published script does; numbers stay themselves. Where a word has several lines (in the
     published FrameNet lexicon, one for each frame), all its neighbours count.
     """
-    path, problems, lexicon, again = Path(path), Problems(), {}, 0
+    path, problems, lexicon = Path(path), Problems(), {}
     for number, line in text_lines(path, problems):
         words = _WORD.findall(line.lower())
         if not words:
             problems.add(line_fault(path.name, number, "the line is blank", "remove the line"))
             continue
         word, *neighbours = words
-        again += word in lexicon
         lexicon[word] = tuple(dict.fromkeys([*lexicon.get(word, ()), *neighbours]))
     problems.raise_if_any()
     if not lexicon:
         raise empty_file(path, "no words")
-    if again:
-        warn(f"{path.name}: {again} lines repeat a word; all its neighbours count.")
     return lexicon
 
 

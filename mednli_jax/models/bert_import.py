@@ -16,7 +16,6 @@ from mednli_jax.errors import DataError, UserError
 
 CONFIGS = ("config.json", "bert_config.json")
 WEIGHTS = "model.safetensors"
-PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".h5", ".msgpack", ".index", ".npz")
 NAMED = 8  # most weights that an error lists
 # Field of the library's config -> our field. The values are positive integers.
 SIZES = {
@@ -39,11 +38,6 @@ FIXED = {
 _ENCODER = ("embeddings.", "encoder.", "pooler.")
 _IGNORED = re.compile(r"embeddings\.(position|token_type)_ids")
 _OLD = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-_CONVERT = (
-    'convert it once, where torch is installed: python -c "import torch; from safetensors.torch import save_file; '
-    "save_file({k: v.clone().contiguous() for k, v in torch.load('pytorch_model.bin', weights_only=True).items()}, "
-    "'model.safetensors')\""
-)
 
 
 def read_architecture(path: str | Path) -> dict:
@@ -135,18 +129,13 @@ def _weights_file(path) -> Path:
             return path / WEIGHTS
         if len(here) == 1:
             return here[0]
-        pickles = sorted(file.name for file in path.iterdir() if file.suffix in PICKLES)
-        if pickles and not here:
-            raise _pickle(pickles[0])
         holds = f"{len(here)} files .safetensors" if here else f"no {WEIGHTS}"
-        raise UserError(f"{path.name}: the folder holds {holds}. Fix: name the one file of the weights.")
+        fix = "name the one file of the weights; transformers' save_pretrained converts others"
+        raise UserError(f"{path.name}: the folder holds {holds}. Fix: {fix}.")
     if path.suffix != ".safetensors":
-        raise _pickle(path.name)
+        fix = "convert them by transformers' save_pretrained"
+        raise UserError(f"{path.name}: only safetensors are read, other formats can run programs. Fix: {fix}.")
     return path
-
-
-def _pickle(name):
-    return UserError(f"{name}: only safetensors are read, other formats can run programs. Fix: {_CONVERT}.")
 
 
 def _tensors(file: Path) -> dict[str, np.ndarray]:

@@ -1,7 +1,6 @@
 """The registry of models, and the function that builds a linen module from typed fields."""
 
 import dataclasses
-import difflib
 from types import ModuleType
 
 import flax.linen as nn
@@ -49,10 +48,8 @@ def entry(name: str) -> Entry:
     if ":" not in name:
         if name in MODELS:
             return MODELS[name]
-        hint = difflib.get_close_matches(name, MODELS, n=1)
-        near = f" Did you mean '{hint[0]}'?" if hint else ""
-        fix = "give a model of the config's task, e.g. esim for nli, ga_reader for cloze, or package.module:Class"
-        raise ConfigError(f"config.model.name: unknown model '{name}'.{near} Fix: {fix}.")
+        fix = f"give one of {', '.join(MODELS)}, or package.module:Class"
+        raise ConfigError(f"config.model.name: unknown model '{name}'. Fix: {fix}.")
     module = imported(name, "model.name")
     if not (isinstance(module, type) and issubclass(module, nn.Module)):
         raise ConfigError(f"config.model.name: '{name}' is not a subclass of flax.linen.Module. Fix: name one.")

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -31,26 +30,12 @@ LOOKAHEAD = 2  # batches computed on the device while the host receives an earli
 # a GPU, 16-bit operands on a TPU, full float32 on a CPU. With bfloat16 all products of a model take operands of 16 bits
 # and sum in 32 (models.products); parameters, the optimiser, norms, softmax and losses keep 32 bits.
 PRECISIONS = {"default": None, "float32": "float32", "tf32": "tensorfloat32", "bfloat16": HALF}
-# Flags of /proc/cpuinfo: with one of these instruction sets a processor multiplies 16-bit numbers faster than 32-bit.
-INSTRUCTIONS = {"avx512_bf16", "amx_bf16"}
 
 
 def precision_context(precision: str):
     """The context in which a body is traced and compiled."""
     matmul_precision = PRECISIONS[precision]
     return jax.default_matmul_precision(matmul_precision) if matmul_precision else contextlib.nullcontext()
-
-
-def precision_remark(precision: str, platform: str) -> str:
-    """A remark for the user about the setting on this platform, or ""."""
-    if platform != "cpu":
-        return ""
-    if precision == "tf32":
-        return "config.train.precision=tf32: a CPU has no tf32 products; float32 is used"
-    file = Path("/proc/cpuinfo")
-    if precision == "bfloat16" and not INSTRUCTIONS & set(file.read_text().split() if file.exists() else ()):
-        return "config.train.precision=bfloat16: this processor has no 16-bit products; expect no higher speed"
-    return ""
 
 
 @dataclass

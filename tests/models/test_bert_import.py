@@ -195,17 +195,12 @@ def several(folder):
     (folder / "model.safetensors").unlink()
 
 
-def pickled(folder):
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"model_type": "roberta"}, r"config\.json: another architecture: 'model_type' is"),
         ({"hidden_act": "gelu_new"}, r"config\.json: another architecture: 'hidden_act' is"),
         ({"num_hidden_layers": 0}, r"config\.json: another architecture: 'num_hidden_layers' is"),
-        (pickled, r"pytorch_model\.bin: only safetensors "),
         (several, r"weights: .*2 files"),
         (lambda folder: (folder / "model.safetensors").unlink(), r"weights: .*no model\.safetensors"),
         (shutil.rmtree, r"weights: "),

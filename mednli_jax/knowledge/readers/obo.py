@@ -62,9 +62,6 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
     edges = _edges(path, terms, index, relations, options.relations == "all")
     names = dict.fromkeys((term.name, place) for place, term in enumerate(terms) if term.name)
     names |= dict.fromkeys((text, place) for place, term in enumerate(terms) for text, _ in term.synonyms)
-    nameless = sum(not term.name for term in terms)
-    if nameless:
-        warn(f"{path.name}: {nameless} terms have no name, and are not linked in text")
     default = header.get("default-namespace", "")
     types = tuple(term.namespace or default for term in terms)
     ids = tuple(term.id for term in terms)

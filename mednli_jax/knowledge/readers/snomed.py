@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.errors import DataError
-from mednli_jax.io import warn
 from mednli_jax.knowledge.ontology import Edges, Ontology, OntologyOptions, graphs
 from mednli_jax.knowledge.readers.tables import Block, Table
 from mednli_jax.knowledge.readers.umls import cuis_of_codes
@@ -193,9 +192,6 @@ def _labelled(concepts, full, texts, owners):
         tag = _TAG.search(name)
         labels.append((name[: tag.start()] if tag else name) or synonyms.get(concept, str(number)))
         types.append(tag[1] if tag else "")
-    nameless = len(set(range(len(labels))) - full.keys() - synonyms.keys())
-    if nameless:
-        warn(f"SNOMED CT: {nameless} concepts have no name in the chosen languages")
     given = ((label, concept) for concept, label in enumerate(labels) if concept in full or concept in synonyms)
     names = tuple(dict.fromkeys(chain(given, zip(texts, owners, strict=True))))
     return tuple(labels), names, tuple(types)
@@ -203,7 +199,7 @@ def _labelled(concepts, full, texts, owners):
 
 def _read_relationships(table: Table, concepts: _Concepts, labels, relations: str, digest):
     """(is-a edges from child to parent, other edges, the names of their kinds)."""
-    is_a, others, outside = Edges(), Edges(), 0
+    is_a, others = Edges(), Edges()
     for block in table.blocks(digest, "active", "sourceId", "destinationId", "typeId"):
         block = block.only(block.is_set(*_ACTIVE))
         kinds = block.numbers("typeId")
@@ -211,15 +207,11 @@ def _read_relationships(table: Table, concepts: _Concepts, labels, relations: st
             block, kinds = block.only(kinds == IS_A), kinds[kinds == IS_A]
         source, target = (concepts.find(block, column) for column in ("sourceId", "destinationId"))
         kept = (source >= 0) & (target >= 0)
-        outside += int(np.count_nonzero(~kept))
         hierarchy = kept & (kinds == IS_A)
         is_a.add(source[hierarchy], target[hierarchy], block.lines[hierarchy])
         rest = kept & (kinds != IS_A) & (source != target)
         if rest.any():
             kind = concepts.find(block.only(rest), "typeId")
-            outside += int(np.count_nonzero(kind < 0))
             rest[rest] = kind >= 0
             others.add(source[rest], target[rest], block.lines[rest], kind[kind >= 0])
-    if outside:
-        warn(f"{table.path.name}: left out {outside} relationships of inactive concepts")
     return is_a, others, [re.sub(r"\W+", "_", label.casefold()).strip("_") for label in labels]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.io import either_name, warn
+from mednli_jax.io import either_name
 from mednli_jax.knowledge.ontology import Edges, Ontology, OntologyOptions, graphs
 from mednli_jax.knowledge.readers.tables import Block, Table, all_there
 
@@ -191,14 +191,12 @@ def _read_types(table: Table, index: np.ndarray, size: int, digest) -> tuple[str
     for concept, kind in zip((pairs // 1000).tolist(), (pairs % 1000).tolist(), strict=True):
         if concept >= 0:
             types[concept] += f"|T{kind:03}" if types[concept] else f"T{kind:03}"
-    if untyped := types.count(""):
-        warn(f"{table.path.name}: {untyped} concepts have no semantic type, and are not linked in text")
     return tuple(types)
 
 
 def _read_relations(table: Table, index: np.ndarray, options: OntologyOptions, digest):
     """(is-a edges from child to parent, other edges, the names of their kinds: RELA, else REL)."""
-    is_a, others, kinds, outside = Edges(), Edges(), {}, 0
+    is_a, others, kinds = Edges(), Edges(), {}
     for block in table.blocks(digest, "CUI1", "REL", "CUI2", "RELA", "SAB", "SUPPRESS"):
         block = block.only(block.is_set(*_SUPPRESS) & _chosen(block, "SAB", options.sources))
         # CUI2 is above or below CUI1; where REL and RELA disagree, REL counts.
@@ -208,9 +206,7 @@ def _read_relations(table: Table, index: np.ndarray, options: OntologyOptions, d
         if options.relations == "is_a":
             block, up, down = block.only(up | down), up[up | down], down[up | down]
         one, two = (_indices(block, column, index) for column in ("CUI1", "CUI2"))
-        kept = (one >= 0) & (two >= 0)
-        outside += int(np.count_nonzero(~kept))
-        kept &= one != two
+        kept = (one >= 0) & (two >= 0) & (one != two)
         for rows, child, parent in ((kept & up, one, two), (kept & down, two, one)):
             is_a.add(child[rows], parent[rows], block.lines[rows])
         rest = kept & ~up & ~down
@@ -219,6 +215,4 @@ def _read_relations(table: Table, index: np.ndarray, options: OntologyOptions, d
             names = zip(*map(block.only(rest).texts, ("RELA", "REL")), strict=True)
             kind = [kinds.setdefault(narrow or broad, len(kinds)) for narrow, broad in names]
             others.add(two[rest], one[rest], block.lines[rest], kind)
-    if outside:
-        warn(f"{table.path.name}: left out {outside} relations of concepts that have no name after the filters")
     return is_a, others, list(kinds)

@@ -33,11 +33,10 @@ def test_labels_types_and_names(tmp_path):
     assert [(mention.start, mention.end, mention.concept) for mention in linked] == [(4, 6, "101")]
 
 
-def test_active_relationships_by_their_type(tmp_path, capsys):
+def test_active_relationships_by_their_type(tmp_path):
     ontology = read_snomed(made.snomed_folder(tmp_path), PLAIN)
     assert made.edges_of(ontology.parents, ontology.ids) == PARENTS
     assert dict(ontology.relations) == {}
-    assert "left out 1 relationships of inactive concepts" in capsys.readouterr().err
     ontology = read_snomed(tmp_path, ALL)
     assert made.edges_of(ontology.parents, ontology.ids) == PARENTS
     assert list(ontology.relations) == ["finding_site"]
@@ -48,14 +47,13 @@ def test_active_relationships_by_their_type(tmp_path, capsys):
     )
     ontology = read_snomed(tmp_path, ALL)
     assert made.edges_of(ontology.relations["finding_site"], ontology.ids) == {("103", "104"), ("102", "104")}
-    assert "left out 2 relationships" in capsys.readouterr().err
     made.snomed_folder(tmp_path, Relationship=(*EDGES, made.sct_edge("101", "102", "999")))
     assert read_snomed(tmp_path, PLAIN).parents.nnz == 4
     error = refused(tmp_path, ALL)
     assert (error.line, error.field) == (10, "typeId")
 
 
-def test_languages(tmp_path, capsys):
+def test_languages(tmp_path):
     made.snomed_folder(tmp_path)
     both = read_snomed(tmp_path, OntologyOptions(languages=("ENG", "fr")))
     assert ("fièvre", 0) in both.names
@@ -71,7 +69,6 @@ def test_languages(tmp_path, capsys):
     terms = (*TERMS[:-1], made.sct_term(made.SITE, "sitio", made.FSN, "es"))
     nameless = read_snomed(made.snomed_folder(tmp_path, Description=terms), PLAIN)
     assert nameless.labels[6] == made.SITE
-    assert "1 concepts have no name in the chosen languages" in capsys.readouterr().err
 
 
 def test_gzip_and_line_ends_change_nothing(tmp_path):
