@@ -18,12 +18,10 @@ from mednli_jax.__main__ import COMMANDS
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 STANDS_FOR = {"CORPUS": "demo", "GENRE": "fiction", "FOLDER": "folder", "RUN": "run", "SOURCE": "run", "NAME": "esim"}
-STUB = f"""#!{sys.executable}
-import json, os, sys
-with open(os.environ["CALLS"], "a") as file:
-    print(json.dumps([os.path.basename(sys.argv[0]), *sys.argv[1:]]), file=file)
-    print(json.dumps(sorted(set(os.environ) - set(os.environ["KNOWN"].split()))), file=file)
+STUB = """#!/bin/bash
+{ printf '%s\\n' "${0##*/}" "$@" && printf '\\r' && compgen -e && printf '\\r'; } >>"$CALLS"
 """
+KNOWN = {"PATH", "CALLS", "LC_CTYPE", "PWD", "OLDPWD", "SHLVL", "_", "MEDNLI_JAX_DATA"}
 PROGRAMS = ("python", "bash", "pip", "pytest", "metamap", "mednli-jax", "ruff", "git")
 
 
@@ -49,11 +47,10 @@ def calls(code, folder):
         code = re.sub(rf"\b{word}\b", value, code)
     code = code.replace("...", "")
     environment = {"PATH": str(programs), "CALLS": str(folder / "calls")}
-    environment["KNOWN"] = "PATH CALLS KNOWN LC_CTYPE PWD OLDPWD SHLVL _ MEDNLI_JAX_DATA"
     done = subprocess.run(["/bin/bash", "-ec", code], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{code}\n{done.stderr}"
-    lines = [json.loads(line) for line in Path(environment["CALLS"]).read_text().splitlines()]
-    return list(zip(lines[::2], lines[1::2], strict=True))
+    parts = [part.split("\n")[:-1] for part in Path(environment["CALLS"]).read_bytes().decode().split("\r")[:-1]]
+    return [(words, set(names) - KNOWN) for words, names in zip(parts[::2], parts[1::2], strict=True)]
 
 
 def check(words, names, patch):

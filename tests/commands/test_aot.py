@@ -10,9 +10,10 @@ import runpy
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
+from types import SimpleNamespace
 
 import pytest
-from made_up_commands import ROOT
+from made_up_commands import ROOT, call_command, config_flag
 
 SCRIPT = ROOT / "launch" / "aot.py"
 PACKAGES = ("libtpu", "jax-cuda12-plugin", "jax-cuda12-pjrt")
@@ -98,9 +99,10 @@ def installed():
 
 
 def test_a_wrong_target_and_a_missing_compiler_are_one_line():
+    script = SimpleNamespace(**runpy.run_path(str(SCRIPT)))
     for target in ("h200", *([] if installed() else ["h100"])):
-        done = command("--config=configs/bow.py:mednli", f"--target={target}")
-        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        code, _, err = call_command(script, config_flag("bow", "mednli"), f"--target={target}")
+        assert (code, err.count("\n")) == (2, 1)
 
 
 def needs_compilers(test):
