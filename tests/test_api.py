@@ -15,7 +15,7 @@ from mednli_jax.io import PLUGINS
 from mednli_jax.models import table
 
 NAME = "plugin_model:MeanVectors"
-FLAGS = ("--config.train.epochs=1", "--config.vectors.dim=8", "--config.data.limit=90", "--config.model.hidden_size=4")
+FLAGS = ("--config.train.epochs=1", "--config.vectors.dim=8", "--config.data.limit=30", "--config.model.hidden_size=4")
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def home(monkeypatch, tmp_path, tmp_path_factory):
 
 def small(name="bow"):
     config = mednli_jax.get_config(name)
-    config.train.epochs, config.vectors.dim, config.data.limit, config.model.hidden_size = 1, 8, 90, 4
+    config.train.epochs, config.vectors.dim, config.data.limit, config.model.hidden_size = 1, 8, 30, 4
     return config
 
 

@@ -26,7 +26,7 @@ from made_up_commands import (
 )
 from made_up_runs import GOLD, write_run
 
-from mednli_jax import evaluate, prepare, train
+from mednli_jax import evaluate, predict, prepare, train
 from mednli_jax.cloze import scores as answers
 from mednli_jax.cloze.plug import TASK as CLOZE
 from mednli_jax.cloze.task import ClozeTask
@@ -114,13 +114,17 @@ def test_predict_gives_the_predictions_of_training_in_any_order_and_with_any_has
     expected = {row["uid"]: row["best"] for row in json_lines(home, "run", "private", "predictions.test.jsonl")}
     page = (home / "run" / "report.html").read_text()
     assert all(title in page for title in ("Learning curves", "Kinds of queries, test", "answer length"))
-    for seed, order, more in (("1", given, ("--attention",)), ("2", given[::-1], ())):
+    for order, more in ((given, ("--attention",)), (given[::-1], ())):
         stdin = "".join(json.dumps({"passage": passage, "query": query}) + "\n" for _, passage, query in order)
-        variables = {**environment_of(tmp_path), "MEDNLI_JAX_DATA": "", "PYTHONHASHSEED": seed}
-        done = run_command("predict", "--run=run", *more, cwd=tmp_path, stdin=stdin, **variables)
-        assert done.returncode == 0, done.stderr
-        assert SECRET not in done.stdout + done.stderr
-        header, *rows = [line.split("\t") for line in done.stdout.splitlines()]
+        if more:
+            with at(tmp_path):
+                code, out, err = call_command(predict, "--run=run", *more, stdin=stdin)
+        else:
+            variables = {**environment_of(tmp_path), "MEDNLI_JAX_DATA": "", "PYTHONHASHSEED": "2"}
+            done = run_command("predict", "--run=run", cwd=tmp_path, stdin=stdin, **variables)
+            code, out, err = done.returncode, done.stdout, done.stderr
+        assert (code, SECRET in out + err) == (0, False), err
+        header, *rows = [line.split("\t") for line in out.splitlines()]
         assert header == ["answer", "probability", "candidates", "best"]
         for (uid, _, _), (answer, probability, candidates, best) in zip(order, rows, strict=True):
             of_run, found = expected[uid], json.loads(best)
