@@ -153,7 +153,8 @@ def _find(places, file):
 def _missing(owner, file, places):
     lacking = f"no folder {places[0]}"
     if folder := next(filter(Path.is_dir, places), None):
-        lacking = f"neither {file} nor {file}.gz is in {folder}"
+        below = next(folder.rglob(f"{file}*"), None)
+        lacking = f"neither {file} nor {file}.gz is in {folder}" + (f", but {below} is there" if below else "")
     source = CORPORA[owner].source
     if owner == "file":
         return DataError(lacking, file=file, fix=f"{source}, called {Path(file).stem}, into --config.data.dir")
