@@ -18,7 +18,9 @@
 # VECTORS         Table 5: rows as NAME=FILE; NAME= means random vectors. Default: those that are found (docs/data.md).
 #                 A demo corpus has further rows, vectors trained on its sentences. Gains are over the vectors of all
 #                 other runs, which --config.vectors.path=FILE --config.vectors.dim=N change.
-# RETROFIT        Table 6: values of --config.vectors.retrofit (default: ontology unit concepts)
+# MENTIONS        a file of MetaMap's, by which concepts are linked in Figure 3, Tables 3 (features), 6 and 7, as in the
+#                 paper; docs/results-mednli.md describes how to make it. Without it the package's own linker finds fewer
+# RETROFIT        Table 6: values of --config.vectors.retrofit (default: concepts ontology unit)
 # KNOWLEDGE       Table 7: values of --config.model.knowledge (default: replace; not in the paper: bias)
 # MIMIC           Table 7: vectors trained on MIMIC-III (default: fasttext-mimic of Table 5)
 # TOGETHER=1      adds retrofitting with attention, which the paper does not have
@@ -38,6 +40,13 @@ read -ra neural <<<"${NEURAL_FLAGS:-}"
 read -ra of_features <<<"${FEATURES_FLAGS:-}"
 read -ra of_sources <<<"${SOURCE_FLAGS:-}"
 read -ra vectors <<<"${VECTORS:-}"
+links=() # of runs that use concepts
+if [ -n "${MENTIONS:-}" ]; then
+  links=(--config.knowledge.mentions="$(realpath "$MENTIONS")")
+  echo "$0: concepts are those of $MENTIONS" >&2
+else
+  echo "$0: concepts are found by this package's linker, NOT by MetaMap as in the paper (MENTIONS=FILE)" >&2
+fi
 flags=("${seeds[@]}" "$@" "${neural[@]}") models='bow infersent esim'
 model_run() { # name, model, further flags
   run "$1" train --config="configs/$2.py:$corpus" "${flags[@]}" "${@:3}"
@@ -46,7 +55,8 @@ model_run() { # name, model, further flags
 # Table 2 and Figure 3: the corpus, and the paths between concepts, of whole sentences.
 analyze() { # stats or paths, flags
   [ -n "${DRY_RUN:-}" ] || [ -e "$folder/corpus/$1.json" ] || python -m mednli_jax.analyze "$1" \
-    --config="configs/esim_kd.py:$corpus" "${@:2}" --config.data.max_length=32767 --out="$folder/corpus"
+    --config="configs/esim_kd.py:$corpus" "${@:2}" "${links[@]}" --config.data.max_length=32767 \
+    --out="$folder/corpus"
 }
 if wanted 2; then
   try analyze stats "$@"
@@ -55,7 +65,8 @@ fi
 
 # Table 3: the systems. The gains in Tables 4 to 7 are over these runs.
 if wanted 3; then
-  run features train --config="configs/features.py:$corpus" "${seeds[@]}" "$@" "${of_features[@]}"
+  run features train --config="configs/features.py:$corpus" "${links[@]}" "${seeds[@]}" "$@" \
+    "${of_features[@]}"
 fi
 if [ "$tables" != ' 2' ]; then
   for model in $models; do model_run "$model" "$model"; done
@@ -71,7 +82,7 @@ if wanted 4; then
     [[ $sources = *snli* && $sources = *slate* ]] ||
       echo "$0: no snli or no multinli in \$MEDNLI_JAX_DATA. Fix: python -m mednli_jax.doctor" >&2
   fi
-  [[ $corpus != mednli* ]] || batch=(--config.train.batch_size=512)
+  [[ $corpus != mednli* ]] || batch=(--config.train.batch_size=512 --config.train.group=1) # as the paper's sources
   [[ $corpus != *_code ]] || code=_code # the sources are treated as by the published code, too
   for model in $models; do
     for source in $sources; do
@@ -133,11 +144,13 @@ if wanted 5; then
   done
 fi
 
-# Table 6: retrofitting. The row `unit` only divides the vectors by their lengths.
+# Table 6: retrofitting, of concepts as in the paper, and of words. The row `unit` only divides vectors by their lengths.
 if wanted 6; then
   for model in $models; do
-    for retrofit in ${RETROFIT:-ontology unit concepts}; do
-      try model_run "${retrofit/ontology/retrofit}-$model" "$model" --config.vectors.retrofit="$retrofit"
+    for retrofit in ${RETROFIT:-concepts ontology unit}; do
+      how=(--config.vectors.retrofit="$retrofit")
+      [ "$retrofit" != concepts ] || how+=("${links[@]}")
+      try model_run "${retrofit/ontology/retrofit}-$model" "$model" "${how[@]}"
     done
   done
 fi
@@ -151,11 +164,11 @@ if wanted 7; then
   for model in $models; do
     [ -z "$mimic" ] || try model_run "vectors-fasttext-mimic-$model" "$model" --config.vectors.path="$mimic"
     for knowledge in ${KNOWLEDGE:-replace}; do
-      try model_run "$knowledge-$model" "$model" --config.model.knowledge="$knowledge"
-      [ -z "$mimic" ] || try model_run "mimic-$knowledge-$model" "$model" --config.model.knowledge="$knowledge" \
-        --config.vectors.path="$mimic"
-      [ -z "${TOGETHER:-}" ] || try model_run "retrofit-$knowledge-$model" "$model" \
-        --config.model.knowledge="$knowledge" --config.vectors.retrofit=ontology
+      how=(--config.model.knowledge="$knowledge" "${links[@]}")
+      try model_run "$knowledge-$model" "$model" "${how[@]}"
+      [ -z "$mimic" ] || try model_run "mimic-$knowledge-$model" "$model" "${how[@]}" --config.vectors.path="$mimic"
+      [ -z "${TOGETHER:-}" ] || try model_run "retrofit-$knowledge-$model" "$model" "${how[@]}" \
+        --config.vectors.retrofit=ontology
     done
   done
 fi
