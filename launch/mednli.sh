@@ -41,12 +41,9 @@ read -ra of_features <<<"${FEATURES_FLAGS:-}"
 read -ra of_sources <<<"${SOURCE_FLAGS:-}"
 read -ra vectors <<<"${VECTORS:-}"
 links=() # of runs that use concepts
-if [ -n "${MENTIONS:-}" ]; then
-  links=(--config.knowledge.mentions="$(realpath "$MENTIONS")")
-  echo "$0: concepts are those of $MENTIONS" >&2
-else
-  echo "$0: concepts are found by this package's linker, NOT by MetaMap as in the paper (MENTIONS=FILE)" >&2
-fi
+[ -z "${MENTIONS:-}" ] || links=(--config.knowledge.mentions="$(realpath "$MENTIONS")")
+source=${MENTIONS:-"this package's linker, NOT of MetaMap as in the paper (MENTIONS=FILE)"}
+[ -n "${DRY_RUN:-}" ] || echo "$0: concepts are those of $source" >&2
 flags=("${seeds[@]}" "$@" "${neural[@]}") models='bow infersent esim'
 model_run() { # name, model, further flags
   run "$1" train --config="configs/$2.py:$corpus" "${flags[@]}" "${@:3}"

@@ -123,10 +123,10 @@ def test_the_systems_of_diskne(tmp_path):
 @pytest.mark.timeout(1800)  # an idle machine of two cores takes a third of this
 def test_every_published_cell_of_mednli_is_filled_by_one_command(tmp_path):
     write_everything(tmp_path / "data")
-    runs, mentions = tmp_path / "runs", f"--config.knowledge.mentions={tmp_path / 'data' / 'metamap.mmi'}"
+    runs = tmp_path / "runs"
     environment = {**environment_of(tmp_path), "NEURAL_FLAGS": "--config.model.hidden_size=8"}
-    environment["FEATURES_FLAGS"] = "--config.model.trees=4"
-    flags = (runs, "mednli", *TINY, "--config.train.batch_size=16", mentions)
+    environment |= {"FEATURES_FLAGS": "--config.model.trees=4", "MENTIONS": tmp_path / "data" / "metamap.mmi"}
+    flags = (runs, "mednli", *TINY, "--config.train.batch_size=16")
     done = call_script("mednli.sh", *flags, timeout=1700, **environment)
     assert done.returncode == 0, done.stderr[-4000:]
     found = json.loads((runs / "check.json").read_text())
@@ -223,13 +223,13 @@ def recorded(tmp_path):
 @pytest.mark.parametrize(("code", "rest"), [(1, True), (3, False)])
 def test_a_failed_run_is_made_again_and_an_interruption_ends_the_script(recorded, tmp_path, code, rest):
     arguments = ("mednli.sh", tmp_path / "runs", "demo", "6")
-    ended, calls = recorded(*arguments, FAILS="retrofit=unit", CODE=str(code))
+    ended, calls = recorded(*arguments, FAILS="retrofit=concepts", CODE=str(code))
     assert ended == code
-    assert any("retrofit=concepts" in call for call in calls) == rest
+    assert any("retrofit=unit" in call for call in calls) == rest
     ended, calls = recorded(*arguments)
     trained = [call for call in calls if "mednli_jax.train" in call]
-    assert (ended, all("retrofit=unit" in call for call in trained)) == (0, rest)
-    assert len(trained) == (3 if rest else 8)
+    assert (ended, all("retrofit=concepts" in call for call in trained)) == (0, rest)
+    assert len(trained) == (3 if rest else 9)
 
 
 def test_a_day_with_an_accelerator_goes_on_where_it_ended(recorded, tmp_path):

@@ -56,18 +56,18 @@ def test_accuracies_beside_the_papers(tmp_path):
 
 def test_gains_are_over_the_baseline_on_the_same_pairs(tmp_path):
     """The run is right on all pairs of the baseline and on 3 more, so the interval never goes below 0."""
-    folder = runs(tmp_path, esim=(wrong(5),), retrofit_esim=(wrong(2),), retrofit_bow=(RIGHT,))
+    folder = runs(tmp_path, esim=(wrong(5),), concepts_esim=(wrong(2),), concepts_bow=(RIGHT,))
     found = tables.filled(tables.TABLES[6], folder)
-    (esim,) = cells(found, column="ESIM")
+    (esim,) = cells(found, run="concepts-esim")
     assert esim["ours"] == pytest.approx(30)
     assert esim["low"] >= 0
     assert esim["difference"][0] == pytest.approx(30 + 2.7)
-    (bow,) = cells(found, column="BOW")
+    (bow,) = cells(found, run="concepts-bow")
     assert bow["state"] == "baseline missing"
-    assert list(found["lacking"].values()) == [["bow", "infersent", "retrofit-infersent"]]
+    assert list(found["lacking"].values()) == [["bow", "concepts-infersent", "infersent"]]
     edit(folder / "esim" / "data.json", splits={"train": {"rows": 7}, "test": {}})
     found = tables.filled(tables.TABLES[6], folder)
-    assert found["notes"] == ["retrofit-esim was trained on other pairs than esim"]
+    assert found["notes"] == ["concepts-esim was trained on other pairs than esim"]
 
 
 def test_on_another_corpus_nothing_is_said_to_differ(tmp_path):
@@ -86,7 +86,7 @@ def test_runs_of_other_corpora_and_pairs_are_named_in_their_cells(tmp_path):
     folder = runs(tmp_path, esim=(RIGHT,))
     write_run(folder / "bow", RIGHT, gold=GOLD, corpus="demo")
     write_run(folder / "features", RIGHT, gold=GOLD, corpus="demo")
-    write_run(folder / "retrofit-bow", RIGHT, gold=GOLD, corpus="mednli")
+    write_run(folder / "concepts-bow", RIGHT, gold=GOLD, corpus="mednli")
     write_run(folder / "infersent", "eee", gold="eee", corpus="mednli")
     found = tables.filled(tables.TABLES[3], folder)
     assert (found["corpus"], found["comparable"]) == ("mednli", True)
@@ -95,7 +95,7 @@ def test_runs_of_other_corpora_and_pairs_are_named_in_their_cells(tmp_path):
         assert (cell["state"] == "complete") == (cell["run"] == "esim")
     assert "demo" in cells(found, run="bow")[0]["state"]
     assert list(found["lacking"].values()) == [["bow", "features", "infersent"]]
-    (cell,) = cells(tables.filled(tables.TABLES[6], folder), run="retrofit-bow")
+    (cell,) = cells(tables.filled(tables.TABLES[6], folder), run="concepts-bow")
     assert (cell["state"], "ours" in cell) == ("baseline of demo, not mednli", False)
 
 
