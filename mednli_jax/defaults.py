@@ -78,7 +78,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
         # "concepts": vectors of concepts, whose ids replace their mentions. "unit": a control that sets lengths to 1.
         retrofit="",
         retrofit_rounds=10,  # passes over all words
-        retrofit_relations=("is_a",),  # relations of the ontology that count, besides shared names
+        retrofit_relations=("is_a",),  # of the ontology, in addition to shared names; ("all",): every relation
     )
     config.knowledge = _section(
         # "mesh" is bundled; "umls", "snomed", "wordnet" are in the data folder; or an .obo file; two: "wordnet+mesh"
@@ -363,6 +363,7 @@ def _mednli(config):
     config.train.batch_size = 512
     config.seeds = (0, 1, 2, 3, 4, 5)  # the paper's tables are means of six runs
     config.vectors.path = "$MEDNLI_JAX_DATA/vectors/glove.840B.300d.txt"
+    config.vectors.retrofit_relations = ("all",)  # as the published scripts
     config.knowledge.update(ontology="umls", candidates="all")
     # The features use paths of the is-a hierarchy, as UMLS::Similarity does.
     if config.model.name != "features":

@@ -135,8 +135,8 @@ def ontology_word_graph(
 ) -> csr_array:
     """The graph [V, V] bool of words that an ontology relates, both ways, through their concepts' one-word names.
 
-    relations: "synonym": two names of one concept; "is_a" or a key of `Ontology.relations`: names of two concepts so
-    related. Case does not count. A word of grammar is no concept's name. `words`: see `word_graph`.
+    relations: "synonym": two names of one concept; "is_a", a key of `Ontology.relations` or "all": names of two concepts
+    so related. Case does not count. A word of grammar is no concept's name. `words`: see `word_graph`.
     """
     rows: dict[str, list[int]] = {}
     for word, row in _word_index(words).items():
@@ -153,11 +153,14 @@ def ontology_word_graph(
 
 
 def _related(ontology: Ontology, relations: Sequence[str], known: Sequence[str] = ("is_a",)) -> csr_array:
-    """[C, C] bool, the concepts that stand in a relation, in either direction. known: names for the message."""
-    graph = csr_array((len(ontology), len(ontology)), dtype=bool)
-    for relation in relations:
-        if relation not in ("is_a", *ontology.relations):
-            names = ", ".join((*known, *ontology.relations))
+    """[C, C] bool, the concepts that stand in a relation, in either direction. known: names for the message.
+
+    relations: "is_a", keys of `Ontology.relations`, or "all" for all of these.
+    """
+    graph, every = csr_array((len(ontology), len(ontology)), dtype=bool), ("is_a", *ontology.relations)
+    for relation in every if "all" in relations else relations:
+        if relation not in every:
+            names = ", ".join((*known, *ontology.relations, "all"))
             raise ConfigError(f"ontology '{ontology.name}' has no relation '{relation}'. Fix: give one of {names}.")
         one = csr_array(ontology.parents if relation == "is_a" else ontology.relations[relation], dtype=bool)
         graph = csr_array(graph + one + one.T)
