@@ -8,8 +8,9 @@ from html.parser import HTMLParser
 import numpy as np
 from tensorboardX.proto import event_pb2
 
+from mednli_jax import cli, defaults
 from mednli_jax.data.examples import LABELS
-from mednli_jax.report import metrics
+from mednli_jax.report import metrics, tables
 
 # A letter stands for a label (e, n, c), and a word such as "een" for the predictions of a seed.
 LETTERS = {label[0]: i for i, label in enumerate(LABELS)}
@@ -79,7 +80,7 @@ def write_run(folder, *seeds, gold=GOLD, dev=None, corpus="demo", uids=None, sta
     }
     data = {"splits": splits, "files": {}, "knowledge": {"ontology": "none", "longest_path": 0}}
     data["vocabulary"] = {"source": "random", "with_vector": 7}
-    files = {"config": {"task": "nli", "data": {"name": corpus}, "model": {"name": "esim"}, "seeds": numbers}}
+    files = {"config": {**row_config(folder.name, corpus), "seeds": numbers}}
     files |= {"env": env, "data": data, "result": result if status == "complete" else {"status": status}}
     for name, content in files.items():
         (folder / f"{name}.json").write_text(json.dumps(content))
@@ -90,6 +91,32 @@ def write_run(folder, *seeds, gold=GOLD, dev=None, corpus="demo", uids=None, sta
             values = {name: [epoch / 10 + n / 100 for n in numbers] for name in names}
             file.write(json.dumps({"epoch": epoch, "seeds": numbers, **values}) + "\n")
     return folder
+
+
+def row_config(row, corpus):
+    """The config that launch/mednli.sh gives a row of a table; of another corpus, with its name."""
+    model = row.rpartition("-")[2]
+    model = model if model in tables.NAMES else "esim"
+    config = json.loads(json.dumps(read(f"{model}:{corpus if corpus in defaults.VARIANTS else 'demo'}")))
+    config["data"]["name"] = corpus
+    for pattern, flags in tables.published("mednli")["rows"]:
+        for field, value in flags.items() if re.fullmatch(pattern, row) else ():
+            section, _, name = field.partition(".")
+            config[section][name] = value
+    return config
+
+
+def read(name):
+    return cli.read_config(name).to_dict()
+
+
+def change(path, **changes):
+    """Sets fields of sections of a JSON file, such as data__limit=60."""
+    values = json.loads(path.read_text())
+    for field, value in changes.items():
+        section, _, name = field.partition("__")
+        values[section][name] = value
+    path.write_text(json.dumps(values))
 
 
 def edit(path, **changes):

@@ -206,8 +206,8 @@ def _choice(flags):
     return choice
 
 
-def _filled(runs: Path, *, split: str, skills: Path | None, public: bool):
-    found = tables.filled(runs, split)
+def _filled(runs: Path, *, read, split: str, skills: Path | None, public: bool):
+    found = tables.filled(runs, read, split)
     found = public_part.table(found) if public else found
     shown = [tables.table_section(found)]
     if skills:

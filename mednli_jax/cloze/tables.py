@@ -27,7 +27,7 @@ from mednli_jax.report.outcomes import names_of
 from mednli_jax.report.runs import read_json
 from mednli_jax.report.sections import Grid, Section, grid_lines, interval, points, sd, seeds_named
 from mednli_jax.report.sections import lines as section_lines
-from mednli_jax.report.tables import check_folder, fill, published, section, state, unlike
+from mednli_jax.report.tables import Read, check_folder, fill, published, section, state, unlike
 
 SPLITS = ("dev", "test")
 HEADER = {"exact_match": "EM", "f1": "F1", "bleu2": "BLEU-2", "bleu4": "BLEU-4", "embedding": "Emb"}
@@ -154,7 +154,7 @@ def compare(folders: Sequence[Path], split: str):
 # -- Table 4 -----------------------------------------------------------------------------------------------------------
 
 
-def filled(folder: Path, split: str = "test") -> dict:
+def filled(folder: Path, read: Read, split: str = "test") -> dict:
     """The table with the results of a folder, as JSON values.
 
     rows: each {"system", "kind" ("baseline", "run" or "human"), "state" (complete, missing or that of its run), "ours"
@@ -179,7 +179,7 @@ def filled(folder: Path, split: str = "test") -> dict:
             if of["state"] == "complete":
                 result = read_json(folder / row["run"] / "result.json", "corpus", "seeds", split)
                 of |= {"ours": dict(_metrics(result[split])), "seeds": len(result["seeds"])}
-                of["unlike"] = unlike(folder / row["run"], published("clicr"))
+                of["unlike"] = unlike(folder / row["run"], read, row["run"])
                 corpora.setdefault(result["corpus"], row["system"])
         rows.append({"system": row["system"], "kind": kind, **of, "paper": row["paper"]})
     if len(corpora) > 1:

@@ -105,8 +105,8 @@ class DisKnE(NLI):
 TASK = DisKnE()
 
 
-def _filled(number, folder: Path, **_):
+def _filled(number, folder: Path, *, read, **_):
     """One of the paper's tables. All finished runs of the folder are columns."""
-    found = tables.systems(folder)
+    found = tables.systems(folder, read)
     section = tables.table_section(number, found)
     return [section], asdict(section.grids[0]), [folder / one.name for one in found]

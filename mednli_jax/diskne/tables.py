@@ -22,7 +22,7 @@ from mednli_jax.report.metrics import mean_sd, per_class
 from mednli_jax.report.outcomes import Outcomes, outcomes_of
 from mednli_jax.report.runs import RunDirectory, read_json
 from mednli_jax.report.sections import Grid, Section, points
-from mednli_jax.report.tables import fill, published, unlike
+from mednli_jax.report.tables import Read, fill, published, unlike
 
 AVERAGES = ("macro", "weighted")
 TITLES = {
@@ -151,14 +151,15 @@ class System(NamedTuple):
     unlike: Sequence[str] = ()
 
 
-def systems(folder: Path) -> list[System]:
+def systems(folder: Path, read: Read) -> list[System]:
     """The finished runs of folds in a folder, by name."""
     found = []
     for path in sorted(path.parent for path in Path(folder).glob("*/config.json")):
         run = RunDirectory(path)
         if (path / "lock").is_file() and run.task == "diskne" and run.status() == "complete":
-            about = read_json(path / "data.json", "diskne")["diskne"]
-            found.append(System(path.name, about, run.result()["categories"], unlike(path, PAPER)))
+            about, result = read_json(path / "data.json", "diskne")["diskne"], run.result()
+            different = unlike(path, read, str(result["config"]).partition("-")[0])
+            found.append(System(path.name, about, result["categories"], different))
     if not found:
         raise RunError(f"{folder}: holds no finished run of folds. Fix: give the folder that launch/diskne.sh made.")
     return found

@@ -135,8 +135,8 @@ def ontology_word_graph(
 ) -> csr_array:
     """The graph [V, V] bool of words that an ontology relates, both ways, through their concepts' one-word names.
 
-    relations: "synonym": two names of one concept; "is_a", a key of `Ontology.relations` or "all": names of two concepts
-    so related. Case does not count. A word of grammar is no concept's name. `words`: see `word_graph`.
+    relations: "synonym": two names of one concept; "is_a", a key of `Ontology.relations` or "all": names of two
+    concepts so related. Case does not count. A word of grammar is no concept's name. `words`: see `word_graph`.
     """
     rows: dict[str, list[int]] = {}
     for word, row in _word_index(words).items():

@@ -306,14 +306,14 @@ class NLI:
 TASK = NLI()
 
 
-def _reproduction(runs: Path, **_):
-    values = mednli_tables.checked(runs)
+def _reproduction(runs: Path, *, read, **_):
+    values = mednli_tables.checked(runs, read)
     return mednli_tables.sections(values), values, []
 
 
-def _accuracies(number, runs: Path, *, public: bool, **_):
+def _accuracies(number, runs: Path, *, read, public: bool, **_):
     table = tables.TABLES[number]
-    found = tables.filled(table, runs)
+    found = tables.filled(table, runs, read)
     if public:
         found = public_part.table(found, [cell.run for cell in table.cells])
     names = {name for cell in found["cells"] for name in (cell["run"], cell["baseline"]) if name}

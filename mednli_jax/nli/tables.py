@@ -23,6 +23,7 @@ NAME = "mednli"
 STATS, PATHS, KINDS = "corpus/stats.json", "corpus/paths.json", "categories.json"
 PASS, FAIL, NOT_JUDGED, MISSING, NO_FIGURE = "pass", "FAIL", "not judged", "missing", "-"
 SLACK = 1.0  # points: another framework, other random numbers, a figure of one decimal
+SEEDS = 6  # of the paper
 USUAL_SD = 1.0  # points, assumed for seeds without a known deviation
 CERTAIN = 1.96  # deviations of 95 % of a normal distribution
 JUDGED_BY = (
@@ -32,7 +33,7 @@ JUDGED_BY = (
     f"are the same on both sides and add nothing. Where a run has one seed or is missing, sd is {USUAL_SD:.1f}. "
     "Table 2 is expected to the last decimal that the paper prints.",
     f"{PASS}: our mean lies in that range. {FAIL}: it does not. {NOT_JUDGED}: a run differs from the paper's in "
-    "corpus, pairs, size, epochs, vectors or seeds; the remark says in what. "
+    "any field of its config, in corpus, pairs, vectors, seeds or linker; the remark says in what. "
     f"{MISSING}: there is no figure; the remark says why. {NO_FIGURE}: the paper has no figure. "
     "A gain within its range is not contradicted; one that is smaller than its range is wide is not confirmed either.",
 )
@@ -55,7 +56,7 @@ def expected(paper: float, deviations: Sequence[float | None], seeds: Sequence[i
     return [paper - half, paper + half]
 
 
-def checked(folder: Path) -> dict:
+def checked(folder: Path, read: tables.Read) -> dict:
     """The check of a folder that launch/mednli.sh filled, as JSON values.
 
     tables: number -> its cells, see _cell: low and high are ours (95 %), expected is [low, high]; figure 3: occurrences
@@ -64,11 +65,11 @@ def checked(folder: Path) -> dict:
     """
     folder = tables.check_folder(folder)
     found = {2: _statistics(folder)}
-    found |= {number: _gains(table, folder) for number, table in tables.TABLES.items()}
+    found |= {number: _gains(table, folder, read) for number, table in tables.TABLES.items()}
     verdicts = Counter(cell["verdict"] for cells in found.values() for cell in cells)
     here = environment()
-    read = [_read(path, "config") for path in folder.glob("*/result.json")]
-    configs = {str(result["config"]).rpartition("-")[2] for result in read if not isinstance(result, str)}
+    results = [_read(path, "config") for path in folder.glob("*/result.json")]
+    configs = {str(result["config"]).rpartition("-")[2] for result in results if not isinstance(result, str)}
     return {
         "source": tables.published(NAME)["source"],
         "variants": sorted(configs & set(_KNOWN_VARIANTS)),
@@ -120,9 +121,9 @@ def _at(values, way):
     return values
 
 
-def _gains(table: tables.Table, folder: Path) -> list[dict]:
+def _gains(table: tables.Table, folder: Path, read: tables.Read) -> list[dict]:
     """The paper's cells of a table, and the further cells that are shown."""
-    filled, cells = tables.filled(table, folder), []
+    filled, cells = tables.filled(table, folder, read), []
     found = {(cell["run"], cell["split"]): cell for cell in filled["cells"]}
     for cell in table.cells:
         ours = found.get((cell.run, cell.split), {"state": "missing"})
@@ -132,7 +133,7 @@ def _gains(table: tables.Table, folder: Path) -> list[dict]:
 
 
 def _judged(cell, ours, filled) -> dict:
-    paper_seeds = tables.published(NAME)["settings"]["seeds"]
+    paper_seeds = SEEDS
     there, systems = "ours" in ours, 2 if cell.baseline else 1
     deviations = ours["sd"] if there else [None] * systems
     seeds = [ours["seeds"]] * systems if there else [paper_seeds] * systems
@@ -242,11 +243,12 @@ def _kinds_section(found) -> Section:
 # -- Tables 1, 2 and 6 of Herlihy & Rudinger 2021 (MedNLI Is Not Immune) -----------------------------------------------
 
 SPLITS = ("dev", "test")
+CONFIGS = {"hypothesis": "hypothesis_only", "pair": "premise_hypothesis_fasttext"}
 INPUTS = {"hypothesis": "no premise", "pair": "with premise"}
 PARTS = ("full", "easy", "difficult")
 
 
-def artifact_lines(folder: Path) -> Iterator[str]:
+def artifact_lines(folder: Path, read: tables.Read) -> Iterator[str]:
     """The three tables in Markdown, from a folder that launch/artifacts.sh filled."""
     folder, paper = Path(folder), tables.published("artifacts")
     result = read_json(folder / "hypothesis" / "result.json", "corpus", *SPLITS)
@@ -257,7 +259,7 @@ def artifact_lines(folder: Path) -> Iterator[str]:
     yield from markdown(_partitions(folder, paper["tables"]["6"]))
     yield ""
     for name in INPUTS:
-        if (folder / name / "config.json").is_file() and (words := tables.unlike(folder / name, paper)):
+        if (folder / name / "config.json").is_file() and (words := tables.unlike(folder / name, read, CONFIGS[name])):
             yield f"The run `{name}` is unlike the paper's: {'; '.join(words)}."
 
 

@@ -1,14 +1,15 @@
 """The papers' tables: their figures, which are the files published/*.json, and ours beside them.
 
 A table reads the runs of one folder, each named for its row or cell. The tables of Romanov & Shivade 2018 are made
-here, those of the other papers in the task folders. `settings` in published/*.json has the papers' settings: fields of
-a config, the number of seeds, the first letters of the file of vectors, and in `of` those of one model alone.
+here, those of the other papers in the task folders. A run is like the paper's if its whole config is that of its row:
+that of configs/ for the paper's corpus, with the flags that launch/mednli.sh gives the row (`rows` in
+published/mednli.json).
 """
 
 import json
 import re
 import shlex
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -16,30 +17,21 @@ from pathlib import Path
 
 import numpy as np
 
-from mednli_jax.errors import RunError
+from mednli_jax.errors import RunError, UserError
 from mednli_jax.report import metrics
 from mednli_jax.report.outcomes import Finished, aligned, finished, other_training
-from mednli_jax.report.runs import RunDirectory, read_json
+from mednli_jax.report.runs import RunDirectory, differing, read_json
 from mednli_jax.report.sections import Grid, Section, figure
 
 NAMES = {"features": "Features", "bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
 
-MISSING = "missing"  # for a field that a config lacks
-# Field of a config -> the remark on a value that is not the paper's. Fields of `train` only apply to models that are
-# trained by gradients.
-SETTINGS = {
-    "model.hidden_size": "hidden size {}",
-    "model.trees": "{} trees",
-    "vectors.dim": "vectors of {}",
-    "train.epochs": "epochs at most {}",
-    "train.batch_size": "batches of {}",
-    "data.limit": "the first {} pairs",
-    "data.sample": "a sample of {} pairs",
-    "data.max_passage": "{} tokens of a passage",
-    "data.max_length": "{} tokens of a text",
-}
-# Fields in which a run and its baseline have to be equal, because a gain must not come from them.
-ALIKE = ("data.lowercase", "data.keep", "data.max_length", "vectors.unknown", "model.masking", "train.shuffle")
+# Fields that may differ from the row's: places of files, which are compared by what they hold, and how a run is kept.
+FREE = re.compile(
+    r"task|seeds|data\.(name|genre|dir|builder)|(vectors\.path|knowledge\.mentions|transfer\.init_from)"
+    r"|train\.(checkpoint_\w+|max_buckets)|diskne\.at_once"
+)
+ENDING = re.compile(r"(\.(txt|vec|bin|npy))?(\.gz)?$")  # of a file of vectors
+Read = Callable[[str], Mapping]  # name and variant of a config, such as esim:mednli -> its fields
 # Runs of Tables 5 and 7 with other vectors than GloVe's.
 OTHER_VECTORS = re.compile(r"(mimic|vectors-(fasttext|wiki|glove-bioasq))-")
 
@@ -111,50 +103,68 @@ def section(title: str, words: Sequence[str], found: Mapping, grid: Grid, paper:
 # -- how runs differ from a paper's ------------------------------------------------------------------------------------
 
 
-def departures(folder: Path, baseline: Path | None, paper: Mapping) -> list[str]:
-    """How a run, the run that it was transferred from, and its baseline differ from a paper's: numbers, no names."""
-    found, (config, result) = unlike(folder, paper), _opened(folder)
+def departures(folder: Path, baseline: Path | None, read: Read) -> list[str]:
+    """How a run, the run that it was transferred from, and its baseline differ from a paper's: fields and numbers."""
+    found, (config, result) = unlike(folder, read), _opened(folder)
     name = config.get("transfer", {}).get("init_from") or result.get("transfer", {}).get("source")
     source = folder.parent / Path(name or "").name  # the run in the same folder whose weights this run started from
     if name and (source / "config.json").is_file():
-        found += [f"source: {words}" for words in unlike(source, paper) if words not in found]
+        found += [f"source: {words}" for words in unlike(source, read) if words not in found]
     if baseline is not None:
-        other_config, other_result = _opened(baseline)
-        found += [f"baseline: {words}" for words in unlike(baseline, paper) if words not in found]
-        if result.get("seeds") != other_result.get("seeds"):
+        found += [f"baseline: {words}" for words in unlike(baseline, read) if words not in found]
+        if result.get("seeds") != _opened(baseline)[1].get("seeds"):
             found.append("other seeds than the baseline")
-        found += [f"{field} unlike the baseline" for field in ALIKE if _at(config, field) != _at(other_config, field)]
     return found
 
 
-def unlike(folder: Path, paper: Mapping) -> list[str]:
-    """`departures` of a run by itself. Fields that a config lacks are skipped."""
-    config, result = _opened(folder)
-    model = config.get("model", {})
-    expected = paper["settings"] | paper["settings"].get("of", {}).get(model.get("name"), {})
-    neural, found = {"hidden_size", "dim"} & model.keys(), []
-    for field, words in SETTINGS.items():
-        value = _at(config, field)
-        if value not in (MISSING, expected.get(field, value)) and (neural or not field.startswith("train.")):
-            found.append(words.format(f"{value:,}" if value else "all"))
-    seeds = len(result.get("seeds", ()))
-    if seeds != expected.get("seeds", seeds):
+def unlike(folder: Path, read: Read, name: str | None = None) -> list[str]:
+    """`departures` of a run by itself. name: of the row's config; by default that of the run's model."""
+    (config, result), paper = _opened(folder), published("mednli")
+    expected = _of_row(folder.name, name or config["model"]["name"], config, result, read)
+    if expected is None:
+        return ["no config of this package"]
+    trained = result["model"] not in ("features", "fasttext")
+    found = []
+    for field in differing(expected, config):
+        if not FREE.fullmatch(field) and (trained or not field.startswith("train.")):
+            value = _at(config, field)
+            found.append(f"{field} {value:,}" if isinstance(value, int | float) else f"other {field}")
+    seeds, wanted = len(result.get("seeds", ())), len(expected["seeds"])
+    if seeds != wanted and len(expected["seeds"]) > 1:
         found.append(f"{seeds} seed{'s' * (seeds != 1)}")
-    counted = "train" in paper.get("statistics", ()) and result.get("corpus") == paper["corpus"]
-    if counted and result.get("transfer", {}).get("mode") != "direct":
+    if result.get("corpus") == paper["corpus"] and result.get("transfer", {}).get("mode") != "direct":
         splits = read_json(folder / "data.json", "splits")["splits"]
         if "train" in splits and splits["train"]["rows"] != paper["statistics"]["train"]["pairs"]:
             found.append(f"{splits['train']['rows']:,} training pairs")
-    path = _at(config, "vectors.path")
-    of_paper = OTHER_VECTORS.match(folder.name) or Path(path or "").name.startswith(expected.get("vectors", ""))
-    if path != MISSING and "vectors" in expected and not (path and of_paper):
+        linked = config["model"]["knowledge"] != "none" or config["vectors"]["retrofit"] == "concepts"
+        if linked and not config["knowledge"]["mentions"]:
+            found.append("concepts by this package's linker, not MetaMap's")
+    path, of_row = (ENDING.sub("", Path(_at(each, "vectors.path") or "").name) for each in (config, expected))
+    if not OTHER_VECTORS.match(folder.name) and path != of_row:
         found.append("other vectors" if path else "random vectors")
     return found
 
 
+def _of_row(row, name, config, result, read) -> dict | None:
+    """The config of a row of a table: of the run's corpus, with the row's flags."""
+    corpus = "demo" if config["data"]["name"].startswith("demo_") else config["data"]["name"]
+    corpus += "_code" * ("_code" in result.get("config", ""))
+    corpus += f"/{config['data']['genre']}" if config["data"].get("genre") else ""
+    try:
+        found = json.loads(json.dumps(read(f"{name}:{corpus}")))
+    except UserError:
+        return None
+    for pattern, flags in published("mednli")["rows"]:
+        if re.fullmatch(pattern, row):
+            for field, value in flags.items():
+                section, _, last = field.partition(".")
+                found[section][last] = value
+    return found
+
+
 def _at(config, field):
-    section, name = field.split(".")
-    return config.get(section, {}).get(name, MISSING)
+    section, _, name = field.partition(".")
+    return config.get(section, {}).get(name)
 
 
 def _opened(folder):
@@ -193,7 +203,7 @@ TABLES = {
 }
 
 
-def filled(table: Table, folder: Path) -> dict:
+def filled(table: Table, folder: Path, read: Read) -> dict:
     """The table filled with the results of the folder's runs, as JSON values.
 
     Each of `cells` has the Cell's fields and `state`: complete, missing, or what its run or its baseline is in. A cell
@@ -223,7 +233,7 @@ def filled(table: Table, folder: Path) -> dict:
             values["state"] = states[lacks[0]] if lacks[0] == required[0] else f"baseline {states[lacks[0]]}"
         else:
             run, baseline = runs[required[0]], runs.get((cell.baseline, cell.split))
-            values |= _ours(cell, run, baseline, comparable=corpus == paper)
+            values |= _ours(cell, run, baseline, read, comparable=corpus == paper)
             if baseline and other_training(baseline, run):
                 notes.add(f"{cell.run} was trained on other pairs than {cell.baseline}")
         cells.append(values)
@@ -271,7 +281,7 @@ def _others(table, folder) -> Iterable[Cell]:
             yield Cell(part["row"], column, path.name, None, part["model"])
 
 
-def _ours(cell: Cell, run: Finished, baseline: Finished | None, *, comparable: bool) -> dict:
+def _ours(cell: Cell, run: Finished, baseline: Finished | None, read: Read, *, comparable: bool) -> dict:
     if baseline is None:
         found = metrics.bootstrap_accuracy(run.outcomes.right)
         ours = found["accuracy"]
@@ -285,7 +295,7 @@ def _ours(cell: Cell, run: Finished, baseline: Finished | None, *, comparable: b
         **dict(zip(("ours", "low", "high"), points, strict=True)),
         "seeds": len(run.outcomes.predicted),
         "sd": [float(np.std(values, ddof=1)) if len(values) > 1 else None for values in per_seed],
-        "unlike": departures(run.folder, baseline and baseline.folder, published("mednli")),
+        "unlike": departures(run.folder, baseline and baseline.folder, read),
         "difference": [value - cell.paper for value in points] if against else None,
     }
 

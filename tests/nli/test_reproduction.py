@@ -7,7 +7,7 @@ import pytest
 from canaries import WORDS, found_in
 from made_up_commands import call_command
 from made_up_runs import TEN as GOLD
-from made_up_runs import check_offline, edit, write_run, wrong
+from made_up_runs import change, check_offline, edit, read, write_run, wrong
 
 from mednli_jax.nli import categories
 from mednli_jax.nli import tables as reproduction
@@ -20,8 +20,7 @@ SIX = {"rows": 11_232}
 def as_published(folder, *seeds, **how):
     """Writes a run whose settings are the paper's."""
     write_run(folder, *seeds, gold=GOLD, corpus="mednli", train=SIX, **how)
-    edit(folder / "config.json", model={"name": "esim", "hidden_size": 300}, train={"epochs": 40, "batch_size": 512},
-         vectors={"path": "glove.840B.300d.txt", "dim": 300}, data={"name": "mednli", "limit": None})  # fmt: skip
+    change(folder / "config.json", knowledge__mentions="metamap.mmi")
 
 
 def cell(found, number, run):
@@ -39,7 +38,7 @@ def test_the_expected_range_by_hand():
 
 
 def test_every_published_cell_has_a_line_whatever_is_there(tmp_path):
-    found = reproduction.checked(tmp_path)
+    found = reproduction.checked(tmp_path, read)
     paper = [one for table in tables.TABLES.values() for one in table.cells if one.paper is not None]
     lines = [one for cells in found["tables"].values() for one in cells]
     assert len(lines) == len(paper) + 8  # Table 2 adds 8
@@ -57,7 +56,7 @@ def test_verdicts(tmp_path):
         as_published(tmp_path / name, *seeds)
     as_published(tmp_path / "infersent", wrong(3))
     as_published(tmp_path / "features", *seeds, status="interrupted")
-    found = reproduction.checked(tmp_path)
+    found = reproduction.checked(tmp_path, read)
     verdicts = {run: cell(found, 3, run)["verdict"] for run in ("bow", "esim", "infersent", "features")}
     assert verdicts == {"bow": "pass", "esim": "FAIL", "infersent": "not judged", "features": "missing"}
     assert cell(found, 3, "bow")["expected"] == pytest.approx([69.2, 71.2])
@@ -69,10 +68,28 @@ def test_a_gain_is_judged_with_its_baseline(tmp_path):
     as_published(tmp_path / "esim", *[wrong(3)] * 6)
     as_published(tmp_path / "replace-esim", *[wrong(3)] * 6)
     as_published(tmp_path / "unit-esim", *[wrong(2)] * 6)
-    found = reproduction.checked(tmp_path)
+    found = reproduction.checked(tmp_path, read)
     assert (cell(found, 7, "replace-esim")["verdict"], cell(found, 7, "replace-esim")["ours"]) == ("pass", 0.0)
     (control,) = (one for one in found["tables"]["6"] if one["row"] == "unit length only")
     assert (control["paper"], control["verdict"], control["ours"]) == (None, "-", pytest.approx(10))
+
+
+OTHER = {
+    "knowledge__ontology": "mesh", "knowledge__relations": "is_a", "knowledge__mentions": "",
+    "vectors__retrofit": "unit", "model__knowledge_scale": 4.0, "model__dropout": 0.5, "model__knowledge": "bias", "data__max_length": 10,
+    "train__learning_rate": 0.01, "train__patience": 1, "train__weight_decay": 0.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", OTHER)
+def test_a_run_that_differs_in_any_field_is_not_judged(tmp_path, field):
+    for name in ("esim", "replace-esim"):
+        as_published(tmp_path / name, *[wrong(3)] * 6)
+    assert cell(reproduction.checked(tmp_path, read), 7, "replace-esim")["verdict"] == "pass"
+    change(tmp_path / "replace-esim" / "config.json", **{field: OTHER[field]})
+    found = cell(reproduction.checked(tmp_path, read), 7, "replace-esim")
+    assert found["verdict"] == "not judged"
+    assert ("MetaMap" if "mentions" in field else field.replace("__", ".")) in found["remark"]
 
 
 def test_table_2_is_exact(tmp_path):
@@ -81,12 +98,12 @@ def test_table_2_is_exact(tmp_path):
              "all": {**figures, "premises": 4683}}  # fmt: skip
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / "stats.json").write_text(json.dumps(stats))
-    verdicts = [one["verdict"] for one in reproduction.checked(tmp_path)["tables"]["2"]]
+    verdicts = [one["verdict"] for one in reproduction.checked(tmp_path, read)["tables"]["2"]]
     assert verdicts == ["pass", "pass", "FAIL", "pass", "pass", "FAIL", "pass", "pass"]
     (tmp_path / "corpus" / "stats.json").write_text(json.dumps({**stats, "corpus": "demo"}))
-    assert {one["verdict"] for one in reproduction.checked(tmp_path)["tables"]["2"]} == {"not judged"}
+    assert {one["verdict"] for one in reproduction.checked(tmp_path, read)["tables"]["2"]} == {"not judged"}
     (tmp_path / "corpus" / "stats.json").write_text("{")
-    assert {one["remark"] for one in reproduction.checked(tmp_path)["tables"]["2"]} == {"stats.json is damaged"}
+    assert {one["remark"] for one in reproduction.checked(tmp_path, read)["tables"]["2"]} == {"stats.json is damaged"}
 
 
 def test_counts_of_few_pairs_are_left_out(tmp_path):
@@ -96,7 +113,7 @@ def test_counts_of_few_pairs_are_left_out(tmp_path):
     (tmp_path / "corpus" / "paths.json").write_text(json.dumps(paths))
     kinds = {kind: {"pairs": 9 + n, "accuracy": 0.5} for n, kind in enumerate(categories.RULES)}
     (tmp_path / "categories.json").write_text(json.dumps({"categories": {"esim": {"categories": kinds}}}))
-    found = reproduction.checked(tmp_path)
+    found = reproduction.checked(tmp_path, read)
     assert found["figure 3"]["occurrences"] == {"0": 10, "no path": 400}
     assert [kind and kind["pairs"] for kind in found["table 8"].values()] == [None, 10, 11, 12, 13]
 
@@ -107,7 +124,7 @@ def test_the_page_can_be_passed_on(tmp_path, monkeypatch):
     secret = tmp_path / WORDS[0]
     as_published(secret / "esim", GOLD, uids=list(WORDS[:10]))
     as_published(secret / f"{WORDS[1]}-sequential-esim", GOLD, uids=list(WORDS[:10]))
-    edit(secret / "esim" / "config.json", vectors={"path": f"/home/someone/{WORDS[2]}.txt", "dim": 300})
+    change(secret / "esim" / "config.json", vectors__path=f"/home/someone/{WORDS[2]}.txt", knowledge__stop=WORDS[7])
     edit(secret / "esim" / "env.json", command=["train.py", f"--config={WORDS[3]}"], platform=WORDS[4])
     (secret / "corpus").mkdir()
     paths = {"corpus": "mednli", "ontology": WORDS[5], "version": WORDS[6], "occurrences": {"0": 90}, "nearest": {}}

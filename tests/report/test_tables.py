@@ -5,7 +5,7 @@ import re
 import pytest
 from made_up_runs import TEN as GOLD
 from made_up_runs import TEN as RIGHT
-from made_up_runs import edit, write_run, wrong
+from made_up_runs import change, edit, read, write_run, wrong
 
 from mednli_jax.report import sections, tables
 
@@ -43,7 +43,7 @@ def test_the_papers_figures_are_as_printed():
 def test_accuracies_beside_the_papers(tmp_path):
     folder = runs(tmp_path / "my runs", esim=(wrong(2), wrong(4)), bow=(wrong(5),))
     write_run(folder / "features", RIGHT, gold=GOLD, status="interrupted")
-    found = tables.filled(tables.TABLES[3], folder)
+    found = tables.filled(tables.TABLES[3], folder, read)
     assert (found["corpus"], found["comparable"], found["pairs"]) == ("mednli", True, {"dev": 10, "test": 10})
     (esim,) = cells(found, run="esim", split="test")
     assert (esim["state"], esim["seeds"], esim["ours"]) == ("complete", 2, pytest.approx(70))
@@ -57,7 +57,7 @@ def test_accuracies_beside_the_papers(tmp_path):
 def test_gains_are_over_the_baseline_on_the_same_pairs(tmp_path):
     """The run is right on all pairs of the baseline and on 3 more, so the interval never goes below 0."""
     folder = runs(tmp_path, esim=(wrong(5),), concepts_esim=(wrong(2),), concepts_bow=(RIGHT,))
-    found = tables.filled(tables.TABLES[6], folder)
+    found = tables.filled(tables.TABLES[6], folder, read)
     (esim,) = cells(found, run="concepts-esim")
     assert esim["ours"] == pytest.approx(30)
     assert esim["low"] >= 0
@@ -66,19 +66,19 @@ def test_gains_are_over_the_baseline_on_the_same_pairs(tmp_path):
     assert bow["state"] == "baseline missing"
     assert list(found["lacking"].values()) == [["bow", "concepts-infersent", "infersent"]]
     edit(folder / "esim" / "data.json", splits={"train": {"rows": 7}, "test": {}})
-    found = tables.filled(tables.TABLES[6], folder)
+    found = tables.filled(tables.TABLES[6], folder, read)
     assert found["notes"] == ["concepts-esim was trained on other pairs than esim"]
 
 
 def test_on_another_corpus_nothing_is_said_to_differ(tmp_path):
     folder = runs(tmp_path, corpus="demo", esim=(wrong(2),))
-    found = tables.filled(tables.TABLES[3], folder)
+    found = tables.filled(tables.TABLES[3], folder, read)
     (esim,) = cells(found, run="esim", split="test")
     assert (esim["ours"], esim["difference"], found["comparable"]) == (pytest.approx(80), None, False)
     printed = sections.lines(tables.table_section(found))
     assert any("NOT COMPARABLE with ours on demo" in line for line in printed)
     (line,) = (line for line in printed if re.match(r"test +ESIM", line))
-    assert re.fullmatch(r"test +ESIM +73\.1 +80\.0 +\[\d+\.\d, \d+\.\d\] +1 +1 seed", line)
+    assert re.fullmatch(r"test +ESIM +73\.1 +80\.0 +\[\d+\.\d, \d+\.\d\] +1", line)
 
 
 def test_runs_of_other_corpora_and_pairs_are_named_in_their_cells(tmp_path):
@@ -88,59 +88,53 @@ def test_runs_of_other_corpora_and_pairs_are_named_in_their_cells(tmp_path):
     write_run(folder / "features", RIGHT, gold=GOLD, corpus="demo")
     write_run(folder / "concepts-bow", RIGHT, gold=GOLD, corpus="mednli")
     write_run(folder / "infersent", "eee", gold="eee", corpus="mednli")
-    found = tables.filled(tables.TABLES[3], folder)
+    found = tables.filled(tables.TABLES[3], folder, read)
     assert (found["corpus"], found["comparable"]) == ("mednli", True)
     for cell in cells(found, split="test"):
         assert ("ours" in cell) == (cell["run"] == "esim"), cell["run"]
         assert (cell["state"] == "complete") == (cell["run"] == "esim")
     assert "demo" in cells(found, run="bow")[0]["state"]
     assert list(found["lacking"].values()) == [["bow", "features", "infersent"]]
-    (cell,) = cells(tables.filled(tables.TABLES[6], folder), run="concepts-bow")
+    (cell,) = cells(tables.filled(tables.TABLES[6], folder, read), run="concepts-bow")
     assert (cell["state"], "ours" in cell) == ("baseline of demo, not mednli", False)
 
 
 def test_runs_unlike_the_papers_are_named_in_their_cells(tmp_path):
-    folder, six = runs(tmp_path), [RIGHT] * 6
-    pairs = {"rows": 11_232}
-    config = {"data": {"name": "mednli", "limit": None}, "seeds": [0, 1, 2, 3, 4, 5]}
-    model = {"name": "esim", "hidden_size": 300}
-    train = {"epochs": 40, "batch_size": 512}
-    vectors = {"path": "$MEDNLI_JAX_DATA/vectors/glove.840B.300d.txt.gz", "dim": 300}
     for name in ("esim", "replace-esim", "vectors-fasttext-mimic-esim", "mimic-replace-esim", "infersent"):
-        write_run(folder / name, *six, gold=GOLD, corpus="mednli", train=pairs)
-        own = {**vectors, "path": "mimic.bin"} if name.startswith("mimic") else vectors
-        edit(folder / name / "config.json", **config, model=model, train=train, vectors=own)
-    found = tables.filled(tables.TABLES[7], folder)
+        write_run(tmp_path / name, *[RIGHT] * 6, gold=GOLD, corpus="mednli", train={"rows": 11_232})
+        change(tmp_path / name / "config.json", knowledge__mentions="metamap.mmi", data__dir="/data")
+    change(tmp_path / "mimic-replace-esim" / "config.json", vectors__path="mimic.bin")
+    found = tables.filled(tables.TABLES[7], tmp_path, read)
     assert [cell["unlike"] for cell in cells(found, column="ESIM", state="complete")] == [[], []]
-    write_run(folder / "replace-infersent", RIGHT, gold=GOLD, corpus="mednli", train={"rows": 60})
-    edit(folder / "replace-infersent" / "config.json", **{**config, "data": {"name": "mednli", "limit": 60}},
-         model={**model, "hidden_size": 8}, train={**train, "epochs": 1},
-         vectors={"path": "/home/someone/made-up.txt", "dim": 8})  # fmt: skip
-    (cell,) = cells(tables.filled(tables.TABLES[7], folder), run="replace-infersent")
+    config = write_run(tmp_path / "replace-infersent", RIGHT, gold=GOLD, corpus="mednli", train={"rows": 60})
+    change(config / "config.json", data__limit=60, model__hidden_size=8, train__epochs=1, train__select="accuracy",
+           vectors__path="/home/someone/made-up.txt", vectors__dim=8)  # fmt: skip
+    (cell,) = cells(tables.filled(tables.TABLES[7], tmp_path, read), run="replace-infersent")
     assert cell["unlike"] == [
-        "hidden size 8", "vectors of 8", "epochs at most 1", "the first 60 pairs", "1 seed", "60 training pairs",
-        "other vectors", "other seeds than the baseline",
+        "data.limit 60", "model.hidden_size 8", "train.epochs 1", "other train.select", "vectors.dim 8", "1 seed",
+        "60 training pairs", "concepts by this package's linker, not MetaMap's", "other vectors",
+        "other seeds than the baseline",
     ]  # fmt: skip
 
 
 def test_what_a_source_was_trained_on_is_named(tmp_path):
     folder = runs(tmp_path, bow=(RIGHT,), snli_sequential_bow=(RIGHT,), snli_direct_bow=(RIGHT,))
     write_run(folder / "source-snli-bow", RIGHT, gold=GOLD, corpus="snli")
-    edit(folder / "source-snli-bow" / "config.json", data={"name": "snli", "limit": 20_000})
-    edit(folder / "snli-sequential-bow" / "config.json", transfer={"init_from": f"{tmp_path}/source-snli-bow"})
+    change(folder / "source-snli-bow" / "config.json", data__limit=20_000)
+    change(folder / "snli-sequential-bow" / "config.json", transfer__init_from=f"{tmp_path}/source-snli-bow")
     edit(folder / "snli-direct-bow" / "result.json", transfer={"source": "source-snli-bow", "mode": "direct"})
-    found = tables.filled(tables.TABLES[4], folder)
+    found = tables.filled(tables.TABLES[4], folder, read)
     for run in ("snli-sequential-bow", "snli-direct-bow"):
-        assert "source: the first 20,000 pairs" in cells(found, run=run)[0]["unlike"]
+        assert "source: data.limit 20,000" in cells(found, run=run)[0]["unlike"]
 
 
 def test_runs_that_the_paper_has_not_are_shown_where_they_are(tmp_path):
     folder = runs(tmp_path, esim=(wrong(5),), demo_full_sequential_esim=(wrong(1),), snli_mixed_esim=(wrong(4),))
-    found = tables.filled(tables.TABLES[4], folder)
+    found = tables.filled(tables.TABLES[4], folder, read)
     (own,) = cells(found, run="demo-full-sequential-esim")
     assert (own["row"], own["column"], own["paper"], own["difference"]) == ("demo-full", "sequential ESIM", None, None)
     assert own["ours"] == pytest.approx(40)
     assert [cell["ours"] for cell in cells(found, column="mixed ESIM")] == [pytest.approx(10)]
     assert len(found["cells"]) == 56
-    seven = tables.filled(tables.TABLES[7], runs(tmp_path / "seven", bow=(wrong(3),), bias_bow=(wrong(1),)))
+    seven = tables.filled(tables.TABLES[7], runs(tmp_path / "seven", bow=(wrong(3),), bias_bow=(wrong(1),)), read)
     assert [cell["ours"] for cell in cells(seven, row="GloVe CC, bias")] == [pytest.approx(20)]
