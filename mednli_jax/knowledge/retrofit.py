@@ -224,14 +224,14 @@ def retrofit_concepts(
     *,
     relations: Sequence[str] = ("is_a",),
     rounds: int = 10,
-) -> tuple[np.ndarray, np.ndarray]:
-    """`concept_vectors`, moved towards those of related concepts. A concept without a vector is no neighbour.
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """`concept_vectors`, moved towards those of related concepts; and the number of concepts with such a neighbour.
 
-    Vectors keep their lengths, so that they can be mixed with the word vectors they come from (MedNLI's had length 1,
-    unlike its words).
+    A concept without a vector is no neighbour. Vectors keep their lengths, so that they can be mixed with the word
+    vectors they come from (MedNLI's had length 1, unlike its words).
     """
     vectors, missing = concept_vectors(ontology, vectors_of_words, words, names)
     edges = _related(ontology, relations).tocoo()
     kept = ~(missing[edges.row] | missing[edges.col])
-    graph = bool_matrix(edges.row[kept], edges.col[kept], edges.shape)
-    return retrofit(vectors, _moving(graph, f"ontology '{ontology.name}'"), rounds=rounds), missing
+    graph = _moving(bool_matrix(edges.row[kept], edges.col[kept], edges.shape), f"ontology '{ontology.name}'")
+    return retrofit(vectors, graph, rounds=rounds), missing, int((np.diff(graph.indptr) > 0).sum())

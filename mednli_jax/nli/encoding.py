@@ -379,10 +379,10 @@ class ConceptTexts(WordTexts):
                         phrases[" ".join(words[mention.start : mention.end]), index] += 1
         names = list(phrases.elements())
         how = {"relations": self._relations, "rounds": self.encoding.retrofit_rounds}
-        vectors, missing = retrofit_concepts(ontology, matrix, self.vocabulary.words, names, **how)
+        vectors, missing, moved = retrofit_concepts(ontology, matrix, self.vocabulary.words, names, **how)
         served = sorted(index for index in found if not missing[index])
         self.vocabulary = Vocab(self.vocabulary.words + tuple(mark(ontology.ids[index]) for index in served))
-        facts |= {"concepts": len(found), "concepts_with_vector": len(served)}
+        facts |= {"concepts": len(found), "concepts_with_vector": len(served), "retrofitted": moved}
         return np.concatenate([matrix, vectors[served]]).astype(np.float32), facts
 
 

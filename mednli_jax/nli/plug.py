@@ -183,7 +183,10 @@ class NLI:
             for earlier, counts in manifest.get("shared", {}).get(name, {}).items():
                 if counts["premises"]:
                     yield f"    premises that {earlier} has, too: in {counts['premises']} pairs"
-        yield "  vocabulary: {words} words, {with_vector} with a vector ({source})".format_map(manifest["vocabulary"])
+        words = manifest["vocabulary"]
+        yield "  vocabulary: {words} words, {with_vector} with a vector ({source})".format_map(words)
+        if words["retrofitted"]:
+            yield f"  retrofitting moved {words['retrofitted']} vectors"
         cut, knowledge = manifest["truncated"], manifest["knowledge"]
         if "pairs" in cut:
             yield f"  truncated to {manifest['pieces']['room']} pieces: {cut['pairs']} pairs"

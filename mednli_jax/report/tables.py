@@ -234,6 +234,8 @@ def filled(table: Table, folder: Path, read: Read) -> dict:
         else:
             run, baseline = runs[required[0]], runs.get((cell.baseline, cell.split))
             values |= _ours(cell, run, baseline, read, comparable=corpus == paper)
+            if _opened(run.folder)[0].get("knowledge", {}).get("mentions"):
+                notes.add("concepts are those of a file of mentions, such as MetaMap's")
             if baseline and other_training(baseline, run):
                 notes.add(f"{cell.run} was trained on other pairs than {cell.baseline}")
         cells.append(values)

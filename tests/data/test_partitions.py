@@ -92,7 +92,7 @@ def test_the_papers_tables_from_runs_and_partitions(tmp_path):
     for name in ("hypothesis", "pair"):
         for split in ("dev", "test"):
             (tmp_path / f"partition-{name}-{split}.json").write_text(scores)
-    lines = list(artifact_lines(tmp_path))
+    lines = list(artifact_lines(tmp_path, made_up_runs.read))
     assert "| fastText | 83.3 (64.8) | 83.3 (62.6) |" in lines  # 9 and 6 of 9 are right
     assert "| majority class | 33.3 (33.3) | 33.3 (33.3) |" in lines
     assert "| contradiction | 0 (69) | 2 (60) | 2 (345) |" in lines  # 3 in one seed and none in the other
@@ -103,7 +103,7 @@ def test_the_papers_tables_from_runs_and_partitions(tmp_path):
     for split in ("dev", "test"):
         merged = {**json.loads(scores), "merged_by": "spans.tsv"}
         (tmp_path / f"partition-hypothesis-{split}.json").write_text(json.dumps(merged))
-    assert any("raw text and entities of spans.tsv" in line for line in artifact_lines(tmp_path))
+    assert any("raw text and entities of spans.tsv" in line for line in artifact_lines(tmp_path, made_up_runs.read))
     (tmp_path / "partition-pair-test.json").unlink()
     with pytest.raises(RunError, match=r".*partition-pair-test.json"):
-        list(artifact_lines(tmp_path))
+        list(artifact_lines(tmp_path, made_up_runs.read))

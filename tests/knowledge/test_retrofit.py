@@ -168,10 +168,11 @@ def test_concepts_are_retrofitted_to_related_concepts_that_have_vectors():
     names = [*zip(ontology().labels, range(5), strict=True), *ontology().names]
     plain, _ = concept_vectors(ontology(), table, words, names)
     assert plain.tolist() == [[2, 0, 0], [2, 0, 0], [0, 0, 2], [0, 0, 0], [0, 0, 0]]
-    moved, missing = retrofit_concepts(ontology(), table, words, names, relations=("is_a", "part_of"), rounds=1)
+    moved, missing, count = retrofit_concepts(ontology(), table, words, names, relations=("is_a", "part_of"), rounds=1)
     assert missing.tolist() == [False, False, False, True, True]
     # X0 and X2 move first: X0 stays, as X1 has the same vector; X2 = (0 0 2 + 2 0 0) / 2. Then X1 = (2 (2 0 0) + 2 0 0
     # + 1 0 1) / 4.
+    assert count == 3
     assert moved.tolist() == [[2, 0, 0], [7 / 4, 0, 1 / 4], [1, 0, 1], [0, 0, 0], [0, 0, 0]]
     with pytest.raises(ConfigError):
         retrofit_concepts(ontology(), table, words, names, relations=("part_of",))

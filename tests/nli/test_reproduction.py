@@ -76,8 +76,8 @@ def test_a_gain_is_judged_with_its_baseline(tmp_path):
 
 OTHER = {
     "knowledge__ontology": "mesh", "knowledge__relations": "is_a", "knowledge__mentions": "",
-    "vectors__retrofit": "unit", "model__knowledge_scale": 4.0, "model__dropout": 0.5, "model__knowledge": "bias", "data__max_length": 10,
-    "train__learning_rate": 0.01, "train__patience": 1, "train__weight_decay": 0.0,
+    "vectors__retrofit": "unit", "model__knowledge_scale": 4.0, "model__dropout": 0.5, "model__knowledge": "bias",
+    "data__max_length": 10, "train__learning_rate": 0.01, "train__patience": 1, "train__weight_decay": 0.0,
 }  # fmt: skip
 
 
