@@ -152,8 +152,8 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
     )
     config.train = _train()
     config.train.batch_size = 64  # for the user's own files, of any size
-    if corpus in CORPORA:
-        CORPORA[corpus](config)
+    if corpus in SETTINGS_OF:
+        SETTINGS_OF[corpus](config)
     # Models with heads encode the premise separately from the hypothesis.
     if corpus in GROUPED and "heads" in config.model:
         config.train.group = 3
@@ -420,7 +420,7 @@ def _fasttext(config):
     config.train.checkpoint_epochs = 5  # a checkpoint takes as long as an epoch of 10,000 texts
 
 
-CORPORA = {
+SETTINGS_OF = {
     "demo": _demo,
     "demo_full": _demo,
     "mednli": _mednli,

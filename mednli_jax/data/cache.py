@@ -64,7 +64,7 @@ class Cache:
         self.folder = Path(folder).expanduser() / "prepared"
 
     def digests(self, paths: Sequence[Path]) -> dict[str, str]:
-        """sha256 of source files by name, remembered; by the ctime an edit is seen that keeps the date."""
+        """sha256 of source files by name. They are remembered; an edit that keeps the date changes the ctime."""
         memo_path = self.folder / "sources.json"
         try:
             memo = json.loads(memo_path.read_bytes())

@@ -45,8 +45,8 @@ class Fold:
     """The examples of a disease for testing and training.
 
     train, dev, test: int32 rows of `Benchmark.examples`, ascending. categories: those that are reported and tested.
-    dropped: reason -> rows that were kept out of train and dev. own: of the disease, but not tested. hypothesis,
-    premise: the disease is claimed or named there. repeated: the same premise and claim as an example before.
+    dropped: reason -> rows that were kept out of train and dev. The reasons are `own` (of the disease, but not tested),
+    `hypothesis` and `premise` (they name the disease), `repeated` (premise and claim of an earlier example).
     """
 
     disease: str

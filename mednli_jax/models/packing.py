@@ -2,7 +2,7 @@
 
 Dimension letters: R sentences (Q premises, then B hypotheses), N slots, F padded positions of both sides, D feature.
 Segments ((steps, sentences), ...) define the slots: in each step of a segment, the given number of longest sentences
-have a slot each. The caller must choose segments in which every token has a slot (corpora.batching).
+have a slot each. The caller must choose segments in which every token has a slot (data.batching).
 """
 
 import functools
@@ -27,8 +27,8 @@ def _take(x, index):
 def reorder(parts, index, inverse):
     """The rows of the arrays `parts` in a new order, in as many arrays as `index` has.
 
-    index: for each result, for each part: the row for each place; out of range where the row is from another part.
-    inverse: the same from the results to the parts, so that the gradient is a gather and not a scatter.
+    index: an array for each result and part. It has the part's row for each place, and a row out of range where the
+    place gets a row of another part. inverse: the same in the other direction; the gradient is then a gather.
     """
     return [sum(_take(part, rows) for part, rows in zip(parts, of_part, strict=True)) for of_part in index]
 

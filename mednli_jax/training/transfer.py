@@ -40,7 +40,7 @@ def seed_rows(source: Sequence[int], target: Sequence[int]) -> np.ndarray:
 
 
 def merge(variables, source, *, rows, skip: re.Pattern | None = None):
-    """(`variables` with the source's values, names taken, names that keep random values).
+    """Takes the source's weights: (the new variables, names that were taken, names that keep random values).
 
     Weights that only the source has are ignored, such as those of a replaced head.
 
