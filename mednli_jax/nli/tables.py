@@ -1,7 +1,8 @@
 """The reproduction check of MedNLI, and Tables 1, 2 and 6 of Herlihy & Rudinger 2021, beside our figures.
 
-The check judges every figure that Romanov & Shivade 2018 print; report/tables.py makes their Tables 3 to 7. It may be published: it holds averages,
-counts of at least public.LEAST and the paper's names of rows; no text, no uid, no name of a file or a folder.
+The check judges every figure that Romanov & Shivade 2018 print; report/tables.py makes their Tables 3 to 7. It may be
+published: it holds averages, counts of at least public.LEAST and the paper's names of rows; no text, no uid, no name of
+a file or a folder.
 """
 
 import math
