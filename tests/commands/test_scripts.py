@@ -137,7 +137,7 @@ def test_every_published_cell_of_mednli_is_filled_by_one_command(tmp_path):
             if cell.paper is not None:
                 one = known[cell.run, cell.column, cell.row]
                 assert (one["ours"] is not None, one["verdict"]) == (True, "not judged"), cell
-                assert "hidden size 8" in one["remark"] or cell.run == "features"
+                assert "model.hidden_size 8" in one["remark"] or cell.run == "features"
     assert all(one["ours"] is not None for one in found["tables"]["2"])
     assert found["figure 3"]["ontology"] == "umls"
     assert "Reproduction check" in check_offline((runs / "check.html").read_text()).words
