@@ -53,6 +53,12 @@ def _interval(share, n):
     return wilson_interval(round(share * n), n)
 
 
+def _words(scores):
+    """The mean length of the answers in words; older runs lack it."""
+    length = scores.get("predicted_length")
+    return f"{length['mean']:.1f}" if length else "-"
+
+
 def _missing(scores):
     return f"{scores['missing']['mean']:,.1f}".removesuffix(".0")
 
@@ -201,7 +207,7 @@ def filled(folder: Path, read: Read, split: str = "test") -> dict:
 
 
 def _metrics(scores):
-    return [(name, scores[name]) for name in METRICS if scores.get(name) is not None]
+    return [(name, scores[name]) for name in (*METRICS, "predicted_length") if scores.get(name) is not None]
 
 
 def table_section(found: dict) -> Section:
@@ -209,6 +215,7 @@ def table_section(found: dict) -> Section:
     words = ["exact match (EM) and F1 in points; ours are means over the seeds, sd between them"]
     words += [f"ours on {found['corpus']}, {found['split']}"] * bool(found["corpus"])
     humans = "the paper's humans answered 100 queries of the validation part (sections 4.1 and 7.1)"
+    lengths = "words: mean length of an answer; in the paper 3.7 for GA-NoEnt, 2.3 to 2.5 for others (section 7)"
     rows = {row["system"]: row for row in found["rows"]}
     ours = {system: row["ours"] for system, row in rows.items() if row["state"] == "complete"}
     columns = [("seeds", {system: str(rows[system]["seeds"]) for system in ours})]
@@ -219,12 +226,13 @@ def table_section(found: dict) -> Section:
         columns.append((HEADER[metric], cells))
         if metric in METRICS[:2]:
             columns.append(("sd", {system: sd(of[metric]) if metric in of else "-" for system, of in ours.items()}))
+    columns.append(("words", {system: _words(of) for system, of in ours.items()}))
     theirs = {system: row["paper"] for system, row in rows.items()}
     columns += _columns(theirs, "paper: ", lacking="-")
     different = {system: "; ".join(row["unlike"]) for system, row in rows.items()}
     columns.append(("unlike the paper's", different))
     grid = fill("", ("",), {system: (system,) for system in rows}, columns)
-    return section("Table 4: answers to CliCR's queries", words, found, grid, "CliCR", [humans])
+    return section("Table 4: answers to CliCR's queries", words, found, grid, "CliCR", [humans, lengths])
 
 
 def skills_of_runs(folder: Path, split: str, skills: Path) -> dict:
@@ -266,12 +274,13 @@ def _scores(scored) -> Section:
         wide = interval(*_interval(exact["mean"], n), "")
         seeds = ", ".join(points(value) for value in exact["per_seed"])
         counts = (f"{n:,}", f"{scores['in_passage']:,}", _missing(scores))
-        rows.append((split, *counts, em, sd(exact), wide, *others, loss, seeds))
+        rows.append((split, *counts, em, sd(exact), wide, *others, _words(scores), loss, seeds))
     exact, *others = HEADER.values()
     header = ("split", "queries", "answerable", "unanswered", exact, "sd")
-    header += ("95 % of one run", *others, "loss", "EM per seed")
+    header += ("95 % of one run", *others, "words", "loss", "EM per seed")
     words = [
-        "exact match (EM) and F1 in points; of queries that are answerable a candidate is right; loss is of these alone"
+        "exact match (EM) and F1 in points; of answerable queries a candidate is right; loss is of these alone",
+        "words: mean length of an answer",
     ]
     return Section("Scores", words, [Grid("", header, rows)] * bool(rows))
 

@@ -30,7 +30,7 @@ PREDICT_ROWS = 64
 PREDICT_GROUP = 8  # queries of a passage in one unit; CliCR has about nine per passage
 SPELLED = 10  # characters of a word that are read, as in the published code
 BEST = 5
-FIGURES = ("exact_match", "f1", "bleu2", "bleu4", "embedding", "missing")
+FIGURES = ("exact_match", "f1", "bleu2", "bleu4", "embedding", "missing", "predicted_length")
 _FLAT = ("passage", "passage_start", "candidate_type", "candidate_type_start", "candidate_length")
 _RENUMBER = 0x4E  # dropout layers fold in other numbers
 _OF_QUERY = ("query", "query_length", "blank", "query_passage", "gold")
@@ -356,5 +356,6 @@ def _of_passage(data, name, passage_U, places_T, present_U):
 
 
 def _mean(summaries, name):
-    """mean_sd of a score over seeds, None where there is none."""
-    return None if summaries[0][name] is None else metrics.mean_sd([found[name] for found in summaries])
+    """mean_sd of a score over seeds, None where a seed has none."""
+    values = [found[name] for found in summaries]
+    return None if None in values else metrics.mean_sd(values)

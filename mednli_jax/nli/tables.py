@@ -31,7 +31,8 @@ JUDGED_BY = (
     f"Expected: the paper's figure, {SLACK:.1f} points and the seeds' 95 % interval to either side. The interval is "
     f"{CERTAIN} times the deviation of the difference of two means, sqrt(sum of sd^2 (1/n + 1/6)): sd is that of our n "
     "seeds, in a gain of the run and of its baseline, and the paper's means are of 6 runs with the same sd. The pairs "
-    f"are the same on both sides and add nothing. Where a run has one seed or is missing, sd is {USUAL_SD:.1f}. "
+    "are the same on both sides and add nothing. "
+    f"Where a run is missing, has one seed, or its seeds agree, sd is {USUAL_SD:.1f}. "
     "Table 2 is expected to the last decimal that the paper prints.",
     f"{PASS}: our mean lies in that range. {FAIL}: it does not. {NOT_JUDGED}: a run differs from the paper's in "
     "any field of its config, in corpus, pairs, vectors, seeds or linker; the remark says in what. "
@@ -52,7 +53,7 @@ _SYSTEMS = {"bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
 def expected(paper: float, deviations: Sequence[float | None], seeds: Sequence[int], paper_seeds: int) -> list[float]:
     """[low, high] in points, see JUDGED_BY. deviations, seeds: of the run and its baseline."""
     pairs = zip(deviations, seeds, strict=True)
-    variance = sum((USUAL_SD if sd is None else sd) ** 2 * (1 / n + 1 / paper_seeds) for sd, n in pairs)
+    variance = sum((sd or USUAL_SD) ** 2 * (1 / n + 1 / paper_seeds) for sd, n in pairs)
     half = SLACK + CERTAIN * math.sqrt(variance)
     return [paper - half, paper + half]
 

@@ -58,7 +58,7 @@ def run_scores():
     """The scores of SEEDS, as the task of a run computes them."""
     each = seeds_of()
     found = [summary(scores) for scores in each]
-    names = ("exact_match", "f1", "bleu2", "bleu4", "missing")
+    names = ("exact_match", "f1", "bleu2", "bleu4", "missing", "predicted_length")
     whole = {name: mean_sd([scores[name] for scores in found]) for name in names}
     whole |= {"examples": 30, "in_passage": 27, "embedding": None, "loss": mean_sd([0.5, 1.5])}
     part = dict.fromkeys(("seen", "name"), seed_scores(each, range(2)))
@@ -80,6 +80,7 @@ def test_the_sections_of_a_run_have_its_scores_by_kind_of_query():
     (scores,), (kinds,) = run_sections({"test": run_scores(), "dev": None})
     (row,) = scores.grids[0].rows
     assert row[:6] == ("test", "30", "27", "27.5", "6.7", "4.7")
+    assert row[-3] == f"{run_scores()['predicted_length']['mean']:.1f}"
     assert [(grid.caption, grid.rows[0][:3]) for grid in kinds.grids] == [
         ("answers of training", ("seen", "2", "75.0")),
         ("tags", ("name", "2", "75.0")),

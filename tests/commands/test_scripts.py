@@ -167,7 +167,7 @@ def test_the_table_of_clicr_is_filled_from_made_up_files(tmp_path):
     assert SECRET not in done.stdout + done.stderr
     found = cloze_tables.filled(tmp_path / "runs")["rows"]
     assert not [row["system"] for row in found if row["state"] == "missing"]
-    metrics = {"exact_match", "f1", "bleu2", "bleu4", "embedding"}
+    metrics = {"exact_match", "f1", "bleu2", "bleu4", "embedding", "predicted_length"}
     assert all(set(row["ours"]) == metrics for row in found if row["state"] == "complete")
 
 

@@ -51,7 +51,7 @@ def test_every_published_cell_has_a_line_whatever_is_there(tmp_path):
 
 
 def test_verdicts(tmp_path):
-    seeds = [wrong(3)] * 6  # accuracy 70.0, sd 0: the published 70.2 is within a point, 73.1 is not
+    seeds = [wrong(3)] * 6  # accuracy 70.0 and sd 0, for which 1 stands: 70.2 is within 2.1 points, 73.1 is not
     for name in ("bow", "esim"):
         as_published(tmp_path / name, *seeds)
     as_published(tmp_path / "infersent", wrong(3))
@@ -59,7 +59,7 @@ def test_verdicts(tmp_path):
     found = reproduction.checked(tmp_path, read)
     verdicts = {run: cell(found, 3, run)["verdict"] for run in ("bow", "esim", "infersent", "features")}
     assert verdicts == {"bow": "pass", "esim": "FAIL", "infersent": "not judged", "features": "missing"}
-    assert cell(found, 3, "bow")["expected"] == pytest.approx([69.2, 71.2])
+    assert cell(found, 3, "bow")["expected"] == pytest.approx([70.2 - 2.1316, 70.2 + 2.1316], abs=1e-3)
     assert cell(found, 3, "infersent")["remark"] == "1 seed"
     assert cell(found, 3, "features")["remark"] == "interrupted"
 
