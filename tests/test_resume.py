@@ -20,7 +20,7 @@ from made_up_protocols import PROTOCOLS, flags_of, results, write_home
 from mednli_jax import cli, train
 from mednli_jax.training.session import Session
 
-FAST = ("plateau", "reader", "features", "folds")
+FAST = ("plateau", "features", "folds")
 EPOCHS = 3
 KILLS = int(os.environ.get("MEDNLI_JAX_KILLS", "20"))
 LONG = 12  # epochs of a run that is killed
