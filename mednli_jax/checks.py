@@ -12,7 +12,8 @@ from mednli_jax.models.table import entry
 from mednli_jax.training.transfer import PRIVATE
 
 SIZE = (1 << 15) - 1  # largest length or dimension; they are stored in 16 bits
-COUNT = 10**9  # largest number of rows, steps or epochs; they are counted in 32 bits
+# largest number of rows, steps or epochs; they are counted in 32 bits
+COUNT = 10**9
 CHOICES = {
     "train.select": ("loss", "accuracy", "last"),
     "train.precision": ("default", "float32", "tf32", "bfloat16"),

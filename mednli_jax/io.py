@@ -431,7 +431,8 @@ def unwatched(examples: Sequence, note: str) -> Sequence:
 
 # -- the user's own code -----------------------------------------------------------------------------------------------
 
-PLUGINS = "MEDNLI_JAX_PLUGINS"  # variable with the packages whose code may be imported, comma-separated
+# variable with the packages whose code may be imported, comma-separated
+PLUGINS = "MEDNLI_JAX_PLUGINS"
 
 
 def imported(name: str, field: str):

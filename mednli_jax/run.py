@@ -327,7 +327,8 @@ def _prepared(experiment, here):
 # -- a finished run ----------------------------------------------------------------------------------------------------
 
 
-DIRECT = "direct"  # mode of transfer: evaluation on another corpus without training on it
+# mode of transfer: evaluation on another corpus without training on it
+DIRECT = "direct"
 NAMING = ("name", "genre", "builder", "limit")  # fields of `data` that name a corpus, besides its folder
 # Settings that decide the vector of a word: name in the manifest's key -> flag.
 OF_WORDS = {

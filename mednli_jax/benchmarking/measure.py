@@ -26,7 +26,8 @@ from mednli_jax.data.batching import MAX_BUCKETS
 from mednli_jax.errors import RunError, UsageError, UserError
 
 ROUND_SECONDS = 1.5  # of a round of our side
-FEWEST = 6  # batches of a round: their costs differ tenfold between length buckets, so that fewer are no fair sample
+# batches of a round: their costs differ tenfold between length buckets, so that fewer are no fair sample
+FEWEST = 6
 SHARED_DEVICE = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # jax would take 75 % of a GPU, but the sides share it
 # PyTorch's allocator: glibc's default returns pages to the system and requests them again at each step, which halves
 # PyTorch's speed at batch 512. glibc refuses a large enough mmap threshold, but it accepts to use no mmap at all. The
@@ -173,7 +174,8 @@ class Side:
     def ask(self, do: str, *arguments):
         """The answer to a method of Worker. Raises what the process raised, or says that it ended."""
         before = dict(os.environ)
-        os.environ.update(self._environment)  # glibc reads its variables when the process starts, with the first call
+        # glibc reads its variables when the process starts, with the first call
+        os.environ.update(self._environment)
         try:
             answer = self._pool.submit(_call, do, arguments)
         finally:

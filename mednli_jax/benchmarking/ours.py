@@ -17,7 +17,8 @@ from mednli_jax.run import experiment_of
 from mednli_jax.training import loop
 from mednli_jax.training.program import LOOKAHEAD
 
-AHEAD = 64  # most steps under way; the training loop waits for the device from time to time, too
+# most steps under way; the training loop waits for the device from time to time, too
+AHEAD = 64
 
 
 def prepared_of(work) -> Prepared:

@@ -17,7 +17,8 @@ from mednli_jax.data.arrays import SIDES
 
 BUCKET = 8  # tokens of a length bucket
 SHUFFLED = ("distinct", "chunked", "packed")  # styles with little work on padding, or none
-COMPILED_WARM = 12  # batches for warming up, because torch.compile may compile again for new shapes
+# batches for warming up, because torch.compile may compile again for new shapes
+COMPILED_WARM = 12
 
 
 def side_of(spec: dict, work):
@@ -60,13 +61,15 @@ class TorchSide:
 
     clip = 0.0  # limit of the gradient's norm; 0 = none
     compile_seconds = 0.0  # within rounds: torch.compile finishes during the warm-up
-    dynamic = True  # whether one compiled program serves all shapes; False: one program a shape
+    # whether one compiled program serves all shapes; False: one program a shape
+    dynamic = True
 
     def __init__(self, spec: dict, work):
         torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.spec, self.work, self.style = spec, work, spec["style"]
-        self.lengths_of = work.lengths  # rows -> (of premises, of hypotheses) [N], which decide what is kept together
+        # rows -> (of premises, of hypotheses) [N], which decide what is kept together
+        self.lengths_of = work.lengths
         tf32 = spec.get("precision") == "tf32"
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
         self.half = spec.get("precision") == "bfloat16"

@@ -226,7 +226,8 @@ _LOOSE = ("loose_position", "loose_position_candidate")
 _TEXTS = ("candidate_text", "answer_text")
 _STARTED = ("passage", "candidate_type", "position", "loose_position", *_TEXTS)
 BEGIN, END = "@begin", "@end"
-_AT_A_TIME = 50_000  # random vectors: their making takes eight times the memory of the result
+# random vectors: their making takes eight times the memory of the result
+_AT_A_TIME = 50_000
 
 
 @dataclass(frozen=True)

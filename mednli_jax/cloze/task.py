@@ -27,7 +27,8 @@ from mednli_jax.report import metrics
 from mednli_jax.training.task import frozen, summary
 
 PREDICT_ROWS = 64
-PREDICT_GROUP = 8  # queries of a passage in one unit; CliCR has about nine per passage
+# queries of a passage in one unit; CliCR has about nine per passage
+PREDICT_GROUP = 8
 SPELLED = 10  # characters of a word that are read, as in the published code
 BEST = 5
 FIGURES = ("exact_match", "f1", "bleu2", "bleu4", "embedding", "missing", "predicted_length")

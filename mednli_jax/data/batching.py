@@ -18,10 +18,13 @@ from mednli_jax.data.arrays import LEAST, power_of_two
 
 MAX_BUCKETS = 4
 Segments = tuple[tuple[int, int], ...]  # (steps, sentences) of a staircase, sentences falling
-SEGMENT_COST = 0.006  # cost of the calls of one more loop, as a share of the staircase's area
+# cost of the calls of one more loop, as a share of the staircase's area
+SEGMENT_COST = 0.006
 COMPILE_TOKENS = 10_000  # cost of compiling one more loop, in tokens of a run
-MARGIN = 0.02  # share of the sentences alive that is added to each step, for plans that were not examined
-GPU_FLOOR = 256  # a GPU computes up to this many sentences in about the time of one
+# share of the sentences alive that is added to each step, for plans that were not examined
+MARGIN = 0.02
+# a GPU computes up to this many sentences in about the time of one
+GPU_FLOOR = 256
 LOOKED_AT = 400_000  # at most this many rows of plans are examined to fit a staircase
 
 
@@ -310,7 +313,8 @@ class Batches:
         flat[: len(units)] = order
         if rng is not None:
             for stratum in dealt:
-                rng.shuffle(stratum)  # the last stratum may be incomplete: its gaps are spread at random, too
+                # the last stratum may be incomplete: its gaps are spread at random, too
+                rng.shuffle(stratum)
         # [batches, strata]; each device gets every shares-th stratum.
         dealt = np.pad(dealt.T, ((0, 0), (0, -per_batch % self.shares)), constant_values=-1)
         dealt = dealt.reshape(batches, dealt.shape[1] // self.shares, self.shares).swapaxes(1, 2).reshape(dealt.shape)

@@ -49,7 +49,8 @@ FORMATS = (
 # How a word came by its vector; "subwords": put together from its character n-grams.
 ROUTES = ("missing", "exact", "lowered", "subwords")
 MISSING, EXACT, LOWERED, SUBWORDS = range(len(ROUTES))
-RANDOM_SD = 0.4  # that of 60,811 words of GloVe 6B 100d is .48, and longer vectors have smaller numbers
+# that of 60,811 words of GloVe 6B 100d is .48, and longer vectors have smaller numbers
+RANDOM_SD = 0.4
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,8 @@ def random_vectors(words, *, dim: int, seed: int, sd: float = RANDOM_SD) -> np.n
 
 # The authors of MedNLI gave out {word: vector} as pickles.
 _UNPICKLE = "if you trust where it comes from, load it and write a word and its numbers on each line of a text file"
-_TEXT = bytes([*b"\t\n\r", *range(32, 256)])  # what rows of text are made of: numbers of 32 bits soon hold another byte
+# what rows of text are made of: numbers of 32 bits soon hold another byte
+_TEXT = bytes([*b"\t\n\r", *range(32, 256)])
 
 
 def vector_paths(path) -> tuple[Path, ...]:

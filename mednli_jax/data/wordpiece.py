@@ -26,7 +26,8 @@ CONFIG = "tokenizer_config.json"
 WEIGHT_CONFIGS = ("config.json", "bert_config.json")
 WEIGHTS = "model.safetensors"
 LONGEST_WORD = 100  # characters; a longer word is unknown
-_PADDING_ROWS = 128  # rows that a table of weights may have beyond the pieces, to make its size a round number
+# rows that a table of weights may have beyond the pieces, to make its size a round number
+_PADDING_ROWS = 128
 _BRACKETED = re.compile(r"\[[A-Za-z0-9_]+\]|<[^ ]+>")
 _COPY = "copy the file again from where the weights came from"
 

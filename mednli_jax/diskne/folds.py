@@ -16,7 +16,8 @@ from mednli_jax.diskne.data import GROUPS, Benchmark
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import FUNCTION_WORDS, singular
 
-LEAST = 2  # positive examples of a disease in a category that is reported (section 4.1)
+# positive examples of a disease in a category that is reported (section 4.1)
+LEAST = 2
 DEV = 0.1  # share of the training examples (section 4.1)
 
 MOST_FOLDS = 1 << 12

@@ -23,14 +23,18 @@ from mednli_jax.knowledge.ontology import Ontology
 
 DIRECTIONS = ("either", "undirected", "all")
 UNREACHABLE = -1
-FORMAT = 1  # of the distances in the cache; tests/data/test_prepared_content.py says when to raise it
+# of the distances in the cache; tests/data/test_prepared_content.py says when to raise it
+FORMAT = 1
 LONGEST = np.iinfo(np.int16).max
-BITS = 1 << 29  # bytes of bits that `_spread` holds, twice: the number of sources that it searches from at once
-BLOCK = 4096  # concepts whose neighbours' bits are gathered at once: they stay in the processor's cache
+# bytes of bits that `_spread` holds, twice: the number of sources that it searches from at once
+BITS = 1 << 29
+# concepts whose neighbours' bits are gathered at once: they stay in the processor's cache
+BLOCK = 4096
 TABLE = 1 << 24  # bytes of the table in which `_climb` marks what it has seen
 _ROWS = 1 << 12  # pairs of a corpus whose mentions are crossed at once
 
-Progress = Callable[[int, int], None]  # called with the number of sources that have finished, and of all sources
+# called with the number of sources that have finished, and of all sources
+Progress = Callable[[int, int], None]
 
 
 def shortest_paths(

@@ -22,7 +22,8 @@ from mednli_jax.knowledge.readers.obo import read_obo
 from mednli_jax.knowledge.readers.snomed import read_snomed, release_files, snomed_files
 from mednli_jax.knowledge.readers.umls import read_umls, umls_files
 
-FORMAT = 3  # of the readers' results; tests/data/test_prepared_content.py says when to raise it
+# of the readers' results; tests/data/test_prepared_content.py says when to raise it
+FORMAT = 3
 NAMES = ("mesh", "snomed", "umls", "wordnet")
 TABLES = (".tsv", ".tsv.gz")
 OBO = (".obo", ".obo.gz")
@@ -100,7 +101,8 @@ def needed_files(name: str, data_dir: Path | None = None) -> tuple[Path, ...]:
 def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None:
     """What `spec` names, None for the bundled table."""
     if spec == "mesh":
-        return None  # the data folder is not searched, so that a run means the same on every machine
+        # the data folder is not searched, so that a run means the same on every machine
+        return None
     if spec in NAMES:
         return _named(spec, data_dir)
     path = Path(spec).expanduser()

@@ -117,7 +117,8 @@ class _Placing:
         self.path, self.partial = path, partial
         self.rows, self.problems, self.counts = 0, Problems(), Counter()
         self._examples = {example.uid: example for example in examples}
-        self._unknown: dict[str, int] = {}  # pairs that the corpus does not have -> the first line that names them
+        # pairs that the corpus does not have -> the first line that names them
+        self._unknown: dict[str, int] = {}
         self._offsets: dict[tuple[str, str], list[tuple[int, int]]] = {}
         self._spans: dict[tuple[str, str], list[_Span]] = {}
 
@@ -252,7 +253,8 @@ def _take(placing: _Placing, line: int, row: Mapping[str, str]) -> None:
 
 
 _ACRONYMS = ("AA", "UA")
-_FEW = 20  # trigger texts: with fewer, those that a wrapper changed may be most of them
+# trigger texts: with fewer, those that a wrapper changed may be most of them
+_FEW = 20
 _ID = re.compile(r"(.+)(?:[.-](premise|hypothesis)|-([ph]))")
 _SIDE = {side[0]: side for side in SENTENCE}
 # "matched name"-location-sentence-"text"-part of speech-negation; the last two are absent in old releases. The quoted

@@ -18,7 +18,8 @@ from mednli_jax.io import warn
 RELATIONS = ("is_a", "all")
 CYCLES = ("refuse", "drop")
 GRAPHS = ("whole", "mentioned")
-CIRCULAR = "circular_is_a"  # the relation of is-a edges on cycles, if all relations are taken
+# the relation of is-a edges on cycles, if all relations are taken
+CIRCULAR = "circular_is_a"
 _ID = re.compile(r"[A-Za-z]{0,8}[:_]?\d{1,18}")
 
 

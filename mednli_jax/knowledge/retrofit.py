@@ -28,7 +28,8 @@ from mednli_jax.knowledge.ontology import Ontology, bool_matrix
 
 # Words of a lexicon end at ASCII spaces only: a no-break space is part of a word, as in the published script.
 _WORD = re.compile(r"[^ \t\n\r\x0b\x0c]+")
-_NORM_FLOOR = 1e-6  # added to a squared length, as in the published script: a row of zeros stays one
+# added to a squared length, as in the published script: a row of zeros stays one
+_NORM_FLOOR = 1e-6
 
 
 def retrofit(vectors: np.ndarray, graph: csr_array, *, rounds: int = 10) -> np.ndarray:

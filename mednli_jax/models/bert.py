@@ -20,10 +20,13 @@ from mednli_jax.models.packing import MASKED_ENERGY
 from mednli_jax.models.products import halved, matmul
 from mednli_jax.models.sparse_rows import take
 
-STATES = "states"  # collection for the last layer's states [B, T, D]; filled where the caller makes it mutable
+# collection for the last layer's states [B, T, D]; filled where the caller makes it mutable
+STATES = "states"
 SPECIALS = 3  # [CLS] premise [SEP] hypothesis [SEP]
-SPREAD = 0.02  # standard deviation of random weights, as in the code of Devlin et al.
-LONGEST = 1 << 12  # more than any row's positions; makes dropout masks independent of the padded length
+# standard deviation of random weights, as in the code of Devlin et al.
+SPREAD = 0.02
+# more than any row's positions; makes dropout masks independent of the padded length
+LONGEST = 1 << 12
 _draw = nn.initializers.normal(SPREAD)
 
 

@@ -12,7 +12,8 @@ from mednli_jax.models import layers
 from mednli_jax.models.products import matmul
 from mednli_jax.models.sparse_rows import trained_rows
 
-END = 0  # row of fastText's "</s>", which ends every text; the same number as padding
+# row of fastText's "</s>", which ends every text; the same number as padding
+END = 0
 MULTIPLIER = 116049371  # as in fastText
 
 

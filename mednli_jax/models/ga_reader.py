@@ -14,7 +14,8 @@ from mednli_jax.models.packing import Packing
 from mednli_jax.models.products import einsum, matmul
 from mednli_jax.models.sparse_rows import take
 
-UNKNOWN = 1  # number of all unknown words; two unknown tokens need not be the same word
+# number of all unknown words; two unknown tokens need not be the same word
+UNKNOWN = 1
 
 
 class GAReader(nn.Module):

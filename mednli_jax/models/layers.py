@@ -21,7 +21,8 @@ from mednli_jax.models.products import BY_ROWS, dot, matmul
 from mednli_jax.models.recurrence import CELLS
 
 Batch = Mapping[str, jax.Array]
-ATTENTION = "attention"  # collection for the attention weights of models; filled where the caller makes it mutable
+# collection for the attention weights of models; filled where the caller makes it mutable
+ATTENTION = "attention"
 SIDES = ("premise", "hypothesis")
 
 
@@ -342,8 +343,10 @@ class KnowledgeEnergies(nn.Module):
 
 RELATION_STEPS = 8  # number of is-a edges from which on a hypernym has the value 0
 _SAME = 0  # the type of equal words
-_IS_A = (3, 4)  # the types whose value falls with the distance: hypernym, hyponym
-_KINDS = 6  # number of types before the named relations, each of which has two types: forward and inverse
+# the types whose value falls with the distance: hypernym, hyponym
+_IS_A = (3, 4)
+# number of types before the named relations, each of which has two types: forward and inverse
+_KINDS = 6
 
 
 class Relations:

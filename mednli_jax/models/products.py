@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-HALF = "bfloat16"  # value of jax's setting for products, under which operands are cast
+# value of jax's setting for products, under which operands are cast
+HALF = "bfloat16"
 # d @ u.T and x.T @ d, for gradients.
 BY_COLUMNS = partial(lax.dot_general, dimension_numbers=(((1,), (1,)), ((), ())))
 BY_ROWS = partial(lax.dot_general, dimension_numbers=(((0,), (0,)), ((), ())))

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 from flax import traverse_util
 from jax import lax
 
-INDEX = "index"  # collection of the rows that a batch reads: {path of the table: index [N]}
+# collection of the rows that a batch reads: {path of the table: index [N]}
+INDEX = "index"
 
 
 def trained_rows(module, name: str, init, index_N):

@@ -16,7 +16,8 @@ from jax import lax
 from mednli_jax.models.products import dot
 from mednli_jax.models.recurrence import slot_before
 
-MULTIPLE = 32  # the hidden size is padded to a multiple of this once, or XLA would pad it at every time step
+# the hidden size is padded to a multiple of this once, or XLA would pad it at every time step
+MULTIPLE = 32
 
 
 def padded_size(size: int) -> int:

@@ -34,7 +34,8 @@ COMPARED = ("er", "est")  # endings of comparatives, which WordNet does not list
 CONCRETE = ("noun.animal", "noun.artifact", "noun.body", "noun.food", "noun.plant")
 LEAST = 3
 STEPS = 2  # is-a edges to a hypernym or hyponym, at most
-PAIR_MOST, SENTENCE_MOST = 2, 2  # pairs of a category with the same two words; pairs of a sentence
+# pairs of a category with the same two words; pairs of a sentence
+PAIR_MOST, SENTENCE_MOST = 2, 2
 DETERMINERS = frozenset(("a", "an", "the", "his", "her", "their", "its", "this", "that", "another", "one"))
 # Words within whose scope a more general word does not follow from a narrower one.
 _REVERSING = """no not n't never none nobody nothing nowhere neither nor without few every each all any only if unless

@@ -23,7 +23,8 @@ from mednli_jax.report.sections import Grid, Section, figure, markdown, points
 NAME = "mednli"
 STATS, PATHS, KINDS = "corpus/stats.json", "corpus/paths.json", "categories.json"
 PASS, FAIL, NOT_JUDGED, MISSING, NO_FIGURE = "pass", "FAIL", "not judged", "missing", "-"
-SLACK = 1.0  # points: another framework, other random numbers, a figure of one decimal
+# points: another framework, other random numbers, a figure of one decimal
+SLACK = 1.0
 SEEDS = 6  # of the paper
 USUAL_SD = 1.0  # points, assumed for seeds without a known deviation
 CERTAIN = 1.96  # deviations of 95 % of a normal distribution

@@ -23,7 +23,8 @@ logging.getLogger("matplotlib").setLevel(logging.ERROR)  # else it logs the path
 WIDTH, HEIGHT = 360, 230  # px of a chart without its legend, for a small screen
 LEFT, RIGHT, TOP, BOTTOM = 62, 10, 12, 40  # px around the axes
 DPI = 130  # of PNG
-TURN = 0.65  # share of its length that a turned label takes below the axis: the sine of its angle
+# share of its length that a turned label takes below the axis: the sine of its angle
+TURN = 0.65
 INK, SOFT, LINE, ON = "#1b1f24", "#57606a", "#d8dee4", "#ffffff"
 # Distinct for colour-blind readers.
 COLOURS = ("#0072b2", "#c2410c", "#007a5a", "#8b5cf6", "#b4518f", "#6b7280")

@@ -22,7 +22,8 @@ from mednli_jax.errors import RunError
 from mednli_jax.io import append_line, private_folder, read_sealed, write_atomic, write_json, write_sealed, writing
 
 TYPES = "types.json"  # the phrases of the training split in the order of their numbers
-TREES = "trees.json"  # of the feature-based system: the trees of each seed, the TF-IDF terms
+# of the feature-based system: the trees of each seed, the TF-IDF terms
+TREES = "trees.json"
 SPLITS = ("dev", "test")  # that a run scores
 FAILED = "correct the fault that its log.txt names"  # the first step for a run that failed
 _PASSWORD = re.compile(r"(://[^/@\s:]*:)\S*@")  # in a URL
@@ -116,7 +117,8 @@ class RunDirectory:
                 problem = f"{run.folder}: the run was started with other values of {', '.join(changed[:5])}"
                 raise RunError(f"{problem}. Fix: resume with the same flags, or choose another --workdir.")
         except BaseException:
-            run.close()  # the error refers to this object, so the lock would live as long as the error
+            # the error refers to this object, so the lock would live as long as the error
+            run.close()
             raise
         return run
 

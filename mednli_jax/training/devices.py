@@ -20,9 +20,12 @@ from jax.sharding import NamedSharding, PartitionSpec
 from mednli_jax.training import hosts
 
 AXIS = "batch"
-DEVICE_SHARE = 0.9  # share of jax's memory on a device; the rest is for prediction and fragmentation
-HOST_MOST = 1 << 30  # bytes; more seeds in one program are no faster on a CPU (docs/results-diskne.md)
-CHECKPOINTS = 6  # two kept checkpoints and one that is being written may take half of the disk
+# share of jax's memory on a device; the rest is for prediction and fragmentation
+DEVICE_SHARE = 0.9
+# bytes; more seeds in one program are no faster on a CPU (docs/results-diskne.md)
+HOST_MOST = 1 << 30
+# two kept checkpoints and one that is being written may take half of the disk
+CHECKPOINTS = 6
 
 # Parameter and value of glibc's mallopt: no memory maps, and no memory is returned to the system. The threads do not
 # share one arena: programs that compile at the same time would fragment it, and ESIM's steps took half as long again.
@@ -154,7 +157,8 @@ def fitting(program, batches, seeds: int, room: int, checkpoint: int) -> int:
     layout = max(batches.layouts, key=lambda layout: layout.units * layout.group * sum(layout.width))
     learner = jax.eval_shape(lambda: program.draw(layout, (0,)))
     one, params = _bytes(learner), _bytes(learner.params)
-    held = one + 3 * params  # best weights, their old values while they are replaced, and gradients
+    # best weights, their old values while they are replaced, and gradients
+    held = one + 3 * params
     most = max(1, min(seeds, room // held, checkpoint // (one + params)))
     if most == 1:
         return 1

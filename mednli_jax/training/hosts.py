@@ -16,9 +16,11 @@ from mednli_jax.errors import RunError
 from mednli_jax.io import say
 
 JOIN_SECONDS = 300
-HEARTBEAT_SECONDS = 15  # without a sign of life, after which jax's service counts a process as lost
+# without a sign of life, after which jax's service counts a process as lost
+HEARTBEAT_SECONDS = 15
 END_SECONDS = 60  # in which all processes must come to their end once one has
-LONG_MS = 7 * 24 * 3600 * 1000  # effectively no timeout: jax ends a process that waits for a lost one
+# effectively no timeout: jax ends a process that waits for a lost one
+LONG_MS = 7 * 24 * 3600 * 1000
 FAILED = "mednli_jax/failed/"  # the meeting at which a failed process says so
 
 

@@ -110,7 +110,8 @@ class Trainer:
         self._saved = time.monotonic()
         self._compiled_for = 0  # number of seeds for which the programs are compiled
         self._planner, self._plans = ThreadPoolExecutor(1, "plans"), {}  # (pass, seeds) -> future of its batches
-        self._chunk = self._next_chunk = 4  # steps of this chunk; steps of the next one by the speed of this process
+        # steps of this chunk; steps of the next one by the speed of this process
+        self._chunk = self._next_chunk = 4
 
     def begin(self, **weights):
         """Starts from these weights of the learner; they are the best before the first epoch."""

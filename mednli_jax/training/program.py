@@ -25,7 +25,8 @@ from mednli_jax.training.devices import Devices
 from mednli_jax.training.step import predict_step, train_step
 
 AUTO = Format(Layout.AUTO)
-LOOKAHEAD = 2  # batches computed on the device while the host receives an earlier one
+# batches computed on the device while the host receives an earlier one
+LOOKAHEAD = 2
 # The setting `train.precision` -> the value for jax.default_matmul_precision. None keeps the device's default: TF32 on
 # a GPU, 16-bit operands on a TPU, full float32 on a CPU. With bfloat16 all products of a model take operands of 16 bits
 # and sum in 32 (models.products); parameters, the optimiser, norms, softmax and losses keep 32 bits.

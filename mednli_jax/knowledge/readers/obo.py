@@ -14,7 +14,8 @@ from mednli_jax.errors import DataError, Problems
 from mednli_jax.io import FRESH_COPY, empty_file, line_fault, text_lines, warn
 from mednli_jax.knowledge.ontology import Edges, Ontology, OntologyOptions, graphs, shown_id
 
-SCOPES = ("EXACT",)  # a name of another scope (NARROW, BROAD, RELATED) may mean something else
+# a name of another scope (NARROW, BROAD, RELATED) may mean something else
+SCOPES = ("EXACT",)
 _TAG = re.compile(r"([\w-]+)\s*:\s*(.*)")
 _STANZA = re.compile(r"\[([\w ]+)\]")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(.*)')

@@ -27,8 +27,10 @@ COLUMNS = {
     ),
 }
 MRFILES = ("FIL", "DES", "FMT", "CLS", "RWS", "BTS")
-_FILTERED, _UNKNOWN = -1, -2  # in place of the index of a concept: it has no name after the filters, or none at all
-_CUIS = 10_000_000  # a CUI is C and seven digits: small enough for an array over all there can be
+# in place of the index of a concept: it has no name after the filters, or none at all
+_FILTERED, _UNKNOWN = -1, -2
+# a CUI is C and seven digits: small enough for an array over all there can be
+_CUIS = 10_000_000
 
 # The semantic types of four of the UMLS semantic groups, those that a clinical text states findings with:
 # anatomy (ANAT), chemicals and drugs (CHEM, with the types it lost in 2018), disorders and findings (DISO), procedures
@@ -43,7 +45,8 @@ LINK_TYPES = tuple(
         *(58, 59, 60, 61, 62, 63, 65),
     )
 )
-_SUPPRESS = ("SUPPRESS", "N", "O", "E", "Y")  # the column, N of names that are not suppressed, and its other values
+# the column, N of names that are not suppressed, and its other values
+_SUPPRESS = ("SUPPRESS", "N", "O", "E", "Y")
 # REL of rows that state no relation: not related, deleted.
 _NO_RELATION = ("XR", "DEL")
 
