@@ -158,7 +158,8 @@ def systems(folder: Path, read: Read) -> list[System]:
         run = RunDirectory(path)
         if (path / "lock").is_file() and run.task == "diskne" and run.status() == "complete":
             about, result = read_json(path / "data.json", "diskne")["diskne"], run.result()
-            different = unlike(path, read, str(result["config"]).partition("-")[0])
+            sizes = PAPER["sizes"] if "weights" in run.config["model"] else {}
+            different = unlike(path, read, str(result["config"]).partition("-")[0], sizes)
             found.append(System(path.name, about, result["categories"], different))
     if not found:
         raise RunError(f"{folder}: holds no finished run of folds. Fix: give the folder that launch/diskne.sh made.")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -27,8 +28,8 @@ NAMES = {"features": "Features", "bow": "BOW", "infersent": "InferSent", "esim":
 
 # Fields that may differ from the row's: places of files, which are compared by what they hold, and how a run is kept.
 FREE = re.compile(
-    r"task|seeds|data\.(name|genre|dir|builder)|(vectors\.path|knowledge\.mentions|transfer\.init_from)"
-    r"|train\.(checkpoint_\w+|max_buckets)|diskne\.at_once"
+    r"task|seeds|data\.(name|genre|dir|builder)|vectors\.path|knowledge\.mentions|transfer\.init_from"
+    r"|model\.weights|train\.checkpoint_\w+|diskne\.at_once"
 )
 ENDING = re.compile(r"(\.(txt|vec|bin|npy))?(\.gz)?$")  # of a file of vectors
 Read = Callable[[str], Mapping]  # name and variant of a config, such as esim:mednli -> its fields
@@ -104,34 +105,25 @@ def section(title: str, words: Sequence[str], found: Mapping, grid: Grid, paper:
 
 
 def departures(folder: Path, baseline: Path | None, read: Read) -> list[str]:
-    """How a run, the run that it was transferred from, and its baseline differ from a paper's: fields and numbers."""
-    found, (config, result) = unlike(folder, read), _opened(folder)
+    """How a run, the run that it was transferred from, and its baseline differ from those of Romanov & Shivade 2018."""
+    found, (config, result) = _unlike_mednli(folder, read), _opened(folder)
     name = config.get("transfer", {}).get("init_from") or result.get("transfer", {}).get("source")
     source = folder.parent / Path(name or "").name  # the run in the same folder whose weights this run started from
     if name and (source / "config.json").is_file():
-        found += [f"source: {words}" for words in unlike(source, read) if words not in found]
+        found += [f"source: {words}" for words in _unlike_mednli(source, read) if words not in found]
     if baseline is not None:
-        found += [f"baseline: {words}" for words in unlike(baseline, read) if words not in found]
+        found += [f"baseline: {words}" for words in _unlike_mednli(baseline, read) if words not in found]
         if result.get("seeds") != _opened(baseline)[1].get("seeds"):
             found.append("other seeds than the baseline")
     return found
 
 
-def unlike(folder: Path, read: Read, name: str | None = None) -> list[str]:
-    """`departures` of a run by itself. name: of the row's config; by default that of the run's model."""
-    (config, result), paper = _opened(folder), published("mednli")
-    expected = _of_row(folder.name, name or config["model"]["name"], config, result, read)
-    if expected is None:
-        return ["no config of this package"]
-    trained = result["model"] not in ("features", "fasttext")
-    found = []
-    for field in differing(expected, config):
-        if not FREE.fullmatch(field) and (trained or not field.startswith("train.")):
-            value = _at(config, field)
-            found.append(f"{field} {value:,}" if isinstance(value, int | float) else f"other {field}")
-    seeds, wanted = len(result.get("seeds", ())), len(expected["seeds"])
-    if seeds != wanted and len(expected["seeds"]) > 1:
-        found.append(f"{seeds} seed{'s' * (seeds != 1)}")
+def _unlike_mednli(folder, read):
+    """`unlike` of a row; on MedNLI also the number of training pairs and the program that found the concepts."""
+    (config, result), paper, row = _opened(folder), published("mednli"), {}
+    for pattern, flags in paper["rows"]:
+        row |= flags if re.fullmatch(pattern, folder.name) else {}
+    found = unlike(folder, read, config["model"]["name"], row)
     if result.get("corpus") == paper["corpus"] and result.get("transfer", {}).get("mode") != "direct":
         splits = read_json(folder / "data.json", "splits")["splits"]
         if "train" in splits and splits["train"]["rows"] != paper["statistics"]["train"]["pairs"]:
@@ -139,26 +131,39 @@ def unlike(folder: Path, read: Read, name: str | None = None) -> list[str]:
         linked = config["model"]["knowledge"] != "none" or config["vectors"]["retrofit"] == "concepts"
         if linked and not config["knowledge"]["mentions"]:
             found.append("concepts by this package's linker, not MetaMap's")
-    path, of_row = (ENDING.sub("", Path(_at(each, "vectors.path") or "").name) for each in (config, expected))
-    if not OTHER_VECTORS.match(folder.name) and path != of_row:
-        found.append("other vectors" if path else "random vectors")
     return found
 
 
-def _of_row(row, name, config, result, read) -> dict | None:
-    """The config of a row of a table: of the run's corpus, with the row's flags."""
+def unlike(folder: Path, read: Read, name: str, flags: Mapping = MappingProxyType({})) -> list[str]:
+    """How a run differs from a paper's: fields of its config and their numbers, seeds, vectors; no names of files.
+
+    name: of the config in configs/ that the paper's run has; its corpus is that of the run. flags: field -> its value
+    in the paper's run.
+    """
+    config, result = _opened(folder)
     corpus = "demo" if config["data"]["name"].startswith("demo_") else config["data"]["name"]
     corpus += "_code" * ("_code" in result.get("config", ""))
     corpus += f"/{config['data']['genre']}" if config["data"].get("genre") else ""
     try:
-        found = json.loads(json.dumps(read(f"{name}:{corpus}")))
+        expected = json.loads(json.dumps(read(f"{name}:{corpus}")))
     except UserError:
-        return None
-    for pattern, flags in published("mednli")["rows"]:
-        if re.fullmatch(pattern, row):
-            for field, value in flags.items():
-                section, _, last = field.partition(".")
-                found[section][last] = value
+        return ["no config of this package"]
+    for field, value in flags.items():
+        section, _, last = field.partition(".")
+        expected[section][last] = value
+    found, trained = [], result["model"] not in ("features", "fasttext")
+    for field in differing(expected, config):
+        # Pretrained weights add settings that the config leaves to them.
+        added = config["model"].get("weights") and _at(expected, field) is None
+        if not (FREE.fullmatch(field) or added) and (trained or not field.startswith("train.")):
+            value = _at(config, field)
+            found.append(f"{field} {value:,}" if isinstance(value, int | float) else f"other {field}")
+    seeds, wanted = len(result.get("seeds", ())), len(expected["seeds"])
+    if seeds != wanted > 1:
+        found.append(f"{seeds} seed{'s' * (seeds != 1)}")
+    path, of_row = (ENDING.sub("", Path(_at(each, "vectors.path") or "").name) for each in (config, expected))
+    if not OTHER_VECTORS.match(folder.name) and path != of_row:
+        found.append("other vectors" if path else "random vectors")
     return found
 
 

@@ -1,5 +1,6 @@
 """The paper's tables: figures as printed, the runs that fill the cells, and what empty cells say."""
 
+import json
 import re
 
 import pytest
@@ -112,7 +113,7 @@ def test_runs_unlike_the_papers_are_named_in_their_cells(tmp_path):
     (cell,) = cells(tables.filled(tables.TABLES[7], tmp_path, read), run="replace-infersent")
     assert cell["unlike"] == [
         "data.limit 60", "model.hidden_size 8", "train.epochs 1", "other train.select", "vectors.dim 8", "1 seed",
-        "60 training pairs", "concepts by this package's linker, not MetaMap's", "other vectors",
+        "other vectors", "60 training pairs", "concepts by this package's linker, not MetaMap's",
         "other seeds than the baseline",
     ]  # fmt: skip
 
@@ -138,3 +139,15 @@ def test_runs_that_the_paper_has_not_are_shown_where_they_are(tmp_path):
     assert len(found["cells"]) == 56
     seven = tables.filled(tables.TABLES[7], runs(tmp_path / "seven", bow=(wrong(3),), bias_bow=(wrong(1),)), read)
     assert [cell["ours"] for cell in cells(seven, row="GloVe CC, bias")] == [pytest.approx(20)]
+
+
+def test_pretrained_weights_decide_the_sizes_of_their_model(tmp_path):
+    """The file of weights may lie anywhere; sizes that only the weights have are no difference, other settings are."""
+    config = read("diskne_bert:mednli")
+    config["model"] |= {"weights": "/home/someone/bert", "hidden_size": 768, "layers": 12, "vocab_size": 28_996}
+    config["train"]["learning_rate"] = 1e-4
+    folder = write_run(tmp_path / "biobert", RIGHT, RIGHT, RIGHT, gold=GOLD, corpus="mednli")
+    (folder / "config.json").write_text(json.dumps(config))
+    sizes = {"model.hidden_size": 768, "model.layers": 12}
+    assert tables.unlike(folder, read, "diskne_bert", sizes) == ["train.learning_rate 0.0001"]
+    assert "model.hidden_size 768" in tables.unlike(folder, read, "diskne_bert")
