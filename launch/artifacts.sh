@@ -57,6 +57,6 @@ import sys
 from mednli_jax import cli
 from mednli_jax.nli.tables import artifact_lines
 
-print("\n".join(artifact_lines(sys.argv[1], lambda name: cli.read_config(name).to_dict())))
+print("\n".join(artifact_lines(sys.argv[1], cli.read_config)))
 PY
 echo "Tables 3 to 5: $folder/analysis/report.html" >&2

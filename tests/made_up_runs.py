@@ -8,7 +8,8 @@ from html.parser import HTMLParser
 import numpy as np
 from tensorboardX.proto import event_pb2
 
-from mednli_jax import cli, defaults
+from mednli_jax import defaults
+from mednli_jax.cli import read_config as read
 from mednli_jax.data.examples import LABELS
 from mednli_jax.report import metrics, tables
 
@@ -97,17 +98,13 @@ def row_config(row, corpus):
     """The config that launch/mednli.sh gives a row of a table; of another corpus, with its name."""
     model = row.rpartition("-")[2]
     model = model if model in tables.NAMES else "esim"
-    config = json.loads(json.dumps(read(f"{model}:{corpus if corpus in defaults.VARIANTS else 'demo'}")))
+    config = json.loads(json.dumps(read(f"{model}:{corpus if corpus in defaults.VARIANTS else 'demo'}").to_dict()))
     config["data"]["name"] = corpus
     for pattern, flags in tables.published("mednli")["rows"]:
         for field, value in flags.items() if re.fullmatch(pattern, row) else ():
             section, _, name = field.partition(".")
             config[section][name] = value
     return config
-
-
-def read(name):
-    return cli.read_config(name).to_dict()
 
 
 def change(path, **changes):

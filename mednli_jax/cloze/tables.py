@@ -139,6 +139,7 @@ def evaluate_answers(
     scores = answers.figures(examples, scored, skills)
     figures = {"predictions": predictions, "corpus": corpus, "split": split, **scores}
     title = f"{predictions} on {corpus}, {split}: {scores['queries']:,} queries, {scores['missing']:,} not answered"
+    title += f"; 95 % interval of exact match {interval(*_interval(scores['exact_match'], scores['queries']), '')}"
     shown = {"all": scores}
     for family, named in scores["slices"].items():
         shown |= {f"{family} {name} ({of['queries']:,})": of for name, of in named.items()}

@@ -35,10 +35,12 @@ def _scores(scored) -> Section:
             seeds = ", ".join(points(value) for value in accuracy["per_seed"])
             calibration = points(of["calibration"]["ece"]["mean"]) if "calibration" in of else "-"
             loss = f"{of['loss']['mean']:.4f}" if "loss" in of else "-"
-            f1 = points(of["macro_f1"]["mean"])
-            rows.append((name, f"{n:,}", points(accuracy["mean"]), sd(accuracy), wide, f1, loss, calibration, seeds))
-    header = ("split", "pairs", "accuracy", "sd", "95 % of one run", "macro F1", "loss", "ECE", "accuracy per seed")
-    words = ["accuracy, F1 and calibration error (ECE) in points"]
+            f1, most = points(of["macro_f1"]["mean"]), points(majority_share(of["per_class"]))
+            figures = (points(accuracy["mean"]), sd(accuracy), wide, f1, loss, calibration, seeds)
+            rows.append((name, f"{n:,}", most, *figures))
+    header = ("split", "pairs", "majority", "accuracy", "sd", "95 % of one run", "macro F1", "loss", "ECE")
+    header += ("accuracy per seed",)
+    words = ["in points: share of the most frequent class (majority), accuracy, F1 and calibration error (ECE)"]
     return Section("Scores", words, [Grid("", header, rows)] * bool(rows))
 
 

@@ -51,10 +51,10 @@ _KNOWN_VARIANTS = ("mednli", "mednli_code", "demo", "demo_full")
 _SYSTEMS = {"bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
 
 
-def expected(paper: float, deviations: Sequence[float | None], seeds: Sequence[int], paper_seeds: int) -> list[float]:
+def expected(paper: float, deviations: Sequence[float | None], seeds: Sequence[int]) -> list[float]:
     """[low, high] in points, see JUDGED_BY. deviations, seeds: of the run and its baseline."""
     pairs = zip(deviations, seeds, strict=True)
-    variance = sum((sd or USUAL_SD) ** 2 * (1 / n + 1 / paper_seeds) for sd, n in pairs)
+    variance = sum((sd or USUAL_SD) ** 2 * (1 / n + 1 / SEEDS) for sd, n in pairs)
     half = SLACK + CERTAIN * math.sqrt(variance)
     return [paper - half, paper + half]
 
@@ -136,13 +136,12 @@ def _gains(table: tables.Table, folder: Path, read: tables.Read) -> list[dict]:
 
 
 def _judged(cell, ours, filled) -> dict:
-    paper_seeds = SEEDS
     there, systems = "ours" in ours, 2 if cell.baseline else 1
     deviations = ours["sd"] if there else [None] * systems
-    seeds = [ours["seeds"]] * systems if there else [paper_seeds] * systems
+    seeds = [ours["seeds"]] * systems if there else [SEEDS] * systems
     found = _cell(cell.row, cell.column, cell.paper, run=cell.run, remark=ours["state"])
     if cell.paper is not None:
-        found["expected"] = expected(cell.paper, deviations, seeds, paper_seeds)
+        found["expected"] = expected(cell.paper, deviations, seeds)
     if not there:
         return found
     remarks = [*[f"of {filled['corpus']}"] * (not filled["comparable"]), *ours["unlike"]]

@@ -78,7 +78,7 @@ def _public_page(values, folder):
 def _table(values):
     runs = cli.path(cli.required(values, "runs", "--runs=runs/table3, the folder that holds the runs"))
     task, how = tasks.with_table(values.table), {"skills": cli.path(values.skills), "public": values.public}
-    how["read"] = lambda name: cli.read_config(name).to_dict()
+    how["read"] = cli.read_config
     sections, figures, folders = task.tables[values.table](runs, split=values.split, **how)
     _print(values, sections, figures)
     if values.out:

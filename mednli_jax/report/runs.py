@@ -185,11 +185,10 @@ class RunDirectory:
 
     def result(self) -> dict:
         """The content of result.json. A run that was killed before it wrote it has the status `running`."""
-        path, fix = (
-            self.folder / "result.json",
-            "restore it, or remove it and train with --resume, which writes it again",
-        )
-        return read_json(path, "status", fix=fix) if path.is_file() else {"status": "running"}
+        path = self.folder / "result.json"
+        if not path.is_file():
+            return {"status": "running"}
+        return read_json(path, "status", fix="restore it, or remove it and train with --resume, which writes it again")
 
     def status(self) -> str:
         return self.result()["status"]

@@ -32,7 +32,7 @@ FREE = re.compile(
     r"|model\.weights|train\.checkpoint_\w+|diskne\.at_once"
 )
 ENDING = re.compile(r"(\.(txt|vec|bin|npy))?(\.gz)?$")  # of a file of vectors
-Read = Callable[[str], Mapping]  # name and variant of a config, such as esim:mednli -> its fields
+Read = Callable  # cli.read_config
 # Runs of Tables 5 and 7 with other vectors than GloVe's.
 OTHER_VECTORS = re.compile(r"(mimic|vectors-(fasttext|wiki|glove-bioasq))-")
 
@@ -145,7 +145,7 @@ def unlike(folder: Path, read: Read, name: str, flags: Mapping = MappingProxyTyp
     corpus += "_code" * ("_code" in result.get("config", ""))
     corpus += f"/{config['data']['genre']}" if config["data"].get("genre") else ""
     try:
-        expected = json.loads(json.dumps(read(f"{name}:{corpus}")))
+        expected = json.loads(json.dumps(read(f"{name}:{corpus}").to_dict()))
     except UserError:
         return ["no config of this package"]
     for field, value in flags.items():

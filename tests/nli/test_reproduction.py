@@ -30,11 +30,11 @@ def cell(found, number, run):
 
 def test_the_expected_range_by_hand():
     """Six seeds with sd .6: 1 + 1.96 * sqrt(.36 * 2/6). For a gain the variance of the baseline is added."""
-    low, high = reproduction.expected(73.1, [0.6], [6], 6)
+    low, high = reproduction.expected(73.1, [0.6], [6])
     assert (73.1 - low, high - 73.1) == pytest.approx((1 + 1.96 * math.sqrt(0.12),) * 2)
-    low, high = reproduction.expected(-1.7, [0.6, 0.8], [6, 3], 6)
+    low, high = reproduction.expected(-1.7, [0.6, 0.8], [6, 3])
     assert high + 1.7 == pytest.approx(1 + 1.96 * math.sqrt(0.12 + 0.64 * 0.5))
-    assert reproduction.expected(0.0, [None], [1], 6)[1] == pytest.approx(1 + 1.96 * math.sqrt(7 / 6))
+    assert reproduction.expected(0.0, [None], [1])[1] == pytest.approx(1 + 1.96 * math.sqrt(7 / 6))
 
 
 def test_every_published_cell_has_a_line_whatever_is_there(tmp_path):

@@ -143,7 +143,7 @@ def test_runs_that_the_paper_has_not_are_shown_where_they_are(tmp_path):
 
 def test_pretrained_weights_decide_the_sizes_of_their_model(tmp_path):
     """The file of weights may lie anywhere; sizes that only the weights have are no difference, other settings are."""
-    config = read("diskne_bert:mednli")
+    config = read("diskne_bert:mednli").to_dict()
     config["model"] |= {"weights": "/home/someone/bert", "hidden_size": 768, "layers": 12, "vocab_size": 28_996}
     config["train"]["learning_rate"] = 1e-4
     folder = write_run(tmp_path / "biobert", RIGHT, RIGHT, RIGHT, gold=GOLD, corpus="mednli")
