@@ -166,7 +166,7 @@ def _kept(path, key) -> State:
         with np.load(path, allow_pickle=False) as file:
             known, about = file["key"].item(), json.loads(file["about"].item())
             state = State(file["removed"], file["score"], tuple(about["rounds"]), about["ended"])
-    except Exception:
+    except Exception:  # NumPy and zipfile raise many types of errors for a damaged file
         known = None
     if known != key:
         fix = "give the flags and the --out of the interrupted filtering, or leave --resume out to start over"
@@ -312,7 +312,7 @@ def _section(name, given) -> Section:
     chosen, facts = given["settings"], given["features"]
     words = [
         f"{given['pairs']:,} pairs of {', '.join(given['splits'])}: {given['easy']:,} easy, {given['difficult']:,} "
-        f"difficult; input: {given['input']}; features: {facts['kind']}, {facts['dim']} numbers a pair",
+        f"difficult; input: {given['input']}; {_features(facts, given['merged_by'])}",
         "settings: " + ", ".join(f"{name} = {value:,}" for name, value in chosen.items()),
         f"{len(given['rounds'])} rounds; ended as {given['ended']}",
     ]
@@ -340,3 +340,17 @@ def _section(name, given) -> Section:
     ]
     grids = [Grid("", header, rows, left=2), Grid("", columns, rounds)]
     return Section(f"Easy and difficult pairs, {name} (adversarial filtering)", words, grids, drawn)
+
+
+def _features(facts, merged_by):
+    if facts["kind"] != "mean vectors":
+        return f"features: logits of the run {facts['run']}, {facts['dim']} a pair"
+    text = "raw words, no entities merged"
+    if facts["entities"] != "none":
+        text = f"{facts['merged']:,} entities merged by {merged_by}" if merged_by else "no entities merged"
+    if lacking := facts["merged_without_own_vector"]:
+        without = {"parts": "have the mean of their words'", "drop": "count as unknown"}[facts["entities"]]
+        text += f", of which {lacking:,} have no vector of their own and {without}"
+    without = {"zero": "have a vector of zeros", "skip": "are left out"}[facts["unknown"]]
+    text += f"; {facts['without_vector']:,} of {facts['tokens']:,} tokens without a vector {without}"
+    return f"features: means of {facts['dim']}-d word vectors ({facts['vectors']}); {text}"
