@@ -248,32 +248,23 @@ def byte_lines(path: Path) -> Iterator[tuple[int, bytes]]:
             yield number, line.rstrip(b"\r\n")
 
 
-def checked_lines(path: Path, *, digest=None) -> Iterator[tuple[int, str | DataError]]:
-    """As `text_lines`, but yields a DataError for a line that is not text: for files that are read in parallel."""
-    path = Path(path)
-    for number, line in byte_lines(path):
-        if digest is not None:
-            digest.update(line + b"\n")
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError:
-            text = line_fault(path.name, number, "the line is not valid UTF-8", "save the file as UTF-8")
-        yield number, text
-
-
 def text_lines(path: Path, problems: Problems | None = None, *, digest=None) -> Iterator[tuple[int, str]]:
     """(line number from 1, text without the line break) of every line of a plain or gzipped UTF-8 file.
 
     problems: collects the errors of lines that are not text; without it the first is raised.
     digest: of hashlib, updated with every line and "\\n".
     """
-    for number, line in checked_lines(path, digest=digest):
-        if isinstance(line, str):
-            yield number, line
-        elif problems is None:
-            raise line
-        else:
-            problems.add(line)
+    path = Path(path)
+    for number, line in byte_lines(path):
+        if digest is not None:
+            digest.update(line + b"\n")
+        try:
+            yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError:
+            fault = line_fault(path.name, number, "the line is not valid UTF-8", "save the file as UTF-8")
+            if problems is None:
+                raise fault from None
+            problems.add(fault)
 
 
 def json_lines(path: Path, problems: Problems) -> Iterator[tuple[int, dict]]:

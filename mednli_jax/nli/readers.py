@@ -8,18 +8,17 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import combinations, zip_longest
+from itertools import combinations
 from pathlib import Path
 
 from mednli_jax import demo, io
 from mednli_jax.data.corpus import check_name
 from mednli_jax.data.examples import LABELS, NLIExample, Split
-from mednli_jax.data.text import binary_parse_tokens, blank_tokens, treebank_tokens
+from mednli_jax.data.text import binary_parse_tokens, treebank_tokens
 from mednli_jax.errors import ConfigError, DataError, Problems
 from mednli_jax.io import FRESH_COPY, character_fault, check_readable, either_name, empty_file, imported, sha256
 
 UNLABELLED = "-"  # the annotators reached no majority
-SIDE_FILES = {"sentence1": "s1", "sentence2": "s2", "gold_label": "labels"}
 # A file of the user may name the fields in plain words.
 PLAIN_NAMES = {"sentence1": "premise", "sentence2": "hypothesis", "gold_label": "label", "pairID": "uid"}
 REQUIRED = ("gold_label", "sentence1", "sentence2")
@@ -38,7 +37,6 @@ class Corpus:
     genres: tuple[str, ...] = ()  # of its training file
     endings: tuple[str, ...] = ()  # other endings of the files, tried in this order
     older: tuple[str, str] = ("", "")  # part of the names, the same part in an older release
-    triples: bool = False  # whether files `s1.train s2.train labels.train` are accepted
     folders: dict[str, str] = field(default_factory=dict)  # split -> the corpus that it is taken from
     ground_truth: str = ""  # the file with the test labels where the test file has none
     optional: tuple[str, ...] = ()  # splits that may be missing
@@ -51,7 +49,7 @@ class Corpus:
         if self.older[0]:
             now, then = self.older
             names += [then.join(name.split(now)) for name in names]
-        return [*names, *([f"s1.{split}"] if self.triples else [])]
+        return names
 
 
 MEDNLI = {"train": "mli_train_v1.jsonl", "dev": "mli_dev_v1.jsonl", "test": "mli_test_v1.jsonl"}
@@ -71,7 +69,6 @@ CORPORA = {
         {"train": "snli_1.0_train.jsonl", "dev": "snli_1.0_dev.jsonl", "test": "snli_1.0_test.jsonl"},
         "download it from nlp.stanford.edu/projects/snli",
         endings=(".txt",),
-        triples=True,
     ),
     # MultiNLI's test labels are not public. dev_mismatched holds other genres than training, so it is no dev set here.
     "multinli": Corpus(
@@ -86,7 +83,6 @@ CORPORA = {
         {"train": "train.jsonl", "dev": "dev.jsonl", "test": "test.jsonl"},
         "put one file of pairs per split (.jsonl, .tsv or .csv)",
         endings=(".tsv", ".csv"),
-        triples=True,
         optional=("test",),
     ),
 }
@@ -125,9 +121,9 @@ def source_files(name: str, folder: Path, needed: str = "") -> list[Path]:
     """Every file that load_nli reads for a corpus; each is there and can be read."""
     paths = find_files(name, folder, needed)
     truth = ground_truth_path(name, paths)
-    files = [file for split, path in paths.items() for file in _read_with(path, truth if split == "test" else None)]
+    files = [*paths.values(), *([truth] if truth else [])]
     for file in files:
-        check_readable(file, "put it beside the s1 file of its split")
+        check_readable(file)
     return files
 
 
@@ -161,32 +157,15 @@ def _missing(owner, file, places):
     return DataError(lacking, file=file, fix=f"put {file} into $MEDNLI_JAX_DATA/{owner}/; to get it, {source}")
 
 
-def _triple_paths(path: Path) -> dict[str, Path]:
-    """The three files of a split by field, each found with or without .gz; given the file of premises."""
-    ending = path.name.removesuffix(".gz").removeprefix("s1.")
-    files = {name: path.with_name(f"{stem}.{ending}") for name, stem in SIDE_FILES.items()}
-    return {name: either_name(file) or file for name, file in files.items()}
-
-
-def _read_with(path, ground_truth=None):
-    """All files that are read for one split."""
-    paths = list(_triple_paths(path).values()) if path.name.startswith("s1.") else [path]
-    return [*paths, *([Path(ground_truth)] if ground_truth else [])]
-
-
 class PairFields:
-    """The named fields of one pair; raises DataError for a bad field, without quoting it.
+    """The named fields of one pair; raises DataError for a bad field, without quoting it."""
 
-    files: the file of each field of a triple, whose sentences are tokenised.
-    """
-
-    def __init__(self, file: str, number: int, values: dict, files: dict[str, str] | None = None):
-        self.file, self.number, self.values, self.files = file, number, values, files or {}
+    def __init__(self, file: str, number: int, values: dict):
+        self.file, self.number, self.values = file, number, values
 
     def fault(self, problem: str, field: str, fix: str = "") -> DataError:
-        where = self.files.get(field, self.file)
         field = self._name(field)
-        return DataError(f"field '{field}' {problem}", file=where, line=self.number, field=field, fix=fix)
+        return DataError(f"field '{field}' {problem}", file=self.file, line=self.number, field=field, fix=fix)
 
     def _name(self, field):
         plain = PLAIN_NAMES.get(field)
@@ -243,41 +222,15 @@ def table_of_pairs(path: Path, problems: Problems) -> Rows:
         yield number, PairFields(path.name, number, values)
 
 
-def triple_rows(path: Path, problems: Problems) -> Rows:
-    """Rows of the layout `s1.train s2.train labels.train`: line n of each file belongs to pair n.
-
-    path: the file of premises. Blanks separate the tokens (Conneau et al. 2017, github.com/facebookresearch/InferSent).
-    """
-    paths = _triple_paths(path)
-    files = {name: file.name for name, file in paths.items()}
-    for number, items in enumerate(zip_longest(*map(io.checked_lines, paths.values())), 1):
-        lines = [item[1] for item in items if item]
-        faults = [line for line in lines if isinstance(line, DataError)]
-        for fault in faults:
-            problems.add(fault)
-        if None in items:
-            if not faults:
-                short = [*files.values()][items.index(None)]
-                problem = f"the file ends after line {number - 1}, another file of its split goes on"
-                problems.add(io.line_fault(short, number, problem, "give s1, s2 and labels as many lines each"))
-            return
-        if not faults and any(map(str.strip, lines)):
-            values = dict(zip(files, lines, strict=True))
-            yield number, PairFields(files["sentence1"], number, values, files)
-
-
 ENDINGS = {".jsonl": json_rows, **dict.fromkeys((".txt", ".tsv", ".csv"), table_of_pairs)}
 
 
 def _format(path):
     """(name without its endings, the reader of its rows)."""
-    name = path.name.removesuffix(".gz")
-    if name.startswith("s1."):
-        return name, triple_rows
-    stem, ending = Path(name).stem, Path(name).suffix
+    name = Path(path.name.removesuffix(".gz"))
+    stem, ending = name.stem, name.suffix
     if ending not in ENDINGS:
-        fix = f"use one of {', '.join(ENDINGS)}, or s1.SPLIT"
-        raise DataError("the ending names no format", file=path.name, fix=fix)
+        raise DataError("the ending names no format", file=path.name, fix=f"use one of {', '.join(ENDINGS)}")
     return stem, ENDINGS[ending]
 
 
@@ -351,8 +304,8 @@ def read_nli_file(
     if not reader.examples:
         raise empty_file(path, f"no labelled pair of genre '{genre}'" if genre else "no labelled pair")
     facts = {"file": path.name, "sha256": sha256(path), **reader.facts()}
-    if beside := {file.name: sha256(file) for file in _read_with(path, ground_truth) if file != path}:
-        facts["read_with"] = beside
+    if ground_truth:
+        facts["read_with"] = {ground_truth.name: sha256(ground_truth)}
     return Split(split, tuple(reader.examples), facts)
 
 
@@ -393,9 +346,6 @@ class _Reader:
         )
 
     def _tokens(self, row, premise, hypothesis):
-        if row.files:
-            self.token_sources["blanks"] = self.token_sources.get("blanks", 0) + 1
-            return [blank_tokens(premise), blank_tokens(hypothesis)]
         fields = ("sentence1_binary_parse", "sentence2_binary_parse")
         parses = [row.text(name, optional=True) for name in fields]
         source = "binary parse" if all(parse.strip() for parse in parses) else "treebank"

@@ -207,11 +207,8 @@ def words(folder):
     for split in ("train", "dev"):
         jsonl(data / "mednli" / f"mli_{split}_v1.jsonl", named(split))
     mediqa_nli(data, named("test", PAIRS[:2]))
-    for split in ("train", "dev"):
+    for split in ("train", "dev", "test"):
         table(data / "snli" / f"snli_1.0_{split}.txt", "\t", named(split))
-    for column, name in enumerate(("s1", "s2", "labels"), start=1):
-        lines = (f"{pair[column]}\n" for pair in named("test", PAIRS[:3]))
-        write(data / "snli" / f"{name}.test", "".join(lines))
     made.append(corpus_of(nli("mediqa_nli", data, "none", **{"data.mix": "snli"})).build())
     return made, vectors_of_each_kind(folder)
 

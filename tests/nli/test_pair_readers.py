@@ -42,12 +42,6 @@ def tsv(*rows):
     return "".join("\t".join(row) + "\n" for row in (SNLI_HEADER, *rows))
 
 
-def triple(folder, split="train", premises=("A man ( x )", "B ."), hypotheses=("C", "D"), labels=("neutral", "-")):
-    for name, column in (("s1", premises), ("s2", hypotheses), ("labels", labels)):
-        write(folder / f"{name}.{split}", lines(column))
-    return folder / f"s1.{split}"
-
-
 def read(path, **options):
     return read_nli_file(path, split="train", **options)
 
@@ -120,19 +114,6 @@ def test_snlis_table_means_the_same_as_its_json(tmp_path, name):
     assert {**split.facts, "file": "", "sha256": ""} == {**same.facts, "file": "", "sha256": ""}
 
 
-def test_triples_keep_their_tokens(tmp_path):
-    path = triple(tmp_path, premises=("don't  ( x ) ''", "B ."), labels=("neutral", "contradiction"))
-    split = read(path)
-    first, second = split.examples
-    assert first.premise_tokens == ("don't", "(", "x", ")", "''")
-    assert (first.uid, second.uid, second.label) == ("s1.train:1", "s1.train:2", "contradiction")
-    assert split.facts["tokens"] == {"binary parse": 0, "treebank": 0, "blanks": 2}
-    assert set(split.facts["read_with"]) == {"s2.train", "labels.train"}
-    write(tmp_path / "s2.train.gz", (tmp_path / "s2.train").read_bytes())
-    (tmp_path / "s2.train").unlink()
-    assert read(path).examples == split.examples
-
-
 OWN = {
     "jsonl": '{"premise": "A, b", "hypothesis": "say \\"c\\"", "label": "neutral", "uid": "u1"}\n'
     '{"premise": "D", "hypothesis": "E", "label": "entailment"}\n',
@@ -198,20 +179,15 @@ def test_a_corpus_of_ones_own_may_mix_formats_and_leave_test_out(tmp_path):
     write(tmp_path / "dev.csv", OWN["csv"].replace("u1", "u2").replace("A, b", "F").replace(",D,", ",G,"))
     splits = load_nli("file", tmp_path, limit=1)
     assert {name: len(split) for name, split in splits.items()} == {"train": 1, "dev": 2}
-    triple(tmp_path, "test", labels=("neutral", "neutral"))
-    assert len(load_nli("file", tmp_path)["test"]) == 2
-    names = ["train.tsv.gz", "dev.csv", "s1.test", "s2.test", "labels.test"]
-    assert [path.name for path in source_files("file", tmp_path)] == names
+    assert [path.name for path in source_files("file", tmp_path)] == ["train.tsv.gz", "dev.csv"]
 
 
-def test_snli_is_found_as_json_then_as_table_then_as_triples(tmp_path):
-    folder = tmp_path / "snli"
+def test_snli_is_found_as_json_then_as_table(tmp_path):
     for split in ("train", "dev", "test"):
-        triple(folder, split)
-    contents = {"s1.dev": "A\nB\n", "snli_1.0_dev.txt": tsv(snli_row("dev")), "snli_1.0_dev.jsonl.gz": lines([row()])}
-    for name, content in contents.items():
-        write(folder / name, content)
-        assert load_nli("snli", tmp_path)["dev"].facts["file"] == name
+        write(tmp_path / "snli" / f"snli_1.0_{split}.txt", tsv(snli_row(split)))
+    assert load_nli("snli", tmp_path)["dev"].facts["file"] == "snli_1.0_dev.txt"
+    write(tmp_path / "snli" / "snli_1.0_dev.jsonl.gz", lines([row()]))
+    assert load_nli("snli", tmp_path)["dev"].facts["file"] == "snli_1.0_dev.jsonl.gz"
 
 
 @pytest.mark.parametrize(
