@@ -22,7 +22,6 @@ from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.io import Bar, atomic_file, private_folder
 from mednli_jax.nli.artifacts import classes_of
 from mednli_jax.nli.encoding import Unit, rows_in, units
-from mednli_jax.report import charts
 from mednli_jax.report.sections import Grid, Section
 from mednli_jax.report.tables import of_corpus
 
@@ -332,14 +331,8 @@ def _section(name, given) -> Section:
         for r in given["rounds"]
     ]
     columns = ("round", "pairs", "accuracy held out, %", "over tau", "removed")
-    left = {"pairs left": [(r["round"], r["left"]) for r in given["rounds"]]}
-    accuracy = {"accuracy": [(r["round"], 100 * r["accuracy"]) for r in given["rounds"]]}
-    drawn = [
-        ("Pairs left after each round", charts.curves(left, title="Pairs left", x="round", y="pairs")),
-        ("Accuracy of the models on pairs held out", charts.curves(accuracy, title="Accuracy", x="round", y="%")),
-    ]
     grids = [Grid("", header, rows, left=2), Grid("", columns, rounds)]
-    return Section(f"Easy and difficult pairs, {name} (adversarial filtering)", words, grids, drawn)
+    return Section(f"Easy and difficult pairs, {name} (adversarial filtering)", words, grids)
 
 
 def _features(facts, merged_by):

@@ -287,17 +287,10 @@ def heuristics(pairs, options) -> tuple[dict, list[Section], dict]:
     notes = _heuristic_notes(pairs, found, labels)
     given = {"splits": list(pairs.splits), "pairs": len(labels), "knowledge": pairs.knowledge, "heuristics": found}
     uids = {name: [pairs.examples[row].uid for row in chosen] for name, chosen in rows.items()}
-    shares = {
-        label: [100 * of["labels"][label] / of["pairs"] if of["pairs"] else 0.0 for of in found.values()]
-        for label in classes_of(labels)
-    }
-    ticks = [name.split()[-1] for name in rows]
-    title = f"{pairs.name}: pairs that satisfy a heuristic"
-    chart = charts.bars(shares, ticks, title=title, x="heuristic", y="% of its pairs")
-    sections, files = [_heuristic_section(pairs.name, given, list(shares), chart)], {"heuristics.png": chart.png()}
+    sections = [_heuristic_section(pairs.name, given, classes_of(labels))]
     if pairs.is_open:
-        return {"notes": notes, **given, "uids": uids}, sections, files
-    return {"notes": notes, **given}, sections, {**files, **as_private("heuristics", {"uids": uids}, [], {})}
+        return {"notes": notes, **given, "uids": uids}, sections, {}
+    return {"notes": notes, **given}, sections, as_private("heuristics", {"uids": uids}, [], {})
 
 
 def _heuristic_notes(pairs, found, labels) -> list[str]:
@@ -395,7 +388,7 @@ def spread(rows: dict[str, list[int]], labels: Sequence[str]) -> dict[str, dict]
     return found
 
 
-def _heuristic_section(corpus, given, classes, chart) -> Section:
+def _heuristic_section(corpus, given, classes) -> Section:
     found, rows = given["heuristics"], []
     words = [
         f"{given['pairs']:,} pairs of {', '.join(given['splits'])}; concepts of {given['knowledge']}; chi-square "
@@ -408,8 +401,7 @@ def _heuristic_section(corpus, given, classes, chart) -> Section:
         if paper := of_corpus("artifacts", corpus, "tables", "5", name):
             rows.append(("  in the paper", *[""] * (1 + len(classes)), *_tested(paper)))
     grid = Grid("", ("heuristic", "pairs", *classes, "chi-square", "p", "top class", "%"), rows)
-    title = f"Heuristics of annotators, {corpus} ({PAPER}, Table 5)"
-    return Section(title, words, [grid], [("Classes of the pairs that satisfy each heuristic", chart)])
+    return Section(f"Heuristics of annotators, {corpus} ({PAPER}, Table 5)", words, [grid])
 
 
 def _tested(found):

@@ -176,16 +176,7 @@ def _changes(row) -> Section:
         Grid("recall of each class, mean over seeds", of_classes, recall),
         Grid("predictions that changed, by the majority votes", header, changed),
     ]
-    chart = charts.bars(
-        {"difference": [100 * gain["difference"] for gain in gains.values()]},
-        list(gains),
-        title=f"Gain by class, {row['second']} over {row['first']}",
-        x="gold class",
-        y="points of recall",
-        intervals={"difference": [(100 * gain["low"], 100 * gain["high"]) for gain in gains.values()]},
-    )
-    title = f"{row['second']} against {row['first']}"
-    return Section(title, _gains_in_words(flips), grids, [("Gain by class, 95 % intervals", chart)])
+    return Section(f"{row['second']} against {row['first']}", _gains_in_words(flips), grids)
 
 
 def _each(counts):

@@ -20,8 +20,7 @@ if TYPE_CHECKING:  # slow to import, and only some commands draw
     from matplotlib.figure import Figure
 
 logging.getLogger("matplotlib").setLevel(logging.ERROR)  # else it logs the path of its font cache
-WIDTH, HEIGHT = 360, 230  # px of a chart without its legend, for a small screen
-LEFT, RIGHT, TOP, BOTTOM = 62, 10, 12, 40  # px around the axes
+WIDTH, HEIGHT, AXIS = 360, 230, 290  # px of a chart without its legend, for a small screen; AXIS: the axis of x
 DPI = 130  # of PNG
 # share of its length that a turned label takes below the axis: the sine of its angle
 TURN = 0.65
@@ -98,7 +97,7 @@ def curves(
     if not points:
         return None
     names = list(dict.fromkeys(name.partition(":")[0] for name in series))
-    axes = _axes(names, x, y)
+    axes = _axes(x, y, names)
     _scale(axes, [p[1] for p in points])
     ends = min(p[0] for p in points), max(p[0] for p in points)
     axes.set_xlim(ends[0], max(ends[1], ends[0] + 1e-9))
@@ -127,31 +126,27 @@ def bars(
     title: str,
     x: str,
     y: str,
-    intervals: Mapping[str, Sequence[tuple[float, float]]] | None = None,
 ) -> Chart | None:
-    """Groups of bars: at each tick one bar of every series; None without any. intervals: (low, high) of each bar."""
+    """Groups of bars: at each tick one bar of every series; None without any."""
     ends = [v for values in series.values() for v in values]
-    ends += [end for pairs in (intervals or {}).values() for pair in pairs for end in pair]
     if not ends:
         return None
     # Words that do not fit are turned; if numbers do not fit, some are left out.
     long = max(map(len, ticks), default=1) * 7  # px
-    turned = long * len(ticks) > WIDTH - LEFT - RIGHT and not all(tick.isdecimal() for tick in ticks)
-    axes = _axes(series if len(series) > 1 else (), x, y, more=min(long, HEIGHT) * TURN if turned else 0)
+    turned = long * len(ticks) > AXIS and not all(tick.isdecimal() for tick in ticks)
+    names = series if len(series) > 1 else ()
+    axes = _axes(x, y, names, more=min(long, HEIGHT) * TURN if turned else 0)
     _scale(axes, [0.0, *ends])
     width = 0.8 / len(series)
     for number, (name, values) in enumerate(series.items()):
         places = np.arange(len(values)) + (number - (len(series) - 1) / 2) * width
         axes.bar(places, values, 0.92 * width, color=COLOURS[number % 6], label=name, clip_on=False, linewidth=0)
-        for place, (low, high) in zip(places, (intervals or {}).get(name, ()), strict=False):
-            line = ([place + end for end in (-0.05, 0.05, 0, 0, -0.05, 0.05)], [low, low, low, high, high, high])
-            axes.plot(*line, color=INK, linewidth=1.3, clip_on=False)
     axes.axhline(0, color=SOFT, linewidth=1, clip_on=False)
     axes.set_xlim(-0.5, len(ticks) - 0.5)
-    skip = 1 if turned else math.ceil(len(ticks) * long / (WIDTH - LEFT - RIGHT))
+    skip = 1 if turned else math.ceil(len(ticks) * long / AXIS)
     how = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if turned else {}
     axes.set_xticks(range(0, len(ticks), skip), ticks[::skip], **how)
-    _legend(axes, series if len(series) > 1 else ())
+    _legend(axes, names)
     return Chart(axes.figure, title, f"{y} by {x}. {_in_words(series, ticks, _number)}")
 
 
@@ -251,26 +246,16 @@ def _open_axes(axes, title):
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _columns(names) -> int:
-    """The number of entries of a legend that stand beside each other."""
-    return max(1, int((WIDTH - LEFT) // (34 + 6.2 * max(map(len, names), default=1))))
-
-
-def _axes(names, x, y, more=0):
-    """Axes with room for a legend of these names, and for labels of `more` px beyond a line."""
-    legend = 16 * math.ceil(len(names) / _columns(names))
-    high, below = HEIGHT + legend + more, BOTTOM + legend + more
-    figure = _figure(WIDTH, high)
-    box = LEFT / WIDTH, below / high, (WIDTH - LEFT - RIGHT) / WIDTH, (HEIGHT - TOP - BOTTOM) / high
-    axes = figure.add_axes(box)
+def _axes(x, y, names, more=0):
+    """Axes in a figure with room for a legend of these names, and for labels of `more` px beyond a line."""
+    axes = _figure(WIDTH, HEIGHT + 16 * len(names) + more, layout="constrained").subplots()
+    axes.set_xlabel(x, color=SOFT, fontsize=11)
+    axes.set_ylabel(y, color=SOFT, fontsize=11)
     axes.patch.set_visible(False)
     axes.spines[:].set_visible(False)
     axes.grid(axis="y", color=LINE, linewidth=1, clip_on=False)
     axes.set_axisbelow(True)
     axes.tick_params(length=0, pad=5, labelsize=11, labelcolor=SOFT)
-    middle = (HEIGHT - TOP - BOTTOM) / 2 + below
-    figure.text(box[0] + box[2] / 2, (legend + 6) / high, x, color=SOFT, fontsize=11, ha="center")
-    figure.text(11 / WIDTH, middle / high, y, color=SOFT, fontsize=11, ha="center", va="center", rotation=90)
     return axes
 
 
@@ -287,18 +272,17 @@ def _scale(axes, values):
 
 def _dot(axes, place, radius, **style):
     """A circle of a radius in px. It is a patch, because the page forbids the references that markers use."""
-    from matplotlib.patches import Ellipse
+    from matplotlib.patches import Circle
+    from matplotlib.transforms import ScaledTranslation
 
-    wide, high = np.ptp(axes.get_xlim()) / (WIDTH - LEFT - RIGHT), np.ptp(axes.get_ylim()) / (HEIGHT - TOP - BOTTOM)
-    axes.add_patch(Ellipse(place, 2 * radius * wide, 2 * radius * high, clip_on=False, zorder=3, **style))
+    at = axes.figure.dpi_scale_trans + ScaledTranslation(*place, axes.transData)
+    axes.add_patch(Circle((0, 0), radius / 72, transform=at, clip_on=False, zorder=3, **style))
 
 
 def _legend(axes, names):
     if names:
-        place = (LEFT - 6) / WIDTH, -2 / (72 * axes.figure.get_size_inches()[1])
-        style = {"frameon": False, "fontsize": 11, "labelcolor": SOFT, "borderpad": 0, "labelspacing": 0.25}
-        style |= {"ncols": _columns(names), "columnspacing": 1.2, "handlelength": 1.4}
-        axes.figure.legend(loc="lower left", bbox_to_anchor=place, **style)
+        style = {"frameon": False, "fontsize": 11, "labelcolor": SOFT, "labelspacing": 0.25, "handlelength": 1.4}
+        axes.figure.legend(loc="outside lower left", **style)
 
 
 def _in_words(series, ticks, show) -> str:
