@@ -1,10 +1,10 @@
-"""Scores of classifiers, with intervals and tests. NumPy only.
+"""Scores of classifiers, with intervals and tests.
 
 `gold` and `predicted` are integer arrays [N] of indices into LABELS with N > 0. Probabilities are [N, C], rows sum to
 1. Scores are from 0 to 1.
 """
 
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from math import sqrt
 from statistics import NormalDist
 
@@ -57,12 +57,10 @@ def wilson_interval(correct, n) -> tuple[float, float]:
     """95 % score interval of a proportion (Wilson 1927): (low, high). For n = 0 it is (0, 1)."""
     if n == 0:
         return 0.0, 1.0
-    z = NormalDist().inv_cdf((1 + LEVEL) / 2)
-    share, spread = correct / n, z * z / n
-    centre = (share + spread / 2) / (1 + spread)
-    half = z * sqrt(share * (1 - share) / n + spread / (4 * n)) / (1 + spread)
-    # The ends are exactly 0 and 1 where no or every answer is right; the formula may be off by 1e-17.
-    return (0.0 if correct == 0 else centre - half), (1.0 if correct == n else centre + half)
+    from scipy.stats import binomtest
+
+    low, high = binomtest(correct, n).proportion_ci(LEVEL, method="wilson")
+    return float(low), float(high)
 
 
 def mcnemar(gold, first, second) -> dict:
@@ -70,12 +68,13 @@ def mcnemar(gold, first, second) -> dict:
 
     only_first and only_second count the rows that only this system has right.
     """
+    from scipy.stats import binomtest
+
     first, second = np.asarray(gold) == first, np.asarray(gold) == second
     only_first, only_second = int(np.sum(first & ~second)), int(np.sum(~first & second))
-    n, fewer = only_first + only_second, min(only_first, only_second)
-    # Integers up to the last division, so that the result is exact for any number of rows.
-    tail = sum(accumulate(range(fewer), lambda ways, k: ways * (n - k) // (k + 1), initial=1))
-    return {"only_first": only_first, "only_second": only_second, "p_value": min(1.0, 2 * tail / 2**n)}
+    n = only_first + only_second
+    p = float(binomtest(only_first, n).pvalue) if n else 1.0
+    return {"only_first": only_first, "only_second": only_second, "p_value": p}
 
 
 def bootstrap_accuracy(right) -> dict:
@@ -153,11 +152,9 @@ def reliability(probabilities, labels, bins=15) -> list[dict]:
     """
     probabilities = np.asarray(probabilities, np.float64)
     confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
-    edges = np.arange(bins + 1) / bins
-    place = np.clip(np.searchsorted(edges, confidence, side="left") - 1, 0, bins - 1)
-    rows = []
-    for index, (low, high) in enumerate(pairwise(edges.tolist())):
-        inside = place == index
+    edges, rows = np.arange(bins + 1) / bins, []
+    for low, high in pairwise(edges.tolist()):
+        inside = (low < confidence) & (confidence <= high)
         count = int(inside.sum())
         sure, often = (float(values[inside].mean()) if count else None for values in (confidence, right))
         rows.append({"low": low, "high": high, "count": count, "confidence": sure, "accuracy": often})
