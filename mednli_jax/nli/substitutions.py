@@ -15,7 +15,7 @@ from mednli_jax.data.examples import NLIExample
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.knowledge.linking import FUNCTION_WORDS, Lemmas, singular
 from mednli_jax.knowledge.mentions import Recognised
-from mednli_jax.knowledge.relations import ANTONYM, CO_HYPONYM, KINDS, kinds_in_pairs, related
+from mednli_jax.knowledge.relations import ANTONYM, CO_HYPONYM, KINDS, related
 from mednli_jax.nli.artifacts import as_private
 from mednli_jax.report.sections import Grid, Section
 
@@ -27,8 +27,6 @@ RULES = {
     "antonym": "contradiction",
     "co_hyponym": "contradiction",
 }
-# The order in which the lookup uses the types of relations if words differ in several ways.
-ORDER = ("antonym", "co_hyponym", "hyponym", "hypernym", "synonym")
 COMPARED = ("er", "est")  # endings of comparatives, which WordNet does not list
 # WordNet's noun categories whose co-hyponyms mostly exclude each other.
 CONCRETE = ("noun.animal", "noun.artifact", "noun.body", "noun.food", "noun.plant")
@@ -54,7 +52,7 @@ class _Word(NamedTuple):
 
 
 def substitutions(pairs, options) -> tuple[dict, list[Section], dict]:
-    """The probe of a corpus and its ontology, and the accuracy of a relation lookup on it.
+    """The probe of a corpus and its ontology.
 
     A word of a premise outside of training is replaced by a related word that training has, LEAST times or more. Words
     are related in one way alone (antonyms may be co-hyponyms): by their most frequent senses, and by all senses
@@ -75,17 +73,12 @@ def substitutions(pairs, options) -> tuple[dict, list[Section], dict]:
     words = list(_words(train, finder))
     partners = _partners(finder.ontology, words)
     trained = _trained(train, finder, partners)
-    others = {name: split.examples for name, split in splits.items() if name != "train"}
-    every = list(_candidates([e for examples in others.values() for e in examples], words, partners))
+    others = [example for name, split in splits.items() if name != "train" for example in split.examples]
+    every = list(_candidates(others, words, partners))
     unseen = [one for one in every if (one[2].word, one[3].word) not in trained]
     chosen = _chosen(unseen, options.count, options.seed)
     if not chosen:
         raise DataError("no word can be replaced by a related one", fix="give a larger corpus, or another ontology")
-    examples = []
-    for number, (kind, example, word, other, text) in enumerate(chosen):
-        tokens = tuple(other.word if t.casefold() == word.word else t for t in example.premise_tokens)
-        both = example.premise, text, RULES[kind], example.premise_tokens, tokens
-        examples.append(NLIExample(f"{kind}-{number:05}", *both, tags=(kind,)))
     of_kind = Counter(one[0] for one in chosen)
     figures = {
         "ontology": finder.ontology.name,
@@ -95,12 +88,11 @@ def substitutions(pairs, options) -> tuple[dict, list[Section], dict]:
         "linked_in_training": len(every) - len(unseen),
         "word_pairs": len({frozenset((one[2].word, one[3].word)) for one in chosen}),
         "categories": {name: {"pairs": of_kind[name], "label": RULES[name]} for name in RULES if of_kind[name]},
-        "lookup": {name: _accuracy(of, finder) for name, of in {"probe": examples, **others}.items()},
     }
-    rows = [
-        {"pairID": e.uid, "gold_label": e.label, "genre": e.tags[0], "sentence1": e.premise, "sentence2": e.hypothesis}
-        for e in examples
-    ]
+    rows = []
+    for number, (kind, example, _, _, text) in enumerate(chosen):
+        about = {"pairID": f"{kind}-{number:05}", "gold_label": RULES[kind], "genre": kind}
+        rows.append({**about, "sentence1": example.premise, "sentence2": text})
     files = {FILE: "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()}
     if not pairs.is_open:
         files = as_private("substitutions", figures, [], files)
@@ -227,59 +219,14 @@ def _chosen(candidates, count, seed):
     return sorted(chosen, key=lambda one: (list(RULES).index(one[0]), key(one)))
 
 
-def looked_up(examples: Sequence[NLIExample], finder) -> list[str]:
-    """A label for each pair by the relations between words that occur on one side only.
-
-    It is the label of the first relation of ORDER that occurs; entailment where all words are the same, else neutral.
-    """
-    premises, hypotheses = [], []
-    for example in examples:
-        left, right = finder.link(example.premise_tokens), finder.link(example.hypothesis_tokens)
-        for sides, own, other in ((premises, left, right), (hypotheses, right, left)):
-            named = {mention.concept for mention in other}
-            sides.append([mention for mention in own if mention.concept not in named])
-
-    def unit_of(side, number, mention):
-        return mention.concept, tuple(finder.indices(mention.concept))
-
-    bits = kinds_in_pairs(finder.ontology, premises, hypotheses, unit_of, named=())
-    rules = [(1 << KINDS.index(kind), RULES[kind]) for kind in ORDER]
-    return [
-        next((label for bit, label in rules if of_pair & bit), "neutral" if new else "entailment")
-        for of_pair, new in zip(bits.tolist(), hypotheses, strict=True)
-    ]
-
-
-def _accuracy(examples, finder) -> dict:
-    """Accuracy of the lookup on labelled examples, and by tag."""
-    examples = [example for example in examples if example.label]
-    size, of_tag = max(len(examples), 1), defaultdict(list)
-    right = [label == e.label for e, label in zip(examples, looked_up(examples, finder), strict=True)]
-    for example, is_right in zip(examples, right, strict=True):
-        for tag in example.tags:
-            of_tag[tag].append(is_right)
-    majority = max(Counter(example.label for example in examples).values(), default=0)
-    share = {"pairs": len(examples), "accuracy": sum(right) / size, "majority": majority / size}
-    return share | ({"tags": {tag: sum(r) / len(r) for tag, r in of_tag.items()}} if of_tag else {})
-
-
 def _section(corpus, figures) -> Section:
-    lookup = figures["lookup"]
+    rows = [(kind, of["label"], f"{of['pairs']:,}") for kind, of in figures["categories"].items()]
+    pairs = sum(of["pairs"] for of in figures["categories"].values())
     words = [
-        f"{corpus}, {figures['ontology']} {figures['version']}: {lookup['probe']['pairs']:,} pairs with "
+        f"{corpus}, {figures['ontology']} {figures['version']}: {pairs:,} pairs with "
         f"{figures['word_pairs']:,} pairs of words, of {figures['candidates']:,} candidates; "
         f"{figures['linked_in_training']:,} of these have words that a training pair has on both sides: left out",
-        "lookup: the label by the relations between words of one side alone; it has the ontology that made the probe",
+        f"score a run on it: python -m mednli_jax.evaluate --run=DIR --probe={FILE}",
     ]
-    rows = [
-        (kind, of["label"], f"{of['pairs']:,}", f"{100 * lookup['probe']['tags'][kind]:.1f}")
-        for kind, of in figures["categories"].items()
-    ]
-    grid = Grid("", ("category", "label", "pairs", "lookup, %"), rows, left=2)
-    shares = [
-        (name, f"{of['pairs']:,}", f"{100 * of['accuracy']:.1f}", f"{100 * of['majority']:.1f}")
-        for name, of in lookup.items()
-    ]
-    whole = Grid("", ("pairs of", "pairs", "lookup, %", "most frequent label, %"), shares)
-    how = "score a run on it: python -m mednli_jax.evaluate --run=DIR --probe=" + FILE
-    return Section("One word replaced by a related one", [*words, how], [grid, whole])
+    grid = Grid("", ("category", "label", "pairs"), rows, left=2)
+    return Section("One word replaced by a related one", words, [grid])

@@ -13,7 +13,7 @@ from mednli_jax.data.examples import Split
 from mednli_jax.errors import UserError
 from mednli_jax.nli.analyses import Pairs
 from mednli_jax.nli.plug import corpus_of
-from mednli_jax.nli.substitutions import FILE, looked_up, substitutions
+from mednli_jax.nli.substitutions import FILE, substitutions
 
 # MeSH puts asthma and bronchitis under Bronchial Diseases (C08.127.108 and .446), but not hypertension.
 TRAIN = [pair("Known asthma and bronchitis .", "He has hypertension .", uid=f"t{n}") for n in range(3)]
@@ -49,7 +49,6 @@ def test_a_word_is_replaced_by_its_co_hyponym(pairs):
         ("The lady has an Asthma .", "The lady has a Bronchitis .", "contradiction", "co_hyponym")
     ]
     assert figures["categories"] == {"co_hyponym": {"pairs": 1, "label": "contradiction"}}
-    assert figures["lookup"]["probe"]["tags"] == {"co_hyponym": 1.0}
 
 
 @pytest.mark.parametrize("sides", [("asthma", "bronchitis"), ("Bronchitis", "an asthma")])
@@ -63,18 +62,6 @@ def test_text_of_a_corpus_that_is_not_open_is_private(pairs, monkeypatch):
     monkeypatch.setattr(pairs, "corpus", replace(pairs.corpus, name="mednli"))
     *_, files = substitutions(pairs, SimpleNamespace(count=9, seed=0))
     assert set(files) == {"private/substitutions.json", f"private/{FILE}"}
-
-
-def test_lookup_by_hand(pairs):
-    asked = [
-        ("He has asthma .", "He has bronchitis ."),
-        ("He has asthma .", "He has bronchial diseases ."),
-        ("He has bronchial diseases .", "He has asthma ."),
-        ("He has asthma .", "He has asthma ."),
-        ("He has asthma .", "He has asthma and hypertension ."),
-    ]
-    labels = looked_up([pair(*texts, uid=str(n)) for n, texts in enumerate(asked)], pairs.finder)
-    assert labels == ["contradiction", "entailment", "neutral", "entailment", "neutral"]
 
 
 def test_wordnet_words_fit_their_place(tmp_path):
