@@ -141,18 +141,17 @@ def _comparison(runs: Sequence[Finished], compared: Sequence[dict]) -> list[Sect
         f"{compared[0]['pairs']:,} {compared[0]['split']} pairs of {runs[0].corpus}; points of accuracy, mean over the "
         "seeds",
         "difference: the run less the first, 95 % interval by paired bootstrap over pairs and seeds; McNemar's exact "
-        "test is of the seeds' majority votes, Holm's correction over the rows; detectable: the smallest true "
-        "difference that the test finds in 80 % of experiments that disagree as often as these",
+        "test is of the seeds' majority votes, Holm's correction over the rows",
         "pairs of one premise are counted as independent, so that intervals are a little too narrow",
     ]
-    counted = ("only first", "only run", "McNemar p", "Holm p", "detectable")
+    counted = ("only first", "only run", "McNemar p", "Holm p")
     header = ("run", "config", "seeds", "accuracy", "difference", "95 %", *counted)
     first, configs = compared[0], [str(run.result.get("config", run.result["model"])) for run in runs]
-    rows = [(first["first"], configs[0], str(first["seeds"][0]), points(first["accuracy"][0]), *[""] * 7)]
+    rows = [(first["first"], configs[0], str(first["seeds"][0]), points(first["accuracy"][0]), *[""] * 6)]
     for row, config in zip(compared, configs[1:], strict=True):
         ours = config, str(row["seeds"][1]), points(row["accuracy"][1]), points(row["difference"], "+")
         only = (str(row["mcnemar"][name]) for name in ("only_first", "only_second"))
-        tests = p_value(row["mcnemar"]["p_value"]), p_value(row["p_holm"]), points(row["minimum_detectable_effect"])
+        tests = p_value(row["mcnemar"]["p_value"]), p_value(row["p_holm"])
         rows.append((row["second"], *ours, interval(row["low"], row["high"]), *only, *tests))
         if row["other_training"]:
             words.append(f"{row['second']} was trained on other pairs than {row['first']}")

@@ -5,8 +5,6 @@
 """
 
 from itertools import pairwise
-from math import sqrt
-from statistics import NormalDist
 
 import numpy as np
 
@@ -102,22 +100,6 @@ def holm(p_values) -> list[float]:
     steps = p_values[order] * np.arange(len(p_values), 0, -1)
     adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
     return adjusted.tolist()
-
-
-def minimum_detectable_effect(disagreement, n) -> float | None:
-    """The smallest true difference of two accuracies that McNemar's test (p <= .05) finds with probability .8.
-
-    Normal approximation of Connor 1987 (Biometrics 43), n = (z_level/2 sqrt(p) + z_power sqrt(p - d^2))^2 / d^2, solved
-    for the difference d. p is `disagreement`, the share of the n rows that only one of the systems has right. The
-    result is None where even d = p (all disagreements favour one system) is not found.
-    """
-    z_level, z_power = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(0.8)
-    # d^2 (n + z_power^2) - 2 d z_level sqrt(p n) + p (z_level^2 - z_power^2) = 0
-    root = n + z_power**2 - z_level**2
-    if disagreement == 0 or root < 0:
-        return None
-    effect = sqrt(disagreement) * (z_level * sqrt(n) + z_power * sqrt(root)) / (n + z_power**2)
-    return max(effect, 0.0) if effect <= disagreement else None
 
 
 def _drawn_accuracies(systems):

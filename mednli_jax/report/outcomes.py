@@ -210,17 +210,9 @@ def other_training(first: Finished, second: Finished) -> bool:
 
 
 def comparison(first: Finished, second: Finished) -> dict:
-    """The second run against the first, on the same pairs, as JSON values; shares are 0-1.
-
-    mcnemar is on the two majority votes; mcnemar_per_seed has p-values of seed against seed, where both runs have the
-    same seeds; minimum_detectable_effect is for the rate at which the votes disagree.
-    """
+    """The second run against the first on the same pairs, as JSON values; `mcnemar` is on the two majority votes."""
     second = aligned(first, second)
     one, other = first.outcomes, second.outcomes
-    votes = metrics.mcnemar(one.gold, one.voted, other.voted)
-    seeds = first.result["seeds"], second.result["seeds"]
-    pairs = zip(one.predicted, other.predicted, strict=True) if seeds[0] == seeds[1] and len(seeds[0]) > 1 else ()
-    disagreement = (votes["only_first"] + votes["only_second"]) / len(one)
     return {
         "first": first.name,
         "second": second.name,
@@ -229,9 +221,7 @@ def comparison(first: Finished, second: Finished) -> dict:
         "seeds": [len(one.predicted), len(other.predicted)],
         "accuracy": [float(one.right.mean()), float(other.right.mean())],
         **metrics.paired_bootstrap(one.right, other.right),
-        "mcnemar": votes,
-        "mcnemar_per_seed": [metrics.mcnemar(one.gold, a, b)["p_value"] for a, b in pairs],
-        "minimum_detectable_effect": metrics.minimum_detectable_effect(disagreement, len(one)),
+        "mcnemar": metrics.mcnemar(one.gold, one.voted, other.voted),
         "class_gains": class_gains(one, other),
         "flips": flips(one, other),
         "other_training": other_training(first, second),

@@ -82,11 +82,3 @@ def test_holm_by_hand():
     # .01 * 4, .02 * 3, .03 * 2 and .04 * 1 become .04, .06, .06, .06, because none may be less than the one before.
     assert metrics.holm([0.03, 0.01, 0.04, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
     assert metrics.holm([0.9, 0.6]) == [1.0, 1.0]
-
-
-def test_minimum_detectable_effect_by_hand():
-    # For p = .2 and n = 1422, d = (1.95996 sqrt(.2) + .84162 sqrt(.2 - d^2)) / sqrt(1422) has the solution d = .03318.
-    d = metrics.minimum_detectable_effect(0.2, 1422)
-    assert d == pytest.approx((1.959964 * 0.2**0.5 + 0.841621 * (0.2 - d * d) ** 0.5) / 1422**0.5)
-    assert d == pytest.approx(0.0332, abs=1e-4)
-    assert metrics.minimum_detectable_effect(0.0, 1422) is None
