@@ -402,22 +402,16 @@ class Bar:
         self.advance(done - self.done)
 
 
-class Watch(Bar):
-    """A bar over the examples of all passes over a corpus."""
-
-    def __init__(self, total: int):
-        super().__init__("preparing", total, unit="steps")
-
-    def __call__(self, examples: Sequence, note: str) -> Iterator:
+def watched(examples: Sequence, title: str) -> Iterator:
+    """The examples, with a bar where there are many."""
+    if len(examples) <= _STRIDE:
+        yield from examples
+        return
+    with Bar(title, len(examples)) as bar:
         for first in range(0, len(examples), _STRIDE):
             part = examples[first : first + _STRIDE]
             yield from part
-            self.advance(len(part), note)
-
-
-def unwatched(examples: Sequence, note: str) -> Sequence:
-    """Has the signature of a Watch and shows no progress."""
-    return examples
+            bar.advance(len(part))
 
 
 # -- the user's own code -----------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from mednli_jax import demo
 from mednli_jax.data.examples import PLACEHOLDER, SEVERAL, Answer, ClozeExample, Entity, Passage, Split
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.io import FRESH_COPY, Watch, character_fault, either_name, opened_text, sha256, warn, write_atomic
+from mednli_jax.io import FRESH_COPY, character_fault, either_name, opened_text, sha256, warn, watched, write_atomic
 
 BEGIN, END = "BEG__", "__END"
 EXPECTED = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
@@ -192,11 +192,10 @@ def read_clicr(path: Path, *, split: str = "", limit: int | None = None) -> Spli
         fix = f"this reader knows version {VERSION} only: take that release"
         raise top.fault(f"is not {VERSION}", "version", fix)
     reader, articles = _Reader(path.name), top.get("data", list)
-    with Watch(len(articles)) as watch:
-        for number, article in enumerate(watch(articles, path.name)):
-            reader.take(Node(path.name, f"data[{number}]", article))
-            if limit is not None and len(reader.examples) >= limit:
-                break
+    for number, article in enumerate(watched(articles, path.name)):
+        reader.take(Node(path.name, f"data[{number}]", article))
+        if limit is not None and len(reader.examples) >= limit:
+            break
     reader.problems.raise_if_any()
     reader.check_marks()
     examples = tuple(reader.examples[:limit])

@@ -42,7 +42,7 @@ from mednli_jax.data.examples import PLACEHOLDER, Answer, ClozeExample, Entity, 
 from mednli_jax.data.text import SPECIALS, UNK, Vocab
 from mednli_jax.data.vectors import RANDOM_SD, coverage, load_vectors, random_vectors, vector_files
 from mednli_jax.errors import ConfigError, DataError, UsageError
-from mednli_jax.io import Watch, unwatched
+from mednli_jax.io import watched
 
 # -- set-ups -----------------------------------------------------------------------------------------------------------
 
@@ -252,11 +252,10 @@ class ClozeEncoding:
 def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
     """(splits as encoded, arrays, vocabulary, vectors [V, D], facts) of a corpus."""
     flat, kept, facts = _Flat(encoding), {}, {}
-    with Watch(sum(map(len, splits.values()))) as watch:
-        for name in sorted(splits, key=lambda name: name != "train"):
-            kept[name], facts[name] = flat.add(splits[name], watch, answerable_only=name == "train")
-            if name == "train":
-                train_types, train_sizes = len(flat.types), {name: len(values) for name, values in flat.ints.items()}
+    for name in sorted(splits, key=lambda name: name != "train"):
+        kept[name], facts[name] = flat.add(splits[name], answerable_only=name == "train")
+        if name == "train":
+            train_types, train_sizes = len(flat.types), {name: len(values) for name, values in flat.ints.items()}
     if not len(kept["train"]):
         problem = "no training query has its answer among the marked phrases of its passage"
         raise DataError(problem, fix="check that the passages are marked, or keep more tokens of them")
@@ -291,7 +290,7 @@ def encode_new(
     types: names of the phrases of training, see types_of_train; other phrases are numbered behind them.
     """
     flat = _Flat(encoding, types)
-    facts = {name: flat.add(split, unwatched, answerable_only=False)[1] for name, split in splits.items()}
+    facts = {name: flat.add(split, answerable_only=False)[1] for name, split in splits.items()}
     arrays = flat.arrays()
     numbers = np.array(vocab.encode(flat.number_of), np.int32)
     _number(arrays, np.maximum(numbers, UNK))
@@ -322,12 +321,12 @@ class _Flat:
         self._starts = {name: array("q", [0]) for name in _STARTED if name in self.ints or name in _TEXTS}
         self._texts = {name: bytearray() for name in _TEXTS}
 
-    def add(self, split: Split, watch, answerable_only: bool) -> tuple[Split, dict]:
+    def add(self, split: Split, answerable_only: bool) -> tuple[Split, dict]:
         """(the split as it was taken, its facts)."""
         encoding, examples, answers = self.encoding, [], Counter(exact=0, synonym=0, none=0)
         lost, first_passage = Counter(passages=0, tokens=0, answers=0), len(self._passages)
         facts = {**split.facts, "first": len(self.ints["gold"]), "first_passage": first_passage}
-        shared = all_views(watch(split.examples, "queries"), encoding.setup, max_tokens=encoding.max_passage)
+        shared = all_views(watched(split.examples, "queries"), encoding.setup, max_tokens=encoding.max_passage)
         for example, view in shared:
             passage = view.passage
             answers[view.answerable] += 1

@@ -15,7 +15,6 @@ from pathlib import Path
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.examples import LABELS, Mention, Split
 from mednli_jax.errors import UsageError
-from mednli_jax.io import Watch
 from mednli_jax.knowledge.load import TABLES
 from mednli_jax.knowledge.ontology import induced
 from mednli_jax.knowledge.readers.mesh import LINK_TYPES
@@ -74,9 +73,8 @@ class Pairs:
     @cached_property
     def mentions(self) -> tuple[list[list[Mention]], ...]:
         """The concepts of the premises and of the hypotheses within the tokens that models read."""
-        with Watch(len(SIDES) * len(self.examples)) as watch:
-            given = self.examples, self.finder, self.corpus.encoding, watch, self.linked
-            return tuple(encoding.find_mentions(*given).values())
+        given = self.examples, self.finder, self.corpus.encoding, self.linked
+        return tuple(encoding.find_mentions(*given).values())
 
     @cached_property
     def entities(self) -> dict[str, list[list[Mention]]]:

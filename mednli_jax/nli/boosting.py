@@ -16,13 +16,13 @@ from importlib import metadata
 import numpy as np
 from scipy.special import softmax
 
-from mednli_jax.data.arrays import SIDES, Prepared
+from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.cache import kept
 from mednli_jax.data.corpus import cache_folder
 from mednli_jax.data.examples import LABELS, Split
 from mednli_jax.data.text import Vocab
 from mednli_jax.errors import DataError
-from mednli_jax.io import Bar, Watch, unwatched
+from mednli_jax.io import Bar
 from mednli_jax.nli import features
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encoding import find_mentions
@@ -72,7 +72,7 @@ class Trees:
     def of_new(self, corpus: NLICorpus, examples, vocab: Vocab, vectors: np.ndarray) -> np.ndarray:
         """Logits of new examples, which are read as the corpus."""
         splits = {"new": Split("new", tuple(examples))}
-        return self._logits(_matrix(corpus, splits, corpus.linker, vocab, vectors, unwatched, self.terms))
+        return self._logits(_matrix(corpus, splits, corpus.linker, vocab, vectors, self.terms))
 
     def _logits(self, table):
         found = [probabilities(one, table, len(LABELS)) for one in self.trees]
@@ -167,19 +167,17 @@ def load(corpus: NLICorpus, prepared: Prepared) -> np.ndarray:
     def build():
         splits = corpus.splits()
         recogniser = corpus.recogniser(splits)
-        examples = [example for split in splits.values() for example in split.examples]
-        with Watch((2 + len(SIDES)) * len(examples)) as watch:
-            vocab = Vocab.load(prepared.folder / "vocabulary.json")
-            return {"features": _matrix(corpus, splits, recogniser, vocab, prepared.vectors, watch)}
+        vocab = Vocab.load(prepared.folder / "vocabulary.json")
+        return {"features": _matrix(corpus, splits, recogniser, vocab, prepared.vectors)}
 
     return kept(path, key, build)["features"]
 
 
-def _matrix(corpus, splits, linker, vocab, vectors, watch, terms=None) -> np.ndarray:
+def _matrix(corpus, splits, linker, vocab, vectors, terms=None) -> np.ndarray:
     encoding = corpus.encoding
     examples = [example for split in splits.values() for example in split.examples]
-    mentions = tuple(find_mentions(examples, linker, encoding, watch).values())
-    how = {"encoding": encoding, "ontology": corpus.ontology, "watch": watch, "terms": terms}
+    mentions = tuple(find_mentions(examples, linker, encoding).values())
+    how = {"encoding": encoding, "ontology": corpus.ontology, "terms": terms}
     return features.matrix(splits, vocab=vocab, vectors=vectors, mentions=mentions, **how)
 
 

@@ -17,7 +17,7 @@ from mednli_jax.data.examples import LABELS, Mention, NLIExample, Split
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vectors import coverage, load_vectors
 from mednli_jax.data.wordpiece import Pieces, WordPieces, room_for
-from mednli_jax.io import Watch, unwatched
+from mednli_jax.io import watched
 from mednli_jax.knowledge.distances import corpus_links, shortest_paths
 from mednli_jax.knowledge.linking import Lemmas, Linker, normalise, singular
 from mednli_jax.knowledge.mentions import Recognised
@@ -82,7 +82,7 @@ def all_tokens(example, side: str) -> tuple[str, ...]:
     return example.premise_tokens if side == "premise" else example.hypothesis_tokens
 
 
-def whole_mentions(examples, linker: Linker | Recognised | None, encoding: Encoding, watch=unwatched, found=None):
+def whole_mentions(examples, linker: Linker | Recognised | None, encoding: Encoding, found=None):
     """The mentions of each side in whole sentences: the linker's, those of a file, or none.
 
     found: sentence -> its mentions, filled here, so that each distinct sentence is linked once.
@@ -99,15 +99,15 @@ def whole_mentions(examples, linker: Linker | Recognised | None, encoding: Encod
             found[sentence] = linker.link(sentence)
         return found[sentence]
 
-    return {side: [of(example, side) for example in watch(examples, f"concepts of {PLURAL[side]}")] for side in SIDES}
+    return {side: [of(example, side) for example in watched(examples, f"concepts of {PLURAL[side]}")] for side in SIDES}
 
 
-def find_mentions(examples, linker, encoding: Encoding, watch=unwatched, found=None) -> Mentions:
+def find_mentions(examples, linker, encoding: Encoding, found=None) -> Mentions:
     """The mentions of `whole_mentions` within the tokens that are kept, counted from the first kept token.
 
     Whole sentences are linked, because the beginning of a cut name could be taken for another name.
     """
-    return _kept(whole_mentions(examples, linker, encoding, watch, found), examples, encoding)
+    return _kept(whole_mentions(examples, linker, encoding, found), examples, encoding)
 
 
 def _kept(whole: Mentions, examples, encoding) -> Mentions:
@@ -274,17 +274,16 @@ def _linked(mentions, distance, rows):
 class WordTexts:
     """How the texts of pairs become numbers: words with vectors. `PieceTexts` is the same for pieces of words."""
 
-    passes = 1
     unknown = UNK
 
     def __init__(self, encoding: Encoding, vocabulary: Vocab | None = None):
         self.encoding, self.vocabulary = encoding, vocabulary
 
-    def fit(self, splits, examples, watch, retrofit_graph) -> tuple[np.ndarray, dict]:
+    def fit(self, splits, examples, retrofit_graph) -> tuple[np.ndarray, dict]:
         """Makes the vocabulary of the examples: (its vectors [V, D], facts of it)."""
         encoding = self.encoding
         counts = Counter(
-            token for e in watch(examples, "vocabulary") for side in SIDES for token in tokens_of(e, side, encoding)
+            token for e in watched(examples, "vocabulary") for side in SIDES for token in tokens_of(e, side, encoding)
         )
         seen = Vocab.of_counts(counts)
         how = {"dim": encoding.vectors_dim, "seed": encoding.vectors_seed}
@@ -310,19 +309,19 @@ class WordTexts:
         """The words that the numbers of one side stand for, known or not."""
         return tokens_of(example, side, self.encoding)
 
-    def arrays(self, examples, watch=unwatched) -> dict:
+    def arrays(self, examples) -> dict:
         """premise, hypothesis [N, T] and their lengths [N] of some examples; T = the longest."""
         arrays = {}
         for side in SIDES:
-            rows = watch(examples, f"words of {PLURAL[side]}")
+            rows = watched(examples, f"words of {PLURAL[side]}")
             numbers = [self.vocabulary.encode(self.tokens(example, side)) for example in rows]
             longest = max(max(map(len, numbers), default=0), 1)
             arrays[side], arrays[f"{side}_length"] = pad(numbers, longest)
         return arrays
 
-    def mentions(self, examples, arrays, linker, watch=unwatched) -> tuple[Mentions, Mentions]:
+    def mentions(self, examples, arrays, linker) -> tuple[Mentions, Mentions]:
         """The mentions within these arrays, and in whole sentences."""
-        whole = whole_mentions(examples, linker, self.encoding, watch)
+        whole = whole_mentions(examples, linker, self.encoding)
         return _kept(whole, examples, self.encoding), whole
 
     def facts(self, examples) -> dict:
@@ -345,14 +344,12 @@ class ConceptTexts(WordTexts):
     its words as they are.
     """
 
-    passes = 1 + len(SIDES)
-
     def __init__(self, encoding: Encoding, linker, relations: Sequence[str], vocabulary: Vocab | None = None):
         super().__init__(encoding, vocabulary)
         self._linker, self._relations, self._linked = linker, relations, {}
 
-    def _mentions(self, examples, watch=unwatched):
-        return find_mentions(examples, self._linker, self.encoding, watch, self._linked)
+    def _mentions(self, examples):
+        return find_mentions(examples, self._linker, self.encoding, self._linked)
 
     def tokens(self, example, side: str) -> list[str]:
         """The tokens of one side; of overlapping mentions the first is used."""
@@ -362,12 +359,12 @@ class ConceptTexts(WordTexts):
                 words[mention.start : mention.end] = [word] * (mention.end - mention.start)
         return words
 
-    def fit(self, splits, examples, watch, retrofit_graph) -> tuple[np.ndarray, dict]:
+    def fit(self, splits, examples, retrofit_graph) -> tuple[np.ndarray, dict]:
         """The vocabulary of words and of concepts: (its vectors [V, D], facts of it)."""
-        matrix, facts = super().fit(splits, examples, watch, retrofit_graph)
+        matrix, facts = super().fit(splits, examples, retrofit_graph)
         ontology, phrases, found = self._linker.ontology, Counter(), set()
         trained = {example.uid for example in splits["train"].examples}
-        for side, of_side in self._mentions(examples, watch).items():
+        for side, of_side in self._mentions(examples).items():
             for example, mentions in zip(examples, of_side, strict=True):
                 words = super().tokens(example, side)
                 for mention in mentions:
@@ -403,8 +400,6 @@ class PieceEncoding:
 class PieceTexts:
     """WordTexts for pieces of the raw texts, without special ones. Concepts are found among the words of the pieces."""
 
-    passes = 0
-
     def __init__(self, encoding: Encoding, pieces: PieceEncoding, vocabulary: WordPieces | None = None):
         self.encoding, self.pieces, self.vocabulary = encoding, pieces, vocabulary
 
@@ -412,7 +407,7 @@ class PieceTexts:
     def unknown(self) -> int:
         return self.vocabulary.unk
 
-    def fit(self, splits, examples, watch, retrofit_graph) -> tuple[np.ndarray, dict]:
+    def fit(self, splits, examples, retrofit_graph) -> tuple[np.ndarray, dict]:
         """The vocabulary of the weights, or one of the training texts: (no vectors [V, 1], facts of it)."""
         if self.pieces.file is not None:
             self.vocabulary = WordPieces.load(self.pieces.file)
@@ -424,12 +419,12 @@ class PieceTexts:
         facts = {"words": words, "with_vector": 0, "lowered": 0, "source": source, "sha256": "", "retrofitted": 0}
         return np.zeros((words, 1), np.float32), facts
 
-    def arrays(self, examples, watch=unwatched) -> dict:
+    def arrays(self, examples) -> dict:
         """See WordTexts; the pieces are kept for `mentions`, the cuts for `facts`."""
         self._found, encode = {}, cache(self.vocabulary.encode)
         for side in SIDES:
             left_out = self.encoding.hypothesis_only and side == "premise"
-            rows = watch(examples, f"pieces of {PLURAL[side]}")
+            rows = watched(examples, f"pieces of {PLURAL[side]}")
             self._found[side] = [encode("" if left_out else getattr(example, side)) for example in rows]
         self._cut, kept = 0, {side: [] for side in SIDES}
         for both in zip(*self._found.values(), strict=True):
@@ -448,11 +443,11 @@ class PieceTexts:
         """The pieces of one side, before any is cut."""
         return [self.vocabulary.words[number] for number in self.vocabulary.encode(getattr(example, side)).numbers]
 
-    def mentions(self, examples, arrays, linker, watch=unwatched) -> tuple[Mentions, Mentions]:
+    def mentions(self, examples, arrays, linker) -> tuple[Mentions, Mentions]:
         """See WordTexts; of the examples of the last call of `arrays`."""
         linked, whole, mentions = {}, {}, {}
         for side in SIDES:
-            found = watch(self._found[side], f"concepts of {PLURAL[side]}")
+            found = watched(self._found[side], f"concepts of {PLURAL[side]}")
             whole[side] = [_of_pieces(of_side, linker, linked) for of_side in found]
             mentions[side] = [
                 [mention for mention in of_side if mention.end <= kept]
@@ -481,10 +476,8 @@ def encode_corpus(splits, linker, encoding, retrofit_graph=lambda words: None, p
     """(arrays, vocabulary, vectors, facts) of a corpus. texts: None = WordTexts. The others: see encode_splits."""
     texts = texts or WordTexts(encoding)
     examples = [example for split in splits.values() for example in split.examples]
-    passes = texts.passes + len(SIDES) * (1 if linker is None else 2)
-    with Watch(passes * len(examples)) as watch:
-        matrix, vocabulary = texts.fit(splits, examples, watch, retrofit_graph)
-        arrays, facts = encode_splits(splits, texts, linker, watch, paths)
+    matrix, vocabulary = texts.fit(splits, examples, retrofit_graph)
+    arrays, facts = encode_splits(splits, texts, linker, paths)
     return arrays, texts.vocabulary, matrix, {**facts, "vocabulary": vocabulary}
 
 
@@ -492,17 +485,16 @@ def encode_splits(
     splits: dict[str, Split],
     texts,
     linker: Linker | Recognised | None,
-    watch=unwatched,
     paths: Callable = shortest_paths,
     concepts: Iterable[str] | None = None,
 ) -> tuple[dict, dict]:
     """(arrays of some splits, facts about them), in the vocabulary of `texts`. paths, concepts: see encode_links."""
     examples = [example for split in splits.values() for example in split.examples]
     rows = rows_in(splits)
-    arrays = texts.arrays(examples, watch)
+    arrays = texts.arrays(examples)
     links, knowledge = {}, {"ontology": "none", "longest_path": 0}
     if linker is not None:
-        found = texts.mentions(examples, arrays, linker, watch)
+        found = texts.mentions(examples, arrays, linker)
         links, knowledge = encode_links(examples, *found, linker, texts.encoding, paths, concepts, rows)
     facts = {
         "splits": {name: {**s.facts, "first": rows[name].start, "rows": len(s)} for name, s in splits.items()},

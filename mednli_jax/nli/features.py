@@ -35,7 +35,7 @@ from scipy.sparse import csr_array
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.examples import Mention, NLIExample, Split
 from mednli_jax.data.text import PAD, UNK, Vocab
-from mednli_jax.io import unwatched
+from mednli_jax.io import watched
 from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.linking import FUNCTION_WORDS
 from mednli_jax.knowledge.ontology import Ontology
@@ -78,7 +78,6 @@ def matrix(
     vectors: np.ndarray,
     mentions: Sequence[Sequence[Sequence[Mention]]],
     ontology: Ontology | None,
-    watch=unwatched,
     terms: dict | None = None,
 ) -> np.ndarray:
     """The features of a corpus: float64 [N, 35], columns as in NAMES, rows of all splits one after the other.
@@ -99,10 +98,10 @@ def matrix(
         sides.append(np.array([seen.setdefault(tokens, len(seen)) for tokens in texts], np.int64))
     sentences, terms = list(seen), terms or terms_of(splits["train"], encoding)
     columns = {
-        **_wording(sentences, *sides, examples, watch),
+        **_wording(sentences, *sides),
         **_tfidf(sentences, *sides, terms),
         **_embedding(sentences, *sides, vocab, vectors),
-        **_paths(*mentions, ontology, encoding, watch),
+        **_paths(*mentions, ontology, encoding),
     }
     return np.stack([np.asarray(columns[name], np.float64) for name in NAMES], axis=1)
 
@@ -128,11 +127,11 @@ class _Sentence:
         self.letters = {a + b for word in self.words for a, b in pairwise(word)}
 
 
-def _wording(sentences, left, right, examples, watch) -> dict[str, list]:
+def _wording(sentences, left, right) -> dict[str, list]:
     """The groups of WORDING: sentence `left[n]` against `right[n]`."""
     read = list(map(_Sentence, sentences))
     rows = []
-    for p, h, _ in zip(left.tolist(), right.tolist(), watch(examples, "features of wording"), strict=True):
+    for p, h in watched(list(zip(left.tolist(), right.tolist(), strict=True)), "features of wording"):
         p, h = read[p], read[h]
         rows.append({"bleu": bleu(p.tokens, h.tokens), **_counts(p, h), **_edits(p, h)})
     return {name: [row[name] for row in rows] for group in WORDING for name in GROUPS[group]}
@@ -264,7 +263,7 @@ def _embedding(sentences, left, right, vocab: Vocab, vectors: np.ndarray) -> dic
     return dict(zip(GROUPS["embedding"], result, strict=True))
 
 
-def _paths(premise_mentions, hypothesis_mentions, ontology, encoding, watch) -> dict[str, np.ndarray]:
+def _paths(premise_mentions, hypothesis_mentions, ontology, encoding) -> dict[str, np.ndarray]:
     """A concept that the ontology does not have is related to itself alone. Of a cross-reference, which is one concept
     at several places, the nearest place counts."""
     result = np.full((3, len(premise_mentions)), NO_CONCEPT)
@@ -279,7 +278,7 @@ def _paths(premise_mentions, hypothesis_mentions, ontology, encoding, watch) -> 
         return codes[mention.concept]
 
     mention_pairs = zip(premise_mentions, hypothesis_mentions, strict=True)
-    for pair, (premise, hypothesis) in enumerate(watch(list(mention_pairs), "paths between concepts")):
+    for pair, (premise, hypothesis) in enumerate(watched(list(mention_pairs), "paths between concepts")):
         here = {place for mention in premise for place in places(mention)}
         there = sorted(set(map(places, hypothesis)))
         rows.extend((pair, number, b, a) for number, of in enumerate(there) for b in of for a in sorted(here))
