@@ -22,7 +22,7 @@ def run_sections(result: dict) -> tuple[list[Section], list[Section]]:
     seeds = len(result.get("seeds", ()))
     confusion = [_confusion(split, f"Confusion on {split}", of["confusion"], seeds) for split, of in scored.items()]
     classes = [_classes(split, scores) for split, scores in scored.items()]
-    return [_scores(scored), Section("Confusion", charts=confusion)], [*classes, _calibration(scored)]
+    return [_scores(scored), Section("Confusion", charts=confusion)], classes
 
 
 def _scores(scored) -> Section:
@@ -65,17 +65,6 @@ def _classes(split, scores) -> Section:
     header = ("class", "gold", "precision", "recall", "F1", *LABELS)
     caption = "points; pairs, gold and predicted, are summed over seeds"
     return Section(f"Classes, {split}", grids=[Grid(caption, header, rows)])
-
-
-def _calibration(scored) -> Section:
-    drawn = []
-    for split in SPLITS:
-        bins = [b for b in scored.get(split, {}).get("calibration", {}).get("bins", ()) if b["count"]]
-        series = {name: [100 * b[name] for b in bins] for name in ("confidence", "accuracy")}
-        names = [f"{b['high']:.2f}" for b in bins]
-        chart = charts.bars(series, names, title=f"Calibration on {split}", x="probability up to", y="per cent")
-        drawn.append((f"{split}: how sure, and how often right", chart))
-    return Section("Calibration", charts=drawn)
 
 
 def evaluate(run, split: str, partitions: Sequence[Partition] = ()) -> tuple[dict, list[str], Sequence]:

@@ -173,10 +173,9 @@ class PairFields:
 
     def text(self, field: str, optional: bool = False) -> str:
         """The field as a string of Unicode text; "" where it is optional and missing or null."""
-        value, plain = self.values.get(field), self.values.get(PLAIN_NAMES.get(field))
-        if field in REQUIRED and None not in (value, plain) and value != plain:
-            raise self.fault(f"differs from field '{PLAIN_NAMES[field]}'", field, "leave one of them out")
-        value = plain if value is None else value
+        value = self.values.get(field)
+        if value is None:
+            value = self.values.get(PLAIN_NAMES.get(field))
         if value is None and optional:
             return ""
         if value is None and self._name(field) not in self.values:

@@ -9,9 +9,11 @@ import pytest
 from canaries import WORDS, found_in
 from made_up_commands import call_script, environment_of
 from made_up_knowledge import umls_name, umls_relation, umls_type
+from made_up_mednli import cui
 from made_up_pairs import write_rows
 from safetensors.numpy import save_file
 
+from mednli_jax.cli import read_config as read
 from mednli_jax.data.wordpiece import WordPieces
 from mednli_jax.diskne import tables
 from mednli_jax.diskne.data import CATEGORIES, COLUMNS, PUBLISHED_CATEGORIES
@@ -22,10 +24,6 @@ DISEASES = ("heart failure", "coronary atherosclerosis", "pneumonia", "anemia", 
 EACH = 3  # positive examples of each disease in each category
 DIM = 8
 SMALL = ("--config.train.epochs=1", "--config.seeds=0", "--config.train.max_buckets=1", f"--config.vectors.dim={DIM}")
-
-
-def cui(number):
-    return f"C{number + 1:07}"
 
 
 def write_published(data: Path) -> None:
@@ -108,7 +106,7 @@ def write_weights(folder, seed):
 
 def check_filled(folder, number, systems):
     """Every cell has a figure, except those of diseases that only one side has."""
-    grid = tables.table_section(number, tables.systems(folder)).grids[0]
+    grid = tables.table_section(number, tables.systems(folder, read)).grids[0]
     assert number == "1" or {*systems, tables.ALWAYS} <= set(grid.header)
     theirs = tables.PAPER["tables"][number].get("diseases", {})
     if theirs:

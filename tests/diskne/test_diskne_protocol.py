@@ -149,10 +149,9 @@ def _float64():
         yield
 
 
-def training_of(config, place, *, resume=False, should_stop=lambda: False):
+def training_of(config, place, *, resume=False):
     own = experiment_of(config)
     session = Session(RunDirectory.create(place, config.to_dict(), resume=resume), resume=resume)
-    session.should_stop = should_stop
     return folds.FoldTraining(own, own.prepare()[0], session, **own.trained_by.keywords)
 
 
@@ -203,9 +202,14 @@ def test_as_many_slots_as_the_memory_holds_are_trained_at_once(unbroken, folder,
     rooms = ((1, all_fit), (all_fit, 1), (7 << 19, all_fit), (all_fit, all_fit))  # memory, disk
     assert [devices.fitting(program, batches, 7, *room) for room in rooms] == [1, 1, 3, 7]
     config = config_of(folder, **{**MEDICAL, "diskne.at_once": 0, "seeds": (0,)})
+
+    def interrupted(training, chunk):
+        raise Interrupted
+
+    monkeypatch.setattr(folds.FoldTraining, "_train", interrupted)
     for resume, room in ((False, 7 << 19), (True, all_fit)):
         monkeypatch.setattr(devices, "room", lambda device, room=room: room)
-        stopped = training_of(config, tmp_path / "run", resume=resume, should_stop=lambda: True)
+        stopped = training_of(config, tmp_path / "run", resume=resume)
         with pytest.raises(Interrupted):
             stopped.run()
         stopped.directory.close()

@@ -33,28 +33,6 @@ def corpus(rows=N, seed=0):
     return rng.random((rows, 1)).astype(np.float32), rng.integers(0, 3, rows)
 
 
-def test_a_round_by_hand():
-    """Every model is right on rows 0 to 3 and wrong on rows 4 and 5, whichever models hold them out."""
-    features = np.array([[1], [1], [1], [1], [0], [0]], np.float32)
-    labels = np.array([0, 1, 2, 0, 1, 2])
-    options = Settings(m=2, n=40, k=3, tau=0.75, seed=0)
-    state = filtering.next_round(
-        features, labels, options, by_feature, State(np.zeros(6, np.int32), np.full(6, np.nan))
-    )
-    assert state.removed[:4].sum() == 3  # the draw decides which three of the four go
-    assert state.removed[4:].tolist() == [0, 0]
-    assert state.score.tolist() == [1, 1, 1, 1, 0, 0]
-    row = state.rounds[0]
-    counts = [row[key] for key in ("round", "pairs", "removable", "removed", "left", "passes")]
-    assert counts == [1, 6, 4, 3, 3, 7]
-    assert (row["histogram"][-1], row["histogram"][0], sum(row["histogram"])) == (4, 2, 6)
-    assert state.ended == ""
-    last = filtering.next_round(features, labels, options, by_feature, state)
-    assert last.easy.tolist() == [True] * 4 + [False] * 2  # fewer than k rows are left: they go, and filtering ends
-    assert last.rounds[-1]["removed"] == 1
-    assert last.ended.startswith("fewer than k = 3")
-
-
 def test_a_row_at_tau_goes_and_one_below_stays():
     """Three models hold row 0 out, and two of them are right: at a tau of 2/3 the row goes, above it the row stays."""
 
@@ -99,6 +77,9 @@ def test_the_scores_are_those_of_a_plain_loop():
         easy.append(gone)
         left = [row for row in left if row not in gone]
     assert len(easy) == len(state.rounds) > 2
+    assert state.ended.startswith("fewer than k = 7")
+    last = state.rounds[-1]
+    assert (last["removed"], last["left"], sum(last["histogram"])) == (len(easy[-1]), len(left), last["pairs"])
     assert left == np.flatnonzero(~state.easy).tolist()
 
 

@@ -153,8 +153,6 @@ def test_premises_are_sampled_from_the_notes(tmp_path):
 
     assert premises(tmp_path, "--number=4", "--categories=Discharge summary").returncode == 0
     assert rows_of(out) == [head, *ten[:4]]  # the same seed draws the same, and replaces the older file
-    assert premises(tmp_path, "--number=10", "--seed=1").returncode == 0
-    assert set(rows_of(out)[1:]) != set(ten)
 
 
 def test_every_distinct_sentence_is_as_likely():

@@ -82,25 +82,6 @@ def test_limit_counts_labelled_pairs_and_reads_no_further(tmp_path):
     assert ([pair.uid for pair in split.examples], split.facts["dropped_unlabelled"]) == (["b", "d"], 2)
 
 
-@pytest.mark.parametrize(
-    ("label", "more", "refused"),
-    [
-        ("neutral", {"label": "entailment"}, True),
-        ("neutral", {"premise": "Other text."}, True),
-        ("neutral", {"label": "neutral", "premise": None}, False),
-        (None, {"label": "neutral"}, False),
-        (..., {"label": "neutral"}, False),
-    ],
-)
-def test_a_field_with_two_names_has_one_value(tmp_path, label, more, refused):
-    """Prediction takes the same rows, see tests/commands/test_predict.py."""
-    path = write(tmp_path / "x.jsonl", lines([row("a"), row("b", label) | more]))
-    if refused:
-        assert [fault[:2] for fault in faults(read, path)] == [("x.jsonl", 2)]
-    else:
-        assert [pair.label for pair in read(path).examples] == ["entailment", "neutral"]
-
-
 @pytest.mark.parametrize("name", ["snli_1.0_train.txt", "snli_1.0_train.txt.gz"])
 def test_snlis_table_means_the_same_as_its_json(tmp_path, name):
     rows = [snli_row("a"), snli_row("b", "-"), snli_row("c", "entailment", "It rains .", 'A 5 " nail .')]

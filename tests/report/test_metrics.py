@@ -53,12 +53,6 @@ def test_reliability_and_calibration_error_by_hand():
     assert metrics.expected_calibration_error(probabilities, labels, bins=2) == pytest.approx(0.5 * 0.0 + 0.5 * 0.15)
 
 
-def test_mean_sd():
-    found = metrics.mean_sd([0.70, 0.72, 0.74])
-    assert found == {"mean": pytest.approx(0.72), "sd": pytest.approx(0.02), "per_seed": [0.70, 0.72, 0.74]}
-    assert metrics.mean_sd(np.array([0.5])) == {"mean": 0.5, "sd": 0.0, "per_seed": [0.5]}
-
-
 def test_bootstrap_draws_seeds_too():
     """One seed is always right and one never. Whatever the rows, a quarter of the draws is 0 and a quarter is 1."""
     both = np.repeat([[True], [False]], 50, axis=1)

@@ -137,15 +137,6 @@ def test_a_wrong_answer_that_turns_into_another_is_neither_gained_nor_lost(tmp_p
     assert list(row["class_gains"]) == ["entailment"]  # the other classes have no pair
 
 
-def test_holm_is_over_all_comparisons(tmp_path):
-    gold = "e" * 20
-    runs = [opened(tmp_path / name, word + "e" * (20 - len(word)), gold=gold) for name, word in
-            (("a", ""), ("b", "n" * 6), ("c", "n" * 7), ("d", ""))]  # fmt: skip
-    p = [row["mcnemar"]["p_value"] for row in outcomes.comparisons(runs)]
-    assert p == pytest.approx([2 / 2**6, 2 / 2**7, 1.0])
-    assert [row["p_holm"] for row in outcomes.comparisons(runs)] == pytest.approx([2 * 2 / 2**6, 3 * 2 / 2**7, 1.0])
-
-
 # -- categories --------------------------------------------------------------------------------------------------------
 
 
