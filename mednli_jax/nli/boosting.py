@@ -7,7 +7,6 @@ classes), T rounds.
 import hashlib
 import json
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -95,7 +94,7 @@ def fit_predict(
     Args:
       table: features [N, F].
       label: int [N], -1 = unlabelled, which is not trained on.
-      on_tree: called after each round of each seed, from one thread at a time; an error that it raises ends the fit.
+      on_tree: called after each round of each seed, by several threads; an error that it raises ends the fit.
 
     Returns: probabilities [S, N, C]; importance [S, F], each row sums to 1; the trees of each seed, see of_model.
     """
@@ -107,15 +106,10 @@ def fit_predict(
     if len(np.unique(wanted)) < 2:
         fix = f"train on a corpus with {', '.join(LABELS)}, or raise --config.data.limit"
         raise DataError("the labelled training pairs hold fewer than two labels", fix=fix)
-    lock = threading.Lock()
-
-    def monitor(*_):
-        with lock:
-            on_tree()
 
     def one(seed):
         model = GradientBoostingClassifier(n_estimators=trees, random_state=seed)
-        model.fit(table[rows], wanted, monitor=monitor)
+        model.fit(table[rows], wanted, monitor=lambda *_: on_tree())
         probabilities = np.zeros((len(table), len(LABELS)))  # 0 for a class that training lacks
         probabilities[:, model.classes_] = model.predict_proba(table)
         return probabilities, model.feature_importances_, of_model(model)

@@ -271,6 +271,14 @@ def _linked(mentions, distance, rows):
     }
 
 
+def _padded(numbers):
+    arrays = {}
+    for side, of_side in numbers.items():
+        longest = max(max(map(len, of_side), default=0), 1)
+        arrays[side], arrays[f"{side}_length"] = pad(of_side, longest)
+    return arrays
+
+
 class WordTexts:
     """How the texts of pairs become numbers: words with vectors. `PieceTexts` is the same for pieces of words."""
 
@@ -311,13 +319,11 @@ class WordTexts:
 
     def arrays(self, examples) -> dict:
         """premise, hypothesis [N, T] and their lengths [N] of some examples; T = the longest."""
-        arrays = {}
+        numbers = {}
         for side in SIDES:
             rows = watched(examples, f"words of {PLURAL[side]}")
-            numbers = [self.vocabulary.encode(self.tokens(example, side)) for example in rows]
-            longest = max(max(map(len, numbers), default=0), 1)
-            arrays[side], arrays[f"{side}_length"] = pad(numbers, longest)
-        return arrays
+            numbers[side] = [self.vocabulary.encode(self.tokens(example, side)) for example in rows]
+        return _padded(numbers)
 
     def mentions(self, examples, arrays, linker) -> tuple[Mentions, Mentions]:
         """The mentions within these arrays, and in whole sentences."""
@@ -433,11 +439,7 @@ class PieceTexts:
             self._cut += fitting != sizes
             for side, of_side, most in zip(SIDES, both, fitting, strict=True):
                 kept[side].append(of_side.numbers[:most])
-        arrays = {}
-        for side in SIDES:
-            longest = max(max(map(len, kept[side]), default=0), 1)
-            arrays[side], arrays[f"{side}_length"] = pad(kept[side], longest)
-        return arrays
+        return _padded(kept)
 
     def tokens(self, example, side: str) -> list[str]:
         """The pieces of one side, before any is cut."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mednli_jax.data.text import DEIDENTIFIED, TITLES, mask_deidentified, split_sentences
 from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems
-from mednli_jax.io import FRESH_COPY, csv_records, either_name, empty_file, line_fault, table_rows
+from mednli_jax.io import FRESH_COPY, csv_records, either_name, empty_file, table_rows
 
 _SMALL = r"of|and|on|in|the|for|to|with|at|or|by|from|upon|as|prior"
 _WORD = r"[A-Z(][A-Za-z0-9'’().-]*"
@@ -46,8 +46,6 @@ def read_notes(path: Path, categories: Collection[str] = (), facts: dict | None 
         for name in COLUMNS:
             if name not in header:
                 raise fault(number, name, "is missing", "use the official file, which has it")
-            if header.count(name) > 1:
-                raise line_fault(path.name, number, f"the header names '{name}' twice")
         return header
 
     for number, row in table_rows(path.name, csv_records(path, problems), problems, columns):

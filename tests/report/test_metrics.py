@@ -53,12 +53,6 @@ def test_reliability_and_calibration_error_by_hand():
     assert metrics.expected_calibration_error(probabilities, labels, bins=2) == pytest.approx(0.5 * 0.0 + 0.5 * 0.15)
 
 
-def test_bootstrap_draws_seeds_too():
-    """One seed is always right and one never. Whatever the rows, a quarter of the draws is 0 and a quarter is 1."""
-    both = np.repeat([[True], [False]], 50, axis=1)
-    assert metrics.bootstrap_accuracy(both) == {"accuracy": 0.5, "low": 0.0, "high": 1.0, "level": 0.95}
-
-
 def test_paired_bootstrap_equals_one_that_draws_row_by_row():
     rng = np.random.default_rng(5)
     first, second = rng.random((3, 60)) < 0.6, rng.random((2, 60)) < 0.7
