@@ -284,7 +284,7 @@ def _scored(directory: RunDirectory, task: Task, prepared: Prepared, logits: Cal
         if rows := prepared.splits.get(split):
             of_split = logits(split)
             found[split] = task.score(rows, of_split)
-            directory.write_predictions(split, task.predictions(rows, of_split))
+            directory.write_lines(f"predictions.{split}.jsonl", task.predictions(rows, of_split))
     return found
 
 

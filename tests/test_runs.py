@@ -39,7 +39,7 @@ def write_folder(folder):
 
 def write_run(folder):
     with contextlib.closing(RunDirectory.create(folder / "run", CONFIG, force=True)) as run:
-        run.write_predictions("dev", [{"uid": "a" * 5000}])
+        run.write_lines("predictions.dev.jsonl", [{"uid": "a" * 5000}])
         run.write_result("complete", {"seconds": 1.0})
 
 

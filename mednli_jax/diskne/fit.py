@@ -147,10 +147,7 @@ class FoldTraining:
         self.profile = None
         if self.parameters is None:
             self.parameters = sum(int(leaf[0].size) for leaf in jax.tree.leaves(trainer.learner.params))
-            self.session.say(
-                f"{self.experiment.model.name}: {self.parameters:,} parameters a slot; batches of "
-                f"{' or '.join(map(str, trainer.batches['train'].sizes))}"
-            )
+            self.session.say(f"{self.experiment.model.name}: {self.parameters:,} parameters a slot")
         if self.experiment.model.weights:
             start_from_pretrained(trainer, self.experiment)
         if trainer.resume():
@@ -191,7 +188,7 @@ class FoldTraining:
                 "dev": {name: value if np.isfinite(value) else None for name, value in scores.items()},
                 "test": dict(zip(uids, probabilities, strict=True)),
             })  # fmt: skip
-        tables.write_lines(self.directory.private / tables.SLOTS, self.slots)
+        self.directory.write_lines(tables.SLOTS, self.slots)
         shutil.rmtree(self._checkpoints(chunk), ignore_errors=True)
         self.session.on_save(self.program.compile_seconds)
         self.session.say(f"slots done: {len(self.slots)} of {self.total}")

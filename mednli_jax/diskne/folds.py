@@ -245,10 +245,3 @@ class FoldBatches(Batches):
         fold = of_code(look[0])[0]
         rows = super()._deal(bucket, look, self._of_fold[fold][bucket])
         return np.where((rows >= 0) & self.member[fold][rows], rows, -1).astype(np.int32)
-
-    @property
-    def sizes(self) -> list[int]:
-        """Rows of a batch over all devices, on average, of each bucket of the largest fold; equal ones once."""
-        counts = [[int(self.member[fold][self.units[part]].sum()) / batches for part, _, batches in parts]
-                  for fold, parts in self._of_fold.items()]  # fmt: skip
-        return sorted({round(count) for count in np.max(counts, axis=0)})

@@ -5,7 +5,6 @@ examples (private/examples.jsonl); neither file holds text. In scores a system i
 the classes}}. All test examples of a disease count, negatives too (the published script left false positives out).
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from mednli_jax.data.examples import LABELS
 from mednli_jax.diskne.data import CATEGORIES, POSITIVE, Benchmark, DiseaseExample
 from mednli_jax.diskne.folds import Fold, phrase
 from mednli_jax.errors import Problems, RunError
-from mednli_jax.io import json_lines, write_atomic
+from mednli_jax.io import json_lines
 from mednli_jax.report.metrics import mean_sd, per_class
 from mednli_jax.report.outcomes import Outcomes, outcomes_of
 from mednli_jax.report.runs import RunDirectory, read_json
@@ -281,10 +280,6 @@ def _cell(scored: dict, path: tuple) -> str:
 # -- the files of a run ------------------------------------------------------------------------------------------------
 
 
-def write_lines(path: Path, rows: Iterable[dict]) -> None:
-    write_atomic(path, "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows))
-
-
 def _lines(path: Path) -> list[dict]:
     """The rows of one of a run's files; none where there is no file."""
     problems = Problems()
@@ -304,7 +299,7 @@ def write_examples(directory: RunDirectory, benchmark: Benchmark) -> None:
     for example in benchmark.examples:
         of_example = {name: getattr(example, name) for name in ("uid", "disease", "target", "category")}
         rows.append({**of_example, "label": example.pair.label})
-    write_lines(directory.private / EXAMPLES, rows)
+    directory.write_lines(EXAMPLES, rows)
 
 
 def probabilities(slots: Iterable[Mapping]) -> dict[str, dict[str, list[float]]]:

@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
@@ -241,9 +242,9 @@ class RunDirectory:
             if file is not None:
                 file.close()
 
-    def write_predictions(self, split: str, rows: list[dict]) -> None:
-        content = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
-        write_atomic(self.private / f"predictions.{split}.jsonl", content)
+    def write_lines(self, name: str, rows: Iterable[dict]) -> None:
+        """Writes a file of private/, a line of JSON for each row."""
+        write_atomic(self.private / name, "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows))
 
     def log(self, line: str) -> None:
         append_line(self.folder / "log.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}")
