@@ -79,7 +79,7 @@ def write_run(folder, *seeds, gold=GOLD, dev=None, corpus="demo", uids=None, sta
         "versions": {"jax": "0.10.2"},
         "devices": ["cpu:cpu"],
     }
-    data = {"splits": splits, "files": {}, "knowledge": {"ontology": "none", "longest_path": 0}}
+    data = {"splits": splits, "files": {}, "key": {}, "knowledge": {"ontology": "none", "longest_path": 0}}
     data["vocabulary"] = {"source": "random", "with_vector": 7}
     files = {"config": {**row_config(folder.name, corpus), "seeds": numbers}}
     files |= {"env": env, "data": data, "result": result if status == "complete" else {"status": status}}

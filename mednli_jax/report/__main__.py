@@ -30,7 +30,7 @@ import json
 import sys
 from pathlib import Path
 
-from mednli_jax import cli, defaults, tasks
+from mednli_jax import cli, tasks
 from mednli_jax.errors import UsageError
 from mednli_jax.io import private_folder, write_over
 from mednli_jax.report import html, outcomes, public
@@ -116,13 +116,9 @@ def _comparison(values, folders):
 
 
 def _config_of(folder):
-    """The config of a run on sentence pairs. Fields that the run's config lacks have their defaults."""
-    saved, config = RunDirectory.existing(folder).config, defaults.nli("esim")
-    for section in ("data", "knowledge"):
-        for name, value in saved.get(section, {}).items():
-            if name in config[section] and value is not None:
-                config[section][name] = tuple(value) if isinstance(value, list) else value
-    return config
+    from mednli_jax.run import saved_config
+
+    return saved_config(RunDirectory.existing(folder))
 
 
 def _print(values, shown, result):

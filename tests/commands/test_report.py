@@ -129,7 +129,6 @@ def test_categories_by_rules_hold_no_word_of_the_corpus(printed, tmp_path):
     test = load_demo()["test"].examples
     gold, uids = "".join(example.label[0] for example in test), [example.uid for example in test]
     write_run(tmp_path / "run", gold, gold=gold, uids=uids)
-    edit(tmp_path / "run" / "config.json", data={"name": "demo"})
     code, out, _ = printed("run", "--categories", "--json")
     found = json.loads(out)["run"]
     assert (code, found["annotated"], found["errors"]) == (0, len(test), 0)

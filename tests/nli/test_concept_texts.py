@@ -1,7 +1,5 @@
 """Concepts that replace words: which words they replace, and what vectors they get."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from made_up_pairs import pair, words_of, write_own
@@ -23,7 +21,6 @@ ROWS = (("Known pump trouble .", "Has cardiac illness"), ("Known pump trouble ."
 def config(tmp_path):
     write_own(tmp_path, train=ROWS, dev=ROWS)
     (tmp_path / "own.tsv").write_text("\t".join(mesh.HEADER) + "\n" + CONCEPTS)
-    (tmp_path / "lexicon.txt").write_text("pump trouble\ntrouble pump\n")
     lines = (f"{word} {' '.join(map(str, numbers))}\n" for word, numbers in VECTORS.items())
     (tmp_path / "vectors.txt").write_text("".join(lines))
     made = defaults.nli("bow", "file")
@@ -74,17 +71,8 @@ def test_new_pairs_are_read_as_the_corpus_was(config):
     assert texts.tokens(split.examples[0], "hypothesis") == ["has", mark("D1"), mark("D1")]
 
 
-@pytest.mark.parametrize(
-    ("retrofit", "expected"),
-    [
-        ("unit", {"pump": [0, 1], "illness": [1, 0], "known": [0.5**0.5, 0.5**0.5]}),
-        ("lexicon.txt", {"pump": [0, 3], "has": [5, 5], "illness": [4, 0], "known": [1, 1]}),
-    ],
-)
-def test_unit_length_and_a_lexicon_move_vectors_of_words_alone(config, retrofit, expected):
-    """Retrofitting leaves words without neighbours as they are."""
-    folder = Path(config.data.dir)
-    config.vectors.retrofit = str(folder / retrofit) if retrofit.endswith("txt") else retrofit
-    read = Read(config)
-    np.testing.assert_allclose(read.vectors(*expected), list(expected.values()), atol=1e-5)
+def test_vectors_of_unit_length(config):
+    config.vectors.retrofit = "unit"
+    read, expected = Read(config), [[0, 1], [1, 0], [0.5**0.5, 0.5**0.5]]
+    np.testing.assert_allclose(read.vectors("pump", "illness", "known"), expected, atol=1e-5)
     assert read.words("premise", 0) == ["known", "pump", "trouble", "<unk>"]
