@@ -1,8 +1,8 @@
 """Distances in an ontology's graph: between concepts, and from there between tokens of a premise and a hypothesis.
 
 Two searches start from thousands of concepts at once, in graphs of millions of edges. `_climb` follows is-a edges
-upwards: few concepts lie above a source, so it keeps lists of (source, concept). `_spread` follows edges both ways:
-almost every concept is reached, so it keeps one bit for each source and concept.
+upwards: few concepts lie above a source, so it keeps a sparse matrix of sources and concepts. `_spread` follows edges
+both ways: almost every concept is reached, so it keeps one bit for each source and concept.
 Dimension letters: C concepts, E edges, M pairs, W words of 64 bits.
 """
 
@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import connected_components
 
 from mednli_jax.data.cache import kept
 from mednli_jax.data.examples import Mention
-from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.knowledge.ontology import Ontology, bool_matrix
 
 DIRECTIONS = ("either", "undirected", "all")
 UNREACHABLE = -1
@@ -30,7 +30,7 @@ LONGEST = np.iinfo(np.int16).max
 BITS = 1 << 29
 # concepts whose neighbours' bits are gathered at once: they stay in the processor's cache
 BLOCK = 4096
-TABLE = 1 << 24  # bytes of the table in which `_climb` marks what it has seen
+SOURCES = 1 << 12  # from which `_climb` searches at once
 _ROWS = 1 << 12  # pairs of a corpus whose mentions are crossed at once
 
 # called with the number of sources that have finished, and of all sources
@@ -108,33 +108,23 @@ def _distinct_pairs(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _climb(parents: csr_array, low: np.ndarray, high: np.ndarray, max_length: int, progress) -> np.ndarray:
-    """int16 [M], the is-a steps from one concept of each pair up to the other. Pairs are sorted, low <= high."""
-    size = parents.shape[0]
-    pairs = low * size + high
-    distance = np.where(low == high, 0, UNREACHABLE).astype(np.int16)
-    sources = np.unique([low, high])
-    chunk = max(TABLE // size, 1)
-    for done in range(0, len(sources), chunk):
-        taken = sources[done : done + chunk]
-        seen = np.zeros((len(taken), size), bool)
-        slot, concept = np.arange(len(taken)), taken
+    """int16 [M], the is-a steps from one concept of each pair up to the other."""
+    start, end = np.append(low, high), np.append(high, low)
+    sources, slot = np.unique(start, return_inverse=True)
+    distance = np.where(start == end, 0, UNREACHABLE).astype(np.int16)
+    for done in range(0, len(sources), SOURCES):
+        taken = sources[done : done + SOURCES]
+        inside = np.flatnonzero((done <= slot) & (slot < done + len(taken)))
+        above = seen = bool_matrix(np.arange(len(taken)), taken, (len(taken), parents.shape[0]))
         for length in range(1, (max_length or LONGEST) + 1):
-            degree = np.diff(parents.indptr)[concept]
-            slot, concept = np.repeat(slot, degree), parents.indices[_ramps(parents.indptr[concept], degree)]
-            slot, concept = np.divmod(np.unique(slot * size + concept), size)
-            new = ~seen[slot, concept]
-            slot, concept = slot[new], concept[new]
-            if not len(slot):
+            above = csr_array(above @ parents > seen)
+            if not above.nnz:
                 break
-            seen[slot, concept] = True
-            ends = taken[slot]
-            key = np.minimum(ends, concept) * size + np.maximum(ends, concept)
-            place = np.minimum(np.searchsorted(pairs, key), len(pairs) - 1)
-            wanted = pairs[place] == key
-            distance[place[wanted]] = length
+            seen = csr_array(seen + above)
+            distance[inside[above[slot[inside] - done, end[inside]]]] = length
         if progress:
-            progress(min(done + chunk, len(sources)), len(sources))
-    return distance
+            progress(done + len(taken), len(sources))
+    return np.maximum(*np.split(distance, 2))
 
 
 def _spread(
@@ -153,10 +143,7 @@ def _spread(
     pairs = np.flatnonzero((low != high) & (component[low] == component[high]))
     if not len(pairs):
         return distance
-    concepts = _between(graph, np.append(low[pairs], high[pairs]))
-    number = np.cumsum(concepts) - 1
-    low, high = number[low[pairs]], number[high[pairs]]
-    graph, size = graph[concepts][:, concepts], int(concepts.sum())
+    low, high = low[pairs], high[pairs]
     # The search starts at the concept with more pairs: this makes fewer sources.
     count = np.bincount(np.append(low, high), minlength=size)
     swapped = count[high] > count[low]
@@ -183,19 +170,6 @@ def _spread(
         if progress:
             progress(min(done + chunk, len(sources)), len(sources))
     return distance
-
-
-def _between(graph: csr_array, ends: np.ndarray) -> np.ndarray:
-    """bool [C]: the concepts without dead ends. A concept with one neighbour is on no path between two others."""
-    kept = np.ones(graph.shape[0], bool)
-    is_end = np.zeros(graph.shape[0], bool)
-    is_end[ends] = True
-    while True:
-        degree = graph @ kept.astype(np.int32)  # with the concept itself
-        dead = kept & (degree <= 2) & ~is_end
-        if not dead.any():
-            return kept
-        kept[dead] = False
 
 
 def _grown(bits: np.ndarray, graph: csr_array, rows: np.ndarray) -> np.ndarray:
@@ -284,13 +258,11 @@ def _blocks(ontology, premise_mentions, hypothesis_mentions):
 
 def _all_paths(ontology, premise_mentions, hypothesis_mentions, paths, direction, max_length):
     """(keys of all pairs of known concepts, rising; their distances), found at once for the whole corpus."""
-    distinct, waiting = np.zeros(0, np.int64), []
+    found = [np.zeros(0, np.int64)]
     for _, premise, hypothesis, left, right in _blocks(ontology, premise_mentions, hypothesis_mentions):
         _, keys = _keys(premise[left, 3], hypothesis[right, 3], len(ontology))
-        waiting.append(np.unique(keys))
-        if sum(map(len, waiting)) > len(distinct):  # the size doubles at least, so that few keys are sorted often
-            distinct, waiting = np.unique(np.concatenate([distinct, *waiting])), []
-    distinct = np.unique(np.concatenate([distinct, *waiting]))
+        found.append(np.unique(keys))
+    distinct = np.unique(np.concatenate(found))
     pairs = np.stack(np.divmod(distinct, max(len(ontology), 1)), axis=1)
     return distinct, paths(ontology, pairs, direction=direction, max_length=max_length)
 

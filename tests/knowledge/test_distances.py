@@ -54,7 +54,7 @@ def test_by_hand():
     assert shortest_paths(chain, np.array([[0, 599], [599, 7]])).tolist() == [599, 592]
 
 
-SIZES = ({"BLOCK": 1}, {"BLOCK": 7, "TABLE": 1}, {"BITS": 1, "TABLE": 5000}, {"BITS": 24_000, "BLOCK": 64})
+SIZES = ({"BLOCK": 1}, {"BLOCK": 7, "SOURCES": 1}, {"BITS": 1, "SOURCES": 99}, {"BITS": 24_000, "BLOCK": 64})
 
 
 @pytest.mark.parametrize("direction", ["either", "undirected", "all"])
