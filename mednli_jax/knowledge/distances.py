@@ -93,10 +93,8 @@ def stored_paths(
 
 def _walked_edges(ontology: Ontology, direction: str) -> list[np.ndarray]:
     """The edges that a direction follows, integers [2, E] of concepts: is-a (child, parent) first."""
-    edges = [np.stack(ontology.parents.nonzero())]
-    if direction == "all":
-        edges += ontology.relations.edges.values()
-    return edges
+    walked = [ontology.parents, *(ontology.relations.values() if direction == "all" else ())]
+    return [np.stack(matrix.nonzero()) for matrix in walked]
 
 
 def _distinct_pairs(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from mednli_jax.data.cache import Cache, kept
 from mednli_jax.errors import ConfigError, RunError
 from mednli_jax.io import check_readable, either_name
-from mednli_jax.knowledge.ontology import Names, Ontology, OntologyOptions, Relations
+from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, edge_matrix
 from mednli_jax.knowledge.readers import mesh, umls, wordnet
 from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.knowledge.readers.obo import read_obo
@@ -58,7 +58,7 @@ def load_ontology(
         SNOMED CT RF2 files or WordNet's database.
       data_dir: the folder of licensed data.
       options: None = OntologyOptions().
-      cache_dir: where a copy is kept as arrays, so that the next load takes under a second; None keeps none. A copy is
+      cache_dir: where a copy is kept as arrays, so that the next load takes seconds at most; None keeps none. A copy is
         used as long as the place and the content of the files, the options and FORMAT are the same.
     """
     options = options or OntologyOptions()
@@ -186,7 +186,7 @@ def _arrays(ontology: Ontology) -> dict[str, np.ndarray]:
     """Strings as one text of lines, pairs as strings and concepts, relations as edges one after the other."""
     strings = {part: getattr(ontology, part) for part in _STRINGS}
     strings["abbreviations"] = sorted(ontology.abbreviations)
-    edges = dict(sorted(ontology.relations.edges.items()))
+    edges = {name: np.stack(matrix.nonzero()) for name, matrix in sorted(ontology.relations.items())}
     about = {name: getattr(ontology, name) for name in ("name", "version", "sha256", "link_types")}
     about["relations"] = {name: found.shape[1] for name, found in edges.items()}
     arrays = {"about": np.array(json.dumps(about))}
@@ -202,15 +202,16 @@ def _arrays(ontology: Ontology) -> dict[str, np.ndarray]:
 
 def _ontology(arrays) -> Ontology:
     about = json.loads(arrays["about"].item())
-    parts = {part: tuple(str(arrays.pop(part), "utf-8").split("\n")[:-1]) for part in _STRINGS}
+    parts = {part: tuple(str(arrays.pop(part), "utf-8").split("\n")[:-1]) for part in (*_STRINGS, *_PAIRS)}
     parts["abbreviations"] = frozenset(parts["abbreviations"])
     for part in _PAIRS:
-        parts[part] = Names(arrays[part], arrays[f"{part}.concepts"])
+        parts[part] = tuple(zip(parts[part], arrays[f"{part}.concepts"].tolist(), strict=True))
     size = len(parts["ids"])
     indices, indptr = arrays["parents.indices"], arrays["parents.indptr"]
     parents = csr_array((np.ones(len(indices), bool), indices, indptr), shape=(size, size))
     parents.has_canonical_format = True
-    bounds = pairwise(np.cumsum([0, *about["relations"].values()]).tolist())
-    edges = {name: arrays["relations"][:, slice(*at)] for name, at in zip(about["relations"], bounds, strict=True)}
-    about |= {"link_types": tuple(about["link_types"]), "relations": Relations(edges, size)}
+    bounds = np.cumsum([*about["relations"].values()])[:-1]
+    parts_of = zip(about["relations"], np.split(arrays["relations"], bounds, axis=1), strict=False)
+    about["relations"] = {name: edge_matrix(edges, size) for name, edges in parts_of}
+    about["link_types"] = tuple(about["link_types"])
     return Ontology(parents=parents, **about, **parts)

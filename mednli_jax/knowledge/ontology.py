@@ -2,14 +2,13 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from io import BytesIO, TextIOWrapper
 from itertools import accumulate, count
 
 import numpy as np
-from scipy.sparse import block_diag, csr_array
+from scipy.sparse import block_diag, coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from mednli_jax.errors import DataError
@@ -63,53 +62,9 @@ def cyclic_edges(child: np.ndarray, parent: np.ndarray, size: int) -> np.ndarray
     return component[child] == component[parent]
 
 
-class Relations(Mapping[str, csr_array]):
-    """Relations by name as edge lists: hundreds of matrices [C, C] would hold C numbers each. One is made on request.
-
-    edges: integers [2, E] by name, row 0 stands in the relation to row 1; sorted by both, every edge once.
-    """
-
-    def __init__(self, edges: Mapping[str, np.ndarray], size: int):
-        self.edges, self.size = dict(edges), size
-
-    @classmethod
-    def of(cls, matrices: Mapping[str, csr_array], size: int) -> "Relations":
-        """The table of any bool matrices [C, C]."""
-        if isinstance(matrices, cls):
-            return matrices
-        return cls({name: np.stack(matrices[name].nonzero()).astype(np.int32) for name in sorted(matrices)}, size)
-
-    def __getitem__(self, name: str) -> csr_array:
-        source, target = self.edges[name]
-        bounds = np.zeros(self.size + 1, np.int32)
-        np.cumsum(np.bincount(source, minlength=self.size), out=bounds[1:])
-        matrix = csr_array((np.ones(len(target), bool), np.array(target), bounds), shape=(self.size, self.size))
-        matrix.has_canonical_format = True
-        return matrix
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.edges)
-
-    def __len__(self) -> int:
-        return len(self.edges)
-
-
-class Names:
-    """N (string, concept index) pairs without an object for each.
-
-    text: uint8, the strings in UTF-8, a line break after each. concepts: int32 [N].
-    """
-
-    def __init__(self, text: np.ndarray, concepts: np.ndarray):
-        self.text, self.concepts = text, concepts
-
-    def __len__(self) -> int:
-        return len(self.concepts)
-
-    def __iter__(self) -> Iterator[tuple[str, int]]:
-        lines = TextIOWrapper(BytesIO(self.text), "utf-8", newline="\n")
-        for line, concept in zip(lines, self.concepts, strict=True):
-            yield line[:-1], int(concept)
+def edge_matrix(edges: np.ndarray, size: int) -> coo_array:
+    """The bool matrix [size, size] of edges [2, E], all different. It takes no memory for concepts without edges."""
+    return coo_array((np.ones(edges.shape[1], bool), tuple(edges)), shape=(size, size))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -141,11 +96,8 @@ class Ontology:
     types: Sequence[str] = ()
     link_types: tuple[str, ...] = ()
     abbreviations: frozenset[str] = field(default=frozenset())
-    relations: Mapping[str, csr_array] = field(default_factory=dict)
+    relations: Mapping[str, csr_array | coo_array] = field(default_factory=dict)
     cross_references: Sequence[tuple[str, int]] = ()
-
-    def __post_init__(self):
-        object.__setattr__(self, "relations", Relations.of(self.relations, len(self)))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -189,15 +141,15 @@ def induced(ontology: Ontology, concepts: Iterable[str]) -> Ontology:
     for concept in concepts:
         kept[ontology.indices(concept)] = True
 
-    def within(edges):
-        return edges[:, kept[edges[0]] & kept[edges[1]]]
+    def within(matrix):
+        edges = np.stack(matrix.nonzero())
+        return edge_matrix(edges[:, kept[edges].all(axis=0)], len(ontology))
 
-    size, edges = len(ontology), ontology.relations.edges
     digest = hashlib.sha256(ontology.sha256.encode() + np.packbits(kept).tobytes())
     return replace(
         ontology,
-        parents=bool_matrix(*within(np.stack(ontology.parents.nonzero())), (size, size)),
-        relations=Relations({name: within(found) for name, found in edges.items()}, size),
+        parents=csr_array(within(ontology.parents)),
+        relations={name: within(matrix) for name, matrix in ontology.relations.items()},
         sha256=digest.hexdigest(),
     )
 
@@ -229,8 +181,8 @@ def side_by_side(parts: Sequence[Ontology]) -> Ontology:
     size = sum(map(len, parts))
     edges = {}
     for part, begin in zip(parts, starts, strict=True):
-        for name, of_part in part.relations.edges.items():
-            edges.setdefault(name, []).append(np.asarray(of_part, np.int32) + np.int32(begin))
+        for name, matrix in part.relations.items():
+            edges.setdefault(name, []).append(np.stack(matrix.nonzero()) + begin)
 
     def moved(field):
         pairs = zip(parts, starts, strict=True)
@@ -246,7 +198,7 @@ def side_by_side(parts: Sequence[Ontology]) -> Ontology:
         sha256=hashlib.sha256("+".join(part.sha256 for part in parts).encode()).hexdigest(),
         types=tuple(kinds for part in parts for kinds in (part.types or [""] * len(part))),
         abbreviations=frozenset().union(*(part.abbreviations for part in parts)),
-        relations=Relations({name: np.concatenate(found, axis=1) for name, found in sorted(edges.items())}, size),
+        relations={name: edge_matrix(np.concatenate(found, axis=1), size) for name, found in sorted(edges.items())},
         cross_references=moved("cross_references"),
     )
 
@@ -278,7 +230,7 @@ def graphs(
     options: OntologyOptions,
     file_of: Callable[[int], str],
     field: str | None = None,
-) -> tuple[csr_array, Relations]:
+) -> tuple[csr_array, dict[str, coo_array]]:
     """(the is-a graph [C, C] bool of edges from child to parent, the other relations by name).
 
     Is-a edges on cycles become the relation CIRCULAR where all relations are read. Else cycles="refuse" raises
@@ -315,7 +267,7 @@ def graphs(
             raise DataError(problem, file=file, line=int(lines[first]), field=field, fix=fix)
         else:
             warn(f"{file}: left out {number} is-a edges that lie on cycles")
-    edges = {}
+    relations = {}
     for name in sorted(found):
-        edges[name] = np.stack(np.divmod(np.unique(np.concatenate(found[name])), size)).astype(np.int32)
-    return bool_matrix(child[~inside], parent[~inside], (size, size)), Relations(edges, size)
+        relations[name] = edge_matrix(np.stack(np.divmod(np.unique(np.concatenate(found[name])), size)), size)
+    return bool_matrix(child[~inside], parent[~inside], (size, size)), relations

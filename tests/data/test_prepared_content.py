@@ -275,7 +275,7 @@ def ontologies(folder):
         for relations in ("all", "is_a"):
             options = load.OntologyOptions(relations=relations)
             ontology = load.load_ontology(str(place), options=options)
-            relations_of = {name: edges.shape for name, edges in ontology.relations.edges.items()}
+            relations_of = {name: (2, matrix.nnz) for name, matrix in ontology.relations.items()}
             made.append([ontology.name, ontology.version, ontology.link_types, relations_of, arrays_of(ontology)])
     return made
 
@@ -293,8 +293,8 @@ def arrays_of(ontology):
         found[f"{part}.bytes"] = np.frombuffer(b"".join(encoded), np.uint8)
         found[f"{part}.offsets"] = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
     found |= {f"parents.{name}": getattr(ontology.parents, name).astype(np.int64) for name in ("indptr", "indices")}
-    edges = dict(sorted(ontology.relations.edges.items()))
-    return {**found, "relations": np.concatenate([np.zeros((2, 0), np.int32), *edges.values()], axis=1)}
+    edges = [np.stack(matrix.nonzero()).astype(np.int32) for _, matrix in sorted(ontology.relations.items())]
+    return {**found, "relations": np.concatenate([np.zeros((2, 0), np.int32), *edges], axis=1)}
 
 
 def distances(folder):
