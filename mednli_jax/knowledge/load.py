@@ -27,7 +27,6 @@ FORMAT = 3
 NAMES = ("mesh", "snomed", "umls", "wordnet")
 TABLES = (".tsv", ".tsv.gz")
 OBO = (".obo", ".obo.gz")
-_UMLS_FILES = ("MRCONSO.RRF", "MRSTY.RRF", "MRREL.RRF", "MRFILES.RRF", "release.dat")
 _STRINGS, _PAIRS = ("ids", "labels", "types", "abbreviations"), ("names", "cross_references")  # of a stored ontology
 _PATHS = f"a {', '.join(TABLES + OBO)} file or of a folder with MRCONSO.RRF, RF2 files or data.noun"
 
@@ -153,7 +152,8 @@ def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
     if kind == "umls":
         for name, place in product(umls.COLUMNS, (folder, folder / "META")):
             if either_name(place / name):
-                files = _present(*(place / name for name in _UMLS_FILES), place.parent / "release.dat")
+                about = (place / "release.dat", place.parent / "release.dat")
+                files = _present(*(place / name for name in umls.COLUMNS), *about)
                 return OntologyFiles(kind, place, files, read_umls)
     elif kind == "wordnet":
         if _present(*(place / name for name, place in product(wordnet.FILES, (folder, folder / "dict")))):

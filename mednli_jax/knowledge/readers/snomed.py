@@ -181,10 +181,7 @@ def _read_names(tables, concepts: _Concepts, lines, languages, digest):
         first = int(lines[concepts.index >= 0][~named].min())
         problem = f"the concept has no description, as {np.count_nonzero(~named)} active ones do"
         raise tables["Concept"][0].fault(problem, first, "id", "take all files from one edition, whole")
-    return _labelled(concepts, full, texts, np.concatenate(owners).tolist())
-
-
-def _labelled(concepts, full, texts, owners):
+    owners = np.concatenate(owners).tolist()
     synonyms = dict(reversed(list(zip(owners, texts, strict=True))))  # the first of each concept
     labels, types = [], []
     for concept, number in enumerate(concepts.active.tolist()):

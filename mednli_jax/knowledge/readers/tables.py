@@ -1,7 +1,7 @@
 """Tables of millions of rows (RRF of the UMLS, RF2 of SNOMED CT), read by Arrow, a block of rows at a time."""
 
 import hashlib
-from codecs import getincrementaldecoder
+from codecs import EncodedFile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,14 +39,14 @@ class Table:
         return DataError(problem, file=self.path.name, line=line, field=field, fix=fix)
 
     def blocks(self, digest, *wanted: str) -> Iterator["Block"]:
-        """The wanted columns of the rows, in blocks. digest: gets the hash of the content at the end of the file."""
-        problems, content, line = Problems(), hashlib.sha256(), 1 if self.is_rrf else 2
+        """The wanted columns of the rows, in blocks. digest: gets the hash of the content at the end."""
+        problems, line = Problems(), 1 if self.is_rrf else 2
         if line == 2 and tuple(next((text for _, text in text_lines(self.path)), "").split("\t")) != self.columns:
             fix = f"the first line must name, between tabs: {', '.join(self.columns)}"
             raise self.fault("the header is not that of this table", 1, fix=fix)
         with opened(self.path) as stream:
             try:
-                for batch in self._batches(_Text(stream, content), wanted, problems, line - 1):
+                for batch in self._batches(EncodedFile(stream, "utf-8"), wanted, problems, line - 1):
                     problems.raise_if_any()
                     yield Block(self, batch, np.arange(line, line + len(batch)))
                     line += len(batch)
@@ -57,7 +57,8 @@ class Table:
         problems.raise_if_any()
         if line < 2 + (not self.is_rrf):
             raise empty_file(self.path, "no rows")
-        digest.update(content.digest())
+        with opened(self.path) as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
 
     def _batches(self, stream, wanted, problems, skipped):
         form = "| after each" if self.is_rrf else "a tab between them"
@@ -77,21 +78,6 @@ class Table:
             csv.ParseOptions(invalid_row_handler=fault, **form),
             csv.ConvertOptions(**types),
         )
-
-
-class _Text:
-    """A stream for Arrow whose bytes are hashed as they are read. Raises UnicodeDecodeError for other than UTF-8."""
-
-    closed = False
-
-    def __init__(self, stream, digest):
-        self._stream, self._digest, self._decoder = stream, digest, getincrementaldecoder("utf-8")()
-
-    def read(self, size):
-        data = self._stream.read(size)
-        self._digest.update(data)
-        self._decoder.decode(data, final=not data)
-        return data
 
 
 class Block:

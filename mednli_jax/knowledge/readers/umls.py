@@ -1,6 +1,5 @@
 """Reader of the UMLS Metathesaurus in Rich Release Format: MRCONSO.RRF, MRSTY.RRF and MRREL.RRF of one folder.
 
-Columns are those that MRFILES.RRF states where the folder has it, else the official ones.
 The UMLS is licensed by the U.S. National Library of Medicine; nothing of it comes with this package.
 """
 
@@ -26,7 +25,6 @@ COLUMNS = {
         *("RUI", "SRUI", "SAB", "SL", "RG", "DIR", "SUPPRESS", "CVF"),
     ),
 }
-MRFILES = ("FIL", "DES", "FMT", "CLS", "RWS", "BTS")
 # in place of the index of a concept: it has no name after the filters, or none at all
 _FILTERED, _UNKNOWN = -1, -2
 # a CUI is C and seven digits: small enough for an array over all there can be
@@ -66,7 +64,7 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
     """
     folder = Path(folder)
     digest = hashlib.sha256(repr((options.sources, options.languages, options.relations, options.cycles)).encode())
-    conso, sty, rel = _tables(folder)
+    conso, sty, rel = (Table(path, COLUMNS[name], is_rrf=True) for name, path in umls_files(folder).items())
     names, index = _read_names(conso, options, digest)
     types = _read_types(sty, index, len(names["ids"]), digest)
     edges = _read_relations(rel, index, options, digest)
@@ -97,21 +95,6 @@ def cuis_of_codes(path: Path, source: str) -> list[tuple[str, str]]:
         ours = block.only(block.is_set(*_SUPPRESS) & block.is_any("SAB", source))
         found |= dict.fromkeys(zip(ours.texts("CODE"), ours.texts("CUI"), strict=True))
     return list(found)
-
-
-def _tables(folder):
-    """The tables of `umls_files`, with the columns that MRFILES.RRF states."""
-    paths, stated = umls_files(folder), {}
-    about = either_name(folder / "MRFILES.RRF")
-    for block in Table(about, MRFILES, is_rrf=True).blocks(hashlib.sha256(), "FIL", "FMT") if about else ():
-        stated |= zip(block.texts("FIL"), block.texts("FMT"), strict=True)
-    for name, columns in COLUMNS.items():
-        table = Table(paths[name], tuple(stated[name].split(",")) if name in stated else columns, is_rrf=True)
-        lost = [column for column in columns[:-1] if column not in table.columns]  # older ones have no CVF
-        if lost:
-            problem = f"column {lost[0]} is missing, by MRFILES.RRF"
-            raise table.fault(problem, fix="install a release from 2004 or later")
-        yield table
 
 
 def _version(folder):

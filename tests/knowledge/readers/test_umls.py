@@ -6,7 +6,7 @@ import pytest
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import OntologyOptions
-from mednli_jax.knowledge.readers.umls import COLUMNS, LINK_TYPES, read_umls
+from mednli_jax.knowledge.readers.umls import LINK_TYPES, read_umls
 
 PLAIN, ALL, DROP = OntologyOptions(), OntologyOptions(relations="all"), OntologyOptions(cycles="drop")
 IS_A = {(f"C000000{child}", f"C000000{parent}") for child, parent in ((2, 1), (3, 1), (4, 2), (4, 3))}
@@ -82,17 +82,10 @@ def test_a_cycle_names_its_first_line_or_is_dropped(tmp_path, capsys):
     assert made.edges_of(read_umls(folder, DROP).parents, "12345") == {("3", "1"), ("4", "2"), ("4", "3")}
 
 
-def test_the_release_is_its_version_and_columns_are_those_of_mrfiles(tmp_path):
+def test_the_release_is_its_version(tmp_path):
     made.lay_out(tmp_path, {**made.UMLS, "release.dat": "umls.release.date=20240506\numls.release.name=2024AA\n"})
     assert read_umls(tmp_path, PLAIN).version == "2024AA"
     assert read_umls(made.lay_out(tmp_path / "2023AB" / "META", made.UMLS), PLAIN).version == "2023AB"
-    turned = tuple(reversed(COLUMNS["MRSTY.RRF"]))
-    sty = "".join("|".join(reversed(line.split("|")[:-1])) + "|\n" for line in made.STY.splitlines())
-    made.write(tmp_path / "MRSTY.RRF", sty)
-    made.write(tmp_path / "MRFILES.RRF", f"MRSTY.RRF|made up|{','.join(turned)}|6|9|9|\n")
-    assert read_umls(tmp_path, PLAIN).types == ("T047|T191", "T047", "T047", "T047", "T023")
-    made.write(tmp_path / "MRFILES.RRF", "MRSTY.RRF|made up|CUI,STN,STY,ATUI,CVF|5|9|9|\n")
-    assert "TUI" in refused(tmp_path).problem
 
 
 def test_a_source_or_language_that_is_not_there_is_a_fault(made_up):
