@@ -12,9 +12,9 @@ Needs the fastText library (`pip install 'mednli_jax[embeddings]'`).
 import codecs
 import hashlib
 import json
-import multiprocessing
 import re
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -275,6 +275,15 @@ def _library_version() -> str:
     return "unknown"
 
 
+_WORKER = """
+import fasttext, json, sys
+try:
+    fasttext.train_unsupervised(**json.loads(sys.argv[1])).save_model(sys.argv[2])
+except (MemoryError, RuntimeError, ValueError) as error:
+    print(repr(error))
+"""
+
+
 def _train(scratch, settings, tokens, chained):
     """Trains in a child process, which reacts to Ctrl-C, and whose lack of memory does not end this one."""
     grams = settings.method == "fasttext"
@@ -294,30 +303,13 @@ def _train(scratch, settings, tokens, chained):
         "pretrainedVectors": str(scratch / "initial.vec") if chained else "",
         "verbose": 2 if sys.stderr.isatty() else 0,
     }
-    fault, given = scratch / "fault", (arguments, str(scratch / "model.bin"), str(scratch / "fault"))
-    worker = multiprocessing.get_context("spawn").Process(target=_worker, args=given)  # a fork with threads may hang
-    worker.start()
-    try:
-        worker.join()
-    finally:
-        if worker.is_alive():
-            worker.terminate()
-            worker.join()
-    message = fault.read_text() if fault.is_file() else ""
-    if "Empty vocabulary" in message:
+    command = [sys.executable, "-c", _WORKER, json.dumps(arguments), str(scratch / "model.bin")]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if "Empty vocabulary" in done.stdout:
         problem = f"no word stands {settings.min_count} times in the text"
         raise UsageError(f"{problem}. Fix: lower min_count, or give more text.")
-    if (worker.exitcode or 0) < 0 or "bad_alloc" in message:
-        problem = f"the training was ended from outside (signal {abs(worker.exitcode or 0)})"
+    if done.returncode < 0 or "bad_alloc" in done.stdout or "MemoryError" in done.stdout:
+        problem = f"the training was ended from outside (signal {max(-done.returncode, 0)})"
         raise RunError(f"{problem}, most often for want of memory. Fix: lower buckets or dim, or give it more.")
-    if message or worker.exitcode:
-        raise RuntimeError(f"fastText: {message or worker.exitcode}")
-
-
-def _worker(arguments, out, fault):
-    import fasttext
-
-    try:
-        fasttext.train_unsupervised(**arguments).save_model(out)
-    except (MemoryError, RuntimeError, ValueError) as error:
-        Path(fault).write_text(f"{type(error).__name__} {error}".replace("MemoryError", "bad_alloc"))
+    if done.stdout or done.returncode:
+        raise RuntimeError(f"fastText: {done.stdout or done.returncode}")
