@@ -287,7 +287,6 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> ConfigDict:
         max_words=0,  # size of the vocabulary, the most frequent words of training; 0 = all
         limit=placeholder(int),  # only the first N training queries
         answer_vectors="",  # file of word vectors for the embedding score of dev and test
-        renumber=False,  # anonym: the phrases of a training passage get new numbers in each epoch
     )
     config.vectors = _section(
         path=placeholder(str),  # file of word vectors; random without a file

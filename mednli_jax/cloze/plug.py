@@ -49,9 +49,6 @@ class Cloze:
     def rules(self, config) -> Iterator[tuple[str, str, str]]:
         """(field, what is wrong, the fix) of each rule of cloze queries that a config breaks."""
         setup = config.data.setup
-        if config.data.renumber and setup != "anonym":
-            fix = "--config.data.setup=anonym"
-            yield "data.renumber", "is for anonymous phrases", fix
         if config.model.get("pointer", "sum") != "sum" and setup != "noent":
             fix = "give sum, or --config.data.setup=noent"
             yield "model.pointer", "a phrase is one token", fix
@@ -83,7 +80,6 @@ class Cloze:
             masses=model.get("pointer") == "sum",
             spelled=bool(model.get("characters")),
             answer_vectors=file_path(data.answer_vectors, data_folder(data.dir)),
-            renumber=data.renumber,
         )
 
     def fit(self, config):

@@ -21,7 +21,7 @@ from mednli_jax.cloze.encoding import Query, Texts, all_views, types_of_train
 from mednli_jax.data import batching
 from mednli_jax.data.arrays import LEAST, NEW, SIDES, Prepared, Rows, power_of_two
 from mednli_jax.data.examples import Answer, ClozeExample, Passage
-from mednli_jax.data.text import SPECIALS, UNK, Vocab
+from mednli_jax.data.text import SPECIALS, Vocab
 from mednli_jax.models.packing import MASKED_ENERGY
 from mednli_jax.report import metrics
 from mednli_jax.training.task import frozen, summary
@@ -33,7 +33,6 @@ SPELLED = 10  # characters of a word that are read, as in the published code
 BEST = 5
 FIGURES = ("exact_match", "f1", "bleu2", "bleu4", "embedding", "missing", "predicted_length")
 _FLAT = ("passage", "passage_start", "candidate_type", "candidate_type_start", "candidate_length")
-_RENUMBER = 0x4E  # dropout layers fold in other numbers
 _OF_QUERY = ("query", "query_length", "blank", "query_passage", "gold")
 
 
@@ -68,15 +67,12 @@ class ClozeTask:
     log of the right candidate's mass, as published for unmarked passages.
     spelled: whether the reader reads the characters of words.
     answer_vectors: file of word vectors for the embedding score of dev and test.
-    renumber: whether the @entityN of a training passage (set-up anonym) get new random numbers in each epoch, as in
-    Hermann et al. 2015.
     """
 
     loose: bool = False
     masses: bool = False
     spelled: bool = False
     answer_vectors: Path | None = None
-    renumber: bool = False
     name: str = "cloze"
     sides: tuple[str, str] = ("passage", "query")
     units: str = "queries"
@@ -115,11 +111,6 @@ class ClozeTask:
             most = int(np.diff(found[f"{name}_start"]).max(initial=1))
             most = power_of_two(most, LEAST) if NEW in prepared.splits else most
             found[f"{name}_places"] = np.arange(most, dtype=np.int32)
-        if self.renumber and "train" in prepared.splits:
-            words = _entity_words(found, prepared.manifest)
-            numbers = np.full(len(prepared.vectors), -1, np.int32)
-            numbers[words] = np.arange(len(words))
-            found |= {"entity_word": words, "entity_number": numbers} if len(words) else {}
         return found
 
     def frozen(self, words, vectors: np.ndarray) -> dict:
@@ -212,27 +203,6 @@ class ClozeTask:
             "passages": layout.sentences,
             "paired": layout.pairs,
         }
-
-    def vary(self, data, batch):
-        """The batch with new numbers for the @entityN of each passage and its queries, by the row key of the first."""
-        if "entity_word" not in data:
-            return batch
-        words_M, number_V = data["entity_word"], data["entity_number"]
-        units, most = len(batch["passage"]), len(words_M)
-        keys_U = batch["row_key"][:: len(batch["query"]) // units]
-
-        def permuted(key, passage_N, queries_GQ, type_C):
-            other_M = jax.random.permutation(jax.random.fold_in(key, _RENUMBER), most)
-
-            def replaced(words):
-                return jnp.where(number_V[words] < 0, words, words_M[other_M[number_V[words]]])
-
-            type_C = jnp.where(type_C < most, other_M[jnp.minimum(type_C, most - 1)], type_C)
-            return replaced(passage_N), replaced(queries_GQ), type_C
-
-        queries = batch["query"].reshape(units, -1, batch["query"].shape[-1])
-        passage, queries, types = jax.vmap(permuted)(keys_U, batch["passage"], queries, batch["candidate_type"])
-        return {**batch, "passage": passage, "query": queries.reshape(batch["query"].shape), "candidate_type": types}
 
     def loss(self, logits, batch):
         if self.masses:
@@ -332,21 +302,6 @@ class _Places(NamedTuple):
     at: jax.Array
     inside: jax.Array
     length: jax.Array
-
-
-def _entity_words(data, manifest) -> np.ndarray:
-    """int32 [M], the vocabulary numbers of @entity0, @entity1, ..., up to the first that is not a training candidate or
-    not in the vocabulary. In the set-up anonym the type of a candidate is its number, and its only token is its name.
-    """
-    rows = manifest["splits"]["train"]
-    starts = data["position_start"][rows["first_passage"] :][: rows["passages"] + 1]
-    passage = rows["first_passage"] + np.repeat(np.arange(rows["passages"]), np.diff(starts))
-    marks = slice(starts[0], starts[-1])
-    types = data["candidate_type"][data["candidate_type_start"][passage] + data["position_candidate"][marks]]
-    words = np.full(manifest["candidates"]["types_of_train"], UNK, np.int32)
-    words[types] = data["passage"][data["passage_start"][passage] + data["position"][marks]]
-    unknown = np.flatnonzero(words == UNK)
-    return words[: unknown[0]] if len(unknown) else words
 
 
 def _of_passage(data, name, passage_U, places_T, present_U):
