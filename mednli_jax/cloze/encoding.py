@@ -151,14 +151,11 @@ def loose_positions(tokens: Sequence[str], phrases: Sequence[str]) -> tuple[Span
     The published readers score unmarked passages like this. The masses of a passage may then sum to more than 1, and
     long candidates gain.
     """
-    wanted = {word: [] for phrase in phrases for word in phrase.split()}
+    places = defaultdict(list)
     for place, token in enumerate(tokens):
-        if token in wanted:
-            wanted[token].append(place)
-    return tuple(
-        tuple((place, place + 1) for place in sorted({p for word in phrase.split() for p in wanted[word]}))
-        for phrase in phrases
-    )
+        places[token].append(place)
+    found = ({place for word in phrase.split() for place in places[word]} for phrase in phrases)
+    return tuple(tuple((place, place + 1) for place in sorted(of_phrase)) for of_phrase in found)
 
 
 def with_titles(split: Split) -> Split:

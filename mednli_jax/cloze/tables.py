@@ -21,7 +21,6 @@ from mednli_jax.cloze.stats import read_skills, skill_statistics
 from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.errors import RunError
 from mednli_jax.io import next_free, private_folder, write_atomic
-from mednli_jax.report import charts
 from mednli_jax.report.metrics import mean_sd, wilson_interval
 from mednli_jax.report.outcomes import names_of
 from mednli_jax.report.runs import read_json
@@ -291,23 +290,15 @@ def _slices(split, scores) -> Section:
     for name, of in scores.get("slices", {}).items():
         family = "answers of training" if name in (SEEN, UNSEEN) else "tags"
         families[family][name] = of
-    grids, drawn = [], []
+    grids = []
     for family, named in families.items():
-        if not named:
-            continue
-        rows, series = [], {"EM": [], "F1": []}
+        rows = []
         for name, of in named.items():
             exact, f1 = of["accuracy"], of["f1"]["mean"]
-            figures = points(exact["mean"]), sd(exact), points(f1)
-            rows.append((name, f"{of['examples']:,}", *figures))
-            series["EM"].append(100 * exact["mean"])
-            series["F1"].append(100 * f1)
-        grids.append(Grid(family, (family, "queries", "EM", "sd", "F1"), rows))
-        title = f"{split} by {family}"
-        chart = charts.bars(series, list(named), title=title, x=family, y="points")
-        drawn.append((f"{split}: by {family}", chart))
+            rows.append((name, f"{of['examples']:,}", points(exact["mean"]), sd(exact), points(f1)))
+        grids += [Grid(family, (family, "queries", "EM", "sd", "F1"), rows)] * bool(rows)
     words = ["points, means over the seeds"] * bool(grids)
-    return Section(f"Kinds of queries, {split}", words, grids, drawn)
+    return Section(f"Kinds of queries, {split}", words, grids)
 
 
 def comparison_section(compared: Sequence[dict]) -> Section:

@@ -11,7 +11,7 @@ is better, 0 where it is empty; `negated` is 0 or 1, and only counted.
 MetaMap's fielded output (.mmi or .txt, of `metamap -N`; see MMI_Output_2016.pdf of the National Library of Medicine)
 has lines ID|MMI|score|preferred name|CUI|[semantic types]|trigger information|location|positional information|codes.
 MetaMap Lite leaves the location out. Old releases write positions as start:length, with ^ between the parts of a text.
-Lines on acronyms (AA and UA in place of MMI) are counted. The ID is <uid>-p for a premise and <uid>-h for a hypothesis;
+Lines on acronyms (AA and UA in place of MMI) are skipped. The ID is <uid>-p for a premise and <uid>-h for a hypothesis;
 -premise, -hypothesis, .premise and .hypothesis are understood. Positions count characters from 0, or from 1 where a
 wrapper passed a quoted sentence to MetaMap: the trigger texts, which must be in the sentence at their positions, show
 it. If most of them are at neither position, the file was made from other sentences, and is refused.
@@ -252,7 +252,6 @@ def _take(placing: _Placing, line: int, row: Mapping[str, str]) -> None:
     placing.add(line, row["uid"], row["side"], [span], rest, characters=positions is _CHARACTERS)
 
 
-_ACRONYMS = ("AA", "UA")
 # trigger texts: with fewer, those that a wrapper changed may be most of them
 _FEW = 20
 _ID = re.compile(r"(.+)(?:[.-](premise|hypothesis)|-([ph]))")
@@ -280,11 +279,9 @@ def _read_metamap(path: Path, placing: _Placing) -> int:
         placing.rows += 1
         fields = text.split("|", 6)
         kind = fields[1] if len(fields) > 1 else ""
-        if kind in _ACRONYMS:
-            placing.counts[f"lines_{kind}"] += 1
-        elif kind == "MMI":
+        if kind == "MMI":
             occurrences += _occurrences(placing, line, fields)
-        else:
+        elif kind not in ("AA", "UA"):
             fix = "keep only lines of fielded output (metamap -N --silent)"
             placing.fault(line, "not a line of MMI, AA or UA", "MMI", fix)
     first = _first_position(placing, occurrences)

@@ -31,8 +31,7 @@ def train_step(model, task, optimizer, layout, axis_name=None):
 
     Args:
       model: linen module, called as `model.apply(variables, batch, train=True)`.
-      task: has `to_batch(data, index, layout)`, `loss(logits, batch) -> [B]`, `correct(logits, batch) -> [B]`; may have
-        `vary(data, batch) -> batch`, which randomly changes a training batch by its row_key.
+      task: has `to_batch(data, index, layout)`, `loss(logits, batch) -> [B]`, `correct(logits, batch) -> [B]`.
       layout: static shape of the batch, for the task.
       axis_name: the mapped device axis, None on one device.
 
@@ -43,8 +42,6 @@ def train_step(model, task, optimizer, layout, axis_name=None):
     takes_rows, moves_rows = isinstance(optimizer, optim.ByRows), not isinstance(optimizer, optim.ByMoments)
     optimizer = optax.with_extra_args_support(optimizer)  # one for single rows takes their index
 
-    vary = getattr(task, "vary", lambda data, batch: batch)
-
     def over_devices(x):
         return x if axis_name is None else lax.psum(x, axis_name)
 
@@ -52,7 +49,6 @@ def train_step(model, task, optimizer, layout, axis_name=None):
         """(gradients, index of the table rows to which they belong, sums, batch statistics) of the global batch."""
         batch = task.to_batch(data, index_QG, layout)
         batch["row_key"] = row_keys(learner.seed, learner.step, index_QG.reshape(-1))
-        batch = vary(data, batch)
         count = over_devices(batch["mask"].sum())
         variables = {"params": learner.params, "batch_stats": learner.batch_stats, "frozen": frozen}
         index = rows.read(model, variables, batch) if takes_rows else {}

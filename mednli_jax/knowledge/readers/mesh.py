@@ -88,10 +88,8 @@ def natural_order(name: str) -> str | None:
 
 
 def alias_files() -> list[Path]:
-    """The bundled files of other names: abbreviations, everyday names, others."""
-    found = [entry for entry in RESOURCES.iterdir() if re.fullmatch(r"aliases_\w+\.tsv", entry.name)]
-    everyday_first = sorted(found, key=lambda entry: (entry.name != "aliases_everyday.tsv", entry.name))
-    return [RESOURCES / ABBREVIATIONS, *everyday_first]
+    """The bundled files of other names, in order of precedence."""
+    return [RESOURCES / name for name in (ABBREVIATIONS, "aliases_everyday.tsv", "aliases_doid.tsv")]
 
 
 def _rows(path, names: tuple[str, ...], digest, problems: Problems) -> Iterator[tuple[int, dict[str, str]]]:
