@@ -10,7 +10,7 @@ import ahocorasick
 
 from mednli_jax.data.examples import Mention
 from mednli_jax.errors import Problems
-from mednli_jax.io import empty_field, empty_file, line_fault, table_rows, text_lines
+from mednli_jax.io import empty_field, empty_file, line_fault, text_lines
 from mednli_jax.knowledge.ontology import Ontology, begins
 from mednli_jax.knowledge.readers import mesh
 
@@ -301,29 +301,20 @@ COLUMNS = ("short", "expansion")
 
 
 def read_abbreviations(path: Path | str) -> tuple[tuple[str, str], ...]:
-    """(short form, expansion) of each row of a table with tabs; "bundled" is the package's own.
+    """(short form, expansion): the first two columns of a table with tabs; "bundled" is the package's own table.
 
-    Either two columns without a header, or a header that names `short` (or `abbreviation`) and `expansion` among any
-    others.
+    The table may have a header, which calls its second column `expansion`.
     """
     path = bundled_abbreviations() if str(path) == BUNDLED else Path(path)
     problems, found = Problems(), []
-    lines = ((number, line) for number, line in text_lines(path, problems) if line.strip())
-    records = ((number, [cell.strip() for cell in line.split("\t")]) for number, line in lines)
-    first = next(records, (1, COLUMNS))
-    without_header = [] if COLUMNS[1] in first[1] else [(0, COLUMNS)]
-
-    def columns(number, header):
-        names = header if "short" in header else [{"abbreviation": "short"}.get(name, name) for name in header]
-        if "short" not in names:
-            fix = f"the first line must name, between tabs: {', '.join(COLUMNS)}"
-            raise line_fault(path.name, number, "the header is not that of this table", fix)
-        return names
-
-    for number, row in table_rows(path.name, chain(without_header, [first], records), problems, columns):
-        found.append(tuple(row[name] for name in COLUMNS))
-        if not all(found[-1]):
-            problems.add(empty_field(path, number, COLUMNS[found[-1].index("")]))
+    for number, line in text_lines(path, problems):
+        cells = [cell.strip() for cell in line.split("\t")]
+        if len(cells) < 2 and line.strip():
+            problems.add(line_fault(path.name, number, "the row has one column", "write short form, tab, expansion"))
+        elif line.strip() and cells[1] != COLUMNS[1]:
+            found.append(tuple(cells[:2]))
+            if not all(found[-1]):
+                problems.add(empty_field(path, number, COLUMNS[found[-1].index("")]))
     problems.raise_if_any()
     if not found:
         raise empty_file(path)

@@ -92,26 +92,6 @@ def reader():
     return made_run("ga_reader", "ent", hops=1, characters=2)
 
 
-def same(found, expected):
-    assert (found["answer"], found["candidates"]) == (expected["answer"], expected["candidates"])
-    assert [best["answer"] for best in found["best"]] == [best["answer"] for best in expected["best"]]
-    probabilities = [[best["probability"] for best in of["best"]] for of in (found, expected)]
-    np.testing.assert_allclose(*probabilities, atol=2e-6)
-
-
-def test_an_answer_depends_neither_on_company_nor_on_order(reader):
-    run, examples = reader
-    given = [strings(example) for example in examples]
-    long = (" ".join(["w1 BEG__w2 w3__END w4"] * 40), "w5 @placeholder")
-    together = run.predict([*given, long])
-    for found, expected in zip(run.predict([long, *given[::-1]])[::-1], together, strict=True):
-        same(found, expected)
-    same(run.predict(given[:1])[0], together[0])
-    compiled = len(run._program.compiled)
-    run.predict([given[4]])
-    assert len(run._program.compiled) == compiled  # its sizes are those of an earlier query
-
-
 def test_answers_are_candidates_with_probabilities(reader):
     run, _ = reader
     passage = "w1 BEG__New Thing__END w2 BEG__w3__END w4 BEG__new thing__END xylo"

@@ -161,7 +161,7 @@ def test_a_table_of_abbreviations_is_read_with_or_without_a_header(tmp_path):
     rows = "htn\thypertension\nCHF\t congestive heart failure \n\n"
     assert read_abbreviations(write(tmp_path / "w.tsv", rows)) == expected
     assert read_abbreviations(write(tmp_path / "w.tsv", f"short\texpansion\r\n{rows}")) == expected
-    more = "concept\texpansion\tabbreviation\n1\thypertension\thtn\n\tcongestive heart failure\tCHF\n"
+    more = "abbreviation\texpansion\tconcept\nhtn\thypertension\t1\nCHF\tcongestive heart failure\t\n"
     assert read_abbreviations(write(tmp_path / "w.tsv.gz", more)) == expected
 
 

@@ -6,7 +6,7 @@ from made_up_knowledge import bundled_mesh, edges_of, small, write
 
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.load import find_source, load_ontology, ontology_files
-from mednli_jax.knowledge.ontology import bool_matrix, cyclic_edges, induced, is_a_matrix, permuted
+from mednli_jax.knowledge.ontology import cyclic_edges, induced, is_a_matrix, permuted
 from mednli_jax.knowledge.readers.snomed import read_snomed
 from mednli_jax.knowledge.readers.umls import read_umls
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
@@ -29,14 +29,6 @@ def test_index_by_id_or_by_a_cross_reference_of_one_concept():
 
 
 def test_an_edge_is_cyclic_when_its_end_leads_back_to_its_start():
-    random = np.random.default_rng(5)
-    for size in (1, 2, 6, 12, 12, 12):
-        child, parent = random.integers(0, size, (2, size + 2))
-        reach = np.eye(size, dtype=bool)
-        for _ in range(size):
-            reach |= reach @ (bool_matrix(child, parent, (size, size)).toarray() | np.eye(size, dtype=bool))
-        inside = cyclic_edges(child, parent, size)
-        assert inside.tolist() == [bool(reach[above, below]) for below, above in zip(child, parent, strict=True)]
     assert cyclic_edges(np.zeros(0, int), np.zeros(0, int), 3).tolist() == []
     # 0 is its own parent; 1 and 2 are parents of each other
     assert cyclic_edges([0, 0, 1, 2], [0, 1, 2, 1], 3).tolist() == [True, False, True, True]
