@@ -105,36 +105,27 @@ class Cloze:
         """Facts of a prepared corpus."""
         manifest = prepared.manifest
         for name, rows in prepared.splits.items():
-            facts, queries = manifest["splits"][name], len(rows)
-            passages, candidates = facts["passages"], facts["candidates"]
-            answerable, cut = facts["answerable"], facts["truncated"]
-            lost = sum(answerable.values()) - queries
+            facts = manifest["splits"][name]
+            answers = "{exact} as they stand, {synonym} by a synonym, {none} not".format_map(facts["answerable"])
+            lost = sum(facts["answerable"].values()) - len(rows)
             lost = f", {lost} without an answer in their passage left out" if lost else ""
             longest, query = (max(length.tolist(), default=0) for length in rows.length)
             yield (
-                f"  {name}: {queries} queries of {passages} passages{lost}; "
+                f"  {name}: {len(rows)} queries of {facts['passages']} passages{lost}; "
                 f"longest passage {longest}, query {query} tokens"
             )
-            each = candidates / max(passages, 1)
-            kinds = f"{answerable['exact']} as they stand, {answerable['synonym']} by a synonym"
-            yield (
-                f"    {candidates} candidates, {each:.1f} a passage; answers among them: "
-                f"{kinds}, {answerable['none']} not"
-            )
-            unseen = facts["answers_of_unseen_type"]
-            yield f"    right candidates that training never shows: {unseen}"
-            if cut["passages"]:
-                lost = f"{cut['tokens']} tokens dropped, {cut['answers']} answers lost"
-                yield f"    truncated: {cut['passages']} passages, {lost}"
-        types, words = manifest["candidates"], manifest["vocabulary"]
-        known = f"{types['types']} phrases, {types['types_of_train']} of them in training"
+            each = facts["candidates"] / max(facts["passages"], 1)
+            yield f"    {facts['candidates']} candidates, {each:.1f} a passage; answers among them: {answers}"
+            yield f"    right candidates that training never shows: {facts['answers_of_unseen_type']}"
+            if facts["truncated"]["passages"]:
+                cut = "    truncated: {passages} passages, {tokens} tokens dropped, {answers} answers lost"
+                yield cut.format_map(facts["truncated"])
+        known = "{types} phrases, {types_of_train} of them in training".format_map(manifest["candidates"])
         yield f"  set-up {manifest['setup']}: {known}"
-        source = "random vectors"
-        if "source" in words:
-            source = f"{words['with_vector']} with a vector ({words['source']})"
-        others, cut = words["of_other_splits"], words["cut"]
-        more = f"{others} of dev and test alone, {cut} rare ones left out"
-        yield f"  vocabulary: {words['words']} words, {source}; {more}"
+        words = manifest["vocabulary"]
+        source = "{with_vector} with a vector ({source})" if "source" in words else "random vectors"
+        more = "{of_other_splits} of dev and test alone, {cut} rare ones left out"
+        yield f"  vocabulary: {{words}} words, {source}; {more}".format_map(words)
 
     def run_sections(self, directory, result):
         """The sections of a run's page that are shown before and after the learning curves."""

@@ -32,8 +32,6 @@ _DETERMINERS_AND_PRONOUNS = """
 FUNCTION_WORDS = frozenset(_DETERMINERS_AND_PRONOUNS.split())
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")"}
 _STOPS = frozenset(".!?;:,")
-DROPPED = ("repeats_passage", "shows_answer")
-MENDED = ("function_words", "parentheticals", "no_longer_marked")
 # Prefixes of MeSH's tree numbers and of the UMLS's semantic types, as the i2b2 2010 task divides clinical concepts.
 PREFIXES = {
     "problem": (
@@ -140,7 +138,7 @@ def cleaned(sentence: Sentence, counts: Counter) -> Sentence:
     """The sentence with the boundaries of its phrases mended (section 3); its tokens stay.
 
     Determiners and pronouns at the beginning are moved out, and so are parentheticals at the end. A phrase of
-    determiners and pronouns alone is no longer marked. counts: see MENDED.
+    determiners and pronouns alone is no longer marked. counts: of what was mended.
     """
     marks = []
     for mark in sentence.marks:
@@ -178,7 +176,8 @@ def build_queries(reports: Sequence[Report], ontology: Ontology | None = None) -
     ontology: extends the answers by all names of the phrase's concept (section 3.2), which is found by the report's id
     or else by the whole phrase as its name. None: no synonyms.
     """
-    drafts, dropped, mended = [], Counter(), Counter()
+    drafts, dropped = [], Counter(repeats_passage=0, shows_answer=0)
+    mended = Counter(function_words=0, parentheticals=0, no_longer_marked=0)
     for report in reports:
         drafts += _drafts(report, dropped, mended)
     if not drafts:
@@ -190,8 +189,8 @@ def build_queries(reports: Sequence[Report], ontology: Ontology | None = None) -
         "reports": len(reports),
         "learning_points": sum(len(report.learning_points) for report in reports),
         "rows": len(examples),
-        "dropped": {reason: dropped[reason] for reason in DROPPED},
-        "mended": {what: mended[what] for what in MENDED},
+        "dropped": dict(dropped),
+        "mended": dict(mended),
         "concepts": found,
         "extended": sum(len(example.answers) > 1 for example in examples),
         "ontology_sha256": ontology.sha256 if ontology else "",

@@ -7,6 +7,7 @@ names of specialties. The results hold no other words of the corpus.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -219,12 +220,10 @@ def skill_statistics(
         raise RunError("the skills are of no query of the corpus. Fix: give uids of its queries.")
     of_skill = {name: [uid for uid, names in known if name in names] for name in SKILLS["names"]}
     shares = {name: len(uids) / len(known) for name, uids in of_skill.items()}
-    means = {}
-    for system, f1 in (scores or {}).items():
-        means[system] = dict.fromkeys(of_skill)
-        for name, uids in of_skill.items():
-            if uids:
-                means[system][name] = sum(f1.get(uid, 0.0) for uid in uids) / len(uids)
+    means = {system: {} for system in scores or ()}
+    for system, (name, uids) in product(means, of_skill.items()):
+        f1 = [scores[system].get(uid, 0.0) for uid in uids]
+        means[system][name] = sum(f1) / len(f1) if f1 else None
     needed = sum(name != "none" for _, names in known for name in names)
     return {
         "queries": len(known),

@@ -64,31 +64,24 @@ def shortest_paths(
 
 
 def stored_paths(
-    ontology: Ontology,
-    pairs: np.ndarray,
-    *,
-    folder: Path,
-    direction: str = "either",
-    max_length: int = 0,
-    progress: Progress | None = None,
+    ontology: Ontology, pairs: np.ndarray, *, folder: Path, progress: Progress | None = None, **how
 ) -> np.ndarray:
     """`shortest_paths`, int16 [M], from a file in `folder` if it is kept there, else computed and kept.
 
     A file belongs to the ontology, the edges followed, the direction, the cut-off and the distinct pairs, in any order.
+    how: direction and max_length.
     """
     distinct, back = _distinct_pairs(pairs)
     if not len(distinct):
         return np.zeros(0, np.int16)
+    key = {"format": FORMAT, "ontology": ontology.sha256, "direction": "either", "max_length": 0, **how}
     digest = hashlib.sha256()
-    for array in (*_walked_edges(ontology, direction), distinct):
+    for array in (*_walked_edges(ontology, key["direction"]), distinct):
         digest.update(np.ascontiguousarray(array, "<i4"))
-    key = {"format": FORMAT, "ontology": ontology.sha256, "direction": direction, "max_length": max_length}
     key["pairs"] = digest.hexdigest()
     name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-
-    how = {"direction": direction, "max_length": max_length, "progress": progress}
-    path, build = Path(folder).expanduser() / f"{name}.npz", partial(shortest_paths, ontology, distinct, **how)
-    return kept(path, key, lambda: {"distance": build()})["distance"][back]
+    build = partial(shortest_paths, ontology, distinct, progress=progress, **how)
+    return kept(Path(folder).expanduser() / f"{name}.npz", key, lambda: {"distance": build()})["distance"][back]
 
 
 def _walked_edges(ontology: Ontology, direction: str) -> list[np.ndarray]:

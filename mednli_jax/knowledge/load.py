@@ -64,7 +64,7 @@ def load_ontology(
     source = find_source(spec, data_dir)
     if source is None:
         return read_mesh()
-    if cache_dir is None or source.read is _read_table:
+    if cache_dir is None or source.read is read_mesh:
         return source.read(source.place, options)
     cache_dir = Path(cache_dir).expanduser()
     found = _digests(source, cache_dir)
@@ -85,7 +85,7 @@ def ontology_files(spec: str, data_dir: Path | None = None) -> tuple[Path, ...]:
     """The files that `load_ontology` would read, the bundled ones too."""
     source = find_source(spec, data_dir)
     files = source.files if source else (mesh.RESOURCES / mesh.BUNDLED,)
-    return (*files, *mesh.alias_files()) if source is None or source.read is _read_table else files
+    return (*files, *mesh.alias_files()) if source is None or source.read is read_mesh else files
 
 
 def needed_files(name: str, data_dir: Path | None = None) -> tuple[Path, ...]:
@@ -107,7 +107,7 @@ def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None
     path = Path(spec).expanduser()
     if spec.endswith(TABLES + OBO):
         name = re.sub(r"[^\w-]", "_", path.name.split(".")[0])
-        return OntologyFiles(name, path, (path,), _read_table if spec.endswith(TABLES) else read_obo)
+        return OntologyFiles(name, path, (path,), read_mesh if spec.endswith(TABLES) else read_obo)
     if path.is_dir():
         source = next(filter(None, (_in_folder(kind, path) for kind in ("umls", "wordnet", "snomed"))), None)
         if source:
@@ -116,10 +116,6 @@ def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None
         raise ConfigError(f"config.knowledge.ontology: no ontology is in {path}. Fix: {fix}.")
     fix = f"give one of {', '.join(NAMES)}, or the path of {_PATHS}"
     raise ConfigError(f"config.knowledge.ontology: unknown ontology '{spec}'. Fix: {fix}.")
-
-
-def _read_table(path: Path, options: OntologyOptions) -> Ontology:
-    return read_mesh(path)
 
 
 def _named(spec, data_dir):

@@ -11,11 +11,9 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
-import numpy as np
-
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.io import empty_field, empty_file, line_fault, table_rows, text_lines
-from mednli_jax.knowledge.ontology import Ontology, cyclic_edges, is_a_matrix, shown_id
+from mednli_jax.knowledge.ontology import Edges, Ontology, OntologyOptions, graphs, shown_id
 
 RESOURCES = Path(__file__).parent.parent / "resources"
 BUNDLED = "mesh2024.tsv.gz"
@@ -36,7 +34,7 @@ LINK_TYPES = (
 )
 
 
-def read_mesh(path: Path | str | None = None) -> Ontology:
+def read_mesh(path: Path | str | None = None, options: OntologyOptions | None = None) -> Ontology:
     """MeSH: the bundled 2024 edition, or a file of the same layout.
 
     A descriptor is-a each owner of one of its tree numbers less the last part (no owner: no parent).
@@ -49,19 +47,16 @@ def read_mesh(path: Path | str | None = None) -> Ontology:
     """
     source = RESOURCES / BUNDLED if path is None else Path(path)
     digest = hashlib.sha256()
-    ids, labels, trees, synonyms = _read_descriptors(source, digest)
+    ids, labels, trees, synonyms, lines = _read_descriptors(source, digest)
     index, aliases = {concept: position for position, concept in enumerate(ids)}, []
     for file in alias_files():
         header = ABBREVIATION_HEADER if file.name == ABBREVIATIONS else ALIAS_HEADER
         rows = _rows(file, header, digest, Problems())
         aliases.append([(row[header[0]], index[row["concept"]]) for _, row in rows if row["concept"] in index])
-    parents = is_a_matrix(_edges(trees), len(ids))
-    child, parent = parents.nonzero()
-    cyclic = np.unique(child[cyclic_edges(child, parent, len(ids))])[:5]
-    if len(cyclic):
-        some = ", ".join(shown_id(ids[concept]) for concept in cyclic)
-        problem = f"field 'tree_numbers' makes a cycle of is-a edges, among others of {some}"
-        raise DataError(problem, file=source.name, field="tree_numbers", fix="remove one edge of the cycle")
+    is_a = Edges([(child, parent, lines[child], 0) for child, parent in _edges(trees)])
+    parents, relations = graphs(
+        is_a, Edges(), (), ids, options or OntologyOptions(), lambda child: source.name, "tree_numbers"
+    )
     return Ontology(
         name="mesh" if path is None else source.name.split(".")[0],
         version="2024",
@@ -73,6 +68,7 @@ def read_mesh(path: Path | str | None = None) -> Ontology:
         types=tuple("|".join(numbers) for numbers in trees),
         link_types=LINK_TYPES,
         abbreviations=frozenset(name for name, _ in aliases[0]),
+        relations=relations,
     )
 
 
@@ -110,7 +106,7 @@ def _rows(path, names: tuple[str, ...], digest, problems: Problems) -> Iterator[
 
 
 def _read_descriptors(path, digest) -> Iterator[tuple]:
-    """(ids, labels, tree numbers of each, synonyms of each), sorted by id; raises every fault of the file together."""
+    """(ids, labels, tree numbers, synonyms, line of each), sorted by id; raises every fault of the file together."""
     problems, rows, owner = Problems(), {}, {}
 
     def fault(problem, line, name, fix):
@@ -125,7 +121,8 @@ def _read_descriptors(path, digest) -> Iterator[tuple]:
         if concept in rows:
             fault(f"repeats {shown_id(concept)}", line, "id", "keep one row per descriptor")
             continue
-        rows[concept] = concept, row["name"], trees, [name for name in row["synonyms"].split("|") if name.strip()]
+        names = [name for name in row["synonyms"].split("|") if name.strip()]
+        rows[concept] = concept, row["name"], trees, names, line
         for tree in trees:
             if not TREE_NUMBER.fullmatch(tree):
                 form = "write it like C14.280.067, with | between several"
