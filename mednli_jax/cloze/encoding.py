@@ -181,16 +181,13 @@ def tag_seen(splits: Mapping[str, Split]) -> dict[str, Split]:
     """The splits, with dev and test queries tagged "seen" (their answer is that of a training query) or "unseen"."""
     seen = {phrase_of(example.answers[0].text) for example in splits["train"].examples}
     tagged = dict(splits)
-    for name, split in splits.items():
-        if name == "train":
-            continue
-        examples, counts = [], {SEEN: 0, UNSEEN: 0}
-        for example in split.examples:
-            tag = SEEN if phrase_of(example.answers[0].text) in seen else UNSEEN
-            counts[tag] += 1
-            examples.append(replace(example, tags=(*example.tags, tag)))
-        facts = {**split.facts, "answers_of_train": counts}
-        tagged[name] = replace(split, examples=tuple(examples), facts=facts)
+    for name in splits.keys() - {"train"}:
+        examples, tags = splits[name].examples, []
+        for example in examples:
+            tags.append(SEEN if phrase_of(example.answers[0].text) in seen else UNSEEN)
+        with_tag = (replace(e, tags=(*e.tags, tag)) for e, tag in zip(examples, tags, strict=True))
+        facts = {**splits[name].facts, "answers_of_train": {tag: tags.count(tag) for tag in (SEEN, UNSEEN)}}
+        tagged[name] = replace(splits[name], examples=tuple(with_tag), facts=facts)
     return tagged
 
 

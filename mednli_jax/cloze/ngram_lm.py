@@ -23,7 +23,6 @@ import numpy as np
 from mednli_jax.cloze.clicr import by_passage
 from mednli_jax.cloze.encoding import ENTITY, merged, phrase_of
 from mednli_jax.data.examples import ClozeExample, Entity
-from mednli_jax.errors import DataError
 
 UNK, START, END = 0, 1, 2
 SPECIALS = ("<unk>", "<s>", "</s>")
@@ -87,8 +86,6 @@ def estimate(sentences: Iterable[Sequence[str]], *, order: int = ORDER) -> Ngram
     for sentence in sentences:
         numbers = [index.setdefault(token, len(index) + len(SPECIALS)) for token in sentence]
         tokens.extend([START, *numbers, END])
-    if not index:
-        raise DataError("the language model's text holds no words", fix="check what the corpus holds")
     words = (*SPECIALS, *index)
     counts = _counted(np.asarray(tokens, np.int32), len(words), order)
     return NgramModel(words, index, tuple(_smoothed(counts, len(words))))

@@ -135,11 +135,7 @@ def _spread(
     if not len(pairs):
         return distance
     low, high = low[pairs], high[pairs]
-    # The search starts at the concept with more pairs: this makes fewer sources.
-    count = np.bincount(np.append(low, high), minlength=size)
-    swapped = count[high] > count[low]
-    sources, slot = np.unique(np.where(swapped, high, low), return_inverse=True)
-    targets = np.where(swapped, low, high)
+    sources, slot = np.unique(low, return_inverse=True)
     chunk = 64 * max(BITS // (8 * size), 1)
     for done in range(0, len(sources), chunk):
         taken = sources[done : done + chunk]
@@ -150,7 +146,7 @@ def _spread(
         word, bit = word[slot[opened] - done], bit[slot[opened] - done].astype(np.uint64)
         for length in range(1, (max_length or LONGEST) + 1):
             # Only the bits of the targets are needed to see which pairs are of this length.
-            rows, row = np.unique(targets[opened], return_inverse=True)
+            rows, row = np.unique(high[opened], return_inverse=True)
             arrived = (_grown(bits, graph, rows)[row, word] >> bit & np.uint64(1)).astype(bool)
             distance[pairs[opened[arrived]]] = length
             opened, word, bit = opened[~arrived], word[~arrived], bit[~arrived]

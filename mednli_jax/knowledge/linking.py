@@ -168,7 +168,8 @@ class Linker:
             if linked[concept]:
                 folded, exact = _keys(name)
                 needed = vocabulary is None or folded in expansions or vocabulary.issuperset(folded.split(" "))
-                if needed and self._is_usable(name, exact):
+                long = len(exact) >= MIN_LENGTH and not self._is_stopped(exact)
+                if needed and _is_word(exact) and (long or name in self.ontology.abbreviations):
                     self._first.setdefault(folded, exact)
                     self._concepts.setdefault(exact, concept)
         for short, expansion in abbreviations:
@@ -190,10 +191,6 @@ class Linker:
             for concept, kinds in enumerate(self.ontology.types):
                 linked[concept] &= any(kind.startswith(self.types) for kind in kinds.split("|"))
         return linked
-
-    def _is_usable(self, name: str, exact: str) -> bool:
-        long = len(exact) >= MIN_LENGTH and not self._is_stopped(exact)
-        return _is_word(exact) and (long or name in self.ontology.abbreviations)
 
     def _is_stopped(self, name: str) -> bool:
         """Whether the name is in `stop`, as it is or in the singular."""

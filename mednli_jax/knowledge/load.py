@@ -109,13 +109,11 @@ def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None
         name = re.sub(r"[^\w-]", "_", path.name.split(".")[0])
         return OntologyFiles(name, path, (path,), read_mesh if spec.endswith(TABLES) else read_obo)
     if path.is_dir():
-        source = next(filter(None, (_in_folder(kind, path) for kind in ("umls", "wordnet", "snomed"))), None)
-        if source:
+        sources = filter(None, (_in_folder(kind, path) for kind in ("umls", "wordnet", "snomed")))
+        if source := next(sources, None):
             return source
-        fix = f"give the path of {_PATHS}"
-        raise ConfigError(f"config.knowledge.ontology: no ontology is in {path}. Fix: {fix}.")
     fix = f"give one of {', '.join(NAMES)}, or the path of {_PATHS}"
-    raise ConfigError(f"config.knowledge.ontology: unknown ontology '{spec}'. Fix: {fix}.")
+    raise ConfigError(f"config.knowledge.ontology: there is no ontology '{spec}'. Fix: {fix}.")
 
 
 def _named(spec, data_dir):

@@ -267,12 +267,11 @@ def write_vectors(path: Path, out: Path, dim: int) -> int:
 def _library_version() -> str:
     """Name and version of the fastText library."""
     try:
-        import fasttext  # noqa: F401 - an extra that nothing else needs
+        import fasttext  # an extra that nothing else needs
     except ImportError:
         raise RunError("the fastText library is missing. Fix: pip install 'mednli_jax[embeddings]'.") from None
-    for name in metadata.packages_distributions().get("fasttext", ()):
-        return f"{name} {metadata.version(name)}"
-    return "unknown"
+    name = metadata.packages_distributions()[fasttext.__name__][0]
+    return f"{name} {metadata.version(name)}"
 
 
 _WORKER = """

@@ -1,6 +1,5 @@
 """Distances against SciPy's and a plain breadth-first search; links against pairs that are counted one by one."""
 
-import tracemalloc
 from collections import deque
 
 import numpy as np
@@ -154,17 +153,3 @@ def test_random_corpus_equals_counting_one_by_one(monkeypatch, rows):
     assert (links.dropped, links.longest) == (dropped, longest)
     assert dropped > 0
     assert longest > 1
-
-
-def test_memory_does_not_grow_with_the_corpus(monkeypatch):
-    """Beside the links themselves: 24 bytes a pair here, twice in memory while blocks are joined."""
-    monkeypatch.setattr(distances, "_ROWS", 200)
-    ontology = graph(EDGES, 7)
-    mentions = [Mention(place, place + 1, f"X{concept}") for place in range(2) for concept in range(4)]
-    peaks = []
-    for size in (1000, 3000):
-        tracemalloc.start()
-        corpus_links(ontology, [mentions] * size, [mentions] * size, max_links=4, max_tokens=9)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert peaks[1] - peaks[0] < 2000 * 60
