@@ -33,9 +33,6 @@ BLOCK = 4096
 SOURCES = 1 << 12  # from which `_climb` searches at once
 _ROWS = 1 << 12  # pairs of a corpus whose mentions are crossed at once
 
-# called with the number of sources that have finished, and of all sources
-Progress = Callable[[int, int], None]
-
 
 def shortest_paths(
     ontology: Ontology,
@@ -43,7 +40,7 @@ def shortest_paths(
     *,
     direction: str = "either",
     max_length: int = 0,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> np.ndarray:
     """int16 [M]: edges on the shortest path between two concepts; UNREACHABLE if there is none up to `max_length`.
 
@@ -53,6 +50,7 @@ def shortest_paths(
         "undirected" follows is-a edges both ways, so that siblings are at distance 2; "all" follows these and the edges
         of every other relation of the ontology both ways.
       max_length: longest path to look for; 0 for no limit.
+      progress: called with the number of sources that have finished, and of all sources.
     """
     distinct, back = _distinct_pairs(pairs)
     low, high = distinct.T
@@ -64,7 +62,7 @@ def shortest_paths(
 
 
 def stored_paths(
-    ontology: Ontology, pairs: np.ndarray, *, folder: Path, progress: Progress | None = None, **how
+    ontology: Ontology, pairs: np.ndarray, *, folder: Path, progress: Callable[[int, int], None] | None = None, **how
 ) -> np.ndarray:
     """`shortest_paths`, int16 [M], from a file in `folder` if it is kept there, else computed and kept.
 

@@ -48,7 +48,12 @@ def retrofit(vectors: np.ndarray, graph: csr_array, *, rounds: int = 10) -> np.n
     colour[~moved] = colour.max(initial=-1) + 1  # rows without neighbours come last
     order = np.argsort(colour, kind="stable")
     bounds = np.append(0, np.cumsum(np.bincount(colour[moved])))
-    steps = _steps(graph, scale / total, order, bounds)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    sums = csr_array(graph[order], dtype=np.float32)  # what the neighbours add, rows in the new order
+    sums.indices = place[sums.indices].astype(np.int32)
+    sums.data = sums.data * np.repeat((scale / total)[order], np.diff(sums.indptr)).astype(np.float32)
+    steps = [(begin, end, sums[begin:end]) for begin, end in pairwise(bounds.tolist())]  # one for each colour
     current = np.asarray(vectors)[order].astype(np.float32)
     pull = current / total[order].astype(np.float32)[:, None]
     with Bar("retrofitting", rounds, unit="rounds") as bar:
@@ -83,16 +88,6 @@ def colours(graph: csr_array) -> np.ndarray:
             colour += 1
         found[row] = colour
     return np.array(found, np.int32)
-
-
-def _steps(graph: csr_array, scale: np.ndarray, order: np.ndarray, bounds: np.ndarray) -> list:
-    """One (begin, end, matrix [end - begin, V]) a colour: what the neighbours add, rows in the new order."""
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    sorted_rows = csr_array(graph[order], dtype=np.float32)
-    sorted_rows.indices = place[sorted_rows.indices].astype(np.int32)
-    sorted_rows.data = sorted_rows.data * np.repeat(scale[order], np.diff(sorted_rows.indptr)).astype(np.float32)
-    return [(begin, end, sorted_rows[begin:end]) for begin, end in pairwise(bounds.tolist())]
 
 
 def read_lexicon(path: Path) -> dict[str, tuple[str, ...]]:

@@ -85,7 +85,6 @@ def test_a_cycle_names_its_first_line_or_is_dropped(tmp_path, capsys):
 def test_the_release_is_its_version(tmp_path):
     made.lay_out(tmp_path, {**made.UMLS, "release.dat": "umls.release.date=20240506\numls.release.name=2024AA\n"})
     assert read_umls(tmp_path, PLAIN).version == "2024AA"
-    assert read_umls(made.lay_out(tmp_path / "2023AB" / "META", made.UMLS), PLAIN).version == "2023AB"
 
 
 def test_a_source_or_language_that_is_not_there_is_a_fault(made_up):
