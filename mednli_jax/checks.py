@@ -9,6 +9,7 @@ from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.distances import DIRECTIONS
 from mednli_jax.knowledge.ontology import CYCLES, GRAPHS
 from mednli_jax.models.table import entry
+from mednli_jax.training import optim
 from mednli_jax.training.transfer import PRIVATE
 
 SIZE = (1 << 15) - 1  # largest length or dimension; they are stored in 16 bits
@@ -17,8 +18,8 @@ COUNT = 10**9
 CHOICES = {
     "train.select": ("loss", "accuracy", "last"),
     "train.precision": ("default", "float32", "tf32", "bfloat16"),
-    "train.optimizer": ("adam", "amsgrad", "sgd", "adamw"),
-    "train.schedule": ("constant", "plateau", "halving", "linear", "warmup_linear"),
+    "train.optimizer": optim.OPTIMIZERS,
+    "train.schedule": optim.SCHEDULES,
     "train.shuffle": ("even", "random", "binned"),
     "data.builder": ("direct", "tfds"),
     "data.tokens": ("words", "pieces", "blanks"),

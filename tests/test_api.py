@@ -58,19 +58,6 @@ def test_a_run_from_python_is_a_run_of_the_command(tmp_path):
 # -- models that are plugged in ----------------------------------------------------------------------------------
 
 
-def test_a_model_of_ones_own_is_trained_and_loaded_again(monkeypatch):
-    flags = (f"--config={ROOT}/configs/esim.py", f"--config.model.name={NAME}", *FLAGS, "--workdir=run")
-    code, _, err = call_command(train, *flags)
-    assert (code, len(err.splitlines())) == (2, 1)  # the plugin is not allowed yet
-    monkeypatch.setenv(PLUGINS, "another,plugin_model")
-    assert call_command(train, *flags)[0] == 0
-    asked = (predict, "--run=run")
-    assert call_command(*asked, stdin="No CHF.\tCHF.\n")[0] == 0
-    monkeypatch.delenv(PLUGINS)
-    code, _, err = call_command(*asked, stdin="No CHF.\tCHF.\n")
-    assert (code, len(err.splitlines()), "plugin_model" in err) == (2, 1, True)
-
-
 @pytest.mark.parametrize("name", ["plugin_model:Absent", "plugin_model:no_model", "plugin_modell:X", "os:system"])
 def test_what_is_no_model_is_refused(name, monkeypatch):
     monkeypatch.setenv(PLUGINS, "plugin_model,plugin_modell")
@@ -78,17 +65,21 @@ def test_what_is_no_model_is_refused(name, monkeypatch):
         table.entry(name)
 
 
-def test_a_corpus_and_a_task_of_ones_own_are_trained_evaluated_and_asked(monkeypatch):
-    own = ("--config.data.name=plugin_corpus:read", "--config.task=plugin_corpus:TASK")
-    flags = (f"--config={ROOT}/configs/bow.py:file", *own, *FLAGS, "--workdir=run")
+def test_a_corpus_a_task_and_a_model_of_ones_own_are_trained_evaluated_and_asked(monkeypatch):
+    """A plugin is imported only while it is allowed."""
+    own = ("--config.data.name=plugin_corpus:read", "--config.task=plugin_corpus:TASK", f"--config.model.name={NAME}")
+    flags = (f"--config={ROOT}/configs/esim.py:file", *own, *FLAGS, "--workdir=run")
     code, _, err = call_command(train, *flags)
-    assert (code, "MEDNLI_JAX_PLUGINS=plugin_corpus" in err) == (2, True)
-    monkeypatch.setenv(PLUGINS, "plugin_corpus")
+    assert (code, len(err.splitlines()), "MEDNLI_JAX_PLUGINS=plugin_corpus" in err) == (2, 1, True)
+    monkeypatch.setenv(PLUGINS, "another,plugin_corpus,plugin_model")
     code, _, err = call_command(train, *flags)
     assert code == 0, err
     code, out, err = call_command(evaluate, "--run=run", "--json")
     assert (code, json.loads(out)["examples"]) == (0, 9), err
-    code, out, err = call_command(predict, "--run=run", stdin="No CHF.\tCHF.\n")
-    assert (code, out in ("yes\n", "no\n")) == (0, True), err
     code, out, err = call_command(prepare, *flags[:-1])
     assert (code, out.startswith("found"), "train: 30 pairs" in out) == (0, True, True), err
+    code, out, err = call_command(predict, "--run=run", stdin="No CHF.\tCHF.\n")
+    assert (code, out in ("yes\n", "no\n")) == (0, True), err
+    monkeypatch.setenv(PLUGINS, "plugin_corpus")
+    code, _, err = call_command(predict, "--run=run", stdin="No CHF.\tCHF.\n")
+    assert (code, len(err.splitlines()), "plugin_model" in err) == (2, 1, True)

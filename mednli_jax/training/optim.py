@@ -15,7 +15,7 @@ from flax import traverse_util
 from mednli_jax.errors import ConfigError
 from mednli_jax.models import sparse_rows
 
-OPTIMIZERS = ("adam", "amsgrad", "sgd", "adamw")
+OPTIMIZERS = ("adam", "sgd", "adamw")
 SCHEDULES = ("constant", "plateau", "halving", "linear", "warmup_linear")
 DECAY = 0.5  # factor of a lower rate
 
@@ -64,7 +64,6 @@ def build_optimizer(
 
     direction = {
         "adam": scale_by_adam,
-        "amsgrad": scale_by_amsgrad,
         "adamw": lambda: optax.chain(optax.scale_by_adam(), optax.add_decayed_weights(weight_decay, mask=is_matrix)),
         "sgd": optax.identity,
     }[optimizer]()
@@ -135,27 +134,6 @@ def scale_by_adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> opta
         return updates, optax.ScaleByAdamState(count, mu, nu)
 
     return optax.GradientTransformationExtraArgs(whole.init, update)
-
-
-def scale_by_amsgrad(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> optax.GradientTransformation:
-    """AMSGrad (Reddi et al. 2018) as in PyTorch: the maximum of the second moments so far, then bias correction.
-
-    optax takes the maximum of corrected moments instead. The corrected moments of the first steps are averages of few
-    gradients, and they would limit the rate in all later steps.
-    """
-    start = optax.scale_by_amsgrad().init
-
-    def update(updates, state, params=None):
-        del params
-        count = optax.safe_increment(state.count)
-        mu = optax.tree.update_moment(updates, state.mu, b1, 1)
-        nu = optax.tree.update_moment_per_elem_norm(updates, state.nu, b2, 2)
-        nu_max = jax.tree.map(jnp.maximum, state.nu_max, nu)
-        mean, size = optax.tree.bias_correction(mu, b1, count), optax.tree.bias_correction(nu_max, b2, count)
-        updates = jax.tree.map(lambda m, v: m / (jnp.sqrt(v) + eps), mean, size)
-        return updates, state._replace(count=count, mu=mu, nu=nu, nu_max=nu_max)
-
-    return optax.GradientTransformation(start, update)
 
 
 def rate_factor(opt_state) -> jax.Array | None:

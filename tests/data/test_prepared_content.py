@@ -326,7 +326,7 @@ MADE_BY = {  # name -> (function that makes content, the module that holds its F
 }
 
 
-@pytest.mark.parametrize("name", MADE_BY)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "demo_full")) for n in MADE_BY])
 def test_content_is_what_was_recorded_under_its_format(name, tmp_path):
     (make, module), table = MADE_BY[name], json.loads(TABLE.read_bytes())
     found = {"format": import_module(f"mednli_jax.{module}").FORMAT, "sha256": digest(make(tmp_path))}

@@ -124,7 +124,9 @@ def one_head(name, variables, domain):
     return {kind: of if kind == "frozen" else chosen(of) for kind, of in variables.items()}
 
 
-@pytest.mark.parametrize("name", ["bow", pytest.param("infersent", marks=pytest.mark.slow), "esim"])
+@pytest.mark.parametrize(
+    "name", ["bow", *(pytest.param(name, marks=pytest.mark.slow) for name in ("infersent", "esim"))]
+)
 def test_a_row_has_the_logits_of_its_domains_head(name):
     plain, (model, variables) = made.build(name), model_of(name, heads=2)
     batch = batch_of(np.arange(8))

@@ -26,7 +26,7 @@ def predicted():
     return logistic.fit_predict(*data())[0]
 
 
-@pytest.mark.parametrize("sizes", [{}, {"classes": 2}, {"rows": logistic.BLOCK + 300, "size": 900}])
+@pytest.mark.parametrize("sizes", [{"classes": 2}, {"rows": logistic.BLOCK + 300, "size": 900, "models": 2}])
 def test_each_predicts_what_scikit_learn_does_at_its_optimum(sizes):
     features, labels, chosen = data(**sizes)
     predicted, facts = logistic.fit_predict(features, labels, chosen)
