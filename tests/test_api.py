@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from made_up_commands import ROOT, call_command, use_one_device
+from made_up_commands import ROOT, call_command, use_one_device, write_own_pairs
 
 import mednli_jax
 from mednli_jax import evaluate, predict, prepare, train
@@ -26,9 +26,10 @@ def home(monkeypatch, tmp_path, tmp_path_factory):
     use_one_device(monkeypatch)
 
 
-def small(name="bow"):
-    config = mednli_jax.get_config(name)
+def small():
+    config = mednli_jax.get_config("bow:file")
     config.train.epochs, config.vectors.dim, config.data.limit, config.model.hidden_size = 1, 8, 30, 4
+    config.data.dir = "own"
     return config
 
 
@@ -41,9 +42,11 @@ def test_the_package_is_light_until_it_is_used():
 
 def test_a_run_from_python_is_a_run_of_the_command(tmp_path):
     handler = signal.getsignal(signal.SIGINT)
+    write_own_pairs(tmp_path / "own")
     run = mednli_jax.train_model(small(), "runs/python")
     assert signal.getsignal(signal.SIGINT) is handler
-    assert call_command(train, f"--config={ROOT}/configs/bow.py", *FLAGS, "--workdir=runs/shell")[0] == 0
+    flags = (f"--config={ROOT}/configs/bow.py:file", "--config.data.dir=own", *FLAGS)
+    assert call_command(train, *flags, "--workdir=runs/shell")[0] == 0
     other = mednli_jax.load_run("runs/shell")
     assert run.scores == other.scores
     assert run.scores["test"].keys() >= {"accuracy", "loss"}

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from mednli_jax.io import write_atomic
@@ -29,6 +30,7 @@ def binary_parse_tokens(parse: str) -> tuple[str, ...]:
     return tuple(map(sys.intern, tokens))
 
 
+@lru_cache(maxsize=64)  # the pairs of a premise stand together
 def sentence_tokens(sentence: str) -> tuple[str, ...]:
     """Penn Treebank tokens of one sentence; double quotes become `` and ''."""
     from nltk.tokenize import TreebankWordTokenizer  # a slow import that only corpora without parses need

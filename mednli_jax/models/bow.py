@@ -37,7 +37,7 @@ class BOW(layers.PairModel):
         words = layers.WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
 
         def norm(name):
-            return layers.MaskedBatchNorm(affine=False, axis_name=self.axis_name, name=name)
+            return layers.MaskedBatchNorm(axis_name=self.axis_name, name=name)
 
         projection = layers.Linear(self.hidden_size, name="projection")
         projected_ND = nn.relu(projection(words))

@@ -180,7 +180,7 @@ def drop_tokens(rate: float, x_ND, packing: Packing, keys_R, *, name: str, train
 
 
 class MaskedBatchNorm(nn.Module):
-    """Batch normalisation over real rows of the global batch (Ioffe & Szegedy 2015, algorithm 1).
+    """Batch normalisation, without scale and bias, over real rows of the global batch (Ioffe & Szegedy 2015, alg. 1).
 
     linen's BatchNorm averages per-device masked means, which is wrong for uneven masks and NaN on a device that holds
     only padding. Here (n, sum) and then the sum of squared deviations are summed over devices. (The mean of squares
@@ -188,7 +188,6 @@ class MaskedBatchNorm(nn.Module):
     the batch, and the unbiased one updates the running variance.
     """
 
-    affine: bool = True
     momentum: float = 0.9
     epsilon: float = 1e-5
     axis_name: str | None = None
@@ -201,11 +200,7 @@ class MaskedBatchNorm(nn.Module):
         mean, variance = mean_D.value, variance_D.value
         if train and not self.is_initializing():
             mean, variance = self._batch_moments(x_BD, mask_B, mean_D, variance_D)
-        y_BD = (x_BD - mean) * lax.rsqrt(variance + self.epsilon)
-        if self.affine:
-            y_BD = y_BD * self.param("scale", nn.initializers.ones, (size,))
-            y_BD = y_BD + self.param("bias", nn.initializers.zeros, (size,))
-        return y_BD
+        return (x_BD - mean) * lax.rsqrt(variance + self.epsilon)
 
     def _batch_moments(self, x_BD, mask_B, mean_D, variance_D):
         weight_B1 = mask_B.astype(x_BD.dtype)[:, None]

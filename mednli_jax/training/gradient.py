@@ -165,19 +165,12 @@ def _seconds_per_step(step, layout, index):
 
 
 def _memory(trainer):
-    """A line on memory: resident arrays and the work space of the largest step."""
-    bodies = trainer.program
-    held = {
-        "weights and optimiser state": trainer.learner,
-        "best weights": trainer.best,
-        "vectors": bodies.frozen,
-        "corpus": bodies.data,
-        **({} if trainer.average is None else {"averaged weights": trainer.average}),
-    }
-    size = {name: sum(leaf.nbytes for leaf in jax.tree.leaves(tree)) / 1e6 for name, tree in held.items()}
-    # The memory of the largest compiled step besides its arguments: activations, gradients, results.
-    found = [sizes for compiled in bodies.compiled if (sizes := compiled.memory_analysis()) is not None]
-    most = (s.temp_size_in_bytes + s.output_size_in_bytes - s.alias_size_in_bytes for s in found)
-    size["work space of the largest step"] = max(most, default=0) / 1e6
-    parts = " + ".join(f"{name} {megabytes:.1f}" for name, megabytes in size.items())
-    return f"memory of each device: {sum(size.values()):.0f} MB = {parts}"
+    """A line on memory: resident arrays, and the work space of the largest step."""
+    program, megabytes = trainer.program, 0.0
+    held = (trainer.learner, trainer.best, trainer.average, program.frozen, program.data)
+    for compiled in program.compiled:  # activations, gradients and results, without the arguments
+        if (sizes := compiled.memory_analysis()) is not None:
+            room = sizes.temp_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
+            megabytes = max(megabytes, room / 1e6)
+    total = megabytes + sum(leaf.nbytes for leaf in jax.tree.leaves(held)) / 1e6
+    return f"memory of each device: {total:.0f} MB; {megabytes:.1f} MB of it are the work space of the largest step"

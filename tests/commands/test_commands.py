@@ -131,10 +131,8 @@ def test_dry_run_says_what_it_counts_and_leaves_nothing(home):
     done = run_command("train", *flags, cwd=home, **environment_of(home))
     assert done.returncode == 0, done.stderr
     assert not (home / "dry").exists()
-    (device,) = re.findall("memory of each device: (.*)", done.stdout)
-    total, *parts = [float(number) for number in re.findall(r"[0-9.]+(?= MB|$| \+)", device)]
-    assert total == pytest.approx(sum(parts), abs=1)
-    assert parts[0] == pytest.approx(3 * parts[1], rel=0.2)  # weights and Adam's two moments, against the best weights
+    total, work = re.findall(r"memory of each device: (.*) MB; (.*) MB of it", done.stdout)[0]
+    assert float(total) > float(work) > 0
     assert "3 batches an epoch of 16 rows" in done.stdout  # 48 pairs
 
 

@@ -8,7 +8,6 @@ import pickle
 import struct
 import sys
 
-import fasttext
 import made_up_knowledge as made
 import numpy as np
 import pytest
@@ -190,28 +189,6 @@ def test_fasttext_by_hand(tmp_path):
     np.testing.assert_array_equal(small[2], small[3])
     np.testing.assert_array_equal(cased[3], small[3])
     assert np.abs(cased[2] - cased[3]).max() > 0.01
-
-
-def test_same_vectors_as_the_library(tmp_path):
-    rng = np.random.default_rng(3)
-    words = [f"{stem}{end}" for stem in ("pneumo", "cardio", "naïv", "日本") for end in ("nia", "logy", "e", "語")]
-    text = write(tmp_path / "text", "".join(" ".join(rng.choice(words, 12)) + "\n" for _ in range(200)))
-    asked = (*words, "pneumothorax", "Cardio", "x", "é", "</s>", "<", "日")
-    how = {"dim": 20, "bucket": 300, "minCount": 1, "thread": 1, "epoch": 2, "verbose": 0}
-    for minn, maxn in ((3, 6), (1, 3), (0, 0)):
-        trained = fasttext.train_unsupervised(str(text), minn=minn, maxn=maxn, **how)
-        trained.save_model(str(tmp_path / "v.bin"))
-        vectors = load(tmp_path / "v.bin", (*SPECIALS, *asked), dim=20)
-        for word, row in zip(asked, vectors.matrix[2:], strict=True):
-            # get_word_vector does not serve: in fasttext-community 0.11.9 alone it scales vectors to length 1.
-            form = word if word in trained.words else word.lower()
-            rows = [trained.get_input_vector(int(number)) for number in trained.get_subwords(form)[1]]
-            assert (word in vectors.words) == bool(rows)
-            if rows:
-                np.testing.assert_allclose(row, np.mean(rows, axis=0), rtol=1e-5, atol=1e-7)
-                given = trained.get_word_vector(form)
-                assert row @ given == pytest.approx(np.linalg.norm(row) * np.linalg.norm(given), rel=1e-5)
-        assert [word.decode() for word, _ in rows_of(tmp_path / "v.bin", 20)] == trained.words
 
 
 ONES = np.ones((7, 3))
