@@ -1,7 +1,6 @@
 """Runs commands in a process of their own or in this one, and writes the small corpora that they read."""
 
 import contextlib
-import gc
 import io
 import json
 import os
@@ -99,9 +98,8 @@ def call_command(module, *flags, stdin="", words=sys.maxsize):
     finally:
         sys.argv, sys.stdin = before
         os.umask(mask)
-        for number, handler in handlers.items():  # train's handlers refer to its run, and so keep the lock of the run
+        for number, handler in handlers.items():
             signal.signal(number, handler)
-        gc.collect()
     return code, out.getvalue(), err.getvalue()
 
 

@@ -125,7 +125,7 @@ def test_the_table_and_the_figure_show_the_ratios(tmp_path):
 # -- real processes ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", ["ga_reader", "bert"])
+@pytest.mark.parametrize("model", [pytest.param("ga_reader", marks=pytest.mark.slow), "bert"])
 def test_our_side_of_other_families_predicts(model):
     small = {"hidden": 64, "vectors": 1, "length": 12} if model == "bert" else {"tokens": 40, "hidden": 8}
     worker = measure.Worker()
