@@ -75,7 +75,8 @@ def covering(fault, covered):
 
 
 def main(results, *names):
-    faults = tomllib.loads((ROOT / "tests" / "mutation_faults.toml").read_text())
+    of_files = tomllib.loads((ROOT / "tests" / "mutation_faults.toml").read_text()).items()
+    faults = {name: {**of[name], "file": f"mednli_jax/{file}"} for file, of in of_files for name in of}
     faults = {name: fault for name, fault in faults.items() if not names or name in names}
     code = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(ROOT.glob("*/**/*.py")))).hexdigest()
     found = json.loads(results.read_text()) if results.exists() else {"code": code}
