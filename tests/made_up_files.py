@@ -49,7 +49,7 @@ def written(write):
     """The files {path: content} that `write` makes in an empty folder."""
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder))
-        return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
+        return contents(Path(folder))
 
 
 def zipped(content):

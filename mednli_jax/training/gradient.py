@@ -154,14 +154,13 @@ def describe(trainer: Trainer) -> Iterator[str]:
 
 
 def _seconds_per_step(step, layout, index):
-    """Median time of at least three steps, and as many as fit into a second, after one step that compiles."""
+    """Median time of six steps, after one that compiles."""
     times = []
-    jax.block_until_ready(step(layout, index))
-    while len(times) < 3 or (sum(times) < 1 and len(times) < 50):
+    for _ in range(7):
         started = time.monotonic()
         jax.block_until_ready(step(layout, index))
         times.append(time.monotonic() - started)
-    return float(np.median(times))
+    return float(np.median(times[1:]))
 
 
 def _memory(trainer):

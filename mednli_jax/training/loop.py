@@ -231,7 +231,8 @@ class Trainer:
                         self.save()
                     if stop:
                         raise Interrupted
-                bar.advance(_examples(chunk), self._note())
+                loss = self.sums and np.sum(self.sums["loss"]) / max(np.sum(self.sums["count"]), 1)
+                bar.advance(_examples(chunk), "" if loss is None else f"loss {loss:.3f}")
         return _examples(plan) * len(seeds), save
 
     def _compile(self, plan):
@@ -293,11 +294,6 @@ class Trainer:
             self._next_chunk = max(1, self._chunk // 2)
         elif seconds < CHUNK_SECONDS / 2:
             self._next_chunk = min(256, self._chunk * 2)
-
-    def _note(self):
-        if self.sums is None:
-            return ""
-        return f"loss {np.sum(self.sums['loss']) / max(np.sum(self.sums['count']), 1):.3f}"
 
     def _finish_epoch(self, examples, save):
         places, averaged = self._learner_slots(), self.average is not None and np.all(self.average.count)
