@@ -62,7 +62,6 @@ NUMBERS = {
 # Fields that must be 0, "", "none", None, False or () where the function holds for the config, and the reason.
 EMPTY = (
     ("train.average_every", lambda c: not c.train.average_from, "needs config.train.average_from"),
-    ("train.average_from", lambda c: c.train.schedule == "plateau", "is not for schedule 'plateau'"),
     ("transfer.private", lambda c: not c.transfer.init_from, "needs config.transfer.init_from"),
     ("transfer.private", lambda c: c.model.name not in PRIVATE, "this model has no layers of a domain"),
 )
@@ -103,9 +102,6 @@ def _broken(config, task) -> Iterator[tuple[str, str, str]]:
         yield "seeds", "expected distinct numbers from 0 up", "--config.seeds=0,1,2"
     if config.train.average_from > config.train.epochs:
         yield "train.average_from", "is over config.train.epochs", "give a lower epoch, or leave it out"
-    if config.train.select == "last" and config.train.schedule == "plateau":
-        # Every epoch counts as the best, so the rate would never change.
-        yield "train.select", "'last' is not for 'plateau'", "give loss or accuracy"
     try:
         re.compile(_value(config, "transfer.freeze") or "")
     except re.error:

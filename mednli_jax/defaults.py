@@ -238,7 +238,7 @@ def _train() -> ConfigDict:
         weight_decay=1e-6,  # adamw: decoupled; other optimisers: added to the gradient
         clip=0.0,  # largest global norm of the gradient; 0 = no limit
         optimizer="adam",  # "adam", "adamw" or "sgd"
-        schedule="constant",  # "constant", "plateau", "halving", "linear" or "warmup_linear"
+        schedule="constant",  # "constant", "halving", "linear" or "warmup_linear"
         warmup=0.1,  # warmup_linear: share of the run's steps in which the rate rises
         halve_from=3,  # halving: the first epoch with a lower rate
         average_from=0,  # first epoch whose weights are averaged (stochastic weight averaging); 0 = none

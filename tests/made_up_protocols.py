@@ -14,7 +14,6 @@ BOW = (config_flag("bow", "mednli"), *SMALL, "--config.vectors.path=", "--config
        "--config.model.dropout=0.3")  # fmt: skip
 # The flags of each protocol. Those of OF_BOW train the model `bow`; "source" is a finished run.
 OF_BOW = {
-    "plateau": ("--config.train.schedule=plateau",),
     "average": ("--config.train.average_from=2", "--config.train.average_every=3"),
     "warmup": ("--config.train.schedule=warmup_linear", "--config.train.clip=1.0",
                "--config.train.optimizer=adamw"),

@@ -20,7 +20,7 @@ from made_up_protocols import PROTOCOLS, flags_of, results, write_home
 from mednli_jax import cli, train
 from mednli_jax.training.session import Session
 
-FAST = ("plateau", "features", "folds")
+FAST = ("warmup", "features", "folds")
 EPOCHS = 3
 KILLS = int(os.environ.get("MEDNLI_JAX_KILLS", "20"))
 LONG = 12  # epochs of a run that is killed
@@ -57,7 +57,7 @@ def test_an_interrupted_run_resumes_bit_for_bit(home, monkeypatch, protocol):
     for name in ("MEDNLI_JAX_DATA", "MEDNLI_JAX_CACHE"):
         monkeypatch.setenv(name, environment_of(home)[name])
     if protocol == "transfer" and not (home / "source").is_dir():
-        assert call_command(train, *flags_of("plateau", "source", 1))[0] == 0
+        assert call_command(train, *flags_of("warmup", "source", 1))[0] == 0
     whole, broken = f"{protocol}-whole", f"{protocol}-broken"
     code, _, err = call_command(train, *flags_of(protocol, whole, EPOCHS))
     assert code == 0, err
@@ -104,7 +104,7 @@ def test_runs_killed_at_random_resume_bit_for_bit(home, protocol):
     """A kill hits start, epochs, saves or evaluation; some runs, twice."""
     draw = random.Random(protocol)
     if not (home / "source").is_dir():
-        complete(home, "plateau", "source")
+        complete(home, "warmup", "source")
     length = max(complete(home, protocol, f"{protocol}-{number}") for number in range(2))  # the first compiles
     expected = results(home / f"{protocol}-1")
     killed = attempts = 0

@@ -327,10 +327,6 @@ class Trainer:
             "examples_per_second": round(examples / max(self.epoch_seconds, 1e-9), 2),
             **self._protocol_row(),
         }
-        if self.settings.schedule == "plateau":  # seeds whose epoch was not their best go on from their best epoch
-            how = {"better": self.best.epoch[places] == self.epoch, "optimizer": self.program.optimizer}
-            learner = states.back_to_best(self.learner, self.best, places, **how)
-            self.learner = self.program.devices.replicate(learner)
         self.trained_examples += examples
         self.train_seconds += self.epoch_seconds
         self.epoch, self.done, self.sums, self.epoch_seconds = self.epoch + 1, 0, None, 0.0
@@ -342,9 +338,7 @@ class Trainer:
     def _protocol_row(self):
         """Entries of an epoch's row that only some settings have."""
         row, settings = {}, self.settings
-        if settings.schedule == "plateau":
-            row["rate_factor"] = np.asarray(optim.rate_factor(self.learner.opt_state)).tolist()
-        elif settings.schedule == "halving":
+        if settings.schedule == "halving":
             factor = optim.DECAY ** max(0, self._pass - settings.halve_from + 1)
             row["rate_factor"] = [factor] * len(self.learner.seed)
         if self.average is not None:

@@ -1,8 +1,7 @@
 """Optimisers and learning rate schedules of the papers, built from a config's `train` section.
 
 The batches are planned before the optimiser is built. The number of steps of an epoch is therefore known, and a
-schedule is an optax schedule, a function of the step. Only "plateau" depends on the dev split: its rate is part of the
-optimiser's state, one per seed, and the loop sets it between two epochs without a new compilation.
+schedule is an optax schedule, a function of the step.
 """
 
 import math
@@ -16,7 +15,7 @@ from mednli_jax.errors import ConfigError
 from mednli_jax.models import sparse_rows
 
 OPTIMIZERS = ("adam", "sgd", "adamw")
-SCHEDULES = ("constant", "plateau", "halving", "linear", "warmup_linear")
+SCHEDULES = ("constant", "halving", "linear", "warmup_linear")
 DECAY = 0.5  # factor of a lower rate
 
 
@@ -47,10 +46,9 @@ def build_optimizer(
 
     Args:
       clip: largest global norm of the gradient, per seed; 0 = no limit.
-      schedule: of the rate. "plateau": lower after an epoch without a new best, whose weights are dropped; "halving":
-        multiplied by DECAY at each epoch from number `halve_from` on; "linear": multiplied by the share of the run's
-        steps that remain, as in fastText's supervised mode; "warmup_linear": up from 0 in the share `warmup` of the
-        run's steps (rounded up), then down to 0, as in BERT's fine-tuning.
+      schedule: of the rate. "halving": multiplied by DECAY at each epoch from number `halve_from` on; "linear":
+        multiplied by the share of the run's steps that remain, as in fastText's supervised mode; "warmup_linear": up
+        from 0 in the share `warmup` of the run's steps (rounded up), then down to 0, as in BERT's fine-tuning.
       epochs, epoch_steps: epochs of the run and batches of an epoch, for schedules that depend on them.
     """
     parts = []
@@ -69,8 +67,6 @@ def build_optimizer(
     }[optimizer]()
     if schedule == "constant":
         rate = optax.scale_by_learning_rate(learning_rate)
-    elif schedule == "plateau":
-        rate = optax.inject_hyperparams(lambda rate_factor: optax.scale(-learning_rate * rate_factor))(rate_factor=1.0)
     else:
         of_step = _rate_of_step(schedule, learning_rate, epochs, epoch_steps, halve_from, warmup)
         rate = optax.scale_by_learning_rate(of_step)
@@ -134,17 +130,6 @@ def scale_by_adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> opta
         return updates, optax.ScaleByAdamState(count, mu, nu)
 
     return optax.GradientTransformationExtraArgs(whole.init, update)
-
-
-def rate_factor(opt_state) -> jax.Array | None:
-    """The factors [S] of the seeds' learning rates; None where the schedule is not "plateau"."""
-    return optax.tree.get(opt_state, "rate_factor")
-
-
-def with_rate_factor(opt_state, factor):
-    """The state with a new factor of the learning rate: one value, or one per seed [S]."""
-    old = rate_factor(opt_state)
-    return optax.tree.set(opt_state, rate_factor=jnp.broadcast_to(jnp.asarray(factor, old.dtype), old.shape))
 
 
 def all_but(optimizer: optax.GradientTransformation, frozen) -> optax.GradientTransformation:

@@ -14,7 +14,6 @@ import numpy as np
 from flax import struct
 
 from mednli_jax.errors import RunError
-from mednli_jax.training import optim
 
 
 class _Weights:
@@ -128,29 +127,6 @@ def update_best(best: Best, weights: Learner | Average, slots, value, epoch) -> 
         stale=best.stale.at[slots].set(jnp.where(better, 0, best.stale[slots] + 1)),
         params=jax.tree.map(choose, best.params, weights.params),
         batch_stats=jax.tree.map(choose, best.batch_stats, weights.batch_stats),
-    )
-
-
-@functools.partial(jax.jit, static_argnames="optimizer")
-def back_to_best(learner: Learner, best: Best, slots, better, *, optimizer) -> Learner:
-    """Seeds without a better epoch get the weights of their best epoch, a new optimiser state and a lower rate.
-
-    Before there is a best epoch, these are the initial weights. The step count continues, so that dropout masks differ.
-    slots: [S], the index of each seed in Best. better: bool [S], whether the epoch was the best of the seed.
-    """
-
-    def choose(going_on, back):
-        return jnp.where(better.reshape((-1,) + (1,) * (going_on.ndim - 1)), going_on, back)
-
-    def of_best(tree):
-        return jax.tree.map(lambda leaf: leaf[slots], tree)
-
-    fresh = jax.vmap(optimizer.init)(learner.params)
-    fresh = optim.with_rate_factor(fresh, optim.rate_factor(learner.opt_state) * optim.DECAY)
-    return learner.replace(
-        params=jax.tree.map(choose, learner.params, of_best(best.params)),
-        batch_stats=jax.tree.map(choose, learner.batch_stats, of_best(best.batch_stats)),
-        opt_state=jax.tree.map(choose, learner.opt_state, fresh),
     )
 
 

@@ -53,28 +53,6 @@ def test_adamw_decays_matrices_beside_adam_s_direction():
 # ---- rates ----
 
 
-@pytest.mark.parametrize("optimizer", optim.OPTIMIZERS)
-def test_a_factor_scales_the_step_of_each_seed_and_is_no_new_program(optimizer):
-    """At a factor of 1 a step equals that of a constant rate, bit for bit."""
-    constant, scheduled = (
-        optim.build_optimizer(learning_rate=RATE, optimizer=optimizer, schedule=name)
-        for name in ("constant", "plateau")
-    )
-    params = {"w": jnp.asarray(np.full((3, 2), 0.5))}
-    gradient = {"w": jnp.asarray(np.random.default_rng(0).normal(size=(3, 2)))}
-    expected, _ = jax.vmap(constant.update)(gradient, jax.vmap(constant.init)(params), params)
-    update, state = jax.jit(jax.vmap(scheduled.update)), jax.vmap(scheduled.init)(params)
-    for factor in (1.0, [1.0, 0.5, 0.125], 0.25):
-        state = optim.with_rate_factor(state, factor)
-        np.testing.assert_array_equal(optim.rate_factor(state), np.broadcast_to(factor, 3))
-        given, after = update(gradient, state, params)
-        # In float32 the factor multiplies the rate before the direction, so rounding differs.
-        np.testing.assert_allclose(given["w"], np.broadcast_to(factor, 3)[:, None] * expected["w"], rtol=1e-7)
-        np.testing.assert_array_equal(optim.rate_factor(after), optim.rate_factor(state))
-    assert update._cache_size() == 1
-    assert optim.rate_factor(jax.vmap(constant.init)(params)) is None
-
-
 def shares(batches, **how):
     """Each step's share of the learning rate, from SGD on gradients of 1."""
     made = optim.build_optimizer(learning_rate=RATE, optimizer="sgd", **how)
