@@ -399,7 +399,7 @@ def _bert(config):
 def _typed(config):
     """Chen et al. 2018, section 3.1: is-a paths of at most 8 edges; WordNet for texts that are not medical."""
     # The whole graph, because the common parent of two siblings may not be mentioned in the corpus.
-    config.knowledge.update(relations="all", max_path=8, graph="whole")
+    config.knowledge.update(relations="all", max_path=8, max_links=96, graph="whole")
     config.model.update(masking="masked", knowledge_scale=1.0)
     if config.data.name in ("snli", "multinli"):
         config.knowledge.ontology = "wordnet"

@@ -220,12 +220,17 @@ _ENDINGS = {
 _DETACHED = {part: [pair.split(":") for pair in pairs.split()] for part, pairs in _ENDINGS.items()}
 
 
+_OF_GRAMMAR = FUNCTION_WORDS - {"one", "two", "three"}  # numbers have opposites, as other adjectives have
+_GRAMMAR_PARTS = "ar"
+
+
 class Lemmas:
     """Finds the words of WordNet in tokens, by their base forms.
 
     Unlike a Linker it chooses no sense: a mention's `concept` is a key, the base forms between "|", and `indices` gives
     all their synsets. The base form of a word is the word itself if WordNet has it in a part of speech, else the
-    word with its ending replaced. Irregular forms are names that the reader adds.
+    word with its ending replaced. Irregular forms are names that the reader adds. A word of grammar is an adjective or
+    an adverb ("near", "all"), never a noun or a verb ("is", the plural of the letter i); its key ends with "|".
     """
 
     def __init__(self, ontology: Ontology):
@@ -240,36 +245,32 @@ class Lemmas:
         return found
 
     def link(self, tokens: Sequence[str]) -> list[Mention]:
-        """The mentions of one sentence, in order, not overlapping."""
-        words, mentions, place = [token.casefold() for token in tokens], [], 0
-        while place < len(words):
-            for end in range(min(place + _LONGEST, len(words)), place, -1):
-                if key := self._key(" ".join(words[place:end])):
-                    mentions.append(Mention(place, end, key))
-                    place = end - 1
-                    break
-            place += 1
-        return mentions
+        """The mentions of one sentence, in order: all words, and also the phrases in which they stand."""
+        words, size = [token.casefold() for token in tokens], len(tokens)
+        spans = [(at, end) for at in range(size) for end in range(at + 1, min(at + _LONGEST, size) + 1)]
+        keys = ((at, end, self._key(" ".join(words[at:end]))) for at, end in spans)
+        return [Mention(*found) for found in keys if found[2]]
 
     def indices(self, key: str) -> list[int]:
         """The synsets of a mention's key, the most frequent sense first; none for an unknown one."""
         if key not in self._senses:
-            forms = key.split("|")
-            found = [self._synsets.get((form, part), []) for form in forms for part in _DETACHED]
+            forms, parts = key.split("|"), _GRAMMAR_PARTS if key.endswith("|") else _DETACHED
+            found = [self._synsets.get((form, part), []) for form in forms for part in parts]
             self._senses[key] = list(dict.fromkeys(concept for synsets in found for concept in synsets))
         return self._senses[key]
 
     def _key(self, word: str) -> str:
         """The base forms of a word, "" if WordNet has none."""
         if word not in self._keys:
-            forms = {} if word in FUNCTION_WORDS or not any(map(str.isalpha, word)) else self._forms(word)
-            self._keys[word] = "|".join(forms)
+            of_grammar = word in _OF_GRAMMAR
+            forms = self._forms(word, _GRAMMAR_PARTS if of_grammar else _DETACHED)
+            self._keys[word] = "|".join(forms) + "|" * (of_grammar and len(forms) > 0)
         return self._keys[word]
 
-    def _forms(self, word: str) -> dict[str, None]:
+    def _forms(self, word: str, parts: Iterable[str]) -> dict[str, None]:
         found = {}
-        for part, endings in _DETACHED.items():
-            forms = [word] if (word, part) in self._synsets else []
+        for part in parts:
+            endings, forms = _DETACHED[part], [word] if (word, part) in self._synsets else []
             forms = forms or [word.removesuffix(a) + b for a, b in endings if word.endswith(a) and len(word) > len(a)]
             found |= dict.fromkeys(form for form in forms if (form, part) in self._synsets)
         return found

@@ -6,6 +6,7 @@ is read from the premise to the hypothesis: "hypernym" says that the hypothesis 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -19,7 +20,11 @@ KINDS = ("same", "synonym", "antonym", "hypernym", "hyponym", "co_hyponym")
 SAME, SYNONYM, ANTONYM, HYPERNYM, HYPONYM, CO_HYPONYM = (1 << place for place in range(len(KINDS)))
 INVERSE = "inverse_"
 MOST_NAMED = 13  # both directions of each and the six kinds fit into 32 bits
+FORMAT = 1  # of typed links; when to raise it: tests/data/test_prepared_content.py
 _ROWS = 1 << 14  # pairs of a corpus that are looked up at once
+_BLOCK = 1 << 9  # units whose pairs are found at once
+_NEAR = 2  # is-a edges to the common ancestor of co-hyponyms, on each side; over which named relations are passed on
+_OPPOSED = 1  # is-a edges over which an antonym is inherited, on each side
 
 Unit = tuple[str, tuple[int, ...]]  # the words of a mention as they are compared, and its concepts
 UnitOf = Callable[[str, int, Mention], Unit]  # the side, the number of the pair and the mention -> its unit
@@ -42,17 +47,27 @@ class Related:
     distance: np.ndarray
 
 
-def related(ontology: Ontology, units: Sequence[Unit], named: Sequence[str] = (), max_length: int = 0) -> Related:
+def related(
+    ontology: Ontology,
+    units: Sequence[Unit],
+    named: Sequence[str] = (),
+    max_length: int = 0,
+    wanted: np.ndarray | None = None,
+) -> Related:
     """Which units are related, and how: units are related where any of their concepts are.
 
       same: their words are equal; they have no further kind then.
       synonym: they share a concept; is-a and co-hyponyms do not count then.
-      antonym: the ontology's relation of that name, in either direction.
+      antonym: the ontology's relation of that name, in either direction; also of their parents, unless the units are
+        synonyms or is-a.
       hypernym, hyponym: a path of is-a edges, of at most `max_length` (0: any length).
-      co_hyponym: concepts with a common parent.
-      named: relations of the ontology, without "antonym", which is a kind of its own.
+      co_hyponym: concepts with a common ancestor, at most 2 edges above each; not synonyms, nor is-a.
+      named: relations of the ontology, without "antonym", which is a kind of its own. A concept has those of its
+        ancestors, and to the ancestors of what it has them to, over at most 2 edges each.
     distance: the is-a edges of the shortest such path where there is one; else 0 of the same and of synonyms, 2 of
     co-hyponyms alone, 1 of others. A concept index beyond the ontology's can be shared, and has no other relation.
+
+    wanted: keys of pairs, rising, each with that of the other order: others are left out. None: all pairs.
     """
     _check_named(ontology, named)
     size = len(units)
@@ -62,7 +77,8 @@ def related(ontology: Ontology, units: Sequence[Unit], named: Sequence[str] = ()
     surfaces = {}
     place = [surfaces.setdefault(surface, len(surfaces)) for surface, _ in units]
     words = bool_matrix(np.arange(size), place, (size, len(surfaces)))
-    same, shared = _keys(words @ words.T), _keys(has @ has.T)
+    keys_of = partial(_keys, wanted=wanted)
+    same, shared = keys_of(words, words.T), keys_of(has, has.T)
     shared = shared[~_among(shared, same)]
     found = [(same, SAME, 0), (shared, SYNONYM, 0)]
     known = csr_array(has[:, : len(ontology)])
@@ -72,18 +88,22 @@ def related(ontology: Ontology, units: Sequence[Unit], named: Sequence[str] = ()
     while above.nnz and (not max_length or steps < max_length):
         above, steps = csr_array(above @ ontology.parents > seen), steps + 1
         seen = csr_array(seen + above)
-        keys = _keys(above @ names)
+        keys = keys_of(above, names)
         keys = keys[~_among(keys, near)]
         found += [(keys, HYPERNYM, steps), (_turned(keys, size), HYPONYM, steps)]
-    parents = csr_array(known @ ontology.parents)
-    siblings = _keys(parents @ parents.T)
-    found.append((siblings[~_among(siblings, near)], CO_HYPONYM, 2))
+    kin = np.sort(np.concatenate([keys for keys, *_ in found]))
+    up = partial(_up, parents=ontology.parents)
+    ancestors = up(known @ ontology.parents, _NEAR - 1)
+    siblings = keys_of(ancestors, ancestors.T)
+    found.append((siblings[~_among(siblings, kin)], CO_HYPONYM, 2))
     if "antonym" in ontology.relations:
-        opposite = known @ ontology.relations["antonym"] @ names
-        keys = _keys(opposite + opposite.T)
-        found.append((keys[~_among(keys, same)], ANTONYM, 1))
+        opposite = ontology.relations["antonym"]
+        opposite, heirs = opposite + opposite.T, up(known, _OPPOSED)
+        keys, inherited = keys_of(known @ opposite, names), keys_of(heirs @ opposite, heirs.T)
+        keys = np.union1d(keys[~_among(keys, same)], inherited[~_among(inherited, kin)])
+        found.append((keys, ANTONYM, 1))
     for number, name in enumerate(named):
-        keys = _keys(known @ ontology.relations[name] @ names)
+        keys = keys_of(up(up(known, _NEAR) @ ontology.relations[name], _NEAR), names)
         keys = keys[~_among(keys, same)]
         bit = 1 << (len(KINDS) + 2 * number)
         found += [(keys, bit, 1), (_turned(keys, size), bit << 1, 1)]
@@ -150,23 +170,40 @@ def _matches(ontology, premise_mentions, hypothesis_mentions, unit_of, named, ma
             for mention in found
         ]
         sides.append(np.array(rows, np.int64).reshape(-1, 4))
-    table, size = related(ontology, list(units), named, max_length), len(premise_mentions)
+    size = len(premise_mentions)
+
+    def crossings():
+        for first in range(0, size, _ROWS):
+            premise, hypothesis = (side[slice(*np.searchsorted(side[:, 0], [first, first + _ROWS]))] for side in sides)
+            left, right = crossed(premise[:, 0] - first, hypothesis[:, 0] - first, min(_ROWS, size - first))
+            yield premise, left, hypothesis, right, premise[left, 3] * len(units) + hypothesis[right, 3]
+
+    # The pairs of units that occur in a pair of sentences are a small part of all pairs of units.
+    wanted = np.unique(np.concatenate([np.zeros(0, np.int64), *(np.unique(keys) for *_, keys in crossings())]))
+    table = related(ontology, list(units), named, max_length, np.union1d(wanted, _turned(wanted, len(units))))
     if not len(table.keys):
         return
-    for first in range(0, size, _ROWS):
-        premise, hypothesis = (side[slice(*np.searchsorted(side[:, 0], [first, first + _ROWS]))] for side in sides)
-        left, right = crossed(premise[:, 0] - first, hypothesis[:, 0] - first, min(_ROWS, size - first))
-        keys = premise[left, 3] * len(units) + hypothesis[right, 3]
+    for premise, left, hypothesis, right, keys in crossings():
         at = np.minimum(np.searchsorted(table.keys, keys), len(table.keys) - 1)
         hit = np.flatnonzero(table.keys[at] == keys)
         yield premise[left[hit]], hypothesis[right[hit]], table.distance[at[hit]], table.bits[at[hit]]
 
 
-def _keys(matrix) -> np.ndarray:
-    """int64 [M], rising: row * W + column of what is true of a matrix [W, W]."""
-    edges = matrix.tocoo()
-    kept = edges.data
-    return np.sort(edges.row[kept].astype(np.int64) * matrix.shape[1] + edges.col[kept])
+def _up(concepts, most, parents) -> csr_array:
+    """bool [W, C], the concepts [W, C] of each unit, and those above them over at most `most` is-a edges."""
+    for _ in range(most):
+        concepts = concepts + concepts @ parents
+    return csr_array(concepts)
+
+
+def _keys(left, right, wanted) -> np.ndarray:
+    """int64 [M], rising: row * W + column of what is true of left @ right [W, W], and wanted."""
+    found, right = [np.zeros(0, np.int64)], csr_array(right)
+    for first in range(0, left.shape[0], _BLOCK):
+        edges = (csr_array(left)[first : first + _BLOCK] @ right).tocoo()
+        keys = np.sort((first + edges.row.astype(np.int64)) * right.shape[1] + edges.col)
+        found.append(keys if wanted is None else keys[_among(keys, wanted)])
+    return np.concatenate(found)
 
 
 def _turned(keys, size) -> np.ndarray:

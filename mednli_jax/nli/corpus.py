@@ -32,6 +32,7 @@ from mednli_jax.knowledge.linking import (
 )
 from mednli_jax.knowledge.mentions import ENDINGS, SENTENCE, Recognised, read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted, side_by_side
+from mednli_jax.knowledge.relations import FORMAT as TYPED_FORMAT
 from mednli_jax.nli import encoding as words
 from mednli_jax.nli import readers
 from mednli_jax.nli.readers import CORPORA, licensed, source_files
@@ -354,6 +355,7 @@ class NLICorpus:
     def _formats(self) -> dict[str, int]:
         """The FORMAT of every module that shapes the arrays."""
         formats = {"words": words.FORMAT} | ({"pieces": words.FORMAT} if self.pieces else {})
+        formats |= {} if self.encoding.relations is None else {"relations": TYPED_FORMAT}
         return formats | ({"ontology": load.FORMAT} if self.terminology else {})
 
     def _corpus_files(self) -> list[Path]:

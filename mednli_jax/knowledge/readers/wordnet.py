@@ -64,6 +64,7 @@ class _Synsets:
     words: list[list[str]] = field(default_factory=list)
     types: list[str] = field(default_factory=list)
     pointers: list[tuple[int, str, str, int, str]] = field(default_factory=list)  # from, symbol, target, line, file
+    satellites: set[int] = field(default_factory=set)
     version: str = ""
 
 
@@ -79,7 +80,7 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
 
     With relations="all" the other pointers are kept, see RELATIONS, adjectives and adverbs are read where their files
     are there, and irregular forms ("men") become names of the synsets of their base form. Pointers between words, such
-    as antonyms, hold here between the synsets of these words.
+    as antonyms, hold here between the synsets of these words. A satellite adjective is-a its head: tiny is-a small.
 
     An official is-a loop of WordNet 3.0, between the verbs inhibit and restrain, is opened whatever `options` say.
     """
@@ -138,7 +139,7 @@ def _read_data(path, part, synsets, digest):
                 synsets.version = match[1]
             continue
         try:
-            concept, kind, words, pointers = _synset(line, part)
+            concept, kind, words, pointers, satellite = _synset(line, part)
         except (ValueError, IndexError):
             problem = "the line is not a synset in the layout of wndb(5WN)"
             problems.add(line_fault(path.name, number, problem))
@@ -147,6 +148,7 @@ def _read_data(path, part, synsets, digest):
         synsets.ids.append(concept)
         synsets.words.append(words)
         synsets.types.append(kind)
+        synsets.satellites |= {place} if satellite else set()
         synsets.pointers += ((place, symbol, target, number, path.name) for symbol, target in pointers)
     problems.raise_if_any()
     if len(synsets.ids) == before:
@@ -154,7 +156,8 @@ def _read_data(path, part, synsets, digest):
 
 
 def _synset(line, part):
-    """(id, type, words, [(symbol, id of the target)]) of a line; ValueError or IndexError where it is none.
+    """(id, type, words, [(symbol, id of the target)], whether it is a satellite) of a line; ValueError or IndexError
+    where it is none.
 
     offset lex_filenum ss_type w_cnt {word lex_id} p_cnt {symbol offset pos source/target} [frames] | gloss
     """
@@ -174,7 +177,7 @@ def _synset(line, part):
         raise ValueError
     columns = (fields[place:stop:4] for place in (end + 1, end + 2, end + 3))
     pointers = [(symbol, _id(part, offset)) for symbol, offset, part in zip(*columns, strict=True)]
-    return _id(letter, fields[0]), kind, words, pointers
+    return _id(letter, fields[0]), kind, words, pointers, fields[2] == "s"
 
 
 def _id(part, offset):
@@ -255,6 +258,9 @@ def _edges(synsets, index, options, letters):
             file_of[place] = file
         else:
             others.append((place, to, line, kinds.index(RELATIONS[symbol])))
+            if symbol == "&" and place in synsets.satellites:
+                is_a.append((place, to, line, 0))
+                file_of[place] = file
     problems.raise_if_any()
     is_a = _opened(synsets, is_a)
     return graphs(Edges(is_a), Edges(others), kinds, synsets.ids, options, file_of.__getitem__)
