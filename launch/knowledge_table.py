@@ -28,7 +28,9 @@ def main(folder: str) -> None:
     for knowledge in ("none", "replace", "bias"):
         own = "" if knowledge == "none" else f"{knowledge}-"
         for title, prefix in ((knowledge, own), (f"{knowledge}, retrofitted", f"retrofit-{own}")):
-            print(f"| {title} | " + " | ".join(cell(Path(folder) / f"{prefix}{model}") for model in models) + " |")
+            cells = [cell(Path(folder) / f"{prefix}{model}") for model in models]
+            if set(cells) != {"missing"}:  # most rows are optional
+                print(f"| {title} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

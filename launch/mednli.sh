@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Romanov & Shivade 2018: Tables 2 to 8, Figure 3, and at the end the reproduction check, FOLDER/check.html, check.json
-# and check.md, which hold only averages and may be passed on.
+# Romanov & Shivade 2018: Tables 2 to 8, Figure 3, the figures of sections 5.4.1, 6 and 7, and at the end the
+# reproduction check, FOLDER/check.html, check.json and check.md, which hold only averages and may be passed on.
 #
 #   bash launch/mednli.sh [--dry-run] FOLDER CORPUS [TABLE ...] [flags of train for all runs]
 #   MEDNLI_JAX_DATA=/data bash launch/mednli.sh runs/mednli mednli
@@ -21,6 +21,7 @@
 # MENTIONS        a file of MetaMap's, by which concepts are linked in Figure 3, Tables 3 (features), 6 and 7, as in the
 #                 paper; docs/results-mednli.md describes how to make it. Without it the package's own linker finds fewer
 # RETROFIT        Table 6: values of --config.vectors.retrofit (default: concepts ontology unit)
+# LEXICON         Table 6: a lexicon of Faruqui et al. 2015 for MultiNLI fiction (default: WordNet)
 # KNOWLEDGE       Table 7: values of --config.model.knowledge (default: replace; not in the paper: bias)
 # MIMIC           Table 7: vectors trained on MIMIC-III (default: fasttext-mimic of Table 5)
 # TOGETHER=1      adds retrofitting with attention, which the paper does not have
@@ -48,39 +49,53 @@ flags=("${seeds[@]}" "$@" "${neural[@]}") models='bow infersent esim'
 model_run() { # name, model, further flags
   run "$1" train --config="configs/$2.py:$corpus" "${flags[@]}" "${@:3}"
 }
+# Runs on other corpora than MedNLI have its batch size, as in the paper, and are treated as by the published code, too.
+batch=() code=''
+[[ $corpus != mednli* ]] || batch=(--config.train.batch_size=512 --config.train.group=1)
+[[ $corpus != *_code ]] || code=_code
+source_run() { # name, model, corpus, further flags
+  run "$1" train --config="configs/$2.py:$3" "${batch[@]}" "${flags[@]}" "${of_sources[@]}" "${@:4}"
+}
+there() { compgen -G "${MEDNLI_JAX_DATA:-}/$1" >/dev/null; }
+snli='' multinli='' wordnet=''
+! there 'snli/*snli_1.0_train*' && ! there 'snli/s1.train*' || snli=1
+! there 'multinli/*multinli_*_train*' || multinli=1
+! there 'wordnet/*' && [ ! -e /usr/share/wordnet ] || wordnet=1
 
-# Table 2 and Figure 3: the corpus, and the paths between concepts, of whole sentences.
-analyze() { # stats or paths, flags
-  [ -n "${DRY_RUN:-}" ] || [ -e "$folder/corpus/$1.json" ] || python -m mednli_jax.analyze "$1" \
-    --config="configs/esim_kd.py:$corpus" "${@:2}" "${links[@]}" --config.data.max_length=32767 \
-    --out="$folder/corpus"
+# Table 2 and Figure 3: the corpus, and the paths between concepts, of whole sentences. Section 5.4.1: those of SNLI.
+analyze() { # stats or paths, folder, flags
+  [ -n "${DRY_RUN:-}" ] || [ -e "$folder/$2/$1.json" ] || python -m mednli_jax.analyze "$1" "${@:3}" \
+    --config.data.max_length=32767 --lengths=train --out="$folder/$2"
 }
 if wanted 2; then
-  try analyze stats "$@"
-  try analyze paths "$@"
+  try analyze stats corpus --config="configs/esim_kd.py:$corpus" "$@" "${links[@]}"
+  try analyze paths corpus --config="configs/esim_kd.py:$corpus" "$@" "${links[@]}"
+  if [[ $corpus = mednli* && -n $snli && -n $wordnet ]]; then
+    try analyze paths snli --config=configs/esim_kim.py:snli --config.knowledge.direction=undirected \
+      --config.knowledge.max_path=0 "${of_sources[@]}"
+  fi
 fi
 
-# Table 3: the systems. The gains in Tables 4 to 7 are over these runs.
+# Table 3: the systems, and the classifier of hypotheses alone of section 7. The gains in Tables 4 to 7 are over these
+# runs.
 if wanted 3; then
   run features train --config="configs/features.py:$corpus" "${links[@]}" "${seeds[@]}" "$@" \
     "${of_features[@]}"
+  try run hypothesis train --config="configs/hypothesis_only.py:$corpus" "${seeds[@]}" "$@" --config.vectors.path= \
+    --config.vectors.dim=1
 fi
 if [ "$tables" != ' 2' ]; then
   for model in $models; do model_run "$model" "$model"; done
 fi
 
-# Table 4: transfer from SNLI and the genres of MultiNLI. For MedNLI the sources have its batch size, as in the paper.
-there() { compgen -G "${MEDNLI_JAX_DATA:-}/$1" >/dev/null; }
+# Table 4: transfer from SNLI and the genres of MultiNLI.
 if wanted 4; then
-  sources=${SOURCES:-} batch=() code=''
+  sources=${SOURCES:-}
   if [ -z "$sources" ]; then
-    ! there 'snli/*snli_1.0_train*' && ! there 'snli/s1.train*' || sources=snli
-    ! there 'multinli/*multinli_*_train*' || sources+=' fiction government slate telephone travel'
-    [[ $sources = *snli* && $sources = *slate* ]] ||
+    sources="${snli:+snli} ${multinli:+fiction government slate telephone travel}"
+    [[ -n $snli && -n $multinli ]] ||
       echo "$0: no snli or no multinli in \$MEDNLI_JAX_DATA. Fix: python -m mednli_jax.doctor" >&2
   fi
-  [[ $corpus != mednli* ]] || batch=(--config.train.batch_size=512 --config.train.group=1) # as the paper's sources
-  [[ $corpus != *_code ]] || code=_code # the sources are treated as by the published code, too
   for model in $models; do
     for source in $sources; do
       name=${source#multinli/} variant=$source mixed=$source
@@ -89,8 +104,7 @@ if wanted 4; then
         fiction | government | slate | telephone | travel) variant=multinli$code/$name mixed=multinli/$name ;;
       esac
       from=source-$name-$model
-      try run "$from" train --config="configs/$model.py:$variant" "${seeds[@]}" "${batch[@]}" "$@" "${neural[@]}" \
-        "${of_sources[@]}"
+      try source_run "$from" "$model" "$variant"
       try run "$name-direct-$model" evaluate --run="$folder/$from" --config="configs/$model.py:$corpus" "${flags[@]}"
       for mode in ${MODES:-sequential multi}; do
         case $mode in
@@ -142,6 +156,7 @@ if wanted 5; then
 fi
 
 # Table 6: retrofitting, of concepts as in the paper, and of words. The row `unit` only divides vectors by their lengths.
+# Section 5.4.1: retrofitting of words on MultiNLI's fiction.
 if wanted 6; then
   for model in $models; do
     for retrofit in ${RETROFIT:-concepts ontology unit}; do
@@ -150,6 +165,11 @@ if wanted 6; then
       try model_run "${retrofit/ontology/retrofit}-$model" "$model" "${how[@]}"
     done
   done
+  if [[ $corpus = mednli* && -n $multinli && -n ${LEXICON:-}$wordnet ]]; then
+    try source_run source-fiction-infersent infersent "multinli$code/fiction"
+    try source_run fiction-retrofit-infersent infersent "multinli$code/fiction" \
+      --config.vectors.retrofit="${LEXICON:-ontology}" --config.knowledge.ontology=wordnet
+  fi
 fi
 
 # Table 7: knowledge-directed attention, with the vectors of the other runs and with those of MIMIC-III.

@@ -17,7 +17,7 @@
 {config}
   --spans=FILE        lexical, lengths, aflite: join the words of the entities in FILE (any tagger), not of concepts
   --top=15 --smoothing=50 --min_count=5 --stop_words    lexical: tokens shown for a class, count added to each token,
-                      fewest occurrences; keep stop words and punctuation.  --lengths=all|train    lengths: splits
+                      fewest occurrences; keep stop words and punctuation.  --lengths=all|train  lengths, paths: pairs
   --public            show only tokens of at least 10 premises; without it, no token of a restricted corpus is shown
   --input=hypothesis|pair --m=5620 --n=64 --k=500 --tau=.75 --seed=0    aflite: each of n models trains on m pairs, at
                       most k pairs are removed in a round; defaults for MedNLI's 14,049 pairs, else in proportion

@@ -78,7 +78,7 @@ def at(home):
         patch.chdir(home)
         patch.setenv("MEDNLI_JAX_CACHE", str(home / "cache"))
         use_one_device(patch)
-        yield
+        yield patch
 
 
 def prepare(config):

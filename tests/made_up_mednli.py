@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from canaries import LABELS, WORDS, write_pairs
-from made_up_knowledge import umls_name, umls_relation, umls_type
+from made_up_knowledge import WORDNET, lay_out, umls_name, umls_relation, umls_type
 from made_up_pairs import official, write_rows
 
 GENRES = ("fiction", "government", "slate", "telephone", "travel")
@@ -17,7 +17,8 @@ CONCEPTS = 20
 
 
 def write_everything(data: Path, pairs: int = 60) -> None:
-    """Writes mednli/, snli/ and multinli/ with `pairs` pairs a split (and genre), umls/, vectors/ and metamap.mmi."""
+    """Writes mednli/, snli/ and multinli/ with `pairs` pairs a split (and genre), further umls/, wordnet/,
+    vectors/ and metamap.mmi."""
     write_pairs(data / "mednli")
     for split in ("train", "dev", "test"):
         rows = [_pair(f"{split}-{n}", n, n) for n in range(pairs)]
@@ -31,6 +32,7 @@ def write_everything(data: Path, pairs: int = 60) -> None:
         write_rows(data / "multinli" / f"multinli_1.0_{split}.jsonl", rows)
     write_vectors(data / "vectors")
     write_umls(data / "umls")
+    lay_out(data / "wordnet", WORDNET)
     write_metamap(data)
 
 

@@ -123,7 +123,8 @@ def paths(pairs: Pairs, options) -> Found:
     """Path lengths and types of relations between the concepts of premises and hypotheses."""
     pairs.needs_knowledge("paths")
     corpus, ontology, given, finder = pairs.corpus, pairs.corpus.ontology, pairs.corpus.encoding, pairs.finder
-    sides = pairs.mentions
+    count = len(pairs.splits["train"] if options.lengths == "train" else pairs.examples)
+    examples, sides = pairs.examples[:count], [side[:count] for side in pairs.mentions]
     choice = {name: getattr(given, name) for name in ("direction", "max_path", "graph")}
     graph = ontology
     if choice["graph"] == "mentioned":
@@ -135,12 +136,12 @@ def paths(pairs: Pairs, options) -> Found:
 
     # Paths of a word with several senses start at its most frequent one.
     indices = (lambda concept: finder.indices(concept)[:1]) if corpus.linking.lemmas else finder.indices
-    found = corpus_stats.path_statistics(pairs.examples, *sides, indices, distances)
-    figures = {"ontology": ontology.name, "version": ontology.version, **choice, **found}
+    found = corpus_stats.path_statistics(examples, *sides, indices, distances)
+    figures = {"ontology": ontology.name, "version": ontology.version, "split": options.lengths, **choice, **found}
     unit_of, named = encoding.units_of(pairs.examples, finder, given), given.relations or ()
     bits = kinds_in_pairs(graph, *sides, unit_of, named=named, max_length=choice["max_path"])
-    figures["classes"] = {name: n for name in LABELS if (n := sum(e.label == name for e in pairs.examples))}
-    figures["relations"] = corpus_stats.relation_statistics(pairs.examples, bits, kinds_of(named))
+    figures["classes"] = {name: n for name in LABELS if (n := sum(e.label == name for e in examples))}
+    figures["relations"] = corpus_stats.relation_statistics(examples, bits, kinds_of(named))
     chart = corpus_stats.path_chart(pairs.name, figures)
     sections = [corpus_stats.path_section(pairs.name, figures), corpus_stats.relation_section(figures)]
     return figures, sections, {"paths.png": chart.png()} if chart else {}

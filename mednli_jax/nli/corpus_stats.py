@@ -212,9 +212,9 @@ def path_section(corpus: str, figures: dict) -> Section:
     of = figures["examples_with_concepts"]
     words = [
         f"{int(occurs.get(NO_PATH, 0)):,} further pairs of concepts have no path; 0: the same concept on both sides",
-        f"{corpus}, {figures['ontology']} {figures['version']}: {figures['examples']:,} examples; concepts in "
-        f"{of['premise']:,} premises and {of['hypothesis']:,} hypotheses, in both sides of {of['both']:,}; under a "
-        "class: its examples by their shortest path",
+        f"{corpus}, {figures['ontology']} {figures['version']}: {figures['examples']:,} examples "
+        f"({figures.get('split', 'all')}); concepts in {of['premise']:,} premises and {of['hypothesis']:,} hypotheses, "
+        f"in both sides of {of['both']:,}; under a class: its examples by their shortest path",
     ]
     if figures["unknown_concepts"]:
         words.append(f"{figures['unknown_concepts']:,} concepts are not in the ontology")

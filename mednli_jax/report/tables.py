@@ -123,7 +123,7 @@ def _unlike_mednli(folder, read):
     (config, result), paper, row = _opened(folder), published("mednli"), {}
     for pattern, flags in paper["rows"]:
         row |= flags if re.fullmatch(pattern, folder.name) else {}
-    found = unlike(folder, read, config["model"]["name"], row)
+    found = unlike(folder, read, paper["configs"].get(folder.name, config["model"]["name"]), row)
     if result.get("corpus") == paper["corpus"] and result.get("transfer", {}).get("mode") != "direct":
         splits = read_json(folder / "data.json", "splits")["splits"]
         if "train" in splits and splits["train"]["rows"] != paper["statistics"]["train"]["pairs"]:
@@ -212,7 +212,8 @@ def filled(table: Table, folder: Path, read: Read) -> dict:
     """The table filled with the results of the folder's runs, as JSON values.
 
     Each of `cells` has the Cell's fields and `state`: complete, missing, or what its run or its baseline is in. A cell
-    whose run is of another corpus than most, or of other pairs of it, has that for its state and no figure.
+    whose run is of another corpus than most, or of other pairs of it, has that for its state and no figure; the runs
+    of `corpora` in published/mednli.json have a corpus of their own.
     A complete cell also has ours, low, high in points (95 %), seeds, sd (in points, of the run and of its baseline),
     unlike (see `departures`) and difference: [ours less the paper's, low, high], None on another corpus. The paper's
     figure is taken as exact: it came without an interval.
@@ -223,9 +224,9 @@ def filled(table: Table, folder: Path, read: Read) -> dict:
     needed = dict.fromkeys((name, cell.split) for cell in every for name in (cell.run, cell.baseline) if name)
     states = {(name, split): state(folder / name) for name, split in needed}
     complete = {key: finished(folder / key[0], key[1]) for key, one in states.items() if one == "complete"}
-    runs, odd = _of_one_corpus(complete, paper)
+    corpus, runs, odd = _of_one_corpus(complete, paper)
     states |= odd
-    corpus = next((run.corpus for run in runs.values()), "")
+    sizes = {split: len(run.outcomes) for (_, split), run in runs.items() if run.corpus == corpus}
     cells, missed, notes = [], set(), set()
     for cell in every:
         required = [(name, cell.split) for name in (cell.run, cell.baseline) if name]
@@ -250,31 +251,32 @@ def filled(table: Table, folder: Path, read: Read) -> dict:
         "title": table.title,
         "corpus": corpus,
         "comparable": corpus == paper,
-        "pairs": {split: len(run.outcomes) for (_, split), run in sorted(runs.items(), key=lambda item: item[0][1])},
+        "pairs": dict(sorted(sizes.items())),
         "cells": cells,
         "lacking": {command: sorted(missed)} if missed else {},
         "notes": sorted(notes),
     }
 
 
-def _of_one_corpus(complete, paper) -> tuple[dict, dict[tuple, str]]:
-    """Runs that were scored on the same pairs, in one order; (name, split) -> what is odd about each of the others.
+def _of_one_corpus(complete, paper) -> tuple[str, dict, dict[tuple, str]]:
+    """(the corpus, runs that were scored on the same pairs, in one order, what is odd about each of the others).
 
     The corpus is the paper's if there is a run of it, else the most frequent; of a split, most pairs decide.
     """
-    runs, odd = {}, {}
-    corpora = [run.corpus for run in complete.values()]
+    runs, odd, own = {}, {}, published("mednli")["corpora"]
+    corpora = [run.corpus for (name, _), run in complete.items() if name not in own]
     corpus = paper if paper in corpora else max(corpora, key=corpora.count, default="")
     for key, run in sorted(complete.items(), key=lambda item: len(item[1].outcomes), reverse=True):
-        if run.corpus != corpus:
-            odd[key] = f"of {run.corpus}, not {corpus}"
+        if run.corpus != own.get(key[0], corpus):
+            odd[key] = f"of {run.corpus}, not {own.get(key[0], corpus)}"
             continue
-        first = next((other for (_, split), other in runs.items() if split == key[1]), run)
+        place = run.corpus, key[1]
+        first = next((other for (_, split), other in runs.items() if (other.corpus, split) == place), run)
         try:
             runs[key] = aligned(first, run)
         except RunError:
             odd[key] = f"of other {key[1]} pairs"
-    return runs, odd
+    return corpus, runs, odd
 
 
 def _others(table, folder) -> Iterable[Cell]:

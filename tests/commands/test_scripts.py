@@ -1,17 +1,23 @@
 """The scripts of the papers: what they would train, and with tiny sizes the whole way to the filled tables."""
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
+import sys
+from importlib import import_module
+from multiprocessing.connection import Client, Listener
+from threading import Thread
 
 import numpy as np
 import pytest
 from canaries import found_in
-from made_up_commands import PHRASES, ROOT, SECRET, call_script, environment_of, write_articles
+from made_up_commands import PHRASES, ROOT, SECRET, at, call_command, call_script, environment_of, write_articles
 from made_up_mednli import DIM, write_everything
 from made_up_runs import check_offline
 
+from mednli_jax.cli import read_config
 from mednli_jax.cloze import tables as cloze_tables
 from mednli_jax.report import tables
 
@@ -25,8 +31,8 @@ TINY = ("--config.train.epochs=1", "--config.train.max_buckets=1", "--config.see
 @pytest.fixture
 def data(tmp_path):
     """A data folder of empty files, because a dry run only checks names."""
-    names = ["snli/snli_1.0_train.jsonl", "multinli/multinli_1.0_train.jsonl.gz", *(f"vectors/{n}" for n in VECTORS)]
-    for name in names:
+    names = ["snli/snli_1.0_train.jsonl", "multinli/multinli_1.0_train.jsonl.gz", "wordnet/data.noun"]
+    for name in (*names, *(f"vectors/{n}" for n in VECTORS)):
         (tmp_path / "data" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "data" / name).touch()
     return tmp_path / "data"
@@ -42,7 +48,7 @@ def planned(name, *arguments, data="", **variables):
 
 def test_every_published_cell_of_mednli_is_trained_with_six_seeds(data, tmp_path):
     found, said = planned("mednli.sh", tmp_path / "runs", "mednli", data=data)
-    assert (said, (tmp_path / "runs").exists(), len(found)) == ("", False, 112)
+    assert (said, (tmp_path / "runs").exists(), len(found)) == ("", False, 114)
     published = [cell for table in tables.TABLES.values() for cell in table.cells if cell.paper is not None]
     names = {name for cell in published for name in (cell.run, cell.baseline) if name}
     assert names <= set(found)
@@ -56,7 +62,7 @@ def test_every_published_cell_of_mednli_is_trained_with_six_seeds(data, tmp_path
         seeds = [flag for flag in given if flag.startswith("--config.seeds=")]
         assert seeds == ["--config.seeds=0"], name  # repeated flags would add up
         assert "--config.data.limit=60" in given, name
-        assert ("--config.model.hidden_size=8" in given) == (name != "features")
+        assert ("--config.model.hidden_size=8" in given) == (name not in ("features", "hypothesis"))
 
 
 def test_sources_and_vectors_are_those_that_are_given_or_found(data, tmp_path):
@@ -76,6 +82,15 @@ def test_sources_and_vectors_are_those_that_are_given_or_found(data, tmp_path):
     assert not [name for name in found if name.startswith(("slate", "vectors-fasttext-mimic"))]
 
 
+def test_retrofitting_is_checked_on_fiction_by_wordnet_or_by_a_lexicon(data, tmp_path):
+    """Section 5.4.1. The run differs from that of the source in its vectors alone."""
+    for given, expected in ((), "ontology"), (("LEXICON",), "own.txt"):
+        found, _ = planned("mednli.sh", tmp_path, "mednli", "6", data=data, **dict.fromkeys(given, "own.txt"))
+        more = set(found["fiction-retrofit-infersent"]) - set(found["source-fiction-infersent"])
+        assert more == {f"--config.vectors.retrofit={expected}", "--config.knowledge.ontology=wordnet"}
+    assert "fiction-retrofit-infersent" not in planned("mednli.sh", tmp_path, "demo", "6", data=data)[0]
+
+
 def test_a_dry_run_estimates_the_hours_from_finished_runs(data, tmp_path):
     """The finished run trained on 1,000 pairs a second, counted over both seeds, for five epochs."""
     folder = tmp_path / "runs" / "esim"
@@ -86,7 +101,7 @@ def test_a_dry_run_estimates_the_hours_from_finished_runs(data, tmp_path):
     (folder / "data.json").write_text(json.dumps({"splits": {"train": {"rows": 600}}}))
     done = call_script("mednli.sh", "--dry-run", folder.parent, "mednli", MEDNLI_JAX_DATA=str(data))
     assert (done.returncode, done.stderr) == (0, "")
-    assert "\n112 runs, 1 done; about " in done.stdout
+    assert "\n114 runs, 1 done; about " in done.stdout
     rows = {line.split()[-1].rpartition("/")[2]: line.split() for line in done.stdout.splitlines() if "/" in line}
     assert rows["esim"][0] == "done"
     assert float(rows["source-snli-esim"][2]) == pytest.approx(549_367 * 5 * 6 / 1000 / 3600, abs=0.06)
@@ -119,6 +134,44 @@ def test_the_systems_of_diskne(tmp_path):
     assert all("--config.data.dir=folder" in flags and "--config.seeds=0" in flags for flags in found.values())
 
 
+# Replaces python in a script: another process runs the commands of the package.
+CLIENT = """#!{python}
+import json, os, sys
+from multiprocessing.connection import Client
+if sys.argv[1] != "-m":
+    os.execv({python!r}, [{python!r}, *sys.argv[1:]])
+connection = Client({address!r})
+connection.send_bytes(json.dumps(sys.argv[2:]).encode())
+code, out, err = json.loads(connection.recv_bytes())
+sys.stdout.write(out)
+sys.stderr.write(err)
+sys.exit(code)
+"""
+
+
+def call_script_here(home, *arguments, **variables):
+    """Calls a script whose commands run in this process, so that a hundred runs import jax once."""
+    (home / "bin").mkdir(exist_ok=True)
+    (home / "bin" / "python").write_text(CLIENT.format(python=sys.executable, address=str(home / "socket")))
+    (home / "bin" / "python").chmod(0o755)
+    variables["PATH"], ended = f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}", []
+
+    def call():
+        ended.append(call_script(*arguments, timeout=1700, **variables))
+        Client(str(home / "socket")).close()
+
+    with Listener(str(home / "socket")) as listener, at(home) as patch:
+        patch.setenv("MEDNLI_JAX_DATA", str(home / "data"))
+        Thread(target=call).start()
+        while not ended:
+            with listener.accept() as connection, contextlib.suppress(EOFError):
+                module, *flags = json.loads(connection.recv_bytes())
+                module = {"mednli_jax.report": "mednli_jax.report.__main__"}.get(module, module)
+                done = call_command(import_module(module), *flags)
+                connection.send_bytes(json.dumps(done).encode())
+    return ended[0]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # an idle machine of two cores takes a third of this
 def test_every_published_cell_of_mednli_is_filled_by_one_command(tmp_path):
@@ -126,8 +179,8 @@ def test_every_published_cell_of_mednli_is_filled_by_one_command(tmp_path):
     runs = tmp_path / "runs"
     environment = {**environment_of(tmp_path), "NEURAL_FLAGS": "--config.model.hidden_size=8"}
     environment |= {"FEATURES_FLAGS": "--config.model.trees=4", "MENTIONS": tmp_path / "data" / "metamap.mmi"}
-    flags = (runs, "mednli", *TINY, "--config.train.batch_size=16")
-    done = call_script("mednli.sh", *flags, timeout=1700, **environment)
+    flags = ("mednli.sh", runs, "mednli", *TINY, "--config.train.batch_size=16")
+    done = call_script_here(tmp_path, *flags, **environment)
     assert done.returncode == 0, done.stderr[-4000:]
     found = json.loads((runs / "check.json").read_text())
     assert found["verdicts"]["missing"] == 0
@@ -137,20 +190,22 @@ def test_every_published_cell_of_mednli_is_filled_by_one_command(tmp_path):
             if cell.paper is not None:
                 one = known[cell.run, cell.column, cell.row]
                 assert (one["ours"] is not None, one["verdict"]) == (True, "not judged"), cell
-                assert "model.hidden_size 8" in one["remark"] or cell.run == "features"
+                assert "model.hidden_size 8" in one["remark"] or cell.run in ("features", "hypothesis")
     assert all(one["ours"] is not None for one in found["tables"]["2"])
-    assert found["figure 3"]["ontology"] == "umls"
+    assert [found[name]["ontology"] for name in ("figure 3", "section 5.4.1")] == ["umls", "wordnet"]
+    (fiction,) = (one for one in found["tables"]["6"] if one["run"].startswith("fiction"))
+    assert (fiction["ours"] is not None, fiction["verdict"]) == (True, "-")
     assert "Reproduction check" in check_offline((runs / "check.html").read_text()).words
     for number in (3, 4, 5, 6, 7):
         assert f"\nTable {number}:" in f"\n{done.stdout}"
     for file in ("check.html", "check.json", "check.md"):
         assert found_in((runs / file).read_bytes()) == set(), file
     shutil.rmtree(runs / "slate-direct-bow")
-    again = call_script("mednli.sh", *flags, timeout=600, **environment)  # only the lost run is made a second time
+    again = call_script_here(tmp_path, *flags, **environment)  # only the lost run is made a second time
     assert again.returncode == 0, again.stderr[-4000:]
     assert json.loads((runs / "check.json").read_text())["tables"] == found["tables"]
     skipped = {line for line in again.stderr.splitlines() if line.endswith(": complete")}
-    assert (len(skipped), "epoch 1" in again.stderr) == (111, False)
+    assert (len(skipped), "epoch 1" in again.stderr) == (113, False)
 
 
 @pytest.mark.slow
@@ -165,7 +220,7 @@ def test_the_table_of_clicr_is_filled_from_made_up_files(tmp_path):
     done = call_script("clicr.sh", tmp_path / "runs", "clicr", *small, timeout=1800, **environment)
     assert done.returncode == 0, done.stderr
     assert SECRET not in done.stdout + done.stderr
-    found = cloze_tables.filled(tmp_path / "runs")["rows"]
+    found = cloze_tables.filled(tmp_path / "runs", read_config)["rows"]
     assert not [row["system"] for row in found if row["state"] == "missing"]
     metrics = {"exact_match", "f1", "bleu2", "bleu4", "embedding", "predicted_length"}
     assert all(set(row["ours"]) == metrics for row in found if row["state"] == "complete")

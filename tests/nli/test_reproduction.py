@@ -118,6 +118,32 @@ def test_counts_of_few_pairs_are_left_out(tmp_path):
     assert [kind and kind["pairs"] for kind in found["table 8"].values()] == [None, 10, 11, 12, 13]
 
 
+def test_paths_are_those_of_training_pairs_of_mednli_and_of_snli(tmp_path):
+    for folder, corpus, ontology in (("corpus", "mednli", "umls"), ("snli", "snli", "wordnet")):
+        (tmp_path / folder).mkdir()
+        paths = {"corpus": corpus, "ontology": ontology, "version": "x", "split": "train", "occurrences": {"0": 10}}
+        (tmp_path / folder / "paths.json").write_text(json.dumps(paths))
+    found = reproduction.checked(tmp_path, read)
+    shown = {section.title: section.words[0] for section in reproduction.sections(found) if "paths" in section.title}
+    assert [text.split(";")[0] for text in shown.values()] == [
+        "mednli, training pairs, umls", "snli, training pairs, wordnet",
+    ]  # fmt: skip
+
+
+def test_gained_predictions_by_class(tmp_path):
+    """Section 6: of 20 gained, 12 are neutral, 9 of which were entailment before; rows of few are left out."""
+    gold = "n" * 12 + "e" * 8
+    for run, said in (("esim", "e" * 9 + "c" * 3 + "n" * 8), ("replace-esim", gold), ("infersent", "e" * 9 + gold[9:])):
+        write_run(tmp_path / run, said, gold=gold, corpus="mednli")
+    write_run(tmp_path / "replace-infersent", gold, gold=gold, corpus="mednli")
+    write_run(tmp_path / "vectors-fasttext-mimic-esim", gold, gold=gold, corpus="mednli", uids=[*map(str, range(20))])
+    found = reproduction.checked(tmp_path, read)
+    shares = {"entailment": 0.4, "neutral": 0.6, "contradiction": 0}
+    assert found["section 6"] == [{"by": "attention", "model": "ESIM", "shares": shares, "entailment before": 0.75}]
+    (shown,) = (section for section in reproduction.sections(found) if section.title.startswith("Section 6"))
+    assert shown.grids[0].rows == [("attention", "ESIM", "40", "60", "0", "75")]
+
+
 def test_the_page_can_be_passed_on(tmp_path, monkeypatch):
     """Canary words are used as uids, as names of folders and files, and in commands."""
     monkeypatch.chdir(tmp_path)

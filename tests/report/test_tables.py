@@ -25,8 +25,8 @@ def cells(found, **wanted):
 def test_the_papers_figures_are_as_printed():
     """Sums and corner cells of the printed tables, added up by hand from the paper."""
     figures = {n: [c.paper for c in table.cells if c.paper is not None] for n, table in tables.TABLES.items()}
-    assert {n: len(f) for n, f in figures.items()} == {3: 8, 4: 54, 5: 21, 6: 3, 7: 4}
-    assert figures[3] == [51.9, 71.9, 76.0, 74.4, 51.9, 70.2, 73.5, 73.1]
+    assert {n: len(f) for n, f in figures.items()} == {3: 9, 4: 54, 5: 21, 6: 3, 7: 4}
+    assert figures[3] == [51.9, 71.9, 76.0, 74.4, 51.9, 70.2, 73.5, 73.1, 61.9]
     rows = {"snli": -72.1, "fiction": -65.6, "government": -74.4, "slate": -66.3, "telephone": -76.7, "travel": -77.1}
     for source, total in rows.items():
         values = [c.paper for c in tables.TABLES[4].cells if c.row == source]
@@ -52,7 +52,7 @@ def test_accuracies_beside_the_papers(tmp_path):
     assert esim["difference"] == pytest.approx([70 - 73.1, esim["low"] - 73.1, esim["high"] - 73.1])
     states = {name: {cell["state"] for cell in cells(found, run=name)} for name in ("infersent", "features")}
     assert states == {"infersent": {"missing"}, "features": {"interrupted"}}
-    assert found["lacking"] == {f"bash launch/mednli.sh '{folder}' mednli 3": ["features", "infersent"]}
+    assert found["lacking"] == {f"bash launch/mednli.sh '{folder}' mednli 3": ["features", "hypothesis", "infersent"]}
 
 
 def test_gains_are_over_the_baseline_on_the_same_pairs(tmp_path):
@@ -95,7 +95,7 @@ def test_runs_of_other_corpora_and_pairs_are_named_in_their_cells(tmp_path):
         assert ("ours" in cell) == (cell["run"] == "esim"), cell["run"]
         assert (cell["state"] == "complete") == (cell["run"] == "esim")
     assert "demo" in cells(found, run="bow")[0]["state"]
-    assert list(found["lacking"].values()) == [["bow", "features", "infersent"]]
+    assert list(found["lacking"].values()) == [["bow", "features", "hypothesis", "infersent"]]
     (cell,) = cells(tables.filled(tables.TABLES[6], folder, read), run="concepts-bow")
     assert (cell["state"], "ours" in cell) == ("baseline of demo, not mednli", False)
 
@@ -116,6 +116,30 @@ def test_runs_unlike_the_papers_are_named_in_their_cells(tmp_path):
         "other vectors", "60 training pairs", "concepts by this package's linker, not MetaMap's",
         "other seeds than the baseline",
     ]  # fmt: skip
+
+
+def test_a_check_on_another_corpus_stands_beside_the_papers_rows(tmp_path):
+    """Section 5.4.1: retrofitting on MultiNLI's fiction, whose dev pairs are scored."""
+    folder = runs(tmp_path, esim=(wrong(5),), concepts_esim=(wrong(2),))
+    for name, said in (("source-fiction-infersent", wrong(1)), ("fiction-retrofit-infersent", wrong(3))):
+        write_run(folder / name, said, gold=GOLD, corpus="multinli/fiction")
+    found = tables.filled(tables.TABLES[6], folder, read)
+    assert (found["corpus"], found["pairs"]) == ("mednli", {"test": 10})
+    assert cells(found, run="concepts-esim")[0]["ours"] == pytest.approx(30)
+    (fiction,) = cells(found, run="fiction-retrofit-infersent")
+    assert (fiction["ours"], fiction["difference"]) == (pytest.approx(-20), None)
+    write_run(folder / "infersent", RIGHT, gold=GOLD, corpus="multinli/fiction")
+    found = tables.filled(tables.TABLES[6], folder, read)
+    assert cells(found, run="concepts-infersent")[0]["state"] == "missing"
+
+
+def test_the_classifier_of_hypotheses_is_compared_with_its_own_config(tmp_path):
+    config = json.loads(json.dumps(read("hypothesis_only:mednli").to_dict()))
+    folder = write_run(tmp_path / "hypothesis", *[wrong(4)] * 6, gold=GOLD, corpus="mednli", train={"rows": 11_232})
+    (folder / "config.json").write_text(json.dumps(config))
+    edit(folder / "result.json", model="fasttext")
+    (cell,) = cells(tables.filled(tables.TABLES[3], tmp_path, read), run="hypothesis")
+    assert (cell["paper"], cell["unlike"]) == (61.9, [])
 
 
 def test_what_a_source_was_trained_on_is_named(tmp_path):
