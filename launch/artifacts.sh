@@ -4,14 +4,16 @@
 # classifiers by partition. Prints Tables 1, 2 and 6 beside the paper's.
 #
 #   bash launch/artifacts.sh [--dry-run] FOLDER CORPUS [flags of train for both runs]
-#   bash launch/artifacts.sh runs/artifacts mednli
+#   SPANS=spans.tsv VECTORS=--config.vectors.path=mimic.vec ANALYZE=--entities=parts \
+#     bash launch/artifacts.sh runs/artifacts mednli      # the paper's own setting: docs/results-artifacts.md
 #
-# CORPUS: demo_full, demo, snli, mednli. Finished parts are skipped, interrupted ones are continued. Environment:
+# CORPUS: demo_full, demo, snli, mednli. Finished parts are skipped, interrupted ones are continued. Concepts are those
+# of MeSH, as in the paper, for every corpus. Environment:
 #
 # VECTORS="--config.vectors.path=FILE --config.vectors.dim=100"    word vectors of the filtering, else the config's
 # TEXT=raw                              the partitions are scored on the text as trained, else with joined entities, as
 #                                       published
-# SPANS=FILE                            entities of any tagger (docs/results-artifacts.md), else the ontology's concepts
+# SPANS=FILE                            entities of any tagger (docs/results-artifacts.md), else MeSH's concepts
 # ANALYZE="--stop_words --entities=parts"    further flags of the analyses
 set -euo pipefail
 . "$(dirname "$0")/runs.sh"
@@ -37,7 +39,7 @@ analyze() { # file that it writes, analysis, flags; an interrupted filtering goe
     "${vectors[@]}" >&2
 }
 analyze analysis/report.html all "${spans[@]}" "${more[@]}"
-analyze analysis-pair/aflite.json aflite --input=pair
+analyze analysis-pair/aflite.json aflite --input=pair "${spans[@]}" "${more[@]}"
 
 # The classifiers on the easy and the difficult part.
 for split in dev test; do

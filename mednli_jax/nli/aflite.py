@@ -311,7 +311,7 @@ def _section(name, given) -> Section:
     chosen, facts = given["settings"], given["features"]
     words = [
         f"{given['pairs']:,} pairs of {', '.join(given['splits'])}: {given['easy']:,} easy, {given['difficult']:,} "
-        f"difficult; input: {given['input']}; {_features(facts, given['merged_by'])}",
+        f"difficult; input: {given['input']}; {features_text(facts, given['merged_by'])}",
         "settings: " + ", ".join(f"{name} = {value:,}" for name, value in chosen.items()),
         f"{len(given['rounds'])} rounds; ended as {given['ended']}",
     ]
@@ -335,7 +335,8 @@ def _section(name, given) -> Section:
     return Section(f"Easy and difficult pairs, {name} (adversarial filtering)", words, grids)
 
 
-def _features(facts, merged_by):
+def features_text(facts: Mapping, merged_by: str) -> str:
+    """The features of a filtering and their vectors, for a reader. facts: `features` of its figures."""
     if facts["kind"] != "mean vectors":
         return f"features: logits of the run {facts['run']}, {facts['dim']} a pair"
     text = "raw words, no entities merged"

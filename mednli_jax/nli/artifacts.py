@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, zip_longest
 
 import numpy as np
 from scipy import stats
@@ -167,13 +167,18 @@ def _tokens_shown(name, about, rows, left_out="") -> tuple[dict, list[Section]]:
         "class's tokens, in %; smoothed: the same of the smoothed counts",
         *filter(None, [left_out]),
     ]
-    grids = []
+    grids, theirs = [], of_corpus("artifacts", name, "tables", "3")
+    columns = "PMI", "%", "p", "smoothed", "pairs", "premises", *(("paper", "paper, %") if theirs else ())
     for label, of_class in rows.items():
         cells = []
         for row in of_class:
             shares = (f"{100 * row[share]:.2f}" for share in ("share", "p", "p_smoothed"))
             cells.append((row["token"], f"{row['pmi']:.2f}", *shares, str(row["examples"]), str(row["premises"])))
-        grids.append(Grid("", (label, "PMI", "%", "p", "smoothed", "pairs", "premises"), cells))
+        if theirs:
+            printed = ((token, f"{share:.2f}") for token, share in theirs[label])
+            both = zip_longest(cells, printed)
+            cells = [(*(ours or ("",) * 7), *(paper or ("", ""))) for ours, paper in both]
+        grids.append(Grid("", (label, *columns), cells))
     section = Section(f"Tokens by class, {name} ({PAPER}, Table 3)", words, grids)
     if not any(rows.values()):
         return {"notes": ["no token is left to show"], **about, "top": rows}, [section]

@@ -13,6 +13,7 @@ from pathlib import Path
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import RunError, UserError
 from mednli_jax.nli import corpus_stats
+from mednli_jax.nli.aflite import features_text
 from mednli_jax.nli.categories import RULES
 from mednli_jax.report import outcomes, tables
 from mednli_jax.report.metrics import majority_share
@@ -298,6 +299,7 @@ SPLITS = ("dev", "test")
 CONFIGS = {"hypothesis": "hypothesis_only", "pair": "premise_hypothesis_fasttext"}
 INPUTS = {"hypothesis": "no premise", "pair": "with premise"}
 PARTS = ("full", "easy", "difficult")
+FILTERED = {"hypothesis": "analysis/aflite.json", "pair": "analysis-pair/aflite.json"}
 
 
 def artifact_lines(folder: Path, read: tables.Read) -> Iterator[str]:
@@ -310,6 +312,10 @@ def artifact_lines(folder: Path, read: tables.Read) -> Iterator[str]:
     yield ""
     yield from markdown(_partitions(folder, paper["tables"]["6"]))
     yield ""
+    for name, place in FILTERED.items():
+        if (folder / place).is_file():
+            given = read_json(folder / place, "features", "merged_by")
+            yield f"Filtering, {INPUTS[name]}: {features_text(given['features'], given['merged_by'])}."
     for name in INPUTS:
         if (folder / name / "config.json").is_file() and (words := tables.unlike(folder / name, read, CONFIGS[name])):
             yield f"The run `{name}` is unlike the paper's: {'; '.join(words)}."

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,17 @@ from threading import Thread
 import numpy as np
 import pytest
 from canaries import found_in
-from made_up_commands import PHRASES, ROOT, SECRET, at, call_command, call_script, environment_of, write_articles
+from made_up_commands import (
+    PHRASES,
+    ROOT,
+    SECRET,
+    at,
+    call_command,
+    call_script,
+    environment_of,
+    write_articles,
+    write_pairs,
+)
 from made_up_mednli import DIM, write_everything
 from made_up_runs import check_offline
 
@@ -227,14 +238,22 @@ def test_the_table_of_clicr_is_filled_from_made_up_files(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_tables_of_the_artefacts_are_filled_from_the_demo(tmp_path):
+def test_the_tables_of_the_artefacts_are_filled_from_made_up_files(tmp_path):
+    """MedNLI without the UMLS: concepts are MeSH's. Entities are joined in both filterings."""
+    write_pairs(tmp_path / "data" / "mednli")
     small = ("--config.train.epochs=1", "--config.seeds=0")
-    environment = {"MEDNLI_JAX_CACHE": str(tmp_path / "cache"), "VECTORS": "--config.vectors.dim=8"}
-    done = call_script("artifacts.sh", tmp_path / "runs", "demo", *small, timeout=1200, **environment)
+    environment = {**environment_of(tmp_path), "ANALYZE": "--entities=parts --min_count=1 --public"}
+    environment["VECTORS"] = "--config.vectors.dim=8 --config.vectors.path="
+    done = call_script("artifacts.sh", tmp_path / "runs", "mednli", *small, timeout=1200, **environment)
     assert done.returncode == 0, done.stderr[-4000:]
     for number in (1, 2, 6):
         assert f"Table {number}:" in done.stdout
-    again = call_script("artifacts.sh", tmp_path / "runs", "demo", *small, timeout=300, **environment)
+    assert "entities of mesh 2024 merged" in done.stdout
+    for given in ("no premise", "with premise"):
+        assert re.search(rf"\nFiltering, {given}: .*entities merged by mesh", done.stdout)
+    assert "high_risk" in (tmp_path / "runs" / "analysis" / "report.html").read_text()
+    assert SECRET not in done.stdout + done.stderr
+    again = call_script("artifacts.sh", tmp_path / "runs", "mednli", *small, timeout=300, **environment)
     assert (again.returncode, "epoch 1" in again.stderr) == (0, False)
     assert done.stdout.endswith(again.stdout)  # the first time, train names its results before the tables
 

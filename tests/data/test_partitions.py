@@ -100,6 +100,12 @@ def test_the_papers_tables_from_runs_and_partitions(tmp_path):
     assert row in lines
     assert "| with premise | majority | test | 33.3 (9) | 66.7 (3) | - (0) | 33 | 48 | 37 |" in lines
     assert any("raw text" in line and "Table 6" in line for line in lines)
+    facts = dict.fromkeys(("merged", "merged_without_own_vector", "without_vector", "tokens"), 0)
+    facts |= {"kind": "mean vectors", "vectors": "mimic.vec", "dim": 8, "entities": "parts", "unknown": "zero"}
+    (tmp_path / "analysis").mkdir()
+    (tmp_path / "analysis" / "aflite.json").write_text(json.dumps({"features": facts, "merged_by": "spans.tsv"}))
+    (filtered,) = (line for line in artifact_lines(tmp_path, made_up_runs.read) if line.startswith("Filtering"))
+    assert all(text in filtered for text in ("no premise", "mimic.vec", "spans.tsv"))
     for split in ("dev", "test"):
         merged = {**json.loads(scores), "merged_by": "spans.tsv"}
         (tmp_path / f"partition-hypothesis-{split}.json").write_text(json.dumps(merged))

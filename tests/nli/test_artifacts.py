@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from made_up_commands import COMMON, SECRET, call_command, write_shared_premises
 from made_up_pairs import pair
-from made_up_runs import check_offline
+from made_up_runs import check_offline, read
 
 from mednli_jax import analyze
 from mednli_jax.data.examples import LABELS, Mention
@@ -237,6 +237,27 @@ def test_public_shows_tokens_that_many_premises_have(ask, tmp_path):
     found = json.loads((tmp_path / "o" / "lexical.json").read_text())
     assert min(row["premises"] for rows in found["top"].values() for row in rows) >= 10
     assert SECRET in (tmp_path / "o" / "private" / "lexical.txt").read_text()
+
+
+def test_mednli_is_linked_by_mesh_and_its_tokens_stand_beside_the_papers(ask, tmp_path):
+    """The config of MedNLI has the UMLS, which is not there."""
+    for split in ("train", "dev", "test"):
+        write_shared_premises(tmp_path / "mednli" / f"mli_{split}_v1.jsonl")
+    code, out, err = call_command(analyze, "heuristics", "--corpus=mednli", "--json", words=1)
+    assert (code, err.count("error")) == (0, 0), err
+    found = json.loads(out)
+    assert (found["knowledge"].split()[0], CAUSE in found["heuristics"], found["notes"]) == ("mesh", True, [])
+    code, out, _ = ask("lexical", "--corpus=mednli", "--public", "--top=1")
+    assert code == 0
+    assert [line.split() for line in out.splitlines() if "just" in line or "high_risk" in line] == [
+        ["brain_injury", "0.19", "100.00", "50.00", "27.68", "12", "12", "just", "0.25"], ["high_risk", "0.26"],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["hypothesis_only", "premise_hypothesis_fasttext"])
+def test_entities_that_are_joined_are_those_of_mesh(name):
+    """`evaluate --merged` takes the ontology of the run's config."""
+    assert {read(f"{name}:{variant}").knowledge.ontology for variant in ("mednli", "mednli_code", "demo")} == {"mesh"}
 
 
 def test_analyses_that_fail_do_not_stop_the_others(ask, tmp_path):
