@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Table 4 of Šuster & Daelemans 2018: SA-Anonym, SA-Ent, GA-Anonym, GA-Ent, GA-NoEnt and the baselines (random, most
 # frequent and most similar entity, a 4-gram language model, upper bounds), with the paper's figures. A paired bootstrap
-# compares GA-Anonym with the most frequent phrase.
+# compares GA-Anonym with the most frequent phrase. Each reader is trained with three seeds.
 #
 #   bash launch/clicr.sh [--dry-run] FOLDER CORPUS [flags of train for all readers]
-#   VECTORS=vectors/clicr.vec bash launch/clicr.sh runs/clicr clicr --config.seeds=0,1,2
+#   VECTORS=vectors/clicr.vec bash launch/clicr.sh runs/clicr clicr
 #
 # CORPUS: clicr, demo or a folder in CliCR's layout. Finished runs are skipped; --dry-run lists them. Environment:
 #
@@ -37,9 +37,11 @@ else
     "scores. Fix: give VECTORS=FILE." >&2
 fi
 
+seeds=(--config.seeds=0,1,2)
+[[ "$*" != *--config.seeds=* ]] || seeds=() # given twice, seeds add up
 systems=${SYSTEMS:-sa_anonym sa_ent ga_anonym ga_ent ga_noent}
 for system in ${systems/none/}; do
-  run "$system" train --config="configs/$system.py:$variant" "${files[@]}" "$@"
+  run "$system" train --config="configs/$system.py:$variant" "${files[@]}" "${seeds[@]}" "$@"
 done
 [ -z "${DRY_RUN:-}" ] || exit 0
 if [ ! -e "$folder/baselines/baselines.test.json" ]; then

@@ -14,7 +14,7 @@
 #             folder in Hugging Face's layout or an installed package
 # BERT_FLAGS  further flags for BERT
 # TABLE7=1    adds the runs of Table 7 (all wordings), of ESIM or of BERT with the first weights
-# TABLE8=1    adds those of Table 8 (random negatives), of the same model
+# TABLE8=1    adds those of Table 8 (random negatives), of ESIM or of BERT with each of the weights
 set -euo pipefail
 . "$(dirname "$0")/runs.sh"
 root=$folder folder=$root/main variant=$corpus files=()
@@ -47,25 +47,32 @@ for system in ${SYSTEMS:-BOW ESIM ESIM-KD ESIM-hypothesis}; do
     *) echo "error: SYSTEMS has $system. Fix: give BOW, ESIM, ESIM-KD or ESIM-hypothesis." >&2 && exit 2 ;;
   esac
 done
-strongest=diskne_esim own=() # of Tables 7 and 8
 [ -z "${BERT:-}" ] || [ ${#weights[@]} -gt 0 ] || weights=(BERT=)
-for given in "${weights[@]}"; do
-  name=BERT place=${given#*=} how=("${bert_flags[@]}")
-  [[ $given != *=* ]] || name=${given%%=*}
-  [ -z "$place" ] || how=(--config.model.weights="$place" --config.train.learning_rate=2e-5 "${bert_flags[@]}")
-  folds "$name" diskne_bert "$@" "${how[@]}"
-  [ $strongest = diskne_bert ] || own=("${how[@]}")
-  strongest=diskne_bert
-done
+bert() { # name of a run, its weights as NAME=PLACE or PLACE, flags: the user's come after the rate, and so replace it
+  local place=${2#*=} pretrained=()
+  [ -z "$place" ] || pretrained=(--config.model.weights="$place" --config.train.learning_rate=2e-5)
+  folds "$1" diskne_bert "${pretrained[@]}" "${@:3}" "${bert_flags[@]}"
+}
+berts() { # flags: a run for each of the weights
+  local given name
+  for given in "${weights[@]}"; do
+    name=BERT
+    [[ $given != *=* ]] || name=${given%%=*}
+    bert "$name" "$given" "$@"
+  done
+}
+berts "$@"
 for number in 1 2 3 4 5 6; do table $number; done
 
 # Table 7: wordings of the hypothesis, with and without the premise.
 if [ -n "${TABLE7:-}" ]; then
   folder=$root/table7
+  strongest() { # name, flags
+    if [ ${#weights[@]} -gt 0 ]; then bert "$1" "${weights[0]}" "${@:2}"; else folds "$1" diskne_esim "${@:2}"; fi
+  }
   for wording in full name; do
-    folds $wording $strongest "${own[@]}" --config.diskne.wording=$wording "$@"
-    folds hypothesis-$wording $strongest "${own[@]}" --config.diskne.wording=$wording \
-      --config.data.hypothesis_only=True "$@"
+    strongest $wording --config.diskne.wording=$wording "$@"
+    strongest hypothesis-$wording --config.diskne.wording=$wording --config.data.hypothesis_only=True "$@"
   done
   table 7
 fi
@@ -73,6 +80,7 @@ fi
 # Table 8: random negatives.
 if [ -n "${TABLE8:-}" ]; then
   folder=$root/table8
-  folds "${strongest#diskne_}" $strongest "${own[@]}" --config.diskne.negatives=random "$@"
+  berts --config.diskne.negatives=random "$@"
+  [ ${#weights[@]} -gt 0 ] || folds ESIM diskne_esim --config.diskne.negatives=random "$@"
   table 8
 fi

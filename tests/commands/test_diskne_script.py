@@ -9,11 +9,10 @@ import pytest
 from canaries import WORDS, found_in
 from made_up_commands import call_script, environment_of
 from made_up_knowledge import umls_name, umls_relation, umls_type
-from made_up_mednli import cui
 from made_up_pairs import write_rows
 from safetensors.numpy import save_file
 
-from mednli_jax.cli import read_config as read
+from mednli_jax.cli import read_config
 from mednli_jax.data.wordpiece import WordPieces
 from mednli_jax.diskne import tables
 from mednli_jax.diskne.data import CATEGORIES, COLUMNS, PUBLISHED_CATEGORIES
@@ -24,6 +23,10 @@ DISEASES = ("heart failure", "coronary atherosclerosis", "pneumonia", "anemia", 
 EACH = 3  # positive examples of each disease in each category
 DIM = 8
 SMALL = ("--config.train.epochs=1", "--config.seeds=0", "--config.train.max_buckets=1", f"--config.vectors.dim={DIM}")
+
+
+def cui(number):
+    return f"C{number + 1:07}"
 
 
 def write_published(data: Path) -> None:
@@ -106,7 +109,7 @@ def write_weights(folder, seed):
 
 def check_filled(folder, number, systems):
     """Every cell has a figure, except those of diseases that only one side has."""
-    grid = tables.table_section(number, tables.systems(folder, read)).grids[0]
+    grid = tables.table_section(number, tables.systems(folder, read_config)).grids[0]
     assert number == "1" or {*systems, tables.ALWAYS} <= set(grid.header)
     theirs = tables.PAPER["tables"][number].get("diseases", {})
     if theirs:
@@ -145,7 +148,7 @@ def test_every_table_is_filled_from_made_up_files_with_two_weights_side_by_side(
     assert {path.parent.name for path in (runs / "main").glob("*/result.json")} == systems
     for number in "12345678":
         assert f"Table {number}:" in printed
-        columns = {"7": tables.PAPER["tables"]["7"]["columns"], "8": ["bert"]}.get(number, systems)
+        columns = {"7": tables.PAPER["tables"]["7"]["columns"], "8": weights}.get(number, systems)
         check_filled(runs / {"7": "table7", "8": "table8"}.get(number, "main"), number, columns)
     assert json.loads((runs / "main" / "two" / "config.json").read_text())["model"]["weights"] == str(weights["two"])
     again = call(*script)  # nothing is trained a second time

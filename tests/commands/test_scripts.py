@@ -132,17 +132,25 @@ def test_the_readers_of_clicr_start_from_the_vectors_that_are_there_or_from_rand
     assert flags(VECTORS="own.vec") == both("own.vec")
     (data / "vectors" / "clicr.vec").touch()
     assert flags() == both(data / "vectors" / "clicr.vec")
+    for flags_given, expected in (((), "0,1,2"), (("--config.seeds=0",), "0")):
+        found, _ = planned("clicr.sh", tmp_path, "clicr", *flags_given, data=data)
+        seeds = [[flag for flag in row if flag.startswith("--config.seeds")] for row in found.values()]
+        assert seeds == [[f"--config.seeds={expected}"]] * 5
 
 
 def test_the_systems_of_diskne(tmp_path):
     found, _ = planned("diskne.sh", tmp_path, "demo")
     assert set(found) == {"BOW", "ESIM", "ESIM-KD", "ESIM-hypothesis"}
-    more = {"SYSTEMS": "ESIM", "WEIGHTS": "one=a two=b", "TABLE7": "1", "TABLE8": "1"}
-    found, _ = planned("diskne.sh", tmp_path, "folder", "--config.seeds=0", **more)
-    assert set(found) == {"ESIM", "one", "two", "full", "name", "hypothesis-full", "hypothesis-name", "bert"}
-    assert "--config.model.weights=b" in found["two"]
-    assert {"--config.model.weights=a", "--config.diskne.negatives=random"} <= set(found["bert"])
-    assert all("--config.data.dir=folder" in flags and "--config.seeds=0" in flags for flags in found.values())
+    more, rate = {"SYSTEMS": "ESIM", "WEIGHTS": "one=a two=b"}, "--config.train.learning_rate=1e-4"
+    for table, wordings in (("8", ()), ("7", ("full", "name", "hypothesis-full", "hypothesis-name"))):
+        found, _ = planned("diskne.sh", tmp_path, "folder", "--config.seeds=0", rate, **more, **{f"TABLE{table}": "1"})
+        assert set(found) == {"ESIM", "one", "two", *wordings}
+        for name, place in (("one", "a"), ("two", "b"), *((wording, "a") for wording in wordings)):
+            assert f"--config.model.weights={place}" in found[name]
+            assert ("--config.diskne.negatives=random" in found[name]) == (table == "8")  # the last run of this name
+        for flags in found.values():
+            assert {"--config.data.dir=folder", "--config.seeds=0"} <= set(flags)
+            assert [flag for flag in flags if "learning_rate" in flag][-1] == rate  # of two, the last one counts
 
 
 # Replaces python in a script: another process runs the commands of the package.
