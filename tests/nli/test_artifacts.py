@@ -240,7 +240,8 @@ def test_public_shows_tokens_that_many_premises_have(ask, tmp_path):
 
 
 def test_mednli_is_linked_by_mesh_and_its_tokens_stand_beside_the_papers(ask, tmp_path):
-    """The config of MedNLI has the UMLS, which is not there."""
+    """The config of MedNLI has the UMLS, which is not there. `evaluate --merged` takes the ontology of its run."""
+    assert {read(f"hypothesis_only:{name}").knowledge.ontology for name in ("mednli", "mednli_code")} == {"mesh"}
     for split in ("train", "dev", "test"):
         write_shared_premises(tmp_path / "mednli" / f"mli_{split}_v1.jsonl")
     code, out, err = call_command(analyze, "heuristics", "--corpus=mednli", "--json", words=1)
@@ -252,12 +253,6 @@ def test_mednli_is_linked_by_mesh_and_its_tokens_stand_beside_the_papers(ask, tm
     assert [line.split() for line in out.splitlines() if "just" in line or "high_risk" in line] == [
         ["brain_injury", "0.19", "100.00", "50.00", "27.68", "12", "12", "just", "0.25"], ["high_risk", "0.26"],
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["hypothesis_only", "premise_hypothesis_fasttext"])
-def test_entities_that_are_joined_are_those_of_mesh(name):
-    """`evaluate --merged` takes the ontology of the run's config."""
-    assert {read(f"{name}:{variant}").knowledge.ontology for variant in ("mednli", "mednli_code", "demo")} == {"mesh"}
 
 
 def test_analyses_that_fail_do_not_stop_the_others(ask, tmp_path):

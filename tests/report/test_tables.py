@@ -128,9 +128,6 @@ def test_a_check_on_another_corpus_stands_beside_the_papers_rows(tmp_path):
     assert cells(found, run="concepts-esim")[0]["ours"] == pytest.approx(30)
     (fiction,) = cells(found, run="fiction-retrofit-infersent")
     assert (fiction["ours"], fiction["difference"]) == (pytest.approx(-20), None)
-    write_run(folder / "infersent", RIGHT, gold=GOLD, corpus="multinli/fiction")
-    found = tables.filled(tables.TABLES[6], folder, read)
-    assert cells(found, run="concepts-infersent")[0]["state"] == "missing"
 
 
 def test_the_classifier_of_hypotheses_is_compared_with_its_own_config(tmp_path):
