@@ -32,7 +32,8 @@ def write_everything(data: Path, pairs: int = 60) -> None:
         write_rows(data / "multinli" / f"multinli_1.0_{split}.jsonl", rows)
     write_vectors(data / "vectors")
     write_umls(data / "umls")
-    lay_out(data / "wordnet", WORDNET)
+    named = {name: text.replace("entity", WORDS[0]).replace("illness", WORDS[371]) for name, text in WORDNET.items()}
+    lay_out(data / "wordnet", named)
     write_metamap(data)
 
 
