@@ -10,7 +10,7 @@
 # runs and estimates the hours. Sources and vectors that $MEDNLI_JAX_DATA lacks are left out and named. Finished runs are
 # skipped: after an interruption give the same command again. Environment:
 #
-# NEURAL_FLAGS    flags for all runs but the feature-based one, e.g. --config.model.hidden_size=100
+# NEURAL_FLAGS    flags for the runs of BOW, InferSent and ESIM, e.g. --config.model.hidden_size=100
 # FEATURES_FLAGS  flags for the feature-based run
 # SOURCES         Table 4: some of snli fiction government slate telephone travel (default: those that are found)
 # SOURCE_FLAGS    flags for the runs on the sources, e.g. --config.data.limit=20000
@@ -61,6 +61,7 @@ snli='' multinli='' wordnet=''
 ! there 'snli/*snli_1.0_train*' && ! there 'snli/s1.train*' || snli=1
 ! there 'multinli/*multinli_*_train*' || multinli=1
 ! there 'wordnet/*' && [ ! -e /usr/share/wordnet ] || wordnet=1
+[[ -n $wordnet || $corpus != mednli* ]] || echo "$0: no wordnet for section 5.4.1" >&2
 
 # Table 2 and Figure 3: the corpus, and the paths between concepts, of whole sentences. Section 5.4.1: those of SNLI.
 analyze() { # stats or paths, folder, flags
