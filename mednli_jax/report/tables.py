@@ -151,11 +151,15 @@ def unlike(folder: Path, read: Read, name: str, flags: Mapping = MappingProxyTyp
     for field, value in flags.items():
         section, _, last = field.partition(".")
         expected[section][last] = value
-    found, trained = [], result["model"] not in ("features", "fasttext")
+    found, both = [], (expected, config)
+    unused = ("train.",) * (result["model"] in ("features", "fasttext"))
+    # Direct transfer has the source's fields.
+    if not any(_at(each, "model.knowledge") != "none" or _at(each, "vectors.retrofit") for each in both):
+        unused += ("knowledge.", "vectors.retrofit_")
     for field in differing(expected, config):
         # Pretrained weights add settings that the config leaves to them.
         added = config["model"].get("weights") and _at(expected, field) is None
-        if not (FREE.fullmatch(field) or added) and (trained or not field.startswith("train.")):
+        if not (FREE.fullmatch(field) or added or field.startswith(unused)):
             value = _at(config, field)
             found.append(f"{field} {value:,}" if isinstance(value, int | float) else f"other {field}")
     seeds, wanted = len(result.get("seeds", ())), len(expected["seeds"])

@@ -200,6 +200,7 @@ def test_every_published_cell_of_mednli_is_filled_by_one_command(tmp_path):
                 one = known[cell.run, cell.column, cell.row]
                 assert (one["ours"] is not None, one["verdict"]) == (True, "not judged"), cell
                 assert "model.hidden_size 8" in one["remark"] or cell.run in ("features", "hypothesis")
+                assert "other " not in one["remark"], cell
     assert all(one["ours"] is not None for one in found["tables"]["2"])
     assert [found[name]["ontology"] for name in ("figure 3", "section 5.4.1")] == ["umls", "wordnet"]
     (fiction,) = (one for one in found["tables"]["6"] if one["run"].startswith("fiction"))

@@ -145,7 +145,10 @@ def test_what_a_source_was_trained_on_is_named(tmp_path):
     change(folder / "source-snli-bow" / "config.json", data__limit=20_000)
     change(folder / "snli-sequential-bow" / "config.json", transfer__init_from=f"{tmp_path}/source-snli-bow")
     edit(folder / "snli-direct-bow" / "result.json", transfer={"source": "source-snli-bow", "mode": "direct"})
+    given = {"knowledge__ontology": "mesh", "vectors__retrofit_relations": ["is_a"]}  # the source's, and not used
+    change(folder / "snli-direct-bow" / "config.json", **given)
     found = tables.filled(tables.TABLES[4], folder, read)
+    assert not [words for words in cells(found, run="snli-direct-bow")[0]["unlike"] if words.startswith("other")]
     for run in ("snli-sequential-bow", "snli-direct-bow"):
         assert "source: data.limit 20,000" in cells(found, run=run)[0]["unlike"]
 
