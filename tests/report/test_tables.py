@@ -169,7 +169,7 @@ def test_pretrained_weights_decide_the_sizes_of_their_model(tmp_path):
     """The file of weights may lie anywhere; sizes that only the weights have are no difference, other settings are."""
     config = read("diskne_bert:mednli").to_dict()
     config["model"] |= {"weights": "/home/someone/bert", "hidden_size": 768, "layers": 12, "vocab_size": 28_996}
-    config["train"]["learning_rate"] = 1e-4
+    config["train"]["learning_rate"], config["seeds"] = 1e-4, (3, 4, 5)
     folder = write_run(tmp_path / "biobert", RIGHT, RIGHT, RIGHT, gold=GOLD, corpus="mednli")
     (folder / "config.json").write_text(json.dumps(config))
     sizes = {"model.hidden_size": 768, "model.layers": 12}
