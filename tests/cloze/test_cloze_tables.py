@@ -12,22 +12,10 @@ from made_up_cloze import cloze, passage
 
 from mednli_jax.cloze.clicr import write_clicr
 from mednli_jax.cloze.encoding import corpus_named, split_of
-from mednli_jax.cloze.scores import (
-    query_scores,
-    read_answers,
-    rows,
-    seed_scores,
-    summary,
-    write_answers,
-)
-from mednli_jax.cloze.tables import (
-    PAPER,
-    attention_page,
-    run_sections,
-)
+from mednli_jax.cloze.scores import query_scores, read_answers, rows, seed_scores, write_answers
+from mednli_jax.cloze.tables import PAPER, attention_page
 from mednli_jax.data.vectors import read_head
 from mednli_jax.errors import UsageError
-from mednli_jax.report.metrics import mean_sd
 
 LAUNCH = Path(__file__).parents[2] / "launch"
 EXAMPLES = [cloze(f"p.{i}", "x [fever]", "_", "fever", tags=("seen",)) for i in range(30)]
@@ -54,18 +42,6 @@ def seeds_of():
     return [query_scores(EXAMPLES, own) for own in SEEDS]
 
 
-def run_scores():
-    """The scores of SEEDS, as the task of a run computes them."""
-    each = seeds_of()
-    found = [summary(scores) for scores in each]
-    names = ("exact_match", "f1", "bleu2", "bleu4", "missing", "predicted_length")
-    whole = {name: mean_sd([scores[name] for scores in found]) for name in names}
-    whole |= {"examples": 30, "in_passage": 27, "embedding": None, "loss": mean_sd([0.5, 1.5])}
-    part = dict.fromkeys(("seen", "name"), seed_scores(each, range(2)))
-    families = {"answer length": {"1": seed_scores(each)}}
-    return {**whole, "accuracy": whole["exact_match"], "slices": part, "families": families}
-
-
 def test_scores_of_several_seeds_are_means():
     whole, part = seed_scores(seeds_of()), seed_scores(seeds_of(), [0, 1])
     assert whole["accuracy"]["per_seed"] == pytest.approx([3 / 30, 1 / 30])
@@ -74,18 +50,6 @@ def test_scores_of_several_seeds_are_means():
     each = {row["uid"]: row for row in rows(seeds_of())}
     assert each["p.1"] == {"uid": "p.1", "answered": 1, "exact_match": 0.5, "f1": 0.75}
     assert each["p.2"] == {"uid": "p.2", "answered": 0.5, "exact_match": 0.5, "f1": 0.5}
-
-
-def test_the_sections_of_a_run_have_its_scores_by_kind_of_query():
-    (scores,), (kinds,) = run_sections({"test": run_scores(), "dev": None})
-    (row,) = scores.grids[0].rows
-    assert row[:6] == ("test", "30", "27", "27.5", "6.7", "4.7")
-    assert row[-3] == f"{run_scores()['predicted_length']['mean']:.1f}"
-    assert [(grid.caption, grid.rows[0][:3]) for grid in kinds.grids] == [
-        ("answers of training", ("seen", "2", "75.0")),
-        ("tags", ("name", "2", "75.0")),
-        ("answer length", ("1", "30", "6.7")),
-    ]
 
 
 def test_the_page_of_a_passage_shades_and_escapes():

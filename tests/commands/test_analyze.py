@@ -95,11 +95,3 @@ def test_kinds_of_relations_by_class_by_hand():
     assert grid.rows[0][:4] == ("synonym", "3", "3 (75.0 %)", "0 (0.0 %)")
     every = corpus.relation_statistics(examples, np.ones(8, np.uint32), ("synonym",))
     assert every["synonym"]["p_value"] is None
-
-
-def test_pairs_that_recur_are_counted_each_time():
-    examples = [pair("p", "h", "neutral")] * 3
-    found = corpus.path_statistics(
-        examples, [mentions("C1")] * 3, [mentions("C0")] * 3, HEART.indices, lambda pairs: shortest_paths(HEART, pairs)
-    )
-    assert (found["concept_pairs"], found["occurrences"]) == ({"1": 1}, {"1": 3})

@@ -2,13 +2,10 @@
 
 import sys
 
-import numpy as np
 import pytest
 import tensorflow_datasets as tfds
-from made_up_commands import prepare
 from made_up_pairs import write_rows
 
-from mednli_jax import defaults
 from mednli_jax.data.examples import LABELS
 from mednli_jax.nli import readers as nli
 from mednli_jax.nli import tfds as builders
@@ -72,33 +69,6 @@ def test_the_builder_serves_tfds_itself(data, tmp_path):
     assert again.info.splits["dev"].num_examples == 18  # 23 pairs, of which five are labelled `-`
     source = again.as_data_source("dev")
     assert {record["label"] for record in source} == {label.encode() for label in LABELS}
-
-
-def config_of(data, route):
-    config = defaults.nli("infersent", "mednli", knowledge="replace")
-    config.vectors.path, config.vectors.dim = "", 8
-    config.data.dir, config.data.builder = str(data), route
-    config.knowledge.ontology = str(data / "names.tsv")
-    rows = ("id\tname\ttree_numbers\tsynonyms", "D1\tarthritis\tC01\t", "D2\tgout\tC01.100\t")
-    (data / "names.tsv").write_text("\n".join(rows) + "\n")
-    return config
-
-
-def test_prepare_gives_equal_arrays_by_both_routes(data, tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
-    (direct, _), (built, hit) = (prepare(config_of(data, route)) for route in ("direct", "tfds"))
-    assert not hit
-    assert list((built.folder.parent.parent / "tfds").glob("mednli-all-*"))
-    assert built.folder != direct.folder  # each route prepares its own folder
-    assert set(built.arrays) == set(direct.arrays)
-    for name, array in direct.arrays.items():
-        assert array.dtype == built.arrays[name].dtype
-        np.testing.assert_array_equal(array, built.arrays[name], err_msg=name)
-    assert (direct.arrays["link_distance"] >= 0).any()
-    np.testing.assert_array_equal(direct.vectors, built.vectors)
-    for fact in ("files", "splits", "vocabulary", "knowledge", "truncated"):
-        assert built.manifest[fact] == direct.manifest[fact]
-    assert prepare(config_of(data, "tfds"))[1]
 
 
 def test_a_changed_file_is_built_anew_and_a_damaged_build_again(tmp_path, capfd):

@@ -70,20 +70,6 @@ def test_a_damaged_file_is_noticed_and_made_again(tmp_path, capsys, name, damage
     assert str(first.folder) in capsys.readouterr().err
 
 
-def test_a_build_that_fails_leaves_nothing(tmp_path):
-    cache = Cache(tmp_path)
-
-    def half():  # fails when the arrays are already on disk
-        splits, arrays, _, vectors, facts = Builder()()
-        return splits, arrays, None, vectors, facts
-
-    for build in (None, half):
-        with pytest.raises((TypeError, AttributeError)):
-            cache.get("c", KEY, build)
-        assert [path.name for path in cache.folder.iterdir()] == [".gitignore"]
-    assert cache.get("c", KEY, Builder())[1] is False
-
-
 def test_digests_are_of_the_content_of_each_file_and_remembered(tmp_path, monkeypatch):
     """Files of two folders may have one name; a change of the same size under the same date is noticed."""
     sources = [write(tmp_path / folder / "a.txt", "first") for folder in ("one", "two")]

@@ -40,19 +40,6 @@ def reference(edges, size, direction):
     return table
 
 
-def test_by_hand():
-    pairs = np.array([[3, 0], [0, 3], [6, 0], [6, 2], [3, 4], [1, 2], [5, 5], [5, 0], [4, 6]])
-    either = shortest_paths(graph(EDGES, 7), pairs)
-    assert either.tolist() == [2, 2, 1, 2, -1, -1, 0, -1, -1]
-    assert either.dtype == np.int16
-    undirected = shortest_paths(graph(EDGES, 7), pairs, direction="undirected")
-    assert undirected.tolist() == [2, 2, 1, 2, 2, 2, 0, -1, 3]
-    assert shortest_paths(graph(EDGES, 7), np.zeros((0, 2), int)).shape == (0,)
-    assert shortest_paths(graph((), 3), np.array([[0, 1], [2, 2]]), direction="undirected").tolist() == [-1, 0]
-    chain = graph([(index + 1, index) for index in range(599)], 600)
-    assert shortest_paths(chain, np.array([[0, 599], [599, 7]])).tolist() == [599, 592]
-
-
 SIZES = ({"BLOCK": 1}, {"BLOCK": 7, "SOURCES": 1}, {"BITS": 1, "SOURCES": 99}, {"BITS": 24_000, "BLOCK": 64})
 
 

@@ -43,27 +43,6 @@ def published(vectors, graph, rounds, order):
 
 
 # Words a, b, c, d lie at (1, 0), (0, 1), (2, 0), (4, 4). The edges are a - b - c, and d stands alone.
-CHAIN = is_a_matrix(both_ways([(0, 1), (1, 2)]), 4)
-PLACES = np.array([[1, 0], [0, 1], [2, 0], [4, 4]], np.float32)
-
-
-def test_two_rounds_by_hand():
-    # a and c, which are not neighbours, are visited before b.
-    # 1st round: a = (1 (1, 0) + (0, 1)) / 2            = (1/2, 1/2)
-    #            c = (1 (2, 0) + (0, 1)) / 2            = (1, 1/2)
-    #            b = (2 (0, 1) + (1/2, 1/2) + (1, 1/2)) / 4 = (3/8, 3/4)
-    # 2nd round: a = ((1, 0) + (3/8, 3/4)) / 2          = (11/16, 3/8)
-    #            c = ((2, 0) + (3/8, 3/4)) / 2          = (19/16, 3/8)
-    #            b = ((0, 2) + (11/16, 3/8) + (19/16, 3/8)) / 4 = (15/32, 11/16)
-    assert colours(CHAIN).tolist() == [0, 1, 0, 0]
-    once = retrofit(PLACES, CHAIN, rounds=1)
-    assert once.tolist() == [[1 / 2, 1 / 2], [3 / 8, 3 / 4], [1, 1 / 2], [4, 4]]
-    twice = retrofit(PLACES, CHAIN, rounds=2)
-    assert twice.tolist() == [[11 / 16, 3 / 8], [15 / 32, 11 / 16], [19 / 16, 3 / 8], [4, 4]]
-    assert twice.dtype == np.float32
-    assert PLACES.tolist() == [[1, 0], [0, 1], [2, 0], [4, 4]]  # the input is not changed
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_equals_the_published_algorithm_in_the_same_order(seed):
     graph, rng = random_graph(150, 500, seed), np.random.default_rng(seed)

@@ -1,13 +1,11 @@
 """What the cache keeps of ontologies and of distances equals what was made, and nothing damaged is ever used."""
 
 import os
-import stat
 
 import numpy as np
 import pytest
 from made_up_knowledge import graph, ontology, random_graph, rich, small, some_pairs
 
-from mednli_jax.errors import RunError
 from mednli_jax.knowledge import distances, load
 from mednli_jax.knowledge.distances import DIRECTIONS, shortest_paths, stored_paths
 from mednli_jax.knowledge.load import load_ontology, stored
@@ -59,19 +57,6 @@ def test_damage_is_reported_and_made_again(tmp_path, capsys, place, change):
     assert capsys.readouterr().err == ""
     # A flip in what no reader needs, such as the date of a member, may pass.
     assert change == "flip" or str(path) in told
-
-
-def test_nobody_else_may_read_it_and_a_full_or_blocked_disk_is_one_line(tmp_path):
-    old = os.umask(0)
-    try:
-        make(tmp_path)
-    finally:
-        os.umask(old)
-    found = [tmp_path / "kept", *(tmp_path / "kept").iterdir()]
-    assert {stat.S_IMODE(path.stat().st_mode) for path in found} == {0o700, 0o600}
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match=r"Fix: .*\$MEDNLI_JAX_CACHE"):
-        make(tmp_path / "file")
 
 
 def test_a_source_is_read_once_until_its_content_changes(tmp_path, monkeypatch):

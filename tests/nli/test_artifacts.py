@@ -20,7 +20,6 @@ from mednli_jax.nli.artifacts import CAUSE, FINE, HYPERNYM
 
 E, N, C = LABELS
 MESH = "id\tname\ttree_numbers\tsynonyms\nD1\tBrain Injury\tC10.100\t\nD2\tGout\tC05.100\t\nD3\tJoint Pain\tC05\t\n"
-OBO = "format-version: 1.2\n\n[Term]\nid: X:1\nname: joint pain\n\n[Term]\nid: X:2\nname: gout\nis_a: X:1\n"
 
 
 @pytest.fixture
@@ -28,7 +27,6 @@ def ask(tmp_path, monkeypatch):
     """Runs the command on made-up corpora, in which three words tell the label, and a small ontology: (exit code,
     stdout, stderr)."""
     (tmp_path / "own.tsv").write_text(MESH)
-    (tmp_path / "own.obo").write_text(OBO)
     for split in ("train", "dev", "test"):
         if split != "test":
             write_shared_premises(tmp_path / "own" / f"{split}.jsonl")

@@ -254,15 +254,6 @@ def test_one_that_is_lost_ends_the_other_and_the_run_goes_on_bit_identically(hom
         assert found.read_bytes() == wanted.read_bytes()
 
 
-@slow
-def test_another_corpus_or_config_is_refused(home):
-    rates = [(f"--config.train.learning_rate=0.{index}",) for index in (1, 2)]
-    assert codes(train(home, "other", each=rates)) == [2, 2], stderr(home, "other", 0) + stderr(home, "other", 1)
-    for index in (0, 1):
-        assert "error: process 1 has another config than process 0. Fix: " in stderr(home, "other", index)
-    assert not (home / "other").exists()
-
-
 # -- launch scripts ---------------------------------------------------------------------------------------------------
 
 

@@ -8,41 +8,7 @@ import pytest
 
 from mednli_jax.data.batching import Layout
 from mednli_jax.training import optim, program, state
-from mednli_jax.training.devices import Devices
-from mednli_jax.training.program import Program
 from mednli_jax.training.step import train_step
-
-STEPS = 12
-
-
-def trained(setting, name="bow"):
-    """(learner after some steps on one batch, loss of each step, logits of the batch)."""
-    corpus, device, seeds = made.corpus_of(name), Devices(jax.local_devices()[:1]), (0, 1)
-    data, words = jax.tree.map(jnp.asarray, (corpus.data, made.words_of(name)))
-    optimizer = optim.build_optimizer(learning_rate=0.01)
-    made_program = Program(made.build(name), corpus.task, device, words, data, optimizer, setting)
-    layout, index = Layout.full(8, corpus.width), np.tile(np.arange(8, dtype=np.int32)[:, None], (2, 1, 1))
-    learner, losses = made_program.draw(layout, seeds), []
-    for _ in range(STEPS):
-        learner, sums = made_program.train(layout, learner, index)
-        losses.append(np.asarray(sums["loss"]) / np.asarray(sums["count"]))
-    return learner, np.array(losses), np.asarray(made_program.predict(layout, learner.variables, index[0]))
-
-
-def test_float32_is_a_cpus_default_and_bfloat16_is_near_it():
-    (default, _, _), (full, losses, logits) = trained("default"), trained("float32")
-    jax.tree.map(np.testing.assert_array_equal, default, full)
-    learner, near, logits_near = trained("bfloat16")
-    kinds = {leaf.dtype for leaf in jax.tree.leaves((learner.params, learner.opt_state))}
-    assert jnp.dtype("bfloat16") not in kinds
-    assert jnp.dtype("float32") in kinds
-    assert not np.array_equal(near, losses)
-    np.testing.assert_allclose(near[0], losses[0], rtol=0.02)
-    np.testing.assert_allclose(near, losses, rtol=0.15)
-    assert near[-1].mean() < near[0].mean()
-    assert logits_near.dtype == np.float32
-    assert np.abs(logits_near - logits).mean() < 0.1 * np.abs(logits).mean() + 0.02
-
 
 QUICK = [("bfloat16", "bow", "cpu"), ("bfloat16", "infersent", "gpu"), ("float32", "esim-bias", "cpu")]
 CASES = [("bfloat16", name, "cpu") for name in ("esim-bias", "fasttext", "bert", "ga_reader", "sa_reader")]
@@ -60,6 +26,8 @@ def test_every_product_of_both_passes_takes_operands_of_the_setting(setting, nam
     with program.precision_context(setting):
         body = jax.jit(train_step(model, corpus.task, optimizer, layout))
         text = body.lower(learner, words, data, index[None]).as_text()
+        after, _ = jax.eval_shape(body, learner, words, data, index[None])
+    jax.tree.map(lambda old, new: np.testing.assert_equal(new.dtype, old.dtype), learner, after)
     products = [line.rpartition(":")[2] for line in text.splitlines() if "dot_general" in line]
     assert products
     assert {line.partition("->")[0].count("bf16") for line in products} == {2 if setting == "bfloat16" else 0}
