@@ -21,6 +21,7 @@ from made_up_files import (
     table,
     zipped,
 )
+from made_up_knowledge import UMLS, umls_relation
 
 from mednli_jax.cloze import scores as cloze_scores
 from mednli_jax.cloze import stats
@@ -75,12 +76,6 @@ QUERY = {"id": "q1", "query": "an @placeholder .", "answers": [{"text": "quokka"
 ARTICLE = {"title": "wombat", "context": "A BEG__quokka__END .", "qas": [QUERY]}
 REPORT = {"id": "r1", "sentences": [{"text": "No quokka ."}], "learning_points": ["An BEG__axolotl__END ."]}
 MESH = "\t".join(mesh.HEADER) + "\nD1\tquokka\tC01\t\nD2\twombat\tC01.100\tnarwhal\n"
-CONSO = "".join(f"C000000{n}|ENG|P|L1|PF|S1|Y|A1||||SNOMEDCT_US|PT|{n}|quokka{n}|0|N||\n" for n in (1, 2))
-RRF = {
-    "MRCONSO.RRF": CONSO,
-    "MRSTY.RRF": "C0000001|T047|B2.2|Disease|AT1||\n",
-    "MRREL.RRF": "C0000002|A2|SCUI|PAR|C0000001|A1|SCUI|inverse_isa|R1||SNOMEDCT_US|SNOMEDCT_US|||N||\n",
-}
 RF2 = {
     f"sct2_{kind}_Snapshot{language}_INT_20240101.txt": "\t".join(snomed.COLUMNS[kind]) + "\r\n" + rows
     for kind, language, rows in (
@@ -137,7 +132,7 @@ READERS = {
     "answers": one("a.json", json.dumps({"r0.0": "quokka"}), read_answers, by_line=False),
     "diseases": one("m.csv", DISEASES + "a,C1,entailment,symptoms_diseases,C1,2,8\n", read_diseases),
     "mesh": one("mesh.tsv", MESH, lambda path: mesh.read_mesh(path)),
-    "umls": Reader(RRF, lambda path: read_umls(path.parent, ALL), "MRREL.RRF", zipped=False),
+    "umls": Reader(UMLS, lambda path: read_umls(path.parent, ALL), "MRREL.RRF", zipped=False),
     "snomed": Reader(RF2, lambda path: snomed.read_snomed(path.parent, ALL), CONCEPT, zipped=False),
     "wordnet": Reader(WORDNET, lambda path: read_wordnet(path.parent, ALL), "data.noun"),
     "obo": one("x.obo", "format-version: 1.2\n\n" + TERM, lambda path: read_obo(path, ALL)),
@@ -260,7 +255,7 @@ FAULTS = (
     *added("diseases", ("an unknown label", "a,C1,wombat,symptoms_diseases,C1,0,2", "label")),
     *replaced("mesh", ("another table", "a,b\n", 1), ("no descriptors", "\t".join(mesh.HEADER) + "\n")),
     *added("mesh", ("three fields", "D3\tquokka\tC01"), ("a bad number", "D3\tquokka\tC1\t", "tree_numbers")),
-    *added("umls", ("a column less", RRF["MRREL.RRF"][:-2])),
+    *added("umls", ("a column less", umls_relation("C0000002", "PAR", "C0000001")[:-2])),
     Fault("wordnet", "a pointer to nothing", "data.noun", WORDNET["data.noun"].replace("@ 00000100", "@ 00000999"), 3),
     *replaced("obo", ("another format", "<rdf>\n" * 9, 1), ("no terms", "format-version: 1.2\n")),
     *added("obo", ("a term twice", TERM.replace("\nname: quokka\n", ""), "id"), ("no tag", "wombat")),

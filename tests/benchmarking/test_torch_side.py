@@ -86,11 +86,6 @@ def test_batches_hold_each_pair_once(by_length, grouped):
     assert (np.mean(longest) < 1.6 * mean) == by_length
 
 
-@pytest.mark.parametrize("kind", [torch_side.TorchSide, ours.Ours])
-def test_an_epoch_trains_all_pairs(work, kind):
-    assert kind({**spec("bow"), "seeds": 1}, work).epoch(0) == ROWS
-
-
 @pytest.mark.parametrize("model", ["bow", "infersent", "ga_reader", "sa_reader", "bert"])
 def test_the_plain_script_and_ours_train_an_epoch_of_every_family(model):
     values = spec(model, measure.PLAIN.style, mode="epoch")

@@ -13,7 +13,7 @@ from made_up_cloze import cloze, passage
 from mednli_jax.cloze.clicr import write_clicr
 from mednli_jax.cloze.encoding import corpus_named, split_of
 from mednli_jax.cloze.scores import query_scores, read_answers, rows, seed_scores, write_answers
-from mednli_jax.cloze.tables import PAPER, attention_page
+from mednli_jax.cloze.tables import PAPER
 from mednli_jax.data.vectors import read_head
 from mednli_jax.errors import UsageError
 
@@ -50,25 +50,6 @@ def test_scores_of_several_seeds_are_means():
     each = {row["uid"]: row for row in rows(seeds_of())}
     assert each["p.1"] == {"uid": "p.1", "answered": 1, "exact_match": 0.5, "f1": 0.75}
     assert each["p.2"] == {"uid": "p.2", "answered": 0.5, "exact_match": 0.5, "f1": 0.5}
-
-
-def test_the_page_of_a_passage_shades_and_escapes():
-    found = {
-        "passage": ["a", "@entity0", "<b>", "@entity1"],
-        "query": ["see", "@entity1", "@placeholder"],
-        "names": {"@entity0": "chest pain", "@entity1": "A & B"},
-        "candidates": ["chest pain", "A & B"],
-        "spans": [[[1, 2]], [[3, 4]]],
-        "weights": [[0.0, 0.2, 0.1, 0.7], [0.0, 0.6, 0.1, 0.3]],
-    }
-    page = attention_page(found, "A & B")
-    body = page[page.index("<body>") :]
-    assert "<p>see A &amp; B <b>_____</b></p>" in body
-    assert '<u><span style="--shade: 0.8" title="0.4000">chest pain</span></u>' in body
-    assert '<u class="answer"><span style="--shade: 1.0" title="0.5000">A &amp; B</span></u>' in body
-    assert "a <u>" in body  # a token without weight has no shade
-    assert '<span style="--shade: 0.2" title="0.1000">&lt;b&gt;</span>' in body
-    assert "@entity" not in page
 
 
 def write_corpus(folder):

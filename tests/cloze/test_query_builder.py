@@ -67,18 +67,6 @@ def sentence(text, *marks):
     return Sentence(tuple(text.split()), tuple(Mark(*mark) for mark in marks))
 
 
-def test_marks_and_listed_entities_read_alike(tmp_path):
-    listed = {"text": "No high fever .", "entities": [{"start": 1, "end": 3}]}
-    (one,), (other,) = (reports(tmp_path, marked(of)) for of in ("No BEG__high fever__END .", listed))
-    assert one == other
-    assert one.sentences == (sentence("No high fever .", (1, 3)),)
-    assert (one.title, one.specialty) == (sentence(""), "")
-
-
-def marked(text):
-    return {"id": "a", "sentences": [text], "learning_points": []}
-
-
 @pytest.mark.parametrize(
     ("text", "mark", "expected"),
     [

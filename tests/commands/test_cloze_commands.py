@@ -33,6 +33,7 @@ from mednli_jax.cloze.task import ClozeTask
 from mednli_jax.errors import UserError
 from mednli_jax.predict import read_chunks
 from mednli_jax.report import __main__ as report
+from mednli_jax.run import load_run
 
 ROOT = Path(__file__).parents[2]
 CONFIG = config_flag("ga_ent", "file")
@@ -140,6 +141,25 @@ def test_predict_gives_the_predictions_of_training_in_any_order_and_with_any_has
     assert {p.name: stat.S_IMODE(p.stat().st_mode) for p in made.iterdir()} == dict.fromkeys(names, 0o600)
     page = (made / "passage-1.html").read_text()
     assert (SECRET in page, page.count("<u>") + page.count("<u "), "://" in page) == (True, 3, False)
+
+
+def test_where_a_reader_looks_is_what_it_answers_by(home, at_home):
+    """With pointer sum attention, a candidate's probability is the weight of its places, normalised over candidates."""
+    run = load_run(home / "run")
+    passage = "case BEG__New Thing__END shows BEG__fever__END xylo BEG__new thing__END ."
+    given = [(passage, "case unheard @placeholder ."), ("shows xylo", "@placeholder")]
+    looked, said = run.attention(given), run.predict(given)
+    assert run.unknown_words == {"passage": 4, "query": 1}  # the new phrase twice, and xylo twice
+    seen = looked[0]
+    np.testing.assert_allclose(seen["weights"].sum(axis=1), 1, atol=1e-5)
+    mass_SC = np.array([[sum(w[s:e].sum() for s, e in spans) for spans in seen["spans"]] for w in seen["weights"]])
+    mean_C = (mass_SC / mass_SC.sum(axis=1, keepdims=True)).mean(axis=0)
+    expected = dict(zip(seen["candidates"], mean_C, strict=True))
+    assert {best["answer"] for best in said[0]["best"]} == {"new thing", "fever"}
+    for best in said[0]["best"]:
+        assert best["probability"] == pytest.approx(expected[best["answer"]], abs=1e-5)
+    assert [seen["names"][seen["passage"][spans[0][0]]] for spans in seen["spans"]] == seen["candidates"]
+    assert (looked[1]["candidates"], looked[1]["passage"]) == ([], ["shows", "xylo"])
 
 
 def test_evaluate_repeats_the_scores_of_training(at_home):

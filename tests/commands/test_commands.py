@@ -22,7 +22,6 @@ from made_up_commands import (
     use_one_device,
     write_pairs,
 )
-from made_up_files import contents
 
 from mednli_jax import analyze, evaluate, predict, prepare, train
 from mednli_jax.errors import UserError
@@ -88,25 +87,6 @@ def test_a_removed_result_is_written_anew_and_a_complete_run_is_left_alone(at_ho
         assert [after[key] for key in ("status", "best_epoch")] == [before[key] for key in ("status", "best_epoch")]
         assert after["test"]["accuracy"] == before["test"]["accuracy"]
     assert call_command(*RESUME, "--force")[0] == 2
-
-
-@pytest.mark.parametrize(
-    ("file", "content", "call"),
-    [
-        ("result.json", b"{}", EVALUATE),
-        ("config.json", b"{", RESUME),
-        ("metrics.jsonl", b"quokka\n{}\n", RESUME),
-    ],
-)
-def test_a_damaged_file_of_a_run_is_named_and_the_run_stays_as_it_is(at_home, file, content, call):
-    if call is RESUME:
-        set_status(Path("copy"), "interrupted")
-    Path("copy", file).write_bytes(content)
-    before = contents(Path("copy"))
-    code, _, err = call_command(*call)
-    assert (code, err.count("\n"), " Fix: " in err) == (2, 1, True)
-    assert err.startswith(f"error: copy/{file}:")
-    assert contents(Path("copy")) == before
 
 
 def test_an_unfinished_run_is_not_scored(at_home):

@@ -4,7 +4,7 @@ from collections import deque
 
 import numpy as np
 import pytest
-from made_up_knowledge import EDGES, graph, random_graph
+from made_up_knowledge import graph, random_graph
 
 from mednli_jax.data.examples import Mention
 from mednli_jax.knowledge import distances
@@ -84,41 +84,18 @@ def listed(links: Links):
     return rows
 
 
-def test_links_by_hand():
-    """Concepts that the ontology lacks (Q1, Q2) are related to themselves alone."""
-    premises = [[Mention(1, 3, "X3"), Mention(5, 6, "X4")], [], [Mention(0, 1, "Q1"), Mention(1, 2, "X0")]]
-    hypotheses = [[Mention(0, 1, "X0"), Mention(4, 5, "X2")], [Mention(0, 1, "X0")]]
-    hypotheses += [[Mention(0, 1, "Q1"), Mention(1, 2, "Q2"), Mention(2, 3, "X1")]]
-    links = corpus_links(graph(EDGES, 7), premises, hypotheses, max_links=8, max_tokens=50)
-    assert listed(links) == [
-        (0, 1, 4, 1),  # X3 - X2
-        (0, 2, 4, 1),
-        (0, 5, 4, 1),  # X4 - X2
-        (0, 1, 0, 2),  # X3 - X0
-        (0, 2, 0, 2),
-        (0, 5, 0, 2),  # X4 - X0
-        (2, 0, 0, 0),  # both sides mention the same concept
-        (2, 1, 2, 1),
-    ]
-    assert (links.dropped, links.longest) == (0, 2)
-    assert {(array.dtype.name, array.shape) for array in (links.premise, links.hypothesis)} == {("int16", (3, 8))}
-    empty = corpus_links(graph(EDGES, 7), [], [], max_links=3, max_tokens=5)
-    assert (empty.distance.shape, empty.dropped, empty.longest) == ((0, 3), 0, -1)
-    silent = corpus_links(graph(EDGES, 7), [[], []], [[], [Mention(0, 1, "X0")]], max_links=3, max_tokens=5)
-    assert (listed(silent), silent.dropped, silent.longest) == ([], 0, -1)
-
-
 @pytest.mark.parametrize("rows", [7, 1000])
 def test_random_corpus_equals_counting_one_by_one(monkeypatch, rows):
+    """Concepts that the ontology lacks are related to themselves alone."""
     monkeypatch.setattr(distances, "_ROWS", rows)
     rng = np.random.default_rng(5)
-    size, pairs, kept, tokens = 40, 60, 5, 9
+    size, unknown, pairs, kept, tokens = 40, 3, 60, 5, 9
     edges = [(child, int(rng.integers(0, child))) for child in range(1, size) for _ in range(2)]
-    ontology, table = graph(edges, size), reference(edges, size, "either")
+    ontology, table = graph(edges, size), reference(edges, size + unknown, "either")
 
     def mentions():
         starts = rng.integers(0, 11, rng.integers(0, 5))
-        return [Mention(int(s), int(s + rng.integers(1, 4)), f"X{rng.integers(size)}") for s in starts]
+        return [Mention(int(s), int(s + rng.integers(1, 4)), f"X{rng.integers(size + unknown)}") for s in starts]
 
     premises, hypotheses = [mentions() for _ in range(pairs)], [mentions() for _ in range(pairs)]
     expected, dropped, longest = [], 0, -1

@@ -177,6 +177,10 @@ def batch_of(*rows):
     return {name: array for name, array in batch.items() if name not in ("passages", "paired")}
 
 
+def logits_of(name, model, batch):
+    return np.asarray(jax.jit(partial(model.apply, train=False))(made.variables_of(model, name), batch))
+
+
 def test_weights_are_drawn_as_the_published_code_draws_them():
     """GRUs are drawn from N(0, .1^2) without a bias, qe-comm and characters from N(0, .01^2), as in Lasagne.
 
@@ -201,6 +205,13 @@ def test_weights_are_drawn_as_the_published_code_draws_them():
     bound = (6 / (500 + 48)) ** 0.5
     assert 0.95 * bound < float(abs(sa["types"]).max()) <= bound
     assert (sa["bias"].shape, float(abs(sa["bias"]).max())) == ((500,), 0.0)
+
+
+def test_types_unseen_in_training_are_never_predicted():
+    batch, seen = batch_of(0, 8, 16, 23), made.TYPES - 4
+    logits = logits_of("sa_reader", made.build("sa_reader", num_types=seen), batch)
+    np.testing.assert_array_equal(logits == MASKED_ENERGY, batch["candidate_type"] >= seen)
+    assert 0 < (batch["candidate_type"] >= seen).sum() < logits.size
 
 
 def test_an_unknown_word_of_the_query_is_no_word_of_the_passage():

@@ -147,14 +147,14 @@ def home(tmp_path_factory):
     return home
 
 
-def train(home, run, *flags, processes=2, each=((),) * 3):
-    """Starts the command once for each index; output goes to run.0.out, run.0.err, ... each: flags of each process."""
+def train(home, run, *flags, processes=2):
+    """Starts the command once for each index; output goes to run.0.out, run.0.err, ..."""
     port = free_port()
     for index in range(processes):
         own = (f"--coordinator=127.0.0.1:{port}", f"--processes={processes}", f"--process={index}")
         command = [
             *(sys.executable, "-m", "mednli_jax.train", config_flag("bow", "mednli"), "--config.vectors.path=", *SMALL),
-            *(f"--workdir={run}", *flags, *each[index], *(own if processes > 1 else ())),
+            *(f"--workdir={run}", *flags, *(own if processes > 1 else ())),
         ]
         with open(home / f"{run}.{index}.out", "w") as out, open(home / f"{run}.{index}.err", "w") as err:
             how = {"cwd": home, "stdout": out, "stderr": err, "env": environment(**environment_of(home))}
