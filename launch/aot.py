@@ -269,7 +269,7 @@ def made_up(asked, config, tokens: int, length: int):
             prepared.arrays[f"link_{side}"] = (rng.random((rows, LINKS)) * size).astype(np.int16)
         prepared.arrays["link_distance"] = rng.integers(0, LONGEST_PATH + 1, (rows, LINKS)).astype(np.int16)
         prepared.manifest["knowledge"]["longest_path"] = LONGEST_PATH
-    if asked.features:
+    if config.data.get("features"):
         prepared.arrays["features"] = np.zeros((rows, FEATURES), np.float32)
     if config.data.get("mix"):
         prepared.arrays["domain"] = (np.arange(rows) % 2).astype(np.int32)

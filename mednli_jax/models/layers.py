@@ -262,11 +262,11 @@ class BiRNN(nn.Module):
             return jnp.pad(weights, [(0, 0)] * (weights.ndim - 1) + [(0, more)])
 
         kernel, bias = padded(kernel, -1, 2), padded(bias, 2)
-        recurrent = jnp.pad(padded(recurrent, 2, size), ((0, 0), (0, more), (0, 0), (0, 0)))
+        recurrent = jnp.pad(padded(recurrent, 2, size).swapaxes(0, 1), ((0, more), (0, 0), (0, 0), (0, 0)))
         projected = (project(x, kernel.reshape(x.shape[-1], -1)) + bias.reshape(-1)).reshape(-1, *bias.shape)
-        projected = jnp.stack([projected[:, 0], packing.mirror(projected[:, 1])])
+        projected = jnp.stack([projected[:, 0], packing.mirror(projected[:, 1])], axis=1)
         states = stacked.CELLS[self.cell](projected, recurrent, keep_N1, packing.segments)[..., :size]
-        return jnp.concatenate([states[0], packing.mirror(states[1])], axis=-1)
+        return jnp.concatenate([states[:, 0], packing.mirror(states[:, 1])], axis=-1)
 
 
 class PairModel(nn.Module):

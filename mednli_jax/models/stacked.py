@@ -1,10 +1,9 @@
-"""The loops of `recurrence` for GPUs: both directions in one array, a `lax.scan` for each segment.
+"""The loops of `recurrence` for GPUs: both directions in one array, several steps in each iteration of a loop.
 
 A GPU runs operations one by one, and those of a time step are so small that their number decides the time. Here both
-directions share each operation, the slots of a segment are the scan's inputs and outputs, and as much as possible is
-computed before or after the loop.
-Dimension letters: N slots, R sentences of a step, T steps of a segment, K gates, H hidden; the axis of 2 is the
-direction.
+directions and all seeds share each operation, and as much as possible is computed before or after the loop.
+Dimension letters: N slots, R sentences of a step, T steps of a segment, K gates, H hidden, D directions (twice the
+number of seeds under a vmap over seeds). D is axis 1 of all arrays outside of a step.
 """
 
 from functools import partial
@@ -14,10 +13,11 @@ import jax.numpy as jnp
 from jax import lax
 
 from mednli_jax.models.products import dot
-from mednli_jax.models.recurrence import slot_before
 
 # the hidden size is padded to a multiple of this once, or XLA would pad it at every time step
 MULTIPLE = 32
+# Steps in each iteration of a loop, and of a loop of at least LONG steps. XLA joins what they store, and the counter.
+UNROLL, LONG_UNROLL, LONG = 4, 8, 256
 
 
 def padded_size(size: int) -> int:
@@ -25,44 +25,98 @@ def padded_size(size: int) -> int:
     return -(-size // MULTIPLE) * MULTIPLE
 
 
+def _over_seeds(function, *arrays):
+    """function(*arrays). Its vmap over seeds is one call with more directions.
+
+    vmap itself would turn the slices of the loops into gathers and scatters.
+    """
+    call = jax.custom_batching.custom_vmap(function)
+
+    @call.def_vmap
+    def of_seeds(seeds, has_seeds, *arrays):
+        def joined(x, has_seeds):
+            x = jnp.moveaxis(x, 0, 1) if has_seeds else jnp.repeat(x[:, None], seeds, axis=1)
+            return x.reshape(len(x), -1, *x.shape[3:])
+
+        def separated(x):
+            return jnp.moveaxis(x.reshape(len(x), seeds, -1, *x.shape[2:]), 1, 0)
+
+        found = jax.tree.map(separated, function(*jax.tree.map(joined, arrays, tuple(has_seeds))))
+        return found, jax.tree.map(lambda x: True, found)
+
+    return call(*arrays)
+
+
 def _parts(x, segments):
-    """The parts [T, 2, R, ...] of the slots [2, N, ...], one for each segment."""
-    first = 0
+    """The parts [T, D, R, ...] of the slots [N, D, ...], one for each segment."""
+    first, found = 0, []
     for steps, rows in segments:
-        part = x[:, first : first + steps * rows]
-        yield jnp.moveaxis(part.reshape(part.shape[0], steps, rows, *x.shape[2:]), 1, 0)
+        part = x[first : first + steps * rows]
+        found.append(jnp.moveaxis(part.reshape(steps, rows, *x.shape[1:]), 2, 1))
         first += steps * rows
+    return found
 
 
 def _slots(parts):
     """The inverse of `_parts`."""
-    flat = [jnp.moveaxis(part, 0, 1).reshape(2, -1, *part.shape[3:]) for part in parts]
-    return flat[0] if len(flat) == 1 else jnp.concatenate(flat, axis=1)
+    flat = [jnp.moveaxis(part, 1, 2).reshape(-1, part.shape[1], *part.shape[3:]) for part in parts]
+    return flat[0] if len(flat) == 1 else jnp.concatenate(flat)
 
 
-def _forward(step, states, segments, *inputs):
-    """The outputs of a scan over all steps, in slots. step: (states [2, R, H], its inputs) -> (states, outputs)."""
+def _scan(step, states, stored, given, *, reverse=False):
+    """(states, stored) after all steps. step: (states [D, R, H], row of stored, *rows of given) -> (states, new row).
+
+    In lax.scan the new rows would need an array of their own, and its `unroll` copies all arrays where the number of
+    steps is no multiple.
+    """
+    steps, backwards = len(stored), -1 if reverse else 1
+    joined = LONG_UNROLL if steps >= LONG else UNROLL
+    loops, rest = divmod(steps, joined)
+
+    def several(first, count, carried):
+        (states, stored), rows = carried, []
+        for n in range(count)[::backwards]:
+            read = (lax.dynamic_index_in_dim(x, first + n, keepdims=False) for x in (stored, *given))
+            states, row = step(states, *read)
+            rows.append(row)
+        return states, lax.dynamic_update_slice_in_dim(stored, jnp.stack(rows[::backwards]), first, 0)
+
+    def first(n):
+        return steps - joined * (n + 1) if reverse else joined * n
+
+    carried = states, stored
+    if loops:
+        carried = lax.fori_loop(0, loops, lambda n, carried: several(first(n), joined, carried), carried)
+    return several(0 if reverse else first(loops), rest, carried) if rest else carried
+
+
+def _forward(step, states, *given):
+    """The rows that a scan over all steps stores, in parts. given: in parts, the first are the initial rows."""
     found = []
-    for given, (_, rows) in zip(zip(*(_parts(x, segments) for x in inputs), strict=True), segments, strict=True):
-        states, output = lax.scan(step, tuple(state[:, :rows] for state in states), given)
-        found.append(output)
-    return _slots(found)
+    for stored, *others in zip(*given, strict=True):
+        states, stored = _scan(step, tuple(state[:, : stored.shape[2]] for state in states), stored, others)
+        found.append(stored)
+    return found
 
 
-def _backward(step, states, segments, *inputs):
-    """As `_forward`, from the last step to the first. A sentence joins at its last step."""
+def _backward(step, states, gates, *given):
+    """As `_forward`, from the last step to the first, with rows [D, R, gates, H]. A sentence joins at its last step."""
     found = []
-    given = list(zip(zip(*(_parts(x, segments) for x in inputs), strict=True), segments, strict=True))
-    for parts, (_, rows) in reversed(given):
+    for parts in reversed(list(zip(*given, strict=True))):
+        first, rows = parts[0], parts[0].shape[2]
         states = tuple(_grown(state, rows) for state in states)
-        states, output = lax.scan(step, states, parts, reverse=True)
-        found.append(output)
-    return _slots(found[::-1])
+        stored = jnp.zeros((*first.shape[:3], gates, first.shape[-1]), first.dtype)
+        states, stored = _scan(step, states, stored, parts, reverse=True)
+        found.append(stored)
+    return found[::-1]
 
 
-def _last(x, segments):
-    """[2, N, ...], the values of the same sentence one step earlier; 0 at the first step."""
-    return jnp.take(x, slot_before(segments), axis=1, mode="fill", fill_value=0)
+def _last(parts):
+    """The values of the same sentence one step earlier, in parts; 0 at the first step."""
+    before = jnp.zeros_like(parts[0][0])
+    for part in parts:
+        yield jnp.concatenate([before[None, :, : part.shape[2]], part[:-1]])
+        before = part[-1]
 
 
 def _grown(state, rows):
@@ -70,93 +124,100 @@ def _grown(state, rows):
 
 
 def _product(h, recurrent):
-    """h U of both directions: [2, R, H], [2, H, K, H] -> [2, R, K, H]."""
-    return dot(partial(jnp.einsum, "drh,dhkg->drkg"), h, recurrent)
+    """h U of all directions: [D, R, H], [H, D, K, H] -> [D, R, K, H]."""
+    return dot(partial(jnp.einsum, "drh,hdkg->drkg"), h, recurrent)
 
 
 def _transposed(d, recurrent):
-    return dot(partial(jnp.einsum, "drkg,dhkg->drh"), d, recurrent)
+    return dot(partial(jnp.einsum, "drkg,hdkg->drh"), d, recurrent)
 
 
 def _slope(last_h, d):
-    """The gradient [2, H, K, H] of U from the states one step earlier and the gradients of all products."""
-    return dot(partial(jnp.einsum, "dnh,dnkg->dhkg"), last_h, d)
+    """The gradient [H, D, K, H] of U from the states one step earlier and the gradients of all products, in parts."""
+    of_parts = zip(last_h, d, strict=True)
+    return sum(dot(partial(jnp.einsum, "tdrh,tdrkg->hdkg"), *parts) for parts in of_parts)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(3,))
-def lstm(gates, recurrent, keep_N1, segments):
-    """States [2, N, H] of the LSTMs of both directions, see recurrence.lstm. Not differentiable for `keep_N1`.
+def _recurrence(forward, backward):
+    """A recurrence from its forward pass, which also returns what it stores, and its backward pass."""
 
-    gates: x W + b [2, N, 4, H], in the order input, forget, cell, output. recurrent: U [2, H, 4, H]. keep_N1: 1 on
-    tokens, 0 on slots without one, where states are 0.
-    """
-    return _lstm_forward(gates, recurrent, keep_N1, segments)[0]
+    def saving(gates, recurrent, keep_N1, segments):
+        keep = jnp.repeat(keep_N1[:, None], 2, axis=1)
+        states, stored = _over_seeds(partial(forward, segments), gates, recurrent, keep)
+        return states, (stored, recurrent, keep)
+
+    def slopes(segments, saved, d_out):
+        return *_over_seeds(partial(backward, segments), *saved, d_out), None
+
+    @partial(jax.custom_vjp, nondiff_argnums=(3,))
+    def states(gates, recurrent, keep_N1, segments):
+        return saving(gates, recurrent, keep_N1, segments)[0]
+
+    states.defvjp(saving, slopes)
+    return states
 
 
-def _lstm_forward(gates, recurrent, keep_N1, segments):
-    def step(states, given):
-        (h, last), (x, k) = states, given
-        a = x + _product(h, recurrent)
+def _room(gates):
+    """The gates with two more rows on their axis, which are stored beside them."""
+    return jnp.pad(gates, ((0, 0), (0, 0), (0, 2), (0, 0)))
+
+
+def _zeros(recurrent, segment, *gates):
+    """Zeros [D, R, ..., H] for the sentences of a step."""
+    size, directions = recurrent.shape[:2]
+    return jnp.zeros((directions, segment[1], *gates, size), recurrent.dtype)
+
+
+def _lstm_forward(segments, gates, recurrent, keep):
+    def step(states, x, k):
+        h, last = states
+        a = x[:, :, :4] + _product(h, recurrent)
         i, f, o = (0.5 * jnp.tanh(0.5 * a[:, :, gate]) + 0.5 for gate in (0, 1, 3))
         g = jnp.tanh(a[:, :, 2])
         c = k * (f * last + i * g)
         h = k * (o * jnp.tanh(c))
-        return (h, c), jnp.stack([i, f, g, o, c, h], axis=2)
+        return (h, c), jnp.stack([i, f, g, o, last, h], axis=2)
 
-    zeros = jnp.zeros((2, segments[0][1], gates.shape[-1]), gates.dtype)
-    stored = _forward(step, (zeros, zeros), segments, gates, keep_N1[None])
-    return stored[:, :, 5], (stored, recurrent, keep_N1)
+    zeros = _zeros(recurrent, segments[0])
+    stored = _forward(step, (zeros, zeros), _parts(_room(gates), segments), _parts(keep, segments))
+    return _slots([part[:, :, :, 5] for part in stored]), stored
 
 
-def _lstm_backward(segments, saved, d_out):
-    stored, recurrent, keep_N1 = saved
-    last_c, last_h = jnp.moveaxis(_last(stored[:, :, 4:], segments), 2, 0)
-
-    def step(states, given):
-        (d_gates, d_c), (d_out, a, last, k) = states, given
-        i, f, g, o, c = (a[:, :, part] for part in range(5))
-        tanh_c = jnp.tanh(c)
+def _lstm_backward(segments, stored, recurrent, keep, d_out):
+    def step(states, _, a, d_out, k):
+        d_gates, d_c = states
+        i, f, g, o, last = (a[:, :, part] for part in range(5))
+        tanh_c = jnp.tanh(k * (f * last + i * g))
         d_h = k * (_transposed(d_gates, recurrent) + d_out)
         d_c = k * (d_c + d_h * o * (1 - tanh_c**2))
         d_gates = [d_c * g * i * (1 - i), d_c * last * f * (1 - f), d_c * i * (1 - g**2), d_h * tanh_c * o * (1 - o)]
         d_gates = jnp.stack(d_gates, axis=2)
         return (d_gates, d_c * f), d_gates
 
-    zeros = jnp.zeros((2, segments[-1][1], *recurrent.shape[2:]), recurrent.dtype)
-    given = (d_out, stored[:, :, :5], last_c, keep_N1[None])
-    d_gates = _backward(step, (zeros, zeros[:, :, 0]), segments, *given)
-    return d_gates, _slope(last_h, d_gates), None
+    states = _zeros(recurrent, segments[-1], 4), _zeros(recurrent, segments[-1])
+    d_gates = _backward(step, states, 4, stored, _parts(d_out, segments), _parts(keep, segments))
+    return _slots(d_gates), _slope(_last([part[:, :, :, 5] for part in stored]), d_gates)
 
 
-lstm.defvjp(_lstm_forward, _lstm_backward)
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(3,))
-def gru(gates, recurrent, keep_N1, segments):
-    """States [2, N, H] of the GRUs of both directions, see recurrence.gru. Gate order reset, update, candidate."""
-    return _gru_forward(gates, recurrent, keep_N1, segments)[0]
-
-
-def _gru_forward(gates, recurrent, keep_N1, segments):
-    def step(states, given):
-        (last,), (x, k) = states, given
+def _gru_forward(segments, gates, recurrent, keep):
+    def step(states, x, k):
+        (last,) = states
         product = _product(last, recurrent)
         r, z = (0.5 * jnp.tanh(0.5 * (x[:, :, gate] + product[:, :, gate])) + 0.5 for gate in (0, 1))
         c = jnp.tanh(x[:, :, 2] + r * product[:, :, 2])
         h = k * (last + z * (c - last))
         return (h,), jnp.stack([r, z, c, product[:, :, 2], h], axis=2)
 
-    zeros = jnp.zeros((2, segments[0][1], gates.shape[-1]), gates.dtype)
-    stored = _forward(step, (zeros,), segments, gates, keep_N1[None])
-    return stored[:, :, 4], (stored, recurrent, keep_N1)
+    states = (_zeros(recurrent, segments[0]),)
+    stored = _forward(step, states, _parts(_room(gates), segments), _parts(keep, segments))
+    return _slots([part[:, :, :, 4] for part in stored]), stored
 
 
-def _gru_backward(segments, saved, d_out):
-    stored, recurrent, keep_N1 = saved
-    last_h = _last(stored[:, :, 4], segments)
+def _gru_backward(segments, stored, recurrent, keep, d_out):
+    last_h = list(_last([part[:, :, :, 4] for part in stored]))
 
-    def step(states, given):
-        (d_products, d_h), (d_out, a, last, k) = states, given
+    def step(states, _, a, d_out, last, k):
+        d_products, d_h = states
         r, z, c, product = (a[:, :, part] for part in range(4))
         d_h = k * (d_h + _transposed(d_products, recurrent) + d_out)
         d_c = d_h * z * (1 - c**2)
@@ -166,14 +227,14 @@ def _gru_backward(segments, saved, d_out):
         d_products = jnp.stack([d_r, d_z, d_c * r], axis=2)
         return (d_products, d_h * (1 - z)), jnp.stack([d_r, d_z, d_c, d_c * r], axis=2)
 
-    zeros = jnp.zeros((2, segments[-1][1], *recurrent.shape[2:]), recurrent.dtype)
-    given = (d_out, stored[:, :, :4], last_h, keep_N1[None])
-    found = _backward(step, (zeros, zeros[:, :, 0]), segments, *given)
-    d_products = jnp.concatenate([found[:, :, :2], found[:, :, 3:]], axis=2)
-    return found[:, :, :3], _slope(last_h, d_products), None
+    states = _zeros(recurrent, segments[-1], 3), _zeros(recurrent, segments[-1])
+    found = _backward(step, states, 4, stored, _parts(d_out, segments), last_h, _parts(keep, segments))
+    d_products = [jnp.concatenate([part[:, :, :, :2], part[:, :, :, 3:]], axis=3) for part in found]
+    return _slots([part[:, :, :, :3] for part in found]), _slope(last_h, d_products)
 
 
-gru.defvjp(_gru_forward, _gru_backward)
-
-
-CELLS = {"lstm": lstm, "gru": gru}
+# States [N, 2, H] of the RNNs of both directions, see `recurrence`: (gates, recurrent, keep_N1, segments) -> states.
+# They are not differentiable by keep_N1, which is 1 on tokens and 0 on slots without one, where states are 0.
+# gates: x W + b [N, 2, K, H], in the order input, forget, cell, output, or reset, update, candidate.
+# recurrent: U [H, 2, K, H].
+CELLS = {"lstm": _recurrence(_lstm_forward, _lstm_backward), "gru": _recurrence(_gru_forward, _gru_backward)}

@@ -10,7 +10,8 @@ from mednli_jax.models import layers
 from mednli_jax.models.packing import Packing
 
 SIZE, DIM = 5, 7
-LENGTHS = {"ragged": [3, 1, 3, 0, 2, 0], "empty": [0, 0]}
+# segments with several iterations of the loop and a remainder
+LENGTHS = {"ragged": [15, 5, 15, 0, 6, 0], "empty": [0, 0]}
 
 
 def profile(lengths):
