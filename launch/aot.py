@@ -290,8 +290,7 @@ def step_of(config, target: str, count: int, mode: str, tokens: int, length: int
         """Devices whose arrays are only shapes."""
 
         def replicate(self, tree):
-            place = jax.sharding.NamedSharding(self._mesh, jax.sharding.PartitionSpec()) if self.count == 1 else None
-            return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), tree)
+            return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._shared), tree)
 
         def split(self, index):
             return jax.eval_shape(lambda x: x, super().split(index))

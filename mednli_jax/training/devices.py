@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
+from jax.experimental.layout import Format, Layout
 from jax.sharding import NamedSharding, PartitionSpec
 
 from mednli_jax.training import hosts
@@ -64,16 +65,18 @@ class Devices:
         self.count = len(self.all)
         self.axis_name = AXIS if self.count > 1 else None
         self.platform = self.all[0].platform  # cpu, gpu or tpu
+        self._mesh = jax.sharding.Mesh(np.array(self.all), (AXIS,))
+        self._shared = NamedSharding(self._mesh, PartitionSpec())
         # Whether the compiler chooses the memory layout of arrays that stay on the device. A TPU's default layout for
         # arrays with a short leading axis, such as that of one seed, costs a copy of all weights at every step.
-        self.chooses_formats = self.platform == "tpu" and self.count == 1
-        self._mesh = jax.sharding.Mesh(np.array(self.all), (AXIS,))
+        self.chooses_formats = self.platform == "tpu"
+        self.chosen_format = Format(Layout.AUTO, None if self.count == 1 else self._shared)
 
     def replicate(self, tree):
         """Puts a tree of arrays on every device. All processes must pass the same values."""
         if self.hosts.count > 1:  # device_put would compare the processes' values
             return multihost_utils.host_local_array_to_global_array(tree, self._mesh, PartitionSpec())
-        return jax.device_put(tree, self.all[0] if self.count == 1 else NamedSharding(self._mesh, PartitionSpec()))
+        return jax.device_put(tree, self.all[0] if self.count == 1 else self._shared)
 
     def split(self, index: np.ndarray):
         """Rows [..., Q, G] -> [devices, ..., Q / devices, G], in contiguous shares; unchanged on one device."""
@@ -95,13 +98,18 @@ class Devices:
         return only the part of this process.
 
         reduced: whether the results are equal on all devices (psum in the body); they are then returned once. donate:
-        whether the first argument is donated. formats: in_shardings and out_shardings of jit, for one device.
+        whether the first argument is donated. formats: in_shardings and out_shardings of jit. With them several devices
+        run jit of shard_map, because pmap takes no formats.
         """
         donated = (0,) if donate else ()
         if self.count == 1:
             return jax.jit(body, donate_argnums=donated, **formats)
         if not reduced and self.hosts.count > 1:  # a process cannot read the devices of other processes
-            return self.map(lambda *given: jax.lax.all_gather(body(*given), AXIS), reduced=True, donate=donate)
+            return self.map(
+                lambda *given: jax.lax.all_gather(body(*given), AXIS), reduced=True, donate=donate, **formats
+            )
+        if formats:
+            return jax.jit(self._over_shares(body, reduced), donate_argnums=donated, **formats)
         return jax.pmap(
             body,
             axis_name=AXIS,
@@ -110,6 +118,17 @@ class Devices:
             devices=self.all,
             donate_argnums=donated,
         )
+
+    def _over_shares(self, body, reduced):
+        """What pmap maps: the body on every device, with its share of the index."""
+        shared, shares = PartitionSpec(), PartitionSpec(AXIS)
+
+        def on_share(state, frozen, data, index):
+            found = body(state, frozen, data, index[0])
+            return found if reduced else found[None]
+
+        how = {"in_specs": (shared, shared, shared, shares), "out_specs": shared if reduced else shares}
+        return jax.shard_map(on_share, mesh=self._mesh, check_vma=False, **how)
 
     def check_replicas(self, tree) -> None:
         """Raises if devices hold different values: pmap with out_axes=None returns one of them without a check."""

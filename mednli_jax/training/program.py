@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax.errors import ScopeParamNotFoundError, ScopeParamShapeError
-from jax.experimental.layout import Format, Layout
 
 from mednli_jax.data import batching
 from mednli_jax.errors import RunError
@@ -24,7 +23,6 @@ from mednli_jax.training import state as states
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.step import predict_step, train_step
 
-AUTO = Format(Layout.AUTO)
 # batches computed on the device while the host receives an earlier one
 LOOKAHEAD = 2
 # The setting `train.precision` -> the value for jax.default_matmul_precision. None keeps the device's default: TF32 on
@@ -37,6 +35,10 @@ def precision_context(precision: str):
     """The context in which a body is traced and compiled."""
     matmul_precision = PRECISIONS[precision]
     return jax.default_matmul_precision(matmul_precision) if matmul_precision else contextlib.nullcontext()
+
+
+def _shape(x):
+    return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=getattr(x, "sharding", None))
 
 
 @dataclass
@@ -113,7 +115,8 @@ class Program:
 
     def _with_formats(self, body, given, names, *, donate=False, **how):
         """Compiles the body with the array formats that the first body chose; a step keeps the learner's format."""
-        known = [self._formats.get(name, AUTO) for name in names]
+        known = [self._formats.get(name, self.devices.chosen_format) for name in names]
+        given = jax.tree.map(_shape, given)  # where the compiler chooses, jit refuses arrays, which have a format
         out = {"out_shardings": (known[0], None)} if donate else {}
         how |= {"donate": donate, "in_shardings": (*known, None)}
         compiled = self._lowered(body, given, **how, **out).compile()
