@@ -17,7 +17,7 @@ from mednli_jax.models.products import dot
 # the hidden size is padded to a multiple of this once, or XLA would pad it at every time step
 MULTIPLE = 32
 # Steps in each iteration of a loop, and of a loop of at least LONG steps. XLA joins what they store, and the counter.
-UNROLL, LONG_UNROLL, LONG = 4, 8, 256
+UNROLL, LONG_UNROLL, LONG = 4, 10, 256
 
 
 def padded_size(size: int) -> int:

@@ -332,3 +332,58 @@ def test_a_script_answers_help_and_refuses_an_unknown_flag(name, tmp_path):
         assert not any(line.startswith("#") for line in shown.splitlines())
         assert not code or (shown.startswith("error: "), shown.count("\n")) == (True, 1)
     assert not list(tmp_path.iterdir())
+
+
+# Programs of a slice that is the folder `host`. The first creation fails, and two trainings of three lose the slice
+# once their checkpoint is in the bucket. A training makes one checkpoint.
+TRAIN = """#!/bin/bash
+echo "$@" >>$CLOUD/trained
+[ -z "${REFUSES:-}" ] || exit 2
+mkdir -p run/checkpoints && count=$(ls run/checkpoints | wc -l) && touch run/checkpoints/$count
+[ $count != 2 ] || exit 0
+until [ -e $CLOUD/bucket/run/checkpoints/$count ]; do sleep 0.05; done
+echo PREEMPTED >$CLOUD/state
+"""
+PROGRAMS = {
+    "git": "",
+    "tar": "mkdir -p mednli_jax",
+    "python3.13": "exit 1",
+    "python3.12": "exit 1",
+    "python3.11": "mkdir -p venv/bin && cp $CLOUD/train venv/bin/python && cp $CLOUD/bin/git venv/bin/pip",
+    "python3": "exit 1",
+    "gcloud": """
+echo "$@" >>$CLOUD/calls
+case "$*" in
+  "storage ls"*) ls $CLOUD/bucket/run ;;
+  "storage rsync"*) mkdir -p ${5/gs:/$CLOUD} && cp -r ${4/gs:/$CLOUD}/. ${5/gs:/$CLOUD} ;;
+  *" create "*) [ -e $CLOUD/tried ] || { touch $CLOUD/tried && exit 1; }; mkdir host && echo READY >state ;;
+  *" delete "*) rm -rf host state ;;
+  *" describe "*) cat state ;;
+  *" scp --recurse pod7:"*) cp -r "host/${6#pod7:}" "$7" ;;
+  *" ssh "*) command=${!#}; (cd host && HOME=$PWD bash -c "${command#--command=}"); code=$?
+    grep -q READY state && exit $code || { rm -rf host && exit 1; } ;;
+esac""",
+}
+
+
+@pytest.mark.parametrize(("refuses", "code", "trained"), [("", 0, 3), ("1", 2, 1)])
+def test_a_pod_survives_preemptions_but_does_not_repeat_bad_input(tmp_path, refuses, code, trained):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "train").write_text(TRAIN)
+    (tmp_path / "train").chmod(0o755)
+    for name, body in PROGRAMS.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{body}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    given = {"NAME": "pod7", "BUCKET": "gs:/bucket", "PAUSE": "0", "SAVE": "0.05", "TMPDIR": str(tmp_path)}
+    given |= {"CLOUD": str(tmp_path), "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "REFUSES": refuses}
+    command = ["bash", ROOT / "launch" / "tpu_pod.sh", "all", "--config=configs/bow.py"]
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **given}, capture_output=True, timeout=60)
+    assert done.returncode == code, done.stderr
+    starts = [line.split() for line in (tmp_path / "trained").read_text().splitlines()]
+    assert [words[-2:] for words in starts] == [
+        ["--resume" if n else "--force", "--config=configs/bow.py"] for n in range(trained)
+    ]
+    verbs = [line.split()[3] for line in (tmp_path / "calls").read_text().splitlines() if " tpu-vm " in line]
+    assert (verbs.count("create"), verbs.count("delete"), verbs[-1]) == (trained + 1, trained + 1, "delete")
+    if not refuses:
+        assert sorted(os.listdir(tmp_path / "runs" / "pod7" / "checkpoints")) == ["0", "1", "2"]
