@@ -1,14 +1,19 @@
 """Classify premise-hypothesis pairs, or answer queries about passages, with a finished run (mean of its seeds).
 
   printf 'No history of CHF.\\tPatient has heart disease.\\n' | python -m mednli_jax.predict --run=runs/esim_kd-demo
+  python -m mednli_jax.predict --run=runs/esim_kd-demo --input=pairs.csv --output=predicted.jsonl
   python -m mednli_jax.predict --run=runs/esim_kd-demo < pairs.jsonl > probabilities.tsv
   printf 'BEG__Fever__END and cough .\\tHe had @placeholder .\\n' | python -m mednli_jax.predict --run=runs/ga_ent-demo
 
   --run=DIR       the run directory
+  --input=FILE    .jsonl, .tsv or .csv (may be gzipped) in place of stdin. The header names the columns, as in training;
+                  a file without a header has the columns of stdin
+  --output=FILE   write JSON lines (.jsonl) or a table (.tsv) in place of stdout: all columns of the input except the
+                  texts (ids, a label), then `predicted` and the probabilities
   --attention     also write attention maps, JSON and a picture or page for each line, to DIR/private/attention-N/
   stdin, pairs    one per line: premise TAB hypothesis, or JSON {"premise": ..., "hypothesis": ...}
                   (the names sentence1 and sentence2 also work); tokenised as the run's corpus (data.json, "tokeniser");
-                  a first line with these names is a header and is skipped
+                  a first line with these names, and perhaps others, is a header
   stdin, queries  one per line: passage TAB query, or JSON {"passage": ..., "query": ...}; spaces separate tokens;
                   the candidates are the phrases marked as BEG__w1 w2__END in the passage; @placeholder is the query's
                   blank; for a run of clicr the passage begins with its title, as in training
@@ -18,6 +23,7 @@ ends the command with its number. Input of any length, 8,192 lines at a time.
   queries         answer (empty without a candidate), its probability, number of candidates, the best five as JSON
 """
 
+import contextlib
 import json
 import sys
 from collections import Counter
@@ -25,40 +31,68 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from mednli_jax import cli, tasks
+from mednli_jax import cli, io, tasks
 from mednli_jax.data.arrays import PLURAL
 from mednli_jax.data.inputs import Form
-from mednli_jax.errors import DataError, Problems
+from mednli_jax.errors import DataError, Problems, UsageError
 from mednli_jax.io import Bar, say, warn
 
 CHUNK = 8192  # number of lines in memory at once
+INPUTS, OUTPUTS = (".jsonl", ".tsv", ".txt", ".csv"), (".jsonl", ".tsv")
 
 
 def define(values: cli.Flags) -> None:
-    cli.define(values, run=None, attention=False)
+    cli.define(values, run=None, input=None, output=None, attention=False)
 
 
 def main(values: cli.Flags) -> None:
     folder = Path(cli.required(values, "run", "--run=runs/esim_kd-demo")).expanduser()
+    source, target = _file("input", values.input, INPUTS), _file("output", values.output, OUTPUTS)
+    if source and target and target.exists() and target.samefile(source):
+        raise UsageError("--output is the file of --input. Fix: give another name.")
     # Opening the run is slow, so the first lines are read before.
     form = tasks.task_of_run(folder).form
-    if sys.stdin.isatty():
+    if not source and sys.stdin.isatty():
         first, second = form.names
         say(f"reading lines from the terminal, {first} TAB {second}; end with Ctrl-D")
     size = None if values.attention else CHUNK  # attention maps are numbered over all lines
-    chunks = read_chunks(sys.stdin.buffer, form, size)
-    first = next(chunks, [])
+    with contextlib.ExitStack() as files:
+        stream = files.enter_context(io.opened(source)) if source else sys.stdin.buffer
+        chunks = read_chunks(stream, form, size, source)
+        first = next(chunks, [])
+        if source and not first:
+            raise io.empty_file(source, "no input")
+        out = files.enter_context(io.atomic_file(target)) if target else None
+        _predict(folder, chain([first], chunks), first if values.attention else [], target, out)
+
+
+def _file(flag, value, endings):
+    path = cli.path(value)
+    if path and not path.name.removesuffix(".gz" if flag == "input" else "").endswith(endings):
+        raise UsageError(f"--{flag}={value}: unknown file ending. Fix: give a file that ends in {', '.join(endings)}.")
+    return path
+
+
+def _predict(folder, chunks, mapped, target, out):
+    """Predicts the inputs of all chunks, to a file or stdout. mapped: inputs whose attention maps are written."""
     from mednli_jax.run import load_run, use_compile_cache
 
     use_compile_cache()
     run = load_run(folder)
     # Maps come before predictions, because some models have no attention.
-    maps = run.kind.write_attention(run, first) if values.attention and first else None
+    maps = run.kind.write_attention(run, [pair for pair, _ in mapped]) if mapped else None
     unknown, cut = Counter(), Counter()
-    for line in run.kind.prediction_lines(predictions(run, chain([first], chunks), unknown, cut)):
-        print(line)
+    rows = predictions(run, chunks, unknown, cut)
+    if out:
+        for line in _lines(({**more, **run.kind.prediction(row)} for row, more in rows), target.suffix):
+            out.write(f"{line}\n".encode())
+    else:
+        for line in run.kind.prediction_lines(row for row, _ in rows):
+            print(line)
     if maps:
         say(f"attention maps: {maps}")
+    if out:
+        say(f"predictions: {target}")
     places = ", ".join(f"{unknown[side]} in {PLURAL[side]}" for side in run.task.sides)
     say(f"{unknown['lines']} {run.task.units}; words without a vector: {places}")
     if cut:
@@ -67,29 +101,33 @@ def main(values: cli.Flags) -> None:
         say(f"trained on: {note}")
 
 
-def predictions(run, chunks: Iterable[list], unknown: Counter, cut: Counter) -> Iterator[dict]:
-    """The predictions for inputs that come in lists; counts lines, unknown tokens of each side, and cut texts."""
+def predictions(run, chunks: Iterable[list], unknown: Counter, cut: Counter) -> Iterator[tuple[dict, dict]]:
+    """(prediction, further columns) of inputs that come in lists; counts lines, unknown tokens and cut texts."""
     with Bar("predict", None, unit=run.task.units) as bar:
         for chunk in chunks:
-            yield from run.predict(chunk)
+            yield from zip(run.predict([pair for pair, _ in chunk]), (further for _, further in chunk), strict=True)
             unknown.update({**run.unknown_words, "lines": len(chunk)})
             cut.update(run.truncated)
             bar.advance(len(chunk))
 
 
-def read_chunks(stream, form: Form, size: int | None = None) -> Iterator[list[tuple[str, str]]]:
-    """The two texts of each line of a binary stream, in lists of a size, or in one. A header in line 1 is skipped."""
-    problems, pairs = Problems(), []
-    for number, raw in enumerate(stream, 1):
+def read_chunks(stream, form: Form, size: int | None = None, source: Path | None = None) -> Iterator[list[tuple]]:
+    """(the two texts, further columns) of each line of a binary stream, in lists of a size, or in one.
+
+    A header in line 1 names the columns. source: the file of the stream; None for standard input.
+    """
+    problems, pairs, header, file = Problems(), [], None, source.name if source else "stdin"
+    kind = Path(file.removesuffix(".gz")).suffix
+    records = io.csv_records(source, problems) if kind == ".csv" else _records(stream, kind, file, problems)
+    for number, item in records:
         try:
-            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-            item = _json(line) if line.lstrip().startswith("{") else line.split("\t")
-            if number == 1 and form.is_header(item):
-                warn("line 1 is a header and is skipped")
-            else:
-                pairs.append(form.pair(item, "stdin", number))
-        except UnicodeDecodeError:
-            problems.add(DataError("is not UTF-8", file="stdin", line=number, fix="convert the input"))
+            if header is None:
+                header = form.header(item, file, number)
+                if header:
+                    if not source:
+                        warn("line 1 is a header and is skipped")
+                    continue
+            pairs.append(form.named(item, header, file, number))
         except DataError as error:
             problems.add(error)
         if len(pairs) == size:
@@ -101,11 +139,41 @@ def read_chunks(stream, form: Form, size: int | None = None) -> Iterator[list[tu
         yield pairs
 
 
+def _records(stream, kind, file, problems):
+    """(line number, its object or cells) of JSON lines or lines with TABs; of both on standard input."""
+    for number, raw in enumerate(stream, 1):
+        try:
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+        except UnicodeDecodeError:
+            problems.add(DataError("is not UTF-8", file=file, line=number, fix="convert the input"))
+            continue
+        is_json = kind == ".jsonl" or (not kind and line.lstrip().startswith("{"))
+        yield number, _json(line) if is_json else line.split("\t")
+
+
 def _json(line):
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
         return None
+
+
+def _lines(rows: Iterable[dict], ending: str) -> Iterator[str]:
+    """The lines of --output. A table has the columns of its first row."""
+    names = None
+    for row in rows:
+        if ending == ".jsonl":
+            yield json.dumps(row, ensure_ascii=False)
+            continue
+        if names is None:
+            names = list(row)
+            yield "\t".join(map(_cell, names))
+        yield "\t".join(_cell(row.get(name, "")) for name in names)
+
+
+def _cell(value):
+    """A value in a table: TABs and line breaks become blanks."""
+    return " ".join(value.split()) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ A TASK has what is not the same for every task:
   prepared_lines(prepared), warnings(prepared)       what `prepare` prints
   run_sections, closing_sections, tables             its part of reports
   compare(folders, split)    (title, sections, sections of the page alone, first run against each other as JSON)
-  evaluate, prediction_lines, write_attention        its part of `evaluate` and `predict`
+  evaluate, prediction, prediction_lines, write_attention   its part of `evaluate` and `predict`
   sources, licensed                                  what `doctor` looks for
 """
 

@@ -154,6 +154,7 @@ class Cloze:
     sources: Mapping = MappingProxyType({
         "clicr": (lambda folder: source_files(folder).values(), SOURCE),
     })  # fmt: skip
+    prediction = staticmethod(tables.prediction)
     prediction_lines = staticmethod(tables.prediction_lines)
     write_attention = staticmethod(tables.write_attention)
 

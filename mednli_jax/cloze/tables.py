@@ -327,10 +327,16 @@ def comparison_section(compared: Sequence[dict]) -> Section:
 def prediction_lines(rows: Sequence[Mapping]) -> Iterator[str]:
     """A header, then of each query the answer, its probability, the number of candidates and the best of them."""
     yield "\t".join(("answer", "probability", "candidates", "best"))
-    for row in rows:
-        probability = row["best"][0]["probability"] if row["answer"] else 0.0
+    for row in map(prediction, rows):
         best = json.dumps(row["best"], ensure_ascii=False)
-        yield "\t".join((row["answer"], f"{probability:.6f}", str(row["candidates"]), best))
+        yield "\t".join((row["predicted"], f"{row['probability']:.6f}", str(row["candidates"]), best))
+
+
+def prediction(row: Mapping) -> dict:
+    """The answer, its probability, the number of candidates and the best of them, for --output of `predict`."""
+    probability = row["best"][0]["probability"] if row["answer"] else 0.0
+    found = {"predicted": row["answer"], "probability": round(probability, 6)}
+    return {**found, "candidates": row["candidates"], "best": row["best"]}
 
 
 def write_attention(run, queries) -> Path:

@@ -51,26 +51,46 @@ class Form:
         def fault(problem, fix):
             return DataError(problem, file=place, line=line, fix=fix)
 
-        pair = item
+        pair, (first, second) = item, self.names
+        lines = f"write {first} TAB {second}, JSON with these fields, or a header that names these columns"
+        fix = lines if line else f"give {self}"
         if isinstance(item, Mapping):
+            item = {str(name).casefold(): value for name, value in item.items()}
             given = [[item[name] for name in names if item.get(name) is not None] for names in self.fields]
             for names, texts in zip(self.fields, given, strict=True):
                 if any(text != texts[0] for text in texts):
                     raise fault(f"the fields {' and '.join(names)} hold different texts", "leave one of them out")
             pair = [texts[0] if texts else None for texts in given]
-        two = isinstance(pair, tuple | list) and len(pair) == 2
-        if not two or not all(isinstance(text, str) and text.strip() for text in pair):
-            first, second = self.names
-            lines = f"write {first} TAB {second}, or JSON with the fields {first} and {second}"
-            raise fault(f"is not {self.description}", lines if line else f"give {self}")
+        if not isinstance(pair, tuple | list):
+            raise fault(f"is not {self.description}", fix)
+        if len(pair) != 2:
+            raise fault(f"is not {self.description}: expected 2 fields, found {len(pair)}", fix)
+        whole = [isinstance(text, str) and bool(text.strip()) for text in pair]
+        if not all(whole):
+            raise fault(f"is not {self.description}: {self.names[whole.index(False)]} has no text", fix)
         if any(map(_NO_TEXT.search, pair)):
             raise fault("contains a NUL or half a surrogate pair", "remove it")
         if problem := self.check(*pair):
             raise fault(*problem)
         return tuple(pair)
 
-    def is_header(self, item) -> bool:
-        """Whether the cells of a line are the names of the texts, in any case."""
-        if not isinstance(item, list) or len(item) != 2 or not all(isinstance(cell, str) for cell in item):
-            return False
-        return all(cell.strip().casefold() in names for cell, names in zip(item, self.fields, strict=True))
+    def header(self, item, file: str, line: int) -> list[str]:
+        """The cells of a line that names the columns of both texts, in any case; [] for another line."""
+        if not isinstance(item, list) or not all(isinstance(cell, str) for cell in item):
+            return []
+        cells = [cell.strip() for cell in item]
+        lacking = [names[0] for names in self.fields if not {cell.casefold() for cell in cells} & set(names)]
+        if len(lacking) == 1:
+            raise DataError(f"the header has no column {lacking[0]}", file=file, line=line, fix="name the column")
+        return [] if lacking else cells
+
+    def named(self, item, header: list[str], file: str, line: int) -> tuple[tuple[str, str], dict]:
+        """(the two texts, further columns) of a line. header: the names of its cells; [] for a line without names."""
+        if header and isinstance(item, list):
+            if len(item) != len(header):
+                problem = f"expected {len(header)} fields, as in the header, found {len(item)}"
+                raise DataError(problem, file=file, line=line, fix="write a cell for each column")
+            item = dict(zip(header, item, strict=True))
+        texts = {name for names in self.fields for name in names}
+        further = item.items() if isinstance(item, dict) else ()
+        return self.pair(item, file, line), {name: one for name, one in further if name.casefold() not in texts}

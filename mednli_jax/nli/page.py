@@ -193,6 +193,11 @@ def prediction_lines(rows: Sequence[Mapping[str, float]]) -> Iterator[str]:
         yield "\t".join((max(row, key=row.__getitem__), *(f"{row[label]:.6f}" for label in LABELS)))
 
 
+def prediction(row: Mapping[str, float]) -> dict:
+    """The label and the probability of each class, for --output of `predict`."""
+    return {"predicted": max(row, key=row.__getitem__), **{label: round(row[label], 6) for label in row}}
+
+
 def write_attention(run, pairs) -> Path:
     """Writes the attention maps of all pairs to a new folder under the run's private/, because they quote the pairs.
 

@@ -282,6 +282,7 @@ class NLI:
             sections, figures = error_kinds(folders, flags.split, annotations, lambda run: self.linked(config_of(run)))
         return sections, figures, sections_of_file(flags.paths)
 
+    prediction = staticmethod(page.prediction)
     prediction_lines = staticmethod(page.prediction_lines)
     write_attention = staticmethod(page.write_attention)
 

@@ -277,7 +277,7 @@ def test_the_papers_table_is_filled_from_a_folder(home, at_home):
 def test_bad_passages_and_queries_are_named_by_line():
     good = 'BEG__a b__END c\tx @placeholder\n{"passage": "d", "query": "@placeholder"}\n'
     found = list(read_chunks(io.BytesIO(good.encode()), CLOZE.form))
-    assert found == [[("BEG__a b__END c", "x @placeholder"), ("d", "@placeholder")]]
+    assert found == [[(("BEG__a b__END c", "x @placeholder"), {}), (("d", "@placeholder"), {})]]
     for line in ("a passage alone", "BEG__a__END @placeholder\t@placeholder", f"BEG__{SECRET}\t@placeholder"):
         with pytest.raises(UserError, match=r"^stdin:3: ") as caught:
             list(read_chunks(io.BytesIO(f"{good}{line}\n".encode()), CLOZE.form))

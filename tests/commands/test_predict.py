@@ -119,6 +119,51 @@ def test_a_bad_line_ends_the_part_that_it_stands_in(home, monkeypatch, bad):
     assert SECRET not in err
 
 
+PAIR = ("Has gout. Well", "42")
+FILES = {
+    "in.csv": 'id,Hypothesis,label,Premise\n"7, a",42,neutral,"Has gout.\nWell"\n',
+    "in.tsv": "id\tsentence2\tlabel\tsentence1\n7, a\t42\tneutral\tHas gout. Well\n",
+    "in.jsonl": '{"id": "7, a", "premise": "Has gout. Well", "hypothesis": "42", "label": "neutral"}\n',
+}
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_files_further_columns_are_kept_beside_its_predictions(home, run, file):
+    (home / file).write_text(FILES[file])
+    expected = run.predict([PAIR])[0]
+    with at(home):
+        for output in ("out.jsonl", "out.tsv"):
+            code, out, err = call_command(predict, "--run=run", f"--input={file}", f"--output={output}")
+            assert (code, out) == (0, ""), err
+        code, out, _ = call_command(predict, "--run=run", f"--input={file}")
+        assert (code, out.splitlines()[0]) == (0, "\t".join(("label", *LABELS)))
+    (row,) = json_lines(home, "out.jsonl")
+    names, cells = (line.split("\t") for line in (home / "out.tsv").read_text().splitlines())
+    assert names == list(row) == ["id", "label", "predicted", *LABELS]
+    assert cells[:3] == list(row.values())[:3] == ["7, a", "neutral", max(expected, key=expected.get)]
+    for values in (cells, list(row.values())):
+        np.testing.assert_allclose(list(map(float, values[3:])), list(expected.values()), atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "says"),
+    [
+        ("in.tsv", f"id\tpremise\thypothesis\n1\t{SECRET}\n", "in.tsv:2: expected 3 fields, as in the header, found 2"),
+        ("in.tsv", f"1\t{SECRET}\t{SECRET}\n", "expected 2 fields, found 3"),
+        ("in.csv", f"premise,text\n{SECRET},b\n", "in.csv:1: the header has no column hypothesis"),
+        ("in.jsonl", f"{SECRET}\tb\n", "in.jsonl:1: "),
+        ("in.csv", "", "in.csv: "),
+        ("in.xlsx", SECRET, "--input=in.xlsx"),
+    ],
+)
+def test_a_bad_file_leaves_no_output(home, file, content, says):
+    (home / file).write_text(content)
+    with at(home):
+        code, out, err = call_command(predict, "--run=run", f"--input={file}", "--output=none.tsv")
+    assert (code, out, says in err, SECRET in err) == (2, "", True, False), err
+    assert not (home / "none.tsv").exists()
+
+
 def test_another_corpus_is_read_and_encoded_as_the_runs_own(tmp_path):
     """The other config names the corpus alone; the ontology is where the run found it, not in the other folder."""
     write_files(tmp_path / "own")
@@ -202,5 +247,6 @@ def test_any_other_item_is_refused_by_its_index(task, item):
 @pytest.mark.parametrize(("header", "task"), [("Sentence1\tSentence2 ", "nli"), ("passage\tquery", "cloze")])
 def test_a_header_is_no_pair(header, task, capsys):
     lines = io.BytesIO(f"{header}\npremise\tis hypothesis @placeholder".encode())
-    assert list(predict.read_chunks(lines, tasks.named(task).form)) == [[("premise", "is hypothesis @placeholder")]]
+    expected = [[(("premise", "is hypothesis @placeholder"), {})]]
+    assert list(predict.read_chunks(lines, tasks.named(task).form)) == expected
     assert capsys.readouterr().err.startswith("warning: ")
