@@ -1,4 +1,4 @@
-"""Checkpoints: arrays saved by Orbax, each with a sha256 manifest. The latest two are kept.
+"""Checkpoints: arrays saved by Orbax, each with a sha256 manifest. The latest two are kept, at the end only the last.
 
 Orbax writes under a temporary name and renames, so that a killed save leaves no partial checkpoint. It does not detect
 a flipped bit; the manifest does. The manifest is written last, and a folder without one does not count as a checkpoint.
@@ -73,8 +73,11 @@ class Checkpoints:
         whole = (int(name) for name in found if name.isdigit() and (self.folder / name).is_dir())
         return sorted(number for number in whole if number not in self._damaged)
 
-    def save(self, state, meta: dict) -> None:
-        """Saves under the next number and deletes all but the latest two. A save that fails leaves the earlier ones."""
+    def save(self, state, meta: dict, *, alone: bool = False) -> None:
+        """Saves under the next number and deletes all but the latest two, or all others (alone).
+
+        A save that fails leaves the earlier ones.
+        """
         number = (self.numbers() or [0])[-1] + 1
         target = self.folder / str(number)
         self._damaged.discard(number)
@@ -95,16 +98,16 @@ class Checkpoints:
             problem = f"{self.folder}: the checkpoint could not be saved ({reason})"
             raise RunError(f"{problem}. Fix: free space; {before}.") from error
         with contextlib.suppress(OSError):  # the new checkpoint is saved; the next save deletes the remaining old ones
-            self._drop_old()
+            self._drop_old(1 if alone else KEEP)
 
     def _drop_failed(self, number):
         """Frees space on the disk. Writes still in progress may create a part again, which the next save removes."""
         for path in (self.folder / str(number), *self.folder.glob(f"{number}.orbax*")):
             shutil.rmtree(path, ignore_errors=True)
 
-    def _drop_old(self):
-        kept = self.numbers()[-KEEP:]
-        for number in self.numbers()[:-KEEP]:
+    def _drop_old(self, keep):
+        kept = self.numbers()[-keep:]
+        for number in self.numbers()[:-keep]:
             self._manifest(number).unlink()
             shutil.rmtree(self.folder / str(number), ignore_errors=True)
         for path in self.folder.iterdir():  # temporary folders of killed saves

@@ -126,7 +126,7 @@ class Trainer:
         if loaded is None:
             return False
         tree, meta = loaded
-        self._go_on(restore_into(self._carried(), tree), meta)
+        self._go_on(restore_into(self._carried(over="learner" not in tree), tree), meta)
         return True
 
     def align(self):
@@ -140,16 +140,16 @@ class Trainer:
 
     def _go_on(self, carried, meta):
         restored = self.program.devices.replicate(carried)
-        self.learner, self.best, self.average = (restored.get(name) for name in ("learner", "best", "average"))
+        self.__dict__ |= restored
         for name in (*_COUNTERS, "sums"):
             setattr(self, name, {"epoch_seconds": 0.0, **meta}[name])  # older checkpoints lack epoch_seconds
         if self.sums is not None:  # null becomes NaN
             self.sums = {name: np.asarray(values, np.float64).tolist() for name, values in self.sums.items()}
 
     def save(self):
-        self._saved = time.monotonic()
+        self._saved, over = time.monotonic(), self._over()
         if self.checkpoints:
-            self.checkpoints.save(self._carried(), self._meta())
+            self.checkpoints.save(self._carried(over), self._meta(), alone=over)
             self.on_save(self.program.compile_seconds)
         self._hosts.meet()  # only the first process saves; the others wait
 
@@ -157,8 +157,10 @@ class Trainer:
         sums = self.sums and {name: _finite(values) for name, values in self.sums.items()}
         return {**{name: getattr(self, name) for name in _COUNTERS}, "sums": sums}
 
-    def _carried(self):
-        """The arrays of a checkpoint."""
+    def _carried(self, over=False):
+        """The arrays of a checkpoint: the best weights, and what training needs, unless it is over."""
+        if over:
+            return {"best": self.best}
         carried = {"learner": self.learner, "best": self.best}
         return carried if self.average is None else {**carried, "average": self.average}
 

@@ -27,6 +27,7 @@ from mednli_jax import analyze, evaluate, predict, prepare, train
 from mednli_jax.errors import UserError
 from mednli_jax.report.runs import RunDirectory
 from mednli_jax.run import load_run
+from mednli_jax.training.checkpoint import Checkpoints
 
 TRAINED = (config_flag("bow", "mednli"), "--config.vectors.path=", *SMALL)
 RESUME, EVALUATE = (train, *TRAINED, "--workdir=copy", "--resume"), (evaluate, "--run=copy")
@@ -74,6 +75,8 @@ def test_train_leaves_a_result(home):
     splits = read_json(home, "run", "data.json")["splits"]
     assert (splits["train"]["rows"], len(splits["test"]["sha256"])) == (SIZES["train"], 64)
     assert read_json(home, "run", "env.json")["versions"]["jax"]
+    assert len([path for path in (home / "run" / "checkpoints").iterdir() if path.is_dir()]) == 1
+    assert Checkpoints(home / "run" / "checkpoints").load()[0].keys() == {"best"}
 
 
 def test_a_removed_result_is_written_anew_and_a_complete_run_is_left_alone(at_home):

@@ -150,7 +150,7 @@ def leaves(a, b):
 @pytest.mark.parametrize(("every", "saved"), [(2, [2, 3]), (9, [3])])
 def test_epochs_between_checkpoints_are_counted_and_the_last_is_always_kept(bow, every, saved):
     epochs = []
-    keep = SimpleNamespace(save=lambda state, meta: epochs.append(meta["epoch"] - 1))
+    keep = SimpleNamespace(save=lambda state, meta, **_: epochs.append(meta["epoch"] - 1))
     train(bow, dataclasses.replace(SETTINGS, checkpoint_epochs=every), checkpoints=keep)
     assert epochs == saved
 
