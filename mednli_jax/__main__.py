@@ -2,7 +2,7 @@
 
 import sys
 
-from mednli_jax import analyze, benchmark, cli, doctor, evaluate, predict, prepare, train
+from mednli_jax import analyze, benchmark, cli, doctor, evaluate, export, predict, prepare, train
 from mednli_jax.defaults import did_you_mean
 from mednli_jax.errors import UsageError
 from mednli_jax.report import __main__ as report
@@ -12,6 +12,7 @@ COMMANDS = {
     "evaluate": (evaluate, "score a finished run, or the answers of any system"),
     "predict": (predict, "predict new inputs with a finished run"),
     "report": (report, "show finished runs, compare them, and set them beside the papers' tables"),
+    "export": (export, "copy what prediction needs of a finished run into a folder"),
     "analyze": (analyze, "describe a corpus and the annotation artifacts in it"),
     "prepare": (prepare, "write the corpus of a config as arrays to disk"),
     "benchmark": (benchmark, "compare the speed with PyTorch on this machine"),

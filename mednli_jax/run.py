@@ -29,7 +29,7 @@ from mednli_jax.io import private_folder, sha256, write_atomic, write_json
 from mednli_jax.models import table
 from mednli_jax.models.layers import ATTENTION
 from mednli_jax.report import html, sections
-from mednli_jax.report.runs import SPLITS, TYPES, RunDirectory, environment, read_json, read_kept, write_kept
+from mednli_jax.report.runs import SPLITS, TREES, TYPES, RunDirectory, environment, read_json, read_kept, write_kept
 from mednli_jax.training import gradient, hosts, loop, optim, transfer
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
@@ -600,6 +600,27 @@ def source_run(target: Experiment, prepared) -> FinishedRun:
         raise RunError(f"{problem}. Fix: also give --config.model.train_vectors=True.")
     transfer.seed_rows(source.experiment.seeds, target.seeds)
     return source
+
+
+def export(folder: Path, target: Path) -> None:
+    """Copies what prediction needs of a finished run into a new folder: a run directory, with a model card."""
+    run = load_run(folder)
+    if target.exists() and any(target.iterdir()):
+        raise RunError(f"{target}: holds files already. Fix: name a new folder.")
+    config, source = run.directory.config, run.directory
+    if config["model"].get("weights"):  # their sizes are in the config, and their pieces in private/
+        config["model"]["weights"] = ""
+    with contextlib.closing(RunDirectory.create(target, config)) as directory:
+        if run.variables:
+            Checkpoints(directory.checkpoints).save(*Checkpoints(source.checkpoints).load(), alone=True)
+        names = [f"private/{name}" for name in ("vocabulary.json", "vectors.npy", CONCEPTS, TYPES, TREES)]
+        for name in ("data.json", *names, "result.json"):
+            if (source.folder / name).is_file():
+                write_atomic(directory.folder / name, (source.folder / name).read_bytes())
+    use = f"```python\nfrom mednli_jax import load_run\n\nload_run(FOLDER).predict([{run.kind.form}])\n```"
+    facts = f"library_name: mednli_jax\nlanguage: en\nlicense: other\ntags: [clinical, jax, {run.task.name}]"
+    card = html.public_pages(html.public_figures(source.folder))[1]
+    write_atomic(target / "README.md", f"---\n{facts}\n---\n{card}\n## Use\n\n{use}\n")
 
 
 def restored_config(values: dict) -> config_dict.ConfigDict:

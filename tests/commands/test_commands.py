@@ -23,7 +23,7 @@ from made_up_commands import (
     write_pairs,
 )
 
-from mednli_jax import analyze, evaluate, predict, prepare, train
+from mednli_jax import analyze, evaluate, export, predict, prepare, train
 from mednli_jax.errors import UserError
 from mednli_jax.report.runs import RunDirectory
 from mednli_jax.run import load_run
@@ -117,6 +117,22 @@ def test_dry_run_says_what_it_counts_and_leaves_nothing(home):
     total, work = re.findall(r"memory of each device: (.*) MB; (.*) MB of it", done.stdout)[0]
     assert float(total) > float(work) > 0
     assert "3 batches an epoch of 16 rows" in done.stdout  # 48 pairs
+
+
+def test_a_run_is_carried_elsewhere(at_home, monkeypatch):
+    """The folder has what prediction needs, and no more; the corpus is not there."""
+    before = call_command(predict, "--run=copy", stdin="No gout.\tHe has gout.\n")
+    code, out, err = call_command(export, "copy", "carried")
+    assert (code, out) == (0, "carried\n"), err
+    monkeypatch.setenv("MEDNLI_JAX_DATA", "absent")
+    assert call_command(predict, "--run=carried", stdin="No gout.\tHe has gout.\n")[:2] == before[:2]
+    names = {name for name in contents(Path("carried")) if not name.startswith("checkpoints/")}
+    private = {"private/vocabulary.json", "private/vectors.npy"}
+    assert names == {".gitignore", "README.md", "lock", "config.json", "data.json", "result.json", *private}
+    card = Path("carried/README.md").read_text()
+    assert (card.startswith("---\nlibrary_name: mednli_jax\n"), "accuracy" in card, "load_run" in card) == (True,) * 3
+    code, _, err = call_command(export, "copy", "carried")
+    assert (code, err.count("\n"), "carried" in err) == (2, 1, True)
 
 
 # -- prepare, evaluate -------------------------------------------------------------------------------------------------
