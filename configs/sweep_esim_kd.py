@@ -1,8 +1,8 @@
 """A sweep over ESIM with knowledge-directed attention: learning rate, batch size and weighting of paths.
 
-  python launch/sweep.py --config=configs/sweep_esim_kd.py     # demo, 12 trials of up to 2 min on 2 cores
-  python launch/sweep.py --config=configs/sweep_esim_kd.py:mednli --study=kd --workers=2
-  python launch/sweep.py --study=sweep_esim_kd-demo --table
+  mednli-jax sweep --config=sweep_esim_kd     # demo, 12 trials of up to 2 min on 2 cores
+  mednli-jax sweep --config=sweep_esim_kd:mednli --study=kd --workers=2
+  mednli-jax sweep --study=sweep_esim_kd-demo --table
 
 The trials are the product of all choices. Each trial is a run like those of configs/esim_kd.py. The table is sorted by
 dev accuracy, best first. configs/search_ga.py has ranges and a random search.

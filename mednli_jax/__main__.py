@@ -2,7 +2,7 @@
 
 import sys
 
-from mednli_jax import analyze, benchmark, cli, doctor, evaluate, export, predict, prepare, train
+from mednli_jax import analyze, benchmark, cli, doctor, evaluate, export, predict, prepare, sweep, train
 from mednli_jax.defaults import did_you_mean
 from mednli_jax.errors import UsageError
 from mednli_jax.report import __main__ as report
@@ -15,6 +15,7 @@ COMMANDS = {
     "export": (export, "copy what prediction needs of a finished run into a folder"),
     "analyze": (analyze, "describe a corpus and the annotation artifacts in it"),
     "prepare": (prepare, "write the corpus of a config as arrays to disk"),
+    "sweep": (sweep, "train many runs over fields of a config, on one machine or several"),
     "benchmark": (benchmark, "compare the speed with PyTorch on this machine"),
     "doctor": (doctor, "list what this machine has, what is missing, and where to get it"),
 }

@@ -1,20 +1,4 @@
-"""Train the trials of a sweep: the product of some choices, or a random search. The same command on another
-machine joins the sweep; after Ctrl-C or a crash it continues.
-
-  python launch/sweep.py --config=configs/search_ga.py:clicr --study=ga --storage=postgresql://USER@HOST/DB
-
-  --config=FILE[:VARIANT]  a file with a get_sweep() beside its get_config(); --config.FIELD=VALUE: for all trials
-  --study=NAME             name in the database, and of the folder runs/NAME (default: FILE-VARIANT)
-  --storage=URL            the database (default sqlite:///runs/NAME/study.db; several machines need a server)
-  --workers=N              trials at the same time on this machine (default 1; one for each accelerator)
-  --trials=N               number of trials, with the finished ones (default: that of get_sweep)
-  --retry, --table         run failed trials again; only print the table of finished trials
-  --grace=SECONDS          time after which a silent worker counts as dead (default 60)
-  --command=COMMAND        the command of a trial (default: python -m mednli_jax.train), e.g. preceded by srun or nice
-
-Each trial is a run, runs/NAME/trial-K, with its output in trial-K.log; runs/NAME/table.md has the results. Exit codes:
-0 done, 2 bad input, or some trials failed, 3 interrupted. Needs pip install 'mednli_jax[sweep]'.
-"""
+"""Studies of many runs by optuna: their trials, the workers that train them, and the table of results."""
 
 import fcntl
 import json
@@ -51,12 +35,14 @@ class Sweep:
       fields: config field -> a tuple of choices, or one of optuna's distributions.
       trials: number of random draws (Bergstra & Bengio 2012); 0 for every combination of the choices.
       metric: name in result.json, with dots between levels.
+      tpe: the values of a trial also follow from the results before it (Bergstra et al. 2011).
     """
 
     fields: dict
     trials: int = 0
     metric: str = "dev.accuracy.mean"
     seed: int = 0
+    tpe: bool = False
 
     def distributions(self) -> dict:
         """{field: optuna's distribution}."""
@@ -64,19 +50,19 @@ class Sweep:
         return self.fields | {name: CategoricalDistribution(space) for name, space in choices.items()}
 
     def values(self, trials: int = 0) -> list[dict]:
-        """{field: value} of each trial."""
+        """{field: value} of each trial; empty where `after` gives them."""
         number = trials or self.trials or math.prod(map(len, self.fields.values()))
+        if self.tpe:
+            return [{}] * number
         draw, grid = optuna.samplers.RandomSampler, optuna.samplers.GridSampler
         drawn = optuna.create_study(sampler=draw(self.seed) if self.trials else grid(self.fields, self.seed))
         return [drawn.ask(self.distributions()).params for _ in range(number)]
 
-
-def define(values: cli.Flags) -> None:
-    """The flags of launch/sweep.py."""
-    cli.define(values, config=None, study=None, storage=None, command=None, retry=False, table=False)
-    cli.define_numbers(values, workers=1)
-    cli.define_numbers(values, least=0, trials=0)
-    cli.define_numbers(values, least=3, grace=60)
+    def after(self, trial: int, done: list) -> dict:
+        """{field: value} of a trial by TPE, after these attempts, which are complete."""
+        study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=self.seed + trial))
+        study.add_trials(sorted(done, key=lambda attempt: attempt.user_attrs["trial"]))
+        return study.ask(self.distributions()).params
 
 
 def main(values: cli.Flags) -> None:
@@ -131,6 +117,7 @@ def _study(url, name, sweep, config, grace):
     fields = {field: distribution_to_json(space) for field, space in sweep.distributions().items()}
     new = {"fields": fields, "metric": sweep.metric, "seed": sweep.seed}
     new["config"] = json.loads(config.to_json())
+    new |= {"tpe": True} if sweep.tpe else {}
     known = study.user_attrs.get("sweep", new)
     if known != new:
         problem = f"study '{name}' was begun with other values of {', '.join(differing(known, new)[:5])}"
@@ -162,13 +149,17 @@ class Worker:
         seen, states = set(), {"RUNNING"}
         while states & {"RUNNING", "WAITING"} and not self.stopped:
             optuna.storages.fail_stale_trials(self.study)
-            known = attempts_of(self.study)
+            known, added = attempts_of(self.study), 0
             for trial, params in enumerate(drawn):
                 attempts = known.get(trial, [])
                 failed = any("error" in attempt.user_attrs for attempt in attempts[-1:])
                 if all(attempt.state.name == "FAIL" for attempt in attempts) and (retry or not failed):
+                    if self.sweep.tpe and added == self.values.workers:  # later trials learn from these
+                        break
+                    params = self._values(trial, attempts) if self.sweep.tpe else params
                     new = optuna.create_trial(params=params, user_attrs={"trial": trial}, **waiting)
                     self.study.add_trial(new)
+                    added += 1
             found = self.study.get_trials(deepcopy=False)
             retry, states = False, {attempt.state.name for attempt in found}
             running = {attempt._trial_id for attempt in found if attempt.state.name == "RUNNING"}
@@ -183,6 +174,12 @@ class Worker:
             time.sleep(1)  # others train, and may die
         if self.stopped:
             raise KeyboardInterrupt
+
+    def _values(self, trial, attempts):
+        if attempts:  # a trial that was begun keeps its values
+            return attempts[0].params
+        found = self.study.get_trials(deepcopy=False)
+        return self.sweep.after(trial, [attempt for attempt in found if attempt.state.name == "COMPLETE"])
 
     def _stop(self, number, frame):  # lets the trainings save
         self.stopped = True

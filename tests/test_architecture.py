@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "mednli_jax"
 COMMANDS = ("prepare", "train", "evaluate", "predict", "export", "analyze", "report.__main__", "doctor", "benchmark")
+COMMANDS += ("sweep",)
 # The lowest layer comes first. Modules of one layer may import each other. A name is a module or a folder.
 LAYERS = (
     ("errors", "__init__"),

@@ -66,7 +66,7 @@ def check(words, names, patch):
         code, _, err = call_command(module, *words[2:], words=getattr(module, "WORDS", 0))
         assert code == 0, err
     elif words[0] in ("python", "bash") and words[1].startswith("launch/"):
-        text = "".join((ROOT / path).read_text() for path in (words[1], "launch/runs.sh", "mednli_jax/sweeps.py"))
+        text = "".join((ROOT / path).read_text() for path in (words[1], "launch/runs.sh", "mednli_jax/sweep.py"))
         given = {word[2:].partition("=")[0].replace("-", "_") for word in words[2:] if word.startswith("--")}
         given = {name for name in given if name != "help" and not name.startswith("config")}
         unknown = [name for name in (*given, *names) if name not in text.replace("-", "_")]

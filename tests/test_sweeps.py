@@ -17,7 +17,7 @@ from mednli_jax import cli
 from mednli_jax.report.runs import RunDirectory
 
 optuna = pytest.importorskip("optuna")
-from mednli_jax import sweeps  # noqa: E402
+from mednli_jax import sweep, sweeps  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 SECRET = "zyzzyva"  # the training prints it, and the sweep must not
@@ -76,13 +76,13 @@ def test_the_values_of_a_trial_follow_from_its_number_alone():
 )
 def test_the_sweeps_of_configs(file, trials, dropout):
     found = runpy.run_path(str(ROOT / "configs" / f"{file}.py"))
-    sweep, configs = found["get_sweep"](), [found["get_config"]("demo")]
+    swept, configs = found["get_sweep"](), [found["get_config"]("demo")]
     configs += [found["get_config"](f"clicr/{setup}") for setup in ("anonym", "ent", "noent") if dropout]
-    assert len(sweep.values()) == trials
-    for config, values in itertools.product(configs, sweep.values()):
+    assert len(swept.values()) == trials
+    for config, values in itertools.product(configs, swept.values()):
         config.update_from_flattened_dict(values)  # raises for a field or a type that the config has not
     if dropout:  # the ranges in the published code (clips/clicr, randomized_hyperparam_search.py)
-        size, rate = sweep.fields["model.hidden_size"], sweep.fields["model.dropout"]
+        size, rate = swept.fields["model.hidden_size"], swept.fields["model.dropout"]
         assert (size.low, size.high, rate.low, rate.high) == (50, 160, 0.1, dropout)
 
 
@@ -111,7 +111,7 @@ def swept(place, monkeypatch, capfd):
 
     def call(*more):
         monkeypatch.setattr(sys, "argv", [*GIVEN, *more])
-        code, (out, err) = cli.run(sweeps.main, sweeps.__doc__, sweeps.define), capfd.readouterr()
+        code, (out, err) = cli.run(sweep.main, sweep.__doc__, sweep.define), capfd.readouterr()
         assert SECRET not in out + err
         return code, out, err
 
@@ -188,8 +188,21 @@ def test_bad_input_is_a_user_error(place, swept, old, new, given, expected):
     assert (code, expected in err, "Traceback" in err, "quokka" in err) == (2, True, False, False), err
 
 
-def test_a_search_goes_on_to_more_trials_with_the_same_config(place, swept):
-    (place / "kd.py").write_text(CONFIG.replace("SWEEP", SEARCH))
+def test_tpe_draws_near_the_best_results():
+    space = optuna.distributions.FloatDistribution(0, 1)
+    found, done = sweeps.Sweep({"x": space}, trials=40, tpe=True), []
+    for trial in range(40):
+        params = found.after(trial, done)
+        assert params == found.after(trial, done[::-1])  # as another worker draws it
+        how = {"value": -abs(params["x"] - 0.3), "distributions": {"x": space}, "user_attrs": {"trial": trial}}
+        done.append(optuna.create_trial(params=params, **how))
+    off = [-trial.value for trial in done]
+    assert sum(off[20:]) < sum(off[:10])
+
+
+@pytest.mark.parametrize("sampler", ["", ", tpe=True"])
+def test_a_search_goes_on_to_more_trials_with_the_same_config(place, swept, sampler):
+    (place / "kd.py").write_text(CONFIG.replace("SWEEP", SEARCH.replace(")}, trials=30", f")}}, trials=30{sampler}")))
     assert swept("--trials=2")[0] == 0
     assert swept("--trials=3", "--workers=2")[0] == 0
     assert attempts("COMPLETE") == [0, 1, 2]
