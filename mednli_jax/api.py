@@ -8,20 +8,45 @@ run.predict([("Pt with h/o CHF, denies chest pain.", "The patient has heart fail
 
 import contextlib
 import html
+import re
 import signal
 import threading
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
 from mednli_jax import cli
 from mednli_jax import run as runs
+from mednli_jax.errors import UserError
 from mednli_jax.report.runs import SPLITS, RunDirectory
 from mednli_jax.training.loop import Interrupted
+
+# What messages for the shell say -> for Python.
+ARGUMENTS = {
+    r"--(resume|force)\b": r"\1=True",
+    r"--config\.([\w.]+)=([^\s;)]+[^\s;).,])": r"config.\1 = \2",
+    r"--(config\.|workdir\b|split\b)": r"\1",
+}
+
+
+class _Errors(contextlib.ContextDecorator):
+    """Errors name the arguments of Python instead of flags."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if isinstance(error, UserError):
+            text = str(error)
+            for flag, argument in ARGUMENTS.items():
+                text = re.sub(flag, argument, text)
+            error.args = (text,)
 
 
 class Run:
     """A run directory (folder): its result (the content of result.json), and its predictions on new inputs."""
 
+    @_Errors()
     def __init__(self, folder):
         directory = RunDirectory.existing(Path(folder).expanduser())
         self.folder, self.result = directory.folder, directory.result()
@@ -48,13 +73,19 @@ class Run:
         runs.use_compile_cache()
         return runs.load_run(self.folder)
 
-    def predict(self, inputs) -> list[dict]:
-        """Predictions for new inputs, in their order: means over the seeds.
+    @_Errors()
+    def predict(self, inputs) -> list[dict] | dict:
+        """Predictions for new inputs, in their order: the label, and means over the seeds.
 
-        inputs: (premise, hypothesis) or {"premise": ..., "hypothesis": ...}; for a reader, passage and query.
+        inputs: a list of (premise, hypothesis) or {"premise": ..., "hypothesis": ...}; for a reader, passage and query.
+          One of them without a list gives its prediction without a list.
         """
-        return self.finished.predict(inputs)
+        pair = isinstance(inputs, tuple) and all(isinstance(text, str) for text in inputs)
+        alone = pair or isinstance(inputs, Mapping)
+        found = [_labelled(row) for row in self.finished.predict([inputs] if alone else inputs)]
+        return found[0] if alone and found else found
 
+    @_Errors()
     def evaluate(self, split: str = "test", config=None) -> dict:
         """Scores of a split, in the form of result.json. config: names another corpus (see `get_config`)."""
         run = self.finished
@@ -78,11 +109,19 @@ class Run:
         return f"<b>{title}</b><table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 
 
+def _labelled(row):
+    """A prediction of probabilities alone, with the most probable class before them."""
+    of_classes = all(isinstance(value, float) for value in row.values())
+    return {"label": max(row, key=row.get), **row} if of_classes else row
+
+
+@_Errors()
 def get_config(name: str):
     """The config `name`, as on the command line: "esim_kd", "esim_kd:mednli" or "configs/esim_kd.py:mednli"."""
     return cli.read_config(name)
 
 
+@_Errors()
 def train_model(config, workdir, *, resume: bool = False, force: bool = False) -> Run:
     """Trains a model into a run directory, as `python -m mednli_jax.train` does.
 

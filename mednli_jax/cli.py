@@ -104,6 +104,9 @@ def script(work: Callable[[], int | None]) -> int:
             where, reason = error.filename or "standard output or a file", os.strerror(error.errno)
             print(f"error: {where}: {reason}. Fix: check the disk and its permissions.", file=sys.stderr)
             return USAGE
+        if told := errors.of_plugin(error):
+            print(f"error: {told}", file=sys.stderr)
+            return USAGE
         errors.report_bug(error)
         return BUG
 

@@ -1,5 +1,7 @@
 """Errors that a user can correct, each in one line, and reports of bugs. Neither quotes the text of a corpus.
 
+Errors of code that a user plugs in are shown with their message, which its author chose.
+
 The message of a bug may quote the data, so only its type and place are reported. $MEDNLI_JAX_TRACEBACK=1 shows the
 whole report, for places where text may be shown.
 """
@@ -13,6 +15,7 @@ from pathlib import Path
 MAX_PROBLEMS = 20
 PACKAGE = Path(__file__).parent
 SHOW_ALL = "MEDNLI_JAX_TRACEBACK"
+PLUGINS = "MEDNLI_JAX_PLUGINS"  # packages of the user that may be imported, separated by commas
 MOST_FRAMES = 24  # innermost frames of a bug's report
 
 
@@ -74,6 +77,18 @@ class Problems:
             raise self.first[0]
         if self.total:
             raise DataErrors(self.first, self.total)
+
+
+def of_plugin(error: BaseException) -> str:
+    """`mymodel.py:12 (__call__): TypeError: ...` for an error in code of a package in $PLUGINS, else ""."""
+    packages = os.environ.get(PLUGINS, "").split(",")
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        if frame.f_globals.get("__name__", "").partition(".")[0] in packages:
+            code = frame.f_code
+            reason, _, _ = str(error).partition("\n")  # jax explains itself in further lines
+            place = f"{code.co_filename}:{line} ({code.co_name})"
+            return f"{place}: {type(error).__name__}: {reason.rstrip('.')}. Fix: correct this module."
+    return ""
 
 
 def hide_messages() -> None:

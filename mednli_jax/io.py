@@ -21,7 +21,7 @@ from typing import BinaryIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from mednli_jax.errors import ConfigError, DataError, Problems, RunError
+from mednli_jax.errors import PLUGINS, ConfigError, DataError, Problems, RunError
 
 # -- writing -----------------------------------------------------------------------------------------------------------
 
@@ -415,9 +415,6 @@ def watched(examples: Sequence, title: str) -> Iterator:
 
 
 # -- the user's own code -----------------------------------------------------------------------------------------------
-
-# variable with the packages whose code may be imported, comma-separated
-PLUGINS = "MEDNLI_JAX_PLUGINS"
 
 
 def imported(name: str, field: str):

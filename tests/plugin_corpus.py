@@ -11,6 +11,11 @@ def read(folder):
     return {"train": pairs, "dev": pairs[:9], "test": pairs[9:18]}
 
 
+def broken(folder):
+    """Reads a column that its rows lack."""
+    return {"train": [row["verdict"] for row in [{"label": "neutral"}]]}
+
+
 class Verdicts(NLI):
     """Sentence pairs whose predictions are printed as words."""
 

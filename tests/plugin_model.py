@@ -26,4 +26,12 @@ class MeanVectors(nn.Module):
         return nn.Dense(self.num_classes)(nn.relu(nn.Dense(self.hidden_size)(both)))
 
 
+class Broken(MeanVectors):
+    """Multiplies arrays whose shapes do not fit."""
+
+    @nn.compact
+    def __call__(self, batch, *, train: bool):
+        return jnp.ones((2, 3)) @ batch["premise_length"][:, None].repeat(5, 1).T[:2]
+
+
 no_model = print

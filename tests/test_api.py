@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from made_up_commands import ROOT, call_command, use_one_device, write_own_pairs
@@ -52,9 +53,12 @@ def test_a_run_from_python_is_a_run_of_the_command(tmp_path):
     assert run.scores["test"].keys() >= {"accuracy", "loss"}
     assert run.report.is_file()
     assert run.predict([("No CHF.", "CHF.")]) == other.predict([{"premise": "No CHF.", "hypothesis": "CHF."}])
+    alone = run.predict(("No CHF.", "CHF."))
+    assert alone == run.predict([("No CHF.", "CHF.")])[0] == run.predict({"premise": "No CHF.", "hypothesis": "CHF."})
+    assert alone["label"] == max(list(alone)[1:], key=alone.get)
     assert run.evaluate() == run.result["test"] == mednli_jax.evaluate_run("runs/python")
     assert f"{run.scores['test']['accuracy']:.4f}" in run._repr_html_()
-    with pytest.raises(RunError):  # the folder is taken
+    with pytest.raises(RunError, match=r"resume=True.*force=True.* workdir"):  # the folder is taken
         mednli_jax.train_model(small(), "runs/python")
 
 
@@ -66,6 +70,22 @@ def test_what_is_no_model_is_refused(name, monkeypatch):
     monkeypatch.setenv(PLUGINS, "plugin_model,plugin_modell")
     with pytest.raises(ConfigError, match=r"config\.model\.name"):
         table.entry(name)
+
+
+@pytest.mark.parametrize(
+    ("field", "place", "reason"),
+    [
+        ("data.name=plugin_corpus:broken", "plugin_corpus.py:", "KeyError: 'verdict'"),
+        ("model.name=plugin_model:Broken", "plugin_model.py:", "TypeError: "),
+    ],
+)
+def test_an_error_of_ones_own_code_is_shown_with_its_place(monkeypatch, field, place, reason):
+    monkeypatch.setenv(PLUGINS, "plugin_corpus,plugin_model")
+    flags = (f"--config={ROOT}/configs/bow.py:file", "--config.data.name=plugin_corpus:read", *FLAGS, "--workdir=run")
+    code, _, err = call_command(train, *flags, f"--config.{field}")
+    last = err.splitlines()[-1]
+    assert (code, last.startswith("error: "), place in last, reason in last) == (2, True, True, True), err
+    assert not Path("run/log.txt").is_file() or reason not in Path("run/log.txt").read_text()
 
 
 def test_a_corpus_a_task_and_a_model_of_ones_own_are_trained_evaluated_and_asked(monkeypatch):

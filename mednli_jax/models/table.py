@@ -59,6 +59,7 @@ def entry(name: str) -> Entry:
 # Fields that all configs of sentence pairs have. A module may lack one whose value is as here (None: any value).
 UNUSED = {"name": None, "weights": None, "knowledge": "none", "masking": "masked", "weighting": "auto", "heads": 1}
 UNUSED |= {"rematerialise": None, "activation": None}  # runs of version 1.0.0 have them
+OF_CONFIGS = ("matching", "cell", "pooling")  # fields of bow and infersent, whose configs may name a class of the user
 
 
 def build(name: str, fields: dict, *, axis_name: str | None = None, platform: str = "cpu", **facts: int):
@@ -81,6 +82,8 @@ def build(name: str, fields: dict, *, axis_name: str | None = None, platform: st
             continue
         if key in known:
             arguments[key] = value
+        elif ":" in name and key in OF_CONFIGS:
+            continue
         elif key == "knowledge_scale" and "knowledge" not in known:  # has no effect without knowledge
             continue
         elif key not in UNUSED or UNUSED[key] not in (None, value):
