@@ -22,7 +22,7 @@ from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.errors import RunError
 from mednli_jax.io import next_free, private_folder, write_atomic
 from mednli_jax.report.metrics import mean_sd, wilson_interval
-from mednli_jax.report.outcomes import names_of
+from mednli_jax.report.outcomes import differences, names_of, verdict
 from mednli_jax.report.runs import read_json
 from mednli_jax.report.sections import Grid, Section, grid_lines, interval, points, sd, seeds_named
 from mednli_jax.report.sections import lines as section_lines
@@ -154,7 +154,9 @@ def compare(folders: Sequence[Path], split: str):
         runs.append(finished(folder, split, queries)._replace(name=name))
     first, *others = runs
     rows = [{**comparison(first, other), "split": split} for other in others]
-    return f"{' and '.join(called)}: {split}", [comparison_section(rows)], [], rows
+    decided = verdict([row | row["exact_match"] for row in rows])
+    sections = [decided, differences(called, folders), comparison_section(rows)]
+    return f"{' and '.join(called)}: {split}", sections, [], rows
 
 
 # -- Table 4 -----------------------------------------------------------------------------------------------------------
@@ -258,6 +260,15 @@ def _fill(folder, corpus, split, kind):
 # -- the page of a run -------------------------------------------------------------------------------------------------
 
 
+# What the queries of a row have in common.
+FAMILIES = {
+    "answers of training": "whether training also has the right candidate",
+    "tags": "what the corpus marks; in the demo, whether the answer is found by another name or by a circumstance",
+    "answer length": "words of the dataset's answer",
+    "semantic type": "the type of the dataset's answer",
+}
+
+
 def run_sections(result: dict) -> tuple[list[Section], list[Section]]:
     """Scores of the run's splits, shown before the learning curves; then scores of subsets of the queries: answers
     seen in training or not, by the corpus's tags, by length, by type."""
@@ -298,6 +309,7 @@ def _slices(split, scores) -> Section:
             rows.append((name, f"{of['examples']:,}", points(exact["mean"]), sd(exact), points(f1)))
         grids += [Grid(family, (family, "queries", "EM", "sd", "F1"), rows)] * bool(rows)
     words = ["points, means over the seeds"] * bool(grids)
+    words += [f"{family}: {FAMILIES[family]}" for family in families if family in FAMILIES and families[family]]
     return Section(f"Kinds of queries, {split}", words, grids)
 
 

@@ -1,19 +1,28 @@
 """Results of runs on sentence pairs for a reader: a run's page, `evaluate`, comparisons, and `predict`."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from mednli_jax.data.examples import LABELS
 from mednli_jax.data.partitions import Partition
 from mednli_jax.io import next_free, private_folder, write_atomic
 from mednli_jax.report import charts, outcomes
-from mednli_jax.report.metrics import majority_share, wilson_interval
+from mednli_jax.report.metrics import macro_f1, majority_share, wilson_interval
 from mednli_jax.report.outcomes import Finished
-from mednli_jax.report.sections import Grid, Section, interval, lines, p_value, points, sd, seeds_named
+from mednli_jax.report.runs import differing
+from mednli_jax.report.sections import Grid, Section, interval, lines, number_of, p_value, points, sd, seeds_named
 
 SPLITS = ("dev", "test")
+# What the pairs of a slice have in common; the other slices are genres.
+SLICES = {
+    "unseen_relation": "pairs that a relation between two concepts decides; no training pair shows these two concepts",
+    "relation": "pairs that a relation between two concepts decides",
+}
 
 
 def run_sections(result: dict) -> tuple[list[Section], list[Section]]:
@@ -21,14 +30,19 @@ def run_sections(result: dict) -> tuple[list[Section], list[Section]]:
     scored = {split: result[split] for split in SPLITS if result.get(split)}
     seeds = len(result.get("seeds", ()))
     confusion = [_confusion(split, f"Confusion on {split}", of["confusion"], seeds) for split, of in scored.items()]
-    classes = [_classes(split, scores) for split, scores in scored.items()]
-    return [_scores(scored), Section("Confusion", charts=confusion)], classes
+    classes = [_classes(split, scores, seeds) for split, scores in scored.items()]
+    scores = _scores(scored)
+    for split, of in scored.items():  # test stands first
+        majority = f"the most frequent class alone gives {points(majority_share(of['per_class']))}"
+        scores.words.insert(0, f"{split} accuracy {points(of['accuracy']['mean'])}; {majority}")
+    return [scores, Section("Confusion", charts=confusion)], classes
 
 
 def _scores(scored) -> Section:
     """The scores of each split, and of its slices."""
-    rows = []
+    rows, slices = [], {}
     for split, scores in scored.items():
+        slices |= scores.get("slices", {})
         for name, of in ((split, scores), *((f"{split}, {n}", s) for n, s in scores.get("slices", {}).items())):
             accuracy, n = of["accuracy"], of["examples"]
             wide = interval(*_interval(of), "")
@@ -36,11 +50,12 @@ def _scores(scored) -> Section:
             calibration = points(of["calibration"]["ece"]["mean"]) if "calibration" in of else "-"
             loss = f"{of['loss']['mean']:.4f}" if "loss" in of else "-"
             f1, most = points(of["macro_f1"]["mean"]), points(majority_share(of["per_class"]))
-            figures = (points(accuracy["mean"]), sd(accuracy), wide, f1, loss, calibration, seeds)
-            rows.append((name, f"{n:,}", most, *figures))
-    header = ("split", "pairs", "majority", "accuracy", "sd", "95 % of one run", "macro F1", "loss", "ECE")
+            figures = (points(accuracy["mean"]), sd(accuracy), wide, most, f1, f"{n:,}", loss, calibration, seeds)
+            rows.append((name, *figures))
+    header = ("split", "accuracy", "sd", "95 % of one run", "majority", "macro F1", "pairs", "loss", "ECE")
     header += ("accuracy per seed",)
-    words = ["in points: share of the most frequent class (majority), accuracy, F1 and calibration error (ECE)"]
+    words = [f"{name}: {SLICES.get(name, 'pairs of this genre')}" for name in slices]
+    words += ["in points: accuracy, share of the most frequent class (majority), F1 and calibration error (ECE)"]
     return Section("Scores", words, [Grid("", header, rows)] * bool(rows))
 
 
@@ -54,7 +69,7 @@ def _confusion(name, title, counts, seeds) -> tuple[str, charts.Chart]:
     return caption, charts.heat_map(counts, LABELS, title=title, rows="gold", columns="predicted")
 
 
-def _classes(split, scores) -> Section:
+def _classes(split, scores, seeds) -> Section:
     of_class = scores["per_class"]
     measures = ("precision", "recall", "f1")
     rows = []
@@ -63,7 +78,8 @@ def _classes(split, scores) -> Section:
         figures = (points(of[name]) for name in measures)
         rows.append((label, str(of["support"]), *figures, *map(str, predicted)))
     header = ("class", "gold", "precision", "recall", "F1", *LABELS)
-    caption = "points; pairs, gold and predicted, are summed over seeds"
+    caption = "precision, recall and F1 in points; the others are numbers of pairs"
+    caption += ", summed over seeds" if seeds > 1 else ""
     return Section(f"Classes, {split}", grids=[Grid(caption, header, rows)])
 
 
@@ -107,48 +123,65 @@ def _shown(result, corpus: str, split: str, scores, parts: Mapping) -> list[str]
     trained = "" if corpus == result["corpus"] else f", trained on {result['corpus']}"
     title = f"{result['model']}{trained} on {corpus}, {split}, {seeds_named(result['seeds'])}"
     parts = {name: part for name, part in parts.items() if part["examples"]}
-    shown = _scores({split: scores, **parts}), _classes(split, scores)
+    shown = _scores({split: scores, **parts}), _classes(split, scores, len(result["seeds"]))
     return [title, *(line for section in shown for line in lines(section)), *result["notes"]]
 
 
 def compare(folders: Sequence[Path], split: str, read: Callable | None = None):
     """Compares the first run with each of the others on the pairs of a split, see tasks. read: of outcomes.finished."""
-    runs = [outcomes.finished(folder, split, read) for folder in folders]
-    runs = [replace(run, name=name) for run, name in zip(runs, outcomes.names_of(folders), strict=True)]
+    runs, names = [outcomes.finished(folder, split, read) for folder in folders], outcomes.names_of(folders)
+    runs = [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
     compared = outcomes.comparisons(runs)
     title = f"{' and '.join(run.name for run in runs)}: {split} of {runs[0].corpus}"
     drawn = []
     for run in runs:
         name, seeds = f"{run.name}, {split}: confusion", len(run.outcomes.predicted)
         drawn.append(_confusion(name, name, run.outcomes.confusion().tolist(), seeds))
-    return title, _comparison(runs, compared), [Section("Confusion", charts=drawn)], compared
+    first, *others = runs
+    attention = [run.name for run in others if _adds_attention(first, run)]
+    sections = [outcomes.verdict(compared), outcomes.differences(names, folders), _statistics(runs, compared, split)]
+    sections += [_changes(row, row["second"] in attention) for row in compared]
+    return title, sections, [Section("Confusion", charts=drawn)], compared
 
 
-def _comparison(runs: Sequence[Finished], compared: Sequence[dict]) -> list[Section]:
-    """The sections of a comparison: `compared` is outcomes.comparisons(runs)."""
+def _adds_attention(first: Finished, second: Finished) -> bool:
+    """Whether the second run is the first with attention by knowledge, and differs in no other field but the seeds."""
+    fields = differing(first.config, second.config)
+    added = "model.knowledge" in fields and first.config["model"].get("knowledge") == "none"
+    return added and all(re.match(r"model\.knowledge|model\.weighting|knowledge\.|seeds", field) for field in fields)
+
+
+def _statistics(runs: Sequence[Finished], compared: Sequence[dict], split: str) -> Section:
+    """The scores and tests of a comparison: `compared` is outcomes.comparisons(runs)."""
+    other = next(name for name in SPLITS if name != split)
     words = [
-        f"{compared[0]['pairs']:,} {compared[0]['split']} pairs of {runs[0].corpus}; points of accuracy, mean over the "
-        "seeds",
+        f"{number_of(compared[0]['pairs'], f'{split} pair')} of {runs[0].corpus}; points, mean over the seeds; "
+        f"{other}: accuracy on that split",
         "difference: the run less the first, 95 % interval by paired bootstrap over pairs and seeds; McNemar's exact "
         "test is of the seeds' majority votes, Holm's correction over the rows",
         "pairs of one premise are counted as independent, so that intervals are a little too narrow",
     ]
-    counted = ("only first", "only run", "McNemar p", "Holm p")
-    header = ("run", "config", "seeds", "accuracy", "difference", "95 %", *counted)
-    first, configs = compared[0], [str(run.result.get("config", run.result["model"])) for run in runs]
-    rows = [(first["first"], configs[0], str(first["seeds"][0]), points(first["accuracy"][0]), *[""] * 6)]
-    for row, config in zip(compared, configs[1:], strict=True):
-        ours = config, str(row["seeds"][1]), points(row["accuracy"][1]), points(row["difference"], "+")
+    first = compared[0]["first"]
+    header = ("run", "config", "seeds", "accuracy", "macro F1", other, "difference", "95 %")
+    header += (f"only {first} right", "only this run right", "McNemar p", "Holm p")
+    rows, tests = [], [("",) * 6]
+    for row in compared:
+        change = points(row["difference"], "+"), interval(row["low"], row["high"])
         only = (str(row["mcnemar"][name]) for name in ("only_first", "only_second"))
-        tests = p_value(row["mcnemar"]["p_value"]), p_value(row["p_holm"])
-        rows.append((row["second"], *ours, interval(row["low"], row["high"]), *only, *tests))
+        tests.append((*change, *only, p_value(row["mcnemar"]["p_value"]), p_value(row["p_holm"])))
         if row["other_training"]:
-            words.append(f"{row['second']} was trained on other pairs than {row['first']}")
-    sections = [Section("Comparison", words, [Grid("", header, rows, left=2)])]
-    return sections + [_changes(row) for row in compared]
+            words.append(f"{row['second']} was trained on other pairs than {first}")
+    for run, tested in zip(runs, tests, strict=True):
+        found, of = run.outcomes, run.result.get(other)
+        config = str(run.result.get("config", run.result["model"]))
+        scores = found.right.mean(), np.mean([macro_f1(found.gold, each) for each in found.predicted])
+        scores = *scores, of["accuracy"]["mean"] if of else None
+        rows.append((run.name, config, str(len(found.predicted)), *map(points, scores), *tested))
+    return Section("Statistics", words, [Grid("", header, rows, left=2)])
 
 
-def _changes(row) -> Section:
+def _changes(row, attention: bool) -> Section:
+    """What changed by class. attention: whether the second run is the first with attention by knowledge."""
     gains, flips = row["class_gains"], row["flips"]
     recall = []
     for label, gain in gains.items():
@@ -158,21 +191,21 @@ def _changes(row) -> Section:
     for label, flip in flips.items():
         gained = *(str(flip[name]) for name in ("pairs", "changed", "gained")), _each(flip["gained_from"])
         changed.append((label, *gained, str(flip["lost"]), _each(flip["lost_to"]), str(flip["wrong_to_wrong"])))
-    header = ("gold", "pairs", "changed", "gained", "these were", "lost", "these are now", "wrong to wrong")
+    header = ("gold", "pairs", "changed", "gained", "previously", "lost", "now", "wrong to wrong")
     of_classes = ("gold", "pairs", row["first"], row["second"], "difference", "95 %")
     grids = [
         Grid("recall of each class, mean over seeds", of_classes, recall),
         Grid("predictions that changed, by the majority votes", header, changed),
     ]
-    return Section(f"{row['second']} against {row['first']}", _gains_in_words(flips), grids)
+    return Section(f"{row['second']} against {row['first']}", _gains_in_words(flips, attention), grids)
 
 
 def _each(counts):
     return ", ".join(f"{count} {label}" for label, count in counts.items() if count) or "-"
 
 
-def _gains_in_words(flips):
-    """The gains in words, beside those that section 6 of the paper reports for knowledge-directed attention."""
+def _gains_in_words(flips, attention):
+    """The gains in words, for attention by knowledge beside those of section 6 of the paper."""
     total = sum(flip["gained"] for flip in flips.values())
     if not total:
         return ["no prediction was gained"]
@@ -180,10 +213,9 @@ def _gains_in_words(flips):
     flip = flips[label]
     source = max(flip["gained_from"], key=flip["gained_from"].get)
     share, of_these = flip["gained"] / total, flip["gained_from"][source] / flip["gained"]
-    return [
-        f"of {total} predictions gained, {share:.0%} are of {label}; {of_these:.0%} of these were {source} before "
-        "(the paper, knowledge-directed attention on MedNLI: 60% of neutral, 87% of these entailment before)"
-    ]
+    paper = " (the paper, knowledge-directed attention on MedNLI: 60% of neutral, 87% of these entailment before)"
+    gained = f"of {number_of(total, 'prediction')} gained, {share:.0%} are of {label}"
+    return [f"{gained}; {of_these:.0%} of these were {source} before{paper if attention else ''}"]
 
 
 def prediction_lines(rows: Sequence[Mapping[str, float]]) -> Iterator[str]:

@@ -112,7 +112,8 @@ def _comparison(values, folders):
         _print(values, [*compared, *sections], result)
     if values.out or not values.compare:
         shown = [*compared, *sections, *more, *of_page, html.runs_section(folders)]
-        _write(values.out or "report.html", html.render(title, shown))
+        notes = (note for folder in folders for note in RunDirectory.existing(folder).result().get("notes", ()))
+        _write(values.out or "report.html", html.render(title, shown, "; ".join(dict.fromkeys(notes))))
 
 
 def _config_of(folder):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # slow to import, and only some commands draw
 logging.getLogger("matplotlib").setLevel(logging.ERROR)  # else it logs the path of its font cache
 WIDTH, HEIGHT, AXIS = 360, 230, 290  # px of a chart without its legend, for a small screen; AXIS: the axis of x
 DPI = 130  # of PNG
+FEW = 10  # bars, which have room for their values
 # share of its length that a turned label takes below the axis: the sine of its angle
 TURN = 0.65
 INK, SOFT, LINE, ON = "#1b1f24", "#57606a", "#d8dee4", "#ffffff"
@@ -127,7 +128,7 @@ def bars(
     x: str,
     y: str,
 ) -> Chart | None:
-    """Groups of bars: at each tick one bar of every series; None without any."""
+    """Groups of bars: at each tick one bar of every series; None without any. Few bars of one series show values."""
     ends = [v for values in series.values() for v in values]
     if not ends:
         return None
@@ -140,7 +141,10 @@ def bars(
     width = 0.8 / len(series)
     for number, (name, values) in enumerate(series.items()):
         places = np.arange(len(values)) + (number - (len(series) - 1) / 2) * width
-        axes.bar(places, values, 0.92 * width, color=COLOURS[number % 6], label=name, clip_on=False, linewidth=0)
+        how = {"color": COLOURS[number % 6], "label": name, "clip_on": False, "linewidth": 0}
+        drawn = axes.bar(places, values, 0.92 * width, **how)
+        if not names and len(values) <= FEW:
+            axes.bar_label(drawn, map(_number, values), padding=2, fontsize=9, color=SOFT)
     axes.axhline(0, color=SOFT, linewidth=1, clip_on=False)
     axes.set_xlim(-0.5, len(ticks) - 0.5)
     skip = 1 if turned else math.ceil(len(ticks) * long / AXIS)

@@ -2,7 +2,7 @@
 
 import contextlib
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import jinja2
@@ -11,19 +11,19 @@ from markupsafe import Markup
 from mednli_jax.data.examples import Split
 from mednli_jax.errors import RunError
 from mednli_jax.report import charts, public
-from mednli_jax.report.outcomes import read_metrics
+from mednli_jax.report.outcomes import names_of, read_metrics
 from mednli_jax.report.runs import SPLITS, RunDirectory, environment, read_json
-from mednli_jax.report.sections import Grid, Section, markdown_text
+from mednli_jax.report.sections import Grid, Section, markdown_text, number_of
 
 CARD = "# Model card: "  # the first words of a model card's file
 
 
-def render(title: str, sections: Sequence[Section], facts: Mapping[str, str] | None = None, warning: str = "") -> str:
-    """The page. facts: below the title, without empty ones; warning: a highlighted note."""
+def render(title: str, sections: Sequence[Section], warning: str = "") -> str:
+    """The page. warning: a highlighted note below the title."""
     how = {"autoescape": True, "undefined": jinja2.StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
     loader = jinja2.PackageLoader("mednli_jax", "report")
     template = jinja2.Environment(loader=loader, **how).get_template("report.html.j2")
-    return template.render(title=title, sections=sections, facts=facts or {}, warning=warning, Markup=Markup)
+    return template.render(title=title, sections=sections, warning=warning, Markup=Markup)
 
 
 def run_page(
@@ -35,22 +35,26 @@ def run_page(
     """The page of a run, finished or not, from the files of its run directory.
 
     Args:
-      sections, units: run_sections and units of its TASK; the learning curves stand between both parts of sections.
-      more: sections at the end.
+      sections, units: run_sections and units of its TASK; the settings and the learning curves stand between both
+        parts of sections.
+      more: sections at the end, before versions, files and command, which are folded.
     """
     with _of_this_version(directory):
         result, data = directory.result(), _json(directory.folder / "data.json")
         first, rest = sections(directory, result)
-        shown = [*first, _curves(directory, result), *rest]
+        corpus = result.get("corpus", directory.config["data"]["name"])
+        settings = Section("Settings", facts=_settings(directory, corpus, result, data, units))
+        shown = [*first[:1], settings, *first[1:], _curves(directory, result), *rest]
         if "links_per_length" in data.get("knowledge", {}):
             shown.append(_links(data["knowledge"]))
-        kept = [one for one in (*shown, *more) if one.grids or any(chart for _, chart in one.charts)]
+        origin = _origin(_json(directory.folder / "env.json"), result, data)
+        shown += [*more, Section("Versions, files and command", facts=origin, folded=True)]
+        kept = [one for one in shown if one.grids or one.facts or any(chart for _, chart in one.charts)]
         status, notes = result["status"], " ".join(result.get("notes", ()))
         warning = "" if status == "complete" else f"The run is not finished: its status is {status}."
-        corpus = result.get("corpus", directory.config["data"]["name"])
-        title = f"{result.get('model', directory.config['model']['name'])} on {corpus}"
-        facts = _facts(directory, corpus, result, data, units)
-        return render(title, kept, facts, f"{warning} {notes}".strip())
+        model = result.get("model", directory.config["model"]["name"])
+        title = f"{model}{_knowledge(directory.config, data)} on {corpus}"
+        return render(title, kept, f"{warning} {notes}".strip())
 
 
 @contextlib.contextmanager
@@ -84,7 +88,8 @@ def public_pages(found: dict) -> tuple[str, str]:
         "decisions about patients."
     )
     parts = [f"{CARD}{title}", lines, markdown_text(sections), "## Limits", limits]
-    return render(title, sections, {**facts, "public": left_out}), "\n\n".join(filter(None, parts)) + "\n"
+    shown = [*sections, Section("Settings", facts={**facts, "public": left_out})]
+    return render(title, shown), "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _text(value):
@@ -106,27 +111,46 @@ def _files(splits):
     return ", ".join(f"{of['file']} ({of['sha256'][:12]})" for of in splits if "file" in of and "sha256" in of)
 
 
-def _facts(directory, corpus, result, data, units) -> dict[str, str]:
-    env, splits = _json(directory.folder / "env.json"), data.get("splits", {})
-    knowledge, words = data.get("knowledge", {}), data.get("vocabulary", {})
+def _knowledge(config, data) -> str:
+    """The title's words on the knowledge of a model that may use an ontology."""
+    knowledge = config["model"].get("knowledge")
+    if knowledge in (None, "none"):
+        return " without knowledge" * (knowledge == "none" and not config.get("vectors", {}).get("retrofit"))
+    return f" with {_ontology(data) or config['knowledge']['ontology']} ({knowledge})"
+
+
+def _ontology(data):
+    knowledge = data.get("knowledge", {})
+    return " ".join(str(knowledge[name]) for name in ("ontology", "version") if name in knowledge)
+
+
+def _settings(directory, corpus, result, data, units) -> dict[str, str]:
+    """What decides the scores of a run."""
+    config, splits, words = directory.config, data.get("splits", {}), data.get("vocabulary", {})
     best = ", ".join(map(str, result.get("best_epoch", ())))
-    vectors = Path(directory.config.get("vectors", {}).get("path") or "random").name
+    vectors = Path(config.get("vectors", {}).get("path") or "random").name
+    chosen = {**config["model"], **(config["train"] if "epochs" in result else {})}
+    named = {"hidden size": "hidden_size", "learning rate": "learning_rate", "batch": "batch_size"}
     return {
         "run": directory.folder.resolve().name,
         "data": f"{corpus}: {_sizes(splits)} {units}" if splits else corpus,
-        "files": _files(splits.values()),
-        "prepared": result.get("prepared", ""),
         "config": result.get("config", ""),
-        "seeds": ", ".join(map(str, directory.config["seeds"])),
+        "knowledge": chosen.get("knowledge", ""),
+        "ontology": _ontology(data),
+        "word vectors": f"{words.get('source') or vectors}, {words['with_vector']:,} words" if words else "",
+        **{name: str(chosen[field]) for name, field in named.items() if field in chosen},
         "epochs": ", best ".join(filter(None, (str(result.get("epochs", "")), best))),
+        "seeds": ", ".join(map(str, config["seeds"])),
         "parameters": f"{result['parameters']:,} of each seed" if "parameters" in result else "",
         "set-up": data.get("setup", ""),
-        "word vectors": f"{words.get('source') or vectors}, {words['with_vector']:,} words" if words else "",
-        "ontology": " ".join(str(knowledge[name]) for name in ("ontology", "version") if name in knowledge),
         "trained in": f"{result['seconds']:,.0f} s" if "seconds" in result else "",
-        "devices": ", ".join(env.get("devices", ())),
-        **_provenance(env),
     }
+
+
+def _origin(env, result, data) -> dict[str, str]:
+    """The files and programs that a run comes from."""
+    named = {"files": _files(data.get("splits", {}).values()), "prepared": result.get("prepared", "")}
+    return {**named, "devices": ", ".join(env.get("devices", ())), **_provenance(env)}
 
 
 def _provenance(env) -> dict[str, str]:
@@ -164,7 +188,7 @@ def _links(knowledge) -> Section:
     keys = sorted(counts, key=int)
     title = f"Links between tokens by path length, {knowledge.get('ontology', '')}"
     chart = charts.bars({"links": [counts[k] for k in keys]}, keys, title=title, x="shortest path", y="links")
-    pairs = f"{knowledge.get('pairs_with_links', 0):,} pairs have links"
+    pairs = f"{number_of(knowledge.get('pairs_with_links', 0), 'pair')} with links"
     return Section("Knowledge", [pairs], charts=[(title, chart)])
 
 
@@ -172,18 +196,19 @@ def corpus_page(corpus: str, splits: dict[str, Split], sections: Sequence[Sectio
     """The page of a corpus's analyses. knowledge: the ontology of its concepts; notes: remarks for the reader."""
     sizes = ", ".join(f"{name} {len(split):,}" for name, split in splits.items())
     facts = {"data": f"{sizes} pairs", "files": _files(split.facts for split in splits.values()), "ontology": knowledge}
-    return render(f"Corpus {corpus}", sections, facts | _provenance(environment()), notes)
+    about = Section("About", facts=facts | _provenance(environment()))
+    return render(f"Corpus {corpus}", [*sections, about], notes)
 
 
 def runs_section(folders: Sequence[Path]) -> Section:
     """Where the figures of several runs come from."""
-    rows = []
-    for folder in map(Path.resolve, folders):
+    rows, origins = [], {}
+    for name, folder in zip(names_of(folders), folders, strict=True):
         directory = RunDirectory.existing(folder)
         result, env = directory.result(), _provenance(_json(folder / "env.json"))
-        sizes = _sizes(_json(folder / "data.json").get("splits", {}))
         seeds = ", ".join(map(str, result.get("seeds", ())))
-        origin = (env[name] for name in ("commit", "started", "versions", "command"))
-        rows.append((folder.name, result.get("model", ""), result.get("corpus", ""), sizes, seeds, *origin))
-    header = ("run", "model", "corpus", "rows", "seeds", "commit", "started", "versions", "command")
-    return Section("Runs", grids=[Grid("", header, rows, left=len(header))])
+        rows.append((name, result.get("model", ""), result.get("corpus", ""), seeds, env.pop("commit")))
+        sizes = _sizes(_json(folder / "data.json").get("splits", {}))
+        origins[name] = "; ".join(filter(None, (sizes, *env.values())))
+    header = ("run", "model", "corpus", "seeds", "commit")
+    return Section("Runs", grids=[Grid("", header, rows, left=len(header))], facts=origins)

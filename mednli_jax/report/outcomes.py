@@ -11,8 +11,8 @@ from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import DataError, Problems, RunError
 from mednli_jax.io import text_lines
 from mednli_jax.report import metrics
-from mednli_jax.report.runs import SPLITS, RunDirectory, read_json
-from mednli_jax.report.sections import csv_lines
+from mednli_jax.report.runs import SPLITS, RunDirectory, differing, flat, read_json
+from mednli_jax.report.sections import Grid, Section, csv_lines, interval, points
 
 DAMAGED = "restore the file, or train again with --force"
 SAME_FILES = "compare runs of the same files, or train one of them again"
@@ -50,6 +50,10 @@ class Finished:
     result: dict
     data: dict
     outcomes: Outcomes
+
+    @property
+    def config(self) -> dict:
+        return RunDirectory.existing(self.folder).config
 
     @property
     def corpus(self) -> str:
@@ -233,6 +237,27 @@ def comparisons(runs: Sequence[Finished]) -> list[dict]:
     found = [comparison(runs[0], run) for run in runs[1:]]
     adjusted = metrics.holm([row["mcnemar"]["p_value"] for row in found])
     return [{**row, "p_holm": p} for row, p in zip(found, adjusted, strict=True)]
+
+
+def verdict(compared: Sequence[Mapping]) -> Section:
+    """Which of two systems is better, in words. Rows: first, second, difference, low, high."""
+    words = []
+    for row in compared:
+        names, wide = (row["second"], row["first"]), interval(row["low"], row["high"])
+        found, holds = "no difference detected between {} and {}", "includes"
+        if not row["low"] <= 0 <= row["high"]:
+            found, holds = f"{{}} is {'better' if row['difference'] > 0 else 'worse'} than {{}}", "excludes"
+        words.append(f"{found.format(*names)}: {points(row['difference'], '+')} points, interval {wide} {holds} 0")
+    return Section("Verdict", words)
+
+
+def differences(names: Sequence[str], folders: Sequence[Path]) -> Section:
+    """The fields in which the configs of runs differ, a column for each run."""
+    configs = [flat(RunDirectory.existing(folder).config) for folder in folders]
+    fields = dict.fromkeys(field for config in configs[1:] for field in differing(configs[0], config))
+    rows = [(field, *(str(config.get(field, "-")) for config in configs)) for field in sorted(fields)]
+    words = [] if rows else ["the configs are the same"]
+    return Section("What differs between the configs", words, [Grid("", ("field", *names), rows)] * bool(rows))
 
 
 def class_gains(first: Outcomes, second: Outcomes) -> dict:

@@ -96,7 +96,8 @@ def sections(found: Mapping) -> list[Section]:
             grids.append(Grid("classes", ("class", "precision", "recall", "F1"), rows))
         if "confusion" in of:
             rows = [(label, *map(str, row)) for label, row in zip(LABELS, of["confusion"], strict=True)]
-            grids.append(Grid("confusion, summed over seeds", ("gold", *LABELS), rows))
+            summed = ", summed over seeds" if len(found["about"].get("seeds", ())) > 1 else ""
+            grids.append(Grid(f"confusion{summed}", ("gold", *LABELS), rows))
         for family, named in of.get("families", {}).items():
             rows = [(name, str(one["examples"]), _share(one["accuracy"]["mean"])) for name, one in named.items()]
             grids.append(Grid(family, (family, "examples", "accuracy"), rows))
@@ -114,10 +115,11 @@ def _share(value):
 
 def _rows(of):
     scored = {name: value for name, value in of.items() if isinstance(value, Mapping) and "per_seed" in value}
-    return [
-        (name, _share(value["mean"]), _share(value.get("sd", 0)), ", ".join(map(_share, value["per_seed"])))
-        for name, value in scored.items()
-    ]
+    rows = []
+    for name, value in scored.items():
+        spread = _share(value.get("sd", 0)) if len(value["per_seed"]) > 1 else "-"
+        rows.append((name, _share(value["mean"]), spread, ", ".join(map(_share, value["per_seed"]))))
+    return rows
 
 
 def table(found: Mapping, runs: Collection[str] = ()) -> dict:

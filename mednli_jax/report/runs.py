@@ -6,6 +6,7 @@ Only `private/` may hold text of a corpus. Files are 0600, folders 0700. The `st
 interrupted, complete or failed. Only a complete run has results.
 """
 
+import difflib
 import fcntl
 import json
 import os
@@ -26,6 +27,7 @@ TYPES = "types.json"  # the phrases of the training split in the order of their 
 # of the feature-based system: the trees of each seed, the TF-IDF terms
 TREES = "trees.json"
 SPLITS = ("dev", "test")  # that a run scores
+EXAMPLE = "runs/esim_kd-demo"  # of a run directory
 FAILED = "correct the fault that its log.txt names"  # the first step for a run that failed
 _PASSWORD = re.compile(r"(://[^/@\s:]*:)\S*@")  # in a URL
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "scipy", "ml-collections")
@@ -77,8 +79,10 @@ class RunDirectory:
     def existing(cls, folder: Path) -> "RunDirectory":
         run = cls(folder)
         if not (run.folder / "config.json").is_file():
-            problem = f"{run.folder}: not a run directory (config.json is missing)"
-            raise RunError(f"{problem}. Fix: give the directory that train printed, e.g. --run=runs/esim_kd-demo.")
+            names = [path.parent.name for path in run.folder.parent.glob("*/config.json")]
+            near = difflib.get_close_matches(run.folder.name, names, n=1)
+            fix = f"give the directory that train printed, e.g. {run.folder.parent / near[0] if near else EXAMPLE}"
+            raise RunError(f"{run.folder}: not a run directory (config.json is missing). Fix: {fix}.")
         return run
 
     @classmethod
@@ -267,12 +271,13 @@ def read_kept(directory: RunDirectory, name: str) -> dict:
 
 def differing(old: dict, new: dict) -> list[str]:
     """The fields, such as `train.epochs`, in which two trees of JSON values differ."""
-    old, new = _flat(old), _flat(new)
+    old, new = flat(old), flat(new)
     return sorted(key for key in old.keys() | new.keys() if old.get(key, ...) != new.get(key, ...))
 
 
-def _flat(tree, prefix=""):
-    flat = {}
+def flat(tree: dict, prefix: str = "") -> dict:
+    """The leaves of a tree of JSON values, named as `train.epochs`."""
+    leaves = {}
     for key, value in tree.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
+        leaves |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return leaves

@@ -23,13 +23,18 @@ class Grid:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report, without text of a corpus."""
+    """A part of a report, without text of a corpus.
+
+    facts: name -> value, below the words, on a page alone. folded: a page shows the title alone until it is opened.
+    """
 
     title: str
     words: list[str] = field(default_factory=list)
     grids: list[Grid] = field(default_factory=list)
     charts: list[tuple[str, Chart | None]] = field(default_factory=list)  # (caption, chart or nothing to draw)
     commands: list[tuple[str, str]] = field(default_factory=list)  # (what for, a line for a shell)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    folded: bool = False
 
 
 def lines(section: Section) -> list[str]:
@@ -106,6 +111,11 @@ def p_value(p: float) -> str:
 def sd(found: Mapping) -> str:
     """The deviation over the seeds of a mean_sd, in points; a dash for a single seed."""
     return points(found["sd"]) if len(found["per_seed"]) > 1 else "-"
+
+
+def number_of(n: int, unit: str) -> str:
+    """`1 pair`, `2,000 pairs`."""
+    return f"{n:,} {unit}{'s' * (n != 1)}"
 
 
 def seeds_named(seeds: Sequence[int]) -> str:

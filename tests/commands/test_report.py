@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from made_up_commands import call_command
 from made_up_pairs import write_rows
-from made_up_runs import GOLD, check_offline, edit, write_run
+from made_up_runs import GOLD, change, check_offline, edit, write_run
 
 from mednli_jax import tasks
 from mednli_jax.nli.readers import load_demo
@@ -37,10 +37,42 @@ def test_page_of_a_run(printed, tmp_path):
     page = check_offline((tmp_path / "run" / "report.html").read_text())
     assert not (tmp_path / "run" / "report.html").stat().st_mode & 0o077
     words = " ".join(page.words)
-    for fact in ("esim on demo", "0123abc", "jax 0.10.2", "train 100, dev 9, test 9 pairs", "--config=configs/esim.py"):
+    for fact in (
+        "esim without knowledge on demo",
+        "0123abc",
+        "jax 0.10.2",
+        "train 100, dev 9, test 9 pairs",
+        "--config=configs/esim.py",
+    ):
         assert fact in words, fact
     assert "88.9" in page.words  # 8 of 9 in both seeds
     assert [tag for tag, _ in page.tags].count("svg") == 4  # confusion of dev and test, loss, accuracy
+    order = ("test accuracy 88.9; the most frequent class alone gives 33.3", "hidden size", "learning rate", "Classes")
+    places = [words.index(part) for part in (*order, "Versions, files and command", "0123abc")]
+    assert places == sorted(places)
+    assert [tag for tag, _ in page.tags].count("details") == 1
+    assert "summed over seeds" in words
+
+
+def test_page_of_one_seed_names_knowledge_and_explains_slices(tmp_path):
+    folder = write_run(tmp_path / "run", GOLD)
+    change(folder / "config.json", model__knowledge="replace")
+    links = {"ontology": "mesh", "version": 2024, "links_per_length": {"0": 1234, "1": 5}, "pairs_with_links": 1}
+    edit(folder / "data.json", knowledge=links)
+    result = json.loads((folder / "result.json").read_text())
+    test = {**result["test"], "slices": {"unseen_relation": result["test"], "fiction": result["test"]}}
+    edit(folder / "result.json", test=test)
+    text = page_of(folder)
+    words = " ".join(check_offline(text).words)
+    for part in (
+        "esim with mesh 2024 (replace) on demo",
+        "1 pair with links",
+        "no training pair shows these two concepts",
+    ):
+        assert part in words
+    assert "fiction: pairs of this genre" in words
+    assert "summed over" not in words
+    assert {"1,234", "5"} <= set(re.findall(r">([\d,]+)</text>", text))  # above the bars
 
 
 def test_page_of_an_unfinished_run_says_so(printed, tmp_path):
@@ -58,7 +90,11 @@ def test_names_are_escaped_and_folders_left_out(tmp_path):
     edit(folder / "config.json", vectors={"path": "/somewhere/pubmed_200d.txt"})
     text = page_of(folder)
     check_offline(text)
-    for part in ("&lt;script&gt;alert(1)&lt;/script&gt;", "esim on &lt;b&gt;&amp;", "pubmed_200d.txt, 7 words"):
+    for part in (
+        "&lt;script&gt;alert(1)&lt;/script&gt;",
+        "without knowledge on &lt;b&gt;&amp;",
+        "pubmed_200d.txt, 7 words",
+    ):
         assert part in text
     assert "somewhere" not in text
 
@@ -69,15 +105,43 @@ def test_comparison_is_printed_and_drawn(printed, tmp_path):
     code, out, err = printed("a", "b", "--compare")
     assert (code, err) == (0, "")
     (line,) = (line for line in out.splitlines() if re.match(r"b +esim", line))
-    assert re.fullmatch(r"b +esim-demo +1 +77\.8 +\+11\.1 +\[[-+\d.]+, [-+\d.]+\] +1 +2 +1\.0000 +1\.0000", line)
+    assert re.fullmatch(r"b +esim-demo +1 +77\.8 +78\.3 +77\.8 +\+11\.1 +\[.+, .+\] +1 +2 +1\.0000 +1\.0000", line)
     gained = "of 2 predictions gained, 100% are of neutral; 100% of these were contradiction before"
     assert gained in " ".join(out.split())
     assert not (tmp_path / "report.html").exists()
     assert printed("a", "b") == (0, "", "written: report.html\n")
     page = check_offline((tmp_path / "report.html").read_text())
-    assert {"Comparison", "b against a", "Confusion", "Runs"} <= set(page.words)
+    order = "Verdict", "What differs between the configs", "Statistics", "b against a", "Confusion", "Runs"
+    assert [word for word in page.words if word in order] == [*order]
+    assert {"only a right", "only this run right", "previously", "the configs are the same"} <= set(page.words)
     found = json.loads(printed("a", "b", "--compare", "--json")[1])["comparisons"]
     assert found[0]["mcnemar"] == {"only_first": 1, "only_second": 2, "p_value": 1.0}
+
+
+def test_a_comparison_says_what_differs_and_what_that_shows(printed, tmp_path):
+    for name, said in (("a", "n" * 9), ("b", GOLD), ("c", "nn" + GOLD[2:])):
+        write_run(tmp_path / name, said)
+        edit(tmp_path / name / "result.json", notes=["made up, synthetic"])
+    change(tmp_path / "b" / "config.json", model__knowledge="replace")
+    change(tmp_path / "c" / "config.json", model__hidden_size=32)
+    printed("a", "b")
+    assert "made up, synthetic" in check_offline((tmp_path / "report.html").read_text()).words
+    paper = "60% of neutral, 87% of these entailment"
+    for pair, verdict, field, as_paper in (
+        ("ab", "b is better than a: +66.7 points", r"model\.knowledge +none +replace", True),
+        ("bc", "no difference detected between c and b: -22.2 points", r"model\.hidden_size +300 +32", False),
+        ("ac", "c is better than a: +44.4 points", r"model\.hidden_size +300 +32", False),
+    ):
+        out = printed(*pair, "--compare")[1]
+        assert out.startswith(f"Verdict\n{verdict}, interval [")
+        assert re.search(field, out)
+        assert (paper in " ".join(out.split())) == as_paper
+
+
+def test_a_folder_that_is_no_run_is_named_with_one_nearby(printed, tmp_path):
+    write_run(tmp_path / "esim_kd", GOLD)
+    code, _, err = printed("esim_dk")
+    assert (code, "e.g. esim_kd." in err, len(err.splitlines())) == (2, True, 1)
 
 
 def test_a_run_and_a_table_as_csv(printed, tmp_path):
