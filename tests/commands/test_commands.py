@@ -22,6 +22,7 @@ from made_up_commands import (
     use_one_device,
     write_pairs,
 )
+from made_up_files import contents
 
 from mednli_jax import analyze, evaluate, export, predict, prepare, train
 from mednli_jax.errors import UserError
