@@ -70,14 +70,6 @@ def test_each_specialty_of_a_case_is_counted(found):
     assert "specialties: the corpus names none" in cloze_stats.section("x", none).words
 
 
-def test_a_passage_counts_once_or_for_each_of_its_queries():
-    short, long = (cloze(f"q{n}", passage("x " * n, f"{n}"), "_", "x") for n in (5, 15))
-    found = cloze_stats.statistics({"train": Split("train", (short, short, long))})["passage_lengths"]
-    assert found["edges"] == [0, 10, 20]
-    assert found["density"] == pytest.approx([1 / 20, 1 / 20])
-    assert found["of_queries"] == pytest.approx([2 / 30, 1 / 30])
-
-
 def test_the_table_has_the_paper_beside_ours(found):
     rows = [line.split() for line in lines(cloze_stats.section("mine", found))]
     assert ["train", "test", "all", "CliCR,", "paper"] in rows

@@ -24,7 +24,7 @@ from made_up_commands import (
 )
 from made_up_files import contents
 
-from mednli_jax import analyze, evaluate, export, predict, prepare, train
+from mednli_jax import analyze, evaluate, export, predict, train
 from mednli_jax.errors import UserError
 from mednli_jax.report.runs import RunDirectory
 from mednli_jax.run import load_run
@@ -137,19 +137,6 @@ def test_a_run_is_carried_elsewhere(at_home, monkeypatch):
 
 
 # -- prepare, evaluate -------------------------------------------------------------------------------------------------
-
-
-def test_prepare_is_a_hit_after_train_and_notices_a_changed_file(at_home, tmp_path, monkeypatch):
-    code, out, err = call_command(prepare, *TRAINED)
-    assert code == 0, err
-    assert out.startswith("found in 0.")
-    assert "train: 48 pairs" in out
-    assert "tokens from: binary parse 48" in out
-    write_pairs(tmp_path / "mednli", (("train", 45), ("dev", 18), ("test", 17)))
-    monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
-    out = call_command(prepare, *TRAINED)[1]
-    assert out.startswith("prepared in")
-    assert "train: 45 pairs" in out
 
 
 def test_evaluate_repeats_the_scores_of_training(at_home):

@@ -9,7 +9,7 @@ from made_up_commands import write_articles, write_own_pairs
 from made_up_diskne import big
 
 from mednli_jax import defaults
-from mednli_jax.data.batching import MAX_BUCKETS, SEGMENT_COST, Batches, groups_of, staircase
+from mednli_jax.data.batching import SEGMENT_COST, Batches, groups_of, staircase
 from mednli_jax.diskne.corpus import write_benchmark
 from mednli_jax.diskne.folds import folds
 from mednli_jax.errors import ConfigError
@@ -216,18 +216,6 @@ def test_every_batch_is_held_by_its_layout(rows, shares, grouped, most):
         check_held(layout, index, batches)
 
 
-def test_a_batch_that_needs_more_room_gets_it_and_few_do():
-    """After one sampled plan some batches need the roomy layout, after many nearly none."""
-    fell = []
-    for epochs, seeds in ((1, (0,)), (8, range(6))):
-        batches = make(lengths(601), tokens=tokens(601), seeds=seeds, epochs=epochs, batch_size=32)
-        plans = [layout for epoch in range(10, 22) for layout, _ in batches.epoch(epoch, (0,))]
-        assert set(plans) <= {*batches.layouts, *batches.roomy}
-        fell.append(np.mean([layout in batches.roomy for layout in plans]))
-    assert 0 < fell[0] < 0.5
-    assert fell[1] < 0.05
-
-
 @pytest.mark.parametrize("batch_size", [8, 32, 512])
 def test_prediction_never_needs_the_roomy_layout(batch_size):
     """Prediction knows all its batches, so one staircase is fitted to all of them exactly."""
@@ -262,22 +250,6 @@ def test_a_staircase_is_the_best_of_all_that_cover(seed):
     assert cost(segments, price) == pytest.approx(min(cost(other, price) for other in found))
     assert (room(segments) >= profile).all()
     assert staircase([]) == staircase([0, 0]) == ((1, 1),)  # no sentences
-
-
-def test_little_is_computed_for_nothing_and_buckets_of_length_save_more():
-    """In an epoch that fitting did not sample, with lengths as in MedNLI; padding to the longest takes four times."""
-    length, slots = lengths(2400), []
-    for most in range(1, MAX_BUCKETS + 1):
-        batches = make(length, batch_size=64, most=most, seeds=(0, 1), epochs=8)
-        plan, true = batches.epoch(30, (9,)), sum(x.sum() for x in length)
-        assert len(batches.layouts) == most
-        for which in ("pairs", "sentences"):
-            slots.append(sum(steps * rows for layout, _ in plan for steps, rows in getattr(layout, which)))
-            assert true <= slots[-1] < 1.25 * true
-        longest = [max(batches.length[0][units]) for units, _, _ in batches.buckets]
-        assert longest == sorted(longest)
-    assert min(slots[3::2]) < slots[1]
-    assert len(make(lengths(100), batch_size=64, most=4).layouts) == 1  # few rows
 
 
 def test_a_bucket_is_padded_to_its_own_longest_unless_widths_are_fixed():

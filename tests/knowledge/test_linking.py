@@ -129,12 +129,6 @@ def test_names_and_short_forms(names, abbreviations, how, sentence, expected):
     assert ", ".join(" ".join(mention) for mention in found(linker, sentence)) == expected
 
 
-def test_spans_count_tokens_not_pieces():
-    linker = Linker(named({"A": ["kidney stone"]}))
-    mentions = linker.link(["x-y-z", "'s", "kidney", "stones", "-", "kidney-stones"])
-    assert [(m.start, m.end) for m in mentions] == [(2, 4), (5, 6)]
-
-
 def test_a_linker_for_a_vocabulary_links_its_sentences_alike(mesh):
     """The sentences consist of words of the names, so that nearly every part of them resembles a name."""
     rng = np.random.default_rng(0)

@@ -6,18 +6,10 @@ from made_up_knowledge import bundled_mesh, edges_of, small, write
 
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.load import find_source, load_ontology, ontology_files
-from mednli_jax.knowledge.ontology import cyclic_edges, induced, is_a_matrix, permuted
+from mednli_jax.knowledge.ontology import induced, is_a_matrix, permuted
 from mednli_jax.knowledge.readers.snomed import read_snomed
 from mednli_jax.knowledge.readers.umls import read_umls
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
-
-
-def test_ancestors_take_the_shortest_way_up():
-    assert small().ancestors("X3") == {"X1": 1, "X2": 1, "X0": 2}
-    # the direct edge to the root wins over the path of length 3
-    assert small().ancestors("X6") == {"X0": 1, "X3": 1, "X1": 2, "X2": 2}
-    assert small().ancestors("X0") == {}
-    assert small().ancestors("X5") == {}
 
 
 def test_index_by_id_or_by_a_cross_reference_of_one_concept():
@@ -26,12 +18,6 @@ def test_index_by_id_or_by_a_cross_reference_of_one_concept():
     assert [ontology.index(concept) for concept in ontology.ids] == list(range(7))  # ids before cross-references
     assert [ontology.index(concept) for concept in ("MSH:D1", "MSH:D2", "zzzz")] == [3, None, None]
     assert ontology.ancestors("MSH:D1") == ontology.ancestors("X3")
-
-
-def test_an_edge_is_cyclic_when_its_end_leads_back_to_its_start():
-    assert cyclic_edges(np.zeros(0, int), np.zeros(0, int), 3).tolist() == []
-    # 0 is its own parent; 1 and 2 are parents of each other
-    assert cyclic_edges([0, 0, 1, 2], [0, 1, 2, 1], 3).tolist() == [True, False, True, True]
 
 
 def test_permuted_keeps_graph_and_names_but_breaks_relations():

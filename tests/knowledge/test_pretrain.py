@@ -138,8 +138,6 @@ def test_faults_of_training(tmp_path):
     pytest.importorskip("fasttext")
     out, settings = tmp_path / "v.bin", Settings(**SMALL)
     cases = (
-        (DataError, {"sentences": []}),
-        (UsageError, {"settings": Settings(**{**SMALL, "epochs": 0})}),
         (UsageError, {"out": tmp_path / "v.txt"}),
         (DataError, {"initial": tmp_path / "two.vec"}),
     )

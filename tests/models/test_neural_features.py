@@ -1,13 +1,14 @@
 """Neural classifiers that also take the features of the feature-based system."""
 
-import jax
 import numpy as np
 import pytest
 
 from mednli_jax import defaults
-from mednli_jax.data import batching
+from mednli_jax.data.arrays import SIDES
+from mednli_jax.data.batching import Layout
 from mednli_jax.nli import boosting
 from mednli_jax.run import experiment_of
+from mednli_jax.training import optim
 
 
 def config_of(features=True):
@@ -49,12 +50,9 @@ def test_features_are_standardised_by_the_training_rows(prepared):
 def test_a_pairs_logits_follow_its_own_features_alone(prepared):
     corpus, _ = prepared
     program, batches = experiment_of(config_of()).program(corpus, ["test"])
-    frozen = program.frozen
-    layout = batching.Layout.full(1, tuple(corpus.arrays[side].shape[1] for side in ("premise", "hypothesis")))
-    batch = program.task.to_batch(program.data, np.array([[0]]), layout)
-    seed = {"params": jax.random.key(0)}
-    _, drawn = program.model.apply({"frozen": frozen}, batch, train=False, rngs=seed, mutable=["params", "batch_stats"])
-    variables = jax.tree.map(lambda leaf: leaf[None], drawn)
+    program.optimizer = optim.build_optimizer(learning_rate=0.1)
+    layout = Layout.full(1, tuple(corpus.arrays[side].shape[1] for side in SIDES))
+    variables = program.draw(layout, (0,)).variables
     before = program.logits(variables, batches["test"])
     changed = np.array(corpus.arrays["features"])
     first = corpus.splits["test"].first

@@ -14,7 +14,7 @@ from mednli_jax import analyze
 from mednli_jax.data.examples import LABELS, Mention
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
-from mednli_jax.knowledge.readers.mesh import LINK_TYPES, read_mesh
+from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.nli import analyses, artifacts
 from mednli_jax.nli.artifacts import CAUSE, FINE, HYPERNYM
 
@@ -169,15 +169,6 @@ def test_any_ontology_has_hypernyms_but_not_causes():
     assert satisfied(cuis, ["above"], ["CUI"]) == set()
     assert satisfied(cuis, ["CUI"], ["c2"], "x no z") == {FINE}
     assert artifacts.satisfied([], [], [], CHAIN) == {HYPERNYM: [], FINE: []}
-
-
-def test_the_causes_are_those_of_the_bundled_table():
-    mesh = read_mesh()
-    assert {concept: mesh.labels[mesh.index(concept)] for concept in artifacts.CAUSES} == artifacts.CAUSES
-    # The reader and the heuristics together ask for the kinds that link every cause.
-    for concept in artifacts.CAUSES:
-        kinds = mesh.types[mesh.index(concept)].split("|")
-        assert any(kind.startswith((*LINK_TYPES, *artifacts.CAUSE_TYPES)) for kind in kinds), concept
 
 
 def test_chi_square_by_hand():

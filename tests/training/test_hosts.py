@@ -126,8 +126,6 @@ def test_where_one_has_failed_the_others_fail_at_their_next_meeting(code, monkey
     ("flags", "message"),
     [
         ((None, 2, 0), "--coordinator is missing"),
-        (("host:1", None, 0), "--processes is missing"),
-        (("host:1", 2, None), "--process is missing"),
         (("host", 2, 0), "--coordinator has no port"),
         (("host:1", 2, 2), "--process is 2 of 2"),
     ],
