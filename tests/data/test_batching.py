@@ -216,20 +216,6 @@ def test_every_batch_is_held_by_its_layout(rows, shares, grouped, most):
         check_held(layout, index, batches)
 
 
-@pytest.mark.parametrize("batch_size", [8, 32, 512])
-def test_prediction_never_needs_the_roomy_layout(batch_size):
-    """Prediction knows all its batches, so one staircase is fitted to all of them exactly."""
-    batches = make(lengths(607), tokens=tokens(607), batch_size=batch_size)
-    parts = []
-    for layout, index in batches.once():
-        assert layout == batches.layouts[0] != batches.roomy[0]
-        check_held(layout, index, batches)
-        row = index[index >= 0]
-        parts.append([*batches.length[0][row], *batches.length[1][row]])
-    longest = np.max([np.pad(p, (0, 50 - len(p))) for p in map(alive, parts)], axis=0)
-    assert layout.sentences == layout.pairs == staircase(longest)
-
-
 def cost(segments, price):
     return sum(steps * rows + price for steps, rows in segments)
 
