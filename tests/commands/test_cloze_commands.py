@@ -21,6 +21,7 @@ from made_up_commands import (
     json_lines,
     read_json,
     run_command,
+    use_one_device,
     write_articles,
 )
 from made_up_runs import GOLD, write_run
@@ -80,6 +81,26 @@ def test_prepare_prints_what_a_corpus_holds(at_home):
     assert re.search(r"^found in ", out)
     assert "  test: 9 queries of 3 passages; longest passage " in out
     assert "    6 candidates, 2.0 a passage; answers among them: 6 as they stand, 0 by a synonym, 3 not\n" in out
+
+
+@pytest.mark.slow
+def test_a_dev_split_without_an_answer_that_can_be_scored_has_no_loss(tmp_path, monkeypatch):
+    """The SA reader only predicts phrases of training, and dev has none of them."""
+    dev = write_articles(tmp_path / "own") / "dev1.0.json"
+    text = dev.read_text()
+    for phrase in PHRASES:
+        text = text.replace(phrase, f"other {phrase}")
+    dev.write_text(text)
+    use_one_device(monkeypatch)
+    small = ("--config.model.hidden_size=4", *SMALL[2:])
+    flags = (config_flag("sa_ent", "file"), f"--config.data.dir={tmp_path / 'own'}", *small)
+    code, _, err = call_command(train, *flags, f"--workdir={tmp_path / 'run'}")
+    assert (code, "dev loss 0" in err) == (0, False), err
+    assert "no dev loss (no dev answer can be scored)" in err
+    assert read_json(tmp_path, "run", "result.json")["dev"]["loss"] is None
+    assert call_command(report, tmp_path / "run")[0] == 0
+    code, _, err = call_command(train, *flags, "--config.train.select=loss", f"--workdir={tmp_path / 'other'}")
+    assert (code, "config.train.select is 'loss': no dev answer can be scored" in err) == (2, True)
 
 
 def test_a_seed_that_diverged_has_no_loss_and_leaves_that_of_others():

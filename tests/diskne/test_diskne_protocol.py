@@ -21,6 +21,7 @@ from mednli_jax.report import __main__ as report
 from mednli_jax.report.runs import RunDirectory
 from mednli_jax.run import Experiment, experiment_of, load_run
 from mednli_jax.training import devices, state
+from mednli_jax.training.loop import Interrupted
 from mednli_jax.training.session import Session
 
 SEEDS = (0, 3)
@@ -193,13 +194,26 @@ def test_a_slot_ends_as_it_would_alone_and_the_program_of_chunks_is_compiled_onc
     assert len(one_by_one.program.compiled) - before <= 4
 
 
-def test_as_many_slots_as_the_memory_holds_are_trained_at_once(unbroken, monkeypatch):
-    """Each slot takes 1 MiB here."""
+def test_as_many_slots_as_the_memory_holds_are_trained_at_once(unbroken, folder, tmp_path, monkeypatch):
+    """Each slot takes 1 MiB here. Chunks are for the memory of the first session, even when a resumed run has more."""
     program, batches = unbroken.program, unbroken.batches["medical/train"]
     monkeypatch.setattr(program, "train_bytes", lambda layout, learner, index: len(index) << 20)
     program.optimizer, all_fit = unbroken.optimizers["medical"], 1 << 40
     rooms = ((1, all_fit), (all_fit, 1), (7 << 19, all_fit), (all_fit, all_fit))  # memory, disk
     assert [devices.fitting(program, batches, 7, *room) for room in rooms] == [1, 1, 3, 7]
+    config = config_of(folder, **{**MEDICAL, "diskne.at_once": 0, "seeds": (0,)})
+
+    def interrupted(training, chunk):
+        raise Interrupted
+
+    monkeypatch.setattr(folds.FoldTraining, "_train", interrupted)
+    for resume, room in ((False, 7 << 19), (True, all_fit)):
+        monkeypatch.setattr(devices, "room", lambda device, room=room: room)
+        stopped = training_of(config, tmp_path / "run", resume=resume)
+        with pytest.raises(Interrupted):
+            stopped.run()
+        stopped.directory.close()
+        assert [len(chunk.slots) for chunk in stopped.chunks] == [3, 2, 2]
 
 
 def test_train_and_report_from_one_end_to_the_other(folder, tmp_path):
