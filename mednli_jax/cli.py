@@ -34,6 +34,20 @@ CONFIG_HELP = """  --config=NAME[:VARIANT]      a config of --list, or a file: e
                                --config.model.hidden_size=128 --config.data.dir=FOLDER --config.data.limit=1000
                                --config.vectors.path=FILE --config.knowledge.ontology=mesh|FILE"""
 
+# Other names of fields, for suggestions.
+ALIASES = {
+    "lr": "train.learning_rate",
+    "rate": "train.learning_rate",
+    "bs": "train.batch_size",
+    "batch": "train.batch_size",
+    "epoch": "train.epochs",
+    "epochs": "train.epochs",
+    "hidden": "model.hidden_size",
+    "hidden_size": "model.hidden_size",
+    "seed": "seeds",
+    "seeds": "seeds",
+}
+
 Flags = flags.FlagValues
 
 
@@ -78,10 +92,28 @@ def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], s
         else:
             rest = _parse(values, define(values))
             if len(rest) > words:
-                raise UsageError(f"unexpected argument '{rest[words]}'. Fix: flags are --name=value; see --help.")
+                fix = _meant(values, rest[words]) or "flags are --name=value; see --help"
+                raise UsageError(f"unexpected argument '{rest[words]}'. Fix: {fix}.")
             return main(values, *rest)
 
     return script(work)
+
+
+def _meant(values: Flags, word: str) -> str:
+    """The flag for an argument that names a run, an input or a config; "" for another argument."""
+    place = Path(word).expanduser()
+    kinds = {
+        "run": (place / "config.json").is_file(),
+        "config": place.suffix == ".py" or word.partition(":")[0] in _configs(),
+        "input": place.is_file(),
+    }
+    return next((f"--{name}={word}" for name, fits in kinds.items() if fits and name in values), "")
+
+
+def typed(command: str) -> str:
+    """How a user of this process starts a command: `mednli-jax train` or `python -m mednli_jax.train`."""
+    script = Path([*sys.orig_argv, "", ""][1]).name
+    return f"{script} {command}" if script == "mednli-jax" else f"python -m mednli_jax.{command}"
 
 
 def script(work: Callable[[], int | None]) -> int:
@@ -129,7 +161,7 @@ def _parse(values: Flags, corpus_config: str | None) -> list[str]:
     if files:
         delattr(values, "config")
         found = read_config(files[-1].partition("=")[2])
-        _check_fields(argv, found)
+        _check_fields(values, argv, found)
         config_flags.DEFINE_config_dict("config", found, flag_values=values, sys_argv=argv)
     elif any(each.startswith("--config.") for each in argv):
         raise UsageError("--config is missing. Fix: --config=configs/esim_kd.py")
@@ -228,14 +260,19 @@ def _list() -> str:
     return "\n".join(lines)
 
 
-def _check_fields(argv, config) -> None:
-    """Raises UserError where an argument --config.FIELD names no field, with a similar field of any section."""
+def _check_fields(values, argv, config) -> None:
+    """Raises UserError where an argument --config.FIELD names no field, with a similar field of any section.
+
+    Also where --lr or --epochs, which are no flags, stand for a field.
+    """
     known = {f"--config.{field}": field.rpartition(".")[2] for field, *_ in fields(config)}
     for argument in argv:
         name = argument.partition("=")[0].replace("--noconfig.", "--config.")
-        if name.startswith("--config.") and name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
-            last = difflib.get_close_matches(name.rpartition(".")[2], known.values(), n=1)
+        flag, last = name.lstrip("-"), name.lstrip("-").rpartition(".")[2]
+        alias = f"--config.{ALIASES.get(last)}"
+        if (flag in ALIASES and flag not in values) or (name.startswith("--config.") and name not in known):
+            near = [alias] if alias in known else difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+            last = difflib.get_close_matches(last, known.values(), n=1)
             near = near or [flag for flag in known if known[flag] in last]
             hint = f" Did you mean {near[0]}?" if near else ""
             raise UsageError(f"{name}: the config has no such field.{hint} Fix: give a field of --fields.")

@@ -28,8 +28,10 @@ import json
 import sys
 
 from mednli_jax import cli, tasks
+from mednli_jax.defaults import did_you_mean
 from mednli_jax.errors import UsageError
 from mednli_jax.io import write_over
+from mednli_jax.report.runs import RunDirectory, read_json
 
 
 def define(values: cli.Flags) -> None:
@@ -57,7 +59,9 @@ def scores(values: cli.Flags):
         raise UsageError("--workdir needs --config. Fix: give --config too, or leave --workdir out.")
     if (values.merged and elsewhere is not None) or (values.spans and not values.merged):
         raise UsageError("--spans needs --merged, and --config takes neither. Fix: leave one of them out.")
-    partitions = read_partitions(values.partition)  # before the run is opened, which is slow
+    # Before the run is opened, which is slow.
+    partitions = read_partitions(values.partition)
+    _check_split(folder, values.split)
     run = _opened(folder, values)
     if values.merged:
         run = run.kind.merged(run, cli.path(values.spans))
@@ -70,6 +74,15 @@ def scores(values: cli.Flags):
     if values.workdir:
         run.write(cli.path(values.workdir))
     return run.kind.evaluate(run, values.split, values, partitions)
+
+
+def _check_split(folder, split):
+    """Refuses a split that neither the run nor any official corpus has."""
+    directory = RunDirectory.existing(cli.path(folder))
+    known = dict.fromkeys((*read_json(directory.folder / "data.json").get("splits", ()), "train", "dev", "test"))
+    if split not in known:
+        hint = did_you_mean(split, known)
+        raise UsageError(f"--split={split}: there is no such split.{hint} Fix: give one of {', '.join(known)}.")
 
 
 def probe(values: cli.Flags):

@@ -17,6 +17,7 @@ The run directory holds result.json, metrics.jsonl, log.txt and the checkpoints.
 Exit codes: 0 done, 2 bad input or usage, 3 interrupted, 134 another process was lost (3, 134: go on with --resume).
 """
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def main(values: cli.Flags) -> int:
                 resume=values.resume,
                 force=values.force,
                 profile=values.profile,
-                command=" ".join(["python -m mednli_jax.train", *kept, f"--workdir={folder}", "--resume"]),
+                command=f"{cli.typed('train')} {shlex.join([*kept, f'--workdir={folder}', '--resume'])}",
             ):
                 say(f"page: {run.write_page(directory, spec.kind)}")
                 print(directory.folder / "result.json")

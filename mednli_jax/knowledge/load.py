@@ -133,7 +133,8 @@ def _named(spec, data_dir):
     if source:
         return source
     fix = {
-        "umls": "copy or link the release's META folder there, with MRCONSO.RRF, MRREL.RRF and MRSTY.RRF",
+        "umls": "copy or link the release's META folder there, with MRCONSO.RRF, MRREL.RRF and MRSTY.RRF, "
+        "or give --config.knowledge.ontology=mesh, which is bundled: fewer concepts, so other figures than the paper's",
         "snomed": "unpack an RF2 release there, with Snapshot/Terminology/sct2_Concept_Snapshot_*.txt and the others",
         "wordnet": f"install the package wordnet-base, or put {', '.join(wordnet.FILES)} there; "
         f"read are {' and '.join(map(str, places))}",

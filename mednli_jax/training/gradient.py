@@ -1,5 +1,6 @@
 """Gradient training of a network on one corpus, all seeds of a run in one program; its description by `--dry-run`."""
 
+import json
 import time
 from collections.abc import Iterator
 
@@ -47,6 +48,8 @@ def fit(experiment, prepared, session: Session) -> Fitted:
     best = trainer.run()
     epochs = np.asarray(best.epoch).tolist()
     check_converged(epochs, "seed")
+    if session.directory:
+        session.say(_kept_line(session.directory, experiment, epochs))
     facts = {
         **({"transfer": taken} if taken else {}),
         "epochs": trainer.epoch - 1,
@@ -60,6 +63,19 @@ def fit(experiment, prepared, session: Session) -> Fitted:
     diverged = [seed for seed, epoch in zip(experiment.seeds, epochs, strict=True) if epoch == 0]
     notes = [f"seed {seed} diverged: its scores are those of untrained parameters" for seed in diverged]
     return Fitted(facts, lambda split: trainer.predict(split, best.variables), notes)
+
+
+SELECTED = {"loss": "lowest dev loss", "accuracy": "highest dev accuracy", "last": "the last"}
+
+
+def _kept_line(directory, experiment, epochs) -> str:
+    """The epoch of each seed that is kept, and their mean dev accuracy, from metrics.jsonl."""
+    rows = {epoch: json.loads(line) for epoch, line in directory.metrics()}
+    kept = [(seed, rows[epoch]) for seed, epoch in zip(experiment.seeds, epochs, strict=True) if epoch]
+    accuracy = [row["dev_accuracy"][row["seeds"].index(seed)] for seed, row in kept]
+    shown = "" if None in accuracy else f": dev accuracy {np.mean(accuracy):.4f}"
+    names = ", ".join(f"{row['pass']}, step {row['step']}" if "step" in row else str(row["epoch"]) for _, row in kept)
+    return f"best epoch {names} ({SELECTED[experiment.settings.select]}){shown}"
 
 
 def start_from_pretrained(trainer: Trainer, experiment) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from made_up_commands import ROOT, call_command
 
-from mednli_jax import __main__, train
+from mednli_jax import __main__, cli, train
 from mednli_jax import __version__ as version
 
 CONFIGS = sorted(path.stem for path in (ROOT / "configs").glob("*.py"))
@@ -19,6 +19,18 @@ def called(monkeypatch, capsys, *words):
     except SystemExit as end:
         code = end.code
     return code, *capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("words", "typed"),
+    [
+        (["python", "/bin/mednli-jax", "train"], "mednli-jax train"),
+        (["python", "-m", "a"], "python -m mednli_jax.train"),
+    ],
+)
+def test_hints_name_the_program_that_was_typed(words, typed, monkeypatch):
+    monkeypatch.setattr(sys, "orig_argv", words)
+    assert cli.typed("train") == typed
 
 
 @pytest.mark.parametrize("form", [["--config=bow:file"], ["--config", "bow:file"], ["--config", "configs/bow.py:file"]])
