@@ -57,6 +57,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
         builder="direct",  # or "tfds": read through a TFDS builder, which gives the same arrays
         genre=genre,  # genre of MultiNLI
         limit=placeholder(int),  # only the first N labelled training pairs
+        labels="",  # of your own files (:file), with their classes: yes:entailment,no:contradiction
         lowercase=True,  # whether words are lower-cased
         # "words"; or "pieces", BERT's word pieces; or "blanks": the raw sentence split at blanks, punctuation kept
         tokens="words",

@@ -62,21 +62,38 @@ class DataErrors(UserError):
 
 
 class Problems:
-    """Collects the errors of one file, so that the user sees the first 20 at once."""
+    """Collects the errors of one file, so that the user sees the first 20 at once; equal ones are counted as one."""
 
     def __init__(self):
-        self.first, self.total = [], 0
+        self.total, self._more = 0, 0
+        # (file, problem, fix) -> errors that differ in their lines alone: the first three, and their number
+        self._found = {}
 
-    def add(self, error):
+    def add(self, error: DataError):
         self.total += 1
-        if len(self.first) < MAX_PROBLEMS:
-            self.first.append(error)
+        key = (error.file, error.problem, error.fix)
+        if key not in self._found and len(self._found) == MAX_PROBLEMS:
+            self._more += 1
+            return
+        first, count = self._found.get(key, ([], 0))
+        self._found[key] = (first + [error] * (count < 3), count + 1)
 
     def raise_if_any(self):
-        if self.total == 1:
-            raise self.first[0]
-        if self.total:
-            raise DataErrors(self.first, self.total)
+        errors = [_counted(first, count) for first, count in self._found.values()]
+        if len(errors) > 1:
+            raise DataErrors(errors, len(errors) + self._more)
+        if errors:
+            raise errors[0]
+
+
+def _counted(first: list[DataError], count: int) -> DataError:
+    """One error for `count` equal ones, with the numbers of the first lines."""
+    one = first[0]
+    if count == 1:
+        return one
+    lines = ", ".join(str(error.line) for error in first if error.line is not None)
+    where = f"{count:,} times" + (f", in lines {lines}" if lines else "") + (", ..." if count > len(first) else "")
+    return DataError(f"{one.problem} ({where})", file=one.file, line=one.line, field=one.field, fix=one.fix)
 
 
 def of_plugin(error: BaseException) -> str:

@@ -329,7 +329,7 @@ def _prepared(experiment, here):
 
 # mode of transfer: evaluation on another corpus without training on it
 DIRECT = "direct"
-NAMING = ("name", "genre", "builder", "limit")  # fields of `data` that name a corpus, besides its folder
+NAMING = ("name", "genre", "builder", "limit", "labels")  # fields of `data` that name a corpus, besides its folder
 # Settings that decide the vector of a word: name in the manifest's key -> flag.
 OF_WORDS = {
     "lowercase": "--config.data.lowercase",
@@ -638,6 +638,7 @@ def saved_config(directory: RunDirectory) -> config_dict.ConfigDict:
     """The config of a run."""
     values = directory.config
     with contextlib.suppress(AttributeError, KeyError, TypeError):
+        values["data"].setdefault("labels", "")  # version 1.0.0 lacks it
         needed = {
             "config.json": getattr(defaults, tasks.named(values["task"]).base)(values["model"]["name"]).to_dict(),
             "data.json": dict.fromkeys(("files", "key", "splits")),

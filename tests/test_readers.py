@@ -238,7 +238,7 @@ FAULTS = (
         ("no premise", row(sentence1=...), "sentence1"),
         ("a blank hypothesis", row(sentence2=" \t"), "sentence2"),
     ),
-    *replaced("pairs.tsv", ("no header", table("\t", header=cells(0)), 1, "gold_label")),
+    *replaced("pairs.tsv", ("no header", table("\t", header=cells(0)), 1, "label")),
     *added("pairs.csv", ("an open quote", ",".join(cells(2, premise='"quokka'))), ("a column more", "p2,a,b,c,wombat")),
     *added("ground truth", ("a pair twice", "p1,neutral")),
     *replaced("notes", ("no TEXT", "ROW_ID,CATEGORY,ISERROR\n", 1, "TEXT")),

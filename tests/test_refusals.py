@@ -45,11 +45,19 @@ FILES = (
     ("no file", own(), {TRAIN: None}, "train.jsonl"),
     ("a pair of train in dev", own(), {"file/dev.jsonl": pairs(0)}, "dev.jsonl", "pairID"),
     ("no folder", own("--config.data.dir=absent"), {}, "config.data.dir"),
+    ("a test file of another name", own(), {"file/tset.tsv": "quokka"}, "tset.tsv", "mean test.tsv?"),
+    ("a train file of another name", own(), {TRAIN: None, "file/trian.csv": "quokka"}, "but trian.csv is there"),
+    ("an ending that is not read", own(), {"file/test.json": "quokka"}, "test.json", "mean test.jsonl?"),
+    ("columns of other names", own(), {TRAIN: '{"text": "quokka", "Hypothesis": "wombat", "y": 1}\n' * 1000},
+     "train.jsonl:1: fields label, premise are missing; found: text, hypothesis, y (1,000 times, in lines 1, 2, 3,"),
+    ("numbers for labels", own(), {TRAIN: '{"premise": "a", "hypothesis": "b", "label": 1}\n'}, "labels=0:entailment,"),
     ("no corpus", of("mednli"), {MLI: None}, "mli_train_v1.jsonl"),
     ("no JSON, by TFDS", of("snli", "--config.data.builder=tfds"), {SNLI: pairs(1, "{quokka")}, "dev.jsonl:2: "),
     ("no pair of a genre", of("multinli/travel"), {}, "multinli_1.0_train.jsonl"),
     ("a cycle", own("--config.knowledge.ontology=own.tsv", config="esim_kd"),
      {"own.tsv": MESH.replace("C01\t", "C01|C02.100\t").replace("\tC01.100", "\tC02|C01.100")}, "own.tsv"),
+    ("no UMLS", own("--config.knowledge.ontology=umls", config="esim_kd"), {"umls/a": ""}, "ontology=mesh"),
+    ("no vectors", (*own()[:-1], "--config.vectors.path=v.txt"), {}, "v.txt", "--config.vectors.path="),
     ("no such ontology", own("--config.knowledge.ontology=mehs", config="esim_kd"), {}, "config.knowledge.ontology"),
     ("no word of the corpus", own("--config.vectors.retrofit=lex.txt"), {"lex.txt": "lemur gibbon\n"}, "retrofit"),
     ("a corpus of no format", (analyze, "stats", "--corpus=own.doc"), {"own.doc": "quokka"}, "own.doc"),
@@ -69,6 +77,8 @@ RUNS = (
     ("one run compared", (report, "a", "--compare"), {}, ""),
     ("no run", (report, "absent"), {}, "absent"),
     ("no run to predict with", (predict,), {}, "--run="),
+    ("a run without its flag", (predict, "a"), {}, "--run=a"),
+    ("a typo in a split", (evaluate, "--run=a", "--split=tset"), {}, "mean 'test'?"),
     ("damage", (report, "a"), {"a/data.json": '{"splits": {"train": 3}}'}, "a"),
 )  # fmt: skip
 FLAGS = (
@@ -78,6 +88,11 @@ FLAGS = (
     ("a typo in a config", (prepare, "--config=esimkd"), {}, "'esim_kd'"),
     ("a typo in a variant", (prepare, config_flag("bow", "medlni")), {}, "mean 'mednli'?"),
     ("a typo in a field", of("demo", "--config.model.hiden=3"), {}, "mean --config.model.hidden_size?"),
+    ("the name of a config", (train, "bow"), {}, "--config=bow"),
+    ("other names of fields", of("demo", "--config.train.lr=.1"), {}, "mean --config.train.learning_rate?"),
+    ("a field without its section", of("demo", "--epochs=3"), {}, "mean --config.train.epochs?"),
+    setting("data.labels", "yes:entailment,no:neutral", ":file"),
+    setting("data.labels", "yes:entails,no:neutral", "contradiction"),
     setting("data.limit", "all", "int"),
     setting("data.name", "mednly", "mednli"),
     ("no such analysis", (analyze, "figures"), {}, "stats"),
@@ -128,7 +143,12 @@ def test_runs_that_do_not_fit_are_one_line(case, place):
 
 
 def test_thirty_errors_are_the_first_twenty_and_a_count(place):
-    rows = [pair(n, gold_label=WORDS[n % 5]) for n in range(30)]
-    lay_out({**CORPORA, TRAIN: pairs(99, *rows)}, place / "data")
-    *lines, last = refused(own()).splitlines()
-    assert (len(lines), "10 more" in last) == (20, True)
+    """Equal errors are one, with their number and the first three lines."""
+    rows = [pair(n, gold_label=WORDS[n % 5]) for n in range(9)]
+    again = [pair(n // 2) for n in range(20, 82)]  # half of them repeat the pairID of the line before
+    lay_out({**CORPORA, TRAIN: pairs(99, *rows, *again)}, place / "data")
+    first, *lines, last = refused(own()).splitlines()
+    assert "train.jsonl:2: field 'gold_label' is none of" in first
+    assert "(9 times, in lines 2, 3, 4, ...). Fix: " in first
+    assert "--config.data.labels=" in first
+    assert (len(lines), "12 more" in last) == (19, True)

@@ -158,6 +158,7 @@ class NLICorpus:
       folder: the data folder, None where none is set.
       genre: of MultiNLI. limit: first training pairs that are kept. sample: about so many training pairs, whole
         premises. builder: "direct", or "tfds" to read through a TFDS builder.
+      labels: of the user's own files, see readers.classes_of.
       mix: the corpus whose training pairs are mixed in.
       blanks: tokens are what is between the blanks of the raw sentence, in place of the corpus's own tokens.
       pieces: how word pieces are made, None for words.
@@ -175,6 +176,7 @@ class NLICorpus:
     limit: int | None = None
     sample: int | None = None
     builder: str = "direct"
+    labels: str = ""
     mix: "NLICorpus | None" = None
     blanks: bool = False
     pieces: words.PieceEncoding | None = None
@@ -207,7 +209,7 @@ class NLICorpus:
 
             return tfds.load_tfds(self.name, cache_folder() / "tfds", self._folder(), **choice)
         if ":" not in self.name and self.name not in demo.SIZES:
-            return readers.load_nli(self.name, self._folder(), needed=self.needed, **choice)
+            return readers.load_nli(self.name, self._folder(), needed=self.needed, labels=self.labels, **choice)
         splits = self._own if ":" in self.name else readers.load_demo(self.name)
         train = splits["train"]
         return {**splits, "train": replace(train, examples=train.examples[: self.limit])}
@@ -340,6 +342,8 @@ class NLICorpus:
             "nltk": metadata.version("nltk"),
             "sources": cache.digests(self.source_files()),
         }
+        if self.labels:
+            key["labels"] = self.labels
         if ":" in self.name:
             key["read"] = {name: digest([astuple(pair) for pair in of.examples]) for name, of in self._own.items()}
         if self.pieces:
@@ -383,7 +387,8 @@ class NLICorpus:
             check_readable(path, "check the path, or leave the setting empty")
             files.append(path)
         if missing := [path for path in files if not path.is_file()]:
-            raise ConfigError(f"{missing[0]}: there is no such file. Fix: check --config.vectors.path.")
+            fix = "check --config.vectors.path, or leave it empty for random vectors (--config.vectors.path=)"
+            raise ConfigError(f"{missing[0]}: there is no such file. Fix: {fix}; accuracy will be lower.")
         return list(dict.fromkeys(files))
 
     def build(self):

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from mednli_jax.data.arrays import NEW, Prepared
 from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path, vectors_of
+from mednli_jax.data.examples import LABELS
 from mednli_jax.data.inputs import Form
 from mednli_jax.data.wordpiece import find_weights
 from mednli_jax.errors import ConfigError, UsageError
@@ -32,7 +33,16 @@ from mednli_jax.nli.corpus import (
 )
 from mednli_jax.nli.corpus_stats import sections_of_file
 from mednli_jax.nli.encoding import Encoding, PieceEncoding, find_mentions, merged
-from mednli_jax.nli.readers import CORPORA, RESTRICTED, licensed, read_nli_file, source_files
+from mednli_jax.nli.readers import (
+    CORPORA,
+    NO_TEST,
+    RESTRICTED,
+    UNLABELLED,
+    classes_of,
+    licensed,
+    read_nli_file,
+    source_files,
+)
 from mednli_jax.report import public as public_part
 from mednli_jax.report import tables
 
@@ -99,6 +109,12 @@ class NLI:
             yield "data.tokens", "this model reads words", "leave it out, or give model bert"
         if data.builder == "tfds" and data.name not in self.with_builder:
             yield "data.builder", "this corpus has no TFDS builder", LEAVE
+        classes = set(classes_of(data.labels).values()) - {UNLABELLED}
+        if data.labels and (len(classes) < 2 or classes - set(LABELS)):
+            fix = f"e.g. yes:entailment,no:contradiction; classes are {', '.join(LABELS)}, and {UNLABELLED} for none"
+            yield "data.labels", "needs two classes or three, each as label:class", fix
+        if data.labels and data.name != "file":
+            yield "data.labels", "is for files of your own", f"{LEAVE}, or give the variant :file"
         if data.tokens == BLANKS and config.vectors.retrofit == "concepts":
             yield "vectors.retrofit", "tokens 'blanks' have no concepts", LEAVE
         if knowledge.mentions and not has_format(knowledge.mentions):
@@ -215,7 +231,13 @@ class NLI:
                 yield f"      links by edges between their concepts: {lengths}"
 
     def warnings(self, prepared: Prepared) -> Iterator[str]:
-        """A warning for each pair of splits of which one holds pairs of the other."""
+        """A warning for a split that is missing, for a class without pairs, and for pairs that two splits hold."""
+        for split, facts in prepared.manifest["splits"].items():
+            if facts.get("note") == NO_TEST:
+                yield NO_TEST.rstrip(".")
+            if none := [label for label, count in facts.get("labels", {}).items() if not count]:
+                fix = "; a corpus of two classes needs --config.data.labels (docs/data.md)" * (split == "train")
+                yield f"{split}: no pair has the label {' or '.join(none)}{fix}"
         for split, of_earlier in prepared.manifest.get("shared", {}).items():
             for earlier, counts in of_earlier.items():
                 if counts["pairs"]:
@@ -241,7 +263,7 @@ class NLI:
 
     def probe(self, run, path: Path):
         """(figures, lines, rows) of the labelled pairs of a file, which the run reads as its corpus."""
-        split = read_nli_file(path, split=NEW)
+        split = read_nli_file(path, split=NEW, labels=run.config.data.labels)
         if run.manifest["tokeniser"] == BLANKS:
             split = between_blanks(split)
         return page.evaluate_probe(run, run.task.score(*run.of_new(split)), split.facts["file"])
@@ -327,7 +349,10 @@ def _accuracies(number, runs: Path, *, read, public: bool, **_):
 def scorer_fields(config) -> dict:
     """The settings of the batches and scores of pairs."""
     padded = config.data.max_length if config.model.masking == "paper" else 0
-    return {"pieces": of_pieces(config), "padded_length": padded, "features": config.data.features}
+    present = classes_of(config.data.labels).values()
+    classes = tuple(number for number, label in enumerate(LABELS) if label in present)
+    how = {"pieces": of_pieces(config), "padded_length": padded, "features": config.data.features}
+    return {**how, "classes": classes}
 
 
 def corpus_of(config, kind=NLICorpus, names=NAMES, **further) -> NLICorpus:
@@ -357,7 +382,7 @@ def corpus_of(config, kind=NLICorpus, names=NAMES, **further) -> NLICorpus:
             retrofit_rounds=vectors.retrofit_rounds,
         ),
         folder=corpus_folder(data),
-        **{name: data[name] for name in ("genre", "limit", "sample", "builder")},
+        **{name: data[name] for name in ("genre", "limit", "sample", "builder", "labels")},
         mix=_mixed(config) if data.mix else None,
         blanks=data.tokens == "blanks",
         pieces=PieceEncoding(weights, data.pieces, data.max_length) if of_pieces(config) else None,
@@ -378,7 +403,7 @@ def _mixed(config) -> NLICorpus:
     other = config.copy_and_resolve_references()
     folder = None if config.data.name == "file" else config.data.dir
     with other.unlocked():
-        other.data.update(name=name, genre=genre, dir=folder, mix="", limit=None, sample=None)
+        other.data.update(name=name, genre=genre, dir=folder, mix="", limit=None, sample=None, labels="")
     return corpus_of(other)
 
 

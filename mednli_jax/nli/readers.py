@@ -5,9 +5,12 @@ file, the line and the field; they never quote a sentence.
 """
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 
@@ -22,6 +25,10 @@ UNLABELLED = "-"  # the annotators reached no majority
 # A file of the user may name the fields in plain words.
 PLAIN_NAMES = {"sentence1": "premise", "sentence2": "hypothesis", "gold_label": "label", "pairID": "uid"}
 REQUIRED = ("gold_label", "sentence1", "sentence2")
+PARSES = ("sentence1_binary_parse", "sentence2_binary_parse")
+SPELLINGS = {
+    name.casefold(): name for name in (*PLAIN_NAMES, *PLAIN_NAMES.values(), *PARSES, "captionID", "promptID", "genre")
+}
 NAMES_OF_COLUMNS = (
     "name the fields label, premise and hypothesis, or as SNLI does; a table begins with these names, "
     "separated by commas in .csv, else by TABs"
@@ -49,7 +56,7 @@ class Corpus:
         if self.older[0]:
             now, then = self.older
             names += [then.join(name.split(now)) for name in names]
-        return names
+        return list(dict.fromkeys(names))
 
 
 MEDNLI = {"train": "mli_train_v1.jsonl", "dev": "mli_dev_v1.jsonl", "test": "mli_test_v1.jsonl"}
@@ -83,6 +90,7 @@ CORPORA = {
         {"train": "train.jsonl", "dev": "dev.jsonl", "test": "test.jsonl"},
         "put one file of pairs per split (.jsonl, .tsv or .csv)",
         endings=(".tsv", ".csv"),
+        older=("dev", "validation"),  # as Hugging Face's data sets call it
         optional=("test",),
     ),
 }
@@ -111,6 +119,11 @@ def find_files(name: str, folder: Path, needed: str = "") -> dict[str, Path]:
             problems.add(DataError(f"{names} both hold {split}", file=names, fix="keep one of them"))
         elif found:
             paths[split] = found[0]
+        elif name == "file" and (near := _similar(places[split], split)):
+            meant = f"{split}{''.join(near.suffixes)}"
+            meant = meant if meant.removesuffix(".gz") in corpus.names(split) else corpus.files[split]
+            problem = f"is not read, and there is no file of {split}. Did you mean {meant}?"
+            problems.add(DataError(problem, file=near.name, fix="rename it, or move it elsewhere"))
     if corpus.ground_truth and "test" in paths and not ground_truth_path(name, paths):
         problems.add(_missing(name, corpus.ground_truth, [paths["test"].parent]))
     problems.raise_if_any()
@@ -146,6 +159,17 @@ def _find(places, file):
     return next(filter(None, of_places), [])
 
 
+def _similar(places, split):
+    """A file of data with nearly the name of a split, such as tset.tsv; None where there is none."""
+    near = {}
+    for path in sorted(places[0].glob("*.*")):
+        stem = path.name.partition(".")[0].casefold()
+        is_data = path.is_file() and {*path.suffixes} & {*ENDINGS, ".json", ".parquet", ".xlsx"}
+        if is_data and (stem == split or stem not in ("train", "dev", "validation", "test")):
+            near[stem] = path
+    return next((near[stem] for stem in get_close_matches(split, near, n=1, cutoff=0.7)), None)
+
+
 def _missing(owner, file, places):
     lacking = f"no folder {places[0]}"
     if folder := next(filter(Path.is_dir, places), None):
@@ -153,6 +177,8 @@ def _missing(owner, file, places):
         lacking = f"neither {file} nor {file}.gz is in {folder}" + (f", but {below} is there" if below else "")
     source = CORPORA[owner].source
     if owner == "file":
+        near = _similar(places, Path(file).stem)
+        lacking += f", but {near.name} is there" if near else ""
         return DataError(lacking, file=file, fix=f"{source}, called {Path(file).stem}, into --config.data.dir")
     return DataError(lacking, file=file, fix=f"put {file} into $MEDNLI_JAX_DATA/{owner}/; to get it, {source}")
 
@@ -169,7 +195,22 @@ class PairFields:
 
     def _name(self, field):
         plain = PLAIN_NAMES.get(field)
-        return plain if plain in self.values and field not in self.values else field
+        own = plain in self.values or not any(name in self.values for name in REQUIRED)
+        return plain if plain and own and field not in self.values else field
+
+    def check(self, required=REQUIRED) -> None:
+        """Raises DataError with all of the required fields that are missing, and those that are there."""
+        missing = [self._name(name) for name in required if not {name, PLAIN_NAMES[name]} & self.values.keys()]
+        if not missing:
+            return
+        given = [str(name) for name in self.values]
+        # The first line of a table without a header is a pair, which no message may quote.
+        named = all(re.fullmatch(r"\w{1,30}", name, re.ASCII) for name in given) and not set(given) & set(LABELS)
+        found = ", ".join(given) if named else f"{len(given)} other fields"
+        many = len(missing) > 1
+        names = f"fields {', '.join(missing)} are" if many else f"field '{missing[0]}' is"
+        problem = f"{names} missing; found: {found}"
+        raise DataError(problem, file=self.file, line=self.number, field=missing[0], fix=NAMES_OF_COLUMNS)
 
     def text(self, field: str, optional: bool = False) -> str:
         """The field as a string of Unicode text; "" where it is optional and missing or null."""
@@ -179,7 +220,9 @@ class PairFields:
         if value is None and optional:
             return ""
         if value is None and self._name(field) not in self.values:
-            raise self.fault("is missing", field, NAMES_OF_COLUMNS)
+            raise self.fault("is missing", field, FRESH_COPY)
+        if field == "gold_label" and isinstance(value, int):
+            return str(value)
         if not isinstance(value, str):
             raise self.fault(f"is a {type(value).__name__}, expected a string", field, FRESH_COPY)
         if problem := character_fault(value):
@@ -197,10 +240,17 @@ class PairFields:
 Rows = Iterator[tuple[int, PairFields]]
 
 
+@cache
+def _spelled(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of fields as this module spells them; case is ignored."""
+    known = [SPELLINGS.get(name.casefold(), name) for name in names]
+    return tuple(name if ours in names else ours for name, ours in zip(names, known, strict=True))
+
+
 def json_rows(path: Path, problems: Problems) -> Rows:
     """Rows of JSON lines: one object with named fields a line."""
     for number, values in io.json_lines(path, problems):
-        yield number, PairFields(path.name, number, values)
+        yield number, PairFields(path.name, number, dict(zip(_spelled(tuple(values)), values.values(), strict=True)))
 
 
 def table_of_pairs(path: Path, problems: Problems) -> Rows:
@@ -211,9 +261,8 @@ def table_of_pairs(path: Path, problems: Problems) -> Rows:
         records = ((number, line.split("\t")) for number, line in lines if line.strip(" "))
 
     def columns(number, header):
-        row = PairFields(path.name, number, dict.fromkeys(header, ""))
-        for name in REQUIRED:
-            row.text(name)
+        header = _spelled(tuple(header))
+        PairFields(path.name, number, dict.fromkeys(header, "")).check()
         return header
 
     # A pair with fewer than five annotators may end before the columns label2 ... label5.
@@ -247,14 +296,23 @@ def _ground_truth(path: Path) -> dict[str, str]:
     return labels
 
 
+NO_TEST = "The folder has no test file, so that only dev is scored."
+
+
+def classes_of(labels: str) -> dict[str, str]:
+    """{label of a file, in lower case: one of LABELS or UNLABELLED}, from "yes:entailment,no:contradiction"."""
+    parts = [part.strip().casefold().rpartition(":") for part in (labels or ",".join(LABELS)).split(",")]
+    return {UNLABELLED: UNLABELLED, **{(name or label).strip(): label.strip() for name, _, label in parts}}
+
+
 def load_nli(
-    name: str, folder: Path, *, limit: int | None = None, genre: str = "", needed: str = ""
+    name: str, folder: Path, *, limit: int | None = None, genre: str = "", needed: str = "", labels: str = ""
 ) -> dict[str, Split]:
     """Splits of a corpus of CORPORA: train, dev, and test where its labels are public.
 
     folder: the corpus's own folder, or the data folder that holds it under `name`. limit: of labelled pairs of train.
     genre: of MultiNLI's train and dev, "" for all. needed: the one split that is needed; if it is there, the files of
-    the others may be missing.
+    the others may be missing. labels: of the user's own files, see classes_of.
     """
     check_options(name, genre)
     paths = find_files(name, folder, needed)
@@ -262,7 +320,10 @@ def load_nli(
     splits = {}
     for split, path in paths.items():
         how = {"limit": limit if split == "train" else None, "ground_truth": truth if split == "test" else None}
-        splits[split] = read_nli_file(path, split=split, genre=genre or None, **how)
+        splits[split] = read_nli_file(path, split=split, genre=genre or None, labels=labels, **how)
+    if name == "file" and "dev" in splits and "test" not in splits:
+        dev = splits["dev"]
+        splits["dev"] = replace(dev, facts={**dev.facts, "note": NO_TEST})
     return check_disjoint(splits)
 
 
@@ -276,21 +337,27 @@ def check_options(name: str, genre: str) -> None:
 
 
 def read_nli_file(
-    path, *, split: str, limit: int | None = None, genre: str | None = None, ground_truth: Path | None = None
+    path,
+    *,
+    split: str,
+    limit: int | None = None,
+    genre: str | None = None,
+    ground_truth: Path | None = None,
+    labels: str = "",
 ) -> Split:
     """Reads one file, plain or gzipped, whether or not `path` ends in .gz. The ending tells the format (ENDINGS).
 
     Fields: gold_label sentence1 sentence2 (or label premise hypothesis), optional pairID (or uid), captionID or
-    promptID, genre, sentence1_binary_parse and sentence2_binary_parse.
+    promptID, genre, sentence1_binary_parse and sentence2_binary_parse. The case of names and labels is ignored.
     Pairs labelled `-` are dropped and counted. uid is the pairID, else "<file stem>:<line>"; group the captionID or
     promptID, else a hash of the premise. Tokens come from the two binary parses, else from text.treebank_tokens.
     limit: of labelled pairs; later lines are not read. genre: pairs of other genres are left out.
-    ground_truth: a CSV file of pairID and label, whose labels replace those of `path`.
+    ground_truth: a CSV file of pairID and label, whose labels replace those of `path`. labels: see classes_of.
     """
     path = either_name(Path(path)) or Path(path)
     stem, rows = _format(path)
     truth = _ground_truth(ground_truth) if ground_truth else {}
-    reader = _Reader(stem, genre, truth)
+    reader = _Reader(stem, genre, truth, classes_of(labels))
     for number, row in rows(path, reader.problems):
         reader.rows += 1
         try:
@@ -311,13 +378,14 @@ def read_nli_file(
 class _Reader:
     """Turns the rows of one file into examples, and counts."""
 
-    def __init__(self, stem, genre, truth):
-        self.stem, self.genre, self.truth = stem, genre, truth
+    def __init__(self, stem, genre, truth, classes):
+        self.stem, self.genre, self.truth, self.classes = stem, genre, truth, classes
         self.examples, self.problems, self.lines_of_uids = [], Problems(), {}
         self.rows = self.unlabelled = self.other_genres = 0
         self.token_sources = {"binary parse": 0, "treebank": 0}
 
     def take(self, number, row):
+        row.check(REQUIRED[1:] if self.truth else REQUIRED)
         genre = row.text("genre", optional=True)
         if self.genre and not genre:
             raise row.fault("is missing", "genre", "use MultiNLI's own file, which names the genre")
@@ -331,11 +399,15 @@ class _Reader:
         label = self.truth.get(uid) if self.truth else row.text("gold_label")
         if label is None:
             raise row.fault("has no label in the ground truth", "pairID", "take both files from the same release")
+        given, label = label, self.classes.get(label.strip().casefold())
         if label == UNLABELLED:
             self.unlabelled += 1
             return
-        if label not in LABELS:
-            raise row.fault(f"is none of {', '.join(LABELS)}, -", "gold_label", "correct the label")
+        if label is None:
+            example = "0:entailment,1:neutral,2:contradiction" if given.isdigit() else "yes:entailment,no:contradiction"
+            fix = f"correct the label, or, for files of your own, give e.g. --config.data.labels={example}"
+            known = ", ".join(name for name in self.classes if name != UNLABELLED)
+            raise row.fault(f"is none of {known}, {UNLABELLED}", "gold_label", fix)
         premise, hypothesis = row.sentence("sentence1"), row.sentence("sentence2")
         tokens = self._tokens(row, premise, hypothesis)
         group = row.text("captionID", optional=True) or row.text("promptID", optional=True)
@@ -345,8 +417,7 @@ class _Reader:
         )
 
     def _tokens(self, row, premise, hypothesis):
-        fields = ("sentence1_binary_parse", "sentence2_binary_parse")
-        parses = [row.text(name, optional=True) for name in fields]
+        parses = [row.text(name, optional=True) for name in PARSES]
         source = "binary parse" if all(parse.strip() for parse in parses) else "treebank"
         self.token_sources[source] += 1
         if source == "treebank":
@@ -360,7 +431,7 @@ class _Reader:
             "kept": len(self.examples),
             "dropped_unlabelled": self.unlabelled,
             "tokens": self.token_sources,
-            "labels": {label: counts[label] for label in LABELS},
+            "labels": {label: counts[label] for label in LABELS if label in self.classes.values()},
         }
         return facts | ({"genre": self.genre, "other_genres": self.other_genres} if self.genre else {})
 

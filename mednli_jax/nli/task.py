@@ -29,6 +29,7 @@ class NLITask:
 
     padded_length: tokens to which each side is padded for models that do not mask padding (`masking="paper"`), so that
     all batches have one width; 0 for other models.
+    classes: indices into LABELS of the classes of the corpus. A model has one logit for each.
     """
 
     pieces: bool = False  # whether rows hold word pieces
@@ -37,6 +38,7 @@ class NLITask:
     name: str = "nli"
     sides: tuple[str, str] = SIDES
     units: str = "pairs"
+    classes: tuple[int, ...] = tuple(range(len(LABELS)))
 
     def with_rows(self, prepared: Prepared, corpus) -> Prepared:
         return with_features(corpus, prepared) if self.features else prepared
@@ -45,6 +47,8 @@ class NLITask:
         """Arguments of models.table.build."""
         knowledge = manifest["knowledge"]
         facts = {"longest_path": knowledge["longest_path"], "relations": len(knowledge.get("relations", ()))}
+        if len(self.classes) < len(LABELS):
+            facts["num_classes"] = len(self.classes)
         if self.padded_length:
             facts["padded_length"] = self.padded_length
         if pieces := manifest.get("pieces"):
@@ -103,6 +107,7 @@ class NLITask:
 
     def described(self, rows: Rows, logits: np.ndarray) -> list[dict]:
         """{"entailment": .7, "neutral": ..., "contradiction": ...} for each pair: mean probabilities of the seeds."""
+        logits = self._whole(logits)
         mean_NC = probabilities(logits).mean(axis=0)
         return [dict(zip(LABELS, map(float, row), strict=True)) for row in mean_NC]
 
@@ -137,26 +142,45 @@ class NLITask:
 
     def loss(self, logits, batch):
         """Cross-entropy in JAX, for training. `losses` is the same in NumPy, for dev and test."""
-        return optax.softmax_cross_entropy_with_integer_labels(logits, batch["label"])
+        return optax.softmax_cross_entropy_with_integer_labels(logits, self._label(logits, batch))
 
     def correct(self, logits, batch):
-        return (jnp.argmax(logits, axis=-1) == batch["label"]).astype(jnp.float32)
+        return (jnp.argmax(logits, axis=-1) == self._label(logits, batch)).astype(jnp.float32)
+
+    def _lacks_classes(self, logits):
+        """Whether logits [..., C] are those of some classes alone."""
+        return logits.shape[-1] == len(self.classes) < len(LABELS)
+
+    def _label(self, logits, batch):
+        """The labels [B] as places among the logits."""
+        label = batch["label"]
+        return jnp.searchsorted(jnp.array(self.classes), label) if self._lacks_classes(logits) else label
+
+    def _whole(self, logits):
+        """Logits [..., C] of all LABELS; a class that the corpus lacks gets no probability."""
+        logits = np.asarray(logits)
+        if not self._lacks_classes(logits):
+            return logits
+        whole = np.full((*logits.shape[:-1], len(LABELS)), -1e30, logits.dtype)
+        whole[..., self.classes] = logits
+        return whole
 
     def losses(self, rows: Rows, logits: np.ndarray) -> np.ndarray:
         """Mean loss of each seed [S] over a split, from logits [S, N, C], in float64."""
-        logp = log_softmax(np.asarray(logits, np.float64), axis=-1)
+        logp = log_softmax(np.asarray(self._whole(logits), np.float64), axis=-1)
         return -np.take_along_axis(logp, rows.label[None, :, None], axis=-1)[..., 0].mean(axis=1)
 
     def score(self, rows: Rows, logits: np.ndarray) -> dict:
         """Accuracy and per-class scores of logits [S, N, C], in total and for each tag of the rows ("slices")."""
-        predicted = np.asarray(logits).argmax(axis=-1)
-        scores = _scores(rows.label, predicted)
+        logits = self._whole(logits)
+        predicted = logits.argmax(axis=-1)
+        scores = self._scores(rows.label, predicted)
         scores["loss"] = metrics.mean_sd(self.losses(rows, logits).tolist())
         if np.isfinite(logits).all():
             scores["calibration"] = _calibration(rows.label, probabilities(logits))
         for tag in sorted({tag for tags in rows.tags for tag in tags}):
             chosen = np.array([tag in tags for tags in rows.tags])
-            scores.setdefault("slices", {})[tag] = _scores(rows.label[chosen], predicted[:, chosen])
+            scores.setdefault("slices", {})[tag] = self._scores(rows.label[chosen], predicted[:, chosen])
         return scores
 
     def predictions(self, rows: Rows, logits: np.ndarray) -> list[dict]:
@@ -168,23 +192,25 @@ class NLITask:
                 "predicted": [LABELS[i] for i in p_SC.argmax(axis=-1)],
                 "probabilities": np.round(p_SC, 6).tolist(),
             }
-            for uid, label, p_SC in zip(rows.uids, rows.label, np.swapaxes(probabilities(logits), 0, 1), strict=True)
+            for uid, label, p_SC in zip(
+                rows.uids, rows.label, np.swapaxes(probabilities(self._whole(logits)), 0, 1), strict=True
+            )
         ]
+
+    def _scores(self, label, predicted):
+        """Scores of predictions [S, N]; confusion and per_class are of all seeds together."""
+        gold, flat = np.tile(label, len(predicted)), predicted.reshape(-1)
+        classes = [LABELS[number] for number in self.classes]
+        return {
+            "examples": len(label),
+            "accuracy": metrics.mean_sd([metrics.accuracy(label, row) for row in predicted]),
+            "macro_f1": metrics.mean_sd([metrics.macro_f1(label, row, classes) for row in predicted]),
+            "confusion": metrics.confusion(gold, flat).tolist(),
+            "per_class": metrics.per_class(gold, flat),
+        }
 
     def summary(self, split: str, scores: dict) -> str:
         return summary(f"{split} accuracy", scores, self.units)
-
-
-def _scores(label, predicted):
-    """Scores of predictions [S, N]; confusion and per_class are of all seeds together."""
-    gold, flat = np.tile(label, len(predicted)), predicted.reshape(-1)
-    return {
-        "examples": len(label),
-        "accuracy": metrics.mean_sd([metrics.accuracy(label, row) for row in predicted]),
-        "macro_f1": metrics.mean_sd([metrics.macro_f1(label, row) for row in predicted]),
-        "confusion": metrics.confusion(gold, flat).tolist(),
-        "per_class": metrics.per_class(gold, flat),
-    }
 
 
 def probabilities(logits) -> np.ndarray:

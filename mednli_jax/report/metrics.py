@@ -46,9 +46,10 @@ def majority_share(per_class: dict) -> float:
     return max(support) / sum(support)
 
 
-def macro_f1(gold, predicted) -> float:
+def macro_f1(gold, predicted, classes=LABELS) -> float:
     """Unweighted mean of the F1 of the classes. A class that never occurs counts as 0."""
-    return float(np.mean([score["f1"] for score in per_class(gold, predicted).values()]))
+    scores = per_class(gold, predicted)
+    return float(np.mean([scores[name]["f1"] for name in classes]))
 
 
 def wilson_interval(correct, n) -> tuple[float, float]:

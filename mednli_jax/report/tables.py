@@ -28,7 +28,7 @@ NAMES = {"features": "Features", "bow": "BOW", "infersent": "InferSent", "esim":
 
 # Fields that may differ from the row's: places of files, which are compared by what they hold, and how a run is kept.
 FREE = re.compile(
-    r"task|seeds|data\.(name|genre|dir|builder)|vectors\.path|knowledge\.mentions|transfer\.init_from"
+    r"task|seeds|data\.(name|genre|dir|builder|labels)|vectors\.path|knowledge\.mentions|transfer\.init_from"
     r"|model\.weights|train\.checkpoint_\w+|diskne\.at_once"
 )
 ENDING = re.compile(r"(\.(txt|vec|bin|npy))?(\.gz)?$")  # of a file of vectors

@@ -84,6 +84,19 @@ def test_pairs_of_a_split_that_an_earlier_one_has_are_a_warning(home):
     assert (code, warning in err) == (0, True)
 
 
+def test_what_a_folder_lacks_is_a_warning_and_the_kept_epoch_is_logged(home, run):
+    epochs = ", ".join(map(str, run.result["best_epoch"]))
+    assert f"best epoch {epochs} (lowest dev loss): dev accuracy " in (home / "run" / "log.txt").read_text()
+    for split in ("train", "dev"):
+        texts = (home / "own" / f"{split}.jsonl").read_text().replace("neutral", "entailment")
+        (home / "few").mkdir(exist_ok=True)
+        (home / "few" / f"{split}.jsonl").write_text(texts)
+    with at(home):
+        code, _, err = call_command(prepare, config_flag("bow", "file"), "--config.data.dir=few")
+    assert (code, "warning: The folder has no test file" in err) == (0, True), err
+    assert "warning: train: no pair has the label neutral;" in err
+
+
 def test_a_pair_has_the_same_answer_in_any_company_and_programs_are_shared(home, run, monkeypatch):
     """Later parts of an input reuse the programs of the first; lengths and repeated premises differ."""
     words = ("gout", "asthma", "pain", "denies", "Has", "42")

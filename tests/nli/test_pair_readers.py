@@ -115,6 +115,27 @@ def test_own_files_of_each_kind_mean_the_same(tmp_path, ending, written, asked):
     assert split.facts["file"] == f"train.{ending}{written}"
 
 
+@pytest.mark.parametrize(
+    ("labels", "values", "expected"),
+    [
+        ("", ("Entailment", " NEUTRAL", "-"), ["entailment", "neutral"]),
+        ("yes:entailment,No:contradiction", ("YES", "no", "-"), ["entailment", "contradiction"]),
+        ("0:entailment,1:neutral,2:contradiction,-1:-", (0, 2, -1), ["entailment", "contradiction"]),
+        ("entailment,not_entailment:neutral", ("entailment", "not_entailment", "-"), ["entailment", "neutral"]),
+    ],
+)
+def test_labels_of_own_files_are_mapped_and_the_case_of_names_is_ignored(tmp_path, labels, values, expected):
+    rows = [{"Premise": f"A {n}", "HYPOTHESIS": "B", "Label": value} for n, value in enumerate(values)]
+    for name in ("train", "validation"):
+        write(tmp_path / f"{name}.jsonl", lines(rows))
+    splits = load_nli("file", tmp_path, labels=labels)
+    assert [pair.label for pair in splits["train"].examples] == expected
+    assert list(splits) == ["train", "dev"]
+    assert splits["dev"].facts["file"] == "validation.jsonl"
+    assert "no test file" in splits["dev"].facts["note"]
+    assert [label for label, count in splits["dev"].facts["labels"].items() if count] == expected
+
+
 def test_multinli_by_genre(tmp_path):
     def rows(split, genres):
         return lines(row(f"{split}{n}", premise=f"{split} {n}", genre=genre) for n, genre in enumerate(genres))
