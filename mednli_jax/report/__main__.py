@@ -5,7 +5,8 @@
   python -m mednli_jax.report --table=3 --runs=runs/table3                # the paper's table beside our figures
 
   RUN [RUN ...]       run directories; several runs share one page, side by side (default: report.html)
-  --compare           compare the first run with each other run: McNemar, bootstrap, Holm, changes by class
+  --compare           compare the first run with each other run: verdict, fields of the configs that differ, bootstrap,
+                      McNemar, Holm, changes by class
   --table=3|4|5|6|7   a table of the MedNLI paper: its figures, ours, the difference, and what is missing
   --table=mednli      the reproduction check of Tables 2 to 8 and Figure 3, for --runs=FOLDER of launch/mednli.sh;
                       it holds averages only and can be shared; --out=FILE.html also writes FILE.json
