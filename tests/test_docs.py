@@ -106,7 +106,7 @@ def test_the_links_of_a_page_lead_somewhere(page):
 @pytest.mark.slow
 def test_the_notebook_runs(tmp_path):
     cells = json.loads((ROOT / "docs" / "quickstart.ipynb").read_text("utf-8"))["cells"]
-    assert all(not cell.get("outputs") for cell in cells)
+    assert not re.search(r"/(root|home|tmp|Users)/", json.dumps(cells))  # in the outputs
     code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
     environment = {**os.environ, "MEDNLI_JAX_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)

@@ -263,7 +263,7 @@ def _fill(folder, corpus, split, kind):
 # What the queries of a row have in common.
 FAMILIES = {
     "answers of training": "whether training also has the right candidate",
-    "tags": "what the corpus marks; in the demo, whether the answer is found by another name or by a circumstance",
+    "tags": "the demo's relate the answer to another name or to a circumstance",
     "answer length": "words of the dataset's answer",
     "semantic type": "the type of the dataset's answer",
 }
@@ -309,7 +309,7 @@ def _slices(split, scores) -> Section:
             rows.append((name, f"{of['examples']:,}", points(exact["mean"]), sd(exact), points(f1)))
         grids += [Grid(family, (family, "queries", "EM", "sd", "F1"), rows)] * bool(rows)
     words = ["points, means over the seeds"] * bool(grids)
-    words += [f"{family}: {FAMILIES[family]}" for family in families if family in FAMILIES and families[family]]
+    words += [f"{name}: {FAMILIES[name]}" for name in FAMILIES if families.get(name)]
     return Section(f"Kinds of queries, {split}", words, grids)
 
 

@@ -20,8 +20,7 @@ from mednli_jax.report.sections import Grid, Section, interval, lines, number_of
 SPLITS = ("dev", "test")
 # What the pairs of a slice have in common; the other slices are genres.
 SLICES = {
-    "unseen_relation": "pairs that a relation between two concepts decides; no training pair shows these two concepts",
-    "relation": "pairs that a relation between two concepts decides",
+    "unseen_relation": "a relation between two concepts decides, and no training pair shows both",
 }
 
 
@@ -55,7 +54,7 @@ def _scores(scored) -> Section:
     header = ("split", "accuracy", "sd", "95 % of one run", "majority", "macro F1", "pairs", "loss", "ECE")
     header += ("accuracy per seed",)
     words = [f"{name}: {SLICES.get(name, 'pairs of this genre')}" for name in slices]
-    words += ["in points: accuracy, share of the most frequent class (majority), F1 and calibration error (ECE)"]
+    words += ["in points, except pairs and loss; ECE is the calibration error"]
     return Section("Scores", words, [Grid("", header, rows)] * bool(rows))
 
 
@@ -129,7 +128,8 @@ def _shown(result, corpus: str, split: str, scores, parts: Mapping) -> list[str]
 
 def compare(folders: Sequence[Path], split: str, read: Callable | None = None):
     """Compares the first run with each of the others on the pairs of a split, see tasks. read: of outcomes.finished."""
-    runs, names = [outcomes.finished(folder, split, read) for folder in folders], outcomes.names_of(folders)
+    runs = [outcomes.finished(folder, split, read) for folder in folders]
+    names = outcomes.names_of(folders)
     runs = [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
     compared = outcomes.comparisons(runs)
     title = f"{' and '.join(run.name for run in runs)}: {split} of {runs[0].corpus}"
@@ -147,8 +147,9 @@ def compare(folders: Sequence[Path], split: str, read: Callable | None = None):
 def _adds_attention(first: Finished, second: Finished) -> bool:
     """Whether the second run is the first with attention by knowledge, and differs in no other field but the seeds."""
     fields = differing(first.config, second.config)
-    added = "model.knowledge" in fields and first.config["model"].get("knowledge") == "none"
-    return added and all(re.match(r"model\.knowledge|model\.weighting|knowledge\.|seeds", field) for field in fields)
+    if "model.knowledge" not in fields or first.config["model"].get("knowledge") != "none":
+        return False
+    return all(re.match(r"model\.(knowledge|weighting)|knowledge\.|seeds", name) for name in fields)
 
 
 def _statistics(runs: Sequence[Finished], compared: Sequence[dict], split: str) -> Section:

@@ -243,11 +243,13 @@ def verdict(compared: Sequence[Mapping]) -> Section:
     """Which of two systems is better, in words. Rows: first, second, difference, low, high."""
     words = []
     for row in compared:
-        names, wide = (row["second"], row["first"]), interval(row["low"], row["high"])
-        found, holds = "no difference detected between {} and {}", "includes"
+        change, wide = points(row["difference"], "+"), interval(row["low"], row["high"])
+        first, second = row["first"], row["second"]
+        found, holds = f"no difference detected between {second} and {first}", "includes"
         if not row["low"] <= 0 <= row["high"]:
-            found, holds = f"{{}} is {'better' if row['difference'] > 0 else 'worse'} than {{}}", "excludes"
-        words.append(f"{found.format(*names)}: {points(row['difference'], '+')} points, interval {wide} {holds} 0")
+            better = "better" if row["difference"] > 0 else "worse"
+            found, holds = f"{second} is {better} than {first}", "excludes"
+        words.append(f"{found}: {change} points, interval {wide} {holds} 0")
     return Section("Verdict", words)
 
 

@@ -67,7 +67,7 @@ def test_page_of_one_seed_names_knowledge_and_explains_slices(tmp_path):
     for part in (
         "esim with mesh 2024 (replace) on demo",
         "1 pair with links",
-        "no training pair shows these two concepts",
+        "no training pair shows both",
     ):
         assert part in words
     assert "fiction: pairs of this genre" in words
