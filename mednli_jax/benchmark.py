@@ -86,6 +86,9 @@ def main(values: cli.Flags) -> None:
             say(f"{number}/{len(cases)}: {case.model}, {case.mode}, batch {case.batch}")
             for row in measure.measure_case(case):
                 rows.append(row)
+                say(
+                    "; ".join(row["notes"]) or "not compared"
+                )  # each setting of PyTorch with its speed, or why it has none
                 line = json.dumps({**row, **machine}, allow_nan=False)
                 if values.json == "true":
                     print(line, flush=True)
@@ -138,6 +141,9 @@ def lines(results: Sequence[dict]) -> list[str]:
     """The table in Markdown. A column that is empty in all rows is left out."""
     spreads = (row["ratio"] and f"{row['ratio_min']:.2f}-{row['ratio_max']:.2f}" for row in results)
     table = [{**row, "spread": spread} for row, spread in zip(results, spreads, strict=True)]
+    for row in table:
+        if silent := [note.partition(":")[0] for note in row["notes"] if not note.endswith(" examples/s")]:
+            row["opponent"] = f"{row['opponent']} (no answer: {'; '.join(silent)})"
     columns = {key: title for key, title in COLUMNS.items() if any(row[key] is not None for row in table)}
     return [*markdown(Grid("", tuple(columns.values()), [tuple(_cell(row[key]) for key in columns) for row in table]))]
 

@@ -82,8 +82,9 @@ def build(name: str, fields: dict, *, axis_name: str | None = None, platform: st
             continue
         if key in known:
             arguments[key] = value
+        # A scale has no effect without knowledge.
         elif (":" in name and key in OF_CONFIGS) or (key == "knowledge_scale" and "knowledge" not in known):
-            continue  # a setting of the package's models alone, or one that has no effect without knowledge
+            continue
         elif key not in UNUSED or UNUSED[key] not in (None, value):
             raise ConfigError(f"config.model.{key}: model '{name}' has no such setting. Fix: leave it out.")
     return module(**arguments)

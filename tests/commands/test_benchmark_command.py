@@ -117,7 +117,9 @@ def test_several_seeds_stand_against_single_runs_and_epochs_against_the_plain_sc
 def test_the_table_and_the_figure_show_the_ratios(tmp_path):
     rows, path = rows_of(CASE), tmp_path / "ratios.png"
     titles, _, cells = (line.strip("| ").split(" | ") for line in benchmark.lines(rows))
-    assert dict(zip(titles, cells, strict=True))["ratio"] == "1.68"
+    cells = dict(zip(titles, cells, strict=True))
+    assert cells["ratio"] == "1.68"
+    assert cells["opponent"] == "chunked (no answer: bucketed, torch.compile; chunked, torch.compile)"
     benchmark.write_figure(rows, path)
     assert path.read_bytes().startswith(b"\x89PNG")
 
