@@ -21,6 +21,7 @@ from made_up_runs import check_offline
 from mednli_jax.cli import read_config
 from mednli_jax.cloze import tables as cloze_tables
 from mednli_jax.report import tables
+from mednli_jax.run import load_run
 
 VECTORS = (
     "glove.840B.300d.txt", "wiki.en.vec", "crawl-300d-2M.vec.gz", "fasttext-bioasq.bin", "fasttext-mimic.npy",
@@ -387,3 +388,28 @@ def test_a_pod_survives_preemptions_but_does_not_repeat_bad_input(tmp_path, refu
     assert (verbs.count("create"), verbs.count("delete"), verbs[-1]) == (trained + 1, trained + 1, "delete")
     if not refuses:
         assert sorted(os.listdir(tmp_path / "runs" / "pod7" / "checkpoints")) == ["0", "1", "2"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_seeds_apart_give_the_run_of_one_process(tmp_path):
+    flags = ("--config=configs/bow.py:demo", "--config.train.epochs=1", "--config.data.limit=120")
+    flags += ("--config.model.hidden_size=8", "--config.seeds=0,1,5")
+    apart = ("launch/seeds.py", f"--workdir={tmp_path / 'apart'}", "--workers=2")
+    for command in (("-m", "mednli_jax.train", f"--workdir={tmp_path / 'one'}"), apart):
+        called = [sys.executable, *command, *flags]
+        done = subprocess.run(called, cwd=ROOT, env=environment_of(tmp_path), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "apart.parts" / "1" / "result.json").is_file()
+    one, joined = (load_run(tmp_path / name) for name in ("one", "apart"))
+    assert joined.result["seeds"] == [0, 1, 5]
+    assert set(joined.result) == set(one.result)
+    for split in ("dev", "test"):
+        logits = [run.scores(split)[1] for run in (one, joined)]
+        assert abs(logits[0][0] - logits[0][1]).max() > 1e-3
+        np.testing.assert_allclose(logits[1], logits[0], rtol=0, atol=1e-6)
+        losses = [run.result[split]["loss"]["per_seed"] for run in (one, joined)]
+        np.testing.assert_allclose(losses[1], losses[0], rtol=0, atol=1e-6)
+    rows = [json.loads((tmp_path / name / "metrics.jsonl").read_text()) for name in ("one", "apart")]
+    assert rows[1]["seeds"] == [0, 1, 5]
+    np.testing.assert_allclose(rows[1]["train_loss"], rows[0]["train_loss"], rtol=0, atol=1e-6)
