@@ -49,16 +49,8 @@ NUMBERS = {
 00000500 00 a 01 near 0 001 ! 00000900 a 0101 | not far
 00000900 00 a 01 far 0 001 ! 00000500 a 0101 | not near
 """,
-    "index.adj": """\
-3 a 1 1 & 1 1 00000300
-cardinal a 1 0 1 1 00000200
-far a 1 1 ! 1 1 00000900
-four a 1 1 & 1 1 00000400
-near a 1 1 ! 1 1 00000500
-three a 1 1 & 1 1 00000300
-""",
+    "index.adj": "near a 1 1 ! 1 1 00000500\n",
     "data.noun": WORDNET["data.noun"] + "00000800 10 n 02 i 0 over 0 001 @ 00000100 n 0000 | a letter\n",
-    "index.noun": WORDNET["index.noun"] + "i n 1 1 @ 1 0 00000800\nover n 1 1 @ 1 0 00000800\n",
 }
 
 
