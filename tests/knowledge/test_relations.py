@@ -141,7 +141,7 @@ def reference(ontology, units, wanted):
 def test_random_graphs_against_a_reference():
     rng = np.random.default_rng(0)
     edges, others = random_graph(rng, 60, 1.3)
-    ontology = graph(edges, 60, other=others[:6], antonym=others[6:])
+    ontology = graph(edges, 60, other=others, antonym=map(tuple, rng.integers(0, 60, (40, 2))))
     units = [(f"word {n}", tuple(rng.integers(0, 60, 1 + n % 2).tolist())) for n in range(40)]
     wanted = np.array([key for key in range(1600) if key % 41 and (key + key // 40) % 3])  # a word is not its own pair
     wanted = np.union1d(wanted, wanted % 40 * 40 + wanted // 40)
