@@ -54,7 +54,7 @@ FILES = (
     ("no corpus", of("mednli"), {MLI: None}, "mli_train_v1.jsonl"),
     ("no JSON, by TFDS", of("snli", "--config.data.builder=tfds"), {SNLI: pairs(1, "{quokka")}, "dev.jsonl:2: "),
     ("no pair of a genre", of("multinli/travel"), {}, "multinli_1.0_train.jsonl"),
-    ("a cycle", own("--config.knowledge.ontology=own.tsv", config="esim_kd"),
+    ("a cycle", own("--config.knowledge.ontology=own.tsv", "--config.knowledge.cycles=refuse", config="esim_kd"),
      {"own.tsv": MESH.replace("C01\t", "C01|C02.100\t").replace("\tC01.100", "\tC02|C01.100")}, "own.tsv"),
     ("no UMLS", own("--config.knowledge.ontology=umls", config="esim_kd"), {"umls/a": ""}, "ontology=mesh"),
     ("no vectors", (*own()[:-1], "--config.vectors.path=v.txt"), {}, "v.txt", "--config.vectors.path="),
