@@ -349,12 +349,15 @@ VARIANTS_OF = {
 
 
 def _demo(config):
-    """Small batches, so that a few epochs have enough steps for this small synthetic corpus.
+    """A small model and small batches, so that a minute of training is enough for this small synthetic corpus.
 
     The paper's attention A is at most 1 and hardly changes a softmax over 20 tokens. Multiplied by 4, models learn to
     use it from 3,000 pairs.
     """
-    config.train.update(epochs=6, batch_size=32)
+    config.train.update(epochs=8, batch_size=32, learning_rate=2e-3)
+    config.vectors.dim = 100
+    if config.model.name in ("bow", "esim", "infersent"):
+        config.model.hidden_size = 128
     if "knowledge_scale" in config.model:
         config.model.knowledge_scale = 4.0
 
