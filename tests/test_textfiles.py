@@ -15,7 +15,9 @@ def test_lines_are_text_and_faulty_ones_are_collected_or_the_first_is_raised(tmp
     path.write_bytes(gzip.compress(b"\xef\xbb\xbfone\r\n\xe9\n\nf\xc3\xbcnf"))
     problems = Problems()
     assert list(textfiles.text_lines(path, problems, digest=digest)) == [(1, "one"), (3, ""), (4, "fünf")]
-    assert [(error.file, error.line) for error in problems.first] == [("x.txt", 2)]
+    with pytest.raises(DataError) as found:
+        problems.raise_if_any()
+    assert (found.value.file, found.value.line) == ("x.txt", 2)
     assert digest.hexdigest() == hashlib.sha256(b"\xef\xbb\xbfone\n\xe9\n\nf\xc3\xbcnf\n").hexdigest()
     with pytest.raises(DataError, match=r"x\.txt:2: "):
         list(textfiles.text_lines(path))
@@ -28,7 +30,9 @@ def test_records_may_span_lines_and_name_their_first(tmp_path):
     path.write_text('"a","",,"b ""c"", d"\r\n\r\n"1\r\n2",b\n \n3,4\n5,"6\n7,8\n')
     records = list(textfiles.csv_records(path, problems))
     assert records == [(1, ["a", "", "", 'b "c", d']), (3, ["1\n2", "b"]), (6, ["3", "4"])]
-    assert [error.line for error in problems.first] == [7]
+    with pytest.raises(DataError) as found:
+        problems.raise_if_any()
+    assert found.value.line == 7
 
 
 def test_elsewhere_a_line_comes_now_and_then(monkeypatch, capsys):

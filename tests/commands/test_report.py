@@ -129,8 +129,8 @@ def test_a_comparison_says_what_differs_and_what_that_shows(printed, tmp_path):
     paper = "60% of neutral, 87% of these entailment"
     for pair, verdict, field, as_paper in (
         ("ab", "b is better than a: +66.7 points", r"model\.knowledge +none +replace", True),
-        ("bc", "no difference detected between c and b: -22.2 points", r"model\.hidden_size +300 +32", False),
-        ("ac", "c is better than a: +44.4 points", r"model\.hidden_size +300 +32", False),
+        ("bc", "no difference detected between c and b: -22.2 points", r"model\.hidden_size +128 +32", False),
+        ("ac", "c is better than a: +44.4 points", r"model\.hidden_size +128 +32", False),
     ):
         out = printed(*pair, "--compare")[1]
         assert out.startswith(f"Verdict\n{verdict}, interval [")
