@@ -15,14 +15,19 @@ from types import SimpleNamespace
 import pytest
 from made_up_commands import ROOT, call_command, config_flag
 
+from mednli_jax.run import experiment_of
+
 SCRIPT = ROOT / "launch" / "aot.py"
 PACKAGES = ("libtpu", "jax-cuda12-plugin", "jax-cuda12-pjrt")
 CHIP_MEMORY = 16e9  # bytes of a v5e chip
-# Each row: model, seeds, target, figure, bound. Batches have 64 rows.
+# Each row: model, seeds, target, chips, figure, bound. Batches have 64 rows for each chip.
 BOUNDS = [
-    ("infersent", 1, "h100", "launches", 450),
-    ("esim", 1, "h100", "launches", 900),
-    ("infersent", 1, "v5e", "cycles", 1_650_000),
+    ("infersent", 1, "h100", 1, "launches", 240),
+    ("infersent", 1, "h100", 1, "bytes", 1_700_000_000),
+    ("infersent", 6, "h100", 1, "launches", 240),
+    ("esim", 1, "h100", 1, "launches", 480),
+    ("infersent", 1, "v5e", 1, "cycles", 1_500_000),
+    ("infersent", 1, "v5e", 4, "cycles", 1_650_000),
 ]
 AS_PUBLISHED = [f"{model}:mednli" for model in ("bow", "infersent", "esim", "esim_kd", "bert")]
 AS_PUBLISHED += ["ga_ent:clicr", "sa_ent:clicr"]
@@ -78,10 +83,9 @@ def compiled(config, target, *arguments):
     return json.loads(done.stdout)
 
 
-def step(model, seeds, target):
-    return compiled(
-        f"{model}:mednli", target, "--config.train.batch_size=64", f"--config.seeds={','.join(map(str, range(seeds)))},"
-    )
+def step(model, seeds, target, chips):
+    flags = f"--config.train.batch_size={64 * chips}", f"--config.seeds={','.join(map(str, range(seeds)))},"
+    return compiled(f"{model}:mednli", target, *flags, f"--devices={chips}")
 
 
 def test_a_loop_counts_as_often_as_it_runs():
@@ -105,6 +109,14 @@ def test_a_wrong_target_and_a_missing_compiler_are_one_line():
         assert (code, err.count("\n")) == (2, 1)
 
 
+@pytest.mark.parametrize(("name", "variant"), [("esim_kd", "mednli"), ("ga_ent", "clicr")])
+def test_a_corpus_is_made_up_for_the_config(name, variant):
+    config = runpy.run_path(str(ROOT / "configs" / f"{name}.py"))["get_config"](variant)
+    prepared = runpy.run_path(str(SCRIPT))["made_up"](experiment_of(config), config, 20, 8)
+    assert {"train", "dev"} <= set(prepared.splits)
+    assert ("link_distance" in prepared.arrays) == (name == "esim_kd")
+
+
 def needs_compilers(test):
     """Marks a test that compiles our steps."""
     wanting = pytest.mark.skipif(not installed(), reason="needs the extra aot")
@@ -112,9 +124,9 @@ def needs_compilers(test):
 
 
 @needs_compilers
-@pytest.mark.parametrize(("model", "seeds", "target", "figure", "bound"), BOUNDS)
-def test_a_step_keeps_its_bound(model, seeds, target, figure, bound):
-    assert 0 < step(model, seeds, target)[figure] <= bound
+@pytest.mark.parametrize(("model", "seeds", "target", "chips", "figure", "bound"), BOUNDS)
+def test_a_step_keeps_its_bound(model, seeds, target, chips, figure, bound):
+    assert 0 < step(model, seeds, target, chips)[figure] <= bound
 
 
 @needs_compilers
