@@ -5,6 +5,7 @@ python -m mednli_jax.evaluate --run=runs/esim_kd-demo --split=dev --json
 python -m mednli_jax.evaluate --run=runs/esim-snli --config=configs/esim.py:mednli
 python -m mednli_jax.evaluate --run=runs/esim-mednli --partition=easy.txt,difficult.npy
 python -m mednli_jax.evaluate --predictions=answers.jsonl --corpus=clicr --vectors=glove.txt
+python -m mednli_jax.evaluate --predictions=answers.csv --config=configs/esim.py:mednli --split=test
 
 --run=DIR       the run directory
 --config=NAME[:VARIANT]   another corpus (direct transfer): only the data section of the config is used, and only
@@ -15,8 +16,10 @@ python -m mednli_jax.evaluate --predictions=answers.jsonl --corpus=clicr --vecto
 --probe=FILE    score the labelled pairs of FILE instead, by their field `genre` (see analyze substitutions)
 --merged        join the words of each entity before scoring (brain_injury); for runs that read words only
 --spans=FILE    with --merged: the entities of any tagger (.tsv) instead of the ontology's concepts
---predictions=FILE        answers of any system to cloze queries: lines {"uid": ..., "answer": ...}, or {uid: text};
-                          a query without an answer counts as wrong
+--predictions=FILE        answers of any system, without --run. With --config: to all pairs of its corpus's split, as
+                          .jsonl, .csv or .tsv with the fields uid (or pairID) and label. With --corpus: to cloze
+                          queries, as lines {"uid": ..., "answer": ...}, or {uid: text}; a query without an answer
+                          counts as wrong
 --corpus=NAME|FOLDER      with --predictions: demo_cloze, clicr, or a folder in CliCR's layout
 --vectors=FILE            cloze: word vectors for the embedding score
 --skills=FILE             cloze: the skills that queries need, lines of uid TAB skill, for scores by skill
@@ -95,13 +98,30 @@ def probe(values: cli.Flags):
 
 
 def answers(values: cli.Flags):
-    """(figures, lines, rows) of any system's answers to queries."""
-    names = ("run", "config", "workdir", "partition", "probe", "merged", "spans")
+    """(figures, lines, rows) of any system's answers to the pairs of --config or the queries of --corpus."""
+    names = ("run", "probe", "merged", "spans", *("workdir", "partition") * (values.config is None))
     if given := [name for name in names if values[name].value]:
         raise UsageError(f"--{given[0]} has no meaning beside --predictions. Fix: leave one of them out.")
-    cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder")
-    of_answers = (task for task in tasks.tasks().values() if "predictions" in task.flags.get("evaluate", ()))
+    if values.config is not None:
+        return _answers_to_pairs(values, cli.config(values), cli.path(values.predictions))
+    cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder; for pairs --config=configs/esim.py:mednli")
+    of_answers = (task for task in tasks.tasks().values() if "corpus" in task.flags.get("evaluate", ()))
     return next(of_answers).evaluate_answers(values)
+
+
+def _answers_to_pairs(values, config, file):
+    from mednli_jax.data.partitions import read_partitions
+    from mednli_jax.run import Answered
+
+    tasks.check_flags("evaluate", tasks.task_of(config), values)
+    config.vectors.path = ""  # answers need none
+    run, partitions = Answered(config, file, values.split), read_partitions(values.partition)
+    figures, lines, rows = run.kind.evaluate(run, values.split, values, partitions)
+    if values.workdir:
+        run.write(cli.path(values.workdir))
+    del figures["run"], figures["trained_on"], figures["seeds"]
+    lines[0] = f"{file.name} on {figures['corpus']}, {values.split}: {figures['examples']:,} pairs"
+    return {"predictions": str(file), **figures}, lines, rows
 
 
 def _opened(folder, values):

@@ -589,6 +589,27 @@ class FinishedRun:
         return found
 
 
+class Answered(FinishedRun):
+    """Any system's answers to the pairs of one split, which are scored as the predictions of a run are."""
+
+    def __init__(self, config, path: Path, split: str):
+        self.config, self.directory, self.split = config, RunDirectory(path), split
+        self.merged_by, self._scored, there = "", {}, experiment_of(config)
+        self.experiment = replace(there, corpus=replace(there.corpus, only=split))
+        self.kind, self.task = there.kind, there.task
+        self.prepared, _ = self.experiment.prepare()
+        self.result = {"model": path.name, "config": path.name, "corpus": there.corpus.title}
+        self.result |= {"seeds": [0], "notes": [], "best_epoch": [], "epochs": 0, "parameters": 0}
+
+    def _logits(self, split):
+        return self.kind.answers(self.directory.folder, self.prepared.splits[split], self.config)
+
+    def write(self, folder: Path) -> None:
+        """Writes a run directory with the scores of the one split."""
+        splits = {self.split: self.prepared.splits[self.split]}
+        FinishedRun.write(self.having(prepared=replace(self.prepared, splits=splits)), folder)
+
+
 def source_run(target: Experiment, prepared) -> FinishedRun:
     """The run that config.transfer.init_from of a new run names. prepared: the corpus of the new run."""
     source = load_run(target.transfer.init_from)

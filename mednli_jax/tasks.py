@@ -16,6 +16,7 @@ A TASK has what is not the same for every task:
   run_sections, closing_sections, tables             its part of reports
   compare(folders, split)    (title, sections, sections of the page alone, first run against each other as JSON)
   evaluate, prediction, prediction_lines, write_attention   its part of `evaluate` and `predict`
+  answers(path, rows, config)       logits of the answers of any system, or evaluate_answers(flags)
   sources, licensed                                  what `doctor` looks for
 """
 

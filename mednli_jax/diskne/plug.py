@@ -31,7 +31,7 @@ class DisKnE(NLI):
     corpora = "diseases"
     flags: Mapping = MappingProxyType({
         "report": NLI.flags["report"],
-        "evaluate": tuple(name for name in NLI.flags["evaluate"] if name != "probe"),
+        "evaluate": tuple(name for name in NLI.flags["evaluate"] if name not in ("probe", "predictions")),
     })  # fmt: skip
     choices: Mapping = MappingProxyType({"diskne.wording": ("", *WORDINGS)})
     empty = (

@@ -10,7 +10,9 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from mednli_jax.data.arrays import NEW, Prepared
+import numpy as np
+
+from mednli_jax.data.arrays import NEW, Prepared, Rows
 from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path, vectors_of
 from mednli_jax.data.examples import LABELS
 from mednli_jax.data.inputs import Form
@@ -40,6 +42,7 @@ from mednli_jax.nli.readers import (
     UNLABELLED,
     classes_of,
     licensed,
+    read_answers,
     read_nli_file,
     source_files,
 )
@@ -84,7 +87,7 @@ class NLI:
     form = Form((("premise", "sentence1"), ("hypothesis", "sentence2")), "a pair of sentences")
     flags: Mapping = MappingProxyType({
         "report": ("categories", "categories_file", "paths"),
-        "evaluate": ("config", "workdir", "probe", "partition", "merged"),
+        "evaluate": ("config", "workdir", "probe", "partition", "merged", "predictions"),
     })  # fmt: skip
     choices: Mapping = MappingProxyType({})
     # Fields that must be empty where the function holds for the config, and the reason.
@@ -260,6 +263,11 @@ class NLI:
     def evaluate(self, run, split: str, flags, partitions=()):
         """(figures, lines, rows) of a split's scores. flags: of `evaluate`."""
         return page.evaluate(run, split, partitions)
+
+    def answers(self, path: Path, rows: Rows, config) -> np.ndarray:
+        """Logits [1, N, C] of a system's answers: 0 for the label that it gave, and minus infinity for the others."""
+        labels = np.array(read_answers(path, rows.uids, config.data.labels))
+        return np.where(labels[:, None] == LABELS, 0.0, -np.inf)[None]
 
     def probe(self, run, path: Path):
         """(figures, lines, rows) of the labelled pairs of a file, which the run reads as its corpus."""

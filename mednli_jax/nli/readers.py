@@ -7,7 +7,7 @@ file, the line and the field; they never quote a sentence.
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
@@ -200,7 +200,7 @@ class PairFields:
 
     def check(self, required=REQUIRED) -> None:
         """Raises DataError with all of the required fields that are missing, and those that are there."""
-        missing = [self._name(name) for name in required if not {name, PLAIN_NAMES[name]} & self.values.keys()]
+        missing = [self._name(name) for name in required if not {name, PLAIN_NAMES.get(name)} & self.values.keys()]
         if not missing:
             return
         given = [str(name) for name in self.values]
@@ -210,7 +210,8 @@ class PairFields:
         many = len(missing) > 1
         names = f"fields {', '.join(missing)} are" if many else f"field '{missing[0]}' is"
         problem = f"{names} missing; found: {found}"
-        raise DataError(problem, file=self.file, line=self.number, field=missing[0], fix=NAMES_OF_COLUMNS)
+        fix = NAMES_OF_COLUMNS if "sentence1" in required else "name the fields uid and label"
+        raise DataError(problem, file=self.file, line=self.number, field=missing[0], fix=fix)
 
     def text(self, field: str, optional: bool = False) -> str:
         """The field as a string of Unicode text; "" where it is optional and missing or null."""
@@ -247,13 +248,13 @@ def _spelled(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name if ours in names else ours for name, ours in zip(names, known, strict=True))
 
 
-def json_rows(path: Path, problems: Problems) -> Rows:
+def json_rows(path: Path, problems: Problems, required=()) -> Rows:
     """Rows of JSON lines: one object with named fields a line."""
     for number, values in io.json_lines(path, problems):
         yield number, PairFields(path.name, number, dict(zip(_spelled(tuple(values)), values.values(), strict=True)))
 
 
-def table_of_pairs(path: Path, problems: Problems) -> Rows:
+def table_of_pairs(path: Path, problems: Problems, required=REQUIRED) -> Rows:
     """Rows of a table with a header line: CSV (RFC 4180), or separated by TABs, in which quotes have no meaning."""
     records = io.csv_records(path, problems)
     if ".csv" not in path.suffixes:
@@ -262,7 +263,7 @@ def table_of_pairs(path: Path, problems: Problems) -> Rows:
 
     def columns(number, header):
         header = _spelled(tuple(header))
-        PairFields(path.name, number, dict.fromkeys(header, "")).check()
+        PairFields(path.name, number, dict.fromkeys(header, "")).check(required)
         return header
 
     # A pair with fewer than five annotators may end before the columns label2 ... label5.
@@ -373,6 +374,35 @@ def read_nli_file(
     if ground_truth:
         facts["read_with"] = {ground_truth.name: sha256(ground_truth)}
     return Split(split, tuple(reader.examples), facts)
+
+
+def read_answers(path: Path, uids: Sequence[str], labels: str = "") -> list[str]:
+    """The label, one of LABELS, that a system gave to each pair of a split, in the order of the pairs' uids.
+
+    Fields: pairID (or uid), and gold_label (or label), or `predicted`, which `predict --output` writes. Other fields
+    are ignored. labels: see classes_of.
+    """
+    path, problems = either_name(path) or path, Problems()
+    found, classes = dict.fromkeys(uids, ""), classes_of(labels)
+    for _, row in _format(path)[1](path, problems, ("pairID",)):
+        field = "predicted" if "predicted" in row.values else "gold_label"
+        try:
+            row.check(("pairID", field))
+            uid, label = row.text("pairID"), row.text(field).strip().casefold()
+            if found.get(uid) != "":
+                problem = "is that of an earlier row, or of no labelled pair of the split"
+                raise row.fault(problem, "pairID", "give each labelled pair of --split once")
+            found[uid] = classes.get(label, UNLABELLED)
+            if found[uid] == UNLABELLED:
+                fix = "correct it, or give --config.data.labels"
+                raise row.fault("is no label of the corpus", field, fix)
+        except DataError as error:
+            problems.add(error)
+    problems.raise_if_any()
+    if lacking := list(found.values()).count(""):
+        problem = f"{lacking:,} of {len(found):,} pairs of the split have no answer"
+        raise DataError(problem, file=path.name, fix="answer all, or name another --split")
+    return list(found.values())
 
 
 class _Reader:

@@ -26,6 +26,7 @@ from made_up_files import contents
 
 from mednli_jax import analyze, evaluate, export, predict, train
 from mednli_jax.errors import UserError
+from mednli_jax.report import __main__ as report
 from mednli_jax.report.runs import RunDirectory
 from mednli_jax.run import load_run
 from mednli_jax.training.checkpoint import Checkpoints
@@ -171,6 +172,38 @@ def test_evaluate_by_partition(at_home):
     Path("foreign.txt").write_text(f"test-1\n{SECRET}\n")
     code, _, err = call_command(*EVALUATE, "--partition=foreign.txt")
     assert (code, "foreign.txt:2:" in err, SECRET in err) == (2, True, False)
+
+
+def test_answers_of_any_system_are_scored_as_a_run(at_home):
+    """The answers are the labels that the run's first seed predicted, so all scores are those of this seed."""
+    expected, kept = read_json("copy/result.json")["test"], json_lines("copy/private/predictions.test.jsonl")
+    given = [(row["uid"], row["predicted"][0].upper()) for row in reversed(kept)]
+    write = {
+        "csv": lambda rows: "uid,label\n" + "".join(f"{uid},{label}\n" for uid, label in rows),
+        "tsv": lambda rows: "model\tpairID\tpredicted\n" + "".join(f"x\t{uid}\t{label}\n" for uid, label in rows),
+        "jsonl": lambda rows: "".join(json.dumps({"uid": uid, "label": label}) + "\n" for uid, label in rows),
+    }
+    for ending, text in write.items():
+        Path(f"given.{ending}").write_text(text(given))
+        call = (evaluate, f"--predictions=given.{ending}", TRAINED[0])
+        code, out, err = call_command(*call, f"--workdir=theirs-{ending}", "--json")
+        assert code == 0, err
+        found = json.loads(out)
+        for name in ("accuracy", "macro_f1"):
+            assert found[name]["per_seed"] == pytest.approx(expected[name]["per_seed"][:1]), name
+        assert (np.sum(found["confusion"]), "loss" in found) == (SIZES["test"], False)
+    assert call_command(*call)[1].startswith("given.jsonl on mednli, test: 17 pairs\n")
+    code, out, err = call_command(report, "copy", "theirs-csv", "--compare", "--json")
+    assert code == 0, err
+    assert json.loads(out)["comparisons"][0]["accuracy"][1] == pytest.approx(expected["accuracy"]["per_seed"][0])
+    assert call_command(report, "theirs-csv")[0] == 0
+    (uid, label), *others = given
+    wrong = {"unknown": (SECRET, label), "label": (uid, SECRET), "twice": given[1], "own.copy": None}
+    for name, row in wrong.items():
+        Path(f"{name}.jsonl").write_text(write["jsonl"]([*others, row] if row else others))
+        code, out, err = call_command(evaluate, f"--predictions={name}.jsonl", TRAINED[0])
+        assert (code, out, err.count("\n"), SECRET in err) == (2, "", 1, False), name
+        assert err.startswith(f"error: {name}.jsonl:{'17:' if row else ''} "), err
 
 
 def test_evaluate_on_a_probe(at_home):
