@@ -8,11 +8,11 @@
 #     bash launch/artifacts.sh runs/artifacts mednli      # the paper's own setting: docs/results-artifacts.md
 #
 # CORPUS: demo_full, demo, snli, mednli. Finished parts are skipped, interrupted ones are continued. Concepts are those
-# of MeSH, as in the paper, for every corpus. Environment:
+# of MeSH, as in the paper, for every corpus. Take a new FOLDER for other values of these variables:
 #
 # VECTORS="--config.vectors.path=FILE --config.vectors.dim=100"    word vectors of the filtering, else the config's
-# TEXT=raw                              the partitions are scored on the text as trained, else with joined entities, as
-#                                       published
+# TEXT=raw                              scores the full set and both partitions on the text used in training; without
+#                                       it entities are joined
 # SPANS=FILE                            entities of any tagger (docs/results-artifacts.md), else MeSH's concepts
 # ANALYZE="--stop_words --entities=parts"    further flags of the analyses
 set -euo pipefail

@@ -18,16 +18,16 @@
 # BASELINE_FLAGS  further flags of launch/cloze_baselines.py, e.g. --vectors=FILE if the baselines use other vectors
 set -euo pipefail
 . "$(dirname "$0")/runs.sh"
-named=$corpus variant=$corpus files=() vectors=${VECTORS:-}
+named=$corpus variant=$corpus files=() vectors=${VECTORS:-} dim=200
 case $corpus in
-  demo | demo_cloze) named=demo_cloze variant=demo ;;
+  demo | demo_cloze) named=demo_cloze variant=demo dim=64 ;;
   clicr) vectors=${vectors:-$(vectors_named clicr pubmed_mimic_200d)} ;;
   *) variant=file files=(--config.data.dir="$corpus") ;;
 esac
 if [ "$vectors" = search ]; then
   vectors=$folder/vectors/best.vec
   [ -n "${DRY_RUN:-}" ] || [ -e "$vectors" ] ||
-    python "$launch/cloze_vectors.py" --corpus="$named" --out="$folder/vectors"
+    python "$launch/cloze_vectors.py" --corpus="$named" --dims="$dim" --out="$folder/vectors"
 fi
 files+=(--config.vectors.path="$vectors" --config.data.answer_vectors="$vectors")
 if [ -n "$vectors" ]; then

@@ -3,24 +3,29 @@
 # each disease; all are trained in one program.
 #
 #   bash launch/diskne.sh [--dry-run] FOLDER CORPUS [flags of train for all runs]
-#   WEIGHTS="biobert=weights/biobert scibert=weights/scibert" bash launch/diskne.sh runs/diskne mednli
+#   SYSTEMS=" " WEIGHTS="biobert=weights/biobert scibert=weights/scibert" bash launch/diskne.sh runs/diskne mednli
 #
 # CORPUS: demo, mednli (the published annotations, with MedNLI and the UMLS in $MEDNLI_JAX_DATA) or a folder that
 # launch/build_diskne.py made. Finished runs are skipped. Environment:
 #
-# SYSTEMS     some of BOW, ESIM, ESIM-KD, ESIM-hypothesis (default: all)
+# SYSTEMS     some of BOW, ESIM, ESIM-KD, ESIM-hypothesis (default: all; " ": none). They are not in the paper
 # BERT=1      adds BERT with random weights
 # WEIGHTS     adds BERT with pretrained weights, one run for each NAME: NAME=PLACE ..., or one PLACE; a PLACE is a
 #             folder in Hugging Face's layout or an installed package
 # BERT_FLAGS  further flags for BERT
-# TABLE7=1    adds the runs of Table 7 (all wordings), of ESIM or of BERT with the first weights
-# TABLE8=1    adds those of Table 8 (random negatives), of ESIM or of BERT with each of the weights
+# TABLE7=1    adds the runs of Table 7 (all wordings), of ESIM or of BERT with the first weights; not for a folder, whose
+#             files decide the wording and the negatives
+# TABLE8=1    adds those of Table 8 (random negatives), of ESIM or of BERT with each of the weights; not for a folder
 set -euo pipefail
 . "$(dirname "$0")/runs.sh"
 root=$folder folder=$root/main variant=$corpus files=()
 case $corpus in
   demo | mednli) ;;
-  *) variant=file files=(--config.data.dir="$corpus") ;;
+  *)
+    variant=file files=(--config.data.dir="$corpus")
+    [ -d "$corpus" ] || { echo "error: $corpus is no folder. Fix: give demo, mednli or a benchmark's folder." >&2 && exit 2; }
+    [ -z "${TABLE7:-}${TABLE8:-}" ] || { echo "error: TABLE7 and TABLE8 take demo or mednli. Fix: see --help." >&2 && exit 2; }
+    ;;
 esac
 read -ra weights <<<"${WEIGHTS:-}"
 read -ra bert_flags <<<"${BERT_FLAGS:-}"

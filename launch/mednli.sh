@@ -16,8 +16,8 @@
 # SOURCE_FLAGS    flags for the runs on the sources, e.g. --config.data.limit=20000
 # MODES           Table 4: modes beside direct transfer (default: sequential multi; not in the paper: mixed)
 # VECTORS         Table 5: rows as NAME=FILE; NAME= means random vectors. Default: those that are found (docs/data.md).
-#                 A demo corpus has further rows, vectors trained on its sentences. Gains are over the vectors of all
-#                 other runs, which --config.vectors.path=FILE --config.vectors.dim=N change.
+#                 A demo corpus has further rows, vectors trained on its sentences. Gains are over the runs of Table 3.
+#                 --config.vectors.path=FILE --config.vectors.dim=N sets the vectors of all runs that name no others.
 # MENTIONS        a file of MetaMap's, by which concepts are linked in Figure 3, Tables 3 (features), 6 and 7, as in the
 #                 paper; docs/results-mednli.md describes how to make it. Without it the package's own linker finds fewer
 # RETROFIT        Table 6: values of --config.vectors.retrofit (default: concepts ontology unit)
@@ -49,7 +49,7 @@ flags=("${seeds[@]}" "$@" "${neural[@]}") models='bow infersent esim'
 model_run() { # name, model, further flags
   run "$1" train --config="configs/$2.py:$corpus" "${flags[@]}" "${@:3}"
 }
-# Runs on other corpora than MedNLI have its batch size, as in the paper, and are treated as by the published code, too.
+# Sources have MedNLI's batch size, as in the published code; for mednli_code they are read as by that code, too.
 batch=() code=''
 [[ $corpus != mednli* ]] || batch=(--config.train.batch_size=512 --config.train.group=1)
 [[ $corpus != *_code ]] || code=_code

@@ -35,7 +35,7 @@ class OntologyOptions:
     sources: tuple[str, ...] = ("SNOMEDCT_US",)
     languages: tuple[str, ...] = ("ENG",)
     relations: str = "is_a"
-    cycles: str = "refuse"
+    cycles: str = "drop"
 
 
 def shown_id(concept: str) -> str:

@@ -250,7 +250,8 @@ def filled(table: Table, folder: Path, read: Read) -> dict:
             if baseline and other_training(baseline, run):
                 notes.add(f"{cell.run} was trained on other pairs than {cell.baseline}")
         cells.append(values)
-    command = shlex.join(["bash", "launch/mednli.sh", str(folder), corpus or paper, str(table.number)])
+    variant = (corpus or paper) + "_code" * any("_code" in run.result.get("config", "") for run in runs.values())
+    command = shlex.join(["bash", "launch/mednli.sh", str(folder), variant, str(table.number)])
     return {
         "table": table.number,
         "title": table.title,

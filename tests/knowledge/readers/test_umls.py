@@ -8,7 +8,7 @@ from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.readers.umls import LINK_TYPES, read_umls
 
-PLAIN, ALL, DROP = OntologyOptions(), OntologyOptions(relations="all"), OntologyOptions(cycles="drop")
+PLAIN, ALL, DROP = OntologyOptions(cycles="refuse"), OntologyOptions(relations="all"), OntologyOptions(cycles="drop")
 IS_A = {(f"C000000{child}", f"C000000{parent}") for child, parent in ((2, 1), (3, 1), (4, 2), (4, 3))}
 
 
