@@ -42,9 +42,12 @@ read -ra of_features <<<"${FEATURES_FLAGS:-}"
 read -ra of_sources <<<"${SOURCE_FLAGS:-}"
 read -ra vectors <<<"${VECTORS:-}"
 links=() # of runs that use concepts
-[ -z "${MENTIONS:-}" ] || links=(--config.knowledge.mentions="$(realpath "$MENTIONS")")
+if [ -n "${MENTIONS:-}" ]; then
+  [ -f "$MENTIONS" ] || { echo "error: MENTIONS: there is no file $MENTIONS. Fix: check the path." >&2 && exit 2; }
+  links=(--config.knowledge.mentions="$(realpath "$MENTIONS")")
+fi
 source=${MENTIONS:-"this package's linker, NOT of MetaMap as in the paper (MENTIONS=FILE)"}
-[ -n "${DRY_RUN:-}" ] || echo "$0: concepts are those of $source" >&2
+echo "$0: concepts are those of $source" >&2
 flags=("${seeds[@]}" "$@" "${neural[@]}") models='bow infersent esim'
 model_run() { # name, model, further flags
   run "$1" train --config="configs/$2.py:$corpus" "${flags[@]}" "${@:3}"

@@ -26,7 +26,10 @@ ONTOLOGIES = {
     "snomed": "sct2_*_Snapshot*.txt: its RF2 release, with a UMLS licence from uts.nlm.nih.gov",
     "wordnet": "data.noun, data.verb, index.noun, index.verb: download it from wordnet.princeton.edu",
 }
-VECTORS = "vectors/: e.g. glove.840B.300d.txt from nlp.stanford.edu/projects/glove; runs can use random vectors"
+VECTORS = (
+    "vectors/: glove.840B.300d.txt from nlp.stanford.edu/projects/glove for pairs, pubmed_mimic_200d.txt for CliCR; "
+    "runs can use random vectors (--config.vectors.path=)"
+)
 FOR_BERT = "weights/: folders with config.json, model.safetensors, vocab.txt, for BERT; else it is trained from scratch"
 MARKS = {"ok": "ok     ", "missing": "missing", "check": "CHECK  "}
 
@@ -63,7 +66,9 @@ def main(values: cli.Flags) -> int:
         findings += _show("privacy", privacy(folder))
     for look in (corpora, ontologies, vectors, weights):
         findings += _show(look.__name__, look(folder))
-    return cli.USAGE if any(finding.state == "check" for finding in findings) else cli.OK
+    if count := sum(finding.state == "check" for finding in findings):
+        print(f"{count} to check: exit code {cli.USAGE}")
+    return cli.USAGE if count else cli.OK
 
 
 def _show(title, findings):

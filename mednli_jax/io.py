@@ -21,7 +21,7 @@ from typing import BinaryIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from mednli_jax.errors import PLUGINS, ConfigError, DataError, Problems, RunError
+from mednli_jax.errors import PLUGINS, ConfigError, DataError, Problems, RunError, of_plugin
 
 # -- writing -----------------------------------------------------------------------------------------------------------
 
@@ -429,6 +429,11 @@ def imported(name: str, field: str):
         raise ConfigError(f"{problem}. Fix: if you trust it, export {PLUGINS}={package}.")
     try:
         return pkgutil.resolve_name(name)
+    except SyntaxError as error:
+        raise ConfigError(f"{error.filename}:{error.lineno}: {error.msg}. Fix: correct this module.") from None
     except (ImportError, AttributeError, ValueError) as error:
+        if of_plugin(error):  # an error of the module itself, which names its line
+            raise
+        fix = "check the name after the colon" if isinstance(error, AttributeError) else "install it"
         reason = f"{type(error).__name__}: {error}"
-        raise ConfigError(f"config.{field}: '{name}' cannot be imported ({reason}). Fix: install it.") from None
+        raise ConfigError(f"config.{field}: '{name}' cannot be imported ({reason}). Fix: {fix}.") from None

@@ -16,6 +16,15 @@ def broken(folder):
     return {"train": [row["verdict"] for row in [{"label": "neutral"}]]}
 
 
+def nothing(folder):
+    """Gives no rows."""
+
+
+def unlabelled(folder):
+    """The rows of test lack a label."""
+    return {**read(folder), "test": [row[:2] for row in read(folder)["test"]]}
+
+
 class Verdicts(NLI):
     """Sentence pairs whose predictions are printed as words."""
 

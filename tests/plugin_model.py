@@ -34,4 +34,12 @@ class Broken(MeanVectors):
         return jnp.ones((2, 3)) @ batch["premise_length"][:, None].repeat(5, 1).T[:2]
 
 
+class Narrow(MeanVectors):
+    """Returns two logits for three classes."""
+
+    @nn.compact
+    def __call__(self, batch, *, train: bool):
+        return nn.Dense(2)(jnp.ones((len(batch["label"]), 3)))
+
+
 no_model = print

@@ -76,16 +76,23 @@ def test_what_is_no_model_is_refused(name, monkeypatch):
     ("field", "place", "reason"),
     [
         ("data.name=plugin_corpus:broken", "plugin_corpus.py:", "KeyError: 'verdict'"),
+        ("data.name=plugin_corpus:nothing", "plugin_corpus:nothing: ", "no rows of train or of dev"),
+        ("data.name=plugin_corpus:unlabelled", "plugin_corpus:unlabelled, test:1: ", "three texts (9 times"),
+        ("data.name=plugin_corpus:raed", "plugin_corpus:raed", "Fix: check the name after the colon."),
+        ("data.name=plugin_syntax:read", "plugin_syntax.py:1: ", "correct this module"),
         ("model.name=plugin_model:Broken", "plugin_model.py:", "TypeError: "),
+        ("model.name=plugin_model:Narrow", "config.model.name: ", "of 3 classes, not 2"),
     ],
 )
 def test_an_error_of_ones_own_code_is_shown_with_its_place(monkeypatch, field, place, reason):
-    monkeypatch.setenv(PLUGINS, "plugin_corpus,plugin_model")
+    monkeypatch.setenv(PLUGINS, "plugin_corpus,plugin_model,plugin_syntax")
+    Path("plugin_syntax.py").write_text("def read(folder) return folder\n")
+    monkeypatch.syspath_prepend(".")
     flags = (f"--config={ROOT}/configs/bow.py:file", "--config.data.name=plugin_corpus:read", *FLAGS, "--workdir=run")
     code, _, err = call_command(train, *flags, f"--config.{field}")
     last = err.splitlines()[-1]
     assert (code, last.startswith("error: "), place in last, reason in last) == (2, True, True, True), err
-    assert not Path("run/log.txt").is_file() or reason not in Path("run/log.txt").read_text()
+    assert not Path("run/log.txt").is_file() or f": {reason}" not in Path("run/log.txt").read_text()
 
 
 def test_a_corpus_a_task_and_a_model_of_ones_own_are_trained_evaluated_and_asked(monkeypatch):

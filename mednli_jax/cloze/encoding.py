@@ -532,7 +532,8 @@ class ClozeCorpus:
             files = list(clicr.source_files(required_folder(self.name, self.folder)).values())
         for path in vector_files(self.encoding.vectors_path) if self.encoding.vectors_path else ():
             if not path.is_file():
-                raise ConfigError(f"{path}: there is no such file. Fix: check --config.vectors.path.")
+                fix = "check --config.vectors.path, or leave it empty for random vectors (--config.vectors.path=)"
+                raise ConfigError(f"{path}: there is no such file. Fix: {fix}; exact match will be lower.")
             files.append(path)
         return files
 

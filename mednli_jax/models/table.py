@@ -86,5 +86,6 @@ def build(name: str, fields: dict, *, axis_name: str | None = None, platform: st
         elif (":" in name and key in OF_CONFIGS) or (key == "knowledge_scale" and "knowledge" not in known):
             continue
         elif key not in UNUSED or UNUSED[key] not in (None, value):
-            raise ConfigError(f"config.model.{key}: model '{name}' has no such setting. Fix: leave it out.")
+            fix = f"give the class a field `{key}`" if ":" in name else "leave it out"
+            raise ConfigError(f"config.model.{key}: model '{name}' has no such setting. Fix: {fix}.")
     return module(**arguments)

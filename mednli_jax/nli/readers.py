@@ -7,7 +7,7 @@ file, the line and the field; they never quote a sentence.
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
@@ -508,15 +508,23 @@ def from_plugin(name: str, folder: Path | None) -> dict[str, Split]:
     name: its import path. The function takes the data folder, None where none is set, and returns {"train": rows,
     "dev": rows, "test": rows}; a row is (premise, hypothesis, label), or an NLIExample.
     """
-    splits, problems = {}, Problems()
-    for split, rows in imported(name, "data.name")(folder).items():
+    found, splits, problems = imported(name, "data.name")(folder), {}, Problems()
+    found = {split: list(rows) for split, rows in found.items()} if isinstance(found, Mapping) else {}
+    if not (found.get("train") and found.get("dev")):
+        raise DataError("gave no rows of train or of dev", file=name, fix="return {'train': rows, 'dev': rows, ...}")
+    for split, rows in found.items():
         pairs = []
         for number, row in enumerate(rows):
+            place = {"file": f"{name}, {split}", "line": number + 1}
+            texts = [row.premise, row.hypothesis, row.label] if isinstance(row, NLIExample) else row
+            if not isinstance(texts, Sequence) or [bool(isinstance(x, str) and x.strip()) for x in texts] != [True] * 3:
+                fix = "give premise, hypothesis and label as strings that are not blank"
+                problems.add(DataError("has not three texts", **place, fix=fix))
+                continue
             if not isinstance(row, NLIExample):
                 row = NLIExample(f"{split}-{number}", *row, *map(treebank_tokens, row[:2]))
             if row.label not in LABELS:
-                fix = f"give one of {', '.join(LABELS)}"
-                problems.add(DataError("has an unknown label", file=f"{name}, {split}", line=number + 1, fix=fix))
+                problems.add(DataError("has an unknown label", **place, fix=f"give one of {', '.join(LABELS)}"))
             pairs.append(row)
         splits[split] = Split(split, tuple(pairs))
     problems.raise_if_any()

@@ -12,6 +12,7 @@ from mednli_jax.data import batching
 from mednli_jax.data.arrays import NEW, SIDES, Prepared, Rows
 from mednli_jax.data.examples import LABELS, NLIExample
 from mednli_jax.data.text import TOKENISERS
+from mednli_jax.errors import ConfigError
 from mednli_jax.nli.boosting import with_features
 from mednli_jax.report import metrics
 from mednli_jax.training.task import frozen, summary
@@ -154,6 +155,9 @@ class NLITask:
     def _label(self, logits, batch):
         """The labels [B] as places among the logits."""
         label = batch["label"]
+        if logits.shape[-1] not in (len(self.classes), len(LABELS)):
+            problem = f"config.model.name: the model has to return logits of {len(self.classes)} classes"
+            raise ConfigError(f"{problem}, not {logits.shape[-1]}. Fix: correct its module.")
         return jnp.searchsorted(jnp.array(self.classes), label) if self._lacks_classes(logits) else label
 
     def _whole(self, logits):

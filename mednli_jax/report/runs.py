@@ -120,7 +120,11 @@ class RunDirectory:
                 write_json(run.folder / "config.json", config)
             elif changed := differing(run.config, json.loads(json.dumps(config))):  # tuples become lists
                 problem = f"{run.folder}: the run was started with other values of {', '.join(changed[:5])}"
-                raise RunError(f"{problem}. Fix: resume with the same flags, or choose another --workdir.")
+                fix = "resume with the same flags, or choose another --workdir"
+                if run.status() == "complete":
+                    fix = "a complete run is not trained longer: train a new one, perhaps from its weights "
+                    fix += f"(--config.transfer.init_from={run.folder})"
+                raise RunError(f"{problem}. Fix: {fix}.")
         except BaseException:
             # the error refers to this object, so the lock would live as long as the error
             run.close()
