@@ -206,7 +206,6 @@ kinds_of_error() {
 for number in 3 4 5 6 7; do
   ! wanted $number || try table $number
 done
-! wanted 7 || try python "$launch/knowledge_table.py" "$folder"
 ! wanted 8 || try kinds_of_error categories.json
 if [ -z "$tables" ]; then
   python -m mednli_jax.report --table=mednli --runs="$folder" --out="$folder/check.html" --markdown |

@@ -228,7 +228,9 @@ def config(values: Flags) -> ConfigDict:
 
 
 def path(name: str | None) -> Path | None:
-    """The path that a flag gives; None where the flag is empty."""
+    """The path that a flag gives; None without the flag."""
+    if name == "":
+        raise UsageError("the path of a flag is empty. Fix: give a path, or leave the flag out.")
     return Path(name).expanduser() if name else None
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import errno
 import gzip
 import hashlib
 import io
@@ -35,6 +36,7 @@ def writing(path: Path, fix: str = _FIX):
         yield
     except OSError as error:  # NumPy's error for a full disk has no message of the system
         reason = error.strerror or "only a part of it was written"
+        fix = "create its folder" if isinstance(error, FileNotFoundError) else fix
         raise RunError(f"{path}: cannot be written ({reason}). Fix: {fix}.") from error
 
 
@@ -170,7 +172,7 @@ def sha256(*paths: Path) -> str:
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 
-FRESH_COPY = "take a fresh copy of the file"
+FRESH_COPY = "correct it, or take a fresh copy of the file"
 
 
 def line_fault(file: str, line: int | None, problem: str, fix: str = FRESH_COPY) -> DataError:
@@ -227,6 +229,8 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         problem = "cannot be decompressed: it is damaged or cut short"
         raise DataError(problem, file=path.name, fix=FRESH_COPY) from None
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EPIPE):  # of what the block writes
+            raise
         problem = f"cannot be read ({error.strerror})"
         raise DataError(problem, file=path.name, fix="check the disk and the file's permissions") from error
 

@@ -64,6 +64,8 @@ def main(values: cli.Flags) -> None:
             raise io.empty_file(source, "no input")
         out = files.enter_context(io.atomic_file(target)) if target else None
         _predict(folder, chain([first], chunks), first if values.attention else [], target, out)
+    if target:
+        say(f"predictions: {target}")
 
 
 def _file(flag, value, endings):
@@ -91,14 +93,12 @@ def _predict(folder, chunks, mapped, target, out):
             print(line)
     if maps:
         say(f"attention maps: {maps}")
-    if out:
-        say(f"predictions: {target}")
     places = ", ".join(f"{unknown[side]} in {PLURAL[side]}" for side in run.task.sides)
     say(f"{unknown['lines']} {run.task.units}; words without a vector: {places}")
     if cut:
         warn(f"texts cut to the run's length: {', '.join(f'{count} {what}' for what, count in cut.items())}")
     for note in run.result["notes"]:
-        say(f"trained on: {note}")
+        say(f"note on the run: {note}")
 
 
 def predictions(run, chunks: Iterable[list], unknown: Counter, cut: Counter) -> Iterator[tuple[dict, dict]]:
@@ -127,6 +127,8 @@ def read_chunks(stream, form: Form, size: int | None = None, source: Path | None
                     if not source:
                         warn("line 1 is a header and is skipped")
                     continue
+                if source and isinstance(item, list):
+                    warn(f"{file}: line 1 does not name the columns {' and '.join(form.names)}, and is read as a pair")
             pairs.append(form.named(item, header, file, number))
         except DataError as error:
             problems.add(error)

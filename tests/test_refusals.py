@@ -50,6 +50,8 @@ FILES = (
     ("an ending that is not read", own(), {"file/test.json": "quokka"}, "test.json", "mean test.jsonl?"),
     ("columns of other names", own(), {TRAIN: '{"text": "quokka", "Hypothesis": "wombat", "y": 1}\n' * 1000},
      "train.jsonl:1: fields label, premise are missing; found: text, hypothesis, y (1,000 times, in lines 1, 2, 3,"),
+    ("a table without a header", own(), {TRAIN: None, "file/train.tsv": "quokka\twombat\tyes\n" * 2},
+     "train.tsv:1: fields label, premise, hypothesis are missing; found: 3 other fields"),
     ("numbers for labels", own(), {TRAIN: '{"premise": "a", "hypothesis": "b", "label": 1}\n'}, "labels=0:entailment,"),
     ("no corpus", of("mednli"), {MLI: None}, "mli_train_v1.jsonl"),
     ("no JSON, by TFDS", of("snli", "--config.data.builder=tfds"), {SNLI: pairs(1, "{quokka")}, "dev.jsonl:2: "),

@@ -1,5 +1,6 @@
 """Readers of text files and tables, and the bar of progress. test_readers.py has what every reader refuses."""
 
+import errno
 import gzip
 import hashlib
 
@@ -43,3 +44,10 @@ def test_elsewhere_a_line_comes_now_and_then(monkeypatch, capsys):
         bar.started -= 2.0
         bar.advance(1, "loss 1")
     assert capsys.readouterr().err == "epoch 1/6: 6/10 examples, 1/s, ETA 4 s  loss 1\n"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EPIPE])
+def test_a_write_that_fails_while_a_file_is_open_is_no_fault_of_the_file(tmp_path, number):
+    (tmp_path / "in.txt").write_text("a\n")
+    with pytest.raises(OSError, match="standard output"), textfiles.opened(tmp_path / "in.txt"):
+        raise OSError(number, "of standard output")

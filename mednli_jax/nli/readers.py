@@ -111,12 +111,14 @@ def find_files(name: str, folder: Path, needed: str = "") -> dict[str, Path]:
     corpus, folder, paths, problems = CORPORA[name], Path(folder), {}, Problems()
     places = {split: _places(folder, name, corpus.folders.get(split, name)) for split in corpus.files}
     found_of = {split: [p for n in corpus.names(split) for p in _find(places[split], n)] for split in corpus.files}
+    if found_of.get(needed):
+        found_of = {needed: found_of[needed]}
     for split, found in found_of.items():
-        if not found and split not in corpus.optional and not found_of.get(needed):
+        if not found and split not in corpus.optional:
             problems.add(_missing(corpus.folders.get(split, name), corpus.files[split], places[split]))
         elif len(found) > 1 and name == "file":
             names = " and ".join(path.name for path in found)
-            problems.add(DataError(f"{names} both hold {split}", file=names, fix="keep one of them"))
+            problems.add(DataError(f"two files hold {split}", file=names, fix="keep one of them"))
         elif found:
             paths[split] = found[0]
         elif name == "file" and (near := _similar(places[split], split)):
@@ -205,7 +207,8 @@ class PairFields:
             return
         given = [str(name) for name in self.values]
         # The first line of a table without a header is a pair, which no message may quote.
-        named = all(re.fullmatch(r"\w{1,30}", name, re.ASCII) for name in given) and not set(given) & set(LABELS)
+        header = len(missing) < len(required) or ".json" in self.file
+        named = header and all(re.fullmatch(r"\w{1,30}", name, re.ASCII) for name in given)
         found = ", ".join(given) if named else f"{len(given)} other fields"
         many = len(missing) > 1
         names = f"fields {', '.join(missing)} are" if many else f"field '{missing[0]}' is"

@@ -203,7 +203,8 @@ def aligned(first: Finished, second: Finished) -> Finished:
     files = [run.data["splits"].get(run.split, {}) for run in (first, second)]  # a gzipped file has another name
     changed = files[0].get("file") == files[1].get("file") and files[0].get("sha256") != files[1].get("sha256")
     if changed or (other.gold[order] != one.gold).any():
-        raise RunError(f"{names}: the pairs of {first.split} differ in text or label. Fix: {SAME_FILES}.")
+        what = f"the files {files[0]['file']} of {first.split} are not the same" if changed else "their labels differ"
+        raise RunError(f"{names}: {what}. Fix: {SAME_FILES}.")
     return replace(second, outcomes=Outcomes(one.uids, one.gold, other.predicted[:, order], other.voted[order]))
 
 

@@ -249,7 +249,7 @@ class Trainer:
         bodies = [partial(program.train_body, layout, self.learner, index) for layout, index in training.items()]
         weights = self.learner.variables
         bodies += [partial(program.predict_body, layout, weights, index) for layout, index in predicting.items()]
-        say(f"compiling {len(bodies)} programs: about half a minute on two cores, a few seconds from the cache")
+        say(f"compiling {len(bodies)} programs: half a minute on two idle cores, seconds from the cache")
         program.compile(bodies)
 
     def _plan(self, seeds):

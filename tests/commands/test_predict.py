@@ -263,3 +263,10 @@ def test_a_header_is_no_pair(header, task, capsys):
     expected = [[(("premise", "is hypothesis @placeholder"), {})]]
     assert list(predict.read_chunks(lines, tasks.named(task).form)) == expected
     assert capsys.readouterr().err.startswith("warning: ")
+
+
+def test_the_first_line_of_a_file_that_names_no_column_is_told(tmp_path, capsys):
+    (tmp_path / "new.tsv").write_text("pre\thyp\nA cat.\tA pet.\n")
+    with open(tmp_path / "new.tsv", "rb") as file:
+        assert len(*predict.read_chunks(file, tasks.named("nli").form, source=tmp_path / "new.tsv")) == 2
+    assert "new.tsv: line 1 does not name the columns premise and hypothesis" in capsys.readouterr().err

@@ -197,7 +197,7 @@ def test_snli_is_found_as_json_then_as_table(tmp_path):
     [
         ("mednli", ("mli_train_v1.jsonl", "mli_test_v1.jsonl"), CORPORA["mednli"].source),
         ("mednli", ("physionet.org/1.0.0/mli_train_v1.jsonl",), "1.0.0/mli_train_v1.jsonl"),
-        ("file", ("train.jsonl", "dev.csv", "train.jsonl.gz"), "train.jsonl and train.jsonl.gz both hold train"),
+        ("file", ("train.jsonl", "dev.csv", "train.jsonl.gz"), "train.jsonl and train.jsonl.gz: two files hold train"),
         ("file", ("train.csv", "dev.csv"), "pairID"),
     ],
 )
