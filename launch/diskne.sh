@@ -21,11 +21,7 @@ set -euo pipefail
 root=$folder folder=$root/main variant=$corpus files=()
 case $corpus in
   demo | mednli) ;;
-  *)
-    variant=file files=(--config.data.dir="$corpus")
-    [ -d "$corpus" ] || { echo "error: $corpus is no folder. Fix: give demo, mednli or a benchmark's folder." >&2 && exit 2; }
-    [ -z "${TABLE7:-}${TABLE8:-}" ] || { echo "error: TABLE7 and TABLE8 take demo or mednli. Fix: see --help." >&2 && exit 2; }
-    ;;
+  *) variant=file files=(--config.data.dir="$corpus") ;;
 esac
 read -ra weights <<<"${WEIGHTS:-}"
 read -ra bert_flags <<<"${BERT_FLAGS:-}"

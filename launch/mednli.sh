@@ -47,7 +47,7 @@ if [ -n "${MENTIONS:-}" ]; then
   links=(--config.knowledge.mentions="$(realpath "$MENTIONS")")
 fi
 source=${MENTIONS:-"this package's linker, NOT of MetaMap as in the paper (MENTIONS=FILE)"}
-echo "$0: concepts are those of $source" >&2
+[ -n "${DRY_RUN:-}" ] || echo "$0: concepts are those of $source" >&2
 flags=("${seeds[@]}" "$@" "${neural[@]}") models='bow infersent esim'
 model_run() { # name, model, further flags
   run "$1" train --config="configs/$2.py:$corpus" "${flags[@]}" "${@:3}"
