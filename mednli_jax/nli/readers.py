@@ -111,10 +111,8 @@ def find_files(name: str, folder: Path, needed: str = "") -> dict[str, Path]:
     corpus, folder, paths, problems = CORPORA[name], Path(folder), {}, Problems()
     places = {split: _places(folder, name, corpus.folders.get(split, name)) for split in corpus.files}
     found_of = {split: [p for n in corpus.names(split) for p in _find(places[split], n)] for split in corpus.files}
-    if found_of.get(needed):
-        found_of = {needed: found_of[needed]}
     for split, found in found_of.items():
-        if not found and split not in corpus.optional:
+        if not found and split not in corpus.optional and not found_of.get(needed):
             problems.add(_missing(corpus.folders.get(split, name), corpus.files[split], places[split]))
         elif len(found) > 1 and name == "file":
             names = " and ".join(path.name for path in found)
