@@ -8,8 +8,8 @@ python -m mednli_jax.evaluate --predictions=answers.jsonl --corpus=clicr --vecto
 python -m mednli_jax.evaluate --predictions=answers.csv --config=configs/esim.py:mednli --split=test
 
 --run=DIR       the run directory
---config=NAME[:VARIANT]   another corpus (direct transfer): only the data section of the config is used, and only
-                          the corpus file of --split is read
+--config=NAME[:VARIANT]   another corpus (direct transfer): only the data section of the config is used, and files
+                          of other splits than --split may be missing
 --workdir=DIR   with --config: write scores and predictions there, as a run that `report` reads
 --split=NAME    train, dev or test (default: test)
 --partition=FILE[,FILE]   also score the pairs that each file lists: one id per line, or an .npy of strings

@@ -126,7 +126,7 @@ def test_a_run_is_begun_again_only_with_force_which_deletes_its_own_files_alone(
     (run.folder / "thesis.tex").write_text("x")
     del run
     before = contents(tmp_path)
-    with pytest.raises(RunError, match=r"status complete\)\. Fix: --force.*another --workdir"):
+    with pytest.raises(RunError, match=r"status complete.*--resume.*--force.*another --workdir"):
         start(tmp_path / "a")
     assert contents(tmp_path) == before
     start(tmp_path / "a", {**CONFIG, "seeds": (5,)}, force=True)

@@ -20,7 +20,8 @@ MAX_BUCKETS = 4
 Segments = tuple[tuple[int, int], ...]  # (steps, sentences) of a staircase, sentences falling
 # cost of the calls of one more loop, as a share of the staircase's area
 SEGMENT_COST = 0.006
-COMPILE_TOKENS = 30_000  # cost of compiling one more loop (2 s), in tokens of a run of a small model
+# cost of compiling one more loop (2.8 CPU seconds of the demo's ESIM), in tokens that this model trains on in that time
+COMPILE_TOKENS = 30_000
 # share of the sentences alive that is added to each step, for plans that were not examined
 MARGIN = 0.02
 # a GPU computes up to this many sentences in about the time of one

@@ -100,7 +100,7 @@ class RunDirectory:
             raise RunError(f"{run.folder}: no such run directory. Fix: {fix}.")
         if found and not (resume or force):
             status = run.status()
-            go_on = {"failed": f"{FAILED}, then ", "complete": ""}.get(status, "--resume to continue, ")
+            go_on = f"{FAILED}, then " if status == "failed" else "--resume to continue, "
             fix = f"{go_on}--force to start over, or another --workdir"
             raise RunError(f"{run.folder}: already holds a run (status {status}). Fix: {fix}.")
         return found

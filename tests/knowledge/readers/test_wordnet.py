@@ -11,7 +11,7 @@ from mednli_jax.knowledge.ontology import CIRCULAR, OntologyOptions
 from mednli_jax.knowledge.readers import wordnet
 from mednli_jax.knowledge.readers.wordnet import read_wordnet
 
-PLAIN, ALL = OntologyOptions(), OntologyOptions(relations="all")
+PLAIN, ALL = OntologyOptions(cycles="refuse"), OntologyOptions(relations="all")
 
 
 @pytest.fixture
