@@ -168,9 +168,10 @@ def _parse(values: Flags, corpus_config: str | None) -> list[str]:
     try:
         return values(argv)[1:]
     except (flags.Error, TypeError, ValueError) as error:
-        message = " ".join(str(error).split())
-        end = "" if message.endswith("?") else "."
-        raise UsageError(f"{message}{end} Fix: see --help, and --fields for types.") from None
+        message = " ".join(str(error).split()).replace("Unknown command line flag '", "unknown flag '--")
+        message = re.sub(r"mean: (.+) \?$", r"mean --\1?", message)
+        end, types = "." * (not message.endswith("?")), ", and --fields for types" * ("config" in values)
+        raise UsageError(f"{message}{end} Fix: see --help{types}.") from None
 
 
 def _with_corpus(argv, config_file) -> list[str]:

@@ -84,7 +84,7 @@ RUNS = (
     ("damage", (report, "a"), {"a/data.json": '{"splits": {"train": 3}}'}, "a"),
 )  # fmt: skip
 FLAGS = (
-    ("a typo in a flag", (prepare, "--confg=x"), {}, "Did you mean: config"),
+    ("a typo in a flag", (prepare, "--confg=x"), {}, "mean --config?"),
     ("an extra word", (prepare, config_flag("bow"), "more"), {}, "'more'"),
     ("no config", (prepare,), {}, "--config="),
     ("a typo in a config", (prepare, "--config=esimkd"), {}, "'esim_kd'"),
