@@ -352,7 +352,7 @@ def _demo(config):
     """A small model and small batches, so that a minute of training is enough for this small synthetic corpus.
 
     The paper's attention A is at most 1 and hardly changes a softmax over 20 tokens. Multiplied by 4, models learn to
-    use it from 3,000 pairs. The program of a second length bucket would take as long to compile as it saves.
+    use it from 3,000 pairs. A second length bucket would save less time in training than its program takes to compile.
     """
     config.train.update(epochs=8, batch_size=32, learning_rate=2e-3, max_buckets=1)
     config.vectors.dim = 100
