@@ -161,6 +161,7 @@ def test_resume_names_changed_fields_and_no_other(tmp_path):
     before = contents(tmp_path)
     with pytest.raises(RunError, match=r"other values of model\.hidden_size, seeds\."):
         start(tmp_path / "a", {**CONFIG, "seeds": (0, 2), "model": {"name": "bow"}}, resume=True)
+    (tmp_path / "a" / "private" / ".words.json.4711.tmp").write_text("x")  # left by a killed process
     start(tmp_path / "a", resume=True)  # tuples have become lists, and are no change
     assert contents(tmp_path) == before
 

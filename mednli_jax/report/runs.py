@@ -115,6 +115,8 @@ class RunDirectory:
         try:
             with writing(run.private, "check --workdir"):
                 run.private.mkdir(mode=0o700, exist_ok=True)
+                for left in run.folder.rglob(".*.[0-9]*.tmp"):  # of a process that was killed as it wrote
+                    left.unlink()
             if not (found and resume):
                 run._clear()
                 write_json(run.folder / "config.json", config)
