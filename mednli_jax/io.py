@@ -271,6 +271,30 @@ def text_lines(path: Path, problems: Problems | None = None, *, digest=None) -> 
             problems.add(fault)
 
 
+class RepeatedField(dict):
+    """A JSON object that gives a field twice; it holds the later value. entry: the place of the second, from 1."""
+
+    def __init__(self, pairs: list[tuple[str, object]]):
+        super().__init__(pairs)
+        names = [name for name, _ in pairs]
+        self.entry = next(place for place, name in enumerate(names, 1) if name in names[: place - 1])
+        self.problem = f"gives the field{_shown(names[self.entry - 1])} twice"
+
+
+def _shown(name: str) -> str:
+    """The name of a field for a message; "" for a longer one, which may be a text."""
+    return f" '{name}'" if re.fullmatch(r"[A-Za-z_]\w{0,29}", name) else ""
+
+
+def json_object(pairs: list[tuple[str, object]]) -> dict:
+    """The object of these fields, for `object_pairs_hook` of json: a RepeatedField where two have one name."""
+    values = dict(pairs)
+    return values if len(values) == len(pairs) else RepeatedField(pairs)
+
+
+KEEP_ONE = "keep one of the two"
+
+
 def json_lines(path: Path, problems: Problems) -> Iterator[tuple[int, dict]]:
     """(line number, object) of a JSON lines file, one object per line. Blank lines are skipped."""
     path = Path(path)
@@ -278,11 +302,13 @@ def json_lines(path: Path, problems: Problems) -> Iterator[tuple[int, dict]]:
         if not line.strip():
             continue
         try:
-            values = json.loads(line)
+            values = json.loads(line, object_pairs_hook=json_object)
         except ValueError:  # Python's message can quote the line, so it is dropped
             problems.add(line_fault(path.name, number, "the line is not valid JSON"))
             continue
-        if isinstance(values, dict):
+        if isinstance(values, RepeatedField):
+            problems.add(line_fault(path.name, number, f"the line {values.problem}", KEEP_ONE))
+        elif isinstance(values, dict):
             yield number, values
         else:
             problems.add(line_fault(path.name, number, "the line is not a JSON object", "write one object a line"))
@@ -318,6 +344,29 @@ def csv_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]
             yield numbers[0], cells
 
 
+def is_quoted_cell(cell: str) -> bool:
+    """Whether a cell between TABs is quoted as in CSV: between quotes, with a doubled quote inside."""
+    return cell[:1] == cell[-1:] == '"' and '""' in cell[1:-1]
+
+
+def quoted_cells(file: str, line: int, count: int) -> str:
+    """The warning of quoted cells in a table of TABs. line: of the first."""
+    return (
+        f'{file}:{line}: {count:,} cells with quotes around the text and "" inside, this is the first; '
+        "between TABs quotes have no meaning, and stay in the text. Fix: save the table as .csv."
+    )
+
+
+def repeated_name(names: Iterable[str]) -> str:
+    """The first name that stands a second time, case ignored; "" for none. Columns without a name may repeat."""
+    before: set[str] = set()
+    for name in names:
+        if name and name.casefold() in before:
+            return name
+        before.add(name.casefold())
+    return ""
+
+
 def table_rows(
     file: str,
     records: Iterable[tuple[int, Sequence[str]]],
@@ -341,6 +390,10 @@ def table_rows(
                 names = columns(number, [cell.strip() for cell in cells])
             except DataError as error:
                 problems.add(error)
+                return
+            if repeated := repeated_name(names):
+                problem = f"two columns have the same name{_shown(repeated)}, case ignored"
+                problems.add(DataError(problem, file=file, line=number, field=repeated, fix=KEEP_ONE))
                 return
             continue
         lacking = names[len(cells) :]

@@ -142,7 +142,11 @@ def read_chunks(stream, form: Form, size: int | None = None, source: Path | None
 
 
 def _records(stream, kind, file, problems):
-    """(line number, its object or cells) of JSON lines or lines with TABs; of both on standard input."""
+    """(line number, its object or cells) of JSON lines or lines with TABs; of both on standard input.
+
+    At the end it warns of quoted cells.
+    """
+    quoted = []
     for number, raw in enumerate(stream, 1):
         try:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
@@ -150,12 +154,20 @@ def _records(stream, kind, file, problems):
             problems.add(DataError("is not UTF-8", file=file, line=number, fix="convert the input"))
             continue
         is_json = kind == ".jsonl" or (not kind and line.lstrip().startswith("{"))
-        yield number, _json(line) if is_json else line.split("\t")
+        item = _json(line) if is_json else line.split("\t")
+        if isinstance(item, io.RepeatedField):
+            problems.add(DataError(f"the line {item.problem}", file=file, line=number, fix=io.KEEP_ONE))
+            continue
+        if not is_json:
+            quoted += [number for cell in item if io.is_quoted_cell(cell)]
+        yield number, item
+    if quoted:
+        warn(io.quoted_cells(file, quoted[0], len(quoted)))
 
 
 def _json(line):
     try:
-        return json.loads(line)
+        return json.loads(line, object_pairs_hook=io.json_object)
     except (ValueError, RecursionError):
         return None
 

@@ -238,9 +238,14 @@ FAULTS = (
         ("no premise", row(sentence1=...), "sentence1"),
         ("a blank hypothesis", row(sentence2=" \t"), "sentence2"),
     ),
+    *added("pairs.jsonl", ("a field twice", row()[:-1] + ', "genre": "quokka"}')),
     *replaced("pairs.tsv", ("no header", table("\t", header=cells(0)), 1, "label")),
     *added("pairs.csv", ("an open quote", ",".join(cells(2, premise='"quokka'))), ("a column more", "p2,a,b,c,wombat")),
+    *replaced(
+        "pairs.csv", ("a column twice", table(",", cells(0), header=("pairID", "gold_label", *["genre"] * 2)), 1)
+    ),
     *added("ground truth", ("a pair twice", "p1,neutral")),
+    *replaced("notes", ("a column twice", "ROW_ID,CATEGORY,ISERROR,TEXT,text\n1,Report,,quokka,wombat\n", 1, "TEXT")),
     *replaced("notes", ("no TEXT", "ROW_ID,CATEGORY,ISERROR\n", 1, "TEXT")),
     *added("notes", ("a number of letters", "wombat,Report,,x", "ROW_ID")),
     *replaced(
@@ -248,9 +253,18 @@ FAULTS = (
         ("another version", articles(ARTICLE, "2.0"), "version", "version"),
         ("unbalanced marks", articles({**ARTICLE, "context": "BEG__quokka"}), f"{PLACE}.context", "context"),
         ("no placeholder", query(query="quokka"), f"{PLACE}.qas[0].query", "query"),
+        ("a field twice", articles(ARTICLE).replace('"qas"', '"title": "quokka", "qas"'), PLACE),
+        (
+            "a field of an answer twice",
+            query().replace('"origin"', '"text": "wombat", "origin"'),
+            f"{PLACE}.qas[0].answers[0]",
+        ),
     ),
+    *added("case reports", ("a field twice", lines(REPORT).strip()[:-1] + ', "id": "r2"}')),
     *added("case reports", ("no sentences", '{"id": "quokka", "learning_points": []}', "sentences")),
+    *replaced("answers", ("an id twice", '{"r0.0": "quokka", "r0.0": "wombat"}', "entry 2")),
     *replaced("answers", ("of no query", '{"quokka": "wombat"}', "entry 1")),
+    *replaced("diseases", ("a column twice", f"{DISEASES.strip()},cui\na,C1,entailment,tests_diseases,C1,2,8,C2\n", 1)),
     *replaced("diseases", ("no header", "quokka,wombat\n", 1, "pair_id"), ("no example", DISEASES)),
     *added("diseases", ("an unknown label", "a,C1,wombat,symptoms_diseases,C1,0,2", "label")),
     *replaced("mesh", ("another table", "a,b\n", 1), ("no descriptors", "\t".join(mesh.HEADER) + "\n")),
@@ -265,6 +279,7 @@ FAULTS = (
     *added("metamap", ("no MMI", "wombat", "MMI"), ("letters", MMI.strip().replace("14/6", "wombat"), "positions")),
     *added("abbreviations", ("one column", "quokka")),
     *replaced("lexicon", ("a blank line", "quokka wombat\n\n", 2)),
+    *replaced("articles", ("a field twice", '{"articles": [{"title": "quokka", "title": "wombat"}]}')),
     *replaced("articles", ("another JSON", '{"quokka": []}'), ("not UTF-8", b"\x80\x81\n")),
     *replaced("vectors.txt", ("a short row", "quokka 1 2 3\nwombat 1 2\n", 2), ("a word", "quokka 1 wombat 3\n", 1)),
     *replaced("vectors.npy", ("text", "quokka 1 2 3\n"), ("one dimension", array(np.ones(3)))),
@@ -273,6 +288,7 @@ FAULTS = (
     *added("partition", ("an id twice", "quokka")),
     *added("categories", ("none of the categories", "u1\twombat")),
     *added("skills", ("none of the skills", "u1\tquokka")),
+    *added("scores", ("a field twice", '{"uid": "u1", "f1": 0.5, "f1": 1}')),
     *added("scores", ("a word", '{"uid": "u1", "f1": "quokka"}')),
 )
 

@@ -21,7 +21,19 @@ from typing import NamedTuple
 from mednli_jax import demo
 from mednli_jax.data.examples import PLACEHOLDER, SEVERAL, Answer, ClozeExample, Entity, Passage, Split
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.io import FRESH_COPY, character_fault, either_name, opened_text, sha256, warn, watched, write_atomic
+from mednli_jax.io import (
+    FRESH_COPY,
+    KEEP_ONE,
+    RepeatedField,
+    character_fault,
+    either_name,
+    json_object,
+    opened_text,
+    sha256,
+    warn,
+    watched,
+    write_atomic,
+)
 
 BEGIN, END = "BEG__", "__END"
 EXPECTED = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
@@ -75,6 +87,8 @@ class Node:
         value = self.values
         if field and not isinstance(value, dict):
             raise self.fault(f"is a {type(value).__name__}, expected an object")
+        if isinstance(value, RepeatedField):
+            raise self.fault(value.problem, fix=KEEP_ONE)
         if field and field not in value:
             raise self.fault("is missing", field, f"use the official file, which has '{field}' here")
         value = value[field] if field else value
@@ -185,7 +199,7 @@ def read_clicr(path: Path, *, split: str = "", limit: int | None = None) -> Spli
     path = either_name(Path(path)) or Path(path)
     try:
         with opened_text(path) as stream:
-            top = Node(path.name, "", json.load(stream))
+            top = Node(path.name, "", json.load(stream, object_pairs_hook=json_object))
     except (json.JSONDecodeError, RecursionError):
         raise DataError("the file is not valid JSON, or cut short", file=path.name, fix=FRESH_COPY) from None
     if top.text("version") != VERSION:

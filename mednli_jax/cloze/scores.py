@@ -19,7 +19,7 @@ from mednli_jax.cloze.encoding import Query, split_of
 from mednli_jax.data.examples import Answer, ClozeExample
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.errors import DataError, Problems, RunError
-from mednli_jax.io import json_lines, opened_text, write_atomic
+from mednli_jax.io import KEEP_ONE, RepeatedField, json_lines, json_object, opened_text, write_atomic
 from mednli_jax.report import metrics
 from mednli_jax.report.outcomes import SAME_FILES, check_corpora, complete, read_rows
 from mednli_jax.report.runs import RunDirectory, read_kept
@@ -240,10 +240,13 @@ def read_answers(path: Path, examples: Iterable[ClozeExample]) -> dict[str, str]
     known = {example.uid for example in examples}
     with opened_text(path) as stream:
         try:
-            whole = json.load(stream)
+            whole = json.load(stream, object_pairs_hook=json_object)
         except (json.JSONDecodeError, RecursionError):
             whole = None
     if isinstance(whole, dict) and not ("uid" in whole or ".jsonl" in path.suffixes):
+        if isinstance(whole, RepeatedField):
+            problem = "uid is that of an earlier entry"
+            raise DataError(problem, file=path.name, line=f"entry {whole.entry}", fix=KEEP_ONE)
         entries = ((f"entry {number}", *entry) for number, entry in enumerate(whole.items(), start=1))
     else:
         entries = ((line, row.get("uid"), row.get("answer")) for line, row in json_lines(path, problems))

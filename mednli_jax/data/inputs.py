@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from mednli_jax.errors import DataError, Problems, UsageError
+from mednli_jax.io import KEEP_ONE, repeated_name
 
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
@@ -55,8 +56,7 @@ class Form:
         lines = f"write {first} TAB {second}, JSON with these fields, or a header that names these columns"
         fix = lines if line else f"give {self}"
         if isinstance(item, Mapping):
-            item = {str(name).casefold(): value for name, value in item.items()}
-            given = [[item[name] for name in names if item.get(name) is not None] for names in self.fields]
+            given = [_values(item, names) for names in self.fields]
             for names, texts in zip(self.fields, given, strict=True):
                 if any(text != texts[0] for text in texts):
                     raise fault(f"the fields {' and '.join(names)} hold different texts", "leave one of them out")
@@ -82,6 +82,8 @@ class Form:
         lacking = [names[0] for names in self.fields if not {cell.casefold() for cell in cells} & set(names)]
         if len(lacking) == 1:
             raise DataError(f"the header has no column {lacking[0]}", file=file, line=line, fix="name the column")
+        if not lacking and repeated_name(cells):
+            raise DataError("two columns have the same name, case ignored", file=file, line=line, fix=KEEP_ONE)
         return [] if lacking else cells
 
     def named(self, item, header: list[str], file: str, line: int) -> tuple[tuple[str, str], dict]:
@@ -94,3 +96,8 @@ class Form:
         texts = {name for names in self.fields for name in names}
         further = item.items() if isinstance(item, dict) else ()
         return self.pair(item, file, line), {name: one for name, one in further if name.casefold() not in texts}
+
+
+def _values(item: Mapping, names: tuple[str, ...]) -> list:
+    """What the fields of these names hold, in any case; None is no value."""
+    return [value for name, value in item.items() if value is not None and str(name).casefold() in names]

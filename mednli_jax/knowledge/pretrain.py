@@ -74,7 +74,8 @@ def sentences(path: Path) -> Iterator[list[str]]:
 def articles(path: Path) -> Iterator[str]:
     """Titles and abstracts of BioASQ's JSON, {"articles": [{"title": ..., "abstractText": ...}, ...]}, as a stream."""
     with opened_text(path, errors="latin-1") as stream:
-        buffer, count, decode = stream.read(_BLOCK), 0, json.JSONDecoder().raw_decode
+        decode = json.JSONDecoder(object_pairs_hook=files.json_object).raw_decode
+        buffer, count = stream.read(_BLOCK), 0
         start = _ARTICLES.match(buffer)
         fix = 'give a file {"articles": [{"title": ..., "abstractText": ...}, ...]}'
         if not start:
@@ -95,6 +96,8 @@ def articles(path: Path) -> Iterator[str]:
                 buffer, at = buffer[at:] + more, 0
                 continue
             count, at = count + 1, end
+            if isinstance(article, files.RepeatedField):
+                raise DataError(f"article {count} {article.problem}", file=path.name, fix=files.KEEP_ONE)
             yield from (article[name] for name in ("title", "abstractText") if isinstance(article.get(name), str))
 
 

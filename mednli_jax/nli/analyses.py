@@ -22,7 +22,7 @@ from mednli_jax.knowledge.relations import kinds_in_pairs, kinds_of
 from mednli_jax.nli import aflite as filtering
 from mednli_jax.nli import artifacts, corpus_stats, encoding, substitutions
 from mednli_jax.nli.corpus import NLICorpus, corpus_paths
-from mednli_jax.nli.readers import read_nli_file
+from mednli_jax.nli.readers import quoted_cells, read_nli_file
 from mednli_jax.report.sections import Section
 
 FILE = "file"
@@ -41,6 +41,7 @@ class Pairs:
         self.splits = splits or corpus.splits()
         self.examples = [example for split in self.splits.values() for example in split.examples]
         self.notes = sorted({split.facts["note"] for split in self.splits.values() if "note" in split.facts})
+        self.notes += [line for split in self.splits.values() for line in quoted_cells(split.facts)]
 
     @property
     def is_open(self) -> bool:

@@ -18,6 +18,7 @@ from mednli_jax.data.examples import LABELS
 from mednli_jax.data.inputs import Form
 from mednli_jax.data.wordpiece import find_weights
 from mednli_jax.errors import ConfigError, UsageError
+from mednli_jax.io import warn
 from mednli_jax.knowledge.linking import BUNDLED
 from mednli_jax.knowledge.ontology import RELATIONS, OntologyOptions
 from mednli_jax.nli import analyses, page
@@ -41,7 +42,9 @@ from mednli_jax.nli.readers import (
     RESTRICTED,
     UNLABELLED,
     classes_of,
+    labels_given_twice,
     licensed,
+    quoted_cells,
     read_answers,
     read_nli_file,
     source_files,
@@ -116,6 +119,8 @@ class NLI:
         if data.labels and (len(classes) < 2 or classes - set(LABELS)):
             fix = f"e.g. yes:entailment,no:contradiction; classes are {', '.join(LABELS)}, and {UNLABELLED} for none"
             yield "data.labels", "needs two classes or three, each as label:class", fix
+        if twice := labels_given_twice(data.labels):
+            yield "data.labels", f"gives a label twice: {', '.join(twice)}", "give each label of your files once"
         if data.labels and data.name != "file":
             yield "data.labels", "is for files of your own", f"{LEAVE}, or give the variant :file"
         if data.tokens == BLANKS and config.vectors.retrofit == "concepts":
@@ -234,10 +239,11 @@ class NLI:
                 yield f"      links by edges between their concepts: {lengths}"
 
     def warnings(self, prepared: Prepared) -> Iterator[str]:
-        """A warning for a split that is missing, for a class without pairs, and for pairs that two splits hold."""
+        """A warning for a missing split, quoted cells, a class without pairs, and pairs that two splits hold."""
         for split, facts in prepared.manifest["splits"].items():
             if facts.get("note") == NO_TEST:
                 yield NO_TEST.rstrip(".")
+            yield from quoted_cells(facts)
             if none := [label for label, count in facts.get("labels", {}).items() if not count]:
                 fix = "; a corpus of two classes needs --config.data.labels (docs/data.md)" * (split == "train")
                 yield f"{split}: no pair has the label {' or '.join(none)}{fix}"
@@ -272,6 +278,8 @@ class NLI:
     def probe(self, run, path: Path):
         """(figures, lines, rows) of the labelled pairs of a file, which the run reads as its corpus."""
         split = read_nli_file(path, split=NEW, labels=run.config.data.labels)
+        for line in quoted_cells(split.facts):
+            warn(line)
         if run.manifest["tokeniser"] == BLANKS:
             split = between_blanks(split)
         return page.evaluate_probe(run, run.task.score(*run.of_new(split)), split.facts["file"])

@@ -216,9 +216,11 @@ class PairFields:
 
     def text(self, field: str, optional: bool = False) -> str:
         """The field as a string of Unicode text; "" where it is optional and missing or null."""
-        value = self.values.get(field)
+        value, plain = self.values.get(field), self.values.get(PLAIN_NAMES.get(field))
         if value is None:
-            value = self.values.get(PLAIN_NAMES.get(field))
+            value = plain
+        elif plain is not None and not _equal(field, value, plain):
+            raise self.fault(f"and field '{PLAIN_NAMES[field]}' differ", field, io.KEEP_ONE)
         if value is None and optional:
             return ""
         if value is None and self._name(field) not in self.values:
@@ -239,20 +241,32 @@ class PairFields:
         return value
 
 
+def _equal(field: str, first: object, second: object) -> bool:
+    """Whether two fields of one meaning say the same; the case of labels is ignored."""
+    if field == "gold_label":
+        return str(first).strip().casefold() == str(second).strip().casefold()
+    return first == second
+
+
 Rows = Iterator[tuple[int, PairFields]]
 
 
 @cache
 def _spelled(names: tuple[str, ...]) -> tuple[str, ...]:
     """The names of fields as this module spells them; case is ignored."""
-    known = [SPELLINGS.get(name.casefold(), name) for name in names]
-    return tuple(name if ours in names else ours for name, ours in zip(names, known, strict=True))
+    return tuple(SPELLINGS.get(name.casefold(), name) for name in names)
 
 
 def json_rows(path: Path, problems: Problems, required=()) -> Rows:
     """Rows of JSON lines: one object with named fields a line."""
     for number, values in io.json_lines(path, problems):
-        yield number, PairFields(path.name, number, dict(zip(_spelled(tuple(values)), values.values(), strict=True)))
+        names = _spelled(tuple(values))
+        values = io.json_object(list(zip(names, values.values(), strict=True)))
+        if isinstance(values, io.RepeatedField):
+            problem = f"the line {values.problem}, case ignored"
+            problems.add(io.line_fault(path.name, number, problem, io.KEEP_ONE))
+        else:
+            yield number, PairFields(path.name, number, values)
 
 
 def table_of_pairs(path: Path, problems: Problems, required=REQUIRED) -> Rows:
@@ -298,13 +312,25 @@ def _ground_truth(path: Path) -> dict[str, str]:
     return labels
 
 
+def labels_given_twice(labels: str) -> list[str]:
+    """The labels of a file that config.data.labels gives more than one class, case ignored."""
+    counts = Counter(label for label, _ in _classes(labels))
+    return [label for label, count in counts.items() if count > 1]
+
+
+def _classes(labels: str) -> Iterator[tuple[str, str]]:
+    """(label of a file, its class) of each part of config.data.labels, in lower case."""
+    for part in (labels or ",".join(LABELS)).split(","):
+        name, _, label = part.strip().casefold().rpartition(":")
+        yield (name or label).strip(), label.strip()
+
+
 NO_TEST = "The folder has no test file, so that only dev is scored."
 
 
 def classes_of(labels: str) -> dict[str, str]:
     """{label of a file, in lower case: one of LABELS or UNLABELLED}, from "yes:entailment,no:contradiction"."""
-    parts = [part.strip().casefold().rpartition(":") for part in (labels or ",".join(LABELS)).split(",")]
-    return {UNLABELLED: UNLABELLED, **{(name or label).strip(): label.strip() for name, _, label in parts}}
+    return {UNLABELLED: UNLABELLED, **dict(_classes(labels))}
 
 
 def load_nli(
@@ -362,6 +388,8 @@ def read_nli_file(
     reader = _Reader(stem, genre, truth, classes_of(labels))
     for number, row in rows(path, reader.problems):
         reader.rows += 1
+        if rows is table_of_pairs and ".csv" not in path.suffixes:
+            reader.quoted += [number for cell in row.values.values() if io.is_quoted_cell(cell)]
         try:
             reader.take(number, row)
         except DataError as error:
@@ -413,6 +441,7 @@ class _Reader:
         self.stem, self.genre, self.truth, self.classes = stem, genre, truth, classes
         self.examples, self.problems, self.lines_of_uids = [], Problems(), {}
         self.rows = self.unlabelled = self.other_genres = 0
+        self.quoted: list[int] = []  # the line of each quoted cell of a table of TABs
         self.token_sources = {"binary parse": 0, "treebank": 0}
 
     def take(self, number, row):
@@ -464,7 +493,15 @@ class _Reader:
             "tokens": self.token_sources,
             "labels": {label: counts[label] for label in LABELS if label in self.classes.values()},
         }
+        if self.quoted:
+            facts["quoted_cells"] = {"first_line": self.quoted[0], "cells": len(self.quoted)}
         return facts | ({"genre": self.genre, "other_genres": self.other_genres} if self.genre else {})
+
+
+def quoted_cells(facts: Mapping) -> Iterator[str]:
+    """The warning of quoted cells in the file of a split. facts: of the split."""
+    if counted := facts.get("quoted_cells"):
+        yield io.quoted_cells(facts["file"], counted["first_line"], counted["cells"])
 
 
 def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:

@@ -165,6 +165,11 @@ def test_a_files_further_columns_are_kept_beside_its_predictions(home, run, file
         ("in.tsv", f"1\t{SECRET}\t{SECRET}\n", "expected 2 fields, found 3"),
         ("in.csv", f"premise,text\n{SECRET},b\n", "in.csv:1: the header has no column hypothesis"),
         ("in.jsonl", f"{SECRET}\tb\n", "in.jsonl:1: "),
+        ("in.csv", f"premise,hypothesis,id,ID\n{SECRET},b,1,2\n", "in.csv:1: two columns have the same name"),
+        ("in.tsv", f"premise\thypothesis\tPremise\n{SECRET}\tb\tc\n", "in.tsv:1: two columns have the same name"),
+        ("in.jsonl", f'{{"premise": "{SECRET}", "premise": "a", "hypothesis": "b"}}\n', "in.jsonl:1: "),
+        ("in.jsonl", f'{{"premise": "{SECRET}", "Premise": "a", "hypothesis": "b"}}\n', "in.jsonl:1: "),
+        ("in.tsv", f"premise\tsentence1\thypothesis\n{SECRET}\ta\tb\n", "in.tsv:2: "),
         ("in.csv", "", "in.csv: "),
         ("in.xlsx", SECRET, "--input=in.xlsx"),
     ],
@@ -270,3 +275,19 @@ def test_the_first_line_of_a_file_that_names_no_column_is_told(tmp_path, capsys)
     with open(tmp_path / "new.tsv", "rb") as file:
         assert len(*predict.read_chunks(file, tasks.named("nli").form, source=tmp_path / "new.tsv")) == 2
     assert "new.tsv: line 1 does not name the columns premise and hypothesis" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["tsv", "txt", "csv", "jsonl", ""])
+def test_quoted_cells_between_tabs_are_a_warning_with_their_number(tmp_path, capsys, kind):
+    cells = [(f'"{SECRET} ""no""."', '"a" or "b"'), ('""', '"""'), ("a", '"""b"" c"')]
+    row = {"csv": '"{}","{}"\n', "jsonl": '["{}", "{}"]\n'}.get(kind, "{}\t{}\n")
+    escaped = {"csv": '""', "jsonl": '\\"'}.get(kind, '"')
+    path = tmp_path / f"in.{kind}"
+    path.write_text("".join(row.format(*(cell.replace('"', escaped) for cell in pair)) for pair in cells))
+    with open(path, "rb") as file:
+        chunks = list(predict.read_chunks(file, tasks.named("nli").form, 2, path if kind else None))
+    assert [pair for chunk in chunks for pair, _ in chunk] == cells
+    err = capsys.readouterr().err
+    assert ("2 cells with quotes" in err) is (kind not in ("csv", "jsonl"))
+    assert (f"{path.name if kind else 'stdin'}:1: " in err) is (kind not in ("csv", "jsonl"))
+    assert SECRET not in err

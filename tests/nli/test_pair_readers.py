@@ -136,6 +136,69 @@ def test_labels_of_own_files_are_mapped_and_the_case_of_names_is_ignored(tmp_pat
     assert [label for label, count in splits["dev"].facts["labels"].items() if count] == expected
 
 
+SYNONYMS = [("gold_label", "label"), ("sentence1", "premise"), ("sentence2", "hypothesis"), ("pairID", "uid")]
+
+
+def with_both_names(folder, ending, names, values):
+    """A file of two pairs with both names of a field, which have one value in the first pair and two in the second."""
+    fields = {"pairID": "p2", "gold_label": "neutral", "sentence1": "A", "sentence2": "B", names[0]: values[0]}
+    good = {"pairID": "p1", "gold_label": "neutral", "sentence1": "C", "sentence2": "D"}
+    rows = [{**of, names[1]: value} for of, value in ((good, good[names[0]]), (fields, values[1]))]
+    path = folder / f"train.{ending}"
+    if ending == "jsonl":
+        return write(path, lines(rows))
+    separator = "," if ending == "csv" else "\t"
+    return write(path, "".join(separator.join(cells) + "\n" for cells in (rows[0], *(row.values() for row in rows))))
+
+
+@pytest.mark.parametrize("names", SYNONYMS, ids="/".join)
+@pytest.mark.parametrize("ending", ["jsonl", "tsv", "csv"])
+def test_two_names_of_a_field_that_differ_are_refused_with_the_line(tmp_path, ending, names):
+    values = (SECRET, "zebra") if "gold_label" not in names else ("neutral", "entailment")
+    path = with_both_names(tmp_path, ending, names, values)
+    assert faults(read, path) == [(path.name, 2 if ending == "jsonl" else 3, names[0])]
+    agreeing = ("neutral", " Neutral") if "gold_label" in names else (SECRET, SECRET)
+    assert len(read(with_both_names(tmp_path, ending, names, agreeing))) == 2
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("x.jsonl", '{"premise": "A", "hypothesis": "B", "label": "neutral", "label": "entailment"}\n'),
+        ("x.jsonl", '{"premise": "A", "hypothesis": "B", "label": "neutral", "Label": "entailment"}\n'),
+        ("x.csv", "premise,Premise,hypothesis,label\nA,A,B,neutral\n"),
+        ("x.tsv", "premise\thypothesis\tlabel\tLABEL\nA\tB\tneutral\tneutral\n"),
+        ("x.csv", "premise,hypothesis,label,note,note\nA,B,neutral,1,2\n"),
+    ],
+)
+def test_a_name_that_is_given_twice_is_refused_with_the_line(tmp_path, file, content):
+    path = write(tmp_path / file, content)
+    assert [fault[:2] for fault in faults(read, path)] == [(file, 1)]
+    with pytest.raises(DataError, match=r"(?i)'(note|premise|label)'"):
+        read(path)
+
+
+def test_columns_without_a_name_may_repeat(tmp_path):
+    assert len(read(write(tmp_path / "x.csv", "premise,hypothesis,label,,\nA,B,neutral,,\n"))) == 1
+
+
+@pytest.mark.parametrize("ending", ["tsv", "txt", "csv", "jsonl"])
+def test_quoted_cells_are_counted_between_tabs_alone(tmp_path, ending):
+    cells = ['"He said ""no""."', '"a" and "b"', '""', '"""Well"" he said"', '"']
+    rows = [{"premise": cell, "hypothesis": f"B {n}", "label": "neutral"} for n, cell in enumerate(cells)]
+    if ending == "jsonl":
+        content = lines(rows)
+    elif ending == "csv":
+        quoted = ('"' + cell.replace('"', '""') + '"' for cell in cells)
+        content = "premise,hypothesis,label\n" + "".join(f"{cell},B,neutral\n" for cell in quoted)
+    else:
+        content = "premise\thypothesis\tlabel\n" + "".join("\t".join(row.values()) + "\n" for row in rows)
+    split = read(write(tmp_path / f"train.{ending}", content))
+    assert [pair.premise for pair in split.examples] == cells
+    expected = {"first_line": 2, "cells": 2} if ending in ("tsv", "txt") else None
+    assert split.facts.get("quoted_cells") == expected
+
+
 def test_multinli_by_genre(tmp_path):
     def rows(split, genres):
         return lines(row(f"{split}{n}", premise=f"{split} {n}", genre=genre) for n, genre in enumerate(genres))
