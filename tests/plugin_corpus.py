@@ -11,6 +11,18 @@ def read(folder):
     return {"train": pairs, "dev": pairs[:9], "test": pairs[9:18]}
 
 
+def uneven(folder):
+    """Hypotheses of dev and test are longer than those of train."""
+    splits = read(folder)
+    longer = [(premise, f"Last year {hypothesis}", label) for premise, hypothesis, label in splits["dev"]]
+    return {"train": splits["train"], "dev": longer[:5], "test": longer[5:]}
+
+
+def backwards(folder):
+    """The splits of `uneven` from the last to the first."""
+    return dict(reversed(uneven(folder).items()))
+
+
 def broken(folder):
     """Reads a column that its rows lack."""
     return {"train": [row["verdict"] for row in [{"label": "neutral"}]]}

@@ -10,7 +10,7 @@ import pytest
 from made_up_commands import ROOT, call_command, use_one_device, write_own_pairs
 
 import mednli_jax
-from mednli_jax import evaluate, predict, prepare, train
+from mednli_jax import analyze, evaluate, predict, prepare, train
 from mednli_jax.errors import ConfigError, RunError
 from mednli_jax.io import PLUGINS
 from mednli_jax.models import table
@@ -114,3 +114,20 @@ def test_a_corpus_a_task_and_a_model_of_ones_own_are_trained_evaluated_and_asked
     monkeypatch.setenv(PLUGINS, "plugin_corpus")
     code, _, err = call_command(predict, "--run=run", stdin="No CHF.\tCHF.\n")
     assert (code, len(err.splitlines()), "plugin_model" in err) == (2, 1, True)
+
+
+def test_splits_of_a_function_are_ordered_whatever_order_it_returns(monkeypatch):
+    """Rows of train are the first of all arrays, and analyses of the training pairs read them."""
+    monkeypatch.setenv(PLUGINS, "plugin_corpus")
+    figures, firsts = [], []
+    for name in ("uneven", "backwards"):
+        flags = (f"--config={ROOT}/configs/bow.py:file", f"--config.data.name=plugin_corpus:{name}", *FLAGS[:2])
+        code, out, err = call_command(prepare, *flags)
+        assert code == 0, err
+        manifest = json.loads((Path(out.splitlines()[0].rpartition(": ")[2]) / "manifest.json").read_text())
+        firsts.append({split: facts["first"] for split, facts in manifest["splits"].items()})
+        code, out, err = call_command(analyze, "lengths", *flags, "--lengths=train", "--json", words=1)
+        assert code == 0, err
+        figures.append({**json.loads(out), "corpus": ""})
+    assert firsts == [{"train": 0, "dev": 30, "test": 35}] * 2
+    assert figures[0] == figures[1]

@@ -19,7 +19,7 @@ class Corpus(Protocol):
     title: str
 
     def splits(self) -> Mapping[str, Split]:
-        """The examples, read from their files."""
+        """The examples, read from their files; see `in_order`."""
 
     def prepare(self) -> tuple[Prepared, bool]:
         """(the corpus as arrays, whether the cache had it). Prepares the corpus if the cache lacks it."""
@@ -32,6 +32,15 @@ class Corpus(Protocol):
 
     def read_vocabulary(self, path: Path):
         """The vocabulary in a prepared corpus's vocabulary.json; `words` in order of their numbers."""
+
+
+ORDER = ("train", "dev", "test")
+
+
+def in_order(splits: Mapping[str, Split]) -> dict[str, Split]:
+    """The splits in ORDER, then others as they come. Rows of arrays follow it: those of train are the first."""
+    names = [*(name for name in ORDER if name in splits), *(name for name in splits if name not in ORDER)]
+    return {name: splits[name] for name in names}
 
 
 def cache_folder() -> Path:

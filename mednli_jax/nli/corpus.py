@@ -12,7 +12,7 @@ import numpy as np
 from mednli_jax import demo
 from mednli_jax.data.arrays import SIDES, Prepared, rows_of_splits
 from mednli_jax.data.cache import Cache
-from mednli_jax.data.corpus import cache_folder, required_folder, warn_of_exposure
+from mednli_jax.data.corpus import cache_folder, in_order, required_folder, warn_of_exposure
 from mednli_jax.data.examples import Split
 from mednli_jax.data.text import Vocab, blank_tokens
 from mednli_jax.data.vectors import vector_files
@@ -192,7 +192,7 @@ class NLICorpus:
 
     def splits(self) -> dict[str, Split]:
         """The splits that the reader gives, perhaps with a sample of train, or with another corpus mixed in."""
-        splits = self._read()
+        splits = in_order(self._read())
         if self.sample:
             splits = {**splits, "train": sampled(splits["train"], self.sample)}
         if self.mix:
@@ -345,7 +345,8 @@ class NLICorpus:
         if self.labels:
             key["labels"] = self.labels
         if ":" in self.name:
-            key["read"] = {name: digest([astuple(pair) for pair in of.examples]) for name, of in self._own.items()}
+            own = in_order(self._own)
+            key["read"] = [[name, digest(list(map(astuple, split.examples)))] for name, split in own.items()]
         if self.pieces:
             key["pieces"] = [self.pieces.size, self.pieces.room, self.pieces.file is not None]
         if self.linking is not None:
