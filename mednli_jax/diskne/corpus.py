@@ -37,7 +37,7 @@ from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.readers import json_rows, read_nli_file
 from mednli_jax.report.runs import read_json
 
-FORMAT = 2  # when to raise it: tests/data/test_prepared_content.py
+FORMAT = 3  # when to raise it: tests/data/test_prepared_content.py
 NEGATIVES = ("similar", "random")
 NAMES = ("demo_diskne", "file", "mednli")
 PARTS = ("", "train", "dev", "test")

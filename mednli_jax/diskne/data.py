@@ -229,6 +229,7 @@ PUBLISHED_CATEGORIES = {
     "procedure_diseases": "procedures",
     "procedures_diseases": "procedures",
 }
+_INDEX = re.compile(r"([0-9]{1,9})(?:\.0*)?")  # some files have 30.0
 MOST_UNKNOWN = 0.1  # share of the annotated pairs
 
 
@@ -265,11 +266,11 @@ def read_annotations(path: Path) -> list[Annotation]:
             field = "label" if is_positive is None else "category"
             problems.add(_fault(path.name, number, field, "has an unknown value"))
             continue
-        try:
-            place = [int(float(row[name])) for name in ("start_index", "end_index")] if is_positive else ()
-        except ValueError:
-            problems.add(_fault(path.name, number, "start_index", "or end_index is no number of a character"))
+        places = ("start_index", "end_index") if is_positive else ()
+        if wrong := [name for name in places if not _INDEX.fullmatch(row[name])]:
+            problems.add(_fault(path.name, number, wrong[0], "is no whole number of a character"))
             continue
+        place = [int(_INDEX.fullmatch(row[name])[1]) for name in places]
         target = row["CUI" if is_positive else "original_cui"]
         pair_id = row["pair_id"].removesuffix(OF_NEGATIVE)
         found.append(Annotation(path.name, number, pair_id, row["CUI"], is_positive, category, target, *place))
@@ -370,20 +371,26 @@ def read_published(
     return assembled("diskne", positives.values(), made_up, names, synonyms, wording, facts)
 
 
-def _unknown(rows: Sequence[Annotation], by_uid: Mapping[str, NLIExample]) -> list[str]:
-    """The annotated ids that no corpus has. A few of them are reported; many are an error."""
-    annotated = {row.pair_id: row for row in reversed(rows)}
-    unknown = sorted(set(annotated) - set(by_uid))
+def _unknown(rows: Sequence[Annotation], by_uid: Mapping[str, NLIExample]) -> int:
+    """The number of annotated ids that no corpus has. A few of them are reported; many are an error.
+
+    Some published ids are parts of sentences, so that no message and no file shows an id.
+    """
+    annotated: dict[str, Annotation] = {}
+    for row in rows:
+        annotated.setdefault(row.pair_id, row)
+    unknown = [row for row in annotated.values() if row.pair_id not in by_uid]
     if not unknown:
-        return []
-    named = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
-    problem = f"{len(unknown):,} of {len(annotated):,} annotated pairs are in no corpus: {named}"
-    first = annotated[unknown[0]]
+        return 0
+    first = unknown[0]
+    lines = [str(row.line) for row in unknown if row.file == first.file]
+    shown = ", ".join(lines[:5]) + (", ..." if len(unknown) > len(lines[:5]) else "")
+    problem = f"{len(unknown):,} of {len(annotated):,} annotated pairs are in no corpus (lines {shown})"
     if len(unknown) > MOST_UNKNOWN * len(annotated):
         fix = "give all files of MedNLI and MEDIQA-NLI, as they were released"
         raise DataError(problem, file=first.file, line=first.line, field="pair_id", fix=fix)
     warn(f"{first.file}: {problem}; they are left out.")
-    return unknown
+    return len(unknown)
 
 
 def _positives(rows: Iterable[Annotation], by_uid: Mapping[str, NLIExample]) -> dict[tuple[str, str, str], Positive]:

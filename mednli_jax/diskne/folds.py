@@ -26,6 +26,16 @@ MOST_SEED = (1 << 32) // MOST_FOLDS - 1
 _WORD = re.compile(r"\w+")
 _POSSESSIVE = re.compile(r"['’]s\b")
 _PLURAL = re.compile(r"\b([A-Z][A-Z0-9]+)s\b")  # of an abbreviation: MIs, which `singular` leaves
+_CAPITALS = re.compile(r"[A-Z]{2,}")
+# Ending of a Greek or Latin noun in one number, after `singular` -> that in the other, so that both are one word.
+_ENDINGS = {
+    **{"i": "us", "use": "us"},  # emboli; viruses
+    **{"e": "is", "ide": "is"},  # metastases; arthritides
+    **{"um": "a", "on": "a", "ae": "a", "mata": "ma"},  # diverticulum, ganglion; bursae, carcinomata
+    **{"ix": "ice", "ex": "ice", "ice": "ice"},  # varix, cortex; varices, cortices
+    **{"ax": "ace", "ace": "ace", "yx": "yce", "yce": "yce", "nx": "nge", "nge": "nge"},  # pneumothorax, calyx, phalanx
+}
+_ENDING = re.compile(rf"(?<=\w{{3}})({'|'.join(_ENDINGS)})$")
 
 
 @dataclass(frozen=True)
@@ -60,21 +70,35 @@ class Fold:
 
 
 def phrase(text: str) -> str:
-    """A text as names are looked for in it: words in lower case and the singular, a space around each.
+    """A text as names are looked for in it: words in lower case and in one number, a space around each.
 
     " mi " is in the phrase of "h/o MI." and not in that of "family": the published script looked for substrings.
     """
     words = _WORD.findall(_POSSESSIVE.sub("", _PLURAL.sub(r"\1", text).casefold()))
-    return f" {' '.join(map(singular, words))} "
+    return f" {' '.join(map(_one_number, words))} "
+
+
+def _one_number(word: str) -> str:
+    """The same string, which need not be a word, for the singular and the plural of a word in lower case."""
+    if word in FUNCTION_WORDS:
+        return word
+    word = _ENDING.sub(lambda match: _ENDINGS[match[1]], singular(word))
+    return word.replace("embolus", "embolism")  # a pulmonary embolus is a pulmonary embolism
 
 
 def mentioned(texts: Collection[str], synonyms: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
-    """text -> the concepts of which a name stands in it, on word boundaries. Words of grammar are nobody's name."""
-    owners = defaultdict(set)
+    """text -> the concepts of which a name stands in it, on word boundaries.
+
+    A word of grammar is a name only in capitals (AS, aortic stenosis), and found only in capitals.
+    """
+    owners, acronyms = defaultdict(set), defaultdict(set)
     for concept, names in synonyms.items():
         for name in names:
             key = tuple(phrase(name).split())
-            if key and not (len(key) == 1 and key[0] in FUNCTION_WORDS):
+            if len(key) == 1 and key[0] in FUNCTION_WORDS:
+                if _CAPITALS.fullmatch(name):
+                    acronyms[name].add(concept)
+            elif key:
                 owners[key].add(concept)
                 plural = f"{key[-1]}s"  # of an abbreviation in lower case: mis, uti -> utis
                 if len(plural) < 5 and plural not in FUNCTION_WORDS:
@@ -84,7 +108,9 @@ def mentioned(texts: Collection[str], synonyms: Mapping[str, Iterable[str]]) -> 
     for text in set(texts):
         words = phrase(text).split()
         spans = ((a, b) for a in range(len(words)) for b in range(a + 1, min(a + longest, len(words)) + 1))
-        found[text] = frozenset().union(*(owners.get(tuple(words[a:b]), ()) for a, b in spans))
+        named = [owners.get(tuple(words[a:b]), ()) for a, b in spans]
+        named += [acronyms.get(word, ()) for word in _WORD.findall(text)]
+        found[text] = frozenset().union(*named)
     return found
 
 

@@ -77,7 +77,7 @@ def test_the_published_rows_join_their_pairs(tmp_path):
     assert by_uid["b.tests.C02.C06"].category == "tests"
     assert found.facts["positives"] == dict(symptoms=5, treatments=1, tests=0, procedures=0, terminological=0)
     assert found.facts["negatives"] == dict(symptoms=6, treatments=1, tests=1, procedures=0, terminological=0)
-    assert found.facts["unknown_pairs"] == []
+    assert found.facts["unknown_pairs"] == 0
 
 
 def test_files_without_category_are_terminological_and_join_the_others(tmp_path):
@@ -98,6 +98,16 @@ def test_a_span_that_ends_too_far_or_too_early_gives_whole_words(tmp_path):
         assert found[0].pair.hypothesis.rstrip(".") == "heart attack"
 
 
+@pytest.mark.parametrize("index", ["inf", "nan", "1e400", "18.5", "-1", "", "9" * 5000, "1_8", "³", "x"])
+@pytest.mark.parametrize("column", ["start_index", "end_index"])
+def test_an_index_that_is_no_whole_number_is_refused_with_its_line(tmp_path, column, index):
+    row = ["a", "C02", "entailment", "symptoms_diseases", "C02", "18", "30"]
+    row[MEDICAL.index(column)] = index
+    with pytest.raises(DataError) as caught:
+        read(published(tmp_path / "m.csv", [*ROWS, row]))
+    assert (caught.value.file, caught.value.line, caught.value.field) == ("m.csv", len(ROWS) + 2, column)
+
+
 def test_without_a_terminology_diseases_are_called_what_the_hypotheses_call_them(tmp_path):
     rows = [*ROWS, ("g,ng", "C99", "non-entailment", "symptoms_diseases", "C02", "", "")]
     rows += [("a,ng", "C98", "non-entailment", "symptoms_diseases", "C02", "", "")]
@@ -116,10 +126,14 @@ def test_ids_of_no_pair_are_reported_and_too_many_of_them_refused(tmp_path, caps
     many = [pair(f"n{i}", f"Premise {i}", "The patient has asthma.") for i in range(20)]
     rows = [(f"n{i}", "C07", "entailment", "symptoms_diseases", "C07", "16", "22") for i in range(20)]
     path = published(tmp_path / "m.csv", [*rows, ("lost", "C07", "entailment", "symptoms_diseases", "C07", "0", "2")])
-    assert read(path, many).facts["unknown_pairs"] == ["lost"]
-    assert "m.csv: 1 of 21 annotated pairs are in no corpus: lost" in capsys.readouterr().err
-    with pytest.raises(UserError, match=r"m.csv:\d+: 12 of 21 annotated pairs are in no corpus: lost, n0"):
+    found = read(path, many)
+    said = capsys.readouterr().err
+    assert "m.csv: 1 of 21 annotated pairs are in no corpus (lines 22); they are left out" in said
+    with pytest.raises(UserError, match=r"m.csv:2: 12 of 21 .* \(lines 2, 3, 4, 5, 6, \.\.\.\)") as caught:
         read(path, many[11:])
+    # Some published ids are parts of sentences.
+    assert "lost" not in said + str(caught.value) + json.dumps(found.description())
+    assert found.facts["unknown_pairs"] == 1
 
 
 def uids(found, rows):
@@ -164,11 +178,55 @@ def test_the_folds_of_the_published_rows_are_those_worked_out_by_hand(tmp_path):
         ("or not", ""),
         ("a kidney-stone, small", "stone"),
         ("has gas", ""),  # HA is a short form of headache
+        ("severe AS, AS-related syncope", "as"),
+        ("as before. As per the family", ""),
+        ("old MI or IT band pain", "mi it"),
     ],
 )
 def test_names_are_found_on_word_boundaries_whatever_their_case_and_number(text, expected):
     names = {"mi": ("MI",), "crohn": ("Crohn's disease",), "or": ("OR",), "stone": ("kidney stones",), "ha": ("HA",)}
+    names |= {"as": ("aortic stenosis", "AS"), "it": ("IT",), "as given": ("as", "As"), "more": ("More",)}
     assert mentioned([text], names)[text] == set(expected.split())
+
+
+@pytest.mark.parametrize(
+    ("singular", "plural"),
+    [
+        ("pulmonary embolus", "pulmonary emboli"),
+        ("pulmonary embolism", "pulmonary emboli"),
+        ("brain metastasis", "brain metastases"),
+        ("diverticulum of colon", "diverticula of colon"),
+        ("bursa", "bursae"),
+        ("carcinoma", "carcinomata"),
+        ("varix", "varices"),
+        ("vertex", "vertices"),
+        ("arthritis", "arthritides"),
+        ("ganglion", "ganglia"),
+        ("pneumothorax", "pneumothoraces"),
+        ("phalanx fracture", "phalanges fracture"),
+        ("nevus", "nevi"),
+        ("virus infection", "viruses infections"),
+        ("calyx", "calyces"),
+        # those with an English plural stay as they were
+        ("triglyceride", "triglycerides"),
+        ("infection", "infections"),
+        ("fistula", "fistulas"),
+        ("disease", "diseases"),
+        ("abscess", "abscesses"),
+        ("biopsy", "biopsies"),
+    ],
+)
+def test_singular_and_plural_are_one_name(singular, plural):
+    for name, said in ((singular, plural), (plural, singular)):
+        text = f"h/o {said.capitalize()}, stable"
+        assert mentioned([text], {"x": (name,)})[text] == {"x"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("ileus", "ileum"), ("colon", "coli"), ("CA", "cause"), ("tests", "testis"), ("angina", "angi")]
+)
+def test_other_words_are_no_plurals(name, text):
+    assert mentioned([text], {"x": (name,)})[text] == set()
 
 
 @pytest.mark.parametrize("wording", ["name", "full"])
