@@ -160,15 +160,15 @@ SEMANTIC_TYPES = ("problem", "treatment", "test")
 MOST_STRAY = 0.01  # share of a file's marks
 
 
-def load(folder: Path, *, limit: int | None = None) -> dict[str, Split]:
+def load(folder: Path, *, limit: int | None = None, titles: bool = False) -> dict[str, Split]:
     """Train, dev and test, each with facts["shared_passages"]: how many passages it shares with each earlier split.
 
     folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it as clicr/.
-    limit: number of training queries that are read.
+    limit: number of training queries that are read. titles: see read_clicr.
     """
     splits = {}
     for name, path in source_files(folder).items():
-        split = read_clicr(path, split=name, limit=limit if name == "train" else None)
+        split = read_clicr(path, split=name, limit=limit if name == "train" else None, titles=titles)
         uids, passages, shared = {e.uid for e in split.examples}, {e.passage.uid for e in split.examples}, {}
         for earlier in splits.values():
             if common := sum(example.uid in uids for example in earlier.examples):
@@ -190,10 +190,11 @@ def source_files(folder: Path) -> dict[str, Path]:
     return found
 
 
-def read_clicr(path: Path, *, split: str = "", limit: int | None = None) -> Split:
+def read_clicr(path: Path, *, split: str = "", limit: int | None = None, titles: bool = False) -> Split:
     """Reads one file, plain or gzipped, whether or not `path` ends in .gz.
 
-    split: name of the split; by default the file's. limit: number of queries that are read.
+    split: name of the split; by default the file's. limit: number of queries that are read. titles: whether the marked
+    phrases of a title are candidates, too, as those of passages that begin with it.
     Stray marks are removed and counted; a file with a larger share of them than MOST_STRAY is refused.
     """
     path = either_name(Path(path)) or Path(path)
@@ -205,7 +206,7 @@ def read_clicr(path: Path, *, split: str = "", limit: int | None = None) -> Spli
     if top.text("version") != VERSION:
         fix = f"this reader knows version {VERSION} only: take that release"
         raise top.fault(f"is not {VERSION}", "version", fix)
-    reader, articles = _Reader(path.name), top.get("data", list)
+    reader, articles = _Reader(path.name, titles), top.get("data", list)
     for number, article in enumerate(watched(articles, path.name)):
         reader.take(Node(path.name, f"data[{number}]", article))
         if limit is not None and len(reader.examples) >= limit:
@@ -228,8 +229,8 @@ def read_clicr(path: Path, *, split: str = "", limit: int | None = None) -> Spli
 class _Reader:
     """Turns the articles of one file into examples, and counts."""
 
-    def __init__(self, file):
-        self.file, self.problems = file, Problems()
+    def __init__(self, file, titles):
+        self.file, self.titles, self.problems = file, titles, Problems()
         self.examples, self.places, self.bare = [], {}, []
         self.articles = self.unasked = self.marks = self.stray = self.joined = 0
         self.first_stray = None
@@ -241,11 +242,14 @@ class _Reader:
         if queries is None:
             return
         passage = self._guarded(self._passage, node, document)
-        if passage is not None and not passage.entities:
+        if passage is not None and not self._has_candidates(passage):
             self.bare.append(document.place("context"))
         self.unasked += not queries
         examples = [self._guarded(self._query, passage, query) for query in queries]
         self.examples += [example for example in examples if example is not None]
+
+    def _has_candidates(self, passage: Passage) -> bool:
+        return bool(passage.entities or (self.titles and passage.title_entities))
 
     def _guarded(self, read, *arguments):
         try:
@@ -322,7 +326,7 @@ class _Reader:
             "articles_without_queries": self.unasked,
             "passages_without_candidates": len(self.bare),
             "queries": len(examples),
-            "queries_without_candidates": sum(not example.passage.entities for example in examples),
+            "queries_without_candidates": sum(not self._has_candidates(example.passage) for example in examples),
             "answers": {origin: answers[origin] for origin in ORIGINS},
             "semantic_types": {kind: kinds[kind] for kind in SEMANTIC_TYPES} | {"other": others},
             "stray_marks": self.stray,

@@ -496,8 +496,9 @@ class ClozeCorpus:
             splits = clicr.load_demo_cloze()
             train = splits["train"]
             return tag_seen({**splits, "train": replace(train, examples=train.examples[: self.limit])})
-        splits = clicr.load(required_folder(self.name, self.folder), limit=self.limit)
-        if self.name == CLICR:
+        folder, titles = required_folder(self.name, self.folder), self.name == CLICR
+        splits = clicr.load(folder, limit=self.limit, titles=titles)
+        if titles:
             warn_of_exposure(self.folder, clicr.LICENSED)
             splits = {name: with_titles(split) for name, split in splits.items()}
         return tag_seen(splits)

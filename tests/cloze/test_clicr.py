@@ -142,6 +142,24 @@ def test_passages_without_candidates_are_reported_not_refused(tmp_path, capsys):
     assert SECRET not in shown
 
 
+def test_a_marked_phrase_of_a_title_is_a_candidate_where_passages_begin_with_titles(tmp_path, capsys):
+    titled = article("r2", title="A BEG__case__END", context=f"No {SECRET} .")
+    path = write(tmp_path / "test1.0.json", corpus(article("r1"), titled, article("r3", title="A case", context="No mark .")))
+    counts, warnings = [], []
+    for titles in (True, False):
+        facts = read_clicr(path, titles=titles).facts
+        counts.append((facts["passages_without_candidates"], facts["queries_without_candidates"]))
+        warnings.append(capsys.readouterr().err)
+    assert counts == [(1, 1), (2, 2)]
+    assert "test1.0.json:data[2].document.context: 1 passages" in warnings[0]
+    assert "test1.0.json:data[1].document.context: 2 passages" in warnings[1]
+    alone = write(tmp_path / "dev1.0.json", corpus(titled))
+    assert len(read_clicr(alone, titles=True)) == 1
+    assert capsys.readouterr().err == ""
+    with pytest.raises(DataError, match=r"dev1\.0\.json"):
+        read_clicr(alone)
+
+
 def write_corpus(folder, ending="", **articles):
     for split, file in clicr.FILES.items():
         write(folder / (file + ending), corpus(*articles.get(split, [article(split, [query(f"{split}.1")])])))
