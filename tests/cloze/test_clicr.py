@@ -144,7 +144,8 @@ def test_passages_without_candidates_are_reported_not_refused(tmp_path, capsys):
 
 def test_a_marked_phrase_of_a_title_is_a_candidate_where_passages_begin_with_titles(tmp_path, capsys):
     titled = article("r2", title="A BEG__case__END", context=f"No {SECRET} .")
-    path = write(tmp_path / "test1.0.json", corpus(article("r1"), titled, article("r3", title="A case", context="No mark .")))
+    bare = article("r3", title="A case", context="No mark .")
+    path = write(tmp_path / "test1.0.json", corpus(article("r1"), titled, bare))
     counts, warnings = [], []
     for titles in (True, False):
         facts = read_clicr(path, titles=titles).facts

@@ -1,0 +1,93 @@
+"""What DisKnE's TASK takes from a config, refuses, and shows."""
+
+import pytest
+from made_up_diskne import published, write_mednli
+
+from mednli_jax import defaults
+from mednli_jax.checks import check
+from mednli_jax.diskne import corpus, plug
+from mednli_jax.diskne.data import GROUPS
+from mednli_jax.diskne.folds import MOST_SEED, FoldChoice
+from mednli_jax.diskne.task import DisKnETask
+from mednli_jax.errors import ConfigError
+
+
+def config_of(variant="demo", **fields):
+    """The config of sums of words with these fields, section__field=value."""
+    config = defaults.diskne("bow", variant)
+    config.update_from_flattened_dict({name.replace("__", "."): value for name, value in fields.items()})
+    return config
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [((), ()), (("a,b", "c"), ("a", "b", "c")), ((12, ""), ("12",)), (("gout,,mumps,",), ("gout", "mumps"))],
+)
+def test_a_tuple_of_names_may_come_as_one_string(values, names):
+    assert plug.several(values) == names
+
+
+@pytest.mark.parametrize(
+    ("variant", "fields", "refused"),
+    [
+        ("demo", {"data__genre": "slate"}, "data.genre"),
+        ("demo", {"data__sample": 5}, "data.sample"),
+        ("demo", {"data__labels": "yes:entailment,no:neutral"}, "data.labels"),
+        ("demo", {"data__features": True}, "data.features"),
+        ("demo", {"diskne__wording": "sentence"}, "diskne.wording"),
+        ("demo", {"diskne__categories": ("symptoms,moods",)}, "diskne.categories"),
+        ("demo", {"seeds": (0, MOST_SEED + 1)}, "seeds"),
+        ("file", {"diskne__wording": "full"}, "diskne.wording"),
+        ("file", {"diskne__negatives": "random"}, "diskne.negatives"),
+        ("mednli", {"data__builder": "tfds"}, "data.builder"),
+    ],
+)
+def test_settings_that_folds_do_not_have_are_refused(variant, fields, refused):
+    with pytest.raises(ConfigError, match=rf"^config\.{refused}\b"):
+        check(config_of(variant, **fields))
+
+
+@pytest.mark.parametrize(
+    ("variant", "fields"),
+    [
+        ("demo", {"seeds": (0, MOST_SEED), "diskne__categories": ("symptoms,tests",), "diskne__wording": "full"}),
+        ("file", {"diskne__wording": "", "diskne__negatives": ""}),
+        ("mednli", {"diskne__negatives": "random"}),
+    ],
+)
+def test_other_settings_are_accepted(variant, fields):
+    check(config_of(variant, **fields))
+
+
+@pytest.mark.parametrize(("ontology", "names_from"), [("none", ""), ("umls", "umls")])
+def test_the_corpus_and_the_folds_are_those_of_the_config(ontology, names_from):
+    fields = {"diskne__ontology": ontology, "diskne__wording": "full", "diskne__negatives": "random"}
+    chosen = {"diskne__diseases": (7, "C01,C02"), "diskne__categories": ("tests",), "diskne__at_once": 3}
+    config = config_of("mednli", **fields, **chosen)
+    made = plug.TASK.corpus(config)
+    assert (made.name, made.wording, made.negatives, made.names_from) == ("mednli", "full", "random", names_from)
+    expected = FoldChoice(at_once=3, diseases=("7", "C01", "C02"), categories=("tests",))
+    assert plug.TASK.fit(config).keywords["choice"] == expected
+    assert isinstance(plug.TASK.scorer(config), DisKnETask)
+
+
+def test_prepare_tells_diseases_folds_of_each_group_and_what_is_left_out(tmp_path, monkeypatch):
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "data" / "diskne").mkdir(parents=True)
+    published(write_mednli(tmp_path / "data") / "diskne" / "m.csv")
+    config = config_of("mednli", data__dir=str(tmp_path / "data"), diskne__ontology="none", vectors__dim=8)
+    config.vectors.path = ""
+    prepared, _ = plug.TASK.corpus(config).prepare()
+    first, second, *further = plug.TASK.prepared_lines(prepared)
+    assert first == "  diskne: 3 diseases; folds: medical 2"  # C06 has too few positive examples in a category
+    assert second == "    left out: 1 unnamed"
+    assert any(line.startswith("  benchmark: 13 pairs") for line in further)
+    groups = {fold.group for fold in corpus.folds_of(prepared)}
+    assert groups == {"medical"} < set(GROUPS)
+
+
+def test_no_analysis_of_pairs_is_offered_and_eight_tables_are(tmp_path):
+    assert dict(plug.TASK.analyses(alone=True)) == {}
+    assert not plug.TASK.shareable
+    assert sorted(name[-1] for name in plug.TASK.tables) == list("12345678")
+    assert {"probe", "predictions"}.isdisjoint(plug.TASK.flags["evaluate"])
