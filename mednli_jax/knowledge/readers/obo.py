@@ -7,6 +7,7 @@ stanzas id and name. Definitions, logical axioms (intersection_of, union_of, ...
 
 import hashlib
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,18 +19,27 @@ from mednli_jax.knowledge.ontology import Edges, Ontology, OntologyOptions, grap
 SCOPES = ("EXACT",)
 _TAG = re.compile(r"([\w-]+)\s*:\s*(.*)")
 _STANZA = re.compile(r"\[([\w ]+)\]")
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(.*)')
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"(.*)')
 _ESCAPE = re.compile(r"\\(.)")
-_ESCAPES = {"n": "\n", "W": " ", "t": "\t"}
-_COMMENT = re.compile(r"(?<!\\)\s!(?:\s.*)?$")
-_MODIFIERS = re.compile(r"(?<!\\)\{[^{}]*\}\s*$")
+_ESCAPES = {"n": " ", "W": " ", "t": " "}  # a name is one line of words
+# Trailing modifiers, {source="X:1", gci_filler="X:2"}, and then a comment, each after a blank.
+_KEY, _CONTENT = r'[^\s=,{}"]+', r'"(?:[^"\\]|\\.)*"|[^\s=,{}"]+'
+_MODIFIER = rf"{_KEY}\s*=\s*(?:{_CONTENT})"
+_VALUE = re.compile(
+    rf"(?P<value>.*?)(?:(?<!\\)\s+\{{\s*(?P<modifiers>{_MODIFIER}(?:\s*,\s*{_MODIFIER})*)\s*\}})?"
+    r"(?:(?<!\\)\s+!(?:\s.*)?)?\s*"
+)
+_KEYS = re.compile(rf"({_KEY})\s*=\s*({_CONTENT})")
 _SHORTHAND = re.compile(r"abbreviation|acronym", re.IGNORECASE)
 _OLD_SYNONYMS = {f"{scope.lower()}_synonym": scope for scope in ("EXACT", "NARROW", "BROAD", "RELATED")}
 
 
 @dataclass
 class _Term:
-    """A [Term] stanza; the lines of references are kept to name them in a fault."""
+    """A [Term] stanza; the lines of references are kept to name them in a fault.
+
+    conditional: lines of is_a and relationship that do not hold for the term as a whole.
+    """
 
     line: int
     id: str = ""
@@ -39,6 +49,7 @@ class _Term:
     synonyms: list[tuple[str, bool]] = field(default_factory=list)  # (text, whether it is shorthand)
     parents: list[tuple[str, int]] = field(default_factory=list)
     relationships: list[tuple[str, str, int]] = field(default_factory=list)
+    conditional: set[int] = field(default_factory=set)
     references: list[str] = field(default_factory=list)
     merged: list[str] = field(default_factory=list)  # alt_id
     replaced_by: list[str] = field(default_factory=list)
@@ -52,8 +63,9 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
     merged into the term (alt_id) and the obsolete terms that it alone replaces; by these ids is-a and other relations
     find it, too. With relations="all" a relationship is kept by the name of its [Typedef] ("part_of").
 
-    A relation may lead to a term of another ontology (its id begins otherwise than all ids of the file), as in the
-    "-base" editions: it is left out and counted. A term without a name is kept, but never linked.
+    A relation may lead to a term of another ontology that the file does not have (its id begins otherwise than those of
+    most terms), as in "-base" editions and where terms of other ontologies are imported in part: it is left out and
+    counted. So is one that `_is_conditional`. A term without a name is kept, but never linked.
     """
     path = Path(path)
     digest = hashlib.sha256(repr((options.relations, options.cycles, SCOPES)).encode())
@@ -134,11 +146,13 @@ def _read_tag(term, tag, value, number, shorthand) -> str:
             term.obsolete = _first(value) == "true"
         case "is_a":
             term.parents.append((_first(value), number))
+            term.conditional |= {number} if _is_conditional(value) else set()
         case "relationship":
             parts = value.split(None, 2)
             if len(parts) < 2:
                 return "the relationship has no target"
             term.relationships.append((_unescaped(parts[0]), _unescaped(parts[1]), number))
+            term.conditional |= {number} if _is_conditional(value) else set()
         case "xref" | "xref_analog":
             term.references += [_first(value)] if ":" in _first(value) else []
         case "alt_id":
@@ -149,7 +163,7 @@ def _read_tag(term, tag, value, number, shorthand) -> str:
             match = _QUOTED.fullmatch(value)
             if match is None:
                 return "the synonym is not in quotes"
-            words = match[2].split("[")[0].split()
+            words = _VALUE.fullmatch(match[2])["value"].split("[")[0].split()
             scope = _OLD_SYNONYMS.get(tag) or (words.pop(0) if words else "RELATED")
             if scope in SCOPES and match[1].strip():
                 short = any(word in shorthand or _SHORTHAND.fullmatch(word) for word in words)
@@ -166,7 +180,19 @@ def _first(value: str) -> str:
 
 def _value(text: str) -> str:
     """A value without its comment and its trailing modifiers."""
-    return _unescaped(_MODIFIERS.sub("", _COMMENT.sub("", text))).strip()
+    return _unescaped(_VALUE.fullmatch(text)["value"]).strip()
+
+
+def _is_conditional(text: str) -> bool:
+    """Whether the modifiers of a relation say that it holds under a condition, or for no instance of its target.
+
+    That is a general class inclusion (gci_relation and gci_filler: only where the term has this relation to that
+    class), a cardinality of 0, or all_only without all_some. Other modifiers, such as source, only annotate.
+    """
+    modifiers = {key: value.strip('"') for key, value in _KEYS.findall(_VALUE.fullmatch(text)["modifiers"] or "")}
+    none = "0" in (modifiers.get("cardinality"), modifiers.get("maxCardinality"))
+    only = modifiers.get("all_only") == "true" and modifiers.get("all_some") != "true"
+    return "gci_relation" in modifiers or "gci_filler" in modifiers or none or only
 
 
 def _unescaped(text: str) -> str:
@@ -189,19 +215,38 @@ def _index(path, terms: list[_Term]) -> dict[str, int]:
         if not term.obsolete:
             index[term.id] = len(index)
     problems.raise_if_any()
-    for term in terms:
-        for old in () if term.obsolete else term.merged:
-            index.setdefault(old, index[term.id])
-    for term in terms:
-        if term.obsolete and len(term.replaced_by) == 1 and term.replaced_by[0] in index:
-            index.setdefault(term.id, index[term.replaced_by[0]])
+    _add_old_ids(index, terms)
     return index
+
+
+def _add_old_ids(index: dict[str, int], terms: list[_Term]) -> None:
+    """Adds the ids that lead to one term in use over any number of steps, whatever the order of the stanzas.
+
+    An alt_id leads to its terms, an obsolete term to those that replace it; the alt_id of a term in use goes before.
+    """
+    successors: dict[str, list[str]] = {}
+    merged_into_obsolete: dict[str, list[str]] = {}
+    for term in terms:
+        for old in term.merged:
+            (merged_into_obsolete if term.obsolete else successors).setdefault(old, []).append(term.id)
+    replaced = {term.id: term.replaced_by for term in terms if term.obsolete and term.replaced_by}
+    for old, following in (*replaced.items(), *merged_into_obsolete.items()):
+        successors.setdefault(old, following)
+    resolved = index
+    while resolved:
+        resolved = {}
+        for old, following in successors.items():
+            places = {index.get(successor) for successor in following}
+            if old not in index and len(places) == 1 and None not in places:
+                resolved[old] = places.pop()
+        index |= resolved
 
 
 def _edges(path, terms, index, relations, take_all):
     """(is-a edges from child to parent, other edges, the names of their kinds)."""
-    problems, is_a, others, kinds, foreign = Problems(), [], [], {}, 0
-    id_spaces = {_space(term.id) for term in terms}
+    problems, is_a, others, kinds, foreign, conditional = Problems(), [], [], {}, 0, 0
+    id_spaces = Counter(_space(term.id) for term in terms)
+    own_space = max(id_spaces, key=id_spaces.__getitem__, default="")
     for place, term in enumerate(terms):
         parents = [("is_a", target, line) for target, line in term.parents]
         for name, target, line in (*parents, *term.relationships):
@@ -209,7 +254,9 @@ def _edges(path, terms, index, relations, take_all):
             if relation != "is_a" and not take_all:
                 continue
             to = index.get(target)
-            if to is None and _space(target) not in id_spaces:
+            if line in term.conditional:
+                conditional += 1
+            elif to is None and _space(target) != own_space:
                 foreign += 1
             elif to is None:
                 stated = "is_a" if relation == "is_a" else "a relationship"
@@ -223,6 +270,8 @@ def _edges(path, terms, index, relations, take_all):
     problems.raise_if_any()
     if foreign:
         warn(f"{path.name}: left out {foreign} relations to terms of other ontologies, which the file does not have")
+    if conditional:
+        warn(f"{path.name}: left out {conditional} relations whose modifiers (gci_relation and the like) limit them")
     return Edges(is_a), Edges(others), list(kinds)
 
 
