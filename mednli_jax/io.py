@@ -253,7 +253,7 @@ def byte_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def text_lines(path: Path, problems: Problems | None = None, *, digest=None) -> Iterator[tuple[int, str]]:
-    """(line number from 1, text without the line break) of every line of a plain or gzipped UTF-8 file.
+    """(line number from 1, text without the line break) of every line of a plain or gzipped UTF-8 file without NUL.
 
     problems: collects the errors of lines that are not text; without it the first is raised.
     digest: of hashlib, updated with every line and "\\n".
@@ -263,12 +263,17 @@ def text_lines(path: Path, problems: Problems | None = None, *, digest=None) -> 
         if digest is not None:
             digest.update(line + b"\n")
         try:
-            yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            problem = "the line holds a NUL character" if "\0" in text else ""
         except UnicodeDecodeError:
-            fault = line_fault(path.name, number, "the line is not valid UTF-8", "save the file as UTF-8")
-            if problems is None:
-                raise fault from None
-            problems.add(fault)
+            problem = "the line is not valid UTF-8"
+        if not problem:
+            yield number, text
+            continue
+        fault = line_fault(path.name, number, problem, "take a fresh copy, or save the file as UTF-8")
+        if problems is None:
+            raise fault
+        problems.add(fault)
 
 
 class RepeatedField(dict):

@@ -177,6 +177,7 @@ def test_good_files_are_read_and_gzipped_ones_too(name, tmp_path):
 
 
 DAMAGES = ("missing", "cut off", "not UTF-8")
+TERMINOLOGIES = ("mesh", "umls", "snomed", "wordnet", "obo", "mentions.tsv", "metamap")
 UNSEEN = {  # ids that are not asked for, a vocabulary without its last letters, a release without this file
     *(("concept vectors", "not UTF-8"), ("pieces", "cut off"), ("pieces", "not UTF-8"), ("snomed", "missing")),
     *((name, "not UTF-8") for name, reader in READERS.items() if not reader.by_line),  # they have no lines of text
@@ -192,6 +193,21 @@ def test_a_damaged_file_is_named(name, damage, tmp_path):
     line = f"{1 + good.count(bytes([10]))}:" if damage == "not UTF-8" else ""
     error = refusal(reader, {reader.main: content}, tmp_path)
     assert str(error).startswith(f"{reader.main}:{line}"), error
+
+
+NAMED = {"umls": "MRCONSO.RRF", "snomed": "sct2_Description_Snapshot-en_INT_20240101.txt"}  # not `main`
+
+
+@pytest.mark.parametrize("name", TERMINOLOGIES)
+def test_a_nul_in_a_terminology_or_its_mentions_is_refused_with_its_line(name, tmp_path):
+    """In one of the words of the text."""
+    reader = READERS[name]
+    file = NAMED.get(name, reader.main)
+    before, word, after = as_bytes(reader.files[file]).partition(b"C1" if name == "mentions.tsv" else b"quokka")
+    content = before + word[:1] + b"\0" + word[1:] + after
+    error = refusal(reader, {file: content}, tmp_path)
+    assert (error.file, error.line) == (file, 1 + before.count(b"\n"))
+    assert "NUL" in error.problem
 
 
 # ---- bad lines and wrong columns ----

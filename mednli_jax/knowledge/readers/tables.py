@@ -48,7 +48,10 @@ class Table:
             try:
                 for batch in self._batches(EncodedFile(stream, "utf-8"), wanted, problems, line - 1):
                     problems.raise_if_any()
-                    yield Block(self, batch, np.arange(line, line + len(batch)))
+                    block = Block(self, batch, np.arange(line, line + len(batch)))
+                    for column in wanted:
+                        block.refuse(block.holds(column, "\0"), f"field '{column}' holds a NUL character", column)
+                    yield block
                     line += len(batch)
             except (pa.ArrowInvalid, UnicodeDecodeError):  # their messages quote the row
                 for _ in text_lines(self.path):  # raises for a line that is not text
@@ -105,6 +108,10 @@ class Block:
 
     def is_blank(self, column: str) -> np.ndarray:
         return _numpy(pc.equal(pc.utf8_trim_whitespace(self.columns[column]), ""))
+
+    def holds(self, column: str, part: str) -> np.ndarray:
+        """bool [R]: which fields have `part` in them."""
+        return _numpy(pc.match_substring(self.columns[column], part))
 
     def texts(self, column: str) -> list[str]:
         return self.columns[column].to_pylist()
