@@ -23,7 +23,7 @@ from mednli_jax.report import runs
 
 ONTOLOGIES = {
     "umls": "MRCONSO.RRF, MRREL.RRF, MRSTY.RRF: apply for a UMLS licence at uts.nlm.nih.gov",
-    "snomed": "sct2_*_Snapshot*.txt: its RF2 release, with a UMLS licence from uts.nlm.nih.gov",
+    "snomed": "sct2_*Snapshot*.txt: its RF2 release, with a UMLS licence from uts.nlm.nih.gov",
     "wordnet": "data.noun, data.verb, index.noun, index.verb: download it from wordnet.princeton.edu",
 }
 VECTORS = (

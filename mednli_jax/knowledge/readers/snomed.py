@@ -1,7 +1,7 @@
 """Reader of SNOMED CT in Release Format 2: the concepts, descriptions and relationships of one snapshot.
 
-The official names (sct2_Concept_Snapshot_INT_20240101.txt and so on) are looked for anywhere below a folder, plain or
-gzipped. SNOMED CT is licensed by SNOMED International; nothing of it comes with this package.
+The official names (sct2_Concept_Snapshot_INT_20240101.txt, sct2_Concept_MONOSnapshot_GB_20240313.txt and so on) are
+looked for anywhere below a folder, plain or gzipped. SNOMED CT is licensed by SNOMED International; nothing of it comes with this package.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ COLUMNS = {
 }
 IS_A = 116680003
 FULLY_SPECIFIED, SYNONYM = "900000000000003001", "900000000000013009"
-_FILE = re.compile(r"x?sct2_(Concept|Description|Relationship)_Snapshot(?:-([\w-]+?))?_(\w+)\.txt(?:\.gz)?")
+_FILE = re.compile(r"x?sct2_(Concept|Description|Relationship)_([A-Za-z]*)Snapshot(?:-([\w-]+?))?_(\w+)\.txt(?:\.gz)?")
 _ACTIVE = ("active", "1", "0")  # the column and its values
 _TAG = re.compile(r"\s*\(([^()]+)\)\s*$")
 # Languages as the UMLS abbreviates them, for those that name them so for every terminology.
@@ -114,7 +114,7 @@ def _languages(languages):
 def release_files(folder: Path) -> list[Path]:
     """The Snapshot files of a release: in the folder, in a folder in it, or in their Snapshot/Terminology/."""
     places = ("", "*/", "Snapshot/Terminology/", "*/Snapshot/Terminology/")
-    return sorted(path for place in places for path in folder.glob(f"{place}*sct2_*_Snapshot*") if path.is_file())
+    return sorted(path for place in places for path in folder.glob(f"{place}*sct2_*Snapshot*") if path.is_file())
 
 
 def snomed_files(folder: Path, languages: tuple[str, ...]) -> tuple[dict[str, list[Path]], str]:
@@ -124,9 +124,9 @@ def snomed_files(folder: Path, languages: tuple[str, ...]) -> tuple[dict[str, li
         match = _FILE.fullmatch(path.name)
         if not match:
             continue
-        kind, language, edition = match.groups()
+        kind, extension, language, release = match.groups()
         if kind != "Description" or not wanted or not language or language.split("-")[0] in wanted:
-            editions.add(edition)
+            editions.add(f"{extension}_{release}".lstrip("_"))
             found[kind].setdefault(path.name.removesuffix(".gz"), path)  # the plain file if both exist
     for kind, paths in found.items():
         if not paths:

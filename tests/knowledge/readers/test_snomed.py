@@ -85,6 +85,46 @@ def test_gzip_and_line_ends_change_nothing(tmp_path):
     assert zipped.sha256 == whole.sha256 != unix.sha256
 
 
+@pytest.mark.parametrize(
+    ("kind", "release"),
+    [
+        ("MONO", "GB_20240313"),
+        ("UKCL", "GB1000000_20240410"),
+        ("UKED", "GB_20240410"),
+        ("SpanishExtension", "INT_20240430"),
+    ],
+)
+@pytest.mark.parametrize("ending", [".txt", ".txt.gz"])
+def test_an_edition_of_any_name_is_read_alone_and_beside_another_both_are_named(tmp_path, kind, release, ending):
+    international = made.snomed_folder(tmp_path / "snomed" / "international")
+    whole = read_snomed(international, ALL)
+    for name in made.RF2_FILES.values():
+        renamed = name.replace("Snapshot", f"{kind}Snapshot").replace("INT_20240101", release).replace(".txt", ending)
+        content = (international / made.RF2_FOLDER / name).read_bytes()
+        made.write(tmp_path / "snomed" / kind / made.RF2_FOLDER / renamed, content)
+    for place in (tmp_path / "snomed" / kind, tmp_path / "snomed" / kind / made.RF2_FOLDER):
+        alone = load_ontology(str(place), options=ALL)
+        assert (alone.version, alone.names) == (f"{kind}_{release}", whole.names)
+        assert made.edges_of(alone.parents, alone.ids) == PARENTS
+    problem = refused(tmp_path / "snomed").problem
+    assert f"{kind}_{release}" in problem
+    assert "INT_20240101" in problem.replace(f"{kind}_{release}", "")
+
+
+def test_an_extension_alone_lacks_concepts_of_the_international_edition(tmp_path):
+    tables = {
+        "Concept": made.sct_concept("999001"),
+        "Description": made.sct_term("999001", "British pox (disorder)", made.FSN),
+        "Relationship": made.sct_edge("999001", "101"),
+    }
+    for kind, row in tables.items():
+        name = made.RF2_FILES[kind].replace("Snapshot", "UKCLSnapshot")
+        made.write(tmp_path / made.RF2_FOLDER / name, made.rf2_table(kind, row))
+    error = refused(tmp_path)
+    assert (error.line, error.field) == (2, "destinationId")
+    assert "an extension alone" in error.fix
+
+
 def conso(cui, number, **fields):
     return made.rrf_row("MRCONSO.RRF", CUI=cui, CODE=number, STR="x", **fields)
 
