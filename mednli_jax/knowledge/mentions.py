@@ -10,17 +10,20 @@ is better, 0 where it is empty; `negated` is 0 or 1, and only counted.
 
 MetaMap's fielded output (.mmi or .txt, of `metamap -N`; see MMI_Output_2016.pdf of the National Library of Medicine)
 has lines ID|MMI|score|preferred name|CUI|[semantic types]|trigger information|location|positional information|codes.
-MetaMap Lite leaves the location out. Old releases write positions as start:length, with ^ between the parts of a text.
-Lines on acronyms (AA and UA in place of MMI) are skipped. The ID is <uid>-p for a premise and <uid>-h for a hypothesis;
--premise, -hypothesis, .premise and .hypothesis are understood. Positions count characters from 0, or from 1 where a
-wrapper passed a quoted sentence to MetaMap: the trigger texts, which must be in the sentence at their positions, show
-it. If most of them are at neither position, the file was made from other sentences, and is refused.
+MetaMap Lite leaves the location out, or writes a bar after the codes (since 3.6.2rc4). Old releases write positions as
+start:length, with ^ between the parts of a text. Lines on acronyms (AA and UA in place of MMI) are skipped. The ID is
+<uid>-p for a premise and <uid>-h for a hypothesis; -premise, -hypothesis, .premise and .hypothesis are understood.
+Positions count characters from 0, or from 1 where a wrapper passed a quoted sentence to MetaMap: the trigger texts,
+which must be in the sentence at their positions, show it. If most of them are at neither position, the file was made
+from other sentences, and is refused. Else a text that is at neither is taken at its nearest place: quotes that
+pymetamap escapes move all positions after them.
 
 All files may be gzipped.
 """
 
 import math
 import re
+import shlex
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -282,17 +285,35 @@ def _read_metamap(path: Path, placing: _Placing) -> int:
         if kind == "MMI":
             occurrences += _occurrences(placing, line, fields)
         elif kind not in ("AA", "UA"):
-            fix = "keep only lines of fielded output (metamap -N --silent)"
+            keep = f"zgrep -E '[|](MMI|AA|UA)[|]' {shlex.quote(str(path))} > lines.mmi"
+            fix = f"keep only the lines of fielded output ({keep}); MetaMap also prints its command line"
             placing.fault(line, "not a line of MMI, AA or UA", "MMI", fix)
     first = _first_position(placing, occurrences)
-    for line, uid, side, parts, _, rest in occurrences:
-        placing.add(line, uid, side, [(start - first, start - first + length) for start, length in parts], rest)
+    for line, uid, side, parts, text, rest in occurrences:
+        places = [(start - first, start - first + length) for start, length in parts]
+        if text is not None:
+            places = [_nearest_place(placing.text(uid, side), text, *places[0])]
+        placing.add(line, uid, side, places, rest)
     return first
+
+
+def _nearest_place(sentence: str, text: str, start: int, end: int) -> tuple[int, int]:
+    """(start, end) of a trigger text in its sentence: as given if it is there or nowhere, else its nearest place.
+
+    The text may have escaped quotes. In a sentence that is not ASCII it has other characters.
+    """
+    if sentence[max(start, 0) : end].casefold() == text.casefold() or not sentence.isascii():
+        return start, end
+    words = re.compile(rf"(?<!\w){re.escape(text.replace(chr(92), ''))}(?!\w)", re.IGNORECASE)
+    places = (match.span() for match in words.finditer(sentence))
+    return min(places, key=lambda place: abs(place[0] - start), default=(start, end))
 
 
 def _occurrences(placing: _Placing, line: int, fields: list[str]) -> Iterator[_Occurrence]:
     """The places that one MMI line names; none where the line is at fault."""
     rest = fields[6].rsplit("|", 3) if len(fields) == 7 else []
+    if len(rest) == 4 and not rest[3] and not _is_positions(rest[2]):  # a bar at the end of the line
+        rest = fields[6][:-1].rsplit("|", 3)
     if len(rest) == 4 and re.search(r'[\["]', rest[1]):  # a bar in the last field of a line without location
         rest = ["|".join(rest[:2]), *rest[2:]]
     if len(rest) not in (3, 4) or not fields[4]:
@@ -303,12 +324,11 @@ def _occurrences(placing: _Placing, line: int, fields: list[str]) -> Iterator[_O
         fix = "give MetaMap the ID <uid>-p for a premise and <uid>-h for a hypothesis"
         placing.fault(line, "the ID does not say which side of a pair it is", "ID", fix)
         return
-    sections = rest[-2].split(";")
-    if not all(_SECTION.fullmatch(section) for section in sections):
+    if not _is_positions(rest[-2]):
         fix = "positions are start/length, with commas, semicolons and brackets between them"
         placing.fault(line, "the positional information is malformed", "positions", fix)
         return
-    side = _SIDE[(match[2] or match[3])[0]]
+    side, sections = _SIDE[(match[2] or match[3])[0]], rest[-2].split(";")
     triggers = _triggers(rest[0])
     if len(triggers) != len(sections):  # the text of each position is then unknown
         triggers = [(None, bool(triggers) and all(negated for _, negated in triggers))] * len(sections)
@@ -318,6 +338,10 @@ def _occurrences(placing: _Placing, line: int, fields: list[str]) -> Iterator[_O
             pairs = [re.split("[/:]", pair) for pair in re.split("[,^]", bracketed or plain)]
             parts = [(int(start), int(length)) for start, length in pairs]
             yield line, match[1], side, parts, text if len(parts) == 1 else None, (fields[4], score, negated)
+
+
+def _is_positions(field: str) -> bool:
+    return all(_SECTION.fullmatch(section) for section in field.split(";"))
 
 
 def _triggers(field: str) -> list[tuple[str | None, bool]]:
@@ -354,7 +378,7 @@ def _first_position(placing: _Placing, occurrences: Sequence[_Occurrence]) -> in
         if checked >= _FEW and 2 * elsewhere > checked:
             placing.fault(None, problem, "triggers", "run MetaMap on this version of the corpus (prepare --metamap)")
         else:
-            warn(f"{placing.path.name}: {problem}; their concepts are taken as they are")
+            warn(f"{placing.path.name}: {problem}; they are taken at the nearest place of the text, if any")
     return int(agree[1] > agree[0])
 
 

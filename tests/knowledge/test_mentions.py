@@ -1,6 +1,7 @@
 """Concepts found by other programs, in a table or in MetaMap's output, are placed on the right tokens or refused."""
 
 import stat
+import subprocess
 from itertools import pairwise
 
 import made_up_knowledge as made
@@ -146,6 +147,10 @@ ONE = [(1, 3, "C1")]
         ([LINE(**OLD)], ONE, 0),
         ([LINE(positions=FAILURE.replace("/", ":").replace(",", "^"))], [(5, 6, "C1"), (8, 9, "C1")], 2),
         ([LINE(trees="")], ONE, 1),
+        # MetaMap Lite since 3.6.2rc4 ends a line with a bar.
+        ([LINE() + "|"], ONE, 1),
+        ([LINE(trees="") + "|"], ONE, 1),
+        ([f'p1-p|MMI|0.52|Chest pain|C1|[sosy]|"Pain|Ache"-text-0-"chest pain"-NN-0|{AT("chest pain")}||'], ONE, 0),
         # Quotes, commas and bars inside a trigger.
         ([LINE(triggers=QUOTED, positions=f"{AT('chest pain')};{AT('heart')}")], [*ONE, (5, 6, "C1")], 1),
         ([LINE(triggers='["Pain|Ache"-tx-1-"chest pain"-noun-1]')], ONE, 1),
@@ -168,6 +173,45 @@ def test_acronyms_and_pairs_the_corpus_leaves_out_are_skipped(tmp_path):
     found, facts = metamap(tmp_path, one, LINE(), "", two, one, LINE("p9-p", positions="900/3"), partial=True)
     assert spans(found) == ONE
     assert (facts["mentions"], facts["other_pairs"]) == (1, 1)
+
+
+SAID = """Pt's wife said "he's in pain", 'no' fever, can't say if pain is Crohn's disease"""
+SAID_PAIR = NLIExample("p1", SAID, "Pain", "neutral", tuple(SAID.split()), ("Pain",))
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "tokens"),
+    [
+        ("fever", 0, (7, 8)),
+        ("pain", 0, (5, 6)),
+        ("pain", 1, (11, 12)),
+        ("disease", 0, (14, 15)),  # ends behind the end of the sentence
+        ("Crohn\\'s disease", 0, (13, 15)),
+    ],
+)
+def test_a_trigger_is_found_where_a_wrapper_escaped_the_quotes_before_it(text, number, tokens, tmp_path):
+    """pymetamap passes the repr of a sentence. In the hypothesis, the trigger shows that positions count from 1."""
+    passed = repr(SAID)
+    starts = [start for start in range(len(passed)) if passed.startswith(text, start)]
+    lines = [
+        LINE("'p1-p'", triggers=f'["X"-tx-1-"{text}"-noun-0]', positions=f"{starts[number]}/{len(text)}"),
+        LINE("'p1-h'", triggers='["Pain"-tx-1-"pain"-noun-0]', positions="1/4"),
+    ]
+    path = made.write(tmp_path / "m.mmi", "".join(f"{line}\n" for line in lines))
+    found, _ = read_mentions(path, [SAID_PAIR])
+    assert spans(found) == [(*tokens, "C1")]
+
+
+def test_the_fix_for_the_line_that_metamap_prints_first_makes_a_good_file(tmp_path):
+    """It prints its command line on stdout, with --silent, too."""
+    printed = "/opt/bin/SKRrun.20 /opt/bin/metamap20.BINARY.Linux --lexicon db -Z 2020AA -N --silent"
+    with pytest.raises(DataError) as caught:
+        metamap(tmp_path, printed, LINE())
+    assert caught.value.line == 1
+    command = caught.value.fix.partition("(")[2].rpartition(");")[0]
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    found, _ = read_mentions(tmp_path / "lines.mmi", made.MMI_PAIRS)
+    assert spans(found) == ONE
 
 
 @pytest.mark.parametrize("elsewhere", [10, 11])

@@ -1,7 +1,8 @@
 """Reader of SNOMED CT in Release Format 2: the concepts, descriptions and relationships of one snapshot.
 
 The official names (sct2_Concept_Snapshot_INT_20240101.txt, sct2_Concept_MONOSnapshot_GB_20240313.txt and so on) are
-looked for anywhere below a folder, plain or gzipped. SNOMED CT is licensed by SNOMED International; nothing of it comes with this package.
+looked for anywhere below a folder, plain or gzipped. SNOMED CT is licensed by SNOMED International; nothing of it comes
+with this package.
 """
 
 import hashlib
