@@ -146,7 +146,7 @@ def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
     """The files of that type, if the folder has any of them; the reader reports missing ones."""
     if kind == "umls":
         for name, place in product(umls.COLUMNS, (folder, folder / "META")):
-            if either_name(place / name):
+            if either_name(place / name) or umls.joining_command(place, name):
                 about = (place / "release.dat", place.parent / "release.dat")
                 files = _present(*(place / name for name in umls.COLUMNS), *about)
                 return OntologyFiles(kind, place, files, read_umls)

@@ -5,11 +5,13 @@ The UMLS is licensed by the U.S. National Library of Medicine; nothing of it com
 
 import hashlib
 import re
+import shlex
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
+from mednli_jax.errors import DataError
 from mednli_jax.io import either_name
 from mednli_jax.knowledge.ontology import Edges, Ontology, OntologyOptions, graphs
 from mednli_jax.knowledge.readers.tables import Block, Table, all_there
@@ -45,6 +47,8 @@ LINK_TYPES = tuple(
 )
 # the column, N of names that are not suppressed, and its other values
 _SUPPRESS = ("SUPPRESS", "N", "O", "E", "Y")
+# What follows the name of a file in the names of its parts: .aa.gz (as in a distribution's archives), .aa, .gz.aa
+_PART = re.compile(r"(\.gz)?\.a[a-z](\.gz)?")
 # REL of rows that state no relation: not related, deleted.
 _NO_RELATION = ("XR", "DEL")
 
@@ -83,8 +87,21 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
 
 def umls_files(folder: Path) -> dict[str, Path]:
     """The three files by name."""
+    if commands := [joining for name in COLUMNS if (joining := joining_command(folder, name))]:
+        fix = f"join the parts (cd {shlex.quote(str(folder))} && {' && '.join(commands)})"
+        raise DataError(f"the files of {folder} are in parts", file=folder.name, fix=fix)
     fix = f"name the META folder of an installed release: {', '.join(COLUMNS)} belong together"
     return all_there({name: either_name(folder / name) for name in COLUMNS}, folder, fix)
+
+
+def joining_command(folder: Path, name: str) -> str:
+    """The shell command that joins the parts of a missing file, such as MRCONSO.RRF.aa.gz; "" if it has none."""
+    endings = [_PART.fullmatch(path.name.removeprefix(name)) for path in folder.glob(f"{name}.*")]
+    part = next(filter(None, endings), None)
+    if either_name(folder / name) or part is None:
+        return ""
+    of_whole, of_part = part[1] or "", part[2] or ""
+    return f"{'zcat' if of_part else 'cat'} {name}{of_whole}.a?{of_part} > {name}{of_whole}"
 
 
 def cuis_of_codes(path: Path, source: str) -> list[tuple[str, str]]:

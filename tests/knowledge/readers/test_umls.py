@@ -1,10 +1,14 @@
 """The UMLS reader on made-up files in the official layout: names, filters, directions of relations."""
 
+import gzip
+import subprocess
+
 import made_up_knowledge as made
 import pytest
 
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.readers.umls import LINK_TYPES, read_umls
 
@@ -59,6 +63,21 @@ def test_is_a_and_other_relations_however_they_are_stated(made_up):
     assert made.edges_of(ontology.parents, ontology.ids) == IS_A
 
 
+@pytest.mark.parametrize(
+    ("rel", "rela", "expected"),
+    [
+        ("PAR", "isa", ("C0000002", "C0000001")),
+        ("CHD", "inverse_isa", ("C0000001", "C0000002")),
+        ("RN", "isa", ("C0000001", "C0000002")),
+        ("RB", "inverse_isa", ("C0000002", "C0000001")),
+    ],
+)
+def test_where_rel_and_rela_disagree_on_the_hierarchy_rel_counts(tmp_path, rel, rela, expected):
+    rows = made.umls_relation("C0000002", rel, "C0000001", rela)
+    ontology = read_umls(made.lay_out(tmp_path, made.UMLS, MRREL_RRF=rows), PLAIN)
+    assert made.edges_of(ontology.parents, ontology.ids) == {expected}
+
+
 def test_types_filter_what_is_linked(tmp_path):
     sty = made.STY.replace("C0000004|T047", "C0000004|T097")  # the type of a professional group
     ontology = read_umls(made.lay_out(tmp_path, made.UMLS, MRSTY_RRF=sty), PLAIN)
@@ -96,3 +115,23 @@ def test_a_source_or_language_that_is_not_there_is_a_fault(made_up):
     assert (error.file, error.field) == ("MRCONSO.RRF", "LAT")
     assert "GER or SPA" in error.problem
     assert refused(made_up, OntologyOptions(sources=("MSH",), languages=("FRE",))).file == "MRCONSO.RRF"
+
+
+@pytest.mark.parametrize("form", ["{name}.{part}.gz", "{name}.{part}", "{name}.gz.{part}"])
+@pytest.mark.parametrize("folder", ["umls", "umls/META"])
+@pytest.mark.parametrize("files", [made.UMLS, ("MRREL.RRF",)])
+def test_files_in_parts_are_refused_with_the_command_that_joins_them(tmp_path, form, folder, files):
+    place = made.lay_out(tmp_path / folder, made.UMLS)
+    whole = read_umls(place, PLAIN)
+    for name in files:
+        content = (place / name).read_bytes()
+        content = gzip.compress(content) if ".gz." in form else content
+        (place / name).unlink()
+        for part, piece in (("aa", content[:99]), ("ab", content[99:])):
+            path = place / form.format(name=name, part=part)
+            path.write_bytes(gzip.compress(piece) if form.endswith(".gz") else piece)
+    with pytest.raises(DataError) as caught:
+        load_ontology("umls", tmp_path)
+    command = caught.value.fix.partition("(")[2].rpartition(")")[0]
+    subprocess.run(command, shell=True, check=True)
+    assert load_ontology("umls", tmp_path).names == whole.names
