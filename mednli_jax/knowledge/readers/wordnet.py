@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.io import FRESH_COPY, either_name, empty_file, line_fault, say, text_lines
+from mednli_jax.io import FRESH_COPY, either_name, empty_file, line_fault, say, text_lines, warn
 from mednli_jax.knowledge.ontology import Edges, Ontology, OntologyOptions, graphs
 from mednli_jax.knowledge.readers.tables import all_there
 
@@ -100,6 +100,9 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
     for name, letter in EXCEPTIONS.items():
         if name in paths and letter in parts.values():
             _read_exceptions(paths[name], letter, synsets, digest, names)
+    lacking = [f"{part}.exc" for part in PARTS if options.relations == "all" and f"{part}.exc" not in paths]
+    if lacking:
+        warn(f"{folder}: without {' and '.join(lacking)}, irregular forms (men, fell) are not found; copy it from dict/")
     is_a, others = _edges(synsets, index, options, tuple(parts.values()))
     return Ontology(
         name="wordnet",

@@ -103,3 +103,15 @@ def test_where_wordnet_is_looked_for(tmp_path, monkeypatch):
     own = {name.replace(".", "_"): WORDNET[name].replace("entity", "thing") for name in ("data.noun", "index.noun")}
     lay_out(data / "wordnet", WORDNET, **own)
     assert load_ontology("wordnet", data).labels[0] == "thing"  # the user's own folder comes first
+
+
+@pytest.mark.parametrize("lacking", [(), ("noun.exc",), ("verb.exc",), ("noun.exc", "verb.exc")])
+def test_files_of_irregular_forms_that_are_missing_are_named(tmp_path, capsys, lacking):
+    forms = {"noun.exc": "bodies body\n", "verb.exc": "inhalt inhale\n"}
+    folder = lay_out(tmp_path, {**WORDNET, **{name: forms[name] for name in forms if name not in lacking}})
+    read_wordnet(folder, ALL)
+    warning = capsys.readouterr().err
+    assert ("warning: " in warning) == bool(lacking)
+    assert [name for name in forms if name in warning] == list(lacking)
+    read_wordnet(folder, PLAIN)  # reads no irregular forms
+    assert capsys.readouterr().err == ""
