@@ -221,13 +221,24 @@ def corpus_links(
         distance[known] = found[np.searchsorted(distinct, keys)]
         related = np.flatnonzero(distance >= 0)
         left, right, distance = left[related], right[related], distance[related]
-        longest = max(longest, int(distance.max(initial=UNREACHABLE)))
+        longest = max(longest, _longest(premise[left, 4] * len(hypothesis) + hypothesis[right, 4], distance))
         links = token_links(premise[left], hypothesis[right], distance, max_tokens)
         parts.append(packed(links, rows, max_links, longest))
     premise, hypothesis, distance = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("premise", "hypothesis", "distance")
     )
     return Links(premise, hypothesis, distance, sum(part.dropped for part in parts), longest)
+
+
+def _longest(mention_pairs: np.ndarray, distance: np.ndarray) -> int:
+    """The greatest distance between two mentions, each the least over the concepts of a cross-reference.
+
+    mention_pairs: int64 [M], a number for each two mentions, repeated for their concepts. distance: int16 [M].
+    """
+    distinct, place = np.unique(mention_pairs, return_inverse=True)
+    least = np.full(len(distinct), LONGEST, np.int16)
+    np.minimum.at(least, place, distance)
+    return int(least.max(initial=UNREACHABLE))
 
 
 def _blocks(ontology, premise_mentions, hypothesis_mentions):
@@ -260,15 +271,18 @@ def _keys(one: np.ndarray, other: np.ndarray, size: int) -> tuple[np.ndarray, np
 
 
 def _flatten(mentions: Sequence[Sequence[Mention]], ontology: Ontology, unknown: dict[str, int]) -> np.ndarray:
-    """int64 [mentions, 4]: pair, start, end, concept code; `unknown` grows by the ids that the ontology lacks."""
-    rows = [
-        (pair, mention.start, mention.end, code)
-        for pair, found in enumerate(mentions)
-        for mention in found
-        for code in ontology.indices(mention.concept)
-        or [unknown.setdefault(mention.concept, len(ontology) + len(unknown))]
-    ]
-    return np.array(rows, np.int64).reshape(-1, 4)
+    """int64 [concepts, 5]: pair, start, end, concept code, number of the mention, which may have several concepts.
+
+    `unknown` grows by the ids that the ontology lacks.
+    """
+    rows, number = [], 0
+    for pair, of_pair in enumerate(mentions):
+        for mention in of_pair:
+            codes = ontology.indices(mention.concept)
+            codes = codes or [unknown.setdefault(mention.concept, len(ontology) + len(unknown))]
+            rows += ((pair, mention.start, mention.end, code, number) for code in codes)
+            number += 1
+    return np.array(rows, np.int64).reshape(-1, 5)
 
 
 def crossed(left: np.ndarray, right: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,6 +1,7 @@
 """Distances against SciPy's and a plain breadth-first search; links against pairs that are counted one by one."""
 
 from collections import deque
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -117,3 +118,19 @@ def test_random_corpus_equals_counting_one_by_one(monkeypatch, rows):
     assert (links.dropped, links.longest) == (dropped, longest)
     assert dropped > 0
     assert longest > 1
+
+
+def test_the_longest_path_is_between_mentions_and_not_between_all_concepts_of_a_cross_reference():
+    """X0 to X5 are a chain; R stands for X1 and X5, Q for X4 alone. The nearest concept of a reference counts."""
+    chain = graph([(n + 1, n) for n in range(5)], 6)
+    chain = replace(chain, cross_references=(("R", 1), ("R", 5), ("Q", 4)))
+
+    def links(premise, hypothesis):
+        sides = [[[Mention(n, n + 1, concept) for n, concept in enumerate(side)]] for side in (premise, hypothesis)]
+        found = corpus_links(chain, *sides, max_links=9, max_tokens=9)
+        return found.longest, found.distance[found.distance >= 0].tolist()
+
+    assert links(["X0"], ["R"]) == (1, [1])
+    assert links(["R"], ["R"]) == (0, [0])
+    assert links(["X0", "X3"], ["R", "Q"]) == (4, [1, 1, 2, 4])
+    assert links(["unknown"], ["X0"]) == (-1, [])

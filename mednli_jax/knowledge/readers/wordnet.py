@@ -102,7 +102,7 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
             _read_exceptions(paths[name], letter, synsets, digest, names)
     lacking = [f"{part}.exc" for part in PARTS if options.relations == "all" and f"{part}.exc" not in paths]
     if lacking:
-        warn(f"{folder}: without {' and '.join(lacking)}, irregular forms (men, fell) are not found; copy it from dict/")
+        warn(f"{folder}: without {' and '.join(lacking)}, irregular forms (men) are not found; copy it from dict/")
     is_a, others = _edges(synsets, index, options, tuple(parts.values()))
     return Ontology(
         name="wordnet",
