@@ -22,6 +22,9 @@ from pathlib import Path
 from mednli_jax import cli
 from mednli_jax.io import warn
 
+# training pairs: a corpus of fewer is taken for an excerpt, in which no pair may have a link by chance
+FEW_PAIRS = 20
+
 
 def define(values: cli.Flags) -> None:
     cli.define(values, config=None, metamap=None)
@@ -46,6 +49,7 @@ def main(values: cli.Flags) -> None:
         print(line)
     for line in spec.kind.warnings(prepared):
         warn(line)
+    spec.kind.check_prepared(spec, prepared, excerpt=FEW_PAIRS)
 
 
 if __name__ == "__main__":

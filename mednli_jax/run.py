@@ -321,6 +321,7 @@ def _prepared(experiment, here):
     if here.leads:
         here.meet()
     here.check_same("corpus", prepared.manifest["files"])
+    experiment.kind.check_prepared(experiment, prepared)
     return prepared, hit
 
 

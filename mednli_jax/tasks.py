@@ -13,6 +13,7 @@ A TASK has what is not the same for every task:
   predictor(run)    what gives logits for a model that is no network
   pairs(config)     the corpus as sentence pairs, for analyses
   prepared_lines(prepared), warnings(prepared)       what `prepare` prints
+  check_prepared(experiment, prepared, excerpt=0)    refuses what cannot be trained on, for `prepare` and `train`
   run_sections, closing_sections, tables             its part of reports
   compare(folders, split)    (title, sections, sections of the page alone, first run against each other as JSON)
   evaluate, prediction, prediction_lines, write_attention   its part of `evaluate` and `predict`

@@ -91,6 +91,9 @@ class Cloze:
     def warnings(self, prepared: Prepared):
         return ()
 
+    def check_prepared(self, experiment, prepared: Prepared, *, excerpt: int = 0) -> None:
+        """Accepts every corpus."""
+
     def keep(self, directory, prepared: Prepared) -> None:
         """Writes the accepted answers of dev and test, so that a report needs no corpus."""
         texts, kept = Texts(prepared.arrays), {}

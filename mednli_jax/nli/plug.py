@@ -256,6 +256,35 @@ class NLI:
                         f"hypothesis), so scores on {split} are not those of new pairs"
                     )
 
+        knowledge = prepared.manifest["knowledge"]
+        if "mentions" in knowledge and 2 * knowledge["concepts_in_ontology"] < knowledge["concepts_mentioned"]:
+            yield (
+                "{mentions[file]}: only {concepts_in_ontology:,} of its {concepts_mentioned:,} concepts are in the "
+                "ontology '{ontology}'; does it have ids of another terminology?"
+            ).format_map(knowledge)
+
+    def check_prepared(self, experiment, prepared: Prepared, *, excerpt: int = 0) -> None:
+        """Raises ConfigError where the config asks for concepts, and training pairs have none that the model can use.
+
+        excerpt: with fewer training pairs, and with data.limit, this is a warning: a few pairs may have none by chance.
+        """
+        linked = experiment.model.fields["knowledge"] != "none"
+        if not linked and not experiment.corpus.concepts_as_words:
+            return
+        name = "train" if "train" in prepared.splits else next(iter(prepared.splits))  # folds have one split
+        manifest, size = prepared.manifest, len(prepared.splits[name])
+        counts = manifest["knowledge"]["splits"][name]
+        if counts["pairs_with_links"] if linked else manifest["vocabulary"]["concepts_with_vector"]:
+            return
+        lacking = "a link between its sentences" if linked else "a concept with a vector"
+        present = f"{counts['premises']:,} premises and {counts['hypotheses']:,} hypotheses have a concept"
+        problem = f"config.knowledge.ontology: of {size:,} training pairs none has {lacking} ({present})"
+        if experiment.corpus.limit or size < excerpt:
+            warn(problem)
+            return
+        without = "--config.model.knowledge=none" if linked else "--config.vectors.retrofit="
+        raise ConfigError(f"{problem}. Fix: give another ontology or file of mentions, or train without ({without}).")
+
     def run_sections(self, directory, result):
         """The sections of a run's page that are shown before and after the learning curves."""
         return page.run_sections(result)

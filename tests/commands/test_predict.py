@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from made_up_commands import at, call_command, config_flag, json_lines, read_json
-from made_up_mednli import write_umls
+from made_up_knowledge import lay_out, umls_name, umls_relation, umls_type
 from made_up_pairs import write_rows
 
 from mednli_jax import evaluate, predict, prepare, tasks, train
@@ -182,17 +182,25 @@ def test_a_bad_file_leaves_no_output(home, file, content, says):
     assert not (home / "none.tsv").exists()
 
 
-def test_another_corpus_is_read_and_encoded_as_the_runs_own(tmp_path):
+DRUGS = {
+    "MRCONSO.RRF": umls_name("C0000001", "insulin", preferred=True) + umls_name("C0000002", "metformin"),
+    "MRSTY.RRF": umls_type("C0000001", "T121"),
+    "MRREL.RRF": umls_relation("C0000001", "PAR", "C0000002"),
+}
+LINKS = ("--config.knowledge.ontology=umls", "--config.knowledge.types=")
+
+
+@pytest.mark.parametrize(("config", "flags"), [("esim", ("--config.data.hypothesis_only=True",)), ("esim_kd", LINKS)])
+def test_another_corpus_is_read_and_encoded_as_the_runs_own(tmp_path, config, flags):
     """The other config names the corpus alone; the ontology is where the run found it, not in the other folder."""
     write_files(tmp_path / "own")
     write_files(tmp_path / "there")
-    write_umls(tmp_path / "own" / "umls")
-    reads = ("--config.data.hypothesis_only=True", "--config.data.max_length=3", "--config.data.keep=last")
+    lay_out(tmp_path / "own" / "umls", DRUGS)
+    reads = ("--config.data.max_length=3", "--config.data.keep=last")
     small = ("--config.model.hidden_size=4", "--config.vectors.dim=8", "--config.train.epochs=1")
-    links = ("--config.knowledge.ontology=umls", "--config.knowledge.types=")
     with at(tmp_path):
         own = ("--config.data.dir=own", "--workdir=run")
-        code, _, err = call_command(train, config_flag("esim_kd", "file"), *reads, *small, *links, *own)
+        code, _, err = call_command(train, config_flag(config, "file"), *reads, *small, *flags, *own)
         assert code == 0, err
         there = (config_flag("esim", "file"), "--config.data.dir=there", "--config.data.lowercase=False")
         code, out, err = call_command(evaluate, "--run=run", *there, "--json")
