@@ -264,26 +264,21 @@ class NLI:
             ).format_map(knowledge)
 
     def check_prepared(self, experiment, prepared: Prepared, *, excerpt: int = 0) -> None:
-        """Raises ConfigError where the config asks for concepts, and training pairs have none that the model can use.
+        """Raises ConfigError where the model reads links between concepts, and no training pair has one.
 
         excerpt: with fewer training pairs, and with data.limit, this is a warning: a few pairs may have none by chance.
         """
-        linked = experiment.model.fields["knowledge"] != "none"
-        if not linked and not experiment.corpus.concepts_as_words:
-            return
         name = "train" if "train" in prepared.splits else next(iter(prepared.splits))  # folds have one split
-        manifest, size = prepared.manifest, len(prepared.splits[name])
-        counts = manifest["knowledge"]["splits"][name]
-        if counts["pairs_with_links"] if linked else manifest["vocabulary"]["concepts_with_vector"]:
+        knowledge, size = prepared.manifest["knowledge"], len(prepared.splits[name])
+        if experiment.model.fields["knowledge"] == "none" or knowledge["splits"][name]["pairs_with_links"]:
             return
-        lacking = "a link between its sentences" if linked else "a concept with a vector"
-        present = f"{counts['premises']:,} premises and {counts['hypotheses']:,} hypotheses have a concept"
-        problem = f"config.knowledge.ontology: of {size:,} training pairs none has {lacking} ({present})"
+        counts = "{premises:,} premises, {hypotheses:,} hypotheses with a concept".format_map(knowledge["splits"][name])
+        problem = f"config.knowledge.ontology: of {size:,} training pairs none has a link ({counts})"
         if experiment.corpus.limit or size < excerpt:
             warn(problem)
             return
-        without = "--config.model.knowledge=none" if linked else "--config.vectors.retrofit="
-        raise ConfigError(f"{problem}. Fix: give another ontology or file of mentions, or train without ({without}).")
+        fix = "give another ontology or file of mentions, or train without (--config.model.knowledge=none)"
+        raise ConfigError(f"{problem}. Fix: {fix}.")
 
     def run_sections(self, directory, result):
         """The sections of a run's page that are shown before and after the learning curves."""
