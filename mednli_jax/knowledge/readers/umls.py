@@ -89,7 +89,7 @@ def umls_files(folder: Path) -> dict[str, Path]:
     """The three files by name."""
     if commands := [joining for name in COLUMNS if (joining := joining_command(folder, name))]:
         fix = f"join the parts (cd {shlex.quote(str(folder))} && {' && '.join(commands)})"
-        raise DataError(f"the files of {folder} are in parts", file=folder.name, fix=fix)
+        raise DataError("the folder holds files in parts", file=folder.name, fix=fix)
     fix = f"name the META folder of an installed release: {', '.join(COLUMNS)} belong together"
     return all_there({name: either_name(folder / name) for name in COLUMNS}, folder, fix)
 
