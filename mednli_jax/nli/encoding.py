@@ -25,7 +25,7 @@ from mednli_jax.knowledge.ontology import induced
 from mednli_jax.knowledge.relations import kinds_of, typed_links
 from mednli_jax.knowledge.retrofit import retrofit, retrofit_concepts, unit_rows
 
-FORMAT = 5  # when to raise it: tests/data/test_prepared_content.py
+FORMAT = 4  # when to raise it: tests/data/test_prepared_content.py
 SPECIAL_PIECES = 3  # [CLS] premise [SEP] hypothesis [SEP]
 MIXED_TAG = "domain:1"  # of pairs that are mixed in
 GRAPH_SPLITS = ("train", "dev")
