@@ -173,6 +173,10 @@ def sha256(*paths: Path) -> str:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 FRESH_COPY = "correct it, or take a fresh copy of the file"
+# U+FEFF: the byte order mark at the head of a file. It also stands within files that were joined from several.
+MARK = "\ufeff"
+_MARK_BYTES = MARK.encode()
+_ESCAPED_MARK = re.compile(r"(?<!\\)((?:\\\\)*)\\u[fF][eE][fF]{2}")  # but not the ufeff after a backslash's escape
 
 
 def line_fault(file: str, line: int | None, problem: str, fix: str = FRESH_COPY) -> DataError:
@@ -245,25 +249,42 @@ def opened_text(path: Path, errors: str = "strict") -> Iterator[io.TextIOBase]:
         raise DataError("is not valid UTF-8", file=Path(path).name, fix="save the file as UTF-8") from None
 
 
-def byte_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """(line number from 1, line without its line break)."""
+def _raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     with opened(path) as stream:
         for number, line in enumerate(stream, 1):
             yield number, line.rstrip(b"\r\n")
 
 
+def byte_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """(line number from 1, line without its line break and without U+FEFF)."""
+    for number, line in _raw_lines(path):
+        yield number, line.replace(_MARK_BYTES, b"")
+
+
+def decoded(line: bytes) -> str:
+    """The text of a line in UTF-8, without U+FEFF."""
+    return line.replace(_MARK_BYTES, b"").decode()
+
+
+def json_text(text: str) -> str:
+    """A JSON text without U+FEFF, also where its strings write it as an escape."""
+    return _ESCAPED_MARK.sub(r"\1", text.replace(MARK, ""))
+
+
 def text_lines(path: Path, problems: Problems | None = None, *, digest=None) -> Iterator[tuple[int, str]]:
-    """(line number from 1, text without the line break) of every line of a plain or gzipped UTF-8 file without NUL.
+    """(line number from 1, text without the line break and U+FEFF) of every line of a plain or gzipped UTF-8 file.
+
+    A line with a NUL is no text.
 
     problems: collects the errors of lines that are not text; without it the first is raised.
     digest: of hashlib, updated with every line and "\\n".
     """
     path = Path(path)
-    for number, line in byte_lines(path):
+    for number, line in _raw_lines(path):
         if digest is not None:
             digest.update(line + b"\n")
         try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            text = decoded(line)
             problem = "the line holds a NUL character" if "\0" in text else ""
         except UnicodeDecodeError:
             problem = "the line is not valid UTF-8"
@@ -307,7 +328,7 @@ def json_lines(path: Path, problems: Problems) -> Iterator[tuple[int, dict]]:
         if not line.strip():
             continue
         try:
-            values = json.loads(line, object_pairs_hook=json_object)
+            values = json.loads(json_text(line), object_pairs_hook=json_object)
         except ValueError:  # Python's message can quote the line, so it is dropped
             problems.add(line_fault(path.name, number, "the line is not valid JSON"))
             continue

@@ -149,7 +149,7 @@ def _records(stream, kind, file, problems):
     quoted = []
     for number, raw in enumerate(stream, 1):
         try:
-            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            line = io.decoded(raw).rstrip("\r\n")
         except UnicodeDecodeError:
             problems.add(DataError("is not UTF-8", file=file, line=number, fix="convert the input"))
             continue
@@ -167,7 +167,7 @@ def _records(stream, kind, file, problems):
 
 def _json(line):
     try:
-        return json.loads(line, object_pairs_hook=io.json_object)
+        return json.loads(io.json_text(line), object_pairs_hook=io.json_object)
     except (ValueError, RecursionError):
         return None
 

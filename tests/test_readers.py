@@ -1,6 +1,7 @@
 """Damaged files: every reader names file, line and field of the fault in one line, and quotes no word of the text."""
 
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -174,6 +175,38 @@ def test_good_files_are_read_and_gzipped_ones_too(name, tmp_path):
     if reader.zipped:
         (tmp_path / reader.main).write_bytes(zipped(reader.files[reader.main]))
         reader.read(tmp_path / reader.main)
+
+
+NO_TEXT = ("vectors.bin", "vectors.npy", "pieces")  # arrays of numbers; pieces are no words
+
+
+def content_of(result):
+    """What a reader returned, as text without digests of the file and places in memory."""
+    return re.sub(r"[0-9a-f]{64}|0x[0-9a-f]+", "", ascii(result))
+
+
+def with_marks(name):
+    """(content of a reader's file, the same with U+FEFF at heads of words and lines), and with its escapes in JSON."""
+    good = as_bytes(READERS[name].files[READERS[name].main]).decode()
+    words = re.compile(r'(?<=["\s,|_])(?=quokka|wombat|C000000|u0)')
+    yield good, "\ufeff" + re.sub(r"(?<=\n)(?=.)", "\ufeff", words.sub("\ufeff", good), count=1)
+    if good.startswith("{"):
+        yield good, words.sub(r"\\ufeff", good)
+
+
+MARKED = [(name, *contents) for name in READERS if name not in NO_TEXT for contents in with_marks(name)]
+
+
+@pytest.mark.parametrize(("name", "good", "marked"), MARKED, ids=[name for name, *_ in MARKED])
+def test_a_byte_order_mark_within_a_file_is_part_of_no_word(name, good, marked, tmp_path):
+    """Files that were joined from several hold such marks at the heads of lines."""
+    reader = READERS[name]
+    assert marked != good
+    results = []
+    for content in (good, marked):
+        lay_out({**reader.files, reader.main: content}, tmp_path)
+        results.append(content_of(reader.read(tmp_path / reader.main)))
+    assert results[0] == results[1]
 
 
 DAMAGES = ("missing", "cut off", "not UTF-8")

@@ -28,6 +28,7 @@ from mednli_jax.io import (
     character_fault,
     either_name,
     json_object,
+    json_text,
     opened_text,
     sha256,
     warn,
@@ -200,7 +201,7 @@ def read_clicr(path: Path, *, split: str = "", limit: int | None = None, titles:
     path = either_name(Path(path)) or Path(path)
     try:
         with opened_text(path) as stream:
-            top = Node(path.name, "", json.load(stream, object_pairs_hook=json_object))
+            top = Node(path.name, "", json.loads(json_text(stream.read()), object_pairs_hook=json_object))
     except (json.JSONDecodeError, RecursionError):
         raise DataError("the file is not valid JSON, or cut short", file=path.name, fix=FRESH_COPY) from None
     if top.text("version") != VERSION:

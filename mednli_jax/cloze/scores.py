@@ -19,7 +19,15 @@ from mednli_jax.cloze.encoding import Query, split_of
 from mednli_jax.data.examples import Answer, ClozeExample
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.errors import DataError, Problems, RunError
-from mednli_jax.io import KEEP_ONE, RepeatedField, json_lines, json_object, opened_text, write_atomic
+from mednli_jax.io import (
+    KEEP_ONE,
+    RepeatedField,
+    json_lines,
+    json_object,
+    json_text,
+    opened_text,
+    write_atomic,
+)
 from mednli_jax.report import metrics
 from mednli_jax.report.outcomes import SAME_FILES, check_corpora, complete, read_rows
 from mednli_jax.report.runs import RunDirectory, read_kept
@@ -240,7 +248,7 @@ def read_answers(path: Path, examples: Iterable[ClozeExample]) -> dict[str, str]
     known = {example.uid for example in examples}
     with opened_text(path) as stream:
         try:
-            whole = json.load(stream, object_pairs_hook=json_object)
+            whole = json.loads(json_text(stream.read()), object_pairs_hook=json_object)
         except (json.JSONDecodeError, RecursionError):
             whole = None
     if isinstance(whole, dict) and not ("uid" in whole or ".jsonl" in path.suffixes):

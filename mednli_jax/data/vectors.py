@@ -2,11 +2,12 @@
 
 Kinds of files:
   text: GloVe, word2vec and fastText text files, rows `word number ... number`, with or without a header `rows dim`.
+    Blanks or TABs stand between them.
   array: NAME.npy, floats [rows, dim], with the words in NAME.vocab.txt, one a line.
   pair: BioASQ's types.txt and vectors.txt in one folder: a word on each line of the one, its numbers on the same line
     of the other.
   word2vec: word2vec's .bin: a line `rows dim`, then for each row the word, a space, dim float32, and with most writers
-    a line break.
+    a line break. A word with a space in it shifts all that follows, so that such a file is refused.
   fasttext: a .bin model of fastText (Bojanowski et al. 2017), read by the library of the extra `embeddings`. A word's
     vector is the mean of its row and those of its character n-grams; an unknown word has the n-grams alone.
 
@@ -16,6 +17,7 @@ Errors name the file and the line, never a word. Of a repeated word the first ro
 import hashlib
 import mmap
 import os
+import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -29,6 +31,7 @@ from mednli_jax.data.text import PAD, SPECIALS, UNK, Vocab
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.io import (
     FRESH_COPY,
+    MARK,
     byte_lines,
     check_readable,
     either_name,
@@ -51,6 +54,7 @@ ROUTES = ("missing", "exact", "lowered", "subwords")
 MISSING, EXACT, LOWERED, SUBWORDS = range(len(ROUTES))
 # that of 60,811 words of GloVe 6B 100d is .48, and longer vectors have smaller numbers
 RANDOM_SD = 0.4
+LARGEST = 2.0**27  # size of a number; other data, read as numbers of 32 bits, soon hold a larger one
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ def _load(path, words, dim, seed, unknown, lowered):
         for number, word, numbers in _rows(path, dim, problems):
             if not wanted.add(word, numbers):
                 row, line = ("the row", number) if kind in ("text", "pair") else (f"row {number}", None)
-                problem = f"{row} holds something that is not a finite number"
+                problem = f"{row} holds something that is not a number up to {LARGEST:.1g}"
                 problems.add(line_fault(_numbers(path).name, line, problem, "correct or remove the row"))
         problems.raise_if_any()
     digest = sha256(*files_of(path))
@@ -205,6 +209,11 @@ def random_vectors(words, *, dim: int, seed: int, sd: float = RANDOM_SD) -> np.n
 _UNPICKLE = "if you trust where it comes from, load it and write a word and its numbers on each line of a text file"
 # what rows of text are made of: numbers of 32 bits soon hold another byte
 _TEXT = bytes([*b"\t\n\r", *range(32, 256)])
+_CONTROL = re.compile(rb"[\0-\x1f]")
+# the rest of a word with a space in it, where it fills whole numbers
+_REST = re.compile(rb"(?:[^\0-\x1f]{4})*?[^\0-\x1f]{3} ")
+# last bytes of numbers of 32 bits below LARGEST, and of those that are not finite (reported where they are used)
+_LAST_BYTES = bytes(byte for byte in range(256) if byte & 127 < 0x4D or byte & 127 == 127)
 
 
 def vector_paths(path) -> tuple[Path, ...]:
@@ -278,7 +287,7 @@ def kind_of(path: Path) -> str:
     if start.startswith(b"PK"):
         raise _unreadable(path, "a zip archive", fix="unzip it and name the file inside")
     line, _, rest = start.partition(b"\n")
-    if _header(line.rstrip(b" \r")):
+    if _header(_between_blanks(line.removeprefix(MARK.encode()).rstrip(b"\r"))):
         return "word2vec" if rest.translate(None, _TEXT) else "text"
     if path.name.removesuffix(".gz").endswith((".bin", ".model", ".ftz")):
         problem = "a binary file, but neither word2vec's nor a fastText model of 2017 or later"
@@ -294,6 +303,9 @@ def rows_of(path: Path, dim: int) -> Iterator[tuple[bytes, bytes | np.ndarray]]:
 
 
 def _wrong_dim(names, problem, columns, dim, line=None):
+    if not columns:
+        fix = "write a word and its numbers, such as 0.25, on each line, with a blank or a TAB between them"
+        return DataError("the line does not end in numbers", file=names, line=line, fix=fix)
     fix = f"set --config.vectors.dim={columns} or use another file"
     return DataError(f"{problem} numbers a word, expected {dim}", file=names, line=line, fix=fix)
 
@@ -323,10 +335,15 @@ def _rows(path: Path, dim: int, problems: Problems) -> Rows:
     yield from _READERS[head.kind](path, head, problems)
 
 
+def _between_blanks(line: bytes) -> bytes:
+    """A line with a blank in place of TABs, and none at its end."""
+    return (re.sub(rb" *\t[ \t]*", b" ", line) if b"\t" in line else line).rstrip(b" ")
+
+
 def _text_rows(path: Path, head: Head, problems: Problems) -> Rows:
     rows, dim = 0, head.dim
     for number, line in byte_lines(path):
-        line = line.rstrip(b" ")
+        line = _between_blanks(line)
         if not line or (number == 1 and _header(line)):
             continue
         rows += 1
@@ -350,14 +367,14 @@ def _paired_rows(path: Path, head: Head, problems: Problems) -> Rows:
         check_readable(words, f"put the words of {path.name} beside it, one a line")
     else:
         words, path = files_of(path)
-        rows = (numbers.strip(b" ") for _, numbers in byte_lines(path))
+        rows = (_between_blanks(numbers).lstrip(b" ") for _, numbers in byte_lines(path))
     try:
         for (number, word), numbers in zip(byte_lines(words), rows, strict=True):
             columns = numbers.count(b" ") + bool(numbers) if isinstance(numbers, bytes) else head.dim
             if columns != head.dim:
                 problems.add(_ragged(path, number, columns, head.dim))
             else:
-                yield number, word.strip(b" "), numbers
+                yield number, word.strip(b" \t"), numbers
     except ValueError:
         problem = f"{words.name} has not as many words as {path.name} has rows"
         raise line_fault(path.name, None, problem, "take both files from the same vectors") from None
@@ -375,9 +392,19 @@ def _word2vec_rows(path: Path, head: Head, problems: Problems) -> Rows:
                 if end < 0 or end + 1 + size > len(block):
                     raise _wrong_count(path, head.rows, row - 1)
             word, at = block[at:end].lstrip(b"\n"), end + 1 + size
+            too_large = block[end + 4 : at : 4].translate(None, _LAST_BYTES)
+            if too_large or _CONTROL.search(word) or _REST.match(block, end + 1, at):
+                raise _not_of_words(path, row)
             yield row, word, np.frombuffer(block, "<f4", head.dim, end + 1)
         if (block[at:] + stream.read(2)) not in (b"", b"\n"):
             raise _wrong_count(path, head.rows, "more")
+
+
+def _not_of_words(path: Path, row: int) -> DataError:
+    problem = f"row {row} is not a word and its numbers, or the one before it: there are control characters in the word"
+    problem += f", or numbers over {LARGEST:.1g}, as after a word with a space in it"
+    fix = "save the vectors as text, or with underscores in place of spaces"
+    return line_fault(path.name, None, problem, fix)
 
 
 def _fasttext_rows(path: Path, head: Head, problems: Problems) -> Rows:
@@ -399,7 +426,7 @@ def _header(line: bytes) -> tuple[int, int] | None:
 def _text_head(path: Path, without_words: bool) -> tuple[int, int]:
     """(rows, or -1 where no header says so; numbers a word) by the first line that is not empty."""
     for number, line in byte_lines(path):
-        line = line.rstrip(b" ")
+        line = _between_blanks(line)
         if number == 1 and not without_words and (header := _header(line)):
             if not header[0]:
                 break
@@ -449,7 +476,7 @@ class _Wanted:
         self.duplicates = 0
 
     def add(self, word: bytes, numbers: bytes | np.ndarray) -> bool:
-        """Keeps the first row of a word. False where a number is none, or not finite in float32."""
+        """Keeps the first row of a word. False where a number is none, or larger than LARGEST."""
         place = self.places.get(word)
         if place is None or self.filled[place]:
             self.duplicates += place is not None
@@ -460,7 +487,7 @@ class _Wanted:
                 self.numbers[place] = list(map(float, numbers.split(b" "))) if isinstance(numbers, bytes) else numbers
         except ValueError:
             return False
-        return bool(np.isfinite(self.numbers[place]).all())
+        return bool((np.abs(self.numbers[place]) <= LARGEST).all())
 
     def _forms(self, word):
         return ((word, EXACT), (word.lower(), LOWERED))[: 1 + self.lowered]
@@ -570,5 +597,5 @@ def _fill_by_fasttext(path: Path, wanted: _Wanted) -> None:
         if mean is not None:
             wanted.composed[wanted.places[form]] = form in composed
             if not wanted.add(form, mean):
-                problem = "a word's vector holds something that is not a finite number"
+                problem = f"a word's vector holds something that is not a number up to {LARGEST:.1g}"
                 raise line_fault(path.name, None, problem, FRESH_COPY)

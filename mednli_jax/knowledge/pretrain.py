@@ -26,7 +26,7 @@ from mednli_jax import io as files
 from mednli_jax.data.text import SPECIALS, sentence_tokens
 from mednli_jax.data.vectors import load_vectors, read_head, rows_of, vector_paths
 from mednli_jax.errors import DataError, RunError, UsageError
-from mednli_jax.io import opened_text, private_folder, sha256, text_lines
+from mednli_jax.io import MARK, opened_text, private_folder, sha256, text_lines
 
 KINDS = (".txt", ".txt.gz", ".json", ".json.gz")
 METHODS, ARCHITECTURES = ("fasttext", "word2vec"), ("skipgram", "cbow")
@@ -98,7 +98,8 @@ def articles(path: Path) -> Iterator[str]:
             count, at = count + 1, end
             if isinstance(article, files.RepeatedField):
                 raise DataError(f"article {count} {article.problem}", file=path.name, fix=files.KEEP_ONE)
-            yield from (article[name] for name in ("title", "abstractText") if isinstance(article.get(name), str))
+            texts = (article.get(name) for name in ("title", "abstractText"))
+            yield from (text.replace(MARK, "") for text in texts if isinstance(text, str))
 
 
 class Tokenizer:

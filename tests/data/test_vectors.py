@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pickle
+import re
 import struct
 import sys
 
@@ -51,11 +52,11 @@ def array(folder):
     return folder / "v.npy"
 
 
-def pair(folder, text=GLOVE):
+def pair(folder, text=GLOVE, between=" "):
     """Writes BioASQ's two files."""
     rows = [line.split(" ", 1) for line in text.splitlines()]
     write(folder / "types.txt", "".join(word + "\n" for word, _ in rows))
-    write(folder / "vectors.txt", "".join(numbers + " \n" for _, numbers in rows))
+    write(folder / "vectors.txt", "".join(numbers.replace(" ", between) + f"{between}\n" for _, numbers in rows))
     return folder
 
 
@@ -63,8 +64,13 @@ KINDS = {
     "glove.txt": lambda folder: write(folder / "v.txt", GLOVE),
     "a+b.txt": lambda folder: write(folder / "a+b.txt", GLOVE),  # the name holds the separator
     "fastText's .vec": lambda folder: write(folder / "v.vec", "6 3\n" + GLOVE.replace("\n", " \n")),
+    "TABs": lambda folder: write(folder / "v.txt", GLOVE.replace(" ", "\t")),
+    "TABs after the words": lambda folder: write(folder / "v.txt", re.sub("(?m)^([^ ]+) ", r"\1\t", GLOVE)),
+    "a mark, a header and TABs": lambda folder: write(folder / "v.txt", "\ufeff6\t3\n" + GLOVE.replace(" ", " \t ")),
+    "a mark": lambda folder: write(folder / "v.txt", "\ufeff" + GLOVE),
     "array": array,
     "pair": pair,
+    "pair with TABs": lambda folder: pair(folder, between="\t"),
     "pair by its numbers": lambda folder: pair(folder) / "vectors.txt",
     "word2vec": lambda folder: write(folder / "v.bin", WORD2VEC()),
     "word2vec of gensim": lambda folder: write(folder / "v.bin.gz", WORD2VEC(end=b"")),
@@ -196,8 +202,12 @@ WHOLE = MODEL(["fever", "cough"], ONES)
 FAULTS = {
     "several bad rows": ("v.txt", "cough 1 2 3\nfever 4 5\nbp nan 1 1\n", [2, 3]),
     "another dimension": ("v.txt", "cough 1 2\nfever 4 5\n", [1]),
+    "commas": ("v.txt", "cough,1,2,3\nfever,4,5,6\n", [1]),
+    "decimal commas": ("v.txt", "cough 1,5 2,5 3,5\n", [1]),
+    "too large": ("v.txt", "cough 1 2 3\nfever 4 5 1e30\n", [2]),
     "no vectors": ("v.txt", "0 3\n", [None]),
     "neither kind": ("v.bin", b"\0\1\2\3", [None]),
+    "word2vec, a control character": ("v.bin", WORD2VEC({"fever": (1, 2, 3), "co\0ugh": (4, 5, 6)}), [None]),
     "fastText, infinite": ("v.bin", MODEL(["fever", "cough"], ONES * np.inf), [None]),
     "fastText, quantised": ("v.bin", MODEL(["fever"], ONES[1:], quantised=1), [None]),
     "fastText, gzipped": ("v.bin", gzip.compress(WHOLE), [None]),
@@ -208,6 +218,21 @@ FAULTS = {
 def test_a_fault_is_named_by_file_and_line(fault, tmp_path):
     name, content, lines = FAULTS[fault]
     assert faults(write(tmp_path / name, content)) == [(name, line) for line in lines]
+
+
+@pytest.mark.parametrize("phrase", ["chest pain", "blood gas", "type 2 diabetes", "b x"])
+def test_word2vecs_format_has_no_room_for_a_space_in_a_word(phrase, tmp_path):
+    """Its readers end a word at the first space. The rest of it would be read as numbers, and numbers as words."""
+    rng = np.random.default_rng(0)
+    rows = [f"{word} ".encode() + rng.normal(size=50).astype("<f4").tobytes() for word in ("fever", phrase, "cough")]
+    assert faults(write(tmp_path / "v.bin", b"3 50\n" + b"".join(rows)), dim=50) == [("v.bin", None)]
+    load(write(tmp_path / "v.bin", b"3 50\n" + b"".join(rows).replace(phrase.encode(), b"nausea")), dim=50)
+
+
+def test_numbers_that_are_not_finite_count_only_where_their_word_is_asked_for(tmp_path):
+    path = write(tmp_path / "v.bin", b"2 1\nother " + struct.pack("<f", np.nan) + b"cough " + struct.pack("<f", 1))
+    assert load(path, dim=1).words == ("cough",)
+    assert faults(path, (*SPECIALS, "other"), dim=1) == [("v.bin", None)]
 
 
 def test_faults_of_arrays_and_pairs(tmp_path):

@@ -1,10 +1,11 @@
 """Tables of millions of rows (RRF of the UMLS, RF2 of SNOMED CT), read by Arrow, a block of rows at a time."""
 
+import codecs
 import hashlib
-from codecs import EncodedFile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems
-from mednli_jax.io import empty_file, opened, text_lines
+from mednli_jax.io import MARK, empty_file, opened, text_lines
 
 WHOLE = "take a fresh, whole copy of the release"
 _BLOCK_BYTES = 1 << 24
@@ -46,7 +47,7 @@ class Table:
             raise self.fault("the header is not that of this table", 1, fix=fix)
         with opened(self.path) as stream:
             try:
-                for batch in self._batches(EncodedFile(stream, "utf-8"), wanted, problems, line - 1):
+                for batch in self._batches(_checked_text(stream), wanted, problems, line - 1):
                     problems.raise_if_any()
                     block = Block(self, batch, np.arange(line, line + len(batch)))
                     for column in wanted:
@@ -134,6 +135,16 @@ class Block:
             problems.add(self.table.fault(problem, line, column, fix))
         problems.total = len(lines)
         problems.raise_if_any()
+
+
+def _checked_text(stream: BinaryIO) -> codecs.StreamRecoder:
+    """The bytes of a stream, which must be UTF-8, without U+FEFF."""
+
+    def encode(text: str, errors: str) -> tuple[bytes, int]:
+        return text.replace(MARK, "").encode(errors=errors), len(text)
+
+    utf_8 = codecs.lookup("utf-8")
+    return codecs.StreamRecoder(stream, encode, utf_8.decode, utf_8.streamreader, utf_8.streamwriter)
 
 
 def _numpy(array: pa.Array) -> np.ndarray:
