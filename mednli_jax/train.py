@@ -23,7 +23,7 @@ from pathlib import Path
 
 from mednli_jax import cli
 from mednli_jax.errors import RunError, UsageError
-from mednli_jax.io import next_free, say
+from mednli_jax.io import next_free, say, warn
 
 
 def define(values: cli.Flags) -> None:
@@ -86,6 +86,8 @@ def _describe(spec) -> int:
 
     run.use_compile_cache()
     prepared, _ = spec.prepare()
+    for line in spec.kind.warnings(prepared):
+        warn(line)
     program, batches = spec.program(prepared)
     for line in describe(Trainer(program, spec.settings, prepared.splits, batches, spec.seeds)):
         print(line, flush=True)  # shown at once, because each line takes seconds to measure

@@ -40,7 +40,14 @@ from mednli_jax.data.cache import Cache
 from mednli_jax.data.corpus import cache_folder, required_folder, warn_of_exposure
 from mednli_jax.data.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
 from mednli_jax.data.text import SPECIALS, UNK, Vocab
-from mednli_jax.data.vectors import RANDOM_SD, coverage, load_vectors, random_vectors, vector_files
+from mednli_jax.data.vectors import (
+    RANDOM_SD,
+    coverage,
+    load_vectors,
+    random_vectors,
+    training_coverage,
+    vector_files,
+)
 from mednli_jax.errors import ConfigError, DataError, UsageError
 from mednli_jax.io import watched
 
@@ -211,7 +218,7 @@ def _name(setup, names, phrase):
 # -- arrays ------------------------------------------------------------------------------------------------------------
 
 
-FORMAT = 2  # when to raise it: tests/data/test_prepared_content.py
+FORMAT = 3  # when to raise it: tests/data/test_prepared_content.py
 _INTS = (
     *("passage", "candidate_type", "candidate_length", "position", "position_candidate"),
     *("query_tokens", "query_length", "blank", "query_passage", "gold"),
@@ -402,6 +409,8 @@ def _vocabulary(flat, arrays, train_sizes, encoding) -> tuple[Vocab, np.ndarray,
         found = load_vectors(encoding.vectors_path, (*SPECIALS, *(words[place] for place in places)), **settings)
         number_of = dict(zip(words, counts.tolist(), strict=True))
         facts |= {"source": found.file, "sha256": found.sha256, "coverage": coverage(found, number_of)}
+        of_kept = {words[place]: int(of_train[place]) for place in places[:kept]}
+        facts["training_tokens"] = training_coverage(found, of_kept)
         known = frozenset(found.words)
         rows = [row for row, place in enumerate(places) if row < kept or words[place] in known]
         matrix, places = found.matrix[[0, 1, *(row + 2 for row in rows)]], [places[row] for row in rows]

@@ -16,6 +16,7 @@ from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path, vectors_of
 from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.data.inputs import Form
+from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.errors import UsageError
 from mednli_jax.report import public as public_part
 from mednli_jax.report.runs import write_kept
@@ -88,8 +89,9 @@ class Cloze:
     def predictor(self, run):
         """What gives the logits of a finished run without weights: None, readers are networks."""
 
-    def warnings(self, prepared: Prepared):
-        return ()
+    def warnings(self, prepared: Prepared) -> Iterator[str]:
+        """A warning for words without vectors."""
+        yield from coverage_warnings(prepared.manifest["vocabulary"])
 
     def check_prepared(self, experiment, prepared: Prepared, *, excerpt: int = 0) -> None:
         """Accepts every corpus."""

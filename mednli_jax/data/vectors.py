@@ -198,6 +198,29 @@ def coverage(vectors: Vectors, counts: Mapping[str, int]) -> dict:
     return {"words": len(rows), "tokens": int(number.sum()), **together, "sources": sources}
 
 
+def training_coverage(vectors: Vectors, counts: Mapping[str, int]) -> dict[str, int]:
+    """How many tokens of the training texts have a vector: {"tokens", "with_vector"}. counts: of each of their words.
+
+    Raises DataError where the texts have words, and a file has a vector for none of them.
+    """
+    report = coverage(vectors, counts)
+    tokens, share = report["tokens"], report["share_of_tokens"]["found"]
+    for source in report["sources"]:
+        if tokens and not source["share_of_tokens"]["found"]:
+            fix = "give vectors whose keys are words of the corpus's language and case by --config.vectors.path=FILE"
+            fix = f"{fix}, or leave it empty for random ones"
+            raise DataError("no word of the training texts has a vector", file=source["file"], fix=fix)
+    return {"tokens": tokens, "with_vector": round(share * tokens)}
+
+
+def coverage_warnings(words: Mapping) -> Iterator[str]:
+    """A warning where under half of the training tokens have a vector. words: of a manifest, `vocabulary`."""
+    training = words.get("training_tokens")  # word pieces have no vectors
+    if training and 2 * training["with_vector"] < training["tokens"]:
+        counts = f"{training['with_vector']:,} of {training['tokens']:,} tokens of the training texts"
+        yield f"only {counts} have a vector ({words['source']}): is it of the corpus's language and case?"
+
+
 def random_vectors(words, *, dim: int, seed: int, sd: float = RANDOM_SD) -> np.ndarray:
     """float32 [len(words), dim], each row a function of (seed, word) only, drawn from N(0, sd^2)."""
     digests = [hashlib.shake_256(f"{seed} {word}".encode("utf-8", "surrogatepass")).digest(4 * dim) for word in words]

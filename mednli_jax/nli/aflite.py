@@ -105,6 +105,8 @@ def difficulty(pairs, options) -> tuple[dict, list[Section], dict]:
     notes, encoding = [], pairs.corpus.encoding
     if (encoding.retrofit_lexicon or pairs.corpus.retrofit_relations is not None) and facts["kind"] == "mean vectors":
         notes.append("word vectors are taken as their file has them: config.vectors.retrofit is not applied")
+    if 2 * facts.get("without_vector", 0) > facts.get("tokens", 0):
+        notes.append("under half of the tokens have a vector: are the vectors of the corpus's language and case?")
     if count := facts.get("texts_without_vector"):
         notes.append(f"{count:,} sentences have no token with a vector: their features are zero")
     if count := sum(row.get("unconverged", 0) for row in rounds):

@@ -15,7 +15,7 @@ import numpy as np
 from mednli_jax.data.arrays import PLURAL, SIDES, pad
 from mednli_jax.data.examples import LABELS, Mention, NLIExample, Split
 from mednli_jax.data.text import UNK, Vocab
-from mednli_jax.data.vectors import coverage, load_vectors
+from mednli_jax.data.vectors import coverage, load_vectors, training_coverage
 from mednli_jax.data.wordpiece import Pieces, WordPieces, room_for
 from mednli_jax.io import watched
 from mednli_jax.knowledge.distances import corpus_links, shortest_paths
@@ -25,7 +25,7 @@ from mednli_jax.knowledge.ontology import induced
 from mednli_jax.knowledge.relations import kinds_of, typed_links
 from mednli_jax.knowledge.retrofit import retrofit, retrofit_concepts, unit_rows
 
-FORMAT = 4  # when to raise it: tests/data/test_prepared_content.py
+FORMAT = 5  # when to raise it: tests/data/test_prepared_content.py
 SPECIAL_PIECES = 3  # [CLS] premise [SEP] hypothesis [SEP]
 MIXED_TAG = "domain:1"  # of pairs that are mixed in
 GRAPH_SPLITS = ("train", "dev")
@@ -116,11 +116,15 @@ def _kept(whole: Mentions, examples, encoding) -> Mentions:
         for of_example, example in zip(mentions, examples, strict=True):
             size = len(all_tokens(example, side))
             if size > most:
-                first = encoding.first_kept(size)
-                moved = (Mention(mention.start - first, mention.end - first, mention.concept) for mention in of_example)
-                of_example = [mention for mention in moved if mention.start >= 0 and mention.end <= most]
+                of_example = _within(of_example, encoding.first_kept(size), most)
             kept[side].append(of_example)
     return kept
+
+
+def _within(mentions: Sequence[Mention], first: int, most: int) -> list[Mention]:
+    """The mentions within the `most` tokens from `first` on, counted from there."""
+    moved = (Mention(mention.start - first, mention.end - first, mention.concept) for mention in mentions)
+    return [mention for mention in moved if mention.start >= 0 and mention.end <= most]
 
 
 def mentioned(whole: Mentions, rows: dict[str, slice]) -> set[str]:
@@ -290,9 +294,8 @@ class WordTexts:
     def fit(self, splits, examples, retrofit_graph) -> tuple[np.ndarray, dict]:
         """Makes the vocabulary of the examples: (its vectors [V, D], facts of it)."""
         encoding = self.encoding
-        counts = Counter(
-            token for e in watched(examples, "vocabulary") for side in SIDES for token in tokens_of(e, side, encoding)
-        )
+        counts_of = {name: self._counts(split.examples) for name, split in splits.items()}
+        counts = sum(counts_of.values(), Counter())
         seen = Vocab.of_counts(counts)
         how = {"dim": encoding.vectors_dim, "seed": encoding.vectors_seed}
         how |= {name: getattr(encoding, name) for name in ("unknown", "lowered")}
@@ -310,8 +313,14 @@ class WordTexts:
             "source": vectors.file,
             "sha256": vectors.sha256,
             "coverage": coverage(vectors, counts),
+            "training_tokens": training_coverage(vectors, counts_of.get("train", counts)),
             "retrofitted": 0 if graph is None else int((np.diff(graph.indptr) > 0).sum()),
         }
+
+    def _counts(self, examples: Sequence[NLIExample]) -> Counter:
+        """How often each word stands in the examples."""
+        rows = watched(examples, "vocabulary")
+        return Counter(token for example in rows for side in SIDES for token in tokens_of(example, side, self.encoding))
 
     def tokens(self, example, side: str) -> list[str]:
         """The words that the numbers of one side stand for, known or not."""
@@ -395,7 +404,7 @@ class PieceEncoding:
 
     Args:
       file: the weights' folder or vocabulary; None makes a vocabulary of `size` pieces from the training texts.
-      room: most pieces of a pair, special ones included; the longer side is cut first.
+      room: most pieces of a pair, special ones included; the longer side is cut first. Encoding.keep says at which end.
     """
 
     file: Path | None
@@ -438,8 +447,13 @@ class PieceTexts:
             fitting = room_for(*sizes, self.pieces.room - SPECIAL_PIECES)
             self._cut += fitting != sizes
             for side, of_side, most in zip(SIDES, both, fitting, strict=True):
-                kept[side].append(of_side.numbers[:most])
+                first = self._first_kept(of_side, most)
+                kept[side].append(of_side.numbers[first : first + most])
         return _padded(kept)
+
+    def _first_kept(self, of_side: Pieces, most: int) -> int:
+        """The position of the first of `most` pieces that are kept of a text."""
+        return len(of_side.numbers) - most if self.encoding.keep == "last" else 0
 
     def tokens(self, example, side: str) -> list[str]:
         """The pieces of one side, before any is cut."""
@@ -451,10 +465,9 @@ class PieceTexts:
         for side in SIDES:
             found = watched(self._found[side], f"concepts of {PLURAL[side]}")
             whole[side] = [_of_pieces(of_side, linker, linked) for of_side in found]
-            mentions[side] = [
-                [mention for mention in of_side if mention.end <= kept]
-                for of_side, kept in zip(whole[side], arrays[f"{side}_length"].tolist(), strict=True)
-            ]
+            mentions[side], lengths = [], arrays[f"{side}_length"].tolist()
+            for of_whole, of_side, most in zip(whole[side], self._found[side], lengths, strict=True):
+                mentions[side].append(_within(of_whole, self._first_kept(of_side, most), most))
         return mentions, whole
 
     def facts(self, examples) -> dict:

@@ -16,6 +16,7 @@ from mednli_jax.data.arrays import NEW, Prepared, Rows
 from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path, vectors_of
 from mednli_jax.data.examples import LABELS
 from mednli_jax.data.inputs import Form
+from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.data.wordpiece import find_weights
 from mednli_jax.errors import ConfigError, UsageError
 from mednli_jax.io import warn
@@ -239,7 +240,8 @@ class NLI:
                 yield f"      links by edges between their concepts: {lengths}"
 
     def warnings(self, prepared: Prepared) -> Iterator[str]:
-        """A warning for a missing split, quoted cells, a class without pairs, and pairs that two splits hold."""
+        """Warnings of words without vectors, a missing split, quoted cells, a class without pairs, and shared pairs."""
+        yield from coverage_warnings(prepared.manifest["vocabulary"])
         for split, facts in prepared.manifest["splits"].items():
             if facts.get("note") == NO_TEST:
                 yield NO_TEST.rstrip(".")

@@ -21,7 +21,7 @@ from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.relations import kinds_of
 from mednli_jax.nli import corpus as nli_corpora
 from mednli_jax.nli.corpus import Linking
-from mednli_jax.nli.encoding import encode_corpus
+from mednli_jax.nli.encoding import SPECIAL_PIECES, PieceEncoding, PieceTexts, encode_corpus
 from mednli_jax.nli.plug import TASK, corpus_of
 from mednli_jax.run import experiment_of
 
@@ -44,6 +44,25 @@ def test_truncation_is_counted_and_links_move_with_the_tokens(keep, premise, hyp
     assert links_of(encode_links([pair("a b heart failure", "has heart disease")], LINKER, how)[0], 0) == links
     half = [pair("heart failure was known", "heart disease")]
     assert links_of(encode_links(half, LINKER, replace(how, max_length=3, keep="last"))[0], 0) == []
+
+
+@pytest.mark.parametrize(
+    ("keep", "premise", "hypothesis", "links"),
+    [
+        ("first", ["known", "asthma", "and"], ["has", "old", "heart"], []),
+        ("last", ["and", "heart", "failure"], ["old", "heart", "disease"], [(1, 1), (1, 2), (2, 1), (2, 2)]),
+    ],
+)
+def test_pieces_are_cut_at_the_same_end_as_words(keep, premise, hypothesis, links):
+    """Three pieces of each side fit."""
+    split = Split("train", (pair("known asthma and heart failure", "has old heart disease"),), {})
+    how = replace(ENCODING, keep=keep)
+    texts = PieceTexts(how, PieceEncoding(None, 100, 6 + SPECIAL_PIECES))
+    arrays, vocab, _, facts = encode_corpus({"train": split}, LINKER, how, texts=texts)
+    assert words_of(arrays["premise"][0], vocab) == premise
+    assert words_of(arrays["hypothesis"][0], vocab) == hypothesis
+    assert facts["truncated"] == {"pairs": 1}
+    assert [ends for *ends, _ in map(list, links_of(arrays, 0))] == list(map(list, links))
 
 
 def test_unknown_words_become_unk_and_keep_their_place(tmp_path):
