@@ -1,7 +1,8 @@
 """Many multinomial logistic regressions over subsets of the same rows, trained together.
 
 The objective is that of scikit-learn's LogisticRegression (C = 1): the sum of the cross-entropies of a model's rows and
-half the squared norm of its weights, without the intercept. The models share the rows, so that one matrix product gives
+half the squared norm of its weights, without the intercept. Where a model's rows have two classes, scikit-learn has one
+vector of weights, the difference of the two here: their penalty is twice as large. The models share the rows, so that one matrix product gives
 the logits of all models; a mask selects the rows of each model.
 
 Mean word vectors are badly conditioned for plain gradient methods. But random subsets of the same rows have nearly the
@@ -79,6 +80,9 @@ def _fit(x, label, mask, present, rows, size, max_passes):
         return [_weighted(row, v) + jnp.where(present[c], 0, ABSENT) for c, row in enumerate(basis.T)]
 
     def solve(weight, present, theta):
+        # The two vectors w / 2 and -w / 2 have half the squared norm of their difference w.
+        strength = jnp.where(present.sum(axis=0) == 2, 2.0, 1.0)
+
         def add(i, total, theta):
             z = logits(x[i], theta, present)
             top = jnp.max(jnp.stack(z), axis=0)
@@ -88,8 +92,8 @@ def _fit(x, label, mask, present, rows, size, max_passes):
             return total + x[i].T @ jnp.concatenate([_weighted(row, r) for row in basis], axis=1)
 
         def gradient(theta):
-            flat = theta.reshape(dim, -1)
-            return jax.lax.fori_loop(0, blocks, partial(add, theta=flat), penalty @ flat).reshape(theta.shape)
+            flat, shrunk = theta.reshape(dim, -1), (strength * theta).reshape(dim, -1)
+            return jax.lax.fori_loop(0, blocks, partial(add, theta=flat), penalty @ shrunk).reshape(theta.shape)
 
         return _minimise(gradient, theta, TOLERANCE**2 * size, max_passes)
 

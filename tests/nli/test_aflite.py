@@ -50,6 +50,18 @@ def test_a_row_at_tau_goes_and_one_below_stays():
         assert (state.score[0], state.easy[0]) == (2 / 3, goes)
 
 
+def test_it_ends_as_soon_as_the_pairs_left_are_no_more_than_a_model_is_trained_on():
+    """Of nine pairs, all of them easy, two go in each round until exactly m = 3 are left."""
+
+    def always_right(features, labels, chosen):
+        return np.tile(labels, (len(chosen), 1)), {}
+
+    options = Settings(m=3, n=16, k=2, tau=0.5)
+    state = filtering.filtered(np.zeros((9, 1)), np.zeros(9, int), options, always_right)
+    assert [row["left"] for row in state.rounds] == [7, 5, 3]
+    assert "m = 3" in state.ended
+
+
 def test_the_scores_are_those_of_a_plain_loop():
     """The reference is Algorithm 1 of the paper, row by row, over the subsets that the models were given."""
     features, labels = corpus()

@@ -26,16 +26,32 @@ def predicted():
     return logistic.fit_predict(*data())[0]
 
 
-@pytest.mark.parametrize("sizes", [{"classes": 2}, {"rows": logistic.BLOCK + 300, "size": 900, "models": 2}])
-def test_each_predicts_what_scikit_learn_does_at_its_optimum(sizes):
-    features, labels, chosen = data(**sizes)
+SAMPLES = {  # arguments of `data`; few rows, so that the penalty matters
+    "two classes": {"classes": 2, "size": 16},
+    "three classes": {"size": 16},
+    "four classes": {"classes": 4, "size": 24},
+    "many rows": {"rows": logistic.BLOCK + 300, "size": 900, "models": 2},
+}
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_each_predicts_what_scikit_learn_does_at_its_optimum(sample):
+    features, labels, chosen = data(**SAMPLES[sample])
     predicted, facts = logistic.fit_predict(features, labels, chosen)
     assert facts["unconverged"] == 0
     assert 0 < facts["passes"] < logistic.MAX_PASSES
-    of_two = 2.0 if sizes.get("classes") == 2 else 1.0  # scikit-learn has one weight for both classes, half the penalty
     for rows, ours in zip(chosen, predicted, strict=True):
-        theirs = LogisticRegression(C=of_two, tol=1e-9, max_iter=20_000)
+        theirs = LogisticRegression(tol=1e-9, max_iter=20_000)
         theirs.fit(features[rows].astype(np.float64), labels[rows])
+        assert (ours == theirs.predict(features)).mean() >= 0.997
+
+
+def test_models_whose_rows_lack_a_class_are_scikit_learns_of_the_others():
+    features, labels, _ = data()
+    chosen = np.stack([np.flatnonzero(labels != absent)[5 * n : 5 * n + 16] for n, absent in enumerate((0, 1, 2))])
+    predicted, _ = logistic.fit_predict(features, labels, chosen)
+    for rows, ours in zip(chosen, predicted, strict=True):
+        theirs = LogisticRegression(tol=1e-9, max_iter=20_000).fit(features[rows].astype(np.float64), labels[rows])
         assert (ours == theirs.predict(features)).mean() >= 0.997
 
 
