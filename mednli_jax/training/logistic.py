@@ -2,8 +2,8 @@
 
 The objective is that of scikit-learn's LogisticRegression (C = 1): the sum of the cross-entropies of a model's rows and
 half the squared norm of its weights, without the intercept. Where a model's rows have two classes, scikit-learn has one
-vector of weights, the difference of the two here: their penalty is twice as large. The models share the rows, so that one matrix product gives
-the logits of all models; a mask selects the rows of each model.
+vector of weights, the difference of the two here: their penalty is twice as large. The models share the rows, so that
+one matrix product gives the logits of all models; a mask selects the rows of each model.
 
 Mean word vectors are badly conditioned for plain gradient methods. But random subsets of the same rows have nearly the
 same second moment, and half of it bounds the curvature of all objectives (Boehning 1992, Multinomial logistic
