@@ -18,18 +18,27 @@ from ml_collections import config_dict
 
 from mednli_jax import checks, defaults, tasks
 from mednli_jax.data import batching, partitions
-from mednli_jax.data.arrays import NEW, PLURAL, Prepared, roomy
+from mednli_jax.data.arrays import NEW, PLURAL, VECTORS_OF_RUN, Prepared, npy, roomy
 from mednli_jax.data.cache import CONCEPTS
 from mednli_jax.data.corpus import Corpus, cache_folder, corpus_folder, data_folder, file_path
 from mednli_jax.data.examples import Split
-from mednli_jax.data.text import UNK
 from mednli_jax.data.wordpiece import WordPieces, find_weights
 from mednli_jax.errors import ConfigError, RunError, UsageError, UserError, summary
 from mednli_jax.io import private_folder, sha256, write_atomic, write_json
 from mednli_jax.models import table
 from mednli_jax.models.layers import ATTENTION
 from mednli_jax.report import html, sections
-from mednli_jax.report.runs import SPLITS, TREES, TYPES, RunDirectory, environment, read_json, read_kept, write_kept
+from mednli_jax.report.runs import (
+    SCALE,
+    SPLITS,
+    TREES,
+    TYPES,
+    RunDirectory,
+    environment,
+    read_json,
+    read_kept,
+    write_kept,
+)
 from mednli_jax.training import gradient, hosts, loop, optim, transfer
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
@@ -125,6 +134,10 @@ class Experiment:
         for name in ("vocabulary.json", "vectors.npy", CONCEPTS):
             if name != CONCEPTS or (prepared.folder / name).is_file():
                 write_atomic(directory.private / name, (prepared.folder / name).read_bytes())
+        if VECTORS_OF_RUN in prepared.manifest:
+            write_atomic(directory.private / "vectors.npy", npy(prepared.vectors))
+        if self.task.features:
+            write_kept(directory, SCALE, self.task.scale_of(self.corpus, prepared).values())
         if self.scores_types:
             write_kept(directory, TYPES, {"types": self.task.types(prepared)})
         self.kind.keep(directory, prepared)
@@ -217,8 +230,9 @@ def train(
     """
     here = hosts.here()
     RunDirectory.check(folder, resume=resume, force=force)
-    prepared, hit = _prepared(experiment, here)  # before the directory is created, so that bad data leaves none
-    source = source_run(experiment, prepared) if experiment.transfer.init_from else None  # likewise for a bad source
+    # Before the directory is created, so that bad data or a bad source leaves none.
+    prepared, hit, source = _prepared(experiment, here)
+    warnings = list(experiment.kind.warnings(prepared))
     with contextlib.closing(RunDirectory.create(folder, config, resume=resume, force=force)) as directory:
         session = Session(directory, resume=resume, profile=profile, source=source)
         if resume and directory.status() == "complete":
@@ -231,7 +245,7 @@ def train(
 
         session.write_status("running")
         session.say(f"corpus {experiment.corpus.name}: {'found prepared' if hit else 'prepared'} in {prepared.folder}")
-        for line in experiment.kind.warnings(prepared):
+        for line in warnings:
             session.say(f"warning: {line}")
         use_compile_cache()
         try:
@@ -299,7 +313,7 @@ def train_along(experiment: Experiment) -> None:
     """Runs in every process except the first: trains with the others, without output and without writing files."""
     here = hosts.here()
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-        prepared, _ = _prepared(experiment, here)
+        prepared, *_ = _prepared(experiment, here)
         use_compile_cache()
         try:
             fitted = experiment.fit(prepared, Session(None))
@@ -313,8 +327,12 @@ def train_along(experiment: Experiment) -> None:
                 fitted.logits(split)
 
 
-def _prepared(experiment, here):
-    """(prepared corpus, whether it was on disk). The first process prepares it, the others wait and read it."""
+def _prepared(experiment, here) -> tuple[Prepared, bool, "FinishedRun | None"]:
+    """(prepared corpus, whether it was on disk, the run whose weights are taken).
+
+    The first process prepares the corpus, the others wait and read it. Only the first opens the run; its vectors are
+    those of all.
+    """
     if not here.leads:
         here.meet()
     prepared, hit = experiment.prepare()
@@ -322,7 +340,12 @@ def _prepared(experiment, here):
         here.meet()
     here.check_same("corpus", prepared.manifest["files"])
     experiment.kind.check_prepared(experiment, prepared)
-    return prepared, hit
+    if not experiment.transfer.init_from:
+        return prepared, hit, None
+    source = source_run(experiment, prepared) if here.leads else None
+    vectors = source.vectors_for(prepared) if source else np.asarray(prepared.vectors)
+    prepared = prepared.with_vectors(here.of_first(vectors))
+    return experiment.task.with_rows(prepared, experiment.corpus), hit, source
 
 
 # -- a finished run ----------------------------------------------------------------------------------------------------
@@ -376,9 +399,11 @@ class FinishedRun:
 
     def _kept_file(self, name):
         """The path of a file in private/, checked against the manifest."""
-        path = self.directory.private / name
+        path, digests = self.directory.private / name, self.manifest["files"]
+        if VECTORS_OF_RUN in self.manifest:
+            digests = {**digests, "vectors.npy": self.manifest[VECTORS_OF_RUN]}
         try:
-            if sha256(path) == self.manifest["files"][name]:
+            if sha256(path) == digests[name]:
                 return path
         except OSError:
             pass
@@ -395,9 +420,32 @@ class FinishedRun:
     @cached_property
     def prepared(self) -> Prepared:
         """The corpus that is scored: the run's own."""
-        prepared, _ = self.experiment.prepare()
+        prepared, _ = self.experiment.corpus.prepare()
         self.directory.check_data(prepared.manifest)
-        return prepared
+        if VECTORS_OF_RUN in self.manifest:
+            prepared = prepared.with_vectors(self.vectors)
+        return self.task.with_rows(prepared, self.experiment.corpus)
+
+    @cached_property
+    def scale(self):
+        """What the features of other pairs need, see `scale_of` of the task; None for a model without features."""
+        if not self.task.features:
+            return None
+        if (self.directory.private / SCALE).is_file():
+            return self.task.restored_scale(read_kept(self.directory, SCALE))
+        return self.task.scale_of(self.experiment.corpus, self.prepared)  # a run of version 2.0.0 keeps none
+
+    def vectors_for(self, prepared: Prepared) -> np.ndarray:
+        """The vectors [V, D] of another corpus; words that the run knows have the run's, and so has the unknown word.
+
+        The unknown word's is a mean over the words of a corpus, and retrofitting moves a word towards others of it.
+        """
+        vectors = np.array(prepared.vectors)
+        words = self.experiment.corpus.read_vocabulary(prepared.folder / "vocabulary.json").words
+        row_of = {word: row for row, word in enumerate(self.vocabulary.words)}
+        rows = np.array([row_of.get(word, -1) for word in words])
+        vectors[rows >= 0] = self.vectors[rows[rows >= 0]]
+        return vectors
 
     def scores(self, split: str) -> tuple[dict, np.ndarray]:
         """(scores, logits [S, N, C]) of a split, kept for a second call."""
@@ -458,7 +506,8 @@ class FinishedRun:
         """The run on another corpus: direct transfer (Romanov & Shivade 2018, section 4.1).
 
         The corpus is read and encoded as the run's own. Words new to the run have vectors from its vector file; a word
-        without a vector is read as the run's unknown word. Of `data`, the section of a config, only NAMING and the
+        without a vector is read as the run's unknown word. Concepts in place of words, and the scale and TF-IDF terms
+        of features, are those of the run's training pairs. Of `data`, the section of a config, only NAMING and the
         folder are used. split: the only one that will be scored; the files of other splits may be missing.
         """
         if self.predictor:
@@ -468,15 +517,14 @@ class FinishedRun:
         config.data.update(**{name: data[name] for name in NAMING}, mix="", sample=None)
         there = experiment_of(config)  # finds the ontology and the vectors where the run found them
         config.data.dir = data.dir
-        # Features are scaled by the training pairs, so they need all splits.
-        only = "" if there.task.features else split
-        there = replace(there, corpus=replace(there.corpus, folder=corpus_folder(config.data), only=only))
-        prepared, _ = there.prepare()
+        corpus = replace(there.corpus, folder=corpus_folder(config.data), only=split)
+        task = replace(there.task, scale=self.scale) if there.task.features else there.task
+        there = replace(there, corpus=corpus.asked_by(self.vocabulary, self.vectors), task=task)
+        prepared, _ = there.corpus.prepare()
         self.check_words(prepared)
         self._check_ontology(prepared)
-        vectors = np.array(prepared.vectors)
-        vectors[UNK] = self.vectors[UNK]  # it is the mean over the words of a corpus, so the two differ
-        return self.having(experiment=there, config=config, prepared=replace(prepared, vectors=vectors))
+        prepared = task.with_rows(prepared.with_vectors(self.vectors_for(prepared)), there.corpus)
+        return self.having(experiment=there, config=config, prepared=prepared)
 
     def having(self, **fields) -> "FinishedRun":
         """A copy of the run with other attributes."""
@@ -536,17 +584,19 @@ class FinishedRun:
 
     def _encoded(self, split: Split) -> Prepared:
         """New examples as a corpus in memory, in round sizes."""
-        if self.task.features:
-            problem = "the run's models take features, which need a whole corpus"
-            raise RunError(f"{problem}. Fix: evaluate it on a corpus of these pairs (--config=configs/bow.py:file).")
-        prepared = self.experiment.corpus.encoded({NEW: split}, self.vocabulary, self.vectors, self._names)
+        corpus, vocabulary, vectors = self.experiment.corpus, self.vocabulary, self.vectors
+        prepared = corpus.encoded({NEW: split}, vocabulary, vectors, self._names)
         self._check_ontology(prepared)
+        if self.task.features:
+            features = self.scale.of_new(corpus, split.examples, vocabulary, vectors)
+            prepared = replace(prepared, arrays={**prepared.arrays, "features": features})
         facts, width = prepared.manifest, None
         self.unknown_words = facts["unknown_tokens"]
         self.truncated = {PLURAL.get(what, what): count for what, count in facts["truncated"].items() if count}
         if getattr(self.task, "padded_length", 0):  # the logits depend on the padded length: it is that of training
             width = self.result["width"]
-        return self.task.with_rows(replace(prepared, arrays=roomy(prepared.arrays, width)), self.experiment.corpus)
+        prepared = replace(prepared, arrays=roomy(prepared.arrays, width))
+        return prepared if self.task.features else self.task.with_rows(prepared, corpus)
 
     @cached_property
     def _names(self):
@@ -635,7 +685,7 @@ def export(folder: Path, target: Path) -> None:
     with contextlib.closing(RunDirectory.create(target, config)) as directory:
         if run.variables:
             Checkpoints(directory.checkpoints).save(*Checkpoints(source.checkpoints).load(), alone=True)
-        names = [f"private/{name}" for name in ("vocabulary.json", "vectors.npy", CONCEPTS, TYPES, TREES)]
+        names = [f"private/{name}" for name in ("vocabulary.json", "vectors.npy", CONCEPTS, TYPES, TREES, SCALE)]
         for name in ("data.json", *names, "result.json"):
             if (source.folder / name).is_file():
                 write_atomic(directory.folder / name, (source.folder / name).read_bytes())

@@ -3,8 +3,10 @@
 Dimension letters: N rows, T tokens, V words, D numbers per word.
 """
 
+import hashlib
+import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from mednli_jax.data.examples import Split
 SIDES = ("premise", "hypothesis")
 PLURAL = {"premise": "premises", "hypothesis": "hypotheses", "passage": "passages", "query": "queries"}
 NEW = "new"  # name of the split of inputs that belong to no corpus
+VECTORS_OF_RUN = "vectors_of_run"  # in a manifest: the sha256 of vectors that are not the prepared folder's
 LEAST = 16  # size from which on the arrays of new inputs grow
 
 
@@ -65,6 +68,18 @@ class Prepared:
     def longest_path(self) -> int:
         return self.manifest["knowledge"]["longest_path"]
 
+    def with_vectors(self, vectors: np.ndarray) -> "Prepared":
+        """The corpus with the vectors [V, D] of a run, whose digest its manifest then has as VECTORS_OF_RUN."""
+        sha256 = hashlib.sha256(npy(vectors)).hexdigest()
+        return replace(self, vectors=vectors, manifest={**self.manifest, VECTORS_OF_RUN: sha256})
+
+
+def npy(array: np.ndarray) -> bytes:
+    """The content of an .npy file."""
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return file.getvalue()
+
 
 def power_of_two(number: int, least: int = 1) -> int:
     """The smallest power of two that is at least `number` and at least `least` (itself a power of two)."""
@@ -84,6 +99,8 @@ def roomy(arrays: Mapping[str, np.ndarray], width: tuple[int, int] | None = None
             room, how = [1 + power_of_two(len(array) - 1, LEAST)], {"mode": "edge"}
         elif name == "link_distance":
             how = {"constant_values": -1}
+        elif name == "features":
+            room[1] = array.shape[1]
         elif width and name in SIDES:
             room[1] = max(array.shape[1], width[SIDES.index(name)])
         found[name] = np.pad(array, [(0, most - size) for most, size in zip(room, array.shape, strict=True)], **how)

@@ -165,6 +165,7 @@ class NLICorpus:
       terminology: of links and of retrofitting. linking: how concepts are found, None for a corpus without links.
       retrofit_relations: relations of the terminology that draw vectors together, besides shared names; None: none do.
       concepts_as_words: whether concepts stand in the text, and their vectors are those drawn together.
+      concepts_of_run: those of the run that is asked about this corpus, None for those of the training pairs.
       only: a split that is all that is needed: where it is there, the files of the others may be missing, unless
         something is made of the training pairs.
     """
@@ -184,6 +185,7 @@ class NLICorpus:
     linking: Linking | None = None
     retrofit_relations: tuple[str, ...] | None = None
     concepts_as_words: bool = False
+    concepts_of_run: words.ConceptVectors | None = None
     only: str = ""
 
     @property
@@ -315,7 +317,8 @@ class NLICorpus:
         if self.pieces:
             return words.PieceTexts(self.encoding, self.pieces, vocabulary)
         if self.concepts_as_words:
-            return words.ConceptTexts(self.encoding, linker, self.retrofit_relations, vocabulary)
+            of_run = self.concepts_of_run
+            return words.ConceptTexts(self.encoding, linker, self.retrofit_relations, vocabulary, of_run)
         return words.WordTexts(self.encoding, vocabulary)
 
     def encoded(self, splits, vocabulary, vectors, concepts: Sequence[str] | None = None) -> Prepared:
@@ -323,6 +326,12 @@ class NLICorpus:
         texts = self.texts(vocabulary, self.linker)
         arrays, facts = words.encode_splits(splits, texts, self.linker, concepts=concepts)
         return Prepared(None, facts, arrays, vectors, rows_of_splits(splits, arrays, facts))
+
+    def asked_by(self, vocabulary: Vocab, vectors: np.ndarray) -> "NLICorpus":
+        """The corpus for a run with this vocabulary and vectors [V, D], which does not learn from it."""
+        if not self.concepts_as_words:
+            return self
+        return replace(self, concepts_of_run=words.ConceptVectors.of_vocabulary(vocabulary, vectors))
 
     def key(self, cache: Cache) -> dict:
         """Everything that shapes the arrays, as JSON: settings, sources by content, the numbers of formats."""
@@ -355,6 +364,8 @@ class NLICorpus:
             key |= self.terminology.key()
         if self.retrofit_relations is not None:
             key["retrofit"] = [self.terminology.name, self.concepts_as_words, *self.retrofit_relations]
+        if self.concepts_of_run is not None:
+            key["concepts_of_run"] = self.concepts_of_run.digest()
         return key
 
     def _formats(self) -> dict[str, int]:

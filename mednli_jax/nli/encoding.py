@@ -3,6 +3,7 @@
 Dimension letters: N rows, T tokens, K links, V words, D numbers per word.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -350,18 +351,43 @@ def mark(concept: str) -> str:
     return f" {concept}"
 
 
+@dataclass(frozen=True, eq=False)
+class ConceptVectors:
+    """The concepts of a run, as `mark` writes them, and their vectors float32 [C, D]."""
+
+    words: tuple[str, ...]
+    vectors: np.ndarray
+
+    @classmethod
+    def of_vocabulary(cls, vocabulary: Vocab, vectors: np.ndarray) -> "ConceptVectors":
+        rows = [row for row, word in enumerate(vocabulary.words) if word.startswith(" ")]
+        return cls(tuple(vocabulary.words[row] for row in rows), np.asarray(vectors[rows], np.float32))
+
+    def digest(self) -> str:
+        """The sha256 of the content."""
+        words = "\n".join(self.words).encode("utf-8", "surrogatepass")
+        return hashlib.sha256(words + b"\0" + self.vectors.tobytes()).hexdigest()
+
+
 class ConceptTexts(WordTexts):
     """WordTexts in which concepts replace words, with retrofitted vectors (Romanov & Shivade 2018, section 4.2.1).
 
     Every word of a mention becomes the id of its concept: the published code made one token of a mention, here lengths
     and links stay. The vector of a concept is the mean of the words of its most frequent mention in training (which the
     published code computes but does not use), retrofitted along these relations. A concept without a known word leaves
-    its words as they are.
+    its words as they are. of_run: the concepts of the run that is asked about another corpus, in place of new ones.
     """
 
-    def __init__(self, encoding: Encoding, linker, relations: Sequence[str], vocabulary: Vocab | None = None):
+    def __init__(
+        self,
+        encoding: Encoding,
+        linker,
+        relations: Sequence[str],
+        vocabulary: Vocab | None = None,
+        of_run: "ConceptVectors | None" = None,
+    ):
         super().__init__(encoding, vocabulary)
-        self._linker, self._relations, self._linked = linker, relations, {}
+        self._linker, self._relations, self._linked, self._of_run = linker, relations, {}, of_run
 
     def _mentions(self, examples):
         return find_mentions(examples, self._linker, self.encoding, self._linked)
@@ -377,6 +403,11 @@ class ConceptTexts(WordTexts):
     def fit(self, splits, examples, retrofit_graph) -> tuple[np.ndarray, dict]:
         """The vocabulary of words and of concepts: (its vectors [V, D], facts of it)."""
         matrix, facts = super().fit(splits, examples, retrofit_graph)
+        if self._of_run:
+            self.vocabulary = Vocab(self.vocabulary.words + self._of_run.words)
+            count = len(self._of_run.words)
+            facts |= {"concepts": count, "concepts_with_vector": count}
+            return np.concatenate([matrix, self._of_run.vectors]), facts
         ontology, phrases, found = self._linker.ontology, Counter(), set()
         trained = {example.uid for example in splits["train"].examples}
         for side, of_side in self._mentions(examples).items():

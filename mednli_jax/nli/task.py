@@ -1,6 +1,6 @@
 """Natural language inference: from rows to batches, from logits to scores."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from mednli_jax.data.arrays import NEW, SIDES, Prepared, Rows
 from mednli_jax.data.examples import LABELS, NLIExample
 from mednli_jax.data.text import TOKENISERS
 from mednli_jax.errors import ConfigError
-from mednli_jax.nli.boosting import with_features
+from mednli_jax.nli.boosting import Scale, with_features
 from mednli_jax.report import metrics
 from mednli_jax.training.task import frozen, summary
 
@@ -40,9 +40,16 @@ class NLITask:
     sides: tuple[str, str] = SIDES
     units: str = "pairs"
     classes: tuple[int, ...] = tuple(range(len(LABELS)))
+    scale: Scale | None = field(default=None, compare=False)  # of a run that is asked about another corpus
 
     def with_rows(self, prepared: Prepared, corpus) -> Prepared:
-        return with_features(corpus, prepared) if self.features else prepared
+        return with_features(corpus, prepared, self.scale) if self.features else prepared
+
+    restored_scale = staticmethod(Scale.restore)
+
+    def scale_of(self, corpus, prepared: Prepared) -> Scale:
+        """What a run keeps for the features of other pairs."""
+        return Scale.of_training(corpus, prepared)
 
     def model_facts(self, manifest: dict) -> dict:
         """Arguments of models.table.build."""

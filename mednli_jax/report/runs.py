@@ -26,6 +26,7 @@ from mednli_jax.io import append_line, private_folder, read_sealed, write_atomic
 TYPES = "types.json"  # the phrases of the training split in the order of their numbers
 # of the feature-based system: the trees of each seed, the TF-IDF terms
 TREES = "trees.json"
+SCALE = "scale.json"  # of networks that take features: the TF-IDF terms, and mean and sd of each feature
 SPLITS = ("dev", "test")  # that a run scores
 EXAMPLE = "runs/esim_kd-demo"  # of a run directory
 FAILED = "correct the fault that its log.txt names"  # the first step for a run that failed

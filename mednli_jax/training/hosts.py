@@ -11,6 +11,8 @@ import os
 import time
 
 import jax
+import numpy as np
+from jax.experimental import multihost_utils
 
 from mednli_jax.errors import RunError
 from mednli_jax.io import say
@@ -81,6 +83,13 @@ class Hosts:
                 f"process {other} has another {what} than process 0. Fix: give all processes the same "
                 "files, folders and flags."
             )
+
+    def of_first(self, array: np.ndarray) -> np.ndarray:
+        """The array of the first process; those of the others have its shape and type."""
+        if self.count == 1:
+            return array
+        self.meet()
+        return np.asarray(multihost_utils.broadcast_one_to_all(array))
 
     # -- the end --------------------------------------------------------------------------------------------------
 
