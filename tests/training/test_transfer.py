@@ -23,6 +23,7 @@ from made_up_pairs import snli_rows, write_rows
 from mednli_jax import evaluate, predict, train
 from mednli_jax.data.batching import Layout
 from mednli_jax.errors import RunError
+from mednli_jax.knowledge.readers import mesh
 from mednli_jax.models import table
 from mednli_jax.nli.task import NLITask, frozen
 from mednli_jax.report import __main__ as report
@@ -241,6 +242,76 @@ def test_a_word_without_a_vector_is_the_runs_unknown_word(home):
     assert there.prepared.manifest["unknown_tokens"]["hypothesis"] > 0
     np.testing.assert_array_equal(there.prepared.vectors[1], run.vectors[1])
     assert (there.prepared.vectors[2:] != run.vectors[1]).any(axis=1).all()
+
+
+CONCEPTS = "D1\tasthma\tC01\t\nD2\tgout\tC01.100\t\nD3\tsepsis\tC01.200\t\nD4\tanemia\tC01.300\t\n"
+KEPT = {  # what a run makes of its training pairs, and reads other pairs by -> its flags
+    "scale and terms of features": ("bow", ("--config.data.features=True",)),
+    "vectors of concepts": (
+        "bow",
+        ("--config.vectors.retrofit=concepts", "--config.knowledge.ontology=own.tsv", '--config.knowledge.types=("",)'),
+    ),
+    "vectors of words, retrofitted": ("bow", ("--config.vectors.retrofit=lexicon.txt",)),
+}
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_a_run_reads_another_corpus_by_what_it_made_of_its_own(home, kept, monkeypatch):
+    """Its scores agree with `predict` on the same pairs, where it knows their words. No training pairs are needed."""
+    model, flags = KEPT[kept]
+    monkeypatch.chdir(home.folder)
+    (home.folder / "own.tsv").write_text("\t".join(mesh.HEADER) + "\n" + CONCEPTS)
+    (home.folder / "lexicon.txt").write_text("asthma gout stroke sepsis anemia\npatient has may lacks sepsis\n")
+    name = kept.replace(" ", "-")
+    code, _, err = home.train(name, *flags, model=model)
+    assert code == 0, err
+    alone = home.folder / f"{name}-test"
+    write_own_pairs(alone, THERE, [("test", SIZES["test"])])
+    code, out, err = home.call(
+        evaluate, f"--run={name}", config_flag(model, "file"), f"--config.data.dir={alone}", "--json"
+    )
+    assert code == 0, err
+    assert json.loads(out)["examples"] == SIZES["test"]
+    run = home.run(name)
+    config = run.config.copy_and_resolve_references()
+    config.data.dir = str(alone)
+    _, logits = run.on(config.data, "test").scores("test")
+    p_NC = (np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)).mean(axis=0)
+    known = 0
+    for number in range(SIZES["test"]):
+        _, *pair = own_pair("test", number, THERE)
+        (row,) = run.predict([pair])
+        if not sum(run.unknown_words.values()):
+            known += 1
+            np.testing.assert_allclose([row[label] for label in LABELS], p_NC[number], atol=2e-6)
+    assert known
+
+
+def test_a_run_without_its_scale_makes_it_of_its_training_pairs_again(home, monkeypatch):
+    """A run of an earlier version keeps none."""
+    monkeypatch.chdir(home.folder)
+    code, _, err = home.train("old", "--config.data.features=True", model="bow")
+    assert code == 0, err
+    _, *pair = own_pair("test", 0, HERE)
+    before = home.run("old").predict([pair])
+    (home.folder / "old" / "private" / "scale.json").unlink()
+    assert home.run("old").predict([pair]) == before
+
+
+def test_sequential_transfer_keeps_the_sources_vectors(home):
+    """Those of the unknown word and of words that both corpora have; the weights were trained on them."""
+    write_own_pairs(home.folder / "unlike", (*THERE, "blorf"), SIZES.items())
+    code, _, err = home.train("target", INIT, *STILL, corpus="unlike")
+    assert code == 0, err
+    source, target = home.run("source"), home.run("target")
+    np.testing.assert_array_equal(target.vectors[1], source.vectors[1])
+    (pair,) = target.predict([("blorf in test 0 .", "patient has blorf")])
+    (same,) = source.predict([("blorf in test 0 .", "patient has blorf")])
+    assert pair == pytest.approx(same, abs=2e-6)
+    code, out, err = home.call(evaluate, "--run=target", "--split=test", "--json")
+    assert code == 0, err
+    result = home.json("target", "result.json")
+    assert json.loads(out)["loss"]["per_seed"] == pytest.approx(result["test"]["loss"]["per_seed"], rel=1e-6)
 
 
 def test_a_direct_run_is_complete_and_report_reads_it(home):
