@@ -5,10 +5,12 @@ have the same corpus) use the key-value store of jax's coordination service, so 
 exchanged between devices. Where a process is lost, jax's service ends the others by SIGABRT, exit code 134.
 """
 
+import errno
 import hashlib
 import json
 import os
 import time
+from multiprocessing.connection import Listener
 
 import jax
 import numpy as np
@@ -150,6 +152,7 @@ def join(
         raise RunError(f"--process is {process} of {processes}. Fix: give 0 to {processes - 1}.")
     if process == 0:
         say(f"process 0 of {processes}: waiting for the others at {coordinator}")
+    _check_port(coordinator, process)
     try:
         jax.config.update("jax_enable_preemption_service", False)  # this package handles SIGTERM itself
         jax.distributed.initialize(
@@ -174,6 +177,26 @@ def join(
 
     _here = Hosts(multihost.get_jax_distributed_client(), jax.process_index(), len(counts))
     return _here
+
+
+def _check_port(coordinator: str | None, process: int | None) -> None:
+    """Raises RunError on process 0 where its port is in use: jax may end by a segmentation fault there."""
+    port = int(coordinator.rpartition(":")[2]) if coordinator else _number("JAX_COORDINATOR_PORT")
+    job = _number("SLURM_JOB_ID")
+    if port is None and job is not None:
+        port = job % 4096 + 61440  # as jax takes it from the number of the job
+    if port is None or (_number("SLURM_PROCID") if process is None else process) != 0:
+        return
+    for family, address in (("AF_INET", ""), ("AF_INET6", "::")):
+        try:
+            Listener((address, port), family).close()
+        except (OSError, OverflowError) as error:
+            if isinstance(error, OSError) and error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
+                continue  # a host without this family of addresses
+            raise RunError(
+                f"port {port} of the coordinator cannot be opened on this host ({error.args[-1]}). "
+                "Fix: give another port in --coordinator=HOST:PORT; with --distributed, in $JAX_COORDINATOR_PORT."
+            ) from None
 
 
 def _number(name):

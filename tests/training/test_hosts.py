@@ -1,5 +1,6 @@
 """Several processes train as one does, stop together, and none waits for one that has died."""
 
+import errno
 import json
 import os
 import shlex
@@ -133,6 +134,50 @@ def test_where_one_has_failed_the_others_fail_at_their_next_meeting(code, monkey
 def test_incomplete_flags_are_one_line(flags, message):
     with pytest.raises(RunError, match=f"{message}"):
         hosts.join(*flags)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "", "::1"])
+@pytest.mark.parametrize(
+    "variables",
+    [{}, {"JAX_COORDINATOR_PORT": "{port}", "SLURM_PROCID": "0"}, {"SLURM_JOB_ID": "{job}", "SLURM_PROCID": "0"}],
+)
+def test_a_port_in_use_is_one_line(address, variables, monkeypatch):
+    """The port is given, set in the environment, or taken from the number of a Slurm job."""
+    for name in ("JAX_COORDINATOR_ADDRESS", "JAX_COORDINATOR_PORT", "JAX_PROCESS_ID", "JAX_NUM_PROCESSES"):
+        monkeypatch.delenv(name, raising=False)
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as taken:
+        port = next(port for port in range(61440, 65536) if is_free(taken, address, port))
+        taken.listen()
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value.format(port=port, job=4096 * 5 + port - 61440))
+        flags = (None, None, None) if variables else (f"127.0.0.1:{port}", 2, 0)
+        with pytest.raises(RunError, match=f"port {port} .* Fix: .*port"):
+            hosts.join(*flags, automatic=bool(variables))
+
+
+def is_free(socket_, address, port):
+    """Binds the socket to the port, where the port is free."""
+    try:
+        socket_.bind((address, port))
+    except OSError as error:
+        if error.errno == errno.EADDRNOTAVAIL:
+            pytest.skip("this machine has no such address")
+        return False
+    return True
+
+
+def test_a_port_in_use_ends_the_command_with_bad_input(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        place = f"--coordinator=127.0.0.1:{taken.getsockname()[1]}"
+        command = [sys.executable, "-m", "mednli_jax.train", "--config=bow", place, "--processes=2", "--process=0"]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment(**environment_of(tmp_path)), capture_output=True, text=True
+        )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.splitlines()[-1].startswith("error: port ")
+    assert "Traceback" not in done.stderr
 
 
 # -- the command ------------------------------------------------------------------------------------------------------
