@@ -321,19 +321,77 @@ def test_tpu_pod_makes_trains_fetches_and_deletes():
     assert [command[3] for command in (c[1:] for c in pod("create"))] == ["create"]
 
 
-@pytest.mark.parametrize(
-    ("code", "restarts", "queued"), [(0, 0, False), (2, 0, False), (3, 0, True), (3, 20, False), (134, 0, True)]
-)
-def test_a_slurm_job_goes_back_into_the_queue_only_where_it_can_go_on(tmp_path, code, restarts, queued):
-    for name, body in (("srun", f'echo "$@" >>calls; exit {code}'), ("scontrol", 'echo "scontrol $@" >>calls')):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+# Starts two processes, as srun would, and returns the highest exit code. $VENV/bin/python takes its code from $CODES.
+SRUN = """#!/bin/bash
+echo "$*" >>calls
+highest=0
+for SLURM_PROCID in 0 1; do
+  export SLURM_PROCID
+  "${@:2}" || { code=$?; [ $code -le $highest ] || highest=$code; }
+done
+exit $highest
+"""
+PROCESS = """#!/bin/bash
+codes=($CODES)
+exit ${codes[$SLURM_PROCID]}
+"""
+
+
+@pytest.fixture
+def slurm(tmp_path):
+    """slurm(codes of the two processes, restarts so far) -> (exit code, flags of srun, whether the job is requeued)."""
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    scontrol = '#!/bin/sh\necho "scontrol $@" >>calls\n'
+    for name, body in (("srun", SRUN), ("scontrol", scontrol), ("venv/bin/python", PROCESS)):
+        (tmp_path / name).write_text(body)
         (tmp_path / name).chmod(0o755)
     (tmp_path / "runs" / "slurm-5" / "checkpoints").mkdir(parents=True)
-    settings = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": str(restarts)}
-    done = subprocess.run(
-        ["bash", LAUNCH / "slurm.sbatch", "--config=configs/bow.py"], cwd=tmp_path, env={**os.environ, **settings}
-    )
-    assert done.returncode == code
-    first, *rest = (tmp_path / "calls").read_text().splitlines()
-    assert first.endswith("--distributed --workdir=runs/slurm-5 --resume --config=configs/bow.py")
-    assert rest == ["scontrol requeue 5"] * queued
+
+    def call(codes, restarts=0):
+        settings = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "CODES": codes, "SLURM_JOB_ID": "5"}
+        settings |= {"SLURM_RESTART_COUNT": str(restarts)}
+        command = ["bash", LAUNCH / "slurm.sbatch", "--config=configs/bow.py"]
+        done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **settings})
+        first, *rest = (tmp_path / "calls").read_text().splitlines()
+        (tmp_path / "calls").unlink()
+        return done.returncode, first, rest == ["scontrol requeue 5"]
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("codes", "restarts", "code", "queued"),
+    [
+        ("0 0", 0, 0, False),
+        ("2 2", 0, 2, False),
+        ("2 134", 0, 2, False),  # the others are ended by jax
+        ("0 134", 0, 134, True),
+        ("3 3", 0, 3, True),
+        ("3 3", 20, 3, False),
+        ("134 137", 0, 137, True),
+        ("139 134", 0, 139, False),
+    ],
+)
+def test_a_slurm_job_goes_back_into_the_queue_only_where_it_can_go_on(slurm, codes, restarts, code, queued):
+    ended, flags, requeued = slurm(codes, restarts)
+    assert (ended, requeued) == (code, queued)
+    assert flags.endswith("--wait=120 --distributed --workdir=runs/slurm-5 --resume --config=configs/bow.py")
+
+
+def test_a_slurm_job_that_was_refused_may_be_started_again(slurm):
+    assert [slurm(codes)[0] for codes in ("2 134", "134 134", "2 2", "0 0")] == [2, 134, 2, 0]
+
+
+def test_a_signal_to_a_task_of_slurm_lets_the_training_save(tmp_path):
+    saves = "#!/bin/bash\ntrap 'sleep 0.3; touch saved; exit 3' TERM\ntouch begun\nwhile :; do sleep 0.05; done\n"
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    starts = '#!/bin/bash\n"${@:2}" & task=$!\nuntil [ -e begun ]; do sleep 0.05; done\n'
+    starts += "pkill -TERM -P $task; kill $task; wait $task; wait $task\n"  # Slurm's signal reaches all of a task
+    for name, body in (("srun", starts), ("scontrol", "#!/bin/sh\ntouch queued\n"), ("venv/bin/python", saves)):
+        (tmp_path / name).write_text(body)
+        (tmp_path / name).chmod(0o755)
+    settings = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "5"}
+    done = subprocess.run(["bash", LAUNCH / "slurm.sbatch"], cwd=tmp_path, env={**os.environ, **settings}, timeout=60)
+    assert done.returncode == 3
+    assert (tmp_path / "saved").exists()
+    assert (tmp_path / "queued").exists()
