@@ -8,6 +8,9 @@
 # to every host: check that the data's licence allows it). The project is the one set in gcloud. `all` deletes the slice
 # at the end, also after a failure. After `create` the slice costs money until `delete`. --dry-run prints the commands.
 #
+# Training does not depend on the connection: its output goes to train.log on each host, and `train` shows the log. Where
+# the connection is lost, the same command shows the log of the training that is under way.
+#
 # A Spot slice that is taken away is deleted, created and installed again, with pauses that double from PAUSE seconds to
 # 32 times as long, TRIES failures in all. BUCKET, a private folder gs://..., then has the run and the cache: the first
 # host copies them there every SAVE seconds (the run contains text of the corpus). Without BUCKET training starts anew.
@@ -39,14 +42,47 @@ back_off() { # after a failure
   sleep $((PAUSE << (tries < 6 ? tries - 1 : 5)))
 }
 
+check() { # the data, before anything is created
+  local word corpus=
+  [ -z "$dry" ] || return 0
+  for word; do
+    case $word in
+    --config.*) ;;
+    --config=*:* | [!-]*:*) corpus=${word##*:} corpus=${corpus%%/*} corpus=${corpus%_code} ;;
+    esac
+  done
+  [[ $corpus =~ ^(mednli|mediqa_nli|snli|multinli|clicr)$ && " $*" != *" --config.data.dir"* ]] || corpus=
+  if [ -n "$DATA" ] && [ -z "$(ls -A "$DATA/" 2>/dev/null)" ]; then
+    echo "error: DATA=$DATA is no folder with files. Fix: give a folder laid out as \$MEDNLI_JAX_DATA." >&2
+  elif [ -n "$corpus" ] && [ ! -e "$DATA/$corpus" ]; then
+    echo "error: DATA=$DATA has no folder $corpus, the corpus of --config. Fix: DATA=FOLDER with FOLDER/$corpus." >&2
+  else
+    return 0
+  fi
+  return 2
+}
+
 create() {
+  check || return
   until run "${tpu[@]}" create "$NAME" --zone="$ZONE" --accelerator-type="$TYPE" --version="$VERSION" --spot; do
     back_off || return 3
     delete || true # what the failure left
   done
 }
 
+saved() { # whether the bucket has a run; code 3 where it could not be listed
+  local said
+  if [ -n "$dry" ]; then run gcloud storage ls "$BUCKET/run" && return; fi
+  until said=$(gcloud storage ls "$BUCKET/run" 2>&1); do
+    case $said in *"matched no objects"* | *"No such"*) return 1 ;; esac
+    printf '%s\n' "$said" >&2
+    back_off || return 3
+  done
+}
+
 install() { # what is committed, the data, and what the bucket has; uv brings a python where the image has none
+  local code=0
+  check || return
   run git -C "$source" archive --prefix=mednli_jax/ --output="$archive" HEAD &&
     run "${tpu[@]}" scp "$archive" "$NAME:" --zone="$ZONE" --worker=all &&
     on all "umask 077; tar xzf mednli_jax.tgz; for version in 3.13 3.12 3.11; do \
@@ -57,20 +93,30 @@ venv/bin/pip install -q './mednli_jax[tpu]'" || return
   if [ -n "$DATA" ]; then
     run "${tpu[@]}" scp --recurse "$DATA" "$NAME:data" --zone="$ZONE" --worker=all || return
   fi
-  if [ -n "$BUCKET" ] && run gcloud storage ls "$BUCKET/run"; then
+  [ -n "$BUCKET" ] || return 0
+  saved || code=$?
+  if [ $code = 0 ]; then
     on 0 "umask 077; mkdir -p mednli_jax/$RUN cache && gcloud storage rsync -r $BUCKET/run mednli_jax/$RUN && \
 gcloud storage rsync -r $BUCKET/cache cache"
+  else
+    [ $code = 1 ] # nothing is saved
   fi
 }
 
-once() { # trains, from the last checkpoint, which the first host has; exit code 2 leaves the file `refused`
-  local again="\$([ -e $RUN/checkpoints ] && echo --resume || echo --force)" flags save=:
-  flags=$(printf '%q ' "$@")
+once() { # trains, from the last checkpoint, which the first host has, or follows the training that is under way
+  # On each host: pid, the process; code, the exit code at its end; refused, for bad input; call, of which `train` they are
+  local again="\$([ -e $RUN/checkpoints ] && echo --resume || echo --force)" flags= save=:
+  [ $# = 0 ] || flags=$(printf ' %q' "$@")
   [ -z "$BUCKET" ] || save="[ ! -e $RUN ] || { gcloud storage rsync -r $RUN $BUCKET/run && \
 gcloud storage rsync -r ~/cache $BUCKET/cache; }"
-  on all "umask 077; cd mednli_jax; mkdir -p ~/cache; while sleep $SAVE; do $save; done >/dev/null 2>&1 & \
-trap 'code=\$?; kill \$!; $save; [ \$code != 2 ] || touch ~/refused; exit \$code' EXIT; MEDNLI_JAX_DATA=~/data \
-MEDNLI_JAX_CACHE=~/cache ~/venv/bin/python -m mednli_jax.train --distributed --workdir=$RUN $again $flags"
+  on all "umask 077; alive() { kill -0 \"\$(cat ~/pid)\"; } 2>/dev/null; \
+alive || grep -qsx $call ~/call || rm -f ~/refused ~/code; echo $call >~/call; cd mednli_jax && mkdir -p ~/cache || exit; \
+job() { while sleep $SAVE; do $save; done >/dev/null 2>&1 & MEDNLI_JAX_DATA=~/data MEDNLI_JAX_CACHE=~/cache \
+~/venv/bin/python -m mednli_jax.train --distributed --wait=120 --workdir=$RUN $again \"\$@\"; code=\$?; kill \$!; $save; \
+[ \$code != 2 ] || touch ~/refused; echo \$code >~/code; }; export -f job; \
+follow() { alive || grep -qsx 0 ~/code || { rm -f ~/refused ~/code; : >~/train.log; \
+setsid nohup bash -c 'job \"\$@\"' job \"\$@\" >>~/train.log 2>&1 </dev/null & echo \$! >~/pid; }; \
+tail -n 50 -f --pid=\$(cat ~/pid) ~/train.log; exit \$(cat ~/code 2>/dev/null || echo 3); }; follow$flags"
 }
 
 ready() {
@@ -78,6 +124,7 @@ ready() {
 }
 
 again() { # a new slice
+  [ "$tries" -lt "$TRIES" ] || return 3
   delete || true
   create || return
   until install; do
@@ -87,7 +134,12 @@ again() { # a new slice
 }
 
 train() { # again after each interruption
+  local call=$$.$RANDOM.$(date +%s)
   until once "$@"; do
+    if ready && on 0 'kill -0 "$(cat pid)" 2>/dev/null'; then # the connection was lost, and the training goes on
+      sleep "$PAUSE"
+      continue
+    fi
     ! on 0 'test -e refused' || return 2
     back_off || return 3
     until ready; do
@@ -106,6 +158,7 @@ delete() {
 }
 
 all() {
+  check "$@"
   trap delete EXIT
   create
   install || again
@@ -116,5 +169,5 @@ all() {
 step=${1:-}
 case $step in
 create | install | train | fetch | delete | all) shift && "$step" "$@" ;;
-*) sed -n '2,13s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+*) bash "$0" --help >&2 && exit 2 ;;
 esac

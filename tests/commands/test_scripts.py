@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -335,11 +336,16 @@ def test_a_script_answers_help_and_refuses_an_unknown_flag(name, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-# Programs of a slice that is the folder `host`. The first creation fails, and two trainings of three lose the slice
-# once their checkpoint is in the bucket. A training makes one checkpoint.
-TRAIN = """#!/bin/bash
-echo "$@" >>$CLOUD/trained
-[ -z "${REFUSES:-}" ] || exit 2
+# Programs of a slice that is the folder `host`. The first creation fails. A training makes one checkpoint and ends; the
+# first two lose the slice, once their checkpoint is in the bucket. $CODES: other exit codes, one for each training.
+POD_TRAIN = """#!/bin/bash
+printf '%q ' "$@" >>$CLOUD/trained
+echo >>$CLOUD/trained
+codes=($CODES) begun=$(wc -l <$CLOUD/trained)
+if [ -n "$CODES" ]; then
+  sleep ${SECONDS_EACH:-0}
+  exit ${codes[$((begun - 1))]}
+fi
 mkdir -p run/checkpoints && count=$(ls run/checkpoints | wc -l) && touch run/checkpoints/$count
 [ $count != 2 ] || exit 0
 until [ -e $CLOUD/bucket/run/checkpoints/$count ]; do sleep 0.05; done
@@ -355,39 +361,136 @@ PROGRAMS = {
     "gcloud": """
 echo "$@" >>$CLOUD/calls
 case "$*" in
-  "storage ls"*) ls $CLOUD/bucket/run ;;
-  "storage rsync"*) mkdir -p ${5/gs:/$CLOUD} && cp -r ${4/gs:/$CLOUD}/. ${5/gs:/$CLOUD} ;;
+  "storage ls"*)
+    if [ -e $CLOUD/unavailable ]; then
+      rm $CLOUD/unavailable
+      echo "ERROR: (gcloud.storage.ls) HTTPError 503: Service Unavailable" >&2
+      exit 1
+    fi
+    ls $CLOUD/bucket/run 2>/dev/null && exit
+    echo "ERROR: (gcloud.storage.ls) One or more URLs matched no objects." >&2
+    exit 1 ;;
+  "storage rsync"*)
+    from=${4/gs:/$CLOUD} to=${5/gs:/$CLOUD}
+    [ ! -e $from ] || { mkdir -p $to && cp -r $from/. $to; } ;;
   *" create "*) [ -e $CLOUD/tried ] || { touch $CLOUD/tried && exit 1; }; mkdir host && echo READY >state ;;
   *" delete "*) rm -rf host state ;;
   *" describe "*) cat state ;;
   *" scp --recurse pod7:"*) cp -r "host/${6#pod7:}" "$7" ;;
-  *" ssh "*) command=${!#}; (cd host && HOME=$PWD bash -c "${command#--command=}"); code=$?
+  *" ssh "*)
+    command=${!#} limit=0
+    [[ $command != *mednli_jax.train* || ! -e $CLOUD/drops ]] || { rm $CLOUD/drops && limit=1; }
+    (cd host && HOME=$PWD timeout $limit bash -c "${command#--command=}")
+    code=$?
     grep -q READY state && exit $code || { rm -rf host && exit 1; } ;;
 esac""",
 }
 
 
-@pytest.mark.parametrize(("refuses", "code", "trained"), [("", 0, 3), ("1", 2, 1)])
-def test_a_pod_survives_preemptions_but_does_not_repeat_bad_input(tmp_path, refuses, code, trained):
+@pytest.fixture
+def cloud(tmp_path):
+    """cloud(*arguments of tpu_pod.sh, **variables) -> (exit code, stderr, starts of train, subcommands of tpu-vm)."""
     (tmp_path / "bin").mkdir()
-    (tmp_path / "train").write_text(TRAIN)
+    (tmp_path / "train").write_text(POD_TRAIN)
     (tmp_path / "train").chmod(0o755)
     for name, body in PROGRAMS.items():
         (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{body}\n")
         (tmp_path / "bin" / name).chmod(0o755)
-    given = {"NAME": "pod7", "BUCKET": "gs:/bucket", "PAUSE": "0", "SAVE": "0.05", "TMPDIR": str(tmp_path)}
-    given |= {"CLOUD": str(tmp_path), "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "REFUSES": refuses}
-    command = ["bash", ROOT / "launch" / "tpu_pod.sh", "all", "--config=configs/bow.py"]
-    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **given}, capture_output=True, timeout=60)
-    assert done.returncode == code, done.stderr
-    starts = [line.split() for line in (tmp_path / "trained").read_text().splitlines()]
-    assert [words[-2:] for words in starts] == [
-        ["--resume" if n else "--force", "--config=configs/bow.py"] for n in range(trained)
-    ]
-    verbs = [line.split()[3] for line in (tmp_path / "calls").read_text().splitlines() if " tpu-vm " in line]
+
+    def call(*arguments, **variables):
+        for name in ("trained", "calls"):
+            (tmp_path / name).write_text("")
+        settings = {"NAME": "pod7", "PAUSE": "0", "SAVE": "0.05", "TMPDIR": str(tmp_path), "CLOUD": str(tmp_path)}
+        settings |= {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "CODES": "", "TRIES": "9", **variables}
+        command = ["bash", ROOT / "launch" / "tpu_pod.sh", *arguments]
+        done = subprocess.run(
+            command, cwd=tmp_path, env={**os.environ, **settings}, capture_output=True, text=True, timeout=60
+        )
+        starts = [shlex.split(line) for line in (tmp_path / "trained").read_text().splitlines()]
+        calls = (line.split() for line in (tmp_path / "calls").read_text().splitlines())
+        return done.returncode, done.stderr, starts, [words[3] for words in calls if "tpu-vm" in words]
+
+    return call
+
+
+FLAGS = ("--config=configs/bow.py", "--config.seeds=0,1")
+
+
+@pytest.mark.parametrize(("codes", "code", "trained"), [("", 0, 3), ("2", 2, 1)])
+def test_a_pod_survives_preemptions_but_does_not_repeat_bad_input(cloud, tmp_path, codes, code, trained):
+    ended, err, starts, verbs = cloud("all", *FLAGS, BUCKET="gs:/bucket", CODES=codes)
+    assert ended == code, err
+    assert [words[-3:] for words in starts] == [["--resume" if n else "--force", *FLAGS] for n in range(trained)]
     assert (verbs.count("create"), verbs.count("delete"), verbs[-1]) == (trained + 1, trained + 1, "delete")
-    if not refuses:
+    if not codes:
         assert sorted(os.listdir(tmp_path / "runs" / "pod7" / "checkpoints")) == ["0", "1", "2"]
+
+
+@pytest.fixture
+def slice_(cloud, tmp_path):
+    """A slice that is ready for `train`."""
+    (tmp_path / "tried").touch()
+    assert cloud("create")[0] == cloud("install")[0] == 0
+    return tmp_path / "host"
+
+
+@pytest.mark.parametrize(
+    ("codes", "code", "trained"), [("3 0", 0, 2), ("134 0", 0, 2), ("0", 0, 1), ("3 2", 2, 2), ("2", 2, 1)]
+)
+def test_bad_input_of_an_earlier_training_does_not_end_the_next(cloud, slice_, codes, code, trained):
+    assert cloud("train", CODES="2")[0] == 2
+    ended, err, starts, _ = cloud("train", *FLAGS, CODES=codes)
+    assert (ended, len(starts)) == (code, trained), err
+
+
+@pytest.mark.parametrize(("codes", "code"), [("0", 0), ("2", 2)])
+@pytest.mark.parametrize("seconds", ["1.5", "0.9"])
+def test_a_dropped_connection_neither_ends_nor_repeats_a_training(cloud, slice_, tmp_path, seconds, codes, code):
+    (tmp_path / "drops").touch()
+    ended, err, starts, _ = cloud("train", *FLAGS, CODES=codes, SECONDS_EACH=seconds, TRIES="2", PAUSE="1")
+    assert not (tmp_path / "drops").exists()
+    assert (ended, len(starts)) == (code, 1), err
+
+
+def test_the_log_of_a_training_is_shown_and_kept(cloud, slice_, tmp_path):
+    (slice_ / "venv" / "bin" / "python").write_text("#!/bin/bash\necho epoch 1\n")
+    settings = {**os.environ, "NAME": "pod7", "CLOUD": str(tmp_path)}
+    settings["PATH"] = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    command = ["bash", ROOT / "launch" / "tpu_pod.sh", "train"]
+    done = subprocess.run(command, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "epoch 1\n")
+    assert (slice_ / "train.log").read_text() == "epoch 1\n"
+    assert not (slice_ / "train.log").stat().st_mode & 0o077
+
+
+@pytest.mark.parametrize(("saved", "start"), [(True, "--resume"), (False, "--force")])
+@pytest.mark.parametrize("unavailable", [True, False])
+def test_a_failed_listing_of_the_bucket_is_not_an_empty_bucket(cloud, tmp_path, saved, start, unavailable):
+    if saved:
+        (tmp_path / "bucket" / "run" / "checkpoints").mkdir(parents=True)
+    if unavailable:
+        (tmp_path / "unavailable").touch()
+    ended, err, starts, verbs = cloud("all", *FLAGS, BUCKET="gs:/bucket", CODES="0")
+    assert (starts[0][-3], verbs.count("create")) == (start, 2), err
+    assert (ended, "503" in err) == (0 if saved else 1, unavailable)  # without a run there is nothing to fetch
+
+
+def test_a_pod_gives_train_no_flag_that_it_was_not_given(cloud, slice_):
+    _, _, starts, _ = cloud("train", CODES="0")
+    assert starts[0][-1] == "--force"
+    _, _, starts, _ = cloud("train", "--config.vectors.path=", "--config.x=a b", CODES="0")
+    assert starts[0][-2:] == ["--config.vectors.path=", "--config.x=a b"]
+
+
+@pytest.mark.parametrize("config", ["--config=configs/bow.py:mednli", "--config=bow:multinli/fiction", "--config=bow"])
+@pytest.mark.parametrize("data", ["", "nothing", "empty", "snli"])
+def test_data_that_is_not_there_is_found_before_a_slice_is_made(cloud, tmp_path, config, data):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "snli" / "snli").mkdir(parents=True)
+    code, err, starts, verbs = cloud("all", config, CODES="2", DATA=data and str(tmp_path / data))
+    is_bad = data in ("nothing", "empty") or ":" in config
+    assert (code, bool(verbs), bool(starts)) == (2, not is_bad, not is_bad), err
+    assert not is_bad or (err.startswith("error: DATA="), err.count("\n"), "Fix: " in err) == (True, 1, True)
 
 
 @pytest.mark.slow

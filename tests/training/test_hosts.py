@@ -395,3 +395,23 @@ def test_a_signal_to_a_task_of_slurm_lets_the_training_save(tmp_path):
     assert done.returncode == 3
     assert (tmp_path / "saved").exists()
     assert (tmp_path / "queued").exists()
+
+
+@pytest.mark.parametrize("again", ["--force", "--resume"])
+def test_hosts_of_gke_wait_for_a_held_run_and_only_bad_input_ends_them(tmp_path, again):
+    yaml = pytest.importorskip("yaml")
+    spec = yaml.safe_load((LAUNCH / "gke_jobset.yaml").read_text())["spec"]
+    job = spec["replicatedJobs"][0]["template"]["spec"]
+    (rule,) = job["podFailurePolicy"]["rules"]
+    assert (rule["action"], rule["onExitCodes"]) == ("FailJob", {"operator": "In", "values": [2]})
+    assert (job["backoffLimit"], spec["failurePolicy"]["maxRestarts"]) == (0, 20)  # 3 and 134 restart all hosts
+    (container,) = job["template"]["spec"]["containers"]
+    (tmp_path / "python").write_text('#!/bin/sh\necho "$*"\nexit 3\n')
+    (tmp_path / "python").chmod(0o755)
+    if again == "--resume":
+        (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    command = [word.replace("/shared", str(tmp_path)) for word in container["command"]]
+    settings = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(command, env=settings, capture_output=True, text=True)
+    assert done.returncode == 3
+    assert done.stdout.split()[2:6] == ["--wait=120", "--distributed", f"--workdir={tmp_path}/run", again]
