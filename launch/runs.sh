@@ -29,7 +29,7 @@ run() {
     python -m mednli_jax.evaluate "$@" --workdir="$place"
   else
     [ ! -e "$place/checkpoints" ] || again=--resume
-    python -m mednli_jax.train "$@" --workdir="$place" $again
+    python -m mednli_jax.train "$@" --workdir="$place" --wait=120 $again
   fi
 }
 

@@ -24,8 +24,8 @@ from mednli_jax.errors import RunError
 from mednli_jax.io import private_folder
 from mednli_jax.report.outcomes import read_metrics
 from mednli_jax.report.runs import RunDirectory
+from mednli_jax.training.visible import one_device
 
-ONE_CHIP = {"TPU_CHIPS_PER_PROCESS_BOUNDS": "1,1,1", "TPU_PROCESS_BOUNDS": "1,1,1"}
 SUMMED, MOST = ("train_examples_per_second", "examples_per_second"), ("epochs", "passes", "compile_seconds", "seconds")
 FACTS = ("transfer", "best_epoch", "parameters", "width", SUMMED[0], *MOST[:3])  # what a fit says in result.json
 
@@ -34,11 +34,10 @@ def trained(seeds: Sequence[int], folder: Path, device: int) -> subprocess.Popen
     """The process that trains these seeds into a folder, or continues there."""
     kept = [a for a in sys.argv[1:] if a.startswith("--config") and not a.startswith("--config.seeds")]
     command = [sys.executable, "-m", "mednli_jax.train", *kept, f"--config.seeds={','.join(map(str, seeds))},"]
-    command += [f"--workdir={folder}", "--resume" if (folder / "checkpoints").exists() else "--force"]
-    on_device = {**ONE_CHIP, "CUDA_VISIBLE_DEVICES": str(device), "TPU_VISIBLE_CHIPS": str(device)}
+    command += [f"--workdir={folder}", "--wait=120", "--resume" if (folder / "checkpoints").exists() else "--force"]
     with open(folder.with_suffix(".log"), "w") as log:
         how = {"stdout": log, "stderr": log, "start_new_session": True}  # Ctrl-C reaches it once, from this process
-        return subprocess.Popen(command, env={**os.environ, **on_device}, **how)
+        return subprocess.Popen(command, env={**os.environ, **one_device(device)}, **how)
 
 
 def joined(rows: list[dict]) -> dict:

@@ -7,9 +7,10 @@ machine joins the sweep; after Ctrl-C or a crash it continues.
   --config=FILE[:VARIANT]  a file with a get_sweep() beside its get_config(); --config.FIELD=VALUE: for all trials
   --study=NAME             name in the database, and of the folder runs/NAME (default: FILE-VARIANT)
   --storage=URL            the database (default sqlite:///runs/NAME/study.db; several machines need a server)
-  --workers=N              trials at the same time on this machine (default 1; one for each accelerator)
+  --workers=N              trials at the same time on this machine (default 1); each of several sees one GPU or TPU chip
   --trials=N               number of trials, with the finished ones (default: that of get_sweep)
   --retry, --table         run failed trials again; only print the table of finished trials
+  --test                   the table shows the scores on test, too
   --grace=SECONDS          time after which a silent worker counts as dead (default 60)
   --command=COMMAND        the command of a trial (default: python -m mednli_jax.train), e.g. preceded by srun or nice
 
@@ -24,7 +25,7 @@ from mednli_jax.errors import RunError
 
 
 def define(values: cli.Flags) -> None:
-    cli.define(values, config=None, study=None, storage=None, command=None, retry=False, table=False)
+    cli.define(values, config=None, study=None, storage=None, command=None, retry=False, table=False, test=False)
     cli.define_numbers(values, workers=1)
     cli.define_numbers(values, least=0, trials=0)
     cli.define_numbers(values, least=3, grace=60)

@@ -1,30 +1,45 @@
 """Studies of many runs by optuna: their trials, the workers that train them, and the table of results."""
 
+import contextlib
 import fcntl
+import functools
 import json
 import math
+import os
 import runpy
 import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import optuna
 import sqlalchemy
-from optuna.distributions import CategoricalDistribution, distribution_to_json
+from absl import flags
+from ml_collections import config_flags
+from ml_collections.config_dict import ConfigDict
+from optuna.distributions import BaseDistribution, CategoricalDistribution, distribution_to_json
+from optuna.trial import TrialState
 
 from mednli_jax import cli
+from mednli_jax.defaults import did_you_mean
 from mednli_jax.errors import ConfigError, RunError, UserError
 from mednli_jax.io import private_folder, say, write_atomic
 from mednli_jax.report.runs import RunDirectory, differing
+from mednli_jax.training.visible import one_device
 
 # On Linux a training ends with its worker, by SIGTERM. Elsewhere it trains on, and the next attempt waits for it.
 TIE = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execvp(sys.argv[1], sys.argv[1:])"
 TIED = [sys.executable, "-c", TIE] if sys.platform == "linux" else []
+OUTAGE_SECONDS = 3600  # in which a database must answer again
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -69,50 +84,118 @@ def main(values: cli.Flags) -> None:
     """Trains the remaining trials of the study, and prints its table."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)  # heartbeats
+    warnings.filterwarnings("ignore", message="Heartbeat of storage")  # the worker records them, not optuna
     folder = Path("runs") / (values.study or cli.config_name())
     url = values.storage or f"sqlite:///{folder / 'study.db'}"
     try:
         if values.table:
-            study = optuna.load_study(study_name=folder.name, storage=url)
+            study = optuna.load_study(study_name=folder.name, storage=_storage(url, values.grace))
+            lines, failed = table(study, values.test), []
         else:
             config = cli.config(values)
-            named = [a for a in sys.argv if a.startswith("--config=")]
-            file = cli.config_file(named[-1].removeprefix("--config="))
-            found = runpy.run_path(str(file))
-            if "get_sweep" not in found:
-                raise ConfigError(f"{file}: it defines no get_sweep. Fix: see configs/sweep_esim_kd.py.")
-            sweep = found["get_sweep"]()
+            sweep = _sweep_of_config_file(config)
             with open(private_folder(folder) / "study.lock", "w") as lock:  # one worker creates the tables
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                study = _study(url, folder.name, sweep, config, values.grace)
-            Worker(study, sweep, folder, values).run()
-            write_atomic(folder / "table.md", "\n".join(table(study)) + "\n")
-        print("\n".join(table(study)))
-        last = {trial: attempts[-1] for trial, attempts in attempts_of(study).items()}
-        failed = [str(trial) for trial in last if "error" in last[trial].user_attrs]
+                study = _study(_storage(url, values.grace), folder.name, sweep, config)
+            worker = Worker(study, sweep, folder, values)
+            worker.run()
+            lines = worker.repeated(lambda: table(study, values.test))
+            failed = worker.repeated(lambda: _failed(study))
+            write_atomic(folder / "table.md", "\n".join(lines) + "\n")
+        print("\n".join(lines))
     except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError, ImportError, KeyError) as error:
         problem = f"--storage: no study '{folder.name}' can be used there ({type(error).__name__})"
         raise RunError(f"{problem}. Fix: check --study, the URL, its driver and its database.") from None
-    if failed and not values.table:
+    if failed:
         raise RunError(f"trials {', '.join(failed)} failed. Fix: see their logs, then --retry.")
 
 
-def _study(url, name, sweep, config, grace):
-    """The study of this name, which is created if there is none."""
-    options = {"timeout": 60, "isolation_level": None} if url.startswith("sqlite") else {}
+def _failed(study: optuna.Study) -> list[str]:
+    """The trials whose last attempt failed."""
+    last = {trial: attempts[-1] for trial, attempts in attempts_of(study).items()}
+    return [str(trial) for trial, attempt in last.items() if "error" in attempt.user_attrs]
+
+
+def _sweep_of_config_file(config: ConfigDict) -> Sweep:
+    """What get_sweep of the file in --config returns. Raises ConfigError where a trial could not set its fields."""
+    argument = [a for a in sys.argv if a.startswith("--config=")][-1]
+    file = cli.config_file(argument.removeprefix("--config="))
+    definitions = runpy.run_path(str(file))
+    if "get_sweep" not in definitions:
+        raise ConfigError(f"{file}: it defines no get_sweep. Fix: see configs/sweep_esim_kd.py.")
+    sweep = definitions["get_sweep"]()
+    kinds = {name: kind for name, kind, _ in cli.fields(config)}
+    for field, space in sweep.fields.items():
+        place = f"{file}: get_sweep: '{field}'"
+        if field not in kinds:
+            raise ConfigError(f"{place} is no field of the config.{did_you_mean(field, kinds)} Fix: see --fields.")
+        if space == () or not isinstance(space, tuple | BaseDistribution):
+            raise ConfigError(f"{place} has no choices. Fix: give a tuple of values, or a distribution of optuna.")
+    for field, space in sweep.distributions().items():
+        values = space.choices if isinstance(space, CategoricalDistribution) else (space.low, space.high)
+        for value in values:
+            if not _fits(config, field, value):
+                problem = f"{file}: get_sweep: '{field}' has the type {kinds[field]}, and {value!r} does not fit"
+                raise ConfigError(f"{problem}. Fix: give values of this type.")
+    return sweep
+
+
+def _fits(config: ConfigDict, field: str, value: object) -> bool:
+    """Whether a training takes --config.FIELD=VALUE."""
+    argv, parsed = ["train", f"--config.{field}={value}"], flags.FlagValues()
+    try:
+        config_flags.DEFINE_config_dict(
+            "config", config.copy_and_resolve_references(), flag_values=parsed, sys_argv=argv
+        )
+        parsed(argv)
+    except (flags.Error, TypeError, ValueError):
+        return False
+    return True
+
+
+# -- the database ------------------------------------------------------------------------------------------------------
+
+
+def _storage(address: str, grace: int) -> optuna.storages.RDBStorage:
+    """The database of a URL. Raises RunError where its tables are those of another version of optuna."""
+    url = sqlalchemy.make_url(address)
+    if url.drivername == "postgresql":  # its driver is another one in each version of SQLAlchemy
+        url = url.set(drivername=f"postgresql+{_driver()}")
+    options = {"timeout": 60, "isolation_level": None} if url.get_backend_name() == "sqlite" else {}
     storage = optuna.storages.RDBStorage(
-        url,
+        url.render_as_string(hide_password=False),
         {"pool_pre_ping": True, "connect_args": options},
+        skip_compatibility_check=True,
         heartbeat_interval=max(1, grace // 4),
         grace_period=grace,
         heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(),
     )
+    schema, newest = storage.get_current_version(), storage.get_head_version()
+    if schema != newest:
+        fix = "install the optuna that made them: pip install --upgrade optuna"
+        if schema in storage.get_all_versions():
+            fix = f"optuna storage upgrade --storage {shlex.quote(url.render_as_string())}"
+        raise RunError(f"--storage: its tables have optuna's schema {schema}, not {newest}. Fix: {fix}")
     if storage.engine.name == "sqlite":
 
-        def begin(opened):  # without a lock from its begin a transaction lets two workers take one trial
-            opened.exec_driver_sql("BEGIN IMMEDIATE")
+        def begin(connection: sqlalchemy.Connection) -> None:
+            # without a lock from its begin a transaction lets two workers take one trial
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
 
         sqlalchemy.event.listen(storage.engine, "begin", begin)
+    return storage
+
+
+def _driver() -> str:
+    try:
+        import psycopg  # noqa: F401
+    except ImportError:
+        return "psycopg2"
+    return "psycopg"
+
+
+def _study(storage: optuna.storages.RDBStorage, name: str, sweep: Sweep, config: ConfigDict) -> optuna.Study:
+    """The study of this name, which is created if there is none."""
     study = optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
     fields = {field: distribution_to_json(space) for field, space in sweep.distributions().items()}
     new = {"fields": fields, "metric": sweep.metric, "seed": sweep.seed}
@@ -126,54 +209,116 @@ def _study(url, name, sweep, config, grace):
     return study
 
 
+def _is_outage(error: BaseException | None) -> bool:
+    """Whether the database did not answer. optuna wraps most errors of SQLAlchemy."""
+    error = error.__cause__ if isinstance(error, optuna.exceptions.StorageInternalError) else error
+    if isinstance(error, sqlalchemy.exc.DBAPIError) and error.connection_invalidated:
+        return True
+    # the last one where optuna goes on with a session that has lost its connection
+    kinds = (sqlalchemy.exc.OperationalError, sqlalchemy.exc.InterfaceError, sqlalchemy.exc.PendingRollbackError)
+    return isinstance(error, kinds)
+
+
+DATABASE_ERRORS = (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError)
+
+
+# -- the trainings -----------------------------------------------------------------------------------------------------
+
+
 class Worker:
     """Trains the trials of a study on this machine.
 
     Trial K may have several attempts, optuna's trials with the user attribute "trial" = K. An attempt ends COMPLETE;
     FAIL, with the attribute "error" where training failed and without it where its worker ended or died; PRUNED where
-    it was not needed.
+    it was not needed. An attempt whose worker was silent for too long counts as dead even where it is not: it trains
+    on, and the next attempt of its trial takes the result from the run.
     """
 
-    def __init__(self, study, sweep: Sweep, folder: Path, values: cli.Flags):
+    def __init__(self, study: optuna.Study, sweep: Sweep, folder: Path, values: cli.Flags):
         self.study, self.sweep, self.folder, self.values = study, sweep, folder, values
         command = shlex.split(values.command or "") or [sys.executable, "-m", "mednli_jax.train"]
         self.command = [*TIED, *command, *(a for a in sys.argv[1:] if a.startswith("--config"))]
-        self.stopped, self.processes = False, set()
+        self.stopped = False  # by a signal
+        self.ending = False  # no attempt begins any more
+        self.processes: set[subprocess.Popen] = set()
+        self.last_outage = -math.inf
 
     def run(self) -> None:
         """Ends when all trials are finished. Raises: KeyboardInterrupt after SIGINT and SIGTERM."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._stop)
         drawn, retry = self.sweep.values(self.values.trials), self.values.retry
-        waiting = {"state": optuna.trial.TrialState.WAITING, "distributions": self.sweep.distributions()}
-        seen, states = set(), {"RUNNING"}
+        seen: set[int] = set()
+        states = {"RUNNING"}
         while states & {"RUNNING", "WAITING"} and not self.stopped:
-            optuna.storages.fail_stale_trials(self.study)
-            known, added = attempts_of(self.study), 0
-            for trial, params in enumerate(drawn):
-                attempts = known.get(trial, [])
-                failed = any("error" in attempt.user_attrs for attempt in attempts[-1:])
-                if all(attempt.state.name == "FAIL" for attempt in attempts) and (retry or not failed):
-                    if self.sweep.tpe and added == self.values.workers:  # later trials learn from these
-                        break
-                    params = self._values(trial, attempts) if self.sweep.tpe else params
-                    new = optuna.create_trial(params=params, user_attrs={"trial": trial}, **waiting)
-                    self.study.add_trial(new)
-                    added += 1
-            found = self.study.get_trials(deepcopy=False)
-            retry, states = False, {attempt.state.name for attempt in found}
-            running = {attempt._trial_id for attempt in found if attempt.state.name == "RUNNING"}
-            for trial_id in running - seen:  # a worker may have died before its first heartbeat
-                self.study._storage.record_heartbeat(trial_id)
-            seen |= running
+            states = self.repeated(functools.partial(self._plan, drawn, retry, seen))
+            retry = False
             if "WAITING" in states:
-                try:
-                    self.study.optimize(self._train, n_jobs=self.values.workers, catch=(UserError,))
-                except (AssertionError, ValueError):  # optuna takes no result of an attempt that counts as ended
-                    raise RunError("the worker was silent for too long. Fix: repeat the command.") from None
+                with ThreadPoolExecutor(self.values.workers) as pool:
+                    slots = [pool.submit(self._work, device) for device in range(self.values.workers)]
+                for slot in slots:
+                    slot.result()
             time.sleep(1)  # others train, and may die
         if self.stopped:
             raise KeyboardInterrupt
+
+    def repeated(self, operation: Callable[[], Result]) -> Result:
+        """The result of an operation on the database. It is tried again each second while the database is away."""
+        deadline = time.monotonic() + OUTAGE_SECONDS
+        while True:
+            try:
+                return operation()
+            except DATABASE_ERRORS as error:
+                if self.stopped:
+                    raise KeyboardInterrupt from None
+                if not _is_outage(error) or time.monotonic() > deadline:
+                    raise
+                self._note_outage()
+            time.sleep(1)
+
+    def _note_outage(self) -> None:
+        now = time.monotonic()
+        if now - self.last_outage > 60:
+            say("the database does not answer: trainings go on, and it is asked again each second")
+        self.last_outage = now
+
+    def _plan(self, drawn: list[dict], retry: bool, seen: set[int]) -> set[str]:
+        """Adds the attempts that are needed, and returns the states of all attempts.
+
+        Args:
+          drawn: the values of each trial.
+          retry: whether failed trials are tried again.
+          seen: ids of attempts that have run. Those that run now are added.
+        """
+        self._fail_dead_attempts()
+        distributions = self.sweep.distributions()
+        known, added = attempts_of(self.study), 0
+        for trial, params in enumerate(drawn):
+            attempts = known.get(trial, [])
+            failed = any("error" in attempt.user_attrs for attempt in attempts[-1:])
+            if all(attempt.state.name == "FAIL" for attempt in attempts) and (retry or not failed):
+                if self.sweep.tpe and added == self.values.workers:  # later trials learn from these
+                    break
+                params = self._values(trial, attempts) if self.sweep.tpe else params
+                new = optuna.create_trial(
+                    state=TrialState.WAITING,
+                    params=params,
+                    distributions=distributions,
+                    user_attrs={"trial": trial},
+                )
+                self.study.add_trial(new)
+                added += 1
+        found = self.study.get_trials(deepcopy=False)
+        running = {attempt._trial_id for attempt in found if attempt.state.name == "RUNNING"}
+        for trial_id in running - seen:  # a worker may have died before its first heartbeat
+            self.study._storage.record_heartbeat(trial_id)
+        seen |= running
+        return {attempt.state.name for attempt in found}
+
+    def _fail_dead_attempts(self) -> None:
+        """After an outage all workers have been silent, and have time to report again."""
+        if time.monotonic() - self.last_outage > self.values.grace:
+            optuna.storages.fail_stale_trials(self.study)
 
     def _values(self, trial, attempts):
         if attempts:  # a trial that was begun keeps its values
@@ -182,44 +327,100 @@ class Worker:
         return self.sweep.after(trial, [attempt for attempt in found if attempt.state.name == "COMPLETE"])
 
     def _stop(self, number, frame):  # lets the trainings save
-        self.stopped = True
+        self.stopped = self.ending = True
         for process in list(self.processes):
             process.terminate()
 
-    def _train(self, attempt) -> float:
-        """Trains the trial of an attempt, or continues it: optuna's objective."""
-        trial, metric = attempt.user_attrs.get("trial"), self.sweep.metric
-        if trial is None:  # optuna made a new trial, because none was waiting
-            self.study.stop()
+    def _work(self, device: int) -> None:
+        """Trains the waiting attempts one after the other, on this device where there are several workers."""
+        try:
+            while not self.ending and self._take(device):
+                pass
+        except BaseException:
+            self.ending = True
+            raise
+
+    def _take(self, device: int) -> bool:
+        """Trains the next attempt. Returns whether one was waiting."""
+        self.repeated(self._fail_dead_attempts)
+        attempt = self.repeated(self.study.ask)
+        if "trial" not in attempt.user_attrs:  # optuna made a new trial, because none was waiting
+            self._end(attempt, TrialState.PRUNED)
+            return False
+        state, score = TrialState.FAIL, None
+        try:
+            with self._heartbeats(attempt._trial_id):
+                score = self._train(attempt, device)
+            state = TrialState.COMPLETE
+        except optuna.TrialPruned:
+            state = TrialState.PRUNED
+        except UserError as error:
+            say(f"trial {attempt.user_attrs['trial']}: {error}")
+            self._set(attempt, "error", str(error))
+        finally:
+            self._end(attempt, state, score)
+        return True
+
+    def _set(self, attempt: optuna.Trial, name: str, value: object) -> None:
+        with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError):  # it counts as dead
+            self.repeated(lambda: attempt.set_user_attr(name, value))
+
+    def _end(self, attempt: optuna.Trial, state: TrialState, score: float | None = None) -> None:
+        with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError):
+            self.repeated(lambda: self.study.tell(attempt, score, state, skip_if_finished=True))
+
+    @contextlib.contextmanager
+    def _heartbeats(self, trial_id: int) -> Iterator[None]:
+        """Says that an attempt is alive, from another thread, until the block ends."""
+        ended = threading.Event()
+
+        def beat() -> None:
+            pause = 0
+            while not ended.wait(pause):
+                try:
+                    self.study._storage.record_heartbeat(trial_id)
+                    pause = max(1, self.values.grace // 4)
+                except DATABASE_ERRORS:
+                    self._note_outage()
+                    pause = 1
+
+        thread = threading.Thread(target=beat)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def _train(self, attempt: optuna.Trial, device: int) -> float:
+        """The score of the trial of an attempt, which is trained or continued."""
+        trial, metric = attempt.user_attrs["trial"], self.sweep.metric
         # Two workers may have added an attempt each: the one that is done counts, else the older one.
-        every = [other for other in attempts_of(self.study).get(trial, []) if other.state.name != "FAIL"]
+        attempts = self.repeated(lambda: attempts_of(self.study)).get(trial, [])
+        every = [other for other in attempts if other.state.name != "FAIL"]
         every.sort(key=lambda other: (not other.state.is_finished(), other.number))
         if [other.number for other in every[:1]] != [attempt.number]:
             raise optuna.TrialPruned
         run = RunDirectory(self.folder / f"trial-{trial}")
         while run.in_training() and not self.stopped:  # by the process of a worker that died
             time.sleep(1)
-        try:
-            if run.status() != "complete":
-                self._call(run.folder, attempt.params)
-            if (score := _number_at(run.result(), metric)) is None:
-                raise RunError(f"result.json has no number '{metric}'. Fix: correct get_sweep.")
-        except UserError as error:
-            say(f"trial {trial}: {error}")
-            attempt.set_user_attr("error", str(error))
-            raise
-        attempt.set_user_attr("test", _number_at(run.result(), metric.replace("dev", "test", 1)))
+        if run.status() != "complete":
+            self._call(run.folder, attempt.params, device)
+        if (score := _number_at(run.result(), metric)) is None:
+            raise RunError(f"result.json has no number '{metric}'. Fix: correct get_sweep.")
+        self._set(attempt, "test", _number_at(run.result(), metric.replace("dev", "test", 1)))
         say(f"trial {trial}: {metric} {score:.4f}")
         return score
 
-    def _call(self, folder, values) -> None:
+    def _call(self, folder: Path, values: dict, device: int) -> None:
         """Trains in a folder, or continues there. Raises: RunError with what the command says."""
         swept = [f"--config.{field}={value}" for field, value in values.items()]
         command = [*self.command, *swept, f"--workdir={folder}", *["--resume"] * folder.exists()]
+        environment = os.environ | (one_device(device) if self.values.workers > 1 else {})
         file = folder.with_suffix(".log")
         with open(file, "w") as log:
             how = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "start_new_session": True}
-            with subprocess.Popen(command, **how) as process:
+            with subprocess.Popen(command, env=environment, **how) as process:
                 self.processes.add(process)
                 if self.stopped:  # the signal came before the process
                     process.terminate()
@@ -247,13 +448,14 @@ def attempts_of(study) -> dict[int, list]:
     return attempts
 
 
-def table(study) -> list[str]:
-    """The finished trials as a table in Markdown, the best first."""
+def table(study: optuna.Study, with_test: bool = False) -> list[str]:
+    """The finished trials as a table in Markdown, the best on dev first."""
     metric, fields = (study.user_attrs["sweep"][name] for name in ("metric", "fields"))
     done = [attempt for attempt in study.get_trials(deepcopy=False) if attempt.state.name == "COMPLETE"]
-    lines = [["trial", *fields, metric, metric.replace("dev", "test", 1)], ["---"] * (len(fields) + 3)]
+    titles = ["trial", *fields, metric, *[metric.replace("dev", "test", 1)] * with_test]
+    lines = [titles, ["---"] * len(titles)]
     for attempt in sorted(done, key=lambda attempt: attempt.value, reverse=True):
         found = attempt.user_attrs
-        numbers = [found["trial"], *attempt.params.values(), attempt.value, found["test"]]
+        numbers = [found["trial"], *attempt.params.values(), attempt.value, *[found["test"]] * with_test]
         lines.append([f"{number:.4g}" if isinstance(number, float) else str(number) for number in numbers])
     return [f"| {' | '.join(line)} |" for line in lines]

@@ -1,13 +1,18 @@
 """Sweeps: the values of trials, and launch/sweep.py with a script that replaces training."""
 
+import importlib.util
 import itertools
 import os
 import random
 import runpy
+import shlex
 import shutil
+import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -17,7 +22,11 @@ from mednli_jax import cli
 from mednli_jax.report.runs import RunDirectory
 
 optuna = pytest.importorskip("optuna")
+import sqlalchemy  # noqa: E402
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite  # noqa: E402
+
 from mednli_jax import sweep, sweeps  # noqa: E402
+from mednli_jax.training.visible import one_device  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 SECRET = "zyzzyva"  # the training prints it, and the sweep must not
@@ -36,10 +45,11 @@ def get_sweep():
     return SWEEP
 """
 PRODUCT = 'Sweep({"train.rate": (0.1, 0.2), "train.kind": ("a", "b")})'
+TWO = 'Sweep({"train.rate": (0.1, 0.2)})'
 SEARCH = 'Sweep({"train.rate": FloatDistribution(0.01, 1, log=True), "train.size": IntDistribution(1, 9)}, trials=30)'
 # Replaces training: makes a run directory, a lock and saved steps as train does, and gives the score 1 - rate.
 TRAIN = """
-import signal, sys, time
+import os, signal, sys, time
 from mednli_jax.errors import UserError
 from mednli_jax.report.runs import Path, RunDirectory
 
@@ -53,6 +63,8 @@ try:
 except UserError as error:
     sys.exit(print("error:", error, file=sys.stderr) or 2)
 run.write_result("running", {})
+seen = [os.environ.get(name, "all") for name in ("CUDA_VISIBLE_DEVICES", "TPU_VISIBLE_CHIPS")]
+(run.folder / "devices").write_text(" ".join(seen))
 for step in range(len(run.metrics()), int(value.get("steps", 2))):
     time.sleep(float(value.get("pace", 0)))
     run.append_metrics({"epoch": step})
@@ -135,6 +147,9 @@ def in_training():
 
 def attempts(state, url="sqlite:///runs/kd/study.db"):
     """The trials of the study's attempts in a state."""
+    for driver in ("psycopg", "psycopg2"):
+        if url.startswith("postgresql:") and importlib.util.find_spec(driver):
+            url = url.replace("postgresql:", f"postgresql+{driver}:")
     study = optuna.load_study(study_name="kd", storage=url)
     return sorted(trial.user_attrs["trial"] for trial in study.trials if trial.state.name == state and trial.user_attrs)
 
@@ -178,7 +193,8 @@ def test_trials_that_fail_are_reported_and_tried_again_when_asked_for(swept):
     [
         ("get_sweep", "other", [], "kd.py: it defines no get_sweep. Fix: "),
         ('"b")})', '"b")}, metric="dev.f1.mean")', [], "has no number 'dev.f1.mean'"),
-        ("", "", ["--storage=postgresql+psycopg2://me:quokka@127.0.0.1:1/kd"], "--storage: no study 'kd'"),
+        ("", "", ["--storage=postgresql://me:quokka@127.0.0.1:1/kd"], "'kd' can be used there (OperationalError). Fix"),
+        ("", "", ["--storage=postgresql+asdf://me:quokka@127.0.0.1:1/kd"], "--storage: no study 'kd'"),
         ("", "", ["--table", "--storage=sqlite:///new.db"], "--storage: no study 'kd'"),
     ],
 )
@@ -186,6 +202,134 @@ def test_bad_input_is_a_user_error(place, swept, old, new, given, expected):
     (place / "kd.py").write_text(CONFIG.replace("SWEEP", PRODUCT).replace(old, new))
     code, _, err = swept(*given)
     assert (code, expected in err, "Traceback" in err, "quokka" in err) == (2, True, False, False), err
+
+
+@pytest.mark.parametrize(
+    ("space", "named"),
+    [
+        ('{"train.rat": (0.1, 0.2)}', "'train.rat' is no field of the config. Did you mean 'train.rate'? Fix: "),
+        ('{"train.size": (1, "many")}', "'train.size' has the type int, and 'many' does not fit. Fix: "),
+        ('{"train.size": FloatDistribution(0.5, 2)}', "'train.size' has the type int, and 0.5 does not fit. Fix: "),
+        ('{"train.kind": "a"}', "'train.kind' has no choices. Fix: "),
+        ('{"train.kind": ()}', "'train.kind' has no choices. Fix: "),
+    ],
+)
+def test_a_wrong_field_is_found_before_the_first_trial(place, swept, space, named):
+    (place / "kd.py").write_text(CONFIG.replace("SWEEP", f"Sweep({space}, trials=2)"))
+    code, _, err = swept()
+    assert (code, err.count("\n"), f"kd.py: get_sweep: {named}" in err) == (2, 1, True), err
+    assert not (place / "runs").exists()
+
+
+def test_the_table_shows_test_only_when_asked_for(swept):
+    _, printed, _ = swept()
+    assert "test" not in printed
+    assert Path("runs/kd/table.md").read_text() == printed
+    _, asked, _ = swept("--table", "--test")
+    assert asked.splitlines()[0].endswith("| dev.accuracy.mean | test.accuracy.mean |")
+    assert asked.splitlines()[2].endswith("| 0.9 | 0.45 |")
+    assert swept("--table")[1] == printed
+
+
+@pytest.mark.parametrize(
+    ("workers", "cuda", "expected"),
+    [
+        (1, "3,4", {"3,4 all"}),
+        (2, None, {"0 0", "1 1"}),
+        (2, "GPU-a,GPU-b,GPU-c", {"GPU-a 0", "GPU-b 1"}),
+    ],
+)
+def test_each_of_several_workers_has_a_device_of_its_own(swept, monkeypatch, workers, cuda, expected):
+    for name, value in (("CUDA_VISIBLE_DEVICES", cuda), ("TPU_VISIBLE_CHIPS", None)):
+        monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
+    assert swept(f"--workers={workers}", "--config.train.pace=0.3")[0] == 0
+    assert {path.read_text() for path in Path("runs/kd").glob("trial-*/devices")} == expected
+
+
+@pytest.mark.parametrize(
+    ("visible", "number", "seen"), [(None, 2, "2"), ("4,5", 1, "5"), ("7", 1, "7"), ("", 1, ""), ("4,5,6", 4, "5")]
+)
+@pytest.mark.parametrize("name", ["CUDA_VISIBLE_DEVICES", "TPU_VISIBLE_CHIPS"])
+def test_a_device_is_one_of_those_that_this_process_sees(monkeypatch, name, visible, number, seen):
+    monkeypatch.delenv(name, raising=False) if visible is None else monkeypatch.setenv(name, visible)
+    chip = {name: seen, "TPU_PROCESS_BOUNDS": "1,1,1", "TPU_CHIPS_PER_PROCESS_BOUNDS": "1,1,1"}
+    assert chip.items() <= one_device(number).items()
+
+
+def test_tables_of_another_optuna_are_one_line_whose_command_mends_them(place, swept):
+    assert swept("--workers=2")[0] == 0
+    with sqlite3.connect("runs/kd/study.db") as database:
+        database.execute("UPDATE alembic_version SET version_num = 'v3.0.0.d'")
+    for given in ([], ["--table"]):
+        code, _, err = swept(*given)
+        assert (code, err.count("\n")) == (2, 1), err
+        assert err.startswith("error: --storage: ")
+    command = shlex.split(err.partition("Fix: ")[2])
+    assert command == ["optuna", "storage", "upgrade", "--storage", "sqlite:///runs/kd/study.db"]
+    code = "import sys; from optuna.cli import main; sys.exit(main())"
+    subprocess.run([sys.executable, "-c", code, *command[1:]], check=True, capture_output=True)
+    assert swept("--table")[0] == 0
+    with sqlite3.connect("runs/kd/study.db") as database:
+        database.execute("UPDATE alembic_version SET version_num = 'v99'")
+    code, _, err = swept()
+    assert (code, "pip install --upgrade optuna" in err) == (2, True), err
+
+
+class Unreachable(SQLiteDialect_pysqlite):
+    """A database that fails while the file `down` exists."""
+
+    supports_statement_cache = True
+
+    def do_execute(self, cursor, statement, parameters, context=None):
+        if Path("down").exists():
+            Path("down").write_text("met")
+            raise sqlite3.OperationalError("down")
+        super().do_execute(cursor, statement, parameters, context)
+
+
+sqlalchemy.dialects.registry.register("sqlite.unreachable", __name__, "Unreachable")
+
+
+@pytest.mark.parametrize("pace", [1.0, 3.5])  # trainings of two steps, which end during the outage or later
+def test_an_outage_of_the_database_ends_no_trial_and_no_worker(place, swept, pace):
+    """The outage is longer than the time after which a silent worker counts as dead."""
+    (place / "kd.py").write_text(CONFIG.replace("SWEEP", TWO))
+
+    def interrupt():
+        wait_for(lambda: len(in_training()) == 2)
+        Path("down").touch()
+        time.sleep(5)
+        assert Path("down").read_text() == "met"
+        Path("down").unlink()
+
+    outage = threading.Thread(target=interrupt)
+    outage.start()
+    storage = "--storage=sqlite+unreachable:///runs/kd/study.db"
+    code, out, err = swept(storage, "--workers=2", "--grace=3", f"--config.train.pace={pace}")
+    outage.join()
+    assert (code, len(out.splitlines())) == (0, 4), err
+    assert err.count("the database does not answer") == 1
+    assert attempts("COMPLETE") == [0, 1]
+    assert attempts("FAIL") == []
+    assert [steps(trial) for trial in range(2)] == [[0, 1]] * 2
+
+
+def test_a_worker_that_counted_as_dead_goes_on(place, swept):
+    """It is stopped for longer than the time of grace; the other worker finds the result of its trial."""
+    (place / "kd.py").write_text(CONFIG.replace("SWEEP", TWO))
+    slow = ("--grace=3", "--config.train.pace=2.5", "--config.train.steps=3")
+    stopped = started(*slow)
+    wait_for(in_training)
+    stopped.send_signal(signal.SIGSTOP)
+    try:
+        code, _, err = swept(*slow)
+    finally:
+        stopped.send_signal(signal.SIGCONT)
+    assert code == 0, err
+    _, err = stopped.communicate(timeout=60)
+    assert (stopped.returncode, "Traceback" in err) == (0, False), err
+    assert attempts("COMPLETE") == [0, 1]
+    assert [steps(trial) for trial in range(2)] == [[0, 1, 2]] * 2
 
 
 def test_tpe_draws_near_the_best_results():
@@ -209,29 +353,63 @@ def test_a_search_goes_on_to_more_trials_with_the_same_config(place, swept, samp
     assert "study 'kd' was begun with other values of config.train.steps. Fix: " in swept("--config.train.steps=3")[2]
 
 
+class Postgres:
+    """A PostgreSQL server (Debian's package `postgresql`) without a port."""
+
+    def __init__(self):
+        programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+        if not programs:
+            pytest.skip("PostgreSQL is not installed")
+        self.home = Path(tempfile.mkdtemp(prefix="pg"))  # the path of a socket must be short
+        self.programs, self.user = programs[-1], []
+        if os.getuid() == 0:  # the server refuses to run as root
+            self.user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+            shutil.chown(self.home, "postgres")
+        self.url = f"postgresql://kd@/postgres?host={self.home}"
+        self.call("initdb", "-U", "kd", "--auth=trust")
+        self.start()
+
+    def call(self, program, *arguments):
+        command = [*self.user, self.programs / program, "-D", self.home / "data", *arguments]
+        subprocess.run(command, check=True, cwd=self.home, stdout=subprocess.DEVNULL, timeout=120)
+
+    def start(self):
+        self.call("pg_ctl", "-w", "-o", f"-h '' -k {self.home}", "-l", self.home / "log", "start")
+
+    def stop(self, mode="immediate"):
+        self.call("pg_ctl", "-w", "-m", mode, "stop")
+
+
+@pytest.fixture
+def postgres():
+    server = Postgres()
+    yield server
+    server.stop()
+    shutil.rmtree(server.home)
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request):
-    """The URL of a database; for PostgreSQL it starts a server (Debian's package `postgresql`) without a port."""
-    if request.param == "sqlite":
-        yield "sqlite:///runs/kd/study.db"
-        return
-    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    if not programs:
-        pytest.skip("PostgreSQL is not installed")
-    home, user = Path(tempfile.mkdtemp(prefix="pg")), []  # the path of a socket must be short
-    if os.getuid() == 0:  # the server refuses to run as root
-        user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-        shutil.chown(home, "postgres")
+    return "sqlite:///runs/kd/study.db" if request.param == "sqlite" else request.getfixturevalue("postgres").url
 
-    def call(program, *arguments):
-        command = [*user, programs[-1] / program, "-D", home / "data", *arguments]
-        subprocess.run(command, check=True, cwd=home, stdout=subprocess.DEVNULL, timeout=120)
 
-    call("initdb", "-U", "kd", "--auth=trust")
-    call("pg_ctl", "-w", "-o", f"-h '' -k {home}", "-l", home / "log", "start")
-    yield f"postgresql+psycopg2://kd@/postgres?host={home}"
-    call("pg_ctl", "-m", "immediate", "stop")
-    shutil.rmtree(home)
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+@pytest.mark.parametrize("pace", [1.0, 3.5])  # trainings of two steps, which end during the outage or later
+def test_a_server_that_is_stopped_for_five_seconds_ends_no_trial_of_two_workers(place, postgres, pace, mode):
+    workers = [started(f"--storage={postgres.url}", "--grace=3", f"--config.train.pace={pace}") for _ in range(2)]
+    wait_for(lambda: len(in_training()) == 2)
+    postgres.stop(mode)
+    time.sleep(5)
+    postgres.start()
+    printed = [worker.communicate(timeout=200) for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], printed
+    assert all("the database does not answer" in err for _, err in printed)
+    assert not any("Traceback" in err for _, err in printed), printed
+    assert attempts("COMPLETE", postgres.url) == list(range(4))
+    assert attempts("FAIL", postgres.url) == attempts("RUNNING", postgres.url) == []
+    assert [steps(trial) for trial in range(4)] == [[0, 1]] * 4
 
 
 @pytest.mark.slow
