@@ -254,7 +254,7 @@ def _answers(ontology, marks) -> tuple[list[tuple[Answer, ...]], Counter]:
             found, index = "by_id", ontology.index(given) if given else None
             if index is None:
                 tokens = phrase.split()
-                whole = [one for one in linker.link(tokens) if (one.start, one.end) == (0, len(tokens))]
+                whole = [one for one in linker.link(tokens, parts=False) if (one.start, one.end) == (0, len(tokens))]
                 found, index = ("by_name", ontology.index_of[whole[0].concept]) if whole else ("none", None)
             concepts[phrase, given] = found, index
         names = {index: [ontology.labels[index]] for _, index in concepts.values() if index is not None}

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from functools import cached_property, lru_cache
-from itertools import chain
+from functools import cache, cached_property, lru_cache
+from itertools import accumulate, chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
 import ahocorasick
 
@@ -44,14 +45,20 @@ _EVERYDAY = """
     aid alps amp arc dap det dish fad gdp hard imp maid mods mta prod said sid sits snare stem tan tens ump
 """
 
+# Units in lower case: as a part of a token they are no name ("cc/hr").
+_UNITS = "cc cm dl hr hrs kg mcg meq mg min ml mm mmol mo ms ng pg sec wk yr"
+
 MIN_LENGTH = 3  # characters of the shortest name that is linked
 FUNCTION_WORDS = frozenset(_GRAMMAR.split())
 EVERYDAY_WORDS = frozenset(_EVERYDAY.split())
+UNITS = frozenset(_UNITS.split())
+ORDINARY_WORDS = "words.txt.gz"
 
 _HYPHENS = re.compile("[-‐‑‒–—]+")
 _APOSTROPHES = re.compile("[’ʼ`´]")
 _POSSESSIVE = re.compile(r"(?<!\S)'s?(?!\w)|(?<=\w)'s?(?!\w)")
 _PUNCTUATION = re.compile(r'([,;:()\[\]{}"!?&=<>*@#$^|~])')
+_JOINED = re.compile(r"[\w.+'’]+(?:(?:[-‐‑‒–—]+|/)[\w.+'’]+)+")  # "nausea/vomiting", "HIV-positive"
 
 
 @lru_cache(maxsize=1 << 17)
@@ -83,16 +90,115 @@ def singular(word: str) -> str:
 
 def folded_words(tokens: Iterable[str]) -> set[str]:
     """The words of tokens in the form in which names are looked up: normalised, in the singular."""
-    return {singular(part) for token in tokens for part in normalise(token)}
+    return {word for token in tokens for word in _form(token).folded.split()}
+
+
+class _Form(NamedTuple):
+    """A token, or a name, as it is compared.
+
+    pieces: as `normalise` has them, and each "/" is a piece of its own. folded: they in the singular, a space between.
+    borders: places of spaces in `folded` between words that hyphens or "/" join and that each may be a name.
+    """
+
+    pieces: tuple[str, ...]
+    folded: str
+    borders: tuple[int, ...]
+
+
+@lru_cache(maxsize=1 << 17)
+def _form(text: str) -> _Form:
+    pieces = normalise(text)
+    if "/" in text:
+        pieces = tuple(" ".join(pieces).replace("/", " / ").split())
+    words = [singular(piece) for piece in pieces]
+    borders = accumulate(len(word) + 1 for word in words[:-1]) if _is_joined(text, pieces) else ()
+    return _Form(pieces, " ".join(words), tuple(borders))
+
+
+def _is_joined(token: str, pieces: Sequence[str]) -> bool:
+    """Whether hyphens or "/" join words of which each may be a name.
+
+    Words of a set phrase are no names: it holds a word of grammar ("head-to-head", "follow-up").
+    """
+    if len(pieces) < 2 or not any(map(str.isalpha, pieces)) or not _JOINED.fullmatch(token):
+        return False
+    return not any(len(piece) > 1 and piece in FUNCTION_WORDS for piece in pieces)
+
+
+class _Sentence:
+    """A sentence as the text that is searched: the folded pieces of its tokens, with a space around each.
+
+    A place is the position of a space. starts: place -> the token that begins there. ends: place -> the token after the
+    one that ends there. inside: place between two words of a token -> that token; starts and ends have it, too.
+    """
+
+    def __init__(self, tokens: Sequence[str], parts: bool):
+        self.tokens, self.forms = tokens, list(map(_form, tokens))
+        self.starts: dict[int, int] = {}
+        self.ends: dict[int, int] = {}
+        self.inside: dict[int, int] = {}
+        texts = []
+        place = 0
+        for position, (_, folded, borders) in enumerate(self.forms):
+            if folded:
+                self.starts[place] = position
+                if borders and parts:
+                    self.inside.update((place + border, position) for border in borders)
+                place += len(folded) + 1
+                self.ends[place] = position + 1
+                texts.append(folded)
+        if self.inside:
+            self.starts |= self.inside
+            self.ends |= {border: position + 1 for border, position in self.inside.items()}
+        self.text = f" {' '.join(texts)} "
+
+    def exact(self, start: int, end: int) -> str:
+        """The pieces between two places letter for letter."""
+        first = self.starts[start]
+        pieces = chain.from_iterable(form.pieces for form in self.forms[first : self.ends[end]])
+        if start in self.inside or end in self.inside:
+            begin = next(place for place in self.starts if self.starts[place] == first and place not in self.inside)
+            skipped = self.text.count(" ", begin, start)
+            pieces = islice(pieces, skipped, skipped + self.text.count(" ", start, end))
+        return " ".join(pieces)
+
+
+_Hit = tuple[int, int, str]  # a name in a sentence: the place where it starts, minus the one where it ends, its key
+
+
+def _leftmost_longest(hits: Iterable[_Hit]) -> list[_Hit]:
+    chosen, free = [], 0
+    for hit in sorted(hits):
+        if hit[0] >= free:
+            chosen.append(hit)
+            free = -hit[1]
+    return chosen
+
+
+@cache
+def ordinary_words() -> frozenset[str]:
+    """Words of 3 to 7 letters as which acronyms may be read (see resources/CREDITS.md), most in their base form."""
+    return frozenset(word for _, word in text_lines(mesh.RESOURCES / ORDINARY_WORDS))
+
+
+def is_ordinary(word: str) -> bool:
+    """Whether a folded word is a word of grammar or an ordinary one, or the plural of an ordinary one."""
+    forms = {word, word.removesuffix("s"), singular(word)}
+    return word in FUNCTION_WORDS or not forms.isdisjoint(ordinary_words())
 
 
 class Linker:
     """Finds the names of an ontology in tokens by Aho-Corasick.
 
-    Names match on token borders only, without regard to case, hyphens ("beta-blocker", "beta blocker"), possessives
-    and plural endings. Of overlapping names the leftmost wins, then the longest. If several concepts have the name,
-    one with exactly this spelling precedes one that only has its plural or singular; after that the
+    Names match without regard to case, hyphens ("beta-blocker", "beta blocker"), possessives and plural endings. They
+    match on token borders, and inside a token on those of words that hyphens or "/" join ("CAD/CHF", "HIV-positive"),
+    unless the whole token is linked. Of overlapping names the leftmost wins, then the longest. If several concepts have
+    the name, one with exactly this spelling precedes one that only has its plural or singular; after that the
     ontology's precedence decides (preferred names, then the order of `Ontology.names`).
+
+    An acronym that is also an ordinary word (AIDS, MAP, ALL) is linked only where the text has it in capitals: not in
+    "walking aids". There it precedes the word. Acronyms are short forms and names in capitals, unless the ontology
+    writes most names in capitals.
 
     Args:
       ontology: its names are searched, but not those with fewer than MIN_LENGTH characters unless they are its
@@ -118,42 +224,65 @@ class Linker:
     ):
         self.ontology, self.stop = ontology, frozenset(stop)
         self.types = tuple(ontology.link_types if types is None else types)
+        self._capitals_tell = not _mostly_in_capitals(ontology.names)
+        # Keys and names of acronyms that are also ordinary words are in capitals, all others are folded.
         self._first: dict[str, str] = {}  # key -> its first name, letter for letter
         self._concepts: dict[str, int] = {}  # name, letter for letter -> concept
+        self._ambiguous = set(UNITS)  # keys that are read as other words, too, unless they are in capitals
         self._collect(None if vocabulary is None else folded_words(vocabulary), tuple(abbreviations))
         self._automaton = ahocorasick.Automaton()
-        for folded in self._first:
+        for key in self._first:
+            folded = key.casefold()
             self._automaton.add_word(f" {folded} ", folded)
         self._automaton.make_automaton()
 
-    def link(self, tokens: Sequence[str]) -> list[Mention]:
-        """The mentions of one sentence, in order, not overlapping; `concept` is the ontology's id."""
+    def link(self, tokens: Sequence[str], *, parts: bool = True) -> list[Mention]:
+        """The mentions of one sentence, in order; `concept` is the ontology's id.
+
+        They overlap only where a token holds several names, or the end of one and another ("chest pain/cough").
+        parts: whether names are looked for inside tokens.
+        """
         if not self._first:
             return []
-        pieces = [normalise(token) for token in tokens]
-        text, starts, ends = [], {}, {}
-        at = 0  # position of the space before the next piece
-        for position, parts in enumerate(pieces):
-            if not parts:
-                continue
-            folded = " ".join(map(singular, parts))
-            starts[at] = position
-            at += len(folded) + 1
-            ends[at] = position + 1
-            text.append(folded)
-        # Keys have a space at both ends, so that the automaton finds whole pieces; starts and ends select whole tokens.
-        hits = []
-        for last, folded in self._automaton.iter(f" {' '.join(text)} "):
-            start, end = starts.get(last - 1 - len(folded)), ends.get(last)
-            if start is not None and end is not None:
-                hits.append((start, -end, folded))
-        mentions, free = [], 0
-        for start, end, folded in sorted(hits):
-            if start >= free:
-                free = -end
-                exact = " ".join(part for parts in pieces[start:free] for part in parts)
-                mentions.append(Mention(start, free, self.ontology.ids[self._concept(folded, exact)]))
+        sentence = _Sentence(tokens, parts)
+        starts, ends, inside = sentence.starts, sentence.ends, sentence.inside
+        hits, has_parts = [], False
+        # Keys have a space at both ends, so that the automaton finds whole pieces.
+        for end, folded in self._automaton.iter(sentence.text):
+            start = end - 1 - len(folded)
+            if start in starts and end in ends:
+                concept = self._concept_at(sentence, start, end, folded) if folded in self._ambiguous else 0
+                if concept is not None:
+                    hits.append((start, -end, folded))
+                    has_parts = has_parts or start in inside or end in inside
+        if has_parts:
+            whole = [hit for hit in hits if hit[0] not in inside and -hit[1] not in inside]
+            linked = set()
+            for start, end, _ in _leftmost_longest(whole):
+                linked.update(range(starts[start], ends[-end]))
+            closed = {place for place, token in inside.items() if token in linked}
+            hits = [hit for hit in hits if hit[0] not in closed and -hit[1] not in closed]
+        mentions = []
+        for start, end, folded in _leftmost_longest(hits):
+            concept = self._concept_at(sentence, start, -end, folded)
+            mentions.append(Mention(starts[start], ends[-end], self.ontology.ids[concept]))
         return mentions
+
+    def _concept_at(self, sentence: _Sentence, start: int, end: int, folded: str) -> int | None:
+        """The concept of the name with this key between two places; None where the text means another word."""
+        exact = sentence.exact(start, end)
+        names = [exact, self._first.get(folded)]
+        if folded in self._ambiguous:
+            acronyms = [exact.upper(), self._first.get(folded.upper())]
+            token = sentence.tokens[sentence.starts[start]]
+            is_part = start in sentence.inside or end in sentence.inside
+            if folded.upper() not in token and exact.upper() not in token:
+                names = [] if is_part and exact in UNITS else names
+            elif not "".join(sentence.tokens).isupper():
+                names = acronyms + names
+            elif exact not in FUNCTION_WORDS:  # in a sentence all in capitals, these are no acronyms
+                names += acronyms
+        return self._concept_of(names)
 
     def indices(self, concept: str) -> list[int]:
         """The concepts of the ontology that a mention's `concept` stands for."""
@@ -162,27 +291,51 @@ class Linker:
     def _collect(self, vocabulary: set[str] | None, abbreviations: Sequence[tuple[str, str]]) -> None:
         """Keeps names in order of precedence: short forms, preferred names, then `Ontology.names`."""
         linked, found = self._linked(), {}
-        expansions = {_keys(expansion)[0] for _, expansion in abbreviations}
+        expansions = {self._keys(expansion)[0].casefold() for _, expansion in abbreviations}
         preferred = ((label, concept) for concept, label in enumerate(self.ontology.labels))
         for name, concept in chain(preferred, self.ontology.names):
             if linked[concept]:
-                folded, exact = _keys(name)
+                is_short = name in self.ontology.abbreviations
+                key, exact = self._keys(name, is_short)
+                folded = key.casefold()
                 needed = vocabulary is None or folded in expansions or vocabulary.issuperset(folded.split(" "))
                 long = len(exact) >= MIN_LENGTH and not self._is_stopped(exact)
-                if needed and _is_word(exact) and (long or name in self.ontology.abbreviations):
-                    self._first.setdefault(folded, exact)
+                if needed and _is_word(exact) and (long or is_short):
+                    self._add(key, exact)
                     self._concepts.setdefault(exact, concept)
         for short, expansion in abbreviations:
-            folded, exact = _keys(expansion)
-            if folded in self._first and _is_word(_keys(short)[1]):
-                found.setdefault(_keys(short), self._concept(folded, exact))
-        for (folded, exact), concept in found.items():  # last: expansions are looked up among the names
-            self._first.setdefault(folded, exact)
+            key, exact = self._keys(expansion)
+            folded, capitals = key.casefold(), exact.upper()
+            names = (exact, self._first.get(folded), capitals, self._first.get(folded.upper()))
+            concept = self._concept_of(names)
+            keys = self._keys(short, is_short=True)
+            if concept is not None and _is_word(keys[1]):
+                found.setdefault(keys, concept)
+        for (key, exact), concept in found.items():  # last: expansions are looked up among the names
+            self._add(key, exact)
             self._concepts[exact] = concept
 
-    def _concept(self, folded: str, exact: str) -> int:
-        """The concept of the name letter for letter, else of the first name with this key."""
-        return self._concepts[exact if exact in self._concepts else self._first[folded]]
+    def _keys(self, name: str, is_short: bool = False) -> tuple[str, str]:
+        """(key under which a name is looked up, the name letter for letter), both as pieces between single spaces.
+
+        Both are in capitals for an acronym that is also an ordinary word. is_short: the name is a short form.
+        """
+        form = _form(name)
+        key, exact = form.folded, " ".join(form.pieces)
+        is_acronym = is_short or (self._capitals_tell and name.removesuffix("s").isupper())
+        if is_acronym and exact.isascii() and exact.isalpha() and is_ordinary(exact):
+            return key.upper(), exact.upper()
+        return key, exact
+
+    def _add(self, key: str, exact: str) -> None:
+        """Adds a key with its first name, if it is new."""
+        self._first.setdefault(key, exact)
+        if key != key.casefold():
+            self._ambiguous.add(key.casefold())
+
+    def _concept_of(self, names: Sequence[str | None]) -> int | None:
+        """The concept of the first of these names, letter for letter, that there is."""
+        return next((self._concepts[name] for name in names if name in self._concepts), None)
 
     def _linked(self) -> bytearray:
         """1 for each concept that has a type to link and no stopped preferred name."""
@@ -198,10 +351,9 @@ class Linker:
         return folded in self.stop or singular(folded) in self.stop
 
 
-def _keys(name: str) -> tuple[str, str]:
-    """(key under which a name is looked up, the name letter for letter), both as pieces between single spaces."""
-    parts = normalise(name)
-    return " ".join(map(singular, parts)), " ".join(parts)
+def _mostly_in_capitals(names: Iterable[tuple[str, int]]) -> bool:
+    """Whether most names of several words are in capitals, so that capitals do not make an acronym."""
+    return sum(1 if name.isupper() else -1 for name, _ in names if " " in name) > 0
 
 
 def _is_word(exact: str) -> bool:

@@ -45,7 +45,24 @@ def mesh():
         ("h/o CHF and htn", [("CHF", "D006333"), ("htn", "D006973")]),
         # Names match at the borders of words only.
         ("mid copse chfx", []),
-        ("aspirin-induced", []),
+        # Words that hyphens or strokes join are names of their own, unless the whole token is linked.
+        ("nausea/vomiting", [("nausea/vomiting", "D009325"), ("nausea/vomiting", "D014839")]),
+        ("CAD/CHF/htn", [("CAD/CHF/htn", "D003324"), ("CAD/CHF/htn", "D006333"), ("CAD/CHF/htn", "D006973")]),
+        ("HIV-positive , aspirin–induced", [("HIV-positive", "D006678"), ("aspirin–induced", "D001241")]),
+        ("chest pain/cough", [("chest pain/cough", "D002637"), ("pain/cough", "D003371")]),
+        ("lung cancer-related", [("lung cancer-related", "D008175")]),
+        ("beta-blocker N/V", [("beta-blocker", "D000319"), ("N/V", "D009325")]),
+        # They are no names in units, numbers and set phrases.
+        ("and/or 24/7 5/325mg mg/dL 10 cc/hr head-to-head", []),
+        ("HR-related", [("HR-related", "D006339")]),
+        # Acronyms that are words are linked in capitals only; those that are none, in either case.
+        ("walking aids , Aids and tips", []),
+        ("AIDS , TIPS", [("AIDS", "D000163"), ("TIPS", "D019168")]),
+        ("HISTORY OF AIDS", [("AIDS", "D000163")]),
+        (
+            "copd cad sob brain mets",
+            [("copd", "D029424"), ("cad", "D003324"), ("sob", "D004417"), ("brain", "D001921"), ("mets", "D009362")],
+        ),
         # A comma between two words keeps them apart.
         ("chest , pain", [("chest", "D013909"), ("pain", "D010146")]),
         # A mention does not absorb its neighbours.
@@ -87,6 +104,8 @@ SHORT_FORMS = (
     *(("pt", "physical therapy"), ("pt", "gout"), ("pt", "heart failure")),
     *(("or", "gout"), ("12", "gout"), ("gt", "gout"), ("ggt", "gt"), ("MI", "myocardial infarction")),
 )
+WORDS = {"A": ["leukemia", "ALL"], "B": ["MAPs", "CAT", "cad"], "C": ["cats"], "D": ["Cat"], "E": ["COPD", "CHIP"]}
+CAPITALS = {"A": ["MAP", "HIGH FEVER"], "B": ["HEART FAILURE"]}
 ALPHA = {"A": ["alpha beta"], "B": ["beta gamma delta"], "C": ["alpha"], "D": ["delta"]}
 BORDER = {"A": ["alpha beta"], "B": ["alpha"], "C": ["beta"]}
 
@@ -98,9 +117,14 @@ BORDER = {"A": ["alpha beta"], "B": ["alpha"], "C": ["beta"]}
         (ALPHA, "", {}, "alpha beta gamma delta", "alpha beta A, delta D"),
         (ALPHA, "", {}, "alpha gamma beta gamma delta", "alpha C, beta gamma delta B"),
         # A longer name off the token border does not hide a shorter one.
-        (BORDER, "", {}, "alpha beta-gamma", "alpha B"),
+        (BORDER, "", {}, "alpha beta gamma", "alpha beta A"),
+        (BORDER, "", {}, "alpha (beta)", "alpha B"),
+        # A name may end or begin inside a token whose words are joined.
+        (BORDER, "", {}, "alpha beta-gamma", "alpha beta-gamma A"),
+        (BORDER, "", {}, "alpha beta/beta", "alpha beta/beta A, beta/beta C"),
         (BORDER, "", {}, "alpha-beta gamma", "alpha-beta A"),
-        (BORDER, "", {}, "gamma-alpha beta", "beta C"),
+        (BORDER, "", {}, "gamma-alpha beta", "gamma-alpha beta A"),
+        (BORDER, "", {"vocabulary": ("gamma/beta",)}, "gamma/beta", "gamma/beta C"),
         # Of shared names the preferred one counts, then the first; letter for letter goes before plurals.
         (SHARED, "", {}, "shared common names", "shared B, common names A"),
         ({"A": ["suture"], "B": ["sutures"]}, "", {}, "suture sutures Sutures", "suture A, sutures B, Sutures B"),
@@ -111,7 +135,7 @@ BORDER = {"A": ["alpha beta"], "B": ["alpha"], "C": ["beta"]}
         (SHORT, "", {}, "al bt", ""),
         (SHORT, "bt be", {}, "al bt be", "bt B"),
         # Stop words drop names, and whole concepts by their preferred names, but no abbreviations.
-        (STOPPED, "hard", {}, "face faces visage back backs leads beta-blockers hard", "beta-blockers B, hard C"),
+        (STOPPED, "hard", {}, "face faces visage back backs leads beta-blockers HARD", "beta-blockers B, HARD C"),
         (STOPPED, "", {"stop": ("gamma",)}, "visage gamma lead", "visage A, lead B"),
         # Short forms are linked as their expansions, of several expansions as the first that is linked. No short form
         # is a word of grammar, a number or an expansion itself.
@@ -119,6 +143,17 @@ BORDER = {"A": ["alpha beta"], "B": ["alpha"], "C": ["beta"]}
         (DISEASES, "", {}, "htn Hbp H/F", ""),
         (DISEASES, "", {"abbreviations": SHORT_FORMS}, "pt or 12 gt ggt", "pt D, gt D"),
         (DISEASES, "", {"abbreviations": SHORT_FORMS, "stop": ("gout",)}, "pt", "pt B"),
+        # An acronym that is also a word is linked in capitals only. A word of grammar needs small letters beside it.
+        (WORDS, "", {}, "the map , maps , chips and all copd cad", "copd E, cad B"),
+        (WORDS, "", {}, "The MAP , MAPS , CHIPs and ALL", "MAPS B, CHIPs E, ALL A"),
+        (WORDS, "", {}, "ALL CHIPS", "CHIPS E"),
+        (WORDS, "", {}, "a CAT or cat", "CAT B, cat D"),
+        (WORDS, "", {"abbreviations": (("map", "leukemia"), ("al", "leukemia"))}, "map MAP al", "MAP A, al A"),
+        (WORDS, "", {}, "A CAT", "CAT D"),
+        ({"A": ["AIDS"]}, "", {"abbreviations": (("hivd", "aids"),)}, "hivd aids", "hivd A"),
+        ({"A": ["ANT"], "B": ["Ant"]}, "", {"stop": ()}, "ant ANT", "ant B, ANT A"),
+        # Where most names are in capitals, they are no acronyms.
+        (CAPITALS, "", {}, "map", "map A"),
         # A table of the user's own goes before the ontology's names.
         (INFARCTION, "MI", {}, "MI", "MI C"),
         (INFARCTION, "MI", {"abbreviations": SHORT_FORMS}, "MI Michigan", "MI E, Michigan C"),
