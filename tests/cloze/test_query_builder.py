@@ -135,6 +135,9 @@ def test_a_report_by_hand(tmp_path, ontology):
     point = {"text": "Try heart failure in two weeks , then stop .", "entities": [{"start": 1, "end": 3, "id": "D2"}]}
     (example,) = build_queries(reports(tmp_path, {**REPORT, "learning_points": [point]}), ontology).examples
     assert [answer.text for answer in example.answers] == ["heart failure", "Furosemide", "Frusemide"]  # id before name
+    point = {"text": "Give furosemide-like drugs in two weeks , then stop .", "entities": [{"start": 1, "end": 2}]}
+    (example,) = build_queries(reports(tmp_path, {**REPORT, "learning_points": [point]}), ontology).examples
+    assert example.answers == (Answer("furosemide-like"),)  # a part of a token names no answer
 
 
 def test_by_hand_what_was_left_out(tmp_path, ontology):

@@ -325,6 +325,8 @@ def test_positives_are_hypotheses_that_say_the_patient_has_one_disease():
         pair("7", "Feels fine.", "The patient has pneumonia."),
         pair("8", "EKG done, stent placed, stent patent.", "Pt has a heart attack."),
         pair("9", "Known UTI, on aspirin.", "Pt has a urinary tract infection."),
+        pair("10", "On aspirin.", "The patient has angina/pneumonia."),
+        pair("11", "On aspirin.", "The patient is angina-free."),
     )
     found, left_out = builder.select(said, Linker(ontology()))
     assert [(p.pair.uid, p.disease, p.category, p.mention) for p in found] == [
@@ -332,7 +334,8 @@ def test_positives_are_hypotheses_that_say_the_patient_has_one_disease():
         ("8", "C02", "procedures", "heart attack"),
         ("9", "C05", "terminological", "urinary tract infection"),
     ]
-    assert left_out == dict(not_stated=2, several_diseases=1, no_disease=1, not_entailed=1, no_category=1)
+    expected = dict(not_stated=2, several_diseases=2, no_disease=1, not_entailed=1, no_category=1, not_found=1)
+    assert left_out == expected
 
 
 def test_a_benchmark_from_scratch_is_the_same_whatever_the_order(tmp_path):
@@ -397,3 +400,8 @@ def test_the_script_and_prepare_build_from_annotations_and_tell_faults_in_one_li
     assert code == 2
     assert said.err.startswith(f"error: {tmp_path / 'out'}: ")
     assert len(said.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["frequent utis", "UTIs in the past", "uti", "Utis"])
+def test_a_short_form_of_three_letters_has_a_plural_in_either_case(text):
+    assert mentioned([text], {"uti": ("UTI",), "mi": ("MI",)})[text] == {"uti"}
