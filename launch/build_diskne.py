@@ -13,11 +13,10 @@ of a disease are the diseases most similar to it: by --vectors (of concepts), el
 
 import argparse
 import json
-import os
 import sys
-from pathlib import Path
 
 from mednli_jax import cli
+from mednli_jax.data.corpus import data_folder
 from mednli_jax.demo import SIZES
 from mednli_jax.diskne import builder
 from mednli_jax.diskne.corpus import load_demo_diskne, write_benchmark
@@ -60,9 +59,10 @@ def _pairs(arguments):
 
 
 def _data(arguments):
-    if not arguments.data:
+    folder = data_folder(arguments.data)
+    if folder is None:
         raise ConfigError("no data folder is set. Fix: set $MEDNLI_JAX_DATA, or give --data=FOLDER.")
-    return Path(arguments.data).expanduser()
+    return folder
 
 
 def _ranking(arguments, ontology, diseases):
@@ -84,13 +84,13 @@ def main_build(arguments: argparse.Namespace) -> None:
 def main() -> int:
     """Reads the flags and builds; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="folder of the benchmark, empty or new")
-    parser.add_argument("--annotations", type=Path, nargs="+", default=[], help="published CSV files")
+    parser.add_argument("--out", type=cli.path, required=True, help="folder of the benchmark, empty or new")
+    parser.add_argument("--annotations", type=cli.path, nargs="+", default=[], help="published CSV files")
     parser.add_argument("--corpus", default="", help="mednli, snli, multinli, file, demo, ...: build from scratch")
-    parser.add_argument("--data", type=Path, default=os.environ.get("MEDNLI_JAX_DATA"), help="$MEDNLI_JAX_DATA")
+    parser.add_argument("--data", type=cli.path, help="default: $MEDNLI_JAX_DATA")
     parser.add_argument("--ontology", default="mesh", help="mesh, umls, snomed, a path; none with --annotations")
     parser.add_argument("--negatives", choices=("similar", "random"), default="similar")
-    parser.add_argument("--vectors", type=Path, help="vectors of concepts, a .csv as cui2vec's")
+    parser.add_argument("--vectors", type=cli.path, help="vectors of concepts, a .csv as cui2vec's")
     parser.add_argument("--count", type=int, default=builder.COUNT, help="negatives of a positive example")
     parser.add_argument("--seed", type=int, default=0, help="of random negatives")
     parser.add_argument("--wording", choices=WORDINGS, default="name", help="what the hypotheses are")

@@ -9,9 +9,7 @@ one file. The counts of corrected and omitted parts are printed as JSON.
 
 import argparse
 import json
-import os
 import sys
-from pathlib import Path
 
 from mednli_jax import cli
 from mednli_jax.cloze.clicr import FILES, write_clicr
@@ -41,12 +39,12 @@ def build(arguments: argparse.Namespace) -> None:
 def main() -> int:
     """Reads the flags and builds; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--reports", type=Path, required=True, help="JSON lines, plain or gzipped")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the new corpus")
+    parser.add_argument("--reports", type=cli.path, required=True, help="JSON lines, plain or gzipped")
+    parser.add_argument("--out", type=cli.path, required=True, help="folder of the new corpus")
     parser.add_argument("--ontology", default="mesh", help="mesh, umls, snomed, a path, or none for no synonyms")
     sources = "vocabularies of the UMLS to use, e.g. SNOMEDCT_US MSH (default: all)"
     parser.add_argument("--sources", nargs="+", default=(), metavar="SAB", help=sources)
-    parser.add_argument("--data", type=Path, default=os.environ.get("MEDNLI_JAX_DATA"), help="$MEDNLI_JAX_DATA")
+    parser.add_argument("--data", type=cli.path, help="default: $MEDNLI_JAX_DATA")
     parser.add_argument("--dev", type=float, default=0.06, help="share of the reports")
     parser.add_argument("--test", type=float, default=0.07, help="share of the reports")
     arguments = parser.parse_args()

@@ -12,7 +12,6 @@ to FOLDER/private; `evaluate --predictions=FILE` scores such a file.
 import argparse
 import sys
 import time
-from pathlib import Path
 
 from mednli_jax import cli
 from mednli_jax.cloze import baselines as entity
@@ -111,7 +110,7 @@ def main() -> int:
     parser.add_argument("--vectors", default="", help="word vectors")
     parser.add_argument("--order", type=int, default=ngram_lm.ORDER, help="of the language model (default 4)")
     parser.add_argument("--seed", type=int, default=0, help="of the random answers")
-    parser.add_argument("--out", type=Path, help="folder for scores and answers; existing files are replaced")
+    parser.add_argument("--out", type=cli.path, help="folder for scores and answers; existing files are replaced")
     paper = argparse.BooleanOptionalAction
     parser.add_argument("--paper", action=paper, default=True, help="also the paper's other systems, below the table")
     options = parser.parse_args()

@@ -126,8 +126,8 @@ def main() -> int:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
     parser.add_argument("--corpus", default=DEMO, help="demo_cloze (default), clicr or a folder")
-    parser.add_argument("--text", type=Path, help="more text to train on: a file or folder, see pretrain_vectors.py")
-    parser.add_argument("--out", required=True, type=Path, help="folder for trials.jsonl and best.vec")
+    parser.add_argument("--text", type=cli.path, help="more text to train on: a file or folder, as pretrain_vectors.py")
+    parser.add_argument("--out", required=True, type=cli.path, help="folder for trials.jsonl and best.vec")
     parser.add_argument("--trials", type=int, default=5, help="number of trials (default 5; the paper: 20)")
     parser.add_argument("--dims", type=numbers, default=(50, 100, 200), help="to draw from (default 50,100,200)")
     parser.add_argument("--min_counts", type=numbers, default=(2, 5), help="to draw from (default 2,5)")

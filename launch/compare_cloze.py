@@ -32,7 +32,7 @@ def against_baselines(folder: Path, split: str, run: str) -> list[dict]:
 def main() -> int:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
-    parser.add_argument("--runs", type=Path, required=True, help="folder of the runs and the baselines")
+    parser.add_argument("--runs", type=cli.path, required=True, help="folder of the runs and the baselines")
     parser.add_argument("--run", default="ga_anonym", help="the run (default ga_anonym)")
     parser.add_argument("--split", default="test", help="queries (default test)")
     parser.add_argument("--json", action="store_true", help="print JSON")

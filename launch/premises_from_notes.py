@@ -18,7 +18,6 @@ import json
 import os
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 
 from mednli_jax import cli
 from mednli_jax.errors import UserError
@@ -50,14 +49,12 @@ def write(arguments: argparse.Namespace) -> None:
     """Samples, writes and prints the counts. Raises: UserError, DataError(s) for bad notes."""
     if arguments.number < 1:
         raise UserError(f"--number is {arguments.number}. Fix: give 1 or more.")
-    out = arguments.out.expanduser()
+    out = arguments.out
     if any(os.path.lexists(parent / ".git") for parent in out.absolute().parents):
         say(f"{out}: lies in a git work tree. Licensed text could be committed: give another folder.")
     categories = tuple(name.strip() for name in arguments.categories.split(",") if name.strip())
     facts = {}
-    chosen = sample(
-        past_medical_history(arguments.notes.expanduser(), categories, facts), arguments.number, arguments.seed
-    )
+    chosen = sample(past_medical_history(arguments.notes, categories, facts), arguments.number, arguments.seed)
     if not chosen:
         what = "holds no sentence of a Past Medical History section" + " in these categories" * bool(categories)
         raise UserError(f"{arguments.notes}: {what}. Fix: check the file and --categories.")
@@ -70,8 +67,8 @@ def main() -> int:
     """Reads the flags and samples; returns the exit code."""
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
-    parser.add_argument("--notes", type=Path, required=True, help="NOTEEVENTS.csv, plain or gzipped")
-    parser.add_argument("--out", type=Path, required=True, help="the file to write; an existing sample is replaced")
+    parser.add_argument("--notes", type=cli.path, required=True, help="NOTEEVENTS.csv, plain or gzipped")
+    parser.add_argument("--out", type=cli.path, required=True, help="the file to write; an existing sample is replaced")
     parser.add_argument("--number", type=int, required=True, help="distinct sentences")
     parser.add_argument("--seed", type=int, default=0, help="of the sample (default 0)")
     parser.add_argument("--categories", default="", help="values of CATEGORY to read, between commas; '' reads all")

@@ -96,8 +96,8 @@ def main() -> int:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
     parser.add_argument("--corpora", required=True, help="names or paths, separated by commas")
-    parser.add_argument("--out", required=True, type=Path, help="NAME.bin (a fastText model) or NAME.vec (text)")
-    parser.add_argument("--initial", type=Path, help="vectors to start from")
+    parser.add_argument("--out", required=True, type=cli.path, help="NAME.bin (a fastText model) or NAME.vec (text)")
+    parser.add_argument("--initial", type=cli.path, help="vectors to start from")
     for field in dataclasses.fields(Settings):
         choices = {"method": METHODS, "architecture": ARCHITECTURES}.get(field.name)
         text = f"{HELP[field.name]} (default {field.default})"

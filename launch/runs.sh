@@ -10,6 +10,12 @@ if [ $# -lt 2 ]; then
   echo "error: FOLDER and CORPUS are missing. Fix: bash $0 --help" >&2
   exit 2
 fi
+case $1 in
+  '' | *://*)
+    echo "error: FOLDER is '$1', not a path of this machine. Fix: give the path of a folder" >&2
+    exit 2
+    ;;
+esac
 umask 077
 launch=$(dirname "$0") folder=$1 corpus=$2 failed=()
 shift 2

@@ -84,7 +84,7 @@ def fit(parts: list[RunDirectory], experiment, prepared, session):
 
 def main(values: cli.Flags) -> None:
     """Trains the parts that are not finished, and joins them."""
-    config, folder = cli.config(values), Path(cli.required(values, "workdir", "--workdir=DIR"))
+    config, folder = cli.config(values), cli.required(values, "workdir", "--workdir=DIR")
     from mednli_jax import run
 
     experiment, seeds = run.experiment_of(config), list(config.seeds)
@@ -119,7 +119,8 @@ def main(values: cli.Flags) -> None:
 
 
 def define(values: cli.Flags) -> None:
-    cli.define(values, config=None, workdir=None)
+    cli.define(values, config=None)
+    cli.define_paths(values, "workdir")
     cli.define_numbers(values, workers=1)
 
 

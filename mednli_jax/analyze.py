@@ -47,7 +47,8 @@ WORDS = 1  # number of arguments without --
 
 
 def define(values: cli.Flags) -> str | None:
-    cli.define(values, config=None, corpus=None, spans=None, features=None, skills=None, out=None)
+    cli.define(values, config=None, corpus=None)
+    cli.define_paths(values, "spans", "features", "skills", "out")
     cli.define(values, stop_words=False, public=False, resume=False, json=False)
     cli.define(values, scores=[], lengths=("all", "train"))
     cli.define(values, input=("hypothesis", "pair"), entities=("none", "parts", "drop"), unknown=("zero", "skip"))
@@ -68,7 +69,7 @@ def get_config(variant="demo"):
 
 def main(values: cli.Flags, analysis: str = "") -> int:
     """Runs one analysis, or `all`. With `all`, a failed analysis prints its message and the others still run."""
-    folder, whole = cli.path(values.out), analysis == "all"
+    folder, whole = values.out, analysis == "all"
     task = tasks.with_analysis(analysis)
     if (config := values.config) is not None:
         from mednli_jax import checks
@@ -109,7 +110,7 @@ def _shown(values, analysis, corpus, notes, figures, sections, files, end="") ->
     result = {"corpus": corpus, "notes": [], **figures} | {"notes": [*notes, *own]}
     if not values.json:
         print("\n".join([*(line for section in sections for line in lines(section)), *own]), end=f"{end}\n", flush=True)
-    if folder := cli.path(values.out):
+    if folder := values.out:
         for name, content in {f"{analysis}.json": result, **files}.items():
             private_folder((folder / name).parent)
             if isinstance(content, dict):
@@ -135,8 +136,7 @@ def _options(values):
 
         return run.load_run(folder).outputs()
 
-    out = cli.path(values.out)
-    return SimpleNamespace(**{**values.flag_values_dict(), "out": out}, fit_predict=fit_predict, outputs=outputs)
+    return SimpleNamespace(**values.flag_values_dict(), fit_predict=fit_predict, outputs=outputs)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from pathlib import Path
 from mednli_jax import cli
 from mednli_jax import run as runs
 from mednli_jax.errors import UserError
+from mednli_jax.io import local_path
 from mednli_jax.report.runs import SPLITS, RunDirectory
 from mednli_jax.training.loop import Interrupted
 
@@ -48,7 +49,7 @@ class Run:
 
     @_Errors()
     def __init__(self, folder):
-        directory = RunDirectory.existing(Path(folder).expanduser())
+        directory = RunDirectory.existing(local_path(folder, "the folder of a run"))
         self.folder, self.result = directory.folder, directory.result()
 
     @property
@@ -136,7 +137,7 @@ def train_model(config, workdir, *, resume: bool = False, force: bool = False) -
     with _signals_kept():
         directory = runs.train(
             spec,
-            Path(workdir).expanduser(),
+            local_path(workdir, "workdir"),
             {**config.to_dict(), "model": spec.model.fields},
             name=Path(named.partition(":")[0]).stem or spec.model.name,
             resume=resume,

@@ -34,7 +34,7 @@ from absl import flags
 
 from mednli_jax import cli
 from mednli_jax.errors import RunError
-from mednli_jax.io import Bar, append_line, say, warn, write_atomic
+from mednli_jax.io import Bar, append_line, local_path, say, warn, write_atomic
 from mednli_jax.report import charts
 from mednli_jax.report.sections import Grid, markdown
 
@@ -63,7 +63,8 @@ def define(values: cli.Flags) -> None:
             flag_values=values,
         )
     precisions = ("float32", "tf32", "bfloat16")
-    cli.define(values, against=("torch", "none"), precision=precisions, figure=None)
+    cli.define(values, against=("torch", "none"), precision=precisions)
+    cli.define_paths(values, "figure")
     cli.define_numbers(values, hidden=None, vectors=None, rounds=3)
     cli.define_numbers(values, least=8, tokens=1500)
     flags.DEFINE_integer("length", 64, "length", lower_bound=0, upper_bound=512, flag_values=values)
@@ -76,6 +77,7 @@ def main(values: cli.Flags) -> None:
     from mednli_jax.benchmarking import measure
 
     cases, machine, rows = measure.cases_of(values), machine_facts(), []
+    file = None if values.json in (None, "true") else local_path(values.json, "--json")
     for package in {package for case in cases for package in measure.MODELS[case.model].packages}:
         if values.against == "torch" and not version_of(package):
             name = "PyTorch" if package == "torch" else package
@@ -92,13 +94,13 @@ def main(values: cli.Flags) -> None:
                 line = json.dumps({**row, **machine}, allow_nan=False)
                 if values.json == "true":
                     print(line, flush=True)
-                elif values.json:
-                    append_line(Path(values.json).expanduser(), line)
+                elif file:
+                    append_line(file, line)
             bar.advance(1)
     if values.json is None:
         print("\n".join(lines(rows)))
     if values.figure:
-        write_figure(rows, Path(values.figure).expanduser())
+        write_figure(rows, values.figure)
 
 
 def version_of(package: str) -> str | None:

@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 a bug, 2 bad input or usage, 3 interrupted and resumable. 
 and one is lost, jax ends the others with 134 (SIGABRT), which is resumable too. Only the user can read written files.
 """
 
+import argparse
 import ast
 import difflib
 import errno
@@ -24,6 +25,7 @@ from ml_collections.config_dict import ConfigDict
 import mednli_jax
 from mednli_jax import defaults, errors, tasks
 from mednli_jax.errors import UsageError, UserError
+from mednli_jax.io import local_path
 
 OK, BUG, USAGE, INTERRUPTED = 0, 1, 2, 3
 # Errors of the operating system that are reported as user errors, without a traceback.
@@ -66,6 +68,31 @@ def define_numbers(values: Flags, least: int | None = 1, **defaults) -> None:
     """Declares flags for integers from `least` up: {name: default}."""
     for name, default in defaults.items():
         flags.DEFINE_integer(name, default, name, lower_bound=least, flag_values=values)
+
+
+class _PathParser(flags.ArgumentParser):
+    """Turns the text of a flag into the path of a file or folder of this machine."""
+
+    def __init__(self, name: str):
+        super().__init__()
+        self.name = name
+
+    def parse(self, argument: str | Path) -> Path:
+        return local_path(argument, f"--{self.name}")
+
+
+def define_paths(values: Flags, *names: str) -> None:
+    """Declares flags for files and folders, without defaults. Their values are Paths."""
+    for name in names:
+        flags.DEFINE(_PathParser(name), name, None, name, flag_values=values)
+
+
+def path(text: str) -> Path:
+    """The same for a script's argparse, as `type=`."""
+    try:
+        return local_path(text, "the path")
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], str | None], *, words: int = 0) -> int:
@@ -228,15 +255,8 @@ def config(values: Flags) -> ConfigDict:
     return values.config
 
 
-def path(name: str | None) -> Path | None:
-    """The path that a flag gives; None without the flag."""
-    if name == "":
-        raise UsageError("the path of a flag is empty. Fix: give a path, or leave the flag out.")
-    return Path(name).expanduser() if name else None
-
-
-def required(values: Flags, name: str, example: str) -> str:
-    """The value of a string flag."""
+def required(values: Flags, name: str, example: str) -> str | Path:
+    """The value of a flag."""
     if not values[name].value:
         raise UsageError(f"--{name} is missing. Fix: {example}")
     return values[name].value

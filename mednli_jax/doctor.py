@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mednli_jax import cli, tasks
-from mednli_jax.data.corpus import cache_folder, exposure
+from mednli_jax.data.corpus import cache_folder, data_folder, exposure
 from mednli_jax.errors import UsageError, UserError
 from mednli_jax.report import runs
 
@@ -43,12 +43,11 @@ class Finding(NamedTuple):
 
 
 def define(values: cli.Flags) -> None:
-    cli.define(values, data=None)
+    cli.define_paths(values, "data")
 
 
 def main(values: cli.Flags) -> int:
-    folder = values.data or os.environ.get("MEDNLI_JAX_DATA")
-    folder = Path(folder).expanduser() if folder else None
+    folder = data_folder(values.data)
     if folder is not None and not os.path.isdir(folder):
         raise UsageError(f"{folder}: is not a folder. Fix: check $MEDNLI_JAX_DATA or --data.")
     import jax

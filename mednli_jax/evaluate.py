@@ -38,9 +38,8 @@ from mednli_jax.report.runs import RunDirectory, read_json
 
 
 def define(values: cli.Flags) -> None:
-    cli.define(values, run=None, config=None, split="test", workdir=None)
-    cli.define(values, partition=[], probe=None, merged=False, spans=None, predictions=None)
-    cli.define(values, corpus=None, vectors=None, skills=None, scores=None, json=False)
+    cli.define(values, config=None, split="test", partition=[], merged=False, corpus=None, json=False)
+    cli.define_paths(values, "run", "workdir", "probe", "spans", "predictions", "vectors", "skills", "scores")
 
 
 def main(values: cli.Flags) -> None:
@@ -48,7 +47,7 @@ def main(values: cli.Flags) -> None:
     figures, lines, rows = how(values)
     if values.scores:
         text = "".join(json.dumps(row) + "\n" for row in rows)
-        write_over(cli.path(values.scores), text, '{"uid": ')
+        write_over(values.scores, text, '{"uid": ')
     print(json.dumps(figures, indent=2) if values.json else "\n".join(lines))
 
 
@@ -67,7 +66,7 @@ def scores(values: cli.Flags):
     _check_split(folder, values.split)
     run = _opened(folder, values)
     if values.merged:
-        run = run.kind.merged(run, cli.path(values.spans))
+        run = run.kind.merged(run, values.spans)
     elif elsewhere is not None:
         if elsewhere.task != run.config.task:
             other = tasks.task_of(elsewhere).corpora
@@ -75,13 +74,13 @@ def scores(values: cli.Flags):
             raise UsageError(f"{problem}. Fix: give another.")
         run = run.on(elsewhere.data, values.split)
     if values.workdir:
-        run.write(cli.path(values.workdir))
+        run.write(values.workdir)
     return run.kind.evaluate(run, values.split, values, partitions)
 
 
 def _check_split(folder, split):
     """Refuses a split that neither the run nor any official corpus has."""
-    directory = RunDirectory.existing(cli.path(folder))
+    directory = RunDirectory.existing(folder)
     known = dict.fromkeys((*read_json(directory.folder / "data.json").get("splits", ()), "train", "dev", "test"))
     if split not in known:
         hint = did_you_mean(split, known)
@@ -94,7 +93,7 @@ def probe(values: cli.Flags):
     if values.config is not None or values.merged or values.partition:
         raise UsageError("--probe replaces the corpus. Fix: leave --config, --merged and --partition out.")
     run = _opened(folder, values)
-    return run.kind.probe(run, cli.path(values.probe))
+    return run.kind.probe(run, values.probe)
 
 
 def answers(values: cli.Flags):
@@ -103,7 +102,7 @@ def answers(values: cli.Flags):
     if given := [name for name in names if values[name].value]:
         raise UsageError(f"--{given[0]} has no meaning beside --predictions. Fix: leave one of them out.")
     if values.config is not None:
-        return _answers_to_pairs(values, cli.config(values), cli.path(values.predictions))
+        return _answers_to_pairs(values, cli.config(values), values.predictions)
     cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder; for pairs --config=configs/esim.py:mednli")
     of_answers = (task for task in tasks.tasks().values() if "corpus" in task.flags.get("evaluate", ()))
     return next(of_answers).evaluate_answers(values)
@@ -118,7 +117,7 @@ def _answers_to_pairs(values, config, file):
     run, partitions = Answered(config, file, values.split), read_partitions(values.partition)
     figures, lines, rows = run.kind.evaluate(run, values.split, values, partitions)
     if values.workdir:
-        run.write(cli.path(values.workdir))
+        run.write(values.workdir)
     del figures["run"], figures["trained_on"], figures["seeds"]
     lines[0] = f"{file.name} on {figures['corpus']}, {values.split}: {figures['examples']:,} pairs"
     return {"predictions": str(file), **figures}, lines, rows

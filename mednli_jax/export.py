@@ -10,10 +10,10 @@ of the vectors may forbid to pass them on. A run with knowledge also needs its o
 """
 
 import sys
-from pathlib import Path
 
 from mednli_jax import cli
 from mednli_jax.errors import UsageError
+from mednli_jax.io import local_path
 
 WORDS = 2  # number of arguments without --
 
@@ -27,7 +27,7 @@ def main(values: cli.Flags, *folders: str) -> None:
         raise UsageError("a run and a new folder are needed. Fix: export runs/esim_kd-demo carried.")
     from mednli_jax.run import export
 
-    export(*(Path(folder).expanduser() for folder in folders))
+    export(*(local_path(folder, "an argument") for folder in folders))
     print(folders[1])
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import errno
+import glob
 import gzip
 import hashlib
 import io
@@ -11,6 +12,7 @@ import json
 import os
 import pkgutil
 import re
+import secrets
 import shutil
 import sys
 import time
@@ -22,7 +24,7 @@ from typing import BinaryIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from mednli_jax.errors import PLUGINS, ConfigError, DataError, Problems, RunError, of_plugin
+from mednli_jax.errors import PLUGINS, ConfigError, DataError, Problems, RunError, UsageError, of_plugin
 
 # -- writing -----------------------------------------------------------------------------------------------------------
 
@@ -40,8 +42,50 @@ def writing(path: Path, fix: str = _FIX):
         raise RunError(f"{path}: cannot be written ({reason}). Fix: {fix}.") from error
 
 
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+TEMPORARY = ".*.[0-9a-f]*.tmp"  # pattern of the names of `temporary_beside`
+
+
+def temporary_beside(path: Path) -> Path:
+    """A new hidden path beside `path`. Containers that share a disk have equal process ids, so the name is random."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, *, wait: bool) -> Iterator[bool]:
+    """Holds the lock of a folder. False where another process holds it, or where the disk has no locks."""
+    import fcntl  # Windows has no such module
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            locked = True
+        except OSError:
+            locked = False
+        yield locked
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def scratch_folder(path: Path) -> Iterator[Path]:
+    """A new, empty folder beside `path`, 0700, which is removed when the block ends.
+
+    Scratch folders of `path` that killed processes left are removed first: nobody holds their locks. The lock of the
+    parent keeps other processes from seeing the new folder before it has its own lock.
+    """
+    folder = temporary_beside(path)
+    pattern = TEMPORARY.replace("*", glob.escape(path.name), 1)
+    with contextlib.ExitStack() as block:
+        with _locked(path.parent, wait=True):
+            for left in path.parent.glob(pattern):
+                with contextlib.suppress(OSError), _locked(left, wait=False) as unused:
+                    if unused:
+                        shutil.rmtree(left)
+            folder.mkdir(mode=0o700)
+            block.callback(shutil.rmtree, folder, ignore_errors=True)
+            block.enter_context(_locked(folder, wait=False))
+        yield folder
 
 
 @contextlib.contextmanager
@@ -51,14 +95,14 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     A block that fails leaves the old content and no temporary file. A device such as /dev/stdout is written directly.
     """
     path = Path(path)
-    temporary = _temporary(path)
+    temporary = temporary_beside(path)
     if path.exists() and not path.is_file() and not path.is_dir():
         with writing(path), open(path, "wb") as file:
             yield file
         return
     with writing(path):
         try:
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -92,18 +136,17 @@ def atomic_folder(folder: Path, *, keep: bool = True, fix: str = _FIX) -> Iterat
     keep: whether a folder stays that another process has meanwhile put there.
     """
     folder = Path(folder)
-    temporary = _temporary(folder)
     with writing(folder, fix):
-        try:
-            private_folder(folder.parent, fix=fix)
-            shutil.rmtree(temporary, ignore_errors=True)  # left by a killed process that had the same number
-            temporary.mkdir(mode=0o700)
+        private_folder(folder.parent, fix=fix)
+        with scratch_folder(folder) as temporary:
             yield temporary
-            if not (folder.is_dir() and keep):
+            if not keep:
                 shutil.rmtree(folder, ignore_errors=True)
+            try:
                 os.replace(temporary, folder)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            except OSError as error:
+                if not keep or error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
 
 
 def put_in_place(made: Path, path: Path) -> None:
@@ -168,6 +211,33 @@ def sha256(*paths: Path) -> str:
         with open(path, "rb") as file:
             hashlib.file_digest(file, lambda: found)
     return found.hexdigest()
+
+
+# -- paths that users give ---------------------------------------------------------------------------------------------
+
+_ADDRESS = re.compile(r"[A-Za-z][\w+.-]+:/")  # pathlib writes gs://bucket as gs:/bucket
+
+
+def local_path(text: str | Path, source: str) -> Path:
+    """The path of a file or folder, with ~ expanded. Raises UsageError for an empty text and for gs://... or file://...
+
+    source: what gave the text, for messages: "--workdir", "$MEDNLI_JAX_CACHE".
+    """
+    text = str(text)
+    if not text.strip():
+        raise UsageError(f"{source} is empty. Fix: give a path, or leave it unset.")
+    if _ADDRESS.match(text):
+        fix = "mount that storage as a folder (gs:// with gcsfuse) or copy it here, and give the path"
+        if text.startswith("file:"):
+            fix = "give the path alone, which begins after file://"
+        raise UsageError(f"{source} is '{text}', an address, not a path of this machine. Fix: {fix}.")
+    return Path(text).expanduser()
+
+
+def variable_path(variable: str) -> Path | None:
+    """The path in an environment variable; None where the variable is not set."""
+    text = os.environ.get(variable)
+    return None if text is None else local_path(text, f"${variable}")
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------

@@ -42,11 +42,12 @@ INPUTS, OUTPUTS = (".jsonl", ".tsv", ".txt", ".csv"), (".jsonl", ".tsv")
 
 
 def define(values: cli.Flags) -> None:
-    cli.define(values, run=None, input=None, output=None, attention=False)
+    cli.define(values, attention=False)
+    cli.define_paths(values, "run", "input", "output")
 
 
 def main(values: cli.Flags) -> None:
-    folder = Path(cli.required(values, "run", "--run=runs/esim_kd-demo")).expanduser()
+    folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
     source, target = _file("input", values.input, INPUTS), _file("output", values.output, OUTPUTS)
     if source and target and target.exists() and target.samefile(source):
         raise UsageError("--output is the file of --input. Fix: give another name.")
@@ -68,10 +69,9 @@ def main(values: cli.Flags) -> None:
         say(f"predictions: {target}")
 
 
-def _file(flag, value, endings):
-    path = cli.path(value)
+def _file(flag, path, endings):
     if path and not path.name.removesuffix(".gz" if flag == "input" else "").endswith(endings):
-        raise UsageError(f"--{flag}={value}: unknown file ending. Fix: give a file that ends in {', '.join(endings)}.")
+        raise UsageError(f"--{flag}={path}: unknown file ending. Fix: give a file that ends in {', '.join(endings)}.")
     return path
 
 

@@ -17,7 +17,6 @@ Flags:
 
 import sys
 import time
-from pathlib import Path
 
 from mednli_jax import cli
 from mednli_jax.io import warn
@@ -27,7 +26,8 @@ FEW_PAIRS = 20
 
 
 def define(values: cli.Flags) -> None:
-    cli.define(values, config=None, metamap=None)
+    cli.define(values, config=None)
+    cli.define_paths(values, "metamap")
 
 
 def main(values: cli.Flags) -> None:
@@ -39,7 +39,7 @@ def main(values: cli.Flags) -> None:
     if values.metamap:
         splits = tasks.task_of(config).pairs(config).splits()
         examples = (example for split in splits.values() for example in split.examples)
-        counts = write_metamap_input(examples, Path(values.metamap).expanduser())
+        counts = write_metamap_input(examples, values.metamap)
         print(f"{counts['sentences']} sentences, {counts['changed_characters']} characters changed: {values.metamap}")
         return
     spec = run.experiment_of(config)

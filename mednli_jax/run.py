@@ -24,7 +24,7 @@ from mednli_jax.data.corpus import Corpus, cache_folder, corpus_folder, data_fol
 from mednli_jax.data.examples import Split
 from mednli_jax.data.wordpiece import WordPieces, find_weights
 from mednli_jax.errors import ConfigError, RunError, UsageError, UserError, summary
-from mednli_jax.io import private_folder, sha256, write_atomic, write_json
+from mednli_jax.io import local_path, private_folder, sha256, write_atomic, write_json
 from mednli_jax.models import table
 from mednli_jax.models.layers import ATTENTION
 from mednli_jax.report import html, sections
@@ -364,7 +364,7 @@ OF_WORDS = {
 
 def load_run(folder) -> "FinishedRun":
     """Opens a finished run."""
-    return FinishedRun(RunDirectory.existing(Path(folder).expanduser()))
+    return FinishedRun(RunDirectory.existing(local_path(folder, "the folder of a run")))
 
 
 class FinishedRun:

@@ -27,7 +27,8 @@ from mednli_jax.io import next_free, say, warn
 
 
 def define(values: cli.Flags) -> None:
-    cli.define(values, config=None, workdir=None, resume=False, force=False, dry_run=False, profile=False)
+    cli.define(values, config=None, resume=False, force=False, dry_run=False, profile=False)
+    cli.define_paths(values, "workdir")
     cli.define(values, coordinator=None, distributed=False)
     cli.define_numbers(values, least=None, processes=None, process=None)
 
@@ -47,7 +48,7 @@ def main(values: cli.Flags) -> int:
     if here.count > 1 and spec.trained_by:
         raise RunError("several processes can only train networks on one corpus. Fix: start one process.")
     name = cli.config_name()
-    folder = Path(values.workdir or Path("runs") / name).expanduser()
+    folder = values.workdir or Path("runs") / name
     if not (values.workdir or values.resume):
         folder = next_free(folder)
 

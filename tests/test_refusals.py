@@ -1,5 +1,6 @@
 """A command refuses bad input in one line with exit code 2, names the file or the flag, and leaves nothing on disk."""
 
+import importlib
 import sys
 
 import made_up_runs
@@ -7,7 +8,8 @@ import pytest
 from made_up_commands import call_command, config_flag
 from made_up_files import WORDS, assert_no_words, lay_out, pair, pairs
 
-from mednli_jax import analyze, evaluate, predict, prepare, train
+from mednli_jax import analyze, api, evaluate, export, predict, prepare, train
+from mednli_jax.errors import UsageError
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.report import __main__ as report
 
@@ -120,7 +122,7 @@ def place(tmp_path, monkeypatch):
 
 def refused(call, places=()):
     """The message of a command that is refused. It is one line for each fault and holds no word of the texts."""
-    code, out, err = call_command(*call, words={report: sys.maxsize, analyze: 1}.get(call[0], 0))
+    code, out, err = call_command(*call, words={report: sys.maxsize, analyze: 1, export: 2}.get(call[0], 0))
     assert (code, out) == (2, ""), err
     assert err.startswith("error: ")
     assert all("Fix: " in line or line.startswith("... and ") for line in err.splitlines())
@@ -158,3 +160,58 @@ def test_thirty_errors_are_the_first_twenty_and_a_count(place):
     assert "(9 times, in lines 2, 3, 4, ...). Fix: " in first
     assert "--config.data.labels=" in first
     assert (len(lines), "12 more" in last) == (19, True)
+
+
+PATHS = {
+    "train": ["workdir"],
+    "predict": ["run", "input", "output"],
+    "evaluate": ["run", "workdir", "probe", "spans", "predictions", "vectors", "skills", "scores"],
+    "prepare": ["metamap"],
+    "analyze": ["spans", "features", "skills", "out"],
+    "report.__main__": ["skills", "runs", "categories_file", "paths", "out"],
+    "benchmark": ["figure"],
+    "doctor": ["data"],
+}
+NO_PATHS = ("gs://bucket/run", "s3://bucket/run", "file:///tmp/run", "hdfs:/run", "", " ")
+
+
+@pytest.mark.parametrize("text", NO_PATHS)
+@pytest.mark.parametrize("command", PATHS)
+def test_an_address_or_nothing_is_no_path_of_a_flag(command, text, place):
+    module = importlib.import_module(f"mednli_jax.{command}")
+    for flag in PATHS[command]:
+        assert refused((module, f"--{flag}={text}"), [f"--{flag}"]).count("\n") == 1
+    assert not list(place.rglob("*run*"))
+
+
+@pytest.mark.parametrize("text", NO_PATHS)
+@pytest.mark.parametrize("variable", ["MEDNLI_JAX_CACHE", "MEDNLI_JAX_DATA"])
+def test_an_address_or_nothing_is_no_path_of_a_variable(variable, text, place, monkeypatch):
+    monkeypatch.setenv(variable, text)
+    assert refused(of("demo"), [f"${variable}"]).count("\n") == 1
+    assert [path.name for path in place.iterdir()] == ["data"]
+
+
+ELSEWHERE = (
+    own("--config.data.dir=gs://bucket"),
+    own("--config.vectors.path=gs://bucket/glove.txt"),
+    own("--config.knowledge.ontology=gs://bucket/own.obo", config="esim_kd"),
+    own("--config.knowledge.mentions=gs://bucket/mentions.tsv", config="esim_kd"),
+    (report, "gs://bucket/a"),
+    (export, "a", "gs://bucket/b"),
+    (evaluate, "--run=a", "--partition=gs://bucket/p.txt"),
+)
+
+
+@pytest.mark.parametrize("call", ELSEWHERE, ids=lambda call: call[-1])
+def test_an_address_is_no_path_of_a_field_or_an_argument(call, place):
+    lay_out(CORPORA, place / "data")
+    assert refused(call, ["gs://bucket", "an address"]).count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["gs://bucket/run", ""])
+def test_an_address_or_nothing_is_no_path_of_the_interface(text, place):
+    for call in (lambda: api.train_model("bow:demo", text), lambda: api.load_run(text)):
+        with pytest.raises(UsageError, match="Fix: "):
+            call()
+    assert list(place.rglob("*")) == [place / "data"]

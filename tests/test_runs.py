@@ -5,19 +5,21 @@ import errno
 import json
 import os
 import resource
+import signal
 import stat
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from made_up_commands import ROOT
 from made_up_files import KEY, Builder, contents
 from made_up_runs import curves
 
 from mednli_jax import cli
 from mednli_jax.data.cache import Cache
 from mednli_jax.errors import RunError
-from mednli_jax.io import append_line, atomic_folder, next_free, private_folder, write_atomic, write_over
+from mednli_jax.io import append_line, atomic_file, atomic_folder, next_free, private_folder, write_atomic, write_over
 from mednli_jax.report.runs import RunDirectory, read_json
 from mednli_jax.training.checkpoint import Checkpoints
 
@@ -51,6 +53,47 @@ ACTS = {
     "prepared corpus": lambda folder: Cache(folder).get("c", KEY, Builder()),
     "checkpoint": lambda folder: Checkpoints(folder / "c").save({"a": np.random.default_rng(0).random(9000)}, {}),
 }
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_processes_with_equal_ids_write_one_path_at_the_same_time(kind, tmp_path):
+    """Processes of two containers may have one id, as both writers of this process have."""
+    path, whole = tmp_path / "made", ["1" * 5000, "2" * 5000]
+
+    def writer(content):
+        if kind == "file":
+            with atomic_file(path) as file:
+                yield file.write(content[:2500].encode())
+                file.write(content[2500:].encode())
+        else:
+            with atomic_folder(path) as folder:
+                yield write_atomic(folder / "first", content[:2500])
+                write_atomic(folder / "second", content[2500:])
+
+    writers = [writer(content) for content in whole]
+    for first_half in writers:
+        next(first_half)
+    for second_half in writers:
+        assert next(second_half, None) is None
+    files = [path] if kind == "file" else [path / "first", path / "second"]
+    assert "".join(file.read_text() for file in files) in whole
+    assert sorted(path.name for path in tmp_path.iterdir()) in (["made"], [".gitignore", "made"])
+
+
+def test_folders_that_killed_processes_left_are_removed_and_those_in_use_are_not(tmp_path):
+    code = (
+        "import os, signal, sys\nfrom pathlib import Path\nfrom mednli_jax.io import atomic_folder, write_atomic\n"
+        "with atomic_folder(Path(sys.argv[1])) as folder:\n"
+        "    write_atomic(folder / 'text', 'quokka')\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path / "made")], env={"PYTHONPATH": str(ROOT)})
+    assert killed.returncode == -signal.SIGKILL
+    assert len(list(tmp_path.glob(".made.*/text"))) == 1
+    with atomic_folder(tmp_path / "made") as first:
+        assert list(tmp_path.glob(".made.*")) == [first]
+        with atomic_folder(tmp_path / "made") as second:
+            assert {*tmp_path.glob(".made.*")} == {first, second}
+    assert not list(tmp_path.glob(".made.*"))
 
 
 def refuse(*_, **__):
@@ -148,7 +191,7 @@ def test_a_start_that_was_killed_does_not_bar_the_next(tmp_path):
     for number, how in enumerate(({}, {"resume": True}, {"force": True})):
         folder = tmp_path / str(number)
         (folder / "private").mkdir(parents=True)
-        for name in ("lock", ".config.json.4711.tmp"):
+        for name in ("lock", ".config.json.4711.tmp", ".config.json.e3f0a91b.tmp"):
             (folder / name).write_text("")
         assert "config.json" in contents(start(folder, **how))
 
@@ -161,7 +204,8 @@ def test_resume_names_changed_fields_and_no_other(tmp_path):
     before = contents(tmp_path)
     with pytest.raises(RunError, match=r"other values of model\.hidden_size, seeds\."):
         start(tmp_path / "a", {**CONFIG, "seeds": (0, 2), "model": {"name": "bow"}}, resume=True)
-    (tmp_path / "a" / "private" / ".words.json.4711.tmp").write_text("x")  # left by a killed process
+    for suffix in ("4711", "e3f0a91b", "0f00d00f"):  # left by killed processes
+        (tmp_path / "a" / "private" / f".words.json.{suffix}.tmp").write_text("x")
     start(tmp_path / "a", resume=True)  # tuples have become lists, and are no change
     assert contents(tmp_path) == before
 

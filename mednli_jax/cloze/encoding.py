@@ -22,7 +22,6 @@ Dimension letters: N queries, A passages, P tokens, C candidates, S, L positions
 """
 
 import json
-import os
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,7 +48,7 @@ from mednli_jax.data.vectors import (
     vector_files,
 )
 from mednli_jax.errors import ConfigError, DataError, UsageError
-from mednli_jax.io import watched
+from mednli_jax.io import local_path, variable_path, watched
 
 # -- set-ups -----------------------------------------------------------------------------------------------------------
 
@@ -550,12 +549,11 @@ class ClozeCorpus:
 
 def corpus_named(name: str) -> Mapping[str, Split]:
     """The splits of demo_cloze, clicr (in $MEDNLI_JAX_DATA/clicr), or a folder in its layout."""
-    folder = os.environ.get("MEDNLI_JAX_DATA", "") if name == CLICR else name
-    if not folder:
+    place = variable_path("MEDNLI_JAX_DATA") if name == CLICR else local_path(name, "--corpus")
+    if place is None:
         raise UsageError(f"--corpus={CLICR}: $MEDNLI_JAX_DATA is not set. Fix: set it, or give a folder.")
-    place = Path(folder).expanduser()
     if name != DEMO and not place.is_dir():
-        raise UsageError(f"{folder}: is no folder. Fix: give --corpus={DEMO}, {CLICR}, or a FOLDER like it.")
+        raise UsageError(f"{place}: is no folder. Fix: give --corpus={DEMO}, {CLICR}, or a FOLDER like it.")
     return ClozeCorpus(name if name in (DEMO, CLICR) else FILE, ClozeEncoding("ent"), place).splits()
 
 

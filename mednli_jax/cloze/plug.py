@@ -18,6 +18,7 @@ from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.data.inputs import Form
 from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.errors import UsageError
+from mednli_jax.io import local_path
 from mednli_jax.report import public as public_part
 from mednli_jax.report.runs import write_kept
 
@@ -187,16 +188,11 @@ TASK = Cloze()
 
 
 def _statistics(corpus, flags):
-    skills = flags.skills and Path(flags.skills).expanduser()
-    return stats.analysis(corpus.name, skills, [Path(file).expanduser() for file in flags.scores])
+    return stats.analysis(corpus.name, flags.skills, [local_path(file, "--scores") for file in flags.scores])
 
 
 def _choice(flags):
-    choice = {"each": bool(flags.scores)}
-    for name in ("vectors", "skills"):
-        path = flags[name].value
-        choice[name] = path and Path(path).expanduser()
-    return choice
+    return {"each": bool(flags.scores), "vectors": flags.vectors, "skills": flags.skills}
 
 
 def _filled(runs: Path, *, read, split: str, skills: Path | None, public: bool):

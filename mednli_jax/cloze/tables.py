@@ -121,14 +121,14 @@ def evaluate(run, split: str, *, vectors: Path | None, skills: Path | None, each
 
 
 def evaluate_answers(
-    corpus: str, predictions: str, split: str, *, vectors: Path | None, skills: Path | None, each: bool
+    corpus: str, predictions: Path, split: str, *, vectors: Path | None, skills: Path | None, each: bool
 ) -> tuple[dict, list[str], Sequence]:
     """(figures, lines, rows) of answers to cloze queries, whoever gave them.
 
     corpus: see corpus_named. predictions: the file of answers, see read_answers.
     """
     examples = split_of(corpus_named(corpus), split).examples
-    predicted = answers.read_answers(Path(predictions).expanduser(), examples)
+    predicted = answers.read_answers(predictions, examples)
     skills = read_skills(skills) if skills else None
     words = ()
     if vectors:
@@ -136,7 +136,7 @@ def evaluate_answers(
         words = known_vectors(vectors, (), texts)
     scored = answers.query_scores(examples, predicted, *words)
     scores = answers.figures(examples, scored, skills)
-    figures = {"predictions": predictions, "corpus": corpus, "split": split, **scores}
+    figures = {"predictions": str(predictions), "corpus": corpus, "split": split, **scores}
     title = f"{predictions} on {corpus}, {split}: {scores['queries']:,} queries, {scores['missing']:,} not answered"
     title += f"; 95 % interval of exact match {interval(*_interval(scores['exact_match'], scores['queries']), '')}"
     shown = {"all": scores}

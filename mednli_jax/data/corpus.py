@@ -9,7 +9,7 @@ from typing import Protocol
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.examples import Split
 from mednli_jax.errors import ConfigError
-from mednli_jax.io import either_name, warn
+from mednli_jax.io import either_name, local_path, variable_path, warn
 
 
 class Corpus(Protocol):
@@ -45,23 +45,31 @@ def in_order(splits: Mapping[str, Split]) -> dict[str, Split]:
 
 def cache_folder() -> Path:
     """$MEDNLI_JAX_CACHE, else ~/.cache/mednli_jax."""
-    return Path(os.environ.get("MEDNLI_JAX_CACHE", "~/.cache/mednli_jax")).expanduser()
+    return variable_path("MEDNLI_JAX_CACHE") or Path("~/.cache/mednli_jax").expanduser()
 
 
-def data_folder(given: str | None) -> Path | None:
+def data_folder(given: str | Path | None) -> Path | None:
     """The folder of licensed corpora: the one given, else $MEDNLI_JAX_DATA, else None."""
-    folder = given or os.environ.get("MEDNLI_JAX_DATA")
-    return Path(folder).expanduser() if folder else None
+    return local_path(given, "--config.data.dir") if given else variable_path("MEDNLI_JAX_DATA")
+
+
+def data_folders(folder: Path | None) -> list[Path]:
+    """Where ontologies, vectors and weights are looked for: the data folder of a config, then $MEDNLI_JAX_DATA."""
+    folders = (folder and Path(folder).expanduser(), variable_path("MEDNLI_JAX_DATA"))
+    return list(dict.fromkeys(filter(None, folders)))
 
 
 def file_path(path: str | None, folder: Path | None) -> Path | None:
-    """The path of a file that a config names, plain or gzipped, or None. $MEDNLI_JAX_DATA in it is the data folder."""
+    """The path of a file that a config names, plain or gzipped, or None.
+
+    $MEDNLI_JAX_DATA in it is the first of `data_folders` that has the file.
+    """
     if not path:
         return None
-    if folder is not None:
-        path = path.replace("$MEDNLI_JAX_DATA", str(folder))
-    path = Path(os.path.expandvars(path)).expanduser()
-    return either_name(path) or path
+    texts = [path.replace("$MEDNLI_JAX_DATA", str(place)) for place in data_folders(folder)] or [path]
+    paths = [local_path(os.path.expandvars(text), "a path of the config") for text in texts]
+    there = (either_name(path) or (path if path.is_dir() else None) for path in paths)
+    return next(filter(None, there), paths[0])
 
 
 def required_folder(name: str, folder: Path | None) -> Path:

@@ -13,7 +13,7 @@ import numpy as np
 
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.errors import DataError, Problems, UsageError
-from mednli_jax.io import check_readable, either_name, empty_file, text_lines
+from mednli_jax.io import check_readable, either_name, empty_file, local_path, text_lines
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Partition:
 
 def read_partition(path: Path) -> Partition:
     """Reads ids from NAME.npy, or from a plain or gzipped text file of one id a line; blank lines are passed over."""
-    path = Path(path).expanduser()
+    path = local_path(path, "--partition")
     path, problems, first = either_name(path) or path, Problems(), {}
     lines = enumerate(_array_ids(path), 1) if path.suffix == ".npy" else text_lines(path, problems)
     for line, text in lines:

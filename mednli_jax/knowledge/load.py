@@ -13,8 +13,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from mednli_jax.data.cache import Cache, kept
+from mednli_jax.data.corpus import data_folders
 from mednli_jax.errors import ConfigError, RunError
-from mednli_jax.io import check_readable, either_name
+from mednli_jax.io import check_readable, either_name, local_path
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, edge_matrix
 from mednli_jax.knowledge.readers import mesh, umls, wordnet
 from mednli_jax.knowledge.readers.mesh import read_mesh
@@ -52,10 +53,10 @@ def load_ontology(
 
     Args:
       spec: "mesh", the bundled table; "umls", "snomed" or "wordnet", whose official files are looked for below
-        `data_dir` in a folder of that name (WordNet also where Debian puts it); or a path, absolute or relative to the
-        working folder: a .tsv file in MeSH's layout, an .obo file, both also gzipped, or a folder with UMLS RRF files,
-        SNOMED CT RF2 files or WordNet's database.
-      data_dir: the folder of licensed data.
+        `data_dir`, then $MEDNLI_JAX_DATA, in a folder of that name (WordNet also where Debian puts it); or a path,
+        absolute or relative to the working folder: a .tsv file in MeSH's layout, an .obo file, both also gzipped, or a
+        folder with UMLS RRF files, SNOMED CT RF2 files or WordNet's database.
+      data_dir: the folder of licensed data of a config.
       options: None = OntologyOptions().
       cache_dir: where a copy is kept as arrays, so that the next load takes seconds at most; None keeps none. A copy is
         used as long as the place and the content of the files, the options and FORMAT are the same.
@@ -104,7 +105,7 @@ def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None
         return None
     if spec in NAMES:
         return _named(spec, data_dir)
-    path = Path(spec).expanduser()
+    path = local_path(spec, "config.knowledge.ontology")
     if spec.endswith(TABLES + OBO):
         name = re.sub(r"[^\w-]", "_", path.name.split(".")[0])
         return OntologyFiles(name, path, (path,), read_mesh if spec.endswith(TABLES) else read_obo)
@@ -118,7 +119,8 @@ def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None
 
 def _named(spec, data_dir):
     """The source of "umls", "snomed" or "wordnet"."""
-    places = [] if data_dir is None else [Path(data_dir).expanduser() / spec]
+    places = [folder / spec for folder in data_folders(data_dir)]
+    umls_folders = [place.with_name("umls") for place in places]
     if spec == "wordnet":
         places.append(wordnet.FOLDER)
     if not places:
@@ -126,8 +128,8 @@ def _named(spec, data_dir):
         raise ConfigError(f"no data folder is set for ontology '{spec}'. Fix: {fix}.")
     source = next(filter(None, (_in_folder(spec, place) for place in places)), None)
     if source and spec == "snomed":  # MetaMap names concepts by the CUIs of the UMLS
-        umls_folder = places[0].with_name("umls")
-        if conso := _present(umls_folder / "MRCONSO.RRF", umls_folder / "META" / "MRCONSO.RRF")[:1]:
+        names = [place / name for place in umls_folders for name in ("MRCONSO.RRF", "META/MRCONSO.RRF")]
+        if conso := _present(*names)[:1]:
             read = partial(read_snomed, conso=conso[0])
             return replace(source, files=(*source.files, *conso), read=read)
     if source:
@@ -137,9 +139,10 @@ def _named(spec, data_dir):
         "or give --config.knowledge.ontology=mesh, which is bundled: fewer concepts, so other figures than the paper's",
         "snomed": "unpack an RF2 release there, with Snapshot/Terminology/sct2_Concept_Snapshot_*.txt and the others",
         "wordnet": f"install the package wordnet-base, or put {', '.join(wordnet.FILES)} there; "
-        f"read are {' and '.join(map(str, places))}",
+        "or give the path of its folder",
     }[spec]
-    raise ConfigError(f"config.knowledge.ontology: no files of '{spec}' are in {places[0]}. Fix: {fix}.")
+    searched = " or ".join(map(str, places))
+    raise ConfigError(f"config.knowledge.ontology: no files of '{spec}' are in {searched}. Fix: {fix}.")
 
 
 def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:

@@ -13,7 +13,6 @@ import codecs
 import hashlib
 import json
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -194,9 +193,9 @@ def pretrain(
         if not about.is_file():
             raise UsageError(f"{out}: exists, and this command did not make it. Fix: give another name.")
         files.warn(f"{out.name} exists, but of other text or settings, or damaged: it will be replaced")
-    begun, scratch = time.monotonic(), private_folder(out.parent) / f".{out.name}.tmp"
-    shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed
-    try:
+    begun = time.monotonic()
+    private_folder(out.parent)
+    with files.scratch_folder(out) as scratch:
         private_folder(scratch)
         text = _write_sentences(sentences, scratch / "text")
         words = 0 if initial is None else write_vectors(initial, scratch / "initial.vec", settings.dim)
@@ -220,8 +219,6 @@ def pretrain(
         }
         files.write_json(about, facts)  # first: vectors without it would not be known as ours
         files.put_in_place(made, out)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     return facts
 
 

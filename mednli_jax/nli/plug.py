@@ -342,8 +342,7 @@ class NLI:
         """(sections that are printed, their figures, sections of the page alone) that flags of `report` ask for."""
         sections, figures, file = [], {}, flags.categories_file
         if flags.categories or file:
-            annotations = Path(file).expanduser() if file else None
-            sections, figures = error_kinds(folders, flags.split, annotations, lambda run: self.linked(config_of(run)))
+            sections, figures = error_kinds(folders, flags.split, file, lambda run: self.linked(config_of(run)))
         return sections, figures, sections_of_file(flags.paths)
 
     prediction = staticmethod(page.prediction)
@@ -358,8 +357,7 @@ class NLI:
         """The corpus of a config, ready for analysis; flags: of `analyze`."""
         if config is None:
             raise UsageError("--config is missing. Fix: --config=configs/esim_kd.py, or --corpus=NAME.")
-        corpus, spans = flags.corpus and Path(flags.corpus).expanduser(), flags.spans and Path(flags.spans).expanduser()
-        return analyses.pairs_of(self.corpus(config), corpus, spans)
+        return analyses.pairs_of(self.corpus(config), flags.corpus and Path(flags.corpus).expanduser(), flags.spans)
 
     shareable = True
     paper = "mednli"

@@ -104,9 +104,10 @@ def load_tfds(
     splits = _read(builder, root, choice)
     if splits is None:
         private_folder(root.parent, ours=True, fix=_FIX)
+        shutil.rmtree(root, ignore_errors=True)
         how = tfds.download.DownloadConfig(manual_dir=str(manual_dir), try_download_gcs=False)
         with writing(root, _FIX):
-            with atomic_folder(root, keep=False, fix=_FIX) as temporary:
+            with atomic_folder(root, fix=_FIX) as temporary:
                 with _quiet():
                     built = builder(data_dir=temporary, config=choice)
                     built.download_and_prepare(download_config=how, file_format="array_record")

@@ -33,7 +33,7 @@ from pathlib import Path
 
 from mednli_jax import cli, tasks
 from mednli_jax.errors import UsageError
-from mednli_jax.io import private_folder, write_over
+from mednli_jax.io import local_path, private_folder, write_over
 from mednli_jax.report import html, outcomes, public
 from mednli_jax.report.runs import RunDirectory
 from mednli_jax.report.sections import csv_text, markdown_text, text
@@ -43,13 +43,13 @@ WORDS = sys.maxsize  # number of arguments without --
 
 
 def define(values: cli.Flags) -> None:
-    cli.define(values, compare=False, table=None, skills=None, runs=None, split="test")
-    cli.define(values, categories=False, categories_file=None, paths=None, out=None)
+    cli.define(values, compare=False, table=None, split="test", categories=False)
+    cli.define_paths(values, "skills", "runs", "categories_file", "paths", "out")
     cli.define(values, json=False, markdown=False, csv=False, public=False)
 
 
 def main(values: cli.Flags, *folders: str) -> None:
-    folders = [Path(folder).expanduser() for folder in folders]
+    folders = [local_path(folder, "an argument") for folder in folders]
     if values.public:
         shareable = values.table is None or tasks.with_table(values.table).shareable
         public.check(values, folders, shareable)
@@ -69,7 +69,7 @@ def _public_page(values, folder):
     found = html.public_figures(folder)
     if values.json:
         print(json.dumps(found, indent=2))
-    path = cli.path(values.out) or folder / "public.html"
+    path = values.out or folder / "public.html"
     page, card = html.public_pages(found)
     _write(path, page)
     if values.markdown:
@@ -77,8 +77,8 @@ def _public_page(values, folder):
 
 
 def _table(values):
-    runs = cli.path(cli.required(values, "runs", "--runs=runs/table3, the folder that holds the runs"))
-    task, how = tasks.with_table(values.table), {"skills": cli.path(values.skills), "public": values.public}
+    runs = cli.required(values, "runs", "--runs=runs/table3, the folder that holds the runs")
+    task, how = tasks.with_table(values.table), {"skills": values.skills, "public": values.public}
     how["read"] = cli.read_config
     sections, figures, folders = task.tables[values.table](runs, split=values.split, **how)
     _print(values, sections, figures)
@@ -87,7 +87,7 @@ def _table(values):
         shown = [*sections, *([html.runs_section(named)] if named else [])]
         _write(values.out, html.render(f"{published(task.paper)['source']}, beside ours", shown))
         if figures.get("source"):  # the check of all figures of a paper, which can be shared as JSON
-            write_over(cli.path(values.out).with_suffix(".json"), json.dumps(figures, indent=2), '{\n  "source"')
+            write_over(values.out.with_suffix(".json"), json.dumps(figures, indent=2), '{\n  "source"')
 
 
 def _page(values, folder):
@@ -114,7 +114,7 @@ def _comparison(values, folders):
     if values.out or not values.compare:
         shown = [*compared, *sections, *more, *of_page, html.runs_section(folders)]
         notes = (note for folder in folders for note in RunDirectory.existing(folder).result().get("notes", ()))
-        _write(values.out or "report.html", html.render(title, shown, "; ".join(dict.fromkeys(notes))))
+        _write(values.out or Path("report.html"), html.render(title, shown, "; ".join(dict.fromkeys(notes))))
 
 
 def _config_of(folder):
@@ -129,7 +129,6 @@ def _print(values, shown, result):
 
 
 def _write(path, page, beginning="<!DOCTYPE html>"):
-    path = cli.path(path)
     private_folder(path.parent)
     write_over(path, page, beginning)
     print(f"written: {path}", file=sys.stderr)

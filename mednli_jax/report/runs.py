@@ -21,7 +21,16 @@ from pathlib import Path
 
 import mednli_jax
 from mednli_jax.errors import RunError
-from mednli_jax.io import append_line, private_folder, read_sealed, write_atomic, write_json, write_sealed, writing
+from mednli_jax.io import (
+    TEMPORARY,
+    append_line,
+    private_folder,
+    read_sealed,
+    write_atomic,
+    write_json,
+    write_sealed,
+    writing,
+)
 
 TYPES = "types.json"  # the phrases of the training split in the order of their numbers
 # of the feature-based system: the trees of each seed, the TF-IDF terms
@@ -116,7 +125,7 @@ class RunDirectory:
         try:
             with writing(run.private, "check --workdir"):
                 run.private.mkdir(mode=0o700, exist_ok=True)
-                for left in run.folder.rglob(".*.[0-9]*.tmp"):  # of a process that was killed as it wrote
+                for left in run.folder.rglob(TEMPORARY):  # of a process that was killed as it wrote
                     left.unlink()
             if not (found and resume):
                 run._clear()

@@ -2,10 +2,13 @@
 
 import hashlib
 import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from made_up_commands import ROOT
 from made_up_files import KEY, Builder
 from made_up_knowledge import write
 from made_up_pairs import ENCODING, LINKER, SPLITS, words_of
@@ -68,6 +71,47 @@ def test_a_damaged_file_is_noticed_and_made_again(tmp_path, capsys, name, damage
     assert (hit, build.calls) == (False, 2)
     assert_same(first, again)
     assert str(first.folder) in capsys.readouterr().err
+
+
+WRITER = """
+import os, sys, time
+from pathlib import Path
+from made_up_files import KEY, Builder
+from mednli_jax.data.cache import Cache
+
+place, name = Path(sys.argv[1]), sys.argv[2]
+
+def build():  # ends in both processes at once
+    built = Builder()()
+    (place / name).touch()
+    while len(list(place.glob("writer*"))) < 2:
+        time.sleep(0.001)
+    return built
+
+prepared, hit = Cache(place / "cache").get("c", KEY, build)
+print(os.getpid(), hit, sorted(prepared.arrays))
+"""
+OWN_PROCESS_IDS = ("unshare", "--pid", "--fork")  # as in a container
+
+
+def can_have_own_process_ids():
+    try:
+        return subprocess.run([*OWN_PROCESS_IDS, "true"], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not can_have_own_process_ids(), reason="needs `unshare --pid`, and the right to use it")
+def test_two_containers_that_share_a_cache_prepare_one_corpus_at_once(tmp_path):
+    command = [*OWN_PROCESS_IDS, sys.executable, "-c", WRITER, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests")))}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    writers = [subprocess.Popen([*command, f"writer{n}"], env=environment, **pipes) for n in range(2)]
+    outputs = [writer.communicate(timeout=120) for writer in writers]
+    expected = f"1 False {sorted(encode_corpus(SPLITS, LINKER, ENCODING)[0])}\n"
+    assert outputs == [(expected, "")] * 2
+    assert Cache(tmp_path / "cache").get("c", KEY, Builder())[1]
+    assert [path.name[:2] for path in sorted((tmp_path / "cache" / "prepared").iterdir())] == [".g", "c-"]
 
 
 def test_digests_are_of_the_content_of_each_file_and_remembered(tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ import made_up_knowledge as made
 import numpy as np
 import pytest
 
+from mednli_jax.data.corpus import file_path
 from mednli_jax.data.text import PAD, SPECIALS, UNK
 from mednli_jax.data.vectors import RANDOM_SD, coverage, load_vectors, random_vectors, read_head, rows_of, vector_files
 from mednli_jax.errors import DataError, DataErrors, UserError
@@ -20,6 +21,20 @@ from mednli_jax.errors import DataError, DataErrors, UserError
 WORDS = (*SPECIALS, "Fever", "cough", "BP", "absent", "naïve")
 GLOVE = "cough 1 2 3\nfever 4 5 6\nbp -1 -1 -1\nBP .5 0 -2.5e-1\nother 9 9 9\nnaïve 7 8 9\n"
 MODEL, WORD2VEC, write = made.fasttext_model, made.word2vec, made.write
+
+
+@pytest.mark.parametrize("name", ["glove.txt", "glove.txt.gz", "bioasq/"])
+def test_vectors_are_looked_for_in_the_folder_of_the_config_then_in_that_of_the_variable(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path / "shared"))
+    text = f"$MEDNLI_JAX_DATA/vectors/{name.removesuffix('.gz')}"
+    assert file_path(text, tmp_path / "own") == tmp_path / "own" / "vectors" / name.removesuffix(".gz")  # nowhere
+    for folder in ("shared", "own"):
+        path = tmp_path / folder / "vectors" / name
+        (path if name.endswith("/") else path.parent).mkdir(parents=True)
+        if not path.is_dir():
+            path.touch()
+        assert file_path(text, tmp_path / "own") == path
+    assert file_path(text, None) == tmp_path / "shared" / "vectors" / name
 
 
 def load(path, words=WORDS, dim=3):

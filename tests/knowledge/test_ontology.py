@@ -73,6 +73,24 @@ def test_a_folder_is_known_by_its_files(tmp_path, files, kind, reader, place):
         assert {str(path.relative_to(tmp_path / kind)) for path in ontology_files(spec, data_dir)} == set(files)
 
 
+def test_an_ontology_is_looked_for_in_the_folder_of_the_config_then_in_that_of_the_variable(tmp_path, monkeypatch):
+    """The SNOMED CT of one folder is joined with the UMLS of the other."""
+    own, shared = tmp_path / "own", tmp_path / "shared"
+    release = "snomed/Snapshot/Terminology/sct2_Concept_Snapshot_INT_20240101.txt"
+    for path in (own / "train.jsonl", shared / "umls" / "MRCONSO.RRF", shared / "umls" / "MRREL.RRF", own / release):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    with pytest.raises(ConfigError, match=str(own)):
+        find_source("umls", own)
+    monkeypatch.setenv("MEDNLI_JAX_DATA", str(shared))
+    assert find_source("umls", own).place == find_source("umls").place == shared / "umls"
+    assert find_source("snomed", own).files == (own / release, shared / "umls" / "MRCONSO.RRF")
+    (own / "umls").mkdir()  # without files
+    assert find_source("umls", own).place == shared / "umls"
+    (own / "umls" / "MRCONSO.RRF").touch()
+    assert find_source("umls", own).place == own / "umls"
+
+
 def test_the_graph_among_mentioned_concepts():
     """As in the code of Romanov & Shivade 2018: all relations count, edges to other concepts do not."""
     whole = small(relations={"part_of": is_a_matrix([(5, 4), (5, 0)], 7)})
