@@ -481,6 +481,8 @@ class FinishedRun:
         found = {}
         for split, rows in self.prepared.splits.items():
             logits_NSC = np.swapaxes(self.scores(split)[1], 0, 1)
+            lacking_C = np.isneginf(logits_NSC).all(axis=(0, 1))  # classes that training lacked
+            logits_NSC = logits_NSC[..., ~lacking_C]
             found |= dict(zip(rows.uids, logits_NSC.reshape(len(rows), -1), strict=True))
         return found
 

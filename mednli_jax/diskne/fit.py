@@ -177,7 +177,8 @@ class FoldTraining:
         """Adds the predictions of the chunk's slots to the run's file, which marks the chunk as done."""
         for place, (number, seed) in enumerate(chunk.slots):
             fold = self.folds[number]
-            probabilities = np.round(nli.probabilities(logits[place, fold.test]), 6).tolist()
+            whole_NC = self.program.task.whole(logits[place, fold.test])
+            probabilities = np.round(nli.probabilities(whole_NC), 6).tolist()
             uids = (self.benchmark.examples[row].uid for row in fold.test)
             scores = {name: float(found["per_seed"][place]) for name, found in dev.items()}
             self.slots.append({

@@ -63,7 +63,10 @@ class DisKnE(NLI):
     def scorer(self, config):
         from mednli_jax.diskne.task import DisKnETask
 
-        return DisKnETask(**scorer_fields(config))
+        fields = scorer_fields(config)
+        # The published scripts train two classes, positive and negative: the first two of LABELS.
+        fields["classes"] = fields["classes"][: config.model.get("num_classes")]
+        return DisKnETask(**fields)
 
     def fit(self, config):
         from mednli_jax.diskne.fit import fit

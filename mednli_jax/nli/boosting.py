@@ -53,7 +53,7 @@ def fit(experiment, prepared: Prepared, session: Session) -> Fitted:
     terms = features.terms_of(experiment.corpus.splits()["train"], experiment.corpus.encoding)
     write_kept(session.directory, TREES, {"trees": trees, "terms": terms})
     table = importance_table(importance)
-    logits = np.log(np.maximum(found, 1e-12))
+    logits = logits_of(found)
     facts = {"parameters": 0, "importance": table}
     return Fitted(facts, lambda split: logits[:, part[split]], lines=importance_lines(table))
 
@@ -75,8 +75,7 @@ class Trees:
         return self._logits(_matrix(corpus, splits, corpus.linker, vocab, vectors, self.terms))
 
     def _logits(self, table):
-        found = [probabilities(one, table, len(LABELS)) for one in self.trees]
-        return np.log(np.maximum(found, 1e-12))
+        return logits_of(np.stack([probabilities(one, table, len(LABELS)) for one in self.trees]))
 
 
 def fit_predict(
@@ -246,6 +245,12 @@ def probabilities(found: Mapping, table: np.ndarray, classes: int) -> np.ndarray
     result = np.zeros((len(rows), classes))
     result[:, found["classes"]] = softmax(scores, axis=1)
     return result
+
+
+def logits_of(probabilities: np.ndarray) -> np.ndarray:
+    """Logits of probabilities [S, N, C]; minus infinity for a class that training lacks."""
+    lacking_C = ~probabilities.any(axis=(0, 1))  # its probabilities are 0
+    return np.where(lacking_C, -np.inf, np.log(np.maximum(probabilities, 1e-12)))
 
 
 def _values(tree, rows) -> np.ndarray:

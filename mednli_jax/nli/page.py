@@ -74,6 +74,8 @@ def _classes(split, scores, seeds) -> Section:
     rows = []
     for label, predicted in zip(LABELS, scores["confusion"], strict=True):
         of = of_class[label]
+        if not of["support"]:
+            continue
         figures = (points(of[name]) for name in measures)
         rows.append((label, str(of["support"]), *figures, *map(str, predicted)))
     header = ("class", "gold", "precision", "recall", "F1", *LABELS)
@@ -190,6 +192,8 @@ def _changes(row, attention: bool) -> Section:
         recall.append((label, str(gain["pairs"]), *map(points, gain["recall"]), *change))
     changed = []
     for label, flip in flips.items():
+        if not flip["pairs"]:
+            continue
         gained = *(str(flip[name]) for name in ("pairs", "changed", "gained")), _each(flip["gained_from"])
         changed.append((label, *gained, str(flip["lost"]), _each(flip["lost_to"]), str(flip["wrong_to_wrong"])))
     header = ("gold", "pairs", "changed", "gained", "previously", "lost", "now", "wrong to wrong")

@@ -389,7 +389,8 @@ def _accuracies(number, runs: Path, *, read, public: bool, **_):
 def scorer_fields(config) -> dict:
     """The settings of the batches and scores of pairs."""
     padded = config.data.max_length if config.model.masking == "paper" else 0
-    present = classes_of(config.data.labels).values()
+    # A corpus that is mixed in has all classes.
+    present = LABELS if config.data.mix else classes_of(config.data.labels).values()
     classes = tuple(number for number, label in enumerate(LABELS) if label in present)
     how = {"pieces": of_pieces(config), "padded_length": padded, "features": config.data.features}
     return {**how, "classes": classes}

@@ -30,7 +30,8 @@ class NLITask:
 
     padded_length: tokens to which each side is padded for models that do not mask padding (`masking="paper"`), so that
     all batches have one width; 0 for other models.
-    classes: indices into LABELS of the classes of the corpus. A model has one logit for each.
+    classes: indices into LABELS of the classes of the training pairs. A model has one logit for
+    each. The corpus that is scored may have other classes.
     """
 
     pieces: bool = False  # whether rows hold word pieces
@@ -115,7 +116,7 @@ class NLITask:
 
     def described(self, rows: Rows, logits: np.ndarray) -> list[dict]:
         """{"entailment": .7, "neutral": ..., "contradiction": ...} for each pair: mean probabilities of the seeds."""
-        logits = self._whole(logits)
+        logits = self.whole(logits)
         mean_NC = probabilities(logits).mean(axis=0)
         return [dict(zip(LABELS, map(float, row), strict=True)) for row in mean_NC]
 
@@ -167,28 +168,33 @@ class NLITask:
             raise ConfigError(f"{problem}, not {logits.shape[-1]}. Fix: correct its module.")
         return jnp.searchsorted(jnp.array(self.classes), label) if self._lacks_classes(logits) else label
 
-    def _whole(self, logits):
-        """Logits [..., C] of all LABELS; a class that the corpus lacks gets no probability."""
+    def whole(self, logits):
+        """Logits [..., C] of all LABELS; minus infinity for a class that the model lacks."""
         logits = np.asarray(logits)
         if not self._lacks_classes(logits):
             return logits
-        whole = np.full((*logits.shape[:-1], len(LABELS)), -1e30, logits.dtype)
+        whole = np.full((*logits.shape[:-1], len(LABELS)), -np.inf, logits.dtype)
         whole[..., self.classes] = logits
         return whole
 
     def losses(self, rows: Rows, logits: np.ndarray) -> np.ndarray:
         """Mean loss of each seed [S] over a split, from logits [S, N, C], in float64."""
-        logp = log_softmax(np.asarray(self._whole(logits), np.float64), axis=-1)
+        logp = log_softmax(np.asarray(self.whole(logits), np.float64), axis=-1)
         return -np.take_along_axis(logp, rows.label[None, :, None], axis=-1)[..., 0].mean(axis=1)
 
     def score(self, rows: Rows, logits: np.ndarray) -> dict:
-        """Accuracy and per-class scores of logits [S, N, C], in total and for each tag of the rows ("slices")."""
-        logits = self._whole(logits)
+        """Accuracy and per-class scores of logits [S, N, C], in total and for each tag of the rows ("slices").
+
+        There is no loss where the rows have a class for which the model has no logit.
+        """
+        logits = self.whole(logits)
         predicted = logits.argmax(axis=-1)
         scores = self._scores(rows.label, predicted)
-        if not np.isneginf(logits).any():  # answers of another system have labels alone
+        labels_alone = (np.isfinite(logits).sum(axis=-1) == 1).all()  # answers of another system
+        lacking_C = _without_logit(logits)
+        if not labels_alone and not lacking_C[rows.label].any():
             scores["loss"] = metrics.mean_sd(self.losses(rows, logits).tolist())
-        if np.isfinite(logits).all():
+        if not labels_alone and np.isfinite(logits[..., ~lacking_C]).all():
             scores["calibration"] = _calibration(rows.label, probabilities(logits))
         for tag in sorted({tag for tags in rows.tags for tag in tags}):
             chosen = np.array([tag in tags for tags in rows.tags])
@@ -205,24 +211,29 @@ class NLITask:
                 "probabilities": np.round(p_SC, 6).tolist(),
             }
             for uid, label, p_SC in zip(
-                rows.uids, rows.label, np.swapaxes(probabilities(self._whole(logits)), 0, 1), strict=True
+                rows.uids, rows.label, np.swapaxes(probabilities(self.whole(logits)), 0, 1), strict=True
             )
         ]
 
     def _scores(self, label, predicted):
         """Scores of predictions [S, N]; confusion and per_class are of all seeds together."""
         gold, flat = np.tile(label, len(predicted)), predicted.reshape(-1)
-        classes = [LABELS[number] for number in self.classes]
         return {
             "examples": len(label),
             "accuracy": metrics.mean_sd([metrics.accuracy(label, row) for row in predicted]),
-            "macro_f1": metrics.mean_sd([metrics.macro_f1(label, row, classes) for row in predicted]),
+            "macro_f1": metrics.mean_sd([metrics.macro_f1(label, row) for row in predicted]),
             "confusion": metrics.confusion(gold, flat).tolist(),
             "per_class": metrics.per_class(gold, flat),
         }
 
     def summary(self, split: str, scores: dict) -> str:
         return summary(f"{split} accuracy", scores, self.units)
+
+
+def _without_logit(logits: np.ndarray) -> np.ndarray:
+    """bool [C], the classes that a model lacks; none if it diverged. logits: [S, N, C]."""
+    lacking_C = np.isneginf(logits).all(axis=(0, 1))
+    return lacking_C & np.isfinite(logits[..., ~lacking_C]).all()
 
 
 def probabilities(logits) -> np.ndarray:

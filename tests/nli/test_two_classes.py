@@ -1,12 +1,14 @@
-"""A corpus of two classes: the model has two logits, and its results name the classes as all others do."""
+"""Corpora without one of the three classes, and models that have no logit for one."""
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from made_up_commands import config_flag
+from sklearn.metrics import f1_score
 
-from mednli_jax import cli, run
+from mednli_jax import cli, defaults, run
 from mednli_jax.data.arrays import Rows
+from mednli_jax.nli import boosting
 from mednli_jax.nli.task import NLITask
 
 TASK = NLITask(classes=(0, 2))  # entailment and contradiction
@@ -36,3 +38,69 @@ def test_the_labels_of_a_config_decide_the_classes():
     task = run.experiment_of(config).task
     facts = task.model_facts({"knowledge": {"longest_path": 1}})
     assert (task.classes, facts["num_classes"]) == ((0, 2), 2)
+
+
+def test_a_corpus_that_is_mixed_in_brings_all_classes():
+    config = cli.read_config(config_flag("bow", "file").partition("=")[2])
+    config.data.labels, config.data.mix = "yes:entailment,no:contradiction", "snli"
+    assert run.experiment_of(config).task.classes == (0, 1, 2)
+
+
+def test_two_classes_of_the_published_scripts_are_trained_and_kept_as_three():
+    """Their models of DisKnE have two logits; what is kept of a fold has the probabilities of all classes."""
+    task = run.experiment_of(defaults.diskne("esim", "demo")).task
+    assert task.classes == (0, 1, 2)
+    config = defaults.diskne("bow", "demo")
+    config.model.num_classes = 2
+    task = run.experiment_of(config).task
+    logits = jnp.array([[0.0, 1.0], [2.0, 0.0]])
+    loss = task.loss(logits, {"label": jnp.array([1, 1])})
+    np.testing.assert_allclose(loss, np.log1p(np.exp([-1.0, 2.0])), rtol=1e-6)
+    assert task.whole(logits).tolist() == [[0, 1, -np.inf], [2, 0, -np.inf]]
+
+
+# The gold labels of the pairs that are scored, the classes of the model, and whether there is a loss.
+SCORED = {
+    "a model of two classes on three": ([0, 1, 2, 1, 2, 0], (0, 2), False),
+    "a model of three classes on two": ([0, 2, 2, 0, 2, 0], (0, 1, 2), True),
+    "a split without a class of the corpus": ([0, 2, 2, 0, 2, 2], (0, 2), True),
+    "pairs of one class": ([2, 2, 2, 2, 2, 2], (0, 2), True),
+}
+
+
+@pytest.mark.parametrize("case", SCORED)
+def test_scores_are_over_the_classes_of_the_pairs_that_are_scored(case):
+    label, classes, has_loss = SCORED[case]
+    rows = Rows("test", 0, np.array(label), ((), ()), tuple("abcdef"), (("x",), ("x",), *[()] * 4))
+    logits = np.random.default_rng(3).normal(size=(2, 6, len(classes)))
+    scores = NLITask(classes=classes).score(rows, logits)
+    predicted = np.array(classes)[logits.argmax(axis=-1)]
+    for part, chosen in ((scores, slice(None)), (scores["slices"]["x"], slice(2))):
+        gold = np.array(label)[chosen]
+        expected = [
+            f1_score(gold, of_seed[chosen], labels=np.unique(gold), average="macro", zero_division=0)
+            for of_seed in predicted
+        ]
+        assert part["macro_f1"]["per_seed"] == pytest.approx(expected)
+    assert ("loss" in scores) == has_loss
+    assert np.isfinite(scores["calibration"]["ece"]["mean"])
+
+
+@pytest.mark.parametrize("said", [[0, 0, 0], [0, 2, 0], [0, 2, 1]])
+def test_labels_alone_have_no_loss_and_no_calibration(said):
+    logits = np.where(np.array(said)[:, None] == np.arange(3), 0.0, -np.inf)[None]
+    assert not {"loss", "calibration"} & NLITask().score(ROWS, logits).keys()
+
+
+def test_a_model_that_diverged_has_a_loss_for_the_loop():
+    logits = np.full((1, 3, 3), np.nan)
+    scores = NLITask().score(ROWS, logits)
+    assert np.isnan(scores["loss"]["mean"])
+
+
+@pytest.mark.parametrize(("label", "has_loss"), [([0, 2, 2], True), ([0, 1, 2], False)])
+def test_trees_have_no_logit_for_a_class_that_training_lacks(label, has_loss):
+    table, rows = np.eye(6)[:, :3], Rows("dev", 0, np.array(label), ((), ()), ("a", "b", "c"), ((), (), ()))
+    p_SNC, _, _ = boosting.fit_predict(table, np.array([0, 2, 0, 2, 0, 2]), slice(None), (0,), trees=2)
+    scores = NLITask().score(rows, boosting.logits_of(p_SNC)[:, :3])
+    assert ("loss" in scores, "calibration" in scores) == (has_loss, True)

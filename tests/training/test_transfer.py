@@ -333,6 +333,34 @@ def test_a_direct_run_is_complete_and_report_reads_it(home):
         assert err.startswith("error: direct: a run of direct transfer keeps no weights")
 
 
+def test_direct_transfer_between_corpora_of_other_classes(home):
+    """Each run is scored over the classes of the corpus; without a logit for one of them there is no loss."""
+    labels = "--config.data.labels=entailment:entailment,contradiction:contradiction"
+    for split, size in SIZES.items():
+        pairs = [own_pair(split, number, HERE) for number in range(size)]
+        rows = [
+            dict(zip(("label", "premise", "hypothesis"), pair, strict=True)) for pair in pairs if pair[0] != "neutral"
+        ]
+        (home.folder / "fewer").mkdir(exist_ok=True)
+        write_rows(home.folder / "fewer" / f"{split}.jsonl", rows)
+    code, _, err = home.train("two", labels, corpus="fewer")
+    assert code == 0, err
+    config, found = config_flag("infersent", "file"), {}
+    for run, corpus, flags in (("two", "here", ()), ("source", "fewer", (labels,)), ("source", "fewer", ())):
+        name = f"{run}-on-{corpus}{len(flags)}"
+        given = (f"--run={run}", config, f"--config.data.dir={corpus}", *flags, f"--workdir={name}")
+        code, out, err = home.call(evaluate, *given)
+        assert code == 0, err
+        found[name] = home.json(name, "result.json")["test"]
+        assert (" - " in out.splitlines()[4]) == ("loss" not in found[name])
+        gold = [of["f1"] for of in found[name]["per_class"].values() if of["support"]]
+        assert len(gold) == {"here": 3, "fewer": 2}[corpus]
+        assert home.call(report, name)[0] == 0
+    assert "loss" not in found["two-on-here0"]
+    assert found["source-on-fewer1"] == found["source-on-fewer0"]
+    assert 0 < found["source-on-fewer1"]["loss"]["mean"] < 100
+
+
 REFUSED = {
     "other vectors": ((INIT,), {"vectors": "w.txt"}, "source: has other word vectors than this config"),
     "unknown words otherwise": (
