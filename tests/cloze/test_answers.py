@@ -63,6 +63,12 @@ def test_bleu_by_hand():
     assert bleu([""], [["pain"]], 2) == 0.0
 
 
+def test_bleu_compares_lengths_with_the_nearest_answer():
+    """The answers have 1 and 5 words and the prediction has 4, all of which match: 5 is nearer."""
+    answers = [["pain", "acute chest pain at night"]]
+    assert bleu(["acute chest pain at"], answers, 2) == pytest.approx(math.exp(1 - 5 / 4))
+
+
 @pytest.mark.filterwarnings("ignore")  # nltk warns if an order has no match
 @pytest.mark.parametrize("seed", range(9))
 def test_bleu_equals_nltk(seed):

@@ -111,6 +111,17 @@ def test_the_best_window_by_f1():
     assert found[5]["embedding"] == pytest.approx(1)
 
 
+def test_exact_matches_do_not_choose_the_window():
+    """Window 3 gives "cough" and window 5 "fever": one exact match, or two answers with an F1 of 2/3."""
+    text = "south south north a b [cough] | north a b c d [fever]"
+    answers = ("cough", "high fever", "mild fever")
+    examples = [cloze(f"q{number}", text, "north _", answer) for number, answer in enumerate(answers)]
+    window, found = best_window(examples, VOCAB, VECTORS, windows=(3, 5))
+    assert [found[size]["exact_match"] for size in (3, 5)] == pytest.approx([1 / 3, 0])
+    assert [found[size]["f1"] for size in (3, 5)] == pytest.approx([1 / 3, 4 / 9])
+    assert window == 5
+
+
 def test_the_upper_bound_is_the_best_an_entity_can_score():
     examples = [
         cloze("there", REPORT, "_", "Pain", "the chest pain"),

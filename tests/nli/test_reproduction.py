@@ -64,6 +64,13 @@ def test_verdicts(tmp_path):
     assert cell(found, 3, "features")["remark"] == "interrupted"
 
 
+@pytest.mark.parametrize(("seeds", "verdict"), [(5, "not judged"), (6, "pass"), (7, "not judged")])
+def test_a_run_is_judged_with_as_many_seeds_as_the_paper_has(tmp_path, seeds, verdict):
+    as_published(tmp_path / "bow", *[wrong(3)] * seeds)
+    found = cell(reproduction.checked(tmp_path, read), 3, "bow")
+    assert (found["verdict"], found["remark"]) == (verdict, "" if seeds == 6 else f"{seeds} seeds")
+
+
 def test_a_gain_is_judged_with_its_baseline(tmp_path):
     as_published(tmp_path / "esim", *[wrong(3)] * 6)
     as_published(tmp_path / "replace-esim", *[wrong(3)] * 6)
