@@ -217,12 +217,14 @@ def lengths(sentences: Sequence[Sequence[str]], labels: Sequence[str]) -> dict:
         label: np.array([len(s) for s, given in zip(sentences, labels, strict=True) if given == label])
         for label in classes_of(labels)
     }
-    same = len(np.unique(np.concatenate(list(of_class.values())))) == 1
-    whole = (0.0, 1.0) if same else stats.kruskal(*of_class.values())
+    whole = (0.0, 1.0) if _all_equal(*of_class.values()) else stats.kruskal(*of_class.values())
     comparisons = []
     for first, second in combinations(of_class, 2):
         a, b = of_class[first], of_class[second]
-        u, p = stats.mannwhitneyu(a, b, method="asymptotic")
+        if _all_equal(a, b):  # SciPy's p-value is 1 before 1.18 and nan since
+            u, p = len(a) * len(b) / 2, 1.0
+        else:
+            u, p = stats.mannwhitneyu(a, b, method="asymptotic")
         longer = float(u) / (len(a) * len(b))
         comparisons.append({"first": first, "second": second, "u": float(u), "p_value": float(p), "longer": longer})
     for comparison, p in zip(comparisons, holm([c["p_value"] for c in comparisons]), strict=True):
@@ -233,6 +235,10 @@ def lengths(sentences: Sequence[Sequence[str]], labels: Sequence[str]) -> dict:
         classes[label] = {**figures, "lengths": {str(n): count for n, count in sorted(Counter(found.tolist()).items())}}
     whole = {"statistic": float(whole[0]), "p_value": float(whole[1])}
     return {"classes": classes, "kruskal_wallis": whole, "comparisons": comparisons}
+
+
+def _all_equal(*samples: np.ndarray) -> bool:
+    return len(np.unique(np.concatenate(samples))) == 1
 
 
 def _length_section(pairs, over, found, chart) -> Section:

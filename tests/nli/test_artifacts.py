@@ -92,6 +92,25 @@ def test_lengths_by_hand():
     assert of == [pytest.approx((p, 3 * p, 0, 0))] * 3
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("given", "labels", "equal"),
+    [
+        ((4, 4, 4, 4, 4), (E, E, N, N, C), 3),
+        ((4, 4, 4, 4, 7), (E, E, N, N, C), 1),
+        ((4, 4), (E, N), 1),
+        ((4, 5), (E, N), 0),
+    ],
+)
+def test_classes_of_equal_lengths_do_not_differ(given, labels, equal):
+    """Constant and single lengths have a p-value of 1 where they are equal, and none is nan."""
+    found = lengths_of(given, labels)
+    json.dumps(found, allow_nan=False)
+    same = [of for of in found["comparisons"] if of["longer"] == 0.5]
+    assert [(of["p_value"], of["p_holm"]) for of in same] == [(1.0, 1.0)] * equal
+    assert (found["kruskal_wallis"] == {"statistic": 0.0, "p_value": 1.0}) == (len(set(given)) == 1)
+
+
 ROWS = (
     ("D004700", "Endocrine System Diseases", "C19"),
     ("D003920", "Diabetes Mellitus", "C19.246|C18.452.394.750"),

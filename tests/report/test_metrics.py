@@ -1,5 +1,7 @@
 """Scores against numbers worked out by hand or taken from published tables."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -64,6 +66,28 @@ def test_paired_bootstrap_equals_one_that_draws_row_by_row():
     found = metrics.paired_bootstrap(first, second)
     assert found["difference"] == pytest.approx(second.mean() - first.mean())
     assert (found["low"], found["high"]) == pytest.approx(np.quantile(plain, [0.025, 0.975]), abs=0.02)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("right", [[[True]], [[False]], [[True, True]], [[True], [False]]])
+def test_statistics_of_constant_and_single_outcomes_are_numbers(right):
+    right = np.array(right)
+    gold = np.zeros(right.shape[1], int)
+    predicted = np.where(right, 0, 1)[0]
+    probabilities = np.eye(3)[predicted]
+    found = [
+        metrics.bootstrap_accuracy(right),
+        metrics.paired_bootstrap(right, right),
+        metrics.mcnemar(gold, predicted, predicted),
+        metrics.wilson_interval(int(right[0].sum()), len(gold)),
+        metrics.per_class(gold, predicted),
+        metrics.macro_f1(gold, predicted),
+        metrics.reliability(probabilities, gold),
+        metrics.expected_calibration_error(probabilities, gold),
+        metrics.mean_sd(right.mean(axis=1)),
+        metrics.holm([1.0]),
+    ]
+    json.dumps(found, allow_nan=False)
 
 
 def test_holm_by_hand():
