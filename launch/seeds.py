@@ -12,6 +12,7 @@ done, 2 bad input, or a part failed, 3 interrupted.
 """
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from mednli_jax import cli
 from mednli_jax.errors import RunError
 from mednli_jax.io import private_folder
 from mednli_jax.report.outcomes import read_metrics
-from mednli_jax.report.runs import RunDirectory
+from mednli_jax.report.runs import RunDirectory, command_line
 from mednli_jax.training.visible import one_device
 
 SUMMED, MOST = ("train_examples_per_second", "examples_per_second"), ("epochs", "passes", "compile_seconds", "seconds")
@@ -113,7 +114,8 @@ def main(values: cli.Flags) -> None:
     found = [RunDirectory.existing(part) for part in folders]
     together = replace(experiment, trained_by=lambda *given: fit(found, *given))
     content = {**config.to_dict(), "model": experiment.model.fields}
-    directory = run.train(together, folder, content, name=cli.config_name())
+    again = shlex.join(command_line())
+    directory = run.train(together, folder, content, name=cli.config_name(), command=again)
     run.write_page(directory, experiment.kind)
     print(directory.folder / "result.json")
 

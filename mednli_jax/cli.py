@@ -191,7 +191,7 @@ def _parse(values: Flags, corpus_config: str | None) -> list[str]:
         _check_fields(values, argv, found)
         config_flags.DEFINE_config_dict("config", found, flag_values=values, sys_argv=argv)
     elif any(each.startswith("--config.") for each in argv):
-        raise UsageError("--config is missing. Fix: --config=configs/esim_kd.py")
+        raise UsageError("--config is missing. Fix: --config=esim_kd")
     try:
         return values(argv)[1:]
     except (flags.Error, TypeError, ValueError) as error:
@@ -251,7 +251,7 @@ def _configs() -> dict[str, Path]:
 
 def config(values: Flags) -> ConfigDict:
     if "config" not in values or values.config is None:  # --fields of a command without configs
-        raise UsageError("--config is missing. Fix: --config=configs/esim_kd.py")
+        raise UsageError("--config is missing. Fix: --config=esim_kd")
     return values.config
 
 

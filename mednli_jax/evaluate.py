@@ -103,7 +103,7 @@ def answers(values: cli.Flags):
         raise UsageError(f"--{given[0]} has no meaning beside --predictions. Fix: leave one of them out.")
     if values.config is not None:
         return _answers_to_pairs(values, cli.config(values), values.predictions)
-    cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder; for pairs --config=configs/esim.py:mednli")
+    cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder; for pairs --config=esim:mednli")
     of_answers = (task for task in tasks.tasks().values() if "corpus" in task.flags.get("evaluate", ()))
     return next(of_answers).evaluate_answers(values)
 

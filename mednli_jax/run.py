@@ -5,6 +5,7 @@ import copy
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -216,7 +217,7 @@ def train(
     resume: bool = False,
     force: bool = False,
     profile: bool = False,
-    command: str = "train --resume",
+    command: str,
 ) -> RunDirectory | None:
     """Trains an experiment into a run directory, with its result. Returns None where the run was complete already.
 
@@ -386,7 +387,8 @@ class FinishedRun:
         direct = self.result.get("transfer", {}).get("mode") == DIRECT
         if direct or "folds" in self.result:
             problem = f"{directory.folder}: a run of {'direct transfer' if direct else 'folds'} keeps no weights"
-            fix = "its scores are in result.json, `python -m mednli_jax.report` shows them"
+            shown_by = f"python -m mednli_jax.report {shlex.quote(str(directory.folder))}"
+            fix = f"its scores are in result.json, `{shown_by}` shows them"
             raise RunError(f"{problem}. Fix: {fix}.")
         self.config = saved_config(directory)
         self.manifest = read_json(directory.folder / "data.json")

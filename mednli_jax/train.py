@@ -19,6 +19,7 @@ Exit codes: 0 done, 2 bad input or usage, 3 interrupted, 134 another process was
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from mednli_jax import cli
@@ -52,7 +53,7 @@ def main(values: cli.Flags) -> int:
     if not (values.workdir or values.resume):
         folder = next_free(folder)
 
-    kept = [a for a in sys.argv[1:] if a.lstrip("-").partition("=")[0] not in ("resume", "force", "workdir")]
+    resumed = [*_kept_flags(sys.argv[1:]), f"--workdir={folder}", "--resume"]
 
     def work():
         if here.count > 1:
@@ -68,7 +69,7 @@ def main(values: cli.Flags) -> int:
                 resume=values.resume,
                 force=values.force,
                 profile=values.profile,
-                command=f"{cli.typed('train')} {shlex.join([*kept, f'--workdir={folder}', '--resume'])}",
+                command=f"{cli.typed('train')} {shlex.join(resumed)}",
             ):
                 say(f"page: {run.write_page(directory, spec.kind)}")
                 print(directory.folder / "result.json")
@@ -76,6 +77,17 @@ def main(values: cli.Flags) -> int:
             return cli.INTERRUPTED
 
     return work() if here.count == 1 else here.run(lambda: cli.script(work))
+
+
+def _kept_flags(arguments: Sequence[str]) -> list[str]:
+    """The arguments but --workdir and its value, --resume and --force."""
+    kept, is_value = [], False
+    for argument in arguments:
+        name, equals, _ = argument.lstrip("-").partition("=")
+        if not is_value and name not in ("workdir", "resume", "force"):
+            kept.append(argument)
+        is_value = not is_value and name == "workdir" and not equals
+    return kept
 
 
 def _describe(spec) -> int:

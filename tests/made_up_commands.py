@@ -88,10 +88,10 @@ def prepare(config):
 
 def call_command(module, *flags, stdin="", words=sys.maxsize):
     """Runs a command in this process: (exit code, stdout, stderr). Restores the settings of the process."""
-    out, err, name = io.StringIO(), io.StringIO(), module.__name__.rpartition(".")[2]
+    out, err = io.StringIO(), io.StringIO()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     before, mask = (sys.argv, sys.stdin), os.umask(0o077)
-    sys.argv, sys.stdin = [name, *map(str, flags)], io.TextIOWrapper(io.BytesIO(stdin.encode()))
+    sys.argv, sys.stdin = [module.__file__, *map(str, flags)], io.TextIOWrapper(io.BytesIO(stdin.encode()))
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = cli.run(module.main, module.__doc__, module.define, words=words)

@@ -71,7 +71,7 @@ def write_run(folder, *seeds, gold=GOLD, dev=None, corpus="demo", uids=None, sta
         lines = "".join(json.dumps(row) + "\n" for row in rows(gold, words, uids))
         (folder / "private" / f"predictions.{split}.jsonl").write_text(lines)
     env = {
-        "command": ["train.py", "--config=configs/esim.py", f"--workdir={folder}", "--resume"],
+        "command": ["python", "-m", "mednli_jax.train", "--config=configs/esim.py", f"--workdir={folder}", "--resume"],
         "commit": "0123abc",
         "started": "2026-01-02T03:04:05Z",
         "mednli_jax": "0.1.0",

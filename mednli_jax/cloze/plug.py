@@ -69,7 +69,7 @@ class Cloze:
 
     def pairs(self, config):
         """Raises UsageError, because a passage and a query are no pair of sentences."""
-        fix = "give a config for pairs, or `analyze cloze-stats --corpus=...`"
+        fix = "give a config for pairs, or python -m mednli_jax.analyze cloze-stats --corpus=demo_cloze"
         raise UsageError(f"--config: its corpus does not hold sentence pairs. Fix: {fix}.")
 
     def scorer(self, config):

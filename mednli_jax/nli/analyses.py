@@ -63,7 +63,7 @@ class Pairs:
     def needs_knowledge(self, analysis: str) -> None:
         """Refuses a config without concepts."""
         if self.corpus.linking is None:
-            fix = "--corpus=NAME, or --config=configs/esim_kd.py, or --config.model.knowledge=replace"
+            fix = "--corpus=NAME, or --config=esim_kd, or --config.model.knowledge=replace"
             raise UsageError(f"analyze {analysis}: the config takes no knowledge. Fix: {fix}.")
 
     @cached_property

@@ -326,7 +326,7 @@ class NLI:
         trained, corpus = run.experiment.corpus, self.linked(run.config)
         if trained.pieces or trained.linking or trained.mix or trained.sample or run.task.features:
             problem = "--merged is for a run that reads only the words of one whole corpus"
-            fix = "give a run of configs/hypothesis_only.py or premise_hypothesis_fasttext.py"
+            fix = "give a run of --config=hypothesis_only or premise_hypothesis_fasttext"
             raise UsageError(f"{problem}. Fix: {fix}.")
         splits = corpus.splits()
         finder = corpus.recogniser(splits, spans)
@@ -356,7 +356,7 @@ class NLI:
     def analysed(self, config, flags):
         """The corpus of a config, ready for analysis; flags: of `analyze`."""
         if config is None:
-            raise UsageError("--config is missing. Fix: --config=configs/esim_kd.py, or --corpus=NAME.")
+            raise UsageError("--config is missing. Fix: --config=esim_kd, or --corpus=NAME.")
         return analyses.pairs_of(self.corpus(config), flags.corpus and Path(flags.corpus).expanduser(), flags.spans)
 
     shareable = True

@@ -96,7 +96,8 @@ def substitutions(pairs, options) -> tuple[dict, list[Section], dict]:
     files = {FILE: "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()}
     if not pairs.is_open:
         files = as_private("substitutions", figures, [], files)
-    return figures, [_section(pairs.name, figures)], files
+    place = f"OUT/{FILE}" if pairs.is_open else f"OUT/private/{FILE}"
+    return figures, [_section(pairs.name, figures, place)], files
 
 
 def _words(train, finder) -> Iterator[_Word]:
@@ -219,14 +220,14 @@ def _chosen(candidates, count, seed):
     return sorted(chosen, key=lambda one: (list(RULES).index(one[0]), key(one)))
 
 
-def _section(corpus, figures) -> Section:
+def _section(corpus, figures, place: str) -> Section:
     rows = [(kind, of["label"], f"{of['pairs']:,}") for kind, of in figures["categories"].items()]
     pairs = sum(of["pairs"] for of in figures["categories"].values())
     words = [
         f"{corpus}, {figures['ontology']} {figures['version']}: {pairs:,} pairs with "
         f"{figures['word_pairs']:,} pairs of words, of {figures['candidates']:,} candidates; "
         f"{figures['linked_in_training']:,} of these have words that a training pair has on both sides: left out",
-        f"score a run on it: python -m mednli_jax.evaluate --run=DIR --probe={FILE}",
+        f"score a run on it: python -m mednli_jax.evaluate --run=DIR --probe={place}",
     ]
     grid = Grid("", ("category", "label", "pairs"), rows, left=2)
     return Section("One word replaced by a related one", words, [grid])

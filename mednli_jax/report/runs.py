@@ -56,6 +56,18 @@ def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict:
     return values
 
 
+def command_line() -> list[str]:
+    """The words that start this process again from a shell, in the same folder."""
+    program, *arguments = sys.argv
+    root = Path(mednli_jax.__file__).resolve().parent
+    file = Path(program).resolve()
+    if file.is_relative_to(root):
+        parts = file.relative_to(root.parent).with_suffix("").parts
+        module = ".".join(parts).removesuffix(".__main__")
+        return ["python", "-m", module, *arguments]
+    return [*["python"] * (file.suffix == ".py"), program, *arguments]
+
+
 def environment() -> dict:
     """Versions, machine and command of this process. The commands add the devices."""
     describe = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]  # + where the checkout has changes
@@ -73,7 +85,7 @@ def environment() -> dict:
         "cpus": os.cpu_count(),
         "load": os.getloadavg()[0],
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "command": [_PASSWORD.sub(r"\1***@", part) for part in (Path(sys.argv[0]).name, *sys.argv[1:])],
+        "command": [_PASSWORD.sub(r"\1***@", part) for part in command_line()],
     }
 
 

@@ -146,7 +146,7 @@ def all_but(optimizer: optax.GradientTransformation, frozen) -> optax.GradientTr
         if not any(found) or all(found):
             which = "every weight" if all(found) else "no weight"
             raise ConfigError(
-                f"config.transfer.freeze: the pattern finds {which}. Fix: `train --dry-run` lists the names."
+                f"config.transfer.freeze: the pattern finds {which}. Fix: train with --dry-run, which lists the names."
             )
         return jax.tree.map(lambda hit: "stays" if hit else "moves", named)
 

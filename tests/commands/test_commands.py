@@ -1,8 +1,10 @@
 """The commands as a newcomer uses them, from train to report, on one corpus of pairs; and what goes wrong."""
 
+import html
 import json
 import os
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -24,12 +26,13 @@ from made_up_commands import (
 )
 from made_up_files import contents
 
-from mednli_jax import analyze, evaluate, export, predict, train
+from mednli_jax import analyze, cli, evaluate, export, predict, train
 from mednli_jax.errors import UserError
 from mednli_jax.report import __main__ as report
 from mednli_jax.report.runs import RunDirectory
 from mednli_jax.run import load_run
 from mednli_jax.training.checkpoint import Checkpoints
+from mednli_jax.training.session import Session
 
 TRAINED = (config_flag("bow", "mednli"), "--config.vectors.path=", *SMALL)
 RESUME, EVALUATE = (train, *TRAINED, "--workdir=copy", "--resume"), (evaluate, "--run=copy")
@@ -79,6 +82,23 @@ def test_train_leaves_a_result(home):
     assert read_json(home, "run", "env.json")["versions"]["jax"]
     assert len([path for path in (home / "run" / "checkpoints").iterdir() if path.is_dir()]) == 1
     assert Checkpoints(home / "run" / "checkpoints").load()[0].keys() == {"best"}
+
+
+@pytest.mark.parametrize("place", [["--workdir=my run"], ["--workdir", "my run"], ["-workdir", "my run", "--force"]])
+def test_the_command_that_continues_a_run_works_as_it_is_printed(at_home, monkeypatch, place):
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "should_stop", lambda session: True)
+        code, _, err = call_command(train, *TRAINED, *place)
+    assert code == cli.INTERRUPTED, err
+    words = shlex.split(err.splitlines()[-1].partition("To continue: ")[2])
+    assert words[:3] == read_json("my run/env.json")["command"][:3] == ["python", "-m", "mednli_jax.train"]
+    code, _, err = call_command(train, *words[3:])
+    assert (code, read_json("my run/result.json")["status"]) == (0, "complete"), err
+    # The page has the command of the last session, which a complete run leaves as it is.
+    stored = read_json("my run/env.json")["command"]
+    assert shlex.join(stored) in html.unescape(Path("my run/report.html").read_text())
+    code, _, err = call_command(train, *stored[3:])
+    assert (code, "complete already" in err) == (0, True)
 
 
 def test_a_removed_result_is_written_anew_and_a_complete_run_is_left_alone(at_home):

@@ -1,13 +1,18 @@
 """What a newcomer types first: names of configs, lists, fields, the command `mednli-jax`."""
 
+import json
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from made_up_commands import ROOT, call_command
+from made_up_commands import ROOT, call_command, environment_of
 
-from mednli_jax import __main__, cli, train
+from mednli_jax import __main__, cli, evaluate, train
 from mednli_jax import __version__ as version
+from mednli_jax.report import __main__ as report
+from mednli_jax.report.runs import command_line, environment
 
 CONFIGS = sorted(path.stem for path in (ROOT / "configs").glob("*.py"))
 
@@ -60,3 +65,33 @@ def test_the_one_command_runs_the_others(monkeypatch, capsys):
     assert called(monkeypatch, capsys, "train", "--help")[:2] == call_command(train, "--help")[:2]
     code, _, err = called(monkeypatch, capsys, "trian", "--config=bow")
     assert (code, "'train'" in err, err.count("\n")) == (2, True, 1)
+
+
+def in_shell(words, folder):
+    """The output of these words, typed in a shell whose `python` is that of the tests."""
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    variables = {**environment_of(folder), "PATH": path}
+    done = subprocess.run(shlex.join(words), shell=True, cwd=folder, env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "started"), [(train, "train.py"), (evaluate, "evaluate.py"), (report, "report/__main__.py")]
+)
+def test_a_stored_command_runs_as_it_stands(command, started, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "argv", [str(ROOT / "mednli_jax" / started), "--help"])
+    assert environment()["command"][0] == "python"
+    assert in_shell(command_line(), tmp_path) == call_command(command, "--help")[1]
+
+
+def test_the_stored_command_of_a_script_runs_as_it_stands(tmp_path):
+    """A script that uses the package from Python, in a folder with a blank in its name."""
+    (tmp_path / "my work").mkdir()
+    script = tmp_path / "my work" / "train.py"
+    script.write_text(
+        "import json\nfrom mednli_jax.report.runs import command_line\nprint(json.dumps(command_line()))\n"
+    )
+    stored = in_shell(["python", "my work/train.py", "two words", "--x=*"], tmp_path)
+    assert in_shell(json.loads(stored), tmp_path) == stored
+    assert json.loads(stored) == ["python", "my work/train.py", "two words", "--x=*"]
