@@ -128,7 +128,7 @@ def _options(values):
         from mednli_jax import run
         from mednli_jax.training import logistic
 
-        run.use_compile_cache()
+        run.start_jax()
         return partial(logistic.fit_predict, capacity=pairs, classes=len(LABELS))  # one program for all rounds
 
     def outputs(folder):

@@ -26,7 +26,7 @@ from mednli_jax.training.loop import Interrupted
 ARGUMENTS = {
     r"--(resume|force)\b": r"\1=True",
     r"--config\.([\w.]+)=([^\s;)]+[^\s;).,])": r"config.\1 = \2",
-    r"--(config\.|workdir\b|split\b)": r"\1",
+    r"--(config\b|workdir\b|split\b)": r"\1",
 }
 
 
@@ -71,7 +71,7 @@ class Run:
     @cached_property
     def finished(self) -> runs.FinishedRun:
         """The run with its weights, opened at first use."""
-        runs.use_compile_cache()
+        runs.start_jax()
         return runs.load_run(self.folder)
 
     @_Errors()
@@ -91,7 +91,9 @@ class Run:
         """Scores of a split, in the form of result.json. config: names another corpus (see `get_config`)."""
         run = self.finished
         if config is not None:
-            run = run.on(_config(config).data, split)
+            config = _config(config)
+            run.check_task(config)
+            run = run.on(config.data, split)
         return run.scores(split)[0]
 
     def __repr__(self):

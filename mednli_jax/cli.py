@@ -1,7 +1,8 @@
 """Flags, one-line errors and exit codes of all commands. Importing this module imports neither jax nor a command.
 
-Exit codes: 0 done, 1 a bug, 2 bad input or usage, 3 interrupted and resumable. Where several processes train together
-and one is lost, jax ends the others with 134 (SIGABRT), which is resumable too. Only the user can read written files.
+Exit codes: 0 done, 1 a bug, 2 bad input or usage, 3 interrupted and resumable, or another process trains in the run.
+Where several processes train together and one is lost, jax ends the others with 134 (SIGABRT), which is resumable too.
+Only the user can read written files. A command whose reader leaves, as in `train 2>&1 | head`, does all of its work.
 """
 
 import argparse
@@ -24,12 +25,13 @@ from ml_collections.config_dict import ConfigDict
 
 import mednli_jax
 from mednli_jax import defaults, errors, tasks
-from mednli_jax.errors import UsageError, UserError
-from mednli_jax.io import local_path
+from mednli_jax.errors import ResumableError, UsageError, UserError
+from mednli_jax.io import SHORTER_NAME, local_path, lossy_streams
 
 OK, BUG, USAGE, INTERRUPTED = 0, 1, 2, 3
 # Errors of the operating system that are reported as user errors, without a traceback.
-REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO)
+REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENAMETOOLONG)
+NO_HOME = "Could not determine home directory"  # begins pathlib's RuntimeError for a path with ~
 CONFIGS = Path(mednli_jax.__file__).parent / "configs"
 CONFIG_HELP = """  --config=NAME[:VARIANT]      a config of --list, or a file: esim_kd:mednli, configs/esim_kd.py:mednli
   --config.FIELD=VALUE         a field of the config (see --fields), e.g. --config.seeds=0,1,2 --config.train.epochs=4
@@ -95,19 +97,23 @@ def path(text: str) -> Path:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def run(main: Callable[..., int | None], usage: str, define: Callable[[Flags], str | None], *, words: int = 0) -> int:
+def run(
+    main: Callable[..., int | None], usage: str | None, define: Callable[[Flags], str | None], *, words: int = 0
+) -> int:
     """Parses the flags of sys.argv, runs a command with them and returns its exit code.
 
     Args:
       main: takes the flags, then at most `words` arguments without --.
-      usage: the text that `--help` prints; CONFIG_HELP takes the place of {config} in it.
+      usage: the text that `--help` prints; CONFIG_HELP takes the place of {config} in it. It is the docstring of the
+        command's module, which `python -OO` drops: None then.
       define: declares the command's flags. Where --corpus names a variant of a config file, it returns that file.
     """
 
     def work():
         given, values = set(sys.argv[1:]), flags.FlagValues()
         if {"--help", "-h", "--helpfull", "-help", "--helpshort"} & given:
-            print(usage.strip().replace("{config}", CONFIG_HELP), flush=True)
+            text = _docstring(Path(main.__code__.co_filename)) if usage is None else usage
+            print(text.strip().replace("{config}", CONFIG_HELP), flush=True)
         elif "--version" in given:
             print(f"mednli_jax {mednli_jax.__version__}")
         elif "--list" in given:
@@ -144,11 +150,21 @@ def typed(command: str) -> str:
 
 
 def script(work: Callable[[], int | None]) -> int:
-    """Runs `work` and returns its exit code. A closed output, as in `predict ... | head`, is a normal end."""
+    """Runs `work` and returns its exit code."""
     os.umask(0o077)
     errors.hide_messages()
+    with lossy_streams():
+        return _exit_code(work)
+
+
+def _exit_code(work: Callable[[], int | None]) -> int:
     try:
-        return work() or OK
+        code = work() or OK
+        sys.stdout.flush()  # a full disk is an error of the command
+        return code
+    except ResumableError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return INTERRUPTED
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return USAGE
@@ -156,12 +172,19 @@ def script(work: Callable[[], int | None]) -> int:
         print("interrupted.", file=sys.stderr)
         return INTERRUPTED
     except Exception as error:
-        if isinstance(error, BrokenPipeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return OK
         if isinstance(error, OSError) and error.errno in REFUSALS:
             where, reason = error.filename or "standard output or a file", os.strerror(error.errno)
-            print(f"error: {where}: {reason}. Fix: check the disk and its permissions.", file=sys.stderr)
+            fix = SHORTER_NAME if error.errno == errno.ENAMETOOLONG else "check the disk and its permissions"
+            print(f"error: {where}: {reason}. Fix: {fix}.", file=sys.stderr)
+            return USAGE
+        if isinstance(error, RuntimeError) and str(error).startswith(NO_HOME):
+            fix = "set $HOME, or give paths without ~ and set $MEDNLI_JAX_CACHE"
+            print(f"error: the home folder of a path with ~ is not known. Fix: {fix}.", file=sys.stderr)
+            return USAGE
+        if isinstance(error, FloatingPointError):  # as $JAX_DEBUG_NANS and $JAX_DEBUG_INFS ask for
+            problem = f"jax_debug_nans or jax_debug_infs is set, and a number was not finite ({errors.summary(error)})"
+            fix = "give a lower --config.train.learning_rate, or unset JAX_DEBUG_NANS and JAX_DEBUG_INFS"
+            print(f"error: {problem}. Fix: {fix}.", file=sys.stderr)
             return USAGE
         if told := errors.of_plugin(error):
             print(f"error: {told}", file=sys.stderr)
@@ -271,11 +294,15 @@ def config_name() -> str:
     return "run"
 
 
+def _docstring(file: Path) -> str:
+    return ast.get_docstring(ast.parse(file.read_text("utf-8")))
+
+
 def _list() -> str:
     """A line for each config, then the names of the corpora."""
     lines = ["Configs, for --config=NAME or --config=NAME:VARIANT"]
     for name, file in _configs().items():
-        purpose = " ".join(ast.get_docstring(ast.parse(file.read_text("utf-8"))).partition("\n\n")[0].split())
+        purpose = " ".join(_docstring(file).partition("\n\n")[0].split())
         lines.append(f"  {name:28} {purpose.partition(': ')[0]}")
     lines += ["", "Corpora, the VARIANT of a config; `doctor` lists those found, and where to get the others"]
     for kind, variants in defaults.VARIANTS_OF.items():

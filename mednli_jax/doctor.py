@@ -50,14 +50,12 @@ def main(values: cli.Flags) -> int:
     folder = data_folder(values.data)
     if folder is not None and not os.path.isdir(folder):
         raise UsageError(f"{folder}: is not a folder. Fix: check $MEDNLI_JAX_DATA or --data.")
-    import jax
-
     here = runs.environment()
     print(f"mednli_jax {here['mednli_jax']} {here['commit']}, Python {here['python']}, {here['platform']}")
     print("  " + ", ".join(f"{name} {version}" for name, version in here["versions"].items()))
-    devices = ", ".join(f"{device.platform}:{device.device_kind}" for device in jax.devices())
-    print(f"devices: {devices}; {here['cpus']} CPUs, load {here['load']:.1f}")
-    findings = _show("cache", [cache(cache_folder())])
+    print(f"{here['cpus']} CPUs, load {here['load']:.1f}")
+    findings = _show("devices", [devices()])
+    findings += _show("cache", [cache(cache_folder())])
     if folder is None:
         print("data: $MEDNLI_JAX_DATA is not set; the demo corpus needs none")
     else:
@@ -94,6 +92,19 @@ def _finding(what: str, look: Callable[[], Iterable[Path] | str], place: Path | 
     if place and problem and os.path.lexists(place):
         return Finding(what, "check", problem)
     return Finding(what, "missing", source)
+
+
+def devices() -> Finding:
+    """The devices of jax, or the reason why it has none."""
+    import jax
+
+    from mednli_jax.training.settings import check_jax
+
+    try:
+        check_jax()
+    except UserError as error:
+        return Finding("jax", "check", str(error))
+    return Finding("jax", "ok", ", ".join(f"{device.platform}:{device.device_kind}" for device in jax.devices()))
 
 
 def cache(folder: Path) -> Finding:

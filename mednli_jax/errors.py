@@ -38,6 +38,10 @@ class RunError(UserError):
     """A run directory, a checkpoint, a process or the disk is not in the required state."""
 
 
+class ResumableError(RunError):
+    """The same command can succeed later: another process holds the run, or was interrupted. Exit code 3."""
+
+
 class DataError(UserError):
     """One error in one file: `mli_dev_v1.jsonl:18: field 'gold_label' is missing. Fix: ...`.
 

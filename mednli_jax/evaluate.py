@@ -68,10 +68,7 @@ def scores(values: cli.Flags):
     if values.merged:
         run = run.kind.merged(run, values.spans)
     elif elsewhere is not None:
-        if elsewhere.task != run.config.task:
-            other = tasks.task_of(elsewhere).corpora
-            problem = f"--config is of {other}, and the run of {run.kind.corpora}"
-            raise UsageError(f"{problem}. Fix: give another.")
+        run.check_task(elsewhere)
         run = run.on(elsewhere.data, values.split)
     if values.workdir:
         run.write(values.workdir)
@@ -124,9 +121,9 @@ def _answers_to_pairs(values, config, file):
 
 
 def _opened(folder, values):
-    from mednli_jax.run import load_run, use_compile_cache
+    from mednli_jax.run import load_run, start_jax
 
-    use_compile_cache()
+    start_jax()
     run = load_run(folder)
     tasks.check_flags("evaluate", run.kind, values)
     return run

@@ -17,9 +17,9 @@ import shutil
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -29,6 +29,7 @@ from mednli_jax.errors import PLUGINS, ConfigError, DataError, Problems, RunErro
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 _FIX = "free space or check the folder's permissions"
+SHORTER_NAME = "give a shorter name"
 
 
 @contextlib.contextmanager
@@ -39,6 +40,7 @@ def writing(path: Path, fix: str = _FIX):
     except OSError as error:  # NumPy's error for a full disk has no message of the system
         reason = error.strerror or "only a part of it was written"
         fix = "create its folder" if isinstance(error, FileNotFoundError) else fix
+        fix = SHORTER_NAME if error.errno == errno.ENAMETOOLONG else fix
         raise RunError(f"{path}: cannot be written ({reason}). Fix: {fix}.") from error
 
 
@@ -50,17 +52,37 @@ def temporary_beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
 
 
+# Errors of a file system without locks, as some network file systems are.
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP)
+
+
+def lock_file(file: IO | int, *, shared: bool = False, wait: bool = False) -> bool:
+    """Locks an open file, or a descriptor, against other processes until it is closed; returns whether locks exist there.
+
+    Raises BlockingIOError where another process has locked the file, unless it waits.
+    """
+    try:
+        import fcntl  # imported here because Windows lacks this module
+    except ImportError:
+        return False
+    mode = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
+    try:
+        fcntl.flock(file, mode)
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            return False
+        raise
+    return True
+
+
 @contextlib.contextmanager
 def _locked(folder: Path, *, wait: bool) -> Iterator[bool]:
     """Holds the lock of a folder. False where another process holds it, or where the disk has no locks."""
-    import fcntl  # Windows has no such module
-
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-            locked = True
-        except OSError:
+            locked = lock_file(descriptor, wait=wait)
+        except BlockingIOError:
             locked = False
         yield locked
     finally:
@@ -506,8 +528,70 @@ PLAIN_SECONDS = 15.0
 _STRIDE = 256  # examples between two updates
 
 
+# File descriptors of standard streams whose reader has left.
+_unread: set[int] = set()
+
+
+class _LossyStream(io.FileIO):
+    """A standard stream whose reader may leave: what is written afterwards goes nowhere.
+
+    Args:
+      number: the file descriptor, which stays open.
+      losses: numbers of the errors by which a lost reader shows.
+    """
+
+    def __init__(self, number: int, losses: Container[int]):
+        super().__init__(number, "w", closefd=False)
+        self._losses = losses
+
+    def write(self, data) -> int | None:
+        if self.fileno() not in _unread:
+            try:
+                return super().write(data)
+            except OSError as error:
+                if error.errno not in self._losses:
+                    raise
+                _unread.add(self.fileno())
+        return len(data)
+
+
+@contextlib.contextmanager
+def lossy_streams() -> Iterator[None]:
+    """Standard streams for a command that goes on where their reader has left or they were closed at its start."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed: another file would take its descriptor
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - until the process ends
+    before = sys.stdout, sys.stderr
+    _unread.clear()
+    if sys.stdout is sys.__stdout__:
+        on_terminal = {errno.EIO} if sys.stdout.isatty() else set()
+        sys.stdout = _lossy(sys.stdout, {errno.EPIPE} | on_terminal)
+    if sys.stderr is sys.__stderr__:
+        sys.stderr = _lossy(sys.stderr, errno.errorcode)  # messages are never worth the work
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+        sys.stdout, sys.stderr = before
+
+
+def _lossy(stream: io.TextIOWrapper, losses: Container[int]) -> io.TextIOWrapper:
+    raw = _LossyStream(stream.fileno(), losses)
+    buffer = raw if stream.write_through else io.BufferedWriter(raw)
+    form = {"encoding": stream.encoding, "errors": stream.errors}
+    return io.TextIOWrapper(buffer, **form, line_buffering=stream.line_buffering, write_through=stream.write_through)
+
+
+def output_is_read() -> bool:
+    """Whether the output still has a reader: not after the end of `head` in `predict ... | head`."""
+    return 1 not in _unread
+
+
 def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)  # rich replaces sys.stderr while a bar is shown
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):  # its reader may have left
+            print(line, file=sys.stderr, flush=True)  # rich replaces sys.stderr while a bar is shown
 
 
 def warn(line: str) -> None:
@@ -526,7 +610,7 @@ class Bar:
         text = TextColumn("{task.description}", markup=False)  # a file name may look like markup
         note = TextColumn("{task.fields[note]}", markup=False)
         columns = (text, BarColumn(bar_width=None), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-        on_terminal = sys.stderr.isatty()
+        on_terminal = sys.stderr is not None and sys.stderr.isatty()
         self._bar = Progress(*columns, note, console=Console(stderr=True), transient=True, disable=not on_terminal)
         self._task = self._bar.add_task(title, total=total, completed=first, note="")
 

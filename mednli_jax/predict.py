@@ -77,9 +77,9 @@ def _file(flag, path, endings):
 
 def _predict(folder, chunks, mapped, target, out):
     """Predicts the inputs of all chunks, to a file or stdout. mapped: inputs whose attention maps are written."""
-    from mednli_jax.run import load_run, use_compile_cache
+    from mednli_jax.run import load_run, start_jax
 
-    use_compile_cache()
+    start_jax()
     run = load_run(folder)
     # Maps come before predictions, because some models have no attention.
     maps = run.kind.write_attention(run, [pair for pair, _ in mapped]) if mapped else None
@@ -91,6 +91,8 @@ def _predict(folder, chunks, mapped, target, out):
     else:
         for line in run.kind.prediction_lines(row for row, _ in rows):
             print(line)
+            if not io.output_is_read():
+                break
     if maps:
         say(f"attention maps: {maps}")
     places = ", ".join(f"{unknown[side]} in {PLURAL[side]}" for side in run.task.sides)

@@ -24,7 +24,7 @@ from mednli_jax.data.cache import CONCEPTS
 from mednli_jax.data.corpus import Corpus, cache_folder, corpus_folder, data_folder, file_path
 from mednli_jax.data.examples import Split
 from mednli_jax.data.wordpiece import WordPieces, find_weights
-from mednli_jax.errors import ConfigError, RunError, UsageError, UserError, summary
+from mednli_jax.errors import ConfigError, DataError, ResumableError, RunError, UsageError, UserError, summary
 from mednli_jax.io import local_path, private_folder, sha256, write_atomic, write_json
 from mednli_jax.models import table
 from mednli_jax.models.layers import ATTENTION
@@ -45,6 +45,7 @@ from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import Program
 from mednli_jax.training.session import Fitted, Session
+from mednli_jax.training.settings import check_jax, numeric_settings
 from mednli_jax.training.task import Task
 
 
@@ -196,8 +197,12 @@ def _model(config) -> Model:
     return Model(config.model.name, values, weights)
 
 
-def use_compile_cache() -> None:
-    """Keeps compiled programs across runs in a private folder, unless $JAX_COMPILATION_CACHE_DIR has another place."""
+def start_jax() -> None:
+    """Checks jax's devices and settings, and keeps compiled programs in the cache of prepared data.
+
+    $JAX_COMPILATION_CACHE_DIR is another place for them.
+    """
+    check_jax()
     if os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         return
     folder = private_folder(cache_folder() / "compiled", fix="set $MEDNLI_JAX_CACHE to a folder you can write")
@@ -216,6 +221,7 @@ def train(
     name: str = "run",
     resume: bool = False,
     force: bool = False,
+    wait: float = 0,
     profile: bool = False,
     command: str,
 ) -> RunDirectory | None:
@@ -227,20 +233,24 @@ def train(
     Args:
       config: the content of the directory's config.json.
       name: of the config, as tables show it.
+      wait: seconds to wait for another process that trains in the folder.
       command: the shell command that resumes the run.
     """
     here = hosts.here()
+    start_jax()
     RunDirectory.check(folder, resume=resume, force=force)
     # Before the directory is created, so that bad data or a bad source leaves none.
     prepared, hit, source = _prepared(experiment, here)
     warnings = list(experiment.kind.warnings(prepared))
-    with contextlib.closing(RunDirectory.create(folder, config, resume=resume, force=force)) as directory:
+    created = RunDirectory.create(folder, config, resume=resume, force=force, wait=wait)
+    with contextlib.closing(created) as directory:
         session = Session(directory, resume=resume, profile=profile, source=source)
         if resume and directory.status() == "complete":
             session.say(f"{folder}: the run is complete already; nothing to do.")
             return None
         if resume:  # checked before anything is written, so that a refusal does not change the run
             directory.check_data(prepared.manifest)
+            directory.check_settings(numeric_settings())
             directory.metrics()
             session.count_earlier_sessions()
 
@@ -248,18 +258,17 @@ def train(
         session.say(f"corpus {experiment.corpus.name}: {'found prepared' if hit else 'prepared'} in {prepared.folder}")
         for line in warnings:
             session.say(f"warning: {line}")
-        use_compile_cache()
         try:
             _finish(experiment, name, prepared, experiment.fit(prepared, session), session)
             return directory
-        except (loop.Interrupted, KeyboardInterrupt):
+        except (loop.Interrupted, KeyboardInterrupt, ResumableError):
             session.write_status("interrupted")
             session.say(f"interrupted. To continue: {command}")
             raise loop.Interrupted from None
         except BaseException as error:
             here.await_loss(error)
             with contextlib.suppress(UserError):  # this also fails on a full disk, and the first error must be reported
-                session.write_status("failed")
+                session.write_failure(resumable=not isinstance(error, ConfigError | DataError))
                 # The message of a bug may quote text.
                 reason = error if isinstance(error, UserError) else summary(error)
                 directory.log(f"failed: {reason}")
@@ -314,8 +323,8 @@ def train_along(experiment: Experiment) -> None:
     """Runs in every process except the first: trains with the others, without output and without writing files."""
     here = hosts.here()
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+        start_jax()
         prepared, *_ = _prepared(experiment, here)
-        use_compile_cache()
         try:
             fitted = experiment.fit(prepared, Session(None))
         except KeyboardInterrupt:
@@ -365,6 +374,7 @@ OF_WORDS = {
 
 def load_run(folder) -> "FinishedRun":
     """Opens a finished run."""
+    check_jax()
     return FinishedRun(RunDirectory.existing(local_path(folder, "the folder of a run")))
 
 
@@ -505,6 +515,12 @@ class FinishedRun:
         }
         result |= _scored(directory, self.task, self.prepared, lambda split: self.scores(split)[1])
         directory.write_result("complete", result)
+
+    def check_task(self, config) -> None:
+        """Raises UsageError where a config is of another task than the run."""
+        if config.task != self.config.task:
+            problem = f"--config is of {tasks.task_of(config).corpora}, and the run of {self.kind.corpora}"
+            raise UsageError(f"{problem}. Fix: give another.")
 
     def on(self, data, split: str = "") -> "FinishedRun":
         """The run on another corpus: direct transfer (Romanov & Shivade 2018, section 4.1).

@@ -1,7 +1,6 @@
 """Studies of many runs by optuna: their trials, the workers that train them, and the table of results."""
 
 import contextlib
-import fcntl
 import functools
 import json
 import math
@@ -31,7 +30,7 @@ from optuna.trial import TrialState
 from mednli_jax import cli
 from mednli_jax.defaults import did_you_mean
 from mednli_jax.errors import ConfigError, RunError, UserError
-from mednli_jax.io import private_folder, say, write_atomic
+from mednli_jax.io import lock_file, private_folder, say, warn, write_atomic
 from mednli_jax.report.runs import RunDirectory, differing
 from mednli_jax.training.visible import one_device
 
@@ -95,7 +94,8 @@ def main(values: cli.Flags) -> None:
             config = cli.config(values)
             sweep = _sweep_of_config_file(config)
             with open(private_folder(folder) / "study.lock", "w") as lock:  # one worker creates the tables
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not lock_file(lock, wait=True):
+                    _without_locks(folder, values.workers)
                 study = _study(_storage(url, values.grace), folder.name, sweep, config)
             worker = Worker(study, sweep, folder, values)
             worker.run()
@@ -151,6 +151,14 @@ def _fits(config: ConfigDict, field: str, value: object) -> bool:
     except (flags.Error, TypeError, ValueError):
         return False
     return True
+
+
+def _without_locks(folder: Path, workers: int) -> None:
+    """Refuses several workers on a file system without locks, and warns a single one."""
+    problem = f"{folder}: the file system has no locks"
+    if workers > 1:
+        raise RunError(f"{problem}, which several workers need. Fix: choose another folder, or --workers=1.")
+    warn(f"{problem}. Start no second worker of this study.")
 
 
 # -- the database ------------------------------------------------------------------------------------------------------

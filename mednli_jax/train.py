@@ -8,13 +8,15 @@
   --resume                     continue the interrupted run in --workdir
   --force                      delete the run in --workdir and start over
   --dry-run                    print shapes, parameters, memory and the time of an epoch; do not train
+  --wait=SECONDS               how long to wait where another process trains in --workdir (default: 0)
   --profile                    write a profiler trace of some steps to <workdir>/profile
   --coordinator=HOST:PORT --processes=N --process=I   this is process I of N; process 0 is the coordinator
   --distributed                the same, for processes that a TPU pod, Slurm or MPI started
 
 Corpora are read from $MEDNLI_JAX_DATA/<corpus>/. Prepared data is kept in $MEDNLI_JAX_CACHE.
 The run directory holds result.json, metrics.jsonl, log.txt and the checkpoints.
-Exit codes: 0 done, 2 bad input or usage, 3 interrupted, 134 another process was lost (3, 134: go on with --resume).
+Exit codes: 0 done, 2 bad input or usage, 3 interrupted, or another process trains in --workdir, 134 another process
+of this run was lost (3, 134: go on with --resume).
 """
 
 import shlex
@@ -32,6 +34,7 @@ def define(values: cli.Flags) -> None:
     cli.define_paths(values, "workdir")
     cli.define(values, coordinator=None, distributed=False)
     cli.define_numbers(values, least=None, processes=None, process=None)
+    cli.define_numbers(values, least=0, wait=0)
 
 
 def main(values: cli.Flags) -> int:
@@ -68,6 +71,7 @@ def main(values: cli.Flags) -> int:
                 name=name,
                 resume=values.resume,
                 force=values.force,
+                wait=values.wait,
                 profile=values.profile,
                 command=f"{cli.typed('train')} {shlex.join(resumed)}",
             ):
@@ -97,7 +101,7 @@ def _describe(spec) -> int:
     from mednli_jax.training.gradient import describe
     from mednli_jax.training.loop import Trainer
 
-    run.use_compile_cache()
+    run.start_jax()
     prepared, _ = spec.prepare()
     for line in spec.kind.warnings(prepared):
         warn(line)

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import resource
@@ -9,6 +10,8 @@ import signal
 import stat
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -16,11 +19,12 @@ from made_up_commands import ROOT
 from made_up_files import KEY, Builder, contents
 from made_up_runs import curves
 
+import mednli_jax
 from mednli_jax import cli
 from mednli_jax.data.cache import Cache
-from mednli_jax.errors import RunError
+from mednli_jax.errors import ResumableError, RunError
 from mednli_jax.io import append_line, atomic_file, atomic_folder, next_free, private_folder, write_atomic, write_over
-from mednli_jax.report.runs import RunDirectory, read_json
+from mednli_jax.report.runs import RunDirectory, environment, read_json
 from mednli_jax.training.checkpoint import Checkpoints
 
 CONFIG = {"seeds": (0, 1), "model": {"name": "bow", "hidden_size": 8}, "data": {"dir": None}}
@@ -236,11 +240,12 @@ def test_epochs_to_be_trained_again_are_dropped_and_shown_once(tmp_path):
 # ---- the lock ----
 
 OTHER_PROCESS = """
-import sys
+import os, sys
 from mednli_jax import cli
 from mednli_jax.report.runs import RunDirectory
 def work():
-    run = RunDirectory.create(sys.argv[1], {"seeds": (0, 1)}, **{name: True for name in sys.argv[2:]})
+    flags, wait = {name: True for name in sys.argv[2:]}, float(os.environ.get("WAIT", 0))
+    run = RunDirectory.create(sys.argv[1], {"seeds": (0, 1)}, wait=wait, **flags)
     print("in", flush=True)
     sys.stdin.read()
 sys.exit(cli.script(work))
@@ -256,10 +261,116 @@ def test_two_processes_never_train_in_one_folder(tmp_path, how):
         before = contents(tmp_path)
         assert RunDirectory.existing(tmp_path / "a").in_training()
         second = subprocess.run([*command, how], capture_output=True, text=True, input="", timeout=60)
-        assert (second.returncode, second.stdout, second.stderr.count("\n")) == (2, "", 1)
+        assert (second.returncode, second.stdout, second.stderr.count("\n")) == (3, "", 1)
         assert str(tmp_path / "a") in second.stderr
         assert contents(tmp_path) == before
         first.kill()
     assert not RunDirectory.existing(tmp_path / "a").in_training()
     third = subprocess.run([*command, how], capture_output=True, text=True, input="", timeout=60)
     assert third.stdout == "in\n"
+
+
+@pytest.mark.parametrize("ends", ["first", "second", "neither"])
+def test_a_second_process_waits_for_the_first(tmp_path, ends):
+    """It goes on where the first is killed, and ends with 3 after Ctrl-C or its seconds."""
+    command = [sys.executable, "-c", OTHER_PROCESS, str(tmp_path / "a")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    wait = {**os.environ, "WAIT": "1" if ends == "neither" else "120"}
+    with subprocess.Popen(command, **pipes) as first:
+        assert first.stdout.readline() == "in\n"
+        with subprocess.Popen([*command, "resume"], **pipes, env=wait) as second:
+            assert "waiting" in second.stderr.readline()
+            if ends == "first":
+                first.kill()
+                assert second.stdout.readline() == "in\n"
+            elif ends == "second":
+                second.send_signal(signal.SIGINT)
+            out, err = second.communicate("", timeout=60)
+            assert (second.returncode, out) == (cli.OK if ends == "first" else cli.INTERRUPTED, "")
+            assert err.count("\n") == (0 if ends == "first" else 1)
+        first.kill()
+
+
+def test_a_new_run_is_refused_where_another_process_has_made_it_meanwhile(tmp_path):
+    """Both began with an empty folder. The second gets the lock when the run of the first is complete."""
+    first = RunDirectory(private_folder(tmp_path / "a", ours=True))
+    first.lock()
+    with ThreadPoolExecutor(1) as pool:
+        second = pool.submit(RunDirectory.create, tmp_path / "a", CONFIG, wait=60)
+        time.sleep(0.3)
+        assert not second.done()
+        write_atomic(first.folder / "config.json", "{}")
+        first.write_result("complete", {})
+        before = contents(tmp_path)
+        first.close()
+        with pytest.raises(RunError, match="already holds a run"):
+            second.result(60)
+    assert contents(tmp_path) == before
+
+
+def test_a_new_run_in_a_folder_where_another_process_trains_is_resumable(tmp_path):
+    with contextlib.closing(RunDirectory.create(tmp_path / "a", CONFIG)), pytest.raises(ResumableError):
+        start(tmp_path / "a")
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, None])
+def test_without_locks_a_single_run_goes_on_with_a_warning(tmp_path, monkeypatch, capsys, number):
+    """The file system has none, or (None) Python has no module for them, as on Windows."""
+    if number is None:
+        monkeypatch.setitem(sys.modules, "fcntl", None)
+    else:
+        monkeypatch.setattr(fcntl, "flock", failing(number))
+    with contextlib.closing(RunDirectory.create(tmp_path / "a", CONFIG)) as run:
+        assert not run.in_training()
+    assert capsys.readouterr().err.count("warning: ") == 1
+
+
+def test_another_error_of_the_lock_is_no_other_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(fcntl, "flock", failing(errno.EIO))
+    with pytest.raises(RunError, match=os.strerror(errno.EIO)) as raised:
+        start(tmp_path / "a")
+    assert raised.type is RunError
+
+
+def failing(number):
+    def fail(*_):
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+def test_the_package_is_imported_without_a_module_for_locks():
+    code = "import sys; sys.modules['fcntl'] = None; import mednli_jax.__main__, mednli_jax.sweeps"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# ---- where it began ----
+
+
+@pytest.mark.parametrize(("place", "tracked"), [("checkout", True), ("checkout", False), ("project/.venv/lib", False)])
+def test_the_commit_is_that_of_the_packages_own_checkout(tmp_path, monkeypatch, place, tracked):
+    """A package that is unpacked or installed inside of another project's work tree has none."""
+    package = tmp_path / place / "mednli_jax"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    root = tmp_path / place.partition("/")[0]
+    (root / "README").write_text("")
+    git = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "." if tracked else "README"], ["commit", "-qm", "a"]):
+        subprocess.run([*git, *words], check=True)
+    monkeypatch.setattr(mednli_jax, "__file__", str(package / "__init__.py"))
+    head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout
+    commit = environment()["commit"]
+    assert head.startswith(commit)
+    assert bool(commit) == tracked
+
+
+@pytest.mark.parametrize("resumable", [True, False])
+def test_a_failed_run_names_resume_where_it_works(tmp_path, resumable):
+    with contextlib.closing(RunDirectory.create(tmp_path / "a", CONFIG)) as run:
+        run.write_result("failed", {"resumable": resumable})
+    with pytest.raises(RunError) as refused:
+        start(tmp_path / "a")
+    for error in (refused.value, run.unfinished("failed")):
+        assert ("--resume" in str(error)) == resumable
+        assert "log.txt" in str(error)

@@ -7,7 +7,6 @@ interrupted, complete or failed. Only a complete run has results.
 """
 
 import difflib
-import fcntl
 import json
 import os
 import platform
@@ -20,12 +19,15 @@ from importlib import metadata
 from pathlib import Path
 
 import mednli_jax
-from mednli_jax.errors import RunError
+from mednli_jax.errors import ResumableError, RunError
 from mednli_jax.io import (
     TEMPORARY,
     append_line,
+    lock_file,
     private_folder,
     read_sealed,
+    say,
+    warn,
     write_atomic,
     write_json,
     write_sealed,
@@ -39,6 +41,8 @@ SCALE = "scale.json"  # of networks that take features: the TF-IDF terms, and me
 SPLITS = ("dev", "test")  # that a run scores
 EXAMPLE = "runs/esim_kd-demo"  # of a run directory
 FAILED = "correct the fault that its log.txt names"  # the first step for a run that failed
+# `in_training` holds the lock for a moment, so the lock is tried for so long at least.
+LOCK_SECONDS = 0.5
 _PASSWORD = re.compile(r"(://[^/@\s:]*:)\S*@")  # in a URL
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "scipy", "ml-collections")
 
@@ -70,15 +74,9 @@ def command_line() -> list[str]:
 
 def environment() -> dict:
     """Versions, machine and command of this process. The commands add the devices."""
-    describe = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]  # + where the checkout has changes
-    try:
-        how = {"cwd": Path(mednli_jax.__file__).parent, "capture_output": True, "text": True, "timeout": 5}
-        commit = subprocess.run(describe, **how, check=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError):  # outside a checkout
-        commit = ""
     return {
         "mednli_jax": mednli_jax.__version__,
-        "commit": commit,
+        "commit": _commit(),
         "python": platform.python_version(),
         "versions": {name: metadata.version(name) for name in _PACKAGES},
         "platform": platform.platform(),
@@ -87,6 +85,25 @@ def environment() -> dict:
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "command": [_PASSWORD.sub(r"\1***@", part) for part in command_line()],
     }
+
+
+def _commit() -> str:
+    """The commit of the checkout whose package this is, with + where it has changes; "" outside of one."""
+    package = Path(mednli_jax.__file__).parent
+    try:
+        # An installed package may lie in another project's work tree, which does not track it.
+        tracked = _git(package, "ls-files", "--full-name", "--error-unmatch", "__init__.py")
+        if tracked == f"{package.name}/__init__.py":
+            return _git(package, "describe", "--always", "--dirty=+", "--exclude=*")
+    except (OSError, subprocess.SubprocessError):
+        pass
+    return ""
+
+
+def _git(folder: Path, *words: str) -> str:
+    command = ["git", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=5, check=True)
+    return done.stdout.strip()
 
 
 class RunDirectory:
@@ -108,8 +125,11 @@ class RunDirectory:
         return run
 
     @classmethod
-    def check(cls, folder: Path, *, resume: bool = False, force: bool = False) -> bool:
-        """Whether the folder holds a run. Raises RunError where `create` may not use it."""
+    def check(cls, folder: Path, *, resume: bool = False, force: bool = False, locked: bool = False) -> bool:
+        """Whether the folder holds a run. Raises RunError where `create` may not use it.
+
+        locked: whether this process holds the lock. Before, a run in which another process trains is no error.
+        """
         run = cls(folder)
         # Other programs also write a config.json, but no lock beside it.
         found = all((run.folder / name).is_file() for name in ("config.json", "lock"))
@@ -120,21 +140,29 @@ class RunDirectory:
         if resume and not run.folder.exists():
             fix = "name the run to continue with, or leave --resume out to start a run there"
             raise RunError(f"{run.folder}: no such run directory. Fix: {fix}.")
-        if found and not (resume or force):
+        if found and not (resume or force) and (locked or not run.in_training()):
             status = run.status()
-            go_on = f"{FAILED}, then " if status == "failed" else "--resume to continue, "
-            fix = f"{go_on}--force to start over, or another --workdir"
+            go_on = "--resume to continue, " if run.can_resume() else ""
+            first = f"{FAILED}, then " if status == "failed" else ""
+            fix = f"{first}{go_on}--force to start over, or another --workdir"
             raise RunError(f"{run.folder}: already holds a run (status {status}). Fix: {fix}.")
         return found
 
     @classmethod
-    def create(cls, folder: Path, config: dict, *, resume: bool = False, force: bool = False) -> "RunDirectory":
-        """Creates the folder, or reopens it to resume. Raises RunError: as `check`; a changed config; a locked run."""
+    def create(
+        cls, folder: Path, config: dict, *, resume: bool = False, force: bool = False, wait: float = 0
+    ) -> "RunDirectory":
+        """Creates the folder, or reopens it to resume. Raises RunError as `check` and for a changed config.
+
+        Raises ResumableError where another process holds the lock for more than `wait` seconds.
+        """
         run = cls(folder)
-        found = cls.check(folder, resume=resume, force=force)
+        cls.check(folder, resume=resume, force=force)
         private_folder(run.folder, ours=True, fix="check --workdir")
-        run.lock()
         try:
+            run.lock(wait)
+            # Another process may have made the run since the first check.
+            found = cls.check(folder, resume=resume, force=force, locked=True)
             with writing(run.private, "check --workdir"):
                 run.private.mkdir(mode=0o700, exist_ok=True)
                 for left in run.folder.rglob(TEMPORARY):  # of a process that was killed as it wrote
@@ -166,6 +194,23 @@ class RunDirectory:
         problem = f"{self.folder}: changed since the run began: {changed}"
         raise RunError(f"{problem}. Fix: restore what changed, or start over with --force.")
 
+    def check_settings(self, settings: dict) -> None:
+        """Raises RunError where a setting of jax differs from that with which the run began, if it was recorded."""
+        path = self.folder / "env.json"
+        fix = "restore the file, or start over with --force"
+        before = read_json(path, fix=fix).get("settings", {}) if path.is_file() else {}
+        changed = [name for name in before if name in settings and before[name] != settings[name]]
+        if not changed:
+            return
+        began = ", ".join(f"{name}={before[name]}" for name in changed)
+        now = ", ".join(f"{name}={settings[name]}" for name in changed)
+        steps = [
+            f"unset {name.upper()}" if before[name] is None else f"export {name.upper()}={before[name]}"
+            for name in changed
+        ]
+        problem = f"{self.folder}: the run began with {began}, and this process has {now}"
+        raise RunError(f"{problem}. Fix: {'; '.join(steps)}; or start over with --force.")
+
     def _clear(self):
         """Removes the files of an earlier run. The config is last: the folder is a run as long as it is there."""
         with writing(self.folder):
@@ -177,15 +222,28 @@ class RunDirectory:
             for name in names.split():
                 (self.folder / name).unlink(missing_ok=True)
 
-    def lock(self):
-        """Locks the folder against other processes until `close`. Raises RunError where it is locked."""
+    def lock(self, wait: float = 0) -> None:
+        """Locks the folder against other processes until `close`.
+
+        Raises ResumableError where another process holds the lock for more than `wait` seconds.
+        """
+        deadline = time.monotonic() + max(wait, LOCK_SECONDS)
         with writing(self.folder, "choose another --workdir"):
             self._lock = open(self.folder / "lock", "w")  # noqa: SIM115 - held until `close`
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            problem = f"{self.folder}: another process is training here"
-            raise RunError(f"{problem}. Fix: wait for it, or choose another --workdir.") from None
+            if wait and self.in_training():
+                say(f"{self.folder}: another process is training here; waiting for it, up to {wait:.0f} s")
+            while True:
+                try:
+                    locked = lock_file(self._lock)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        fix = "wait for it and give --resume, or choose another --workdir"
+                        problem = f"{self.folder}: another process is training here"
+                        raise ResumableError(f"{problem}. Fix: {fix}.") from None
+                    time.sleep(0.1)
+        if not locked:
+            warn(f"{self.folder}: the file system has no locks. Start no second process in this folder.")
 
     @property
     def config(self) -> dict:
@@ -202,17 +260,22 @@ class RunDirectory:
             return RunError(f"{self.folder}: the run is in training. Fix: wait until it is finished.")
         fix = f"continue with it: train with its flags, --workdir={self.folder} and --resume"
         if status == "failed":
-            fix = f"{FAILED}, then train with --workdir={self.folder} and --force"
+            flag = "--resume" if self.can_resume() else "--force"
+            fix = f"{FAILED}, then train with its flags, --workdir={self.folder} and {flag}"
         return RunError(f"{self.folder}: the run is not finished (status {status}). Fix: {fix}.")
+
+    def can_resume(self) -> bool:
+        """Whether the same flags can continue the run: not where they or the data are the fault that ended it."""
+        return self.result().get("resumable", True)
 
     def in_training(self) -> bool:
         """Whether any process holds the lock."""
         try:
             with open(self.folder / "lock") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # closing the file releases it
+                lock_file(file, shared=True)  # closing the file releases it
         except BlockingIOError:
             return True
-        except OSError:  # there is no lock file, or the file system has no locks
+        except OSError:  # there is no lock file
             return False
         return False
 

@@ -16,8 +16,9 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from mednli_jax.errors import RunError
+from mednli_jax.errors import ResumableError, RunError
 from mednli_jax.io import say
+from mednli_jax.training.settings import check_jax
 
 JOIN_SECONDS = 300
 # without a sign of life, after which jax's service counts a process as lost
@@ -25,7 +26,8 @@ HEARTBEAT_SECONDS = 15
 END_SECONDS = 60  # in which all processes must come to their end once one has
 # effectively no timeout: jax ends a process that waits for a lost one
 LONG_MS = 7 * 24 * 3600 * 1000
-FAILED = "mednli_jax/failed/"  # the meeting at which a failed process says so
+FAILED = "mednli_jax/failed/"  # the meeting at which a failed process says so, and its exit code
+RESUMABLE = 3  # the exit code of a process that was interrupted, or that another run keeps from its folder
 
 
 class Hosts:
@@ -46,11 +48,13 @@ class Hosts:
         """Waits until all processes call this. Raises RunError where one of them has failed instead."""
         if self.count > 1:
             self._wait(LONG_MS)
-            for key, meeting in self._client.key_value_dir_get(FAILED):
-                if int(meeting) == self._meetings:  # a process that failed after it comes to the next one
+            for key, words in self._client.key_value_dir_get(FAILED):
+                meeting, code = map(int, words.split())
+                if meeting == self._meetings:  # a process that failed after it comes to the next one
                     self._told = True
                     process = key.rpartition("/")[2]
-                    raise RunError(f"process {process} of {self.count} has failed. Fix: see the last output of it.")
+                    kind = ResumableError if code == RESUMABLE else RunError
+                    raise kind(f"process {process} of {self.count} has failed. Fix: see the last output of it.")
 
     def _wait(self, milliseconds):
         self._meetings += 1
@@ -100,8 +104,8 @@ class Hosts:
         code = work()
         if self.count == 1:
             return code
-        if code in (1, 2) and not self._told:
-            self._client.key_value_set(f"{FAILED}{self.index}", str(self._meetings + 1))
+        if code and not self._told:
+            self._client.key_value_set(f"{FAILED}{self.index}", f"{self._meetings + 1} {code}")
         try:
             if not self._told:
                 self._wait(END_SECONDS * 1000 if code else LONG_MS)
@@ -164,6 +168,7 @@ def join(
             heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
             shutdown_timeout_seconds=END_SECONDS,
         )
+        check_jax()
         counts = [len(jax.local_devices(process_index=index)) for index in range(jax.process_count())]
     except (ValueError, RuntimeError) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".")

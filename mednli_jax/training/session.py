@@ -1,14 +1,16 @@
 """One training session of a run: log lines, result files and requests to stop."""
 
 import signal
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mednli_jax.errors import RunError
+from mednli_jax.errors import ConfigError
 from mednli_jax.io import say, write_json
 from mednli_jax.report.runs import RunDirectory, environment
+from mednli_jax.training.settings import numeric_settings
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,12 @@ class Session:
         return self.signals > 0
 
     def catch_signals(self) -> None:
-        """Installs signal handlers: the first signal stops after the current steps, the second at once."""
+        """Installs signal handlers: the first signal stops after the current steps, the second at once.
+
+        Only a process's main thread may have handlers; in another one a training ends by itself alone.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return
 
         def stop(number, frame):
             self.signals += 1
@@ -82,6 +89,10 @@ class Session:
         spent = self._spent() if result is None else {"seconds": self._spent()["seconds"]}
         self.directory.write_result(status, {**(result or {}), **spent})
 
+    def write_failure(self, *, resumable: bool) -> None:
+        """Writes the result.json of a failed run. resumable: whether the same flags can continue it."""
+        self.directory.write_result("failed", {**self._spent(), "resumable": resumable})
+
     def on_save(self, compile_seconds: float) -> None:
         """Writes the seconds with each checkpoint, so that a killed run does not count the time of lost work."""
         self.compile_seconds = compile_seconds
@@ -91,7 +102,8 @@ class Session:
         """Writes env.json and data.json."""
         if self.directory:
             named = {"devices": [f"{d.platform}:{d.device_kind}" for d in devices]} if devices else {}
-            write_json(self.directory.folder / "env.json", {**environment(), **named})
+            facts = {**environment(), **named, "settings": numeric_settings()}
+            write_json(self.directory.folder / "env.json", facts)
             write_json(self.directory.folder / "data.json", manifest)
 
     def write_epoch(self, row: dict, line: str) -> None:
@@ -122,7 +134,7 @@ def epoch_line(row: dict, epochs: int, *measures: str) -> str:
 
 
 def check_converged(best_epoch, what: str) -> None:
-    """Raises UserError where no seed ever had a finite dev loss. best_epoch: [S], 0 = none. what: name of a seed."""
+    """Raises ConfigError where no seed ever had a finite dev loss. best_epoch: [S], 0 = none. what: name of a seed."""
     if not any(epoch > 0 for epoch in best_epoch):
         problem = f"the dev loss of no {what} was ever a finite number"
-        raise RunError(f"{problem}. Fix: give a lower --config.train.learning_rate, or --config.train.clip=10.")
+        raise ConfigError(f"{problem}. Fix: give a lower --config.train.learning_rate, or --config.train.clip=10.")

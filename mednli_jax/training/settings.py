@@ -1,0 +1,61 @@
+"""Settings of jax that change a run's numbers, and those under which the models do not run.
+
+The environment variable of a setting is its name in capitals: $JAX_ENABLE_X64 sets jax_enable_x64.
+"""
+
+import jax
+
+from mednli_jax.errors import RunError
+
+# Settings that change draws or products. A resumed run must have those with which it began.
+NUMERIC = (
+    "jax_enable_x64",
+    "jax_default_prng_impl",
+    "jax_threefry_partitionable",
+    "jax_random_seed_offset",
+    "jax_default_matmul_precision",
+)
+_TRANSFERS = (None, "allow", "log", "log_explicit")
+# Settings for debugging, with the values under which the models run.
+RUNNING = {
+    "jax_disable_jit": (False,),  # steps are compiled ahead, and the backward passes need it
+    "jax_no_tracing": (False,),
+    "jax_no_execution": (False,),
+    "jax_numpy_rank_promotion": ("allow", "warn"),
+    "jax_numpy_dtype_promotion": ("standard",),
+    "jax_transfer_guard": _TRANSFERS,
+    "jax_transfer_guard_host_to_device": _TRANSFERS,
+    "jax_transfer_guard_device_to_device": _TRANSFERS,
+    "jax_transfer_guard_device_to_host": _TRANSFERS,
+}
+EXTRAS = {"cuda": "cuda12", "gpu": "cuda12", "tpu": "tpu"}  # platform -> the package's extra
+
+
+def numeric_settings() -> dict[str, bool | int | str | None]:
+    """The values of NUMERIC in this process, of those that this version of jax has."""
+    return {name: getattr(jax.config, name) for name in NUMERIC if hasattr(jax.config, name)}
+
+
+def check_jax() -> None:
+    """Raises RunError where jax has no device, or a setting under which the models do not run."""
+    for name, values in RUNNING.items():
+        if hasattr(jax.config, name) and (value := getattr(jax.config, name)) not in values:
+            problem = f"jax is set to {name}={value}, under which the models do not run"
+            raise RunError(f"{problem}. Fix: unset {name.upper()}.")
+    try:
+        jax.devices()
+    except (RuntimeError, AssertionError) as error:
+        raise RunError(_without_device(error)) from None
+
+
+def _without_device(error: Exception) -> str:
+    """The message for jax's error: its reason, the setting that chose the platform, the extra to install."""
+    reason = str(error).partition(" (set JAX_PLATFORMS")[0] or "it finds no device of this platform"
+    platforms = jax.config.jax_platforms or jax.config.jax_platform_name or ""
+    setting = "JAX_PLATFORMS" if jax.config.jax_platforms else "JAX_PLATFORM_NAME"
+    fix = f"unset {setting}" if platforms else "set JAX_PLATFORMS=cpu"
+    extras = {EXTRAS[name] for name in platforms.split(",") if name in EXTRAS}
+    if extras:
+        fix += f", or pip install 'mednli_jax[{','.join(sorted(extras))}]' on a machine with the device"
+    chosen = f"{setting}={platforms}: " if platforms else ""
+    return f"{chosen}jax cannot start ({reason.rstrip('.')}). Fix: {fix}."
