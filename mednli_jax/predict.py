@@ -91,8 +91,8 @@ def _predict(folder, chunks, mapped, target, out):
     else:
         for line in run.kind.prediction_lines(row for row, _ in rows):
             print(line)
-            if not io.output_is_read():
-                break
+            if not io.output_is_read():  # the end of `predict ... | head`
+                return
     if maps:
         say(f"attention maps: {maps}")
     places = ", ".join(f"{unknown[side]} in {PLURAL[side]}" for side in run.task.sides)

@@ -4,6 +4,7 @@ $MEDNLI_JAX_KILLS is the number of kills of each protocol.
 """
 
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -13,8 +14,10 @@ import sys
 import threading
 import time
 
+import jax
 import pytest
-from made_up_commands import call_command, environment_of, read_json, use_one_device
+from made_up_commands import at, call_command, environment_of, read_json, use_one_device
+from made_up_files import contents
 from made_up_protocols import PROTOCOLS, flags_of, results, write_home
 
 from mednli_jax import cli, train
@@ -75,6 +78,59 @@ def test_an_interrupted_run_resumes_bit_for_bit(home, monkeypatch, protocol):
     assert code == 0, err
     assert results(home / broken) == results(home / whole)
     assert read_json(home, broken, "result.json")["seconds"] > spent - rounding
+
+
+# -- settings of jax ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def interrupted(home):
+    """An interrupted run."""
+    with at(home) as patch:
+        patch.setenv("MEDNLI_JAX_DATA", environment_of(home)["MEDNLI_JAX_DATA"])
+        interrupt(patch, 4)
+        assert call_command(train, *flags_of("warmup", "interrupted", EPOCHS))[0] == cli.INTERRUPTED
+    return home / "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("jax_enable_x64", True),
+        ("jax_default_prng_impl", "rbg"),
+        ("jax_threefry_partitionable", False),
+        ("jax_random_seed_offset", 1),
+        ("jax_default_matmul_precision", "highest"),
+    ],
+)
+def test_a_resume_under_other_settings_of_jax_is_refused(interrupted, name, value):
+    before, files = getattr(jax.config, name), contents(interrupted)
+    code, err = resumed_under(interrupted, name, value)
+    assert (code, err.count("\n")) == (cli.USAGE, 1)
+    assert f"{name}={before}" in err
+    assert f"{name}={value}" in err
+    assert contents(interrupted) == files
+
+
+def test_a_run_without_a_record_of_its_settings_is_resumed(interrupted):
+    folder = shutil.copytree(interrupted, interrupted.with_name("unrecorded"))
+    env = read_json(folder, "env.json")
+    del env["settings"]
+    (folder / "env.json").write_text(json.dumps(env))
+    assert resumed_under(folder, "jax_default_matmul_precision", "highest")[0] == 0
+
+
+def resumed_under(folder, name, value):
+    """(exit code, messages) of a resume with this value of a setting of jax."""
+    home, before = folder.parent, getattr(jax.config, name)
+    with at(home) as patch:
+        patch.setenv("MEDNLI_JAX_DATA", environment_of(home)["MEDNLI_JAX_DATA"])
+        jax.config.update(name, value)
+        try:
+            code, _, err = call_command(train, *flags_of("warmup", folder.name, EPOCHS), "--resume")
+        finally:
+            jax.config.update(name, before)
+    return code, err
 
 
 # -- kill -9 -----------------------------------------------------------------------------------------------------------
