@@ -57,7 +57,7 @@ NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP)
 
 
 def lock_file(file: IO | int, *, shared: bool = False, wait: bool = False) -> bool:
-    """Locks an open file, or a descriptor, against other processes until it is closed; returns whether locks exist there.
+    """Locks an open file or a descriptor against other processes until it is closed; returns whether locks exist.
 
     Raises BlockingIOError where another process has locked the file, unless it waits.
     """
