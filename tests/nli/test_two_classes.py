@@ -6,7 +6,7 @@ import pytest
 from made_up_commands import config_flag
 from sklearn.metrics import f1_score
 
-from mednli_jax import cli, defaults, run
+from mednli_jax import cli, run
 from mednli_jax.data.arrays import Rows
 from mednli_jax.nli import boosting
 from mednli_jax.nli.task import NLITask
@@ -44,19 +44,6 @@ def test_a_corpus_that_is_mixed_in_brings_all_classes():
     config = cli.read_config(config_flag("bow", "file").partition("=")[2])
     config.data.labels, config.data.mix = "yes:entailment,no:contradiction", "snli"
     assert run.experiment_of(config).task.classes == (0, 1, 2)
-
-
-def test_two_classes_of_the_published_scripts_are_trained_and_kept_as_three():
-    """Their models of DisKnE have two logits; what is kept of a fold has the probabilities of all classes."""
-    task = run.experiment_of(defaults.diskne("esim", "demo")).task
-    assert task.classes == (0, 1, 2)
-    config = defaults.diskne("bow", "demo")
-    config.model.num_classes = 2
-    task = run.experiment_of(config).task
-    logits = jnp.array([[0.0, 1.0], [2.0, 0.0]])
-    loss = task.loss(logits, {"label": jnp.array([1, 1])})
-    np.testing.assert_allclose(loss, np.log1p(np.exp([-1.0, 2.0])), rtol=1e-6)
-    assert task.whole(logits).tolist() == [[0, 1, -np.inf], [2, 0, -np.inf]]
 
 
 # The gold labels of the pairs that are scored, the classes of the model, and whether there is a loss.
