@@ -26,7 +26,8 @@ from made_up_commands import (
 
 import mednli_jax
 from mednli_jax import __main__, cli, doctor, evaluate, predict, prepare, train
-from mednli_jax.errors import UsageError
+from mednli_jax.errors import RunError, UsageError
+from mednli_jax.report.runs import RunDirectory
 
 BOW = (config_flag("bow", "mednli"), *SMALL, "--config.vectors.path=")
 PAIR = "No CHF.\tHeart failure.\n"
@@ -278,6 +279,28 @@ def test_a_config_of_another_task_is_refused(at_home, name):
     run = mednli_jax.load_run("run")
     with pytest.raises(UsageError, match="config is of"):
         run.evaluate(config=name)
+
+
+# -- a run that failed -------------------------------------------------------------------------------------------------
+
+
+def refuse(*_):
+    raise RunError("the disk is full. Fix: free space.")
+
+
+@pytest.mark.parametrize("fault", ["disk", "learning rate"])
+def test_a_failed_training_names_resume_where_the_same_flags_can_complete_it(at_home, monkeypatch, fault):
+    flags = (*BOW, f"--workdir={fault}")
+    with monkeypatch.context() as patch:
+        if fault == "disk":
+            patch.setattr(RunDirectory, "append_metrics", refuse)
+        else:
+            flags = (*flags, "--config.train.learning_rate=1e30")
+        assert call_command(train, *flags)[0] == cli.USAGE
+    assert read_json(at_home, fault, "result.json")["status"] == "failed"
+    code, _, err = call_command(train, *flags)
+    assert (code, "--resume" in err, "--force" in err) == (cli.USAGE, fault == "disk", True)
+    assert call_command(train, *flags, "--resume")[0] == (cli.OK if fault == "disk" else cli.USAGE)
 
 
 # -- two processes in one folder ---------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Sweeps: the values of trials, and launch/sweep.py with a script that replaces training."""
 
+import errno
+import fcntl
 import importlib.util
 import itertools
 import os
@@ -128,6 +130,17 @@ def swept(place, monkeypatch, capfd):
         return code, out, err
 
     return call
+
+
+@pytest.mark.parametrize(("workers", "code"), [(1, cli.OK), (2, cli.USAGE)])
+def test_several_workers_need_a_file_system_with_locks(swept, monkeypatch, workers, code):
+    def unsupported(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    found, _, err = swept(f"--workers={workers}")
+    assert (found, "no locks" in err.splitlines()[0]) == (code, True)
+    assert Path("runs/kd/trial-0").exists() == (code == cli.OK)
 
 
 def steps(trial):
