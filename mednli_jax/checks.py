@@ -34,8 +34,6 @@ CHOICES = {
     "model.cell": ("lstm", "gru"),
     "model.pooling": ("max", "mean", "last"),
     "model.matching": ("full", "concat"),
-    "model.attention": ("bilinear", "dot", "mlp", "average", "last"),
-    "model.gate": ("mul", "sum", "concat"),
     "model.pointer": ("sum", "share", "mean", "span"),
 }
 
@@ -43,7 +41,7 @@ NUMBERS = {
     (1, SIZE): """data.max_length vectors.dim knowledge.max_links model.dim
         model.hidden_size model.intermediate_size model.positions
         model.attention_heads model.layers model.hops model.heads""",
-    (0, SIZE): "model.characters knowledge.max_path",
+    (0, SIZE): "knowledge.max_path",
     (1, COUNT): """data.limit data.sample data.pieces
         train.batch_size train.epochs train.patience
         train.checkpoint_epochs train.halve_from train.group

@@ -302,7 +302,6 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> ConfigDict:
             name=model,
             hidden_size=70,  # units of a recurrent layer, in each direction
             dropout=0.57,  # share of values that training sets to zero
-            attention="bilinear",  # of the query to the passage: "bilinear", "dot", "mlp", "average" or "last"
             train_vectors=True,  # whether word vectors are trained
         )
         config.train.update(optimizer="sgd", learning_rate=0.1, epochs=100, patience=3, least_epochs=26)
@@ -312,10 +311,8 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> ConfigDict:
             name=model,
             hidden_size=64,  # units of a recurrent layer, in each direction
             hops=3,  # layers, each of which reads the passage again
-            gate="mul",  # "mul", "sum" or "concat"
             dropout=0.5,  # share of values that training sets to zero
             query_feature=True,  # an input feature: whether the word of the passage occurs in the query
-            characters=0,  # size of a recurrent encoder of each word's characters; 0 = none
             # noent: probability of a candidate. "sum": over all its words; "share": divided by the sum of all
             # candidates; "mean": divided by its number of words; "span": the sum over its marked spans only
             pointer="sum",

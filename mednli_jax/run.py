@@ -93,30 +93,27 @@ class Experiment:
         return (self.trained_by or gradient.fit)(self, prepared, session)
 
     def program(
-        self, prepared: Prepared, splits=None, *, words=None, model_facts: dict | None = None, devices=None
+        self, prepared: Prepared, splits=None, *, model_facts: dict | None = None, devices=None
     ) -> tuple[Program, dict[str, batching.Batches]]:
         """The Program, with the corpus on the devices, and the batches of the splits. It compiles at first use.
 
         Args:
           splits: names; None = all.
-          words: the vocabulary, for models that read characters; None = that of the prepared folder.
           model_facts: of the corpus on which the model was trained, where that is not this one.
         """
-        if words is None:
-            words = self.corpus.read_vocabulary(prepared.folder / "vocabulary.json").words
         facts = self.task.model_facts(prepared.manifest) if model_facts is None else model_facts
-        program = self.bare_program(words, prepared.vectors, facts, devices or Devices())
+        program = self.bare_program(prepared.vectors, facts, devices or Devices())
         program.data = program.devices.replicate(self.task.resident(prepared))
         batches = {name: self.batches_of(prepared, name, program) for name in splits or prepared.splits}
         if "train" in batches:
             program.optimizer = self.optimizer_for(batches["train"])
         return program, batches
 
-    def bare_program(self, words, vectors: np.ndarray, model_facts: dict, devices: Devices) -> Program:
-        """A Program without data and optimiser, for the words [V] with vectors [V, D]."""
+    def bare_program(self, vectors: np.ndarray, model_facts: dict, devices: Devices) -> Program:
+        """A Program without data and optimiser, for words with the vectors [V, D]."""
         how = {"axis_name": devices.axis_name, "platform": devices.platform}
         model = table.build(self.model.name, self.model.fields, **how, **model_facts)
-        frozen = devices.replicate(self.task.frozen(words, vectors))
+        frozen = devices.replicate(self.task.frozen(vectors))
         return Program(model, self.task, devices, frozen, data={}, precision=self.precision)
 
     def batches_of(self, prepared: Prepared, split: str, program: Program) -> batching.Batches:
@@ -472,9 +469,8 @@ class FinishedRun:
     def _logits(self, split):
         if self.predictor:
             return self.predictor.logits(self.experiment.corpus, self.prepared, self.prepared.splits[split])
-        how = {"words": None if self.prepared.folder else self.vocabulary.words}  # another corpus may have other words
-        how["model_facts"] = self.task.model_facts(self.manifest)
-        program, batches = self.experiment.program(self.prepared, [split], **how)
+        facts = self.task.model_facts(self.manifest)
+        program, batches = self.experiment.program(self.prepared, [split], model_facts=facts)
         return program.logits(self.variables, batches[split])
 
     def partition_scores(self, split: str, partition: partitions.Partition) -> dict:
@@ -629,7 +625,7 @@ class FinishedRun:
     @cached_property
     def _program(self):
         facts = self.task.model_facts(self.manifest)
-        return self.experiment.bare_program(self.vocabulary.words, self.vectors, facts, Devices())
+        return self.experiment.bare_program(self.vectors, facts, Devices())
 
     def attention(self, inputs) -> list[dict]:
         """The attention weights of each input, for each seed: see `looked_at` of the task."""
@@ -650,7 +646,7 @@ class FinishedRun:
             return made.get(ATTENTION, {})
 
         body = jax.jit(jax.vmap(of_seed, in_axes=(0, None, None, None)))
-        frozen, rows = self.task.frozen(self.vocabulary.words, self.vectors), prepared.splits[NEW]
+        frozen, rows = self.task.frozen(self.vectors), prepared.splits[NEW]
         for number, example in enumerate(examples):
             sown = jax.tree.map(np.asarray, body(self.variables, frozen, data, np.array([[number]])))
             if not sown:

@@ -36,7 +36,7 @@ MODELS = {  # name -> (model, fields)
     "esim-heads": ("esim", {"heads": 2}),
     "fasttext": ("fasttext", {"dim": 5, "buckets": 64}),
     "bert": ("bert", {**_BERT, "knowledge": "bias"}),
-    "ga_reader": ("ga_reader", {"hops": 2, "gate": "concat"}),
+    "ga_reader": ("ga_reader", {"hops": 2}),
     "sa_reader": ("sa_reader", {}),
 }
 

@@ -43,7 +43,7 @@ class Ours:
             self.config.model.dropout = dropout
         self.prepared = prepared_of(work)
         self.experiment = experiment_of(self.config)
-        self.program, self.epochs = self.experiment.program(self.prepared, words=())
+        self.program, self.epochs = self.experiment.program(self.prepared)
         self.trainer = self._trainer()
 
     def _trainer(self):

@@ -80,7 +80,6 @@ class Cloze:
             # In unmarked passages every word of a candidate counts, unless a pointer reads the spans.
             loose=data.setup == "noent" and model.get("pointer", "span") != "span",
             masses=model.get("pointer") == "sum",
-            spelled=bool(model.get("characters")),
             answer_vectors=file_path(data.answer_vectors, data_folder(data.dir)),
         )
 

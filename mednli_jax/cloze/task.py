@@ -4,7 +4,6 @@ A row is a query. A unit is a passage with some of its queries. Logits [S, N, C]
 in the order of their first occurrence; C is the largest number of candidates of a passage.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from mednli_jax.cloze.encoding import Query, Texts, all_views, types_of_train
 from mednli_jax.data import batching
 from mednli_jax.data.arrays import LEAST, NEW, SIDES, Prepared, Rows, power_of_two
 from mednli_jax.data.examples import Answer, ClozeExample, Passage
-from mednli_jax.data.text import SPECIALS, Vocab
+from mednli_jax.data.text import Vocab
 from mednli_jax.models.packing import MASKED_ENERGY
 from mednli_jax.report import metrics
 from mednli_jax.training.task import frozen, summary
@@ -29,7 +28,6 @@ from mednli_jax.training.task import frozen, summary
 PREDICT_ROWS = 64
 # queries of a passage in one unit; CliCR has about nine per passage
 PREDICT_GROUP = 8
-SPELLED = 10  # characters of a word that are read, as in the published code
 BEST = 5
 FIGURES = ("exact_match", "f1", "bleu2", "bleu4", "embedding", "missing", "predicted_length")
 _FLAT = ("passage", "passage_start", "candidate_type", "candidate_type_start", "candidate_length")
@@ -65,13 +63,11 @@ class ClozeTask:
     loose: whether the places of a candidate are all tokens that are one of its words, not its marked spans.
     masses: whether logits are logs of masses that are not normalised over the candidates. The loss is then minus the
     log of the right candidate's mass, as published for unmarked passages.
-    spelled: whether the reader reads the characters of words.
     answer_vectors: file of word vectors for the embedding score of dev and test.
     """
 
     loose: bool = False
     masses: bool = False
-    spelled: bool = False
     answer_vectors: Path | None = None
     name: str = "cloze"
     sides: tuple[str, str] = ("passage", "query")
@@ -113,9 +109,8 @@ class ClozeTask:
             found[f"{name}_places"] = np.arange(most, dtype=np.int32)
         return found
 
-    def frozen(self, words, vectors: np.ndarray) -> dict:
-        """The word vectors [V, D], and the characters of the words [V, L] where the reader needs them."""
-        return frozen(vectors) | ({"characters": {"table": jnp.asarray(spellings(words))}} if self.spelled else {})
+    def frozen(self, vectors: np.ndarray) -> dict:
+        return frozen(vectors)
 
     def batches(self, prepared: Prepared, name: str, training: batching.TrainingBatches, *, shares: int, model):
         """A split's batches. On dev and test a passage is encoded once for several of its queries."""
@@ -278,15 +273,6 @@ class ClozeTask:
 
     def summary(self, split: str, scores: dict) -> str:
         return summary(f"{split} exact match", scores, self.units, f", F1 {scores['f1']['mean']:.4f}")
-
-
-def spellings(words: Sequence[str]) -> np.ndarray:
-    """int32 [V, L], code points of the first characters of each word, 0 = padding; 0 for special words."""
-    table = np.zeros((len(words), SPELLED), np.int32)
-    for row, word in enumerate(words[len(SPECIALS) :], start=len(SPECIALS)):
-        points = [ord(character) for character in word[:SPELLED]]
-        table[row, : len(points)] = points
-    return table
 
 
 def best_of(rows: ClozeRows, row: int, p_C: np.ndarray) -> list[dict]:

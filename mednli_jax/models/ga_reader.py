@@ -1,7 +1,7 @@
 """The Gated-Attention Reader (Dhingra et al. 2017), as in Suster & Daelemans 2018 on CliCR (section 5.2, eq. 3).
 
 Dimension letters: U passages, B queries, N passage tokens, Q query tokens, T slots of packed tokens, C candidates,
-W distinct words, L characters of a word, D feature.
+D feature.
 """
 
 from functools import partial
@@ -10,7 +10,6 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from mednli_jax.models import layers, pointer
-from mednli_jax.models.packing import Packing
 from mednli_jax.models.products import einsum, matmul
 from mednli_jax.models.sparse_rows import take
 
@@ -26,13 +25,9 @@ class GAReader(nn.Module):
     Args:
       hidden_size: units of each direction.
       hops: number of hops; each has its own BiGRUs, and its query BiGRU reads the words of the query.
-      gate: combination of a passage token d with the attended query q: "mul" d * q, "sum" d + q, "concat" [d, q].
       dropout: of the output of a gate.
       query_feature: adds to the input of the last hop two learned numbers that depend on whether the passage word
         occurs in the query (Dhingra et al. 2017, "Further Enhancements", qe-comm).
-      characters: size of a BiGRU over the characters of words; 0 = none. The characters of each word are in the frozen
-        collection, characters/table [V, L], 0 = padding.
-      alphabet: size of the character table; numbers from here on share the last vector.
       pointer: a candidate's logit: "sum": log of its attention; "share": log of its share of all candidates' attention;
         "mean": log of its attention divided by its words; "span": as "share", where the batch holds marked places only.
       platform: of the device.
@@ -40,11 +35,8 @@ class GAReader(nn.Module):
 
     hidden_size: int = 64
     hops: int = 3
-    gate: str = "mul"
     dropout: float = 0.0
     query_feature: bool = True
-    characters: int = 0
-    alphabet: int = 257
     pointer: str = "sum"
     train_vectors: bool = True
     platform: str = "cpu"
@@ -58,7 +50,10 @@ class GAReader(nn.Module):
         once = self.hops > 1 and pointer.group_of(batch) > 1
         packing = pointer.passages(batch) if once else paired
         passage = batch["passage"] if once else pointer.per_query(batch["passage"], batch)
-        x_TD, words_TD = self._words(packing.tokens(passage), queries.tokens(batch["query"]), batch)
+        passage_T, query_T = packing.tokens(passage), queries.tokens(batch["query"])
+        embedding = layers.WordEmbedding(self.train_vectors, name="embedding")
+        vectors_TD = embedding(jnp.concatenate([passage_T, query_T]))
+        x_TD, words_TD = jnp.split(vectors_TD, [len(passage_T)])
         for hop in range(self.hops - 1):
             states_TD, query_BQD = self._encode(hop, x_TD, words_TD, packing, queries, batch)
             x_TD = self._gated(hop, states_TD, query_BQD, packing, paired, batch)
@@ -77,15 +72,6 @@ class GAReader(nn.Module):
         self.sow(layers.ATTENTION, "places", layers.masked_softmax(energies_BN, mask_BN))
         return pointer.candidate_logits(energies_BN, batch, self.pointer)
 
-    def _words(self, passage_T, query_T, batch):
-        """Vectors of the passage tokens and of the query tokens, of words and, concatenated, of their characters."""
-        both_T = jnp.concatenate([passage_T, query_T])
-        words_TD = layers.WordEmbedding(self.train_vectors, name="embedding")(both_T)
-        if self.characters:
-            characters = Characters(self.characters, self.alphabet, name="characters")
-            words_TD = jnp.concatenate([words_TD, characters(both_T, distinct=batch.get("words", 0))], axis=-1)
-        return jnp.split(words_TD, [len(passage_T)])
-
     def _encode(self, hop, x_TD, words_TD, packing, queries, batch):
         """States of a hop: of passage tokens [T, 2H] and of query tokens [B, Q, 2H] (the paper's D and Q)."""
         gru = partial(layers.BiRNN, self.hidden_size, "gru", lasagne=True, platform=self.platform)
@@ -103,9 +89,7 @@ class GAReader(nn.Module):
         weights_BNQ = layers.masked_softmax(layers.token_products(states, query_BQD), mask_BQ[:, None, :])
         self.sow(layers.ATTENTION, f"hop_{hop}", weights_BNQ)
         attended_TD = paired.pack(matmul(weights_BNQ, query_BQD))
-        if self.gate == "concat":
-            return jnp.concatenate([states_TD, attended_TD], axis=-1)
-        return states_TD + attended_TD if self.gate == "sum" else states_TD * attended_TD
+        return states_TD * attended_TD
 
 
 def occurs(paired, batch):
@@ -115,29 +99,3 @@ def occurs(paired, batch):
     tokens_T = paired.tokens(pointer.per_query(batch["passage"], batch))
     same_TQ = tokens_T[:, None] == query_BQ[paired.sentence_N]
     return same_TQ.any(axis=1) & (tokens_T > UNKNOWN)
-
-
-class Characters(nn.Module):
-    """Vectors of tokens [T, size] from their characters: the last states of both directions of a BiGRU, and a linear
-    layer (Dhingra et al. 2017, "Further Enhancements", character-level embeddings).
-
-    distinct: most distinct words among the tokens, each of which is encoded once; 0 = not known.
-    """
-
-    size: int
-    alphabet: int
-    platform: str = "cpu"
-
-    @nn.compact
-    def __call__(self, tokens_T, *, distinct: int = 0):
-        table_VL = self.get_variable("frozen", "table")
-        most = distinct or min(len(tokens_T), len(table_VL))
-        words = layers.distinct_words(table_VL, tokens_T, most)
-        spelling_WL = table_VL[words.words]
-        packing = Packing((spelling_WL > 0).sum(axis=1), None, steps=spelling_WL.shape[1])
-        vectors = self.param("vectors", nn.initializers.normal(0.01), (self.alphabet, self.size))
-        numbers = jnp.clip(packing.tokens(spelling_WL), 0, self.alphabet - 1)
-        gru = layers.BiRNN(self.size, "gru", lasagne=True, platform=self.platform, name="encoder")
-        states = gru(take(vectors, numbers), packing)
-        spelled_WD = layers.Linear(self.size, name="projection")(packing.ends(states))
-        return jnp.take(spelled_WD, words.place, axis=0)

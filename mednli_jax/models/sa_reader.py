@@ -24,15 +24,11 @@ class SAReader(nn.Module):
 
     Args:
       dropout: of the words that the BiGRUs read.
-      attention: energy of a token h for the query q: "bilinear" h^T W q (Chen et al. 2016, section 3.2), "dot" h^T q,
-        "mlp" v^T tanh(W h + U q) (Hermann et al. 2015, section 3.2). "average": all tokens have the same weight;
-        "last": the last states of the passage instead of a weighted sum.
       num_types: number of output vectors. A candidate that training never shows has no vector and is not predicted.
     """
 
     hidden_size: int = 70
     dropout: float = 0.0
-    attention: str = "bilinear"
     num_types: int = 0
     train_vectors: bool = True
     platform: str = "cpu"
@@ -55,28 +51,15 @@ class SAReader(nn.Module):
         keys_U = None if keys_B is None else keys_B[:: pointer.group_of(batch)]  # of the first query
         states_TD = encode(of_passages_TD, passages, keys_U, "passage")
         query_BD = queries.ends(encode(of_queries_TD, queries, keys_B, "query"))
-        if self.attention == "average":
-            read_BD = pointer.per_query(passages.mean(states_TD), batch)
-        elif self.attention == "last":
-            read_BD = pointer.per_query(passages.ends(states_TD), batch)
-        else:
-            read_BD = self._attend(states_TD, query_BD, passages, batch)
-        return self._scores(read_BD, batch)
+        return self._scores(self._attend(states_TD, query_BD, passages, batch), batch)
 
     def _attend(self, states_TD, query_BD, passages, batch):
-        """[B, D], o = sum a_n h_n, a = softmax of the energies over the passage (Chen et al. 2016, section 3.2)."""
+        """[B, D], o = sum a_n h_n, a = softmax of h_n^T W q over the passage (Chen et al. 2016, section 3.2)."""
         states_UND = passages.unpack(states_TD, batch["passage"].shape)[0]
         size = query_BD.shape[-1]
-        init = published_init
-        if self.attention == "mlp":
-            kernel = self.param("kernel", init, (size, size))
-            passage_BND = pointer.per_query(matmul(states_UND, kernel), batch)
-            query_BD = matmul(query_BD, self.param("query_kernel", init, (size, size)))
-            energies_BN = matmul(jnp.tanh(passage_BND + query_BD[:, None]), self.param("energy", init, (size,)))
-        else:
-            if self.attention == "bilinear":
-                query_BD = matmul(query_BD, self.param("kernel", init, (size, size)).T)
-            energies_BN = layers.token_products(states_UND, query_BD[:, None])[..., 0]
+        kernel = self.param("kernel", published_init, (size, size))
+        mapped_BD = matmul(query_BD, kernel.T)
+        energies_BN = layers.token_products(states_UND, mapped_BD[:, None])[..., 0]
         mask_BN = layers.length_mask(pointer.passage_lengths(batch), batch["passage"].shape[1])
         weights_BN = layers.masked_softmax(energies_BN, mask_BN)
         self.sow(layers.ATTENTION, "places", weights_BN)

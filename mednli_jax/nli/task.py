@@ -69,7 +69,7 @@ class NLITask:
         """The arrays on the device: all splits, one array per field."""
         return {name: np.asarray(array) for name, array in prepared.arrays.items()}
 
-    def frozen(self, words, vectors: np.ndarray) -> dict:
+    def frozen(self, vectors: np.ndarray) -> dict:
         return {} if self.pieces else frozen(vectors)
 
     def batches(self, prepared: Prepared, name: str, training: batching.TrainingBatches, *, shares: int, model):

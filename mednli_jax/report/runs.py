@@ -247,7 +247,14 @@ class RunDirectory:
 
     @property
     def config(self) -> dict:
-        return read_json(self.folder / "config.json")
+        """The content of config.json, without the fields that this version no longer has."""
+        config = read_json(self.folder / "config.json")
+        for name, default in RETIRED.items():
+            section, _, field = name.partition(".")
+            if section in config and config[section].pop(field, default) != default:
+                problem = f"{self.folder}: the run sets config.{name}, which this version does not have"
+                raise RunError(f"{problem}. Fix: open the run with version 1 of the package.")
+        return config
 
     @property
     def task(self) -> str:

@@ -1,6 +1,5 @@
 """The interface of a task for the training loop and the commands."""
 
-from collections.abc import Sequence
 from typing import Protocol
 
 import jax
@@ -43,8 +42,8 @@ class Task(Protocol):
     def resident(self, prepared) -> dict[str, np.ndarray]:
         """The arrays on the device: all splits, one array per field."""
 
-    def frozen(self, words: Sequence[str], vectors: np.ndarray) -> dict:
-        """The `frozen` collection of the models, from a vocabulary and its vectors [V, D]."""
+    def frozen(self, vectors: np.ndarray) -> dict:
+        """The `frozen` collection of the models, from the vectors [V, D] of a vocabulary."""
 
     def batches(self, prepared, name: str, training, *, shares: int, model):
         """The batching.Batches of a split, by a batching.TrainingBatches, for a model on `shares` devices."""

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from made_up_cloze import corpus, own_part
 
-from mednli_jax.cloze import task as cloze
 from mednli_jax.cloze.encoding import SETUPS, ClozeCorpus, ClozeEncoding, Texts, encode_cloze, types_of_train
 from mednli_jax.data.arrays import NEW, Prepared
 from mednli_jax.data.examples import Split
-from mednli_jax.data.text import SPECIALS
 
 DIM = 6
 
@@ -44,11 +42,3 @@ def test_a_corpuss_own_queries_are_encoded_as_in_the_corpus(setup):
             *types_of, strict=True
         ):  # phrases that training has keep their numbers, others get numbers beyond
             assert found == expected or min(found, expected) >= len(types)
-
-
-def test_ten_characters_of_a_word_are_read():
-    """The length is that of the published code; special words have no characters."""
-    table = cloze.spellings((*SPECIALS, "ct", "gastroenteritis"))
-    assert table.shape == (4, 10)
-    assert not table[: len(SPECIALS)].any()
-    assert ["".join(map(chr, row[row > 0])) for row in table[2:]] == ["ct", "gastroente"]
