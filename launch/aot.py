@@ -53,7 +53,7 @@ TPU_HOST = {
 }  # fmt: skip
 COUNTS = ("launches", "cycles", "bytes", "flops", "memory_bytes", "all_reduce_bytes")
 PAIRS, QUERIES = 11_232, 1_024  # rows of the synthetic corpus
-LINKS, LONGEST_PATH, FEATURES = 16, 20, 35  # of a synthetic pair; the longest path between its concepts, in edges
+LINKS, LONGEST_PATH = 16, 20  # of a synthetic pair; the longest path between its concepts, in edges
 # The device, as its driver describes it (XLA's GpuTargetConfigProto).
 H100 = """
 gpu_device_info {
@@ -269,10 +269,6 @@ def made_up(asked, config, tokens: int, length: int):
             prepared.arrays[f"link_{side}"] = (rng.random((rows, LINKS)) * size).astype(np.int16)
         prepared.arrays["link_distance"] = rng.integers(0, LONGEST_PATH + 1, (rows, LINKS)).astype(np.int16)
         prepared.manifest["knowledge"]["longest_path"] = LONGEST_PATH
-    if config.data.get("features"):
-        prepared.arrays["features"] = np.zeros((rows, FEATURES), np.float32)
-    if config.data.get("mix"):
-        prepared.arrays["domain"] = (np.arange(rows) % 2).astype(np.int32)
     if "pieces" in prepared.manifest:
         prepared.manifest["pieces"]["mask"] = workload.FIRST_PIECE
     return prepared
@@ -308,7 +304,7 @@ def step_of(config, target: str, count: int, mode: str, tokens: int, length: int
     if config.task == "diskne":  # DisKnE: the step of a slot is the step of sentence pairs
         asked = replace(asked, task=NLITask(asked.task.pieces, asked.task.padded_length))
     devices = Described(described(target, count))
-    program, batches = asked.program(made_up(asked, config, tokens, length), words=(), devices=devices)
+    program, batches = asked.program(made_up(asked, config, tokens, length), devices=devices)
     plan = batches["train"].epoch(1, asked.seeds) if mode == "train" else batches["dev"].once()
     ((layout, times),) = Counter(layout for layout, _ in plan).most_common(1)
     index = dict(reversed(plan))[layout]

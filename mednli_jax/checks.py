@@ -1,6 +1,5 @@
 """The rules for configs that absl and ConfigDict do not check. They apply to configs that have the named field."""
 
-import re
 from collections.abc import Iterator
 from itertools import chain
 
@@ -40,9 +39,9 @@ CHOICES = {
 NUMBERS = {
     (1, SIZE): """data.max_length vectors.dim knowledge.max_links model.dim
         model.hidden_size model.intermediate_size model.positions
-        model.attention_heads model.layers model.hops model.heads""",
+        model.attention_heads model.layers model.hops""",
     (0, SIZE): "knowledge.max_path",
-    (1, COUNT): """data.limit data.sample data.pieces
+    (1, COUNT): """data.limit data.pieces
         train.batch_size train.epochs train.patience
         train.checkpoint_epochs train.halve_from train.group
         model.buckets model.trees""",
@@ -100,7 +99,3 @@ def _broken(config, task) -> Iterator[tuple[str, str, str]]:
         yield "seeds", "expected distinct numbers from 0 up", "--config.seeds=0,1,2"
     if config.train.average_from > config.train.epochs:
         yield "train.average_from", "is over config.train.epochs", "give a lower epoch, or leave it out"
-    try:
-        re.compile(_value(config, "transfer.freeze") or "")
-    except re.error:
-        yield "transfer.freeze", "is not a regular expression", "e.g. 'logits|layer_1'"

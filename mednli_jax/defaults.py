@@ -13,6 +13,7 @@ from mednli_jax.errors import ConfigError
 GENRES = ("fiction", "government", "slate", "telephone", "travel")
 # Corpora with three hypotheses per premise. Grouped batches were measured on them: as accurate, and faster.
 GROUPED = ("demo", "demo_full", "snli")
+SENTENCE_ENCODERS = ("bow", "infersent", "esim")  # models that encode the premise separately from the hypothesis
 VARIANTS = ("demo", "demo_full", "mednli", "mediqa_nli", "snli", "file", *(f"multinli/{genre}" for genre in GENRES))
 CODE = "_code"  # suffix of a variant that follows the published code of Romanov & Shivade 2018, not the paper
 CODE_VARIANTS = ("mednli_code", "snli_code", *(f"multinli_code/{genre}" for genre in GENRES))
@@ -65,9 +66,6 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
         max_length=50,  # words kept of a sentence; with pieces: of both sentences and the special ones
         keep="first",  # or "last": which words of a longer sentence are kept
         hypothesis_only=False,  # premises are left empty
-        features=False,  # the classifier also gets the 35 features of the feature-based system
-        sample=placeholder(int),  # about this many training pairs, all pairs of each drawn premise
-        mix="",  # a variant whose training pairs are mixed in (multi-task transfer)
     )
     config.vectors = _section(
         path=placeholder(str),  # FILE, or FILE+FILE, whose vectors are concatenated; random without a file
@@ -144,19 +142,16 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
         config.model.update(
             weighting="auto",  # of path lengths: "paper", "exp" or "learned"; auto: "learned" for bias, else "paper"
             knowledge_scale=1.0,  # factor of the paper's weights
-            heads=1,  # number of domains, each with its own last layers (multi-target transfer)
         )
     config.transfer = _section(
         init_from="",  # finished run whose weights training starts from (sequential transfer); "" = random
         private=False,  # the last layers of a domain start from random values (multi-target transfer)
-        freeze="",  # regular expression of weights that are not trained
     )
     config.train = _train()
     config.train.batch_size = 64  # for the user's own files, of any size
     if corpus in SETTINGS_OF:
         SETTINGS_OF[corpus](config)
-    # Models with heads encode the premise separately from the hypothesis.
-    if corpus in GROUPED and "heads" in config.model:
+    if corpus in GROUPED and model in SENTENCE_ENCODERS:
         config.train.group = 3
     if named != corpus:
         _published_code(config)
@@ -380,7 +375,7 @@ def _published_code(config):
     config.vectors.update(unknown="random", lowered=False)
     config.knowledge.max_links = config.data.max_length**2  # no limit
     config.train.update(batch_size=512, group=1, max_buckets=1, shuffle="random")
-    if "heads" in config.model:  # BOW, InferSent and ESIM
+    if config.model.name in SENTENCE_ENCODERS:
         config.model.masking = "paper"
 
 

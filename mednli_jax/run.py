@@ -4,7 +4,6 @@ import contextlib
 import copy
 import json
 import os
-import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -30,7 +29,6 @@ from mednli_jax.models import table
 from mednli_jax.models.layers import ATTENTION
 from mednli_jax.report import html, sections
 from mednli_jax.report.runs import (
-    SCALE,
     SPLITS,
     TREES,
     TYPES,
@@ -64,7 +62,6 @@ class Transfer:
 
     init_from: str = ""
     private: bool = False
-    freeze: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,10 +120,7 @@ class Experiment:
 
     def optimizer_for(self, batches: batching.Batches) -> optax.GradientTransformation:
         """The optimiser for training on these batches."""
-        optimizer = optim.build_optimizer(**self.optimizer, epoch_steps=batches.steps)
-        if self.transfer.freeze:
-            return optim.all_but(optimizer, re.compile(self.transfer.freeze))
-        return optimizer
+        return optim.build_optimizer(**self.optimizer, epoch_steps=batches.steps)
 
     def keep_for_prediction(self, directory: RunDirectory, prepared: Prepared) -> None:
         """Copies into the run the files that prediction needs, so that it works without the corpus and the cache."""
@@ -135,8 +129,6 @@ class Experiment:
                 write_atomic(directory.private / name, (prepared.folder / name).read_bytes())
         if VECTORS_OF_RUN in prepared.manifest:
             write_atomic(directory.private / "vectors.npy", npy(prepared.vectors))
-        if self.task.features:
-            write_kept(directory, SCALE, self.task.scale_of(self.corpus, prepared).values())
         if self.scores_types:
             write_kept(directory, TYPES, {"types": self.task.types(prepared)})
         self.kind.keep(directory, prepared)
@@ -435,15 +427,6 @@ class FinishedRun:
             prepared = prepared.with_vectors(self.vectors)
         return self.task.with_rows(prepared, self.experiment.corpus)
 
-    @cached_property
-    def scale(self):
-        """What the features of other pairs need, see `scale_of` of the task; None for a model without features."""
-        if not self.task.features:
-            return None
-        if (self.directory.private / SCALE).is_file():
-            return self.task.restored_scale(read_kept(self.directory, SCALE))
-        return self.task.scale_of(self.experiment.corpus, self.prepared)  # a run of version 2.0.0 keeps none
-
     def vectors_for(self, prepared: Prepared) -> np.ndarray:
         """The vectors [V, D] of another corpus; words that the run knows have the run's, and so has the unknown word.
 
@@ -522,24 +505,23 @@ class FinishedRun:
         """The run on another corpus: direct transfer (Romanov & Shivade 2018, section 4.1).
 
         The corpus is read and encoded as the run's own. Words new to the run have vectors from its vector file; a word
-        without a vector is read as the run's unknown word. Concepts in place of words, and the scale and TF-IDF terms
-        of features, are those of the run's training pairs. Of `data`, the section of a config, only NAMING and the
-        folder are used. split: the only one that will be scored; the files of other splits may be missing.
+        without a vector is read as the run's unknown word. Concepts in place of words are those of the run's training
+        pairs. Of `data`, the section of a config, only NAMING and the folder are used. split: the only one that will be
+        scored; the files of other splits may be missing.
         """
         if self.predictor:
             problem = f"{self.directory.folder}: a run of features is scored on its own corpus only"
             raise RunError(f"{problem}. Fix: give a run of a network, or `predict` on the other corpus's pairs.")
         config = restored_config(self.config.to_dict())
-        config.data.update(**{name: data[name] for name in NAMING}, mix="", sample=None)
+        config.data.update({name: data[name] for name in NAMING})
         there = experiment_of(config)  # finds the ontology and the vectors where the run found them
         config.data.dir = data.dir
         corpus = replace(there.corpus, folder=corpus_folder(config.data), only=split)
-        task = replace(there.task, scale=self.scale) if there.task.features else there.task
-        there = replace(there, corpus=corpus.asked_by(self.vocabulary, self.vectors), task=task)
+        there = replace(there, corpus=corpus.asked_by(self.vocabulary, self.vectors))
         prepared, _ = there.corpus.prepare()
         self.check_words(prepared)
         self._check_ontology(prepared)
-        prepared = task.with_rows(prepared.with_vectors(self.vectors_for(prepared)), there.corpus)
+        prepared = there.task.with_rows(prepared.with_vectors(self.vectors_for(prepared)), there.corpus)
         return self.having(experiment=there, config=config, prepared=prepared)
 
     def having(self, **fields) -> "FinishedRun":
@@ -600,19 +582,14 @@ class FinishedRun:
 
     def _encoded(self, split: Split) -> Prepared:
         """New examples as a corpus in memory, in round sizes."""
-        corpus, vocabulary, vectors = self.experiment.corpus, self.vocabulary, self.vectors
-        prepared = corpus.encoded({NEW: split}, vocabulary, vectors, self._names)
+        prepared = self.experiment.corpus.encoded({NEW: split}, self.vocabulary, self.vectors, self._names)
         self._check_ontology(prepared)
-        if self.task.features:
-            features = self.scale.of_new(corpus, split.examples, vocabulary, vectors)
-            prepared = replace(prepared, arrays={**prepared.arrays, "features": features})
         facts, width = prepared.manifest, None
         self.unknown_words = facts["unknown_tokens"]
         self.truncated = {PLURAL.get(what, what): count for what, count in facts["truncated"].items() if count}
         if getattr(self.task, "padded_length", 0):  # the logits depend on the padded length: it is that of training
             width = self.result["width"]
-        prepared = replace(prepared, arrays=roomy(prepared.arrays, width))
-        return prepared if self.task.features else self.task.with_rows(prepared, corpus)
+        return self.task.with_rows(replace(prepared, arrays=roomy(prepared.arrays, width)), self.experiment.corpus)
 
     @cached_property
     def _names(self):
@@ -701,7 +678,7 @@ def export(folder: Path, target: Path) -> None:
     with contextlib.closing(RunDirectory.create(target, config)) as directory:
         if run.variables:
             Checkpoints(directory.checkpoints).save(*Checkpoints(source.checkpoints).load(), alone=True)
-        names = [f"private/{name}" for name in ("vocabulary.json", "vectors.npy", CONCEPTS, TYPES, TREES, SCALE)]
+        names = [f"private/{name}" for name in ("vocabulary.json", "vectors.npy", CONCEPTS, TYPES, TREES)]
         for name in ("data.json", *names, "result.json"):
             if (source.folder / name).is_file():
                 write_atomic(directory.folder / name, (source.folder / name).read_bytes())

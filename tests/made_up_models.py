@@ -23,7 +23,6 @@ MODELS = {  # name -> (model, fields)
     "bow": ("bow", {}),
     "bow-full": ("bow", {"matching": "full"}),
     "bow-replace": ("bow", {"knowledge": "replace"}),
-    "bow-heads": ("bow", {"heads": 2}),
     "infersent": ("infersent", {}),
     "infersent-gru-mean": ("infersent", {"cell": "gru", "pooling": "mean"}),
     "infersent-replace": ("infersent", {"knowledge": "replace"}),
@@ -33,7 +32,6 @@ MODELS = {  # name -> (model, fields)
     "esim-replace": ("esim", {"knowledge": "replace"}),
     "esim-bias": ("esim", {"knowledge": "bias"}),
     "esim-typed": ("esim", {"knowledge": "typed"}),
-    "esim-heads": ("esim", {"heads": 2}),
     "fasttext": ("fasttext", {"dim": 5, "buckets": 64}),
     "bert": ("bert", {**_BERT, "knowledge": "bias"}),
     "ga_reader": ("ga_reader", {"hops": 2}),
@@ -69,7 +67,7 @@ def _units(owner):
 
 @functools.cache
 def pairs():
-    """24 pairs of 9 premises with up to three hypotheses each, with links and domains."""
+    """24 pairs of 9 premises with up to three hypotheses each, with links."""
     data, owner, rng = made_up.arrays(rows=ROWS, seed=3), np.arange(ROWS) * 9 // ROWS, np.random.default_rng(1)
     for name in ("premise", "premise_length"):
         data[name] = data[name][owner * ROWS // 9]
@@ -77,7 +75,6 @@ def pairs():
     data["link_distance"] = np.where(beyond, -1, data["link_distance"]).astype(np.int16)
     relation = rng.integers(1, 1 << len(KINDS), data["link_distance"].shape)
     data["link_relation"] = np.where(data["link_distance"] >= 0, relation, 0).astype(np.uint8)
-    data["domain"] = (np.arange(ROWS) % 3 == 1).astype(np.int8)
     width, lengths = tuple(data[name].shape[1] for name in SIDES), tuple(data[f"{name}_length"] for name in SIDES)
     for name in SIDES:
         data[name] = np.pad(data[name], ((0, 0), (0, SPARE)))

@@ -1,7 +1,5 @@
 """Small runs of each kind of training, and what a finished run of them leaves, for tests that stop and resume them."""
 
-import shutil
-
 import jax
 import numpy as np
 from made_up_commands import SMALL, config_flag, json_lines, read_json, write_articles, write_pairs
@@ -17,7 +15,6 @@ OF_BOW = {
     "average": ("--config.train.average_from=2", "--config.train.average_every=3"),
     "warmup": ("--config.train.schedule=warmup_linear", "--config.train.clip=1.0",
                "--config.train.optimizer=adamw"),
-    "mixed": ("--config.data.mix=snli",),
     "transfer": ("--config.transfer.init_from=source", "--config.transfer.private=True"),
 }  # fmt: skip
 PROTOCOLS = {
@@ -36,13 +33,9 @@ PROTOCOLS = {
 
 
 def write_home(home):
-    """Writes data/mednli, data/snli (pairs with other uids) and own/ (articles)."""
+    """Writes data/mednli and own/ (articles)."""
     write_pairs(home / "data" / "mednli")
     write_articles(home / "own")
-    shutil.copytree(home / "data" / "mednli", home / "data" / "snli")
-    for path in (home / "data" / "snli").iterdir():
-        path.write_text(path.read_text().replace('"pairID": "', '"pairID": "s'))
-        path.rename(path.with_name(path.name.replace("mli", "snli_1.0").replace("_v1", "")))
 
 
 def flags_of(protocol, folder, epochs):

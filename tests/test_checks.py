@@ -23,7 +23,6 @@ PAIRS = [  # model, the wrong field, other fields
     ("esim", {"knowledge.mentions": "found.xml"}, {}),
     ("esim", {"knowledge.stop": "stop.txt"}, MENTIONS),
     ("bert", {"vectors.path": "glove.txt"}, {}),
-    ("features", {"data.mix": "snli"}, {}),
     ("bow", {"train.average_every": 5}, {}),
     ("infersent", {"model.pooling": "last"}, {"model.knowledge": "bias"}),
     ("fasttext", {"train.optimizer": "adam"}, {}),
@@ -99,8 +98,6 @@ OTHER_RULES = {
         {"train__average_from": 9, "train__epochs": 8}, "train.average_from", {"train__average_from": 8}
     ),
     "own layers without a source": ({"transfer__private": True}, "transfer.private", {"transfer__private": False}),
-    "no expression": ({"transfer__init_from": "runs/a", "transfer__freeze": "("}, "transfer.freeze",
-                      {"transfer__freeze": "logits|layer_1"}),
     "no seed": ({"seeds": ()}, "seeds", {"seeds": (0, 1, 2)}),
     "a seed twice": ({"seeds": (2, 2)}, "seeds", {"seeds": (0, 1, 2)}),
     "a seed below 0": ({"seeds": (-1,)}, "seeds", {"seeds": (0,)}),

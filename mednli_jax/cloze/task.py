@@ -72,7 +72,6 @@ class ClozeTask:
     name: str = "cloze"
     sides: tuple[str, str] = ("passage", "query")
     units: str = "queries"
-    features: bool = False
 
     types = staticmethod(types_of_train)
 

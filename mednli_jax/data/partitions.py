@@ -72,12 +72,10 @@ def uids_of(partition: Partition, prepared: Prepared, data) -> frozenset[str]:
     """The uids of a prepared corpus that are in a partition. data: the NLICorpus."""
     facts = prepared.manifest["splits"]
     gaps = {name for name, of_split in facts.items() if of_split.get("dropped_unlabelled")}
-    if data.sample or data.mix:
-        gaps.add("train")
     if data.builder == "tfds" or data.genre:  # the builder shuffles, a genre leaves pairs out
         gaps.update(facts)
     uids = {name: rows.uids for name, rows in prepared.splits.items()}
-    return uids_in(partition, uids, gaps=gaps, filtered=bool(data.limit or data.sample or data.genre))
+    return uids_in(partition, uids, gaps=gaps, filtered=bool(data.limit or data.genre))
 
 
 def uids_in(

@@ -36,7 +36,7 @@ class DisKnE(NLI):
     choices: Mapping = MappingProxyType({"diskne.wording": ("", *WORDINGS)})
     empty = (
         *NLI.empty,
-        ("data.genre data.limit data.sample data.mix data.features data.labels", lambda config: True, NONE),
+        ("data.genre data.limit data.labels", lambda config: True, NONE),
         ("transfer.init_from", lambda config: True, "folds cannot start from a run"),
         ("diskne.wording diskne.negatives", lambda config: config.data.name == "file", "the files decide it"),
     )

@@ -80,7 +80,7 @@ class BERT(nn.Module):
             x = x_BTD[:, 0]
         pooled_BD = jnp.tanh(Affine(self.hidden_size, name="pooler")(x))
         self.sow(STATES, "pooled", pooled_BD)
-        pooled_BD = drop(layers.with_features(pooled_BD, batch), self.dropout, noise, "pooled")
+        pooled_BD = drop(pooled_BD, self.dropout, noise, "pooled")
         return Affine(self.num_classes, name="logits")(pooled_BD)
 
     def _encoded(self, row, noise, links_BTT=None, *, first_only=False):

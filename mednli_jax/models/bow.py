@@ -20,7 +20,6 @@ class BOW(layers.PairModel):
       masking: "masked"; "paper": both sides are padded to `padded_length` tokens, and padding counts as words with zero
         vectors: each adds ReLU(bias) to the sum and takes part in the softmax. Needs batches of one padded length.
       matching: "concat"; "full" adds |p - h| and p * h of the normalised sums p and h, as in InferSent.
-      heads: number of domains, which share only the first of the three layers.
       axis_name: the mapped device axis.
     """
 
@@ -54,20 +53,13 @@ class BOW(layers.PairModel):
         if self.matching == "full":
             premise_BD, hypothesis_BD = sides[:2]
             sides += [jnp.abs(premise_BD - hypothesis_BD), premise_BD * hypothesis_BD]
-        x = layers.with_features(jnp.concatenate(sides, axis=-1), batch)
+        x = jnp.concatenate(sides, axis=-1)
         x = layers.RowDropout(self.dropout, name="dropout_sum")(x, batch.get("row_key"), train=train)
-
-        def block(x, name, mask_B):
-            x = nn.relu(layers.Linear(2 * self.hidden_size, name=f"layer_{name}")(x))
-            x = layers.RowDropout(self.dropout, name=f"dropout_{name}")(x, batch.get("row_key"), train=train)
-            return norm(f"norm_{name}")(x, mask_B, train=train)
-
-        def head(number, mask_B):
-            hidden = block(block(shared, f"1{number}", mask_B), f"2{number}", mask_B)
-            return layers.Linear(self.num_classes, name=f"logits{number}")(hidden)
-
-        shared = block(x, "0", batch["mask"])
-        return layers.by_domain(self.heads, batch, head)
+        for i in range(3):
+            x = nn.relu(layers.Linear(2 * self.hidden_size, name=f"layer_{i}")(x))
+            x = layers.RowDropout(self.dropout, name=f"dropout_{i}")(x, batch.get("row_key"), train=train)
+            x = norm(f"norm_{i}")(x, batch["mask"], train=train)
+        return layers.Linear(self.num_classes, name="logits")(x)
 
     def _attend(self, batch, padded, padding_D):
         """Sums [B, D] of the states to which the tokens of each side attend.

@@ -26,7 +26,6 @@ class ESIM(layers.PairModel):
       masking: "masked"; "paper": softmax and max include padding, as published. Needs batches of one padded length.
       relations: number of relation types of the corpus's typed links.
       same_words: whether equal words are one of these types, which the paper does not have.
-      heads: number of domains, each with its own tanh layer and logits.
     """
 
     dropout: float = 0.0
@@ -51,23 +50,17 @@ class ESIM(layers.PairModel):
         inputs_ND, related_NR = self._local_inference(batch, encoded_ND, packing, paired, masked)
         inputs_ND = self._drop_tokens(inputs_ND, paired, batch, "drop_enhanced", train)
         states_ND = layers.BiRNN(self.hidden_size, platform=self.platform, name="composition")(inputs_ND, paired)
-        x = layers.with_features(self._pool(batch, states_ND, paired, masked), batch)
-        x = layers.RowDropout(self.dropout, name="drop_pooled")(x, row_key, train=train)
-        weighted = None
+        pooled_BD = self._pool(batch, states_ND, paired, masked)
+        pooled_BD = layers.RowDropout(self.dropout, name="drop_pooled")(pooled_BD, row_key, train=train)
+        hidden_BH = layers.Linear(self.hidden_size, name="layer")(pooled_BD)
         if related_NR is not None:
-            weighted = layers.RowDropout(self.dropout, name="drop_weighted")(
-                self._weighted_pool(states_ND, related_NR, paired), row_key, train=train
-            )
-
-        def head(number, mask_B):
-            hidden = layers.Linear(self.hidden_size, name=f"layer{number}")(x)
-            if weighted is not None:
-                hidden = hidden + layers.Linear(self.hidden_size, False, name=f"pooled{number}")(weighted)
-            hidden = jnp.tanh(hidden)
-            hidden = layers.RowDropout(self.dropout, name=f"drop_layer{number}")(hidden, row_key, train=train)
-            return layers.Linear(self.num_classes, name=f"logits{number}")(hidden)
-
-        return layers.by_domain(self.heads, batch, head)
+            weighted_BD = self._weighted_pool(states_ND, related_NR, paired)
+            dropout = layers.RowDropout(self.dropout, name="drop_weighted")
+            weighted_BD = dropout(weighted_BD, row_key, train=train)
+            hidden_BH += layers.Linear(self.hidden_size, False, name="pooled")(weighted_BD)
+        hidden_BH = jnp.tanh(hidden_BH)
+        hidden_BH = layers.RowDropout(self.dropout, name="drop_layer")(hidden_BH, row_key, train=train)
+        return layers.Linear(self.num_classes, name="logits")(hidden_BH)
 
     def _drop_tokens(self, x, packing, batch, name, train):
         """Dropout of packed tokens [N, D]. The mask depends on the side, the row and the token's place."""

@@ -20,7 +20,6 @@ class InferSent(layers.PairModel):
       knowledge: "none"; "replace": states attended with the paper's matrix A are appended along time before pooling;
         "bias": the same with a learned weight per path length.
       masking: "masked"; "paper": softmax and max include padding, as published. Needs batches of one padded length.
-      heads: number of domains, each with its own second tanh layer and logits.
     """
 
     dropout: float = 0.5
@@ -44,19 +43,12 @@ class InferSent(layers.PairModel):
         features = [premise_BD, hypothesis_BD]
         if self.matching == "full":
             features += [jnp.abs(premise_BD - hypothesis_BD), premise_BD * hypothesis_BD]
-        x = layers.with_features(jnp.concatenate(features, axis=-1), batch)
-
-        def layer(x, name):
-            x = layers.RowDropout(self.dropout, name=f"dropout_{name}")(x, batch.get("row_key"), train=train)
-            return jnp.tanh(layers.Linear(self.hidden_size, name=f"layer_{name}")(x))
-
-        def head(number, mask_B):
-            state = layer(shared, f"1{number}")
-            state = layers.RowDropout(self.dropout, name=f"dropout_2{number}")(state, batch.get("row_key"), train=train)
-            return layers.Linear(self.num_classes, name=f"logits{number}")(state)
-
-        shared = layer(x, "0")
-        return layers.by_domain(self.heads, batch, head)
+        x = jnp.concatenate(features, axis=-1)
+        for i in range(2):
+            x = layers.RowDropout(self.dropout, name=f"dropout_{i}")(x, batch.get("row_key"), train=train)
+            x = jnp.tanh(layers.Linear(self.hidden_size, name=f"layer_{i}")(x))
+        x = layers.RowDropout(self.dropout, name="dropout_2")(x, batch.get("row_key"), train=train)
+        return layers.Linear(self.num_classes, name="logits")(x)
 
     def _pool_padded(self, batch, states):
         """Pooled (premise [B, D], hypothesis [B, D]) of padded states [Q, P, 2H], [B, H, 2H] and attended states."""

@@ -209,7 +209,7 @@ class MaskedBatchNorm(nn.Module):
             return sums if self.axis_name is None else lax.psum(sums, self.axis_name)
 
         n, total = over_devices((weight_B1.sum(), (weight_B1 * x_BD).sum(axis=0)))
-        taken = jnp.where(n > 0, 1 - self.momentum, 0.0)  # no update where no row (of this domain) is in the batch
+        taken = jnp.where(n > 0, 1 - self.momentum, 0.0)  # no update without rows
         n = jnp.maximum(n, 1.0)
         mean = total / n
         variance = over_devices((weight_B1 * (x_BD - mean) ** 2).sum(axis=0)) / n
@@ -273,7 +273,7 @@ class PairModel(nn.Module):
     """The fields that all models of sentence pairs have.
 
     Args:
-      knowledge, masking, heads: see each model.
+      knowledge, masking: see each model.
       weighting: "auto", or "paper", "exp", "learned" in any mode (KnowledgeEnergies, also for longest_path).
       knowledge_scale: factor of the paper's matrix A; the paper's is 1.
       platform: of the device.
@@ -287,7 +287,6 @@ class PairModel(nn.Module):
     masking: str = "masked"
     longest_path: int = 0
     knowledge_scale: float = 1.0
-    heads: int = 1
     platform: str = "cpu"
 
     @property
@@ -426,27 +425,6 @@ def token_products(premise_QPD, hypothesis_BHD):
     products = matmul(premise_QPD, jnp.swapaxes(hypothesis_BHD.reshape(units, -1, hypothesis_BHD.shape[-1]), 1, 2))
     products = products.reshape(units, size, rows // units, width)
     return jnp.swapaxes(products, 1, 2).reshape(rows, size, width)
-
-
-def by_domain(heads: int, batch: Batch, head):
-    """Logits [B, C] of each row from the head of its domain. Batches of one domain have no field `domain`.
-
-    head: (suffix, mask [B]) -> logits of all rows. suffix: end of the names of its layers: "" for domain 0, the target,
-    then "_1", "_2", ...; mask: 1 on the rows of its domain.
-    """
-    if heads == 1:
-        return head("", batch["mask"])
-    domain_B = batch.get("domain", jnp.zeros_like(batch["mask"], jnp.int32))
-    logits = 0.0
-    for d in range(heads):
-        own_B = domain_B == d
-        logits += jnp.where(own_B[:, None], head(f"_{d}" if d else "", batch["mask"] * own_B), 0.0)
-    return logits
-
-
-def with_features(x_BD, batch: Batch):
-    """A pair's representation, concatenated with the features of the pair [B, F] where the corpus has them."""
-    return jnp.concatenate([x_BD, batch["features"]], axis=-1) if "features" in batch else x_BD
 
 
 def sentence_masks(batch: Batch):

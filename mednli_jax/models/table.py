@@ -57,7 +57,7 @@ def entry(name: str) -> Entry:
 
 
 # Fields that all configs of sentence pairs have. A module may lack one whose value is as here (None: any value).
-UNUSED = {"name": None, "weights": None, "knowledge": "none", "masking": "masked", "weighting": "auto", "heads": 1}
+UNUSED = {"name": None, "weights": None, "knowledge": "none", "masking": "masked", "weighting": "auto"}
 UNUSED |= {"rematerialise": None, "activation": None}  # runs of version 1.0.0 have them
 OF_CONFIGS = ("matching", "cell", "pooling")  # fields of bow and infersent, whose configs may name a class of the user
 

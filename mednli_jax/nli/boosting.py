@@ -9,7 +9,6 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from importlib import metadata
 
 import numpy as np
@@ -22,7 +21,6 @@ from mednli_jax.data.examples import LABELS, Split
 from mednli_jax.data.text import Vocab
 from mednli_jax.errors import DataError
 from mednli_jax.io import Bar
-from mednli_jax.io import digest as json_digest
 from mednli_jax.nli import features
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encoding import find_mentions
@@ -138,58 +136,8 @@ def importance_lines(table: dict) -> list[str]:
     return [*lines, "groups: " + ", ".join(f"{name} {share:.4f}" for name, share in table["groups"].items())]
 
 
-@dataclass(frozen=True)
-class Scale:
-    """What the features of any pairs need of a run's training pairs: terms, see features.terms_of; mean and sd [F]."""
-
-    terms: dict
-    mean: np.ndarray
-    sd: np.ndarray
-
-    @classmethod
-    def of_training(cls, corpus: NLICorpus, prepared: Prepared) -> "Scale":
-        terms = features.terms_of(corpus.splits()["train"], corpus.encoding)
-        return cls(terms, *_moments(load(corpus, prepared), prepared))
-
-    @classmethod
-    def restore(cls, values: Mapping) -> "Scale":
-        """The scale of `values`."""
-        return cls(values["terms"], np.array(values["mean"]), np.array(values["sd"]))
-
-    def values(self) -> dict:
-        """As JSON."""
-        return {"terms": self.terms, "mean": self.mean.tolist(), "sd": self.sd.tolist()}
-
-    def of_new(self, corpus: NLICorpus, examples, vocab: Vocab, vectors: np.ndarray) -> np.ndarray:
-        """The features [N, F] of new examples, which are read as the corpus."""
-        splits = {"new": Split("new", tuple(examples))}
-        return _scaled(_matrix(corpus, splits, corpus.linker, vocab, vectors, self.terms), self.mean, self.sd)
-
-
-def _moments(table: np.ndarray, prepared: Prepared) -> tuple[np.ndarray, np.ndarray]:
-    """(mean [F], standard deviation [F]) of the training rows."""
-    rows = prepared.splits["train"]
-    train = table[rows.first : rows.first + len(rows)]
-    return train.mean(axis=0), train.std(axis=0)
-
-
-def _scaled(table: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
-    return np.where(sd > 0, (table - mean) / np.where(sd > 0, sd, 1.0), 0.0).astype(np.float32)
-
-
-def with_features(corpus: NLICorpus, prepared: Prepared, scale: Scale | None = None) -> Prepared:
-    """The corpus with its features as `features` [N, F] float32, standardised by the training rows; a feature that is
-    the same on all of them is 0. scale: of the run that is asked, in place of that of these training rows."""
-    table = load(corpus, prepared, scale.terms if scale else None)
-    mean, sd = (scale.mean, scale.sd) if scale else _moments(table, prepared)
-    return replace(prepared, arrays={**prepared.arrays, "features": _scaled(table, mean, sd)})
-
-
-def load(corpus: NLICorpus, prepared: Prepared, terms: dict | None = None) -> np.ndarray:
-    """The features [N, 35] of a prepared corpus, rows as in `prepared`; they are computed once and kept on disk.
-
-    terms: see features.matrix.
-    """
+def load(corpus: NLICorpus, prepared: Prepared) -> np.ndarray:
+    """The features [N, 35] of a prepared corpus, rows as in `prepared`; they are computed once and kept on disk."""
     key = {
         "prepared": prepared.manifest["sha256"],
         "format": features.FORMAT,
@@ -197,8 +145,6 @@ def load(corpus: NLICorpus, prepared: Prepared, terms: dict | None = None) -> np
     }
     if vectors := prepared.manifest.get(VECTORS_OF_RUN):
         key["vectors"] = vectors
-    if terms:
-        key["terms"] = json_digest(terms)
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
     path = cache_folder() / "features" / f"{prepared.folder.name.rpartition('-')[0]}-{digest}.npz"
 
@@ -206,7 +152,7 @@ def load(corpus: NLICorpus, prepared: Prepared, terms: dict | None = None) -> np
         splits = corpus.splits()
         recogniser = corpus.recogniser(splits)
         vocab = Vocab.load(prepared.folder / "vocabulary.json")
-        return {"features": _matrix(corpus, splits, recogniser, vocab, prepared.vectors, terms)}
+        return {"features": _matrix(corpus, splits, recogniser, vocab, prepared.vectors)}
 
     return kept(path, key, build)["features"]
 

@@ -1,6 +1,5 @@
 """A corpus of premise-hypothesis pairs: its sources, its encoding, and its arrays on disk."""
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
@@ -156,10 +155,9 @@ class NLICorpus:
     Args:
       name: one of NAMES, or `package.module:function` of the user, see readers.from_plugin.
       folder: the data folder, None where none is set.
-      genre: of MultiNLI. limit: first training pairs that are kept. sample: about so many training pairs, whole
-        premises. builder: "direct", or "tfds" to read through a TFDS builder.
+      genre: of MultiNLI. limit: first training pairs that are kept. builder: "direct", or "tfds" to read through a TFDS
+        builder.
       labels: of the user's own files, see readers.classes_of.
-      mix: the corpus whose training pairs are mixed in.
       blanks: tokens are what is between the blanks of the raw sentence, in place of the corpus's own tokens.
       pieces: how word pieces are made, None for words.
       terminology: of links and of retrofitting. linking: how concepts are found, None for a corpus without links.
@@ -175,10 +173,8 @@ class NLICorpus:
     folder: Path | None = None
     genre: str = ""
     limit: int | None = None
-    sample: int | None = None
     builder: str = "direct"
     labels: str = ""
-    mix: "NLICorpus | None" = None
     blanks: bool = False
     pieces: words.PieceEncoding | None = None
     terminology: Terminology | None = None
@@ -190,15 +186,11 @@ class NLICorpus:
 
     @property
     def title(self) -> str:
-        return self.name + (f"/{self.genre}" if self.genre else "") + (f"+{self.mix.title}" if self.mix else "")
+        return self.name + (f"/{self.genre}" if self.genre else "")
 
     def splits(self) -> dict[str, Split]:
-        """The splits that the reader gives, perhaps with a sample of train, or with another corpus mixed in."""
+        """The splits that the reader gives."""
         splits = in_order(self._read())
-        if self.sample:
-            splits = {**splits, "train": sampled(splits["train"], self.sample)}
-        if self.mix:
-            splits = mixed(splits, self.mix.splits()["train"], self.mix.title)
         if self.blanks:
             splits = {name: between_blanks(split) for name, split in splits.items()}
         self.warn_of_readers()
@@ -224,7 +216,7 @@ class NLICorpus:
     @property
     def needed(self) -> str:
         """`only`, or "" if the training pairs are needed as well."""
-        of_train = self.mix or self.sample or self.builder == "tfds" or (self.pieces and not self.pieces.file)
+        of_train = self.builder == "tfds" or (self.pieces and not self.pieces.file)
         of_train = of_train or (self.linking and self.encoding.graph == "mentioned")
         return "" if of_train else self.only
 
@@ -240,7 +232,7 @@ class NLICorpus:
 
     def _licensed(self):
         linked = self.terminology.names if self.linking is not None else []
-        return [self.name, *([self.mix.name] if self.mix else []), *linked]
+        return [self.name, *linked]
 
     @cached_property
     def _ontologies(self) -> list[Ontology]:
@@ -281,7 +273,7 @@ class NLICorpus:
         if linking is None:
             return None
         if linking.mentions is not None:
-            filtered = bool(self.limit or self.sample or self.genre)
+            filtered = bool(self.limit or self.genre)
             if self.needed and self.name in CORPORA:
                 corpus = CORPORA[self.name]
                 filtered |= not set(corpus.files) - set(corpus.optional) <= splits.keys()
@@ -343,8 +335,6 @@ class NLICorpus:
             "limit": self.limit or 0,
             "genre": self.genre,
             "builder": self.builder,
-            "sample": self.sample or 0,
-            "mix": self.mix.title if self.mix else "",
             **settings,
             "tokens": "pieces" if self.pieces else "blanks" if self.blanks else "words",
             "formats": self._formats(),
@@ -383,7 +373,7 @@ class NLICorpus:
 
     def source_files(self) -> list[Path]:
         """All files whose content shapes the arrays; each is there."""
-        files = [*self._corpus_files(), *(self.mix._corpus_files() if self.mix else ())]
+        files = self._corpus_files()
         if self.encoding.vectors_path:
             files += vector_files(self.encoding.vectors_path)
         if self.pieces and self.pieces.file:
@@ -427,30 +417,3 @@ def between_blanks(split: Split) -> Split:
         for e in split.examples
     )
     return replace(split, examples=examples, facts={**split.facts, "tokens": {BLANKS: len(examples)}})
-
-
-def sampled(split: Split, size: int) -> Split:
-    """About `size` pairs of a split (at least as many, where it has them): whole premises, in the split's order.
-
-    Premises are taken in the order of a hash of their first uid, so that a smaller sample is part of a larger one (for
-    transfer, Romanov & Shivade 2018, section 4.1).
-    """
-    groups = {}
-    for example in split.examples:
-        groups.setdefault(example.group or example.premise, []).append(example)
-    order = sorted(groups.values(), key=lambda pairs: hashlib.sha256(pairs[0].uid.encode()).digest())
-    chosen = set()
-    for pairs in order:
-        if len(chosen) < size:
-            chosen.update(map(id, pairs))
-    examples = tuple(example for example in split.examples if id(example) in chosen)
-    return replace(split, examples=examples, facts={**split.facts, "sampled": size, "sampled_from": len(split)})
-
-
-def mixed(target: dict[str, Split], source: Split, name: str) -> dict[str, Split]:
-    """The target's splits, with about as many training pairs of the source, which have words.MIXED_TAG, as its own."""
-    train = target["train"]
-    added = sampled(source, len(train))
-    pairs = tuple(replace(example, tags=(*example.tags, words.MIXED_TAG)) for example in added.examples)
-    facts = {**train.facts, "mixed": {"corpus": name, "pairs": len(pairs), **added.facts}}
-    return {**target, "train": replace(train, examples=train.examples + pairs, facts=facts)}

@@ -28,7 +28,6 @@ from mednli_jax.knowledge.retrofit import retrofit, retrofit_concepts, unit_rows
 
 FORMAT = 5  # when to raise it: tests/data/test_prepared_content.py
 SPECIAL_PIECES = 3  # [CLS] premise [SEP] hypothesis [SEP]
-MIXED_TAG = "domain:1"  # of pairs that are mixed in
 GRAPH_SPLITS = ("train", "dev")
 UNLIMITED = np.iinfo(np.int16).max  # tokens of a side
 Mentions = dict[str, list[list[Mention]]]
@@ -549,7 +548,4 @@ def encode_splits(
         "knowledge": knowledge,
     }
     arrays["label"] = np.array([LABELS.index(e.label) if e.label else -1 for e in examples], np.int32)
-    domain = np.array([MIXED_TAG in example.tags for example in examples], np.int8)
-    if domain.any():
-        arrays["domain"] = domain
     return {**arrays, **links}, facts

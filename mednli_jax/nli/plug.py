@@ -96,12 +96,12 @@ class NLI:
     choices: Mapping = MappingProxyType({})
     # Fields that must be empty where the function holds for the config, and the reason.
     empty = (
-        ("vectors.path vectors.retrofit data.features knowledge.mentions", of_pieces, "word pieces do not use it"),
+        ("vectors.path vectors.retrofit knowledge.mentions", of_pieces, "word pieces do not use it"),
         ("model.knowledge", lambda config: config.data.tokens == BLANKS, "concepts are not found in tokens 'blanks'"),
         ("knowledge.types knowledge.abbreviations knowledge.stop", has_mentions, "is for the linker, not for mentions"),
-        ("transfer.init_from transfer.freeze data.mix", of_features, "features have no weights to transfer"),
+        ("transfer.init_from", of_features, "features have no weights to transfer"),
         ("train.weight_decay train.clip", of_rows, "model 'fasttext' has no such setting"),
-        ("vectors.path vectors.retrofit data.features", of_rows, "model 'fasttext' has no such setting"),
+        ("vectors.path vectors.retrofit", of_rows, "model 'fasttext' has no such setting"),
     )
 
     def rules(self, config) -> Iterator[tuple[str, str, str]]:
@@ -142,8 +142,6 @@ class NLI:
             yield "model.weighting", "typed relations have no such weights", LEAVE
         if model.knowledge != "none" and model.get("pooling") == "last":
             yield "model.pooling", "'last' cannot pool attention over links", "give max or mean"
-        if model.get("heads", 1) > 1 and not data.mix:
-            yield "model.heads", "a single corpus has one domain", "give config.data.mix, or leave it out"
 
     with_builder = ("mednli", "mediqa_nli", "snli", "multinli")
 
@@ -314,7 +312,7 @@ class NLI:
         """The pairs that a run was trained on, linked to concepts, whether or not its model uses links."""
         other = config.copy_and_resolve_references()
         with other.unlocked():
-            other.data.update(mix="", sample=None, tokens="words")
+            other.data.tokens = "words"
             other.vectors.retrofit, other.model.knowledge = "", "replace"
         return self.pairs(other)
 
@@ -324,7 +322,7 @@ class NLI:
         spans: see NLICorpus.recogniser.
         """
         trained, corpus = run.experiment.corpus, self.linked(run.config)
-        if trained.pieces or trained.linking or trained.mix or trained.sample or run.task.features:
+        if trained.pieces or trained.linking:
             problem = "--merged is for a run that reads only the words of one whole corpus"
             fix = "give a run of --config=hypothesis_only or premise_hypothesis_fasttext"
             raise UsageError(f"{problem}. Fix: {fix}.")
@@ -389,11 +387,9 @@ def _accuracies(number, runs: Path, *, read, public: bool, **_):
 def scorer_fields(config) -> dict:
     """The settings of the batches and scores of pairs."""
     padded = config.data.max_length if config.model.masking == "paper" else 0
-    # A corpus that is mixed in has all classes.
-    present = LABELS if config.data.mix else classes_of(config.data.labels).values()
+    present = classes_of(config.data.labels).values()
     classes = tuple(number for number, label in enumerate(LABELS) if label in present)
-    how = {"pieces": of_pieces(config), "padded_length": padded, "features": config.data.features}
-    return {**how, "classes": classes}
+    return {"pieces": of_pieces(config), "padded_length": padded, "classes": classes}
 
 
 def corpus_of(config, kind=NLICorpus, names=NAMES, **further) -> NLICorpus:
@@ -423,8 +419,7 @@ def corpus_of(config, kind=NLICorpus, names=NAMES, **further) -> NLICorpus:
             retrofit_rounds=vectors.retrofit_rounds,
         ),
         folder=corpus_folder(data),
-        **{name: data[name] for name in ("genre", "limit", "sample", "builder", "labels")},
-        mix=_mixed(config) if data.mix else None,
+        **{name: data[name] for name in ("genre", "limit", "builder", "labels")},
         blanks=data.tokens == "blanks",
         pieces=PieceEncoding(weights, data.pieces, data.max_length) if of_pieces(config) else None,
         terminology=ontology if links or by_ontology else None,
@@ -433,19 +428,6 @@ def corpus_of(config, kind=NLICorpus, names=NAMES, **further) -> NLICorpus:
         retrofit_relations=tuple(vectors.retrofit_relations) if by_ontology else None,
         **further,
     )
-
-
-def _mixed(config) -> NLICorpus:
-    """The corpus whose training pairs are mixed in."""
-    name, _, genre = config.data.mix.partition("/")
-    check_name(name, NAMES, "mix")
-    if (name, genre) == (config.data.name, config.data.genre):
-        raise ConfigError("config.data.mix is the corpus itself. Fix: give another, or leave it out.")
-    other = config.copy_and_resolve_references()
-    folder = None if config.data.name == "file" else config.data.dir
-    with other.unlocked():
-        other.data.update(name=name, genre=genre, dir=folder, mix="", limit=None, sample=None, labels="")
-    return corpus_of(other)
 
 
 def _linking(knowledge, folder, typed) -> Linking:

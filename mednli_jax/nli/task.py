@@ -1,6 +1,6 @@
 """Natural language inference: from rows to batches, from logits to scores."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 
 import jax.numpy as jnp
@@ -13,7 +13,6 @@ from mednli_jax.data.arrays import NEW, SIDES, Prepared, Rows
 from mednli_jax.data.examples import LABELS, NLIExample
 from mednli_jax.data.text import TOKENISERS
 from mednli_jax.errors import ConfigError
-from mednli_jax.nli.boosting import Scale, with_features
 from mednli_jax.report import metrics
 from mednli_jax.training.task import frozen, summary
 
@@ -21,7 +20,6 @@ LINK_FIELDS = ("link_premise", "link_hypothesis", "link_distance", "link_relatio
 PREDICT_ROWS = 256
 PREDICT_PIECES = 64
 PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
-OPTIONAL_FIELDS = (*LINK_FIELDS, "domain", "features")
 
 
 @dataclass(frozen=True)
@@ -36,21 +34,13 @@ class NLITask:
 
     pieces: bool = False  # whether rows hold word pieces
     padded_length: int = 0
-    features: bool = False  # whether models also take features
     name: str = "nli"
     sides: tuple[str, str] = SIDES
     units: str = "pairs"
     classes: tuple[int, ...] = tuple(range(len(LABELS)))
-    scale: Scale | None = field(default=None, compare=False)  # of a run that is asked about another corpus
 
     def with_rows(self, prepared: Prepared, corpus) -> Prepared:
-        return with_features(corpus, prepared, self.scale) if self.features else prepared
-
-    restored_scale = staticmethod(Scale.restore)
-
-    def scale_of(self, corpus, prepared: Prepared) -> Scale:
-        """What a run keeps for the features of other pairs."""
-        return Scale.of_training(corpus, prepared)
+        return prepared
 
     def model_facts(self, manifest: dict) -> dict:
         """Arguments of models.table.build."""
@@ -132,8 +122,8 @@ class NLITask:
         return {**tokens, "maps": {name: dict(zip(SIDES, both, strict=True)) for name, both in maps.items()}}
 
     def to_batch(self, data, index, layout):
-        """The batch of rows `index` [Q, G]: premise [Q, P], hypothesis [B, H], their lengths, links [B, K], features
-        [B, F], label, domain and mask [B].
+        """The batch of rows `index` [Q, G]: premise [Q, P], hypothesis [B, H], their lengths, links [B, K], label
+        and mask [B].
 
         The G hypotheses of a unit share its premise; B = Q G. `sentences`, `pairs` and `words` are from the layout.
         """
@@ -144,7 +134,7 @@ class NLITask:
             # Whole rows first, then the width: a TPU gathers whole rows at once, but parts of rows one by one.
             batch[side] = data[side][jnp.maximum(of_side, 0)][:, :width]
             batch[f"{side}_length"] = jnp.where(of_side >= 0, data[f"{side}_length"][jnp.maximum(of_side, 0)], 0)
-        for name in OPTIONAL_FIELDS:
+        for name in LINK_FIELDS:
             if name in data:
                 batch[name] = data[name][row]
         return {**batch, "sentences": layout.sentences, "pairs": layout.pairs, "words": layout.words}

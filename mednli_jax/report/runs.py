@@ -37,12 +37,22 @@ from mednli_jax.io import (
 TYPES = "types.json"  # the phrases of the training split in the order of their numbers
 # of the feature-based system: the trees of each seed, the TF-IDF terms
 TREES = "trees.json"
-SCALE = "scale.json"  # of networks that take features: the TF-IDF terms, and mean and sd of each feature
 SPLITS = ("dev", "test")  # that a run scores
 EXAMPLE = "runs/esim_kd-demo"  # of a run directory
 FAILED = "correct the fault that its log.txt names"  # the first step for a run that failed
 # `in_training` holds the lock for a moment, so the lock is tried for so long at least.
 LOCK_SECONDS = 0.5
+# Fields of configs of version 1 that are gone, and the value with which a run of that version means the same today.
+RETIRED = {
+    "data.features": False,
+    "data.mix": "",
+    "data.sample": None,
+    "model.attention": "bilinear",
+    "model.characters": 0,
+    "model.gate": "mul",
+    "model.heads": 1,
+    "transfer.freeze": "",
+}
 _PASSWORD = re.compile(r"(://[^/@\s:]*:)\S*@")  # in a URL
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "scipy", "ml-collections")
 

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import optax
 from flax import traverse_util
 
-from mednli_jax.errors import ConfigError
 from mednli_jax.models import sparse_rows
 
 OPTIMIZERS = ("adam", "sgd", "adamw")
@@ -130,25 +129,3 @@ def scale_by_adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> opta
         return updates, optax.ScaleByAdamState(count, mu, nu)
 
     return optax.GradientTransformationExtraArgs(whole.init, update)
-
-
-def all_but(optimizer: optax.GradientTransformation, frozen) -> optax.GradientTransformation:
-    """The optimiser for all weights except those whose name ("encoder/kernel") matches a regular expression.
-
-    Running batch statistics are not weights and still change.
-    """
-
-    def labels(params):
-        named = jax.tree_util.tree_map_with_path(
-            lambda path, _: bool(frozen.search(jax.tree_util.keystr(path, simple=True, separator="/"))), params
-        )
-        found = jax.tree.leaves(named)
-        if not any(found) or all(found):
-            which = "every weight" if all(found) else "no weight"
-            raise ConfigError(
-                f"config.transfer.freeze: the pattern finds {which}. Fix: train with --dry-run, which lists the names."
-            )
-        return jax.tree.map(lambda hit: "stays" if hit else "moves", named)
-
-    made = optax.multi_transform({"moves": optimizer, "stays": optax.set_to_zero()}, labels)
-    return ByRows(made.init, made.update) if type(optimizer) is ByRows else made

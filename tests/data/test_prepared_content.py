@@ -195,7 +195,7 @@ def words(folder):
     (folder / "found.mmi").write_text("".join(f"{uid}-p|MMI|3|Name|X:4|[x]|{trigger}|TX|6/6|\n" for uid in own))
     settings = (
         {"vectors.path": str(folder / "vectors.txt"), "vectors.retrofit": "ontology"},
-        {"vectors.retrofit": str(folder / "lexicon.txt"), "data.max_length": 4, "data.sample": 2},
+        {"vectors.retrofit": str(folder / "lexicon.txt"), "data.max_length": 4},
         {"knowledge.abbreviations": str(folder / "short.tsv"), "knowledge.stop": str(folder / "stop.txt")},
         {"knowledge.direction": "undirected", "knowledge.max_links": 1},
         {"knowledge.types": (), "knowledge.mentions": str(folder / "found.tsv"), "data.lowercase": False},
@@ -209,7 +209,7 @@ def words(folder):
     mediqa_nli(data, named("test", PAIRS[:2]))
     for split in ("train", "dev", "test"):
         table(data / "snli" / f"snli_1.0_{split}.txt", "\t", named(split))
-    made.append(corpus_of(nli("mediqa_nli", data, "none", **{"data.mix": "snli"})).build())
+    made += [corpus_of(nli(corpus, data, "none")).build() for corpus in ("mediqa_nli", "snli")]
     return made, vectors_of_each_kind(folder)
 
 
@@ -346,7 +346,6 @@ def corpora(tmp_path):
         "cloze": changed(defaults.cloze("ga_reader"), **{"vectors.path": None}),
         "diskne": diskne("demo", tmp_path),
         "demo": nli("demo", tmp_path, "none"),
-        "mixed": changed(own, **{"data.mix": "demo"}),
         "mesh": changed(own, **{"knowledge.ontology": "mesh"}),
         "retrofitted": nli("file", tmp_path, "none", **{"knowledge.ontology": "mesh", "vectors.retrofit": "ontology"}),
         "table": changed(own, **{"knowledge.ontology": str(tmp_path / "own.tsv")}),
@@ -370,7 +369,7 @@ def test_a_changed_resource_changes_the_keys_of_what_it_shapes(corpora, tmp_path
     with open(tmp_path / "resources" / file, "a") as stream:
         stream.write("zq\tasthma\tD001249\n")
     after = keys_of(shaped | free, tmp_path)
-    expected = set(shaped) - {"cloze", "demo", "mixed"} - ({"abbreviations"} if file.startswith("aliases") else set())
+    expected = set(shaped) - {"cloze", "demo"} - ({"abbreviations"} if file.startswith("aliases") else set())
     assert {name for name in after if after[name] != before[name]} == expected
 
 
@@ -390,7 +389,7 @@ def test_mediqa_nlis_files_count_in_the_key_of_diskne(tmp_path):
 
 def test_each_choice_of_pairs_and_each_format_has_a_key_of_its_own(corpora, tmp_path, monkeypatch):
     shaped, free = corpora
-    choices = ({}, {"genre": "slate"}, {"limit": 3}, {"sample": 3})
+    choices = ({}, {"genre": "slate"}, {"limit": 3})
     assert len({*keys_of({str(c): replace(free["words"], **c) for c in choices}, tmp_path).values()}) == len(choices)
     before = keys_of(shaped | free, tmp_path)
     formats = {"words": "nli.encoding", "own": "knowledge.load", "cloze": "cloze.encoding", "diskne": "diskne.corpus"}

@@ -1,4 +1,4 @@
-"""The models of sentence pairs: knowledge acts as documented, published forms, layers by hand, heads of domains."""
+"""The models of sentence pairs: knowledge acts as documented, published forms, layers by hand."""
 
 import functools
 
@@ -101,58 +101,3 @@ def test_dropout_of_a_row_depends_on_neither_length_nor_place_but_on_layer_and_s
     batch = {"row_key": keys, "premise": jnp.zeros((4, 6)), "hypothesis": jnp.zeros((4, 5))}
     found = np.asarray(jax.random.key_data(layers.sentence_keys(batch, 8)))
     assert len(np.unique(found, axis=0)) == 8
-
-
-# ---- domains with heads of their own ----
-
-# The layers of the second domain's head -> those of the first head, which a model without heads has, too.
-HEADS = {
-    "bow": {f"{layer}_{n}_1": f"{layer}_{n}" for layer in ("layer", "norm") for n in (1, 2)} | {"logits_1": "logits"},
-    "infersent": {"layer_1_1": "layer_1", "logits_1": "logits"},
-    "esim": {"layer_1": "layer", "logits_1": "logits"},
-}
-
-
-def one_head(name, variables, domain):
-    """The variables of a model without heads: the shared layers and the head of this domain."""
-
-    def chosen(collection):
-        own = {first: collection[second] for second, first in HEADS[name].items() if second in collection}
-        rest = {layer: weights for layer, weights in collection.items() if layer not in HEADS[name]}
-        return rest | own if domain else rest
-
-    return {kind: of if kind == "frozen" else chosen(of) for kind, of in variables.items()}
-
-
-@pytest.mark.parametrize(
-    "name", ["bow", *(pytest.param(name, marks=pytest.mark.slow) for name in ("infersent", "esim"))]
-)
-def test_a_row_has_the_logits_of_its_domains_head(name):
-    plain, (model, variables) = made.build(name), model_of(name, heads=2)
-    batch = batch_of(np.arange(8))
-    got, domains = logits_of(model, variables, batch), np.asarray(batch["domain"])
-    for domain in (0, 1):
-        expected = logits_of(plain, one_head(name, variables, domain), batch)
-        np.testing.assert_allclose(got[domains == domain], expected[domains == domain], atol=1e-10)
-        assert abs(got - expected)[domains != domain].max(axis=1).min() > 1e-4  # the heads differ
-    alone = {key: array for key, array in batch.items() if key != "domain"}  # in prediction: that of the target
-    expected = logits_of(plain, one_head(name, variables, 0), alone)
-    np.testing.assert_allclose(logits_of(model, variables, alone), expected, atol=1e-10)
-
-
-def test_the_norms_of_a_head_know_the_rows_of_their_domain_alone():
-    """Rows 1 and 4 belong to the second domain. Without such a row its statistics stay."""
-    model, variables = model_of("bow", heads=2)
-    before = variables["batch_stats"]
-    kept = {"capture_intermediates": lambda module, _: isinstance(module, layers.Linear), "mutable": True}
-    for rows, of_second in (([0, 1, 2, 3, 4, 5, 6, -1], [1, 4]), ([0, 2, 3, 5, -1, -1, -1, -1], [])):
-        batch, given = batch_of(rows), jax.tree.map(jnp.asarray, variables)
-        _, seen = jax.jit(lambda v, batch=batch: model.apply(v, batch, train=True, **kept))(given)
-        of_first = [place for place, row in enumerate(rows) if row >= 0 and place not in of_second]
-        for number, own in (("", of_first), ("_1", of_second)):
-            for n in (1, 2):
-                norm = f"norm_{n}{number}"
-                x = np.maximum(seen["intermediates"][f"layer_{n}{number}"]["__call__"][0], 0)[np.array(own, int)]
-                for kind, value in (("mean", np.mean), ("variance", functools.partial(np.var, ddof=1))):
-                    expected = 0.9 * before[norm][kind] + 0.1 * value(x, axis=0) if own else before[norm][kind]
-                    np.testing.assert_allclose(seen["batch_stats"][norm][kind], expected, atol=1e-10)
