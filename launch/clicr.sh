@@ -10,7 +10,7 @@
 #
 # VECTORS         word vectors for the readers, the similarities of the baselines and the embedding scores. For clicr
 #                 the default is clicr.vec or pubmed_mimic_200d.txt in $MEDNLI_JAX_DATA/vectors. "search" first trains
-#                 vectors on the corpus, as in Appendix A (launch/cloze_vectors.py, needs
+#                 vectors on the corpus, as in Appendix A (launch/pretrain_vectors.py, needs
 #                 `pip install 'mednli_jax[embeddings]'`). Without vectors the readers start from random ones, and the
 #                 table has no similarities and embedding scores. Vectors of other sizes than 200 (demo: 64) need
 #                 --config.vectors.dim=SIZE.
@@ -27,7 +27,7 @@ esac
 if [ "$vectors" = search ]; then
   vectors=$folder/vectors/best.vec
   [ -n "${DRY_RUN:-}" ] || [ -e "$vectors" ] ||
-    python "$launch/cloze_vectors.py" --corpus="$named" --dims="$dim" --out="$folder/vectors"
+    python "$launch/pretrain_vectors.py" --search="$named" --dims="$dim" --min_count=2 --out="$folder/vectors"
 fi
 files+=(--config.vectors.path="$vectors" --config.data.answer_vectors="$vectors")
 if [ -n "$vectors" ]; then

@@ -130,7 +130,7 @@ found() { # name of a row, other names of its file
   if [ -n "$file" ]; then vectors+=("$1=$file"); else echo "$0: no $1 in \$MEDNLI_JAX_DATA/vectors" >&2; fi
 }
 pretrained() { # name of a row, flags: vectors trained on the sentences of the corpus
-  local file=$folder/vectors/$1.bin
+  local file=$folder/vectors/$1.vec
   vectors+=("$1=$file")
   [ -n "${DRY_RUN:-}" ] || [ -e "$file" ] || python "$launch/pretrain_vectors.py" --corpora="$corpus" --min_count=2 \
     --out="$file" "${@:2}"

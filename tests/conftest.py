@@ -32,7 +32,7 @@ import pytest
 LONGEST = (
     "test_diskne_protocol", "test_commands", "test_prepared_content", "test_parity", "test_resume", "test_invariance",
     "test_benchmark_command", "test_analyze", "test_predict", "test_loop", "test_cloze_commands", "test_transfer",
-    "test_step", "test_docs", "test_sweeps", "test_refusals", "test_pretrain", "test_privacy", "test_cloze_readers",
+    "test_step", "test_docs", "test_sweeps", "test_refusals", "test_privacy", "test_cloze_readers",
 )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ from mednli_jax.data.wordpiece import WordPieces
 from mednli_jax.diskne import builder
 from mednli_jax.diskne.data import read_published
 from mednli_jax.errors import DataErrors, UserError
-from mednli_jax.knowledge import linking, pretrain, retrofit
+from mednli_jax.knowledge import linking, retrofit
 from mednli_jax.knowledge.mentions import read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, is_a_matrix
 from mednli_jax.knowledge.readers import mesh, snomed
@@ -142,8 +142,6 @@ READERS = {
     "abbreviations": one("a.tsv", "Q\tquokka\n", linking.read_abbreviations),
     "stop words": one("s.txt", "# no\nquokka\n", linking.read_stop_words),
     "lexicon": one("l.txt", "quokka wombat\n", retrofit.read_lexicon),
-    "articles": one("a.json", json.dumps({"articles": [{"title": "A quokka."}]}),
-                    lambda path: list(pretrain.sentences(path)), by_line=False),
     "vectors.txt": one("v.txt", "2 3\nquokka 1 2.5 -3\nwombat 1 1 1\n", read_vectors),
     "vectors.bin": one("v.bin", b"1 3\nquokka " + bytes(12), read_vectors, by_line=False),
     "vectors.npy": Reader({"v.npy": TWO, "v.vocab.txt": "quokka\nwombat\n"}, read_vectors, "v.npy", False, False),

@@ -111,7 +111,7 @@ def test_the_baselines_of_a_corpus_in_a_table(launch, tmp_path):
 
 
 def test_a_search_for_vectors_goes_on_where_it_was(launch, tmp_path):
-    flags = ("cloze_vectors.py", "--corpus=own", "--out=vectors", "--dims=4,6", "--min_counts=1", "--epochs=1")
+    flags = ("pretrain_vectors.py", "--search=own", "--out=vectors", "--dims=4,6", "--min_count=1", "--epochs=1")
     assert launch(*flags, "--trials=1")[0] == 0
     (first,) = (tmp_path / "vectors" / "trials.jsonl").read_text().splitlines()
     assert launch(*flags, "--trials=2")[0] == 0
@@ -119,7 +119,7 @@ def test_a_search_for_vectors_goes_on_where_it_was(launch, tmp_path):
     assert again == first
     assert json.loads(second)["trial"] == 1
     code, out, _ = launch(*flags, "--trials=2")
-    assert (code, len(out.splitlines())) == (0, 4)
+    assert (code, out) == (0, "")
     left = sorted(path.name for path in (tmp_path / "vectors").iterdir())
-    assert left == [".gitignore", "best.vec", "best.vec.json", "trials.jsonl"]
+    assert left == [".gitignore", "best.vec", "trials.jsonl"]
     assert read_head(tmp_path / "vectors" / "best.vec").dim in (4, 6)

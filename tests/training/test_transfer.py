@@ -9,7 +9,6 @@ import made_up
 import numpy as np
 import pytest
 from made_up_commands import (
-from made_up_pairs import write_rows
     LABELS,
     call_command,
     config_flag,
@@ -18,6 +17,7 @@ from made_up_pairs import write_rows
     use_one_device,
     write_own_pairs,
 )
+from made_up_pairs import write_rows
 
 from mednli_jax import evaluate, predict, train
 from mednli_jax.data.batching import Layout
