@@ -1,7 +1,7 @@
 """Random search for the SA reader: Suster & Daelemans 2018, appendix A.
 
-  python launch/sweep.py --config=configs/search_sa.py:demo/ent
-  for setup in anonym ent; do python launch/sweep.py --config=configs/search_sa.py:clicr/$setup --workers=1; done
+  python -m mednli_jax.sweep --config=configs/search_sa.py:demo/ent
+  for setup in anonym ent; do python -m mednli_jax.sweep --config=configs/search_sa.py:clicr/$setup --workers=1; done
 
 The variant is CORPUS/SETUP; each set-up is a separate study, and demo means demo/ent. The paper does not use the set-up
 noent, because the reader scores whole phrases. It searches hidden size and dropout with 20 configurations and finds 70

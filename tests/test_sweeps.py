@@ -111,12 +111,12 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-GIVEN = ["launch/sweep.py", "--config=kd.py", "--study=kd", "--grace=10", f"--command={sys.executable} train.py"]
+GIVEN = ["sweep", "--config=kd.py", "--study=kd", "--grace=10", f"--command={sys.executable} train.py"]
 
 
 def started(*more):
     how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, ROOT / GIVEN[0], *GIVEN[1:], *more], **how)
+    return subprocess.Popen([sys.executable, "-m", "mednli_jax.sweep", *GIVEN[1:], *more], **how)
 
 
 @pytest.fixture
