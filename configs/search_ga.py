@@ -1,7 +1,7 @@
 """Random search for the GA reader: Suster & Daelemans 2018, appendix A.
 
   python -m mednli_jax.sweep --config=configs/search_ga.py:demo/ent
-  for setup in anonym ent noent; do python -m mednli_jax.sweep --config=configs/search_ga.py:clicr/$setup --workers=1; done
+  for setup in anonym ent noent; do mednli-jax sweep --config=search_ga:clicr/$setup --workers=1; done
 
 The variant is CORPUS/SETUP; each set-up is a separate study, and demo means demo/ent. The paper searches hidden size,
 dropout and the feature that marks passage words which occur in the query, and finds 64 and 0.5. The ranges are those of

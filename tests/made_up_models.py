@@ -13,6 +13,7 @@ from mednli_jax.data.arrays import SIDES, Prepared
 from mednli_jax.data.batching import Layout, staircase
 from mednli_jax.knowledge.relations import KINDS
 from mednli_jax.models import table
+from mednli_jax.models.batch import PairBatch
 from mednli_jax.nli.task import NLITask
 from mednli_jax.training.task import frozen
 
@@ -154,8 +155,9 @@ def noisy(batch):
     def side(tokens, length):
         return jnp.where(jnp.arange(tokens.shape[1]) < length[:, None], tokens, 7)
 
-    sides = [name for name in ("premise", "hypothesis", "passage", "query") if name in batch]
-    return batch | {name: side(batch[name], batch[f"{name}_length"]) for name in sides}
+    sides = ("premise", "hypothesis") if isinstance(batch, PairBatch) else ("passage", "query")
+    padded = {name: side(getattr(batch, name), getattr(batch, f"{name}_length")) for name in sides}
+    return batch.replace(**padded)
 
 
 @functools.cache

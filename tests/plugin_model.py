@@ -18,11 +18,13 @@ class MeanVectors(nn.Module):
     def __call__(self, batch, *, train: bool):
         table_VD = self.get_variable("frozen", "embedding")["vectors"]
 
-        def mean(side):
-            mask = layers.length_mask(batch[f"{side}_length"], batch[side].shape[1])
-            return layers.masked_mean(table_VD[batch[side]], mask)
+        def mean(tokens, length):
+            mask = layers.length_mask(length, tokens.shape[1])
+            return layers.masked_mean(table_VD[tokens], mask)
 
-        both = jnp.concatenate([layers.per_pair(mean("premise"), batch), mean("hypothesis")], axis=-1)
+        premise_QD = mean(batch.premise, batch.premise_length)
+        hypothesis_BD = mean(batch.hypothesis, batch.hypothesis_length)
+        both = jnp.concatenate([layers.per_pair(premise_QD, batch), hypothesis_BD], axis=-1)
         return nn.Dense(self.num_classes)(nn.relu(nn.Dense(self.hidden_size)(both)))
 
 
@@ -31,7 +33,7 @@ class Broken(MeanVectors):
 
     @nn.compact
     def __call__(self, batch, *, train: bool):
-        return jnp.ones((2, 3)) @ batch["premise_length"][:, None].repeat(5, 1).T[:2]
+        return jnp.ones((2, 3)) @ batch.premise_length[:, None].repeat(5, 1).T[:2]
 
 
 class Narrow(MeanVectors):
@@ -39,7 +41,7 @@ class Narrow(MeanVectors):
 
     @nn.compact
     def __call__(self, batch, *, train: bool):
-        return nn.Dense(2)(jnp.ones((len(batch["label"]), 3)))
+        return nn.Dense(2)(jnp.ones((len(batch.label), 3)))
 
 
 no_model = print

@@ -21,6 +21,7 @@ from mednli_jax.data import batching
 from mednli_jax.data.arrays import LEAST, NEW, SIDES, Prepared, Rows, power_of_two
 from mednli_jax.data.examples import Answer, ClozeExample, Passage
 from mednli_jax.data.text import Vocab
+from mednli_jax.models.batch import QueryBatch
 from mednli_jax.models.packing import MASKED_ENERGY
 from mednli_jax.report import metrics
 from mednli_jax.training.task import frozen, summary
@@ -169,12 +170,7 @@ class ClozeTask:
         }
 
     def to_batch(self, data, index, layout):
-        """The batch of rows `index` [U, G]; B = U G.
-
-        passage [U, N]; query [B, Q]; position [U, S]: marked tokens of the passage; position_candidate [U, S]: their
-        candidate, C on padding; candidate_type [U, C]: number of the phrase; candidate_length [U, C]: its words, 0 on
-        padding; blank, label, mask [B]; passages, paired: segments (models.packing).
-        """
+        """The QueryBatch of rows `index` [U, G]; the G queries of a unit share its passage."""
         units, index = index.max(axis=1), index.reshape(-1)
         row, real = jnp.maximum(index, 0), index >= 0
         passage, present = data["query_passage"][jnp.maximum(units, 0)], units >= 0
@@ -182,29 +178,28 @@ class ClozeTask:
         types = _of_passage(data, "candidate_type", passage, data["candidate_type_places"], present)
         marks = _of_passage(data, "position", passage, data["position_places"], present)
         most = data["candidate_type_places"].shape[0]
-        return {
-            "passage": jnp.where(tokens.inside, data["passage"][tokens.at], 0),
-            "passage_length": tokens.length,
-            "candidate_type": jnp.where(types.inside, data["candidate_type"][types.at], 0),
-            "candidate_length": jnp.where(types.inside, data["candidate_length"][types.at], 0),
-            "position": jnp.where(marks.inside, data["position"][marks.at], 0),
-            "position_candidate": jnp.where(marks.inside, data["position_candidate"][marks.at], most),
-            "query": jnp.where(real[:, None], data["query"][row][:, : layout.width[1]], 0),
-            "query_length": jnp.where(real, data["query_length"][row], 0),
-            "blank": data["blank"][row],
-            "label": jnp.maximum(data["gold"][row], 0),
-            "mask": real.astype(jnp.float32),
-            "passages": layout.sentences,
-            "paired": layout.pairs,
-        }
+        return QueryBatch(
+            passage=jnp.where(tokens.inside, data["passage"][tokens.at], 0),
+            passage_length=tokens.length,
+            candidate_type=jnp.where(types.inside, data["candidate_type"][types.at], 0),
+            candidate_length=jnp.where(types.inside, data["candidate_length"][types.at], 0),
+            position=jnp.where(marks.inside, data["position"][marks.at], 0),
+            position_candidate=jnp.where(marks.inside, data["position_candidate"][marks.at], most),
+            query=jnp.where(real[:, None], data["query"][row][:, : layout.width[1]], 0),
+            query_length=jnp.where(real, data["query_length"][row], 0),
+            blank=data["blank"][row],
+            label=jnp.maximum(data["gold"][row], 0),
+            mask=real.astype(jnp.float32),
+            layout=layout,
+        )
 
     def loss(self, logits, batch):
         if self.masses:
-            return -jnp.take_along_axis(logits, batch["label"][:, None], axis=1)[:, 0]
-        return optax.softmax_cross_entropy_with_integer_labels(logits, batch["label"])
+            return -jnp.take_along_axis(logits, batch.label[:, None], axis=1)[:, 0]
+        return optax.softmax_cross_entropy_with_integer_labels(logits, batch.label)
 
     def correct(self, logits, batch):
-        return (jnp.argmax(logits, axis=-1) == batch["label"]).astype(jnp.float32)
+        return (jnp.argmax(logits, axis=-1) == batch.label).astype(jnp.float32)
 
     def losses(self, rows: ClozeRows, logits: np.ndarray) -> np.ndarray | None:
         """Mean loss of each seed [S] over the queries whose answer is a candidate with a score; None without any.

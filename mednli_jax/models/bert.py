@@ -69,7 +69,7 @@ class BERT(nn.Module):
     @nn.compact
     def __call__(self, batch, *, train: bool):
         row = rows_of_pairs(batch, self.cls_id, self.sep_id, self._size(batch))
-        noise = noise_of(batch) if train and self.dropout > 0 else None
+        noise = noise_of(batch.row_key) if train and self.dropout > 0 else None
         links = between_sides(layers.knowledge_energies(self, batch), row) if self.knowledge == "bias" else None
         whole = self.is_mutable_collection(STATES)
         # The pooler reads only [CLS], so the last layer computes queries only for this piece.
@@ -109,7 +109,7 @@ class BERT(nn.Module):
                 f"config.model.attention_heads: a hidden_size of {self.hidden_size} is not divisible by "
                 f"{self.attention_heads}. Fix: give a number of heads that divides hidden_size."
             )
-        size = sum(batch[side].shape[1] for side in layers.SIDES) + SPECIALS
+        size = batch.premise.shape[1] + batch.hypothesis.shape[1] + SPECIALS
         size = min(size, self.room) if self.room else size
         if size > self.positions:
             raise UserError(
@@ -138,10 +138,10 @@ def rows_of_pairs(batch, cls_id: int, sep_id: int, size: int) -> Row:
     middle_B1 = premise_B1 + 1  # the [SEP] between the two
     end_B1 = middle_B1 + hypothesis_B1 + 1
     in_premise, in_hypothesis = (at > 0) & (at < middle_B1), (at > middle_B1) & (at < end_B1)
-    place_BT = jnp.clip(at - middle_B1 - 1, 0, batch["hypothesis"].shape[1] - 1)
-    own_BT = jnp.take_along_axis(batch["hypothesis"], place_BT, axis=1)
+    place_BT = jnp.clip(at - middle_B1 - 1, 0, batch.hypothesis.shape[1] - 1)
+    own_BT = jnp.take_along_axis(batch.hypothesis, place_BT, axis=1)
     pieces_BT = jnp.where(in_hypothesis, own_BT, jnp.where(at <= end_B1, sep_id, 0))
-    premise_BT = shifted(layers.per_pair(batch["premise"], batch), size)
+    premise_BT = shifted(layers.per_pair(batch.premise, batch), size)
     pieces_BT = jnp.where(in_premise, premise_BT, pieces_BT)
     pieces_BT = jnp.where(at == 0, cls_id, pieces_BT)
     return Row(pieces_BT, at <= end_B1, at > middle_B1, in_premise, in_hypothesis, place_BT)
@@ -268,9 +268,9 @@ def _gelu_forward(given):
 gelu.defvjp(_gelu_forward, lambda slope, d_out: (slope * d_out,))
 
 
-def noise_of(batch):
+def noise_of(row_key_B):
     """The source of dropout masks [B, 2]: the two words of each row's key."""
-    return jax.vmap(jax.random.key_data)(batch["row_key"])
+    return jax.vmap(jax.random.key_data)(row_key_B)
 
 
 def drop(x, rate, noise_B2, site):

@@ -31,8 +31,8 @@ class BOW(layers.PairModel):
     @nn.compact
     def __call__(self, batch, *, train: bool):
         packing = layers.sentences(batch)
-        tokens = packing.tokens(batch["premise"], batch["hypothesis"])
-        distinct = batch.get("words", 0) if self.shares_words else 0
+        tokens = packing.tokens(batch.premise, batch.hypothesis)
+        distinct = batch.distinct_words if self.shares_words else 0
         words = layers.WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
 
         def norm(name):
@@ -44,21 +44,21 @@ class BOW(layers.PairModel):
         if self.masking == "paper":
             padding_D = nn.relu(projection(jnp.zeros(words.shape[-1:], projected_ND.dtype)))
             sums_RD += (self.padded_length - packing.length_R)[:, None] * padding_D
-        premise_QD, hypothesis_BD = jnp.split(sums_RD, [batch["premise"].shape[0]])
+        premise_QD, hypothesis_BD = jnp.split(sums_RD, [batch.premise.shape[0]])
         sums = {"premise": layers.per_pair(premise_QD, batch), "hypothesis": hypothesis_BD}
         if self.knowledge != "none":
-            attended = self._attend(batch, packing.unpack(projected_ND, *layers.shapes(batch)), padding_D)
+            attended = self._attend(batch, packing.unpack(projected_ND, *batch.shapes), padding_D)
             sums |= dict(zip(("premise_attended", "hypothesis_attended"), attended, strict=True))
-        sides = [norm(f"norm_{name}")(sum_BD, batch["mask"], train=train) for name, sum_BD in sums.items()]
+        sides = [norm(f"norm_{name}")(sum_BD, batch.mask, train=train) for name, sum_BD in sums.items()]
         if self.matching == "full":
             premise_BD, hypothesis_BD = sides[:2]
             sides += [jnp.abs(premise_BD - hypothesis_BD), premise_BD * hypothesis_BD]
         x = jnp.concatenate(sides, axis=-1)
-        x = layers.RowDropout(self.dropout, name="dropout_sum")(x, batch.get("row_key"), train=train)
+        x = layers.RowDropout(self.dropout, name="dropout_sum")(x, batch.row_key, train=train)
         for i in range(3):
             x = nn.relu(layers.Linear(2 * self.hidden_size, name=f"layer_{i}")(x))
-            x = layers.RowDropout(self.dropout, name=f"dropout_{i}")(x, batch.get("row_key"), train=train)
-            x = norm(f"norm_{i}")(x, batch["mask"], train=train)
+            x = layers.RowDropout(self.dropout, name=f"dropout_{i}")(x, batch.row_key, train=train)
+            x = norm(f"norm_{i}")(x, batch.mask, train=train)
         return layers.Linear(self.num_classes, name="logits")(x)
 
     def _attend(self, batch, padded, padding_D):
@@ -73,7 +73,7 @@ class BOW(layers.PairModel):
         if padding_D is not None:
             more = [(0, self.padded_length - side.shape[1]) for side in padded]
             energies_BPH = jnp.pad(energies_BPH, ((0, 0), *more))
-            lengths = (batch["premise_length"], batch["hypothesis_length"])
+            lengths = (batch.premise_length, batch.hypothesis_length)
             padded = [
                 jnp.where(
                     layers.length_mask(length, self.padded_length)[..., None],

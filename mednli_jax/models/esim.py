@@ -39,11 +39,11 @@ class ESIM(layers.PairModel):
     @nn.compact
     def __call__(self, batch, *, train: bool):
         masked = self.masking == "masked"
-        row_key = batch.get("row_key")
+        row_key = batch.row_key
         packing = layers.sentences(batch)
-        paired = packing if layers.group_of(batch) == 1 else layers.paired_sentences(batch)
-        tokens = packing.tokens(batch["premise"], batch["hypothesis"])
-        distinct = batch.get("words", 0) if self.shares_words else 0
+        paired = packing if batch.group == 1 else layers.paired_sentences(batch)
+        tokens = packing.tokens(batch.premise, batch.hypothesis)
+        distinct = batch.distinct_words if self.shares_words else 0
         words = layers.WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
         words = self._drop_tokens(words, packing, batch, "drop_words", train)
         encoded_ND = layers.BiRNN(self.hidden_size, platform=self.platform, name="encoder")(words, packing)
@@ -72,7 +72,8 @@ class ESIM(layers.PairModel):
         if masked:
             top_RD = paired.max(states_ND)
         else:
-            pairs = [(len(batch["hypothesis"]), batch[side].shape[1]) for side in layers.SIDES]
+            rows, *widths = batch.attention_shape
+            pairs = [(rows, width) for width in widths]
             top_RD = jnp.concatenate([x.max(axis=1) for x in paired.unpack(states_ND, *pairs)])
         both_RD = jnp.concatenate([paired.mean(states_ND), top_RD], axis=-1)
         return jnp.concatenate(jnp.split(both_RD, 2), axis=-1)
@@ -86,9 +87,9 @@ class ESIM(layers.PairModel):
     def _local_inference(self, batch, encoded_ND, packing, paired, masked):
         """(inputs of the composition, packed by pairs [N, H or 2H]; relations to the attended tokens [N, R], None
         without typed links)."""
-        padded = packing.unpack(encoded_ND, *layers.shapes(batch))
+        padded = packing.unpack(encoded_ND, *batch.shapes)
         masks = layers.sentence_masks(batch)
-        if layers.group_of(batch) > 1:
+        if batch.group > 1:
             encoded_ND = paired.pack(layers.per_pair(padded[0], batch), padded[1])
         enhance = Enhancement(self.hidden_size, name="projection")
 

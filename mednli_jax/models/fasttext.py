@@ -68,7 +68,7 @@ class FastText(nn.Module):
         # The frozen vectors only give the number of words.
         words = self.variables["frozen"]["embedding"]["vectors"].shape[0]
         packing = layers.paired_sentences(batch)
-        premise_BP, hypothesis_BH = layers.per_pair(batch["premise"], batch), batch["hypothesis"]
+        premise_BP, hypothesis_BH = layers.per_pair(batch.premise, batch), batch.hypothesis
         premise_B, hypothesis_B = layers.pair_lengths(batch)
         first_B = jnp.where(hypothesis_B > 0, hypothesis_BH[:, 0], END)
         bigrams = (

@@ -47,25 +47,25 @@ class GAReader(nn.Module):
     def __call__(self, batch, *, train: bool):
         queries, paired = pointer.queries(batch), pointer.paired_passages(batch)
         # The first hop does not depend on the query, so the passage of several queries is encoded once.
-        once = self.hops > 1 and pointer.group_of(batch) > 1
+        once = self.hops > 1 and batch.group > 1
         packing = pointer.passages(batch) if once else paired
-        passage = batch["passage"] if once else pointer.per_query(batch["passage"], batch)
-        passage_T, query_T = packing.tokens(passage), queries.tokens(batch["query"])
+        passage = batch.passage if once else pointer.per_query(batch.passage, batch)
+        passage_T, query_T = packing.tokens(passage), queries.tokens(batch.query)
         embedding = layers.WordEmbedding(self.train_vectors, name="embedding")
         vectors_TD = embedding(jnp.concatenate([passage_T, query_T]))
         x_TD, words_TD = jnp.split(vectors_TD, [len(passage_T)])
         for hop in range(self.hops - 1):
             states_TD, query_BQD = self._encode(hop, x_TD, words_TD, packing, queries, batch)
             x_TD = self._gated(hop, states_TD, query_BQD, packing, paired, batch)
-            keys_B = batch.get("row_key")
+            keys_B = batch.row_key
             x_TD = layers.drop_tokens(self.dropout, x_TD, paired, keys_B, name=f"drop_{hop}", train=train)
             packing = paired
         if self.query_feature:
             numbers = self.param("occurrence", nn.initializers.normal(0.01), (2, 2))
             x_TD = jnp.concatenate([x_TD, take(numbers, occurs(paired, batch).astype(jnp.int32))], axis=-1)
         states_TD, query_BQD = self._encode(self.hops - 1, x_TD, words_TD, packing, queries, batch)
-        states_BND = paired.unpack(states_TD, (len(batch["query"]), batch["passage"].shape[1]))[0]
-        blank_BD = jnp.take_along_axis(query_BQD, batch["blank"][:, None, None], axis=1)[:, 0]
+        states_BND = paired.unpack(states_TD, (len(batch.query), batch.passage.shape[1]))[0]
+        blank_BD = jnp.take_along_axis(query_BQD, batch.blank[:, None, None], axis=1)[:, 0]
         # Dhingra et al. 2017, "Answer Prediction".
         energies_BN = einsum("bnd,bd->bn", states_BND, blank_BD)
         mask_BN = layers.length_mask(pointer.passage_lengths(batch), energies_BN.shape[1])
@@ -77,15 +77,15 @@ class GAReader(nn.Module):
         gru = partial(layers.BiRNN, self.hidden_size, "gru", lasagne=True, platform=self.platform)
         states_TD = gru(name=f"passage_{hop}")(x_TD, packing)
         query_TD = gru(name=f"query_{hop}")(words_TD, queries)
-        return states_TD, queries.unpack(query_TD, batch["query"].shape)[0]
+        return states_TD, queries.unpack(query_TD, batch.query.shape)[0]
 
     def _gated(self, hop, states_TD, query_BQD, packing, paired, batch):
         """Passage tokens, packed by query, after gated attention to the query (Dhingra et al. 2017, "Gated-Attention
         Module": a = softmax(Q^T d), q = Q a, x = d * q)."""
-        states = packing.unpack(states_TD, (len(packing.length_R), batch["passage"].shape[1]))[0]
+        states = packing.unpack(states_TD, (len(packing.length_R), batch.passage.shape[1]))[0]
         if packing is not paired:
             states_TD = paired.pack(pointer.per_query(states, batch))
-        mask_BQ = layers.length_mask(batch["query_length"], query_BQD.shape[1])
+        mask_BQ = layers.length_mask(batch.query_length, query_BQD.shape[1])
         weights_BNQ = layers.masked_softmax(layers.token_products(states, query_BQD), mask_BQ[:, None, :])
         self.sow(layers.ATTENTION, f"hop_{hop}", weights_BNQ)
         attended_TD = paired.pack(matmul(weights_BNQ, query_BQD))
@@ -94,8 +94,8 @@ class GAReader(nn.Module):
 
 def occurs(paired, batch):
     """[T] bool: True on passage words that also occur in the query; unknown words do not count."""
-    mask_BQ = layers.length_mask(batch["query_length"], batch["query"].shape[1])
-    query_BQ = jnp.where(mask_BQ, batch["query"], 0)
-    tokens_T = paired.tokens(pointer.per_query(batch["passage"], batch))
+    mask_BQ = layers.length_mask(batch.query_length, batch.query.shape[1])
+    query_BQ = jnp.where(mask_BQ, batch.query, 0)
+    tokens_T = paired.tokens(pointer.per_query(batch.passage, batch))
     same_TQ = tokens_T[:, None] == query_BQ[paired.sentence_N]
     return same_TQ.any(axis=1) & (tokens_T > UNKNOWN)

@@ -30,24 +30,24 @@ class InferSent(layers.PairModel):
     @nn.compact
     def __call__(self, batch, *, train: bool):
         packing = layers.sentences(batch)
-        tokens = packing.tokens(batch["premise"], batch["hypothesis"])
-        distinct = batch.get("words", 0) if self.shares_words else 0
+        tokens = packing.tokens(batch.premise, batch.hypothesis)
+        distinct = batch.distinct_words if self.shares_words else 0
         words = layers.WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
         states_ND = layers.BiRNN(self.hidden_size, self.cell, platform=self.platform, name="encoder")(words, packing)
         if self.knowledge != "none" or self.masking != "masked" or self.pooling == "last":
-            premise_BD, hypothesis_BD = self._pool_padded(batch, packing.unpack(states_ND, *layers.shapes(batch)))
+            premise_BD, hypothesis_BD = self._pool_padded(batch, packing.unpack(states_ND, *batch.shapes))
         else:
             pooled_RD = packing.max(states_ND) if self.pooling == "max" else packing.mean(states_ND)
-            premise_QD, hypothesis_BD = jnp.split(pooled_RD, [batch["premise"].shape[0]])
+            premise_QD, hypothesis_BD = jnp.split(pooled_RD, [batch.premise.shape[0]])
             premise_BD = layers.per_pair(premise_QD, batch)
         features = [premise_BD, hypothesis_BD]
         if self.matching == "full":
             features += [jnp.abs(premise_BD - hypothesis_BD), premise_BD * hypothesis_BD]
         x = jnp.concatenate(features, axis=-1)
         for i in range(2):
-            x = layers.RowDropout(self.dropout, name=f"dropout_{i}")(x, batch.get("row_key"), train=train)
+            x = layers.RowDropout(self.dropout, name=f"dropout_{i}")(x, batch.row_key, train=train)
             x = jnp.tanh(layers.Linear(self.hidden_size, name=f"layer_{i}")(x))
-        x = layers.RowDropout(self.dropout, name="dropout_2")(x, batch.get("row_key"), train=train)
+        x = layers.RowDropout(self.dropout, name="dropout_2")(x, batch.row_key, train=train)
         return layers.Linear(self.num_classes, name="logits")(x)
 
     def _pool_padded(self, batch, states):

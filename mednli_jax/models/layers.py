@@ -7,7 +7,6 @@ In all layers, padding (tokens after a row's length, rows whose `mask` is 0) nev
 """
 
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import flax.linen as nn
@@ -16,14 +15,13 @@ import jax.numpy as jnp
 from jax import lax
 
 from mednli_jax.models import sparse_rows, stacked
+from mednli_jax.models.batch import PairBatch
 from mednli_jax.models.packing import MASKED_ENERGY, Packing
 from mednli_jax.models.products import BY_ROWS, dot, matmul
 from mednli_jax.models.recurrence import CELLS
 
-Batch = Mapping[str, jax.Array]
 # collection for the attention weights of models; filled where the caller makes it mutable
 ATTENTION = "attention"
-SIDES = ("premise", "hypothesis")
 
 
 def uniform_init(fan_in: int):
@@ -295,7 +293,7 @@ class PairModel(nn.Module):
         return not self.train_vectors and self.platform == "cpu"
 
 
-def knowledge_energies(model, batch: Batch):
+def knowledge_energies(model, batch: PairBatch):
     """[B, P, H], KnowledgeEnergies by the fields of a model. Weighting "auto": "learned" for knowledge "bias"."""
     auto = "learned" if model.knowledge == "bias" else "paper"
     weighting = auto if model.weighting == "auto" else model.weighting
@@ -319,18 +317,18 @@ class KnowledgeEnergies(nn.Module):
     scale: float = 1.0
 
     @nn.compact
-    def __call__(self, batch: Batch):
+    def __call__(self, batch: PairBatch):
         lengths = jnp.arange(self.longest_path + 1)
         decayed_L = jnp.exp(-lengths) if self.weighting == "exp" else 1.0 - lengths / max(self.longest_path, 1)
         weights_L = self.scale * decayed_L
         if self.weighting == "learned":
             weights_L = self.param("path_weight", lambda key: weights_L)
-        distance_BK = batch["link_distance"].astype(jnp.int32)
+        distance_BK = batch.link_distance.astype(jnp.int32)
         value_BK = sparse_rows.take(weights_L, jnp.clip(distance_BK, 0, self.longest_path))
         value_BK = jnp.where(distance_BK >= 0, value_BK, 0.0)
-        size = (batch["hypothesis"].shape[0], batch["premise"].shape[1], batch["hypothesis"].shape[1])
+        size = batch.attention_shape
         rows = jnp.arange(size[0])[:, None]
-        premise, hypothesis = (batch[f"link_{side}"].astype(jnp.int32) for side in ("premise", "hypothesis"))
+        premise, hypothesis = batch.linked_tokens
         # Links are unique per token pair, so that adding sets the value; empty links add 0 at [0, 0].
         return jnp.zeros(size, value_BK.dtype).at[rows, premise, hypothesis].add(value_BK, mode="drop")
 
@@ -354,8 +352,8 @@ class Relations:
     have.
     """
 
-    def __init__(self, batch: Batch, kinds: int, *, same_words: bool = True):
-        bits_BK, distance_BK = batch["link_relation"].astype(jnp.uint32), batch["link_distance"]
+    def __init__(self, batch: PairBatch, kinds: int, *, same_words: bool = True):
+        bits_BK, distance_BK = batch.link_relation.astype(jnp.uint32), batch.link_distance
         if not same_words:
             bits_BK = bits_BK & ~jnp.uint32(1 << _SAME)
         steps_BK = jnp.clip(1.0 - distance_BK / RELATION_STEPS, 0.0, 1.0)
@@ -366,8 +364,8 @@ class Relations:
         self.turned_BKR = self.value_BKR[..., jnp.array([0, 1, 2, 4, 3, 5, *named])]
         self.related_BK = (self.value_BKR > 0).any(axis=-1).astype(self.value_BKR.dtype)
         self._rows = jnp.arange(bits_BK.shape[0])[:, None]
-        self._premise, self._hypothesis = (batch[f"link_{side}"].astype(jnp.int32) for side in SIDES)
-        self._size = (batch["hypothesis"].shape[0], batch["premise"].shape[1], batch["hypothesis"].shape[1])
+        self._premise, self._hypothesis = batch.linked_tokens
+        self._size = batch.attention_shape
 
     def energies(self, scale):
         """[B, P, H], scale * 1[r_ij is not 0], the term that knowledge-enriched co-attention adds."""
@@ -427,54 +425,46 @@ def token_products(premise_QPD, hypothesis_BHD):
     return jnp.swapaxes(products, 1, 2).reshape(rows, size, width)
 
 
-def sentence_masks(batch: Batch):
+def sentence_masks(batch: PairBatch):
     """(premise mask [B, P], hypothesis mask [B, H])."""
     premise_B, hypothesis_B = pair_lengths(batch)
-    return length_mask(premise_B, batch["premise"].shape[1]), length_mask(hypothesis_B, batch["hypothesis"].shape[1])
+    return length_mask(premise_B, batch.premise.shape[1]), length_mask(hypothesis_B, batch.hypothesis.shape[1])
 
 
-def pair_lengths(batch: Batch):
+def pair_lengths(batch: PairBatch):
     """(premise length [B], hypothesis length [B]). Padding pairs have no tokens."""
-    premise_B = jnp.repeat(batch["premise_length"], group_of(batch))
-    return jnp.where(batch["mask"] > 0, premise_B, 0), batch["hypothesis_length"]
+    premise_B = per_pair(batch.premise_length, batch)
+    return jnp.where(batch.mask > 0, premise_B, 0), batch.hypothesis_length
 
 
-def group_of(batch: Batch) -> int:
-    """The number of hypotheses of each premise."""
-    return batch["hypothesis"].shape[0] // batch["premise"].shape[0]
-
-
-def sentences(batch: Batch) -> Packing:
+def sentences(batch: PairBatch) -> Packing:
     """All premises [Q] and hypotheses [B] of a batch, packed."""
-    lengths = jnp.concatenate([batch["premise_length"], batch["hypothesis_length"]])
-    return Packing(lengths, batch.get("sentences"), steps=max(batch[side].shape[1] for side in SIDES))
+    lengths = jnp.concatenate([batch.premise_length, batch.hypothesis_length])
+    segments = None if batch.layout is None else batch.layout.sentences
+    return Packing(lengths, segments, steps=max(batch.premise.shape[1], batch.hypothesis.shape[1]))
 
 
-def paired_sentences(batch: Batch) -> Packing:
+def paired_sentences(batch: PairBatch) -> Packing:
     """The premise of every pair [B] and its hypothesis [B], packed."""
     lengths = jnp.concatenate(pair_lengths(batch))
-    return Packing(lengths, batch.get("pairs"), steps=max(batch[side].shape[1] for side in SIDES))
+    segments = None if batch.layout is None else batch.layout.pairs
+    return Packing(lengths, segments, steps=max(batch.premise.shape[1], batch.hypothesis.shape[1]))
 
 
-def per_pair(x_Q, batch: Batch):
+def per_pair(x_Q, batch: PairBatch):
     """[B, ...] for the pairs from [Q, ...] for the premises."""
-    return jnp.repeat(x_Q, group_of(batch), axis=0)
+    return jnp.repeat(x_Q, batch.group, axis=0)
 
 
-def sentence_keys(batch: Batch, count: int):
+def sentence_keys(batch: PairBatch, count: int):
     """[count] dropout keys of premises (one per group or one per pair), then hypotheses, from `row_key` [B]."""
-    if "row_key" not in batch:  # in prediction
+    keys_B = batch.row_key
+    if keys_B is None:  # in prediction
         return None
-    keys_B = batch["row_key"]
     of_units = count < 2 * keys_B.shape[0]  # a premise shared by several rows has the key of the first row
-    premise = keys_B[:: group_of(batch)] if of_units else keys_B
+    premise = keys_B[:: batch.group] if of_units else keys_B
 
     def of_side(keys, side):
         return jax.vmap(lambda key: jax.random.fold_in(key, side))(keys)
 
     return jnp.concatenate([of_side(premise, 0), of_side(keys_B, 1)])
-
-
-def shapes(batch: Batch):
-    """(rows, padded tokens) of premises and of hypotheses."""
-    return tuple(batch[side].shape for side in SIDES)

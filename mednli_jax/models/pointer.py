@@ -10,48 +10,42 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jax import lax
 
-from mednli_jax.models.layers import Batch
+from mednli_jax.models.batch import QueryBatch
 from mednli_jax.models.packing import MASKED_ENERGY, Packing
 
 
-def group_of(batch: Batch) -> int:
-    """The number of queries of each passage."""
-    return batch["query"].shape[0] // batch["passage"].shape[0]
-
-
-def per_query(x_U, batch: Batch):
+def per_query(x_U, batch: QueryBatch):
     """[B, ...] for the queries from [U, ...] for the passages."""
-    return jnp.repeat(x_U, group_of(batch), axis=0)
+    return jnp.repeat(x_U, batch.group, axis=0)
 
 
-def passage_lengths(batch: Batch):
+def passage_lengths(batch: QueryBatch):
     """[B], the number of tokens of each query's passage; 0 for padding rows."""
-    return jnp.where(batch["mask"] > 0, per_query(batch["passage_length"], batch), 0)
+    return jnp.where(batch.mask > 0, per_query(batch.passage_length, batch), 0)
 
 
-def passages(batch: Batch) -> Packing:
+def passages(batch: QueryBatch) -> Packing:
     """The U passages, packed."""
-    return Packing(batch["passage_length"], batch.get("passages"), steps=batch["passage"].shape[1])
+    return Packing(batch.passage_length, batch.segments, steps=batch.passage.shape[1])
 
 
-def paired_passages(batch: Batch) -> Packing:
+def paired_passages(batch: QueryBatch) -> Packing:
     """The passage of every query [B], packed."""
-    segments = batch.get("passages" if group_of(batch) == 1 else "paired")
-    return Packing(passage_lengths(batch), segments, steps=batch["passage"].shape[1])
+    return Packing(passage_lengths(batch), batch.paired_segments, steps=batch.passage.shape[1])
 
 
-def queries(batch: Batch) -> Packing:
+def queries(batch: QueryBatch) -> Packing:
     """The B queries, packed."""
-    lengths_B = jnp.where(batch["mask"] > 0, batch["query_length"], 0)
-    return Packing(lengths_B, None, steps=batch["query"].shape[1])
+    lengths_B = jnp.where(batch.mask > 0, batch.query_length, 0)
+    return Packing(lengths_B, None, steps=batch.query.shape[1])
 
 
-def candidate_mask(batch: Batch):
+def candidate_mask(batch: QueryBatch):
     """[B, C] bool: True on the candidates of each query's passage."""
-    return per_query(batch["candidate_length"] > 0, batch)
+    return per_query(batch.candidate_length > 0, batch)
 
 
-def candidate_logits(energies_BN, batch: Batch, pointer: str = "sum"):
+def candidate_logits(energies_BN, batch: QueryBatch, pointer: str = "sum"):
     """[B, C], logits from the attention mass on each candidate (pointer sum attention, Kadlec et al. 2016, section 4).
 
     The mass of a candidate is the sum over its places of the softmax of the energies. A place of several candidates
@@ -61,8 +55,9 @@ def candidate_logits(energies_BN, batch: Batch, pointer: str = "sum"):
     Prediction"); the masses of candidates that share places sum to more than 1. The logits of the others are normalised
     later, over the candidates: "share" and "span": of the mass; "mean": of the mass divided by the candidate's words.
     """
-    position_BS, owner_BS = (per_query(batch[name], batch) for name in ("position", "position_candidate"))
-    length_BC = per_query(batch["candidate_length"], batch)
+    position_BS = per_query(batch.position, batch)
+    owner_BS = per_query(batch.position_candidate, batch)
+    length_BC = per_query(batch.candidate_length, batch)
     rows, beyond = jnp.arange(len(owner_BS))[:, None], length_BC.shape[1]
     real_BS = (position_BS < passage_lengths(batch)[:, None]) & (owner_BS < beyond)
     owner_BS = jnp.where(real_BS, owner_BS, beyond)  # out of range, so that it is dropped below

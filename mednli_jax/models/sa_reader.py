@@ -38,7 +38,7 @@ class SAReader(nn.Module):
     @nn.compact
     def __call__(self, batch, *, train: bool):
         passages, queries = pointer.passages(batch), pointer.queries(batch)
-        both_T = [passages.tokens(batch["passage"]), queries.tokens(batch["query"])]
+        both_T = [passages.tokens(batch.passage), queries.tokens(batch.query)]
         words_TD = layers.WordEmbedding(self.train_vectors, name="embedding")(jnp.concatenate(both_T))
         of_passages_TD, of_queries_TD = jnp.split(words_TD, [len(both_T[0])])
 
@@ -47,20 +47,20 @@ class SAReader(nn.Module):
             gru = layers.BiRNN(self.hidden_size, "gru", lasagne=True, platform=self.platform, name=name)
             return gru(words_TD, packing)
 
-        keys_B = batch.get("row_key")
-        keys_U = None if keys_B is None else keys_B[:: pointer.group_of(batch)]  # of the first query
+        keys_B = batch.row_key
+        keys_U = None if keys_B is None else keys_B[:: batch.group]  # of the first query
         states_TD = encode(of_passages_TD, passages, keys_U, "passage")
         query_BD = queries.ends(encode(of_queries_TD, queries, keys_B, "query"))
         return self._scores(self._attend(states_TD, query_BD, passages, batch), batch)
 
     def _attend(self, states_TD, query_BD, passages, batch):
         """[B, D], o = sum a_n h_n, a = softmax of h_n^T W q over the passage (Chen et al. 2016, section 3.2)."""
-        states_UND = passages.unpack(states_TD, batch["passage"].shape)[0]
+        states_UND = passages.unpack(states_TD, batch.passage.shape)[0]
         size = query_BD.shape[-1]
         kernel = self.param("kernel", published_init, (size, size))
         mapped_BD = matmul(query_BD, kernel.T)
         energies_BN = layers.token_products(states_UND, mapped_BD[:, None])[..., 0]
-        mask_BN = layers.length_mask(pointer.passage_lengths(batch), batch["passage"].shape[1])
+        mask_BN = layers.length_mask(pointer.passage_lengths(batch), batch.passage.shape[1])
         weights_BN = layers.masked_softmax(energies_BN, mask_BN)
         self.sow(layers.ATTENTION, "places", weights_BN)
         weights_UGN = weights_BN.reshape(len(states_UND), -1, states_UND.shape[1])
@@ -71,7 +71,7 @@ class SAReader(nn.Module):
         their code)."""
         size, types = read_BD.shape[-1], max(self.num_types, 1)
         bias_E = self.param("bias", nn.initializers.zeros, (types,))
-        type_UC = batch["candidate_type"]
+        type_UC = batch.candidate_type
         known_UC = jnp.clip(type_UC, 0, types - 1)
 
         def init(key):

@@ -13,6 +13,7 @@ from mednli_jax.data.arrays import NEW, SIDES, Prepared, Rows
 from mednli_jax.data.examples import LABELS, NLIExample
 from mednli_jax.data.text import TOKENISERS
 from mednli_jax.errors import ConfigError
+from mednli_jax.models.batch import PairBatch
 from mednli_jax.report import metrics
 from mednli_jax.training.task import frozen, summary
 
@@ -122,22 +123,18 @@ class NLITask:
         return {**tokens, "maps": {name: dict(zip(SIDES, both, strict=True)) for name, both in maps.items()}}
 
     def to_batch(self, data, index, layout):
-        """The batch of rows `index` [Q, G]: premise [Q, P], hypothesis [B, H], their lengths, links [B, K], label
-        and mask [B].
-
-        The G hypotheses of a unit share its premise; B = Q G. `sentences`, `pairs` and `words` are from the layout.
-        """
+        """The PairBatch of rows `index` [Q, G]; the G hypotheses of a unit share its premise."""
         units, index = index.max(axis=1), index.reshape(-1)
         row, real = jnp.maximum(index, 0), index >= 0
-        batch = {"mask": real.astype(jnp.float32), "label": jnp.maximum(data["label"][row], 0)}
+        fields = {"mask": real.astype(jnp.float32), "label": jnp.maximum(data["label"][row], 0)}
         for side, of_side, width in zip(SIDES, (units, index), layout.width, strict=True):
             # Whole rows first, then the width: a TPU gathers whole rows at once, but parts of rows one by one.
-            batch[side] = data[side][jnp.maximum(of_side, 0)][:, :width]
-            batch[f"{side}_length"] = jnp.where(of_side >= 0, data[f"{side}_length"][jnp.maximum(of_side, 0)], 0)
+            fields[side] = data[side][jnp.maximum(of_side, 0)][:, :width]
+            fields[f"{side}_length"] = jnp.where(of_side >= 0, data[f"{side}_length"][jnp.maximum(of_side, 0)], 0)
         for name in LINK_FIELDS:
             if name in data:
-                batch[name] = data[name][row]
-        return {**batch, "sentences": layout.sentences, "pairs": layout.pairs, "words": layout.words}
+                fields[name] = data[name][row]
+        return PairBatch(**fields, layout=layout)
 
     def loss(self, logits, batch):
         """Cross-entropy in JAX, for training. `losses` is the same in NumPy, for dev and test."""
@@ -152,7 +149,7 @@ class NLITask:
 
     def _label(self, logits, batch):
         """The labels [B] as places among the logits."""
-        label = batch["label"]
+        label = batch.label
         if logits.shape[-1] not in (len(self.classes), len(LABELS)):
             problem = f"config.model.name: the model has to return logits of {len(self.classes)} classes"
             raise ConfigError(f"{problem}, not {logits.shape[-1]}. Fix: correct its module.")

@@ -62,24 +62,19 @@ class Average(_Weights):
 
 def init_learner(model, optimizer, seeds, example_batch, frozen) -> Learner:
     """One learner per seed, whose parameters depend on this seed only. Compiled once for a model and shapes."""
-    arrays = {name: value for name, value in example_batch.items() if isinstance(value, jax.Array | np.ndarray)}
-    shape = tuple((name, value) for name, value in example_batch.items() if name not in arrays)
-    given = jnp.asarray(seeds, jnp.uint32), arrays, frozen
-    how = {"shape": shape, "model": model, "optimizer": optimizer}
-    planned = _drawn.eval_shape(*given, **how)
+    seeds = jnp.asarray(seeds, jnp.uint32)
+    planned = _drawn.eval_shape(seeds, example_batch, frozen, model=model, optimizer=optimizer)
     room = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit")
     room = room or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # a CPU has the machine's memory
     needed = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves((planned, planned.params)))
     if needed > room:
         problem = f"weights and optimiser state need {needed / 1e9:.0f} GB of memory, and there are {room / 1e9:.0f} GB"
         raise RunError(f"{problem}. Fix: give smaller sizes in config.model, or fewer seeds.")
-    return _drawn(*given, **how)
+    return _drawn(seeds, example_batch, frozen, model=model, optimizer=optimizer)
 
 
-@functools.partial(jax.jit, static_argnames=("shape", "model", "optimizer"))
-def _drawn(seeds, arrays, frozen, *, shape, model, optimizer):
-    example_batch = {**arrays, **dict(shape)}
-
+@functools.partial(jax.jit, static_argnames=("model", "optimizer"))
+def _drawn(seeds, example_batch, frozen, *, model, optimizer):
     def one(seed):
         rngs = {"params": jax.random.key(seed)}
         mutable = ["params", "batch_stats"]

@@ -48,16 +48,16 @@ def train_step(model, task, optimizer, layout, axis_name=None):
     def slopes(learner, frozen, data, index_QG):
         """(gradients, index of the table rows to which they belong, sums, batch statistics) of the global batch."""
         batch = task.to_batch(data, index_QG, layout)
-        batch["row_key"] = row_keys(learner.seed, learner.step, index_QG.reshape(-1))
-        count = over_devices(batch["mask"].sum())
+        batch = batch.replace(row_key=row_keys(learner.seed, learner.step, index_QG.reshape(-1)))
+        count = over_devices(batch.mask.sum())
         variables = {"params": learner.params, "batch_stats": learner.batch_stats, "frozen": frozen}
         index = rows.read(model, variables, batch) if takes_rows else {}
 
         def loss_of(params):
             given = {**variables, "params": params, rows.INDEX: index}
             logits_BC, changed = model.apply(given, batch, train=True, mutable=["batch_stats"])
-            loss = jnp.sum(batch["mask"] * task.loss(logits_BC, batch))
-            correct = jnp.sum(batch["mask"] * task.correct(logits_BC, batch))
+            loss = jnp.sum(batch.mask * task.loss(logits_BC, batch))
+            correct = jnp.sum(batch.mask * task.correct(logits_BC, batch))
             return loss / lax.stop_gradient(jnp.maximum(count, 1.0)), (loss, correct, changed)
 
         (_, (loss, correct, changed)), gradients = jax.value_and_grad(loss_of, has_aux=True)(

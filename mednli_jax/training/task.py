@@ -57,13 +57,16 @@ class Task(Protocol):
     def looked_at(self, corpus, vocabulary, example, lengths: tuple[int, int], sown: dict) -> dict:
         """The attention of one example with texts of these lengths, from the model's collection ATTENTION [S, ...]."""
 
-    def to_batch(self, data: dict[str, jax.Array], index: jax.Array, layout) -> dict[str, jax.Array]:
-        """The batch of rows `index` [Q, G] (-1 = padding) in the static shape `layout`; it has float `mask` [B]."""
+    def to_batch(self, data: dict[str, jax.Array], index: jax.Array, layout):
+        """The batch of rows `index` [Q, G] (-1 = padding) in the static shape `layout` (see models.batch).
 
-    def loss(self, logits: jax.Array, batch: dict) -> jax.Array:
+        It is a flax.struct.dataclass with `mask` [B] float and `row_key` [B] or None.
+        """
+
+    def loss(self, logits: jax.Array, batch) -> jax.Array:
         """[B], finite also on padding rows."""
 
-    def correct(self, logits: jax.Array, batch: dict) -> jax.Array:
+    def correct(self, logits: jax.Array, batch) -> jax.Array:
         """[B], 1 where the prediction is right."""
 
     def score(self, rows, logits) -> dict:

@@ -11,6 +11,7 @@ import pytest
 from mednli_jax.data.batching import Layout
 from mednli_jax.errors import UserError
 from mednli_jax.models import bert
+from mednli_jax.models.batch import PairBatch
 from mednli_jax.nli.task import NLITask
 from mednli_jax.training import step
 
@@ -26,7 +27,7 @@ def build(**fields):
 def batch_of(rows, data=None, **more):
     data = {k: jnp.asarray(v) for k, v in (data or made_up.arrays()).items()}
     batch = NLITask().to_batch(data, jnp.asarray(rows, jnp.int32)[:, None], Layout.full(len(rows), WIDTH))
-    return {name: array for name, array in batch.items() if isinstance(array, jax.Array)} | more
+    return batch.replace(layout=None, **more)
 
 
 @functools.cache
@@ -57,28 +58,30 @@ def keys(rows):
 
 
 def test_a_pair_becomes_one_row_without_gaps():
-    batch = {
-        "premise": jnp.array([[11, 12, 13], [14, 99, 99], [99, 99, 99]]),
-        "premise_length": jnp.array([3, 1, 0]),
-        "hypothesis": jnp.array([[21, 22], [23, 99], [24, 25]]),
-        "hypothesis_length": jnp.array([2, 1, 2]),
-        "mask": jnp.ones(3),
-    }
+    batch = PairBatch(
+        premise=jnp.array([[11, 12, 13], [14, 99, 99], [99, 99, 99]]),
+        premise_length=jnp.array([3, 1, 0]),
+        hypothesis=jnp.array([[21, 22], [23, 99], [24, 25]]),
+        hypothesis_length=jnp.array([2, 1, 2]),
+        mask=jnp.ones(3),
+    )
     row = bert.rows_of_pairs(batch, 1, 2, 8)
     expected = [[1, 11, 12, 13, 2, 21, 22, 2], [1, 14, 2, 23, 2, 0, 0, 0], [1, 2, 24, 25, 2, 0, 0, 0]]
     np.testing.assert_array_equal(row.pieces_BT, expected)
     np.testing.assert_array_equal(row.real_BT, np.array(expected) > 0)
     second = [[0, 0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1, 1, 1]]
     np.testing.assert_array_equal(row.second_BT, second)
-    grouped = {"premise": batch["premise"][:1], "premise_length": batch["premise_length"][:1]}
-    row = bert.rows_of_pairs({**batch, **grouped, "mask": jnp.array([1.0, 1, 0])}, 1, 2, 8)
+    grouped = batch.replace(
+        premise=batch.premise[:1], premise_length=batch.premise_length[:1], mask=jnp.array([1.0, 1, 0])
+    )
+    row = bert.rows_of_pairs(grouped, 1, 2, 8)
     expected = [[1, 11, 12, 13, 2, 21, 22, 2], [1, 11, 12, 13, 2, 23, 2, 0], [1, 2, 24, 25, 2, 0, 0, 0]]
     np.testing.assert_array_equal(row.pieces_BT, expected)
 
 
 def test_room_that_no_pair_needs_is_not_computed():
     model, batch = build(knowledge="bias"), batch_of(np.arange(8))
-    longest = int((batch["premise_length"] + batch["hypothesis_length"]).max()) + 3
+    longest = int((batch.premise_length + batch.hypothesis_length).max()) + 3
     assert longest < sum(WIDTH) + 3
     close, params = build(knowledge="bias", room=longest), drawn(model)
     np.testing.assert_allclose(logits_of(close, batch, params), logits_of(model, batch), atol=1e-5)
@@ -98,20 +101,20 @@ def test_links_of_no_weight_are_plain_bert():
     scaled = build(knowledge="bias", weighting="paper", knowledge_scale=0.0)
     np.testing.assert_allclose(logits_of(scaled, batch, plain), logits_of(build(), batch, plain), atol=1e-6)
     changed = abs(logits_of(model, batch, params) - logits_of(build(), batch, plain)).max(axis=1)
-    linked = np.asarray((batch["link_distance"] >= 0).any(axis=1))
+    linked = np.asarray((batch.link_distance >= 0).any(axis=1))
     assert changed[~linked].max(initial=0) < 1e-6
     assert changed[linked].min() > 1e-5
 
 
 def test_links_join_pieces_of_the_row_both_ways():
     """In [CLS] p p [SEP] h [SEP], premise piece 1 and hypothesis piece 0 have the places 2 and 4."""
-    batch = {
-        "premise": jnp.array([[5, 6, 0]]),
-        "premise_length": jnp.array([2]),
-        "hypothesis": jnp.array([[7, 0]]),
-        "hypothesis_length": jnp.array([1]),
-        "mask": jnp.ones(1),
-    }
+    batch = PairBatch(
+        premise=jnp.array([[5, 6, 0]]),
+        premise_length=jnp.array([2]),
+        hypothesis=jnp.array([[7, 0]]),
+        hypothesis_length=jnp.array([1]),
+        mask=jnp.ones(1),
+    )
     links = jnp.zeros((1, 3, 2)).at[0, 1, 0].set(4.0).at[0, 2, 1].set(9.0)  # the second link lies on padding
     for size in (6, 8):
         found = bert.between_sides(links, bert.rows_of_pairs(batch, 1, 2, size))
@@ -127,7 +130,7 @@ def test_links_join_pieces_of_the_row_both_ways():
 def test_dropout_keeps_its_share_at_random(shape):
     """Pieces are dropped at the given rate and others scaled up, independently for rows, sites and neighbours."""
     rate, rows = 0.1, shape[0]
-    noise = bert.noise_of({"row_key": keys(np.arange(rows))})
+    noise = bert.noise_of(keys(np.arange(rows)))
     ones = jnp.ones((rows * shape[1], shape[2]) if len(shape) == 3 else shape)
     made = {site: np.asarray(bert.drop(ones, rate, noise, site)).reshape(shape) for site in ("a", "b")}
     np.testing.assert_allclose(np.unique(made["a"]), [0, 1 / 0.9], rtol=1e-6)

@@ -16,6 +16,7 @@ from mednli_jax import defaults
 from mednli_jax.data.wordpiece import find_weights
 from mednli_jax.errors import ConfigError, UserError
 from mednli_jax.models import bert, bert_import
+from mednli_jax.models.batch import PairBatch
 from mednli_jax.run import experiment_of
 
 FACTS, GOLDEN = golden("golden_bert")
@@ -37,7 +38,7 @@ def written(folder, weights=None, **config):
 
 def batch_of(which):
     batch = {name: jnp.asarray(GOLDEN[f"{which}/{name}"]) for side in SIDES for name in (side, f"{side}_length")}
-    return {**batch, "mask": jnp.ones(len(batch["premise"]))}
+    return PairBatch(**batch, mask=jnp.ones(len(batch["premise"])))
 
 
 def model_of(path, **fields):

@@ -17,6 +17,7 @@ from mednli_jax import defaults
 from mednli_jax.cloze.task import ClozeTask
 from mednli_jax.data.batching import Layout
 from mednli_jax.models import pointer, table
+from mednli_jax.models.batch import QueryBatch
 from mednli_jax.models.ga_reader import occurs
 from mednli_jax.models.packing import MASKED_ENERGY
 from mednli_jax.run import experiment_of
@@ -30,7 +31,7 @@ FIELDS += ("query", "query_length", "blank", "label")
 def loss_of(logits, batch, masses=False):
     """The summed loss of the rows that have a candidate."""
     lost = ClozeTask(masses=masses).loss(logits, batch)
-    counts = (batch["mask"] > 0) & pointer.candidate_mask(batch).any(axis=1)
+    counts = (batch.mask > 0) & pointer.candidate_mask(batch).any(axis=1)
     return jnp.sum(jnp.where(counts, lost, 0.0))
 
 
@@ -38,15 +39,15 @@ def loss_of(logits, batch, masses=False):
 
 
 def scores_by_hand(energies, places, owners, lengths, how="share"):
-    batch = {
-        "passage": jnp.zeros((1, len(energies)), jnp.int32),
-        "passage_length": jnp.array([len(energies)]),
-        "query": jnp.zeros((1, 1), jnp.int32),
-        "mask": jnp.ones(1),
-        "position": jnp.array([places]),
-        "position_candidate": jnp.array([owners]),
-        "candidate_length": jnp.array([lengths]),
-    }
+    batch = QueryBatch(
+        passage=jnp.zeros((1, len(energies)), jnp.int32),
+        passage_length=jnp.array([len(energies)]),
+        query=jnp.zeros((1, 1), jnp.int32),
+        mask=jnp.ones(1),
+        position=jnp.array([places]),
+        position_candidate=jnp.array([owners]),
+        candidate_length=jnp.array([lengths]),
+    )
 
     logits = jax.jit(lambda energies: pointer.candidate_logits(energies, batch, how))
     return np.asarray(logits(jnp.array([energies])))[0], logits
@@ -84,7 +85,7 @@ def test_the_published_loss_of_unmarked_passages_is_not_normalised_over_candidat
     for how, masses, expected in (("sum", True, [0.5, 1]), ("share", False, [1 / 3, 2 / 3])):
         task, (got, _) = ClozeTask(loose=True, masses=masses), scores_by_hand(*candidates, how)
         for gold, mass in enumerate(expected):
-            lost = task.loss(jnp.asarray(got)[None], {"label": jnp.array([gold])})
+            lost = task.loss(jnp.asarray(got)[None], SimpleNamespace(label=jnp.array([gold])))
             np.testing.assert_allclose(lost, [-np.log(mass)], atol=1e-6)
             rows = SimpleNamespace(label=np.array([gold, -1]))  # a query has no loss if its answer is not a candidate
             logits = np.stack([got, got])[None]
@@ -124,7 +125,8 @@ def golden_batch():
     """The five queries and a padding row at the end."""
     batch = {key: GOLDEN[f"input/{key}"] for key in FIELDS}
     batch = {key: np.concatenate([value, np.zeros_like(value[:1])]) for key, value in batch.items()}
-    return {key: jnp.asarray(value) for key, value in batch.items()} | {"mask": jnp.array([1.0, 1, 1, 1, 1, 0])}
+    arrays = {key: jnp.asarray(value) for key, value in batch.items()}
+    return QueryBatch(**arrays, mask=jnp.array([1.0, 1, 1, 1, 1, 0]))
 
 
 QUICK = ("ga-mul-2", "ga-mul-2-plain", "sa-bilinear")
@@ -167,7 +169,7 @@ def batch_of(*rows):
     """The batch of these rows of the made-up queries, each with its passage."""
     corpus, layout = made.queries(), Layout.full(len(rows), made.queries().width, joint=False)
     batch = corpus.task.to_batch(jax.tree.map(jnp.asarray, corpus.data), np.array(rows)[:, None], layout)
-    return {name: array for name, array in batch.items() if name not in ("passages", "paired")}
+    return batch.replace(layout=None)
 
 
 def logits_of(name, model, batch):
@@ -202,19 +204,19 @@ def test_weights_are_drawn_as_the_published_code_draws_them():
 def test_types_unseen_in_training_are_never_predicted():
     batch, seen = batch_of(0, 8, 16, 23), made.TYPES - 4
     logits = logits_of("sa_reader", made.build("sa_reader", num_types=seen), batch)
-    np.testing.assert_array_equal(logits == MASKED_ENERGY, batch["candidate_type"] >= seen)
-    assert 0 < (batch["candidate_type"] >= seen).sum() < logits.size
+    np.testing.assert_array_equal(logits == MASKED_ENERGY, batch.candidate_type >= seen)
+    assert 0 < (batch.candidate_type >= seen).sum() < logits.size
 
 
 def test_an_unknown_word_of_the_query_is_no_word_of_the_passage():
     """A word in both texts, a word in one, a word beyond the query's end, and the unknown word in both."""
-    batch = {
-        "passage": jnp.array([[5, 1, 6, 7, 0]]),
-        "passage_length": jnp.array([4]),
-        "query": jnp.array([[7, 1, 5, 6]]),
-        "query_length": jnp.array([3]),
-        "mask": jnp.ones(1),
-    }
+    batch = QueryBatch(
+        passage=jnp.array([[5, 1, 6, 7, 0]]),
+        passage_length=jnp.array([4]),
+        query=jnp.array([[7, 1, 5, 6]]),
+        query_length=jnp.array([3]),
+        mask=jnp.ones(1),
+    )
     found = jax.jit(lambda batch: occurs(pointer.paired_passages(batch), batch))(batch)
     np.testing.assert_array_equal(found, [True, False, False, True, False])
 

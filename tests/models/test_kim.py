@@ -77,7 +77,7 @@ def test_kim_equals_the_reference():
 
         def loss_of(params):
             logits = model.apply({"params": params, "frozen": words}, batch, train=False)
-            return jnp.sum(batch["mask"] * task.loss(logits, batch)), logits
+            return jnp.sum(batch.mask * task.loss(logits, batch)), logits
 
         (_, logits), gradient = jax.jit(jax.value_and_grad(loss_of, has_aux=True))(tree)
         expected = np.stack([GOLDEN[f"{row}/logits"] for row in range(ROWS)])

@@ -11,6 +11,7 @@ import pytest
 
 from mednli_jax.data.batching import Layout
 from mednli_jax.models import layers
+from mednli_jax.models.batch import PairBatch
 
 
 @pytest.fixture(autouse=True)
@@ -25,15 +26,13 @@ def batch_of(rows, width=None):
 
 
 def logits_of(model, variables, batch):
-    static = tuple((name, batch[name]) for name in ("sentences", "pairs", "words"))
-    arrays = {name: array for name, array in batch.items() if name not in dict(static)}
-    return np.asarray(_logits(model, static, jax.tree.map(jnp.asarray, variables), arrays))
+    return np.asarray(_logits(model, jax.tree.map(jnp.asarray, variables), batch))
 
 
 # compiles once for each model and shape, because compilation takes most of the time
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _logits(model, static, variables, arrays):
-    return model.apply(variables, arrays | dict(static), train=False)
+@functools.partial(jax.jit, static_argnums=0)
+def _logits(model, variables, batch):
+    return model.apply(variables, batch, train=False)
 
 
 def model_of(name, **fields):
@@ -47,13 +46,16 @@ def model_of(name, **fields):
 
 def test_knowledge_energies_by_hand():
     """A = 1 - d / longest; 0 without a path and 1 for the same concept. An empty slot changes nothing."""
-    batch = {
-        "premise": jnp.zeros((1, 4), jnp.int32),
-        "hypothesis": jnp.zeros((1, 3), jnp.int32),
-        "link_premise": jnp.array([[1, 3, 2, 0]], jnp.int16),
-        "link_hypothesis": jnp.array([[0, 2, 1, 0]], jnp.int16),
-        "link_distance": jnp.array([[0, 1, 4, -1]], jnp.int16),
-    }
+    batch = PairBatch(
+        premise=jnp.zeros((1, 4), jnp.int32),
+        premise_length=jnp.array([4]),
+        hypothesis=jnp.zeros((1, 3), jnp.int32),
+        hypothesis_length=jnp.array([3]),
+        mask=jnp.ones(1),
+        link_premise=jnp.array([[1, 3, 2, 0]], jnp.int16),
+        link_hypothesis=jnp.array([[0, 2, 1, 0]], jnp.int16),
+        link_distance=jnp.array([[0, 1, 4, -1]], jnp.int16),
+    )
     learned = {"params": {"path_weight": jnp.array([0.5, -2.0, 9.0, 9.0, 3.0])}}
     for how, variables, values in (
         (("paper", 4), {}, (1.0, 0.75, 0.0)),
@@ -65,7 +67,7 @@ def test_knowledge_energies_by_hand():
         expected[[1, 3, 2], [0, 2, 1]] = values
         np.testing.assert_allclose(layers.KnowledgeEnergies(*how).apply(variables, batch)[0], expected, atol=1e-7)
     # If all links join identical concepts, the longest path is 0, and nothing must divide by it.
-    same = layers.KnowledgeEnergies("paper", 0).apply({}, {**batch, "link_distance": jnp.array([[0, -1, -1, -1]])})
+    same = layers.KnowledgeEnergies("paper", 0).apply({}, batch.replace(link_distance=jnp.array([[0, -1, -1, -1]])))
     assert np.argwhere(same).tolist() == [[0, 1, 0]]
     assert float(same.sum()) == 1.0
 
@@ -98,6 +100,7 @@ def test_dropout_of_a_row_depends_on_neither_length_nor_place_but_on_layer_and_s
     np.testing.assert_array_equal(Layers().apply({}, x[:, :3], keys)[0], first[:, :3])
     np.testing.assert_array_equal(Layers().apply({}, x[::-1], keys[::-1])[0], first[::-1])
     np.testing.assert_array_equal(Layers().apply({}, x, keys, train=False)[0], x)
-    batch = {"row_key": keys, "premise": jnp.zeros((4, 6)), "hypothesis": jnp.zeros((4, 5))}
+    zeros = jnp.zeros(4)
+    batch = PairBatch(jnp.zeros((4, 6)), zeros, jnp.zeros((4, 5)), zeros, zeros, row_key=keys)
     found = np.asarray(jax.random.key_data(layers.sentence_keys(batch, 8)))
     assert len(np.unique(found, axis=0)) == 8

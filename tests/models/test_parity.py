@@ -93,7 +93,7 @@ def test_model_equals_the_reference(name, dtype):
         batch = task.to_batch(inputs(), index, Layout.full(8, WIDTH))
         variables = {"params": params, "batch_stats": batch_stats, "frozen": vectors}
         logits, changed = model.apply(variables, batch, train=train, mutable=["batch_stats"])
-        return jnp.sum(batch["mask"] * task.loss(logits, batch)), (logits, changed.get("batch_stats", {}))
+        return jnp.sum(batch.mask * task.loss(logits, batch)), (logits, changed.get("batch_stats", {}))
 
     backward = jax.jit(jax.value_and_grad(loss_of, has_aux=True), static_argnames="train")
     for i, one in enumerate(case["passes"]):

@@ -93,8 +93,8 @@ class Dropped(nn.Module):
 
     @nn.compact
     def __call__(self, batch, *, train):
-        ones = jnp.ones((len(batch["mask"]), 8))
-        return layers.Linear(3)(layers.RowDropout(0.5)(ones, batch.get("row_key"), train=train))
+        ones = jnp.ones((len(batch.mask), 8))
+        return layers.Linear(3)(layers.RowDropout(0.5)(ones, batch.row_key, train=train))
 
 
 def test_each_step_drops_other_parts_of_the_same_rows():
