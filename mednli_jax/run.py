@@ -615,7 +615,7 @@ class FinishedRun:
             raise lacking
         prepared, model = self._encoded(Split(NEW, examples)), self._program.model
         data, batches = self.task.resident(prepared), self.experiment.batches_of(prepared, NEW, self._program)
-        layout = batching.Layout.full(1, batches.width, joint=batches.joint)
+        layout = batching.Layout.full(1, batches.plan.width, joint=batches.plan.joint)
 
         def of_seed(variables, frozen, data, index):
             batch = self.task.to_batch(data, index, layout)

@@ -115,23 +115,30 @@ class ClozeTask:
     def batches(self, prepared: Prepared, name: str, training: batching.TrainingBatches, *, shares: int, model):
         """A split's batches. On dev and test a passage is encoded once for several of its queries."""
         widths = tuple(max(int(prepared.arrays[f"{side}_length"].max(initial=1)), 1) for side in SIDES)
-        common = {"width": widths, "shares": shares, "joint": False, "floor": batching.floor_of(model)}
-
-        def of(name, group, **how):
-            rows = prepared.splits[name]
-            groups = batching.groups_of(rows.passage[:, None], group) if group > 1 else None
-            return batching.Batches(*rows.length, first=rows.first, groups=groups, **common, **how)
-
+        shared = batching.BatchPlan(
+            training.size, width=widths, shares=shares, joint=False, floor=batching.floor_of(model)
+        )
         if name == "train":
-            how = {"seeds": training.seeds, "epochs": training.epochs, "shuffle": training.shuffle}
-            group = min(training.group, training.size)
-            return of(name, group, batch_size=training.size, most=training.max_buckets, **how)
-        how = {"batch_size": PREDICT_ROWS, "most": batching.MAX_BUCKETS}
-        how["passes"] = training.epochs * len(training.seeds)
+            plan = replace(
+                shared,
+                max_buckets=training.max_buckets,
+                seeds=training.seeds,
+                epochs=training.epochs,
+                shuffle=training.shuffle,
+            )
+            return _batches(prepared.splits[name], min(training.group, training.size), plan)
+        plan = replace(
+            shared,
+            batch_size=PREDICT_ROWS,
+            max_buckets=batching.MAX_BUCKETS,
+            passes=training.epochs * len(training.seeds),
+            coarse=name == NEW,
+        )
         if name == NEW:
-            return of(name, PREDICT_GROUP, coarse=True, **how)
-        predicted = (split for split in prepared.splits if split != "train")
-        return batching.sharing({split: of(split, PREDICT_GROUP, **how) for split in predicted})[name]
+            return _batches(prepared.splits[name], PREDICT_GROUP, plan)
+        predicted = [split for split in prepared.splits if split != "train"]
+        batches = {split: _batches(prepared.splits[split], PREDICT_GROUP, plan) for split in predicted}
+        return batching.sharing(batches)[name]
 
     def new_examples(self, inputs, manifest: dict) -> list[ClozeExample]:
         """Queries without answers from marked (passage, query) strings; equal passages become one object."""
@@ -267,6 +274,12 @@ class ClozeTask:
 
     def summary(self, split: str, scores: dict) -> str:
         return summary(f"{split} exact match", scores, self.units, f", F1 {scores['f1']['mean']:.4f}")
+
+
+def _batches(rows: ClozeRows, group: int, plan: batching.BatchPlan) -> batching.Batches:
+    """The batches of a split; up to `group` queries of a passage are kept together."""
+    groups = batching.groups_of(rows.passage[:, None], group) if group > 1 else None
+    return batching.Batches(*rows.length, replace(plan, first=rows.first), groups=groups)
 
 
 def best_of(rows: ClozeRows, row: int, p_C: np.ndarray) -> list[dict]:

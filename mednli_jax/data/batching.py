@@ -114,72 +114,84 @@ def groups_of(premises, most: int) -> np.ndarray:
     return result
 
 
+@dataclass(frozen=True)
+class BatchPlan:
+    """How the rows of a split are put into batches.
+
+    Args:
+      batch_size: rows per batch over all devices; at least one unit a device.
+      width: padded tokens of the two sides, at least the longest.
+      shares: devices that a batch is split over.
+      max_buckets: 1 to 4 length buckets of units, each with a staircase of its own.
+      first: number of the split's first row, added to each row number.
+      seeds, epochs: those that the run will plan; the staircases are fitted to some of these plans.
+      passes: how many times a run computes the split, over all seeds; 0 = epochs times seeds, for training.
+      coarse: do not fit the layouts, so that other rows of the same width reuse the compiled programs.
+      fixed: every batch is padded to `width`, for models that see the padding; else a bucket to its own longest.
+      joint: one loop goes over premises and hypotheses; False: over long premises (passages) alone.
+      shuffle: "even": every batch has units of all lengths, drawn at random among units of similar length; "random":
+        all units of a bucket are drawn at random; "binned": likewise, with a bucket for the premises of each power of
+        two (lengths 33 to 64, 65 to 128, ...), whatever `max_buckets` says.
+      floor: of the staircases, see `staircase`.
+    """
+
+    batch_size: int
+    width: tuple[int, int]
+    shares: int = 1
+    max_buckets: int = 1
+    first: int = 0
+    seeds: tuple[int, ...] = (0,)
+    epochs: int = 0
+    passes: int = 0
+    coarse: bool = False
+    fixed: bool = False
+    joint: bool = True
+    shuffle: str = "even"
+    floor: int = 1
+
+    @property
+    def all_passes(self) -> int:
+        return self.passes or self.epochs * len(self.seeds)
+
+    @property
+    def rounded(self) -> bool:
+        """Whether numbers of units and widths are rounded up, so that other rows reuse the programs."""
+        return self.coarse and self.max_buckets > 1
+
+
 class Batches:
     """The batches of one split.
 
     Args:
       premise_length, hypothesis_length: [N] token counts.
-      batch_size: rows per batch over all devices; at least one unit a device.
-      width: padded tokens of the two sides, at least the longest.
-      fixed: every batch is padded to `width`, for models that see the padding; else a bucket to its own longest.
       groups: [M, G] rows of each unit; None = every row is its own unit.
-      shares: devices that a batch is split over.
-      most: 1 to 4 length buckets of units, each with a staircase of its own.
       tokens: ([N, P], [N, H]) word numbers, to bound the distinct words of a batch; None = words are not shared.
-      first: number of the split's first row, added to each row number.
-      seeds, epochs: those that the run will plan; the staircases are fitted to some of these plans.
-      coarse: do not fit the layouts, so that other rows of the same width reuse the compiled programs.
-      joint: one loop goes over premises and hypotheses; False: over long premises (passages) alone.
-      shuffle: "even": every batch has units of all lengths, drawn at random among units of similar length; "random":
-        all units of a bucket are drawn at random; "binned": likewise, with a bucket for the premises of each power of
-        two (lengths 33 to 64, 65 to 128, ...), whatever `most` says.
-      floor: of the staircases, see `staircase`.
-      passes: how many times a run computes the split, over all seeds; 0 = many. For training: epochs times seeds.
     """
 
-    def __init__(
-        self,
-        premise_length,
-        hypothesis_length,
-        *,
-        batch_size: int,
-        width: tuple[int, int],
-        groups=None,
-        shares: int = 1,
-        most: int = 1,
-        tokens=None,
-        first: int = 0,
-        seeds=(0,),
-        epochs: int = 0,
-        coarse: bool = False,
-        fixed: bool = False,
-        joint: bool = True,
-        shuffle: str = "even",
-        floor: int = 1,
-        passes: int = 0,
-    ):
-        self.shuffle, self.floor, self.passes = shuffle, floor, passes or epochs * len(tuple(seeds))
-        self.length = tuple(np.asarray(x, np.int64) for x in (premise_length, hypothesis_length))
-        self.width, self.shares, self.first, self.tokens, self.joint = width, shares, first, tokens, joint
+    def __init__(self, premise_length, hypothesis_length, plan: BatchPlan, *, groups=None, tokens=None):
+        self.plan, self.tokens = plan, tokens
+        self.length = (np.asarray(premise_length, np.int64), np.asarray(hypothesis_length, np.int64))
         self.vocabulary = 1 + max((int(side.max(initial=0)) for side in tokens), default=0) if tokens else 0
         rows = len(self.length[0])
         self.units = np.arange(rows, dtype=np.int32)[:, None] if groups is None else np.asarray(groups, np.int32)
         self.rows, self.group = rows, self.units.shape[1]
         self.premise_of_unit = self.length[0][self.units.max(axis=1)] if rows else np.zeros(0, np.int64)
         self.hypothesis_of_unit = np.where(self.units >= 0, self.length[1][self.units], 0)
-        self.rounded = coarse and most > 1
-        self.buckets = self._buckets(batch_size, most, coarse)
-        whole = fixed or (coarse and not self.rounded)
-        self.roomy = [
-            Layout.full(-(-per_batch // shares), width if whole else self._longest(units), self.group, joint)
-            for units, per_batch, _ in self.buckets
-        ]
+        self.buckets = self._buckets()
+        self.roomy = [self._roomy(units, per_batch) for units, per_batch, _ in self.buckets]
         self.layouts = self.roomy
-        if not coarse:
+        if not plan.coarse:
             self.layouts = [
-                self._fitted(bucket, *self._needs(bucket, seeds, epochs), batches * self.passes)
+                self._fitted(bucket, *self._needs(bucket, plan.seeds, plan.epochs), batches * plan.all_passes)
                 for bucket, (*_, batches) in enumerate(self.buckets)
             ]
+
+    def _roomy(self, units, per_batch) -> Layout:
+        """The layout that holds any `per_batch` of these units."""
+        plan = self.plan
+        whole = plan.fixed or (plan.coarse and not plan.rounded)
+        width = plan.width if whole else self._longest(units)
+        return Layout.full(-(-per_batch // plan.shares), width, self.group, plan.joint)
 
     @property
     def sizes(self) -> list[int]:
@@ -187,37 +199,39 @@ class Batches:
         rows = [((self.units[units] >= 0).sum(), batches) for units, _, batches in self.buckets]
         return sorted({round(count / batches) for count, batches in rows if batches})
 
-    def _buckets(self, batch_size, most, coarse):
+    def _buckets(self):
         """(units, units per batch, batches) of each length bucket: equal shares of the premises' steps."""
-        per_batch = max(1, round(batch_size * len(self.units) / max(self.rows, 1)))  # some units are not full
+        plan = self.plan
+        per_batch = max(1, round(plan.batch_size * len(self.units) / max(self.rows, 1)))  # some units are not full
         order = np.lexsort((self.hypothesis_of_unit.sum(axis=1), self.premise_of_unit))
-        most = max(1, min(most, len(order) // (2 * per_batch)))  # few units do not justify a program per bucket
+        # Few units do not justify a program for each bucket.
+        most = max(1, min(plan.max_buckets, len(order) // (2 * per_batch)))
         work = np.cumsum(self.premise_of_unit[order] + 1)
         cuts = np.searchsorted(work, work[-1] * np.arange(1, most) / most) if len(order) else []
-        if self.shuffle == "binned":
+        if self.plan.shuffle == "binned":
             exponents = np.frexp(np.maximum(self.premise_of_unit[order], 1) - 1)[1]  # 2^(e-1) < length <= 2^e
             cuts = np.flatnonzero(np.diff(exponents)) + 1
         buckets = []
         for units in np.split(order, cuts):
-            if self.rounded:
+            if self.plan.rounded:
                 per_batch = power_of_two(min(per_batch, len(units)), 8)
             batches = -(-len(units) // per_batch)
             # All batches have the same number of units, for any number of devices.
-            even = per_batch if coarse else -(-len(units) // max(batches, 1))
+            even = per_batch if plan.coarse else -(-len(units) // max(batches, 1))
             buckets.append((units, even, batches))
         return buckets
 
     def _longest(self, units):
         longest = [max(int(x[units].max(initial=0)), 1) for x in (self.premise_of_unit, self.hypothesis_of_unit)]
-        steps = [max(LEAST, power_of_two(length) // 4) if self.rounded else 1 for length in longest]
+        steps = [max(LEAST, power_of_two(length) // 4) if self.plan.rounded else 1 for length in longest]
         return tuple(-(-length // step) * step for length, step in zip(longest, steps, strict=True))
 
     def _fitted(self, bucket, sentences, pairs, words, uses):
         """The layout of a bucket with room for these profiles and so many words; uses: see `staircase`."""
         return replace(
             self.roomy[bucket],
-            sentences=staircase(sentences, self.floor, uses),
-            pairs=staircase(pairs, self.floor, uses),
+            sentences=staircase(sentences, self.plan.floor, uses),
+            pairs=staircase(pairs, self.plan.floor, uses),
             words=-(-words // 32) * 32,
         )
 
@@ -225,7 +239,7 @@ class Batches:
         """(profile of sentences, profile of pairs, distinct words) that hold the batches of a bucket."""
         units = self.buckets[bucket][0]
         looks = self._looks(seeds, epochs)[: max(2, LOOKED_AT // max(len(units), 1))] if epochs else [None]
-        sentences = pairs = np.zeros(max(*self.width, 1), np.int64)
+        sentences = pairs = np.zeros(max(*self.plan.width, 1), np.int64)
         words = 0
         for look in looks:
             parts = self._shares(self._deal(bucket, look))
@@ -245,7 +259,7 @@ class Batches:
 
     def _alive(self, parts, *, paired):
         """Sentences alive at each step of each part: [n, Q, G] -> [n, steps]."""
-        steps = max(*self.width, 1)
+        steps = max(*self.plan.width, 1)
         alive = np.zeros((len(parts), steps + 1), np.int64)
         real = parts >= 0
         hypothesis = np.where(real, self.length[1][parts], 0)
@@ -254,7 +268,7 @@ class Batches:
         else:
             owner = parts.max(axis=2)
             premise = np.where(owner >= 0, self.length[0][owner], 0)
-        for lengths in (premise, hypothesis) if self.joint else (premise,):
+        for lengths in (premise, hypothesis) if self.plan.joint else (premise,):
             places = np.repeat(np.arange(len(parts)), lengths[:1].size)
             np.add.at(alive, (places, lengths.ravel()), 1)
         longer = alive.sum(axis=1, keepdims=True) - np.cumsum(alive, axis=1)  # sentences longer than t
@@ -286,7 +300,7 @@ class Batches:
 
     def _shares(self, batches):
         """[n, Q, G] -> [n shares, Q / shares, G]: the devices' parts are contiguous."""
-        units = batches.shape[-2] // self.shares
+        units = batches.shape[-2] // self.plan.shares
         return batches.reshape(batches.size // max(units * batches.shape[-1], 1), units, batches.shape[-1])
 
     def _deal(self, bucket, look, content=None):
@@ -301,11 +315,11 @@ class Batches:
         # the lengths of both sides are spread evenly. Units of equal lengths are in random order.
         rng = None if look is None else np.random.default_rng([*map(int, look), bucket])
         tie = np.arange(len(units)) if rng is None else rng.permutation(len(units))
-        order = np.lexsort((tie, premise)) if rng is None or self.shuffle == "even" else tie
+        order = np.lexsort((tie, premise)) if rng is None or self.plan.shuffle == "even" else tie
         block = batches * max(1, round(per_batch**0.5 / 2))
         block_of = np.arange(len(units)) // max(block, 1)
         inner = np.where(block_of % 2 == 0, hypothesis[order], -hypothesis[order])
-        if rng is None or self.shuffle == "even":
+        if rng is None or self.plan.shuffle == "even":
             order = order[np.lexsort((tie[order], inner, block_of))]
         if rng is not None:  # strata begin at a random place, so that any two neighbours can be in one batch
             order = np.roll(order, rng.integers(batches) if batches else 0)
@@ -317,8 +331,10 @@ class Batches:
                 # the last stratum may be incomplete: its gaps are spread at random, too
                 rng.shuffle(stratum)
         # [batches, strata]; each device gets every shares-th stratum.
-        dealt = np.pad(dealt.T, ((0, 0), (0, -per_batch % self.shares)), constant_values=-1)
-        dealt = dealt.reshape(batches, dealt.shape[1] // self.shares, self.shares).swapaxes(1, 2).reshape(dealt.shape)
+        shares = self.plan.shares
+        dealt = np.pad(dealt.T, ((0, 0), (0, -per_batch % shares)), constant_values=-1)
+        by_device = dealt.reshape(batches, dealt.shape[1] // shares, shares).swapaxes(1, 2)
+        dealt = by_device.reshape(dealt.shape)
         return np.where(dealt[..., None] >= 0, self.units[units[dealt]], -1).astype(np.int32)
 
     @property
@@ -349,7 +365,7 @@ class Batches:
         """(layout, row numbers) of each batch. A batch that the fitted layout cannot hold gets the roomy one."""
         fitted, roomy = self.layouts[bucket], self.roomy[bucket]
         fits = self._fits(dealt, fitted) if fitted is not roomy else [True] * len(dealt)
-        numbered = np.where(dealt >= 0, dealt + self.first, -1).astype(np.int32)
+        numbered = np.where(dealt >= 0, dealt + self.plan.first, -1).astype(np.int32)
         return [(fitted if fit else roomy, batch) for fit, batch in zip(fits, numbered, strict=True)]
 
 
@@ -367,10 +383,10 @@ def sharing(named: dict[str, Batches]) -> dict[str, Batches]:
         for split in splits:
             units = split.buckets[bucket][0]
             split.buckets[bucket] = (units, per_batch, -(-len(units) // max(per_batch, 1)))
-            split.roomy[bucket] = Layout.full(-(-per_batch // split.shares), width, split.group, split.joint)
+            split.roomy[bucket] = Layout.full(-(-per_batch // split.plan.shares), width, split.group, split.plan.joint)
         needs = zip(*(split._needs(bucket) for split in splits), strict=True)
         sentences, pairs, words = (np.max(need, axis=0) for need in needs)
-        uses = sum(split.buckets[bucket][2] * split.passes for split in splits)
+        uses = sum(split.buckets[bucket][2] * split.plan.all_passes for split in splits)
         for split in splits:
             split.layouts[bucket] = split._fitted(bucket, sentences, pairs, int(words), uses)
     return named

@@ -7,11 +7,11 @@ import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mednli_jax.data.batching import Batches
+from mednli_jax.data.batching import Batches, BatchPlan
 from mednli_jax.diskne.data import GROUPS, Benchmark
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import FUNCTION_WORDS, singular
@@ -228,21 +228,31 @@ class FoldBatches(Batches):
       groups: [M, G] rows of each unit, None = every row is its own unit. Of a unit a fold takes the rows it trains on.
     """
 
-    def __init__(self, premise_length, hypothesis_length, *, member, group: Sequence[int], groups=None, seeds, **how):
+    def __init__(
+        self,
+        premise_length,
+        hypothesis_length,
+        plan: BatchPlan,
+        *,
+        member,
+        group: Sequence[int],
+        groups=None,
+        tokens=None,
+    ):
         self.member, self.of_group = np.asarray(member, bool), tuple(group)
         if groups is None:
             groups = np.flatnonzero(self.member[list(group)].any(axis=0)).astype(np.int32)[:, None]
-        codes = [slot_code(fold, seed) for seed in seeds for fold in self.of_group]
-        super().__init__(premise_length, hypothesis_length, groups=groups, seeds=codes, **how)
+        codes = tuple(slot_code(fold, seed) for seed in plan.seeds for fold in self.of_group)
+        super().__init__(premise_length, hypothesis_length, replace(plan, seeds=codes), groups=groups, tokens=tokens)
 
-    def _buckets(self, batch_size, most, coarse):
+    def _buckets(self):
         """Each fold is cut into buckets of equal work; they have as many batches, and room, as the largest needs."""
         held = self.member[:, self.units] & (self.units >= 0)
         rows = {fold: int(held[fold].sum()) for fold in self.of_group}
         largest = max(self.of_group, key=rows.__getitem__)
         units = int(held[largest].any(axis=1).sum())
-        per_batch = max(1, round(batch_size * units / max(rows[largest], 1)))
-        most = max(1, min(most, units // (2 * per_batch)))
+        per_batch = max(1, round(self.plan.batch_size * units / max(rows[largest], 1)))
+        most = max(1, min(self.plan.max_buckets, units // (2 * per_batch)))
         cut = {fold: self._cut(np.flatnonzero(held[fold].any(axis=1)), most) for fold in self.of_group}
         buckets = []
         self._of_fold = {fold: [] for fold in self.of_group}

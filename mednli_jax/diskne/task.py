@@ -4,7 +4,7 @@ In all splits, row numbers refer to the arrays of the whole corpus.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -57,33 +57,37 @@ class DisKnETask(nli.NLITask):
             return self.prediction(prepared, member[chosen].any(axis=0), shares=shares, model=model)
         union = np.flatnonzero(member[chosen].any(axis=0))
         together = min(training.group, training.size)
-        return FoldBatches(
-            *_lengths(prepared),
-            member=member,
-            group=chosen,
-            groups=_units(prepared, union, together) if together > 1 else None,
-            batch_size=training.size,
-            most=training.max_buckets,
+        plan = replace(
+            self.plan(prepared, training.size, shares, model),
+            max_buckets=training.max_buckets,
             seeds=training.seeds,
             epochs=training.epochs,
             shuffle=training.shuffle,
-            **self.common(prepared, _tokens(prepared), shares, model),
+        )
+        return FoldBatches(
+            *_lengths(prepared),
+            plan,
+            member=member,
+            group=chosen,
+            groups=_units(prepared, union, together) if together > 1 else None,
+            tokens=self.shared(_tokens(prepared), model),
         )
 
     def prediction(self, prepared, rows: np.ndarray, *, shares: int, model, coarse: bool = False):
         """Batches with each of the rows (bool [N]) once. coarse: in shapes that other sets of rows share."""
-        common = self.common(prepared, _tokens(prepared), shares, model)
         chosen = np.flatnonzero(rows)
         size = nli.PREDICT_PIECES if self.pieces else nli.PREDICT_ROWS
-        if coarse:
-            common["tokens"], size = None, min(size, 64)
+        size = min(size, 64) if coarse else size
+        plan = replace(
+            self.plan(prepared, size * len(rows) / max(len(chosen), 1), shares, model),
+            max_buckets=batching.MAX_BUCKETS if self.pieces and not coarse else 1,
+            coarse=coarse,
+        )
         return batching.Batches(
             *_lengths(prepared),
-            batch_size=size * len(rows) / max(len(chosen), 1),
+            plan,
             groups=_units(prepared, chosen, 1 if coarse or self.pieces else PREDICT_GROUP),
-            most=batching.MAX_BUCKETS if self.pieces and not coarse else 1,
-            coarse=coarse,
-            **common,
+            tokens=None if coarse else self.shared(_tokens(prepared), model),
         )
 
     def members(self, prepared: Prepared, part: str) -> np.ndarray:

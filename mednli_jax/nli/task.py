@@ -1,6 +1,6 @@
 """Natural language inference: from rows to batches, from logits to scores."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import jax.numpy as jnp
@@ -66,40 +66,56 @@ class NLITask:
     def batches(self, prepared: Prepared, name: str, training: batching.TrainingBatches, *, shares: int, model):
         """A split's batches. On dev and test every premise is encoded once, and one program predicts all splits."""
 
-        def of(name):
-            rows = prepared.splits[name]
-            tokens = tuple(prepared.arrays[side][rows.first : rows.first + len(rows)] for side in SIDES)
-            return rows, tokens, {**self.common(prepared, tokens, shares, model), "first": rows.first}
+        if name == "train":
+            group = min(training.group, training.size)
+            rows, tokens = prepared.splits[name], tokens_of(prepared, name)
+            plan = replace(
+                self.plan(prepared, training.size, shares, model),
+                first=rows.first,
+                seeds=training.seeds,
+                epochs=training.epochs,
+                max_buckets=training.max_buckets,
+                shuffle=training.shuffle,
+            )
+            groups = batching.groups_of(tokens[0], group) if group > 1 else None
+            return batching.Batches(*rows.length, plan, groups=groups, tokens=self.shared(tokens, model))
+
+        def predicted(split: str) -> batching.Batches:
+            return self._predicted(prepared, split, training, shares, model)
 
         if name == NEW:
-            return self._predicted(*of(name), training)
-        if name == "train":
-            rows, tokens, common = of(name)
-            group = min(training.group, training.size)
-            common |= {"seeds": training.seeds, "epochs": training.epochs, "most": training.max_buckets}
-            common["shuffle"] = training.shuffle
-            groups = batching.groups_of(tokens[0], group) if group > 1 else None
-            return batching.Batches(*rows.length, batch_size=training.size, groups=groups, **common)
-        return batching.sharing(
-            {split: self._predicted(*of(split), training) for split in prepared.splits if split != "train"}
-        )[name]
+            return predicted(NEW)
+        others = [split for split in prepared.splits if split != "train"]
+        return batching.sharing({split: predicted(split) for split in others})[name]
 
-    def _predicted(self, rows, tokens, common, training):
-        common |= {"passes": training.epochs * len(training.seeds), "coarse": rows.name == NEW}
-        if self.pieces:
-            return batching.Batches(*rows.length, batch_size=PREDICT_PIECES, most=batching.MAX_BUCKETS, **common)
-        groups = batching.groups_of(tokens[0], PREDICT_GROUP)
-        common["most"] = batching.MAX_BUCKETS if rows.name == NEW else 1
-        return batching.Batches(*rows.length, batch_size=PREDICT_ROWS, groups=groups, **common)
+    def _predicted(self, prepared, split, training, shares, model) -> batching.Batches:
+        """The batches of a split that is only predicted."""
+        rows, tokens = prepared.splits[split], tokens_of(prepared, split)
+        many_widths = self.pieces or split == NEW
+        size = PREDICT_PIECES if self.pieces else PREDICT_ROWS
+        plan = replace(
+            self.plan(prepared, size, shares, model),
+            first=rows.first,
+            max_buckets=batching.MAX_BUCKETS if many_widths else 1,
+            passes=training.epochs * len(training.seeds),
+            coarse=split == NEW,
+        )
+        groups = None if self.pieces else batching.groups_of(tokens[0], PREDICT_GROUP)
+        return batching.Batches(*rows.length, plan, groups=groups, tokens=self.shared(tokens, model))
 
-    def common(self, prepared: Prepared, tokens, shares: int, model) -> dict:
-        """Arguments of Batches that all splits share. tokens: both sides of the rows."""
-        common = {"width": tuple(prepared.arrays[side].shape[1] for side in SIDES), "shares": shares}
-        common["floor"] = batching.floor_of(model)
-        if not self.pieces:
-            common["tokens"] = tokens if getattr(model, "shares_words", False) else None
-            common["fixed"] = bool(self.padded_length)
-        return common
+    def plan(self, prepared: Prepared, size: int, shares: int, model) -> batching.BatchPlan:
+        """What the plans of all splits share. size: rows of a batch."""
+        return batching.BatchPlan(
+            size,
+            width=tuple(prepared.arrays[side].shape[1] for side in SIDES),
+            shares=shares,
+            floor=batching.floor_of(model),
+            fixed=bool(self.padded_length) and not self.pieces,
+        )
+
+    def shared(self, tokens, model):
+        """The tokens of both sides, if the model projects each distinct word of a batch once; else None."""
+        return tokens if not self.pieces and getattr(model, "shares_words", False) else None
 
     def new_examples(self, inputs, manifest: dict) -> list[NLIExample]:
         tokenise = cache(TOKENISERS[manifest["tokeniser"]])
@@ -221,6 +237,13 @@ def _without_logit(logits: np.ndarray) -> np.ndarray:
     """bool [C], the classes that a model lacks; none if it diverged. logits: [S, N, C]."""
     lacking_C = np.isneginf(logits).all(axis=(0, 1))
     return lacking_C & np.isfinite(logits[..., ~lacking_C]).all()
+
+
+def tokens_of(prepared: Prepared, split: str) -> tuple[np.ndarray, np.ndarray]:
+    """Word numbers of both sides of a split's rows, [N, P] and [N, H]."""
+    rows = prepared.splits[split]
+    place = slice(rows.first, rows.first + len(rows))
+    return prepared.arrays["premise"][place], prepared.arrays["hypothesis"][place]
 
 
 def probabilities(logits) -> np.ndarray:

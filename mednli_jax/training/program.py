@@ -163,7 +163,7 @@ class Program:
             part = self.devices.join(part)
             if result is None:
                 result = np.zeros((part.shape[0], batches.rows, part.shape[2]), part.dtype)
-            result[:, rows[rows >= 0] - batches.first] = part[:, rows >= 0]
+            result[:, rows[rows >= 0] - batches.plan.first] = part[:, rows >= 0]
             tick(int((rows >= 0).sum()))
 
         for layout, index in batches.once():

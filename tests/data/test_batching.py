@@ -9,7 +9,7 @@ from made_up_commands import write_articles, write_own_pairs
 from made_up_diskne import big
 
 from mednli_jax import defaults
-from mednli_jax.data.batching import SEGMENT_COST, Batches, groups_of, staircase
+from mednli_jax.data.batching import SEGMENT_COST, Batches, BatchPlan, groups_of, staircase
 from mednli_jax.diskne.corpus import write_benchmark
 from mednli_jax.diskne.folds import folds
 from mednli_jax.errors import ConfigError
@@ -43,8 +43,9 @@ def triples(rows, seed=0):
     return (premise, hypothesis), units
 
 
-def make(length, *, batch_size=BATCH, width=WIDTH, **how):
-    return Batches(*length, batch_size=batch_size, width=width, **how)
+def make(length, *, batch_size=BATCH, width=WIDTH, groups=None, tokens=None, **settings):
+    plan = BatchPlan(batch_size, width, **settings)
+    return Batches(*length, plan, groups=groups, tokens=tokens)
 
 
 def company(plan, place=0):
@@ -54,14 +55,14 @@ def company(plan, place=0):
 
 def check_rows(plan, batches, seeds):
     """Every row occurs once for each seed, in the shape of its layout, and no unit is split."""
-    units = {tuple(unit) for unit in (batches.units + np.where(batches.units >= 0, batches.first, 0)).tolist()}
+    units = {tuple(unit) for unit in (batches.units + np.where(batches.units >= 0, batches.plan.first, 0)).tolist()}
     for place in range(seeds):
         index = np.concatenate([index[place].reshape(-1, batches.group) for _, index in plan])
-        assert sorted(index[index >= 0]) == list(range(batches.first, batches.first + batches.rows))
+        assert sorted(index[index >= 0]) == list(range(batches.plan.first, batches.plan.first + batches.rows))
         assert {tuple(unit) for unit in index.tolist()} - {(-1,) * batches.group} == units
     for layout, index in plan:
         assert index.dtype == np.int32
-        assert index.shape == (seeds, layout.units * batches.shares, layout.group)
+        assert index.shape == (seeds, layout.units * batches.plan.shares, layout.group)
         assert layout.rows == layout.units * layout.group
 
 
@@ -76,8 +77,8 @@ def alive(lengths_of_sentences):
 
 def check_held(layout, index, batches):
     """Each device's share of one seed's batch [Q, G] fits the staircases and the words of the layout."""
-    for share in np.split(index, batches.shares):
-        rows = [unit[unit >= 0] - batches.first for unit in share]
+    for share in np.split(index, batches.plan.shares):
+        rows = [unit[unit >= 0] - batches.plan.first for unit in share]
         premise, hypothesis = batches.length
         for side, width in zip(batches.length, layout.width, strict=True):
             assert max((side[row].max() for row in rows if len(row)), default=0) <= width
@@ -101,9 +102,9 @@ def check_held(layout, index, batches):
 @pytest.mark.parametrize("rows", [1, BATCH, BATCH + 1, 207])
 def test_every_row_once_per_epoch_and_seed(rows, most, shares):
     """Batches are as many as needed; on one device they are equally full."""
-    plain = make(lengths(rows), shares=shares, most=most, first=100, seeds=SEEDS, epochs=2)
+    plain = make(lengths(rows), shares=shares, max_buckets=most, first=100, seeds=SEEDS, epochs=2)
     length, units = triples(rows)
-    grouped = make(length, groups=units, shares=shares, most=most, seeds=SEEDS, epochs=2)
+    grouped = make(length, groups=units, shares=shares, max_buckets=most, seeds=SEEDS, epochs=2)
     for batches in (plain, grouped):
         for epoch in (1, 2):
             check_rows(batches.epoch(epoch, SEEDS), batches, len(SEEDS))
@@ -115,7 +116,7 @@ def test_every_row_once_per_epoch_and_seed(rows, most, shares):
 
 @pytest.fixture(scope="module")
 def corpus():
-    return make(lengths(), most=2, seeds=SEEDS, epochs=4)
+    return make(lengths(), max_buckets=2, seeds=SEEDS, epochs=4)
 
 
 def test_the_sequence_of_buckets_depends_on_the_epoch_and_the_rows_on_the_seed_alone(corpus):
@@ -206,7 +207,7 @@ def test_every_batch_is_held_by_its_layout(rows, shares, grouped, most):
     """Holds for epochs and seeds that fitting did not sample, and for the plan without chance, which no epoch has."""
     length, units = triples(rows) if grouped else (lengths(rows), None)
     batches = make(
-        length, groups=units, shares=shares, most=most, tokens=tokens(rows), seeds=(0,), epochs=1, batch_size=32
+        length, groups=units, shares=shares, max_buckets=most, tokens=tokens(rows), seeds=(0,), epochs=1, batch_size=32
     )
     for epoch in (1, 2, 17):
         for layout, index in batches.epoch(epoch, (0, 5)):
@@ -240,7 +241,7 @@ def test_a_staircase_is_the_best_of_all_that_cover(seed):
 
 def test_a_bucket_is_padded_to_its_own_longest_unless_widths_are_fixed():
     length, units = triples(602)
-    how = {"groups": units, "most": 2, "seeds": (0,), "epochs": 1, "batch_size": 32}
+    how = {"groups": units, "max_buckets": 2, "seeds": (0,), "epochs": 1, "batch_size": 32}
     own, rows = make(length, **how), {}
     for layout, index in own.epoch(1, (0,)):
         rows.setdefault(layout.width, []).extend(index[index >= 0])

@@ -11,6 +11,7 @@ from made_up_commands import call_command, config_flag
 from made_up_diskne import big
 
 from mednli_jax import defaults, train
+from mednli_jax.data.batching import BatchPlan
 from mednli_jax.diskne import fit as folds
 from mednli_jax.diskne import folds as diskne_folds
 from mednli_jax.diskne.corpus import folds_of, write_benchmark
@@ -98,8 +99,8 @@ def test_folds_of_other_sizes_have_the_same_batches_and_none_is_empty(most, shar
     rng = np.random.default_rng(0)
     member = np.array([rng.permutation(90) < size for size in (80, 33, 61)])
     lengths = rng.integers(1, 13, 90), rng.integers(1, 5, 90)
-    how = {"member": member, "seeds": SEEDS, "batch_size": 8, "width": (12, 4), "epochs": 3, "most": most}
-    batches = FoldBatches(*lengths, group=(0, 1, 2), shares=shares, **how)
+    plan = BatchPlan(8, (12, 4), shares=shares, max_buckets=most, seeds=SEEDS, epochs=3)
+    batches = FoldBatches(*lengths, plan, member=member, group=(0, 1, 2))
     codes = [slot_code(fold, seed) for seed in SEEDS for fold in range(3)]
     for epoch in (1, 2, 3):
         plan = batches.epoch(epoch, codes)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from mednli_jax.data.arrays import Rows
-from mednli_jax.data.batching import Batches, groups_of
+from mednli_jax.data.batching import Batches, BatchPlan, groups_of
 from mednli_jax.models import table
 from mednli_jax.nli.task import NLITask, frozen
 from mednli_jax.training import loop, optim, state
@@ -62,12 +62,10 @@ def batches_of():
     for name, rows in splits().items():
         own = slice(rows.first, rows.first + len(rows))
         tokens = tuple(ARRAYS[side][own] for side in ("premise", "hypothesis"))
-        how = {"width": WIDTH, "batch_size": BATCH, "tokens": tokens, "first": rows.first}
+        plan, groups = BatchPlan(BATCH, WIDTH, first=rows.first), groups_of(tokens[0], 3)
         if name == "train":
-            how |= {"most": 1, "seeds": SEEDS, "epochs": SETTINGS.epochs}
-        else:
-            how["groups"] = groups_of(tokens[0], 3)
-        result[name] = Batches(*rows.length, **how)
+            plan, groups = dataclasses.replace(plan, seeds=SEEDS, epochs=SETTINGS.epochs), None
+        result[name] = Batches(*rows.length, plan, groups=groups, tokens=tokens)
     return result
 
 

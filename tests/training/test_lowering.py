@@ -7,7 +7,7 @@ import made_up
 import numpy as np
 import pytest
 
-from mednli_jax.data.batching import Batches
+from mednli_jax.data.batching import Batches, BatchPlan
 from mednli_jax.models import table
 from mednli_jax.nli.task import NLITask, frozen
 from mednli_jax.training import optim, state
@@ -46,7 +46,8 @@ def test_train_and_predict_steps_lower_for_every_platform(name, seeds):
     length = tuple(np.asarray(data[f"{side}_length"]) for side in ("premise", "hypothesis"))
     tokens = tuple(np.asarray(data[side]) for side in ("premise", "hypothesis"))
     width = tuple(side.shape[1] for side in tokens)
-    batches = Batches(*length, batch_size=8, width=width, tokens=tokens, seeds=range(seeds), epochs=2)
+    plan = BatchPlan(8, width, seeds=tuple(range(seeds)), epochs=2)
+    batches = Batches(*length, plan, tokens=tokens)
     layout, index = batches.epoch(1, range(seeds))[0]
     assert layout.words  # the shared projection of words is lowered, too
     first = task.to_batch(data, jnp.asarray(index[0]), layout)
