@@ -9,7 +9,6 @@ import argparse
 import ast
 import difflib
 import errno
-import inspect
 import os
 import re
 import runpy
@@ -24,7 +23,7 @@ from ml_collections import config_flags
 from ml_collections.config_dict import ConfigDict
 
 import mednli_jax
-from mednli_jax import defaults, errors, tasks
+from mednli_jax import defaults, errors
 from mednli_jax.errors import ResumableError, UsageError, UserError
 from mednli_jax.io import SHORTER_NAME, local_path, lossy_streams
 
@@ -339,35 +338,8 @@ def fields(config: ConfigDict, prefix: str = "") -> Iterator[tuple[str, str, obj
 
 def field_lines(config: ConfigDict) -> Iterator[str]:
     """One line per field: its flag, type, value and meaning."""
-    meanings = _meanings(config.task)
     rows = [(f"--config.{name}", kind, "" if value is None else repr(value)) for name, kind, value in fields(config)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        meaning = meanings.get(row[0].removeprefix("--config."), "")
+        meaning = defaults.HELP.get(row[0].removeprefix("--config."), "")
         yield "  ".join([*map(str.ljust, row, widths), meaning]).rstrip()
-
-
-# Functions of defaults.py that make one section of a config.
-SECTIONS = {"_train": "train", "transformer": "model"}
-
-
-def _meanings(task) -> dict[str, str]:
-    """{section.field: its comment}, from the functions of defaults.py; that of the config's task comes first."""
-    found = {}
-    builders = [builder for builder in vars(defaults).values() if inspect.isfunction(builder)]
-    for builder in sorted(builders, key=lambda builder: builder.__name__ != tasks.named(task).base):
-        section = SECTIONS.get(builder.__name__, "")
-        above = []
-        for line in inspect.getsource(builder).splitlines():
-            code, _, comment = line.partition("# ")
-            if start := re.search(r"config\.(\w+)(?: = _section|\.update)\($", code.strip()):
-                section = start[1]
-            if not code.strip():
-                above.append(comment)
-                continue
-            if name := re.match(r"(config\.)?(\w+) ?=", code.strip()):
-                meaning = comment or " ".join(above)
-                field = name[2] if name[1] else f"{section}.{name[2]}"
-                found[field] = found.get(field) or meaning
-            above = []
-    return found

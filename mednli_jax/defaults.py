@@ -1,6 +1,6 @@
 """Default configs. The files in configs/ derive from these, so that a config never imports another config.
 
-Every field has a type: a field without a value is a placeholder, a sequence is a tuple.
+Every field has a type: a field without a value is a placeholder, a sequence is a tuple. HELP has a text for each.
 """
 
 import difflib
@@ -17,6 +17,132 @@ SENTENCE_ENCODERS = ("bow", "infersent", "esim")  # models that encode the premi
 VARIANTS = ("demo", "demo_full", "mednli", "mediqa_nli", "snli", "file", *(f"multinli/{genre}" for genre in GENRES))
 CODE = "_code"  # suffix of a variant that follows the published code of Romanov & Shivade 2018, not the paper
 CODE_VARIANTS = ("mednli_code", "snli_code", *(f"multinli_code/{genre}" for genre in GENRES))
+
+
+# What `--fields` says of each field.
+HELP = {
+    "data.builder": 'or "tfds": read through a TFDS builder, which gives the same arrays',
+    "data.dir": "data folder; without a value $MEDNLI_JAX_DATA",
+    "data.genre": "genre of MultiNLI",
+    "data.hypothesis_only": "premises are left empty",
+    "data.keep": 'or "last": which words of a longer sentence are kept',
+    "data.labels": "of your own files (:file), with their classes: yes:entailment,no:contradiction",
+    "data.limit": "only the first N labelled training pairs, or training queries",
+    "data.lowercase": "whether words are lower-cased",
+    "data.max_length": "words kept of a sentence; with pieces: of both sentences and the special ones",
+    "data.name": "the corpus; the variant of the config sets it",
+    "data.pieces": "size of the piece vocabulary, made from the training texts unless weights have one",
+    "data.tokens": (
+        '"words"; or "pieces", BERT\'s word pieces; or "blanks": the raw sentence split at blanks, punctuation kept'
+    ),
+    "data.answer_vectors": "file of word vectors for the embedding score of dev and test",
+    "data.max_passage": "tokens kept of a passage; 0 = all",
+    "data.max_words": "size of the vocabulary, the most frequent words of training; 0 = all",
+    "data.query_bounds": "queries begin with @begin and end with @end",
+    "data.setup": "phrases as single tokens (ent), as anonymous ones (anonym), or plain text (noent)",
+    "knowledge.abbreviations": 'a table of short forms and expansions, or "bundled"',
+    "knowledge.candidates": (
+        'Where `mentions` has several concepts for the same words: the "best", or "all", '
+        "of which the nearest counts. The package's own linker gives each name one "
+        "concept."
+    ),
+    "knowledge.cycles": 'leave out is-a edges that form cycles; or "refuse" the ontology',
+    "knowledge.direction": 'is-a steps up from one concept to the other; or "undirected"; or "all": any relation',
+    "knowledge.graph": 'or "mentioned": paths pass only through concepts that train and dev mention',
+    "knowledge.languages": "languages of the UMLS names",
+    "knowledge.max_links": "most links of a pair; the shortest are kept",
+    "knowledge.max_path": "edges of the longest path that makes a link; 0: no limit",
+    "knowledge.mentions": "concepts that another program found: spans (.tsv), MetaMap output (.mmi, .txt)",
+    "knowledge.ontology": (
+        '"mesh" is bundled; "umls", "snomed", "wordnet" are in the data folder; or an .obo file; two: "wordnet+mesh"'
+    ),
+    "knowledge.permute_seed": "a control: this seed permutes the concepts of the ontology",
+    "knowledge.relations": (
+        '"is_a"; or "all": direction "all" then follows every relation, and knowledge '
+        '"typed" also reads antonyms. With knowledge "typed" also names of relations '
+        "(may_treat,...): relation types in addition to the six."
+    ),
+    "knowledge.sources": "vocabularies of the UMLS to read; () = all",
+    "knowledge.stop": 'a file of names that are not linked; "" = the built-in list',
+    "knowledge.types": 'prefixes of the semantic types to link; () = the ontology\'s default, ("",) = all',
+    "model.knowledge": (
+        '"none"; "replace": attention from the ontology only; "bias": added to the model\'s attention; esim: "typed"'
+    ),
+    "model.masking": 'or "paper": padding is not masked, as in the published code',
+    "model.name": "see models/table.py",
+    "model.trees": "trees of each class",
+    "model.dropout": "share of values that training sets to zero",
+    "model.hidden_size": "units of a layer; of a recurrent layer, in each direction",
+    "model.knowledge_scale": "factor of the paper's weights",
+    "model.matching": 'input of the classifier: "full" [p, h, |p - h|, p * h], or "concat" [p, h]',
+    "model.train_vectors": "whether word vectors are trained",
+    "model.weighting": 'of path lengths: "paper", "exp" or "learned"; auto: "learned" for bias, else "paper"',
+    "model.cell": '"lstm" or "gru"',
+    "model.pooling": 'of the states of a sentence: "max", "mean" or "last"',
+    "model.buckets": "rows of the hashed table of bigrams",
+    "model.dim": "numbers of a word's or bigram's vector",
+    "model.attention_heads": "heads of each layer; they divide hidden_size",
+    "model.intermediate_size": "units of the feed-forward part of a layer",
+    "model.layers": "transformer layers",
+    "model.positions": "most pieces of a row",
+    "model.weights": "a folder in Hugging Face's layout, or an installed package; it sets the sizes below",
+    "model.same_words": "equal words are a type of relation, which the paper does not have",
+    "model.hops": "layers, each of which reads the passage again",
+    "model.pointer": (
+        'noent: probability of a candidate. "sum": over all its words; "share": divided '
+        'by the sum of all candidates; "mean": divided by its number of words; "span": '
+        "the sum over its marked spans only"
+    ),
+    "model.query_feature": "an input feature: whether the word of the passage occurs in the query",
+    "seeds": "one model is trained with each seed",
+    "task": "the kind of experiment; the config file sets it",
+    "train.average_every": "steps between two samples of that average; 0 = one sample an epoch",
+    "train.average_from": "first epoch whose weights are averaged (stochastic weight averaging); 0 = none",
+    "train.batch_size": "examples of a step, on all devices together",
+    "train.checkpoint_epochs": "also a checkpoint after every N epochs, and after the last",
+    "train.checkpoint_minutes": "time between two checkpoints",
+    "train.clip": "largest global norm of the gradient; 0 = no limit",
+    "train.epochs": "most epochs",
+    "train.evaluate_every": "steps between two evaluations within an epoch; 0 = only at its end",
+    "train.group": "hypotheses of one premise that stay together in a batch; their premise is encoded once",
+    "train.halve_from": "halving: the first epoch with a lower rate",
+    "train.learning_rate": "the highest rate of the schedule",
+    "train.least_epochs": "epochs that are trained whatever the patience",
+    "train.max_buckets": "most length buckets of the training rows; each compiles its own program",
+    "train.optimizer": '"adam", "adamw" or "sgd"',
+    "train.patience": "the run ends after this many epochs without a better dev score",
+    "train.precision": 'of matrix products: the device\'s (tf32 on a GPU), "float32", "tf32", "bfloat16"',
+    "train.schedule": '"constant", "halving", "linear" or "warmup_linear"',
+    "train.select": 'the epoch with the best dev "loss" or "accuracy" is kept; or the "last" epoch',
+    "train.shuffle": (
+        '"even": each batch has texts of all lengths; "random": batches are random; for '
+        'cloze also "binned": a batch has passages of one length, up to the next power of'
+        " two"
+    ),
+    "train.warmup": "warmup_linear: share of the run's steps in which the rate rises",
+    "train.weight_decay": "adamw: decoupled; other optimisers: added to the gradient",
+    "transfer.init_from": 'finished run whose weights training starts from (sequential transfer); "" = random',
+    "transfer.private": "the last layers of a domain start from random values (multi-target transfer)",
+    "vectors.dim": "length of a vector",
+    "vectors.lowered": "a word without a vector gets that of its lower-case form",
+    "vectors.path": "file of word vectors; random without a file",
+    "vectors.retrofit": (
+        "Retrofitting moves vectors of related words together (Faruqui et al. 2015): "
+        '"ontology", or a lexicon file. "concepts": vectors of concepts, whose ids '
+        'replace their mentions. "unit": a control that sets lengths to 1.'
+    ),
+    "vectors.retrofit_relations": 'of the ontology, in addition to shared names; ("all",): every relation',
+    "vectors.retrofit_rounds": "passes over all words",
+    "vectors.seed": "seed of random vectors",
+    "vectors.unknown": 'vector of words that have none: the mean of the others, or one "random" vector',
+    "vectors.random_sd": "standard deviation of the random vectors of words without one; about that of GloVe",
+    "diskne.at_once": "pairs of fold and seed trained in one program; 0 = as many as fit into memory",
+    "diskne.categories": "categories that are reported; only diseases that have them are trained; () = all",
+    "diskne.diseases": "diseases whose folds are trained: ids, or names without a comma; () = all",
+    "diskne.negatives": 'or "random"; "" = as in the files',
+    "diskne.ontology": "source of the names of the annotated diseases",
+    "diskne.wording": 'wording of hypotheses: "name", "mention" or "full"',
+}
 
 
 def _section(**fields) -> ConfigDict:
@@ -50,73 +176,64 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
     named, _, genre = variant.partition("/")
     corpus = named.removesuffix(CODE)
     config = ConfigDict()
-    config.task = tasks.NLI  # the kind of experiment; the config file sets it
-    config.seeds = (0,)  # one model is trained with each seed
+    config.task = tasks.NLI
+    config.seeds = (0,)
     config.data = _section(
-        name=corpus,  # the corpus; the variant of the config sets it
-        dir=placeholder(str),  # data folder; without a value $MEDNLI_JAX_DATA
-        builder="direct",  # or "tfds": read through a TFDS builder, which gives the same arrays
-        genre=genre,  # genre of MultiNLI
-        limit=placeholder(int),  # only the first N labelled training pairs
-        labels="",  # of your own files (:file), with their classes: yes:entailment,no:contradiction
-        lowercase=True,  # whether words are lower-cased
-        # "words"; or "pieces", BERT's word pieces; or "blanks": the raw sentence split at blanks, punctuation kept
+        name=corpus,
+        dir=placeholder(str),
+        builder="direct",
+        genre=genre,
+        limit=placeholder(int),
+        labels="",
+        lowercase=True,
         tokens="words",
-        pieces=8000,  # size of the piece vocabulary, made from the training texts unless weights have one
-        max_length=50,  # words kept of a sentence; with pieces: of both sentences and the special ones
-        keep="first",  # or "last": which words of a longer sentence are kept
-        hypothesis_only=False,  # premises are left empty
+        pieces=8000,
+        max_length=50,
+        keep="first",
+        hypothesis_only=False,
     )
     config.vectors = _section(
-        path=placeholder(str),  # FILE, or FILE+FILE, whose vectors are concatenated; random without a file
-        dim=300,  # length of a vector
-        seed=0,  # seed of random vectors
-        unknown="mean",  # vector of words that have none: the mean of the others, or one "random" vector
-        lowered=True,  # a word without a vector gets that of its lower-case form
-        # Retrofitting moves vectors of related words together (Faruqui et al. 2015): "ontology", or a lexicon file.
-        # "concepts": vectors of concepts, whose ids replace their mentions. "unit": a control that sets lengths to 1.
+        path=placeholder(str),
+        dim=300,
+        seed=0,
+        unknown="mean",
+        lowered=True,
         retrofit="",
-        retrofit_rounds=10,  # passes over all words
-        retrofit_relations=("is_a",),  # of the ontology, in addition to shared names; ("all",): every relation
+        retrofit_rounds=10,
+        retrofit_relations=("is_a",),
     )
     config.knowledge = _section(
-        # "mesh" is bundled; "umls", "snomed", "wordnet" are in the data folder; or an .obo file; two: "wordnet+mesh"
         ontology="mesh",
-        direction="either",  # is-a steps up from one concept to the other; or "undirected"; or "all": any relation
-        max_path=0,  # edges of the longest path that makes a link; 0: no limit
-        max_links=64,  # most links of a pair; the shortest are kept
-        permute_seed=placeholder(int),  # a control: this seed permutes the concepts of the ontology
-        sources=("SNOMEDCT_US",),  # vocabularies of the UMLS to read; () = all
-        languages=("ENG",),  # languages of the UMLS names
-        # "is_a"; or "all": direction "all" then follows every relation, and knowledge "typed" also reads antonyms. With
-        # knowledge "typed" also names of relations (may_treat,...): relation types in addition to the six.
+        direction="either",
+        max_path=0,
+        max_links=64,
+        permute_seed=placeholder(int),
+        sources=("SNOMEDCT_US",),
+        languages=("ENG",),
         relations="is_a",
-        cycles="drop",  # leave out is-a edges that form cycles; or "refuse" the ontology
-        graph="whole",  # or "mentioned": paths pass only through concepts that train and dev mention
-        # Where `mentions` has several concepts for the same words: the "best", or "all", of which the nearest counts.
-        # The package's own linker gives each name one concept.
+        cycles="drop",
+        graph="whole",
         candidates="best",
-        mentions="",  # concepts that another program found: spans (.tsv), MetaMap output (.mmi, .txt)
-        types=(),  # prefixes of the semantic types to link; () = the ontology's default, ("",) = all
-        abbreviations="",  # a table of short forms and expansions, or "bundled"
-        stop="",  # a file of names that are not linked; "" = the built-in list
+        mentions="",
+        types=(),
+        abbreviations="",
+        stop="",
     )
     config.model = _section(
-        name=model,  # see models/table.py
-        hidden_size=300,  # units of a layer; of a recurrent layer, in each direction
-        dropout=0.5,  # share of values that training sets to zero
-        train_vectors=False,  # whether word vectors are trained
-        # "none"; "replace": attention from the ontology only; "bias": added to the model's attention; esim: "typed"
+        name=model,
+        hidden_size=300,
+        dropout=0.5,
+        train_vectors=False,
         knowledge=knowledge,
-        masking="masked",  # or "paper": padding is not masked, as in the published code
+        masking="masked",
     )
     if model == "bow":
         config.model.matching = "concat"  # or "full": also the difference and product of both sides
     if model == "infersent":
         config.model.update(
-            cell="lstm",  # "lstm" or "gru"
-            pooling="max",  # of the states of a sentence: "max", "mean" or "last"
-            matching="full",  # input of the classifier: "full" [p, h, |p - h|, p * h], or "concat" [p, h]
+            cell="lstm",
+            pooling="max",
+            matching="full",
         )
     if model == "esim":
         config.model.dropout = 0.0  # the published MedNLI code has none
@@ -127,25 +244,25 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
             name=model,
             knowledge=knowledge,
             masking="masked",
-            trees=300,  # trees of each class
+            trees=300,
         )
     elif model == "fasttext":
         config.model = _section(
             name=model,
             knowledge=knowledge,
             masking="masked",
-            dim=100,  # numbers of a word's or bigram's vector
-            buckets=1 << 17,  # rows of the hashed table of bigrams
+            dim=100,
+            buckets=1 << 17,
             train_vectors=True,
         )
     else:
         config.model.update(
-            weighting="auto",  # of path lengths: "paper", "exp" or "learned"; auto: "learned" for bias, else "paper"
-            knowledge_scale=1.0,  # factor of the paper's weights
+            weighting="auto",
+            knowledge_scale=1.0,
         )
     config.transfer = _section(
-        init_from="",  # finished run whose weights training starts from (sequential transfer); "" = random
-        private=False,  # the last layers of a domain start from random values (multi-target transfer)
+        init_from="",
+        private=False,
     )
     config.train = _train()
     config.train.batch_size = 64  # for the user's own files, of any size
@@ -158,7 +275,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
     if knowledge == "typed":
         _typed(config)
         config.model.update(
-            same_words=True,  # equal words are a type of relation, which the paper does not have
+            same_words=True,
         )
     if model == "fasttext":
         _fasttext(config)
@@ -179,17 +296,17 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> Config
     _check_variant(variant, DISKNE_VARIANTS)
     named, variant = variant, variant.removesuffix(CODE)
     config = nli(model, variant, knowledge)
-    config.task = tasks.DISKNE  # the kind of experiment; the config file sets it
+    config.task = tasks.DISKNE
     config.knowledge = nli(model, "demo").knowledge  # not that of mednli, which follows the paper on MedNLI
     config.seeds = (0, 1, 2)
     config.data.name = "demo_diskne" if variant == "demo" else variant
     config.diskne = _section(
-        at_once=0,  # pairs of fold and seed trained in one program; 0 = as many as fit into memory
-        diseases=(),  # diseases whose folds are trained: ids, or names without a comma; () = all
-        categories=(),  # categories that are reported; only diseases that have them are trained; () = all
-        wording="" if variant == "file" else "name",  # wording of hypotheses: "name", "mention" or "full"
-        negatives="" if variant == "file" else "similar",  # or "random"; "" = as in the files
-        ontology="umls" if variant == "mednli" else "none",  # source of the names of the annotated diseases
+        at_once=0,
+        diseases=(),
+        categories=(),
+        wording="" if variant == "file" else "name",
+        negatives="" if variant == "file" else "similar",
+        ontology="umls" if variant == "mednli" else "none",
     )
     config.train.update(batch_size=32, group=1)
     if model == "bert":  # section 4.1
@@ -213,14 +330,14 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> Config
 
 def transformer(name: str, **more) -> ConfigDict:
     return _section(
-        name=name,  # see models/table.py
-        weights="",  # a folder in Hugging Face's layout, or an installed package; it sets the sizes below
+        name=name,
+        weights="",
         hidden_size=128,  # units of a layer
-        layers=2,  # transformer layers
-        attention_heads=2,  # heads of each layer; they divide hidden_size
-        intermediate_size=512,  # units of the feed-forward part of a layer
-        positions=512,  # most pieces of a row
-        dropout=0.1,  # share of values that training sets to zero
+        layers=2,
+        attention_heads=2,
+        intermediate_size=512,
+        positions=512,
+        dropout=0.1,
         **more,
     )
 
@@ -228,29 +345,27 @@ def transformer(name: str, **more) -> ConfigDict:
 def _train() -> ConfigDict:
     """The `train` section of all models, with the values of Romanov & Shivade 2018, section 5, and of their code."""
     return _section(
-        epochs=40,  # most epochs
-        batch_size=512,  # examples of a step, on all devices together
-        learning_rate=1e-3,  # the highest rate of the schedule
-        weight_decay=1e-6,  # adamw: decoupled; other optimisers: added to the gradient
-        clip=0.0,  # largest global norm of the gradient; 0 = no limit
-        optimizer="adam",  # "adam", "adamw" or "sgd"
-        schedule="constant",  # "constant", "halving", "linear" or "warmup_linear"
-        warmup=0.1,  # warmup_linear: share of the run's steps in which the rate rises
-        halve_from=3,  # halving: the first epoch with a lower rate
-        average_from=0,  # first epoch whose weights are averaged (stochastic weight averaging); 0 = none
-        average_every=0,  # steps between two samples of that average; 0 = one sample an epoch
-        patience=5,  # the run ends after this many epochs without a better dev score
-        least_epochs=0,  # epochs that are trained whatever the patience
-        evaluate_every=0,  # steps between two evaluations within an epoch; 0 = only at its end
-        select="loss",  # the epoch with the best dev "loss" or "accuracy" is kept; or the "last" epoch
-        # "even": each batch has texts of all lengths; "random": batches are random; for cloze also "binned": a batch
-        # has passages of one length, up to the next power of two
+        epochs=40,
+        batch_size=512,
+        learning_rate=1e-3,
+        weight_decay=1e-6,
+        clip=0.0,
+        optimizer="adam",
+        schedule="constant",
+        warmup=0.1,
+        halve_from=3,
+        average_from=0,
+        average_every=0,
+        patience=5,
+        least_epochs=0,
+        evaluate_every=0,
+        select="loss",
         shuffle="even",
-        max_buckets=2,  # most length buckets of the training rows; each compiles its own program
-        group=1,  # hypotheses of one premise that stay together in a batch; their premise is encoded once
-        precision="default",  # of matrix products: the device's (tf32 on a GPU), "float32", "tf32", "bfloat16"
-        checkpoint_minutes=5.0,  # time between two checkpoints
-        checkpoint_epochs=1,  # also a checkpoint after every N epochs, and after the last
+        max_buckets=2,
+        group=1,
+        precision="default",
+        checkpoint_minutes=5.0,
+        checkpoint_epochs=1,
     )
 
 
@@ -272,46 +387,44 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> ConfigDict:
     """
     _check_variant(variant, CLOZE_VARIANTS)
     config = ConfigDict()
-    config.task = tasks.CLOZE  # the kind of experiment; the config file sets it
-    config.seeds = (0,)  # one model is trained with each seed
+    config.task = tasks.CLOZE
+    config.seeds = (0,)
     config.data = _section(
-        name=CLOZE_VARIANTS[variant],  # the corpus; the variant of the config sets it
-        dir=placeholder(str),  # data folder; without a value $MEDNLI_JAX_DATA
-        setup=setup,  # phrases as single tokens (ent), as anonymous ones (anonym), or plain text (noent)
-        max_passage=0,  # tokens kept of a passage; 0 = all
-        query_bounds=model == "ga_reader",  # queries begin with @begin and end with @end
-        max_words=0,  # size of the vocabulary, the most frequent words of training; 0 = all
-        limit=placeholder(int),  # only the first N training queries
-        answer_vectors="",  # file of word vectors for the embedding score of dev and test
+        name=CLOZE_VARIANTS[variant],
+        dir=placeholder(str),
+        setup=setup,
+        max_passage=0,
+        query_bounds=model == "ga_reader",
+        max_words=0,
+        limit=placeholder(int),
+        answer_vectors="",
     )
     config.vectors = _section(
-        path=placeholder(str),  # file of word vectors; random without a file
-        dim=200,  # length of a vector
-        seed=0,  # seed of random vectors
-        random_sd=0.4,  # standard deviation of the random vectors of words without one; about that of GloVe
+        path=placeholder(str),
+        dim=200,
+        seed=0,
+        random_sd=0.4,
     )
     config.train = _train()
     config.train.update(batch_size=32, weight_decay=0.0, clip=10.0, select="accuracy")
     if model == "sa_reader":
         config.model = _section(
             name=model,
-            hidden_size=70,  # units of a recurrent layer, in each direction
-            dropout=0.57,  # share of values that training sets to zero
-            train_vectors=True,  # whether word vectors are trained
+            hidden_size=70,
+            dropout=0.57,
+            train_vectors=True,
         )
         config.train.update(optimizer="sgd", learning_rate=0.1, epochs=100, patience=3, least_epochs=26)
         config.data.max_words = 50_000
     else:
         config.model = _section(
             name=model,
-            hidden_size=64,  # units of a recurrent layer, in each direction
-            hops=3,  # layers, each of which reads the passage again
-            dropout=0.5,  # share of values that training sets to zero
-            query_feature=True,  # an input feature: whether the word of the passage occurs in the query
-            # noent: probability of a candidate. "sum": over all its words; "share": divided by the sum of all
-            # candidates; "mean": divided by its number of words; "span": the sum over its marked spans only
+            hidden_size=64,
+            hops=3,
+            dropout=0.5,
+            query_feature=True,
             pointer="sum",
-            train_vectors=True,  # whether word vectors are trained
+            train_vectors=True,
         )
         config.train.update(learning_rate=5e-4, epochs=10, patience=1, schedule="halving", halve_from=4)
     if variant == "demo":
@@ -410,7 +523,7 @@ def _fasttext(config):
     16 times the rate: the sum of their 16 steps.
     """
     config.data.update(tokens="blanks", max_length=(1 << 15) - 1)
-    config.seeds = (0,)  # one model is trained with each seed
+    config.seeds = (0,)
     config.vectors.update(path="", dim=1)  # not used: the model trains its own word vectors
     config.train.update(epochs=5, batch_size=16, learning_rate=16 * 0.1, weight_decay=0.0)
     config.train.update(optimizer="sgd", schedule="linear", select="last", max_buckets=1)
