@@ -6,9 +6,8 @@ import json
 import os
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from inspect import signature
 from pathlib import Path
 
 import jax
@@ -73,7 +72,7 @@ class Experiment:
     corpus: Corpus
     task: Task  # of the TASK, for batches and scores
     model: Model
-    optimizer: dict  # arguments of optim.build_optimizer, except the steps of an epoch
+    optimizer: optim.Options
     settings: loop.Settings
     batches: batching.TrainingBatches
     transfer: Transfer = Transfer()
@@ -120,7 +119,7 @@ class Experiment:
 
     def optimizer_for(self, batches: batching.Batches) -> optax.GradientTransformation:
         """The optimiser for training on these batches."""
-        return optim.build_optimizer(**self.optimizer, epoch_steps=batches.steps)
+        return optim.build_optimizer(self.optimizer, batches.steps)
 
     def keep_for_prediction(self, directory: RunDirectory, prepared: Prepared) -> None:
         """Copies into the run the files that prediction needs, so that it works without the corpus and the cache."""
@@ -157,8 +156,8 @@ def experiment_of(config) -> Experiment:
         corpus=kind.corpus(config),
         task=kind.scorer(config),
         model=_model(config),
-        optimizer={name: train[name] for name in signature(optim.build_optimizer).parameters if name in train},
-        settings=loop.Settings(**{each.name: train[each.name] for each in fields(loop.Settings)}),
+        optimizer=optim.Options.from_config(train),
+        settings=loop.Settings.from_config(train),
         batches=batching.TrainingBatches(
             train.batch_size, train.group, train.max_buckets, seeds, train.epochs, train.shuffle
         ),

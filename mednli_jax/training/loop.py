@@ -20,6 +20,7 @@ from pathlib import Path
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
+from ml_collections import ConfigDict
 
 from mednli_jax.data import batching
 from mednli_jax.errors import ConfigError
@@ -53,6 +54,22 @@ class Settings:
     checkpoint_epochs: int = 1  # epochs between two checkpoints, in addition to those of `checkpoint_minutes`
     evaluate_every: int = 0  # steps between two evaluations of the dev split; 0 = only at the end of a pass
     least_epochs: int = 0  # epochs that are trained whatever the patience
+
+    @classmethod
+    def from_config(cls, train: ConfigDict) -> "Settings":
+        return cls(
+            epochs=train.epochs,
+            patience=train.patience,
+            select=train.select,
+            checkpoint_minutes=train.checkpoint_minutes,
+            schedule=train.schedule,
+            halve_from=train.halve_from,
+            average_from=train.average_from,
+            average_every=train.average_every,
+            checkpoint_epochs=train.checkpoint_epochs,
+            evaluate_every=train.evaluate_every,
+            least_epochs=train.least_epochs,
+        )
 
 
 class Trainer:

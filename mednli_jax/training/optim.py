@@ -5,11 +5,13 @@ schedule is an optax schedule, a function of the step.
 """
 
 import math
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 import optax
 from flax import traverse_util
+from ml_collections import ConfigDict
 
 from mednli_jax.models import sparse_rows
 
@@ -26,53 +28,75 @@ class ByMoments(ByRows):
     """Like ByRows, but it returns updates of all rows of the tables."""
 
 
-def build_optimizer(
-    *,
-    learning_rate: float,
-    weight_decay: float = 0.0,
-    clip: float = 0.0,
-    optimizer: str = "adam",
-    schedule: str = "constant",
-    halve_from: int = 1,
-    warmup: float = 0.1,
-    epochs: int = 1,
-    epoch_steps: int = 1,
-) -> optax.GradientTransformation:
+@dataclass(frozen=True)
+class Options:
+    """The choice of an optimiser, as in the `train` section of a config.
+
+    Args:
+      weight_decay: added to the gradient, or decoupled with "adamw", see `build_optimizer`.
+      clip: largest global norm of the gradient, per seed; 0 = no limit.
+      optimizer: one of OPTIMIZERS.
+      schedule: of the rate. "halving": multiplied by DECAY at each epoch from number `halve_from` on; "linear":
+        multiplied by the share of the run's steps that remain, as in fastText's supervised mode; "warmup_linear": up
+        from 0 in the share `warmup` of the run's steps (rounded up), then down to 0, as in BERT's fine-tuning.
+      epochs: of the run.
+    """
+
+    learning_rate: float
+    weight_decay: float = 0.0
+    clip: float = 0.0
+    optimizer: str = "adam"
+    schedule: str = "constant"
+    halve_from: int = 1
+    warmup: float = 0.1
+    epochs: int = 1
+
+    @classmethod
+    def from_config(cls, train: ConfigDict) -> "Options":
+        return cls(
+            learning_rate=train.learning_rate,
+            weight_decay=train.weight_decay,
+            clip=train.clip,
+            optimizer=train.optimizer,
+            schedule=train.schedule,
+            halve_from=train.halve_from,
+            warmup=train.warmup,
+            epochs=train.epochs,
+        )
+
+
+def build_optimizer(options: Options, epoch_steps: int = 1) -> optax.GradientTransformation:
     """An optimiser with L2 regularisation added to the gradient first, as in PyTorch's `weight_decay`.
 
     For Adam (Kingma & Ba 2015) this is not AdamW: the MedNLI systems were trained with the coupled form. "adamw" is
     the decoupled form (Loshchilov & Hutter 2019) for matrices; biases and norms do not decay (Devlin et al. 2019).
 
-    Args:
-      clip: largest global norm of the gradient, per seed; 0 = no limit.
-      schedule: of the rate. "halving": multiplied by DECAY at each epoch from number `halve_from` on; "linear":
-        multiplied by the share of the run's steps that remain, as in fastText's supervised mode; "warmup_linear": up
-        from 0 in the share `warmup` of the run's steps (rounded up), then down to 0, as in BERT's fine-tuning.
-      epochs, epoch_steps: epochs of the run and batches of an epoch, for schedules that depend on them.
+    epoch_steps: batches of an epoch, for schedules.
     """
     parts = []
-    if clip > 0:
-        parts.append(optax.clip_by_global_norm(clip))
-    if weight_decay > 0 and optimizer != "adamw":
-        parts.append(optax.add_decayed_weights(weight_decay))
+    if options.clip > 0:
+        parts.append(optax.clip_by_global_norm(options.clip))
+    if options.weight_decay > 0 and options.optimizer != "adamw":
+        parts.append(optax.add_decayed_weights(options.weight_decay))
 
     def is_matrix(params):  # vectors are biases and scales of norms
         return jax.tree.map(lambda p: p.ndim > 1, params)
 
     direction = {
         "adam": scale_by_adam,
-        "adamw": lambda: optax.chain(optax.scale_by_adam(), optax.add_decayed_weights(weight_decay, mask=is_matrix)),
+        "adamw": lambda: optax.chain(
+            optax.scale_by_adam(), optax.add_decayed_weights(options.weight_decay, mask=is_matrix)
+        ),
         "sgd": optax.identity,
-    }[optimizer]()
-    if schedule == "constant":
-        rate = optax.scale_by_learning_rate(learning_rate)
+    }[options.optimizer]()
+    if options.schedule == "constant":
+        rate = optax.scale_by_learning_rate(options.learning_rate)
     else:
-        of_step = _rate_of_step(schedule, learning_rate, epochs, epoch_steps, halve_from, warmup)
-        rate = optax.scale_by_learning_rate(of_step)
-    made = optax.chain(*parts, optax.chain(direction, rate))  # nested as in optax.adam, for the names in checkpoints
-    if optimizer not in ("adam", "sgd") or weight_decay > 0:  # their updates concern every row
-        return made
-    return by_rows(made, moments=optimizer == "adam", norms=clip > 0)
+        rate = optax.scale_by_learning_rate(_rate_of_step(options, epoch_steps))
+    whole = optax.chain(*parts, optax.chain(direction, rate))  # nested as in optax.adam, for the names in checkpoints
+    if options.optimizer not in ("adam", "sgd") or options.weight_decay > 0:  # their updates concern every row
+        return whole
+    return by_rows(whole, moments=options.optimizer == "adam", norms=options.clip > 0)
 
 
 def by_rows(optimizer: optax.GradientTransformation, *, moments: bool, norms: bool) -> ByRows:
@@ -90,17 +114,18 @@ def by_rows(optimizer: optax.GradientTransformation, *, moments: bool, norms: bo
     return (ByMoments if moments else ByRows)(made.init, update)
 
 
-def _rate_of_step(schedule, learning_rate, epochs, epoch_steps, halve_from, warmup) -> optax.Schedule:
+def _rate_of_step(options: Options, epoch_steps: int) -> optax.Schedule:
     """The learning rate as a function of the number of earlier steps."""
-    steps = epochs * epoch_steps
-    if schedule == "halving":
-        starts = ((epoch - 1) * epoch_steps for epoch in range(halve_from, epochs + 1))
-        return optax.piecewise_constant_schedule(learning_rate, dict.fromkeys(starts, DECAY))
-    rising = math.ceil(round(warmup * steps, 6)) if schedule == "warmup_linear" else 0
-    falling = optax.linear_schedule(learning_rate, 0.0, max(steps - rising, 1))
+    steps, rate = options.epochs * epoch_steps, options.learning_rate
+    if options.schedule == "halving":
+        starts = [(epoch - 1) * epoch_steps for epoch in range(options.halve_from, options.epochs + 1)]
+        return optax.piecewise_constant_schedule(rate, dict.fromkeys(starts, DECAY))
+    warms_up = options.schedule == "warmup_linear"
+    rising = math.ceil(round(options.warmup * steps, 6)) if warms_up else 0
+    falling = optax.linear_schedule(rate, 0.0, max(steps - rising, 1))
     if not rising:
         return falling
-    return optax.join_schedules([optax.linear_schedule(0.0, learning_rate, rising), falling], [rising])
+    return optax.join_schedules([optax.linear_schedule(0.0, rate, rising), falling], [rising])
 
 
 def scale_by_adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> optax.GradientTransformationExtraArgs:

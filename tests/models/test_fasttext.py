@@ -27,7 +27,7 @@ ARRAYS = made_up.arrays()
 
 
 DATA = {name: jnp.asarray(array) for name, array in ARRAYS.items()}
-SGD = optim.build_optimizer(learning_rate=RATE, optimizer="sgd")
+SGD = optim.build_optimizer(optim.Options(learning_rate=RATE, optimizer="sgd"))
 
 
 def drawn():

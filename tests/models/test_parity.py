@@ -51,7 +51,9 @@ def build(case, **more):
 
 
 def adam():
-    return optim.build_optimizer(learning_rate=FACTS["learning_rate"], weight_decay=FACTS["weight_decay"])
+    return optim.build_optimizer(
+        optim.Options(learning_rate=FACTS["learning_rate"], weight_decay=FACTS["weight_decay"])
+    )
 
 
 def rows_with_padding(rows):

@@ -39,7 +39,9 @@ def test_chosen_formats_change_no_result():
         some.chooses_formats = chooses
         model = made.build("bow", dropout=0.3, axis_name=some.axis_name)
         frozen, data = some.replicate(words), some.replicate(corpus.data)
-        program = Program(model, corpus.task, some, frozen, data, optim.build_optimizer(learning_rate=0.1))
+        program = Program(
+            model, corpus.task, some, frozen, data, optim.build_optimizer(optim.Options(learning_rate=0.1))
+        )
         learner, losses = some.replicate(program.draw(layout, seeds)), []
         for _ in range(2):
             learner, sums = program.train(layout, learner, index)

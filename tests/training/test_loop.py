@@ -86,7 +86,7 @@ def build(**how):
         data=devices.replicate({name: jnp.asarray(array) for name, array in ARRAYS.items()}),
     )
     how = {"learning_rate": 2e-3, "weight_decay": 1e-6, "epochs": SETTINGS.epochs, **how}
-    program.optimizer = optim.build_optimizer(**how, epoch_steps=batches_of()["train"].steps)
+    program.optimizer = optim.build_optimizer(optim.Options(**how), batches_of()["train"].steps)
     return program
 
 

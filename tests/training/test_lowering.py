@@ -40,7 +40,7 @@ def test_train_and_predict_steps_lower_for_every_platform(name, seeds):
     model, fields = MODELS[name]
     small, how = (choice.get(model, choice[None]) for choice in (SMALL, OPTIMIZERS))
     model = table.build(model, {**small, **fields}, longest_path=made_up.LONGEST)
-    task, optimizer = NLITask(), optim.build_optimizer(learning_rate=1e-3, **how)
+    task, optimizer = NLITask(), optim.build_optimizer(optim.Options(learning_rate=1e-3, **how))
     data = {key: jnp.asarray(value) for key, value in made_up.arrays().items()}
     vectors = frozen(made_up.vectors())
     length = tuple(np.asarray(data[f"{side}_length"]) for side in ("premise", "hypothesis"))

@@ -38,7 +38,11 @@ def _float64():
 def test_adamw_decays_matrices_beside_adam_s_direction():
     params = {"kernel": jnp.full((2, 2), 3.0), "bias": jnp.full(2, 3.0), "scale": jnp.full(2, 3.0)}
     how = {"learning_rate": RATE, "optimizer": "adamw", "weight_decay": 0.5}
-    ours, adam, adamw = optim.build_optimizer(**how), optax.adam(RATE), optax.adamw(RATE, weight_decay=0.5)
+    ours, adam, adamw = (
+        optim.build_optimizer(optim.Options(**how)),
+        optax.adam(RATE),
+        optax.adamw(RATE, weight_decay=0.5),
+    )
     found = []
     for made in (ours, adam, adamw):
         state, weights = made.init(params), params
@@ -53,9 +57,9 @@ def test_adamw_decays_matrices_beside_adam_s_direction():
 # ---- rates ----
 
 
-def shares(batches, **how):
+def shares(batches, *, epoch_steps=1, **options):
     """Each step's share of the learning rate, from SGD on gradients of 1."""
-    made = optim.build_optimizer(learning_rate=RATE, optimizer="sgd", **how)
+    made = optim.build_optimizer(optim.Options(learning_rate=RATE, optimizer="sgd", **options), epoch_steps)
     weights = steps(made, np.ones((batches, 2)))
     return -np.diff(weights[:, 0], prepend=0.0) / RATE
 

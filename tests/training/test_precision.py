@@ -17,7 +17,11 @@ CASES = [*QUICK, *(pytest.param(*case, marks=pytest.mark.slow) for case in [*CAS
 
 @pytest.mark.parametrize(("setting", "name", "platform"), CASES)
 def test_every_product_of_both_passes_takes_operands_of_the_setting(setting, name, platform):
-    corpus, model, optimizer = made.corpus_of(name), made.build(name), optim.build_optimizer(learning_rate=1e-3)
+    corpus, model, optimizer = (
+        made.corpus_of(name),
+        made.build(name),
+        optim.build_optimizer(optim.Options(learning_rate=1e-3)),
+    )
     model = model if platform == "cpu" else model.clone(platform=platform)
     layout, index = Layout.full(4, corpus.width, joint=corpus.joint), np.arange(4, dtype=np.int32)[:, None]
     data, words = jax.tree.map(jnp.asarray, (corpus.data, made.words_of(name)))

@@ -52,7 +52,7 @@ CASES = [("sa_reader", "adam"), ("sa_reader", "sgd"), pytest.param("ga_reader", 
 @pytest.mark.parametrize(("name", "how"), CASES)
 def test_training_is_that_of_whole_tables_and_needs_no_room_for_a_second_one(name, how):
     """Neither a gradient nor a copy of parameters and moments takes the room of a table."""
-    optimizer = optim.build_optimizer(**HOW[how])
+    optimizer = optim.build_optimizer(optim.Options(**HOW[how]))
     by_rows, losses, program = trained(name, optimizer)
     expected, of_whole, _ = trained(name, whole(optimizer))
     np.testing.assert_allclose(losses, of_whole, atol=1e-5)
@@ -64,4 +64,6 @@ def test_training_is_that_of_whole_tables_and_needs_no_room_for_a_second_one(nam
 
 @pytest.mark.parametrize("name", ["sgd", "adamw"])
 def test_what_is_of_every_row_takes_whole_tables(name):
-    assert not isinstance(optim.build_optimizer(learning_rate=0.1, optimizer=name, weight_decay=0.1), optim.ByRows)
+    assert not isinstance(
+        optim.build_optimizer(optim.Options(learning_rate=0.1, optimizer=name, weight_decay=0.1)), optim.ByRows
+    )

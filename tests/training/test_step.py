@@ -43,7 +43,9 @@ def trained(name, seeds, *, count=1, tight=False, learning_rate=1e-2):
     corpus, devices = made.corpus_of(name), Devices(jax.local_devices()[:count])
     assert devices.count == count
     fields = FIELDS.get(name, {"dropout": 0.3})
-    optimizer = optim.build_optimizer(**OPTIMIZERS.get(name, {"learning_rate": learning_rate, "weight_decay": 1e-6}))
+    optimizer = optim.build_optimizer(
+        optim.Options(**OPTIMIZERS.get(name, {"learning_rate": learning_rate, "weight_decay": 1e-6}))
+    )
     model = made.build(name, **fields, axis_name=devices.axis_name)
     index, layout = plan(seeds, tight), Layout.full(BATCH // count, corpus.width, joint=corpus.joint)
     if tight:
@@ -98,7 +100,7 @@ class Dropped(nn.Module):
 
 
 def test_each_step_drops_other_parts_of_the_same_rows():
-    corpus, model, optimizer = made.pairs(), Dropped(), optim.build_optimizer(learning_rate=0.0)
+    corpus, model, optimizer = made.pairs(), Dropped(), optim.build_optimizer(optim.Options(learning_rate=0.0))
     layout, words = Layout.full(BATCH, corpus.width), made.words_of("bow")
     data, index = jax.tree.map(jnp.asarray, corpus.data), np.arange(BATCH)[:, None]
     learner = state.init_learner(model, optimizer, (0,), corpus.task.to_batch(data, index, layout), words)

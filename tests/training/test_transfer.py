@@ -68,7 +68,7 @@ def learner_of(name, seeds, optimizer=None, **fields):
     batch = NLITask().to_batch(
         jax.tree.map(jnp.asarray, made_up.arrays()), jnp.zeros((2, 1), jnp.int32), Layout.full(2, (12, 8))
     )
-    optimizer = optimizer or optim.build_optimizer(learning_rate=1e-2, weight_decay=1e-2)
+    optimizer = optimizer or optim.build_optimizer(optim.Options(learning_rate=1e-2, weight_decay=1e-2))
     return model, state.init_learner(model, optimizer, seeds, batch, frozen(made_up.vectors()))
 
 
