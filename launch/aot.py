@@ -251,9 +251,8 @@ def made_up(asked, config, tokens: int, length: int):
     import numpy as np
 
     from mednli_jax.benchmarking import ours, workload
-    from mednli_jax.models import table
 
-    if table.entry(asked.model.name).module is None:
+    if asked.model.entry.module is None:
         raise UsageError(f"the model '{asked.model.name}' is not a network and has no step. Fix: give another config.")
     if asked.task.name == "cloze":
         work = workload.made_up_passages(QUERIES, tokens=tokens, dim=config.vectors.dim)

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from itertools import chain
+from typing import NamedTuple
 
 from mednli_jax import tasks
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.distances import DIRECTIONS
 from mednli_jax.knowledge.ontology import CYCLES, GRAPHS
-from mednli_jax.models.table import entry
+from mednli_jax.models.table import Entry, entry
 from mednli_jax.training import optim
 from mednli_jax.training.transfer import PRIVATE
 
@@ -64,9 +65,16 @@ EMPTY = (
 )
 
 
-def check(config) -> None:
-    """Raises ConfigError for the first rule that a config breaks."""
-    task = tasks.task_of(config)
+class Checked(NamedTuple):
+    """What a config that breaks no rule names."""
+
+    task: object  # the TASK, see tasks
+    model: Entry
+
+
+def check(config) -> Checked:
+    """The task and the model of a config. Raises ConfigError for the first rule that the config breaks."""
+    task, model = tasks.task_of(config), entry(config.model.name)
     for field, known in {**CHOICES, **task.choices}.items():
         if (value := _value(config, field)) is not None and value not in known:
             raise ConfigError(f"config.{field}: unknown value '{value}'. Fix: give one of {', '.join(known)}.")
@@ -78,8 +86,9 @@ def check(config) -> None:
         for field in fields.split():
             if _value(config, field) not in (None, "", "none", 0, ()) and where(config):
                 raise ConfigError(f"config.{field}: {reason}. Fix: leave it out.")
-    for field, problem, fix in chain(_broken(config, task), task.rules(config)):
+    for field, problem, fix in chain(_broken(config, task, model), task.rules(config)):
         raise ConfigError(f"config.{field}: {problem}. Fix: {fix}.")
+    return Checked(task, model)
 
 
 def _value(config, field):
@@ -88,10 +97,9 @@ def _value(config, field):
     return config[section].get(name) if section in config else None
 
 
-def _broken(config, task) -> Iterator[tuple[str, str, str]]:
+def _broken(config, task, model: Entry) -> Iterator[tuple[str, str, str]]:
     """(field, what is wrong, the fix) of each other rule that a config breaks."""
-    name = config.model.name
-    if not task.accepts(name, entry(name).module):
+    if not task.accepts(model.name, model.module):
         yield "model.name", "is not a model for the config's task", f"give e.g. {task.models[-1]}"
     seeds = config.seeds
     whole = all(type(seed) is int and 0 <= seed < 2**32 for seed in seeds)

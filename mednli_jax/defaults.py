@@ -168,7 +168,7 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
     of its published code. docs/results-mednli.md lists every setting in which they differ.
 
     Args:
-      model: a name of models.table.
+      model: a name of models.table.MODELS.
       variant: one of VARIANTS or CODE_VARIANTS.
       knowledge: "none", "replace", "bias" or, for esim only, "typed".
     """

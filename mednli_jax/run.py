@@ -48,11 +48,15 @@ from mednli_jax.training.task import Task
 
 @dataclass(frozen=True)
 class Model:
-    """A model by its name in models.table, the fields of its module and the folder of its pretrained weights."""
+    """A model of models.table, the fields of its module and the folder of its pretrained weights."""
 
-    name: str
+    entry: table.Entry
     fields: dict
     weights: Path | None
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
 
 
 @dataclass(frozen=True)
@@ -107,8 +111,9 @@ class Experiment:
 
     def bare_program(self, vectors: np.ndarray, model_facts: dict, devices: Devices) -> Program:
         """A Program without data and optimiser, for words with the vectors [V, D]."""
-        how = {"axis_name": devices.axis_name, "platform": devices.platform}
-        model = table.build(self.model.name, self.model.fields, **how, **model_facts)
+        model = self.model.entry.build(
+            self.model.fields, axis_name=devices.axis_name, platform=devices.platform, **model_facts
+        )
         frozen = devices.replicate(self.task.frozen(vectors))
         return Program(model, self.task, devices, frozen, data={}, precision=self.precision)
 
@@ -135,7 +140,7 @@ class Experiment:
     @property
     def scores_types(self) -> bool:
         """Whether the model has one output for each phrase of the training split (its field num_types)."""
-        return table.entry(self.model.name).has_field("num_types")
+        return self.model.entry.has_field("num_types")
 
     @property
     def trains_words(self) -> bool:
@@ -148,14 +153,14 @@ class Experiment:
 
 def experiment_of(config) -> Experiment:
     """The experiment of a config."""
-    checks.check(config)
-    kind, train, seeds = tasks.task_of(config), config.train, tuple(config.seeds)
+    kind, entry = checks.check(config)
+    train, seeds = config.train, tuple(config.seeds)
     return Experiment(
         seeds=seeds,
         kind=kind,
         corpus=kind.corpus(config),
         task=kind.scorer(config),
-        model=_model(config),
+        model=_model(config, entry),
         optimizer=optim.Options.from_config(train),
         settings=loop.Settings.from_config(train),
         batches=batching.TrainingBatches(
@@ -167,9 +172,9 @@ def experiment_of(config) -> Experiment:
     )
 
 
-def _model(config) -> Model:
+def _model(config, entry: table.Entry) -> Model:
     """The model. Pretrained weights set its sizes; a size that the config gives must be theirs."""
-    values, weights, entry = config.model.to_dict(), None, table.entry(config.model.name)
+    values, weights = config.model.to_dict(), None
     if values.get("weights"):
         weights = find_weights(file_path(values["weights"], data_folder(config.data.dir)))
         found, before = entry.pretrained.read_architecture(weights), defaults.transformer(config.model.name)
@@ -181,8 +186,8 @@ def _model(config) -> Model:
         values |= found
         WordPieces.load(weights).check_size(values["vocab_size"])
     if entry.module is not None:  # refuses bad fields
-        table.build(config.model.name, {"vocab_size": 1, **values} if entry.has_field("vocab_size") else values)
-    return Model(config.model.name, values, weights)
+        entry.build({"vocab_size": 1, **values} if entry.has_field("vocab_size") else values)
+    return Model(entry, values, weights)
 
 
 def start_jax() -> None:

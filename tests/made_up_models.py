@@ -122,7 +122,7 @@ def build(name, **more):
     model, fields = MODELS[name]
     axis = {"axis_name": more.pop("axis_name", None)}
     sizes = {} if "dim" in fields else {"hidden_size": 4, "dropout": 0.0}
-    return table.build(model, {**sizes, **fields, **more}, **corpus_of(name).facts, **axis)
+    return table.entry(model).build({**sizes, **fields, **more}, **corpus_of(name).facts, **axis)
 
 
 def words_of(name) -> dict:

@@ -93,7 +93,7 @@ class ClozeTask:
         return replace(prepared, splits={name: replace(rows, words=words) for name, rows in splits.items()})
 
     def model_facts(self, manifest: dict) -> dict:
-        """Arguments of models.table.build: the number of different phrases in the training split."""
+        """Arguments of models.table.Entry.build: the number of different phrases in the training split."""
         return {"num_types": manifest["candidates"]["types_of_train"]}
 
     def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:

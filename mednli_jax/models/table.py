@@ -1,7 +1,9 @@
-"""The registry of models, and the function that builds a linen module from typed fields."""
+"""The registry of models, and how a linen module is built from typed fields."""
 
 import dataclasses
+from collections.abc import Mapping
 from types import ModuleType
+from typing import Any
 
 import flax.linen as nn
 
@@ -16,27 +18,73 @@ from mednli_jax.models.ga_reader import GAReader
 from mednli_jax.models.infersent import InferSent
 from mednli_jax.models.sa_reader import SAReader
 
+# Fields that all configs of sentence pairs have. A module may lack one whose value is as here (None: any value).
+UNUSED = {"name": None, "weights": None, "knowledge": "none", "masking": "masked", "weighting": "auto"}
+UNUSED |= {"rematerialise": None, "activation": None}  # runs of version 1.0.0 have them
+OF_CONFIGS = ("matching", "cell", "pooling")  # fields of bow and infersent, whose configs may name a class of the user
+
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
     """A model of the registry."""
 
-    module: type | None  # a linen class; None for a model that is not a network
+    name: str
+    module: type[nn.Module] | None  # None for a model that is not a network
     pretrained: ModuleType | None = None  # with the functions read_architecture and load_weights
 
-    def has_field(self, name: str) -> bool:
-        return self.module is not None and name in {field.name for field in dataclasses.fields(self.module)}
+    def has_field(self, field_name: str) -> bool:
+        return self.module is not None and field_name in self._field_names
+
+    @property
+    def _field_names(self) -> set[str]:
+        return {field.name for field in dataclasses.fields(self.module)}
+
+    def build(
+        self,
+        fields: Mapping[str, Any],
+        *,
+        axis_name: str | None = None,
+        platform: str = "cpu",
+        **facts: int,
+    ) -> nn.Module:
+        """A linen module from typed fields.
+
+        Args:
+          fields: the module's fields by name. A field that the module lacks is an error, unless its value has no
+            effect.
+          axis_name: the mapped device axis, for models that normalise over the global batch.
+          platform: of the devices, "cpu", "gpu" or "tpu", for models with code for a platform.
+          facts: of the corpus, for fields of the module that `fields` does not set: longest_path of its links (edges);
+            num_types of candidates that occur in training; vocab_size, cls_id, sep_id, room of its pieces.
+        """
+        own_names, is_plugin = self._field_names, ":" in self.name
+        extras = {**facts, "axis_name": axis_name, "platform": platform}
+        arguments = {key: value for key, value in extras.items() if key in own_names}
+        for key, value in fields.items():
+            if key == "vocab_size" and not value:  # 0: as many as the corpus has
+                continue
+            if key in own_names:
+                arguments[key] = value
+            elif (is_plugin and key in OF_CONFIGS) or (key == "knowledge_scale" and "knowledge" not in own_names):
+                continue
+            elif key not in UNUSED or UNUSED[key] not in (None, value):
+                fix = f"give the class a field `{key}`" if is_plugin else "leave it out"
+                raise ConfigError(f"config.model.{key}: model '{self.name}' has no such setting. Fix: {fix}.")
+        return self.module(**arguments)
 
 
 MODELS = {
-    "features": Entry(None),
-    "bow": Entry(BOW),
-    "infersent": Entry(InferSent),
-    "esim": Entry(ESIM),
-    "fasttext": Entry(FastText),
-    "bert": Entry(BERT, pretrained=bert_import),
-    "ga_reader": Entry(GAReader),
-    "sa_reader": Entry(SAReader),
+    entry.name: entry
+    for entry in (
+        Entry("features", None),
+        Entry("bow", BOW),
+        Entry("infersent", InferSent),
+        Entry("esim", ESIM),
+        Entry("fasttext", FastText),
+        Entry("bert", BERT, pretrained=bert_import),
+        Entry("ga_reader", GAReader),
+        Entry("sa_reader", SAReader),
+    )
 }
 
 
@@ -53,39 +101,4 @@ def entry(name: str) -> Entry:
     module = imported(name, "model.name")
     if not (isinstance(module, type) and issubclass(module, nn.Module)):
         raise ConfigError(f"config.model.name: '{name}' is not a subclass of flax.linen.Module. Fix: name one.")
-    return Entry(module)
-
-
-# Fields that all configs of sentence pairs have. A module may lack one whose value is as here (None: any value).
-UNUSED = {"name": None, "weights": None, "knowledge": "none", "masking": "masked", "weighting": "auto"}
-UNUSED |= {"rematerialise": None, "activation": None}  # runs of version 1.0.0 have them
-OF_CONFIGS = ("matching", "cell", "pooling")  # fields of bow and infersent, whose configs may name a class of the user
-
-
-def build(name: str, fields: dict, *, axis_name: str | None = None, platform: str = "cpu", **facts: int):
-    """A linen module from typed fields.
-
-    Args:
-      name: see `entry`.
-      fields: the module's fields by name. A field that the module lacks is an error, unless its value has no effect.
-      axis_name: the mapped device axis, for models that normalise over the global batch.
-      platform: of the devices, "cpu", "gpu" or "tpu", for models with code for a platform.
-      facts: of the corpus, for fields of the module that `fields` does not set: longest_path of its links (edges);
-        num_types of candidates that occur in training; vocab_size, cls_id, sep_id, room of its pieces.
-    """
-    module = entry(name).module
-    known = {field.name for field in dataclasses.fields(module)}
-    extras = {**facts, "axis_name": axis_name, "platform": platform}
-    arguments = {key: value for key, value in extras.items() if key in known}
-    for key, value in fields.items():
-        if key == "vocab_size" and not value:  # 0: as many as the corpus has
-            continue
-        if key in known:
-            arguments[key] = value
-        # A scale has no effect without knowledge.
-        elif (":" in name and key in OF_CONFIGS) or (key == "knowledge_scale" and "knowledge" not in known):
-            continue
-        elif key not in UNUSED or UNUSED[key] not in (None, value):
-            fix = f"give the class a field `{key}`" if ":" in name else "leave it out"
-            raise ConfigError(f"config.model.{key}: model '{name}' has no such setting. Fix: {fix}.")
-    return module(**arguments)
+    return Entry(name, module)

@@ -44,7 +44,7 @@ class NLITask:
         return prepared
 
     def model_facts(self, manifest: dict) -> dict:
-        """Arguments of models.table.build."""
+        """Arguments of models.table.Entry.build."""
         knowledge = manifest["knowledge"]
         facts = {"longest_path": knowledge["longest_path"], "relations": len(knowledge.get("relations", ()))}
         if len(self.classes) < len(LABELS):

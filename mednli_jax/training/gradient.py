@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 
-from mednli_jax.models import table
 from mednli_jax.training import transfer
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.loop import Trainer
@@ -80,7 +79,7 @@ def _kept_line(directory, experiment, epochs) -> str:
 
 def start_from_pretrained(trainer: Trainer, experiment) -> str:
     """Puts pretrained weights into a new trainer, the same for all seeds; returns a log line about them."""
-    reader, weights = table.entry(experiment.model.name).pretrained, experiment.model.weights
+    reader, weights = experiment.model.entry.pretrained, experiment.model.weights
     params, unused, drawn = reader.load_weights(weights, trainer.learner.params, stacked=True)
     trainer.begin(params=params)
     lacking = f"; not in the file, random: {', '.join(drawn)}" if drawn else ""

@@ -37,7 +37,7 @@ class Task(Protocol):
         """The prepared corpus with the rows of each split in the form that `score` needs."""
 
     def model_facts(self, manifest: dict) -> dict:
-        """Arguments of models.table.build that depend on the prepared corpus."""
+        """Arguments of models.table.Entry.build that depend on the prepared corpus."""
 
     def resident(self, prepared) -> dict[str, np.ndarray]:
         """The arrays on the device: all splits, one array per field."""

@@ -138,7 +138,7 @@ def test_reader_equals_the_reference(name):
     case, dtype = CASES[name], "float64"
     with jax.enable_x64(True):
         fields = {"hidden_size": FACTS["hidden_size"], "dropout": 0.0, **case["fields"]}
-        model = table.build(case["model"], fields, num_types=FACTS["num_types"])
+        model = table.entry(case["model"]).build(fields, num_types=FACTS["num_types"])
         batch = golden_batch()
         params = cast(tree_of(unflatten(GOLDEN[f"{name}/weights"], case["weights"])), dtype)
         frozen = {"embedding": {"vectors": params["embedding"]["vectors"]}}
@@ -184,7 +184,7 @@ def test_weights_are_drawn_as_the_published_code_draws_them():
     frozen = {"embedding": {"vectors": jnp.ones((30, 6))}}
 
     def drawn(name, **fields):
-        model = table.build(name, {"hidden_size": 24, **fields}, num_types=500)
+        model = table.entry(name).build({"hidden_size": 24, **fields}, num_types=500)
         draw = jax.jit(partial(model.apply, train=False, mutable=["params"]))
         return draw({"frozen": frozen}, batch_of(0, 8), rngs={"params": jax.random.key(0)})[1]["params"]
 

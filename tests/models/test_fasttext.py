@@ -21,7 +21,7 @@ from mednli_jax.training import optim, state
 from mednli_jax.training.step import train_step
 
 DIM, BUCKETS, WORDS, WIDTH, RATE = 5, 64, made_up.WORDS, (12, 8), 0.5
-MODEL = table.build("fasttext", {"dim": DIM, "buckets": BUCKETS})
+MODEL = table.entry("fasttext").build({"dim": DIM, "buckets": BUCKETS})
 TASK, FROZEN = NLITask(), frozen(made_up.vectors())
 ARRAYS = made_up.arrays()
 

@@ -69,7 +69,7 @@ def test_kim_equals_the_reference():
     with jax.enable_x64(True):
         task = NLITask()
         fields = {"hidden_size": HIDDEN, "dropout": 0.0, "knowledge": "typed", "knowledge_scale": SCALE}
-        model = table.build("esim", {**fields, "train_vectors": True}, relations=len(NAMES))
+        model = table.entry("esim").build({**fields, "train_vectors": True}, relations=len(NAMES))
         tree = jax.tree.map(lambda x: jnp.asarray(x, "float64"), tree_of("weight"))
         index = np.array([0, -1, 1, 2, 3, -1], np.int32)
         batch = task.to_batch(jax.tree.map(jnp.asarray, golden_data()), index[:, None], Layout.full(6, WIDTH))

@@ -47,7 +47,7 @@ def fresh_statistics(case):
 
 def build(case, **more):
     fields = {"hidden_size": FACTS["hidden_size"], "dropout": 0.0, **case["fields"], **more}
-    return table.build(case["model"], fields, longest_path=FACTS["longest_path"], padded_length=8)
+    return table.entry(case["model"]).build(fields, longest_path=FACTS["longest_path"], padded_length=8)
 
 
 def adam():

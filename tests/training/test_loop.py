@@ -79,7 +79,7 @@ def trainer_of(program, settings=SETTINGS, seeds=SEEDS, **how):
 def build(**how):
     devices = Devices(jax.local_devices()[:1])
     program = Program(
-        model=table.build("bow", {"hidden_size": 8, "dropout": 0.5}, axis_name=devices.axis_name),
+        model=table.entry("bow").build({"hidden_size": 8, "dropout": 0.5}, axis_name=devices.axis_name),
         task=NLITask(),
         devices=devices,
         frozen=devices.replicate(made_up.as_type(frozen(made_up.vectors()), np.float64)),

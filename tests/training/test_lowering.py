@@ -39,7 +39,7 @@ CASES = [pytest.param(name, 2, marks=() if (name, 2) in QUICK else pytest.mark.s
 def test_train_and_predict_steps_lower_for_every_platform(name, seeds):
     model, fields = MODELS[name]
     small, how = (choice.get(model, choice[None]) for choice in (SMALL, OPTIMIZERS))
-    model = table.build(model, {**small, **fields}, longest_path=made_up.LONGEST)
+    model = table.entry(model).build({**small, **fields}, longest_path=made_up.LONGEST)
     task, optimizer = NLITask(), optim.build_optimizer(optim.Options(learning_rate=1e-3, **how))
     data = {key: jnp.asarray(value) for key, value in made_up.arrays().items()}
     vectors = frozen(made_up.vectors())

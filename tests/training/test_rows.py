@@ -28,7 +28,7 @@ def trained(name, optimizer, seeds=(0, 3)):
     """(learner, losses, program) after two steps over three queries; the last row is padding."""
     corpus, device = made.queries(), Devices(jax.local_devices()[:1])
     fields = {"hidden_size": 3, "dropout": 0.3, **({"hops": 1} if name == "ga_reader" else {})}
-    model = table.build(name, fields, num_types=made.TYPES)
+    model = table.entry(name).build(fields, num_types=made.TYPES)
     frozen, data = corpus.task.frozen(VECTORS), jax.tree.map(jnp.asarray, corpus.data)
     first = corpus.task.to_batch(data, np.zeros((1, 1), np.int32), Layout.full(1, corpus.width, joint=False))
     learner = init_learner(model, optimizer, seeds, first, frozen)

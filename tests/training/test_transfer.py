@@ -64,7 +64,7 @@ OWN = {  # the layers of a domain; Romanov & Shivade's code shares all others
 
 def learner_of(name, seeds, optimizer=None, **fields):
     """A small model and its learner."""
-    model = table.build(name, {"hidden_size": 4, "dropout": 0.0, **fields}, longest_path=made_up.LONGEST)
+    model = table.entry(name).build({"hidden_size": 4, "dropout": 0.0, **fields}, longest_path=made_up.LONGEST)
     batch = NLITask().to_batch(
         jax.tree.map(jnp.asarray, made_up.arrays()), jnp.zeros((2, 1), jnp.int32), Layout.full(2, (12, 8))
     )
