@@ -15,7 +15,7 @@ from mednli_jax import cli
 from mednli_jax.cloze.clicr import FILES, write_clicr
 from mednli_jax.cloze.query_builder import build_queries, divided, read_reports
 from mednli_jax.errors import UserError
-from mednli_jax.io import private_folder
+from mednli_jax.files import private_folder
 from mednli_jax.knowledge.load import load_ontology
 from mednli_jax.knowledge.ontology import OntologyOptions
 

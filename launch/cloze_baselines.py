@@ -19,8 +19,9 @@ from mednli_jax.cloze import ngram_lm
 from mednli_jax.cloze import scores as answers
 from mednli_jax.cloze.encoding import DEMO, corpus_named, split_of
 from mednli_jax.cloze.tables import all_systems
-from mednli_jax.io import private_folder, say, write_json
+from mednli_jax.files import private_folder, write_json
 from mednli_jax.report.sections import markdown
+from mednli_jax.terminal import say
 
 
 def untrained(examples, seed: int) -> dict[str, dict[str, str]]:

@@ -21,8 +21,9 @@ from collections.abc import Iterable
 
 from mednli_jax import cli
 from mednli_jax.errors import UserError
-from mednli_jax.io import private_folder, say, write_over
+from mednli_jax.files import private_folder, write_over
 from mednli_jax.nli.notes import past_medical_history
+from mednli_jax.terminal import say
 
 HEADER = "uid\tsentence\n"
 

@@ -22,9 +22,9 @@ from pathlib import Path
 
 from mednli_jax import cli
 from mednli_jax.errors import RunError
-from mednli_jax.io import private_folder
+from mednli_jax.files import private_folder
 from mednli_jax.report.outcomes import read_metrics
-from mednli_jax.report.runs import RunDirectory, command_line
+from mednli_jax.rundir import RunDirectory, command_line
 from mednli_jax.training.visible import one_device
 
 SUMMED, MOST = ("train_examples_per_second", "examples_per_second"), ("epochs", "passes", "compile_seconds", "seconds")

@@ -37,9 +37,10 @@ from absl import flags
 from mednli_jax import cli, defaults, tasks
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import UsageError, UserError
-from mednli_jax.io import private_folder, say, write_atomic, write_json
+from mednli_jax.files import private_folder, write_atomic, write_json
 from mednli_jax.report import html
 from mednli_jax.report.sections import lines
+from mednli_jax.terminal import say
 
 CLOZE = "cloze-stats"  # the one analysis of cloze queries
 

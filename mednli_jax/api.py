@@ -18,8 +18,8 @@ from pathlib import Path
 from mednli_jax import cli
 from mednli_jax import run as runs
 from mednli_jax.errors import UserError
-from mednli_jax.io import local_path
-from mednli_jax.report.runs import SPLITS, RunDirectory
+from mednli_jax.files import local_path
+from mednli_jax.rundir import SPLITS, RunDirectory
 from mednli_jax.training.loop import Interrupted
 
 # What messages for the shell say -> for Python.

@@ -34,9 +34,10 @@ from absl import flags
 
 from mednli_jax import cli
 from mednli_jax.errors import RunError
-from mednli_jax.io import Bar, append_line, local_path, say, warn, write_atomic
+from mednli_jax.files import append_line, local_path, write_atomic
 from mednli_jax.report import charts
 from mednli_jax.report.sections import Grid, markdown
+from mednli_jax.terminal import Bar, say, warn
 
 COLUMNS = {
     "model": "model", "batch": "batch", "seeds": "seeds", "mode": "mode", "grouping": "grouping",

@@ -25,7 +25,8 @@ from ml_collections.config_dict import ConfigDict
 import mednli_jax
 from mednli_jax import defaults, errors
 from mednli_jax.errors import ResumableError, UsageError, UserError
-from mednli_jax.io import SHORTER_NAME, local_path, lossy_streams
+from mednli_jax.files import SHORTER_NAME, local_path
+from mednli_jax.terminal import lossy_streams
 
 OK, BUG, USAGE, INTERRUPTED = 0, 1, 2, 3
 # Errors of the operating system that are reported as user errors, without a traceback.

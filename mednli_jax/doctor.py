@@ -16,10 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from mednli_jax import cli, tasks
+from mednli_jax import cli, rundir, tasks
 from mednli_jax.data.corpus import cache_folder, data_folder, exposure
 from mednli_jax.errors import UsageError, UserError
-from mednli_jax.report import runs
 
 ONTOLOGIES = {
     "umls": "MRCONSO.RRF, MRREL.RRF, MRSTY.RRF: apply for a UMLS licence at uts.nlm.nih.gov",
@@ -50,7 +49,7 @@ def main(values: cli.Flags) -> int:
     folder = data_folder(values.data)
     if folder is not None and not os.path.isdir(folder):
         raise UsageError(f"{folder}: is not a folder. Fix: check $MEDNLI_JAX_DATA or --data.")
-    here = runs.environment()
+    here = rundir.environment()
     print(f"mednli_jax {here['mednli_jax']} {here['commit']}, Python {here['python']}, {here['platform']}")
     print("  " + ", ".join(f"{name} {version}" for name, version in here["versions"].items()))
     print(f"{here['cpus']} CPUs, load {here['load']:.1f}")

@@ -33,8 +33,8 @@ import sys
 from mednli_jax import cli, tasks
 from mednli_jax.defaults import did_you_mean
 from mednli_jax.errors import UsageError
-from mednli_jax.io import write_over
-from mednli_jax.report.runs import RunDirectory, read_json
+from mednli_jax.files import write_over
+from mednli_jax.rundir import RunDirectory, read_json
 
 
 def define(values: cli.Flags) -> None:

@@ -13,7 +13,7 @@ import sys
 
 from mednli_jax import cli
 from mednli_jax.errors import UsageError
-from mednli_jax.io import local_path
+from mednli_jax.files import local_path
 
 WORDS = 2  # number of arguments without --
 

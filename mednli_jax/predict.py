@@ -31,11 +31,11 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from mednli_jax import cli, io, tasks
+from mednli_jax import cli, files, tasks, terminal
 from mednli_jax.data.arrays import PLURAL
 from mednli_jax.data.inputs import Form
 from mednli_jax.errors import DataError, Problems, UsageError
-from mednli_jax.io import Bar, say, warn
+from mednli_jax.terminal import Bar, say, warn
 
 CHUNK = 8192  # number of lines in memory at once
 INPUTS, OUTPUTS = (".jsonl", ".tsv", ".txt", ".csv"), (".jsonl", ".tsv")
@@ -57,13 +57,13 @@ def main(values: cli.Flags) -> None:
         first, second = form.names
         say(f"reading lines from the terminal, {first} TAB {second}; end with Ctrl-D")
     size = None if values.attention else CHUNK  # attention maps are numbered over all lines
-    with contextlib.ExitStack() as files:
-        stream = files.enter_context(io.opened(source)) if source else sys.stdin.buffer
+    with contextlib.ExitStack() as open_files:
+        stream = open_files.enter_context(files.opened(source)) if source else sys.stdin.buffer
         chunks = read_chunks(stream, form, size, source)
         first = next(chunks, [])
         if source and not first:
-            raise io.empty_file(source, "no input")
-        out = files.enter_context(io.atomic_file(target)) if target else None
+            raise files.empty_file(source, "no input")
+        out = open_files.enter_context(files.atomic_file(target)) if target else None
         _predict(folder, chain([first], chunks), first if values.attention else [], target, out)
     if target:
         say(f"predictions: {target}")
@@ -91,7 +91,7 @@ def _predict(folder, chunks, mapped, target, out):
     else:
         for line in run.kind.prediction_lines(row for row, _ in rows):
             print(line)
-            if not io.output_is_read():  # the end of `predict ... | head`
+            if not terminal.output_is_read():  # the end of `predict ... | head`
                 return
     if maps:
         say(f"attention maps: {maps}")
@@ -120,7 +120,7 @@ def read_chunks(stream, form: Form, size: int | None = None, source: Path | None
     """
     problems, pairs, header, file = Problems(), [], None, source.name if source else "stdin"
     kind = Path(file.removesuffix(".gz")).suffix
-    records = io.csv_records(source, problems) if kind == ".csv" else _records(stream, kind, file, problems)
+    records = files.csv_records(source, problems) if kind == ".csv" else _records(stream, kind, file, problems)
     for number, item in records:
         try:
             if header is None:
@@ -151,25 +151,25 @@ def _records(stream, kind, file, problems):
     quoted = []
     for number, raw in enumerate(stream, 1):
         try:
-            line = io.decoded(raw).rstrip("\r\n")
+            line = files.decoded(raw).rstrip("\r\n")
         except UnicodeDecodeError:
             problems.add(DataError("is not UTF-8", file=file, line=number, fix="convert the input"))
             continue
         is_json = kind == ".jsonl" or (not kind and line.lstrip().startswith("{"))
         item = _json(line) if is_json else line.split("\t")
-        if isinstance(item, io.RepeatedField):
-            problems.add(DataError(f"the line {item.problem}", file=file, line=number, fix=io.KEEP_ONE))
+        if isinstance(item, files.RepeatedField):
+            problems.add(DataError(f"the line {item.problem}", file=file, line=number, fix=files.KEEP_ONE))
             continue
         if not is_json:
-            quoted += [number for cell in item if io.is_quoted_cell(cell)]
+            quoted += [number for cell in item if files.is_quoted_cell(cell)]
         yield number, item
     if quoted:
-        warn(io.quoted_cells(file, quoted[0], len(quoted)))
+        warn(files.quoted_cells(file, quoted[0], len(quoted)))
 
 
 def _json(line):
     try:
-        return json.loads(io.json_text(line), object_pairs_hook=io.json_object)
+        return json.loads(files.json_text(line), object_pairs_hook=files.json_object)
     except (ValueError, RecursionError):
         return None
 

@@ -19,7 +19,7 @@ import sys
 import time
 
 from mednli_jax import cli
-from mednli_jax.io import warn
+from mednli_jax.terminal import warn
 
 # training pairs: a corpus of fewer is taken for an excerpt, in which no pair may have a link by chance
 FEW_PAIRS = 20

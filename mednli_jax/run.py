@@ -23,11 +23,11 @@ from mednli_jax.data.corpus import Corpus, cache_folder, corpus_folder, data_fol
 from mednli_jax.data.examples import Split
 from mednli_jax.data.wordpiece import WordPieces, find_weights
 from mednli_jax.errors import ConfigError, DataError, ResumableError, RunError, UsageError, UserError, summary
-from mednli_jax.io import local_path, private_folder, sha256, write_atomic, write_json
+from mednli_jax.files import local_path, private_folder, sha256, write_atomic, write_json
 from mednli_jax.models import table
 from mednli_jax.models.layers import ATTENTION
 from mednli_jax.report import html, sections
-from mednli_jax.report.runs import (
+from mednli_jax.rundir import (
     SPLITS,
     TREES,
     TYPES,

@@ -30,8 +30,9 @@ from optuna.trial import TrialState
 from mednli_jax import cli
 from mednli_jax.defaults import did_you_mean
 from mednli_jax.errors import ConfigError, RunError, UserError
-from mednli_jax.io import lock_file, private_folder, say, warn, write_atomic
-from mednli_jax.report.runs import RunDirectory, differing
+from mednli_jax.files import lock_file, private_folder, write_atomic
+from mednli_jax.rundir import RunDirectory, differing
+from mednli_jax.terminal import say, warn
 from mednli_jax.training.visible import one_device
 
 # On Linux a training ends with its worker, by SIGTERM. Elsewhere it trains on, and the next attempt waits for it.

@@ -26,7 +26,7 @@ from functools import cache
 from pathlib import Path
 
 from mednli_jax.errors import ConfigError, RunError, UsageError
-from mednli_jax.io import imported
+from mednli_jax.plugins import imported
 
 NLI, CLOZE, DISKNE = "nli", "cloze", "diskne"
 
@@ -42,7 +42,7 @@ def tasks() -> Mapping:
 
 
 def named(name: str):
-    """The TASK of this name, or at an import path `package.module:name` of the user's (see io.imported)."""
+    """The TASK of this name, or at an import path `package.module:name` of the user's (see plugins.imported)."""
     if isinstance(name, str) and ":" in name:
         return imported(name, "task")
     if name not in list(tasks()):  # which takes a value of any type
@@ -57,7 +57,7 @@ def task_of(config):
 
 def task_of_run(folder: Path):
     """The TASK of the run in a folder."""
-    from mednli_jax.report.runs import RunDirectory
+    from mednli_jax.rundir import RunDirectory
 
     run = RunDirectory.existing(folder)
     try:

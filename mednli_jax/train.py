@@ -26,7 +26,8 @@ from pathlib import Path
 
 from mednli_jax import cli
 from mednli_jax.errors import RunError, UsageError
-from mednli_jax.io import next_free, say, warn
+from mednli_jax.files import next_free
+from mednli_jax.terminal import say, warn
 
 
 def define(values: cli.Flags) -> None:

@@ -12,7 +12,7 @@ from made_up_commands import ROOT, call_command, use_one_device, write_own_pairs
 import mednli_jax
 from mednli_jax import analyze, evaluate, predict, prepare, train
 from mednli_jax.errors import ConfigError, RunError
-from mednli_jax.io import PLUGINS
+from mednli_jax.files import PLUGINS
 from mednli_jax.models import table
 
 NAME = "plugin_model:MeanVectors"

@@ -68,11 +68,11 @@ def test_a_training_without_a_reader_is_completed_and_logged(home):
 PRINTS = """
 import sys
 from pathlib import Path
-from mednli_jax import cli, io
+from mednli_jax import cli, terminal
 def work():
     for number in range(20_000):
         print(number)
-        io.say(str(number))
+        terminal.say(str(number))
     with open(sys.argv[1], "w") as file:
         file.write(str(file.fileno()))
     return int(sys.argv[2])

@@ -201,7 +201,7 @@ NEW = (prepare, *nli("bow", "--config.data.max_length=48"))
 POINTS = {
     "data.text.Vocab.save": NEW,
     "knowledge.linking.Linker.link": (prepare, *nli("esim_kd", OWN), "--config.data.max_length=49"),
-    "report.runs.RunDirectory.append_metrics": (train, *nli("bow"), "--workdir=new"),
+    "rundir.RunDirectory.append_metrics": (train, *nli("bow"), "--workdir=new"),
     "predict.read_chunks": (predict, "--run=bow"),
     "report.outcomes.read_outcomes": (report, "bow", "bow", "--compare"),
 }

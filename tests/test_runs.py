@@ -23,8 +23,16 @@ import mednli_jax
 from mednli_jax import cli
 from mednli_jax.data.cache import Cache
 from mednli_jax.errors import ResumableError, RunError
-from mednli_jax.io import append_line, atomic_file, atomic_folder, next_free, private_folder, write_atomic, write_over
-from mednli_jax.report.runs import RunDirectory, environment, read_json
+from mednli_jax.files import (
+    append_line,
+    atomic_file,
+    atomic_folder,
+    next_free,
+    private_folder,
+    write_atomic,
+    write_over,
+)
+from mednli_jax.rundir import RunDirectory, environment, read_json
 from mednli_jax.training.checkpoint import Checkpoints
 
 CONFIG = {"seeds": (0, 1), "model": {"name": "bow", "hidden_size": 8}, "data": {"dir": None}}
@@ -86,7 +94,7 @@ def test_processes_with_equal_ids_write_one_path_at_the_same_time(kind, tmp_path
 
 def test_folders_that_killed_processes_left_are_removed_and_those_in_use_are_not(tmp_path):
     code = (
-        "import os, signal, sys\nfrom pathlib import Path\nfrom mednli_jax.io import atomic_folder, write_atomic\n"
+        "import os, signal, sys\nfrom pathlib import Path\nfrom mednli_jax.files import atomic_folder, write_atomic\n"
         "with atomic_folder(Path(sys.argv[1])) as folder:\n"
         "    write_atomic(folder / 'text', 'quokka')\n    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
@@ -242,7 +250,7 @@ def test_epochs_to_be_trained_again_are_dropped_and_shown_once(tmp_path):
 OTHER_PROCESS = """
 import os, sys
 from mednli_jax import cli
-from mednli_jax.report.runs import RunDirectory
+from mednli_jax.rundir import RunDirectory
 def work():
     flags, wait = {name: True for name in sys.argv[2:]}, float(os.environ.get("WAIT", 0))
     run = RunDirectory.create(sys.argv[1], {"seeds": (0, 1)}, wait=wait, **flags)

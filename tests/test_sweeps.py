@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from mednli_jax import cli
-from mednli_jax.report.runs import RunDirectory
+from mednli_jax.rundir import RunDirectory
 
 optuna = pytest.importorskip("optuna")
 import sqlalchemy  # noqa: E402
@@ -53,7 +53,7 @@ SEARCH = 'Sweep({"train.rate": FloatDistribution(0.01, 1, log=True), "train.size
 TRAIN = """
 import os, signal, sys, time
 from mednli_jax.errors import UserError
-from mednli_jax.report.runs import Path, RunDirectory
+from mednli_jax.rundir import Path, RunDirectory
 
 value = {name.rpartition(".")[2].lstrip("-"): text for name, _, text in (a.partition("=") for a in sys.argv[1:])}
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))

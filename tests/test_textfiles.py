@@ -6,8 +6,8 @@ import hashlib
 
 import pytest
 
-from mednli_jax import io as progress
-from mednli_jax import io as textfiles
+from mednli_jax import files as textfiles
+from mednli_jax import terminal as progress
 from mednli_jax.errors import DataError, Problems
 
 

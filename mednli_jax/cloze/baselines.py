@@ -28,8 +28,8 @@ from mednli_jax.data.examples import ClozeExample, Entity
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vectors import load_vectors, read_head, vector_paths
 from mednli_jax.errors import DataError
-from mednli_jax.io import Bar
 from mednli_jax.knowledge.linking import FUNCTION_WORDS
+from mednli_jax.terminal import Bar
 
 WINDOW = 3  # words to each side (Appendix A)
 WINDOWS = tuple(range(1, 11))

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from mednli_jax import demo
 from mednli_jax.data.examples import PLACEHOLDER, SEVERAL, Answer, ClozeExample, Entity, Passage, Split
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.io import (
+from mednli_jax.files import (
     FRESH_COPY,
     KEEP_ONE,
     RepeatedField,
@@ -31,10 +31,9 @@ from mednli_jax.io import (
     json_text,
     opened_text,
     sha256,
-    warn,
-    watched,
     write_atomic,
 )
+from mednli_jax.terminal import warn, watched
 
 BEGIN, END = "BEG__", "__END"
 EXPECTED = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}

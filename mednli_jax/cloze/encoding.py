@@ -48,7 +48,8 @@ from mednli_jax.data.vectors import (
     vector_files,
 )
 from mednli_jax.errors import ConfigError, DataError, UsageError
-from mednli_jax.io import local_path, variable_path, watched
+from mednli_jax.files import local_path, variable_path
+from mednli_jax.terminal import watched
 
 # -- set-ups -----------------------------------------------------------------------------------------------------------
 

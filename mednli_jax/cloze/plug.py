@@ -18,9 +18,9 @@ from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.data.inputs import Form
 from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.errors import UsageError
-from mednli_jax.io import local_path
+from mednli_jax.files import local_path
 from mednli_jax.report import public as public_part
-from mednli_jax.report.runs import write_kept
+from mednli_jax.rundir import write_kept
 
 
 def check_marks(passage: str, query: str) -> tuple[str, str] | None:

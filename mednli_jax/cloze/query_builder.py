@@ -20,7 +20,7 @@ from pathlib import Path
 from mednli_jax.cloze.clicr import BEGIN, END, SEMANTIC_TYPES, Node, parse_marked
 from mednli_jax.data.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
 from mednli_jax.errors import DataError, Problems, UsageError
-from mednli_jax.io import empty_file, json_lines
+from mednli_jax.files import empty_file, json_lines
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology
 

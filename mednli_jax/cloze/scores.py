@@ -19,7 +19,7 @@ from mednli_jax.cloze.encoding import Query, split_of
 from mednli_jax.data.examples import Answer, ClozeExample
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.errors import DataError, Problems, RunError
-from mednli_jax.io import (
+from mednli_jax.files import (
     KEEP_ONE,
     RepeatedField,
     json_lines,
@@ -30,7 +30,7 @@ from mednli_jax.io import (
 )
 from mednli_jax.report import metrics
 from mednli_jax.report.outcomes import SAME_FILES, check_corpora, complete, read_rows
-from mednli_jax.report.runs import RunDirectory, read_kept
+from mednli_jax.rundir import RunDirectory, read_kept
 
 ORDERS = 4
 ANSWERS = "answers.json"

@@ -17,7 +17,7 @@ from mednli_jax.cloze.encoding import corpus_named, passage_view, phrase_of, rig
 from mednli_jax.data.examples import SEVERAL, ClozeExample, Split
 from mednli_jax.data.partitions import read_annotations
 from mednli_jax.errors import DataError, Problems, RunError
-from mednli_jax.io import json_lines
+from mednli_jax.files import json_lines
 from mednli_jax.report import charts
 from mednli_jax.report.sections import Grid, Section, columns_of, count, mean, points
 from mednli_jax.report.tables import published

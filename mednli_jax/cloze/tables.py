@@ -20,13 +20,13 @@ from mednli_jax.cloze.scores import comparison, finished, queries_of
 from mednli_jax.cloze.stats import read_skills, skill_statistics
 from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.errors import RunError
-from mednli_jax.io import next_free, private_folder, write_atomic
+from mednli_jax.files import next_free, private_folder, write_atomic
 from mednli_jax.report.metrics import mean_sd, wilson_interval
 from mednli_jax.report.outcomes import differences, names_of, verdict
-from mednli_jax.report.runs import read_json
 from mednli_jax.report.sections import Grid, Section, grid_lines, interval, points, sd, seeds_named
 from mednli_jax.report.sections import lines as section_lines
 from mednli_jax.report.tables import Read, check_folder, fill, published, section, state, unlike
+from mednli_jax.rundir import read_json
 
 SPLITS = ("dev", "test")
 HEADER = {"exact_match": "EM", "f1": "F1", "bleu2": "BLEU-2", "bleu4": "BLEU-4", "embedding": "Emb"}

@@ -17,18 +17,18 @@ import numpy as np
 import mednli_jax
 from mednli_jax.data.arrays import Prepared, rows_of
 from mednli_jax.errors import RunError
-from mednli_jax.io import (
+from mednli_jax.files import (
     atomic_file,
     atomic_folder,
     private_folder,
     read_sealed,
     sha256,
-    warn,
     write_atomic,
     write_json,
     write_sealed,
     writing,
 )
+from mednli_jax.terminal import warn
 
 FIX = "free space, or set $MEDNLI_JAX_CACHE to another folder"
 

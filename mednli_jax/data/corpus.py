@@ -9,7 +9,8 @@ from typing import Protocol
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.examples import Split
 from mednli_jax.errors import ConfigError
-from mednli_jax.io import either_name, local_path, variable_path, warn
+from mednli_jax.files import either_name, local_path, variable_path
+from mednli_jax.terminal import warn
 
 
 class Corpus(Protocol):

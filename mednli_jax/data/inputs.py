@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from mednli_jax.errors import DataError, Problems, UsageError
-from mednli_jax.io import KEEP_ONE, repeated_name
+from mednli_jax.files import KEEP_ONE, repeated_name
 
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 

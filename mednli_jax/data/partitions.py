@@ -13,7 +13,7 @@ import numpy as np
 
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.errors import DataError, Problems, UsageError
-from mednli_jax.io import check_readable, either_name, empty_file, local_path, text_lines
+from mednli_jax.files import check_readable, either_name, empty_file, local_path, text_lines
 
 
 @dataclass(frozen=True)

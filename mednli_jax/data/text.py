@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from mednli_jax.io import write_atomic
+from mednli_jax.files import write_atomic
 
 PAD, UNK = 0, 1
 SPECIALS = ("<pad>", "<unk>")

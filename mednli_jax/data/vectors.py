@@ -29,7 +29,7 @@ from scipy.special import ndtri
 
 from mednli_jax.data.text import PAD, SPECIALS, UNK, Vocab
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.io import (
+from mednli_jax.files import (
     FRESH_COPY,
     MARK,
     byte_lines,
@@ -40,8 +40,8 @@ from mednli_jax.io import (
     no_such_file,
     opened,
     sha256,
-    warn,
 )
+from mednli_jax.terminal import warn
 
 SEPARATOR = "+"  # between the names of files whose vectors stand side by side
 TYPES, PAIRED = "types.txt", "vectors.txt"  # BioASQ's names

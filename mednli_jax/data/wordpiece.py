@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mednli_jax.errors import ConfigError, DataError, RunError
-from mednli_jax.io import opened_text, write_atomic
+from mednli_jax.files import opened_text, write_atomic
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

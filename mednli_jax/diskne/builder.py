@@ -18,7 +18,7 @@ from mednli_jax.data.examples import NLIExample
 from mednli_jax.diskne.data import GROUP_OF, POSITIVE, Benchmark, Positive, assembled, disease_names, premise_key
 from mednli_jax.diskne.folds import mentioned
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.io import csv_records
+from mednli_jax.files import csv_records
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.mentions import token_offsets
 from mednli_jax.knowledge.ontology import Ontology

@@ -29,13 +29,13 @@ from mednli_jax.diskne import builder, data
 from mednli_jax.diskne.data import CATEGORIES, Benchmark, DiseaseExample, Positive
 from mednli_jax.diskne.folds import LEAST, Fold, folds
 from mednli_jax.errors import ConfigError, Problems, UsageError
-from mednli_jax.io import atomic_folder, write_atomic, write_json
+from mednli_jax.files import atomic_folder, write_atomic, write_json
 from mednli_jax.knowledge import load
 from mednli_jax.knowledge.load import load_ontology, ontology_files
 from mednli_jax.knowledge.readers.mesh import read_mesh
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.readers import json_rows, read_nli_file
-from mednli_jax.report.runs import read_json
+from mednli_jax.rundir import read_json
 
 FORMAT = 3  # when to raise it: tests/data/test_prepared_content.py
 NEGATIVES = ("similar", "random")

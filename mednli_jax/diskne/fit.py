@@ -16,7 +16,7 @@ from mednli_jax.diskne.corpus import benchmark_of, folds_of
 from mednli_jax.diskne.data import GROUPS
 from mednli_jax.diskne.folds import FoldChoice, slot_code
 from mednli_jax.errors import ConfigError, DataError
-from mednli_jax.io import write_atomic, write_json
+from mednli_jax.files import write_atomic, write_json
 from mednli_jax.nli import task as nli
 from mednli_jax.training import devices
 from mednli_jax.training.checkpoint import Checkpoints

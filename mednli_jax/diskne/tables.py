@@ -16,12 +16,12 @@ from mednli_jax.data.examples import LABELS
 from mednli_jax.diskne.data import CATEGORIES, POSITIVE, Benchmark, DiseaseExample
 from mednli_jax.diskne.folds import Fold, phrase
 from mednli_jax.errors import Problems, RunError
-from mednli_jax.io import json_lines
+from mednli_jax.files import json_lines
 from mednli_jax.report.metrics import mean_sd, per_class
 from mednli_jax.report.outcomes import Outcomes, outcomes_of
-from mednli_jax.report.runs import RunDirectory, read_json
 from mednli_jax.report.sections import Grid, Section, points
 from mednli_jax.report.tables import Read, fill, published, unlike
+from mednli_jax.rundir import RunDirectory, read_json
 
 AVERAGES = ("macro", "weighted")
 TITLES = {

@@ -11,7 +11,7 @@ import ahocorasick
 
 from mednli_jax.data.examples import Mention
 from mednli_jax.errors import Problems
-from mednli_jax.io import empty_field, empty_file, line_fault, text_lines
+from mednli_jax.files import empty_field, empty_file, line_fault, text_lines
 from mednli_jax.knowledge.ontology import Ontology, begins
 from mednli_jax.knowledge.readers import mesh
 

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from mednli_jax.data.cache import Cache, kept
 from mednli_jax.data.corpus import data_folders
 from mednli_jax.errors import ConfigError, RunError
-from mednli_jax.io import check_readable, either_name, local_path
+from mednli_jax.files import check_readable, either_name, local_path
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, edge_matrix
 from mednli_jax.knowledge.readers import mesh, umls, wordnet
 from mednli_jax.knowledge.readers.mesh import read_mesh

@@ -34,17 +34,17 @@ from typing import NamedTuple
 
 from mednli_jax.data.examples import Mention, NLIExample
 from mednli_jax.errors import DataError, Problems, UsageError
-from mednli_jax.io import (
+from mednli_jax.files import (
     empty_field,
     empty_file,
     line_fault,
     private_folder,
     table_rows,
     text_lines,
-    warn,
     write_atomic,
 )
 from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.terminal import warn
 
 SENTENCE = {  # side -> its text and tokens
     "premise": attrgetter("premise", "premise_tokens"),

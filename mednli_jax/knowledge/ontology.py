@@ -12,7 +12,7 @@ from scipy.sparse import block_diag, coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from mednli_jax.errors import DataError
-from mednli_jax.io import warn
+from mednli_jax.terminal import warn
 
 RELATIONS = ("is_a", "all")
 CYCLES = ("refuse", "drop")

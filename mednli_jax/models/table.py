@@ -8,7 +8,6 @@ from typing import Any
 import flax.linen as nn
 
 from mednli_jax.errors import ConfigError
-from mednli_jax.io import imported
 from mednli_jax.models import bert_import
 from mednli_jax.models.bert import BERT
 from mednli_jax.models.bow import BOW
@@ -17,6 +16,7 @@ from mednli_jax.models.fasttext import FastText
 from mednli_jax.models.ga_reader import GAReader
 from mednli_jax.models.infersent import InferSent
 from mednli_jax.models.sa_reader import SAReader
+from mednli_jax.plugins import imported
 
 # Fields that all configs of sentence pairs have. A module may lack one whose value is as here (None: any value).
 UNUSED = {"name": None, "weights": None, "knowledge": "none", "masking": "masked", "weighting": "auto"}
@@ -91,7 +91,7 @@ MODELS = {
 def entry(name: str) -> Entry:
     """The model `name`: a key of MODELS, or "package.module:Class" for a linen class of the user.
 
-    The class attribute `task` of such a class names its task; see io.imported for what may be imported.
+    The class attribute `task` of such a class names its task; see plugins.imported for what may be imported.
     """
     if ":" not in name:
         if name in MODELS:

@@ -19,11 +19,12 @@ from mednli_jax.data.examples import LABELS
 from mednli_jax.data.text import SPECIALS, blank_tokens
 from mednli_jax.data.vectors import load_vectors
 from mednli_jax.errors import DataError, RunError, UsageError
-from mednli_jax.io import Bar, atomic_file, private_folder
+from mednli_jax.files import atomic_file, private_folder
 from mednli_jax.nli.artifacts import classes_of
 from mednli_jax.nli.encoding import Unit, rows_in, units
 from mednli_jax.report.sections import Grid, Section
 from mednli_jax.report.tables import of_corpus
+from mednli_jax.terminal import Bar
 
 STATE = "aflite.state.npz"
 PAPER_PAIRS, PAPER_SIZE, PAPER_CUT = 14_049, 5_620, 500

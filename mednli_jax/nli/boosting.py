@@ -20,11 +20,11 @@ from mednli_jax.data.corpus import cache_folder
 from mednli_jax.data.examples import LABELS, Split
 from mednli_jax.data.text import Vocab
 from mednli_jax.errors import DataError
-from mednli_jax.io import Bar
 from mednli_jax.nli import features
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encoding import find_mentions
-from mednli_jax.report.runs import TREES, read_kept, write_kept
+from mednli_jax.rundir import TREES, read_kept, write_kept
+from mednli_jax.terminal import Bar
 from mednli_jax.training.loop import Interrupted
 from mednli_jax.training.session import Fitted, Session
 

@@ -17,7 +17,7 @@ from mednli_jax.data.text import Vocab, blank_tokens
 from mednli_jax.data.vectors import vector_files
 from mednli_jax.data.wordpiece import WordPieces, vocabulary_files
 from mednli_jax.errors import ConfigError, DataError, UsageError
-from mednli_jax.io import Bar, check_readable, digest, no_such_file, say, warn
+from mednli_jax.files import check_readable, digest, no_such_file
 from mednli_jax.knowledge import load, retrofit
 from mednli_jax.knowledge.distances import stored_paths
 from mednli_jax.knowledge.linking import (
@@ -35,6 +35,7 @@ from mednli_jax.knowledge.relations import FORMAT as TYPED_FORMAT
 from mednli_jax.nli import encoding as words
 from mednli_jax.nli import readers
 from mednli_jax.nli.readers import CORPORA, licensed, source_files
+from mednli_jax.terminal import Bar, say, warn
 
 NAMES = (*demo.SIZES, *CORPORA)
 MUCH_RARER = 10

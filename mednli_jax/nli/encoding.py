@@ -18,13 +18,13 @@ from mednli_jax.data.examples import LABELS, Mention, NLIExample, Split
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vectors import coverage, load_vectors, training_coverage
 from mednli_jax.data.wordpiece import Pieces, WordPieces, room_for
-from mednli_jax.io import watched
 from mednli_jax.knowledge.distances import corpus_links, shortest_paths
 from mednli_jax.knowledge.linking import Lemmas, Linker, normalise, singular
 from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.ontology import induced
 from mednli_jax.knowledge.relations import kinds_of, typed_links
 from mednli_jax.knowledge.retrofit import retrofit, retrofit_concepts, unit_rows
+from mednli_jax.terminal import watched
 
 FORMAT = 5  # when to raise it: tests/data/test_prepared_content.py
 SPECIAL_PIECES = 3  # [CLS] premise [SEP] hypothesis [SEP]

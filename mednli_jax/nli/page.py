@@ -10,12 +10,12 @@ import numpy as np
 
 from mednli_jax.data.examples import LABELS
 from mednli_jax.data.partitions import Partition
-from mednli_jax.io import next_free, private_folder, write_atomic
+from mednli_jax.files import next_free, private_folder, write_atomic
 from mednli_jax.report import charts, outcomes
 from mednli_jax.report.metrics import macro_f1, majority_share, wilson_interval
 from mednli_jax.report.outcomes import Finished
-from mednli_jax.report.runs import differing
 from mednli_jax.report.sections import Grid, Section, interval, lines, number_of, p_value, points, sd, seeds_named
+from mednli_jax.rundir import differing
 
 SPLITS = ("dev", "test")
 # What the pairs of a slice have in common; the other slices are genres.

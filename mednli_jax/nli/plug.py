@@ -19,7 +19,6 @@ from mednli_jax.data.inputs import Form
 from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.data.wordpiece import find_weights
 from mednli_jax.errors import ConfigError, UsageError
-from mednli_jax.io import warn
 from mednli_jax.knowledge.linking import BUNDLED
 from mednli_jax.knowledge.ontology import RELATIONS, OntologyOptions
 from mednli_jax.nli import analyses, page
@@ -52,6 +51,7 @@ from mednli_jax.nli.readers import (
 )
 from mednli_jax.report import public as public_part
 from mednli_jax.report import tables
+from mednli_jax.terminal import warn
 
 LEAVE = "leave it out"
 RETROFITS = ("ontology", "concepts", "unit")

@@ -14,12 +14,20 @@ from functools import cache
 from itertools import combinations
 from pathlib import Path
 
-from mednli_jax import demo, io
+from mednli_jax import demo, files
 from mednli_jax.data.corpus import check_name
 from mednli_jax.data.examples import LABELS, NLIExample, Split
 from mednli_jax.data.text import binary_parse_tokens, treebank_tokens
 from mednli_jax.errors import ConfigError, DataError, Problems
-from mednli_jax.io import FRESH_COPY, character_fault, check_readable, either_name, empty_file, imported, sha256
+from mednli_jax.files import (
+    FRESH_COPY,
+    character_fault,
+    check_readable,
+    either_name,
+    empty_file,
+    sha256,
+)
+from mednli_jax.plugins import imported
 
 UNLABELLED = "-"  # the annotators reached no majority
 # A file of the user may name the fields in plain words.
@@ -220,7 +228,7 @@ class PairFields:
         if value is None:
             value = plain
         elif plain is not None and not _equal(field, value, plain):
-            raise self.fault(f"and field '{PLAIN_NAMES[field]}' differ", field, io.KEEP_ONE)
+            raise self.fault(f"and field '{PLAIN_NAMES[field]}' differ", field, files.KEEP_ONE)
         if value is None and optional:
             return ""
         if value is None and self._name(field) not in self.values:
@@ -259,21 +267,21 @@ def _spelled(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def json_rows(path: Path, problems: Problems, required=()) -> Rows:
     """Rows of JSON lines: one object with named fields a line."""
-    for number, values in io.json_lines(path, problems):
+    for number, values in files.json_lines(path, problems):
         names = _spelled(tuple(values))
-        values = io.json_object(list(zip(names, values.values(), strict=True)))
-        if isinstance(values, io.RepeatedField):
+        values = files.json_object(list(zip(names, values.values(), strict=True)))
+        if isinstance(values, files.RepeatedField):
             problem = f"the line {values.problem}, case ignored"
-            problems.add(io.line_fault(path.name, number, problem, io.KEEP_ONE))
+            problems.add(files.line_fault(path.name, number, problem, files.KEEP_ONE))
         else:
             yield number, PairFields(path.name, number, values)
 
 
 def table_of_pairs(path: Path, problems: Problems, required=REQUIRED) -> Rows:
     """Rows of a table with a header line: CSV (RFC 4180), or separated by TABs, in which quotes have no meaning."""
-    records = io.csv_records(path, problems)
+    records = files.csv_records(path, problems)
     if ".csv" not in path.suffixes:
-        lines = io.text_lines(path, problems)
+        lines = files.text_lines(path, problems)
         records = ((number, line.split("\t")) for number, line in lines if line.strip(" "))
 
     def columns(number, header):
@@ -282,7 +290,7 @@ def table_of_pairs(path: Path, problems: Problems, required=REQUIRED) -> Rows:
         return header
 
     # A pair with fewer than five annotators may end before the columns label2 ... label5.
-    for number, values in io.table_rows(path.name, records, problems, columns, spare=r"label\d"):
+    for number, values in files.table_rows(path.name, records, problems, columns, spare=r"label\d"):
         yield number, PairFields(path.name, number, values)
 
 
@@ -301,13 +309,13 @@ def _format(path):
 def _ground_truth(path: Path) -> dict[str, str]:
     """Labels by pairID from a CSV file of two columns, as MEDIQA-NLI comes; its first line may be a header."""
     labels, problems = {}, Problems()
-    for number, cells in io.csv_records(path, problems):
+    for number, cells in files.csv_records(path, problems):
         uid, label, *_ = [*map(str.strip, cells), "", ""]
         if label in LABELS and uid not in labels:
             labels[uid] = label
         elif number > 1:
             problem = "is no pairID with a label, or has one that an earlier line has"
-            problems.add(io.line_fault(path.name, number, problem))
+            problems.add(files.line_fault(path.name, number, problem))
     problems.raise_if_any()
     return labels
 
@@ -389,7 +397,7 @@ def read_nli_file(
     for number, row in rows(path, reader.problems):
         reader.rows += 1
         if rows is table_of_pairs and ".csv" not in path.suffixes:
-            reader.quoted += [number for cell in row.values.values() if io.is_quoted_cell(cell)]
+            reader.quoted += [number for cell in row.values.values() if files.is_quoted_cell(cell)]
         try:
             reader.take(number, row)
         except DataError as error:
@@ -501,7 +509,7 @@ class _Reader:
 def quoted_cells(facts: Mapping) -> Iterator[str]:
     """The warning of quoted cells in the file of a split. facts: of the split."""
     if counted := facts.get("quoted_cells"):
-        yield io.quoted_cells(facts["file"], counted["first_line"], counted["cells"])
+        yield files.quoted_cells(facts["file"], counted["first_line"], counted["cells"])
 
 
 def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:

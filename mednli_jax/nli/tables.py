@@ -18,8 +18,8 @@ from mednli_jax.nli.categories import RULES
 from mednli_jax.report import outcomes, tables
 from mednli_jax.report.metrics import majority_share
 from mednli_jax.report.public import LEAST
-from mednli_jax.report.runs import environment, read_json
 from mednli_jax.report.sections import Grid, Section, figure, markdown, points
+from mednli_jax.rundir import environment, read_json
 
 NAME = "mednli"
 STATS, KINDS = "corpus/stats.json", "categories.json"

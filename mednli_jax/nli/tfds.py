@@ -21,8 +21,9 @@ from absl import logging
 
 from mednli_jax.data.examples import NLIExample, Split
 from mednli_jax.errors import ConfigError, RunError
-from mednli_jax.io import atomic_folder, digest, private_folder, sha256, warn, writing
+from mednli_jax.files import atomic_folder, digest, private_folder, sha256, writing
 from mednli_jax.nli import encoding, readers
+from mednli_jax.terminal import warn
 
 RELEASE = "1.0.0"
 _FIX = "free space, or choose another folder ($MEDNLI_JAX_CACHE)"

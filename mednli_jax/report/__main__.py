@@ -33,11 +33,11 @@ from pathlib import Path
 
 from mednli_jax import cli, tasks
 from mednli_jax.errors import UsageError
-from mednli_jax.io import local_path, private_folder, write_over
+from mednli_jax.files import local_path, private_folder, write_over
 from mednli_jax.report import html, outcomes, public
-from mednli_jax.report.runs import RunDirectory
 from mednli_jax.report.sections import csv_text, markdown_text, text
 from mednli_jax.report.tables import published
+from mednli_jax.rundir import RunDirectory
 
 WORDS = sys.maxsize  # number of arguments without --
 

@@ -12,8 +12,8 @@ from mednli_jax.data.examples import Split
 from mednli_jax.errors import RunError
 from mednli_jax.report import charts, public
 from mednli_jax.report.outcomes import names_of, read_metrics
-from mednli_jax.report.runs import SPLITS, RunDirectory, environment, read_json
 from mednli_jax.report.sections import Grid, Section, markdown_text, number_of
+from mednli_jax.rundir import SPLITS, RunDirectory, environment, read_json
 
 CARD = "# Model card: "  # the first words of a model card's file
 

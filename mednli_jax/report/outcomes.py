@@ -9,10 +9,10 @@ import numpy as np
 
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import DataError, Problems, RunError
-from mednli_jax.io import text_lines
+from mednli_jax.files import text_lines
 from mednli_jax.report import metrics
-from mednli_jax.report.runs import SPLITS, RunDirectory, differing, flat, read_json
 from mednli_jax.report.sections import Grid, Section, csv_lines, interval, points
+from mednli_jax.rundir import SPLITS, RunDirectory, differing, flat, read_json
 
 DAMAGED = "restore the file, or train again with --force"
 SAME_FILES = "compare runs of the same files, or train one of them again"

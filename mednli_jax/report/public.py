@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import UsageError
-from mednli_jax.report.runs import SPLITS
 from mednli_jax.report.sections import Grid, Section
+from mednli_jax.rundir import SPLITS
 
 LEAST = 10
 ABOUT = ("status", "task", "model", "corpus", "seeds", "epochs", "best_epoch", "parameters")

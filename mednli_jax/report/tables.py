@@ -21,8 +21,8 @@ import numpy as np
 from mednli_jax.errors import RunError, UserError
 from mednli_jax.report import metrics
 from mednli_jax.report.outcomes import Finished, aligned, finished, other_training
-from mednli_jax.report.runs import RunDirectory, differing, read_json
 from mednli_jax.report.sections import Grid, Section, figure
+from mednli_jax.rundir import RunDirectory, differing, read_json
 
 NAMES = {"features": "Features", "bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
 

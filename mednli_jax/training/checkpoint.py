@@ -19,9 +19,9 @@ import numpy as np
 import orbax.checkpoint as ocp
 from flax import serialization
 
-from mednli_jax import io as files
+from mednli_jax import files
 from mednli_jax.errors import RunError
-from mednli_jax.io import warn
+from mednli_jax.terminal import warn
 
 KEEP = 2
 # If Orbax created its folders in a thread and that failed, other threads would wait for them and keep the process alive

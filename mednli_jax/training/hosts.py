@@ -17,7 +17,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from mednli_jax.errors import ResumableError, RunError
-from mednli_jax.io import say
+from mednli_jax.terminal import say
 from mednli_jax.training.settings import check_jax
 
 JOIN_SECONDS = 300

@@ -24,7 +24,7 @@ from ml_collections import ConfigDict
 
 from mednli_jax.data import batching
 from mednli_jax.errors import ConfigError
-from mednli_jax.io import Bar, say
+from mednli_jax.terminal import Bar, say
 from mednli_jax.training import optim
 from mednli_jax.training import state as states
 from mednli_jax.training.checkpoint import Checkpoints, restore_into

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mednli_jax.errors import ConfigError
-from mednli_jax.io import say, write_json
-from mednli_jax.report.runs import RunDirectory, environment
+from mednli_jax.files import write_json
+from mednli_jax.rundir import RunDirectory, environment
+from mednli_jax.terminal import say
 from mednli_jax.training.settings import numeric_settings
 
 

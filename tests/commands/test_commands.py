@@ -29,8 +29,8 @@ from made_up_files import contents
 from mednli_jax import analyze, cli, evaluate, export, predict, train
 from mednli_jax.errors import UserError
 from mednli_jax.report import __main__ as report
-from mednli_jax.report.runs import RunDirectory
 from mednli_jax.run import load_run
+from mednli_jax.rundir import RunDirectory
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.session import Session
 

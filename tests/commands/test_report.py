@@ -16,7 +16,7 @@ from mednli_jax import tasks
 from mednli_jax.nli.readers import load_demo
 from mednli_jax.report import __main__ as report
 from mednli_jax.report import charts, html
-from mednli_jax.report.runs import RunDirectory
+from mednli_jax.rundir import RunDirectory
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from made_up_commands import ROOT, call_command, environment_of
 from mednli_jax import __main__, cli, evaluate, train
 from mednli_jax import __version__ as version
 from mednli_jax.report import __main__ as report
-from mednli_jax.report.runs import command_line, environment
+from mednli_jax.rundir import command_line, environment
 
 CONFIGS = sorted(path.stem for path in (ROOT / "configs").glob("*.py"))
 
@@ -89,9 +89,7 @@ def test_the_stored_command_of_a_script_runs_as_it_stands(tmp_path):
     """A script that uses the package from Python, in a folder with a blank in its name."""
     (tmp_path / "my work").mkdir()
     script = tmp_path / "my work" / "train.py"
-    script.write_text(
-        "import json\nfrom mednli_jax.report.runs import command_line\nprint(json.dumps(command_line()))\n"
-    )
+    script.write_text("import json\nfrom mednli_jax.rundir import command_line\nprint(json.dumps(command_line()))\n")
     stored = in_shell(["python", "my work/train.py", "two words", "--x=*"], tmp_path)
     assert in_shell(json.loads(stored), tmp_path) == stored
     assert json.loads(stored) == ["python", "my work/train.py", "two words", "--x=*"]

@@ -19,8 +19,8 @@ from mednli_jax.diskne.folds import MOST_SEED, FoldBatches, of_code, slot_code
 from mednli_jax.diskne.task import DisKnETask, PartRows
 from mednli_jax.errors import RunError, UserError
 from mednli_jax.report import __main__ as report
-from mednli_jax.report.runs import RunDirectory
 from mednli_jax.run import Experiment, experiment_of, load_run
+from mednli_jax.rundir import RunDirectory
 from mednli_jax.training import devices, state
 from mednli_jax.training.loop import Interrupted
 from mednli_jax.training.session import Session

@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.io import empty_field, empty_file, line_fault, table_rows, text_lines
+from mednli_jax.files import empty_field, empty_file, line_fault, table_rows, text_lines
 from mednli_jax.knowledge.ontology import Edges, Ontology, OntologyOptions, graphs, shown_id
 
 RESOURCES = Path(__file__).parent.parent / "resources"

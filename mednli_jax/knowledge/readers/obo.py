@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.io import FRESH_COPY, empty_file, line_fault, text_lines, warn
+from mednli_jax.files import FRESH_COPY, empty_file, line_fault, text_lines
 from mednli_jax.knowledge.ontology import Edges, Ontology, OntologyOptions, graphs, shown_id
+from mednli_jax.terminal import warn
 
 # a name of another scope (NARROW, BROAD, RELATED) may mean something else
 SCOPES = ("EXACT",)

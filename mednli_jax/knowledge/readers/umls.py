@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.errors import DataError
-from mednli_jax.io import either_name
+from mednli_jax.files import either_name
 from mednli_jax.knowledge.ontology import Edges, Ontology, OntologyOptions, graphs
 from mednli_jax.knowledge.readers.tables import Block, Table, all_there
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.io import FRESH_COPY, either_name, empty_file, line_fault, say, text_lines, warn
+from mednli_jax.files import FRESH_COPY, either_name, empty_file, line_fault, text_lines
 from mednli_jax.knowledge.ontology import Edges, Ontology, OntologyOptions, graphs
 from mednli_jax.knowledge.readers.tables import all_there
+from mednli_jax.terminal import say, warn
 
 PARTS = {"noun": "n", "verb": "v"}
 FURTHER_PARTS = {"adj": "a", "adv": "r"}

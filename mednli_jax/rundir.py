@@ -20,19 +20,18 @@ from pathlib import Path
 
 import mednli_jax
 from mednli_jax.errors import ResumableError, RunError
-from mednli_jax.io import (
+from mednli_jax.files import (
     TEMPORARY,
     append_line,
     lock_file,
     private_folder,
     read_sealed,
-    say,
-    warn,
     write_atomic,
     write_json,
     write_sealed,
     writing,
 )
+from mednli_jax.terminal import say, warn
 
 TYPES = "types.json"  # the phrases of the training split in the order of their numbers
 # of the feature-based system: the trees of each seed, the TF-IDF terms

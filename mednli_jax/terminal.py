@@ -1,0 +1,138 @@
+"""The terminal: progress bars, messages, and streams whose reader may leave."""
+
+import contextlib
+import errno
+import io
+import os
+import sys
+import time
+from collections.abc import Container, Iterator, Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+PLAIN_SECONDS = 15.0
+_STRIDE = 256  # examples between two updates
+
+
+# File descriptors of standard streams whose reader has left.
+_unread: set[int] = set()
+
+
+class _LossyStream(io.FileIO):
+    """A standard stream whose reader may leave: what is written afterwards goes nowhere.
+
+    Args:
+      number: the file descriptor, which stays open.
+      losses: numbers of the errors by which a lost reader shows.
+    """
+
+    def __init__(self, number: int, losses: Container[int]):
+        super().__init__(number, "w", closefd=False)
+        self._losses = losses
+
+    def write(self, data) -> int | None:
+        if self.fileno() not in _unread:
+            try:
+                return super().write(data)
+            except OSError as error:
+                if error.errno not in self._losses:
+                    raise
+                _unread.add(self.fileno())
+        return len(data)
+
+
+@contextlib.contextmanager
+def lossy_streams() -> Iterator[None]:
+    """Standard streams for a command that goes on where their reader has left or they were closed at its start."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed: another file would take its descriptor
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - until the process ends
+    before = sys.stdout, sys.stderr
+    _unread.clear()
+    if sys.stdout is sys.__stdout__:
+        on_terminal = {errno.EIO} if sys.stdout.isatty() else set()
+        sys.stdout = _lossy(sys.stdout, {errno.EPIPE} | on_terminal)
+    if sys.stderr is sys.__stderr__:
+        sys.stderr = _lossy(sys.stderr, errno.errorcode)  # messages are never worth the work
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+        sys.stdout, sys.stderr = before
+
+
+def _lossy(stream: io.TextIOWrapper, losses: Container[int]) -> io.TextIOWrapper:
+    raw = _LossyStream(stream.fileno(), losses)
+    buffer = raw if stream.write_through else io.BufferedWriter(raw)
+    form = {"encoding": stream.encoding, "errors": stream.errors}
+    return io.TextIOWrapper(buffer, **form, line_buffering=stream.line_buffering, write_through=stream.write_through)
+
+
+def output_is_read() -> bool:
+    """Whether the output still has a reader: not after the end of `head` in `predict ... | head`."""
+    return 1 not in _unread
+
+
+def say(line: str) -> None:
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):  # its reader may have left
+            print(line, file=sys.stderr, flush=True)  # rich replaces sys.stderr while a bar is shown
+
+
+def warn(line: str) -> None:
+    say(f"warning: {line}")
+
+
+class Bar:
+    """`with Bar("epoch 1/6", total) as bar: bar.advance(n, "loss 1.02")`.
+
+    total: number of units, if it is known. first: units that another process did; they do not count for the rate.
+    """
+
+    def __init__(self, title: str, total: int | None, *, unit: str = "examples", first: int = 0):
+        self.title, self.total, self.unit, self.first = title, total, unit, first
+        self.done, self.started, self.printed = first, time.monotonic(), time.monotonic()
+        text = TextColumn("{task.description}", markup=False)  # a file name may look like markup
+        note = TextColumn("{task.fields[note]}", markup=False)
+        columns = (text, BarColumn(bar_width=None), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        on_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._bar = Progress(*columns, note, console=Console(stderr=True), transient=True, disable=not on_terminal)
+        self._task = self._bar.add_task(title, total=total, completed=first, note="")
+
+    def __enter__(self):
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_):
+        self._bar.stop()
+
+    def advance(self, count: int, note: str = "") -> None:
+        self.done += count
+        self._bar.update(self._task, advance=count, note=note)
+        if self._bar.disable and time.monotonic() - self.printed > PLAIN_SECONDS:
+            self.printed = time.monotonic()
+            rate = (self.done - self.first) / (self.printed - self.started)
+            of, eta = "", ""
+            if self.total is not None:
+                of, eta = f"/{self.total}", f", ETA {(self.total - self.done) / max(rate, 1e-9):.0f} s"
+            say(f"{self.title}: {self.done}{of} {self.unit}, {rate:.0f}/s{eta}  {note}".rstrip())
+
+    def reach(self, done: int, total: int) -> None:
+        """Advances to `done` of `total`."""
+        self.total = total
+        self._bar.update(self._task, total=total)
+        self.advance(done - self.done)
+
+
+def watched(examples: Sequence, title: str) -> Iterator:
+    """The examples, with a bar where there are many."""
+    if len(examples) <= _STRIDE:
+        yield from examples
+        return
+    with Bar(title, len(examples)) as bar:
+        for first in range(0, len(examples), _STRIDE):
+            part = examples[first : first + _STRIDE]
+            yield from part
+            bar.advance(len(part))
