@@ -27,7 +27,7 @@ from made_up_commands import (
 import mednli_jax
 from mednli_jax import __main__, cli, doctor, evaluate, predict, prepare, train
 from mednli_jax.errors import RunError, UsageError
-from mednli_jax.report.runs import RunDirectory
+from mednli_jax.rundir import RunDirectory
 
 BOW = (config_flag("bow", "mednli"), *SMALL, "--config.vectors.path=")
 PAIR = "No CHF.\tHeart failure.\n"
