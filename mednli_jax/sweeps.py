@@ -210,9 +210,9 @@ def _study(storage: optuna.storages.RDBStorage, name: str, sweep: Sweep, config:
     new = {"fields": fields, "metric": sweep.metric, "seed": sweep.seed}
     new["config"] = json.loads(config.to_json())
     new |= {"tpe": True} if sweep.tpe else {}
-    known = study.user_attrs.get("sweep", new)
-    if known != new:
-        problem = f"study '{name}' was begun with other values of {', '.join(differing(known, new)[:5])}"
+    before = study.user_attrs.get("sweep", new)
+    if before != new:
+        problem = f"study '{name}' was begun with other values of {', '.join(differing(before, new)[:5])}"
         raise RunError(f"{problem}. Fix: give the same flags, or another --study.")
     study.set_user_attr("sweep", new)
     return study
@@ -301,9 +301,9 @@ class Worker:
         """
         self._fail_dead_attempts()
         distributions = self.sweep.distributions()
-        known, added = attempts_of(self.study), 0
+        attempts_by_trial, added = attempts_of(self.study), 0
         for trial, params in enumerate(drawn):
-            attempts = known.get(trial, [])
+            attempts = attempts_by_trial.get(trial, [])
             failed = any("error" in attempt.user_attrs for attempt in attempts[-1:])
             if all(attempt.state.name == "FAIL" for attempt in attempts) and (retry or not failed):
                 if self.sweep.tpe and added == self.values.workers:  # later trials learn from these
@@ -317,12 +317,12 @@ class Worker:
                 )
                 self.study.add_trial(new)
                 added += 1
-        found = self.study.get_trials(deepcopy=False)
-        running = {attempt._trial_id for attempt in found if attempt.state.name == "RUNNING"}
+        all_attempts = self.study.get_trials(deepcopy=False)
+        running = {attempt._trial_id for attempt in all_attempts if attempt.state.name == "RUNNING"}
         for trial_id in running - seen:  # a worker may have died before its first heartbeat
             self.study._storage.record_heartbeat(trial_id)
         seen |= running
-        return {attempt.state.name for attempt in found}
+        return {attempt.state.name for attempt in all_attempts}
 
     def _fail_dead_attempts(self) -> None:
         """After an outage all workers have been silent, and have time to report again."""
@@ -406,9 +406,9 @@ class Worker:
         trial, metric = attempt.user_attrs["trial"], self.sweep.metric
         # Two workers may have added an attempt each: the one that is done counts, else the older one.
         attempts = self.repeated(lambda: attempts_of(self.study)).get(trial, [])
-        every = [other for other in attempts if other.state.name != "FAIL"]
-        every.sort(key=lambda other: (not other.state.is_finished(), other.number))
-        if [other.number for other in every[:1]] != [attempt.number]:
+        rivals = [rival for rival in attempts if rival.state.name != "FAIL"]
+        rivals.sort(key=lambda rival: (not rival.state.is_finished(), rival.number))
+        if [rival.number for rival in rivals[:1]] != [attempt.number]:
             raise optuna.TrialPruned
         run = RunDirectory(self.folder / f"trial-{trial}")
         while run.in_training() and not self.stopped:  # by the process of a worker that died
@@ -428,8 +428,9 @@ class Worker:
         environment = os.environ | (one_device(device) if self.values.workers > 1 else {})
         file = folder.with_suffix(".log")
         with open(file, "w") as log:
-            how = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "start_new_session": True}
-            with subprocess.Popen(command, env=environment, **how) as process:
+            with subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            ) as process:
                 self.processes.add(process)
                 if self.stopped:  # the signal came before the process
                     process.terminate()
