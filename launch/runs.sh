@@ -55,7 +55,7 @@ end() { # the end of a script that used `try`
 vectors_named() { # prints the first file of $MEDNLI_JAX_DATA/vectors with one of these names and a usual ending
   local name ending
   for name in "$@"; do
-    for ending in '' .vec .txt .npy .bin .vec.gz .txt.gz .bin.gz; do # words alone, as the authors read fastText's
+    for ending in '' .vec .txt .bin .vec.gz .txt.gz .bin.gz; do # words alone, as the authors read fastText's
       if [ -f "${MEDNLI_JAX_DATA:-}/vectors/$name$ending" ]; then
         echo "$MEDNLI_JAX_DATA/vectors/$name$ending"
         return

@@ -145,7 +145,7 @@ def vectors(folder: Path | None) -> list[Finding]:
         return f"{found.dim} numbers a word, {found.kind}"
 
     paths = folder.glob("vectors/*") if folder else ()
-    return _each((path for path in paths if path.suffix != ".npy"), head, "word vectors", VECTORS)
+    return _each(paths, head, "word vectors", VECTORS)
 
 
 def weights(folder: Path | None) -> list[Finding]:

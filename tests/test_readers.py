@@ -144,7 +144,6 @@ READERS = {
     "lexicon": one("l.txt", "quokka wombat\n", retrofit.read_lexicon),
     "vectors.txt": one("v.txt", "2 3\nquokka 1 2.5 -3\nwombat 1 1 1\n", read_vectors),
     "vectors.bin": one("v.bin", b"1 3\nquokka " + bytes(12), read_vectors, by_line=False),
-    "vectors.npy": Reader({"v.npy": TWO, "v.vocab.txt": "quokka\nwombat\n"}, read_vectors, "v.npy", False, False),
     "concept vectors": one("v.csv", '"","V1"\n"C1",1\n"C2",4.5\n', lambda path: builder.read_vectors(path, ("C1",))),
     "pieces": one("vocab.txt", PIECES, WordPieces.load, zipped=False),
     "partition": one("p.txt", "quokka\nwombat\n", read_partition),
@@ -175,7 +174,7 @@ def test_good_files_are_read_and_gzipped_ones_too(name, tmp_path):
         reader.read(tmp_path / reader.main)
 
 
-NO_TEXT = ("vectors.bin", "vectors.npy", "pieces")  # arrays of numbers; pieces are no words
+NO_TEXT = ("vectors.bin", "pieces")  # arrays of numbers; pieces are no words
 
 
 def content_of(result):
@@ -326,10 +325,7 @@ FAULTS = (
     *added("metamap", ("no MMI", "wombat", "MMI"), ("letters", MMI.strip().replace("14/6", "wombat"), "positions")),
     *added("abbreviations", ("one column", "quokka")),
     *replaced("lexicon", ("a blank line", "quokka wombat\n\n", 2)),
-    *replaced("articles", ("a field twice", '{"articles": [{"title": "quokka", "title": "wombat"}]}')),
-    *replaced("articles", ("another JSON", '{"quokka": []}'), ("not UTF-8", b"\x80\x81\n")),
     *replaced("vectors.txt", ("a short row", "quokka 1 2 3\nwombat 1 2\n", 2), ("a word", "quokka 1 wombat 3\n", 1)),
-    *replaced("vectors.npy", ("text", "quokka 1 2 3\n"), ("one dimension", array(np.ones(3)))),
     *replaced("concept vectors", ("a short row", '"","V1"\n"C1",1,2\n', 2), ("a word", '"","V1"\n"C1",quokka\n', 2)),
     *replaced("pieces", ("a piece twice", PIECES + "quokka\n"), ("no special pieces", "quokka\n")),
     *added("partition", ("an id twice", "quokka")),

@@ -26,7 +26,7 @@ from mednli_jax.cloze.clicr import by_passage
 from mednli_jax.cloze.scores import embedding_score, exact_match, normalise, query_scores, summary, texts, token_f1
 from mednli_jax.data.examples import ClozeExample, Entity
 from mednli_jax.data.text import UNK, Vocab
-from mednli_jax.data.vectors import load_vectors, read_head, vector_paths
+from mednli_jax.data.vectors import load_vectors, read_head
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import FUNCTION_WORDS
 from mednli_jax.terminal import Bar
@@ -116,7 +116,7 @@ def known_vectors(path, examples: Iterable[ClozeExample], more: Iterable[str] = 
             words.update(token.lower() for token in query.query)
             more.update(texts(query))
     words.update(*(normalise(text).split() for text in more))
-    dim = sum(read_head(part).dim for part in vector_paths(path))
+    dim = read_head(path).dim
     found = load_vectors(path, Vocab.build([sorted(words)]).words, dim=dim, seed=0)
     if not found.found:
         fix = "give vectors of the corpus's language"

@@ -1,9 +1,8 @@
-"""Pretrained word vectors for the words of a vocabulary, from one file or several side by side, and what they cover.
+"""Pretrained word vectors for the words of a vocabulary, and what they cover.
 
 Kinds of files:
   text: GloVe, word2vec and fastText text files, rows `word number ... number`, with or without a header `rows dim`.
     Blanks or TABs stand between them.
-  array: NAME.npy, floats [rows, dim], with the words in NAME.vocab.txt, one a line.
   pair: BioASQ's types.txt and vectors.txt in one folder: a word on each line of the one, its numbers on the same line
     of the other.
   word2vec: word2vec's .bin: a line `rows dim`, then for each row the word, a space, dim float32, and with most writers
@@ -20,7 +19,7 @@ import os
 import re
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
@@ -43,11 +42,10 @@ from mednli_jax.files import (
 )
 from mednli_jax.terminal import warn
 
-SEPARATOR = "+"  # between the names of files whose vectors stand side by side
 TYPES, PAIRED = "types.txt", "vectors.txt"  # BioASQ's names
 FORMATS = (
     "a text file of word and numbers (.txt, .vec) or a .bin of word2vec, both also gzipped, a .bin of fastText, "
-    "NAME.npy with NAME.vocab.txt, or a folder with types.txt and vectors.txt"
+    "or a folder with types.txt and vectors.txt"
 )
 # How a word came by its vector; "subwords": put together from its character n-grams.
 ROUTES = ("missing", "exact", "lowered", "subwords")
@@ -58,38 +56,47 @@ LARGEST = 2.0**27  # size of a number; other data, read as numbers of 32 bits, s
 
 
 @dataclass(frozen=True)
-class VectorFile:
-    """One file of vectors and what it gave to a vocabulary.
+class Vectors:
+    """Vectors in the order of a vocabulary.
 
-    kind: one of the module's, or random. found: words with a vector, of which `lowered` only lower-cased and `composed`
-    only from character n-grams. duplicates: rows that repeat a word requested. sha256: of the bytes, "" if random.
+    Args:
+      file: its name; "random" for random vectors.
+      kind: one of the module's, or random.
+      sha256: of the bytes, "" if random.
+      duplicates: rows that repeat a word requested.
+      vocabulary: the words requested, PAD and UNK first.
+      matrix: float32 [V, D]; row PAD is zero, the row of a word without a vector is that of UNK.
+      route_V: int8 [V], how each word came by its vector, places of ROUTES.
     """
 
     file: str
     kind: str
-    dim: int
-    found: int
-    lowered: int
-    composed: int
-    duplicates: int
     sha256: str
-
-
-@dataclass(frozen=True)
-class Vectors(VectorFile):
-    """Vectors in the order of a vocabulary; the fields of VectorFile are about all files together.
-
-    vocabulary: the words requested, PAD and UNK first. words: those that a file has a vector for, same order.
-    matrix: float32 [V, D]; row PAD is zero, the row of a word not found is that of UNK. The numbers of several files
-      stand one after the other; those of a file that lacks the word are zero.
-    routes: int8 [files, V], how each file came to a word's vector, places of ROUTES.
-    """
-
+    duplicates: int
     vocabulary: tuple[str, ...]
-    words: tuple[str, ...]
     matrix: np.ndarray
-    sources: tuple[VectorFile, ...]
-    routes: np.ndarray
+    route_V: np.ndarray
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that the file has a vector for, in the order of the vocabulary."""
+        pairs = zip(self.vocabulary, self.route_V, strict=True)
+        return tuple(word for word, route in pairs if route != MISSING)
+
+    @property
+    def found(self) -> int:
+        """Words with a vector."""
+        return int((self.route_V != MISSING).sum())
+
+    @property
+    def lowered(self) -> int:
+        """Words whose vector is that of their lower-case form."""
+        return int((self.route_V == LOWERED).sum())
+
+    @property
+    def composed(self) -> int:
+        """Words whose vector is made from character n-grams alone."""
+        return int((self.route_V == SUBWORDS).sum())
 
     def known(self) -> tuple[Vocab, np.ndarray]:
         """PAD, UNK and the words found as a vocabulary, and its matrix [2 + found, D]."""
@@ -102,114 +109,93 @@ def load_vectors(path, vocab_words, *, dim: int, seed: int, unknown: str = "mean
     """Looks up the words of a vocabulary, first as they are, then lower-cased, then by their character n-grams.
 
     Args:
-      path: a file of any kind above, or a folder with BioASQ's pair; all but arrays and fastText's models may be
-        gzipped; several of them with + between; None for `random_vectors`.
+      path: a file of any kind above, or a folder with BioASQ's pair; all but fastText's models may be gzipped; None for
+        `random_vectors`.
       vocab_words: words of a Vocab, "<pad>" and "<unk>" first.
-      dim: numbers per word, must be the file's; of several files, their sum.
+      dim: numbers per word, must be the file's.
       unknown: the vector of words without one: the "mean" of the vectors found, or "random", drawn from U(-.5, .5) by
         the seed (as in the published code of Romanov & Shivade 2018).
       lowered: False leaves out the second look-up, as that code does.
     """
     words = tuple(vocab_words)
     if path is None:
-        matrix, routes = random_vectors(words, dim=dim, seed=seed), np.full(len(words), EXACT, np.int8)
-        matrix[PAD], routes[: len(SPECIALS)] = 0, MISSING
-        return _joined(words, [(matrix, routes, _source("random", "random", routes, 0, "", dim))])
-    paths = vector_paths(path)
-    dims = [dim] if len(paths) == 1 else [read_head(path).dim for path in paths]
-    if sum(dims) != dim:
-        total = f"hold {' + '.join(map(str, dims))} = {sum(dims)}"
-        raise _wrong_dim(SEPARATOR.join(path.name for path in paths), total, sum(dims), dim)
-    how = (seed, unknown, lowered)
-    return _joined(words, [_load(path, words, size, *how) for path, size in zip(paths, dims, strict=True)])
-
-
-def _load(path, words, dim, seed, unknown, lowered):
-    """(matrix [V, dim], routes [V], VectorFile) of one file; the row of a word not found is that of UNK."""
+        matrix, route_V = random_vectors(words, dim=dim, seed=seed), np.full(len(words), EXACT, np.int8)
+        matrix[PAD], route_V[: len(SPECIALS)] = 0, MISSING
+        return Vectors("random", "random", "", 0, words, matrix, route_V)
+    path = vectors_path(path)
     wanted, kind = _Wanted(words[2:], dim, lowered), kind_of(path)
     if kind == "fasttext":
         _fill_by_fasttext(path, wanted)
     else:
-        problems = Problems()
-        for number, word, numbers in _rows(path, dim, problems):
-            if not wanted.add(word, numbers):
-                row, line = ("the row", number) if kind in ("text", "pair") else (f"row {number}", None)
-                problem = f"{row} holds something that is not a number up to {LARGEST:.1g}"
-                problems.add(line_fault(_numbers(path).name, line, problem, "correct or remove the row"))
-        problems.raise_if_any()
+        _fill(path, kind, wanted)
     digest = sha256(*files_of(path))
     if wanted.duplicates:
         warn(f"{path.name}: {wanted.duplicates} rows repeat a word of the corpus; the first of each counts.")
-    places, routes = np.full(len(words), -1), np.zeros(len(words), np.int8)
-    places[2:], routes[2:] = np.array([wanted.find(word) for word in words[2:]], np.int64).reshape(-1, 2).T
-    matrix, has = np.zeros((len(words), dim), np.float32), places >= 0
-    if has.any():
-        found = wanted.numbers[places[has]]
-        random = np.random.default_rng(seed).uniform(-0.5, 0.5, dim)
-        matrix[UNK:] = random if unknown == "random" else found.mean(axis=0, dtype=np.float64)
-        matrix[has] = found
-    else:
+    place_V, route_V = np.full(len(words), -1), np.zeros(len(words), np.int8)
+    for row, word in enumerate(words[2:], start=2):
+        place_V[row], route_V[row] = wanted.find(word)
+    matrix = _matrix(wanted, place_V, seed, unknown)
+    return Vectors(path.name, kind, digest, wanted.duplicates, words, matrix, route_V)
+
+
+def _fill(path: Path, kind: str, wanted: "_Wanted") -> None:
+    """Fills `wanted` from the rows of a file."""
+    problems = Problems()
+    for number, word, numbers in _rows(path, wanted.numbers.shape[1], problems):
+        if not wanted.add(word, numbers):
+            row, line = ("the row", number) if kind in ("text", "pair") else (f"row {number}", None)
+            problem = f"{row} holds something that is not a number up to {LARGEST:.1g}"
+            problems.add(line_fault(_numbers(path).name, line, problem, "correct or remove the row"))
+    problems.raise_if_any()
+
+
+def _matrix(wanted: "_Wanted", place_V: np.ndarray, seed: int, unknown: str) -> np.ndarray:
+    """float32 [V, D] from the rows of `wanted`; the row of a word without one is that of UNK."""
+    dim = wanted.numbers.shape[1]
+    matrix, has_vector = np.zeros((len(place_V), dim), np.float32), place_V >= 0
+    if not has_vector.any():
         matrix[UNK:] = random_vectors(SPECIALS[UNK:], dim=dim, seed=seed)
-    return matrix, routes, _source(path.name, kind, routes, wanted.duplicates, digest, dim)
-
-
-def _source(file, kind, routes, duplicates, digest, dim):
-    found, lowered, composed = ((routes != MISSING).sum(), (routes == LOWERED).sum(), (routes == SUBWORDS).sum())
-    return VectorFile(file, kind, dim, int(found), int(lowered), int(composed), duplicates, digest)
-
-
-def _joined(words, parts):
-    matrices, routes, sources = zip(*parts, strict=True)
-    routes, best = np.stack(routes), _best_routes(np.stack(routes))
-    for matrix, routes_of in zip(matrices, routes, strict=True):
-        matrix[(routes_of == MISSING) & (best != MISSING)] = 0
-    file, kind, digest = (SEPARATOR.join(getattr(s, name) for s in sources) for name in ("file", "kind", "sha256"))
-    duplicates, matrix = sum(source.duplicates for source in sources), np.concatenate(matrices, axis=1)
-    about = vars(_source(file, kind, best, duplicates, digest, matrix.shape[1]))
-    found = tuple(word for word, route in zip(words, best, strict=True) if route != MISSING)
-    return Vectors(**about, vocabulary=words, words=found, matrix=matrix, sources=sources, routes=routes)
-
-
-def _best_routes(routes: np.ndarray) -> np.ndarray:
-    """int8 [V]: the best route of any file, [files, V] -> exact before lower-cased before n-grams before none."""
-    return np.where(routes == MISSING, len(ROUTES), routes).min(axis=0) % len(ROUTES)
+        return matrix
+    rows = wanted.numbers[place_V[has_vector]]
+    random = np.random.default_rng(seed).uniform(-0.5, 0.5, dim)
+    matrix[UNK:] = random if unknown == "random" else rows.mean(axis=0, dtype=np.float64)
+    matrix[has_vector] = rows
+    return matrix
 
 
 def coverage(vectors: Vectors, counts: Mapping[str, int]) -> dict:
-    """How much of a corpus has a vector, as plain numbers for JSON: all files together, and under `sources` each.
+    """How much of a corpus has a vector, as plain numbers for JSON.
 
     counts: how often each word stands in the corpus; a word that was not requested counts as missing.
     """
     row_of = {word: row for row, word in enumerate(vectors.vocabulary) if row > UNK}
-    rows = np.array([row_of.get(word, PAD) for word in counts], np.int64)
-    number = np.array(list(counts.values()), np.int64)
-
-    def shares(routes):
-        found = {name: routes[rows] == route for route, name in enumerate(ROUTES)}
-        found["found"] = ~found.pop(ROUTES[MISSING])
-        return {
-            "share_of_words": {name: float(of.sum() / max(len(of), 1)) for name, of in found.items()},
-            "share_of_tokens": {name: float(number[of].sum() / max(number.sum(), 1)) for name, of in found.items()},
-        }
-
-    each = zip(vectors.sources, vectors.routes, strict=True)
-    sources = [{**asdict(source), **shares(routes)} for source, routes in each]
-    together = shares(_best_routes(vectors.routes))
-    return {"words": len(rows), "tokens": int(number.sum()), **together, "sources": sources}
+    row_N = np.array([row_of.get(word, PAD) for word in counts], np.int64)
+    count_N = np.array(list(counts.values()), np.int64)
+    route_N = vectors.route_V[row_N]
+    by_route = {name: route_N == route for route, name in enumerate(ROUTES)}
+    by_route["found"] = ~by_route.pop(ROUTES[MISSING])
+    words, tokens = len(row_N), int(count_N.sum())
+    share_of_words = {name: float(of_N.sum() / max(words, 1)) for name, of_N in by_route.items()}
+    share_of_tokens = {name: float(count_N[of_N].sum() / max(tokens, 1)) for name, of_N in by_route.items()}
+    return {
+        "words": words,
+        "tokens": tokens,
+        "share_of_words": share_of_words,
+        "share_of_tokens": share_of_tokens,
+    }
 
 
 def training_coverage(vectors: Vectors, counts: Mapping[str, int]) -> dict[str, int]:
     """How many tokens of the training texts have a vector: {"tokens", "with_vector"}. counts: of each of their words.
 
-    Raises DataError where the texts have words, and a file has a vector for none of them.
+    Raises DataError where the texts have words, and the file has a vector for none of them.
     """
     report = coverage(vectors, counts)
     tokens, share = report["tokens"], report["share_of_tokens"]["found"]
-    for source in report["sources"]:
-        if tokens and not source["share_of_tokens"]["found"]:
-            fix = "give vectors whose keys are words of the corpus's language and case by --config.vectors.path=FILE"
-            fix = f"{fix}, or leave it empty for random ones"
-            raise DataError("no word of the training texts has a vector", file=source["file"], fix=fix)
+    if tokens and not share:
+        fix = "give vectors whose keys are words of the corpus's language and case by --config.vectors.path=FILE"
+        fix = f"{fix}, or leave it empty for random ones"
+        raise DataError("no word of the training texts has a vector", file=vectors.file, fix=fix)
     return {"tokens": tokens, "with_vector": round(share * tokens)}
 
 
@@ -239,18 +225,14 @@ _REST = re.compile(rb"(?:[^\0-\x1f]{4})*?[^\0-\x1f]{3} ")
 _LAST_BYTES = bytes(byte for byte in range(256) if byte & 127 < 0x4D or byte & 127 == 127)
 
 
-def vector_paths(path) -> tuple[Path, ...]:
-    """The files, or folders of BioASQ, that "glove.txt+fasttext.bin" names, each with or without .gz."""
-    whole = either_name(path) or Path(path)
-    if SEPARATOR not in str(path) or os.path.exists(whole):
-        return (whole,)
-    paths = (Path(name.strip()).expanduser() for name in str(path).split(SEPARATOR))
-    return tuple(either_name(each) or each for each in paths)
+def vectors_path(path) -> Path:
+    """The file, with or without .gz, or the folder of BioASQ that `path` names."""
+    return either_name(path) or Path(path)
 
 
 def vector_files(path) -> list[Path]:
     """The files that `load_vectors` reads for a path."""
-    files = [file for part in vector_paths(path) for file in files_of(part)]
+    files = files_of(vectors_path(path))
     for file in filter(os.path.isfile, files):  # a missing one is reported when it is needed
         check_readable(file)
     return files
@@ -263,12 +245,12 @@ def files_of(path: Path) -> list[Path]:
         return pair if any(map(os.path.isfile, pair)) else [path]
     if path.name.removesuffix(".gz") in (TYPES, PAIRED) and os.path.isfile((pair := files_of(path.parent))[0]):
         return pair
-    return [path, path.with_name(f"{path.stem}.vocab.txt")] if path.suffix == ".npy" else [path]
+    return [path]
 
 
 def _numbers(path: Path) -> Path:
     """The file with the numbers."""
-    return path if path.suffix == ".npy" else files_of(path)[-1]
+    return files_of(path)[-1]
 
 
 @dataclass(frozen=True)
@@ -282,12 +264,10 @@ class Head:
 
 def read_head(path) -> Head:
     """The head of one file, without reading the rest."""
-    path = vector_paths(path)[0]
+    path = vectors_path(path)
     kind = kind_of(path)
     if kind == "fasttext":
         rows, dim = _fasttext_head(path)
-    elif kind == "array":
-        rows, dim = _open_array(path).shape
     else:
         rows, dim = _text_head(_numbers(path), kind == "pair")
     return Head(kind, rows, dim)
@@ -296,11 +276,11 @@ def read_head(path) -> Head:
 def kind_of(path: Path) -> str:
     """The kind of a file, by its content where names do not settle it."""
     files = files_of(path)
-    for file in files if path.suffix != ".npy" else files[:1]:
+    for file in files:
         if not os.path.isfile(file):
             raise no_such_file(file, f"put the file there ($MEDNLI_JAX_DATA/vectors/), as {FORMATS}")
     if len(files) == 2:
-        return "array" if path.suffix == ".npy" else "pair"
+        return "pair"
     with opened(path) as stream:
         start = stream.read(1 << 13)
     if start.startswith(struct.pack("<i", _MAGIC)):
@@ -353,7 +333,7 @@ def _rows(path: Path, dim: int, problems: Problems) -> Rows:
     """The rows of a file that must have `dim` numbers a word; `problems` gets the faults of rows."""
     head = read_head(path)
     if head.dim != dim:
-        line = None if head.kind in ("array", "fasttext") else 1
+        line = None if head.kind == "fasttext" else 1
         raise _wrong_dim(_numbers(path).name, f"holds {head.dim}", head.dim, dim, line)
     yield from _READERS[head.kind](path, head, problems)
 
@@ -385,15 +365,11 @@ def _text_rows(path: Path, head: Head, problems: Problems) -> Rows:
 
 
 def _paired_rows(path: Path, head: Head, problems: Problems) -> Rows:
-    if head.kind == "array":
-        rows, words = _open_array(path), files_of(path)[1]
-        check_readable(words, f"put the words of {path.name} beside it, one a line")
-    else:
-        words, path = files_of(path)
-        rows = (_between_blanks(numbers).lstrip(b" ") for _, numbers in byte_lines(path))
+    words, path = files_of(path)
+    rows = (_between_blanks(numbers).lstrip(b" ") for _, numbers in byte_lines(path))
     try:
         for (number, word), numbers in zip(byte_lines(words), rows, strict=True):
-            columns = numbers.count(b" ") + bool(numbers) if isinstance(numbers, bytes) else head.dim
+            columns = numbers.count(b" ") + bool(numbers)
             if columns != head.dim:
                 problems.add(_ragged(path, number, columns, head.dim))
             else:
@@ -436,7 +412,7 @@ def _fasttext_rows(path: Path, head: Head, problems: Problems) -> Rows:
         yield number, word, _mean(model, matrix, word)
 
 
-_READERS = {"text": _text_rows, "pair": _paired_rows, "array": _paired_rows, "word2vec": _word2vec_rows}
+_READERS = {"text": _text_rows, "pair": _paired_rows, "word2vec": _word2vec_rows}
 _READERS["fasttext"] = _fasttext_rows
 
 
@@ -470,17 +446,6 @@ def _is_number(text):
     except ValueError:
         return False
     return True
-
-
-def _open_array(path: Path) -> np.ndarray:
-    check_readable(path)
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception:  # a damaged header is Python text to NumPy: tokenize and ast raise other errors for it
-        raise _unreadable(path, "not a plain NumPy array") from None
-    if not isinstance(array, np.ndarray) or array.ndim != 2 or not array.size or array.dtype.kind != "f":
-        raise _unreadable(path, "holds something else than one array of floats [rows, dim]")
-    return array
 
 
 class _Wanted:

@@ -60,13 +60,6 @@ def check(vectors):
     np.testing.assert_allclose(vectors.matrix, expected, rtol=1e-6)
 
 
-def array(folder):
-    lines = [line.split(" ") for line in GLOVE.splitlines()]
-    np.save(folder / "v.npy", np.array([line[1:] for line in lines], np.float32))
-    write(folder / "v.vocab.txt", "\n".join(line[0] for line in lines) + "\n")
-    return folder / "v.npy"
-
-
 def pair(folder, text=GLOVE, between=" "):
     """Writes BioASQ's two files."""
     rows = [line.split(" ", 1) for line in text.splitlines()]
@@ -77,13 +70,11 @@ def pair(folder, text=GLOVE, between=" "):
 
 KINDS = {
     "glove.txt": lambda folder: write(folder / "v.txt", GLOVE),
-    "a+b.txt": lambda folder: write(folder / "a+b.txt", GLOVE),  # the name holds the separator
     "fastText's .vec": lambda folder: write(folder / "v.vec", "6 3\n" + GLOVE.replace("\n", " \n")),
     "TABs": lambda folder: write(folder / "v.txt", GLOVE.replace(" ", "\t")),
     "TABs after the words": lambda folder: write(folder / "v.txt", re.sub("(?m)^([^ ]+) ", r"\1\t", GLOVE)),
     "a mark, a header and TABs": lambda folder: write(folder / "v.txt", "\ufeff6\t3\n" + GLOVE.replace(" ", " \t ")),
     "a mark": lambda folder: write(folder / "v.txt", "\ufeff" + GLOVE),
-    "array": array,
     "pair": pair,
     "pair with TABs": lambda folder: pair(folder, between="\t"),
     "pair by its numbers": lambda folder: pair(folder) / "vectors.txt",
@@ -122,28 +113,15 @@ def test_words_with_spaces_are_read_from_the_right_and_the_first_of_repeated_one
         assert vectors.duplicates == repeated
 
 
-def test_vectors_side_by_side(tmp_path):
-    """A word gets zeros for the file that lacks it. A word that neither file has gets both means."""
-    one = write(tmp_path / "one.txt", "fever 1 2\ncough 3 4\n")
-    two = write(tmp_path / "two.vec", "2 1\ncough 5\nBP 7\n")
-    vectors = load_vectors(f"{one}+{two}", (*SPECIALS, "Fever", "cough", "BP", "absent"), dim=3, seed=0)
-    expected = [[0, 0, 0], [2, 3, 6], [1, 2, 0], [3, 4, 5], [0, 0, 7], [2, 3, 6]]
-    np.testing.assert_array_equal(vectors.matrix, expected)
-    assert vectors.words == ("Fever", "cough", "BP")
-    assert (vectors.found, vectors.lowered, vectors.file) == (3, 1, "one.txt+two.vec")
-    found = [(source.file, source.dim, source.found) for source in vectors.sources]
-    assert found == [("one.txt", 2, 2), ("two.vec", 1, 2)]
-    assert vectors.sha256.split("+") == [hashlib.sha256(file.read_bytes()).hexdigest() for file in (one, two)]
-    assert vector_files(f"{one}+{two}") == [one, two]
+def test_coverage_counts_words_and_tokens_by_the_way_they_got_their_vectors(tmp_path):
+    path = write(tmp_path / "v.txt", "fever 1 2\ncough 3 4\nBP 7 8\n")
+    vectors = load_vectors(path, (*SPECIALS, "Fever", "cough", "BP", "absent"), dim=2, seed=0)
     report = coverage(vectors, {"Fever": 1, "cough": 2, "BP": 4, "absent": 8, "<unk>": 1})
     assert (report["words"], report["tokens"]) == (5, 16)
     assert report["share_of_words"] == {"exact": 2 / 5, "lowered": 1 / 5, "subwords": 0, "found": 3 / 5}
     assert report["share_of_tokens"] == {"exact": 6 / 16, "lowered": 1 / 16, "subwords": 0, "found": 7 / 16}
-    assert [source["share_of_tokens"]["found"] for source in report["sources"]] == [3 / 16, 6 / 16]
     assert "cough" not in json.dumps(report).lower()
     assert coverage(vectors, {})["share_of_tokens"]["found"] == 0
-    assert faults(f"{one}+{two}", dim=5) == [("one.txt+two.vec", None)]
-    assert faults(f"{one}+{tmp_path / 'absent.txt'}", dim=6) == [("absent.txt", None)]
 
 
 def test_unknown_words_share_the_mean_or_one_random_vector(tmp_path):
@@ -250,11 +228,8 @@ def test_numbers_that_are_not_finite_count_only_where_their_word_is_asked_for(tm
     assert faults(path, (*SPECIALS, "other"), dim=1) == [("v.bin", None)]
 
 
-def test_faults_of_arrays_and_pairs(tmp_path):
+def test_faults_of_pairs(tmp_path):
     folder = tmp_path / "bioasq"
-    np.save(tmp_path / "v.npy", np.ones((2, 3)))
-    write(tmp_path / "v.vocab.txt", "fever\ncough\nbp\n")
-    assert faults(tmp_path / "v.npy") == [("v.npy", None)]
     write(pair(folder) / "types.txt", "cough\nfever\n")
     assert faults(folder) == [("vectors.txt", None)]
     pair(folder, "cough 1 2 3\nfever 4 5\nbp 1 nan 2\n")
