@@ -26,7 +26,7 @@ def build(arguments: argparse.Namespace) -> None:
     if there:
         raise UserError(f"{there[0]}: exists already. Fix: give --out another folder, or remove it.")
     reports = read_reports(arguments.reports)
-    names = OntologyOptions(sources=tuple(arguments.sources), cycles="drop")
+    names = OntologyOptions(sources=tuple(arguments.sources))
     ontology = None if arguments.ontology == "none" else load_ontology(arguments.ontology, arguments.data, names)
     whole = build_queries(reports, ontology)
     splits = divided(whole, arguments.dev, arguments.test)

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from mednli_jax import tasks
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.distances import DIRECTIONS
-from mednli_jax.knowledge.ontology import CYCLES, GRAPHS
+from mednli_jax.knowledge.linking import BUNDLED
+from mednli_jax.knowledge.ontology import GRAPHS
 from mednli_jax.models.table import Entry, entry
 from mednli_jax.training import optim
 from mednli_jax.training.transfer import PRIVATE
@@ -26,7 +27,7 @@ CHOICES = {
     "data.keep": ("first", "last"),
     "vectors.unknown": ("mean", "random"),
     "knowledge.direction": DIRECTIONS,
-    "knowledge.cycles": CYCLES,
+    "knowledge.abbreviations": ("", BUNDLED),
     "knowledge.graph": GRAPHS,
     "knowledge.candidates": ("best", "all"),
     "model.weighting": ("auto", "paper", "exp", "learned"),

@@ -40,13 +40,12 @@ HELP = {
     "data.max_words": "size of the vocabulary, the most frequent words of training; 0 = all",
     "data.query_bounds": "queries begin with @begin and end with @end",
     "data.setup": "phrases as single tokens (ent), as anonymous ones (anonym), or plain text (noent)",
-    "knowledge.abbreviations": 'a table of short forms and expansions, or "bundled"',
+    "knowledge.abbreviations": '"bundled": names in short, such as HTN, are linked, too',
     "knowledge.candidates": (
         'Where `mentions` has several concepts for the same words: the "best", or "all", '
         "of which the nearest counts. The package's own linker gives each name one "
         "concept."
     ),
-    "knowledge.cycles": 'leave out is-a edges that form cycles; or "refuse" the ontology',
     "knowledge.direction": 'is-a steps up from one concept to the other; or "undirected"; or "all": any relation',
     "knowledge.graph": 'or "mentioned": paths pass only through concepts that train and dev mention',
     "knowledge.languages": "languages of the UMLS names",
@@ -63,7 +62,6 @@ HELP = {
         "(may_treat,...): relation types in addition to the six."
     ),
     "knowledge.sources": "vocabularies of the UMLS to read; () = all",
-    "knowledge.stop": 'a file of names that are not linked; "" = the built-in list',
     "knowledge.types": 'prefixes of the semantic types to link; () = the ontology\'s default, ("",) = all',
     "model.knowledge": (
         '"none"; "replace": attention from the ontology only; "bias": added to the model\'s attention; esim: "typed"'
@@ -211,13 +209,11 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
         sources=("SNOMEDCT_US",),
         languages=("ENG",),
         relations="is_a",
-        cycles="drop",
         graph="whole",
         candidates="best",
         mentions="",
         types=(),
         abbreviations="",
-        stop="",
     )
     config.model = _section(
         name=model,

@@ -46,6 +46,8 @@ RETIRED = {
     "data.features": False,
     "data.mix": "",
     "data.sample": None,
+    "knowledge.cycles": "drop",
+    "knowledge.stop": "",
     "model.attention": "bilinear",
     "model.characters": 0,
     "model.gate": "mul",

@@ -21,7 +21,7 @@ PAIRS = [  # model, the wrong field, other fields
     ("esim", {"knowledge.relations": "may_treat"}, {"model.knowledge": "replace"}),
     ("infersent", {"model.knowledge": "typed"}, {}),
     ("esim", {"knowledge.mentions": "found.xml"}, {}),
-    ("esim", {"knowledge.stop": "stop.txt"}, MENTIONS),
+    ("esim", {"knowledge.abbreviations": "bundled"}, MENTIONS),
     ("bert", {"vectors.path": "glove.txt"}, {}),
     ("bow", {"train.average_every": 5}, {}),
     ("infersent", {"model.pooling": "last"}, {"model.knowledge": "bias"}),

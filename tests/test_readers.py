@@ -36,7 +36,7 @@ from mednli_jax.data.wordpiece import WordPieces
 from mednli_jax.diskne import builder
 from mednli_jax.diskne.data import read_published
 from mednli_jax.errors import DataErrors, UserError
-from mednli_jax.knowledge import linking, retrofit
+from mednli_jax.knowledge import retrofit
 from mednli_jax.knowledge.mentions import read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, is_a_matrix
 from mednli_jax.knowledge.readers import mesh, snomed
@@ -139,8 +139,6 @@ READERS = {
     "obo": one("x.obo", "format-version: 1.2\n\n" + TERM, lambda path: read_obo(path, ALL)),
     "mentions.tsv": one("m.tsv", f"{SPANS}p1\tpremise\t2\t3\tC1\n", lambda path: read_mentions(path, [EXAMPLE])),
     "metamap": one("m.mmi", MMI, lambda path: read_mentions(path, [EXAMPLE])),
-    "abbreviations": one("a.tsv", "Q\tquokka\n", linking.read_abbreviations),
-    "stop words": one("s.txt", "# no\nquokka\n", linking.read_stop_words),
     "lexicon": one("l.txt", "quokka wombat\n", retrofit.read_lexicon),
     "vectors.txt": one("v.txt", "2 3\nquokka 1 2.5 -3\nwombat 1 1 1\n", read_vectors),
     "vectors.bin": one("v.bin", b"1 3\nquokka " + bytes(12), read_vectors, by_line=False),
@@ -323,7 +321,6 @@ FAULTS = (
     *added("mentions.tsv", ("a position of letters", "p1\tpremise\twombat\t2\tD1", "start")),
     *added("mentions.tsv", ("a pair that is not there", "p9\tpremise\t1\t2\tD1", "uid")),
     *added("metamap", ("no MMI", "wombat", "MMI"), ("letters", MMI.strip().replace("14/6", "wombat"), "positions")),
-    *added("abbreviations", ("one column", "quokka")),
     *replaced("lexicon", ("a blank line", "quokka wombat\n\n", 2)),
     *replaced("vectors.txt", ("a short row", "quokka 1 2 3\nwombat 1 2\n", 2), ("a word", "quokka 1 wombat 3\n", 1)),
     *replaced("concept vectors", ("a short row", '"","V1"\n"C1",1,2\n', 2), ("a word", '"","V1"\n"C1",quokka\n', 2)),

@@ -60,8 +60,6 @@ FILES = (
     ("two labels that differ, by TFDS", of("snli", "--config.data.builder=tfds"),
      {SNLI: pairs(1, pair(2, label="entailment"))}, "dev.jsonl:2: ", "gold_label", "label"),
     ("no pair of a genre", of("multinli/travel"), {}, "multinli_1.0_train.jsonl"),
-    ("a cycle", own("--config.knowledge.ontology=own.tsv", "--config.knowledge.cycles=refuse", config="esim_kd"),
-     {"own.tsv": MESH.replace("C01\t", "C01|C02.100\t").replace("\tC01.100", "\tC02|C01.100")}, "own.tsv"),
     ("no UMLS", own("--config.knowledge.ontology=umls", config="esim_kd"), {"umls/a": ""}, "ontology=mesh"),
     ("no vectors", (*own()[:-1], "--config.vectors.path=v.txt"), {}, "v.txt", "--config.vectors.path="),
     ("no such ontology", own("--config.knowledge.ontology=mehs", config="esim_kd"), {}, "config.knowledge.ontology"),

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import ahocorasick
 
 from mednli_jax.data.examples import Mention
-from mednli_jax.errors import Problems
-from mednli_jax.files import empty_field, empty_file, line_fault, text_lines
+from mednli_jax.files import text_lines
 from mednli_jax.knowledge.ontology import Ontology, begins
 from mednli_jax.knowledge.readers import mesh
 
@@ -447,43 +446,14 @@ class Linkers:
 
 
 BUNDLED = "bundled"
-COLUMNS = ("short", "expansion")
 
 
-def read_abbreviations(path: Path | str) -> tuple[tuple[str, str], ...]:
-    """(short form, expansion): the first two columns of a table with tabs; "bundled" is the package's own table.
-
-    The table may have a header, which calls its second column `expansion`.
-    """
-    path = bundled_abbreviations() if str(path) == BUNDLED else Path(path)
-    problems, found = Problems(), []
-    for number, line in text_lines(path, problems):
-        cells = [cell.strip() for cell in line.split("\t")]
-        if len(cells) < 2 and line.strip():
-            problems.add(line_fault(path.name, number, "the row has one column", "write short form, tab, expansion"))
-        elif line.strip() and cells[1] != COLUMNS[1]:
-            found.append(tuple(cells[:2]))
-            if not all(found[-1]):
-                problems.add(empty_field(path, number, COLUMNS[found[-1].index("")]))
-    problems.raise_if_any()
-    if not found:
-        raise empty_file(path)
-    return tuple(found)
+def read_abbreviations() -> tuple[tuple[str, str], ...]:
+    """(short form, expansion) of the package's own table."""
+    rows = [line.split("\t") for _, line in text_lines(bundled_abbreviations())]
+    return tuple((short, expansion) for short, expansion, _ in rows[1:])
 
 
 def bundled_abbreviations() -> Path:
-    """The file that "bundled" stands for."""
+    """The table of short forms, their expansions and concepts."""
     return mesh.RESOURCES / mesh.ABBREVIATIONS
-
-
-def read_stop_words(path: Path) -> frozenset[str]:
-    """The names of a list, one a line, folded and also in the singular. Lines that start with # are comments."""
-    problems, words = Problems(), set()
-    for _, text in text_lines(path, problems):
-        if text.strip() and not text.lstrip().startswith("#"):
-            names = text.strip().casefold(), " ".join(normalise(text))
-            words |= {form for name in names for form in (name, singular(name))}
-    problems.raise_if_any()
-    if not words:
-        raise empty_file(path)
-    return frozenset(words)

@@ -11,12 +11,12 @@ import numpy as np
 from scipy.sparse import block_diag, coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
-from mednli_jax.errors import DataError
 from mednli_jax.terminal import warn
 
 RELATIONS = ("is_a", "all")
-CYCLES = ("refuse", "drop")
 GRAPHS = ("whole", "mentioned")
+# Part of the digests of ontologies, which runs of version 1 store: it had a choice here.
+DROPPED_CYCLES = "drop"
 # the relation of is-a edges on cycles, if all relations are taken
 CIRCULAR = "circular_is_a"
 _ID = re.compile(r"[A-Za-z]{0,8}[:_]?\d{1,18}")
@@ -28,14 +28,12 @@ class OntologyOptions:
 
     sources: vocabularies of the UMLS (SAB), languages: of names (LAT of the UMLS); () takes all.
     relations: "is_a" for the is-a graph alone, "all" for the other relations too (`Ontology.relations`).
-    cycles: "refuse" a source whose is-a edges form a cycle, or "drop" the edges inside cycles and say how many. With
-      relations "all" no source is refused, and such edges are the relation CIRCULAR.
+      Is-a edges on cycles are left out and counted, or are the relation CIRCULAR with "all".
     """
 
     sources: tuple[str, ...] = ("SNOMEDCT_US",)
     languages: tuple[str, ...] = ("ENG",)
     relations: str = "is_a"
-    cycles: str = "drop"
 
 
 def shown_id(concept: str) -> str:
@@ -229,17 +227,16 @@ def graphs(
     ids: Sequence[str],
     options: OntologyOptions,
     file_of: Callable[[int], str],
-    field: str | None = None,
 ) -> tuple[csr_array, dict[str, coo_array]]:
     """(the is-a graph [C, C] bool of edges from child to parent, the other relations by name).
 
-    Is-a edges on cycles become the relation CIRCULAR where all relations are read. Else cycles="refuse" raises
-    DataError for the first of them, and "drop" leaves them out and says how many they are.
+    Is-a edges on cycles become the relation CIRCULAR where all relations are read. Else they are left out, with a
+    warning that counts them.
 
     Args:
       kinds: names of the kinds of `others`; those of the same name are one relation.
       ids: of the C concepts.
-      file_of: child -> the file that states its is-a edges. field: of the edges, where their format names it.
+      file_of: child -> the file that states its is-a edges.
     """
     size = len(ids)
     child, parent, lines, _ = is_a.arrays()
@@ -258,13 +255,6 @@ def graphs(
         if options.relations == "all":
             warn(f"{file}: {number} is-a edges lie on cycles; paths still follow them both ways")
             found[CIRCULAR] = [on_cycles]
-        elif options.cycles == "refuse":
-            ends = " to ".join(shown_id(ids[end]) for end in (child[first], parent[first]))
-            more = f", as do {number - 1} more" if number > 1 else ""
-            fix = "give --config.knowledge.cycles=drop, which leaves out all edges on cycles"
-            fix = f"remove an edge of the cycle, or {fix}"
-            problem = f"the is-a edge from {ends} lies on a cycle{more}"
-            raise DataError(problem, file=file, line=int(lines[first]), field=field, fix=fix)
         else:
             warn(f"{file}: left out {number} is-a edges that lie on cycles")
     relations = {}

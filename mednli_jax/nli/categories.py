@@ -13,7 +13,7 @@ import numpy as np
 from mednli_jax.data import partitions
 from mednli_jax.data.examples import LABELS, Mention, NLIExample
 from mednli_jax.errors import RunError
-from mednli_jax.knowledge.linking import BUNDLED, FUNCTION_WORDS, read_abbreviations
+from mednli_jax.knowledge.linking import FUNCTION_WORDS, read_abbreviations
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encoding import find_mentions
 from mednli_jax.nli.features import NEGATIONS
@@ -51,7 +51,7 @@ def error_kinds(
         corpus = corpus_of(folders[0])
         splits = corpus.splits()
         mentions = find_mentions(splits[split].examples, corpus.recogniser(splits), corpus.encoding)
-        short = (form for form, _ in read_abbreviations(BUNDLED))
+        short = (form for form, _ in read_abbreviations())
         of_uid = categories(splits[split].examples, *mentions.values(), short)
         words = ["by rules over the words of each pair", *map(": ".join, RULES.items())]
     found = {run.name: category_scores(run.outcomes, of_uid) for run in runs}

@@ -27,7 +27,6 @@ from mednli_jax.knowledge.linking import (
     Linkers,
     bundled_abbreviations,
     read_abbreviations,
-    read_stop_words,
 )
 from mednli_jax.knowledge.mentions import ENDINGS, SENTENCE, Recognised, read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted, side_by_side
@@ -60,31 +59,26 @@ class Linking:
     mentions: Path | None = None
     candidates: str = "best"
     types: tuple[str, ...] = ()
-    abbreviations: Path | str | None = None
-    stop: Path | None = None
+    abbreviations: str = ""
     lemmas: bool = False
 
     def files(self) -> list[Path]:
         """The files whose content shapes the mentions."""
-        abbreviations = bundled_abbreviations() if self.abbreviations == BUNDLED else self.abbreviations
-        return [path for path in (self.mentions, abbreviations, self.stop) if path is not None]
+        abbreviations = bundled_abbreviations() if self.abbreviations == BUNDLED else None
+        return [path for path in (self.mentions, abbreviations) if path is not None]
 
     def key(self) -> dict:
         """The settings as JSON."""
         key = {"types": list(self.types), "candidates": self.candidates}
-        key |= {name: str(getattr(self, name) or "") for name in ("mentions", "abbreviations", "stop")}
+        key |= {"mentions": str(self.mentions or ""), "abbreviations": self.abbreviations}
         return key | ({"lemmas": True} if self.lemmas else {})
 
     def linker(self, ontology: Ontology, vocabulary: Iterable[str] | None = None) -> Linker | Lemmas:
         """The linker of one ontology."""
         if self.lemmas and ontology.name.startswith(WORDNET):
             return Lemmas(ontology)
-        how = {"types": self.types} if self.types else {}
-        if self.stop:
-            how["stop"] = read_stop_words(self.stop)
-        if self.abbreviations:
-            how["abbreviations"] = read_abbreviations(self.abbreviations)
-        return Linker(ontology, vocabulary=vocabulary, **how)
+        abbreviations = read_abbreviations() if self.abbreviations == BUNDLED else ()
+        return Linker(ontology, vocabulary=vocabulary, types=self.types or None, abbreviations=abbreviations)
 
     def recognised(self, ontology: Ontology, splits: dict[str, Split], filtered: bool) -> Recognised:
         """The mentions that the file has for these splits. filtered: they leave out pairs of the corpus's files."""

@@ -19,7 +19,6 @@ from mednli_jax.data.inputs import Form
 from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.data.wordpiece import find_weights
 from mednli_jax.errors import ConfigError, UsageError
-from mednli_jax.knowledge.linking import BUNDLED
 from mednli_jax.knowledge.ontology import RELATIONS, OntologyOptions
 from mednli_jax.nli import analyses, page
 from mednli_jax.nli import tables as mednli_tables
@@ -98,7 +97,7 @@ class NLI:
     empty = (
         ("vectors.path vectors.retrofit knowledge.mentions", of_pieces, "word pieces do not use it"),
         ("model.knowledge", lambda config: config.data.tokens == BLANKS, "concepts are not found in tokens 'blanks'"),
-        ("knowledge.types knowledge.abbreviations knowledge.stop", has_mentions, "is for the linker, not for mentions"),
+        ("knowledge.types knowledge.abbreviations", has_mentions, "is for the linker, not for mentions"),
         ("transfer.init_from", of_features, "features have no weights to transfer"),
         ("train.weight_decay train.clip", of_rows, "model 'fasttext' has no such setting"),
         ("vectors.path vectors.retrofit", of_rows, "model 'fasttext' has no such setting"),
@@ -404,7 +403,7 @@ def corpus_of(config, kind=NLICorpus, names=NAMES, **further) -> NLICorpus:
     relations = "all" if named else knowledge.relations
     weights = config.model.get("weights")
     weights = find_weights(file_path(weights, folder)) if weights and of_pieces(config) else None
-    options = OntologyOptions(tuple(knowledge.sources), tuple(knowledge.languages), relations, knowledge.cycles)
+    options = OntologyOptions(tuple(knowledge.sources), tuple(knowledge.languages), relations)
     ontology = Terminology(os.path.expanduser(knowledge.ontology), folder, options, knowledge.permute_seed)
     return kind(
         name=data.name,
@@ -431,14 +430,12 @@ def corpus_of(config, kind=NLICorpus, names=NAMES, **further) -> NLICorpus:
 
 
 def _linking(knowledge, folder, typed) -> Linking:
-    abbreviations = knowledge.abbreviations
     # On a command line A,B is one string. An empty string is a prefix of all types.
     types = (part for value in knowledge.types for part in map(str.strip, str(value).split(",")) if part or not value)
     return Linking(
         mentions=file_path(knowledge.mentions, folder),
         candidates=knowledge.candidates,
         types=tuple(types),
-        abbreviations=BUNDLED if abbreviations == BUNDLED else file_path(abbreviations, folder),
-        stop=file_path(knowledge.stop, folder),
+        abbreviations=knowledge.abbreviations,
         lemmas=typed and knowledge.ontology != "mesh",
     )

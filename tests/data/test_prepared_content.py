@@ -129,8 +129,6 @@ def own_files(folder):
     table(folder / "dev.tsv", "\t", named("dev", PAIRS[1:3]))
     table(folder / "test.csv", ",", named("test", PAIRS[:2]))
     (folder / "tiny.obo").write_text(ONTOLOGY)
-    (folder / "short.tsv").write_text("hx of\theart disease\n")
-    (folder / "stop.txt").write_text("systolic heart failure\n")
     (folder / "lexicon.txt").write_text("asthma wheezing\nheart disease failure\n")
     words = ("asthma", "heart", "failure", "disease", "wheezing", "No")
     write(folder / "vectors.txt", "".join(f"{word} {n} {n * n} 0.5 -1\n" for n, word in enumerate(words)))
@@ -196,7 +194,7 @@ def words(folder):
     settings = (
         {"vectors.path": str(folder / "vectors.txt"), "vectors.retrofit": "ontology"},
         {"vectors.retrofit": str(folder / "lexicon.txt"), "data.max_length": 4},
-        {"knowledge.abbreviations": str(folder / "short.tsv"), "knowledge.stop": str(folder / "stop.txt")},
+        {"knowledge.abbreviations": "bundled"},
         {"knowledge.direction": "undirected", "knowledge.max_links": 1},
         {"knowledge.types": (), "knowledge.mentions": str(folder / "found.tsv"), "data.lowercase": False},
         {"knowledge.types": (), "knowledge.mentions": str(folder / "found.mmi")},

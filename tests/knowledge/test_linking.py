@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from made_up_knowledge import bundled_mesh, small, write
+from made_up_knowledge import bundled_mesh, small
 
-from mednli_jax.knowledge.linking import Linker, folded_words, read_abbreviations, read_stop_words, singular
+from mednli_jax.knowledge.linking import Linker, folded_words, singular
 
 
 def named(names, /, **fields):
@@ -183,21 +183,6 @@ def test_a_vocabulary_keeps_plurals_hyphens_and_expansions():
     linker = Linker(ontology, vocabulary=("Beta-Blocker", "HTN"), abbreviations=(("htn", "hypertension"),))
     assert found(linker, "beta blockers htn gout") == [("beta blockers", "E"), ("htn", "A")]
     assert folded_words(("Beta-Blockers", "Crohn's")) == {"beta", "blocker", "crohn"}
-
-
-def test_a_table_of_abbreviations_is_read_with_or_without_a_header(tmp_path):
-    expected = (("htn", "hypertension"), ("CHF", "congestive heart failure"))
-    rows = "htn\thypertension\nCHF\t congestive heart failure \n\n"
-    assert read_abbreviations(write(tmp_path / "w.tsv", rows)) == expected
-    assert read_abbreviations(write(tmp_path / "w.tsv", f"short\texpansion\r\n{rows}")) == expected
-    more = "abbreviation\texpansion\tconcept\nhtn\thypertension\t1\nCHF\tcongestive heart failure\t\n"
-    assert read_abbreviations(write(tmp_path / "w.tsv.gz", more)) == expected
-
-
-def test_a_list_of_stop_words_is_folded(tmp_path):
-    words = read_stop_words(write(tmp_path / "w.tsv", "# of our own\nBeta-Blockers\n gamma \n\n"))
-    linker = Linker(named({"A": ["beta blocker"], "B": ["Gammas"], "C": ["delta"]}), stop=words)
-    assert found(linker, "beta-blockers gamma gammas delta") == [("delta", "C")]
 
 
 def test_singular_joins_one_and_many_and_leaves_singulars():

@@ -240,15 +240,12 @@ def test_concepts_in_the_cut_part_of_a_sentence_span_the_graph():
 
 def test_settings_of_the_linker_shape_the_prepared_corpus(tmp_path):
     config = corpus(tmp_path)
-    (tmp_path / "short.tsv").write_text("ht\tpump trouble\n")
-    (tmp_path / "stop.txt").write_text("pump trouble\n")
     # the kind of "bird" is not linked by default, and "hp" is too short
     settings = (
         ({}, ["D2"]),
-        ({"abbreviations": str(tmp_path / "short.tsv")}, ["D2", "D2"]),
+        ({"abbreviations": "bundled"}, ["D2"]),
         ({"types": ("B", "C01")}, ["D2", "D3"]),
         ({"types": ("B,C01",)}, ["D2", "D3"]),
-        ({"stop": str(tmp_path / "stop.txt")}, []),
     )
     keys = set()
     for fields, expected in settings:
@@ -256,7 +253,7 @@ def test_settings_of_the_linker_shape_the_prepared_corpus(tmp_path):
         linked = own.linker.link(("pump", "trouble", ",", "ht", "and", "hp", ",", "a", "bird"))
         assert [mention.concept for mention in linked] == expected
         keys.add(json.dumps(own.key(Cache(tmp_path / "cache"))))
-    assert len(keys) == 4
+    assert len(keys) == 3
 
 
 def test_a_terminology_of_many_names_gets_a_linker_for_its_corpus(tmp_path, monkeypatch):

@@ -148,7 +148,7 @@ def test_the_page_can_be_passed_on(tmp_path, monkeypatch):
     secret = tmp_path / WORDS[0]
     as_published(secret / "esim", GOLD, uids=list(WORDS[:10]))
     as_published(secret / f"{WORDS[1]}-sequential-esim", GOLD, uids=list(WORDS[:10]))
-    change(secret / "esim" / "config.json", vectors__path=f"/home/someone/{WORDS[2]}.txt", knowledge__stop=WORDS[7])
+    change(secret / "esim" / "config.json", vectors__path=f"/home/someone/{WORDS[2]}.txt")
     edit(secret / "esim" / "env.json", command=["train.py", f"--config={WORDS[3]}"], platform=WORDS[4])
     (secret / "corpus").mkdir()
     paths = {"corpus": "mednli", "ontology": WORDS[5], "version": WORDS[6], "occurrences": {"0": 90}, "nearest": {}}

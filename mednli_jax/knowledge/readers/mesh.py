@@ -54,9 +54,8 @@ def read_mesh(path: Path | str | None = None, options: OntologyOptions | None = 
         rows = _rows(file, header, digest, Problems())
         aliases.append([(row[header[0]], index[row["concept"]]) for _, row in rows if row["concept"] in index])
     is_a = Edges([(child, parent, lines[child], 0) for child, parent in _edges(trees)])
-    parents, relations = graphs(
-        is_a, Edges(), (), ids, options or OntologyOptions(), lambda child: source.name, "tree_numbers"
-    )
+    options = options or OntologyOptions()
+    parents, relations = graphs(is_a, Edges(), (), ids, options, lambda child: source.name)
     return Ontology(
         name="mesh" if path is None else source.name.split(".")[0],
         version="2024",

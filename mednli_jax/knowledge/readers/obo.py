@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import FRESH_COPY, empty_file, line_fault, text_lines
-from mednli_jax.knowledge.ontology import Edges, Ontology, OntologyOptions, graphs, shown_id
+from mednli_jax.knowledge.ontology import DROPPED_CYCLES, Edges, Ontology, OntologyOptions, graphs, shown_id
 from mednli_jax.terminal import warn
 
 # a name of another scope (NARROW, BROAD, RELATED) may mean something else
@@ -69,7 +69,7 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
     counted. So is one that `_is_conditional`. A term without a name is kept, but never linked.
     """
     path = Path(path)
-    digest = hashlib.sha256(repr((options.relations, options.cycles, SCOPES)).encode())
+    digest = hashlib.sha256(repr((options.relations, DROPPED_CYCLES, SCOPES)).encode())
     header, every, relations = _read_stanzas(path, digest)
     terms = [term for term in every if not term.obsolete]
     index = _index(path, every)
@@ -79,7 +79,7 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
     default = header.get("default-namespace", "")
     types = tuple(term.namespace or default for term in terms)
     ids = tuple(term.id for term in terms)
-    parents, others = graphs(*edges, ids, options, lambda child: path.name, "is_a")
+    parents, others = graphs(*edges, ids, options, lambda child: path.name)
     return Ontology(
         name=path.name.split(".")[0],
         version=header.get("data-version") or header.get("date") or "unknown",

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.errors import DataError
-from mednli_jax.knowledge.ontology import Edges, Ontology, OntologyOptions, graphs
+from mednli_jax.knowledge.ontology import DROPPED_CYCLES, Edges, Ontology, OntologyOptions, graphs
 from mednli_jax.knowledge.readers.tables import Block, Table
 from mednli_jax.knowledge.readers.umls import cuis_of_codes
 
@@ -80,7 +80,7 @@ def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = Non
     """
     found, version = snomed_files(Path(folder), options.languages)
     tables = {kind: [Table(path, COLUMNS[kind], is_rrf=False) for path in found[kind]] for kind in found}
-    digest = hashlib.sha256(repr((options.languages, options.relations, options.cycles)).encode())
+    digest = hashlib.sha256(repr((options.languages, options.relations, DROPPED_CYCLES)).encode())
     concepts, lines = _read_concepts(tables["Concept"][0], digest)
     labels, names, types = _read_names(tables, concepts, lines, options.languages, digest)
     ids = tuple(map(str, concepts.active.tolist()))

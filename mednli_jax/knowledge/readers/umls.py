@@ -13,7 +13,7 @@ import numpy as np
 
 from mednli_jax.errors import DataError
 from mednli_jax.files import either_name
-from mednli_jax.knowledge.ontology import Edges, Ontology, OntologyOptions, graphs
+from mednli_jax.knowledge.ontology import DROPPED_CYCLES, Edges, Ontology, OntologyOptions, graphs
 from mednli_jax.knowledge.readers.tables import Block, Table, all_there
 
 COLUMNS = {
@@ -67,7 +67,7 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
     a is part_of b. Rows from a concept to itself, and REL XR (not related) and DEL, are left out.
     """
     folder = Path(folder)
-    digest = hashlib.sha256(repr((options.sources, options.languages, options.relations, options.cycles)).encode())
+    digest = hashlib.sha256(repr((options.sources, options.languages, options.relations, DROPPED_CYCLES)).encode())
     conso, sty, rel = (Table(path, COLUMNS[name], is_rrf=True) for name, path in umls_files(folder).items())
     names, index = _read_names(conso, options, digest)
     types = _read_types(sty, index, len(names["ids"]), digest)

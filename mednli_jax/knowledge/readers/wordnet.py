@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import FRESH_COPY, either_name, empty_file, line_fault, text_lines
-from mednli_jax.knowledge.ontology import Edges, Ontology, OntologyOptions, graphs
+from mednli_jax.knowledge.ontology import DROPPED_CYCLES, Edges, Ontology, OntologyOptions, graphs
 from mednli_jax.knowledge.readers.tables import all_there
 from mednli_jax.terminal import say, warn
 
@@ -86,7 +86,7 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
     An official is-a loop of WordNet 3.0, between the verbs inhibit and restrain, is opened whatever `options` say.
     """
     paths = wordnet_files(Path(folder)) | (further_files(Path(folder)) if options.relations == "all" else {})
-    digest = hashlib.sha256(repr((options.relations, options.cycles)).encode())
+    digest = hashlib.sha256(repr((options.relations, DROPPED_CYCLES)).encode())
     parts = {part: letter for part, letter in LETTERS.items() if f"data.{part}" in paths}
     synsets = _Synsets()
     for part in parts:
