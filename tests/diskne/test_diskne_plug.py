@@ -1,5 +1,9 @@
 """What DisKnE's TASK takes from a config, refuses, and shows."""
 
+from types import SimpleNamespace
+
+import jax.numpy as jnp
+import numpy as np
 import pytest
 from made_up_diskne import published, write_mednli
 
@@ -10,6 +14,7 @@ from mednli_jax.diskne.data import GROUPS
 from mednli_jax.diskne.folds import MOST_SEED, FoldChoice
 from mednli_jax.diskne.task import DisKnETask
 from mednli_jax.errors import ConfigError
+from mednli_jax.run import experiment_of
 
 
 def config_of(variant="demo", **fields):
@@ -91,3 +96,16 @@ def test_no_analysis_of_pairs_is_offered_and_eight_tables_are(tmp_path):
     assert not plug.TASK.shareable
     assert sorted(name[-1] for name in plug.TASK.tables) == list("12345678")
     assert {"probe", "predictions"}.isdisjoint(plug.TASK.flags["evaluate"])
+
+
+def test_two_classes_of_the_published_scripts_are_trained_and_kept_as_three():
+    """Their models of DisKnE have two logits; what is kept of a fold has the probabilities of all classes."""
+    task = experiment_of(defaults.diskne("esim", "demo")).task
+    assert task.classes == (0, 1, 2)
+    config = defaults.diskne("bow", "demo")
+    config.model.num_classes = 2
+    task = experiment_of(config).task
+    logits = jnp.array([[0.0, 1.0], [2.0, 0.0]])
+    loss = task.loss(logits, SimpleNamespace(label=jnp.array([1, 1])))
+    np.testing.assert_allclose(loss, np.log1p(np.exp([-1.0, 2.0])), rtol=1e-6)
+    assert task.whole(logits).tolist() == [[0, 1, -np.inf], [2, 0, -np.inf]]

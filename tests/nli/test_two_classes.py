@@ -1,5 +1,7 @@
 """Corpora without one of the three classes, and models that have no logit for one."""
 
+from types import SimpleNamespace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -23,7 +25,7 @@ def test_scores_and_predictions_of_two_logits():
     assert scores["macro_f1"]["mean"] == pytest.approx(2 / 3)  # 2/3 for each of the two classes
     expected = np.log1p(np.exp([-1.0, -2.0, 0.5]))
     assert scores["loss"]["mean"] == pytest.approx(expected.mean(), abs=1e-6)
-    batch = {"label": jnp.asarray(ROWS.label)}
+    batch = SimpleNamespace(label=jnp.asarray(ROWS.label))
     np.testing.assert_allclose(TASK.loss(jnp.asarray(LOGITS[0]), batch), expected, atol=1e-6)
     assert TASK.correct(jnp.asarray(LOGITS[0]), batch).tolist() == [1, 1, 0]
     names = [row["predicted"][0] for row in TASK.predictions(ROWS, LOGITS)]
