@@ -52,7 +52,7 @@ ROUTES = ("missing", "exact", "lowered", "subwords")
 MISSING, EXACT, LOWERED, SUBWORDS = range(len(ROUTES))
 # that of 60,811 words of GloVe 6B 100d is .48, and longer vectors have smaller numbers
 RANDOM_SD = 0.4
-LARGEST = 2.0**27  # size of a number; other data, read as numbers of 32 bits, soon hold a larger one
+LARGEST = 2.0**33  # size of a number; other data, read as numbers of 32 bits, soon hold a larger one
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ _CONTROL = re.compile(rb"[\0-\x1f]")
 # the rest of a word with a space in it, where it fills whole numbers
 _REST = re.compile(rb"(?:[^\0-\x1f]{4})*?[^\0-\x1f]{3} ")
 # last bytes of numbers of 32 bits below LARGEST, and of those that are not finite (reported where they are used)
-_LAST_BYTES = bytes(byte for byte in range(256) if byte & 127 < 0x4D or byte & 127 == 127)
+_LAST_BYTES = bytes(byte for byte in range(256) if byte & 127 < 0x50 or byte & 127 == 127)
 
 
 def vectors_path(path) -> Path:
