@@ -236,9 +236,14 @@ def test_a_setting_under_which_models_do_not_run_is_named(at_home, jax_setting, 
 @pytest.mark.parametrize(
     ("variable", "platform", "extra"), [("JAX_PLATFORMS", "cuda", "cuda12"), ("JAX_PLATFORMS", "none-such", "")]
 )
-@pytest.mark.parametrize("command", ["train", "predict", "evaluate", "export", "doctor"])
+@pytest.mark.parametrize("command", ["train", "predict", "evaluate", "export", "doctor", "benchmark"])
 def test_a_platform_without_a_device_is_one_line(home, command, variable, platform, extra):
-    flags = {"train": (*BOW, "--workdir=new"), "doctor": (), "export": ("run", "new")}.get(command, ("--run=run",))
+    flags = {
+        "train": (*BOW, "--workdir=new"),
+        "doctor": (),
+        "export": ("run", "new"),
+        "benchmark": ("--models=bow", "--against=none", "--tokens=8", "--rounds=1"),
+    }.get(command, ("--run=run",))
     done = run_command(command, *flags, cwd=home, stdin=PAIR, **environment_of(home), **{variable: platform})
     lines = [line for line in (done.stdout + done.stderr).splitlines() if f"{variable}={platform}" in line]
     assert (done.returncode, len(lines), f"[{extra}]" in lines[0]) == (cli.USAGE, 1, bool(extra)), done.stderr

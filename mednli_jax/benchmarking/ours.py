@@ -16,6 +16,7 @@ from mednli_jax.data.batching import TrainingBatches
 from mednli_jax.run import experiment_of
 from mednli_jax.training import loop
 from mednli_jax.training.program import LOOKAHEAD
+from mednli_jax.training.settings import check_jax
 
 # most steps under way; the training loop waits for the device from time to time, too
 AHEAD = 64
@@ -38,6 +39,7 @@ class Ours:
     """One model with S seeds over one workload. dropout: None = the published rate."""
 
     def __init__(self, spec: dict, work, *, dropout: float | None = None):
+        check_jax()
         self.config, self.device = measure.config_of(spec), jax.devices()[0].platform
         if dropout is not None:
             self.config.model.dropout = dropout
