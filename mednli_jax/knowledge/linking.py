@@ -92,10 +92,16 @@ def folded_words(tokens: Iterable[str]) -> set[str]:
     return {word for token in tokens for word in _form(token).folded.split()}
 
 
-class _Form(NamedTuple):
-    """A token, or a name, as it is compared.
+def _pieces(text: str) -> tuple[str, ...]:
+    """As `normalise`, and each "/" is a piece of its own."""
+    pieces = normalise(text)
+    return tuple(" ".join(pieces).replace("/", " / ").split()) if "/" in text else pieces
 
-    pieces: as `normalise` has them, and each "/" is a piece of its own. folded: they in the singular, a space between.
+
+class _Form(NamedTuple):
+    """A token as it is compared.
+
+    pieces: of `_pieces`. folded: they in the singular, a space between.
     borders: places of spaces in `folded` between words that hyphens or "/" join and that each may be a name.
     """
 
@@ -105,12 +111,12 @@ class _Form(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 17)
-def _form(text: str) -> _Form:
-    pieces = normalise(text)
-    if "/" in text:
-        pieces = tuple(" ".join(pieces).replace("/", " / ").split())
+def _form(token: str) -> _Form:
+    pieces = _pieces(token)
+    if len(pieces) == 1:
+        return _Form(pieces, singular(pieces[0]), ())
     words = [singular(piece) for piece in pieces]
-    borders = accumulate(len(word) + 1 for word in words[:-1]) if _is_joined(text, pieces) else ()
+    borders = accumulate(len(word) + 1 for word in words[:-1]) if _is_joined(token, pieces) else ()
     return _Form(pieces, " ".join(words), tuple(borders))
 
 
@@ -119,7 +125,7 @@ def _is_joined(token: str, pieces: Sequence[str]) -> bool:
 
     Words of a set phrase are no names: it holds a word of grammar ("head-to-head", "follow-up").
     """
-    if len(pieces) < 2 or not any(map(str.isalpha, pieces)) or not _JOINED.fullmatch(token):
+    if not any(map(str.isalpha, pieces)) or not _JOINED.fullmatch(token):
         return False
     return not any(len(piece) > 1 and piece in FUNCTION_WORDS for piece in pieces)
 
@@ -319,8 +325,8 @@ class Linker:
 
         Both are in capitals for an acronym that is also an ordinary word. is_short: the name is a short form.
         """
-        form = _form(name)
-        key, exact = form.folded, " ".join(form.pieces)
+        pieces = _pieces(name)
+        key, exact = " ".join(map(singular, pieces)), " ".join(pieces)
         is_acronym = is_short or (self._capitals_tell and name.removesuffix("s").isupper())
         if is_acronym and exact.isascii() and exact.isalpha() and is_ordinary(exact):
             return key.upper(), exact.upper()
