@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache, cached_property, lru_cache
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,11 +101,11 @@ def _pieces(text: str) -> tuple[str, ...]:
 class _Form(NamedTuple):
     """A token as it is compared.
 
-    pieces: of `_pieces`. folded: they in the singular, a space between.
+    exact: its `_pieces` with a space between. folded: they in the singular.
     borders: places of spaces in `folded` between words that hyphens or "/" join and that each may be a name.
     """
 
-    pieces: tuple[str, ...]
+    exact: str
     folded: str
     borders: tuple[int, ...]
 
@@ -114,10 +114,10 @@ class _Form(NamedTuple):
 def _form(token: str) -> _Form:
     pieces = _pieces(token)
     if len(pieces) == 1:
-        return _Form(pieces, singular(pieces[0]), ())
+        return _Form(pieces[0], singular(pieces[0]), ())
     words = [singular(piece) for piece in pieces]
     borders = accumulate(len(word) + 1 for word in words[:-1]) if _is_joined(token, pieces) else ()
-    return _Form(pieces, " ".join(words), tuple(borders))
+    return _Form(" ".join(pieces), " ".join(words), tuple(borders))
 
 
 def _is_joined(token: str, pieces: Sequence[str]) -> bool:
@@ -138,34 +138,33 @@ class _Sentence:
     """
 
     def __init__(self, tokens: Sequence[str], parts: bool):
-        self.tokens, self.forms = tokens, list(map(_form, tokens))
-        self.starts: dict[int, int] = {}
-        self.ends: dict[int, int] = {}
-        self.inside: dict[int, int] = {}
-        texts = []
+        starts, ends, inside, texts = {}, {}, {}, []
+        forms = [_form(token) for token in tokens]
         place = 0
-        for position, (_, folded, borders) in enumerate(self.forms):
+        for position, (_, folded, borders) in enumerate(forms):
             if folded:
-                self.starts[place] = position
+                starts[place] = position
                 if borders and parts:
-                    self.inside.update((place + border, position) for border in borders)
+                    for border in borders:
+                        inside[place + border] = starts[place + border] = position
+                        ends[place + border] = position + 1
                 place += len(folded) + 1
-                self.ends[place] = position + 1
+                ends[place] = position + 1
                 texts.append(folded)
-        if self.inside:
-            self.starts |= self.inside
-            self.ends |= {border: position + 1 for border, position in self.inside.items()}
-        self.text = f" {' '.join(texts)} "
+        self.tokens, self.forms, self.text = tokens, forms, f" {' '.join(texts)} "
+        self.starts: dict[int, int] = starts
+        self.ends: dict[int, int] = ends
+        self.inside: dict[int, int] = inside
 
     def exact(self, start: int, end: int) -> str:
         """The pieces between two places letter for letter."""
         first = self.starts[start]
-        pieces = chain.from_iterable(form.pieces for form in self.forms[first : self.ends[end]])
-        if start in self.inside or end in self.inside:
-            begin = next(place for place in self.starts if self.starts[place] == first and place not in self.inside)
-            skipped = self.text.count(" ", begin, start)
-            pieces = islice(pieces, skipped, skipped + self.text.count(" ", start, end))
-        return " ".join(pieces)
+        exact = " ".join([form.exact for form in self.forms[first : self.ends[end]] if form.exact])
+        if start not in self.inside and end not in self.inside:
+            return exact
+        begin = next(place for place in self.starts if self.starts[place] == first and place not in self.inside)
+        skipped = self.text.count(" ", begin, start)
+        return " ".join(exact.split(" ")[skipped : skipped + self.text.count(" ", start, end)])
 
 
 _Hit = tuple[int, int, str]  # a name in a sentence: the place where it starts, minus the one where it ends, its key
@@ -251,15 +250,16 @@ class Linker:
             return []
         sentence = _Sentence(tokens, parts)
         starts, ends, inside = sentence.starts, sentence.ends, sentence.inside
-        hits, has_parts = [], False
+        ambiguous, hits, has_parts = self._ambiguous, [], False
         # Keys have a space at both ends, so that the automaton finds whole pieces.
         for end, folded in self._automaton.iter(sentence.text):
             start = end - 1 - len(folded)
             if start in starts and end in ends:
-                concept = self._concept_at(sentence, start, end, folded) if folded in self._ambiguous else 0
-                if concept is not None:
-                    hits.append((start, -end, folded))
-                    has_parts = has_parts or start in inside or end in inside
+                if folded in ambiguous and self._concept_at(sentence, start, end, folded) is None:
+                    continue
+                hits.append((start, -end, folded))
+                if inside and (start in inside or end in inside):
+                    has_parts = True
         if has_parts:
             whole = [hit for hit in hits if hit[0] not in inside and -hit[1] not in inside]
             linked = set()
@@ -276,17 +276,18 @@ class Linker:
     def _concept_at(self, sentence: _Sentence, start: int, end: int, folded: str) -> int | None:
         """The concept of the name with this key between two places; None where the text means another word."""
         exact = sentence.exact(start, end)
+        if folded not in self._ambiguous:
+            return self._concepts[exact if exact in self._concepts else self._first[folded]]
         names = [exact, self._first.get(folded)]
-        if folded in self._ambiguous:
-            acronyms = [exact.upper(), self._first.get(folded.upper())]
-            token = sentence.tokens[sentence.starts[start]]
-            is_part = start in sentence.inside or end in sentence.inside
-            if folded.upper() not in token and exact.upper() not in token:
-                names = [] if is_part and exact in UNITS else names
-            elif not "".join(sentence.tokens).isupper():
-                names = acronyms + names
-            elif exact not in FUNCTION_WORDS:  # in a sentence all in capitals, these are no acronyms
-                names += acronyms
+        acronyms = [exact.upper(), self._first.get(folded.upper())]
+        token = sentence.tokens[sentence.starts[start]]
+        is_part = start in sentence.inside or end in sentence.inside
+        if folded.upper() not in token and exact.upper() not in token:
+            names = [] if is_part and exact in UNITS else names
+        elif not "".join(sentence.tokens).isupper():
+            names = acronyms + names
+        elif exact not in FUNCTION_WORDS:  # in a sentence all in capitals, these are no acronyms
+            names += acronyms
         return self._concept_of(names)
 
     def indices(self, concept: str) -> list[int]:

@@ -119,7 +119,8 @@ BORDER = {"A": ["alpha beta"], "B": ["alpha"], "C": ["beta"]}
         # A longer name off the token border does not hide a shorter one.
         (BORDER, "", {}, "alpha beta gamma", "alpha beta A"),
         (BORDER, "", {}, "alpha (beta)", "alpha B"),
-        # A name may end or begin inside a token whose words are joined.
+        # A name may end or begin inside a token whose words are joined, but not in a token that is linked as a whole.
+        ({"A": ["beta gamma"], "B": ["alpha beta"]}, "", {}, "alpha beta-gamma", "beta-gamma A"),
         (BORDER, "", {}, "alpha beta-gamma", "alpha beta-gamma A"),
         (BORDER, "", {}, "alpha beta/beta", "alpha beta/beta A, beta/beta C"),
         (BORDER, "", {}, "alpha-beta gamma", "alpha-beta A"),
