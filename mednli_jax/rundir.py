@@ -278,8 +278,8 @@ class RunDirectory:
             return RunError(f"{self.folder}: the run is in training. Fix: wait until it is finished.")
         fix = f"continue with it: train with its flags, --workdir={self.folder} and --resume"
         if status == "failed":
-            flag = "--resume" if self.can_resume() else "--force"
-            fix = f"{FAILED}, then train with its flags, --workdir={self.folder} and {flag}"
+            go_on = "--resume to continue with the same flags, or " if self.can_resume() else ""
+            fix = f"{FAILED}, then train with --workdir={self.folder} and {go_on}--force to start over"
         return RunError(f"{self.folder}: the run is not finished (status {status}). Fix: {fix}.")
 
     def can_resume(self) -> bool:

@@ -124,7 +124,12 @@ def test_an_unfinished_run_is_not_scored(at_home):
     code, _, err = call_command(*EVALUATE)
     assert (code, "in training" in err, "--resume" in err) == (2, True, False)
     del run
-    for status, fix in (("running", "--resume"), ("interrupted", "--resume"), ("failed", "--force")):
+    for status, fix in (
+        ("running", "--resume"),
+        ("interrupted", "--resume"),
+        ("failed", "--force"),
+        ("failed", "--resume"),
+    ):
         set_status(Path("copy"), status)
         code, _, err = call_command(*EVALUATE)
         assert (code, status in err, fix in err) == (2, True, True)
