@@ -6,7 +6,7 @@ from mednli_jax.data.examples import LABELS, Mention, NLIExample, Split
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.nli import encoding as words
-from mednli_jax.nli.encoding import Encoding, WordTexts
+from mednli_jax.nli.encoding import Encoding
 
 ENCODING = Encoding(
     lowercase=True,
@@ -70,8 +70,8 @@ def links_of(arrays, row):
 
 def encode_links(examples, linker, encoding):
     """(link arrays of words, facts about them)."""
-    found = WordTexts(encoding).mentions(examples, {}, linker)
-    return words.encode_links(examples, *found, linker, encoding)
+    whole = words.whole_mentions(examples, linker, encoding)
+    return words.encode_links(examples, words.find_mentions(examples, linker, encoding), whole, linker, encoding)
 
 
 # ---- files ----

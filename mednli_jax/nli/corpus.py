@@ -305,7 +305,7 @@ class NLICorpus:
             return words.PieceTexts(self.encoding, self.pieces, vocabulary)
         if self.concepts_as_words:
             of_run = self.concepts_of_run
-            return words.ConceptTexts(self.encoding, linker, self.retrofit_relations, vocabulary, of_run)
+            return words.ConceptTexts(self.encoding, vocabulary, linker, self.retrofit_relations, of_run)
         return words.WordTexts(self.encoding, vocabulary)
 
     def encoded(self, splits, vocabulary, vectors, concepts: Sequence[str] | None = None) -> Prepared:
@@ -395,8 +395,8 @@ class NLICorpus:
             say(f"preparing {self.name}, once: {size / 1e6:,.0f} MB of text and vectors to read ...")
         splits = self.splits()
         linker = self.recogniser(splits)
-        how = (self.encoding, self._retrofit_graph, corpus_paths, self.texts(linker=linker))
-        *arrays, facts = words.encode_corpus(splits, linker, *how)
+        texts = self.texts(linker=linker)
+        *arrays, facts = words.encode_corpus(splits, linker, self.encoding, self._retrofit_graph, corpus_paths, texts)
         shared = {"shared": readers.shared_texts(splits)} if len(splits) > 1 else {}
         # Where the corpus has parses, new texts get the closest tokeniser.
         train = splits.get("train", next(iter(splits.values())))

@@ -6,10 +6,11 @@ Dimension letters: N rows, T tokens, K links, V words, D numbers per word.
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -275,7 +276,23 @@ def _linked(mentions, distance, rows):
     }
 
 
-def _padded(numbers):
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Texts as numbers.
+
+    Args:
+      arrays: premise, hypothesis [N, T] and their lengths [N]; T = the longest.
+      cut: how many texts of each side, or how many "pairs", are longer than their numbers.
+      pieces: of each side, the N texts before any is cut; empty for words.
+    """
+
+    examples: Sequence[NLIExample]
+    arrays: dict[str, np.ndarray]
+    cut: dict[str, int]
+    pieces: dict[str, list[Pieces]] = field(default_factory=dict)
+
+
+def _padded(numbers: dict[str, list]) -> dict[str, np.ndarray]:
     arrays = {}
     for side, of_side in numbers.items():
         longest = max(max(map(len, of_side), default=0), 1)
@@ -283,39 +300,52 @@ def _padded(numbers):
     return arrays
 
 
+@dataclass(frozen=True, eq=False)
 class WordTexts:
-    """How the texts of pairs become numbers: words with vectors. `PieceTexts` is the same for pieces of words."""
+    """How the texts of pairs become numbers: words with vectors. `PieceTexts` is the same for pieces of words.
 
-    unknown = UNK
+    vocabulary: None until one is fitted.
+    """
 
-    def __init__(self, encoding: Encoding, vocabulary: Vocab | None = None):
-        self.encoding, self.vocabulary = encoding, vocabulary
+    encoding: Encoding
+    vocabulary: Vocab | None = None
 
-    def fit(self, splits, examples, retrofit_graph) -> tuple[np.ndarray, dict]:
-        """Makes the vocabulary of the examples: (its vectors [V, D], facts of it)."""
+    unknown: ClassVar[int] = UNK
+
+    def fit(self, splits, examples, retrofit_graph) -> tuple[Vocab, np.ndarray, dict]:
+        """(the vocabulary of the examples, its vectors [V, D], facts of it)."""
         encoding = self.encoding
         counts_of = {name: self._counts(split.examples) for name, split in splits.items()}
         counts = sum(counts_of.values(), Counter())
         seen = Vocab.of_counts(counts)
-        how = {"dim": encoding.vectors_dim, "seed": encoding.vectors_seed}
-        how |= {name: getattr(encoding, name) for name in ("unknown", "lowered")}
-        vectors = load_vectors(encoding.vectors_path, seen.words, **how)
-        self.vocabulary, matrix = vectors.known()
-        graph = retrofit_graph(self.vocabulary.words)
+        vectors = load_vectors(
+            encoding.vectors_path,
+            seen.words,
+            dim=encoding.vectors_dim,
+            seed=encoding.vectors_seed,
+            unknown=encoding.unknown,
+            lowered=encoding.lowered,
+        )
+        vocabulary, matrix = vectors.known()
+        graph = retrofit_graph(vocabulary.words)
         if graph is not None:
             matrix = retrofit(matrix, graph, rounds=encoding.retrofit_rounds)
         if encoding.unit_length:
             matrix = unit_rows(matrix)
-        return matrix, {
-            "words": len(seen) - 2,
-            "with_vector": vectors.found,
-            "lowered": vectors.lowered,
-            "source": vectors.file,
-            "sha256": vectors.sha256,
-            "coverage": coverage(vectors, counts),
-            "training_tokens": training_coverage(vectors, counts_of.get("train", counts)),
-            "retrofitted": 0 if graph is None else int((np.diff(graph.indptr) > 0).sum()),
-        }
+        return (
+            vocabulary,
+            matrix,
+            {
+                "words": len(seen) - 2,
+                "with_vector": vectors.found,
+                "lowered": vectors.lowered,
+                "source": vectors.file,
+                "sha256": vectors.sha256,
+                "coverage": coverage(vectors, counts),
+                "training_tokens": training_coverage(vectors, counts_of.get("train", counts)),
+                "retrofitted": 0 if graph is None else int((np.diff(graph.indptr) > 0).sum()),
+            },
+        )
 
     def _counts(self, examples: Sequence[NLIExample]) -> Counter:
         """How often each word stands in the examples."""
@@ -326,23 +356,23 @@ class WordTexts:
         """The words that the numbers of one side stand for, known or not."""
         return tokens_of(example, side, self.encoding)
 
-    def arrays(self, examples) -> dict:
-        """premise, hypothesis [N, T] and their lengths [N] of some examples; T = the longest."""
-        numbers = {}
+    def encode(self, examples: Sequence[NLIExample]) -> Encoded:
+        """The examples as numbers of words."""
+        numbers, cut = {}, {}
         for side in SIDES:
             rows = watched(examples, f"words of {PLURAL[side]}")
             numbers[side] = [self.vocabulary.encode(self.tokens(example, side)) for example in rows]
-        return _padded(numbers)
+            cut[side] = sum(len(all_tokens(example, side)) > self.encoding.max_length for example in examples)
+        return Encoded(examples, _padded(numbers), cut)
 
-    def mentions(self, examples, arrays, linker) -> tuple[Mentions, Mentions]:
-        """The mentions within these arrays, and in whole sentences."""
-        whole = whole_mentions(examples, linker, self.encoding)
-        return _kept(whole, examples, self.encoding), whole
+    def mentions(self, encoded: Encoded, linker: Linker | Recognised) -> tuple[Mentions, Mentions]:
+        """The mentions within the arrays, and in whole sentences."""
+        whole = whole_mentions(encoded.examples, linker, self.encoding)
+        return _kept(whole, encoded.examples, self.encoding), whole
 
-    def facts(self, examples) -> dict:
-        """Counts of what the arrays of these examples leave out."""
-        most = self.encoding.max_length
-        return {"truncated": {side: sum(len(all_tokens(e, side)) > most for e in examples) for side in SIDES}}
+    def facts(self, encoded: Encoded) -> dict:
+        """Counts of what the arrays leave out."""
+        return {"truncated": encoded.cut}
 
 
 def mark(concept: str) -> str:
@@ -368,28 +398,26 @@ class ConceptVectors:
         return hashlib.sha256(words + b"\0" + self.vectors.tobytes()).hexdigest()
 
 
+@dataclass(frozen=True, eq=False)
 class ConceptTexts(WordTexts):
     """WordTexts in which concepts replace words, with retrofitted vectors (Romanov & Shivade 2018, section 4.2.1).
 
     Every word of a mention becomes the id of its concept: the published code made one token of a mention, here lengths
     and links stay. The vector of a concept is the mean of the words of its most frequent mention in training (which the
     published code computes but does not use), retrofitted along these relations. A concept without a known word leaves
-    its words as they are. of_run: the concepts of the run that is asked about another corpus, in place of new ones.
+    its words as they are.
+
+    of_run: the concepts of the run that is asked about another corpus, in place of new ones. linked: sentence -> its
+    mentions, so that each distinct sentence is linked once.
     """
 
-    def __init__(
-        self,
-        encoding: Encoding,
-        linker,
-        relations: Sequence[str],
-        vocabulary: Vocab | None = None,
-        of_run: "ConceptVectors | None" = None,
-    ):
-        super().__init__(encoding, vocabulary)
-        self._linker, self._relations, self._linked, self._of_run = linker, relations, {}, of_run
+    linker: Linker | Recognised | None = None
+    relations: Sequence[str] = ()
+    of_run: ConceptVectors | None = None
+    linked: dict[tuple[str, ...], list[Mention]] = field(default_factory=dict, repr=False)
 
     def _mentions(self, examples):
-        return find_mentions(examples, self._linker, self.encoding, self._linked)
+        return find_mentions(examples, self.linker, self.encoding, self.linked)
 
     def tokens(self, example, side: str) -> list[str]:
         """The tokens of one side; of overlapping mentions the first is used."""
@@ -399,15 +427,15 @@ class ConceptTexts(WordTexts):
                 words[mention.start : mention.end] = [word] * (mention.end - mention.start)
         return words
 
-    def fit(self, splits, examples, retrofit_graph) -> tuple[np.ndarray, dict]:
-        """The vocabulary of words and of concepts: (its vectors [V, D], facts of it)."""
-        matrix, facts = super().fit(splits, examples, retrofit_graph)
-        if self._of_run:
-            self.vocabulary = Vocab(self.vocabulary.words + self._of_run.words)
-            count = len(self._of_run.words)
+    def fit(self, splits, examples, retrofit_graph) -> tuple[Vocab, np.ndarray, dict]:
+        """(the vocabulary of words and of concepts, its vectors [V, D], facts of it)."""
+        of_words, matrix, facts = super().fit(splits, examples, retrofit_graph)
+        if self.of_run:
+            count = len(self.of_run.words)
             facts |= {"concepts": count, "concepts_with_vector": count}
-            return np.concatenate([matrix, self._of_run.vectors]), facts
-        ontology, phrases, found = self._linker.ontology, Counter(), set()
+            vocabulary = Vocab(of_words.words + self.of_run.words)
+            return vocabulary, np.concatenate([matrix, self.of_run.vectors]), facts
+        ontology, phrases, mentioned_concepts = self.linker.ontology, Counter(), set()
         trained = {example.uid for example in splits["train"].examples}
         for side, of_side in self._mentions(examples).items():
             for example, mentions in zip(examples, of_side, strict=True):
@@ -416,16 +444,21 @@ class ConceptTexts(WordTexts):
                     index = ontology.index_of.get(mention.concept)
                     if index is None:
                         continue
-                    found.add(index)
+                    mentioned_concepts.add(index)
                     if example.uid in trained:
                         phrases[" ".join(words[mention.start : mention.end]), index] += 1
-        names = list(phrases.elements())
-        how = {"relations": self._relations, "rounds": self.encoding.retrofit_rounds}
-        vectors, missing, moved = retrofit_concepts(ontology, matrix, self.vocabulary.words, names, **how)
-        served = sorted(index for index in found if not missing[index])
-        self.vocabulary = Vocab(self.vocabulary.words + tuple(mark(ontology.ids[index]) for index in served))
-        facts |= {"concepts": len(found), "concepts_with_vector": len(served), "retrofitted": moved}
-        return np.concatenate([matrix, vectors[served]]).astype(np.float32), facts
+        vectors, missing, moved = retrofit_concepts(
+            ontology,
+            matrix,
+            of_words.words,
+            list(phrases.elements()),
+            relations=self.relations,
+            rounds=self.encoding.retrofit_rounds,
+        )
+        served = sorted(index for index in mentioned_concepts if not missing[index])
+        vocabulary = Vocab(of_words.words + tuple(mark(ontology.ids[index]) for index in served))
+        facts |= {"concepts": len(mentioned_concepts), "concepts_with_vector": len(served), "retrofitted": moved}
+        return vocabulary, np.concatenate([matrix, vectors[served]]).astype(np.float32), facts
 
 
 @dataclass(frozen=True)
@@ -442,44 +475,46 @@ class PieceEncoding:
     room: int
 
 
+@dataclass(frozen=True, eq=False)
 class PieceTexts:
     """WordTexts for pieces of the raw texts, without special ones. Concepts are found among the words of the pieces."""
 
-    def __init__(self, encoding: Encoding, pieces: PieceEncoding, vocabulary: WordPieces | None = None):
-        self.encoding, self.pieces, self.vocabulary = encoding, pieces, vocabulary
+    encoding: Encoding
+    pieces: PieceEncoding
+    vocabulary: WordPieces | None = None
 
     @property
     def unknown(self) -> int:
         return self.vocabulary.unk
 
-    def fit(self, splits, examples, retrofit_graph) -> tuple[np.ndarray, dict]:
-        """The vocabulary of the weights, or one of the training texts: (no vectors [V, 1], facts of it)."""
+    def fit(self, splits, examples, retrofit_graph) -> tuple[WordPieces, np.ndarray, dict]:
+        """(the vocabulary of the weights, or one of the training texts; no vectors [V, 1]; facts of it)."""
         if self.pieces.file is not None:
-            self.vocabulary = WordPieces.load(self.pieces.file)
+            vocabulary = WordPieces.load(self.pieces.file)
         else:
             texts = (text for example in splits["train"].examples for text in (example.premise, example.hypothesis))
-            self.vocabulary = WordPieces.of_texts(texts, self.pieces.size, lowercase=self.encoding.lowercase)
+            vocabulary = WordPieces.of_texts(texts, self.pieces.size, lowercase=self.encoding.lowercase)
         source = "pieces of training texts" if self.pieces.file is None else f"pieces of {self.pieces.file.name}"
-        words = len(self.vocabulary)
+        words = len(vocabulary)
         facts = {"words": words, "with_vector": 0, "lowered": 0, "source": source, "sha256": "", "retrofitted": 0}
-        return np.zeros((words, 1), np.float32), facts
+        return vocabulary, np.zeros((words, 1), np.float32), facts
 
-    def arrays(self, examples) -> dict:
-        """See WordTexts; the pieces are kept for `mentions`, the cuts for `facts`."""
-        self._found, encode = {}, cache(self.vocabulary.encode)
+    def encode(self, examples: Sequence[NLIExample]) -> Encoded:
+        """The examples as numbers of pieces."""
+        pieces, pieces_of = {}, cache(self.vocabulary.encode)
         for side in SIDES:
             left_out = self.encoding.hypothesis_only and side == "premise"
             rows = watched(examples, f"pieces of {PLURAL[side]}")
-            self._found[side] = [encode("" if left_out else getattr(example, side)) for example in rows]
-        self._cut, kept = 0, {side: [] for side in SIDES}
-        for both in zip(*self._found.values(), strict=True):
+            pieces[side] = [pieces_of("" if left_out else getattr(example, side)) for example in rows]
+        cut, numbers = 0, {side: [] for side in SIDES}
+        for both in zip(*pieces.values(), strict=True):
             sizes = tuple(len(of_side.numbers) for of_side in both)
             fitting = room_for(*sizes, self.pieces.room - SPECIAL_PIECES)
-            self._cut += fitting != sizes
+            cut += fitting != sizes
             for side, of_side, most in zip(SIDES, both, fitting, strict=True):
                 first = self._first_kept(of_side, most)
-                kept[side].append(of_side.numbers[first : first + most])
-        return _padded(kept)
+                numbers[side].append(of_side.numbers[first : first + most])
+        return Encoded(examples, _padded(numbers), {"pairs": cut}, pieces)
 
     def _first_kept(self, of_side: Pieces, most: int) -> int:
         """The position of the first of `most` pieces that are kept of a text."""
@@ -489,22 +524,22 @@ class PieceTexts:
         """The pieces of one side, before any is cut."""
         return [self.vocabulary.words[number] for number in self.vocabulary.encode(getattr(example, side)).numbers]
 
-    def mentions(self, examples, arrays, linker) -> tuple[Mentions, Mentions]:
-        """See WordTexts; of the examples of the last call of `arrays`."""
+    def mentions(self, encoded: Encoded, linker: Linker) -> tuple[Mentions, Mentions]:
+        """See WordTexts."""
         linked, whole, mentions = {}, {}, {}
-        for side in SIDES:
-            found = watched(self._found[side], f"concepts of {PLURAL[side]}")
-            whole[side] = [_of_pieces(of_side, linker, linked) for of_side in found]
-            mentions[side], lengths = [], arrays[f"{side}_length"].tolist()
-            for of_whole, of_side, most in zip(whole[side], self._found[side], lengths, strict=True):
-                mentions[side].append(_within(of_whole, self._first_kept(of_side, most), most))
+        for side, pieces in encoded.pieces.items():
+            rows = watched(pieces, f"concepts of {PLURAL[side]}")
+            whole[side] = [_of_pieces(of_text, linker, linked) for of_text in rows]
+            mentions[side], lengths = [], encoded.arrays[f"{side}_length"].tolist()
+            for of_whole, of_text, most in zip(whole[side], pieces, lengths, strict=True):
+                mentions[side].append(_within(of_whole, self._first_kept(of_text, most), most))
         return mentions, whole
 
-    def facts(self, examples) -> dict:
+    def facts(self, encoded: Encoded) -> dict:
         """Sizes and special pieces of the vocabulary, and pairs that were cut."""
         pieces = self.vocabulary
         numbers = {"size": len(pieces), "cls": pieces.cls, "sep": pieces.sep, "unknown": pieces.unk}
-        return {"pieces": {**numbers, "room": self.pieces.room}, "truncated": {"pairs": self._cut}}
+        return {"pieces": {**numbers, "room": self.pieces.room}, "truncated": encoded.cut}
 
 
 def _of_pieces(of_side: Pieces, linker, linked: dict) -> list[Mention]:
@@ -521,9 +556,9 @@ def encode_corpus(splits, linker, encoding, retrofit_graph=lambda words: None, p
     """(arrays, vocabulary, vectors, facts) of a corpus. texts: None = WordTexts. The others: see encode_splits."""
     texts = texts or WordTexts(encoding)
     examples = [example for split in splits.values() for example in split.examples]
-    matrix, vocabulary = texts.fit(splits, examples, retrofit_graph)
-    arrays, facts = encode_splits(splits, texts, linker, paths)
-    return arrays, texts.vocabulary, matrix, {**facts, "vocabulary": vocabulary}
+    vocabulary, vectors, of_vocabulary = texts.fit(splits, examples, retrofit_graph)
+    arrays, facts = encode_splits(splits, replace(texts, vocabulary=vocabulary), linker, paths)
+    return arrays, vocabulary, vectors, {**facts, "vocabulary": of_vocabulary}
 
 
 def encode_splits(
@@ -536,16 +571,16 @@ def encode_splits(
     """(arrays of some splits, facts about them), in the vocabulary of `texts`. paths, concepts: see encode_links."""
     examples = [example for split in splits.values() for example in split.examples]
     rows = rows_in(splits)
-    arrays = texts.arrays(examples)
+    encoded = texts.encode(examples)
     links, knowledge = {}, {"ontology": "none", "longest_path": 0}
     if linker is not None:
-        found = texts.mentions(examples, arrays, linker)
-        links, knowledge = encode_links(examples, *found, linker, texts.encoding, paths, concepts, rows)
+        mentions, whole = texts.mentions(encoded, linker)
+        links, knowledge = encode_links(examples, mentions, whole, linker, texts.encoding, paths, concepts, rows)
     facts = {
         "splits": {name: {**s.facts, "first": rows[name].start, "rows": len(s)} for name, s in splits.items()},
-        "unknown_tokens": {side: int((arrays[side] == texts.unknown).sum()) for side in SIDES},
-        **texts.facts(examples),
+        "unknown_tokens": {side: int((encoded.arrays[side] == texts.unknown).sum()) for side in SIDES},
+        **texts.facts(encoded),
         "knowledge": knowledge,
     }
-    arrays["label"] = np.array([LABELS.index(e.label) if e.label else -1 for e in examples], np.int32)
-    return {**arrays, **links}, facts
+    label = np.array([LABELS.index(e.label) if e.label else -1 for e in examples], np.int32)
+    return {**encoded.arrays, "label": label, **links}, facts

@@ -21,7 +21,7 @@ from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.relations import kinds_of
 from mednli_jax.nli import corpus as nli_corpora
 from mednli_jax.nli.corpus import Linking
-from mednli_jax.nli.encoding import SPECIAL_PIECES, PieceEncoding, PieceTexts, encode_corpus
+from mednli_jax.nli.encoding import SPECIAL_PIECES, PieceEncoding, PieceTexts, WordTexts, encode_corpus
 from mednli_jax.nli.plug import TASK, corpus_of
 from mednli_jax.run import experiment_of
 
@@ -63,6 +63,22 @@ def test_pieces_are_cut_at_the_same_end_as_words(keep, premise, hypothesis, link
     assert words_of(arrays["hypothesis"][0], vocab) == hypothesis
     assert facts["truncated"] == {"pairs": 1}
     assert [ends for *ends, _ in map(list, links_of(arrays, 0))] == list(map(list, links))
+
+
+@pytest.mark.parametrize("kind", ["words", "pieces"])
+def test_encoded_texts_do_not_depend_on_later_ones(kind):
+    how = replace(ENCODING, max_length=2)
+    texts = WordTexts(how) if kind == "words" else PieceTexts(how, PieceEncoding(None, 100, 4 + SPECIAL_PIECES))
+    short, long = [pair("known asthma", "heart disease")], [pair("a systolic heart failure", "asthma and heart")]
+    splits = {"train": Split("train", (*short, *long))}
+    texts = replace(texts, vocabulary=texts.fit(splits, [*short, *long], lambda words: None)[0])
+    encoded = texts.encode(short)
+    expected = texts.mentions(encoded, LINKER)
+    texts.encode(long)
+    assert texts.mentions(encoded, LINKER) == expected
+    assert [mention.concept for side in SIDES for mention in expected[0][side][0]] == ["C3", "C0"]
+    assert not any(texts.facts(encoded)["truncated"].values())
+    assert all(texts.facts(texts.encode(long))["truncated"].values())
 
 
 def test_unknown_words_become_unk_and_keep_their_place(tmp_path):
