@@ -57,7 +57,7 @@ def fit(experiment, prepared, session: Session) -> Fitted:
         "parameters": _parameters(best),
         "train_examples_per_second": round(trainer.trained_examples / max(trainer.train_seconds, 1e-9), 2),
         "compile_seconds": round(program.compile_seconds, 2),
-        "width": list(trainer.batches["train"].width),
+        "width": list(trainer.batches["train"].plan.width),
     }
     diverged = [seed for seed, epoch in zip(experiment.seeds, epochs, strict=True) if epoch == 0]
     notes = [f"seed {seed} diverged: its scores are those of untrained parameters" for seed in diverged]
