@@ -12,8 +12,8 @@ from made_up_commands import ROOT, call_command, use_one_device, write_own_pairs
 import mednli_jax
 from mednli_jax import analyze, evaluate, predict, prepare, train
 from mednli_jax.errors import ConfigError, RunError
-from mednli_jax.files import PLUGINS
 from mednli_jax.models import table
+from mednli_jax.plugins import PLUGINS
 
 NAME = "plugin_model:MeanVectors"
 FLAGS = ("--config.train.epochs=1", "--config.vectors.dim=8", "--config.data.limit=30", "--config.model.hidden_size=4")
@@ -53,6 +53,7 @@ def test_a_run_from_python_is_a_run_of_the_command(tmp_path):
     assert run.scores["test"].keys() >= {"accuracy", "loss"}
     assert run.report.is_file()
     assert run.predict([("No CHF.", "CHF.")]) == other.predict([{"premise": "No CHF.", "hypothesis": "CHF."}])
+    assert sum(run.predict([("No qqq.", "CHF.")]).unknown_words.values()) > 0
     alone = run.predict(("No CHF.", "CHF."))
     assert alone == run.predict([("No CHF.", "CHF.")])[0] == run.predict({"premise": "No CHF.", "hypothesis": "CHF."})
     assert alone["label"] == max(list(alone)[1:], key=alone.get)
