@@ -6,7 +6,7 @@ in the order of their first occurrence; C is the largest number of candidates of
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,7 @@ from mednli_jax.data.examples import Answer, ClozeExample, Passage
 from mednli_jax.data.text import Vocab
 from mednli_jax.models.batch import QueryBatch
 from mednli_jax.models.packing import MASKED_ENERGY
+from mednli_jax.models.table import traits
 from mednli_jax.report import metrics
 from mednli_jax.training.task import frozen, summary
 
@@ -73,6 +74,8 @@ class ClozeTask:
     name: str = "cloze"
     sides: tuple[str, str] = ("passage", "query")
     units: str = "queries"
+    pieces: ClassVar[bool] = False
+    padded_length: ClassVar[int] = 0
 
     types = staticmethod(types_of_train)
 
@@ -116,7 +119,7 @@ class ClozeTask:
         """A split's batches. On dev and test a passage is encoded once for several of its queries."""
         widths = tuple(max(int(prepared.arrays[f"{side}_length"].max(initial=1)), 1) for side in SIDES)
         shared = batching.BatchPlan(
-            training.size, width=widths, shares=shares, joint=False, floor=batching.floor_of(model)
+            training.size, width=widths, shares=shares, joint=False, floor=batching.floor_on(traits(model).platform)
         )
         if name == "train":
             plan = replace(

@@ -70,9 +70,9 @@ class Layout:
         return cls(units, group, width, ((steps, units + joint * rows),), ((steps, (1 + joint) * rows),))
 
 
-def floor_of(model) -> int:
-    """The number of sentences below which a step gets no faster, on the model's platform."""
-    return GPU_FLOOR if getattr(model, "platform", "cpu") == "gpu" else 1
+def floor_on(platform: str) -> int:
+    """The number of sentences below which a step gets no faster, on a platform."""
+    return GPU_FLOOR if platform == "gpu" else 1
 
 
 def staircase(profile: np.ndarray, floor: int = 1, uses: int = 0) -> Segments:

@@ -34,8 +34,6 @@ def read(model, variables, batch):
 
     Tables with no more rows than the batch reads are left out and trained as a whole.
     """
-    if not getattr(model, "trains_rows", False):  # it reads no table with `trained_rows`
-        return {}
     found = model.apply(variables, batch, train=True, mutable=[INDEX])[1].get(INDEX, {})
     found, tables = traverse_util.flatten_dict(found), traverse_util.flatten_dict(variables["params"])
     return traverse_util.unflatten_dict({path: at for path, at in found.items() if len(at) < len(tables[path])})

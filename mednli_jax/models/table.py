@@ -25,6 +25,30 @@ OF_CONFIGS = ("matching", "cell", "pooling")  # fields of bow and infersent, who
 
 
 @dataclasses.dataclass(frozen=True)
+class Traits:
+    """What batches and steps need to know of a model. A linen class declares what differs from these values.
+
+    Args:
+      shares_words: whether it projects each distinct word of a batch once (`batch.distinct_words`).
+      trains_rows: whether it reads a trained table with sparse_rows.trained_rows.
+      platform: for which its loops are made; "cpu" for a model without code for a platform.
+    """
+
+    shares_words: bool = False
+    trains_rows: bool = False
+    platform: str = "cpu"
+
+
+def traits(model: nn.Module) -> Traits:
+    """The traits of a model. The class may be the user's: no base class is asked for, so an attribute may be absent."""
+    declared = {name: getattr(model, name) for name in _TRAITS if hasattr(model, name)}
+    return Traits(**declared)
+
+
+_TRAITS = tuple(field.name for field in dataclasses.fields(Traits))
+
+
+@dataclasses.dataclass(frozen=True)
 class Entry:
     """A model of the registry."""
 

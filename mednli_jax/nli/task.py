@@ -14,6 +14,7 @@ from mednli_jax.data.examples import LABELS, NLIExample
 from mednli_jax.data.text import TOKENISERS
 from mednli_jax.errors import ConfigError
 from mednli_jax.models.batch import PairBatch
+from mednli_jax.models.table import traits
 from mednli_jax.report import metrics
 from mednli_jax.training.task import frozen, summary
 
@@ -109,13 +110,13 @@ class NLITask:
             size,
             width=tuple(prepared.arrays[side].shape[1] for side in SIDES),
             shares=shares,
-            floor=batching.floor_of(model),
+            floor=batching.floor_on(traits(model).platform),
             fixed=bool(self.padded_length) and not self.pieces,
         )
 
     def shared(self, tokens, model):
         """The tokens of both sides, if the model projects each distinct word of a batch once; else None."""
-        return tokens if not self.pieces and getattr(model, "shares_words", False) else None
+        return tokens if not self.pieces and traits(model).shares_words else None
 
     def new_examples(self, inputs, manifest: dict) -> list[NLIExample]:
         tokenise = cache(TOKENISERS[manifest["tokeniser"]])

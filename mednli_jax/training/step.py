@@ -9,6 +9,7 @@ import optax
 from jax import lax
 
 from mednli_jax.models import sparse_rows as rows
+from mednli_jax.models.table import traits
 from mednli_jax.training import optim
 from mednli_jax.training.state import Learner
 
@@ -39,7 +40,8 @@ def train_step(model, task, optimizer, layout, axis_name=None):
     correct, count. They are divided once, at the end of the epoch.
     """
 
-    takes_rows, moves_rows = isinstance(optimizer, optim.ByRows), not isinstance(optimizer, optim.ByMoments)
+    takes_rows = isinstance(optimizer, optim.ByRows) and traits(model).trains_rows
+    moves_rows = not isinstance(optimizer, optim.ByMoments)
     optimizer = optax.with_extra_args_support(optimizer)  # one for single rows takes their index
 
     def over_devices(x):

@@ -32,6 +32,8 @@ class Task(Protocol):
     name: str  # as in a config
     sides: tuple[str, str]  # names of the two texts of a row
     units: str  # name of the rows
+    pieces: bool  # whether rows hold word pieces, whose vectors the model trains
+    padded_length: int  # tokens of each side, where the logits depend on the padded length; else 0
 
     def with_rows(self, prepared, corpus):
         """The prepared corpus with the rows of each split in the form that `score` needs."""

@@ -12,6 +12,7 @@ import pytest
 from mednli_jax.data.batching import Layout
 from mednli_jax.models import layers
 from mednli_jax.models.batch import PairBatch
+from mednli_jax.models.table import Traits, traits
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +40,21 @@ def model_of(name, **fields):
     """(model, its variables)."""
     model = made.build(name, **fields)
     return model, made.variables_of(model, name)
+
+
+class Silent(nn.Module):
+    size: int = 3
+
+
+class Declared(Silent):
+    platform: str = "cpu"
+    trains_rows = True
+
+
+def test_a_model_declares_the_traits_that_differ():
+    """A user's class may declare none."""
+    assert traits(Silent()) == Traits()
+    assert traits(Declared(platform="gpu")) == Traits(trains_rows=True, platform="gpu")
 
 
 # ---- published forms and knowledge ----
