@@ -75,7 +75,7 @@ class Run:
         return runs.load_run(self.folder)
 
     @_Errors()
-    def predict(self, inputs) -> list[dict] | dict:
+    def predict(self, inputs) -> runs.Predictions | dict:
         """Predictions for new inputs, in their order: the label, and means over the seeds.
 
         inputs: a list of (premise, hypothesis) or {"premise": ..., "hypothesis": ...}; for a reader, passage and query.
@@ -83,8 +83,9 @@ class Run:
         """
         pair = isinstance(inputs, tuple) and all(isinstance(text, str) for text in inputs)
         alone = pair or isinstance(inputs, Mapping)
-        found = [_labelled(row) for row in self.finished.predict([inputs] if alone else inputs)]
-        return found[0] if alone and found else found
+        predicted = self.finished.predict([inputs] if alone else inputs)
+        rows = map(_labelled, predicted)
+        return next(rows) if alone else runs.Predictions(rows, predicted.unknown_words, predicted.truncated)
 
     @_Errors()
     def evaluate(self, split: str = "test", config=None) -> dict:

@@ -107,11 +107,11 @@ def answers(values: cli.Flags):
 
 def _answers_to_pairs(values, config, file):
     from mednli_jax.data.partitions import read_partitions
-    from mednli_jax.run import Answered
+    from mednli_jax.run import answered
 
     tasks.check_flags("evaluate", tasks.task_of(config), values)
     config.vectors.path = ""  # answers need none
-    run, partitions = Answered(config, file, values.split), read_partitions(values.partition)
+    run, partitions = answered(config, file, values.split), read_partitions(values.partition)
     figures, lines, rows = run.kind.evaluate(run, values.split, values, partitions)
     if values.workdir:
         run.write(values.workdir)

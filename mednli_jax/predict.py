@@ -107,9 +107,11 @@ def predictions(run, chunks: Iterable[list], unknown: Counter, cut: Counter) -> 
     """(prediction, further columns) of inputs that come in lists; counts lines, unknown tokens and cut texts."""
     with Bar("predict", None, unit=run.task.units) as bar:
         for chunk in chunks:
-            yield from zip(run.predict([pair for pair, _ in chunk]), (further for _, further in chunk), strict=True)
-            unknown.update({**run.unknown_words, "lines": len(chunk)})
-            cut.update(run.truncated)
+            predicted = run.predict([pair for pair, _ in chunk])
+            yield from zip(predicted, (further for _, further in chunk), strict=True)
+            unknown.update(predicted.unknown_words)
+            unknown["lines"] += len(chunk)
+            cut.update(predicted.truncated)
             bar.advance(len(chunk))
 
 

@@ -1,12 +1,12 @@
 """A run: the experiment that a config describes, trained into a run directory, opened again, scored and asked."""
 
 import contextlib
-import copy
 import json
 import os
 import shlex
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -17,10 +17,11 @@ from ml_collections import config_dict
 
 from mednli_jax import checks, defaults, tasks
 from mednli_jax.data import batching, partitions
-from mednli_jax.data.arrays import NEW, PLURAL, VECTORS_OF_RUN, Prepared, npy, roomy
+from mednli_jax.data.arrays import NEW, PLURAL, VECTORS_OF_RUN, Prepared, Rows, npy, roomy
 from mednli_jax.data.cache import CONCEPTS
 from mednli_jax.data.corpus import Corpus, cache_folder, corpus_folder, data_folder, file_path
 from mednli_jax.data.examples import Split
+from mednli_jax.data.text import Vocab
 from mednli_jax.data.wordpiece import WordPieces, find_weights
 from mednli_jax.errors import ConfigError, DataError, ResumableError, RunError, UsageError, UserError, summary
 from mednli_jax.files import local_path, private_folder, sha256, write_atomic, write_json
@@ -119,8 +120,7 @@ class Experiment:
 
     def batches_of(self, prepared: Prepared, split: str, program: Program) -> batching.Batches:
         """The batches of a split for a Program."""
-        how = {"shares": program.devices.count, "model": program.model}
-        return self.task.batches(prepared, split, self.batches, **how)
+        return self.task.batches(prepared, split, self.batches, shares=program.devices.count, model=program.model)
 
     def optimizer_for(self, batches: batching.Batches) -> optax.GradientTransformation:
         """The optimiser for training on these batches."""
@@ -145,7 +145,7 @@ class Experiment:
     @property
     def trains_words(self) -> bool:
         """Whether the model trains its own vectors of words or pieces."""
-        return self.model.fields.get("train_vectors", bool(getattr(self.task, "pieces", False)))
+        return self.model.fields.get("train_vectors", self.task.pieces)
 
 
 # -- from a config -----------------------------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ def _finish(experiment: Experiment, name: str, prepared, fitted: Fitted, session
     if "shared" in prepared.manifest:
         result["shared"] = prepared.manifest["shared"]
     if fitted.logits:
-        result |= _scored(directory, task, prepared, fitted.logits)
+        result |= _scored(directory, task, prepared.splits, fitted.logits)
     lines = [task.summary(split, result[split]) for split in SPLITS if fitted.logits and result[split]]
     session.write_status("complete", result)
     closing = experiment.kind.closing_sections(directory, directory.result())
@@ -294,15 +294,15 @@ def _finish(experiment: Experiment, name: str, prepared, fitted: Fitted, session
         session.say(line)
 
 
-def _scored(directory: RunDirectory, task: Task, prepared: Prepared, logits: Callable) -> dict:
-    """{split: its scores, None where the corpus lacks it}; writes the predictions. logits: of a split."""
-    found = dict.fromkeys(SPLITS)
+def _scored(directory: RunDirectory, task: Task, splits: Mapping[str, Rows], logits: Callable) -> dict:
+    """{split: its scores, None for a split that is lacking}; writes the predictions. logits: of a split."""
+    scores = dict.fromkeys(SPLITS)
     for split in SPLITS:  # in the order of `train_along`
-        if rows := prepared.splits.get(split):
+        if rows := splits.get(split):
             of_split = logits(split)
-            found[split] = task.score(rows, of_split)
+            scores[split] = task.score(rows, of_split)
             directory.write_lines(f"predictions.{split}.jsonl", task.predictions(rows, of_split))
-    return found
+    return scores
 
 
 def write_page(directory: RunDirectory, kind) -> Path:
@@ -351,7 +351,7 @@ def _prepared(experiment, here) -> tuple[Prepared, bool, "FinishedRun | None"]:
     return experiment.task.with_rows(prepared, experiment.corpus), hit, source
 
 
-# -- a finished run ----------------------------------------------------------------------------------------------------
+# -- systems and their scores ------------------------------------------------------------------------------------------
 
 
 # mode of transfer: evaluation on another corpus without training on it
@@ -365,66 +365,123 @@ OF_WORDS = {
 }
 
 
-def load_run(folder) -> "FinishedRun":
-    """Opens a finished run."""
-    check_jax()
-    return FinishedRun(RunDirectory.existing(local_path(folder, "the folder of a run")))
-
-
-class FinishedRun:
-    """A finished run, ready to score a split or new inputs. Open it with `load_run`.
+class Predictions(list[dict]):
+    """The prediction for each new input, dicts in the order of the inputs: see `described` of the task.
 
     Attributes:
-      config, experiment: of the run; of a run on another corpus (`on`) with that corpus.
-      variables: of the best epoch of each of S seeds, leaves [S, ...]; None where there is a predictor (see tasks).
-      merged_by: the source of the entities whose tokens are merged, if any are.
-      unknown_words, truncated: of the last new inputs, the number of tokens without a vector on each side, and of texts
-        that were cut to the model's length.
+      unknown_words: {side: number of tokens without a vector}.
+      truncated: {name of texts: number of those that were cut to the model's length}, where any were.
     """
 
-    def __init__(self, directory: RunDirectory):
-        self.directory, self.merged_by, self._scored = directory, "", {}
-        self.result = directory.result()
-        if self.result["status"] != "complete":  # the checkpoints may change while they are read
-            raise directory.unfinished(self.result["status"])
-        direct = self.result.get("transfer", {}).get("mode") == DIRECT
-        if direct or "folds" in self.result:
-            problem = f"{directory.folder}: a run of {'direct transfer' if direct else 'folds'} keeps no weights"
-            shown_by = f"python -m mednli_jax.report {shlex.quote(str(directory.folder))}"
-            fix = f"its scores are in result.json, `{shown_by}` shows them"
-            raise RunError(f"{problem}. Fix: {fix}.")
-        self.config = saved_config(directory)
-        self.manifest = read_json(directory.folder / "data.json")
-        self.experiment = experiment_of(self.config)
-        self.kind, self.task = self.experiment.kind, self.experiment.task
-        self.vocabulary = self.experiment.corpus.read_vocabulary(self._kept_file("vocabulary.json"))
-        self.vectors = np.load(self._kept_file("vectors.npy"), allow_pickle=False)
-        self.predictor = self.kind.predictor(self)
-        self.variables = None if self.predictor else self._best()
+    def __init__(self, rows: Iterable[dict], unknown_words: Mapping[str, int], truncated: Mapping[str, int]):
+        super().__init__(rows)
+        self.unknown_words, self.truncated = unknown_words, truncated
 
-    def _kept_file(self, name):
-        """The path of a file in private/, checked against the manifest."""
-        path, digests = self.directory.private / name, self.manifest["files"]
-        if VECTORS_OF_RUN in self.manifest:
-            digests = {**digests, "vectors.npy": self.manifest[VECTORS_OF_RUN]}
-        try:
-            if sha256(path) == digests[name]:
-                return path
-        except OSError:
-            pass
-        raise RunError(f"{path}: is missing or differs from what the run wrote. Fix: restore the run directory.")
 
-    def _best(self):
-        loaded = Checkpoints(self.directory.checkpoints).load()
-        best = loaded[0]["best"] if loaded else None
-        if best is None or best["epoch"].tolist() != self.result["best_epoch"]:
-            problem = f"{self.directory.checkpoints}: what is left undamaged is not the finished run"
-            raise RunError(f"{problem}. Fix: restore the run directory, or train again with --force.")
-        return {"params": best["params"], "batch_stats": best.get("batch_stats", {})}
+@dataclass(frozen=True, eq=False, kw_only=True)
+class System(ABC):
+    """A finished run, or the answers of any system, and the corpus on which it is scored.
+
+    Attributes:
+      directory: of the run; its folder is the file of answers.
+      config, experiment: of the system; on another corpus (`FinishedRun.on`) with that corpus.
+      result: the content of result.json.
+      corpus: the arrays of another corpus; None for the system's own, which is prepared at first use.
+      merged_by: the source of the entities whose tokens are merged, if any are.
+    """
+
+    directory: RunDirectory
+    config: config_dict.ConfigDict
+    experiment: Experiment
+    result: dict
+    corpus: Prepared | None = None
+    merged_by: str = ""
+    _scores: dict[str, tuple[dict, np.ndarray]] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def kind(self):
+        """The TASK, see tasks."""
+        return self.experiment.kind
+
+    @property
+    def task(self) -> Task:
+        return self.experiment.task
 
     @cached_property
     def prepared(self) -> Prepared:
-        """The corpus that is scored: the run's own."""
+        """The corpus that is scored."""
+        return self._own_corpus() if self.corpus is None else self.corpus
+
+    @abstractmethod
+    def _own_corpus(self) -> Prepared:
+        """The corpus of the config, as arrays with the rows that the task scores."""
+
+    @abstractmethod
+    def _logits(self, split: str) -> np.ndarray:
+        """[S, N, C] of a split."""
+
+    def scored_splits(self) -> Mapping[str, Rows]:
+        """The rows of the splits that `write` scores."""
+        return self.prepared.splits
+
+    def scores(self, split: str) -> tuple[dict, np.ndarray]:
+        """(scores, logits [S, N, C]) of a split, kept for a second call."""
+        if split not in self.prepared.splits:
+            names = ", ".join(self.prepared.splits)
+            raise UsageError(f"--split={split}: the corpus has no such split. Fix: give one of {names}.")
+        if split not in self._scores:
+            logits = self._logits(split)
+            self._scores[split] = self.task.score(self.prepared.splits[split], logits), logits
+        return self._scores[split]
+
+    def partition_scores(self, split: str, partition: partitions.Partition) -> dict:
+        """`scores` of the pairs of a split that are in a partition; {"examples": 0} where there are none."""
+        found = partitions.uids_of(partition, self.prepared, self.experiment.corpus)
+        _, logits = self.scores(split)
+        rows = self.prepared.splits[split]
+        inside = np.array([uid in found for uid in rows.uids])
+        if not inside.any():
+            return {"examples": 0}
+        tags = tuple(tags for tags, chosen in zip(rows.tags, inside, strict=True) if chosen)
+        return self.task.score(replace(rows, label=rows.label[inside], tags=tags), logits[:, inside])
+
+    def write(self, folder: Path) -> None:
+        """Writes a complete run directory of the system on another corpus, so that `report` can compare it."""
+        directory, source = RunDirectory.create(folder, self.config.to_dict()), self.directory
+        write_json(directory.folder / "env.json", environment())
+        write_json(directory.folder / "data.json", self.prepared.manifest)
+        kept = ("model", "config", "seeds", "best_epoch", "epochs", "parameters")
+        splits = self.prepared.manifest["splits"].values()
+        result = {
+            **{name: self.result[name] for name in kept},
+            "task": self.task.name,
+            "corpus": self.experiment.corpus.title,
+            "transfer": {"source": source.folder.name, "corpus": self.result["corpus"], "mode": DIRECT},
+            "notes": sorted({facts["note"] for facts in splits if "note" in facts}),
+            "prepared": self.prepared.folder.name,
+        }
+        result |= _scored(directory, self.task, self.scored_splits(), lambda split: self.scores(split)[1])
+        directory.write_result("complete", result)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FinishedRun(System):
+    """A finished run, ready to score a split or new inputs. Open it with `load_run`.
+
+    Attributes:
+      manifest: of the corpus on which the run was trained.
+      vocabulary, vectors [V, D]: of this corpus.
+      variables: of the best epoch of each of S seeds, leaves [S, ...]; None where there is a predictor.
+      predictor: gives the logits of a model that is no network, see tasks.
+    """
+
+    manifest: dict
+    vocabulary: Vocab | WordPieces
+    vectors: np.ndarray
+    variables: dict | None = None
+    predictor: object | None = None
+
+    def _own_corpus(self) -> Prepared:
         prepared, _ = self.experiment.corpus.prepare()
         self.directory.check_data(prepared.manifest)
         if VECTORS_OF_RUN in self.manifest:
@@ -443,33 +500,12 @@ class FinishedRun:
         vectors[rows >= 0] = self.vectors[rows[rows >= 0]]
         return vectors
 
-    def scores(self, split: str) -> tuple[dict, np.ndarray]:
-        """(scores, logits [S, N, C]) of a split, kept for a second call."""
-        if split not in self.prepared.splits:
-            known = ", ".join(self.prepared.splits)
-            raise UsageError(f"--split={split}: the corpus has no such split. Fix: give one of {known}.")
-        if split not in self._scored:
-            logits = self._logits(split)
-            self._scored[split] = self.task.score(self.prepared.splits[split], logits), logits
-        return self._scored[split]
-
-    def _logits(self, split):
+    def _logits(self, split: str) -> np.ndarray:
         if self.predictor:
             return self.predictor.logits(self.experiment.corpus, self.prepared, self.prepared.splits[split])
         facts = self.task.model_facts(self.manifest)
         program, batches = self.experiment.program(self.prepared, [split], model_facts=facts)
         return program.logits(self.variables, batches[split])
-
-    def partition_scores(self, split: str, partition: partitions.Partition) -> dict:
-        """`scores` of the pairs of a split that are in a partition; {"examples": 0} where there are none."""
-        found = partitions.uids_of(partition, self.prepared, self.experiment.corpus)
-        _, logits = self.scores(split)
-        rows = self.prepared.splits[split]
-        inside = np.array([uid in found for uid in rows.uids])
-        if not inside.any():
-            return {"examples": 0}
-        tags = tuple(tags for tags, chosen in zip(rows.tags, inside, strict=True) if chosen)
-        return self.task.score(replace(rows, label=rows.label[inside], tags=tags), logits[:, inside])
 
     def outputs(self) -> dict[str, np.ndarray]:
         """uid -> logits [S * C] of all pairs of the corpus."""
@@ -480,24 +516,6 @@ class FinishedRun:
             logits_NSC = logits_NSC[..., ~lacking_C]
             found |= dict(zip(rows.uids, logits_NSC.reshape(len(rows), -1), strict=True))
         return found
-
-    def write(self, folder: Path) -> None:
-        """Writes a complete run directory of the run on another corpus, so that `report` can compare it."""
-        directory, source = RunDirectory.create(folder, self.config.to_dict()), self.directory
-        write_json(directory.folder / "env.json", environment())
-        write_json(directory.folder / "data.json", self.prepared.manifest)
-        kept = ("model", "config", "seeds", "best_epoch", "epochs", "parameters")
-        splits = self.prepared.manifest["splits"].values()
-        result = {
-            **{name: self.result[name] for name in kept},
-            "task": self.task.name,
-            "corpus": self.experiment.corpus.title,
-            "transfer": {"source": source.folder.name, "corpus": self.result["corpus"], "mode": DIRECT},
-            "notes": sorted({facts["note"] for facts in splits if "note" in facts}),
-            "prepared": self.prepared.folder.name,
-        }
-        result |= _scored(directory, self.task, self.prepared, lambda split: self.scores(split)[1])
-        directory.write_result("complete", result)
 
     def check_task(self, config) -> None:
         """Raises UsageError where a config is of another task than the run."""
@@ -521,18 +539,16 @@ class FinishedRun:
         there = experiment_of(config)  # finds the ontology and the vectors where the run found them
         config.data.dir = data.dir
         corpus = replace(there.corpus, folder=corpus_folder(config.data), only=split)
-        there = replace(there, corpus=corpus.asked_by(self.vocabulary, self.vectors))
+        there = replace(there, corpus=corpus.asked_by(self.vocabulary, self.vectors), task=self.task)
         prepared, _ = there.corpus.prepare()
         self.check_words(prepared)
         self._check_ontology(prepared)
-        prepared = there.task.with_rows(prepared.with_vectors(self.vectors_for(prepared)), there.corpus)
-        return self.having(experiment=there, config=config, prepared=prepared)
+        prepared = self.task.with_rows(prepared.with_vectors(self.vectors_for(prepared)), there.corpus)
+        return replace(self, experiment=there, config=config, corpus=prepared)
 
-    def having(self, **fields) -> "FinishedRun":
-        """A copy of the run with other attributes."""
-        other = copy.copy(self)
-        other.__dict__ |= {**fields, "_scored": {}}
-        return other
+    def having(self, prepared: Prepared, merged_by: str = "") -> "FinishedRun":
+        """The run on other arrays of its corpus."""
+        return replace(self, corpus=prepared, merged_by=merged_by)
 
     def _check_ontology(self, prepared):
         mine, other = (manifest.get("knowledge", {}).get("sha256") for manifest in (self.manifest, prepared.manifest))
@@ -562,37 +578,44 @@ class FinishedRun:
             return
         raise RunError(f"{self.directory.folder}: {problem}. Fix: {fix}.")
 
-    def predict(self, inputs) -> list[dict]:
-        """The predictions for new inputs (see data.inputs.Form.pairs), in their order: see `described` of the task."""
+    def predict(self, inputs) -> Predictions:
+        """The predictions for new inputs (see data.inputs.Form.pairs)."""
         examples = self._new_examples(inputs)
-        return self.task.described(*self.of_new(Split(NEW, examples))) if examples else []
+        if not examples:
+            return Predictions([], dict.fromkeys(self.task.sides, 0), {})
+        prepared = self._encoded(examples)
+        rows = self.task.described(prepared.splits[NEW], self._logits_of_new(examples, prepared))
+        truncated = {}
+        for name, count in prepared.manifest["truncated"].items():
+            if count:
+                truncated[PLURAL.get(name, name)] = count
+        return Predictions(rows, prepared.manifest["unknown_tokens"], truncated)
 
-    def _new_examples(self, inputs):
-        self.unknown_words, self.truncated = dict.fromkeys(self.task.sides, 0), {}
+    def _new_examples(self, inputs) -> tuple:
         return tuple(self.task.new_examples(self.kind.form.pairs(inputs), self.manifest))
 
-    def of_new(self, split: Split):
+    def of_new(self, split: Split) -> tuple[Rows, np.ndarray]:
         """(rows, logits [S, N, C]) of new examples."""
-        prepared = self._encoded(split)
-        rows = prepared.splits[NEW]
+        prepared = self._encoded(split.examples)
+        return prepared.splits[NEW], self._logits_of_new(split.examples, prepared)
+
+    def _logits_of_new(self, examples: Sequence, prepared: Prepared) -> np.ndarray:
+        """[S, N, C] of new examples and their arrays."""
         if self.predictor:
-            known = self.vocabulary, self.vectors
-            return rows, self.predictor.of_new(self.experiment.corpus, split.examples, *known)
+            return self.predictor.of_new(self.experiment.corpus, examples, self.vocabulary, self.vectors)
         program = self._program
         program.data = program.devices.replicate(self.task.resident(prepared))
         logits = program.logits(self.variables, self.experiment.batches_of(prepared, NEW, program))
         program.data = {}  # frees the texts and keeps the programs
-        return rows, logits
+        return logits
 
-    def _encoded(self, split: Split) -> Prepared:
+    def _encoded(self, examples: Sequence) -> Prepared:
         """New examples as a corpus in memory, in round sizes."""
-        prepared = self.experiment.corpus.encoded({NEW: split}, self.vocabulary, self.vectors, self._names)
+        splits = {NEW: Split(NEW, tuple(examples))}
+        prepared = self.experiment.corpus.encoded(splits, self.vocabulary, self.vectors, self._names)
         self._check_ontology(prepared)
-        facts, width = prepared.manifest, None
-        self.unknown_words = facts["unknown_tokens"]
-        self.truncated = {PLURAL.get(what, what): count for what, count in facts["truncated"].items() if count}
-        if getattr(self.task, "padded_length", 0):  # the logits depend on the padded length: it is that of training
-            width = self.result["width"]
+        # Where the logits depend on the padded length, it is that of training.
+        width = self.result["width"] if self.task.padded_length else None
         return self.task.with_rows(replace(prepared, arrays=roomy(prepared.arrays, width)), self.experiment.corpus)
 
     @cached_property
@@ -610,14 +633,14 @@ class FinishedRun:
 
     def attention(self, inputs) -> list[dict]:
         """The attention weights of each input, for each seed: see `looked_at` of the task."""
-        examples, found = self._new_examples(inputs), []
+        examples, maps = self._new_examples(inputs), []
         if not examples:
             return []
         name = self.experiment.model.name
         lacking = UsageError(f"the model '{name}' of this run has no attention. Fix: give a run of esim or ga_reader.")
         if self.predictor:
             raise lacking
-        prepared, model = self._encoded(Split(NEW, examples)), self._program.model
+        prepared, model = self._encoded(examples), self._program.model
         data, batches = self.task.resident(prepared), self.experiment.batches_of(prepared, NEW, self._program)
         layout = batching.Layout.full(1, batches.plan.width, joint=batches.plan.joint)
 
@@ -633,29 +656,90 @@ class FinishedRun:
             if not sown:
                 raise lacking
             lengths = tuple(int(length[number]) for length in rows.length)
-            found.append(self.task.looked_at(self.experiment.corpus, self.vocabulary, example, lengths, sown))
-        return found
+            maps.append(self.task.looked_at(self.experiment.corpus, self.vocabulary, example, lengths, sown))
+        return maps
 
 
-class Answered(FinishedRun):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Answered(System):
     """Any system's answers to the pairs of one split, which are scored as the predictions of a run are."""
 
-    def __init__(self, config, path: Path, split: str):
-        self.config, self.directory, self.split = config, RunDirectory(path), split
-        self.merged_by, self._scored, there = "", {}, experiment_of(config)
-        self.experiment = replace(there, corpus=replace(there.corpus, only=split))
-        self.kind, self.task = there.kind, there.task
-        self.prepared, _ = self.experiment.prepare()
-        self.result = {"model": path.name, "config": path.name, "corpus": there.corpus.title}
-        self.result |= {"seeds": [0], "notes": [], "best_epoch": [], "epochs": 0, "parameters": 0}
+    split: str
 
-    def _logits(self, split):
+    def _own_corpus(self) -> Prepared:
+        return self.experiment.prepare()[0]
+
+    def _logits(self, split: str) -> np.ndarray:
         return self.kind.answers(self.directory.folder, self.prepared.splits[split], self.config)
 
-    def write(self, folder: Path) -> None:
-        """Writes a run directory with the scores of the one split."""
-        splits = {self.split: self.prepared.splits[self.split]}
-        FinishedRun.write(self.having(prepared=replace(self.prepared, splits=splits)), folder)
+    def scored_splits(self) -> Mapping[str, Rows]:
+        return {self.split: self.prepared.splits[self.split]}
+
+
+def answered(config, path: Path, split: str) -> Answered:
+    """The answers of a file to the pairs of one split of the corpus of a config."""
+    experiment = experiment_of(config)
+    facts = {"seeds": [0], "notes": [], "best_epoch": [], "epochs": 0, "parameters": 0}
+    return Answered(
+        directory=RunDirectory(path),
+        config=config,
+        experiment=replace(experiment, corpus=replace(experiment.corpus, only=split)),
+        result={"model": path.name, "config": path.name, "corpus": experiment.corpus.title, **facts},
+        split=split,
+    )
+
+
+def load_run(folder) -> FinishedRun:
+    """Opens a finished run."""
+    check_jax()
+    directory = RunDirectory.existing(local_path(folder, "the folder of a run"))
+    result = directory.result()
+    if result["status"] != "complete":  # the checkpoints may change while they are read
+        raise directory.unfinished(result["status"])
+    direct = result.get("transfer", {}).get("mode") == DIRECT
+    if direct or "folds" in result:
+        problem = f"{directory.folder}: a run of {'direct transfer' if direct else 'folds'} keeps no weights"
+        shown_by = f"python -m mednli_jax.report {shlex.quote(str(directory.folder))}"
+        fix = f"its scores are in result.json, `{shown_by}` shows them"
+        raise RunError(f"{problem}. Fix: {fix}.")
+    config = saved_config(directory)
+    manifest = read_json(directory.folder / "data.json")
+    experiment = experiment_of(config)
+    run = FinishedRun(
+        directory=directory,
+        config=config,
+        experiment=experiment,
+        result=result,
+        manifest=manifest,
+        vocabulary=experiment.corpus.read_vocabulary(_kept_file(directory, manifest, "vocabulary.json")),
+        vectors=np.load(_kept_file(directory, manifest, "vectors.npy"), allow_pickle=False),
+    )
+    if predictor := run.kind.predictor(run):
+        return replace(run, predictor=predictor)
+    return replace(run, variables=_best(directory, result))
+
+
+def _kept_file(directory: RunDirectory, manifest: dict, name: str) -> Path:
+    """The path of a file in private/, checked against the manifest."""
+    path, digests = directory.private / name, manifest["files"]
+    if VECTORS_OF_RUN in manifest:
+        digests = {**digests, "vectors.npy": manifest[VECTORS_OF_RUN]}
+    try:
+        if sha256(path) == digests[name]:
+            return path
+    except OSError:
+        pass
+    raise RunError(f"{path}: is missing or differs from what the run wrote. Fix: restore the run directory.")
+
+
+def _best(directory: RunDirectory, result: dict) -> dict:
+    """The variables of the best epoch of each seed."""
+    loaded = Checkpoints(directory.checkpoints).load()
+    best = loaded[0]["best"] if loaded else None
+    if best is None or best["epoch"].tolist() != result["best_epoch"]:
+        problem = f"{directory.checkpoints}: what is left undamaged is not the finished run"
+        raise RunError(f"{problem}. Fix: restore the run directory, or train again with --force.")
+    return {"params": best["params"], "batch_stats": best.get("batch_stats", {})}
 
 
 def source_run(target: Experiment, prepared) -> FinishedRun:

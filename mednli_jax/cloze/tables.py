@@ -97,8 +97,7 @@ def evaluate(run, split: str, *, vectors: Path | None, skills: Path | None, each
     skills = read_skills(skills) if skills else None
     if vectors and rows:
         rows = replace(rows, words=known_vectors(vectors, (), sorted(rows.strings())))
-        splits = {**run.prepared.splits, split: rows}
-        run.prepared = replace(run.prepared, splits=splits)
+        run = run.having(replace(run.prepared, splits={**run.prepared.splits, split: rows}))
     scores, logits = run.scores(split)
     scored = run.task.scored(rows, logits) if each or skills else ()
     if skills:

@@ -157,7 +157,9 @@ class Trainer:
 
     def _go_on(self, carried, meta):
         restored = self.program.devices.replicate(carried)
-        self.__dict__ |= restored
+        self.best = restored["best"]
+        self.learner = restored.get("learner", self.learner)
+        self.average = restored.get("average", self.average)
         for name in (*_COUNTERS, "sums"):
             setattr(self, name, {"epoch_seconds": 0.0, **meta}[name])  # older checkpoints lack epoch_seconds
         if self.sums is not None:  # null becomes NaN

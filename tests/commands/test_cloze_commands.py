@@ -151,7 +151,7 @@ def test_where_a_reader_looks_is_what_it_answers_by(home, at_home):
     passage = "case BEG__New Thing__END shows BEG__fever__END xylo BEG__new thing__END ."
     given = [(passage, "case unheard @placeholder ."), ("shows xylo", "@placeholder")]
     looked, said = run.attention(given), run.predict(given)
-    assert run.unknown_words == {"passage": 4, "query": 1}  # the new phrase twice, and xylo twice
+    assert said.unknown_words == {"passage": 4, "query": 1}  # the new phrase twice, and xylo twice
     seen = looked[0]
     np.testing.assert_allclose(seen["weights"].sum(axis=1), 1, atol=1e-5)
     mass_SC = np.array([[sum(w[s:e].sum() for s, e in spans) for spans in seen["spans"]] for w in seen["weights"]])

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
@@ -72,6 +73,16 @@ def test_a_corpuss_own_texts_get_the_stored_predictions(home, run):
                 mean = np.mean(expected["probabilities"], axis=0)  # over the two seeds
                 np.testing.assert_allclose([row[label] for label in LABELS], mean, atol=1e-5)
         assert run.predict([("another. Text", "of two. Sentences")])[0] != pytest.approx(found[0], abs=1e-4)
+
+
+def test_a_run_scored_on_other_arrays_stays_as_it_is(home, run):
+    with at(home):
+        of_dev, of_test = (run.scores(split)[0] for split in ("dev", "test"))
+        other = run.having(replace(run.prepared, splits={"test": run.prepared.splits["dev"]}))
+        assert other.scores("test")[0] == of_dev != of_test
+        assert run.scores("test")[0] == of_test
+    with pytest.raises(FrozenInstanceError):
+        run.prepared = other.prepared
 
 
 def test_pairs_of_a_split_that_an_earlier_one_has_are_a_warning(home):
@@ -249,6 +260,19 @@ def test_dicts_lists_and_tuples_are_one_pair(run):
     assert [error.file for error in caught.value.errors] == ["item 1", "item 2"]
     with pytest.raises(UserError, match=r"^the model 'bow' of this run has no attention"):
         run.attention(forms)
+
+
+def test_predictions_are_a_list_with_what_was_unknown_or_cut(run):
+    """They are values: a later call leaves them as they are."""
+    first = run.predict([("42 zyx", "42"), ("gout " * 60, "no fever")])
+    later = run.predict([("42", "zyx")])
+    none = run.predict([])
+    assert isinstance(first, list)
+    assert [len(first), len(later), none] == [2, 1, []]
+    assert first[0].keys() == set(LABELS)
+    assert (first.unknown_words, first.truncated) == ({"premise": 1, "hypothesis": 0}, {"premises": 1})
+    assert (later.unknown_words, later.truncated) == ({"premise": 0, "hypothesis": 1}, {})
+    assert (none.unknown_words, none.truncated) == ({"premise": 0, "hypothesis": 0}, {})
 
 
 @pytest.mark.parametrize(

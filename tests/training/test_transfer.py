@@ -188,10 +188,11 @@ def test_direct_transfer_scores_as_prediction_does(home):
     seen = [number for number, (_, premise, _) in enumerate(pairs) if premise.startswith("asthma")]
     assert 0 < len(seen) < len(pairs)
     for number, (_, premise, hypothesis) in enumerate(pairs):
-        (row,) = run.predict([(premise, hypothesis)])
+        predicted = run.predict([(premise, hypothesis)])
+        (row,) = predicted
         same = np.allclose([row[label] for label in LABELS], p_NC.mean(axis=0)[number], atol=2e-6)
         assert same == (number in seen)
-        assert (run.unknown_words["hypothesis"] == 0) == (number in seen)
+        assert (predicted.unknown_words["hypothesis"] == 0) == (number in seen)
     assert there.prepared.manifest["unknown_tokens"] == {"premise": 0, "hypothesis": 0}
 
 
@@ -242,9 +243,9 @@ def test_a_run_reads_another_corpus_by_what_it_made_of_its_own(home, kept, monke
     known = 0
     for number in range(SIZES["test"]):
         _, *pair = own_pair("test", number, THERE)
-        (row,) = run.predict([pair])
-        if not sum(run.unknown_words.values()):
-            known += 1
+        predicted = run.predict([pair])
+        if not sum(predicted.unknown_words.values()):
+            (row,), known = predicted, known + 1
             np.testing.assert_allclose([row[label] for label in LABELS], p_NC[number], atol=2e-6)
     assert known
 
