@@ -57,7 +57,7 @@ python - "$folder" <<'PY'
 import sys
 
 from mednli_jax import cli
-from mednli_jax.nli.tables import artifact_lines
+from mednli_jax.artifacts.tables import artifact_lines
 
 print("\n".join(artifact_lines(sys.argv[1], cli.read_config)))
 PY

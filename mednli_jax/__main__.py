@@ -31,13 +31,13 @@ USAGE = f"""Clinical natural language inference and reading comprehension in JAX
 
 
 def main() -> int:
-    word = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    word = (cli.arguments() or ["--help"])[0]
     if word in COMMANDS:
-        command, _ = COMMANDS[sys.argv.pop(1)]
-        sys.argv[0] = command.__file__
+        command, _ = COMMANDS[word]
+        cli.set_arguments(command.__file__, cli.arguments()[1:])
         return cli.run(command.main, command.__doc__, command.define, words=getattr(command, "WORDS", 0))
     if word.startswith("-"):
-        sys.argv = [sys.argv[0], word]
+        cli.set_arguments(__file__, [word])
         return cli.run(lambda values: None, USAGE, lambda values: None)
 
     def unknown():

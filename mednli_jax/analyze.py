@@ -30,7 +30,7 @@
 import json
 import sys
 from functools import partial
-from types import SimpleNamespace
+from pathlib import Path
 
 from absl import flags
 
@@ -39,7 +39,8 @@ from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import UsageError, UserError
 from mednli_jax.files import private_folder, write_atomic, write_json
 from mednli_jax.report import html
-from mednli_jax.report.sections import lines
+from mednli_jax.report.options import AnalysisOptions, FitPredict
+from mednli_jax.report.sections import Report, lines
 from mednli_jax.terminal import say
 
 CLOZE = "cloze-stats"  # the one analysis of cloze queries
@@ -57,7 +58,7 @@ def define(values: cli.Flags) -> str | None:
     cli.define_numbers(values, least=0, seed=0)
     for name, default, most in (("smoothing", 50.0, None), ("tau", 0.75, 1.0)):
         flags.DEFINE_float(name, default, name, lower_bound=0.0, upper_bound=most, flag_values=values)
-    return None if CLOZE in sys.argv else __file__  # a cloze corpus is not a variant of this config
+    return None if CLOZE in cli.arguments() else __file__  # a cloze corpus is not a variant of this config
 
 
 def get_config(variant="demo"):
@@ -70,8 +71,8 @@ def get_config(variant="demo"):
 
 def main(values: cli.Flags, analysis: str = "") -> int:
     """Runs one analysis, or `all`. With `all`, a failed analysis prints its message and the others still run."""
-    folder, whole = values.out, analysis == "all"
-    task = tasks.with_analysis(analysis)
+    folder, whole = values.out, analysis == tasks.ALL
+    task = tasks.with_analysis(analysis, values.config)
     if (config := values.config) is not None:
         from mednli_jax import checks
 
@@ -79,11 +80,12 @@ def main(values: cli.Flags, analysis: str = "") -> int:
         if tasks.task_of(config) is not task:
             problem = f"--config: `analyze {analysis}` is for {task.corpora}"
             raise UsageError(f"{problem}. Fix: give another config or analysis.")
-    corpus, options = task.analysed(config, values), _options(values)
+    options = _options(values)
+    corpus, analyses = task.analysed(config, options), tasks.analyses_of(task)
     results, sections, notes, status = {}, [], list(corpus.notes), cli.OK
-    for name in task.analyses() if whole else [analysis]:
+    for name in tasks.in_all(task) if whole else [analysis]:
         try:
-            figures, found, files = task.analyses(alone=True)[name](corpus, options)
+            report = analyses[name](corpus, options)
         except UserError as error:
             if not whole:
                 raise
@@ -91,9 +93,16 @@ def main(values: cli.Flags, analysis: str = "") -> int:
             notes.append(f"{name} is missing: {error}")
             status = cli.USAGE
             continue
-        sections += found
-        notes += figures.get("notes", ())
-        results[name] = _shown(values, name, corpus.name, corpus.notes, figures, found, files, "\n" * whole)
+        sections += report.sections
+        notes += report.notes
+        about = {"corpus": corpus.name, "notes": [*corpus.notes, *report.notes]}
+        results[name] = {**about, **report.figures}
+        if not values.json:
+            shown = [*(line for section in report.sections for line in lines(section)), *report.notes]
+            print("\n".join(shown), end="\n\n" if whole else "\n", flush=True)
+        if folder:
+            written = _write(folder, name, results[name], report)
+            say(f"written: {', '.join(map(str, written))}")
     if values.json:
         print(json.dumps(results if whole else results[analysis], indent=2))
     elif corpus.notes:
@@ -105,39 +114,60 @@ def main(values: cli.Flags, analysis: str = "") -> int:
     return status
 
 
-def _shown(values, analysis, corpus, notes, figures, sections, files, end="") -> dict:
-    """Prints an analysis, unless as JSON, and writes its files. Returns the JSON values. notes: on the corpus."""
-    own = figures.get("notes", [])
-    result = {"corpus": corpus, "notes": [], **figures} | {"notes": [*notes, *own]}
-    if not values.json:
-        print("\n".join([*(line for section in sections for line in lines(section)), *own]), end=f"{end}\n", flush=True)
-    if folder := values.out:
-        for name, content in {f"{analysis}.json": result, **files}.items():
-            private_folder((folder / name).parent)
-            if isinstance(content, dict):
-                write_json(folder / name, {**result, **content})
-            else:
-                write_atomic(folder / name, content)
-        say(f"written: {', '.join(str(folder / name) for name in (f'{analysis}.json', *files))}")
-    return result
+def _write(folder: Path, analysis: str, result: dict, report: Report) -> list[Path]:
+    """Writes the files of an analysis and returns them. result: the figures with what they are of."""
+    private = {f"private/{name}": content for name, content in report.private.items()}
+    contents = {f"{analysis}.json": result, **report.files, **private}
+    for name, content in contents.items():
+        private_folder((folder / name).parent)
+        if isinstance(content, dict):
+            write_json(folder / name, {**result, **content})
+        else:
+            write_atomic(folder / name, content)
+    return [folder / name for name in contents]
 
 
-def _options(values):
-    """The flags as attributes, and the functions of higher layers that the filtering calls."""
+def _fit_predict(pairs: int) -> FitPredict:
+    from mednli_jax import run
+    from mednli_jax.training import logistic
 
-    def fit_predict(pairs):
-        from mednli_jax import run
-        from mednli_jax.training import logistic
+    run.start_jax()
+    return partial(logistic.fit_predict, capacity=pairs, classes=len(LABELS))  # one program for all rounds
 
-        run.start_jax()
-        return partial(logistic.fit_predict, capacity=pairs, classes=len(LABELS))  # one program for all rounds
 
-    def outputs(folder):
-        from mednli_jax import run
+def _outputs(folder: Path) -> dict:
+    from mednli_jax import run
 
-        return run.load_run(folder).outputs()
+    return run.load_run(folder).outputs()
 
-    return SimpleNamespace(**values.flag_values_dict(), fit_predict=fit_predict, outputs=outputs)
+
+def _options(values: cli.Flags) -> AnalysisOptions:
+    return AnalysisOptions(
+        corpus=values.corpus or "",
+        spans=values.spans,
+        features=values.features,
+        skills=values.skills,
+        scores=tuple(values.scores),
+        out=values.out,
+        stop_words=values.stop_words,
+        public=values.public,
+        resume=values.resume,
+        lengths=values.lengths,
+        input=values.input,
+        entities=values.entities,
+        unknown=values.unknown,
+        top=values.top,
+        min_count=values.min_count,
+        smoothing=values.smoothing,
+        count=values.count,
+        m=values.m,
+        n=values.n,
+        k=values.k,
+        tau=values.tau,
+        seed=values.seed,
+        fit_predict=_fit_predict,
+        outputs=_outputs,
+    )
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ COLUMNS = {
 
 
 def define(values: cli.Flags) -> None:
-    from mednli_jax.benchmarking.measure import MODELS
+    from mednli_jax.benchmarking.cases import MODELS
 
     words = {"models": ("bow,infersent,esim", tuple(MODELS)), "mode": ("train,predict", ("train", "predict", "epoch"))}
     for name, (default, known) in {**words, "grouping": ("off", ("off", "premise"))}.items():
@@ -75,11 +75,12 @@ def define(values: cli.Flags) -> None:
 
 
 def main(values: cli.Flags) -> None:
-    from mednli_jax.benchmarking import measure
+    from mednli_jax.benchmarking.cases import MODELS, cases_of
+    from mednli_jax.benchmarking.measure import measure_case
 
-    cases, machine, rows = measure.cases_of(values), machine_facts(), []
+    cases, machine, rows = cases_of(values), machine_facts(), []
     file = None if values.json in (None, "true") else local_path(values.json, "--json")
-    for package in {package for case in cases for package in measure.MODELS[case.model].packages}:
+    for package in {package for case in cases for package in MODELS[case.model].packages}:
         if values.against == "torch" and not version_of(package):
             name = "PyTorch" if package == "torch" else package
             raise RunError(f"{name} is not installed. Fix: pip install 'mednli_jax[torch]', or --against=none")
@@ -87,7 +88,7 @@ def main(values: cli.Flags) -> None:
     with Bar("benchmark", len(cases), unit="rows") as bar:
         for number, case in enumerate(cases, start=1):
             say(f"{number}/{len(cases)}: {case.model}, {case.mode}, batch {case.batch}")
-            for row in measure.measure_case(case):
+            for row in measure_case(case):
                 rows.append(row)
                 say(
                     "; ".join(row["notes"]) or "not compared"

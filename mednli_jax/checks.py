@@ -69,21 +69,22 @@ EMPTY = (
 class Checked(NamedTuple):
     """What a config that breaks no rule names."""
 
-    task: object  # the TASK, see tasks
+    task: tasks.Task
     model: Entry
 
 
 def check(config) -> Checked:
     """The task and the model of a config. Raises ConfigError for the first rule that the config breaks."""
     task, model = tasks.task_of(config), entry(config.model.name)
-    for field, known in {**CHOICES, **task.choices}.items():
+    limits = task if isinstance(task, tasks.Limits) else None
+    for field, known in {**CHOICES, **(limits.choices if limits else {})}.items():
         if (value := _value(config, field)) is not None and value not in known:
             raise ConfigError(f"config.{field}: unknown value '{value}'. Fix: give one of {', '.join(known)}.")
     for (least, most), fields in NUMBERS.items():
         for field in fields.split():
             if (value := _value(config, field)) is not None and not least <= value <= most:
                 raise ConfigError(f"config.{field} is {value}. Fix: give {least} to {most}.")
-    for fields, where, reason in (*EMPTY, *task.empty):
+    for fields, where, reason in (*EMPTY, *(limits.empty if limits else ())):
         for field in fields.split():
             if _value(config, field) not in (None, "", "none", 0, ()) and where(config):
                 raise ConfigError(f"config.{field}: {reason}. Fix: leave it out.")
@@ -98,7 +99,7 @@ def _value(config, field):
     return config[section].get(name) if section in config else None
 
 
-def _broken(config, task, model: Entry) -> Iterator[tuple[str, str, str]]:
+def _broken(config, task: tasks.Task, model: Entry) -> Iterator[tuple[str, str, str]]:
     """(field, what is wrong, the fix) of each other rule that a config breaks."""
     if not task.accepts(model.name, model.module):
         yield "model.name", "is not a model for the config's task", f"give e.g. {task.models[-1]}"

@@ -15,7 +15,7 @@ import runpy
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from absl import flags
@@ -141,6 +141,16 @@ def _meant(values: Flags, word: str) -> str:
         "input": place.is_file(),
     }
     return next((f"--{name}={word}" for name, fits in kinds.items() if fits and name in values), "")
+
+
+def arguments() -> list[str]:
+    """The arguments of this process, as `run` spells them."""
+    return sys.argv[1:]
+
+
+def set_arguments(program: str, arguments: Sequence[str]) -> None:
+    """Gives this process the arguments of another command. program: its file."""
+    sys.argv = [program, *arguments]
 
 
 def typed(command: str) -> str:

@@ -4,6 +4,7 @@ Every field has a type: a field without a value is a placeholder, a sequence is 
 """
 
 import difflib
+from collections.abc import Mapping
 
 from ml_collections.config_dict import ConfigDict, placeholder
 
@@ -438,6 +439,31 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> ConfigDict:
         config.vectors.path = "$MEDNLI_JAX_DATA/vectors/pubmed_mimic_200d.txt"
         # GA draws from N(0, 1), SA from U(-.01, .01).
         config.vectors.random_sd = 1.0 if model == "ga_reader" else 0.01 / 3**0.5
+    return config
+
+
+def of_task(task: tasks.Task, model: str) -> ConfigDict:
+    """The default config of a model of a TASK."""
+    return globals()[task.base](model) if isinstance(task.base, str) else task.base(model)
+
+
+def own(task: str, model: str, **sections: Mapping) -> ConfigDict:
+    """A config for a TASK of the user's own code.
+
+    Args:
+      task, model: import paths, `package.module:TASK` and `package.module:Model`.
+      sections: fields of the sections `data`, `vectors`, `model`, `train` and of further ones, in addition to those
+        that every config has; the values are defaults.
+    """
+    config = ConfigDict()
+    config.task = task
+    config.seeds = (0,)
+    config.data = _section(name="", dir=placeholder(str), limit=placeholder(int))
+    config.vectors = _section(path=placeholder(str), dim=100, seed=0)
+    config.model = _section(name=model)
+    config.train = _train()
+    for name, fields in sections.items():
+        config[name] = {**config.get(name, {}), **fields}
     return config
 
 

@@ -29,11 +29,16 @@ python -m mednli_jax.evaluate --predictions=answers.csv --config=configs/esim.py
 
 import json
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 
 from mednli_jax import cli, tasks
+from mednli_jax.data.partitions import Partition, read_partitions
 from mednli_jax.defaults import did_you_mean
 from mednli_jax.errors import UsageError
 from mednli_jax.files import write_over
+from mednli_jax.report.options import EvaluationOptions
+from mednli_jax.report.sections import ITEMS, Report, lines
 from mednli_jax.rundir import RunDirectory, read_json
 
 
@@ -44,17 +49,28 @@ def define(values: cli.Flags) -> None:
 
 def main(values: cli.Flags) -> None:
     how = answers if values.predictions is not None else probe if values.probe else scores
-    figures, lines, rows = how(values)
+    report = how(values)
     if values.scores:
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        write_over(values.scores, text, '{"uid": ')
-    print(json.dumps(figures, indent=2) if values.json else "\n".join(lines))
+        write_over(values.scores, report.private[ITEMS], '{"uid": ')
+    if values.json:
+        print(json.dumps(report.figures, indent=2))
+        return
+    shown = (line for section in report.sections for line in lines(section))
+    print("\n".join([*[report.title] * bool(report.title), *shown, *report.notes]))
 
 
-def scores(values: cli.Flags):
-    """(figures, lines, rows) of a finished run, on its own corpus or on that of --config."""
-    from mednli_jax.data.partitions import read_partitions
+def _options(values: cli.Flags, partitions: Sequence[Partition] = ()) -> EvaluationOptions:
+    return EvaluationOptions(
+        split=values.split,
+        partitions=partitions,
+        vectors=values.vectors,
+        skills=values.skills,
+        each=bool(values.scores),
+    )
 
+
+def scores(values: cli.Flags) -> Report:
+    """The scores of a finished run, on its own corpus or on that of --config."""
     folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
     elsewhere = cli.config(values) if values.config is not None else None
     if values.workdir and elsewhere is None:
@@ -66,13 +82,13 @@ def scores(values: cli.Flags):
     _check_split(folder, values.split)
     run = _opened(folder, values)
     if values.merged:
-        run = run.kind.merged(run, values.spans)
+        run = tasks.part(run.kind, tasks.PairTask, "--merged").merged(run, values.spans)
     elif elsewhere is not None:
         run.check_task(elsewhere)
         run = run.on(elsewhere.data, values.split)
     if values.workdir:
         run.write(values.workdir)
-    return run.kind.evaluate(run, values.split, values, partitions)
+    return tasks.evaluate(run.kind, run, _options(values, partitions))
 
 
 def _check_split(folder, split):
@@ -84,40 +100,40 @@ def _check_split(folder, split):
         raise UsageError(f"--split={split}: there is no such split.{hint} Fix: give one of {', '.join(known)}.")
 
 
-def probe(values: cli.Flags):
-    """(figures, lines, rows) of a finished run on the labelled pairs of --probe."""
+def probe(values: cli.Flags) -> Report:
+    """The scores of a finished run on the labelled pairs of --probe."""
     folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
     if values.config is not None or values.merged or values.partition:
         raise UsageError("--probe replaces the corpus. Fix: leave --config, --merged and --partition out.")
     run = _opened(folder, values)
-    return run.kind.probe(run, values.probe)
+    return tasks.part(run.kind, tasks.PairTask, "--probe").probe(run, values.probe)
 
 
-def answers(values: cli.Flags):
-    """(figures, lines, rows) of any system's answers to the pairs of --config or the queries of --corpus."""
+def answers(values: cli.Flags) -> Report:
+    """The scores of any system's answers to the pairs of --config or the queries of --corpus."""
     names = ("run", "probe", "merged", "spans", *("workdir", "partition") * (values.config is None))
     if given := [name for name in names if values[name].value]:
         raise UsageError(f"--{given[0]} has no meaning beside --predictions. Fix: leave one of them out.")
     if values.config is not None:
         return _answers_to_pairs(values, cli.config(values), values.predictions)
     cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder; for pairs --config=esim:mednli")
-    of_answers = (task for task in tasks.tasks().values() if "corpus" in task.flags.get("evaluate", ()))
-    return next(of_answers).evaluate_answers(values)
+    task = next(task for task in tasks.tasks().values() if isinstance(task, tasks.QueryAnswers))
+    return task.evaluate_answers(values.corpus, values.predictions, _options(values))
 
 
-def _answers_to_pairs(values, config, file):
-    from mednli_jax.data.partitions import read_partitions
+def _answers_to_pairs(values, config, file) -> Report:
     from mednli_jax.run import answered
 
-    tasks.check_flags("evaluate", tasks.task_of(config), values)
+    tasks.check_flags("evaluate", tasks.task_of(config), values.flag_values_dict())
     config.vectors.path = ""  # answers need none
     run, partitions = answered(config, file, values.split), read_partitions(values.partition)
-    figures, lines, rows = run.kind.evaluate(run, values.split, values, partitions)
+    report = tasks.evaluate(run.kind, run, _options(values, partitions))
     if values.workdir:
         run.write(values.workdir)
-    del figures["run"], figures["trained_on"], figures["seeds"]
-    lines[0] = f"{file.name} on {figures['corpus']}, {values.split}: {figures['examples']:,} pairs"
-    return {"predictions": str(file), **figures}, lines, rows
+    of_run = ("run", "trained_on", "seeds")
+    figures = {name: value for name, value in report.figures.items() if name not in of_run}
+    title = f"{file.name} on {figures['corpus']}, {values.split}: {figures['examples']:,} pairs"
+    return replace(report, figures={"predictions": str(file), **figures}, title=title)
 
 
 def _opened(folder, values):
@@ -125,7 +141,7 @@ def _opened(folder, values):
 
     start_jax()
     run = load_run(folder)
-    tasks.check_flags("evaluate", run.kind, values)
+    tasks.check_flags("evaluate", run.kind, values.flag_values_dict())
     return run
 
 

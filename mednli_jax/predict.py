@@ -82,20 +82,24 @@ def _predict(folder, chunks, mapped, target, out):
     start_jax()
     run = load_run(folder)
     # Maps come before predictions, because some models have no attention.
-    maps = run.kind.write_attention(run, [pair for pair, _ in mapped]) if mapped else None
+    maps = None
+    if mapped:
+        attention = tasks.part(run.kind, tasks.Attention, "--attention")
+        maps = attention.write_attention(run, [pair for pair, _ in mapped])
     unknown, cut = Counter(), Counter()
     rows = predictions(run, chunks, unknown, cut)
+    shown = tasks.predictions(run.kind)
     if out:
-        for line in _lines(({**more, **run.kind.prediction(row)} for row, more in rows), target.suffix):
+        for line in _lines(({**more, **shown.prediction(row)} for row, more in rows), target.suffix):
             out.write(f"{line}\n".encode())
     else:
-        for line in run.kind.prediction_lines(row for row, _ in rows):
+        for line in shown.prediction_lines(row for row, _ in rows):
             print(line)
             if not terminal.output_is_read():  # the end of `predict ... | head`
                 return
     if maps:
         say(f"attention maps: {maps}")
-    places = ", ".join(f"{unknown[side]} in {PLURAL[side]}" for side in run.task.sides)
+    places = ", ".join(f"{unknown[side]} in {PLURAL.get(side, side)}" for side in run.task.sides)
     say(f"{unknown['lines']} {run.task.units}; words without a vector: {places}")
     if cut:
         warn(f"texts cut to the run's length: {', '.join(f'{count} {what}' for what, count in cut.items())}")

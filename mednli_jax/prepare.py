@@ -19,6 +19,7 @@ import sys
 import time
 
 from mednli_jax import cli
+from mednli_jax.errors import UsageError
 from mednli_jax.terminal import warn
 
 # training pairs: a corpus of fewer is taken for an excerpt, in which no pair may have a link by chance
@@ -37,7 +38,10 @@ def main(values: cli.Flags) -> None:
 
     started = time.monotonic()
     if values.metamap:
-        splits = tasks.task_of(config).pairs(config).splits()
+        task = tasks.task_of(config)
+        if not isinstance(task, tasks.PairTask):
+            raise UsageError("--config: its corpus does not hold sentence pairs. Fix: give a config for pairs.")
+        splits = task.pairs(config).splits()
         examples = (example for split in splits.values() for example in split.examples)
         counts = write_metamap_input(examples, values.metamap)
         print(f"{counts['sentences']} sentences, {counts['changed_characters']} characters changed: {values.metamap}")
@@ -45,11 +49,11 @@ def main(values: cli.Flags) -> None:
     spec = run.experiment_of(config)
     prepared, hit = spec.corpus.prepare()
     print(f"{'found' if hit else 'prepared'} in {time.monotonic() - started:.1f} s: {prepared.folder}")
-    for line in spec.kind.prepared_lines(prepared):
+    for line in tasks.prepared_lines(spec.kind, prepared):
         print(line)
-    for line in spec.kind.warnings(prepared):
+    for line in tasks.warnings(spec.kind, prepared):
         warn(line)
-    spec.kind.check_prepared(spec, prepared, excerpt=FEW_PAIRS)
+    tasks.check_prepared(spec.kind, spec, prepared, excerpt=FEW_PAIRS)
 
 
 if __name__ == "__main__":

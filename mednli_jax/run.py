@@ -44,7 +44,7 @@ from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import Program
 from mednli_jax.training.session import Fitted, Session
 from mednli_jax.training.settings import check_jax, numeric_settings
-from mednli_jax.training.task import Task
+from mednli_jax.training.task import Scorer
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ class Experiment:
     """The experiment that a config describes."""
 
     seeds: tuple[int, ...]
-    kind: object  # the TASK, see tasks
+    kind: tasks.Task
     corpus: Corpus
-    task: Task  # of the TASK, for batches and scores
+    task: Scorer
     model: Model
     optimizer: optim.Options
     settings: loop.Settings
@@ -135,7 +135,8 @@ class Experiment:
             write_atomic(directory.private / "vectors.npy", npy(prepared.vectors))
         if self.scores_types:
             write_kept(directory, TYPES, {"types": self.task.types(prepared)})
-        self.kind.keep(directory, prepared)
+        if isinstance(self.kind, tasks.Training):
+            self.kind.keep(directory, prepared)
 
     @property
     def scores_types(self) -> bool:
@@ -167,7 +168,7 @@ def experiment_of(config) -> Experiment:
             train.batch_size, train.group, train.max_buckets, seeds, train.epochs, train.shuffle
         ),
         transfer=Transfer(**config.transfer.to_dict()) if "transfer" in config else Transfer(),
-        trained_by=kind.fit(config),
+        trained_by=kind.fit(config) if isinstance(kind, tasks.Training) else None,
         precision=train.precision,
     )
 
@@ -234,7 +235,7 @@ def train(
     RunDirectory.check(folder, resume=resume, force=force)
     # Before the directory is created, so that bad data or a bad source leaves none.
     prepared, hit, source = _prepared(experiment, here)
-    warnings = list(experiment.kind.warnings(prepared))
+    warnings = tasks.warnings(experiment.kind, prepared)
     created = RunDirectory.create(folder, config, resume=resume, force=force, wait=wait)
     with contextlib.closing(created) as directory:
         session = Session(directory, resume=resume, profile=profile, source=source)
@@ -287,14 +288,14 @@ def _finish(experiment: Experiment, name: str, prepared, fitted: Fitted, session
         result |= _scored(directory, task, prepared.splits, fitted.logits)
     lines = [task.summary(split, result[split]) for split in SPLITS if fitted.logits and result[split]]
     session.write_status("complete", result)
-    closing = experiment.kind.closing_sections(directory, directory.result())
+    closing = tasks.closing_sections(experiment.kind, directory)
     notes = [f"warning: {note}" if note in fitted.notes else note for note in result["notes"]]
     printed = (line for section in closing for line in sections.lines(section))
     for line in (*lines, *printed, *notes, *fitted.lines, f"run: {directory.folder}"):
         session.say(line)
 
 
-def _scored(directory: RunDirectory, task: Task, splits: Mapping[str, Rows], logits: Callable) -> dict:
+def _scored(directory: RunDirectory, task: Scorer, splits: Mapping[str, Rows], logits: Callable) -> dict:
     """{split: its scores, None for a split that is lacking}; writes the predictions. logits: of a split."""
     scores = dict.fromkeys(SPLITS)
     for split in SPLITS:  # in the order of `train_along`
@@ -308,7 +309,7 @@ def _scored(directory: RunDirectory, task: Task, splits: Mapping[str, Rows], log
 def write_page(directory: RunDirectory, kind) -> Path:
     """Writes the report.html of a run and returns its path."""
     path = directory.folder / "report.html"
-    write_atomic(path, html.run_page(directory, kind.run_sections, kind.units))
+    write_atomic(path, html.run_page(directory, tasks.run_sections(kind), kind.units))
     return path
 
 
@@ -342,7 +343,7 @@ def _prepared(experiment, here) -> tuple[Prepared, bool, "FinishedRun | None"]:
     if here.leads:
         here.meet()
     here.check_same("corpus", prepared.manifest["files"])
-    experiment.kind.check_prepared(experiment, prepared)
+    tasks.check_prepared(experiment.kind, experiment, prepared)
     if not experiment.transfer.init_from:
         return prepared, hit, None
     source = source_run(experiment, prepared) if here.leads else None
@@ -404,7 +405,7 @@ class System(ABC):
         return self.experiment.kind
 
     @property
-    def task(self) -> Task:
+    def task(self) -> Scorer:
         return self.experiment.task
 
     @cached_property
@@ -670,7 +671,8 @@ class Answered(System):
         return self.experiment.prepare()[0]
 
     def _logits(self, split: str) -> np.ndarray:
-        return self.kind.answers(self.directory.folder, self.prepared.splits[split], self.config)
+        kind = tasks.part(self.kind, tasks.PairTask, "--predictions")
+        return kind.answers(self.directory.folder, self.prepared.splits[split], self.config)
 
     def scored_splits(self) -> Mapping[str, Rows]:
         return {self.split: self.prepared.splits[self.split]}
@@ -714,7 +716,7 @@ def load_run(folder) -> FinishedRun:
         vocabulary=experiment.corpus.read_vocabulary(_kept_file(directory, manifest, "vocabulary.json")),
         vectors=np.load(_kept_file(directory, manifest, "vectors.npy"), allow_pickle=False),
     )
-    if predictor := run.kind.predictor(run):
+    if isinstance(run.kind, tasks.Training) and (predictor := run.kind.predictor(run)):
         return replace(run, predictor=predictor)
     return replace(run, variables=_best(directory, result))
 
@@ -793,7 +795,7 @@ def saved_config(directory: RunDirectory) -> config_dict.ConfigDict:
     with contextlib.suppress(AttributeError, KeyError, TypeError):
         values["data"].setdefault("labels", "")  # version 1.0.0 lacks it
         needed = {
-            "config.json": getattr(defaults, tasks.named(values["task"]).base)(values["model"]["name"]).to_dict(),
+            "config.json": defaults.of_task(tasks.named(values["task"]), values["model"]["name"]).to_dict(),
             "data.json": dict.fromkeys(("files", "key", "splits")),
             "result.json": dict.fromkeys(("corpus", "model", "notes", "seeds")),
         }

@@ -119,7 +119,7 @@ def _failed(study: optuna.Study) -> list[str]:
 
 def _sweep_of_config_file(config: ConfigDict) -> Sweep:
     """What get_sweep of the file in --config returns. Raises ConfigError where a trial could not set its fields."""
-    argument = [a for a in sys.argv if a.startswith("--config=")][-1]
+    argument = [a for a in cli.arguments() if a.startswith("--config=")][-1]
     file = cli.config_file(argument.removeprefix("--config="))
     definitions = runpy.run_path(str(file))
     if "get_sweep" not in definitions:
@@ -246,7 +246,7 @@ class Worker:
     def __init__(self, study: optuna.Study, sweep: Sweep, folder: Path, values: cli.Flags):
         self.study, self.sweep, self.folder, self.values = study, sweep, folder, values
         command = shlex.split(values.command or "") or [sys.executable, "-m", "mednli_jax.train"]
-        self.command = [*TIED, *command, *(a for a in sys.argv[1:] if a.startswith("--config"))]
+        self.command = [*TIED, *command, *(a for a in cli.arguments() if a.startswith("--config"))]
         self.stopped = False  # by a signal
         self.ending = False  # no attempt begins any more
         self.processes: set[subprocess.Popen] = set()

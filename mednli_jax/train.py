@@ -24,7 +24,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mednli_jax import cli
+from mednli_jax import cli, tasks
 from mednli_jax.errors import RunError, UsageError
 from mednli_jax.files import next_free
 from mednli_jax.terminal import say, warn
@@ -57,7 +57,7 @@ def main(values: cli.Flags) -> int:
     if not (values.workdir or values.resume):
         folder = next_free(folder)
 
-    resumed = [*_kept_flags(sys.argv[1:]), f"--workdir={folder}", "--resume"]
+    resumed = [*_kept_flags(cli.arguments()), f"--workdir={folder}", "--resume"]
 
     def work():
         if here.count > 1:
@@ -104,7 +104,7 @@ def _describe(spec) -> int:
 
     run.start_jax()
     prepared, _ = spec.prepare()
-    for line in spec.kind.warnings(prepared):
+    for line in tasks.warnings(spec.kind, prepared):
         warn(line)
     program, batches = spec.program(prepared)
     for line in describe(Trainer(program, spec.settings, prepared.splits, batches, spec.seeds)):

@@ -18,7 +18,7 @@ LAYERS = (
     ("knowledge", "report"),
     ("models",),
     ("training",),
-    ("nli", "cloze", "diskne"),
+    ("nli", "artifacts", "cloze", "diskne"),
     ("tasks",),
     ("defaults", "checks", "run", "cli", "sweeps"),
     ("api",),
@@ -26,8 +26,8 @@ LAYERS = (
     COMMANDS,
     ("__main__",),
 )
-TASKS = ("nli", "cloze", "diskne")
-WITHIN_TASKS = {("diskne", "nli")}  # DisKnE is NLI with folds
+TASKS = ("nli", "artifacts", "cloze", "diskne")
+WITHIN_TASKS = {("diskne", "nli"), ("artifacts", "nli")}  # both are of sentence pairs
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 ARRAY_LIBRARIES = {"jax", "flax", "optax", "orbax"}
 WITH_ARRAYS = {"models", "training", "run", "checks", "api", "benchmarking", "doctor"}
@@ -48,6 +48,11 @@ def modules():
     return sorted(PACKAGE.rglob("*.py"))
 
 
+def is_module(name):
+    place = ROOT.joinpath(*name.split("."))
+    return name.startswith("mednli_jax.") and (place.is_dir() or place.with_suffix(".py").is_file())
+
+
 def imports(tree):
     """(module, line) of every import statement, also of those inside functions."""
     for node in ast.walk(tree):
@@ -55,8 +60,8 @@ def imports(tree):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield "." * node.level + (node.module or ""), node.lineno
-            if node.module in ("mednli_jax", "importlib"):
-                yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from ((name, node.lineno) for name in names if node.module == "importlib" or is_module(name))
 
 
 def wrong_imports(path, tree):

@@ -8,7 +8,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from mednli_jax.benchmarking import measure
+from mednli_jax.benchmarking import cases
 from mednli_jax.cloze.encoding import Texts
 from mednli_jax.cloze.task import ClozeRows
 from mednli_jax.data.arrays import Prepared, Rows
@@ -40,7 +40,7 @@ class Ours:
 
     def __init__(self, spec: dict, work, *, dropout: float | None = None):
         check_jax()
-        self.config, self.device = measure.config_of(spec), jax.devices()[0].platform
+        self.config, self.device = cases.config_of(spec), jax.devices()[0].platform
         if dropout is not None:
             self.config.model.dropout = dropout
         self.prepared = prepared_of(work)
@@ -67,7 +67,7 @@ class Ours:
             plan = self.epochs["train"].epoch(1, np.asarray(self.config.seeds))
         else:
             train, task, model = self.config.train, self.experiment.task, self.program.model
-            buckets = measure.MODELS[self.config.model.name].predict_buckets
+            buckets = cases.MODELS[self.config.model.name].predict_buckets
             how = TrainingBatches(train.batch_size, train.group, buckets)
             plan = task.batches(self.prepared, "train", how, shares=self.program.devices.count, model=model).once()
         return sorted(plan, key=lambda item: sum(steps * sentences for steps, sentences in item[0].sentences))

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 from mednli_jax.benchmarking import torch_models, workload
-from mednli_jax.benchmarking.measure import PLAIN
+from mednli_jax.benchmarking.cases import PLAIN
 from mednli_jax.benchmarking.torch_models import BERT, DROPOUT, Batch, Cloze, Sentences, Sequences
 from mednli_jax.data.arrays import SIDES
 

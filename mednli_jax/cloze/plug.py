@@ -3,10 +3,13 @@
 Functions that train or score import jax when they are called, so that other commands start without it.
 """
 
-from collections.abc import Iterator, Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
-from types import MappingProxyType, SimpleNamespace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mednli_jax.cloze import stats, tables
 from mednli_jax.cloze.clicr import BEGIN, END, LICENSED, SOURCE, parse_marked, source_files
@@ -20,7 +23,13 @@ from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.errors import UsageError
 from mednli_jax.files import local_path
 from mednli_jax.report import public as public_part
-from mednli_jax.rundir import write_kept
+from mednli_jax.report.options import AnalysisOptions, EvaluationOptions, PaperTable, ReportOptions, TableOptions
+from mednli_jax.report.sections import Report, Section
+from mednli_jax.report.tables import published
+from mednli_jax.rundir import RunDirectory, write_kept
+
+if TYPE_CHECKING:
+    from mednli_jax.cloze.task import ClozeTask
 
 
 def check_marks(passage: str, query: str) -> tuple[str, str] | None:
@@ -35,31 +44,41 @@ def check_marks(passage: str, query: str) -> tuple[str, str] | None:
     return None
 
 
+class Named(NamedTuple):
+    """A corpus by its name, a folder or the name of a known one, which the analysis reads itself."""
+
+    name: str
+    notes: Sequence[str] = ()
+    splits: None = None
+
+
 class Cloze:
     """The TASK of cloze queries (see tasks)."""
 
-    name = base = "cloze"
-    corpora, units = "cloze queries", "queries"
+    name = "cloze"
+    base = "cloze"
+    corpora = "cloze queries"
+    units = "queries"
     models = ("ga_reader", "sa_reader")
     form = Form((("passage",), ("query",)), "a passage and a query", check_marks)
-    flags: Mapping = MappingProxyType({
+    flags: Mapping[str, Sequence[str]] = MappingProxyType({
         "evaluate": ("vectors", "skills", "scores", "predictions", "corpus"),
     })  # fmt: skip
-    choices: Mapping = MappingProxyType({"data.setup": SETUPS})
-    empty = ()
+    choices: Mapping[str, Sequence[str]] = MappingProxyType({"data.setup": SETUPS})
+    empty: Sequence[tuple[str, Callable[[Any], bool], str]] = ()
 
-    def rules(self, config) -> Iterator[tuple[str, str, str]]:
+    def rules(self, config: Any) -> Iterator[tuple[str, str, str]]:
         """(field, what is wrong, the fix) of each rule of cloze queries that a config breaks."""
         setup = config.data.setup
         if config.model.get("pointer", "sum") != "sum" and setup != "noent":
             fix = "give sum, or --config.data.setup=noent"
             yield "model.pointer", "a phrase is one token", fix
 
-    def accepts(self, name: str, module) -> bool:
-        """Whether the task trains a model. module: its linen class; that of a user may name its task."""
+    def accepts(self, name: str, module: Any) -> bool:
+        """A class of the user names its task."""
         return name in self.models or getattr(module, "task", "") == self.name
 
-    def corpus(self, config) -> ClozeCorpus:
+    def corpus(self, config: Any) -> ClozeCorpus:
         data, folder = config.data, data_folder(config.data.dir)
         check_name(data.name, NAMES)
         kept = {name: data[name] for name in ("setup", "max_passage", "max_words", "query_bounds")}
@@ -67,12 +86,7 @@ class Cloze:
         where = None if data.name == DEMO else corpus_folder(data)
         return ClozeCorpus(data.name, encoding, where, limit=data.limit)
 
-    def pairs(self, config):
-        """Raises UsageError, because a passage and a query are no pair of sentences."""
-        fix = "give a config for pairs, or python -m mednli_jax.analyze cloze-stats --corpus=demo_cloze"
-        raise UsageError(f"--config: its corpus does not hold sentence pairs. Fix: {fix}.")
-
-    def scorer(self, config):
+    def scorer(self, config: Any) -> ClozeTask:
         from mednli_jax.cloze.task import ClozeTask
 
         data, model = config.data, config.model
@@ -83,20 +97,20 @@ class Cloze:
             answer_vectors=file_path(data.answer_vectors, data_folder(data.dir)),
         )
 
-    def fit(self, config):
-        """The function that trains the model: None, the loop."""
+    def fit(self, config: Any) -> None:
+        """None: readers are trained by the loop."""
 
-    def predictor(self, run):
-        """What gives the logits of a finished run without weights: None, readers are networks."""
+    def predictor(self, run: Any) -> None:
+        """None: readers are networks."""
 
     def warnings(self, prepared: Prepared) -> Iterator[str]:
         """A warning for words without vectors."""
         yield from coverage_warnings(prepared.manifest["vocabulary"])
 
-    def check_prepared(self, experiment, prepared: Prepared, *, excerpt: int = 0) -> None:
+    def check_prepared(self, experiment: Any, prepared: Prepared, *, excerpt: int = 0) -> None:
         """Accepts every corpus."""
 
-    def keep(self, directory, prepared: Prepared) -> None:
+    def keep(self, directory: RunDirectory, prepared: Prepared) -> None:
         """Writes the accepted answers of dev and test, so that a report needs no corpus."""
         texts, kept = Texts(prepared.arrays), {}
         for name in {"dev", "test"} & prepared.splits.keys():
@@ -107,7 +121,6 @@ class Cloze:
         write_kept(directory, ANSWERS, {"splits": kept})
 
     def prepared_lines(self, prepared: Prepared) -> Iterator[str]:
-        """Facts of a prepared corpus."""
         manifest = prepared.manifest
         for name, rows in prepared.splits.items():
             facts = manifest["splits"][name]
@@ -132,73 +145,71 @@ class Cloze:
         more = "{of_other_splits} of dev and test alone, {cut} rare ones left out"
         yield f"  vocabulary: {{words}} words, {source}; {more}".format_map(words)
 
-    def run_sections(self, directory, result):
-        """The sections of a run's page that are shown before and after the learning curves."""
+    def run_sections(
+        self, directory: RunDirectory, result: Mapping[str, Any]
+    ) -> tuple[Sequence[Section], Sequence[Section]]:
         return tables.run_sections(result)
 
-    def closing_sections(self, directory, result):
-        """What `train` prints besides the scores of the splits."""
+    def closing_sections(self, directory: RunDirectory, result: Mapping[str, Any]) -> Sequence[Section]:
         return ()
 
-    def compare(self, folders, split):
+    def compare(self, folders: Sequence[Path], split: str) -> Report:
         return tables.compare(folders, split)
 
-    def evaluate(self, run, split: str, flags, partitions=()):
-        """(figures, lines, rows) of a split's scores. flags: of `evaluate`."""
-        return tables.evaluate(run, split, **_choice(flags))
+    def more_sections(self, folders: Sequence[Path], options: ReportOptions) -> Report:
+        return Report({})
 
-    def evaluate_answers(self, flags):
-        """The same of any system's answers, in the file of the flag --predictions."""
-        return tables.evaluate_answers(flags.corpus, flags.predictions, flags.split, **_choice(flags))
+    def evaluate(self, run: Any, options: EvaluationOptions) -> Report:
+        return tables.evaluate(run, options)
 
-    def more_sections(self, folders, flags, config_of):
-        """(printed sections, their figures, sections of the page) that flags of `report` ask for: none."""
-        return [], {}, []
+    def evaluate_answers(self, corpus: str, predictions: Path, options: EvaluationOptions) -> Report:
+        return tables.evaluate_answers(corpus, predictions, options)
 
-    licensed = LICENSED
-    sources: Mapping = MappingProxyType({
-        "clicr": (lambda folder: source_files(folder).values(), SOURCE),
-    })  # fmt: skip
-    prediction = staticmethod(tables.prediction)
-    prediction_lines = staticmethod(tables.prediction_lines)
-    write_attention = staticmethod(tables.write_attention)
-
-    def analyses(self, *, alone: bool = False) -> Mapping:
-        """{name of an analysis: (analysed corpus, flags) -> (figures, sections, files)}."""
-        return {"cloze-stats": _statistics}
-
-    def analysed(self, config, flags):
-        """The corpus of --corpus, by its name."""
-        if not flags.corpus or config is not None or (flags.scores and not flags.skills):
-            fix = f"give --corpus={DEMO}, clicr or a folder, and --scores with --skills"
-            raise UsageError(f"analyze cloze-stats: is for a corpus. Fix: {fix}.")
-        return SimpleNamespace(name=flags.corpus, notes=[], splits=None)
-
-    shareable = True
-    paper = "clicr"
+    licensed: Sequence[str] = LICENSED
 
     @property
-    def tables(self) -> Mapping:
-        """{name of a table: what fills it, see tasks.table}."""
-        return {tables.NAME: _filled}
+    def sources(self) -> Mapping[str, tuple[Callable[[Path], Iterable[Path]], str]]:
+        return {"clicr": (lambda folder: source_files(folder).values(), SOURCE)}
+
+    def prediction(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        return tables.prediction(row)
+
+    def prediction_lines(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+        return tables.prediction_lines(rows)
+
+    def write_attention(self, run: Any, inputs: Sequence[tuple[str, str]]) -> Path:
+        return tables.write_attention(run, inputs)
+
+    @property
+    def analyses(self) -> Mapping[str, Callable[[Any, AnalysisOptions], Report]]:
+        return {"cloze-stats": _statistics}
+
+    alone: Sequence[str] = ()
+
+    def analysed(self, config: Any, options: AnalysisOptions) -> Named:
+        """The corpus of --corpus, by its name."""
+        if not options.corpus or config is not None or (options.scores and not options.skills):
+            fix = f"give --corpus={DEMO}, clicr or a folder, and --scores with --skills"
+            raise UsageError(f"analyze cloze-stats: is for a corpus. Fix: {fix}.")
+        return Named(options.corpus)
+
+    @property
+    def tables(self) -> Mapping[str, PaperTable]:
+        return {tables.NAME: PaperTable(_filled, published("clicr")["source"])}
 
 
 TASK = Cloze()
 
 
-def _statistics(corpus, flags):
-    return stats.analysis(corpus.name, flags.skills, [local_path(file, "--scores") for file in flags.scores])
+def _statistics(corpus: Named, options: AnalysisOptions) -> Report:
+    return stats.analysis(corpus.name, options.skills, [local_path(file, "--scores") for file in options.scores])
 
 
-def _choice(flags):
-    return {"each": bool(flags.scores), "vectors": flags.vectors, "skills": flags.skills}
-
-
-def _filled(runs: Path, *, read, split: str, skills: Path | None, public: bool):
-    found = tables.filled(runs, read, split)
-    found = public_part.table(found) if public else found
+def _filled(runs: Path, options: TableOptions) -> Report:
+    found = tables.filled(runs, options.read, options.split)
+    found = public_part.table(found) if options.public else found
     shown = [tables.table_section(found)]
-    if skills:
-        found["skills"] = tables.skills_of_runs(runs, split, skills)
+    if options.skills:
+        found["skills"] = tables.skills_of_runs(runs, options.split, options.skills)
         shown.append(stats.skill_section(found["skills"]))
-    return shown, found, [runs / name for name in tables.RUNS.values()]
+    return Report(found, shown, runs=[runs / name for name in tables.RUNS.values()])

@@ -19,7 +19,7 @@ from mednli_jax.data.partitions import read_annotations
 from mednli_jax.errors import DataError, Problems, RunError
 from mednli_jax.files import json_lines
 from mednli_jax.report import charts
-from mednli_jax.report.sections import Grid, Section, columns_of, count, mean, points
+from mednli_jax.report.sections import Grid, Report, Section, columns_of, count, mean, points
 from mednli_jax.report.tables import published
 
 LONGEST_SHOWN = 25  # tokens of an answer (Figure 2b)
@@ -28,10 +28,8 @@ SPECIALTIES_SHOWN = 15
 PAPER = published("clicr")["statistics"]
 
 
-def analysis(
-    corpus: str, skills: Path | None = None, scores: Sequence[Path] = ()
-) -> tuple[dict, list[Section], dict[str, bytes]]:
-    """Statistics of a corpus, and of the skills that its queries need: (figures, sections, {file name: picture}).
+def analysis(corpus: str, skills: Path | None = None, scores: Sequence[Path] = ()) -> Report:
+    """Statistics of a corpus, with pictures, and of the skills that its queries need.
 
     skills: a file of the queries' skills. scores: files with the F1 of queries, one for each system.
     """
@@ -45,7 +43,7 @@ def analysis(
         figures["skills"] = skill_statistics(named, examples, f1)
         sections.append(skill_section(figures["skills"]))
     notes = sorted({split.facts["note"] for split in splits.values() if "note" in split.facts})
-    return {"notes": notes, **figures}, sections, files
+    return Report(figures, sections, files, notes=notes)
 
 
 def _figures(examples: Sequence[ClozeExample], found: Mapping[str, Mapping[str, int]]) -> dict:

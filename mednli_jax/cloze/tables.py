@@ -22,9 +22,9 @@ from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.errors import RunError
 from mednli_jax.files import next_free, private_folder, write_atomic
 from mednli_jax.report.metrics import mean_sd, wilson_interval
+from mednli_jax.report.options import EvaluationOptions
 from mednli_jax.report.outcomes import differences, names_of, verdict
-from mednli_jax.report.sections import Grid, Section, grid_lines, interval, points, sd, seeds_named
-from mednli_jax.report.sections import lines as section_lines
+from mednli_jax.report.sections import ITEMS, Grid, Report, Section, interval, item_lines, points, sd, seeds_named
 from mednli_jax.report.tables import Read, check_folder, fill, published, section, state, unlike
 from mednli_jax.rundir import read_json
 
@@ -91,10 +91,11 @@ def _columns(of: Mapping[str, Mapping], first: str = "", lacking: str = "") -> l
 # -- scoring and comparing ---------------------------------------------------------------------------------------------
 
 
-def evaluate(run, split: str, *, vectors: Path | None, skills: Path | None, each: bool) -> tuple[dict, list, Sequence]:
-    """(figures, lines, rows): the scores of a split's queries, and of each query if `each`. run: a FinishedRun."""
+def evaluate(run, options: EvaluationOptions) -> Report:
+    """The scores of a split's queries, and of each query as private rows. run: a FinishedRun."""
+    split, vectors, each = options.split, options.vectors, options.each
     corpus, rows = run.experiment.corpus.title, run.prepared.splits.get(split)
-    skills = read_skills(skills) if skills else None
+    skills = read_skills(options.skills) if options.skills else None
     if vectors and rows:
         rows = replace(rows, words=known_vectors(vectors, (), sorted(rows.strings())))
         run = run.having(replace(run.prepared, splits={**run.prepared.splits, split: rows}))
@@ -115,20 +116,20 @@ def evaluate(run, split: str, *, vectors: Path | None, skills: Path | None, each
         "interval": {"low": low, "high": high, "level": 0.95},
     }
     title = f"{run.result['model']} on {corpus}, {split}, {seeds_named(seeds)}"
-    shown = [line for one in (_scores({split: scores}), _slices(split, scores)) for line in section_lines(one)]
-    return figures, [title, *shown, *run.result["notes"]], answers.rows(scored) if each else ()
+    private = {ITEMS: item_lines(answers.rows(scored))} if each else {}
+    sections = [_scores({split: scores}), _slices(split, scores)]
+    return Report(figures, sections, private=private, title=title, notes=run.result["notes"])
 
 
-def evaluate_answers(
-    corpus: str, predictions: Path, split: str, *, vectors: Path | None, skills: Path | None, each: bool
-) -> tuple[dict, list[str], Sequence]:
-    """(figures, lines, rows) of answers to cloze queries, whoever gave them.
+def evaluate_answers(corpus: str, predictions: Path, options: EvaluationOptions) -> Report:
+    """The scores of answers to cloze queries, whoever gave them.
 
     corpus: see corpus_named. predictions: the file of answers, see read_answers.
     """
+    split, vectors = options.split, options.vectors
     examples = split_of(corpus_named(corpus), split).examples
     predicted = answers.read_answers(predictions, examples)
-    skills = read_skills(skills) if skills else None
+    skills = read_skills(options.skills) if options.skills else None
     words = ()
     if vectors:
         texts = set(predicted.values()).union(*map(answers.texts, examples))
@@ -141,13 +142,13 @@ def evaluate_answers(
     shown = {"all": scores}
     for family, named in scores["slices"].items():
         shown |= {f"{family} {name} ({of['queries']:,})": of for name, of in named.items()}
-    printed = [title, *grid_lines(all_systems(shown, paper=False))]
-    rows = answers.rows([scored]) if each else ()
-    return figures, printed, [{**row, "answered": bool(row["answered"])} for row in rows]
+    rows = answers.rows([scored]) if options.each else ()
+    private = {ITEMS: item_lines({**row, "answered": bool(row["answered"])} for row in rows)} if options.each else {}
+    return Report(figures, [Section(title, grids=[all_systems(shown, paper=False)])], private=private)
 
 
-def compare(folders: Sequence[Path], split: str):
-    """Compares the first run with each of the others on the queries of a split, see tasks."""
+def compare(folders: Sequence[Path], split: str) -> Report:
+    """Compares the first run with each of the others on the queries of a split."""
     queries, called, runs = queries_of(folders[0], split), names_of(folders), []
     for folder, name in zip(folders, called, strict=True):
         runs.append(finished(folder, split, queries)._replace(name=name))
@@ -155,7 +156,7 @@ def compare(folders: Sequence[Path], split: str):
     rows = [{**comparison(first, other), "split": split} for other in others]
     decided = verdict([row | row["exact_match"] for row in rows])
     sections = [decided, differences(called, folders), comparison_section(rows)]
-    return f"{' and '.join(called)}: {split}", sections, [], rows
+    return Report({"comparisons": rows}, sections, title=f"{' and '.join(called)}: {split}")
 
 
 # -- Table 4 -----------------------------------------------------------------------------------------------------------

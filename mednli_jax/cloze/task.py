@@ -6,7 +6,7 @@ in the order of their first occurrence; C is the largest number of candidates of
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -60,7 +60,7 @@ class ClozeRows(Rows):
 
 @dataclass(frozen=True)
 class ClozeTask:
-    """Choice of a candidate of the passage (see task.Task).
+    """Choice of a candidate of the passage (see training.task.Scorer).
 
     loose: whether the places of a candidate are all tokens that are one of its words, not its marked spans.
     masses: whether logits are logs of masses that are not normalised over the candidates. The loss is then minus the
@@ -74,8 +74,8 @@ class ClozeTask:
     name: str = "cloze"
     sides: tuple[str, str] = ("passage", "query")
     units: str = "queries"
-    pieces: ClassVar[bool] = False
-    padded_length: ClassVar[int] = 0
+    pieces: bool = False
+    padded_length: int = 0
 
     types = staticmethod(types_of_train)
 

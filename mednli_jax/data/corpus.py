@@ -16,8 +16,10 @@ from mednli_jax.terminal import warn
 class Corpus(Protocol):
     """A corpus and how it is encoded. title: as results name it, e.g. `multinli/slate` or `mednli+snli`."""
 
-    name: str
-    title: str
+    @property
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
 
     def splits(self) -> Mapping[str, Split]:
         """The examples, read from their files; see `in_order`."""
@@ -25,7 +27,9 @@ class Corpus(Protocol):
     def prepare(self) -> tuple[Prepared, bool]:
         """(the corpus as arrays, whether the cache had it). Prepares the corpus if the cache lacks it."""
 
-    def encoded(self, splits: Mapping[str, Split], vocabulary, vectors, names: Sequence[str] | None = None) -> Prepared:
+    def encoded(
+        self, splits: Mapping[str, Split], vocabulary, vectors, names: Sequence[str] | None = None, /
+    ) -> Prepared:
         """Texts of any source as arrays in memory, in the vocabulary [V] and the vectors [V, D] of a run.
 
         names: what the run keeps besides: concepts of its graph, or phrases of its training.

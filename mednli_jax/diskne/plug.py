@@ -1,11 +1,14 @@
 """DisKnE as the commands see it: sentence pairs that are trained and tested in folds, one for each disease."""
 
+from __future__ import annotations
+
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.diskne import tables
@@ -14,6 +17,13 @@ from mednli_jax.diskne.data import CATEGORIES, WORDINGS, annotation_files
 from mednli_jax.diskne.folds import MOST_SEED, FoldChoice
 from mednli_jax.nli import page
 from mednli_jax.nli.plug import NLI, corpus_of, scorer_fields
+from mednli_jax.report.options import PaperTable, TableOptions
+from mednli_jax.report.sections import Report, Section
+from mednli_jax.report.tables import published
+from mednli_jax.rundir import RunDirectory
+
+if TYPE_CHECKING:
+    from mednli_jax.diskne.task import DisKnETask
 
 NONE = "DisKnE has no such setting"
 NUMBERS = "12345678"
@@ -27,13 +37,14 @@ def several(values) -> tuple[str, ...]:
 class DisKnE(NLI):
     """The TASK of DisKnE's folds (see tasks)."""
 
-    name = base = "diskne"
+    name = "diskne"
+    base = "diskne"
     corpora = "diseases"
-    flags: Mapping = MappingProxyType({
+    flags = MappingProxyType({
         "report": NLI.flags["report"],
         "evaluate": tuple(name for name in NLI.flags["evaluate"] if name not in ("probe", "predictions")),
     })  # fmt: skip
-    choices: Mapping = MappingProxyType({"diskne.wording": ("", *WORDINGS)})
+    choices = MappingProxyType({"diskne.wording": ("", *WORDINGS)})
     empty = (
         *NLI.empty,
         ("data.genre data.limit data.labels", lambda config: True, NONE),
@@ -42,25 +53,26 @@ class DisKnE(NLI):
     )
     with_builder = ()
     licensed = ("diskne",)
-    sources: Mapping = MappingProxyType({
-        "diskne": (annotation_files, "diskne/*.csv, the published annotations, read beside mednli/"),
-    })  # fmt: skip
-    called: Mapping = MappingProxyType({ALL: "benchmark"})
+    called = MappingProxyType({ALL: "benchmark"})
 
-    def rules(self, config) -> Iterator[tuple[str, str, str]]:
+    @property
+    def sources(self) -> Mapping[str, tuple[Callable[[Path], Iterable[Path]], str]]:
+        return {"diskne": (annotation_files, "diskne/*.csv, the published annotations, read beside mednli/")}
+
+    def rules(self, config: Any) -> Iterator[tuple[str, str, str]]:
         if max(config.seeds) > MOST_SEED:
             yield "seeds", f"with folds a seed is at most {MOST_SEED}", "--config.seeds=0,1,2"
         yield from super().rules(config)
         if set(several(config.diskne.categories)) - set(CATEGORIES):
             yield "diskne.categories", "a category is unknown", f"give some of {', '.join(CATEGORIES)}"
 
-    def corpus(self, config) -> DisKnECorpus:
+    def corpus(self, config: Any) -> DisKnECorpus:
         choice = config.diskne
         further = {"wording": choice.wording, "negatives": choice.negatives}
         names_from = "" if choice.ontology == "none" else choice.ontology
         return corpus_of(config, DisKnECorpus, NAMES, names_from=names_from, **further)
 
-    def scorer(self, config):
+    def scorer(self, config: Any) -> DisKnETask:
         from mednli_jax.diskne.task import DisKnETask
 
         fields = scorer_fields(config)
@@ -68,7 +80,7 @@ class DisKnE(NLI):
         fields["classes"] = fields["classes"][: config.model.get("num_classes")]
         return DisKnETask(**fields)
 
-    def fit(self, config):
+    def fit(self, config: Any) -> Callable:
         from mednli_jax.diskne.fit import fit
 
         named = {name: several(config.diskne[name]) for name in ("diseases", "categories")}
@@ -84,32 +96,33 @@ class DisKnE(NLI):
             yield f"    left out: {left_out}"
         yield from super().prepared_lines(prepared)
 
-    def run_sections(self, directory, result):
+    def run_sections(
+        self, directory: RunDirectory, result: Mapping[str, Any]
+    ) -> tuple[Sequence[Section], Sequence[Section]]:
         return tables.run_sections(directory.folder)
 
-    def closing_sections(self, directory, result):
+    def closing_sections(self, directory: RunDirectory, result: Mapping[str, Any]) -> Sequence[Section]:
         return tables.run_sections(directory.folder)[0]
 
-    def compare(self, folders, split):
+    def compare(self, folders: Sequence[Path], split: str) -> Report:
         return page.compare(folders, split, tables.outcomes)
 
-    def analyses(self, *, alone: bool = False) -> Mapping:
-        """None: the pairs of DisKnE are those of MedNLI."""
-        return {}
-
-    shareable = False
-    paper = "diskne"
+    analyses = MappingProxyType({})  # the pairs of DisKnE are those of MedNLI
+    alone = ()
 
     @property
-    def tables(self) -> Mapping:
-        return {f"{tables.TABLE}{number}": partial(_filled, number) for number in NUMBERS}
+    def tables(self) -> Mapping[str, PaperTable]:
+        source, found = published("diskne")["source"], {}
+        for number in NUMBERS:  # of single diseases
+            found[f"{tables.TABLE}{number}"] = PaperTable(partial(_filled, number), source, shareable=False)
+        return found
 
 
 TASK = DisKnE()
 
 
-def _filled(number, folder: Path, *, read, **_):
+def _filled(number: str, folder: Path, options: TableOptions) -> Report:
     """One of the paper's tables. All finished runs of the folder are columns."""
-    found = tables.systems(folder, read)
+    found = tables.systems(folder, options.read)
     section = tables.table_section(number, found)
-    return [section], asdict(section.grids[0]), [folder / one.name for one in found]
+    return Report(asdict(section.grids[0]), [section], runs=[folder / one.name for one in found])

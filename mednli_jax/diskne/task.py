@@ -37,7 +37,7 @@ class PartRows:
 
 @dataclass(frozen=True)
 class DisKnETask(nli.NLITask):
-    """Whether a premise entails a disease, in the classes of NLI (see task.Task).
+    """Whether a premise entails a disease, in the classes of NLI (see training.task.Scorer).
 
     The name of a split is a group of folds and a part, such as "medical/train".
     """

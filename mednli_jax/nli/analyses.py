@@ -1,11 +1,4 @@
-"""The analyses of a corpus of sentence pairs, by name, as `analyze` runs them.
-
-Each takes a corpus's Pairs and the command's options, and returns
-  figures: JSON values that may be shown; remarks on the corpus are under "notes";
-  sections: the same for a reader;
-  files: {path: content} of pictures and lists. Those that only the owner of the data may see are under private/;
-    there, a dict is added to the figures.
-"""
+"""The pairs of a corpus as analyses take them, and two of the analyses: sizes, and paths between concepts."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,14 +12,16 @@ from mednli_jax.knowledge.load import TABLES
 from mednli_jax.knowledge.ontology import induced
 from mednli_jax.knowledge.readers.mesh import LINK_TYPES
 from mednli_jax.knowledge.relations import kinds_in_pairs, kinds_of
-from mednli_jax.nli import aflite as filtering
-from mednli_jax.nli import artifacts, corpus_stats, encoding, substitutions
+from mednli_jax.nli import corpus_stats, encoding
 from mednli_jax.nli.corpus import NLICorpus, corpus_paths
 from mednli_jax.nli.readers import quoted_cells, read_nli_file
-from mednli_jax.report.sections import Section
+from mednli_jax.report.options import AnalysisOptions
+from mednli_jax.report.sections import Report
 
 FILE = "file"
 OPEN = {"demo", "demo_full", "snli", "multinli"}
+# Types of MeSH for persons who smoke, drink or are homeless. MeSH's reader links these types only if they are named.
+PERSONS = ("M01.808", "M01.066", "M01.325")
 
 
 class Pairs:
@@ -104,22 +99,19 @@ def pairs_of(corpus: NLICorpus, path: Path | None, spans: Path | None = None) ->
     linking, splits = corpus.linking, None
     is_mesh = corpus.terminology and (corpus.terminology.name == "mesh" or corpus.terminology.name.endswith(TABLES))
     if linking is not None and is_mesh and not linking.types and not linking.mentions:
-        corpus = replace(corpus, linking=replace(linking, types=(*LINK_TYPES, *artifacts.CAUSE_TYPES)))
+        corpus = replace(corpus, linking=replace(linking, types=(*LINK_TYPES, *PERSONS)))
     if corpus.name == FILE and path.is_file():
         splits = {"train": read_nli_file(path, split="train", limit=corpus.limit)}
     return Pairs(corpus, splits=splits, spans=spans)
 
 
-Found = tuple[dict, list[Section], dict]
-
-
-def stats(pairs: Pairs, options) -> Found:
+def stats(pairs: Pairs, options: AnalysisOptions) -> Report:
     """Sizes and lengths of the splits."""
     figures = corpus_stats.statistics(pairs.splits)
-    return figures, [corpus_stats.section(pairs.name, figures)], {}
+    return Report(figures, [corpus_stats.section(pairs.name, figures)])
 
 
-def paths(pairs: Pairs, options) -> Found:
+def paths(pairs: Pairs, options: AnalysisOptions) -> Report:
     """Path lengths and types of relations between the concepts of premises and hypotheses."""
     pairs.needs_knowledge("paths")
     corpus, ontology, given, finder = pairs.corpus, pairs.corpus.ontology, pairs.corpus.encoding, pairs.finder
@@ -144,16 +136,4 @@ def paths(pairs: Pairs, options) -> Found:
     figures["relations"] = corpus_stats.relation_statistics(examples, bits, kinds_of(named))
     chart = corpus_stats.path_chart(pairs.name, figures)
     sections = [corpus_stats.path_section(pairs.name, figures), corpus_stats.relation_section(figures)]
-    return figures, sections, {"paths.png": chart.png()} if chart else {}
-
-
-ANALYSES = {
-    "stats": stats,
-    "paths": paths,
-    "lexical": artifacts.tokens,
-    "lengths": artifacts.hypothesis_lengths,
-    "heuristics": artifacts.heuristics,
-    "aflite": filtering.difficulty,
-}
-# `all` leaves this out, because it makes a new corpus.
-ALONE = {"substitutions": substitutions.substitutions}
+    return Report(figures, sections, {"paths.png": chart.png()} if chart else {})

@@ -18,7 +18,7 @@ from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encoding import find_mentions
 from mednli_jax.nli.features import NEGATIONS
 from mednli_jax.report.outcomes import Outcomes, finished
-from mednli_jax.report.sections import Grid, Section, points
+from mednli_jax.report.sections import Grid, Report, Section, points
 
 RULES = {
     "numerical reasoning": "a number, in figures or in words, in either sentence",
@@ -38,8 +38,8 @@ _NUMBER_WORDS = frozenset(_NUMBER_NAMES.split())
 
 def error_kinds(
     folders: Sequence[Path], split: str, annotated: Path | None, corpus_of: Callable[[Path], NLICorpus]
-) -> tuple[list[Section], dict[str, dict]]:
-    """([section], {name of a run: category_scores(...)}).
+) -> Report:
+    """The errors of runs by category; figures: {name of a run: category_scores(...)}.
 
     annotated: a file of categories, None for the rules. corpus_of: folder of a run -> its corpus, linked.
     """
@@ -55,7 +55,7 @@ def error_kinds(
         of_uid = categories(splits[split].examples, *mentions.values(), short)
         words = ["by rules over the words of each pair", *map(": ".join, RULES.items())]
     found = {run.name: category_scores(run.outcomes, of_uid) for run in runs}
-    return [_section(found, *words)], found
+    return Report(found, [_section(found, *words)])
 
 
 def categories(

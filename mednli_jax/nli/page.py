@@ -14,7 +14,7 @@ from mednli_jax.files import next_free, private_folder, write_atomic
 from mednli_jax.report import charts, outcomes
 from mednli_jax.report.metrics import macro_f1, majority_share, wilson_interval
 from mednli_jax.report.outcomes import Finished
-from mednli_jax.report.sections import Grid, Section, interval, lines, number_of, p_value, points, sd, seeds_named
+from mednli_jax.report.sections import Grid, Report, Section, interval, number_of, p_value, points, sd, seeds_named
 from mednli_jax.rundir import differing
 
 SPLITS = ("dev", "test")
@@ -84,8 +84,8 @@ def _classes(split, scores, seeds) -> Section:
     return Section(f"Classes, {split}", grids=[Grid(caption, header, rows)])
 
 
-def evaluate(run, split: str, partitions: Sequence[Partition] = ()) -> tuple[dict, list[str], Sequence]:
-    """(figures, lines, no rows): the scores of a split and of its partitions."""
+def evaluate(run, split: str, partitions: Sequence[Partition] = ()) -> Report:
+    """The scores of a split and of its partitions. run: a FinishedRun."""
     corpus = run.experiment.corpus.title
     scores, _ = run.scores(split)
     found = {part.name: _with_interval(run.partition_scores(split, part)) for part in partitions}
@@ -100,14 +100,14 @@ def evaluate(run, split: str, partitions: Sequence[Partition] = ()) -> tuple[dic
         **({"partitions": found} if partitions else {}),
     }
     called = f"{corpus}, merged by {run.merged_by}" if run.merged_by else corpus
-    return figures, _shown(run.result, called, split, scores, found), ()
+    return _scores_report(figures, run.result, called, split, scores, found)
 
 
-def evaluate_probe(run, scores: dict, name: str) -> tuple[dict, list[str], Sequence]:
-    """(figures, lines, no rows) of the pairs of a file, by category. scores: of the run; name: of the file."""
+def evaluate_probe(run, scores: dict, name: str) -> Report:
+    """The scores of the pairs of a file, by category. scores: of the run; name: of the file."""
     figures = {"run": str(run.directory.folder), "probe": name, "trained_on": run.result["corpus"]}
     figures |= {"seeds": run.result["seeds"], **_with_interval(scores)}
-    return figures, _shown(run.result, name, "probe", scores, {}), ()
+    return _scores_report(figures, run.result, name, "probe", scores, {})
 
 
 def _with_interval(scores: Mapping) -> Mapping:
@@ -119,17 +119,17 @@ def _with_interval(scores: Mapping) -> Mapping:
     return {**scores, "interval": bounds, "majority": majority_share(scores["per_class"])}
 
 
-def _shown(result, corpus: str, split: str, scores, parts: Mapping) -> list[str]:
+def _scores_report(figures: dict, result: dict, corpus: str, split: str, scores, parts: Mapping) -> Report:
     """The scores of a split and of parts of it. result: the run's; corpus: that of the split."""
     trained = "" if corpus == result["corpus"] else f", trained on {result['corpus']}"
     title = f"{result['model']}{trained} on {corpus}, {split}, {seeds_named(result['seeds'])}"
     parts = {name: part for name, part in parts.items() if part["examples"]}
-    shown = _scores({split: scores, **parts}), _classes(split, scores, len(result["seeds"]))
-    return [title, *(line for section in shown for line in lines(section)), *result["notes"]]
+    sections = [_scores({split: scores, **parts}), _classes(split, scores, len(result["seeds"]))]
+    return Report(figures, sections, title=title, notes=result["notes"])
 
 
-def compare(folders: Sequence[Path], split: str, read: Callable | None = None):
-    """Compares the first run with each of the others on the pairs of a split, see tasks. read: of outcomes.finished."""
+def compare(folders: Sequence[Path], split: str, read: Callable | None = None) -> Report:
+    """Compares the first run with each of the others on the pairs of a split. read: of outcomes.finished."""
     runs = [outcomes.finished(folder, split, read) for folder in folders]
     names = outcomes.names_of(folders)
     runs = [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
@@ -143,7 +143,8 @@ def compare(folders: Sequence[Path], split: str, read: Callable | None = None):
     attention = [run.name for run in others if _adds_attention(first, run)]
     sections = [outcomes.verdict(compared), outcomes.differences(names, folders), _statistics(runs, compared, split)]
     sections += [_changes(row, row["second"] in attention) for row in compared]
-    return title, sections, [Section("Confusion", charts=drawn)], compared
+    page_only = [Section("Confusion", charts=drawn)]
+    return Report({"comparisons": compared}, sections, title=title, page_only=page_only)
 
 
 def _adds_attention(first: Finished, second: Finished) -> bool:

@@ -3,12 +3,15 @@
 Functions that train or score import jax when they are called, so that other commands start without it.
 """
 
+from __future__ import annotations
+
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,8 +23,9 @@ from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.data.wordpiece import find_weights
 from mednli_jax.errors import ConfigError, UsageError
 from mednli_jax.knowledge.ontology import RELATIONS, OntologyOptions
-from mednli_jax.nli import analyses, page
+from mednli_jax.nli import page
 from mednli_jax.nli import tables as mednli_tables
+from mednli_jax.nli.analyses import Pairs, pairs_of, paths, stats
 from mednli_jax.nli.categories import error_kinds
 from mednli_jax.nli.corpus import (
     BLANKS,
@@ -48,9 +52,16 @@ from mednli_jax.nli.readers import (
     read_nli_file,
     source_files,
 )
+from mednli_jax.nli.substitutions import substitutions
 from mednli_jax.report import public as public_part
 from mednli_jax.report import tables
+from mednli_jax.report.options import AnalysisOptions, EvaluationOptions, PaperTable, ReportOptions, TableOptions
+from mednli_jax.report.sections import Report, Section
+from mednli_jax.rundir import RunDirectory
 from mednli_jax.terminal import warn
+
+if TYPE_CHECKING:
+    from mednli_jax.nli.task import NLITask
 
 LEAVE = "leave it out"
 RETROFITS = ("ontology", "concepts", "unit")
@@ -84,17 +95,18 @@ def named_relations(value: str) -> tuple[str, ...]:
 class NLI:
     """The TASK of sentence pairs (see tasks)."""
 
-    name = base = "nli"
-    corpora, units = "sentence pairs", "pairs"
-    models = ("features", "bow", "infersent", "esim", "fasttext", "bert")
+    name: str = "nli"
+    base: str = "nli"
+    corpora: str = "sentence pairs"
+    units: str = "pairs"
+    models: Sequence[str] = ("features", "bow", "infersent", "esim", "fasttext", "bert")
     form = Form((("premise", "sentence1"), ("hypothesis", "sentence2")), "a pair of sentences")
-    flags: Mapping = MappingProxyType({
+    flags: Mapping[str, Sequence[str]] = MappingProxyType({
         "report": ("categories", "categories_file", "paths"),
         "evaluate": ("config", "workdir", "probe", "partition", "merged", "predictions"),
     })  # fmt: skip
-    choices: Mapping = MappingProxyType({})
-    # Fields that must be empty where the function holds for the config, and the reason.
-    empty = (
+    choices: Mapping[str, Sequence[str]] = MappingProxyType({})
+    empty: Sequence[tuple[str, Callable[[Any], bool], str]] = (
         ("vectors.path vectors.retrofit knowledge.mentions", of_pieces, "word pieces do not use it"),
         ("model.knowledge", lambda config: config.data.tokens == BLANKS, "concepts are not found in tokens 'blanks'"),
         ("knowledge.types knowledge.abbreviations", has_mentions, "is for the linker, not for mentions"),
@@ -103,7 +115,7 @@ class NLI:
         ("vectors.path vectors.retrofit", of_rows, "model 'fasttext' has no such setting"),
     )
 
-    def rules(self, config) -> Iterator[tuple[str, str, str]]:
+    def rules(self, config: Any) -> Iterator[tuple[str, str, str]]:
         """(field, what is wrong, the fix) of each rule of sentence pairs that a config breaks."""
         data, model, knowledge = config.data, config.model, config.knowledge
         typed = model.knowledge == "typed"
@@ -142,55 +154,51 @@ class NLI:
         if model.knowledge != "none" and model.get("pooling") == "last":
             yield "model.pooling", "'last' cannot pool attention over links", "give max or mean"
 
-    with_builder = ("mednli", "mediqa_nli", "snli", "multinli")
+    with_builder: Sequence[str] = ("mednli", "mediqa_nli", "snli", "multinli")
 
-    def accepts(self, name: str, module) -> bool:
-        """Whether the task trains a model. module: its linen class; that of a user may name another task."""
+    def accepts(self, name: str, module: Any) -> bool:
+        """A class of the user may name another task."""
         return name in self.models or (":" in name and getattr(module, "task", NLI.name) == NLI.name)
 
-    def pairs(self, config) -> NLICorpus:
-        """The sentence pairs of a config, for callers that need no model."""
+    def pairs(self, config: Any) -> NLICorpus:
         return corpus_of(config)
 
-    corpus = pairs
+    def corpus(self, config: Any) -> NLICorpus:
+        return corpus_of(config)
 
-    def scorer(self, config):
+    def scorer(self, config: Any) -> NLITask:
         from mednli_jax.nli.task import NLITask
 
         return NLITask(**scorer_fields(config))
 
-    def fit(self, config):
-        """The function that trains the model; None for the loop."""
+    def fit(self, config: Any) -> Callable | None:
         if not of_features(config):
             return None
         from mednli_jax.nli import boosting
 
         return boosting.fit
 
-    def predictor(self, run):
-        """What gives the logits of a finished run without weights; None for a network."""
+    def predictor(self, run: Any) -> Any:
         if run.result["model"] != "features":
             return None
         from mednli_jax.nli import boosting
 
         return boosting.Trees(run)
 
-    def keep(self, directory, prepared: Prepared) -> None:
+    def keep(self, directory: RunDirectory, prepared: Prepared) -> None:
         """Writes nothing: reports of pairs need the predictions alone."""
 
-    licensed = tuple(licensed(RESTRICTED))
+    licensed: Sequence[str] = tuple(licensed(RESTRICTED))
 
     @property
-    def sources(self) -> Mapping:
-        """{corpus: (folder of data -> its files, where to get it)}, for `doctor`."""
+    def sources(self) -> Mapping[str, tuple[Callable[[Path], Iterable[Path]], str]]:
         named = {name: (partial(source_files, name), of.source) for name, of in CORPORA.items() if name != "file"}
         notes = "NOTEEVENTS.csv: apply for PhysioNet credentialed access at physionet.org/content/mimiciii"
         return {**named, "notes": (lambda folder: (folder / "notes").rglob("NOTEEVENTS.csv*"), notes)}
 
-    called: Mapping = MappingProxyType({})
+    called: Mapping[str, str] = MappingProxyType({})
 
     def prepared_lines(self, prepared: Prepared) -> Iterator[str]:
-        """Facts of a prepared corpus."""
         manifest, called = prepared.manifest, {name: self.called.get(name, name) for name in prepared.splits}
         for name, rows in prepared.splits.items():
             facts = manifest["splits"][name]
@@ -262,7 +270,7 @@ class NLI:
                 "ontology '{ontology}'; does it have ids of another terminology?"
             ).format_map(knowledge)
 
-    def check_prepared(self, experiment, prepared: Prepared, *, excerpt: int = 0) -> None:
+    def check_prepared(self, experiment: Any, prepared: Prepared, *, excerpt: int = 0) -> None:
         """Raises ConfigError where the model reads links between concepts, and no training pair has one.
 
         excerpt: with fewer training pairs, and with data.limit, this is a warning: a few pairs may have none by chance.
@@ -279,27 +287,27 @@ class NLI:
         fix = "give another ontology or file of mentions, or train without (--config.model.knowledge=none)"
         raise ConfigError(f"{problem}. Fix: {fix}.")
 
-    def run_sections(self, directory, result):
-        """The sections of a run's page that are shown before and after the learning curves."""
+    def run_sections(
+        self, directory: RunDirectory, result: Mapping[str, Any]
+    ) -> tuple[Sequence[Section], Sequence[Section]]:
         return page.run_sections(result)
 
-    def closing_sections(self, directory, result):
-        """What `train` prints besides the scores of the splits."""
+    def closing_sections(self, directory: RunDirectory, result: Mapping[str, Any]) -> Sequence[Section]:
         return ()
 
-    compare = staticmethod(page.compare)
+    def compare(self, folders: Sequence[Path], split: str) -> Report:
+        return page.compare(folders, split)
 
-    def evaluate(self, run, split: str, flags, partitions=()):
-        """(figures, lines, rows) of a split's scores. flags: of `evaluate`."""
-        return page.evaluate(run, split, partitions)
+    def evaluate(self, run: Any, options: EvaluationOptions) -> Report:
+        return page.evaluate(run, options.split, options.partitions)
 
-    def answers(self, path: Path, rows: Rows, config) -> np.ndarray:
+    def answers(self, path: Path, rows: Rows, config: Any) -> np.ndarray:
         """Logits [1, N, C] of a system's answers: 0 for the label that it gave, and minus infinity for the others."""
         labels = np.array(read_answers(path, rows.uids, config.data.labels))
         return np.where(labels[:, None] == LABELS, 0.0, -np.inf)[None]
 
-    def probe(self, run, path: Path):
-        """(figures, lines, rows) of the labelled pairs of a file, which the run reads as its corpus."""
+    def probe(self, run: Any, path: Path) -> Report:
+        """The scores of the labelled pairs of a file, which the run reads as its corpus."""
         split = read_nli_file(path, split=NEW, labels=run.config.data.labels)
         for line in quoted_cells(split.facts):
             warn(line)
@@ -307,7 +315,7 @@ class NLI:
             split = between_blanks(split)
         return page.evaluate_probe(run, run.task.score(*run.of_new(split)), split.facts["file"])
 
-    def linked(self, config) -> NLICorpus:
+    def linked(self, config: Any) -> NLICorpus:
         """The pairs that a run was trained on, linked to concepts, whether or not its model uses links."""
         other = config.copy_and_resolve_references()
         with other.unlocked():
@@ -315,7 +323,7 @@ class NLI:
             other.vectors.retrofit, other.model.knowledge = "", "replace"
         return self.pairs(other)
 
-    def merged(self, run, spans: Path | None):
+    def merged(self, run: Any, spans: Path | None) -> Any:
         """The run on its own corpus, with entities as one token (Herlihy & Rudinger 2021, Table 6).
 
         spans: see NLICorpus.recogniser.
@@ -335,52 +343,56 @@ class NLI:
         by = spans.name if spans else f"{corpus.ontology.name} {corpus.ontology.version}"
         return run.having(prepared=prepared, merged_by=by)
 
-    def more_sections(self, folders, flags, config_of):
-        """(sections that are printed, their figures, sections of the page alone) that flags of `report` ask for."""
-        sections, figures, file = [], {}, flags.categories_file
-        if flags.categories or file:
-            sections, figures = error_kinds(folders, flags.split, file, lambda run: self.linked(config_of(run)))
-        return sections, figures, sections_of_file(flags.paths)
+    def more_sections(self, folders: Sequence[Path], options: ReportOptions) -> Report:
+        found, file = Report({}), options.categories_file
+        if options.categories or file:
+            found = error_kinds(folders, options.split, file, lambda run: self.linked(options.config_of(run)))
+        return replace(found, page_only=sections_of_file(options.paths))
 
-    prediction = staticmethod(page.prediction)
-    prediction_lines = staticmethod(page.prediction_lines)
-    write_attention = staticmethod(page.write_attention)
+    def prediction(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        return page.prediction(row)
 
-    def analyses(self, *, alone: bool = False) -> Mapping:
-        """{name: analysis}, see nli.analyses. alone: also those that `analyze all` leaves out."""
-        return {**analyses.ANALYSES, **(analyses.ALONE if alone else {})}
+    def prediction_lines(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+        return page.prediction_lines(rows)
 
-    def analysed(self, config, flags):
-        """The corpus of a config, ready for analysis; flags: of `analyze`."""
+    def write_attention(self, run: Any, inputs: Sequence[tuple[str, str]]) -> Path:
+        return page.write_attention(run, inputs)
+
+    analyses: Mapping[str, Callable[[Any, AnalysisOptions], Report]] = MappingProxyType({
+        "stats": stats,
+        "paths": paths,
+        "substitutions": substitutions,
+    })  # fmt: skip
+    alone: Sequence[str] = ("substitutions",)  # because it makes a new corpus
+
+    def analysed(self, config: Any, options: AnalysisOptions) -> Pairs:
         if config is None:
             raise UsageError("--config is missing. Fix: --config=esim_kd, or --corpus=NAME.")
-        return analyses.pairs_of(self.corpus(config), flags.corpus and Path(flags.corpus).expanduser(), flags.spans)
-
-    shareable = True
-    paper = "mednli"
+        path = Path(options.corpus).expanduser() if options.corpus else None
+        return pairs_of(self.corpus(config), path, options.spans)
 
     @property
-    def tables(self) -> Mapping:
-        """{name of a table: what fills it, see tasks.table}."""
-        numbered = {str(number): partial(_accuracies, number) for number in tables.TABLES}
-        return {mednli_tables.NAME: _reproduction, **numbered}
+    def tables(self) -> Mapping[str, PaperTable]:
+        source = tables.published("mednli")["source"]
+        numbered = {str(number): PaperTable(partial(_accuracies, number), source) for number in tables.TABLES}
+        return {mednli_tables.NAME: PaperTable(_reproduction, source), **numbered}
 
 
 TASK = NLI()
 
 
-def _reproduction(runs: Path, *, read, **_):
-    values = mednli_tables.checked(runs, read)
-    return mednli_tables.sections(values), values, []
+def _reproduction(runs: Path, options: TableOptions) -> Report:
+    values = mednli_tables.checked(runs, options.read)
+    return Report(values, mednli_tables.sections(values))
 
 
-def _accuracies(number, runs: Path, *, read, public: bool, **_):
+def _accuracies(number: int, runs: Path, options: TableOptions) -> Report:
     table = tables.TABLES[number]
-    found = tables.filled(table, runs, read)
-    if public:
+    found = tables.filled(table, runs, options.read)
+    if options.public:
         found = public_part.table(found, [cell.run for cell in table.cells])
     names = {name for cell in found["cells"] for name in (cell["run"], cell["baseline"]) if name}
-    return [tables.table_section(found)], found, [runs / name for name in sorted(names)]
+    return Report(found, [tables.table_section(found)], runs=[runs / name for name in sorted(names)])
 
 
 def scorer_fields(config) -> dict:

@@ -16,8 +16,9 @@ from mednli_jax.errors import DataError, UsageError
 from mednli_jax.knowledge.linking import FUNCTION_WORDS, Lemmas, singular
 from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.relations import ANTONYM, CO_HYPONYM, KINDS, related
-from mednli_jax.nli.artifacts import as_private
-from mednli_jax.report.sections import Grid, Section
+from mednli_jax.nli.analyses import Pairs
+from mednli_jax.report.options import AnalysisOptions
+from mednli_jax.report.sections import Grid, Report, Section, in_full
 
 FILE = "substitutions.jsonl"
 RULES = {
@@ -51,7 +52,7 @@ class _Word(NamedTuple):
     all: tuple[int, ...]  # the concepts of every part of speech
 
 
-def substitutions(pairs, options) -> tuple[dict, list[Section], dict]:
+def substitutions(pairs: Pairs, options: AnalysisOptions) -> Report:
     """The probe of a corpus and its ontology.
 
     A word of a premise outside of training is replaced by a related word that training has, LEAST times or more. Words
@@ -95,9 +96,9 @@ def substitutions(pairs, options) -> tuple[dict, list[Section], dict]:
         rows.append({**about, "sentence1": example.premise, "sentence2": text})
     files = {FILE: "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()}
     if not pairs.is_open:
-        files = as_private("substitutions", figures, [], files)
-    place = f"OUT/{FILE}" if pairs.is_open else f"OUT/private/{FILE}"
-    return figures, [_section(pairs.name, figures, place)], files
+        place, private = f"OUT/private/{FILE}", in_full("substitutions", Report(figures, files=files))
+        return Report(figures, [_section(pairs.name, figures, place)], private=private)
+    return Report(figures, [_section(pairs.name, figures, f"OUT/{FILE}")], files)
 
 
 def _words(train, finder) -> Iterator[_Word]:

@@ -1,4 +1,4 @@
-"""The reproduction check of MedNLI, and Tables 1, 2 and 6 of Herlihy & Rudinger 2021, beside our figures.
+"""The reproduction check of MedNLI: the paper's figures beside ours.
 
 The check judges every figure that Romanov & Shivade 2018 print; report/tables.py makes their Tables 3 to 7. It may be
 published: it holds averages, counts of at least public.LEAST and the paper's names of rows; no text, no uid, no name of
@@ -13,12 +13,10 @@ from pathlib import Path
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import RunError, UserError
 from mednli_jax.nli import corpus_stats
-from mednli_jax.nli.aflite import features_text
 from mednli_jax.nli.categories import RULES
 from mednli_jax.report import outcomes, tables
-from mednli_jax.report.metrics import majority_share
 from mednli_jax.report.public import LEAST
-from mednli_jax.report.sections import Grid, Section, figure, markdown, points
+from mednli_jax.report.sections import Grid, Section, figure, points
 from mednli_jax.rundir import environment, read_json
 
 NAME = "mednli"
@@ -291,71 +289,3 @@ def _kinds_section(found) -> Section:
         rows.append((name, f"{kind['pairs']:,}" if kind else f"under {LEAST}", *figures))
     words = "kinds by rules over the words of a pair, which may be of several; the paper prints examples and no figure"
     return Section(title, [words], [Grid("", ("kind", "pairs", *(f"accuracy, {model}" for model in models)), rows)])
-
-
-# -- Tables 1, 2 and 6 of Herlihy & Rudinger 2021 (MedNLI Is Not Immune) -----------------------------------------------
-
-SPLITS = ("dev", "test")
-CONFIGS = {"hypothesis": "hypothesis_only", "pair": "premise_hypothesis_fasttext"}
-INPUTS = {"hypothesis": "no premise", "pair": "with premise"}
-PARTS = ("full", "easy", "difficult")
-FILTERED = {"hypothesis": "analysis/aflite.json", "pair": "analysis-pair/aflite.json"}
-
-
-def artifact_lines(folder: Path, read: tables.Read) -> Iterator[str]:
-    """The three tables in Markdown, from a folder that launch/artifacts.sh filled."""
-    folder, paper = Path(folder), tables.published("artifacts")
-    result = read_json(folder / "hypothesis" / "result.json", "corpus", *SPLITS)
-    yield from markdown(_accuracies(result, paper["tables"]["1"]))
-    yield ""
-    yield from markdown(_confusion(result["test"], paper["tables"]["2"]))
-    yield ""
-    yield from markdown(_partitions(folder, paper["tables"]["6"]))
-    yield ""
-    for name, place in FILTERED.items():
-        if (folder / place).is_file():
-            given = read_json(folder / place, "features", "merged_by")
-            yield f"Filtering, {INPUTS[name]}: {features_text(given['features'], given['merged_by'])}."
-    for name in INPUTS:
-        if (folder / name / "config.json").is_file() and (words := tables.unlike(folder / name, read, CONFIGS[name])):
-            yield f"The run `{name}` is unlike the paper's: {'; '.join(words)}."
-
-
-def _shares(scores) -> tuple[float, float]:
-    """The share of the most frequent class, and the accuracy, in %."""
-    return 100 * majority_share(scores["per_class"]), 100 * scores["accuracy"]["mean"]
-
-
-def _accuracies(result, paper) -> Grid:
-    rows = [
-        (row, *(f"{_shares(result[split])[place]:.1f} ({paper[row][split]})" for split in SPLITS))
-        for place, row in enumerate(("majority class", "fastText"))
-    ]
-    caption = f"Table 1: hypothesis only, accuracy (micro F1) in %, {result['corpus']}; the paper's MedNLI in brackets"
-    return Grid(caption, ("", *SPLITS), rows)
-
-
-def _confusion(scores, paper) -> Grid:
-    seeds, rows = len(scores["accuracy"]["per_seed"]), []
-    for gold, ours, theirs in zip(LABELS, scores["confusion"], paper, strict=True):
-        rows.append((gold, *(f"{n / seeds:.0f} ({published})" for n, published in zip(ours, theirs, strict=True))))
-    caption = "Table 2: its confusion on test; rows are gold, columns predicted; mean of the seeds"
-    return Grid(caption, ("", *LABELS), rows)
-
-
-def _partitions(folder, paper) -> Grid:
-    rows, texts = [], set()
-    for name, title in INPUTS.items():
-        read = {s: read_json(folder / f"partition-{name}-{s}.json", "partitions", "accuracy") for s in SPLITS}
-        texts |= {found.get("merged_by", "") for found in read.values()}
-        for place, row in enumerate(("majority", "fastText")):
-            for split, found in read.items():
-                parts = found, *(found["partitions"][part] for part in PARTS[1:])
-                ours = (f"{_shares(of)[place]:.1f} ({of['examples']:,})" if of["examples"] else "- (0)" for of in parts)
-                rows.append((title, row, split, *ours, *map(str, paper[name][row][split])))
-    text = " and ".join(f"entities of {by} merged" if by else "raw text" for by in sorted(texts))
-    caption = (
-        f"Table 6: the same and with the premise, by partition, %, {text}; majority: the most frequent class of each"
-    )
-    columns = *(f"{part} (pairs)" for part in PARTS), *(f"paper, {part}" for part in PARTS)
-    return Grid(caption, ("input", "model", "split", *columns), rows, left=3)

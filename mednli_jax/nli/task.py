@@ -26,7 +26,7 @@ PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
 
 @dataclass(frozen=True)
 class NLITask:
-    """Three-way classification of premise-hypothesis pairs (see task.Task).
+    """Three-way classification of premise-hypothesis pairs (see training.task.Scorer).
 
     padded_length: tokens to which each side is padded for models that do not mask padding (`masking="paper"`), so that
     all batches have one width; 0 for other models.

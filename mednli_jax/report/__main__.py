@@ -11,6 +11,7 @@
   --table=mednli      the reproduction check of Tables 2 to 8 and Figure 3, for --runs=FOLDER of launch/mednli.sh;
                       it holds averages only and can be shared; --out=FILE.html also writes FILE.json
   --table=diskne2     Tables 1 to 8 of DisKnE: --runs=FOLDER holds runs of configs/diskne_*.py, named as the columns
+  --table=artifacts   Tables 1, 2 and 6 of Herlihy & Rudinger: --runs=FOLDER of launch/artifacts.sh
   --table=clicr4      Table 4 of CliCR: --runs=FOLDER holds ga_ent, ..., and baselines; --skills=FILE adds Figure 5
   --runs=FOLDER       the folder of the table's runs, each named after its cell
   --split=NAME        dev or test (default: test)
@@ -35,8 +36,8 @@ from mednli_jax import cli, tasks
 from mednli_jax.errors import UsageError
 from mednli_jax.files import local_path, private_folder, write_over
 from mednli_jax.report import html, outcomes, public
+from mednli_jax.report.options import ReportOptions, TableOptions
 from mednli_jax.report.sections import csv_text, markdown_text, text
-from mednli_jax.report.tables import published
 from mednli_jax.rundir import RunDirectory
 
 WORDS = sys.maxsize  # number of arguments without --
@@ -51,15 +52,15 @@ def define(values: cli.Flags) -> None:
 def main(values: cli.Flags, *folders: str) -> None:
     folders = [local_path(folder, "an argument") for folder in folders]
     if values.public:
-        shareable = values.table is None or tasks.with_table(values.table).shareable
-        public.check(values, folders, shareable)
+        shareable = values.table is None or tasks.with_table(values.table, values.runs).shareable
+        public.check(values.flag_values_dict(), folders, shareable)
     if values.table is not None:
         if folders:
             raise UsageError("--table takes no run directories. Fix: give --runs=FOLDER, which holds them.")
         return _table(values)
     if not folders:
         raise UsageError("no run directory is given. Fix: report runs/esim-demo, or --table=3 --runs=FOLDER.")
-    tasks.check_flags("report", tasks.task_of_run(folders[0]), values)
+    tasks.check_flags("report", tasks.task_of_run(folders[0]), values.flag_values_dict())
     if len(folders) > 1 or values.compare:
         return _comparison(values, folders)
     return (_public_page if values.public else _page)(values, *folders)
@@ -78,24 +79,26 @@ def _public_page(values, folder):
 
 def _table(values):
     runs = cli.required(values, "runs", "--runs=runs/table3, the folder that holds the runs")
-    task, how = tasks.with_table(values.table), {"skills": values.skills, "public": values.public}
-    how["read"] = cli.read_config
-    sections, figures, folders = task.tables[values.table](runs, split=values.split, **how)
-    _print(values, sections, figures)
+    table = tasks.with_table(values.table, runs)
+    options = TableOptions(cli.read_config, split=values.split, skills=values.skills, public=values.public)
+    report = table.fill(runs, options)
+    _print(values, report.sections, report.figures)
     if values.out:
-        named = [folder for folder in folders if (folder / "config.json").is_file() and not values.public]
-        shown = [*sections, *([html.runs_section(named)] if named else [])]
-        _write(values.out, html.render(f"{published(task.paper)['source']}, beside ours", shown))
-        if figures.get("source"):  # the check of all figures of a paper, which can be shared as JSON
-            write_over(values.out.with_suffix(".json"), json.dumps(figures, indent=2), '{\n  "source"')
+        named = [folder for folder in report.runs if (folder / "config.json").is_file() and not values.public]
+        shown = [*report.sections, *([html.runs_section(named)] if named else [])]
+        _write(values.out, html.render(f"{table.source}, beside ours", shown))
+        if report.figures.get("source"):  # the check of all figures of a paper, which can be shared as JSON
+            content = json.dumps(report.figures, indent=2)
+            write_over(values.out.with_suffix(".json"), content, '{\n  "source"')
 
 
 def _page(values, folder):
     task = tasks.task_of_run(folder)
-    sections, figures, more = task.more_sections([folder], values, _config_of)
-    if sections:
-        _print(values, sections, figures)
-    page = html.run_page(RunDirectory.existing(folder), task.run_sections, task.units, [*sections, *more])
+    more = tasks.more_sections(task, [folder], _options(values))
+    if more.sections:
+        _print(values, more.sections, more.figures)
+    shown = [*more.sections, *more.page_only]
+    page = html.run_page(RunDirectory.existing(folder), tasks.run_sections(task), task.units, shown)
     _write(values.out or folder / "report.html", page)
     if values.csv:
         for path, content in outcomes.as_csv(folder).items():
@@ -105,16 +108,26 @@ def _page(values, folder):
 def _comparison(values, folders):
     if len(folders) == 1:
         raise UsageError("--compare takes two runs at least. Fix: name another run directory.")
-    task = tasks.same_task(folders)
-    title, compared, of_page, rows = task.compare(folders, values.split)
-    sections, figures, more = task.more_sections(folders, values, _config_of)
+    task = tasks.part(tasks.same_task(folders), tasks.Reports, "report on several runs")
+    compared, more = task.compare(folders, values.split), task.more_sections(folders, _options(values))
+    sections = [*compared.sections, *more.sections]
     if values.compare:
-        result = {"comparisons": rows, **({"categories": figures} if sections else {})}
-        _print(values, [*compared, *sections], result)
+        _print(values, sections, {**compared.figures, **({"categories": more.figures} if more.sections else {})})
     if values.out or not values.compare:
-        shown = [*compared, *sections, *more, *of_page, html.runs_section(folders)]
+        shown = [*sections, *more.page_only, *compared.page_only, html.runs_section(folders)]
         notes = (note for folder in folders for note in RunDirectory.existing(folder).result().get("notes", ()))
-        _write(values.out or Path("report.html"), html.render(title, shown, "; ".join(dict.fromkeys(notes))))
+        page = html.render(compared.title, shown, "; ".join(dict.fromkeys(notes)))
+        _write(values.out or Path("report.html"), page)
+
+
+def _options(values: cli.Flags) -> ReportOptions:
+    return ReportOptions(
+        _config_of,
+        split=values.split,
+        categories=values.categories,
+        categories_file=values.categories_file,
+        paths=values.paths,
+    )
 
 
 def _config_of(folder):

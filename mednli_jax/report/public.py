@@ -23,11 +23,14 @@ FROM_FILES = ("semantic type", "skill")  # families of slices whose names come f
 FLAGS = ("compare", "categories", "categories_file", "paths", "skills")  # flags whose output shows few pairs
 
 
-def check(given, runs: Sequence, shareable: bool) -> None:
-    """Raises UsageError for flags that ask for few pairs, names of runs, or a table that is not shareable."""
-    refused = [f"--{name}" for name in FLAGS if given[name].value]
-    refused += ["--csv of a run"] * bool(given["csv"].value and runs)
-    refused += ["several runs"] * (len(runs) > 1) + ["tables of single diseases"] * (not shareable)
+def check(values: Mapping, runs: Sequence, shareable: bool) -> None:
+    """Raises UsageError for flags that ask for few pairs, names of runs, or a table that is not shareable.
+
+    values: of the flags of `report`, by name.
+    """
+    refused = [f"--{name}" for name in FLAGS if values[name]]
+    refused += ["--csv of a run"] * bool(values["csv"] and runs)
+    refused += ["several runs"] * (len(runs) > 1) + [f"--table={values['table']}"] * (not shareable)
     if refused:
         raise UsageError(f"--public shows no {refused[0]}. Fix: give one run, or --table=3 to 7 or clicr4.")
 
@@ -90,7 +93,7 @@ def sections(found: Mapping) -> list[Section]:
     """The same for a reader: `found` is of `figures`."""
     shown = []
     for split, of in found["scores"].items():
-        grids = [Grid("", ("", "mean", "sd", "per seed"), _rows(of))]
+        grids = [Grid("", ("", "mean", "sd", "per seed"), measure_rows(of))]
         if "per_class" in of:
             rows = [(label, *map(_share, values.values())) for label, values in of["per_class"].items()]
             grids.append(Grid("classes", ("class", "precision", "recall", "F1"), rows))
@@ -104,7 +107,7 @@ def sections(found: Mapping) -> list[Section]:
         shown.append(Section(f"Scores, {split}", [f"{of['examples']:,} examples"], grids))
     header = ("F1", "mean", "sd", "per seed")
     return shown + [
-        Section(f"Scores, {category}", grids=[Grid("", header, _rows(of))])
+        Section(f"Scores, {category}", grids=[Grid("", header, measure_rows(of))])
         for category, of in found["categories"].items()
     ]
 
@@ -113,7 +116,8 @@ def _share(value):
     return f"{value:.4f}"
 
 
-def _rows(of):
+def measure_rows(of: Mapping) -> list[tuple[str, str, str, str]]:
+    """(name, mean, sd, values of the seeds) of each measure among some scores."""
     scored = {name: value for name, value in of.items() if isinstance(value, Mapping) and "per_seed" in value}
     rows = []
     for name, value in scored.items():

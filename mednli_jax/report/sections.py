@@ -2,9 +2,12 @@
 
 import csv
 import io
+import json
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from mednli_jax.report.charts import Chart
 
@@ -35,6 +38,48 @@ class Section:
     commands: list[tuple[str, str]] = field(default_factory=list)  # (what for, a line for a shell)
     facts: Mapping[str, str] = field(default_factory=dict)
     folded: bool = False
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an analysis, a table, a comparison or an evaluation hands back.
+
+    Args:
+      figures: JSON values.
+      sections: the same for a reader, on a terminal and on a page.
+      files: {name: content} of pictures and lists. A dict is added to the figures and written as JSON.
+      private: the same, for the owner of the data alone: single items, and words of a corpus that is not open.
+      title: of the page, or the first line on a terminal.
+      notes: remarks on the corpus or the run.
+      page_only: further sections of the page.
+      runs: the folders of the runs that the figures are of.
+    """
+
+    figures: Mapping[str, Any]
+    sections: Sequence[Section] = ()
+    files: Mapping[str, Any] = field(default_factory=dict)
+    private: Mapping[str, Any] = field(default_factory=dict)
+    title: str = ""
+    notes: Sequence[str] = ()
+    page_only: Sequence[Section] = ()
+    runs: Sequence[Path] = ()
+
+
+ITEMS = "items.jsonl"  # a private file with the scores of each item
+
+
+def item_lines(rows: Iterable[Mapping]) -> str:
+    """The content of ITEMS."""
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def in_full(name: str, report: Report) -> dict[str, Any]:
+    """The private files that hold a whole report: its figures, its text and its files."""
+    notes = {"notes": list(report.notes)} if report.notes else {}
+    found = {f"{name}.json": {**report.figures, **notes}, **report.files}
+    if report.sections:
+        found[f"{name}.txt"] = "\n".join(line for section in report.sections for line in lines(section)) + "\n"
+    return found
 
 
 def lines(section: Section) -> list[str]:

@@ -22,6 +22,7 @@ from mednli_jax.models.products import HALF
 from mednli_jax.training import state as states
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.step import predict_step, train_step
+from mednli_jax.training.task import Scorer
 
 # batches computed on the device while the host receives an earlier one
 LOOKAHEAD = 2
@@ -46,7 +47,7 @@ class Program:
     """Compiled steps of training and prediction over one data set, for each layout of a batch."""
 
     model: object  # linen module
-    task: object  # see training.task.Task
+    task: Scorer
     devices: Devices
     frozen: dict  # arrays that are not trained, on the devices
     data: dict  # arrays of the corpus, on the devices

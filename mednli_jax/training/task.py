@@ -1,10 +1,15 @@
-"""The interface of a task for the training loop and the commands."""
+"""The contract of a task for training, evaluation and prediction."""
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from mednli_jax.data.arrays import Prepared
+from mednli_jax.data.batching import Batches, Layout, TrainingBatches
+from mednli_jax.data.corpus import Corpus
 
 
 def frozen(vectors: np.ndarray) -> dict[str, dict[str, jax.Array]]:
@@ -22,60 +27,83 @@ def summary(what: str, scores: dict, units: str, more: str = "") -> str:
     return "".join([text, more, *shown])
 
 
-class Task(Protocol):
-    """A frozen dataclass that turns row numbers into batches and logits into scores.
+class Scorer(Protocol):
+    """Turns row numbers into batches, and logits into scores. It sees numbers, not files; it is hashable and frozen.
 
     Dimension letters: S seeds, Q units of a batch, G rows of a unit, B = Q G, N rows of a split, C classes or
     candidates.
+
+    Attributes:
+      name: in result.json.
+      sides: names of the two texts of a row; the arrays of a corpus are named after them.
+      units: name of the rows.
+      pieces: whether the rows are of word pieces, whose embeddings the model has.
+      padded_length: tokens to which each side is padded for models that see the padding; 0 for others.
+
+    `rows` are a split of a prepared corpus as `with_rows` makes them, data.arrays.Rows or more.
     """
 
-    name: str  # as in a config
-    sides: tuple[str, str]  # names of the two texts of a row
-    units: str  # name of the rows
-    pieces: bool  # whether rows hold word pieces, whose vectors the model trains
-    padded_length: int  # tokens of each side, where the logits depend on the padded length; else 0
+    @property
+    def name(self) -> str: ...
+    @property
+    def sides(self) -> tuple[str, str]: ...
+    @property
+    def units(self) -> str: ...
+    @property
+    def pieces(self) -> bool: ...
+    @property
+    def padded_length(self) -> int: ...
 
-    def with_rows(self, prepared, corpus):
+    def with_rows(self, prepared: Prepared, corpus: Corpus) -> Prepared:
         """The prepared corpus with the rows of each split in the form that `score` needs."""
 
-    def model_facts(self, manifest: dict) -> dict:
-        """Arguments of models.table.Entry.build that depend on the prepared corpus."""
+    def model_facts(self, manifest: dict) -> dict[str, Any]:
+        """Fields of the model that depend on the prepared corpus (see models.table.Entry.build)."""
 
-    def resident(self, prepared) -> dict[str, np.ndarray]:
+    def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
         """The arrays on the device: all splits, one array per field."""
 
-    def frozen(self, vectors: np.ndarray) -> dict:
+    def frozen(self, vectors: np.ndarray) -> dict[str, Any]:
         """The `frozen` collection of the models, from the vectors [V, D] of a vocabulary."""
 
-    def batches(self, prepared, name: str, training, *, shares: int, model):
-        """The batching.Batches of a split, by a batching.TrainingBatches, for a model on `shares` devices."""
+    def batches(self, prepared: Prepared, name: str, training: TrainingBatches, *, shares: int, model: Any) -> Batches:
+        """The batches of a split for a model on `shares` devices."""
 
-    def new_examples(self, inputs, manifest: dict) -> list:
+    def new_examples(self, inputs: Sequence[tuple[str, str]], manifest: dict) -> list[Any]:
         """Examples without labels from pairs of texts. manifest: of the corpus that the run was trained on."""
 
-    def described(self, rows, logits) -> list[dict]:
+    def described(self, rows: Any, logits: np.ndarray) -> list[dict[str, Any]]:
         """The prediction for each row of new inputs, from logits [S, N, C]: means over the seeds."""
 
-    def looked_at(self, corpus, vocabulary, example, lengths: tuple[int, int], sown: dict) -> dict:
-        """The attention of one example with texts of these lengths, from the model's collection ATTENTION [S, ...]."""
-
-    def to_batch(self, data: dict[str, jax.Array], index: jax.Array, layout):
+    def to_batch(self, data: dict[str, jax.Array], index: jax.Array, layout: Layout) -> Any:
         """The batch of rows `index` [Q, G] (-1 = padding) in the static shape `layout` (see models.batch).
 
         It is a flax.struct.dataclass with `mask` [B] float and `row_key` [B] or None.
         """
 
-    def loss(self, logits: jax.Array, batch) -> jax.Array:
+    def loss(self, logits: jax.Array, batch: Any) -> jax.Array:
         """[B], finite also on padding rows."""
 
-    def correct(self, logits: jax.Array, batch) -> jax.Array:
+    def correct(self, logits: jax.Array, batch: Any) -> jax.Array:
         """[B], 1 where the prediction is right."""
 
-    def score(self, rows, logits) -> dict:
-        """The scores of a split as JSON values; the loop reads `loss.per_seed` and `accuracy.per_seed` of dev."""
+    def score(self, rows: Any, logits: np.ndarray) -> dict[str, Any]:
+        """The scores of a split as JSON values: `examples`, and report.metrics.mean_sd of each measure.
 
-    def predictions(self, rows, logits) -> list[dict]:
+        The loop reads `loss` and `accuracy` of dev.
+        """
+
+    def predictions(self, rows: Any, logits: np.ndarray) -> list[dict[str, Any]]:
         """One JSON object for each row of a split, for the run's private files."""
 
-    def summary(self, split: str, scores: dict) -> str:
+    def summary(self, split: str, scores: dict[str, Any]) -> str:
         """One line with the scores of a split."""
+
+
+class AttentionScorer(Scorer, Protocol):
+    """A Scorer whose models show attention (see tasks.Attention)."""
+
+    def looked_at(
+        self, corpus: Corpus, vocabulary: Any, example: Any, lengths: tuple[int, int], sown: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The attention of one example with texts of these lengths, from the model's collection ATTENTION [S, ...]."""

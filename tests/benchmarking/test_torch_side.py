@@ -10,7 +10,7 @@ import jax.numpy as jnp  # noqa: E402
 from references import tree_of  # noqa: E402
 from safetensors.numpy import save_file  # noqa: E402
 
-from mednli_jax.benchmarking import measure, ours, torch_models, torch_side, workload  # noqa: E402
+from mednli_jax.benchmarking import cases, ours, torch_models, torch_side, workload  # noqa: E402
 from mednli_jax.models.bert_import import load_weights  # noqa: E402
 
 HIDDEN, DIM, ROWS = 6, 5, 21
@@ -88,12 +88,12 @@ def test_batches_hold_each_pair_once(by_length, grouped):
 
 @pytest.mark.parametrize("model", ["bow", "infersent", "ga_reader", "sa_reader", "bert"])
 def test_the_plain_script_and_ours_train_an_epoch_of_every_family(model):
-    values = spec(model, measure.PLAIN.style, mode="epoch")
+    values = spec(model, cases.PLAIN.style, mode="epoch")
     values |= {"seeds": 1, "tokens": 24, "vectors": DIM, "pairs": 20, "length": 12, "prepared": "", "batch": 8}
     if model == "bert":
         pytest.importorskip("transformers")
         values["hidden"] = workload.BERT_HEAD_SIZE
-    work = measure.workload_of(values)
+    work = cases.workload_of(values)
     script = pytorch(values, work)
     assert isinstance(script, torch_side.PlainEpoch)
     before = {name: value.clone() for name, value in script.model.state_dict().items()}
@@ -196,7 +196,7 @@ def test_bfloat16_is_near_float32_and_keeps_its_parameters(model):
     if model == "bert":
         pytest.importorskip("transformers")
         values |= {"style": "sdpa", "hidden": workload.BERT_HEAD_SIZE}
-    work, batches, found = measure.workload_of(values), [np.arange(8)], []
+    work, batches, found = cases.workload_of(values), [np.arange(8)], []
     for precision in ("float32", "bfloat16"):
         side = pytorch(values | {"precision": precision}, work)
         found.append(side.predict(batches)[1][0])

@@ -9,10 +9,10 @@ from compiler import FAST
 from made_up_commands import call_command
 
 from mednli_jax import benchmark
-from mednli_jax.benchmarking import measure, workload
+from mednli_jax.benchmarking import cases, measure, workload
 from mednli_jax.errors import RunError
 
-CASE = measure.Case("infersent", 8, 1, "train", "off", 60, hidden=16, vectors=12, rounds=2)
+CASE = cases.Case("infersent", 8, 1, "train", "off", 60, hidden=16, vectors=12, rounds=2)
 
 
 # -- the corpora -------------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ class Fake:
 
 class Broken(Fake):
     def start(self, case, setting=None):
-        return super().start(case, setting and measure.Setting(setting.style, True))
+        return super().start(case, setting and cases.Setting(setting.style, True))
 
 
 def rows_of(case):

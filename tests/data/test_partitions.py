@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from made_up_knowledge import write
 
+from mednli_jax.artifacts.tables import artifact_lines
 from mednli_jax.data.partitions import Partition, read_partition, read_partitions, uids_in
 from mednli_jax.errors import DataError, RunError, UsageError
-from mednli_jax.nli.tables import artifact_lines
 
 SPLITS = {"train": ("a", "b", "c"), "dev": ("d", "e"), "test": ("f", "g")}
 

@@ -92,8 +92,8 @@ def test_prepare_tells_diseases_folds_of_each_group_and_what_is_left_out(tmp_pat
 
 
 def test_no_analysis_of_pairs_is_offered_and_eight_tables_are(tmp_path):
-    assert dict(plug.TASK.analyses(alone=True)) == {}
-    assert not plug.TASK.shareable
+    assert dict(plug.TASK.analyses) == {}
+    assert not any(table.shareable for table in plug.TASK.tables.values())
     assert sorted(name[-1] for name in plug.TASK.tables) == list("12345678")
     assert {"probe", "predictions"}.isdisjoint(plug.TASK.flags["evaluate"])
 

@@ -10,6 +10,7 @@ from made_up_runs import GOLD, change, scores, write_run
 
 from mednli_jax.data.partitions import Partition
 from mednli_jax.nli import page
+from mednli_jax.report.sections import lines
 
 # Seed 0 is right on all nine pairs; seed 1 takes the three contradictions for entailments.
 SEEDS = ("eeennnccc", "eeennneee")
@@ -64,7 +65,8 @@ def fake_run(folder, merged_by=""):
 @pytest.mark.parametrize("merged_by", ["", "mesh 2024"])
 def test_evaluation_gives_an_interval_the_majority_and_parts_that_hold_pairs(tmp_path, merged_by):
     parts = [Partition(name, f"{name}.txt", ("a",), (1,)) for name in ("easy", "empty")]
-    figures, shown, rows = page.evaluate(fake_run(tmp_path, merged_by), "test", parts)
+    report = page.evaluate(fake_run(tmp_path, merged_by), "test", parts)
+    figures = report.figures
     assert (figures["corpus"], figures["trained_on"], figures["split"]) == ("snli", "demo", "test")
     # Wilson's interval of 8 of 9, the next number to 23 of 27, at z = 1.96
     z, n, share = 1.959964, 9, 8 / 9
@@ -74,11 +76,11 @@ def test_evaluation_gives_an_interval_the_majority_and_parts_that_hold_pairs(tmp
     assert figures["majority"] == pytest.approx(1 / 3)
     assert figures["partitions"]["easy"]["majority"] == pytest.approx(2 / 3)
     assert figures["partitions"]["empty"] == {"examples": 0}
-    names = [line.split()[0] for line in shown if line.strip()]
-    assert ("easy" in names, "empty" in names, shown[-1]) == (True, False, "a note")
-    assert "trained on demo" in shown[0]
-    assert ("merged by mesh 2024" in shown[0]) == ("merged_by" in figures) == bool(merged_by)
-    assert len(rows) == 0
+    names = [line.split()[0] for section in report.sections for line in lines(section) if line.strip()]
+    assert ("easy" in names, "empty" in names, report.notes) == (True, False, ["a note"])
+    assert "trained on demo" in report.title
+    assert ("merged by mesh 2024" in report.title) == ("merged_by" in figures) == bool(merged_by)
+    assert not report.private
 
 
 def test_a_comparison_tells_gains_in_words_and_names_the_paper_for_attention_alone(tmp_path):
@@ -90,11 +92,11 @@ def test_a_comparison_tells_gains_in_words_and_names_the_paper_for_attention_alo
     for folder, size in ((second, 300), (third, 299)):
         change(folder / "config.json", model__knowledge="replace", model__hidden_size=size)
     change(first / "config.json", model__hidden_size=300)
-    title, sections, confusions, compared = page.compare([first, second, third], "test")
-    assert title == "a and b and c: test of demo"
-    assert [row["second"] for row in compared] == ["b", "c"]
-    assert len(confusions[0].charts) == 3
-    changes = {section.title: section for section in sections if " against " in section.title}
+    report = page.compare([first, second, third], "test")
+    assert report.title == "a and b and c: test of demo"
+    assert [row["second"] for row in report.figures["comparisons"]] == ["b", "c"]
+    assert len(report.page_only[0].charts) == 3
+    changes = {section.title: section for section in report.sections if " against " in section.title}
     told = {name: section.words[0] for name, section in changes.items()}
     for words in told.values():
         assert words.startswith("of 3 predictions gained, 67% are of neutral; 100% of these were entailment before")

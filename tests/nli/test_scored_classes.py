@@ -14,7 +14,7 @@ from mednli_jax.report.sections import points
 
 def statistics(*folders, split="test"):
     """The rows of a comparison's table of statistics, as {header: cell}."""
-    _, sections, _, _ = page.compare(folders, split)
+    sections = page.compare(folders, split).sections
     (grid,) = next(section.grids for section in sections if section.title == "Statistics")
     return [dict(zip(grid.header, row, strict=True)) for row in grid.rows]
 
@@ -62,6 +62,6 @@ def test_classes_without_a_gold_pair_are_not_scored(tmp_path):
     folders = [write_run(tmp_path / name, "ecn", gold="ecc") for name in "ab"]
     _, (classes, *_) = page.run_sections(json.loads((folders[0] / "result.json").read_text()))
     assert [row[0] for row in classes.grids[0].rows] == ["entailment", "contradiction"]
-    _, sections, _, _ = page.compare(folders, "test")
+    sections = page.compare(folders, "test").sections
     for grid in sections[-1].grids:
         assert [row[0] for row in grid.rows] == ["entailment", "contradiction"]

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from made_up_knowledge import WORDNET, lay_out
@@ -14,6 +13,7 @@ from mednli_jax.errors import UserError
 from mednli_jax.nli.analyses import Pairs
 from mednli_jax.nli.plug import corpus_of
 from mednli_jax.nli.substitutions import FILE, substitutions
+from mednli_jax.report.options import AnalysisOptions
 
 # MeSH puts asthma and bronchitis under Bronchial Diseases (C08.127.108 and .446), but not hypertension.
 TRAIN = [pair("Known asthma and bronchitis .", "He has hypertension .", uid=f"t{n}") for n in range(3)]
@@ -39,8 +39,8 @@ def pairs():
 
 def made(pairs):
     """(figures, rows of the probe)."""
-    figures, _, files = substitutions(pairs, SimpleNamespace(count=9, seed=0))
-    return figures, [json.loads(line) for line in files[FILE].splitlines()]
+    report = substitutions(pairs, AnalysisOptions(count=9, seed=0))
+    return report.figures, [json.loads(line) for line in report.files[FILE].splitlines()]
 
 
 def test_a_word_is_replaced_by_its_co_hyponym(pairs):
@@ -60,8 +60,8 @@ def test_words_that_a_training_pair_links_are_left_out(sides):
 
 def test_text_of_a_corpus_that_is_not_open_is_private(pairs, monkeypatch):
     monkeypatch.setattr(pairs, "corpus", replace(pairs.corpus, name="mednli"))
-    *_, files = substitutions(pairs, SimpleNamespace(count=9, seed=0))
-    assert set(files) == {"private/substitutions.json", f"private/{FILE}"}
+    report = substitutions(pairs, AnalysisOptions(count=9, seed=0))
+    assert (set(report.files), set(report.private)) == (set(), {"substitutions.json", FILE})
 
 
 def test_wordnet_words_fit_their_place(tmp_path):

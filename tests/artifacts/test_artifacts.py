@@ -11,12 +11,12 @@ from made_up_pairs import pair
 from made_up_runs import check_offline, read
 
 from mednli_jax import analyze
+from mednli_jax.artifacts import heuristics, hypotheses, plug
+from mednli_jax.artifacts.heuristics import CAUSE, FINE, HYPERNYM
 from mednli_jax.data.examples import LABELS, Mention
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.knowledge.readers.mesh import read_mesh
-from mednli_jax.nli import analyses, artifacts
-from mednli_jax.nli.artifacts import CAUSE, FINE, HYPERNYM
 
 E, N, C = LABELS
 MESH = "id\tname\ttree_numbers\tsynonyms\nD1\tBrain Injury\tC10.100\t\nD2\tGout\tC05.100\t\nD3\tJoint Pain\tC05\t\n"
@@ -33,7 +33,8 @@ def ask(tmp_path, monkeypatch):
         write_shared_premises(tmp_path / "snli" / f"snli_1.0_{split}.jsonl")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
-    monkeypatch.delitem(analyses.ANALYSES, "aflite", raising=False)  # this analysis has tests of its own
+    others = {name: analysis for name, analysis in plug.PART.analyses.items() if name != "aflite"}
+    monkeypatch.setattr(plug.PART, "analyses", others)  # the filtering has tests of its own
 
     def call(name, *flags):
         return call_command(analyze, name, "--config.knowledge.ontology=own.tsv", *flags, words=1)
@@ -45,7 +46,7 @@ def test_tokens_by_hand():
     """Counts by class (E, N): x 3 0, y 1 3, z 1 2. The total is 10, 5 in each class. w is too rare."""
     sentences = [("x", "x", "y"), ("x", "z"), ("y", "w"), ("y", "z"), ("y", "z")]
     given = sentences, (E, E, N, N, N), "aabbc"
-    rows, facts = artifacts.token_rows(*given, smoothing=0, min_count=2)
+    rows, facts = hypotheses.token_rows(*given, smoothing=0, min_count=2)
     assert facts == {"tokens": 3, "rare_tokens": 1, "tokens_of_few_premises": 3, "pairs": {E: 2, N: 3}}
     first, second, _ = rows[E]
     assert first == {
@@ -56,7 +57,7 @@ def test_tokens_by_hand():
     assert second["pmi"] == pytest.approx(math.log2(2 / 3))
     # x occurs in no neutral hypothesis, so it is never listed for that class.
     assert [(row["token"], row["share"]) for row in rows[N]] == [("y", 1.0), ("z", pytest.approx(2 / 3))]
-    smoothed = artifacts.token_rows(*given, smoothing=2, min_count=2)[0][E][0]
+    smoothed = hypotheses.token_rows(*given, smoothing=2, min_count=2)[0][E][0]
     assert (smoothed["p"], smoothed["p_smoothed"]) == (3 / 5, pytest.approx(5 / 11))
     assert smoothed["pmi"] == pytest.approx(math.log2((5 / 22) / (7 / 22 * 11 / 22)))
 
@@ -64,19 +65,19 @@ def test_tokens_by_hand():
 def test_stop_words_are_dropped_as_published():
     """By scikit-learn's list and pattern, which asks for two word characters in a row; merged entities stay whole."""
     tokens = ("the", "patient", "has", "no", "history_of_cancer", ",", "x-ray", "n't", "p", ".", "not", "well")
-    assert artifacts.content(tokens) == ("patient", "history_of_cancer", "x-ray")
+    assert hypotheses.content(tokens) == ("patient", "history_of_cancer", "x-ray")
 
 
 def test_classes_that_cannot_be_compared_are_refused():
     for labels in ([N] * 9, []):
         with pytest.raises(DataError):
-            artifacts.classes_of(labels)
+            hypotheses.classes_of(labels)
     with pytest.raises(UsageError, match="--min_count"):
-        artifacts.token_rows([("a",)] * 4, [N, E] * 2, "pppp")
+        hypotheses.token_rows([("a",)] * 4, [N, E] * 2, "pppp")
 
 
 def lengths_of(lengths, labels):
-    return artifacts.lengths([("w",) * length for length in lengths], labels)
+    return hypotheses.lengths([("w",) * length for length in lengths], labels)
 
 
 def test_lengths_by_hand():
@@ -139,7 +140,7 @@ def mentions(*names):
 
 def satisfied(ontology, premise, hypothesis, words="x y z"):
     """The names of the heuristics that one pair satisfies; its mentions lie on the first tokens of each side."""
-    rows = artifacts.satisfied([pair("p", words)], [mentions(*premise)], [mentions(*hypothesis)], ontology)
+    rows = heuristics.satisfied([pair("p", words)], [mentions(*premise)], [mentions(*hypothesis)], ontology)
     return {name for name, found in rows.items() if found}
 
 
@@ -187,13 +188,13 @@ def test_any_ontology_has_hypernyms_but_not_causes():
     assert satisfied(cuis, ["CUI"], ["above"]) == {HYPERNYM}
     assert satisfied(cuis, ["above"], ["CUI"]) == set()
     assert satisfied(cuis, ["CUI"], ["c2"], "x no z") == {FINE}
-    assert artifacts.satisfied([], [], [], CHAIN) == {HYPERNYM: [], FINE: []}
+    assert heuristics.satisfied([], [], [], CHAIN) == {HYPERNYM: [], FINE: []}
 
 
 def test_chi_square_by_hand():
     """Counts 6, 3 and 0 where 3 each are expected: (9 + 0 + 9) / 3 = 6; with two degrees of freedom p = exp(-3)."""
     labels = [E] * 6 + [N] * 3 + [C] * 9
-    found = artifacts.spread({HYPERNYM: list(range(9)), FINE: []}, labels)
+    found = heuristics.spread({HYPERNYM: list(range(9)), FINE: []}, labels)
     assert found[HYPERNYM] == {
         "pairs": 9, "labels": {E: 6, N: 3, C: 0}, "top": E, "share": pytest.approx(2 / 3),
         "chi_square": pytest.approx(6.0), "p_value": pytest.approx(math.exp(-3)),

@@ -7,9 +7,9 @@ import pytest
 from made_up_pairs import write_own
 
 from mednli_jax import defaults
+from mednli_jax.artifacts import aflite as filtering
+from mednli_jax.artifacts.aflite import Settings, State
 from mednli_jax.errors import DataError, RunError, UsageError
-from mednli_jax.nli import aflite as filtering
-from mednli_jax.nli.aflite import Settings, State
 from mednli_jax.nli.analyses import Pairs
 from mednli_jax.nli.plug import corpus_of
 

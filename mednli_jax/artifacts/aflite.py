@@ -7,22 +7,24 @@ apply it to all splits of MedNLI together. The caller trains the models. Pairs w
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_array
 
+from mednli_jax.artifacts.hypotheses import classes_of
 from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.examples import LABELS
 from mednli_jax.data.text import SPECIALS, blank_tokens
 from mednli_jax.data.vectors import load_vectors
 from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.files import atomic_file, private_folder
-from mednli_jax.nli.artifacts import classes_of
+from mednli_jax.nli.analyses import Pairs
 from mednli_jax.nli.encoding import Unit, rows_in, units
-from mednli_jax.report.sections import Grid, Section
+from mednli_jax.report.options import AnalysisOptions, FitPredict
+from mednli_jax.report.sections import Grid, Report, Section
 from mednli_jax.report.tables import of_corpus
 from mednli_jax.terminal import Bar
 
@@ -30,10 +32,6 @@ STATE = "aflite.state.npz"
 PAPER_PAIRS, PAPER_SIZE, PAPER_CUT = 14_049, 5_620, 500
 BINS = 20
 PARTS = ("easy", "difficult")
-
-# (features [N, D], labels [N], rows of each model's training subset [n, m]) -> (the class that each model gives to each
-# row [n, N], facts of the training as JSON values).
-FitPredict = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, dict]]
 
 
 @dataclass(frozen=True)
@@ -71,20 +69,17 @@ def settings(pairs: int, *, m: int | None, n: int, k: int | None, tau: float, se
     return Settings(m, n, k, tau, seed)
 
 
-def difficulty(pairs, options) -> tuple[dict, list[Section], dict]:
-    """Filters all splits of a corpus together: (figures, sections, files), see analyses.
-
-    options: outputs, folder of a run -> {uid: logits [S * C]}; fit_predict, number of pairs -> FitPredict.
-    """
+def difficulty(pairs: Pairs, options: AnalysisOptions) -> Report:
+    """Filters all splits of a corpus together."""
     if options.resume and not options.out:
         raise UsageError("--resume needs the folder of the filtering. Fix: give --out=FOLDER, too.")
     labels = [example.label for example in pairs.examples]
-    chosen = settings(len(labels), **{name: getattr(options, name) for name in ("m", "n", "k", "tau", "seed")})
+    chosen = settings(len(labels), m=options.m, n=options.n, k=options.k, tau=options.tau, seed=options.seed)
     if run := options.features:
         inputs, (matrix, facts) = "run", run_features(pairs, run, options.outputs(run))
     else:
-        inputs, how = options.input, {"entities": options.entities, "unknown": options.unknown}
-        matrix, facts = mean_features(pairs, inputs, **how)
+        inputs = options.input
+        matrix, facts = mean_features(pairs, inputs, entities=options.entities, unknown=options.unknown)
     classes_of(labels)
     numbers = np.array([LABELS.index(label) for label in labels])
     state = filtered(matrix, numbers, chosen, options.fit_predict(len(labels)), options.out, resume=options.resume)
@@ -112,7 +107,7 @@ def difficulty(pairs, options) -> tuple[dict, list[Section], dict]:
         notes.append(f"{count:,} sentences have no token with a vector: their features are zero")
     if count := sum(row.get("unconverged", 0) for row in rounds):
         notes.append(f"{count:,} of the models stopped before they had converged")
-    return {"notes": notes, **given}, [_section(pairs.name, given)], files
+    return Report(given, [_section(pairs.name, given)], files, notes=notes)
 
 
 def _parted(pairs, state) -> tuple[dict, dict[str, bytes]]:
