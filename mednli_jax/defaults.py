@@ -5,6 +5,7 @@ Every field has a type: a field without a value is a placeholder, a sequence is 
 
 import difflib
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from ml_collections.config_dict import ConfigDict, placeholder
 
@@ -447,23 +448,32 @@ def of_task(task: tasks.Task, model: str) -> ConfigDict:
     return globals()[task.base](model) if isinstance(task.base, str) else task.base(model)
 
 
-def own(task: str, model: str, **sections: Mapping) -> ConfigDict:
+def own(
+    task: str,
+    model_name: str,
+    *,
+    data: Mapping = MappingProxyType({}),
+    vectors: Mapping = MappingProxyType({}),
+    model: Mapping = MappingProxyType({}),
+    train: Mapping = MappingProxyType({}),
+) -> ConfigDict:
     """A config for a TASK of the user's own code.
 
     Args:
-      task, model: import paths, `package.module:TASK` and `package.module:Model`.
-      sections: fields of the sections `data`, `vectors`, `model`, `train` and of further ones, in addition to those
-        that every config has; the values are defaults.
+      task, model_name: import paths, `package.module:TASK` and `package.module:Model`.
+      data, vectors, model, train: fields of these sections with their values; others have the values below.
     """
     config = ConfigDict()
     config.task = task
     config.seeds = (0,)
     config.data = _section(name="", dir=placeholder(str), limit=placeholder(int))
     config.vectors = _section(path=placeholder(str), dim=100, seed=0)
-    config.model = _section(name=model)
+    config.model = _section(name=model_name)
     config.train = _train()
-    for name, fields in sections.items():
-        config[name] = {**config.get(name, {}), **fields}
+    config.data.update(dict(data))
+    config.vectors.update(dict(vectors))
+    config.model.update(dict(model))
+    config.train.update(dict(train))
     return config
 
 

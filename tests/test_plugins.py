@@ -1,0 +1,144 @@
+"""The TASKs of docs/plugins.md, which derive from nothing of the package, go through every command."""
+
+import importlib
+import json
+import re
+import sys
+
+import pytest
+from made_up_commands import ROOT, call_command, use_one_device
+
+from mednli_jax import analyze, evaluate, predict, prepare, train
+from mednli_jax.errors import PLUGINS
+from mednli_jax.report import __main__ as report
+
+MODULES = ("similar", "similar_config", "similar_more")
+WORDS = ("fever", "cough", "pain", "rash", "gout", "stroke")
+SMALL = ("--config.train.epochs=3", "--config.seeds=0,1")
+
+
+@pytest.fixture(scope="module")
+def blocks():
+    """{name of a module: its code in the documentation}."""
+    code = re.findall(r"```python\n# (\w+)\.py\n(.*?)```", (ROOT / "docs" / "plugins.md").read_text(), re.S)
+    return {name: text for name, text in code if name in MODULES}
+
+
+@pytest.fixture(autouse=True)
+def home(blocks, tmp_path, monkeypatch):
+    for name, text in blocks.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    more = blocks["similar_config"].replace("from similar import", "from similar_more import")
+    (tmp_path / "more_config.py").write_text(more)
+    for split, size in (("train", 48), ("dev", 12), ("test", 12)):
+        lines = []
+        for number in range(size):
+            first, second = WORDS[number % 6], WORDS[(number + number % 2) % 6]
+            lines.append(f"pt has {first} .\t{second} is noted\t{'other' if number % 2 else 'same'}\n")
+        (tmp_path / "own").mkdir(exist_ok=True)
+        (tmp_path / "own" / f"{split}.tsv").write_text("".join(lines))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv(PLUGINS, "similar,similar_more")
+    use_one_device(monkeypatch)
+    importlib.invalidate_caches()
+    yield
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+def done(command, *flags, **how):
+    """(stdout, stderr) of a command that succeeds."""
+    code, out, err = call_command(command, *flags, **how)
+    assert code == 0, err
+    return out, err
+
+
+def trained(folder, config="similar_config.py", *flags):
+    return done(train, f"--config={config}", "--config.data.dir=own", *SMALL, f"--workdir={folder}", *flags)
+
+
+def result_of(folder):
+    result = json.loads((folder / "result.json").read_text())
+    return {name: result[name] for name in ("dev", "test", "best_epoch", "epochs", "status")}
+
+
+def test_a_task_of_ones_own_needs_a_config_and_a_scorer_alone(tmp_path):
+    out, _ = done(prepare, "--config=similar_config.py", "--config.data.dir=own")
+    assert "train: 48 pairs" in out
+    trained("runs/a")
+    scores = json.loads(done(evaluate, "--run=runs/a", "--json")[0])
+    assert scores["accuracy"] == result_of(tmp_path / "runs" / "a")["test"]["accuracy"]
+    assert "12 examples" in done(evaluate, "--run=runs/a", "--split=dev")[0]
+    out, err = done(predict, "--run=runs/a", stdin="pt has fever .\tfever is noted\n")
+    header, row = out.splitlines()
+    assert header.split("\t") == ["same", "other"]
+    assert sum(map(float, row.split("\t"))) == pytest.approx(1, abs=1e-5)
+    assert "1 pairs" in err
+    done(predict, "--run=runs/a", "--output=new.jsonl", stdin="pt has fever .\tfever is noted\n")
+    assert json.loads((tmp_path / "new.jsonl").read_text()).keys() == {"same", "other"}
+    done(report, "runs/a")
+    assert "Scores, test" in (tmp_path / "runs" / "a" / "report.html").read_text()
+    done(report, "runs/a", "--public")
+
+
+def test_a_task_of_ones_own_resumes_to_the_same_result(tmp_path, monkeypatch):
+    trained("runs/whole")
+    scorer = importlib.import_module("similar").SimilarScorer
+    score, calls = scorer.score, []
+
+    def interrupted(self, rows, logits):
+        calls.append(rows)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return score(self, rows, logits)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scorer, "score", interrupted)
+        flags = ("--config=similar_config.py", "--config.data.dir=own", *SMALL, "--workdir=runs/cut")
+        assert call_command(train, *flags)[0] == 3
+    trained("runs/cut", "similar_config.py", "--resume")
+    assert result_of(tmp_path / "runs" / "cut") == result_of(tmp_path / "runs" / "whole")
+
+
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        (evaluate, ("--run=runs/a", "--merged")),
+        (evaluate, ("--run=runs/a", "--probe=own/test.tsv")),
+        (predict, ("--run=runs/a", "--attention")),
+        (report, ("runs/a", "runs/a", "--compare")),
+        (report, ("runs/a", "--categories")),
+        (report, ("--table=similar", "--runs=runs")),
+        (analyze, ("overlap", "--config=similar_config.py", "--config.data.dir=own")),
+        (prepare, ("--config=similar_config.py", "--config.data.dir=own", "--metamap=out")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_what_a_task_lacks_is_said_in_one_line(command, flags):
+    trained("runs/a")
+    code, _, err = call_command(command, *flags, stdin="pt has fever .\tfever is noted\n")
+    last = err.splitlines()[-1]
+    assert (code, last.startswith("error: "), "Fix: " in last) == (2, True, True), err
+
+
+def test_an_object_that_is_no_task_is_refused(tmp_path):
+    (tmp_path / "similar_more.py").write_text("class Half:\n    name = 'half'\n\nTASK = Half()\n")
+    flags = ("--config=similar_config.py", "--config.data.dir=own", "--config.task=similar_more:TASK")
+    code, _, err = call_command(prepare, *flags)
+    assert (code, "config.task" in err, "accepts" in err, "Traceback" in err) == (2, True, True, False)
+
+
+def test_analyses_tables_and_flags_of_ones_own_task_are_reached(tmp_path):
+    of_corpus = ("--config=more_config.py", "--config.data.dir=own")
+    shared = json.loads(done(analyze, "overlap", *of_corpus, "--json", words=1)[0])["shared"]
+    assert shared == {"same": pytest.approx(0.25), "other": 0.0}
+    out, _ = done(analyze, "all", *of_corpus, "--out=figures", words=1)
+    assert "Shared words" in out
+    assert (tmp_path / "figures" / "overlap.json").is_file()
+    trained("runs/a", "more_config.py")
+    assert "skills: own/x" in done(evaluate, "--run=runs/a", "--skills=own/x")[0]
+    assert call_command(evaluate, "--run=runs/a", "--vectors=own/x")[0] == 2
+    accuracy = result_of(tmp_path / "runs" / "a")["test"]["accuracy"]["mean"]
+    assert json.loads(done(report, "--table=similar", "--runs=runs", "--json")[0]) == {"a": accuracy}
