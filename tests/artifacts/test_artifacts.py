@@ -291,8 +291,8 @@ def test_the_page_of_all_analyses(ask, tmp_path):
     for title in ("Sizes, snli", "Table 3", "Table 4", "Table 5", "Path lengths", "own 2024"):
         assert title in titles, title
     assert sum(tag == "svg" for tag, _ in page.tags) == 2  # of paths and of lengths
-    (command,) = [words for words in page.words if words.startswith("analyze all ")]
-    assert command.split()[3:5] == ["--corpus=snli", "--out=o"]  # the flags as the user typed them
+    (command,) = [words for words in page.words if words.startswith("python -m mednli_jax.analyze all ")]
+    assert command.split()[5:7] == ["--corpus=snli", "--out=o"]  # the flags as the user typed them
     found = json.loads((tmp_path / "o" / "heuristics.json").read_text())
     assert (found["splits"], found["pairs"]) == (["train", "dev", "test"], 108)  # all splits together, as in the paper
     # In each split four contradictions have gout in the premise and joint pain in the hypothesis. With equal class
