@@ -19,6 +19,7 @@ COMMANDS = {
     "benchmark": (benchmark, "compare the speed with PyTorch on this machine"),
     "doctor": (doctor, "list what this machine has, what is missing, and where to get it"),
 }
+WORDS = {"analyze": analyze.WORDS, "export": export.WORDS}  # commands that take arguments without --
 USAGE = f"""Clinical natural language inference and reading comprehension in JAX.
 
   mednli-jax train --config=esim_kd
@@ -35,7 +36,7 @@ def main() -> int:
     if word in COMMANDS:
         command, _ = COMMANDS[word]
         cli.set_arguments(command.__file__, cli.arguments()[1:])
-        return cli.run(command.main, command.__doc__, command.define, words=getattr(command, "WORDS", 0))
+        return cli.run(command.main, command.__doc__, command.define, words=WORDS.get(word, 0))
     if word.startswith("-"):
         cli.set_arguments(__file__, [word])
         return cli.run(lambda values: None, USAGE, lambda values: None)

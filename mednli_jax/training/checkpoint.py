@@ -92,8 +92,10 @@ class Checkpoints:
         except (OSError, ValueError, RunError) as error:
             self._drop_failed(number)
             # The message of the operating system; in errors of tensorstore it is part of a longer message.
-            known = (text for text in map(os.strerror, REFUSALS) if text in str(error))
-            reason = getattr(error.__cause__ or error, "strerror", None) or next(known, type(error).__name__)
+            cause = error.__cause__ or error
+            refusals = (text for text in map(os.strerror, REFUSALS) if text in str(error))
+            reason = cause.strerror if isinstance(cause, OSError) else None
+            reason = reason or next(refusals, type(error).__name__)
             before = "--resume continues from the previous checkpoint" if self.numbers() else "then --resume"
             problem = f"{self.folder}: the checkpoint could not be saved ({reason})"
             raise RunError(f"{problem}. Fix: free space; {before}.") from error
