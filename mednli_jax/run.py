@@ -387,7 +387,7 @@ class System(ABC):
       directory: of the run; its folder is the file of answers.
       config, experiment: of the system; on another corpus (`FinishedRun.on`) with that corpus.
       result: the content of result.json.
-      corpus: the arrays of another corpus; None for the system's own, which is prepared at first use.
+      scored_corpus: the arrays of another corpus; None for the system's own, which is prepared at first use.
       merged_by: the source of the entities whose tokens are merged, if any are.
     """
 
@@ -395,7 +395,7 @@ class System(ABC):
     config: config_dict.ConfigDict
     experiment: Experiment
     result: dict
-    corpus: Prepared | None = None
+    scored_corpus: Prepared | None = None
     merged_by: str = ""
     _scores: dict[str, tuple[dict, np.ndarray]] = field(default_factory=dict, init=False, repr=False)
 
@@ -411,7 +411,7 @@ class System(ABC):
     @cached_property
     def prepared(self) -> Prepared:
         """The corpus that is scored."""
-        return self._own_corpus() if self.corpus is None else self.corpus
+        return self._own_corpus() if self.scored_corpus is None else self.scored_corpus
 
     @abstractmethod
     def _own_corpus(self) -> Prepared:
@@ -545,11 +545,11 @@ class FinishedRun(System):
         self.check_words(prepared)
         self._check_ontology(prepared)
         prepared = self.task.with_rows(prepared.with_vectors(self.vectors_for(prepared)), there.corpus)
-        return replace(self, experiment=there, config=config, corpus=prepared)
+        return replace(self, experiment=there, config=config, scored_corpus=prepared)
 
     def having(self, prepared: Prepared, merged_by: str = "") -> "FinishedRun":
         """The run on other arrays of its corpus."""
-        return replace(self, corpus=prepared, merged_by=merged_by)
+        return replace(self, scored_corpus=prepared, merged_by=merged_by)
 
     def _check_ontology(self, prepared):
         mine, other = (manifest.get("knowledge", {}).get("sha256") for manifest in (self.manifest, prepared.manifest))
