@@ -22,7 +22,7 @@ STUB = """#!/bin/bash
 { printf '%s\\n' "${0##*/}" "$@" && printf '\\r' && compgen -e && printf '\\r'; } >>"$CALLS"
 """
 KNOWN = {"PATH", "CALLS", "LC_CTYPE", "PWD", "OLDPWD", "SHLVL", "_", "MEDNLI_JAX_DATA"}
-PROGRAMS = ("python", "bash", "pip", "pytest", "metamap", "mednli-jax", "ruff", "git")
+PROGRAMS = ("python", "bash", "pip", "pytest", "metamap", "mednli-jax", "ruff", "mypy", "git")
 
 
 def blocks(text):
@@ -76,11 +76,18 @@ def check(words, names, patch):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_commands_of_a_page_exist(page, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    own = {}  # the config files that the page shows
+    for name, code in re.findall(r"```python\n# (\w+)\.py\n(.*?)```", page.read_text("utf-8"), re.S):
+        (tmp_path / f"{name}.py").write_text(code)
+        own[f"--config={name}.py"] = f"--config={tmp_path / name}.py"
     for number, code in enumerate(blocks(page.read_text("utf-8"))):
         folder = tmp_path / str(number)
         folder.mkdir()
         for words, names in calls(code, folder):
-            check(words, names, monkeypatch)
+            check([own.get(word, word) for word in words], names, monkeypatch)
+    for name in own:
+        sys.modules.pop(name.removeprefix("--config=").removesuffix(".py"), None)
 
 
 def anchors(page):

@@ -3,6 +3,7 @@
 import importlib
 import json
 import re
+import subprocess
 import sys
 
 import pytest
@@ -142,3 +143,20 @@ def test_analyses_tables_and_flags_of_ones_own_task_are_reached(tmp_path):
     assert call_command(evaluate, "--run=runs/a", "--vectors=own/x")[0] == 2
     accuracy = result_of(tmp_path / "runs" / "a")["test"]["accuracy"]["mean"]
     assert json.loads(done(report, "--table=similar", "--runs=runs", "--json")[0]) == {"a": accuracy}
+
+
+@pytest.mark.slow
+def test_mypy_holds_a_task_to_its_protocol(tmp_path):
+    """It accepts the TASKs of the package and of the documentation, and refuses one whose method takes other things."""
+    pytest.importorskip("mypy")
+    (tmp_path / "held.py").write_text("import similar\nfrom mednli_jax.tasks import Task\n\n_: Task = similar.TASK\n")
+
+    def checked():
+        config = f"--config-file={ROOT / 'pyproject.toml'}"
+        command = [sys.executable, "-m", "mypy", config, str(ROOT / "mednli_jax" / "tasks.py"), "held.py"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+
+    assert checked().returncode == 0, checked().stdout
+    code = (tmp_path / "similar.py").read_text()
+    (tmp_path / "similar.py").write_text(code.replace("def scorer(self, config)", "def scorer(self, config, more)"))
+    assert "scorer" in checked().stdout

@@ -1,4 +1,4 @@
-""".ci/run: which versions of Python and jax the suite runs on. Python, pip, pytest and ruff are fakes that record."""
+""".ci/run: which versions of Python and jax the suite runs on. Python, pip, pytest, ruff and mypy are fakes."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ def executable(path, text):
 @pytest.fixture
 def ci(tmp_path):
     """Runs .ci/run where these Pythons are installed: (names, variables) -> (exit code, calls of tools, stderr)."""
-    for tool in ("pip", "pytest", "ruff"):
+    for tool in ("pip", "pytest", "ruff", "mypy"):
         executable(tmp_path / "tools" / tool, TOOL)
 
     def run(names, **variables):
@@ -48,7 +48,8 @@ def ci(tmp_path):
         environment |= {"TOOLS": str(tmp_path / "tools"), "SHIM": "", **variables}
         done = subprocess.run([ROOT / ".ci" / "run"], env=environment, capture_output=True, text=True, timeout=60)
         lines = calls.read_text().replace("install --quiet --disable-pip-version-check ", "").splitlines()
-        return done.returncode, [line.strip() for line in lines if "ruff" not in line], done.stderr
+        of_suite = [line.strip() for line in lines if "ruff" not in line and "mypy" not in line]
+        return done.returncode, of_suite, done.stderr
 
     return run
 
@@ -69,7 +70,9 @@ def test_a_python_that_is_not_installed_is_named(ci, installed, calls):
         assert f"{name} is not installed" in err
 
 
-@pytest.mark.parametrize("tool", ["python3.11 pip", "python3.11 pytest", "python3.13 pytest", "python3.11 ruff"])
+@pytest.mark.parametrize(
+    "tool", ["python3.11 pip", "python3.11 pytest", "python3.13 pytest", "python3.11 ruff", "python3.11 mypy"]
+)
 def test_each_failure_fails_and_ends_no_other_run(ci, tool):
     code, calls, _ = ci(["python3.11", "python3.13"], FAILS=tool)
     assert (code, calls[-2:]) == (1, NEWEST)
