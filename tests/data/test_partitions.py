@@ -6,11 +6,13 @@ import json
 import made_up_runs
 import numpy as np
 import pytest
+from made_up_commands import call_command
 from made_up_knowledge import write
 
 from mednli_jax.artifacts.tables import artifact_lines
 from mednli_jax.data.partitions import Partition, read_partition, read_partitions, uids_in
 from mednli_jax.errors import DataError, RunError, UsageError
+from mednli_jax.report import __main__ as report
 
 SPLITS = {"train": ("a", "b", "c"), "dev": ("d", "e"), "test": ("f", "g")}
 
@@ -100,6 +102,9 @@ def test_the_papers_tables_from_runs_and_partitions(tmp_path):
     assert row in lines
     assert "| with premise | majority | test | 33.3 (9) | 66.7 (3) | - (0) | 33 | 48 | 37 |" in lines
     assert any("raw text" in line and "Table 6" in line for line in lines)
+    code, out, _ = call_command(report, "--table=artifacts", f"--runs={tmp_path}", "--markdown")
+    assert (code, set(filter(None, lines)) <= set(out.splitlines())) == (0, True)
+    assert call_command(report, "--table=artifacts", f"--runs={tmp_path}", "--public")[0] == 2  # counts of few pairs
     facts = dict.fromkeys(("merged", "merged_without_own_vector", "without_vector", "tokens"), 0)
     facts |= {"kind": "mean vectors", "vectors": "mimic.vec", "dim": 8, "entities": "parts", "unknown": "zero"}
     (tmp_path / "analysis").mkdir()
