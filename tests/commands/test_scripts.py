@@ -25,7 +25,7 @@ from mednli_jax.report import tables
 from mednli_jax.run import load_run
 
 VECTORS = (
-    "glove.840B.300d.txt", "wiki.en.vec", "crawl-300d-2M.vec.gz", "fasttext-bioasq.bin", "fasttext-mimic.npy",
+    "glove.840B.300d.txt", "wiki.en.vec", "crawl-300d-2M.vec.gz", "fasttext-bioasq.bin", "fasttext-mimic.vec",
     "glove-bioasq.bin", "glove-bioasq-mimic.txt", "wiki-mimic.txt.gz",
 )  # fmt: skip
 TINY = ("--config.train.epochs=1", "--config.train.max_buckets=1", "--config.seeds=0", f"--config.vectors.dim={DIM}")
@@ -79,7 +79,7 @@ def test_sources_and_vectors_are_those_that_are_given_or_found(data, tmp_path):
     for name in ("vectors-fasttext-mimic-bow", "mimic-replace-esim", "mimic-bias-esim"):
         assert "--config.vectors.path=own.bin" in found[name]
     (data / "multinli" / "multinli_1.0_train.jsonl.gz").unlink()
-    (data / "vectors" / "fasttext-mimic.npy").unlink()
+    (data / "vectors" / "fasttext-mimic.vec").unlink()
     found, said = planned("mednli.sh", tmp_path, "mednli", "4", "5", "7", data=data)
     assert all(name in said for name in ("multinli", "fasttext-mimic", "MIMIC"))
     assert not [name for name in found if name.startswith(("slate", "vectors-fasttext-mimic"))]

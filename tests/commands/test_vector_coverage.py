@@ -54,15 +54,6 @@ def test_only_training_texts_count_and_each_of_their_tokens(home):
     assert f"only 36 of {36 * 5 + 36 * 3 + 12} {WARNING}" in err
 
 
-def test_each_of_several_files_has_a_vector_of_some_word(home):
-    config, flags = CORPORA["pairs"]
-    vectors(home, "patient", "has", name="v.txt")
-    vectors(home, "/c/en/patient", name="w.txt")
-    code, _, err = call_command(prepare, config, *flags, "--config.vectors.path=v.txt+w.txt", "--config.vectors.dim=8")
-    assert code == 2
-    assert "error: w.txt: " in err
-
-
 def test_training_says_so_and_leaves_no_folder_where_it_is_refused(home):
     config, flags = CORPORA["pairs"]
     small = [flag for flag in SMALL if "vectors.dim" not in flag]

@@ -36,9 +36,7 @@ def test_a_tuple_of_names_may_come_as_one_string(values, names):
     ("variant", "fields", "refused"),
     [
         ("demo", {"data__genre": "slate"}, "data.genre"),
-        ("demo", {"data__sample": 5}, "data.sample"),
         ("demo", {"data__labels": "yes:entailment,no:neutral"}, "data.labels"),
-        ("demo", {"data__features": True}, "data.features"),
         ("demo", {"diskne__wording": "sentence"}, "diskne.wording"),
         ("demo", {"diskne__categories": ("symptoms,moods",)}, "diskne.categories"),
         ("demo", {"seeds": (0, MOST_SEED + 1)}, "seeds"),

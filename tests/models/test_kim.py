@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from references import golden, linear, lstm
 
+from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.batching import Layout
 from mednli_jax.knowledge.relations import kinds_of
 from mednli_jax.models import layers, table
+from mednli_jax.models.batch import PairBatch
 from mednli_jax.nli.task import NLITask
 from mednli_jax.training.task import frozen
 
@@ -30,7 +32,7 @@ def bits(kinds):
 
 def golden_data():
     data = {"label": np.arange(ROWS, dtype=np.int32) % 3}
-    for side, width in zip(layers.SIDES, WIDTH, strict=True):
+    for side, width in zip(SIDES, WIDTH, strict=True):
         tokens = [GOLDEN[f"{row}/{side}"] for row in range(ROWS)]
         data[side] = np.stack([np.pad(t, (0, width - len(t))) for t in tokens]).astype(np.int32)
         data[f"{side}_length"] = np.array([len(t) for t in tokens], np.int32)
@@ -93,14 +95,17 @@ def test_relation_vectors_by_hand(same_words):
 
     An empty slot and a link beyond the batch's width add nothing.
     """
-    batch = {
-        "premise": jnp.zeros((1, 3), jnp.int32),
-        "hypothesis": jnp.zeros((1, 2), jnp.int32),
-        "link_premise": jnp.array([[0, 2, 5, 1, 0]], jnp.int16),
-        "link_hypothesis": jnp.array([[1, 0, 0, 0, 0]], jnp.int16),
-        "link_distance": jnp.array([[2, 1, 0, 0, -1]], jnp.int16),
-        "link_relation": jnp.array([[bits(["hypernym"]), bits(["antonym", "treats"]), 1, 1, 0]], jnp.uint8),
-    }
+    batch = PairBatch(
+        premise=jnp.zeros((1, 3), jnp.int32),
+        premise_length=jnp.array([3]),
+        hypothesis=jnp.zeros((1, 2), jnp.int32),
+        hypothesis_length=jnp.array([2]),
+        mask=jnp.ones(1),
+        link_premise=jnp.array([[0, 2, 5, 1, 0]], jnp.int16),
+        link_hypothesis=jnp.array([[1, 0, 0, 0, 0]], jnp.int16),
+        link_distance=jnp.array([[2, 1, 0, 0, -1]], jnp.int16),
+        link_relation=jnp.array([[bits(["hypernym"]), bits(["antonym", "treats"]), 1, 1, 0]], jnp.uint8),
+    )
     relations = layers.Relations(batch, len(NAMES), same_words=same_words)
     onward, back = np.zeros((3, 2, len(NAMES))), np.zeros((3, 2, len(NAMES)))
     onward[0, 1, NAMES.index("hypernym")] = back[0, 1, NAMES.index("hyponym")] = 0.75

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from references import assert_close, assert_trees_close, cast, golden, tree_of, unflatten
 
+from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.batching import Layout, staircase
-from mednli_jax.models import layers, table
+from mednli_jax.models import table
 from mednli_jax.nli.task import NLITask, frozen
 from mednli_jax.training import optim
 from mednli_jax.training.state import Learner
@@ -70,7 +71,7 @@ def inputs():
 def fitted(*batches):
     """A layout that holds each of these batches of eight rows: a staircase and distinct words, as in training."""
     rows = np.stack(batches)
-    length = [np.where(rows >= 0, GOLDEN[f"input/{side}_length"][rows], 0) for side in layers.SIDES]
+    length = [np.where(rows >= 0, GOLDEN[f"input/{side}_length"][rows], 0) for side in SIDES]
     alive = np.concatenate(length, axis=1)[:, :, None] > np.arange(max(WIDTH))
     stairs = staircase(alive.sum(axis=1).max(axis=0))
     assert len(stairs) > 1

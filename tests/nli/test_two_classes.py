@@ -42,12 +42,6 @@ def test_the_labels_of_a_config_decide_the_classes():
     assert (task.classes, facts["num_classes"]) == ((0, 2), 2)
 
 
-def test_a_corpus_that_is_mixed_in_brings_all_classes():
-    config = cli.read_config(config_flag("bow", "file").partition("=")[2])
-    config.data.labels, config.data.mix = "yes:entailment,no:contradiction", "snli"
-    assert run.experiment_of(config).task.classes == (0, 1, 2)
-
-
 # The gold labels of the pairs that are scored, the classes of the model, and whether there is a loss.
 SCORED = {
     "a model of two classes on three": ([0, 1, 2, 1, 2, 0], (0, 2), False),
