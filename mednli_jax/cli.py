@@ -206,13 +206,11 @@ def _exit_code(work: Callable[[], int | None]) -> int:
 def _parse(values: Flags, corpus_config: str | None) -> list[str]:
     """Sets the flags from sys.argv and returns the other arguments. values.config becomes the config of its file.
 
-    sys.argv afterwards holds `--dry_run` for `--dry-run`, and `--config=FILE` for `--config FILE`.
+    sys.argv afterwards holds `--dry_run` for `--dry-run`, and `--config.seeds=0` for `--config.seeds 0`.
     """
     program, *argv = sys.argv
     argv = [re.sub("^--?([a-z][^=]*)", lambda flag: "--" + flag[1].replace("-", "_"), each) for each in argv]
-    if "--config" in argv[:-1]:
-        place = argv.index("--config")
-        argv[place : place + 2] = [f"--config={argv[place + 1]}"]
+    argv = _with_values(argv)
     sys.argv = [program, *argv]
     if corpus_config:
         argv = _with_corpus(argv, corpus_config)
@@ -232,6 +230,19 @@ def _parse(values: Flags, corpus_config: str | None) -> list[str]:
         message = re.sub(r"mean: (.+) \?$", r"mean --\1?", message)
         end, types = "." * (not message.endswith("?")), ", and --fields for types" * ("config" in values)
         raise UsageError(f"{message}{end} Fix: see --help{types}.") from None
+
+
+def _with_values(argv: list[str]) -> list[str]:
+    """Joins --config and each --config.FIELD with a value that is a word of its own."""
+    joined = []
+    for argument in argv:
+        before = joined[-1] if joined else ""
+        is_value = re.fullmatch(r"--config(\.[^=]*)?", before) and not argument.startswith("--")
+        if is_value:
+            joined[-1] = f"{before}={argument}"
+        else:
+            joined.append(argument)
+    return joined
 
 
 def _with_corpus(argv, config_file) -> list[str]:

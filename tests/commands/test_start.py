@@ -45,6 +45,20 @@ def test_a_config_is_named_by_its_file_or_its_name(form, tmp_path):
     assert (code, "train" in err, "--config:" in err) == (2, True, False)
 
 
+def test_a_field_and_its_value_may_be_two_words(monkeypatch):
+    """Other processes, such as the trials of a sweep, are given the arguments as one word each."""
+    words = ["train", "--config", "bow:file", "--config.seeds", "3,4", "--config.data.hypothesis_only", "--dry-run"]
+    monkeypatch.setattr(sys, "argv", words)
+    seen = []
+
+    def main(values):
+        seen.append((values.config.seeds, values.config.data.hypothesis_only, cli.arguments()))
+
+    assert cli.run(main, "", train.define) == 0
+    joined = ["--config=bow:file", "--config.seeds=3,4", "--config.data.hypothesis_only", "--dry_run"]
+    assert seen == [((3, 4), True, joined)]
+
+
 def test_lists_name_every_config_corpus_field_and_command(monkeypatch, capsys):
     code, out, _ = called(monkeypatch, capsys, "--list")
     assert code == 0
