@@ -253,7 +253,7 @@ def made_up(asked, config, tokens: int, length: int):
     from mednli_jax.benchmarking import ours, workload
 
     if asked.model.entry.module is None:
-        raise UsageError(f"the model '{asked.model.name}' is not a network and has no step. Fix: give another config.")
+        raise UsageError(f"the model '{asked.model.name}' is not a network and has no step", fix="give another config")
     if asked.task.name == "cloze":
         work = workload.made_up_passages(QUERIES, tokens=tokens, dim=config.vectors.dim)
     elif asked.task.pieces:

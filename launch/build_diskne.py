@@ -61,7 +61,7 @@ def _pairs(arguments):
 def _data(arguments):
     folder = data_folder(arguments.data)
     if folder is None:
-        raise ConfigError("no data folder is set. Fix: set $MEDNLI_JAX_DATA, or give --data=FOLDER.")
+        raise ConfigError("no data folder is set", fix="set $MEDNLI_JAX_DATA, or give --data=FOLDER")
     return folder
 
 

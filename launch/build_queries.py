@@ -24,7 +24,7 @@ def build(arguments: argparse.Namespace) -> None:
     """Reads the reports, writes the corpus and prints the counts. Raises: UserError where --out has a corpus."""
     there = [arguments.out / file for file in FILES.values() if (arguments.out / file).exists()]
     if there:
-        raise UserError(f"{there[0]}: exists already. Fix: give --out another folder, or remove it.")
+        raise UserError(f"{there[0]}: exists already", fix="give --out another folder, or remove it")
     reports = read_reports(arguments.reports)
     names = OntologyOptions(sources=tuple(arguments.sources))
     ontology = None if arguments.ontology == "none" else load_ontology(arguments.ontology, arguments.data, names)

@@ -49,7 +49,7 @@ def sample(pairs: Iterable[tuple[str, str]], number: int, seed: int) -> list[tup
 def write(arguments: argparse.Namespace) -> None:
     """Samples, writes and prints the counts. Raises: UserError, DataError(s) for bad notes."""
     if arguments.number < 1:
-        raise UserError(f"--number is {arguments.number}. Fix: give 1 or more.")
+        raise UserError(f"--number is {arguments.number}", fix="give 1 or more")
     out = arguments.out
     if any(os.path.lexists(parent / ".git") for parent in out.absolute().parents):
         say(f"{out}: lies in a git work tree. Licensed text could be committed: give another folder.")
@@ -58,7 +58,7 @@ def write(arguments: argparse.Namespace) -> None:
     chosen = sample(past_medical_history(arguments.notes, categories, facts), arguments.number, arguments.seed)
     if not chosen:
         what = "holds no sentence of a Past Medical History section" + " in these categories" * bool(categories)
-        raise UserError(f"{arguments.notes}: {what}. Fix: check the file and --categories.")
+        raise UserError(f"{arguments.notes}: {what}", fix="check the file and --categories")
     private_folder(out.parent)
     write_over(out, HEADER + "".join(f"{uid}\t{sentence}\n" for uid, sentence in chosen), HEADER)
     print(json.dumps({**facts, "sampled": len(chosen)}, indent=2))

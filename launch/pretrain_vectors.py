@@ -136,7 +136,7 @@ def train(sentences: Iterable[list[str]], out: Path, initial: Path | None, **arg
             lines = done.stderr.splitlines()
             problem = f"fastText: {lines[-1] if lines else f'ended with code {done.returncode}'}"
             fix = "check --corpora and --min_count; pip install 'mednli_jax[embeddings]'"
-            raise UsageError(f"{problem}. Fix: {fix}.")
+            raise UsageError(problem, fix=fix)
         with atomic_file(out) as file:
             file.write(made.read_bytes())
 

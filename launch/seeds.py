@@ -90,7 +90,7 @@ def main(values: cli.Flags) -> None:
 
     experiment, seeds = run.experiment_of(config), list(config.seeds)
     if experiment.trained_by:
-        raise RunError("only seeds of networks on one corpus can be shared out. Fix: python -m mednli_jax.train.")
+        raise RunError("only seeds of networks on one corpus can be shared out", fix="python -m mednli_jax.train")
     RunDirectory.check(folder)
     experiment.prepare()  # once, before the parts read it
     count, parts = min(values.workers, len(seeds)), private_folder(Path(f"{folder}.parts"))
@@ -110,7 +110,7 @@ def main(values: cli.Flags) -> None:
         if code == cli.INTERRUPTED:
             raise KeyboardInterrupt
         if code:
-            raise RunError(f"training in {part} failed. Fix: see {part}.log.")
+            raise RunError(f"training in {part} failed", fix=f"see {part}.log")
     found = [RunDirectory.existing(part) for part in folders]
     together = replace(experiment, trained_by=lambda *given: fit(found, *given))
     content = {**config.to_dict(), "model": experiment.model.fields}

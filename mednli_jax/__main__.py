@@ -43,7 +43,7 @@ def main() -> int:
 
     def unknown():
         hint = did_you_mean(word, COMMANDS)
-        raise UsageError(f"no command '{word}'.{hint} Fix: give one of {', '.join(COMMANDS)}.")
+        raise UsageError(f"no command '{word}'.{hint}", fix=f"give one of {', '.join(COMMANDS)}")
 
     return cli.script(unknown)
 

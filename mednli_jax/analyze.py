@@ -79,7 +79,7 @@ def main(values: cli.Flags, analysis: str = "") -> int:
         checks.check(config)
         if tasks.task_of(config) is not task:
             problem = f"--config: `analyze {analysis}` is for {task.corpora}"
-            raise UsageError(f"{problem}. Fix: give another config or analysis.")
+            raise UsageError(problem, fix="give another config or analysis")
     options = _options(values)
     corpus, analyses = task.analysed(config, options), tasks.analyses_of(task)
     results, sections, notes, status = {}, [], list(corpus.notes), cli.OK

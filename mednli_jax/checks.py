@@ -79,17 +79,17 @@ def check(config) -> Checked:
     limits = task if isinstance(task, tasks.Limits) else None
     for field, known in {**CHOICES, **(limits.choices if limits else {})}.items():
         if (value := _value(config, field)) is not None and value not in known:
-            raise ConfigError(f"config.{field}: unknown value '{value}'. Fix: give one of {', '.join(known)}.")
+            raise ConfigError(f"unknown value '{value}'", field=field, fix=f"give one of {', '.join(known)}")
     for (least, most), fields in NUMBERS.items():
         for field in fields.split():
             if (value := _value(config, field)) is not None and not least <= value <= most:
-                raise ConfigError(f"config.{field} is {value}. Fix: give {least} to {most}.")
+                raise ConfigError(f"config.{field} is {value}", fix=f"give {least} to {most}")
     for fields, where, reason in (*EMPTY, *(limits.empty if limits else ())):
         for field in fields.split():
             if _value(config, field) not in (None, "", "none", 0, ()) and where(config):
-                raise ConfigError(f"config.{field}: {reason}. Fix: leave it out.")
+                raise ConfigError(reason, field=field, fix="leave it out")
     for field, problem, fix in chain(_broken(config, task, model), task.rules(config)):
-        raise ConfigError(f"config.{field}: {problem}. Fix: {fix}.")
+        raise ConfigError(problem, field=field, fix=fix)
     return Checked(task, model)
 
 

@@ -126,7 +126,7 @@ def run(
             rest = _parse(values, define(values))
             if len(rest) > words:
                 fix = _meant(values, rest[words]) or "flags are --name=value; see --help"
-                raise UsageError(f"unexpected argument '{rest[words]}'. Fix: {fix}.")
+                raise UsageError(f"unexpected argument '{rest[words]}'", fix=fix)
             return main(values, *rest)
 
     return script(work)
@@ -229,7 +229,7 @@ def _parse(values: Flags, corpus_config: str | None) -> list[str]:
         message = " ".join(str(error).split()).replace("Unknown command line flag '", "unknown flag '--")
         message = re.sub(r"mean: (.+) \?$", r"mean --\1?", message)
         end, types = "." * (not message.endswith("?")), ", and --fields for types" * ("config" in values)
-        raise UsageError(f"{message}{end} Fix: see --help{types}.") from None
+        raise UsageError(f"{message}{end}", fix=f"see --help{types}") from None
 
 
 def _with_values(argv: list[str]) -> list[str]:
@@ -251,13 +251,13 @@ def _with_corpus(argv, config_file) -> list[str]:
     if not corpora:
         return argv
     if any(each.startswith("--config=") for each in argv):
-        raise UsageError("--corpus and --config both name a corpus. Fix: leave one of them out.")
+        raise UsageError("--corpus and --config both name a corpus", fix="leave one of them out")
     if corpora[-1] in defaults.VARIANTS:
         return [f"--config={config_file}:{corpora[-1]}", *argv]
     path = Path(corpora[-1]).expanduser()
     if not corpora[-1] or not path.exists():
         hint, known = defaults.did_you_mean(corpora[-1], defaults.VARIANTS), ", ".join(defaults.VARIANTS)
-        raise UsageError(f"--corpus: no corpus or file '{corpora[-1]}'.{hint} Fix: give a path or one of {known}.")
+        raise UsageError(f"--corpus: no corpus or file '{corpora[-1]}'.{hint}", fix=f"give a path or one of {known}")
     return [f"--config={config_file}:file", f"--config.data.dir={path if path.is_dir() else path.parent}", *argv]
 
 
@@ -267,7 +267,7 @@ def config_file(name: str) -> Path:
     path = Path(name) if Path(name).is_file() else configs.get(name)
     if path is None:
         hint, known = defaults.did_you_mean(Path(name).stem, configs), ", ".join(configs)
-        raise UsageError(f"--config: no config or file '{name}'.{hint} Fix: give a file or one of {known}.")
+        raise UsageError(f"--config: no config or file '{name}'.{hint}", fix=f"give a file or one of {known}")
     return path
 
 
@@ -285,7 +285,7 @@ def read_config(name: str) -> ConfigDict:
         lines = [f":{line}" for frame, line in frames if frame.f_code.co_filename == str(path)]
         lines += [f":{error.lineno}"] if isinstance(error, SyntaxError) else []
         problem = f"{path}{''.join(lines[-1:])}: {type(error).__name__} in the config file"
-        raise UsageError(f"{problem}. Fix: define get_config as the files of configs/ do.") from None
+        raise UsageError(problem, fix="define get_config as the files of configs/ do") from None
 
 
 def _configs() -> dict[str, Path]:
@@ -346,7 +346,7 @@ def _check_fields(values, argv, config) -> None:
             last = difflib.get_close_matches(last, known.values(), n=1)
             near = near or [flag for flag in known if known[flag] in last]
             hint = f" Did you mean {near[0]}?" if near else ""
-            raise UsageError(f"{name}: the config has no such field.{hint} Fix: give a field of --fields.")
+            raise UsageError(f"{name}: the config has no such field.{hint}", fix="give a field of --fields")
 
 
 def fields(config: ConfigDict, prefix: str = "") -> Iterator[tuple[str, str, object]]:

@@ -158,7 +158,7 @@ def did_you_mean(given, known) -> str:
 def _check_variant(variant, known):
     if variant not in known:
         hint = did_you_mean(variant, known)
-        raise ConfigError(f"unknown variant '{variant}'.{hint} Fix: give one of {', '.join(known)}.")
+        raise ConfigError(f"unknown variant '{variant}'.{hint}", fix=f"give one of {', '.join(known)}")
 
 
 def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDict:

@@ -48,7 +48,7 @@ def define(values: cli.Flags) -> None:
 def main(values: cli.Flags) -> int:
     folder = data_folder(values.data)
     if folder is not None and not os.path.isdir(folder):
-        raise UsageError(f"{folder}: is not a folder. Fix: check $MEDNLI_JAX_DATA or --data.")
+        raise UsageError(f"{folder}: is not a folder", fix="check $MEDNLI_JAX_DATA or --data")
     here = rundir.environment()
     print(f"mednli_jax {here['mednli_jax']} {here['commit']}, Python {here['python']}, {here['platform']}")
     print("  " + ", ".join(f"{name} {version}" for name, version in here["versions"].items()))
@@ -155,7 +155,7 @@ def weights(folder: Path | None) -> list[Finding]:
     def usable(path):
         vocabulary_files(path)
         if not (path / WEIGHTS).is_file():
-            raise UserError(f"no {WEIGHTS} is there; pickled weights are not read. Fix: convert them.")
+            raise UserError(f"no {WEIGHTS} is there; pickled weights are not read", fix="convert them")
         return f"--config.model.weights={path}"
 
     return _each(folder.glob("weights/*/") if folder else (), usable, "pretrained weights", FOR_BERT)

@@ -20,10 +20,21 @@ MOST_FRAMES = 24  # innermost frames of a bug's report
 
 
 class UserError(Exception):
-    """Bad input or usage. A command prints `error: ` and the message in one line and exits with code 2."""
+    """Bad input or usage: `PROBLEM. Fix: FIX.` A command prints `error: ` and this line, and exits with code 2.
 
-    def __init__(self, message: str = ""):
+    Args:
+      problem: what is wrong.
+      fix: what the user can do; "" where `problem` says it.
+    """
+
+    def __init__(self, problem: str = "", *, fix: str = ""):
+        message = f"{_sentence(problem)} Fix: {fix}." if fix else problem
         super().__init__(message.replace("\n", "\\n"))
+
+
+def _sentence(text: str) -> str:
+    """The text with a period, unless it ends with one or with a question mark."""
+    return text if text.endswith((".", "?")) else f"{text}."
 
 
 class UsageError(UserError):
@@ -31,7 +42,15 @@ class UsageError(UserError):
 
 
 class ConfigError(UserError):
-    """A config field with a wrong value."""
+    """A config field with a wrong value: `config.FIELD: PROBLEM. Fix: FIX.`
+
+    Args:
+      problem, fix: as in UserError.
+      field: the name of the field with its sections, such as `model.name`; "" where `problem` names it.
+    """
+
+    def __init__(self, problem: str = "", *, field: str = "", fix: str = ""):
+        super().__init__(f"config.{field}: {problem}" if field else problem, fix=fix)
 
 
 class RunError(UserError):
@@ -51,9 +70,7 @@ class DataError(UserError):
     def __init__(self, problem, *, file=None, line=None, field=None, fix=""):
         self.problem, self.file, self.line, self.field, self.fix = problem, file, line, field, fix
         where = "".join(f"{part}:" for part in (file, line) if part is not None)
-        end = "" if problem.endswith("?") else "."
-        fix = f" Fix: {fix.rstrip('.')}." if fix else ""
-        super().__init__(f"{where} {problem.rstrip('.')}{end}{fix}".lstrip())
+        super().__init__(f"{where} {_sentence(problem)}".lstrip(), fix=fix.removesuffix("."))
 
 
 class DataErrors(UserError):

@@ -24,7 +24,7 @@ def define(values: cli.Flags) -> None:
 
 def main(values: cli.Flags, *folders: str) -> None:
     if len(folders) != WORDS:
-        raise UsageError("a run and a new folder are needed. Fix: export runs/esim_kd-demo carried.")
+        raise UsageError("a run and a new folder are needed", fix="export runs/esim_kd-demo carried")
     from mednli_jax.run import export
 
     export(*(local_path(folder, "an argument") for folder in folders))

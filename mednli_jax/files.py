@@ -35,7 +35,7 @@ def writing(path: Path, fix: str = _FIX):
         reason = error.strerror or "only a part of it was written"
         fix = "create its folder" if isinstance(error, FileNotFoundError) else fix
         fix = SHORTER_NAME if error.errno == errno.ENAMETOOLONG else fix
-        raise RunError(f"{path}: cannot be written ({reason}). Fix: {fix}.") from error
+        raise RunError(f"{path}: cannot be written ({reason})", fix=fix) from error
 
 
 TEMPORARY = ".*.[0-9a-f]*.tmp"  # pattern of the names of `temporary_beside`
@@ -141,7 +141,7 @@ def write_over(path: Path, content: str, mark: str) -> None:
         with writing(path), open(path, "rb") as file:
             other = file.read(len(mark.encode())) != mark.encode()
         if other:
-            raise RunError(f"{path}: exists and is another kind of file. Fix: give another name.")
+            raise RunError(f"{path}: exists and is another kind of file", fix="give another name")
     write_atomic(path, content)
 
 
@@ -241,12 +241,12 @@ def local_path(text: str | Path, source: str) -> Path:
     """
     text = str(text)
     if not text.strip():
-        raise UsageError(f"{source} is empty. Fix: give a path, or leave it unset.")
+        raise UsageError(f"{source} is empty", fix="give a path, or leave it unset")
     if _ADDRESS.match(text):
         fix = "mount that storage as a folder (gs:// with gcsfuse) or copy it here, and give the path"
         if text.startswith("file:"):
             fix = "give the path alone, which begins after file://"
-        raise UsageError(f"{source} is '{text}', an address, not a path of this machine. Fix: {fix}.")
+        raise UsageError(f"{source} is '{text}', an address, not a path of this machine", fix=fix)
     return Path(text).expanduser()
 
 

@@ -15,14 +15,14 @@ def imported(name: str, field: str):
     package = name.partition(":")[0].partition(".")[0]
     if package not in os.environ.get(PLUGINS, "").split(","):
         problem = f"config.{field}: '{name}' is code of the package '{package}', which is not allowed to run"
-        raise ConfigError(f"{problem}. Fix: if you trust it, export {PLUGINS}={package}.")
+        raise ConfigError(problem, fix=f"if you trust it, export {PLUGINS}={package}")
     try:
         return pkgutil.resolve_name(name)
     except SyntaxError as error:
-        raise ConfigError(f"{error.filename}:{error.lineno}: {error.msg}. Fix: correct this module.") from None
+        raise ConfigError(f"{error.filename}:{error.lineno}: {error.msg}", fix="correct this module") from None
     except (ImportError, AttributeError, ValueError) as error:
         if of_plugin(error):  # an error of the module itself, which names its line
             raise
         fix = "check the name after the colon" if isinstance(error, AttributeError) else "install it"
         reason = f"{type(error).__name__}: {error}"
-        raise ConfigError(f"config.{field}: '{name}' cannot be imported ({reason}). Fix: {fix}.") from None
+        raise ConfigError(f"'{name}' cannot be imported ({reason})", field=field, fix=fix) from None

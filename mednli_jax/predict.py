@@ -50,7 +50,7 @@ def main(values: cli.Flags) -> None:
     folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
     source, target = _file("input", values.input, INPUTS), _file("output", values.output, OUTPUTS)
     if source and target and target.exists() and target.samefile(source):
-        raise UsageError("--output is the file of --input. Fix: give another name.")
+        raise UsageError("--output is the file of --input", fix="give another name")
     # Opening the run is slow, so the first lines are read before.
     form = tasks.task_of_run(folder).form
     if not source and sys.stdin.isatty():
@@ -71,7 +71,7 @@ def main(values: cli.Flags) -> None:
 
 def _file(flag, path, endings):
     if path and not path.name.removesuffix(".gz" if flag == "input" else "").endswith(endings):
-        raise UsageError(f"--{flag}={path}: unknown file ending. Fix: give a file that ends in {', '.join(endings)}.")
+        raise UsageError(f"--{flag}={path}: unknown file ending", fix=f"give a file that ends in {', '.join(endings)}")
     return path
 
 

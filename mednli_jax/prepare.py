@@ -40,7 +40,7 @@ def main(values: cli.Flags) -> None:
     if values.metamap:
         task = tasks.task_of(config)
         if not isinstance(task, tasks.PairTask):
-            raise UsageError("--config: its corpus does not hold sentence pairs. Fix: give a config for pairs.")
+            raise UsageError("--config: its corpus does not hold sentence pairs", fix="give a config for pairs")
         splits = task.pairs(config).splits()
         examples = (example for split in splits.values() for example in split.examples)
         counts = write_metamap_input(examples, values.metamap)

@@ -183,7 +183,7 @@ def _model(config, entry: table.Entry) -> Model:
             # A size without a default is that of the weights of a finished run.
             if name in values and values[name] not in (size, before.get(name, size)):
                 problem = f"config.model.{name} is {values[name]}, and the weights of config.model.weights have {size}"
-                raise ConfigError(f"{problem}. Fix: leave config.model.{name} out; the weights decide it.")
+                raise ConfigError(problem, fix=f"leave config.model.{name} out; the weights decide it")
         values |= found
         WordPieces.load(weights).check_size(values["vocab_size"])
     if entry.module is not None:  # refuses bad fields
@@ -429,7 +429,7 @@ class System(ABC):
         """(scores, logits [S, N, C]) of a split, kept for a second call."""
         if split not in self.prepared.splits:
             names = ", ".join(self.prepared.splits)
-            raise UsageError(f"--split={split}: the corpus has no such split. Fix: give one of {names}.")
+            raise UsageError(f"--split={split}: the corpus has no such split", fix=f"give one of {names}")
         if split not in self._scores:
             logits = self._logits(split)
             self._scores[split] = self.task.score(self.prepared.splits[split], logits), logits
@@ -522,7 +522,7 @@ class FinishedRun(System):
         """Raises UsageError where a config is of another task than the run."""
         if config.task != self.config.task:
             problem = f"--config is of {tasks.task_of(config).corpora}, and the run of {self.kind.corpora}"
-            raise UsageError(f"{problem}. Fix: give another.")
+            raise UsageError(problem, fix="give another")
 
     def on(self, data, split: str = "") -> "FinishedRun":
         """The run on another corpus: direct transfer (Romanov & Shivade 2018, section 4.1).
@@ -534,7 +534,7 @@ class FinishedRun(System):
         """
         if self.predictor:
             problem = f"{self.directory.folder}: a run of features is scored on its own corpus only"
-            raise RunError(f"{problem}. Fix: give a run of a network, or `predict` on the other corpus's pairs.")
+            raise RunError(problem, fix="give a run of a network, or `predict` on the other corpus's pairs")
         config = restored_config(self.config.to_dict())
         config.data.update({name: data[name] for name in NAMING})
         there = experiment_of(config)  # finds the ontology and the vectors where the run found them
@@ -555,7 +555,7 @@ class FinishedRun(System):
         mine, other = (manifest.get("knowledge", {}).get("sha256") for manifest in (self.manifest, prepared.manifest))
         if mine != other:
             problem = f"the ontology '{self.config.knowledge.ontology}' changed since the run was trained"
-            raise RunError(f"{problem}. Fix: restore it, or train again.")
+            raise RunError(problem, fix="restore it, or train again")
 
     def check_words(self, prepared) -> None:
         """Raises UserError where the words of a corpus do not have the vectors with which the run was trained."""
@@ -577,7 +577,7 @@ class FinishedRun(System):
             fix = "train the source with --config.vectors.path=FILE"
         else:
             return
-        raise RunError(f"{self.directory.folder}: {problem}. Fix: {fix}.")
+        raise RunError(f"{self.directory.folder}: {problem}", fix=fix)
 
     def predict(self, inputs) -> Predictions:
         """The predictions for new inputs (see data.inputs.Form.pairs)."""
@@ -638,7 +638,7 @@ class FinishedRun(System):
         if not examples:
             return []
         name = self.experiment.model.name
-        lacking = UsageError(f"the model '{name}' of this run has no attention. Fix: give a run of esim or ga_reader.")
+        lacking = UsageError(f"the model '{name}' of this run has no attention", fix="give a run of esim or ga_reader")
         if self.predictor:
             raise lacking
         prepared, model = self._encoded(examples), self._program.model
@@ -703,7 +703,7 @@ def load_run(folder) -> FinishedRun:
         problem = f"{directory.folder}: a run of {'direct transfer' if direct else 'folds'} keeps no weights"
         shown_by = f"python -m mednli_jax.report {shlex.quote(str(directory.folder))}"
         fix = f"its scores are in result.json, `{shown_by}` shows them"
-        raise RunError(f"{problem}. Fix: {fix}.")
+        raise RunError(problem, fix=fix)
     config = saved_config(directory)
     manifest = read_json(directory.folder / "data.json")
     experiment = experiment_of(config)
@@ -731,7 +731,7 @@ def _kept_file(directory: RunDirectory, manifest: dict, name: str) -> Path:
             return path
     except OSError:
         pass
-    raise RunError(f"{path}: is missing or differs from what the run wrote. Fix: restore the run directory.")
+    raise RunError(f"{path}: is missing or differs from what the run wrote", fix="restore the run directory")
 
 
 def _best(directory: RunDirectory, result: dict) -> dict:
@@ -740,7 +740,7 @@ def _best(directory: RunDirectory, result: dict) -> dict:
     best = loaded[0]["best"] if loaded else None
     if best is None or best["epoch"].tolist() != result["best_epoch"]:
         problem = f"{directory.checkpoints}: what is left undamaged is not the finished run"
-        raise RunError(f"{problem}. Fix: restore the run directory, or train again with --force.")
+        raise RunError(problem, fix="restore the run directory, or train again with --force")
     return {"params": best["params"], "batch_stats": best.get("batch_stats", {})}
 
 
@@ -748,11 +748,11 @@ def source_run(target: Experiment, prepared) -> FinishedRun:
     """The run that config.transfer.init_from of a new run names. prepared: the corpus of the new run."""
     source = load_run(target.transfer.init_from)
     if source.predictor:
-        raise RunError(f"{source.directory.folder}: has trees and no weights. Fix: name the run of a network.")
+        raise RunError(f"{source.directory.folder}: has trees and no weights", fix="name the run of a network")
     source.check_words(prepared)
     if source.experiment.trains_words and not target.trains_words:
         problem = f"{source.directory.folder}: trained its word vectors, which this config does not take over"
-        raise RunError(f"{problem}. Fix: also give --config.model.train_vectors=True.")
+        raise RunError(problem, fix="also give --config.model.train_vectors=True")
     transfer.seed_rows(source.experiment.seeds, target.seeds)
     return source
 
@@ -761,7 +761,7 @@ def export(folder: Path, target: Path) -> None:
     """Copies what prediction needs of a finished run into a new folder: a run directory, with a model card."""
     run = load_run(folder)
     if target.exists() and any(target.iterdir()):
-        raise RunError(f"{target}: holds files already. Fix: name a new folder.")
+        raise RunError(f"{target}: holds files already", fix="name a new folder")
     config, source = run.directory.config, run.directory
     if config["model"].get("weights"):  # their sizes are in the config, and their pieces in private/
         config["model"]["weights"] = ""
@@ -802,7 +802,7 @@ def saved_config(directory: RunDirectory) -> config_dict.ConfigDict:
         found = {name: _fields(read_json(directory.folder / name)) for name in needed}
         if all(_fields(parts) <= found[name] for name, parts in needed.items()):
             return restored_config(values)
-    raise RunError(f"{directory.folder}: another version wrote this run. Fix: train again with this version.")
+    raise RunError(f"{directory.folder}: another version wrote this run", fix="train again with this version")
 
 
 def _fields(tree, prefix="") -> set[str]:

@@ -63,11 +63,11 @@ def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict:
     try:
         values = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise RunError(f"{path}: no such file. Fix: name the directory of a finished or interrupted run.") from None
+        raise RunError(f"{path}: no such file", fix="name the directory of a finished or interrupted run") from None
     except (ValueError, OSError) as error:
-        raise RunError(f"{path}: cannot be read as JSON ({type(error).__name__}). Fix: {fix}.") from None
+        raise RunError(f"{path}: cannot be read as JSON ({type(error).__name__})", fix=fix) from None
     if missing := [name for name in fields if name not in values]:
-        raise RunError(f"{path}: has no field '{missing[0]}', which every run writes. Fix: {fix}.")
+        raise RunError(f"{path}: has no field '{missing[0]}', which every run writes", fix=fix)
     return values
 
 
@@ -132,7 +132,7 @@ class RunDirectory:
             names = [path.parent.name for path in run.folder.parent.glob("*/config.json")]
             near = difflib.get_close_matches(run.folder.name, names, n=1)
             fix = f"give the directory that train printed, e.g. {run.folder.parent / near[0] if near else EXAMPLE}"
-            raise RunError(f"{run.folder}: not a run directory (config.json is missing). Fix: {fix}.")
+            raise RunError(f"{run.folder}: not a run directory (config.json is missing)", fix=fix)
         return run
 
     @classmethod
@@ -147,16 +147,16 @@ class RunDirectory:
         files = (path for path in run.folder.rglob("*") if path.is_file())
         # A killed start leaves a lock and hidden files.
         if not found and any(path.name != "lock" and path.name[0] != "." for path in files):
-            raise RunError(f"{run.folder}: holds other files. Fix: choose an empty --workdir.")
+            raise RunError(f"{run.folder}: holds other files", fix="choose an empty --workdir")
         if resume and not run.folder.exists():
             fix = "name the run to continue with, or leave --resume out to start a run there"
-            raise RunError(f"{run.folder}: no such run directory. Fix: {fix}.")
+            raise RunError(f"{run.folder}: no such run directory", fix=fix)
         if found and not (resume or force) and (locked or not run.in_training()):
             status = run.status()
             go_on = "--resume to continue, " if run.can_resume() else ""
             first = f"{FAILED}, then " if status == "failed" else ""
             fix = f"{first}{go_on}--force to start over, or another --workdir"
-            raise RunError(f"{run.folder}: already holds a run (status {status}). Fix: {fix}.")
+            raise RunError(f"{run.folder}: already holds a run (status {status})", fix=fix)
         return found
 
     @classmethod
@@ -187,7 +187,7 @@ class RunDirectory:
                 if run.status() == "complete":
                     fix = "a complete run is not trained longer: train a new one, perhaps from its weights "
                     fix += f"(--config.transfer.init_from={run.folder})"
-                raise RunError(f"{problem}. Fix: {fix}.")
+                raise RunError(problem, fix=fix)
         except BaseException:
             # the error refers to this object, so the lock would live as long as the error
             run.close()
@@ -203,7 +203,7 @@ class RunDirectory:
         sources = [one.get("key", {}).get("sources", {}) for one in (before, manifest)]  # {file: its hash}
         changed = ", ".join(differing(*sources)[:5]) or "the corpus, the vectors or the ontology"
         problem = f"{self.folder}: changed since the run began: {changed}"
-        raise RunError(f"{problem}. Fix: restore what changed, or start over with --force.")
+        raise RunError(problem, fix="restore what changed, or start over with --force")
 
     def check_settings(self, settings: dict) -> None:
         """Raises RunError where a setting of jax differs from that with which the run began, if it was recorded."""
@@ -220,7 +220,7 @@ class RunDirectory:
             for name in changed
         ]
         problem = f"{self.folder}: the run began with {began}, and this process has {now}"
-        raise RunError(f"{problem}. Fix: {'; '.join(steps)}; or start over with --force.")
+        raise RunError(problem, fix=f"{'; '.join(steps)}; or start over with --force")
 
     def _clear(self):
         """Removes the files of an earlier run. The config is last: the folder is a run as long as it is there."""
@@ -251,7 +251,7 @@ class RunDirectory:
                     if time.monotonic() > deadline:
                         fix = "wait for it and give --resume, or choose another --workdir"
                         problem = f"{self.folder}: another process is training here"
-                        raise ResumableError(f"{problem}. Fix: {fix}.") from None
+                        raise ResumableError(problem, fix=fix) from None
                     time.sleep(0.1)
         if not locked:
             warn(f"{self.folder}: the file system has no locks. Start no second process in this folder.")
@@ -264,7 +264,7 @@ class RunDirectory:
             section, _, field = name.partition(".")
             if section in config and config[section].pop(field, default) != default:
                 problem = f"{self.folder}: the run sets config.{name}, which this version does not have"
-                raise RunError(f"{problem}. Fix: open the run with version 1 of the package.")
+                raise RunError(problem, fix="open the run with version 1 of the package")
         return config
 
     @property
@@ -275,12 +275,12 @@ class RunDirectory:
     def unfinished(self, status: str) -> RunError:
         """The error for a run that is not complete: its state and what to do."""
         if self.in_training():
-            return RunError(f"{self.folder}: the run is in training. Fix: wait until it is finished.")
+            return RunError(f"{self.folder}: the run is in training", fix="wait until it is finished")
         fix = f"continue with it: train with its flags, --workdir={self.folder} and --resume"
         if status == "failed":
             go_on = "--resume to continue with the same flags, or " if self.can_resume() else ""
             fix = f"{FAILED}, then train with --workdir={self.folder} and {go_on}--force to start over"
-        return RunError(f"{self.folder}: the run is not finished (status {status}). Fix: {fix}.")
+        return RunError(f"{self.folder}: the run is not finished (status {status})", fix=fix)
 
     def can_resume(self) -> bool:
         """Whether the same flags can continue the run: not where they or the data are the fault that ended it."""
@@ -322,7 +322,7 @@ class RunDirectory:
                 rows.append((int(json.loads(line)["epoch"]), line))
             except (ValueError, TypeError, KeyError):
                 problem = f"{path}:{number}: is not a row of metrics (a JSON object with its epoch)"
-                raise RunError(f"{problem}. Fix: restore the line, or remove it.") from None
+                raise RunError(problem, fix="restore the line, or remove it") from None
         return rows
 
     def keep_metrics(self, epochs: int) -> None:
@@ -375,7 +375,7 @@ def read_kept(directory: RunDirectory, name: str) -> dict:
         return read_sealed(path)
     except (OSError, ValueError, KeyError, TypeError):
         problem = f"{path}: is missing or differs from what the run wrote"
-        raise RunError(f"{problem}. Fix: restore the run directory.") from None
+        raise RunError(problem, fix="restore the run directory") from None
 
 
 def differing(old: dict, new: dict) -> list[str]:

@@ -35,7 +35,7 @@ def main(values: cli.Flags) -> None:
     try:
         from mednli_jax import sweeps
     except ImportError:
-        raise RunError("optuna is not installed. Fix: pip install 'mednli_jax[sweep]'.") from None
+        raise RunError("optuna is not installed", fix="pip install 'mednli_jax[sweep]'") from None
     sweeps.main(values)
 
 

@@ -106,9 +106,9 @@ def main(values: cli.Flags) -> None:
         print("\n".join(lines))
     except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError, ImportError, KeyError) as error:
         problem = f"--storage: no study '{folder.name}' can be used there ({type(error).__name__})"
-        raise RunError(f"{problem}. Fix: check --study, the URL, its driver and its database.") from None
+        raise RunError(problem, fix="check --study, the URL, its driver and its database") from None
     if failed:
-        raise RunError(f"trials {', '.join(failed)} failed. Fix: see their logs, then --retry.")
+        raise RunError(f"trials {', '.join(failed)} failed", fix="see their logs, then --retry")
 
 
 def _failed(study: optuna.Study) -> list[str]:
@@ -123,21 +123,21 @@ def _sweep_of_config_file(config: ConfigDict) -> Sweep:
     file = cli.config_file(argument.removeprefix("--config="))
     definitions = runpy.run_path(str(file))
     if "get_sweep" not in definitions:
-        raise ConfigError(f"{file}: it defines no get_sweep. Fix: see configs/sweep_esim_kd.py.")
+        raise ConfigError(f"{file}: it defines no get_sweep", fix="see configs/sweep_esim_kd.py")
     sweep = definitions["get_sweep"]()
     kinds = {name: kind for name, kind, _ in cli.fields(config)}
     for field, space in sweep.fields.items():
         place = f"{file}: get_sweep: '{field}'"
         if field not in kinds:
-            raise ConfigError(f"{place} is no field of the config.{did_you_mean(field, kinds)} Fix: see --fields.")
+            raise ConfigError(f"{place} is no field of the config.{did_you_mean(field, kinds)}", fix="see --fields")
         if space == () or not isinstance(space, tuple | BaseDistribution):
-            raise ConfigError(f"{place} has no choices. Fix: give a tuple of values, or a distribution of optuna.")
+            raise ConfigError(f"{place} has no choices", fix="give a tuple of values, or a distribution of optuna")
     for field, space in sweep.distributions().items():
         values = space.choices if isinstance(space, CategoricalDistribution) else (space.low, space.high)
         for value in values:
             if not _fits(config, field, value):
                 problem = f"{file}: get_sweep: '{field}' has the type {kinds[field]}, and {value!r} does not fit"
-                raise ConfigError(f"{problem}. Fix: give values of this type.")
+                raise ConfigError(problem, fix="give values of this type")
     return sweep
 
 
@@ -158,7 +158,7 @@ def _without_locks(folder: Path, workers: int) -> None:
     """Refuses several workers on a file system without locks, and warns a single one."""
     problem = f"{folder}: the file system has no locks"
     if workers > 1:
-        raise RunError(f"{problem}, which several workers need. Fix: choose another folder, or --workers=1.")
+        raise RunError(f"{problem}, which several workers need", fix="choose another folder, or --workers=1")
     warn(f"{problem}. Start no second worker of this study.")
 
 
@@ -213,7 +213,7 @@ def _study(storage: optuna.storages.RDBStorage, name: str, sweep: Sweep, config:
     before = study.user_attrs.get("sweep", new)
     if before != new:
         problem = f"study '{name}' was begun with other values of {', '.join(differing(before, new)[:5])}"
-        raise RunError(f"{problem}. Fix: give the same flags, or another --study.")
+        raise RunError(problem, fix="give the same flags, or another --study")
     study.set_user_attr("sweep", new)
     return study
 
@@ -416,7 +416,7 @@ class Worker:
         if run.status() != "complete":
             self._call(run.folder, attempt.params, device)
         if (score := _number_at(run.result(), metric)) is None:
-            raise RunError(f"result.json has no number '{metric}'. Fix: correct get_sweep.")
+            raise RunError(f"result.json has no number '{metric}'", fix="correct get_sweep")
         self._set(attempt, "test", _number_at(run.result(), metric.replace("dev", "test", 1)))
         say(f"trial {trial}: {metric} {score:.4f}")
         return score
@@ -440,7 +440,9 @@ class Worker:
         if process.returncode:
             last = file.read_text(errors="replace").strip().rpartition("\n")[2]
             _, told, problem = last.partition("error: ")
-            raise RunError(problem if told and last.startswith(told) else f"it failed. Fix: see {file}.")
+            if told and last.startswith(told):
+                raise RunError(problem)
+            raise RunError("it failed", fix=f"see {file}")
 
 
 def _number_at(result, path) -> float | None:

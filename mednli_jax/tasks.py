@@ -290,10 +290,10 @@ def named(name: str) -> Task:
         if not isinstance(task, Task):
             lacking = [member for member in MEMBERS if not hasattr(task, member)]
             problem = f"config.task: '{name}' is no TASK, it has no {', '.join(lacking)}"
-            raise ConfigError(f"{problem}. Fix: give the object what docs/plugins.md lists.")
+            raise ConfigError(problem, fix="give the object what docs/plugins.md lists")
         return task
     if name not in list(tasks()):  # which takes a value of any type
-        raise ConfigError(f"config.task: unknown task '{name}'. Fix: give one of {', '.join(tasks())}.")
+        raise ConfigError(f"unknown task '{name}'", field="task", fix=f"give one of {', '.join(tasks())}")
     return tasks()[name]
 
 
@@ -316,7 +316,7 @@ def task_of_run(folder: Path) -> Task:
         return named(run.task)
     except ConfigError:
         problem = f"{run.folder / 'config.json'}: its 'task' is none of {', '.join(tasks())}"
-        raise RunError(f"{problem}. Fix: restore the file, or train again with this version.") from None
+        raise RunError(problem, fix="restore the file, or train again with this version") from None
 
 
 def same_task(folders: Sequence[Path]) -> Task:
@@ -324,7 +324,7 @@ def same_task(folders: Sequence[Path]) -> Task:
     first = task_of_run(folders[0])
     for folder in folders[1:]:
         if task_of_run(folder) is not first:
-            raise RunError(f"{folder}: is no run on {first.corpora}. Fix: name runs of one task.")
+            raise RunError(f"{folder}: is no run on {first.corpora}", fix="name runs of one task")
     return first
 
 
@@ -334,7 +334,7 @@ def same_task(folders: Sequence[Path]) -> Task:
 def part(task: Task, protocol: type[PartT], request: str) -> PartT:
     """The TASK as one that has a part. request: what asks for the part, for the message."""
     if not isinstance(task, protocol):
-        raise UsageError(f"{request} is not for runs on {task.corpora}. Fix: leave it out.")
+        raise UsageError(f"{request} is not for runs on {task.corpora}", fix="leave it out")
     return task
 
 
@@ -399,7 +399,7 @@ def check_flags(command: str, task: Task, values: Mapping[str, Any]) -> None:
     others = {name for other in tasks().values() for name in flags_of(other, command)}
     for name in sorted(others - set(flags_of(task, command))):
         if values[name]:
-            raise UsageError(f"--{name} is not for runs on {task.corpora}. Fix: leave it out.")
+            raise UsageError(f"--{name} is not for runs on {task.corpora}", fix="leave it out")
 
 
 def analyses_of(task: Any) -> dict[str, Callable[[Any, AnalysisOptions], Report]]:
@@ -433,7 +433,7 @@ def with_table(name: str, runs: Path | None = None) -> PaperTable:
             task = task_of_run(path.parent)
             known |= task.tables if isinstance(task, Tables) else {}
     if name not in known:
-        raise UsageError(f"--table={name}: no such table. Fix: give one of {', '.join(known)}.")
+        raise UsageError(f"--table={name}: no such table", fix=f"give one of {', '.join(known)}")
     return known[name]
 
 

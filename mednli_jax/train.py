@@ -41,7 +41,7 @@ def define(values: cli.Flags) -> None:
 def main(values: cli.Flags) -> int:
     config = cli.config(values)
     if values.resume and values.force:
-        raise UsageError("--resume continues a run, --force deletes it. Fix: give one of the two.")
+        raise UsageError("--resume continues a run, --force deletes it", fix="give one of the two")
     from mednli_jax import run  # imports jax, so it follows the check of the flags
     from mednli_jax.training import hosts
     from mednli_jax.training.loop import Interrupted
@@ -51,7 +51,7 @@ def main(values: cli.Flags) -> int:
         return _describe(spec)
     here = hosts.join(values.coordinator, values.processes, values.process, automatic=values.distributed)
     if here.count > 1 and spec.trained_by:
-        raise RunError("several processes can only train networks on one corpus. Fix: start one process.")
+        raise RunError("several processes can only train networks on one corpus", fix="start one process")
     name = cli.config_name()
     folder = values.workdir or Path("runs") / name
     if not (values.workdir or values.resume):
@@ -97,7 +97,7 @@ def _kept_flags(arguments: Sequence[str]) -> list[str]:
 
 def _describe(spec) -> int:
     if spec.trained_by:
-        raise UsageError("--dry-run is for a network on one corpus, not for features or folds. Fix: leave it out.")
+        raise UsageError("--dry-run is for a network on one corpus, not for features or folds", fix="leave it out")
     from mednli_jax import run
     from mednli_jax.training.gradient import describe
     from mednli_jax.training.loop import Trainer

@@ -65,14 +65,14 @@ def settings(pairs: int, *, m: int | None, n: int, k: int | None, tau: float, se
     m = max(1, round(pairs * PAPER_SIZE / PAPER_PAIRS)) if m is None else m
     k = max(1, round(pairs * PAPER_CUT / PAPER_PAIRS)) if k is None else k
     if m >= pairs:
-        raise UsageError(f"--m is {m}. Fix: give less than {pairs:,}, the number of pairs: some must be held out.")
+        raise UsageError(f"--m is {m}", fix=f"give less than {pairs:,}, the number of pairs: some must be held out")
     return Settings(m, n, k, tau, seed)
 
 
 def difficulty(pairs: Pairs, options: AnalysisOptions) -> Report:
     """Filters all splits of a corpus together."""
     if options.resume and not options.out:
-        raise UsageError("--resume needs the folder of the filtering. Fix: give --out=FOLDER, too.")
+        raise UsageError("--resume needs the folder of the filtering", fix="give --out=FOLDER, too")
     labels = [example.label for example in pairs.examples]
     chosen = settings(len(labels), m=options.m, n=options.n, k=options.k, tau=options.tau, seed=options.seed)
     if run := options.features:
@@ -167,7 +167,7 @@ def _kept(path, key) -> State:
         known = None
     if known != key:
         fix = "give the flags and the --out of the interrupted filtering, or leave --resume out to start over"
-        raise RunError(f"{path}: no filtering with these settings was interrupted here. Fix: {fix}.")
+        raise RunError(f"{path}: no filtering with these settings was interrupted here", fix=fix)
     return state
 
 
@@ -251,7 +251,7 @@ def run_features(pairs, run: str, outputs: Mapping[str, np.ndarray]) -> tuple[np
     if lacking := sum(example.uid not in outputs for example in pairs.examples):
         known, every = len(pairs.examples) - lacking, len(pairs.examples)
         problem = f"--features={run}: the run knows {known:,} of the corpus's {every:,} pairs"
-        raise RunError(f"{problem}. Fix: give a run trained on this corpus.")
+        raise RunError(problem, fix="give a run trained on this corpus")
     matrix = np.stack([outputs[example.uid] for example in pairs.examples]).astype(np.float32)
     return matrix, {"kind": "logits of a run", "run": Path(run).name}
 

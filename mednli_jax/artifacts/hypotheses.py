@@ -104,7 +104,7 @@ def token_rows(
     known = sorted(token for token, count in frequency.items() if count >= min_count)
     if not known:
         problem = f"no token of the hypotheses occurs {min_count} times"
-        raise UsageError(f"{problem}. Fix: give a lower --min_count, or more pairs.")
+        raise UsageError(problem, fix="give a lower --min_count, or more pairs")
     place = {token: number for number, token in enumerate(known)}
     counts, examples = np.zeros((2, len(known), len(column)), np.int64)
     seen = [set() for _ in known]

@@ -85,7 +85,7 @@ def cases_of(values) -> list[Case]:
     for model in values.models:
         family = MODELS[model]
         if model == "bert" and values.grouping != ["off"]:
-            raise UsageError("--grouping=premise: bert reads both sentences together. Fix: leave it out.")
+            raise UsageError("--grouping=premise: bert reads both sentences together", fix="leave it out")
         shared = {name: values[name].value for name in ("tokens", "length", "precision", "against", "rounds")}
         shared |= {"hidden": values.hidden or family.hidden, "vectors": values.vectors or family.vectors}
         of_rows, batches = values.pairs or [family.rows], values.batch or family.batch

@@ -150,7 +150,7 @@ def _row(case, settings, environment, side):
                 notes.append(f"{setting.name}: {type(failure).__name__}: {first[:200]}")
         if len(notes) == len(settings) > 0:
             where = f"{case.model}, batch {case.batch}, {case.mode}"
-            raise RunError(f"{where}: {'; '.join(notes)}. Fix: leave the row out, or give --against=none.")
+            raise RunError(f"{where}: {'; '.join(notes)}", fix="leave the row out, or give --against=none")
         count = max(FEWEST, math.ceil(ROUND_SECONDS / (seconds or ROUND_SECONDS)))
         each = {name: np.zeros(case.rounds) for name in sides}  # seconds of an example in each round
         for number in range(case.rounds):

@@ -543,7 +543,7 @@ class ClozeCorpus:
         for path in vector_files(self.encoding.vectors_path) if self.encoding.vectors_path else ():
             if not path.is_file():
                 fix = "check --config.vectors.path, or leave it empty for random vectors (--config.vectors.path=)"
-                raise ConfigError(f"{path}: there is no such file. Fix: {fix}; exact match will be lower.")
+                raise ConfigError(f"{path}: there is no such file", fix=f"{fix}; exact match will be lower")
             files.append(path)
         return files
 
@@ -552,14 +552,14 @@ def corpus_named(name: str) -> Mapping[str, Split]:
     """The splits of demo_cloze, clicr (in $MEDNLI_JAX_DATA/clicr), or a folder in its layout."""
     place = variable_path("MEDNLI_JAX_DATA") if name == CLICR else local_path(name, "--corpus")
     if place is None:
-        raise UsageError(f"--corpus={CLICR}: $MEDNLI_JAX_DATA is not set. Fix: set it, or give a folder.")
+        raise UsageError(f"--corpus={CLICR}: $MEDNLI_JAX_DATA is not set", fix="set it, or give a folder")
     if name != DEMO and not place.is_dir():
-        raise UsageError(f"{place}: is no folder. Fix: give --corpus={DEMO}, {CLICR}, or a FOLDER like it.")
+        raise UsageError(f"{place}: is no folder", fix=f"give --corpus={DEMO}, {CLICR}, or a FOLDER like it")
     return ClozeCorpus(name if name in (DEMO, CLICR) else FILE, ClozeEncoding("ent"), place).splits()
 
 
 def split_of(splits: Mapping, name: str):
     """A split by name. Raises UsageError for one that the corpus has not."""
     if name not in splits:
-        raise UsageError(f"--split={name}: no such split. Fix: give one of {', '.join(splits)}.")
+        raise UsageError(f"--split={name}: no such split", fix=f"give one of {', '.join(splits)}")
     return splits[name]

@@ -190,7 +190,7 @@ class Cloze:
         """The corpus of --corpus, by its name."""
         if not options.corpus or config is not None or (options.scores and not options.skills):
             fix = f"give --corpus={DEMO}, clicr or a folder, and --scores with --skills"
-            raise UsageError(f"analyze cloze-stats: is for a corpus. Fix: {fix}.")
+            raise UsageError("analyze cloze-stats: is for a corpus", fix=fix)
         return Named(options.corpus)
 
     @property

@@ -290,7 +290,7 @@ def divided(split: Split, dev: float, test: float) -> dict[str, Split]:
     """
     if min(dev, test) < 0 or not dev + test < 1:
         fix = "give two numbers from 0 on that sum to less than 1"
-        raise UsageError(f"{dev:g} and {test:g} are no shares of dev and test. Fix: {fix}.")
+        raise UsageError(f"{dev:g} and {test:g} are no shares of dev and test", fix=fix)
     places = {"train": [], "dev": [], "test": []}
     for example in split.examples:
         digest = hashlib.sha256(example.passage.uid.encode()).digest()

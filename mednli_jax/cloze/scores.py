@@ -305,7 +305,7 @@ def queries_of(folder: Path, split: str) -> list[Query]:
     """The queries of a run's split with their accepted answers, which the run keeps."""
     directory = RunDirectory.existing(folder)
     if directory.task != "cloze":
-        raise RunError(f"{folder}: is no run on cloze queries. Fix: name runs of one task.")
+        raise RunError(f"{folder}: is no run on cloze queries", fix="name runs of one task")
     rows = split_of(read_kept(directory, ANSWERS)["splits"], split)
     return [Query(uid, tuple(Answer(*of) for of in answers), tuple(tags)) for uid, answers, tags in rows]
 
@@ -324,7 +324,7 @@ def finished(folder: Path, split: str, queries: Sequence[Query]) -> System:
     if uids != {query.uid for query in queries}:
         shared = sum(query.uid in uids for query in queries)
         problem = f"{len(uids):,} predictions for {len(queries):,} queries in {split}, {shared:,} of them the same"
-        raise RunError(f"{name}: {problem}. Fix: {SAME_FILES}.")
+        raise RunError(f"{name}: {problem}", fix=SAME_FILES)
     predictions = [{uid: texts[seed] for uid, texts in rows if texts[seed]} for seed in range(seeds)]
     return system(name, result["corpus"], queries, predictions)
 

@@ -215,7 +215,7 @@ def skill_statistics(
     """
     known = [(example.uid, skills[example.uid]) for example in examples if example.uid in skills]
     if not known:
-        raise RunError("the skills are of no query of the corpus. Fix: give uids of its queries.")
+        raise RunError("the skills are of no query of the corpus", fix="give uids of its queries")
     of_skill = {name: [uid for uid, names in known if name in names] for name in SKILLS["names"]}
     shares = {name: len(uids) / len(known) for name, uids in of_skill.items()}
     means = {system: {} for system in scores or ()}

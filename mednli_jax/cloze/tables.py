@@ -192,7 +192,7 @@ def filled(folder: Path, read: Read, split: str = "test") -> dict:
         rows.append({"system": row["system"], "kind": kind, **of, "paper": row["paper"]})
     if len(corpora) > 1:
         problem = ", ".join(f"{system} is of {corpus}" for corpus, system in corpora.items())
-        raise RunError(f"{folder}: {problem}. Fix: keep the runs and baselines of one corpus in a folder.")
+        raise RunError(f"{folder}: {problem}", fix="keep the runs and baselines of one corpus in a folder")
     corpus = next(iter(corpora), "")
     missed = {}
     for row in rows:
@@ -241,7 +241,7 @@ def skills_of_runs(folder: Path, split: str, skills: Path) -> dict:
     """skill_statistics of the folder's finished runs."""
     there = {system: Path(folder) / name for system, name in RUNS.items() if state(Path(folder) / name) == "complete"}
     if not there:
-        raise RunError(f"{folder}: holds no finished run of the table. Fix: train one, see --table={NAME}.")
+        raise RunError(f"{folder}: holds no finished run of the table", fix=f"train one, see --table={NAME}")
     queries = queries_of(next(iter(there.values())), split)
     systems = {system: finished(path, split, queries) for system, path in there.items()}
     f1 = {name: dict(zip(of.uids, of.f1.tolist(), strict=True)) for name, of in systems.items()}

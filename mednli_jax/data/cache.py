@@ -99,7 +99,7 @@ class Cache:
             _write(temporary, key, *built)
         prepared = _read(folder)
         if prepared is None:
-            raise RunError(f"{folder}: what was written cannot be read back. Fix: check the disk.")
+            raise RunError(f"{folder}: what was written cannot be read back", fix="check the disk")
         return prepared, False
 
 

@@ -85,12 +85,12 @@ def required_folder(name: str, folder: Path | None) -> Path:
         if name == "file":
             problem = "no folder is set for your own files"
             fix = "give --config.data.dir=FOLDER with the files of each split in it"
-        raise ConfigError(f"{problem}. Fix: {fix}.")
+        raise ConfigError(problem, fix=fix)
     if not folder.is_dir():
         by_variable = os.environ.get("MEDNLI_JAX_DATA") and folder == data_folder(None)
         source = "$MEDNLI_JAX_DATA" if by_variable else "--config.data.dir"
         problem = f"{folder}: {source} names this folder, which does not exist (moved, or another working folder?)"
-        raise ConfigError(f"{problem}. Fix: put it back, or correct {source}.")
+        raise ConfigError(problem, fix=f"put it back, or correct {source}")
     return folder
 
 
@@ -103,7 +103,7 @@ def check_name(name: str, known: Sequence[str], field: str = "name") -> None:
     """Raises ConfigError for an unknown corpus. field: of the `data` section, for the message."""
     if name not in known:
         problem = f"config.data.{field}: unknown corpus '{name}'"
-        raise ConfigError(f"{problem}. Fix: give one of {', '.join(known)}.")
+        raise ConfigError(problem, fix=f"give one of {', '.join(known)}")
 
 
 def vectors_of(config, folder: Path | None) -> dict:

@@ -36,7 +36,7 @@ class Form:
         """The inputs of `predict` as pairs of strings, from items as `pair` takes them."""
         if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
             problem = f"the inputs are a {type(given).__name__}, not a list"
-            raise UsageError(f"{problem}. Fix: give a list of items; each is {self}.")
+            raise UsageError(problem, fix=f"give a list of items; each is {self}")
         problems, pairs = Problems(), []
         for index, item in enumerate(given):
             try:

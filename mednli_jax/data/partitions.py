@@ -62,7 +62,7 @@ def read_partitions(paths: Sequence[str]) -> list[Partition]:
     """Reads several. Their names are the files' names, or the paths as given if names are equal."""
     found = [read_partition(path) for path in paths]
     if len(set(paths)) < len(paths):
-        raise UsageError("--partition names a file twice. Fix: name it once.")
+        raise UsageError("--partition names a file twice", fix="name it once")
     if len({partition.name for partition in found}) < len(found):
         found = [replace(partition, name=str(path)) for partition, path in zip(found, paths, strict=True)]
     return found

@@ -155,7 +155,7 @@ def _tokenizers():
         import tokenizers  # an extra: it brings ten packages, and BERT alone needs it
     except ImportError:
         problem = "the tokenizers library, which BERT's word pieces need, is missing"
-        raise RunError(f"{problem}. Fix: pip install 'mednli_jax[bert]'.") from None
+        raise RunError(problem, fix="pip install 'mednli_jax[bert]'") from None
     return tokenizers
 
 
@@ -216,10 +216,10 @@ def find_weights(name: str | Path) -> Path:
     except (metadata.PackageNotFoundError, ValueError):
         problem = f"{path.name}: no such folder or file, and no such package is installed."
         fix = f"name the folder of a BERT model ({WEIGHT_CONFIGS[0]}, {WEIGHTS}, vocab.txt)"
-        raise ConfigError(f"{problem} Fix: {fix}.") from None
+        raise ConfigError(problem, fix=fix) from None
     files = (Path(distribution.locate_file(file)) for file in distribution.files or () if file.name.endswith(WEIGHTS))
     folders = sorted({file.parent for file in files if any((file.parent / name).is_file() for name in WEIGHT_CONFIGS)})
     if len(folders) != 1:
         problem = f"package {name}: it contains {len(folders) or 'no'} folders with {WEIGHT_CONFIGS[0]} and {WEIGHTS}"
-        raise ConfigError(f"{problem}. Fix: name the folder of the weights.")
+        raise ConfigError(problem, fix="name the folder of the weights")
     return folders[0]

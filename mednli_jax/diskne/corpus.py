@@ -83,7 +83,7 @@ class DisKnECorpus(NLICorpus):
             files = [self._folder() / name for name in (EXAMPLES, ABOUT)]
             if missing := [path for path in files if not path.is_file()]:
                 problem = f"{missing[0]}: there is no such file"
-                raise ConfigError(f"{problem}. Fix: give the folder that launch/build_diskne.py wrote.")
+                raise ConfigError(problem, fix="give the folder that launch/build_diskne.py wrote")
             return files
         files = [*data.pair_files(self._folder()), *self._annotation_files]
         if self.names_from:
@@ -96,7 +96,7 @@ class DisKnECorpus(NLICorpus):
         if not found:
             kind = f" of {self.negatives} negatives" if self.negatives else ""
             problem = f"{self._folder() / 'diskne'}: holds no annotation file{kind} (.csv)"
-            raise ConfigError(f"{problem}. Fix: put the published ones there.")
+            raise ConfigError(problem, fix="put the published ones there")
         return found
 
     @cached_property
@@ -142,7 +142,7 @@ def load_demo_diskne(*, negatives: str = "similar", wording: str = "name", seed:
     negatives: "similar", the other diseases of the cluster, or ten "random" ones. seed: of random negatives.
     """
     if negatives not in NEGATIVES:
-        raise ConfigError(f"negatives are '{negatives}'. Fix: give one of {', '.join(NEGATIVES)}.")
+        raise ConfigError(f"negatives are '{negatives}'", fix=f"give one of {', '.join(NEGATIVES)}")
     ontology, diseases = read_mesh(), demo.facts("diskne")
     path, problems = demo.FOLDER / "diskne" / "positives.jsonl.gz", Problems()
     pairs = read_nli_file(path, split="diskne").examples
@@ -198,7 +198,7 @@ def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path) -
     """Writes the folder whole or not at all, for its owner alone; returns it."""
     folder = Path(folder).expanduser().absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder}: exists already. Fix: give a folder that is empty or not there yet.")
+        raise UsageError(f"{folder}: exists already", fix="give a folder that is empty or not there yet")
     about = []
     for fold in folds:
         sizes = {part: len(getattr(fold, part)) for part in PARTS[1:]}

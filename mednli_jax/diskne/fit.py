@@ -52,7 +52,7 @@ def chunks_of(choice: FoldChoice, seeds, prepared) -> list[Chunk]:
     )
     if not chosen or wanted - set().union(*called):
         problem = "no fold of a disease or category requested"
-        raise ConfigError(f"{benchmark.name}: {problem}. Fix: give other --config.diskne settings.")
+        raise ConfigError(f"{benchmark.name}: {problem}", fix="give other --config.diskne settings")
     for place in chosen:
         for name in ("train", "dev"):
             if not len(getattr(found[place], name)):

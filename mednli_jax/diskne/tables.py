@@ -161,7 +161,7 @@ def systems(folder: Path, read: Read) -> list[System]:
             different = unlike(path, read, str(result["config"]).partition("-")[0], sizes)
             found.append(System(path.name, about, result["categories"], different))
     if not found:
-        raise RunError(f"{folder}: holds no finished run of folds. Fix: give the folder that launch/diskne.sh made.")
+        raise RunError(f"{folder}: holds no finished run of folds", fix="give the folder that launch/diskne.sh made")
     return found
 
 
@@ -223,7 +223,7 @@ def _alike(system: System, first: dict) -> dict:
         mine = system.categories.get(category, {}).get("diseases", {})
         if missing := of["diseases"].keys() - mine.keys():
             problem = f"{system.name}: {len(missing)} diseases of other runs have no scores in {category}"
-            raise RunError(f"{problem}. Fix: give runs of one benchmark, with all its folds.")
+            raise RunError(problem, fix="give runs of one benchmark, with all its folds")
         found[category] = _averaged({disease: mine[disease] for disease in of["diseases"]})
     return found
 
@@ -313,7 +313,7 @@ def probabilities(slots: Iterable[Mapping]) -> dict[str, dict[str, list[float]]]
 def outcomes(directory: RunDirectory, split: str) -> Outcomes:
     """A run's predictions for the test examples of all its folds."""
     if split != "test":
-        raise RunError(f"{directory.folder}: folds have no predictions of the {split} split. Fix: give --split=test.")
+        raise RunError(f"{directory.folder}: folds have no predictions of the {split} split", fix="give --split=test")
     labels = {row["uid"]: row["label"] for row in _lines(directory.private / EXAMPLES)}
     runs = probabilities(read_slots(directory))
     uids = sorted(next(iter(runs.values())))

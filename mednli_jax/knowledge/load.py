@@ -75,7 +75,7 @@ def load_ontology(
         ontology = source.read(source.place, options)
         if _digests(source, cache_dir) != found:
             fix = "wait until they are copied, then start again"
-            raise RunError(f"{source.place}: the files changed while they were read. Fix: {fix}.")
+            raise RunError(f"{source.place}: the files changed while they were read", fix=fix)
         return ontology
 
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
@@ -114,7 +114,7 @@ def find_source(spec: str, data_dir: Path | None = None) -> OntologyFiles | None
         if source := next(sources, None):
             return source
     fix = f"give one of {', '.join(NAMES)}, or the path of {_PATHS}"
-    raise ConfigError(f"config.knowledge.ontology: there is no ontology '{spec}'. Fix: {fix}.")
+    raise ConfigError(f"there is no ontology '{spec}'", field="knowledge.ontology", fix=fix)
 
 
 def _named(spec, data_dir):
@@ -125,7 +125,7 @@ def _named(spec, data_dir):
         places.append(wordnet.FOLDER)
     if not places:
         fix = f"set $MEDNLI_JAX_DATA to the folder that holds {spec}/, or give the path of the folder of {spec}"
-        raise ConfigError(f"no data folder is set for ontology '{spec}'. Fix: {fix}.")
+        raise ConfigError(f"no data folder is set for ontology '{spec}'", fix=fix)
     source = next(filter(None, (_in_folder(spec, place) for place in places)), None)
     if source and spec == "snomed":  # MetaMap names concepts by the CUIs of the UMLS
         names = [place / name for place in umls_folders for name in ("MRCONSO.RRF", "META/MRCONSO.RRF")]
@@ -142,7 +142,7 @@ def _named(spec, data_dir):
         "or give the path of its folder",
     }[spec]
     searched = " or ".join(map(str, places))
-    raise ConfigError(f"config.knowledge.ontology: no files of '{spec}' are in {searched}. Fix: {fix}.")
+    raise ConfigError(f"no files of '{spec}' are in {searched}", field="knowledge.ontology", fix=fix)
 
 
 def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:

@@ -437,7 +437,7 @@ def write_metamap_input(examples: Iterable[NLIExample], folder: Path) -> dict[st
     lines, changed = [], 0
     for example in examples:
         if "|" in example.uid or not example.uid.isascii():
-            raise UsageError("a uid has a bar or a character that is not ASCII. Fix: give the pairs other uids.")
+            raise UsageError("a uid has a bar or a character that is not ASCII", fix="give the pairs other uids")
         for side, sentence in SENTENCE.items():
             text = sentence(example)[0]
             written = ascii_of(text)

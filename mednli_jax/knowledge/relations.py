@@ -112,13 +112,13 @@ def related(
 
 def _check_named(ontology: Ontology, named: Sequence[str]) -> None:
     """Raises ConfigError for a relation that the ontology does not have, or too many."""
-    problem = f"names {len(named)} relations. Fix: give at most {MOST_NAMED}" if len(named) > MOST_NAMED else ""
+    field = "knowledge.relations"
     for name in named:
         if name not in ontology.relations:
             some = ", ".join(ontology.relations) or "none besides is-a"
-            problem = f"'{ontology.name}' has no relation '{name}'. Fix: it has {some}"
-    if problem:
-        raise ConfigError(f"config.knowledge.relations: {problem}.")
+            raise ConfigError(f"'{ontology.name}' has no relation '{name}'", field=field, fix=f"it has {some}")
+    if len(named) > MOST_NAMED:
+        raise ConfigError(f"names {len(named)} relations", field=field, fix=f"give at most {MOST_NAMED}")
 
 
 def typed_links(

@@ -158,7 +158,7 @@ def _related(ontology: Ontology, relations: Sequence[str], known: Sequence[str] 
     for relation in every if "all" in relations else relations:
         if relation not in every:
             names = ", ".join((*known, *ontology.relations, "all"))
-            raise ConfigError(f"ontology '{ontology.name}' has no relation '{relation}'. Fix: give one of {names}.")
+            raise ConfigError(f"ontology '{ontology.name}' has no relation '{relation}'", fix=f"give one of {names}")
         one = csr_array(ontology.parents if relation == "is_a" else ontology.relations[relation], dtype=bool)
         graph = csr_array(graph + one + one.T)
     return graph
@@ -175,7 +175,7 @@ def _moving(graph: csr_array, source: str) -> csr_array:
     kept = edges.row != edges.col
     if not kept.any():
         problem = f"{source} relates no two of those that have vectors, so that retrofitting would move nothing"
-        raise ConfigError(f"{problem}. Fix: check that both are of the same language and case, or leave it out.")
+        raise ConfigError(problem, fix="check that both are of the same language and case, or leave it out")
     return bool_matrix(edges.row[kept], edges.col[kept], graph.shape)
 
 

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from mednli_jax.errors import UserError
+from mednli_jax.errors import ConfigError
 from mednli_jax.models import layers
 from mednli_jax.models.packing import MASKED_ENERGY
 from mednli_jax.models.products import halved, matmul
@@ -100,22 +100,17 @@ class BERT(nn.Module):
     def _size(self, batch):
         """Pieces of the longest row."""
         if self.knowledge not in ("none", "bias"):
-            raise UserError(
-                f"config.model.knowledge: BERT has no '{self.knowledge}', because its layers need their own "
-                "attention scores. Fix: give none or bias."
-            )
+            problem = f"BERT has no '{self.knowledge}', because its layers need their own attention scores"
+            raise ConfigError(problem, field="model.knowledge", fix="give none or bias")
         if self.hidden_size % self.attention_heads:
-            raise UserError(
-                f"config.model.attention_heads: a hidden_size of {self.hidden_size} is not divisible by "
-                f"{self.attention_heads}. Fix: give a number of heads that divides hidden_size."
-            )
+            problem = f"a hidden_size of {self.hidden_size} is not divisible by {self.attention_heads}"
+            fix = "give a number of heads that divides hidden_size"
+            raise ConfigError(problem, field="model.attention_heads", fix=fix)
         size = batch.premise.shape[1] + batch.hypothesis.shape[1] + SPECIALS
         size = min(size, self.room) if self.room else size
         if size > self.positions:
-            raise UserError(
-                f"a pair of {size} pieces is longer than the model's {self.positions} positions. Fix: lower "
-                "config.data.max_length."
-            )
+            problem = f"a pair of {size} pieces is longer than the model's {self.positions} positions"
+            raise ConfigError(problem, fix="lower config.data.max_length")
         return size
 
 

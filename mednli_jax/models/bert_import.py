@@ -111,7 +111,7 @@ def load_weights(path: str | Path, params: dict, *, stacked: bool = False) -> tu
     problems = [f"{len(names)} {kind}: {_listed(names)}" for kind, names in faults if names]
     if problems:
         fix = "give the model the sizes of the config.json beside the weights, or other weights"
-        raise UserError(f"{file.name}: its weights do not fit the model; {'. '.join(problems)}. Fix: {fix}.")
+        raise UserError(f"{file.name}: its weights do not fit the model; {'. '.join(problems)}", fix=fix)
     return traverse_util.unflatten_dict(merged), unused, drawn
 
 
@@ -126,10 +126,10 @@ def _weights_file(path) -> Path:
             return here[0]
         holds = f"{len(here)} files .safetensors" if here else f"no {WEIGHTS}"
         fix = "name the one file of the weights; transformers' save_pretrained converts others"
-        raise UserError(f"{path.name}: the folder holds {holds}. Fix: {fix}.")
+        raise UserError(f"{path.name}: the folder holds {holds}", fix=fix)
     if path.suffix != ".safetensors":
         fix = "convert them by transformers' save_pretrained"
-        raise UserError(f"{path.name}: only safetensors are read, other formats can run programs. Fix: {fix}.")
+        raise UserError(f"{path.name}: only safetensors are read, other formats can run programs", fix=fix)
     return path
 
 

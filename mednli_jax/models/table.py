@@ -93,7 +93,7 @@ class Entry:
                 continue
             elif key not in UNUSED or UNUSED[key] not in (None, value):
                 fix = f"give the class a field `{key}`" if is_plugin else "leave it out"
-                raise ConfigError(f"config.model.{key}: model '{self.name}' has no such setting. Fix: {fix}.")
+                raise ConfigError(f"model '{self.name}' has no such setting", field=f"model.{key}", fix=fix)
         return self.module(**arguments)
 
 
@@ -121,8 +121,8 @@ def entry(name: str) -> Entry:
         if name in MODELS:
             return MODELS[name]
         fix = f"give one of {', '.join(MODELS)}, or package.module:Class"
-        raise ConfigError(f"config.model.name: unknown model '{name}'. Fix: {fix}.")
+        raise ConfigError(f"unknown model '{name}'", field="model.name", fix=fix)
     module = imported(name, "model.name")
     if not (isinstance(module, type) and issubclass(module, nn.Module)):
-        raise ConfigError(f"config.model.name: '{name}' is not a subclass of flax.linen.Module. Fix: name one.")
+        raise ConfigError(f"'{name}' is not a subclass of flax.linen.Module", field="model.name", fix="name one")
     return Entry(name, module)

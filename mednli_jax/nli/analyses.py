@@ -58,7 +58,7 @@ class Pairs:
         """Refuses a config without concepts."""
         if self.corpus.linking is None:
             fix = "--corpus=NAME, or --config=esim_kd, or --config.model.knowledge=replace"
-            raise UsageError(f"analyze {analysis}: the config takes no knowledge. Fix: {fix}.")
+            raise UsageError(f"analyze {analysis}: the config takes no knowledge", fix=fix)
 
     @cached_property
     def finder(self):

@@ -103,7 +103,7 @@ def category_scores(outcomes: Outcomes, of_uid: Mapping[str, Sequence[str]]) -> 
     given = [of_uid.get(uid, ()) for uid in outcomes.uids]
     if not any(given):
         problem = "the annotations name no pair of the run"
-        raise RunError(f"{problem}. Fix: give uids of the run's corpus and split, as in private/predictions.*.jsonl.")
+        raise RunError(problem, fix="give uids of the run's corpus and split, as in private/predictions.*.jsonl")
     wrong, scores = outcomes.voted != outcomes.gold, {}
     for name in RULES:
         chosen = np.array([name in names for names in given])

@@ -263,7 +263,7 @@ class NLICorpus:
         the memory. spans: a file of mentions, with any concepts, in place of the corpus's own linking.
         """
         if spans and not has_format(spans):
-            raise UsageError(f"--spans: the ending of the file names no format. Fix: {FORMATS}.")
+            raise UsageError("--spans: the ending of the file names no format", fix=FORMATS)
         linking = Linking(mentions=spans) if spans else self.linking
         if linking is None:
             return None
@@ -385,7 +385,7 @@ class NLICorpus:
             files.append(path)
         if missing := [path for path in files if not path.is_file()]:
             fix = "check --config.vectors.path, or leave it empty for random vectors (--config.vectors.path=)"
-            raise ConfigError(f"{missing[0]}: there is no such file. Fix: {fix}; accuracy will be lower.")
+            raise ConfigError(f"{missing[0]}: there is no such file", fix=f"{fix}; accuracy will be lower")
         return list(dict.fromkeys(files))
 
     def build(self):

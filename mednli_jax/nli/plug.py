@@ -285,7 +285,7 @@ class NLI:
             warn(problem)
             return
         fix = "give another ontology or file of mentions, or train without (--config.model.knowledge=none)"
-        raise ConfigError(f"{problem}. Fix: {fix}.")
+        raise ConfigError(problem, fix=fix)
 
     def run_sections(
         self, directory: RunDirectory, result: Mapping[str, Any]
@@ -332,7 +332,7 @@ class NLI:
         if trained.pieces or trained.linking:
             problem = "--merged is for a run that reads only the words of one whole corpus"
             fix = "give a run of --config=hypothesis_only or premise_hypothesis_fasttext"
-            raise UsageError(f"{problem}. Fix: {fix}.")
+            raise UsageError(problem, fix=fix)
         splits = corpus.splits()
         finder = corpus.recogniser(splits, spans)
         joined = {}
@@ -367,7 +367,7 @@ class NLI:
 
     def analysed(self, config: Any, options: AnalysisOptions) -> Pairs:
         if config is None:
-            raise UsageError("--config is missing. Fix: --config=esim_kd, or --corpus=NAME.")
+            raise UsageError("--config is missing", fix="--config=esim_kd, or --corpus=NAME")
         path = Path(options.corpus).expanduser() if options.corpus else None
         return pairs_of(self.corpus(config), path, options.spans)
 

@@ -369,7 +369,7 @@ def check_options(name: str, genre: str) -> None:
     genres = CORPORA[name].genres
     if genre and genre not in genres:
         fix = f"give one of {', '.join(genres)}" if genres else "leave it out"
-        raise ConfigError(f"config.data.genre: '{name}' has no genre '{genre}'. Fix: {fix}.")
+        raise ConfigError(f"'{name}' has no genre '{genre}'", field="data.genre", fix=fix)
 
 
 def read_nli_file(

@@ -67,9 +67,9 @@ def substitutions(pairs: Pairs, options: AnalysisOptions) -> Report:
     pairs.needs_knowledge("substitutions")
     finder, splits = pairs.finder, pairs.splits
     if isinstance(finder, Recognised):
-        raise UsageError("analyze substitutions: concepts of a file say nothing of new words. Fix: leave it out.")
+        raise UsageError("analyze substitutions: concepts of a file say nothing of new words", fix="leave it out")
     if "train" not in splits or len(splits) < 2:
-        raise UsageError("analyze substitutions: training pairs and another split are needed. Fix: give a corpus.")
+        raise UsageError("analyze substitutions: training pairs and another split are needed", fix="give a corpus")
     train = splits["train"].examples
     words = list(_words(train, finder))
     partners = _partners(finder.ontology, words)

@@ -169,7 +169,7 @@ class NLITask:
         label = batch.label
         if logits.shape[-1] not in (len(self.classes), len(LABELS)):
             problem = f"config.model.name: the model has to return logits of {len(self.classes)} classes"
-            raise ConfigError(f"{problem}, not {logits.shape[-1]}. Fix: correct its module.")
+            raise ConfigError(f"{problem}, not {logits.shape[-1]}", fix="correct its module")
         return jnp.searchsorted(jnp.array(self.classes), label) if self._lacks_classes(logits) else label
 
     def whole(self, logits):

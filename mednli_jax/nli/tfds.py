@@ -97,7 +97,7 @@ def load_tfds(
     """
     if name not in BUILDERS:
         known = ", ".join(BUILDERS)
-        raise ConfigError(f"config.data.builder: '{name}' has no TFDS builder. Fix: give one of {known}.")
+        raise ConfigError(f"'{name}' has no TFDS builder", field="data.builder", fix=f"give one of {known}")
     readers.check_options(name, genre)
     folder, manual_dir, builder, choice = Path(folder), Path(manual_dir), BUILDERS[name], part(limit, genre)
     sources = [[path.name, sha256(path)] for path in readers.source_files(name, manual_dir)]
@@ -119,7 +119,7 @@ def load_tfds(
                     shutil.rmtree(older)
         splits = _read(builder, root, choice)
     if splits is None:
-        raise RunError(f"{root}: what was written cannot be read back. Fix: check the disk.")
+        raise RunError(f"{root}: what was written cannot be read back", fix="check the disk")
     return splits
 
 

@@ -56,10 +56,10 @@ def main(values: cli.Flags, *folders: str) -> None:
         public.check(values.flag_values_dict(), folders, shareable)
     if values.table is not None:
         if folders:
-            raise UsageError("--table takes no run directories. Fix: give --runs=FOLDER, which holds them.")
+            raise UsageError("--table takes no run directories", fix="give --runs=FOLDER, which holds them")
         return _table(values)
     if not folders:
-        raise UsageError("no run directory is given. Fix: report runs/esim-demo, or --table=3 --runs=FOLDER.")
+        raise UsageError("no run directory is given", fix="report runs/esim-demo, or --table=3 --runs=FOLDER")
     tasks.check_flags("report", tasks.task_of_run(folders[0]), values.flag_values_dict())
     if len(folders) > 1 or values.compare:
         return _comparison(values, folders)
@@ -107,7 +107,7 @@ def _page(values, folder):
 
 def _comparison(values, folders):
     if len(folders) == 1:
-        raise UsageError("--compare takes two runs at least. Fix: name another run directory.")
+        raise UsageError("--compare takes two runs at least", fix="name another run directory")
     task = tasks.part(tasks.same_task(folders), tasks.Reports, "report on several runs")
     compared, more = task.compare(folders, values.split), task.more_sections(folders, _options(values))
     sections = [*compared.sections, *more.sections]

@@ -64,7 +64,7 @@ def _of_this_version(directory):
         yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         problem = f"{directory.folder}: its files are not as this version writes them ({type(error).__name__})"
-        raise RunError(f"{problem}. Fix: restore them, or train again with this version.") from error
+        raise RunError(problem, fix="restore them, or train again with this version") from error
 
 
 def public_figures(folder: Path) -> dict:

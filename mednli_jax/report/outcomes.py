@@ -97,7 +97,7 @@ def read_rows(directory: RunDirectory, split: str, parse: Callable[[str], tuple 
     if not path.is_file():
         problem = f"{path}: no such file, so the run has no predictions of this split"
         fix = "give --split=dev or --split=test as the corpus has them, or train again"
-        raise RunError(f"{problem}. Fix: {fix}.")
+        raise RunError(problem, fix=fix)
     problems, rows = Problems(), {}
     for number, line in text_lines(path, problems):
         try:
@@ -187,7 +187,7 @@ def check_corpora(first, second) -> None:
     """Raises RunError for two systems of different corpora."""
     if first.corpus != second.corpus:
         problem = f"one is of {first.corpus}, the other of {second.corpus}"
-        raise RunError(f"{first.name} and {second.name}: {problem}. Fix: compare runs of one corpus.")
+        raise RunError(f"{first.name} and {second.name}: {problem}", fix="compare runs of one corpus")
 
 
 def aligned(first: Finished, second: Finished) -> Finished:
@@ -198,13 +198,13 @@ def aligned(first: Finished, second: Finished) -> Finished:
     if len(one) != len(other) or not all(uid in place for uid in one.uids):
         shared = sum(uid in place for uid in one.uids)
         problem = f"{len(one):,} and {len(other):,} pairs in {first.split}, {shared:,} of them the same"
-        raise RunError(f"{names}: {problem}. Fix: {SAME_FILES}.")
+        raise RunError(f"{names}: {problem}", fix=SAME_FILES)
     order = [place[uid] for uid in one.uids]
     files = [run.data["splits"].get(run.split, {}) for run in (first, second)]  # a gzipped file has another name
     changed = files[0].get("file") == files[1].get("file") and files[0].get("sha256") != files[1].get("sha256")
     if changed or (other.gold[order] != one.gold).any():
         what = f"the files {files[0]['file']} of {first.split} are not the same" if changed else "their labels differ"
-        raise RunError(f"{names}: {what}. Fix: {SAME_FILES}.")
+        raise RunError(f"{names}: {what}", fix=SAME_FILES)
     return replace(second, outcomes=Outcomes(one.uids, one.gold, other.predicted[:, order], other.voted[order]))
 
 

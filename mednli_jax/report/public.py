@@ -32,7 +32,7 @@ def check(values: Mapping, runs: Sequence, shareable: bool) -> None:
     refused += ["--csv of a run"] * bool(values["csv"] and runs)
     refused += ["several runs"] * (len(runs) > 1) + [f"--table={values['table']}"] * (not shareable)
     if refused:
-        raise UsageError(f"--public shows no {refused[0]}. Fix: give one run, or --table=3 to 7 or clicr4.")
+        raise UsageError(f"--public shows no {refused[0]}", fix="give one run, or --table=3 to 7 or clicr4")
 
 
 def figures(result: Mapping, config: Mapping, env: Mapping) -> dict:

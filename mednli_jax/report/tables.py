@@ -75,7 +75,7 @@ def check_folder(folder: Path) -> Path:
     """The folder. Raises RunError if it does not exist."""
     if not Path(folder).is_dir():
         fix = "give --runs=FOLDER, the folder that holds the runs"
-        raise RunError(f"{folder}: no such folder. Fix: {fix}.")
+        raise RunError(f"{folder}: no such folder", fix=fix)
     return Path(folder)
 
 

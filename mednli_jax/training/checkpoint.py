@@ -98,7 +98,7 @@ class Checkpoints:
             reason = reason or next(refusals, type(error).__name__)
             before = "--resume continues from the previous checkpoint" if self.numbers() else "then --resume"
             problem = f"{self.folder}: the checkpoint could not be saved ({reason})"
-            raise RunError(f"{problem}. Fix: free space; {before}.") from error
+            raise RunError(problem, fix=f"free space; {before}") from error
         with contextlib.suppress(OSError):  # the new checkpoint is saved; the next save deletes the remaining old ones
             self._drop_old(1 if alone else KEEP)
 
@@ -133,7 +133,7 @@ class Checkpoints:
             self._damaged.add(number)
             warn(f"{self.folder / str(number)}: the checkpoint is damaged; trying the one before.")
         if numbers:
-            raise RunError(f"{self.folder}: every checkpoint is damaged. Fix: train again with --force.")
+            raise RunError(f"{self.folder}: every checkpoint is damaged", fix="train again with --force")
         return None
 
 
@@ -158,4 +158,4 @@ def restore_into(template, tree):
         return serialization.from_state_dict(template, tree)
     except ValueError:  # from another version of this package or of optax
         problem = "the checkpoint holds other arrays than the model"
-        raise RunError(f"{problem}. Fix: use the version that the run was trained with.") from None
+        raise RunError(problem, fix="use the version that the run was trained with") from None

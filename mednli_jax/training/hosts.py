@@ -54,7 +54,7 @@ class Hosts:
                     self._told = True
                     process = key.rpartition("/")[2]
                     kind = ResumableError if code == RESUMABLE else RunError
-                    raise kind(f"process {process} of {self.count} has failed. Fix: see the last output of it.")
+                    raise kind(f"process {process} of {self.count} has failed", fix="see the last output of it")
 
     def _wait(self, milliseconds):
         self._meetings += 1
@@ -85,10 +85,8 @@ class Hosts:
         """Raises RunError on all processes where their JSON values differ. what: the name of the value."""
         digests = self.exchange(hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest())
         if other := next((index for index, digest in enumerate(digests) if digest != digests[0]), None):
-            raise RunError(
-                f"process {other} has another {what} than process 0. Fix: give all processes the same "
-                "files, folders and flags."
-            )
+            problem = f"process {other} has another {what} than process 0"
+            raise RunError(problem, fix="give all processes the same files, folders and flags")
 
     def of_first(self, array: np.ndarray) -> np.ndarray:
         """The array of the first process; those of the others have its shape and type."""
@@ -149,11 +147,11 @@ def join(
         return _here
     for name, value in zip(("coordinator", "processes", "process"), explicit, strict=True):
         if value is None and not automatic:
-            raise RunError(f"--{name} is missing. Fix: give --coordinator, --processes and --process.")
+            raise RunError(f"--{name} is missing", fix="give --coordinator, --processes and --process")
     if coordinator is not None and not coordinator.rpartition(":")[2].isdigit():
-        raise RunError("--coordinator has no port. Fix: --coordinator=HOST:PORT, e.g. 10.0.0.2:8476.")
+        raise RunError("--coordinator has no port", fix="--coordinator=HOST:PORT, e.g. 10.0.0.2:8476")
     if None not in (processes, process) and not 0 <= process < processes:
-        raise RunError(f"--process is {process} of {processes}. Fix: give 0 to {processes - 1}.")
+        raise RunError(f"--process is {process} of {processes}", fix=f"give 0 to {processes - 1}")
     if process == 0:
         say(f"process 0 of {processes}: waiting for the others at {coordinator}")
     _check_port(coordinator, process)
@@ -172,12 +170,11 @@ def join(
         counts = [len(jax.local_devices(process_index=index)) for index in range(jax.process_count())]
     except (ValueError, RuntimeError) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".")
-        raise RunError(
-            f"the other processes cannot be joined ({reason}). "
-            "Fix: give --coordinator=HOST:PORT --processes=N --process=I to each process; process 0 is the coordinator."
-        ) from None
+        flags = "--coordinator=HOST:PORT --processes=N --process=I"
+        fix = f"give {flags} to each process; process 0 is the coordinator"
+        raise RunError(f"the other processes cannot be joined ({reason})", fix=fix) from None
     if len(set(counts)) != 1:
-        raise RunError(f"the processes have {counts} devices. Fix: give each process the same number.")
+        raise RunError(f"the processes have {counts} devices", fix="give each process the same number")
     from orbax.checkpoint import multihost  # a slow import
 
     _here = Hosts(multihost.get_jax_distributed_client(), jax.process_index(), len(counts))
@@ -198,10 +195,9 @@ def _check_port(coordinator: str | None, process: int | None) -> None:
         except (OSError, OverflowError) as error:
             if isinstance(error, OSError) and error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
                 continue  # a host without this family of addresses
-            raise RunError(
-                f"port {port} of the coordinator cannot be opened on this host ({error.args[-1]}). "
-                "Fix: give another port in --coordinator=HOST:PORT; with --distributed, in $JAX_COORDINATOR_PORT."
-            ) from None
+            problem = f"port {port} of the coordinator cannot be opened on this host ({error.args[-1]})"
+            fix = "give another port in --coordinator=HOST:PORT; with --distributed, in $JAX_COORDINATOR_PORT"
+            raise RunError(problem, fix=fix) from None
 
 
 def _number(name):

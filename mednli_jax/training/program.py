@@ -92,7 +92,7 @@ class Program:
             return self._compiled_for(("predict", layout, seeds), body, variables, index, pool, reduced=False)
         except (ScopeParamNotFoundError, ScopeParamShapeError) as error:
             problem = "the weights do not fit the model of the config"
-            raise RunError(f"{problem}. Fix: restore the run directory.") from error
+            raise RunError(problem, fix="restore the run directory") from error
 
     def _compiled_for(self, key, body, state, index, pool=None, **how):
         shapes = tuple((name, array.shape) for name, array in self.data.items())

@@ -138,4 +138,4 @@ def check_converged(best_epoch, what: str) -> None:
     """Raises ConfigError where no seed ever had a finite dev loss. best_epoch: [S], 0 = none. what: name of a seed."""
     if not any(epoch > 0 for epoch in best_epoch):
         problem = f"the dev loss of no {what} was ever a finite number"
-        raise ConfigError(f"{problem}. Fix: give a lower --config.train.learning_rate, or --config.train.clip=10.")
+        raise ConfigError(problem, fix="give a lower --config.train.learning_rate, or --config.train.clip=10")

@@ -41,7 +41,7 @@ def check_jax() -> None:
     for name, values in RUNNING.items():
         if hasattr(jax.config, name) and (value := getattr(jax.config, name)) not in values:
             problem = f"jax is set to {name}={value}, under which the models do not run"
-            raise RunError(f"{problem}. Fix: unset {name.upper()}.")
+            raise RunError(problem, fix=f"unset {name.upper()}")
     try:
         jax.devices()
     except (RuntimeError, AssertionError) as error:

@@ -69,7 +69,7 @@ def init_learner(model, optimizer, seeds, example_batch, frozen) -> Learner:
     needed = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves((planned, planned.params)))
     if needed > room:
         problem = f"weights and optimiser state need {needed / 1e9:.0f} GB of memory, and there are {room / 1e9:.0f} GB"
-        raise RunError(f"{problem}. Fix: give smaller sizes in config.model, or fewer seeds.")
+        raise RunError(problem, fix="give smaller sizes in config.model, or fewer seeds")
     return _drawn(seeds, example_batch, frozen, model=model, optimizer=optimizer)
 
 

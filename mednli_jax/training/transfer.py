@@ -32,10 +32,9 @@ def seed_rows(source: Sequence[int], target: Sequence[int]) -> np.ndarray:
     if len(source) == 1:
         return np.zeros(len(target), np.int64)
     if missing := [seed for seed in target if seed not in source]:
-        raise RunError(
-            f"the source run has no seed {', '.join(map(str, missing))}. Fix: train its seeds "
-            f"{', '.join(map(str, target))}, or give --config.seeds among {', '.join(map(str, source))}."
-        )
+        problem = f"the source run has no seed {', '.join(map(str, missing))}"
+        wanted, known = (", ".join(map(str, seeds)) for seeds in (target, source))
+        raise RunError(problem, fix=f"train its seeds {wanted}, or give --config.seeds among {known}")
     return np.array([list(source).index(seed) for seed in target])
 
 
@@ -67,5 +66,5 @@ def merge(variables, source, *, rows, skip: re.Pattern | None = None):
     if wrong:
         shown = "; ".join(wrong[:NAMED]) + (f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else "")
         problem = f"{len(wrong)} of {len(drawn)} weights do not fit the source run: {shown}"
-        raise RunError(f"{problem}. Fix: give the source's config.model.")
+        raise RunError(problem, fix="give the source's config.model")
     return traverse_util.unflatten_dict({**drawn, **taken}, sep="/"), sorted(taken), sorted(kept)
