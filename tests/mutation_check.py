@@ -51,14 +51,14 @@ def run(tests, seconds, fault=None):
 
 
 def importing(fault):
-    """Test files that import the module of a fault, the most specific first."""
+    """The `first` test file of a fault and those that import its module, the most specific first."""
     module, found = fault["file"].removesuffix(".py").replace("/", "."), {}
     for path in ROOT.glob("tests/**/test_*.py"):
         names = set()
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mednli_jax"):
                 names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        if module in names:
+        if module in names or path.stem == f"test_{fault.get('first')}":
             found[path.relative_to(ROOT).as_posix()] = len(names)
     likely = f"/test_{fault.get('first', Path(fault['file']).stem)}.py"
     return sorted(found, key=lambda name: (likely not in name, found[name]))[:FIRST]
