@@ -165,13 +165,6 @@ def atomic_folder(folder: Path, *, keep: bool = True, fix: str = _FIX) -> Iterat
                     raise
 
 
-def put_in_place(made: Path, path: Path) -> None:
-    """Makes a file that another library wrote on the same disk 0600 and renames it."""
-    with writing(path):
-        os.chmod(made, 0o600)
-        os.replace(made, path)
-
-
 def append_line(path: Path, line: str) -> None:
     """Appends a line to a file. A new file is 0600."""
     with writing(path), open(path, "a", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:

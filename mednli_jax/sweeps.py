@@ -438,10 +438,9 @@ class Worker:
         if process.returncode in (cli.INTERRUPTED, -signal.SIGTERM):
             raise KeyboardInterrupt
         if process.returncode:
-            last = file.read_text(errors="replace").strip().rpartition("\n")[2]
-            _, told, problem = last.partition("error: ")
-            if told and last.startswith(told):
-                raise RunError(problem)
+            last_line = file.read_text(errors="replace").strip().rpartition("\n")[2]
+            if last_line.startswith("error: "):
+                raise RunError(last_line.removeprefix("error: "))
             raise RunError("it failed", fix=f"see {file}")
 
 

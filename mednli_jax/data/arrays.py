@@ -99,8 +99,6 @@ def roomy(arrays: Mapping[str, np.ndarray], width: tuple[int, int] | None = None
             room, how = [1 + power_of_two(len(array) - 1, LEAST)], {"mode": "edge"}
         elif name == "link_distance":
             how = {"constant_values": -1}
-        elif name == "features":
-            room[1] = array.shape[1]
         elif width and name in SIDES:
             room[1] = max(array.shape[1], width[SIDES.index(name)])
         found[name] = np.pad(array, [(0, most - size) for most, size in zip(room, array.shape, strict=True)], **how)

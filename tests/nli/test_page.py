@@ -97,10 +97,10 @@ def test_a_comparison_tells_gains_in_words_and_names_the_paper_for_attention_alo
     assert [row["second"] for row in report.figures["comparisons"]] == ["b", "c"]
     assert len(report.page_only[0].charts) == 3
     changes = {section.title: section for section in report.sections if " against " in section.title}
-    told = {name: section.words[0] for name, section in changes.items()}
-    for words in told.values():
+    first_words = {name: section.words[0] for name, section in changes.items()}
+    for words in first_words.values():
         assert words.startswith("of 3 predictions gained, 67% are of neutral; 100% of these were entailment before")
-    assert ["the paper" in words for words in told.values()] == [True, False]
+    assert ["the paper" in words for words in first_words.values()] == [True, False]
     assert cells(changes["b against a"], 1)["contradiction"]["previously"] == "1 neutral"
 
 
