@@ -4,7 +4,8 @@
   python -m mednli_jax.train --config=configs/bow.py:mednli
   python -m mednli_jax.train --config=configs/bow.py:mednli_code  # as the published code: docs/results-mednli.md
 
-Expected test accuracy: demo 52.4 (three seeds); MedNLI 70.2 in the paper (six seeds, GloVe 840B), not measured here.
+Expected test accuracy: demo 52.4 (three seeds); MedNLI 70.2 in the paper (six seeds, GloVe 840B),
+not measured here.
 """
 
 from mednli_jax import defaults

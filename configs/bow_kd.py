@@ -1,4 +1,5 @@
-"""BOW with knowledge-directed attention, which the paper does not test: Romanov & Shivade 2018, section 4.2.2.
+"""BOW with knowledge-directed attention, which the paper does not test: Romanov & Shivade 2018,
+section 4.2.2.
 
   python -m mednli_jax.train --config=configs/bow_kd.py         # demo, 15 s on 2 cores
   python -m mednli_jax.train --config=configs/bow_kd.py:mednli          # the UMLS in $MEDNLI_JAX_DATA/umls

@@ -4,8 +4,8 @@
   python -m mednli_jax.train --config=configs/esim_kim.py:snli   # WordNet
   python -m mednli_jax.train --config=configs/esim_kim.py:mednli # the UMLS in $MEDNLI_JAX_DATA/umls
 
-Test accuracies are in docs/typed-relations.md.
-Named relations in addition to the six types: --config.knowledge.relations=may_treat,has_finding_site
+Test accuracies are in docs/typed-relations.md. Named relations in addition to the six types:
+--config.knowledge.relations=may_treat,has_finding_site
 """
 
 from mednli_jax import defaults

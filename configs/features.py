@@ -12,5 +12,7 @@ from mednli_jax import defaults
 
 def get_config(variant="demo"):
     config = defaults.nli("features", variant, knowledge="paths")
-    config.knowledge.direction = "undirected"  # paths through a common ancestor count, as in UMLS::Similarity
+    config.knowledge.direction = (
+        "undirected"  # paths through a common ancestor count, as in UMLS::Similarity
+    )
     return config

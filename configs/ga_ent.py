@@ -14,7 +14,8 @@ the first without a new best. Words without a vector get random ones from N(0, 1
 after 3 without a new best. The demo is smaller and has a smaller reader and a higher rate. Without
 --config.vectors.path both have random vectors for all words, from N(0, 0.4^2).
 
-Expected test exact match: demo 83.7 (dev 90.7); CliCR 22.2 in the paper (F1 30.2), not measured here.
+Expected test exact match: demo 83.7 (dev 90.7); CliCR 22.2 in the paper (F1 30.2), not measured
+here.
 """
 
 from mednli_jax import defaults

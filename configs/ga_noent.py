@@ -1,5 +1,5 @@
-"""GA reader (Dhingra et al. 2017) on plain passages, where a candidate's score is the sum over its words:
-Suster & Daelemans 2018, sections 3.3 and 5.2, Table 4.
+"""GA reader (Dhingra et al. 2017) on plain passages, where a candidate's score is the sum over its
+words: Suster & Daelemans 2018, sections 3.3 and 5.2, Table 4.
 
   python -m mednli_jax.train --config=configs/ga_noent.py           # demo
   python -m mednli_jax.train --config=configs/ga_noent.py:clicr
@@ -14,8 +14,9 @@ the first without a new best. Words without a vector get random ones from N(0, 1
 after 3 without a new best. The demo is smaller and has a smaller reader and a higher rate. Without
 --config.vectors.path both have random vectors for all words, from N(0, 0.4^2).
 
-Expected test exact match: demo 77.0 (dev 78.0); CliCR 14.9 in the paper (F1 33.9), not measured here.
-A candidate's score is the sum of the attention on its words, as published, which favours long candidates (section
+Expected test exact match: demo 77.0 (dev 78.0); CliCR 14.9 in the paper (F1 33.9), not measured
+here. A candidate's score is the sum of the attention on its words, as published, which favours long
+candidates (section
 7.1). --config.model.pointer=share divides it by the sum over all candidates, =mean by the number of words; =span sums
 only over the marked places.
 """

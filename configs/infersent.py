@@ -4,8 +4,9 @@
   python -m mednli_jax.train --config=configs/infersent.py:mednli
   python -m mednli_jax.train --config=configs/infersent.py:mednli_code  # as the published code: docs/results-mednli.md
 
-Expected test accuracy: demo 54.9 (three seeds); MedNLI 73.5 in the paper (six seeds, GloVe 840B), not measured here.
-A plain BiLSTM: --config.model.pooling=last --config.model.matching=concat. A GRU: --config.model.cell=gru.
+Expected test accuracy: demo 54.9 (three seeds); MedNLI 73.5 in the paper (six seeds, GloVe 840B),
+not measured here. A plain BiLSTM: --config.model.pooling=last --config.model.matching=concat. A
+GRU: --config.model.cell=gru.
 """
 
 from mednli_jax import defaults

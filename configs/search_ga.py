@@ -3,10 +3,11 @@
   python -m mednli_jax.sweep --config=configs/search_ga.py:demo/ent
   for setup in anonym ent noent; do mednli-jax sweep --config=search_ga:clicr/$setup --workers=1; done
 
-The variant is CORPUS/SETUP; each set-up is a separate study, and demo means demo/ent. The paper searches hidden size,
-dropout and the feature that marks passage words which occur in the query, and finds 64 and 0.5. The ranges are those of
-its published code: hidden size 50 to 160 and dropout 0.1 to 0.6, both on a logarithmic scale. The number of
-configurations, 20, is the paper's for the SA reader. The table is sorted by exact match on dev, best first.
+The variant is CORPUS/SETUP; each set-up is a separate study, and demo means demo/ent. The paper
+searches hidden size, dropout and the feature that marks passage words which occur in the query, and
+finds 64 and 0.5. The ranges are those of its published code: hidden size 50 to 160 and dropout 0.1
+to 0.6, both on a logarithmic scale. The number of configurations, 20, is the paper's for the SA
+reader. The table is sorted by exact match on dev, best first.
 """
 
 from mednli_jax import defaults

@@ -3,10 +3,11 @@
   python -m mednli_jax.sweep --config=configs/search_sa.py:demo/ent
   for setup in anonym ent; do python -m mednli_jax.sweep --config=configs/search_sa.py:clicr/$setup --workers=1; done
 
-The variant is CORPUS/SETUP; each set-up is a separate study, and demo means demo/ent. The paper does not use the set-up
-noent, because the reader scores whole phrases. It searches hidden size and dropout with 20 configurations and finds 70
-and 0.57. The ranges are those of its published code: hidden size 50 to 160 on a logarithmic scale, dropout 0.1 to 0.7.
-The table is sorted by exact match on dev, best first.
+The variant is CORPUS/SETUP; each set-up is a separate study, and demo means demo/ent. The paper
+does not use the set-up noent, because the reader scores whole phrases. It searches hidden size and
+dropout with 20 configurations and finds 70 and 0.57. The ranges are those of its published code:
+hidden size 50 to 160 on a logarithmic scale, dropout 0.1 to 0.7. The table is sorted by exact match
+on dev, best first.
 """
 
 from mednli_jax import defaults
@@ -22,5 +23,8 @@ def get_sweep():
 
     from mednli_jax.sweeps import Sweep
 
-    fields = {"model.hidden_size": IntDistribution(50, 160, log=True), "model.dropout": FloatDistribution(0.1, 0.7)}
+    fields = {
+        "model.hidden_size": IntDistribution(50, 160, log=True),
+        "model.dropout": FloatDistribution(0.1, 0.7),
+    }
     return Sweep(fields, trials=20, metric="dev.exact_match.mean")

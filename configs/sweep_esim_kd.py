@@ -1,11 +1,12 @@
-"""A sweep over ESIM with knowledge-directed attention: learning rate, batch size and weighting of paths.
+"""A sweep over ESIM with knowledge-directed attention: learning rate, batch size and weighting of
+paths.
 
   mednli-jax sweep --config=sweep_esim_kd     # demo, 12 trials of up to 2 min on 2 cores
   mednli-jax sweep --config=sweep_esim_kd:mednli --study=kd --workers=2
   mednli-jax sweep --study=sweep_esim_kd-demo --table
 
-The trials are the product of all choices. Each trial is a run like those of configs/esim_kd.py. The table is sorted by
-dev accuracy, best first. configs/search_ga.py has ranges and a random search.
+The trials are the product of all choices. Each trial is a run like those of configs/esim_kd.py. The
+table is sorted by dev accuracy, best first. configs/search_ga.py has ranges and a random search.
 """
 
 from mednli_jax import defaults

@@ -1,4 +1,5 @@
-"""Compiles the step of a config for an accelerator that this machine does not have, and counts its operations."""
+"""Compiles the step of a config for an accelerator that this machine does not have, and counts its
+operations."""
 
 import json
 import math
@@ -90,7 +91,19 @@ NO_LAUNCH = {
     "parameter", "tuple", "get-tuple-element", "bitcast", "constant", "partition-id", "replica-id", "after-all",
     "opt-barrier", "async-done", "copy-done", "all-reduce-done", "all-gather-done",
 }  # fmt: skip
-BYTES = {"f64": 8, "s64": 8, "u64": 8, "f32": 4, "s32": 4, "u32": 4, "bf16": 2, "f16": 2, "s16": 2, "u16": 2, "pred": 1}
+BYTES = {
+    "f64": 8,
+    "s64": 8,
+    "u64": 8,
+    "f32": 4,
+    "s32": 4,
+    "u32": 4,
+    "bf16": 2,
+    "f16": 2,
+    "s16": 2,
+    "u16": 2,
+    "pred": 1,
+}
 SLICES, UPDATES = ("dynamic-slice", "slice", "gather"), ("dynamic-update-slice",)
 HEAD = re.compile(r"(ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{")
 INSTRUCTION = re.compile(r"\s+(ROOT )?%?([\w.\-]+) = (.*)")
@@ -100,7 +113,8 @@ NAME = re.compile(r"%([\w.\-]+)")
 
 @dataclass(frozen=True)
 class Instruction:
-    """One line of a computation; kind: name of the operation; root: whether the computation returns it.
+    """One line of a computation; kind: name of the operation; root: whether the computation returns
+    it.
 
     Text: shape of the result; given, its operands or the value of a constant; rest, its attributes.
     """
@@ -115,7 +129,10 @@ class Instruction:
     @cached_property
     def size(self) -> int:
         """Bytes of the result."""
-        dims = ((kind, map(int, filter(None, text.split(",")))) for kind, text in SHAPE.findall(self.shape))
+        dims = (
+            (kind, map(int, filter(None, text.split(","))))
+            for kind, text in SHAPE.findall(self.shape)
+        )
         return sum(BYTES.get(kind, 4) * math.prod(sizes) for kind, sizes in dims)
 
     @cached_property
@@ -143,7 +160,9 @@ def _instruction(root, name, text) -> Instruction:
     shape, text = text[:shape_end], text[shape_end:].lstrip()
     begin = text.index("(")
     end = _closing(text, begin)
-    return Instruction(name, shape, text[:begin], text[begin + 1 : end], text[end + 1 :], bool(root))
+    return Instruction(
+        name, shape, text[:begin], text[begin + 1 : end], text[end + 1 :], bool(root)
+    )
 
 
 class Hlo:
@@ -164,7 +183,8 @@ class Hlo:
     def trips(self, loop: Instruction) -> int:
         """The number of iterations of a loop, as the compiler states it.
 
-        Without such a statement it is the number with which the condition compares the counter: scans count from 0.
+        Without such a statement it is the number with which the condition compares the counter:
+        scans count from 0.
         """
         if stated := re.search(r'known_trip_count":\{"n":"(\d+)"', loop.rest):
             return int(stated[1])
@@ -178,7 +198,8 @@ class Hlo:
                 yield from self._numbers(called)
 
     def launched(self, computation: str = "", times: int = 1):
-        """(instruction, the instructions of its computation, number of runs) for each launched operation.
+        """(instruction, the instructions of its computation, number of runs) for each launched
+        operation.
 
         Only the first branch of a condition counts.
         """
@@ -187,14 +208,17 @@ class Hlo:
             if each.kind == "while":
                 yield from self.launched(each.called("body"), times * self.trips(each))
             elif each.kind == "conditional":
-                yield from self.launched(re.search(r"_computations?=\{?%?([\w.\-]+)", each.rest)[1], times)
+                yield from self.launched(
+                    re.search(r"_computations?=\{?%?([\w.\-]+)", each.rest)[1], times
+                )
             elif each.kind == "call" or (each.kind == "async-start" and each.called("calls")):
                 yield from self.launched(each.called("to_apply", "calls"), times)
             elif each.kind not in NO_LAUNCH:
                 yield each, body, times
 
     def moved(self, each: Instruction, body) -> int:
-        """Bytes that an operation reads and writes. Slices, gathers and updates in place count used rows only."""
+        """Bytes that an operation reads and writes. Slices, gathers and updates in place count used
+        rows only."""
         sizes = [body[name].size for name in each.operands if name in body]
         if each.kind != "fusion":
             if each.kind in SLICES:
@@ -204,13 +228,18 @@ class Hlo:
             return each.size + sum(sizes)
         inside = self.computations[each.called("calls")]
         return sum(
-            self._read(part, inside) if part.kind == "parameter" else self._written(part, inside) * part.root
+            self._read(part, inside)
+            if part.kind == "parameter"
+            else self._written(part, inside) * part.root
             for part in inside.values()
         )
 
     def _read(self, parameter, inside) -> int:
         users = [part for part in inside.values() if parameter.name in part.operands]
-        if any(user.kind not in SLICES + UPDATES or user.operands[0] != parameter.name for user in users):
+        if any(
+            user.kind not in SLICES + UPDATES or user.operands[0] != parameter.name
+            for user in users
+        ):
             return parameter.size
         return sum(user.size for user in users if user.kind in SLICES)
 
@@ -242,18 +271,24 @@ def described(target: str, count: int) -> list:
     if target == "v5e":
         found = topologies.get_topology_desc("v5e:2x2x1", "tpu").devices
     else:
-        found = topologies.get_topology_desc("h100", "cuda", target_config=H100, topology="1x1x1").devices
+        found = topologies.get_topology_desc(
+            "h100", "cuda", target_config=H100, topology="1x1x1"
+        ).devices
     return list(found[:count])
 
 
 def made_up(asked, config, tokens: int, length: int):
-    """A synthetic prepared corpus with the lengths of the config's corpus, and links and features if the model has."""
+    """A synthetic prepared corpus with the lengths of the config's corpus, and links and features
+    if the model has."""
     import numpy as np
 
     from mednli_jax.benchmarking import ours, workload
 
     if asked.model.entry.module is None:
-        raise UsageError(f"the model '{asked.model.name}' is not a network and has no step", fix="give another config")
+        raise UsageError(
+            f"the model '{asked.model.name}' is not a network and has no step",
+            fix="give another config",
+        )
     if asked.task.name == "cloze":
         work = workload.made_up_passages(QUERIES, tokens=tokens, dim=config.vectors.dim)
     elif asked.task.pieces:
@@ -266,7 +301,9 @@ def made_up(asked, config, tokens: int, length: int):
         most = {side: work.arrays[f"{side}_length"][:, None] for side in ("premise", "hypothesis")}
         for side, size in most.items():
             prepared.arrays[f"link_{side}"] = (rng.random((rows, LINKS)) * size).astype(np.int16)
-        prepared.arrays["link_distance"] = rng.integers(0, LONGEST_PATH + 1, (rows, LINKS)).astype(np.int16)
+        prepared.arrays["link_distance"] = rng.integers(0, LONGEST_PATH + 1, (rows, LINKS)).astype(
+            np.int16
+        )
         prepared.manifest["knowledge"]["longest_path"] = LONGEST_PATH
     if "pieces" in prepared.manifest:
         prepared.manifest["pieces"]["mask"] = workload.FIRST_PIECE
@@ -274,7 +311,8 @@ def made_up(asked, config, tokens: int, length: int):
 
 
 def step_of(config, target: str, count: int, mode: str, tokens: int, length: int):
-    """The compiled step of a config: (layout, batches of an epoch that have it, Compiled, FLOPs)."""
+    """The compiled step of a config: (layout, batches of an epoch that have it, Compiled,
+    FLOPs)."""
     import jax
 
     from mednli_jax.nli.task import NLITask
@@ -285,7 +323,9 @@ def step_of(config, target: str, count: int, mode: str, tokens: int, length: int
         """Devices whose arrays are only shapes."""
 
         def replicate(self, tree):
-            return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._shared), tree)
+            return jax.tree.map(
+                lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._shared), tree
+            )
 
         def split(self, index):
             return jax.eval_shape(lambda x: x, super().split(index))
@@ -322,16 +362,27 @@ def step_of(config, target: str, count: int, mode: str, tokens: int, length: int
 
 
 def product_flops(jaxpr) -> int:
-    """FLOPs of all matrix products of a traced program on one device; products in a scan count once per iteration."""
+    """FLOPs of all matrix products of a traced program on one device; products in a scan count once
+    per iteration."""
     total = 0
     for equation in jaxpr.eqns:
         if equation.primitive.name == "dot_general":
             (contracted, _), _ = equation.params["dimension_numbers"]
             left = equation.invars[0].aval.shape
-            total += 2 * math.prod(equation.outvars[0].aval.shape) * math.prod(left[axis] for axis in contracted)
+            total += (
+                2
+                * math.prod(equation.outvars[0].aval.shape)
+                * math.prod(left[axis] for axis in contracted)
+            )
         given = equation.params.values()
-        inner = (leaf for value in given for leaf in (value if isinstance(value, tuple) else (value,)))
-        found = [product_flops(each) for leaf in inner if hasattr(each := getattr(leaf, "jaxpr", leaf), "eqns")]
+        inner = (
+            leaf for value in given for leaf in (value if isinstance(value, tuple) else (value,))
+        )
+        found = [
+            product_flops(each)
+            for leaf in inner
+            if hasattr(each := getattr(leaf, "jaxpr", leaf), "eqns")
+        ]
         many = equation.params["length"] if equation.primitive.name == "scan" else 1
         total += many * (max(found, default=0) if equation.primitive.name == "cond" else sum(found))
     return total
@@ -358,12 +409,17 @@ def define(values: cli.Flags) -> None:
     flags.DEFINE_enum("mode", "train", MODES, "step", flag_values=values)
     flags.DEFINE_integer("devices", 1, "chips", lower_bound=1, upper_bound=4, flag_values=values)
     flags.DEFINE_integer("tokens", 1500, "of a passage", lower_bound=8, flag_values=values)
-    flags.DEFINE_integer("length", 64, "of a pair", lower_bound=0, upper_bound=512, flag_values=values)
+    flags.DEFINE_integer(
+        "length", 64, "of a pair", lower_bound=0, upper_bound=512, flag_values=values
+    )
     flags.DEFINE_bool("json", False, "print JSON", flag_values=values)
 
 
 def main(values: cli.Flags) -> None:
-    config, target = cli.config(values), cli.required(values, "target", "--target=h100 or --target=v5e")
+    config, target = (
+        cli.config(values),
+        cli.required(values, "target", "--target=h100 or --target=v5e"),
+    )
     try:
         version(PACKAGES[target])
     except PackageNotFoundError:
@@ -377,7 +433,12 @@ def main(values: cli.Flags) -> None:
     if values.json:
         print(json.dumps(found))
     else:
-        print(", ".join(f"{name} {value:,}" if name in COUNTS else f"{name} {value}" for name, value in found.items()))
+        print(
+            ", ".join(
+                f"{name} {value:,}" if name in COUNTS else f"{name} {value}"
+                for name, value in found.items()
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""DisKnE on disk, from the published annotations, from any NLI corpus, or as a demo without credentials.
+"""DisKnE on disk, from the published annotations, from any NLI corpus, or as a demo without
+credentials.
 
     python launch/build_diskne.py --out=FOLDER                                     the bundled demo
     python launch/build_diskne.py --out=FOLDER --annotations A.csv B.csv --ontology=umls
@@ -6,9 +7,10 @@
     python launch/build_diskne.py --out=FOLDER --corpus=mednli --ontology=umls --vectors=cui2vec_pretrained.csv
                                                                                    from scratch, any corpus of ours
 
-Writes examples.jsonl, benchmark.json and dropped.tsv, which mednli_jax/diskne/corpus.py describes. Only the owner can
-read them; an interrupted build leaves none of them. The counts are printed as JSON. Without annotations, the negatives
-of a disease are the diseases most similar to it: by --vectors (of concepts), else by their common ancestors.
+Writes examples.jsonl, benchmark.json and dropped.tsv, which mednli_jax/diskne/corpus.py describes.
+Only the owner can read them; an interrupted build leaves none of them. The counts are printed as
+JSON. Without annotations, the negatives of a disease are the diseases most similar to it: by
+--vectors (of concepts), else by their common ancestors.
 """
 
 import argparse
@@ -32,13 +34,25 @@ def made(arguments: argparse.Namespace) -> Benchmark:
     """Builds the benchmark that the flags describe."""
     if arguments.annotations:
         pairs, facts = source_pairs(_data(arguments))
-        ontology = None if arguments.ontology == "none" else load_ontology(arguments.ontology, arguments.data)
-        return read_published(arguments.annotations, pairs, ontology, wording=arguments.wording, facts=facts)
+        ontology = (
+            None
+            if arguments.ontology == "none"
+            else load_ontology(arguments.ontology, arguments.data)
+        )
+        return read_published(
+            arguments.annotations, pairs, ontology, wording=arguments.wording, facts=facts
+        )
     if not arguments.corpus:
-        return load_demo_diskne(negatives=arguments.negatives, wording=arguments.wording, seed=arguments.seed)
+        return load_demo_diskne(
+            negatives=arguments.negatives, wording=arguments.wording, seed=arguments.seed
+        )
     pairs, facts = _pairs(arguments)
     linker = Linker(load_ontology(arguments.ontology, arguments.data))
-    facts |= {"corpus": arguments.corpus, "negatives_are": arguments.negatives, "negatives_seed": arguments.seed}
+    facts |= {
+        "corpus": arguments.corpus,
+        "negatives_are": arguments.negatives,
+        "negatives_seed": arguments.seed,
+    }
     return builder.build(
         f"diskne-{arguments.corpus}",
         pairs,
@@ -61,7 +75,9 @@ def _pairs(arguments):
 def _data(arguments):
     folder = data_folder(arguments.data)
     if folder is None:
-        raise ConfigError("no data folder is set", fix="set $MEDNLI_JAX_DATA, or give --data=FOLDER")
+        raise ConfigError(
+            "no data folder is set", fix="set $MEDNLI_JAX_DATA, or give --data=FOLDER"
+        )
     return folder
 
 
@@ -83,17 +99,31 @@ def main_build(arguments: argparse.Namespace) -> None:
 
 def main() -> int:
     """Reads the flags and builds; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=cli.path, required=True, help="folder of the benchmark, empty or new")
-    parser.add_argument("--annotations", type=cli.path, nargs="+", default=[], help="published CSV files")
-    parser.add_argument("--corpus", default="", help="mednli, snli, multinli, file, demo, ...: build from scratch")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--out", type=cli.path, required=True, help="folder of the benchmark, empty or new"
+    )
+    parser.add_argument(
+        "--annotations", type=cli.path, nargs="+", default=[], help="published CSV files"
+    )
+    parser.add_argument(
+        "--corpus", default="", help="mednli, snli, multinli, file, demo, ...: build from scratch"
+    )
     parser.add_argument("--data", type=cli.path, help="default: $MEDNLI_JAX_DATA")
-    parser.add_argument("--ontology", default="mesh", help="mesh, umls, snomed, a path; none with --annotations")
+    parser.add_argument(
+        "--ontology", default="mesh", help="mesh, umls, snomed, a path; none with --annotations"
+    )
     parser.add_argument("--negatives", choices=("similar", "random"), default="similar")
     parser.add_argument("--vectors", type=cli.path, help="vectors of concepts, a .csv as cui2vec's")
-    parser.add_argument("--count", type=int, default=builder.COUNT, help="negatives of a positive example")
+    parser.add_argument(
+        "--count", type=int, default=builder.COUNT, help="negatives of a positive example"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of random negatives")
-    parser.add_argument("--wording", choices=WORDINGS, default="name", help="what the hypotheses are")
+    parser.add_argument(
+        "--wording", choices=WORDINGS, default="name", help="what the hypotheses are"
+    )
     arguments = parser.parse_args()
     return cli.script(lambda: main_build(arguments))
 

@@ -1,10 +1,12 @@
-"""Cloze queries from case reports: `python launch/build_queries.py --reports=FILE --out=FOLDER [--ontology=mesh ...]`.
+"""Cloze queries from case reports: `python launch/build_queries.py --reports=FILE --out=FOLDER
+[--ontology=mesh ...]`.
 
-Reads case reports with marked phrases and learning points; mednli_jax/cloze/query_builder.py describes the JSON lines.
-Builds one query for every phrase of a learning point, except for queries that the report repeats. Adds the
-names of an ontology to the answers (from the UMLS all English names of all vocabularies). Writes train1.0.json,
-dev1.0.json and test1.0.json in CliCR's layout, so that FOLDER is a corpus like CliCR. All queries of a report are in
-one file. The counts of corrected and omitted parts are printed as JSON.
+Reads case reports with marked phrases and learning points; mednli_jax/cloze/query_builder.py
+describes the JSON lines. Builds one query for every phrase of a learning point, except for queries
+that the report repeats. Adds the names of an ontology to the answers (from the UMLS all English
+names of all vocabularies). Writes train1.0.json, dev1.0.json and test1.0.json in CliCR's layout, so
+that FOLDER is a corpus like CliCR. All queries of a report are in one file. The counts of corrected
+and omitted parts are printed as JSON.
 """
 
 import argparse
@@ -21,27 +23,43 @@ from mednli_jax.knowledge.ontology import OntologyOptions
 
 
 def build(arguments: argparse.Namespace) -> None:
-    """Reads the reports, writes the corpus and prints the counts. Raises: UserError where --out has a corpus."""
+    """Reads the reports, writes the corpus and prints the counts. Raises: UserError where --out has
+    a corpus."""
     there = [arguments.out / file for file in FILES.values() if (arguments.out / file).exists()]
     if there:
-        raise UserError(f"{there[0]}: exists already", fix="give --out another folder, or remove it")
+        raise UserError(
+            f"{there[0]}: exists already", fix="give --out another folder, or remove it"
+        )
     reports = read_reports(arguments.reports)
     names = OntologyOptions(sources=tuple(arguments.sources))
-    ontology = None if arguments.ontology == "none" else load_ontology(arguments.ontology, arguments.data, names)
+    ontology = (
+        None
+        if arguments.ontology == "none"
+        else load_ontology(arguments.ontology, arguments.data, names)
+    )
     whole = build_queries(reports, ontology)
     splits = divided(whole, arguments.dev, arguments.test)
     folder = private_folder(arguments.out)
     for name, split in splits.items():
         write_clicr(split.examples, folder / FILES[name])
-    print(json.dumps({**whole.facts, "queries": {name: len(split) for name, split in splits.items()}}, indent=2))
+    print(
+        json.dumps(
+            {**whole.facts, "queries": {name: len(split) for name, split in splits.items()}},
+            indent=2,
+        )
+    )
 
 
 def main() -> int:
     """Reads the flags and builds; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--reports", type=cli.path, required=True, help="JSON lines, plain or gzipped")
+    parser.add_argument(
+        "--reports", type=cli.path, required=True, help="JSON lines, plain or gzipped"
+    )
     parser.add_argument("--out", type=cli.path, required=True, help="folder of the new corpus")
-    parser.add_argument("--ontology", default="mesh", help="mesh, umls, snomed, a path, or none for no synonyms")
+    parser.add_argument(
+        "--ontology", default="mesh", help="mesh, umls, snomed, a path, or none for no synonyms"
+    )
     sources = "vocabularies of the UMLS to use, e.g. SNOMEDCT_US MSH (default: all)"
     parser.add_argument("--sources", nargs="+", default=(), metavar="SAB", help=sources)
     parser.add_argument("--data", type=cli.path, help="default: $MEDNLI_JAX_DATA")

@@ -1,9 +1,11 @@
-"""The baselines of Šuster & Daelemans 2018 (section 5.1, Table 4) on a cloze corpus, beside the paper's figures.
+"""The baselines of Šuster & Daelemans 2018 (section 5.1, Table 4) on a cloze corpus, beside the
+paper's figures.
 
   python launch/cloze_baselines.py --corpus=demo_cloze
   python launch/cloze_baselines.py --corpus=clicr --vectors=vectors.bin --out=runs/clicr_baselines
 
-Prints Table 4 in Markdown. --corpus is demo_cloze, clicr (in $MEDNLI_JAX_DATA/clicr) or a folder in CliCR's layout.
+Prints Table 4 in Markdown. --corpus is demo_cloze, clicr (in $MEDNLI_JAX_DATA/clicr) or a folder in
+CliCR's layout.
 --vectors is a file of word vectors; sim-entity, sim-word and the embedding score need it. The window of the
 similarities is chosen on dev. --out=FOLDER also writes all scores with their slices, and the answers of each baseline
 to FOLDER/private; `evaluate --predictions=FILE` scores such a file.
@@ -31,7 +33,9 @@ def untrained(examples, seed: int) -> dict[str, dict[str, str]]:
         "rand-entity": entity.random_entity(examples, seed=seed),
         "maxfreq-word": entity.most_frequent_word(examples),
         "maxfreq-entity": entity.most_frequent_entity(examples),
-        "maxfreq-entity, not in the query": entity.most_frequent_entity(examples, outside_query=True),
+        "maxfreq-entity, not in the query": entity.most_frequent_entity(
+            examples, outside_query=True
+        ),
         "upper bound": entity.upper_bound(examples),
     }
 
@@ -75,10 +79,14 @@ def measure(given) -> None:
     vocab = vectors = None
     if given.vectors:
         more = [text for texts in said.values() for text in texts.values()]
-        vocab, vectors = entity.known_vectors(given.vectors, [*splits["dev"].examples, *examples], more)
+        vocab, vectors = entity.known_vectors(
+            given.vectors, [*splits["dev"].examples, *examples], more
+        )
         near, facts["sim-entity"] = similar(splits, examples, vocab, vectors)
         said |= near
-    each = {name: answers.query_scores(examples, texts, vocab, vectors) for name, texts in said.items()}
+    each = {
+        name: answers.query_scores(examples, texts, vocab, vectors) for name, texts in said.items()
+    }
     scores = {name: answers.figures(examples, found) for name, found in each.items()}
     expected = entity.random_expectation(examples, vocab, vectors, seed=given.seed)
     rows = [("rand-entity, mean of all draws", expected), *scores.items()]
@@ -91,7 +99,11 @@ def measure(given) -> None:
     for note in sorted({part.facts["note"] for part in splits.values() if "note" in part.facts}):
         print(f"\n{note}")
     if given.out:
-        write(given, said, {"corpus": given.corpus, "split": given.split, "rows": dict(rows), "facts": facts})
+        write(
+            given,
+            said,
+            {"corpus": given.corpus, "split": given.split, "rows": dict(rows), "facts": facts},
+        )
 
 
 def write(given, said, result) -> None:
@@ -109,11 +121,20 @@ def main() -> int:
     parser.add_argument("--corpus", default=DEMO, help="demo_cloze (default), clicr or a folder")
     parser.add_argument("--split", default="test", help="queries to answer (default test)")
     parser.add_argument("--vectors", default="", help="word vectors")
-    parser.add_argument("--order", type=int, default=ngram_lm.ORDER, help="of the language model (default 4)")
+    parser.add_argument(
+        "--order", type=int, default=ngram_lm.ORDER, help="of the language model (default 4)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the random answers")
-    parser.add_argument("--out", type=cli.path, help="folder for scores and answers; existing files are replaced")
+    parser.add_argument(
+        "--out", type=cli.path, help="folder for scores and answers; existing files are replaced"
+    )
     paper = argparse.BooleanOptionalAction
-    parser.add_argument("--paper", action=paper, default=True, help="also the paper's other systems, below the table")
+    parser.add_argument(
+        "--paper",
+        action=paper,
+        default=True,
+        help="also the paper's other systems, below the table",
+    )
     options = parser.parse_args()
     return cli.script(lambda: measure(options))
 

@@ -1,4 +1,5 @@
-"""A reader against the baselines of the most frequent phrase, by paired bootstrap over queries and seeds.
+"""A reader against the baselines of the most frequent phrase, by paired bootstrap over queries and
+seeds.
 
   python launch/compare_cloze.py --runs=runs/clicr
   python launch/compare_cloze.py --runs=runs/clicr --run=ga_ent --json
@@ -19,11 +20,14 @@ from mednli_jax.report.sections import lines
 
 
 def against_baselines(folder: Path, split: str, run: str) -> list[dict]:
-    """Each baseline of the most frequent phrase less a run of the folder: rows of scores.comparison."""
+    """Each baseline of the most frequent phrase less a run of the folder: rows of
+    scores.comparison."""
     queries, rows = scores.queries_of(folder / run, split), []
     reader = scores.finished(folder / run, split, queries)
     for name in ("maxfreq-entity", "maxfreq-entity-not_in_the_query"):
-        said = scores.read_answers(folder / "baselines" / "private" / f"{name}.{split}.jsonl", queries)
+        said = scores.read_answers(
+            folder / "baselines" / "private" / f"{name}.{split}.jsonl", queries
+        )
         baseline = scores.system(name, reader.corpus, queries, [said])
         rows.append({**scores.comparison(reader, baseline), "split": split})
     return rows
@@ -32,7 +36,9 @@ def against_baselines(folder: Path, split: str, run: str) -> list[dict]:
 def main() -> int:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
-    parser.add_argument("--runs", type=cli.path, required=True, help="folder of the runs and the baselines")
+    parser.add_argument(
+        "--runs", type=cli.path, required=True, help="folder of the runs and the baselines"
+    )
     parser.add_argument("--run", default="ga_anonym", help="the run (default ga_anonym)")
     parser.add_argument("--split", default="test", help="queries (default test)")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -40,7 +46,11 @@ def main() -> int:
 
     def compare() -> None:
         found = against_baselines(options.runs, options.split, options.run)
-        print(json.dumps(found, indent=2) if options.json else "\n".join(lines(comparison_section(found))))
+        print(
+            json.dumps(found, indent=2)
+            if options.json
+            else "\n".join(lines(comparison_section(found)))
+        )
 
     return cli.script(compare)
 

@@ -1,14 +1,16 @@
-"""Sample candidate premises from MIMIC-III, as MedNLI's were: sentences of Past Medical History sections.
+"""Sample candidate premises from MIMIC-III, as MedNLI's were: sentences of Past Medical History
+sections.
 
   python launch/premises_from_notes.py --notes=NOTEEVENTS.csv.gz --out=private/premises.tsv --number=5000
   python launch/premises_from_notes.py --notes=NOTEEVENTS.csv --out=private/premises.tsv --number=5000 --seed=1 \\
       --categories='Discharge summary,Physician'
 
-Romanov & Shivade 2018, section 2.1. Reads the notes once and keeps the --number distinct sentences with the lowest
-keyed hashes. Every distinct sentence is equally likely, a seed always gives the same sentences, and the first M rows
-are the sample of --number=M. The output has a header and one row per sentence: uid (ROW_ID:place in the note), tab,
-sentence. Only the owner can read it (0600). The sentences are licensed text: keep the file out of git and off shared
-disks. Counts are printed as JSON; text is never printed.
+Romanov & Shivade 2018, section 2.1. Reads the notes once and keeps the --number distinct sentences
+with the lowest keyed hashes. Every distinct sentence is equally likely, a seed always gives the
+same sentences, and the first M rows are the sample of --number=M. The output has a header and one
+row per sentence: uid (ROW_ID:place in the note), tab, sentence. Only the owner can read it (0600).
+The sentences are licensed text: keep the file out of git and off shared disks. Counts are printed
+as JSON; text is never printed.
 """
 
 import argparse
@@ -29,14 +31,17 @@ HEADER = "uid\tsentence\n"
 
 
 def sample(pairs: Iterable[tuple[str, str]], number: int, seed: int) -> list[tuple[str, str]]:
-    """`number` (uid, sentence) in random order, or all where there are fewer; the first of equal sentences.
+    """`number` (uid, sentence) in random order, or all where there are fewer; the first of equal
+    sentences.
 
-    Only the sample is in memory. A sentence that is dropped once has a higher hash than all later samples, so that it
-    never has to come back.
+    Only the sample is in memory. A sentence that is dropped once has a higher hash than all later
+    samples, so that it never has to come back.
     """
     kept, highest = {}, []
     for uid, sentence in pairs:
-        digest = int.from_bytes(hashlib.blake2b(f"{seed} {sentence}".encode(), digest_size=16).digest())
+        digest = int.from_bytes(
+            hashlib.blake2b(f"{seed} {sentence}".encode(), digest_size=16).digest()
+        )
         if digest in kept or (len(kept) == number and digest > -highest[0]):
             continue
         kept[digest] = uid, sentence
@@ -52,12 +57,19 @@ def write(arguments: argparse.Namespace) -> None:
         raise UserError(f"--number is {arguments.number}", fix="give 1 or more")
     out = arguments.out
     if any(os.path.lexists(parent / ".git") for parent in out.absolute().parents):
-        say(f"{out}: lies in a git work tree. Licensed text could be committed: give another folder.")
+        say(
+            f"{out}: lies in a git work tree. Licensed text could be committed: give another folder."
+        )
     categories = tuple(name.strip() for name in arguments.categories.split(",") if name.strip())
     facts = {}
-    chosen = sample(past_medical_history(arguments.notes, categories, facts), arguments.number, arguments.seed)
+    chosen = sample(
+        past_medical_history(arguments.notes, categories, facts), arguments.number, arguments.seed
+    )
     if not chosen:
-        what = "holds no sentence of a Past Medical History section" + " in these categories" * bool(categories)
+        what = (
+            "holds no sentence of a Past Medical History section"
+            + " in these categories" * bool(categories)
+        )
         raise UserError(f"{arguments.notes}: {what}", fix="check the file and --categories")
     private_folder(out.parent)
     write_over(out, HEADER + "".join(f"{uid}\t{sentence}\n" for uid, sentence in chosen), HEADER)
@@ -68,11 +80,20 @@ def main() -> int:
     """Reads the flags and samples; returns the exit code."""
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
-    parser.add_argument("--notes", type=cli.path, required=True, help="NOTEEVENTS.csv, plain or gzipped")
-    parser.add_argument("--out", type=cli.path, required=True, help="the file to write; an existing sample is replaced")
+    parser.add_argument(
+        "--notes", type=cli.path, required=True, help="NOTEEVENTS.csv, plain or gzipped"
+    )
+    parser.add_argument(
+        "--out",
+        type=cli.path,
+        required=True,
+        help="the file to write; an existing sample is replaced",
+    )
     parser.add_argument("--number", type=int, required=True, help="distinct sentences")
     parser.add_argument("--seed", type=int, default=0, help="of the sample (default 0)")
-    parser.add_argument("--categories", default="", help="values of CATEGORY to read, between commas; '' reads all")
+    parser.add_argument(
+        "--categories", default="", help="values of CATEGORY to read, between commas; '' reads all"
+    )
     arguments = parser.parse_args()
     return cli.script(lambda: write(arguments))
 

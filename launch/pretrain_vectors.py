@@ -1,4 +1,5 @@
-"""Trains word vectors with fastText, on one corpus after the other or by a search for the vectors of sim-entity.
+"""Trains word vectors with fastText, on one corpus after the other or by a search for the vectors
+of sim-entity.
 
   python launch/pretrain_vectors.py --corpora=demo --dim=100 --min_count=2 --out=vectors/demo.vec      (seconds)
   python launch/pretrain_vectors.py --initial=glove.840B.300d.txt --corpora=allMeSH_2017.json,mimic/ \\
@@ -199,8 +200,12 @@ def search(options: argparse.Namespace) -> None:
 def main() -> int:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form, allow_abbrev=False)
-    parser.add_argument("--corpora", type=lambda text: text.split(","), default=[], help="NAME,PATH,...")
-    parser.add_argument("--out", type=cli.path, required=True, help="NAME.vec; a folder with --search")
+    parser.add_argument(
+        "--corpora", type=lambda text: text.split(","), default=[], help="NAME,PATH,..."
+    )
+    parser.add_argument(
+        "--out", type=cli.path, required=True, help="NAME.vec; a folder with --search"
+    )
     parser.add_argument("--initial", type=cli.path, help="vectors to start from, in any format")
     parser.add_argument("--search", help="demo_cloze, clicr or a folder in CliCR's layout")
     parser.add_argument("--trials", type=int, default=5, help="of --search (default 5; paper: 20)")

@@ -1,4 +1,5 @@
-"""Trains the seeds of a run in several processes, each on a device of its own, and joins them to one run.
+"""Trains the seeds of a run in several processes, each on a device of its own, and joins them to
+one run.
 
   python launch/seeds.py --config=configs/infersent.py:mednli --config.seeds=0,1,2,3,4,5 --workdir=runs/is --workers=6
 
@@ -6,9 +7,9 @@
   --workdir=DIR            the run; DIR.parts/K is the run of process K, with its output in DIR.parts/K.log
   --workers=N              processes (default 1); process K sees GPU K or TPU chip K alone
 
-Seeds need nothing of each other, so no device waits for another one. DIR is a run like one of a single process, with
-the same scores. The same command continues after an interruption; DIR.parts may be deleted at the end. Exit codes: 0
-done, 2 bad input, or a part failed, 3 interrupted.
+Seeds need nothing of each other, so no device waits for another one. DIR is a run like one of a
+single process, with the same scores. The same command continues after an interruption; DIR.parts
+may be deleted at the end. Exit codes: 0 done, 2 bad input, or a part failed, 3 interrupted.
 """
 
 import os
@@ -27,22 +28,49 @@ from mednli_jax.report.outcomes import read_metrics
 from mednli_jax.rundir import RunDirectory, command_line
 from mednli_jax.training.visible import one_device
 
-SUMMED, MOST = ("train_examples_per_second", "examples_per_second"), ("epochs", "passes", "compile_seconds", "seconds")
-FACTS = ("transfer", "best_epoch", "parameters", "width", SUMMED[0], *MOST[:3])  # what a fit says in result.json
+SUMMED, MOST = (
+    ("train_examples_per_second", "examples_per_second"),
+    ("epochs", "passes", "compile_seconds", "seconds"),
+)
+FACTS = (
+    "transfer",
+    "best_epoch",
+    "parameters",
+    "width",
+    SUMMED[0],
+    *MOST[:3],
+)  # what a fit says in result.json
 
 
 def trained(seeds: Sequence[int], folder: Path, device: int) -> subprocess.Popen:
     """The process that trains these seeds into a folder, or continues there."""
-    kept = [a for a in sys.argv[1:] if a.startswith("--config") and not a.startswith("--config.seeds")]
-    command = [sys.executable, "-m", "mednli_jax.train", *kept, f"--config.seeds={','.join(map(str, seeds))},"]
-    command += [f"--workdir={folder}", "--wait=120", "--resume" if (folder / "checkpoints").exists() else "--force"]
+    kept = [
+        a for a in sys.argv[1:] if a.startswith("--config") and not a.startswith("--config.seeds")
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "mednli_jax.train",
+        *kept,
+        f"--config.seeds={','.join(map(str, seeds))},",
+    ]
+    command += [
+        f"--workdir={folder}",
+        "--wait=120",
+        "--resume" if (folder / "checkpoints").exists() else "--force",
+    ]
     with open(folder.with_suffix(".log"), "w") as log:
-        how = {"stdout": log, "stderr": log, "start_new_session": True}  # Ctrl-C reaches it once, from this process
+        how = {
+            "stdout": log,
+            "stderr": log,
+            "start_new_session": True,
+        }  # Ctrl-C reaches it once, from this process
         return subprocess.Popen(command, env={**os.environ, **one_device(device)}, **how)
 
 
 def joined(rows: list[dict]) -> dict:
-    """One row of metrics, or the facts of one result, from those of the parts. Lists with a value a seed are joined."""
+    """One row of metrics, or the facts of one result, from those of the parts. Lists with a value a
+    seed are joined."""
     found = dict(rows[0])
     for name, value in rows[0].items():
         values = [row[name] for row in rows]
@@ -54,7 +82,8 @@ def joined(rows: list[dict]) -> dict:
 
 
 def fit(parts: list[RunDirectory], experiment, prepared, session):
-    """A fit (see docs/architecture.md) that takes the best weights of each seed from the finished parts."""
+    """A fit (see docs/architecture.md) that takes the best weights of each seed from the finished
+    parts."""
     import jax
     import numpy as np
 
@@ -76,7 +105,9 @@ def fit(parts: list[RunDirectory], experiment, prepared, session):
     loaded = [Checkpoints(part.checkpoints).load()[0]["best"] for part in parts]
     best = jax.tree.map(lambda *leaves: np.concatenate(leaves), *loaded)
     Checkpoints(session.checkpoints).save({"best": best}, {})
-    weights = program.devices.replicate({name: best.get(name, {}) for name in ("params", "batch_stats")})
+    weights = program.devices.replicate(
+        {name: best.get(name, {}) for name in ("params", "batch_stats")}
+    )
     results = [part.result() for part in parts]
     facts = joined([{name: result[name] for name in FACTS if name in result} for result in results])
     notes = [note for result in results for note in result["notes"] if note.startswith("seed ")]
@@ -90,7 +121,10 @@ def main(values: cli.Flags) -> None:
 
     experiment, seeds = run.experiment_of(config), list(config.seeds)
     if experiment.trained_by:
-        raise RunError("only seeds of networks on one corpus can be shared out", fix="python -m mednli_jax.train")
+        raise RunError(
+            "only seeds of networks on one corpus can be shared out",
+            fix="python -m mednli_jax.train",
+        )
     RunDirectory.check(folder)
     experiment.prepare()  # once, before the parts read it
     count, parts = min(values.workers, len(seeds)), private_folder(Path(f"{folder}.parts"))

@@ -1,7 +1,8 @@
 """Clinical natural language inference and reading comprehension in JAX.
 
-The Python interface is `train_model`, `load_run`, `evaluate_run`, `get_config` and `Run`, see mednli_jax.api. These
-names are imported at first use, so that `import mednli_jax` does not import jax.
+The Python interface is `train_model`, `load_run`, `evaluate_run`, `get_config` and `Run`, see
+mednli_jax.api. These names are imported at first use, so that `import mednli_jax` does not import
+jax.
 """
 
 __version__ = "1.0.0"

@@ -1,8 +1,20 @@
-"""`mednli-jax COMMAND ...` and `python -m mednli_jax COMMAND ...`: the same as `python -m mednli_jax.COMMAND ...`."""
+"""`mednli-jax COMMAND ...` and `python -m mednli_jax COMMAND ...`: the same as `python -m
+mednli_jax.COMMAND ...`."""
 
 import sys
 
-from mednli_jax import analyze, benchmark, cli, doctor, evaluate, export, predict, prepare, sweep, train
+from mednli_jax import (
+    analyze,
+    benchmark,
+    cli,
+    doctor,
+    evaluate,
+    export,
+    predict,
+    prepare,
+    sweep,
+    train,
+)
 from mednli_jax.defaults import did_you_mean
 from mednli_jax.errors import UsageError
 from mednli_jax.report import __main__ as report
@@ -19,7 +31,10 @@ COMMANDS = {
     "benchmark": (benchmark, "compare the speed with PyTorch on this machine"),
     "doctor": (doctor, "list what this machine has, what is missing, and where to get it"),
 }
-WORDS = {"analyze": analyze.WORDS, "export": export.WORDS}  # commands that take arguments without --
+WORDS = {
+    "analyze": analyze.WORDS,
+    "export": export.WORDS,
+}  # commands that take arguments without --
 USAGE = f"""Clinical natural language inference and reading comprehension in JAX.
 
   mednli-jax train --config=esim_kd

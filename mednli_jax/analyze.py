@@ -53,16 +53,26 @@ def define(values: cli.Flags) -> str | None:
     cli.define_paths(values, "spans", "features", "skills", "out")
     cli.define(values, stop_words=False, public=False, resume=False, json=False)
     cli.define(values, scores=[], lengths=("all", "train"))
-    cli.define(values, input=("hypothesis", "pair"), entities=("none", "parts", "drop"), unknown=("zero", "skip"))
+    cli.define(
+        values,
+        input=("hypothesis", "pair"),
+        entities=("none", "parts", "drop"),
+        unknown=("zero", "skip"),
+    )
     cli.define_numbers(values, top=15, min_count=5, m=None, n=64, k=None, count=200)
     cli.define_numbers(values, least=0, seed=0)
     for name, default, most in (("smoothing", 50.0, None), ("tau", 0.75, 1.0)):
-        flags.DEFINE_float(name, default, name, lower_bound=0.0, upper_bound=most, flag_values=values)
-    return None if CLOZE in cli.arguments() else __file__  # a cloze corpus is not a variant of this config
+        flags.DEFINE_float(
+            name, default, name, lower_bound=0.0, upper_bound=most, flag_values=values
+        )
+    return (
+        None if CLOZE in cli.arguments() else __file__
+    )  # a cloze corpus is not a variant of this config
 
 
 def get_config(variant="demo"):
-    """The config of --corpus: whole sentences whose concepts are linked by MeSH. No model is run."""
+    """The config of --corpus: whole sentences whose concepts are linked by MeSH. No model is
+    run."""
     config = defaults.nli("esim", variant, knowledge="replace")
     config.knowledge = defaults.nli("esim").knowledge  # also for MedNLI, whose models use the UMLS
     config.data.max_length = (1 << 15) - 1
@@ -70,7 +80,8 @@ def get_config(variant="demo"):
 
 
 def main(values: cli.Flags, analysis: str = "") -> int:
-    """Runs one analysis, or `all`. With `all`, a failed analysis prints its message and the others still run."""
+    """Runs one analysis, or `all`. With `all`, a failed analysis prints its message and the others
+    still run."""
     folder, whole = values.out, analysis == tasks.ALL
     task = tasks.with_analysis(analysis, values.config)
     if (config := values.config) is not None:
@@ -98,7 +109,10 @@ def main(values: cli.Flags, analysis: str = "") -> int:
         about = {"corpus": corpus.name, "notes": [*corpus.notes, *report.notes]}
         results[name] = {**about, **report.figures}
         if not values.json:
-            shown = [*(line for section in report.sections for line in lines(section)), *report.notes]
+            shown = [
+                *(line for section in report.sections for line in lines(section)),
+                *report.notes,
+            ]
             print("\n".join(shown), end="\n\n" if whole else "\n", flush=True)
         if folder:
             written = _write(folder, name, results[name], report)
@@ -108,14 +122,17 @@ def main(values: cli.Flags, analysis: str = "") -> int:
     elif corpus.notes:
         print("\n".join(corpus.notes))
     if folder and corpus.splits:
-        page = html.corpus_page(corpus.name, corpus.splits, sections, corpus.knowledge, " ".join(notes))
+        page = html.corpus_page(
+            corpus.name, corpus.splits, sections, corpus.knowledge, " ".join(notes)
+        )
         write_atomic(folder / "report.html", page)
         say(f"written: {folder / 'report.html'}")
     return status
 
 
 def _write(folder: Path, analysis: str, result: dict, report: Report) -> list[Path]:
-    """Writes the files of an analysis and returns them. result: the figures with what they are of."""
+    """Writes the files of an analysis and returns them. result: the figures with what they are
+    of."""
     private = {f"private/{name}": content for name, content in report.private.items()}
     contents = {f"{analysis}.json": result, **report.files, **private}
     for name, content in contents.items():
@@ -132,7 +149,9 @@ def _fit_predict(pairs: int) -> FitPredict:
     from mednli_jax.training import logistic
 
     run.start_jax()
-    return partial(logistic.fit_predict, capacity=pairs, classes=len(LABELS))  # one program for all rounds
+    return partial(
+        logistic.fit_predict, capacity=pairs, classes=len(LABELS)
+    )  # one program for all rounds
 
 
 def _outputs(folder: Path) -> dict:

@@ -45,7 +45,8 @@ class _Errors(contextlib.ContextDecorator):
 
 
 class Run:
-    """A run directory (folder): its result (the content of result.json), and its predictions on new inputs."""
+    """A run directory (folder): its result (the content of result.json), and its predictions on new
+    inputs."""
 
     @_Errors()
     def __init__(self, folder):
@@ -57,7 +58,9 @@ class Run:
         """{split: {metric: mean over the seeds}}, from 0 to 1."""
         return {
             split: {
-                name: of["mean"] for name, of in self.result[split].items() if isinstance(of, dict) and "mean" in of
+                name: of["mean"]
+                for name, of in self.result[split].items()
+                if isinstance(of, dict) and "mean" in of
             }
             for split in SPLITS
             if self.result.get(split)
@@ -78,18 +81,24 @@ class Run:
     def predict(self, inputs) -> runs.Predictions | dict:
         """Predictions for new inputs, in their order: the label, and means over the seeds.
 
-        inputs: a list of (premise, hypothesis) or {"premise": ..., "hypothesis": ...}; for a reader, passage and query.
+        inputs: a list of (premise, hypothesis) or {"premise": ..., "hypothesis": ...}; for a
+        reader, passage and query.
           One of them without a list gives its prediction without a list.
         """
         pair = isinstance(inputs, tuple) and all(isinstance(text, str) for text in inputs)
         alone = pair or isinstance(inputs, Mapping)
         predicted = self.finished.predict([inputs] if alone else inputs)
         rows = map(_labelled, predicted)
-        return next(rows) if alone else runs.Predictions(rows, predicted.unknown_words, predicted.truncated)
+        return (
+            next(rows)
+            if alone
+            else runs.Predictions(rows, predicted.unknown_words, predicted.truncated)
+        )
 
     @_Errors()
     def evaluate(self, split: str = "test", config=None) -> dict:
-        """Scores of a split, in the form of result.json. config: names another corpus (see `get_config`)."""
+        """Scores of a split, in the form of result.json. config: names another corpus (see
+        `get_config`)."""
         run = self.finished
         if config is not None:
             config = _config(config)
@@ -100,14 +109,18 @@ class Run:
     def __repr__(self):
         lines = [f"Run({str(self.folder)!r}): {self.result['status']}"]
         for split, scores in self.scores.items():
-            lines.append(f"  {split}: " + ", ".join(f"{name} {value:.4f}" for name, value in scores.items()))
+            lines.append(
+                f"  {split}: " + ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
+            )
         return "\n".join(lines)
 
     def _repr_html_(self):
         names = list(dict.fromkeys(name for scores in self.scores.values() for name in scores))
         rows = [["", *names]] if self.scores else []
         for split, scores in self.scores.items():
-            rows.append([split, *(f"{scores[name]:.4f}" if name in scores else "" for name in names)])
+            rows.append(
+                [split, *(f"{scores[name]:.4f}" if name in scores else "" for name in names)]
+            )
         cells = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
         title = html.escape(f"{self.folder.name}: {self.result['status']}")
         return f"<b>{title}</b><table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
@@ -121,7 +134,8 @@ def _labelled(row):
 
 @_Errors()
 def get_config(name: str):
-    """The config `name`, as on the command line: "esim_kd", "esim_kd:mednli" or "configs/esim_kd.py:mednli"."""
+    """The config `name`, as on the command line: "esim_kd", "esim_kd:mednli" or
+    "configs/esim_kd.py:mednli"."""
     return cli.read_config(name)
 
 
@@ -168,7 +182,8 @@ def _config(given):
 
 @contextlib.contextmanager
 def _signals_kept():
-    """Restores the signal handlers, which a training replaces. An interrupted training is a KeyboardInterrupt."""
+    """Restores the signal handlers, which a training replaces. An interrupted training is a
+    KeyboardInterrupt."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,5 @@
-"""Measure training and prediction against PyTorch: same model, same pairs, interleaved rounds, median ratio.
+"""Measure training and prediction against PyTorch: same model, same pairs, interleaved rounds,
+median ratio.
 
   python -m mednli_jax.benchmark --models=bow --batch=64 --pairs=1024 --rounds=3       a first look
   python -m mednli_jax.benchmark --models=bow,infersent,esim --batch=64,512
@@ -18,8 +19,8 @@
   --figure=FILE.png            a chart of the ratios and their ranges
   --json[=FILE]                one JSON object per row, on stdout or at the end of FILE
 
-Other programs on the machine make the figures worthless. PyTorch comes with pip install 'mednli_jax[torch]'. Exit
-codes: 0 done, 2 bad input or usage, 3 interrupted.
+Other programs on the machine make the figures worthless. PyTorch comes with pip install
+'mednli_jax[torch]'. Exit codes: 0 done, 2 bad input or usage, 3 interrupted.
 """
 
 import json
@@ -50,11 +51,16 @@ COLUMNS = {
 def define(values: cli.Flags) -> None:
     from mednli_jax.benchmarking.cases import MODELS
 
-    words = {"models": ("bow,infersent,esim", tuple(MODELS)), "mode": ("train,predict", ("train", "predict", "epoch"))}
+    words = {
+        "models": ("bow,infersent,esim", tuple(MODELS)),
+        "mode": ("train,predict", ("train", "predict", "epoch")),
+    }
     for name, (default, known) in {**words, "grouping": ("off", ("off", "premise"))}.items():
         flags.DEFINE_list(name, default, name, flag_values=values)
         problem = f"give some of {', '.join(known)}"
-        flags.register_validator(name, lambda found, of=known: set(found) <= set(of), problem, flag_values=values)
+        flags.register_validator(
+            name, lambda found, of=known: set(found) <= set(of), problem, flag_values=values
+        )
     for name, default in {"batch": None, "seeds": "1", "pairs": None}.items():
         flags.DEFINE_list(name, default, name, flag_values=values)
         flags.register_validator(
@@ -69,7 +75,9 @@ def define(values: cli.Flags) -> None:
     cli.define_numbers(values, hidden=None, vectors=None, rounds=3)
     cli.define_numbers(values, least=8, tokens=1500)
     flags.DEFINE_integer("length", 64, "length", lower_bound=0, upper_bound=512, flag_values=values)
-    output = flags.Flag(flags.ArgumentParser(), flags.ArgumentSerializer(), "json", None, "print JSON")
+    output = flags.Flag(
+        flags.ArgumentParser(), flags.ArgumentSerializer(), "json", None, "print JSON"
+    )
     output.boolean = True  # bare --json is "true": stdout
     flags.DEFINE_flag(output, flag_values=values)
 
@@ -83,7 +91,9 @@ def main(values: cli.Flags) -> None:
     for package in {package for case in cases for package in MODELS[case.model].packages}:
         if values.against == "torch" and not version_of(package):
             name = "PyTorch" if package == "torch" else package
-            raise RunError(f"{name} is not installed. Fix: pip install 'mednli_jax[torch]', or --against=none")
+            raise RunError(
+                f"{name} is not installed. Fix: pip install 'mednli_jax[torch]', or --against=none"
+            )
     say(", ".join(f"{key} {value}" for key, value in machine.items()))
     with Bar("benchmark", len(cases), unit="rows") as bar:
         for number, case in enumerate(cases, start=1):
@@ -126,7 +136,8 @@ def machine_facts() -> dict:
 
 
 def write_figure(results: Sequence[dict], path: Path) -> None:
-    """Draws the ratio of each row and its range to a PNG file; rows without PyTorch are left out."""
+    """Draws the ratio of each row and its range to a PNG file; rows without PyTorch are left
+    out."""
     rows = [row for row in results if row["ratio"] is not None]
     if not rows:
         warn("no row was compared with PyTorch: no figure is drawn")
@@ -136,7 +147,10 @@ def write_figure(results: Sequence[dict], path: Path) -> None:
         f"  |  {row['opponent']}": (row["ratio"], row["ratio_min"], row["ratio_max"])
         for row in rows
     }
-    title, x = f"Speed as a multiple of PyTorch's, {rows[0]['device']}", "above 1: mednli_jax is faster"
+    title, x = (
+        f"Speed as a multiple of PyTorch's, {rows[0]['device']}",
+        "above 1: mednli_jax is faster",
+    )
     write_atomic(path, charts.ranges(named, title=title, x=x, line=1.0))
     say(f"figure: {path}")
 
@@ -146,10 +160,22 @@ def lines(results: Sequence[dict]) -> list[str]:
     spreads = (row["ratio"] and f"{row['ratio_min']:.2f}-{row['ratio_max']:.2f}" for row in results)
     table = [{**row, "spread": spread} for row, spread in zip(results, spreads, strict=True)]
     for row in table:
-        if silent := [note.partition(":")[0] for note in row["notes"] if not note.endswith(" examples/s")]:
+        if silent := [
+            note.partition(":")[0] for note in row["notes"] if not note.endswith(" examples/s")
+        ]:
             row["opponent"] = f"{row['opponent']} (no answer: {'; '.join(silent)})"
-    columns = {key: title for key, title in COLUMNS.items() if any(row[key] is not None for row in table)}
-    return [*markdown(Grid("", tuple(columns.values()), [tuple(_cell(row[key]) for key in columns) for row in table]))]
+    columns = {
+        key: title for key, title in COLUMNS.items() if any(row[key] is not None for row in table)
+    }
+    return [
+        *markdown(
+            Grid(
+                "",
+                tuple(columns.values()),
+                [tuple(_cell(row[key]) for key in columns) for row in table],
+            )
+        )
+    ]
 
 
 def _cell(value):

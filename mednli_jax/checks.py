@@ -1,4 +1,5 @@
-"""The rules for configs that absl and ConfigDict do not check. They apply to configs that have the named field."""
+"""The rules for configs that absl and ConfigDict do not check. They apply to configs that have the
+named field."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -58,11 +59,16 @@ NUMBERS = {
     (0, 0.999): "train.warmup model.dropout",
 }
 
-# Fields that must be 0, "", "none", None, False or () where the function holds for the config, and the reason.
+# Fields that must be 0, "", "none", None, False or () where the function holds for the config, and
+# the reason.
 EMPTY = (
     ("train.average_every", lambda c: not c.train.average_from, "needs config.train.average_from"),
     ("transfer.private", lambda c: not c.transfer.init_from, "needs config.transfer.init_from"),
-    ("transfer.private", lambda c: c.model.name not in PRIVATE, "this model has no layers of a domain"),
+    (
+        "transfer.private",
+        lambda c: c.model.name not in PRIVATE,
+        "this model has no layers of a domain",
+    ),
 )
 
 
@@ -74,12 +80,15 @@ class Checked(NamedTuple):
 
 
 def check(config) -> Checked:
-    """The task and the model of a config. Raises ConfigError for the first rule that the config breaks."""
+    """The task and the model of a config. Raises ConfigError for the first rule that the config
+    breaks."""
     task, model = tasks.task_of(config), entry(config.model.name)
     limits = task if isinstance(task, tasks.Limits) else None
     for field, known in {**CHOICES, **(limits.choices if limits else {})}.items():
         if (value := _value(config, field)) is not None and value not in known:
-            raise ConfigError(f"unknown value '{value}'", field=field, fix=f"give one of {', '.join(known)}")
+            raise ConfigError(
+                f"unknown value '{value}'", field=field, fix=f"give one of {', '.join(known)}"
+            )
     for (least, most), fields in NUMBERS.items():
         for field in fields.split():
             if (value := _value(config, field)) is not None and not least <= value <= most:
@@ -108,4 +117,8 @@ def _broken(config, task: tasks.Task, model: Entry) -> Iterator[tuple[str, str, 
     if not seeds or len(set(seeds)) < len(seeds) or not whole:
         yield "seeds", "expected distinct numbers from 0 up", "--config.seeds=0,1,2"
     if config.train.average_from > config.train.epochs:
-        yield "train.average_from", "is over config.train.epochs", "give a lower epoch, or leave it out"
+        yield (
+            "train.average_from",
+            "is over config.train.epochs",
+            "give a lower epoch, or leave it out",
+        )

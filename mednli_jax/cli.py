@@ -1,8 +1,10 @@
-"""Flags, one-line errors and exit codes of all commands. Importing this module imports neither jax nor a command.
+"""Flags, one-line errors and exit codes of all commands. Importing this module imports neither jax
+nor a command.
 
-Exit codes: 0 done, 1 a bug, 2 bad input or usage, 3 interrupted and resumable, or another process trains in the run.
-Where several processes train together and one is lost, jax ends the others with 134 (SIGABRT), which is resumable too.
-Only the user can read written files. A command whose reader leaves, as in `train 2>&1 | head`, does all of its work.
+Exit codes: 0 done, 1 a bug, 2 bad input or usage, 3 interrupted and resumable, or another process
+trains in the run. Where several processes train together and one is lost, jax ends the others with
+134 (SIGABRT), which is resumable too. Only the user can read written files. A command whose reader
+leaves, as in `train 2>&1 | head`, does all of its work.
 """
 
 import argparse
@@ -30,7 +32,15 @@ from mednli_jax.terminal import lossy_streams
 
 OK, BUG, USAGE, INTERRUPTED = 0, 1, 2, 3
 # Errors of the operating system that are reported as user errors, without a traceback.
-REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENAMETOOLONG)
+REFUSALS = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EIO,
+    errno.ENAMETOOLONG,
+)
 NO_HOME = "Could not determine home directory"  # begins pathlib's RuntimeError for a path with ~
 CONFIGS = Path(mednli_jax.__file__).parent / "configs"
 CONFIG_HELP = """  --config=NAME[:VARIANT]      a config of --list, or a file: esim_kd:mednli, configs/esim_kd.py:mednli
@@ -56,7 +66,8 @@ Flags = flags.FlagValues
 
 
 def define(values: Flags, **defaults) -> None:
-    """Declares flags: {name: default}. A tuple holds the known values of a text; the first is the default."""
+    """Declares flags: {name: default}. A tuple holds the known values of a text; the first is the
+    default."""
     kinds = {bool: flags.DEFINE_bool, list: flags.DEFINE_list}
     for name, default in defaults.items():
         if isinstance(default, tuple):
@@ -98,7 +109,11 @@ def path(text: str) -> Path:
 
 
 def run(
-    main: Callable[..., int | None], usage: str | None, define: Callable[[Flags], str | None], *, words: int = 0
+    main: Callable[..., int | None],
+    usage: str | None,
+    define: Callable[[Flags], str | None],
+    *,
+    words: int = 0,
 ) -> int:
     """Parses the flags of sys.argv, runs a command with them and returns its exit code.
 
@@ -154,7 +169,8 @@ def set_arguments(program: str, arguments: Sequence[str]) -> None:
 
 
 def typed(command: str) -> str:
-    """How a user of this process starts a command: `mednli-jax train` or `python -m mednli_jax.train`."""
+    """How a user of this process starts a command: `mednli-jax train` or `python -m
+    mednli_jax.train`."""
     script = Path([*sys.orig_argv, "", ""][1]).name
     return f"{script} {command}" if script == "mednli-jax" else f"python -m mednli_jax.{command}"
 
@@ -184,12 +200,19 @@ def _exit_code(work: Callable[[], int | None]) -> int:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in REFUSALS:
             where, reason = error.filename or "standard output or a file", os.strerror(error.errno)
-            fix = SHORTER_NAME if error.errno == errno.ENAMETOOLONG else "check the disk and its permissions"
+            fix = (
+                SHORTER_NAME
+                if error.errno == errno.ENAMETOOLONG
+                else "check the disk and its permissions"
+            )
             print(f"error: {where}: {reason}. Fix: {fix}.", file=sys.stderr)
             return USAGE
         if isinstance(error, RuntimeError) and str(error).startswith(NO_HOME):
             fix = "set $HOME, or give paths without ~ and set $MEDNLI_JAX_CACHE"
-            print(f"error: the home folder of a path with ~ is not known. Fix: {fix}.", file=sys.stderr)
+            print(
+                f"error: the home folder of a path with ~ is not known. Fix: {fix}.",
+                file=sys.stderr,
+            )
             return USAGE
         if isinstance(error, FloatingPointError):  # as $JAX_DEBUG_NANS and $JAX_DEBUG_INFS ask for
             problem = f"jax_debug_nans or jax_debug_infs is set, and a number was not finite ({errors.summary(error)})"
@@ -204,12 +227,17 @@ def _exit_code(work: Callable[[], int | None]) -> int:
 
 
 def _parse(values: Flags, corpus_config: str | None) -> list[str]:
-    """Sets the flags from sys.argv and returns the other arguments. values.config becomes the config of its file.
+    """Sets the flags from sys.argv and returns the other arguments. values.config becomes the
+    config of its file.
 
-    sys.argv afterwards holds `--dry_run` for `--dry-run`, and `--config.seeds=0` for `--config.seeds 0`.
+    sys.argv afterwards holds `--dry_run` for `--dry-run`, and `--config.seeds=0` for
+    `--config.seeds 0`.
     """
     program, *argv = sys.argv
-    argv = [re.sub("^--?([a-z][^=]*)", lambda flag: "--" + flag[1].replace("-", "_"), each) for each in argv]
+    argv = [
+        re.sub("^--?([a-z][^=]*)", lambda flag: "--" + flag[1].replace("-", "_"), each)
+        for each in argv
+    ]
     argv = _with_values(argv)
     sys.argv = [program, *argv]
     if corpus_config:
@@ -226,9 +254,14 @@ def _parse(values: Flags, corpus_config: str | None) -> list[str]:
     try:
         return values(argv)[1:]
     except (flags.Error, TypeError, ValueError) as error:
-        message = " ".join(str(error).split()).replace("Unknown command line flag '", "unknown flag '--")
+        message = " ".join(str(error).split()).replace(
+            "Unknown command line flag '", "unknown flag '--"
+        )
         message = re.sub(r"mean: (.+) \?$", r"mean --\1?", message)
-        end, types = "." * (not message.endswith("?")), ", and --fields for types" * ("config" in values)
+        end, types = (
+            "." * (not message.endswith("?")),
+            ", and --fields for types" * ("config" in values),
+        )
         raise UsageError(f"{message}{end}", fix=f"see --help{types}") from None
 
 
@@ -246,7 +279,8 @@ def _with_values(argv: list[str]) -> list[str]:
 
 
 def _with_corpus(argv, config_file) -> list[str]:
-    """The arguments with --corpus expanded: to a variant of the config file, and the folder of the user's files."""
+    """The arguments with --corpus expanded: to a variant of the config file, and the folder of the
+    user's files."""
     corpora = [each.partition("=")[2] for each in argv if each.startswith("--corpus=")]
     if not corpora:
         return argv
@@ -256,9 +290,19 @@ def _with_corpus(argv, config_file) -> list[str]:
         return [f"--config={config_file}:{corpora[-1]}", *argv]
     path = Path(corpora[-1]).expanduser()
     if not corpora[-1] or not path.exists():
-        hint, known = defaults.did_you_mean(corpora[-1], defaults.VARIANTS), ", ".join(defaults.VARIANTS)
-        raise UsageError(f"--corpus: no corpus or file '{corpora[-1]}'.{hint}", fix=f"give a path or one of {known}")
-    return [f"--config={config_file}:file", f"--config.data.dir={path if path.is_dir() else path.parent}", *argv]
+        hint, known = (
+            defaults.did_you_mean(corpora[-1], defaults.VARIANTS),
+            ", ".join(defaults.VARIANTS),
+        )
+        raise UsageError(
+            f"--corpus: no corpus or file '{corpora[-1]}'.{hint}",
+            fix=f"give a path or one of {known}",
+        )
+    return [
+        f"--config={config_file}:file",
+        f"--config.data.dir={path if path.is_dir() else path.parent}",
+        *argv,
+    ]
 
 
 def config_file(name: str) -> Path:
@@ -267,7 +311,9 @@ def config_file(name: str) -> Path:
     path = Path(name) if Path(name).is_file() else configs.get(name)
     if path is None:
         hint, known = defaults.did_you_mean(Path(name).stem, configs), ", ".join(configs)
-        raise UsageError(f"--config: no config or file '{name}'.{hint}", fix=f"give a file or one of {known}")
+        raise UsageError(
+            f"--config: no config or file '{name}'.{hint}", fix=f"give a file or one of {known}"
+        )
     return path
 
 
@@ -325,14 +371,20 @@ def _list() -> str:
     for name, file in _configs().items():
         purpose = " ".join(_docstring(file).partition("\n\n")[0].split())
         lines.append(f"  {name:28} {purpose.partition(': ')[0]}")
-    lines += ["", "Corpora, the VARIANT of a config; `doctor` lists those found, and where to get the others"]
+    lines += [
+        "",
+        "Corpora, the VARIANT of a config; `doctor` lists those found, and where to get the others",
+    ]
     for kind, variants in defaults.VARIANTS_OF.items():
-        lines += textwrap.wrap(f"{kind}: {', '.join(variants)}", 100, initial_indent="  ", subsequent_indent="    ")
+        lines += textwrap.wrap(
+            f"{kind}: {', '.join(variants)}", 100, initial_indent="  ", subsequent_indent="    "
+        )
     return "\n".join(lines)
 
 
 def _check_fields(values, argv, config) -> None:
-    """Raises UserError where an argument --config.FIELD names no field, with a similar field of any section.
+    """Raises UserError where an argument --config.FIELD names no field, with a similar field of any
+    section.
 
     Also where --lr or --epochs, which are no flags, stand for a field.
     """
@@ -341,12 +393,20 @@ def _check_fields(values, argv, config) -> None:
         name = argument.partition("=")[0].replace("--noconfig.", "--config.")
         flag, last = name.lstrip("-"), name.lstrip("-").rpartition(".")[2]
         alias = f"--config.{ALIASES.get(last)}"
-        if (flag in ALIASES and flag not in values) or (name.startswith("--config.") and name not in known):
-            near = [alias] if alias in known else difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+        if (flag in ALIASES and flag not in values) or (
+            name.startswith("--config.") and name not in known
+        ):
+            near = (
+                [alias]
+                if alias in known
+                else difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+            )
             last = difflib.get_close_matches(last, known.values(), n=1)
             near = near or [flag for flag in known if known[flag] in last]
             hint = f" Did you mean {near[0]}?" if near else ""
-            raise UsageError(f"{name}: the config has no such field.{hint}", fix="give a field of --fields")
+            raise UsageError(
+                f"{name}: the config has no such field.{hint}", fix="give a field of --fields"
+            )
 
 
 def fields(config: ConfigDict, prefix: str = "") -> Iterator[tuple[str, str, object]]:
@@ -360,7 +420,10 @@ def fields(config: ConfigDict, prefix: str = "") -> Iterator[tuple[str, str, obj
 
 def field_lines(config: ConfigDict) -> Iterator[str]:
     """One line per field: its flag, type, value and meaning."""
-    rows = [(f"--config.{name}", kind, "" if value is None else repr(value)) for name, kind, value in fields(config)]
+    rows = [
+        (f"--config.{name}", kind, "" if value is None else repr(value))
+        for name, kind, value in fields(config)
+    ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         meaning = defaults.HELP.get(row[0].removeprefix("--config."), "")

@@ -1,6 +1,8 @@
-"""Default configs. The files in configs/ derive from these, so that a config never imports another config.
+"""Default configs. The files in configs/ derive from these, so that a config never imports another
+config.
 
-Every field has a type: a field without a value is a placeholder, a sequence is a tuple. HELP has a text for each.
+Every field has a type: a field without a value is a placeholder, a sequence is a tuple. HELP has a
+text for each.
 """
 
 import difflib
@@ -13,10 +15,23 @@ from mednli_jax import tasks
 from mednli_jax.errors import ConfigError
 
 GENRES = ("fiction", "government", "slate", "telephone", "travel")
-# Corpora with three hypotheses per premise. Grouped batches were measured on them: as accurate, and faster.
+# Corpora with three hypotheses per premise. Grouped batches were measured on them: as accurate, and
+# faster.
 GROUPED = ("demo", "demo_full", "snli")
-SENTENCE_ENCODERS = ("bow", "infersent", "esim")  # models that encode the premise separately from the hypothesis
-VARIANTS = ("demo", "demo_full", "mednli", "mediqa_nli", "snli", "file", *(f"multinli/{genre}" for genre in GENRES))
+SENTENCE_ENCODERS = (
+    "bow",
+    "infersent",
+    "esim",
+)  # models that encode the premise separately from the hypothesis
+VARIANTS = (
+    "demo",
+    "demo_full",
+    "mednli",
+    "mediqa_nli",
+    "snli",
+    "file",
+    *(f"multinli/{genre}" for genre in GENRES),
+)
 CODE = "_code"  # suffix of a variant that follows the published code of Romanov & Shivade 2018, not the paper
 CODE_VARIANTS = ("mednli_code", "snli_code", *(f"multinli_code/{genre}" for genre in GENRES))
 
@@ -158,14 +173,17 @@ def did_you_mean(given, known) -> str:
 def _check_variant(variant, known):
     if variant not in known:
         hint = did_you_mean(variant, known)
-        raise ConfigError(f"unknown variant '{variant}'.{hint}", fix=f"give one of {', '.join(known)}")
+        raise ConfigError(
+            f"unknown variant '{variant}'.{hint}", fix=f"give one of {', '.join(known)}"
+        )
 
 
 def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDict:
     """An NLI experiment.
 
-    The values for mednli are those of the paper (Romanov & Shivade 2018, section 5), the values for mednli_code those
-    of its published code. docs/results-mednli.md lists every setting in which they differ.
+    The values for mednli are those of the paper (Romanov & Shivade 2018, section 5), the values for
+    mednli_code those of its published code. docs/results-mednli.md lists every setting in which
+    they differ.
 
     Args:
       model: a name of models.table.MODELS.
@@ -236,7 +254,9 @@ def nli(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDic
     if model == "esim":
         config.model.dropout = 0.0  # the published MedNLI code has none
     if model == "bert":
-        config.model = transformer(model, knowledge=knowledge, weighting="auto", knowledge_scale=1.0, masking="masked")
+        config.model = transformer(
+            model, knowledge=knowledge, weighting="auto", knowledge_scale=1.0, masking="masked"
+        )
     elif model == "features":
         config.model = _section(
             name=model,
@@ -286,16 +306,20 @@ DISKNE_VARIANTS = ("demo", "file", "mednli", "mednli_code")
 
 
 def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> ConfigDict:
-    """An NLI model on DisKnE (Alghanmi et al. 2021): does a premise entail a disease? Each seed trains all folds.
+    """An NLI model on DisKnE (Alghanmi et al. 2021): does a premise entail a disease? Each seed
+    trains all folds.
 
-    variant: one of DISKNE_VARIANTS. file: a folder that launch/build_diskne.py wrote; mednli: the published annotations
-    and MedNLI from the data folder; mednli_code: trained as the published scripts do (docs/results-diskne.md).
+    variant: one of DISKNE_VARIANTS. file: a folder that launch/build_diskne.py wrote; mednli: the
+    published annotations and MedNLI from the data folder; mednli_code: trained as the published
+    scripts do (docs/results-diskne.md).
     """
     _check_variant(variant, DISKNE_VARIANTS)
     named, variant = variant, variant.removesuffix(CODE)
     config = nli(model, variant, knowledge)
     config.task = tasks.DISKNE
-    config.knowledge = nli(model, "demo").knowledge  # not that of mednli, which follows the paper on MedNLI
+    config.knowledge = nli(
+        model, "demo"
+    ).knowledge  # not that of mednli, which follows the paper on MedNLI
     config.seeds = (0, 1, 2)
     config.data.name = "demo_diskne" if variant == "demo" else variant
     config.diskne = _section(
@@ -309,20 +333,25 @@ def diskne(model: str, variant: str = "demo", knowledge: str = "none") -> Config
     config.train.update(batch_size=32, group=1)
     if model == "bert":  # section 4.1
         config.train.update(select="loss", patience=3, checkpoint_epochs=8)
-        config.train.checkpoint_minutes = 20.0  # a checkpoint has the state of all folds and seeds: many GB
+        config.train.checkpoint_minutes = (
+            20.0  # a checkpoint has the state of all folds and seeds: many GB
+        )
         if variant != "demo":
             config.data.max_length = 256
             config.train.batch_size = 8
     elif variant == "demo":  # a fold has 1,600 examples: a small model and a high rate
         config.vectors.dim = 64
-        # For about ten epochs the dev loss stays at that of the class frequencies, so patience must not end the run.
+        # For about ten epochs the dev loss stays at that of the class frequencies, so patience must
+        # not end the run.
         config.train.update(epochs=20, patience=20, learning_rate=2e-3, max_buckets=1)
         config.model[{"fasttext": "dim"}.get(model, "hidden_size")] = 32
     if named != variant:
         config.diskne.wording = "mention"
         if model == "bert":
             config.model.num_classes = 2
-            config.train.update(optimizer="adam", schedule="linear", weight_decay=0.0, clip=1.0, select="last")
+            config.train.update(
+                optimizer="adam", schedule="linear", weight_decay=0.0, clip=1.0, select="last"
+            )
     return config
 
 
@@ -341,7 +370,8 @@ def transformer(name: str, **more) -> ConfigDict:
 
 
 def _train() -> ConfigDict:
-    """The `train` section of all models, with the values of Romanov & Shivade 2018, section 5, and of their code."""
+    """The `train` section of all models, with the values of Romanov & Shivade 2018, section 5, and
+    of their code."""
     return _section(
         epochs=40,
         batch_size=512,
@@ -373,8 +403,8 @@ CLOZE_VARIANTS = {"demo": "demo_cloze", "clicr": "clicr", "file": "file"}
 def cloze(model: str, variant: str = "demo", setup: str = "ent") -> ConfigDict:
     """An experiment on cloze queries: a reader chooses among the marked phrases of a passage.
 
-    The values for clicr are those that Suster & Daelemans 2018 found best (appendix A), otherwise those of their code.
-    Their code differs from this package in these points:
+    The values for clicr are those that Suster & Daelemans 2018 found best (appendix A), otherwise
+    those of their code. Their code differs from this package in these points:
     - It counts the steps between two evaluations across epochs, and does not evaluate at the end of an epoch.
     - It resets Adam's moments at each halving of the rate.
     - It clips each component of the GRU gradients to 10; `clip` here limits the norm of all gradients.
@@ -412,7 +442,9 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> ConfigDict:
             dropout=0.57,
             train_vectors=True,
         )
-        config.train.update(optimizer="sgd", learning_rate=0.1, epochs=100, patience=3, least_epochs=26)
+        config.train.update(
+            optimizer="sgd", learning_rate=0.1, epochs=100, patience=3, least_epochs=26
+        )
         config.data.max_words = 50_000
     else:
         config.model = _section(
@@ -424,16 +456,23 @@ def cloze(model: str, variant: str = "demo", setup: str = "ent") -> ConfigDict:
             pointer="sum",
             train_vectors=True,
         )
-        config.train.update(learning_rate=5e-4, epochs=10, patience=1, schedule="halving", halve_from=4)
+        config.train.update(
+            learning_rate=5e-4, epochs=10, patience=1, schedule="halving", halve_from=4
+        )
     if variant == "demo":
         # 1,400 queries: a smaller reader and a higher rate, so that a few epochs are enough.
         config.model.update(hidden_size=48, dropout=0.2)
         config.vectors.dim = 64
-        config.train.update(epochs=8, patience=3, optimizer="adam", learning_rate=2e-3, halve_from=5, least_epochs=0)
+        config.train.update(
+            epochs=8, patience=3, optimizer="adam", learning_rate=2e-3, halve_from=5, least_epochs=0
+        )
     elif variant == "file":
-        # The defaults are for CliCR, whose epoch has 1,600 steps. A smaller corpus needs more than three epochs at the
-        # full rate, and SGD is too slow for it. Adam at this rate was measured on 3,236 queries.
-        config.train.update(epochs=30, patience=3, least_epochs=0, optimizer="adam", schedule="constant")
+        # The defaults are for CliCR, whose epoch has 1,600 steps. A smaller corpus needs more than
+        # three epochs at the full rate, and SGD is too slow for it. Adam at this rate was measured
+        # on 3,236 queries.
+        config.train.update(
+            epochs=30, patience=3, least_epochs=0, optimizer="adam", schedule="constant"
+        )
         config.train.learning_rate = 1e-3
     elif variant == "clicr":
         config.train.update(evaluate_every=100, shuffle="binned")
@@ -486,10 +525,12 @@ VARIANTS_OF = {
 
 
 def _demo(config):
-    """A small model and small batches, so that a minute of training is enough for this small synthetic corpus.
+    """A small model and small batches, so that a minute of training is enough for this small
+    synthetic corpus.
 
-    The paper's attention A is at most 1 and hardly changes a softmax over 20 tokens. Multiplied by 4, models learn to
-    use it from 3,000 pairs. A second length bucket would save less time in training than its program takes to compile.
+    The paper's attention A is at most 1 and hardly changes a softmax over 20 tokens. Multiplied by
+    4, models learn to use it from 3,000 pairs. A second length bucket would save less time in
+    training than its program takes to compile.
     """
     config.train.update(epochs=8, batch_size=32, learning_rate=2e-3, max_buckets=1)
     config.vectors.dim = 100
@@ -509,12 +550,14 @@ def _mednli(config):
     config.knowledge.update(ontology="umls", candidates="all")
     # The features use paths of the is-a hierarchy, as UMLS::Similarity does.
     if config.model.name != "features":
-        # The graph of the published code: all relations, in both directions, among concepts that train and dev mention.
+        # The graph of the published code: all relations, in both directions, among concepts that
+        # train and dev mention.
         config.knowledge.update(relations="all", direction="all", graph="mentioned")
 
 
 def _published_code(config):
-    """The settings of the code of Romanov & Shivade 2018, for MedNLI and the source corpora of transfer."""
+    """The settings of the code of Romanov & Shivade 2018, for MedNLI and the source corpora of
+    transfer."""
     config.seeds = (0, 1, 2, 3, 4, 5)
     config.data.update(lowercase=False, keep="last")
     config.vectors.update(unknown="random", lowered=False)
@@ -529,18 +572,22 @@ def _snli(config):
 
 
 def _bert(config):
-    """Fine-tuning as in Devlin et al. 2019, appendix A.3; rate, epochs and length as in Alghanmi et al. 2021."""
+    """Fine-tuning as in Devlin et al. 2019, appendix A.3; rate, epochs and length as in Alghanmi et
+    al. 2021."""
     config.data.update(tokens="pieces", max_length=128)
     config.vectors.update(path="", dim=1)  # not used: the model has its own embeddings of pieces
     config.train.update(epochs=8, batch_size=32, learning_rate=2e-5, weight_decay=0.01, clip=1.0)
-    config.train.update(optimizer="adamw", schedule="warmup_linear", select="accuracy", max_buckets=4)
+    config.train.update(
+        optimizer="adamw", schedule="warmup_linear", select="accuracy", max_buckets=4
+    )
     # A small model, trained from scratch.
     if not config.model.weights and config.data.name in ("demo", "demo_full"):
         config.train.learning_rate = 5e-4
 
 
 def _typed(config):
-    """Chen et al. 2018, section 3.1: is-a paths of at most 8 edges; WordNet for texts that are not medical."""
+    """Chen et al. 2018, section 3.1: is-a paths of at most 8 edges; WordNet for texts that are not
+    medical."""
     # The whole graph, because the common parent of two siblings may not be mentioned in the corpus.
     config.knowledge.update(relations="all", max_path=8, max_links=96, graph="whole")
     config.model.update(masking="masked", knowledge_scale=1.0)
@@ -549,10 +596,11 @@ def _typed(config):
 
 
 def _fasttext(config):
-    """The defaults of the fastText library for any corpus, as in Herlihy & Rudinger 2021: 5 epochs, rate .1, no dev.
+    """The defaults of the fastText library for any corpus, as in Herlihy & Rudinger 2021: 5 epochs,
+    rate .1, no dev.
 
-    The library reads whole raw texts and takes a step for each text. Here a step uses the mean gradient of 16 texts at
-    16 times the rate: the sum of their 16 steps.
+    The library reads whole raw texts and takes a step for each text. Here a step uses the mean
+    gradient of 16 texts at 16 times the rate: the sum of their 16 steps.
     """
     config.data.update(tokens="blanks", max_length=(1 << 15) - 1)
     config.seeds = (0,)

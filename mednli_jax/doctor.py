@@ -5,7 +5,8 @@
 
   --data=DIR      the data folder (default: $MEDNLI_JAX_DATA)
 
-Nothing is changed and no text of a corpus is printed. Exit code 0, or 2 where a line is marked CHECK.
+Nothing is changed and no text of a corpus is printed. Exit code 0, or 2 where a line is marked
+CHECK.
 """
 
 import os
@@ -50,7 +51,9 @@ def main(values: cli.Flags) -> int:
     if folder is not None and not os.path.isdir(folder):
         raise UsageError(f"{folder}: is not a folder", fix="check $MEDNLI_JAX_DATA or --data")
     here = rundir.environment()
-    print(f"mednli_jax {here['mednli_jax']} {here['commit']}, Python {here['python']}, {here['platform']}")
+    print(
+        f"mednli_jax {here['mednli_jax']} {here['commit']}, Python {here['python']}, {here['platform']}"
+    )
     print("  " + ", ".join(f"{name} {version}" for name, version in here["versions"].items()))
     print(f"{here['cpus']} CPUs, load {here['load']:.1f}")
     findings = _show("devices", [devices()])
@@ -74,16 +77,23 @@ def _show(title, findings):
     return findings
 
 
-def _finding(what: str, look: Callable[[], Iterable[Path] | str], place: Path | None, source: str) -> Finding:
-    """The files that `look` finds, or its words; nothing if `place` is missing. source: where to get the files."""
+def _finding(
+    what: str, look: Callable[[], Iterable[Path] | str], place: Path | None, source: str
+) -> Finding:
+    """The files that `look` finds, or its words; nothing if `place` is missing. source: where to
+    get the files."""
     problem = ""
     try:
         found = look() if place else ()
         if isinstance(found, str):
             return Finding(what, "ok", found)
         if files := sorted(path for path in found if path.is_file()):
-            names = ", ".join(path.name for path in files[:4]) + f" and {len(files) - 4} more" * (len(files) > 4)
-            return Finding(what, "ok", f"{names}, {sum(path.stat().st_size for path in files) / 1e6:,.1f} MB")
+            names = ", ".join(path.name for path in files[:4]) + f" and {len(files) - 4} more" * (
+                len(files) > 4
+            )
+            return Finding(
+                what, "ok", f"{names}, {sum(path.stat().st_size for path in files) / 1e6:,.1f} MB"
+            )
     except UserError as error:
         problem = str(error).splitlines()[0]
     except OSError as error:
@@ -103,20 +113,28 @@ def devices() -> Finding:
         check_jax()
     except UserError as error:
         return Finding("jax", "check", str(error))
-    return Finding("jax", "ok", ", ".join(f"{device.platform}:{device.device_kind}" for device in jax.devices()))
+    return Finding(
+        "jax",
+        "ok",
+        ", ".join(f"{device.platform}:{device.device_kind}" for device in jax.devices()),
+    )
 
 
 def cache(folder: Path) -> Finding:
-    """Whether prepared corpora can be kept in a folder, which need not exist yet, and the space there."""
+    """Whether prepared corpora can be kept in a folder, which need not exist yet, and the space
+    there."""
     there = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
     if not os.path.isdir(there) or not os.access(there, os.W_OK | os.X_OK):
         note = f"{there} is not a folder that you can write: set $MEDNLI_JAX_CACHE to another one"
         return Finding("prepared data", "check", note)
-    return Finding("prepared data", "ok", f"{folder}, {shutil.disk_usage(there).free / 1e9:,.1f} GB free")
+    return Finding(
+        "prepared data", "ok", f"{folder}, {shutil.disk_usage(there).free / 1e9:,.1f} GB free"
+    )
 
 
 def corpora(folder: Path | None) -> list[Finding]:
-    """A finding for each corpus with official files. folder: the data folder, or None where there is none."""
+    """A finding for each corpus with official files. folder: the data folder, or None where there
+    is none."""
     sources = {name: of for task in tasks.tasks().values() for name, of in task.sources.items()}
     return [
         _finding(name, partial(files, folder), folder and folder / name, source)
@@ -125,11 +143,18 @@ def corpora(folder: Path | None) -> list[Finding]:
 
 
 def ontologies(folder: Path | None) -> list[Finding]:
-    """The bundled MeSH, then a finding for each other ontology. WordNet may lie outside of the data folder."""
+    """The bundled MeSH, then a finding for each other ontology. WordNet may lie outside of the data
+    folder."""
     from mednli_jax.knowledge.load import load_ontology, needed_files  # imports scipy
 
     mesh = load_ontology("mesh")
-    found = [Finding("mesh", "ok", f"{mesh.version}, bundled: {len(mesh):,} concepts, {len(mesh.names):,} names")]
+    found = [
+        Finding(
+            "mesh",
+            "ok",
+            f"{mesh.version}, bundled: {len(mesh):,} concepts, {len(mesh.names):,} names",
+        )
+    ]
     for name, source in ONTOLOGIES.items():
         place = Path(folder or "nowhere", name)
         found.append(_finding(name, partial(needed_files, name, folder), place, source))
@@ -155,10 +180,14 @@ def weights(folder: Path | None) -> list[Finding]:
     def usable(path):
         vocabulary_files(path)
         if not (path / WEIGHTS).is_file():
-            raise UserError(f"no {WEIGHTS} is there; pickled weights are not read", fix="convert them")
+            raise UserError(
+                f"no {WEIGHTS} is there; pickled weights are not read", fix="convert them"
+            )
         return f"--config.model.weights={path}"
 
-    return _each(folder.glob("weights/*/") if folder else (), usable, "pretrained weights", FOR_BERT)
+    return _each(
+        folder.glob("weights/*/") if folder else (), usable, "pretrained weights", FOR_BERT
+    )
 
 
 def _each(paths, look, what, source):
@@ -167,10 +196,13 @@ def _each(paths, look, what, source):
 
 
 def privacy(folder: Path) -> list[Finding]:
-    """Warns where others can read licensed text below the data folder, or where it lies in a git work tree."""
+    """Warns where others can read licensed text below the data folder, or where it lies in a git
+    work tree."""
     names = [name for task in tasks.tasks().values() for name in task.licensed]
     found = [Finding(what, "check", note) for what, note in exposure(folder, names).items()]
-    return found or [Finding("permissions", "ok", "licensed text, if there is any, is for you alone")]
+    return found or [
+        Finding("permissions", "ok", "licensed text, if there is any, is for you alone")
+    ]
 
 
 if __name__ == "__main__":

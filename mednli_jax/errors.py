@@ -1,9 +1,10 @@
-"""Errors that a user can correct, each in one line, and reports of bugs. Neither quotes the text of a corpus.
+"""Errors that a user can correct, each in one line, and reports of bugs. Neither quotes the text of
+a corpus.
 
 Errors of code that a user plugs in are shown with their message, which its author chose.
 
-The message of a bug may quote the data, so only its type and place are reported. $MEDNLI_JAX_TRACEBACK=1 shows the
-whole report, for places where text may be shown.
+The message of a bug may quote the data, so only its type and place are reported.
+$MEDNLI_JAX_TRACEBACK=1 shows the whole report, for places where text may be shown.
 """
 
 import os
@@ -20,7 +21,8 @@ MOST_FRAMES = 24  # innermost frames of a bug's report
 
 
 class UserError(Exception):
-    """Bad input or usage: `PROBLEM. Fix: FIX.` A command prints `error: ` and this line, and exits with code 2.
+    """Bad input or usage: `PROBLEM. Fix: FIX.` A command prints `error: ` and this line, and exits
+    with code 2.
 
     Args:
       problem: what is wrong.
@@ -58,13 +60,15 @@ class RunError(UserError):
 
 
 class ResumableError(RunError):
-    """The same command can succeed later: another process holds the run, or was interrupted. Exit code 3."""
+    """The same command can succeed later: another process holds the run, or was interrupted. Exit
+    code 3."""
 
 
 class DataError(UserError):
     """One error in one file: `mli_dev_v1.jsonl:18: field 'gold_label' is missing. Fix: ...`.
 
-    problem: what is wrong, in terms of fields and counts, without a quotation of the text. It also names the field.
+    problem: what is wrong, in terms of fields and counts, without a quotation of the text. It also
+    names the field.
     """
 
     def __init__(self, problem, *, file=None, line=None, field=None, fix=""):
@@ -83,11 +87,13 @@ class DataErrors(UserError):
 
 
 class Problems:
-    """Collects the errors of one file, so that the user sees the first 20 at once; equal ones are counted as one."""
+    """Collects the errors of one file, so that the user sees the first 20 at once; equal ones are
+    counted as one."""
 
     def __init__(self):
         self.total, self._more = 0, 0
-        # (file, problem, fix) -> errors that differ in their lines alone: the first three, and their number
+        # (file, problem, fix) -> errors that differ in their lines alone: the first three, and
+        # their number
         self._found = {}
 
     def add(self, error: DataError):
@@ -113,19 +119,28 @@ def _counted(first: list[DataError], count: int) -> DataError:
     if count == 1:
         return one
     lines = ", ".join(str(error.line) for error in first if error.line is not None)
-    where = f"{count:,} times" + (f", in lines {lines}" if lines else "") + (", ..." if count > len(first) else "")
-    return DataError(f"{one.problem} ({where})", file=one.file, line=one.line, field=one.field, fix=one.fix)
+    where = (
+        f"{count:,} times"
+        + (f", in lines {lines}" if lines else "")
+        + (", ..." if count > len(first) else "")
+    )
+    return DataError(
+        f"{one.problem} ({where})", file=one.file, line=one.line, field=one.field, fix=one.fix
+    )
 
 
 def of_plugin(error: BaseException) -> str:
-    """`mymodel.py:12 (__call__): TypeError: ...` for an error in code of a package in $PLUGINS, else ""."""
+    """`mymodel.py:12 (__call__): TypeError: ...` for an error in code of a package in $PLUGINS,
+    else ""."""
     packages = os.environ.get(PLUGINS, "").split(",")
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         if frame.f_globals.get("__name__", "").partition(".")[0] in packages:
             code = frame.f_code
             reason, _, _ = str(error).partition("\n")  # jax explains itself in further lines
             place = f"{code.co_filename}:{line} ({code.co_name})"
-            return f"{place}: {type(error).__name__}: {reason.rstrip('.')}. Fix: correct this module."
+            return (
+                f"{place}: {type(error).__name__}: {reason.rstrip('.')}. Fix: correct this module."
+            )
     return ""
 
 
@@ -136,33 +151,46 @@ def hide_messages() -> None:
 
 
 def report_bug(error: BaseException) -> None:
-    """Prints `bug: KeyError in mednli_jax/data/text.py:9 (pad). Fix: ...` on stderr, then the frames, outermost first.
+    """Prints `bug: KeyError in mednli_jax/data/text.py:9 (pad). Fix: ...` on stderr, then the
+    frames, outermost first.
 
-    The exceptions that led to this one follow in the same form. No line holds a message, source code or a value.
+    The exceptions that led to this one follow in the same form. No line holds a message, source
+    code or a value.
     """
     if isinstance(error, SystemExit | KeyboardInterrupt):
         return
     if os.environ.get(SHOW_ALL, "") not in ("", "0"):
         traceback.print_exception(error)
-    fix = f"report these lines, which quote no text; {SHOW_ALL}=1 shows all, where text may be shown"
-    lines = [f"bug: {summary(error)}. Fix: {fix}.", *(f"  {place}" for place in _places(error)[-MOST_FRAMES:])]
+    fix = (
+        f"report these lines, which quote no text; {SHOW_ALL}=1 shows all, where text may be shown"
+    )
+    lines = [
+        f"bug: {summary(error)}. Fix: {fix}.",
+        *(f"  {place}" for place in _places(error)[-MOST_FRAMES:]),
+    ]
     while error := error.__cause__ or (None if error.__suppress_context__ else error.__context__):
         lines.append(f"  after {summary(error)}")
     print("\n".join(lines), file=sys.stderr, flush=True)
 
 
 def summary(error: BaseException) -> str:
-    """`KeyError in mednli_jax/data/text.py:120 (pad)`: the innermost frame of this package, else of all frames."""
+    """`KeyError in mednli_jax/data/text.py:120 (pad)`: the innermost frame of this package, else of
+    all frames."""
     places = _places(error)
     innermost = ([place for place in places if place.startswith(PACKAGE.name)] or places)[-1:]
     return f"{type(error).__name__}{''.join(f' in {place}' for place in innermost)}"
 
 
 def _places(error):
-    """`mednli_jax/data/text.py:120 (pad)` for each frame. traceback.extract_tb would read the source lines."""
+    """`mednli_jax/data/text.py:120 (pad)` for each frame. traceback.extract_tb would read the
+    source lines."""
     places = []
     for frame, line in traceback.walk_tb(error.__traceback__):
         path = Path(frame.f_code.co_filename)
-        path = path.relative_to(PACKAGE.parent) if path.is_relative_to(PACKAGE) else Path(*path.parts[-2:])
+        path = (
+            path.relative_to(PACKAGE.parent)
+            if path.is_relative_to(PACKAGE)
+            else Path(*path.parts[-2:])
+        )
         places.append(f"{path}:{line} ({frame.f_code.co_name})")
     return places

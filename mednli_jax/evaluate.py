@@ -1,4 +1,5 @@
-"""Score a finished run on a split of its corpus, with the best weights of each seed, or any system's answers.
+"""Score a finished run on a split of its corpus, with the best weights of each seed, or any
+system's answers.
 
 python -m mednli_jax.evaluate --run=runs/esim_kd-demo --split=test
 python -m mednli_jax.evaluate --run=runs/esim_kd-demo --split=dev --json
@@ -43,8 +44,12 @@ from mednli_jax.rundir import RunDirectory, read_json
 
 
 def define(values: cli.Flags) -> None:
-    cli.define(values, config=None, split="test", partition=[], merged=False, corpus=None, json=False)
-    cli.define_paths(values, "run", "workdir", "probe", "spans", "predictions", "vectors", "skills", "scores")
+    cli.define(
+        values, config=None, split="test", partition=[], merged=False, corpus=None, json=False
+    )
+    cli.define_paths(
+        values, "run", "workdir", "probe", "spans", "predictions", "vectors", "skills", "scores"
+    )
 
 
 def main(values: cli.Flags) -> None:
@@ -74,9 +79,13 @@ def scores(values: cli.Flags) -> Report:
     folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
     elsewhere = cli.config(values) if values.config is not None else None
     if values.workdir and elsewhere is None:
-        raise UsageError("--workdir needs --config", fix="give --config too, or leave --workdir out")
+        raise UsageError(
+            "--workdir needs --config", fix="give --config too, or leave --workdir out"
+        )
     if (values.merged and elsewhere is not None) or (values.spans and not values.merged):
-        raise UsageError("--spans needs --merged, and --config takes neither", fix="leave one of them out")
+        raise UsageError(
+            "--spans needs --merged, and --config takes neither", fix="leave one of them out"
+        )
     # Before the run is opened, which is slow.
     partitions = read_partitions(values.partition)
     _check_split(folder, values.split)
@@ -94,17 +103,23 @@ def scores(values: cli.Flags) -> Report:
 def _check_split(folder, split):
     """Refuses a split that neither the run nor any official corpus has."""
     directory = RunDirectory.existing(folder)
-    known = dict.fromkeys((*read_json(directory.folder / "data.json").get("splits", ()), "train", "dev", "test"))
+    known = dict.fromkeys(
+        (*read_json(directory.folder / "data.json").get("splits", ()), "train", "dev", "test")
+    )
     if split not in known:
         hint = did_you_mean(split, known)
-        raise UsageError(f"--split={split}: there is no such split.{hint}", fix=f"give one of {', '.join(known)}")
+        raise UsageError(
+            f"--split={split}: there is no such split.{hint}", fix=f"give one of {', '.join(known)}"
+        )
 
 
 def probe(values: cli.Flags) -> Report:
     """The scores of a finished run on the labelled pairs of --probe."""
     folder = cli.required(values, "run", "--run=runs/esim_kd-demo")
     if values.config is not None or values.merged or values.partition:
-        raise UsageError("--probe replaces the corpus", fix="leave --config, --merged and --partition out")
+        raise UsageError(
+            "--probe replaces the corpus", fix="leave --config, --merged and --partition out"
+        )
     run = _opened(folder, values)
     return tasks.part(run.kind, tasks.PairTask, "--probe").probe(run, values.probe)
 
@@ -113,10 +128,14 @@ def answers(values: cli.Flags) -> Report:
     """The scores of any system's answers to the pairs of --config or the queries of --corpus."""
     names = ("run", "probe", "merged", "spans", *("workdir", "partition") * (values.config is None))
     if given := [name for name in names if values[name].value]:
-        raise UsageError(f"--{given[0]} has no meaning beside --predictions", fix="leave one of them out")
+        raise UsageError(
+            f"--{given[0]} has no meaning beside --predictions", fix="leave one of them out"
+        )
     if values.config is not None:
         return _answers_to_pairs(values, cli.config(values), values.predictions)
-    cli.required(values, "corpus", "--corpus=demo_cloze, clicr or a folder; for pairs --config=esim:mednli")
+    cli.required(
+        values, "corpus", "--corpus=demo_cloze, clicr or a folder; for pairs --config=esim:mednli"
+    )
     task = next(task for task in tasks.tasks().values() if isinstance(task, tasks.QueryAnswers))
     return task.evaluate_answers(values.corpus, values.predictions, _options(values))
 

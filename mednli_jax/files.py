@@ -42,7 +42,8 @@ TEMPORARY = ".*.[0-9a-f]*.tmp"  # pattern of the names of `temporary_beside`
 
 
 def temporary_beside(path: Path) -> Path:
-    """A new hidden path beside `path`. Containers that share a disk have equal process ids, so the name is random."""
+    """A new hidden path beside `path`. Containers that share a disk have equal process ids, so the
+    name is random."""
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
 
 
@@ -51,7 +52,8 @@ NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP)
 
 
 def lock_file(file: IO | int, *, shared: bool = False, wait: bool = False) -> bool:
-    """Locks an open file or a descriptor against other processes until it is closed; returns whether locks exist.
+    """Locks an open file or a descriptor against other processes until it is closed; returns
+    whether locks exist.
 
     Raises BlockingIOError where another process has locked the file, unless it waits.
     """
@@ -71,7 +73,8 @@ def lock_file(file: IO | int, *, shared: bool = False, wait: bool = False) -> bo
 
 @contextlib.contextmanager
 def _locked(folder: Path, *, wait: bool) -> Iterator[bool]:
-    """Holds the lock of a folder. False where another process holds it, or where the disk has no locks."""
+    """Holds the lock of a folder. False where another process holds it, or where the disk has no
+    locks."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
@@ -87,8 +90,9 @@ def _locked(folder: Path, *, wait: bool) -> Iterator[bool]:
 def scratch_folder(path: Path) -> Iterator[Path]:
     """A new, empty folder beside `path`, 0700, which is removed when the block ends.
 
-    Scratch folders of `path` that killed processes left are removed first: nobody holds their locks. The lock of the
-    parent keeps other processes from seeing the new folder before it has its own lock.
+    Scratch folders of `path` that killed processes left are removed first: nobody holds their
+    locks. The lock of the parent keeps other processes from seeing the new folder before it has its
+    own lock.
     """
     folder = temporary_beside(path)
     pattern = TEMPORARY.replace("*", glob.escape(path.name), 1)
@@ -106,9 +110,11 @@ def scratch_folder(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """A file, 0600, that replaces `path` when the block ends. Readers see the old content or the new, never a part.
+    """A file, 0600, that replaces `path` when the block ends. Readers see the old content or the
+    new, never a part.
 
-    A block that fails leaves the old content and no temporary file. A device such as /dev/stdout is written directly.
+    A block that fails leaves the old content and no temporary file. A device such as /dev/stdout is
+    written directly.
     """
     path = Path(path)
     temporary = temporary_beside(path)
@@ -118,7 +124,9 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
         return
     with writing(path):
         try:
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            with open(
+                os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
+            ) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -147,7 +155,8 @@ def write_over(path: Path, content: str, mark: str) -> None:
 
 @contextlib.contextmanager
 def atomic_folder(folder: Path, *, keep: bool = True, fix: str = _FIX) -> Iterator[Path]:
-    """An empty temporary folder, 0700, which is renamed to `folder` when the block ends and removed where it fails.
+    """An empty temporary folder, 0700, which is renamed to `folder` when the block ends and removed
+    where it fails.
 
     keep: whether a folder stays that another process has meanwhile put there.
     """
@@ -167,7 +176,10 @@ def atomic_folder(folder: Path, *, keep: bool = True, fix: str = _FIX) -> Iterat
 
 def append_line(path: Path, line: str) -> None:
     """Appends a line to a file. A new file is 0600."""
-    with writing(path), open(path, "a", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+    with (
+        writing(path),
+        open(path, "a", opener=lambda name, flags: os.open(name, flags, 0o600)) as file,
+    ):
         file.write(f"{line}\n")
 
 
@@ -182,7 +194,8 @@ def write_sealed(path: Path, values: dict, seal: str = "sha256") -> None:
 
 
 def read_sealed(path: Path, seal: str = "sha256") -> dict:
-    """Reads a manifest of `write_sealed`. Raises OSError, ValueError, KeyError or TypeError where it is damaged."""
+    """Reads a manifest of `write_sealed`. Raises OSError, ValueError, KeyError or TypeError where
+    it is damaged."""
     values = json.loads(path.read_bytes())
     if values[seal] != digest({name: value for name, value in values.items() if name != seal}):
         raise ValueError("not what was written")
@@ -197,7 +210,8 @@ def digest(values) -> str:
 def private_folder(folder: Path, *, ours: bool = False, fix: str = _FIX) -> Path:
     """Creates the folder where it is missing, 0700, and returns it.
 
-    A new or empty folder gets a .gitignore that excludes all its files; a folder with files only where all are `ours`.
+    A new or empty folder gets a .gitignore that excludes all its files; a folder with files only
+    where all are `ours`.
     """
     ignored = folder / ".gitignore"
     with writing(folder, fix):
@@ -228,7 +242,8 @@ _ADDRESS = re.compile(r"[A-Za-z][\w+.-]+:/")  # pathlib writes gs://bucket as gs
 
 
 def local_path(text: str | Path, source: str) -> Path:
-    """The path of a file or folder, with ~ expanded. Raises UsageError for an empty text and for gs://... or file://...
+    """The path of a file or folder, with ~ expanded. Raises UsageError for an empty text and for
+    gs://... or file://...
 
     source: what gave the text, for messages: "--workdir", "$MEDNLI_JAX_CACHE".
     """
@@ -236,7 +251,9 @@ def local_path(text: str | Path, source: str) -> Path:
     if not text.strip():
         raise UsageError(f"{source} is empty", fix="give a path, or leave it unset")
     if _ADDRESS.match(text):
-        fix = "mount that storage as a folder (gs:// with gcsfuse) or copy it here, and give the path"
+        fix = (
+            "mount that storage as a folder (gs:// with gcsfuse) or copy it here, and give the path"
+        )
         if text.startswith("file:"):
             fix = "give the path alone, which begins after file://"
         raise UsageError(f"{source} is '{text}', an address, not a path of this machine", fix=fix)
@@ -252,10 +269,13 @@ def variable_path(variable: str) -> Path | None:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 FRESH_COPY = "correct it, or take a fresh copy of the file"
-# U+FEFF: the byte order mark at the head of a file. It also stands within files that were joined from several.
+# U+FEFF: the byte order mark at the head of a file. It also stands within files that were joined
+# from several.
 MARK = "\ufeff"
 _MARK_BYTES = MARK.encode()
-_ESCAPED_MARK = re.compile(r"(?<!\\)((?:\\\\)*)\\u[fF][eE][fF]{2}")  # but not the ufeff after a backslash's escape
+_ESCAPED_MARK = re.compile(
+    r"(?<!\\)((?:\\\\)*)\\u[fF][eE][fF]{2}"
+)  # but not the ufeff after a backslash's escape
 
 
 def line_fault(file: str, line: int | None, problem: str, fix: str = FRESH_COPY) -> DataError:
@@ -273,12 +293,17 @@ def empty_field(path: Path, line: int, field: str) -> DataError:
 
 def no_such_file(path: Path, fix: str = "check the path") -> DataError:
     path = Path(path)
-    problem = "is a folder, not a file" if os.path.isdir(path) else f"there is no such file in {path.absolute().parent}"
+    problem = (
+        "is a folder, not a file"
+        if os.path.isdir(path)
+        else f"there is no such file in {path.absolute().parent}"
+    )
     return DataError(problem, file=path.name, fix=fix)
 
 
 def character_fault(text: str) -> str:
-    """The fault in the characters of a string from JSON, as the end of a sentence; "" where there is none."""
+    """The fault in the characters of a string from JSON, as the end of a sentence; "" where there
+    is none."""
     if "\0" in text:
         return "holds a NUL character"
     return "holds half a surrogate pair" if re.search("[\ud800-\udfff]", text) else ""
@@ -287,7 +312,9 @@ def character_fault(text: str) -> str:
 def either_name(path: Path) -> Path | None:
     """The existing file of that name, with or without .gz; None where there is neither."""
     path = Path(path)
-    other = path.with_name(path.name.removesuffix(".gz") if path.suffix == ".gz" else f"{path.name}.gz")
+    other = path.with_name(
+        path.name.removesuffix(".gz") if path.suffix == ".gz" else f"{path.name}.gz"
+    )
     return next((candidate for candidate in (path, other) if os.path.isfile(candidate)), None)
 
 
@@ -308,24 +335,33 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     try:
         with open(path, "rb") as file:
             yield gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == b"\x1f\x8b" else file
-    except (gzip.BadGzipFile, EOFError, zlib.error):  # gzip's own message may quote bytes of the file
+    except (
+        gzip.BadGzipFile,
+        EOFError,
+        zlib.error,
+    ):  # gzip's own message may quote bytes of the file
         problem = "cannot be decompressed: it is damaged or cut short"
         raise DataError(problem, file=path.name, fix=FRESH_COPY) from None
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EPIPE):  # of what the block writes
             raise
         problem = f"cannot be read ({error.strerror})"
-        raise DataError(problem, file=path.name, fix="check the disk and the file's permissions") from error
+        raise DataError(
+            problem, file=path.name, fix="check the disk and the file's permissions"
+        ) from error
 
 
 @contextlib.contextmanager
 def opened_text(path: Path, errors: str = "strict") -> Iterator[io.TextIOBase]:
-    """The text of a plain or gzipped UTF-8 file as a stream, for formats without lines. Line breaks are not changed."""
+    """The text of a plain or gzipped UTF-8 file as a stream, for formats without lines. Line breaks
+    are not changed."""
     try:
         with opened(path) as stream:
             yield io.TextIOWrapper(stream, "utf-8-sig", errors=errors, newline="")
     except UnicodeDecodeError:
-        raise DataError("is not valid UTF-8", file=Path(path).name, fix="save the file as UTF-8") from None
+        raise DataError(
+            "is not valid UTF-8", file=Path(path).name, fix="save the file as UTF-8"
+        ) from None
 
 
 def _raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -350,8 +386,11 @@ def json_text(text: str) -> str:
     return _ESCAPED_MARK.sub(r"\1", text.replace(MARK, ""))
 
 
-def text_lines(path: Path, problems: Problems | None = None, *, digest=None) -> Iterator[tuple[int, str]]:
-    """(line number from 1, text without the line break and U+FEFF) of every line of a plain or gzipped UTF-8 file.
+def text_lines(
+    path: Path, problems: Problems | None = None, *, digest=None
+) -> Iterator[tuple[int, str]]:
+    """(line number from 1, text without the line break and U+FEFF) of every line of a plain or
+    gzipped UTF-8 file.
 
     A line with a NUL is no text.
 
@@ -370,19 +409,24 @@ def text_lines(path: Path, problems: Problems | None = None, *, digest=None) -> 
         if not problem:
             yield number, text
             continue
-        fault = line_fault(path.name, number, problem, "take a fresh copy, or save the file as UTF-8")
+        fault = line_fault(
+            path.name, number, problem, "take a fresh copy, or save the file as UTF-8"
+        )
         if problems is None:
             raise fault
         problems.add(fault)
 
 
 class RepeatedField(dict):
-    """A JSON object that gives a field twice; it holds the later value. entry: the place of the second, from 1."""
+    """A JSON object that gives a field twice; it holds the later value. entry: the place of the
+    second, from 1."""
 
     def __init__(self, pairs: list[tuple[str, object]]):
         super().__init__(pairs)
         names = [name for name, _ in pairs]
-        self.entry = next(place for place, name in enumerate(names, 1) if name in names[: place - 1])
+        self.entry = next(
+            place for place, name in enumerate(names, 1) if name in names[: place - 1]
+        )
         self.problem = f"gives the field{_shown(names[self.entry - 1])} twice"
 
 
@@ -392,7 +436,8 @@ def _shown(name: str) -> str:
 
 
 def json_object(pairs: list[tuple[str, object]]) -> dict:
-    """The object of these fields, for `object_pairs_hook` of json: a RepeatedField where two have one name."""
+    """The object of these fields, for `object_pairs_hook` of json: a RepeatedField where two have
+    one name."""
     values = dict(pairs)
     return values if len(values) == len(pairs) else RepeatedField(pairs)
 
@@ -416,11 +461,16 @@ def json_lines(path: Path, problems: Problems) -> Iterator[tuple[int, dict]]:
         elif isinstance(values, dict):
             yield number, values
         else:
-            problems.add(line_fault(path.name, number, "the line is not a JSON object", "write one object a line"))
+            problems.add(
+                line_fault(
+                    path.name, number, "the line is not a JSON object", "write one object a line"
+                )
+            )
 
 
 def csv_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-    """(number of its first line, cells) of each record of a CSV file (RFC 4180). Line breaks in cells become "\\n".
+    """(number of its first line, cells) of each record of a CSV file (RFC 4180). Line breaks in
+    cells become "\\n".
 
     Blank lines are skipped. Reading ends at a faulty quote or a line that is not text.
     """
@@ -440,7 +490,10 @@ def csv_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]
             problems.add(error)
             return
         except csv.Error:  # its message may quote the text
-            problem, fix = "a quote of this record does not close", "quote whole cells, and double quotes inside them"
+            problem, fix = (
+                "a quote of this record does not close",
+                "quote whole cells, and double quotes inside them",
+            )
             problems.add(line_fault(path.name, numbers[0], problem, fix))
             return
         if cells is None:
@@ -450,7 +503,8 @@ def csv_records(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]
 
 
 def is_quoted_cell(cell: str) -> bool:
-    """Whether a cell between TABs is quoted as in CSV: between quotes, with a doubled quote inside."""
+    """Whether a cell between TABs is quoted as in CSV: between quotes, with a doubled quote
+    inside."""
     return cell[:1] == cell[-1:] == '"' and '""' in cell[1:-1]
 
 
@@ -463,7 +517,8 @@ def quoted_cells(file: str, line: int, count: int) -> str:
 
 
 def repeated_name(names: Iterable[str]) -> str:
-    """The first name that stands a second time, case ignored; "" for none. Columns without a name may repeat."""
+    """The first name that stands a second time, case ignored; "" for none. Columns without a name
+    may repeat."""
     before: set[str] = set()
     for name in names:
         if name and name.casefold() in before:
@@ -479,7 +534,8 @@ def table_rows(
     columns: Callable[[int, list[str]], Sequence[str]],
     spare: str = "",
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line number, {column: cell}) of the records below a header. Reading ends at a fault in or before the header.
+    """(line number, {column: cell}) of the records below a header. Reading ends at a fault in or
+    before the header.
 
     Args:
       records: (line number, cells).
@@ -498,12 +554,16 @@ def table_rows(
                 return
             if repeated := repeated_name(names):
                 problem = f"two columns have the same name{_shown(repeated)}, case ignored"
-                problems.add(DataError(problem, file=file, line=number, field=repeated, fix=KEEP_ONE))
+                problems.add(
+                    DataError(problem, file=file, line=number, field=repeated, fix=KEEP_ONE)
+                )
                 return
             continue
         lacking = names[len(cells) :]
         if len(cells) > len(names) or not all(re.fullmatch(spare, name) for name in lacking):
             fix = "write a cell for each column; in CSV, quote a cell that holds a comma or a quote"
-            problems.add(line_fault(file, number, f"{len(cells)} cells, expected {len(names)}", fix))
+            problems.add(
+                line_fault(file, number, f"{len(cells)} cells, expected {len(names)}", fix)
+            )
         else:
             yield number, dict(zip(names, cells, strict=False))

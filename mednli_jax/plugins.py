@@ -9,7 +9,8 @@ from mednli_jax.errors import PLUGINS, ConfigError, of_plugin
 def imported(name: str, field: str):
     """The object `package.module:name` of the user's own code, which a field of a config names.
 
-    A config, even one from another person's run directory, may name any code; therefore only packages in
+    A config, even one from another person's run directory, may name any code; therefore only
+    packages in
     $MEDNLI_JAX_PLUGINS are imported.
     """
     package = name.partition(":")[0].partition(".")[0]
@@ -19,10 +20,14 @@ def imported(name: str, field: str):
     try:
         return pkgutil.resolve_name(name)
     except SyntaxError as error:
-        raise ConfigError(f"{error.filename}:{error.lineno}: {error.msg}", fix="correct this module") from None
+        raise ConfigError(
+            f"{error.filename}:{error.lineno}: {error.msg}", fix="correct this module"
+        ) from None
     except (ImportError, AttributeError, ValueError) as error:
         if of_plugin(error):  # an error of the module itself, which names its line
             raise
-        fix = "check the name after the colon" if isinstance(error, AttributeError) else "install it"
+        fix = (
+            "check the name after the colon" if isinstance(error, AttributeError) else "install it"
+        )
         reason = f"{type(error).__name__}: {error}"
         raise ConfigError(f"'{name}' cannot be imported ({reason})", field=field, fix=fix) from None

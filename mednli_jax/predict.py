@@ -1,4 +1,5 @@
-"""Classify premise-hypothesis pairs, or answer queries about passages, with a finished run (mean of its seeds).
+"""Classify premise-hypothesis pairs, or answer queries about passages, with a finished run (mean of
+its seeds).
 
   printf 'No history of CHF.\\tPatient has heart disease.\\n' | python -m mednli_jax.predict --run=runs/esim_kd-demo
   python -m mednli_jax.predict --run=runs/esim_kd-demo --input=pairs.csv --output=predicted.jsonl
@@ -17,8 +18,8 @@
   stdin, queries  one per line: passage TAB query, or JSON {"passage": ..., "query": ...}; spaces separate tokens;
                   the candidates are the phrases marked as BEG__w1 w2__END in the passage; @placeholder is the query's
                   blank; for a run of clicr the passage begins with its title, as in training
-Output: a header, then a tab-separated line for each line of the input; a line that is no input (a blank line, too)
-ends the command with its number. Input of any length, 8,192 lines at a time.
+Output: a header, then a tab-separated line for each line of the input; a line that is no input (a
+blank line, too) ends the command with its number. Input of any length, 8,192 lines at a time.
   pairs           label, probability of each class
   queries         answer (empty without a candidate), its probability, number of candidates, the best five as JSON
 """
@@ -71,12 +72,16 @@ def main(values: cli.Flags) -> None:
 
 def _file(flag, path, endings):
     if path and not path.name.removesuffix(".gz" if flag == "input" else "").endswith(endings):
-        raise UsageError(f"--{flag}={path}: unknown file ending", fix=f"give a file that ends in {', '.join(endings)}")
+        raise UsageError(
+            f"--{flag}={path}: unknown file ending",
+            fix=f"give a file that ends in {', '.join(endings)}",
+        )
     return path
 
 
 def _predict(folder, chunks, mapped, target, out):
-    """Predicts the inputs of all chunks, to a file or stdout. mapped: inputs whose attention maps are written."""
+    """Predicts the inputs of all chunks, to a file or stdout. mapped: inputs whose attention maps
+    are written."""
     from mednli_jax.run import load_run, start_jax
 
     start_jax()
@@ -90,7 +95,9 @@ def _predict(folder, chunks, mapped, target, out):
     rows = predictions(run, chunks, unknown, cut)
     shown = tasks.predictions(run.kind)
     if out:
-        for line in _lines(({**more, **shown.prediction(row)} for row, more in rows), target.suffix):
+        for line in _lines(
+            ({**more, **shown.prediction(row)} for row, more in rows), target.suffix
+        ):
             out.write(f"{line}\n".encode())
     else:
         for line in shown.prediction_lines(row for row, _ in rows):
@@ -102,13 +109,18 @@ def _predict(folder, chunks, mapped, target, out):
     places = ", ".join(f"{unknown[side]} in {PLURAL.get(side, side)}" for side in run.task.sides)
     say(f"{unknown['lines']} {run.task.units}; words without a vector: {places}")
     if cut:
-        warn(f"texts cut to the run's length: {', '.join(f'{count} {what}' for what, count in cut.items())}")
+        warn(
+            f"texts cut to the run's length: {', '.join(f'{count} {what}' for what, count in cut.items())}"
+        )
     for note in run.result["notes"]:
         say(f"note on the run: {note}")
 
 
-def predictions(run, chunks: Iterable[list], unknown: Counter, cut: Counter) -> Iterator[tuple[dict, dict]]:
-    """(prediction, further columns) of inputs that come in lists; counts lines, unknown tokens and cut texts."""
+def predictions(
+    run, chunks: Iterable[list], unknown: Counter, cut: Counter
+) -> Iterator[tuple[dict, dict]]:
+    """(prediction, further columns) of inputs that come in lists; counts lines, unknown tokens and
+    cut texts."""
     with Bar("predict", None, unit=run.task.units) as bar:
         for chunk in chunks:
             predicted = run.predict([pair for pair, _ in chunk])
@@ -119,14 +131,21 @@ def predictions(run, chunks: Iterable[list], unknown: Counter, cut: Counter) -> 
             bar.advance(len(chunk))
 
 
-def read_chunks(stream, form: Form, size: int | None = None, source: Path | None = None) -> Iterator[list[tuple]]:
-    """(the two texts, further columns) of each line of a binary stream, in lists of a size, or in one.
+def read_chunks(
+    stream, form: Form, size: int | None = None, source: Path | None = None
+) -> Iterator[list[tuple]]:
+    """(the two texts, further columns) of each line of a binary stream, in lists of a size, or in
+    one.
 
     A header in line 1 names the columns. source: the file of the stream; None for standard input.
     """
     problems, pairs, header, file = Problems(), [], None, source.name if source else "stdin"
     kind = Path(file.removesuffix(".gz")).suffix
-    records = files.csv_records(source, problems) if kind == ".csv" else _records(stream, kind, file, problems)
+    records = (
+        files.csv_records(source, problems)
+        if kind == ".csv"
+        else _records(stream, kind, file, problems)
+    )
     for number, item in records:
         try:
             if header is None:
@@ -136,7 +155,9 @@ def read_chunks(stream, form: Form, size: int | None = None, source: Path | None
                         warn("line 1 is a header and is skipped")
                     continue
                 if source and isinstance(item, list):
-                    warn(f"{file}: line 1 does not name the columns {' and '.join(form.names)}, and is read as a pair")
+                    warn(
+                        f"{file}: line 1 does not name the columns {' and '.join(form.names)}, and is read as a pair"
+                    )
             pairs.append(form.named(item, header, file, number))
         except DataError as error:
             problems.add(error)
@@ -150,7 +171,8 @@ def read_chunks(stream, form: Form, size: int | None = None, source: Path | None
 
 
 def _records(stream, kind, file, problems):
-    """(line number, its object or cells) of JSON lines or lines with TABs; of both on standard input.
+    """(line number, its object or cells) of JSON lines or lines with TABs; of both on standard
+    input.
 
     At the end it warns of quoted cells.
     """
@@ -164,7 +186,9 @@ def _records(stream, kind, file, problems):
         is_json = kind == ".jsonl" or (not kind and line.lstrip().startswith("{"))
         item = _json(line) if is_json else line.split("\t")
         if isinstance(item, files.RepeatedField):
-            problems.add(DataError(f"the line {item.problem}", file=file, line=number, fix=files.KEEP_ONE))
+            problems.add(
+                DataError(f"the line {item.problem}", file=file, line=number, fix=files.KEEP_ONE)
+            )
             continue
         if not is_json:
             quoted += [number for cell in item if files.is_quoted_cell(cell)]
@@ -195,7 +219,9 @@ def _lines(rows: Iterable[dict], ending: str) -> Iterator[str]:
 
 def _cell(value):
     """A value in a table: TABs and line breaks become blanks."""
-    return " ".join(value.split()) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return (
+        " ".join(value.split()) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    )
 
 
 if __name__ == "__main__":

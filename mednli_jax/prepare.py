@@ -1,4 +1,5 @@
-"""Prepare the corpus of a config: read it, link concepts, encode, write arrays. `train` does this when needed.
+"""Prepare the corpus of a config: read it, link concepts, encode, write arrays. `train` does this
+when needed.
 
   python -m mednli_jax.prepare --config=configs/esim_kd.py
   python -m mednli_jax.prepare --config=configs/esim_kd.py:mednli --config.knowledge.ontology=mesh
@@ -7,8 +8,8 @@
 
 {config}
 
-Corpora are read from $MEDNLI_JAX_DATA/<corpus>/. The arrays are written to $MEDNLI_JAX_CACHE (~/.cache/mednli_jax).
-A second run reuses them, unless files or settings have changed.
+Corpora are read from $MEDNLI_JAX_DATA/<corpus>/. The arrays are written to $MEDNLI_JAX_CACHE
+(~/.cache/mednli_jax). A second run reuses them, unless files or settings have changed.
 
 Flags:
   --metamap=FOLDER   only write the sentences of the corpus to FOLDER, as input for MetaMap. Give its output to
@@ -22,7 +23,8 @@ from mednli_jax import cli
 from mednli_jax.errors import UsageError
 from mednli_jax.terminal import warn
 
-# training pairs: a corpus of fewer is taken for an excerpt, in which no pair may have a link by chance
+# training pairs: a corpus of fewer is taken for an excerpt, in which no pair may have a link by
+# chance
 FEW_PAIRS = 20
 
 
@@ -40,15 +42,21 @@ def main(values: cli.Flags) -> None:
     if values.metamap:
         task = tasks.task_of(config)
         if not isinstance(task, tasks.PairTask):
-            raise UsageError("--config: its corpus does not hold sentence pairs", fix="give a config for pairs")
+            raise UsageError(
+                "--config: its corpus does not hold sentence pairs", fix="give a config for pairs"
+            )
         splits = task.pairs(config).splits()
         examples = (example for split in splits.values() for example in split.examples)
         counts = write_metamap_input(examples, values.metamap)
-        print(f"{counts['sentences']} sentences, {counts['changed_characters']} characters changed: {values.metamap}")
+        print(
+            f"{counts['sentences']} sentences, {counts['changed_characters']} characters changed: {values.metamap}"
+        )
         return
     spec = run.experiment_of(config)
     prepared, hit = spec.corpus.prepare()
-    print(f"{'found' if hit else 'prepared'} in {time.monotonic() - started:.1f} s: {prepared.folder}")
+    print(
+        f"{'found' if hit else 'prepared'} in {time.monotonic() - started:.1f} s: {prepared.folder}"
+    )
     for line in tasks.prepared_lines(spec.kind, prepared):
         print(line)
     for line in tasks.warnings(spec.kind, prepared):

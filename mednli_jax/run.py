@@ -1,4 +1,5 @@
-"""A run: the experiment that a config describes, trained into a run directory, opened again, scored and asked."""
+"""A run: the experiment that a config describes, trained into a run directory, opened again, scored
+and asked."""
 
 import contextlib
 import json
@@ -23,7 +24,15 @@ from mednli_jax.data.corpus import Corpus, cache_folder, corpus_folder, data_fol
 from mednli_jax.data.examples import Split
 from mednli_jax.data.text import Vocab
 from mednli_jax.data.wordpiece import WordPieces, find_weights
-from mednli_jax.errors import ConfigError, DataError, ResumableError, RunError, UsageError, UserError, summary
+from mednli_jax.errors import (
+    ConfigError,
+    DataError,
+    ResumableError,
+    RunError,
+    UsageError,
+    UserError,
+    summary,
+)
 from mednli_jax.files import local_path, private_folder, sha256, write_atomic, write_json
 from mednli_jax.models import table
 from mednli_jax.models.layers import ATTENTION
@@ -49,7 +58,8 @@ from mednli_jax.training.task import Scorer
 
 @dataclass(frozen=True)
 class Model:
-    """A model of models.table, the fields of its module and the folder of its pretrained weights."""
+    """A model of models.table, the fields of its module and the folder of its pretrained
+    weights."""
 
     entry: table.Entry
     fields: dict
@@ -81,11 +91,14 @@ class Experiment:
     settings: loop.Settings
     batches: batching.TrainingBatches
     transfer: Transfer = Transfer()
-    trained_by: Callable | None = None  # the function that trains the model, if that is not the loop
+    trained_by: Callable | None = (
+        None  # the function that trains the model, if that is not the loop
+    )
     precision: str = "default"  # of matrix products, a key of training.program.PRECISIONS
 
     def prepare(self) -> tuple[Prepared, bool]:
-        """(the corpus as arrays with the rows that the task scores, whether the arrays were on disk already)."""
+        """(the corpus as arrays with the rows that the task scores, whether the arrays were on disk
+        already)."""
         prepared, hit = self.corpus.prepare()
         return self.task.with_rows(prepared, self.corpus), hit
 
@@ -96,7 +109,8 @@ class Experiment:
     def program(
         self, prepared: Prepared, splits=None, *, model_facts: dict | None = None, devices=None
     ) -> tuple[Program, dict[str, batching.Batches]]:
-        """The Program, with the corpus on the devices, and the batches of the splits. It compiles at first use.
+        """The Program, with the corpus on the devices, and the batches of the splits. It compiles
+        at first use.
 
         Args:
           splits: names; None = all.
@@ -105,7 +119,9 @@ class Experiment:
         facts = self.task.model_facts(prepared.manifest) if model_facts is None else model_facts
         program = self.bare_program(prepared.vectors, facts, devices or Devices())
         program.data = program.devices.replicate(self.task.resident(prepared))
-        batches = {name: self.batches_of(prepared, name, program) for name in splits or prepared.splits}
+        batches = {
+            name: self.batches_of(prepared, name, program) for name in splits or prepared.splits
+        }
         if "train" in batches:
             program.optimizer = self.optimizer_for(batches["train"])
         return program, batches
@@ -120,14 +136,17 @@ class Experiment:
 
     def batches_of(self, prepared: Prepared, split: str, program: Program) -> batching.Batches:
         """The batches of a split for a Program."""
-        return self.task.batches(prepared, split, self.batches, shares=program.devices.count, model=program.model)
+        return self.task.batches(
+            prepared, split, self.batches, shares=program.devices.count, model=program.model
+        )
 
     def optimizer_for(self, batches: batching.Batches) -> optax.GradientTransformation:
         """The optimiser for training on these batches."""
         return optim.build_optimizer(self.optimizer, batches.steps)
 
     def keep_for_prediction(self, directory: RunDirectory, prepared: Prepared) -> None:
-        """Copies into the run the files that prediction needs, so that it works without the corpus and the cache."""
+        """Copies into the run the files that prediction needs, so that it works without the corpus
+        and the cache."""
         for name in ("vocabulary.json", "vectors.npy", CONCEPTS):
             if name != CONCEPTS or (prepared.folder / name).is_file():
                 write_atomic(directory.private / name, (prepared.folder / name).read_bytes())
@@ -140,7 +159,8 @@ class Experiment:
 
     @property
     def scores_types(self) -> bool:
-        """Whether the model has one output for each phrase of the training split (its field num_types)."""
+        """Whether the model has one output for each phrase of the training split (its field
+        num_types)."""
         return self.model.entry.has_field("num_types")
 
     @property
@@ -178,12 +198,17 @@ def _model(config, entry: table.Entry) -> Model:
     values, weights = config.model.to_dict(), None
     if values.get("weights"):
         weights = find_weights(file_path(values["weights"], data_folder(config.data.dir)))
-        found, before = entry.pretrained.read_architecture(weights), defaults.transformer(config.model.name)
+        found, before = (
+            entry.pretrained.read_architecture(weights),
+            defaults.transformer(config.model.name),
+        )
         for name, size in found.items():
             # A size without a default is that of the weights of a finished run.
             if name in values and values[name] not in (size, before.get(name, size)):
                 problem = f"config.model.{name} is {values[name]}, and the weights of config.model.weights have {size}"
-                raise ConfigError(problem, fix=f"leave config.model.{name} out; the weights decide it")
+                raise ConfigError(
+                    problem, fix=f"leave config.model.{name} out; the weights decide it"
+                )
         values |= found
         WordPieces.load(weights).check_size(values["vocab_size"])
     if entry.module is not None:  # refuses bad fields
@@ -199,7 +224,9 @@ def start_jax() -> None:
     check_jax()
     if os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         return
-    folder = private_folder(cache_folder() / "compiled", fix="set $MEDNLI_JAX_CACHE to a folder you can write")
+    folder = private_folder(
+        cache_folder() / "compiled", fix="set $MEDNLI_JAX_CACHE to a folder you can write"
+    )
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
@@ -219,10 +246,11 @@ def train(
     profile: bool = False,
     command: str,
 ) -> RunDirectory | None:
-    """Trains an experiment into a run directory, with its result. Returns None where the run was complete already.
+    """Trains an experiment into a run directory, with its result. Returns None where the run was
+    complete already.
 
-    Where the corpus or the folder cannot be used, the folder is not changed. loop.Interrupted is raised where a signal
-    ended the training, after the run has been saved.
+    Where the corpus or the folder cannot be used, the folder is not changed. loop.Interrupted is
+    raised where a signal ended the training, after the run has been saved.
 
     Args:
       config: the content of the directory's config.json.
@@ -249,7 +277,9 @@ def train(
             session.count_earlier_sessions()
 
         session.write_status("running")
-        session.say(f"corpus {experiment.corpus.name}: {'found prepared' if hit else 'prepared'} in {prepared.folder}")
+        session.say(
+            f"corpus {experiment.corpus.name}: {'found prepared' if hit else 'prepared'} in {prepared.folder}"
+        )
         for line in warnings:
             session.say(f"warning: {line}")
         try:
@@ -261,7 +291,9 @@ def train(
             raise loop.Interrupted from None
         except BaseException as error:
             here.await_loss(error)
-            with contextlib.suppress(UserError):  # this also fails on a full disk, and the first error must be reported
+            with contextlib.suppress(
+                UserError
+            ):  # this also fails on a full disk, and the first error must be reported
                 session.write_failure(resumable=not isinstance(error, ConfigError | DataError))
                 # The message of a bug may quote text.
                 reason = error if isinstance(error, UserError) else summary(error)
@@ -279,14 +311,17 @@ def _finish(experiment: Experiment, name: str, prepared, fitted: Fitted, session
         "config": name,
         "seeds": list(experiment.seeds),
         **fitted.facts,
-        "notes": sorted({s["note"] for s in prepared.manifest["splits"].values() if "note" in s}) + fitted.notes,
+        "notes": sorted({s["note"] for s in prepared.manifest["splits"].values() if "note" in s})
+        + fitted.notes,
         "prepared": prepared.folder.name,
     }
     if "shared" in prepared.manifest:
         result["shared"] = prepared.manifest["shared"]
     if fitted.logits:
         result |= _scored(directory, task, prepared.splits, fitted.logits)
-    lines = [task.summary(split, result[split]) for split in SPLITS if fitted.logits and result[split]]
+    lines = [
+        task.summary(split, result[split]) for split in SPLITS if fitted.logits and result[split]
+    ]
     session.write_status("complete", result)
     closing = tasks.closing_sections(experiment.kind, directory)
     notes = [f"warning: {note}" if note in fitted.notes else note for note in result["notes"]]
@@ -295,8 +330,11 @@ def _finish(experiment: Experiment, name: str, prepared, fitted: Fitted, session
         session.say(line)
 
 
-def _scored(directory: RunDirectory, task: Scorer, splits: Mapping[str, Rows], logits: Callable) -> dict:
-    """{split: its scores, None for a split that is lacking}; writes the predictions. logits: of a split."""
+def _scored(
+    directory: RunDirectory, task: Scorer, splits: Mapping[str, Rows], logits: Callable
+) -> dict:
+    """{split: its scores, None for a split that is lacking}; writes the predictions. logits: of a
+    split."""
     scores = dict.fromkeys(SPLITS)
     for split in SPLITS:  # in the order of `train_along`
         if rows := splits.get(split):
@@ -314,9 +352,14 @@ def write_page(directory: RunDirectory, kind) -> Path:
 
 
 def train_along(experiment: Experiment) -> None:
-    """Runs in every process except the first: trains with the others, without output and without writing files."""
+    """Runs in every process except the first: trains with the others, without output and without
+    writing files."""
     here = hosts.here()
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+    with (
+        open(os.devnull, "w") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
         start_jax()
         prepared, *_ = _prepared(experiment, here)
         try:
@@ -334,8 +377,8 @@ def train_along(experiment: Experiment) -> None:
 def _prepared(experiment, here) -> tuple[Prepared, bool, "FinishedRun | None"]:
     """(prepared corpus, whether it was on disk, the run whose weights are taken).
 
-    The first process prepares the corpus, the others wait and read it. Only the first opens the run; its vectors are
-    those of all.
+    The first process prepares the corpus, the others wait and read it. Only the first opens the
+    run; its vectors are those of all.
     """
     if not here.leads:
         here.meet()
@@ -357,7 +400,13 @@ def _prepared(experiment, here) -> tuple[Prepared, bool, "FinishedRun | None"]:
 
 # mode of transfer: evaluation on another corpus without training on it
 DIRECT = "direct"
-NAMING = ("name", "genre", "builder", "limit", "labels")  # fields of `data` that name a corpus, besides its folder
+NAMING = (
+    "name",
+    "genre",
+    "builder",
+    "limit",
+    "labels",
+)  # fields of `data` that name a corpus, besides its folder
 # Settings that decide the vector of a word: name in the manifest's key -> flag.
 OF_WORDS = {
     "lowercase": "--config.data.lowercase",
@@ -367,14 +416,17 @@ OF_WORDS = {
 
 
 class Predictions(list[dict]):
-    """The prediction for each new input, dicts in the order of the inputs: see `described` of the task.
+    """The prediction for each new input, dicts in the order of the inputs: see `described` of the
+    task.
 
     Attributes:
       unknown_words: {side: number of tokens without a vector}.
       truncated: {name of texts: number of those that were cut to the model's length}, where any were.
     """
 
-    def __init__(self, rows: Iterable[dict], unknown_words: Mapping[str, int], truncated: Mapping[str, int]):
+    def __init__(
+        self, rows: Iterable[dict], unknown_words: Mapping[str, int], truncated: Mapping[str, int]
+    ):
         super().__init__(rows)
         self.unknown_words, self.truncated = unknown_words, truncated
 
@@ -397,7 +449,9 @@ class System(ABC):
     result: dict
     scored_corpus: Prepared | None = None
     merged_by: str = ""
-    _scores: dict[str, tuple[dict, np.ndarray]] = field(default_factory=dict, init=False, repr=False)
+    _scores: dict[str, tuple[dict, np.ndarray]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     @property
     def kind(self):
@@ -429,14 +483,17 @@ class System(ABC):
         """(scores, logits [S, N, C]) of a split, kept for a second call."""
         if split not in self.prepared.splits:
             names = ", ".join(self.prepared.splits)
-            raise UsageError(f"--split={split}: the corpus has no such split", fix=f"give one of {names}")
+            raise UsageError(
+                f"--split={split}: the corpus has no such split", fix=f"give one of {names}"
+            )
         if split not in self._scores:
             logits = self._logits(split)
             self._scores[split] = self.task.score(self.prepared.splits[split], logits), logits
         return self._scores[split]
 
     def partition_scores(self, split: str, partition: partitions.Partition) -> dict:
-        """`scores` of the pairs of a split that are in a partition; {"examples": 0} where there are none."""
+        """`scores` of the pairs of a split that are in a partition; {"examples": 0} where there are
+        none."""
         found = partitions.uids_of(partition, self.prepared, self.experiment.corpus)
         _, logits = self.scores(split)
         rows = self.prepared.splits[split]
@@ -444,10 +501,13 @@ class System(ABC):
         if not inside.any():
             return {"examples": 0}
         tags = tuple(tags for tags, chosen in zip(rows.tags, inside, strict=True) if chosen)
-        return self.task.score(replace(rows, label=rows.label[inside], tags=tags), logits[:, inside])
+        return self.task.score(
+            replace(rows, label=rows.label[inside], tags=tags), logits[:, inside]
+        )
 
     def write(self, folder: Path) -> None:
-        """Writes a complete run directory of the system on another corpus, so that `report` can compare it."""
+        """Writes a complete run directory of the system on another corpus, so that `report` can
+        compare it."""
         directory, source = RunDirectory.create(folder, self.config.to_dict()), self.directory
         write_json(directory.folder / "env.json", environment())
         write_json(directory.folder / "data.json", self.prepared.manifest)
@@ -457,11 +517,17 @@ class System(ABC):
             **{name: self.result[name] for name in kept},
             "task": self.task.name,
             "corpus": self.experiment.corpus.title,
-            "transfer": {"source": source.folder.name, "corpus": self.result["corpus"], "mode": DIRECT},
+            "transfer": {
+                "source": source.folder.name,
+                "corpus": self.result["corpus"],
+                "mode": DIRECT,
+            },
             "notes": sorted({facts["note"] for facts in splits if "note" in facts}),
             "prepared": self.prepared.folder.name,
         }
-        result |= _scored(directory, self.task, self.scored_splits(), lambda split: self.scores(split)[1])
+        result |= _scored(
+            directory, self.task, self.scored_splits(), lambda split: self.scores(split)[1]
+        )
         directory.write_result("complete", result)
 
 
@@ -490,9 +556,11 @@ class FinishedRun(System):
         return self.task.with_rows(prepared, self.experiment.corpus)
 
     def vectors_for(self, prepared: Prepared) -> np.ndarray:
-        """The vectors [V, D] of another corpus; words that the run knows have the run's, and so has the unknown word.
+        """The vectors [V, D] of another corpus; words that the run knows have the run's, and so has
+        the unknown word.
 
-        The unknown word's is a mean over the words of a corpus, and retrofitting moves a word towards others of it.
+        The unknown word's is a mean over the words of a corpus, and retrofitting moves a word
+        towards others of it.
         """
         vectors = np.array(prepared.vectors)
         words = self.experiment.corpus.read_vocabulary(prepared.folder / "vocabulary.json").words
@@ -503,7 +571,9 @@ class FinishedRun(System):
 
     def _logits(self, split: str) -> np.ndarray:
         if self.predictor:
-            return self.predictor.logits(self.experiment.corpus, self.prepared, self.prepared.splits[split])
+            return self.predictor.logits(
+                self.experiment.corpus, self.prepared, self.prepared.splits[split]
+            )
         facts = self.task.model_facts(self.manifest)
         program, batches = self.experiment.program(self.prepared, [split], model_facts=facts)
         return program.logits(self.variables, batches[split])
@@ -527,24 +597,31 @@ class FinishedRun(System):
     def on(self, data, split: str = "") -> "FinishedRun":
         """The run on another corpus: direct transfer (Romanov & Shivade 2018, section 4.1).
 
-        The corpus is read and encoded as the run's own. Words new to the run have vectors from its vector file; a word
-        without a vector is read as the run's unknown word. Concepts in place of words are those of the run's training
-        pairs. Of `data`, the section of a config, only NAMING and the folder are used. split: the only one that will be
-        scored; the files of other splits may be missing.
+        The corpus is read and encoded as the run's own. Words new to the run have vectors from its
+        vector file; a word without a vector is read as the run's unknown word. Concepts in place of
+        words are those of the run's training pairs. Of `data`, the section of a config, only NAMING
+        and the folder are used. split: the only one that will be scored; the files of other splits
+        may be missing.
         """
         if self.predictor:
             problem = f"{self.directory.folder}: a run of features is scored on its own corpus only"
-            raise RunError(problem, fix="give a run of a network, or `predict` on the other corpus's pairs")
+            raise RunError(
+                problem, fix="give a run of a network, or `predict` on the other corpus's pairs"
+            )
         config = restored_config(self.config.to_dict())
         config.data.update({name: data[name] for name in NAMING})
         there = experiment_of(config)  # finds the ontology and the vectors where the run found them
         config.data.dir = data.dir
         corpus = replace(there.corpus, folder=corpus_folder(config.data), only=split)
-        there = replace(there, corpus=corpus.asked_by(self.vocabulary, self.vectors), task=self.task)
+        there = replace(
+            there, corpus=corpus.asked_by(self.vocabulary, self.vectors), task=self.task
+        )
         prepared, _ = there.corpus.prepare()
         self.check_words(prepared)
         self._check_ontology(prepared)
-        prepared = self.task.with_rows(prepared.with_vectors(self.vectors_for(prepared)), there.corpus)
+        prepared = self.task.with_rows(
+            prepared.with_vectors(self.vectors_for(prepared)), there.corpus
+        )
         return replace(self, experiment=there, config=config, scored_corpus=prepared)
 
     def having(self, prepared: Prepared, merged_by: str = "") -> "FinishedRun":
@@ -552,24 +629,40 @@ class FinishedRun(System):
         return replace(self, scored_corpus=prepared, merged_by=merged_by)
 
     def _check_ontology(self, prepared):
-        mine, other = (manifest.get("knowledge", {}).get("sha256") for manifest in (self.manifest, prepared.manifest))
+        mine, other = (
+            manifest.get("knowledge", {}).get("sha256")
+            for manifest in (self.manifest, prepared.manifest)
+        )
         if mine != other:
-            problem = f"the ontology '{self.config.knowledge.ontology}' changed since the run was trained"
+            problem = (
+                f"the ontology '{self.config.knowledge.ontology}' changed since the run was trained"
+            )
             raise RunError(problem, fix="restore it, or train again")
 
     def check_words(self, prepared) -> None:
-        """Raises UserError where the words of a corpus do not have the vectors with which the run was trained."""
+        """Raises UserError where the words of a corpus do not have the vectors with which the run
+        was trained."""
         mine, other = self.manifest, prepared.manifest
         trained = self.experiment.trains_words
-        same = {name: mine["files"][name] == other["files"][name] for name in ("vocabulary.json", "vectors.npy")}
+        same = {
+            name: mine["files"][name] == other["files"][name]
+            for name in ("vocabulary.json", "vectors.npy")
+        }
         if same["vocabulary.json"] and (trained or same["vectors.npy"]):
             return
         if trained:
             problem = "trained its word vectors, and the other corpus has other words"
             fix = "train a source whose vectors stay as they are (--config.model.train_vectors=False; not fasttext)"
         elif same["vocabulary.json"] or _vectors_of(mine) != _vectors_of(other):
-            problem, fix = "has other word vectors than this config", "give both the same --config.vectors"
-        elif unlike := [flag for name, flag in OF_WORDS.items() if mine["key"].get(name) != other["key"].get(name)]:
+            problem, fix = (
+                "has other word vectors than this config",
+                "give both the same --config.vectors",
+            )
+        elif unlike := [
+            flag
+            for name, flag in OF_WORDS.items()
+            if mine["key"].get(name) != other["key"].get(name)
+        ]:
             flags = ", ".join(unlike)
             problem, fix = f"looks up words in another way ({flags})", f"give both the same {flags}"
         elif not self.config.vectors.path:
@@ -603,7 +696,9 @@ class FinishedRun(System):
     def _logits_of_new(self, examples: Sequence, prepared: Prepared) -> np.ndarray:
         """[S, N, C] of new examples and their arrays."""
         if self.predictor:
-            return self.predictor.of_new(self.experiment.corpus, examples, self.vocabulary, self.vectors)
+            return self.predictor.of_new(
+                self.experiment.corpus, examples, self.vocabulary, self.vectors
+            )
         program = self._program
         program.data = program.devices.replicate(self.task.resident(prepared))
         logits = program.logits(self.variables, self.experiment.batches_of(prepared, NEW, program))
@@ -613,15 +708,20 @@ class FinishedRun(System):
     def _encoded(self, examples: Sequence) -> Prepared:
         """New examples as a corpus in memory, in round sizes."""
         splits = {NEW: Split(NEW, tuple(examples))}
-        prepared = self.experiment.corpus.encoded(splits, self.vocabulary, self.vectors, self._names)
+        prepared = self.experiment.corpus.encoded(
+            splits, self.vocabulary, self.vectors, self._names
+        )
         self._check_ontology(prepared)
         # Where the logits depend on the padded length, it is that of training.
         width = self.result["width"] if self.task.padded_length else None
-        return self.task.with_rows(replace(prepared, arrays=roomy(prepared.arrays, width)), self.experiment.corpus)
+        return self.task.with_rows(
+            replace(prepared, arrays=roomy(prepared.arrays, width)), self.experiment.corpus
+        )
 
     @cached_property
     def _names(self):
-        """The concepts of the run's graph, or the phrases that have an output in its model; None for neither."""
+        """The concepts of the run's graph, or the phrases that have an output in its model; None
+        for neither."""
         path = self.directory.private / CONCEPTS
         if path.is_file():
             return json.loads(path.read_bytes())
@@ -638,32 +738,45 @@ class FinishedRun(System):
         if not examples:
             return []
         name = self.experiment.model.name
-        lacking = UsageError(f"the model '{name}' of this run has no attention", fix="give a run of esim or ga_reader")
+        lacking = UsageError(
+            f"the model '{name}' of this run has no attention",
+            fix="give a run of esim or ga_reader",
+        )
         if self.predictor:
             raise lacking
         prepared, model = self._encoded(examples), self._program.model
-        data, batches = self.task.resident(prepared), self.experiment.batches_of(prepared, NEW, self._program)
+        data, batches = (
+            self.task.resident(prepared),
+            self.experiment.batches_of(prepared, NEW, self._program),
+        )
         layout = batching.Layout.full(1, batches.plan.width, joint=batches.plan.joint)
 
         def of_seed(variables, frozen, data, index):
             batch = self.task.to_batch(data, index, layout)
-            made = model.apply({**variables, "frozen": frozen}, batch, train=False, mutable=[ATTENTION])[1]
+            made = model.apply(
+                {**variables, "frozen": frozen}, batch, train=False, mutable=[ATTENTION]
+            )[1]
             return made.get(ATTENTION, {})
 
         body = jax.jit(jax.vmap(of_seed, in_axes=(0, None, None, None)))
         frozen, rows = self.task.frozen(self.vectors), prepared.splits[NEW]
         for number, example in enumerate(examples):
-            sown = jax.tree.map(np.asarray, body(self.variables, frozen, data, np.array([[number]])))
+            sown = jax.tree.map(
+                np.asarray, body(self.variables, frozen, data, np.array([[number]]))
+            )
             if not sown:
                 raise lacking
             lengths = tuple(int(length[number]) for length in rows.length)
-            maps.append(self.task.looked_at(self.experiment.corpus, self.vocabulary, example, lengths, sown))
+            maps.append(
+                self.task.looked_at(self.experiment.corpus, self.vocabulary, example, lengths, sown)
+            )
         return maps
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Answered(System):
-    """Any system's answers to the pairs of one split, which are scored as the predictions of a run are."""
+    """Any system's answers to the pairs of one split, which are scored as the predictions of a run
+    are."""
 
     split: str
 
@@ -686,7 +799,12 @@ def answered(config, path: Path, split: str) -> Answered:
         directory=RunDirectory(path),
         config=config,
         experiment=replace(experiment, corpus=replace(experiment.corpus, only=split)),
-        result={"model": path.name, "config": path.name, "corpus": experiment.corpus.title, **facts},
+        result={
+            "model": path.name,
+            "config": path.name,
+            "corpus": experiment.corpus.title,
+            **facts,
+        },
         split=split,
     )
 
@@ -713,7 +831,9 @@ def load_run(folder) -> FinishedRun:
         experiment=experiment,
         result=result,
         manifest=manifest,
-        vocabulary=experiment.corpus.read_vocabulary(_kept_file(directory, manifest, "vocabulary.json")),
+        vocabulary=experiment.corpus.read_vocabulary(
+            _kept_file(directory, manifest, "vocabulary.json")
+        ),
         vectors=np.load(_kept_file(directory, manifest, "vectors.npy"), allow_pickle=False),
     )
     if isinstance(run.kind, tasks.Training) and (predictor := run.kind.predictor(run)):
@@ -731,7 +851,9 @@ def _kept_file(directory: RunDirectory, manifest: dict, name: str) -> Path:
             return path
     except OSError:
         pass
-    raise RunError(f"{path}: is missing or differs from what the run wrote", fix="restore the run directory")
+    raise RunError(
+        f"{path}: is missing or differs from what the run wrote", fix="restore the run directory"
+    )
 
 
 def _best(directory: RunDirectory, result: dict) -> dict:
@@ -745,10 +867,13 @@ def _best(directory: RunDirectory, result: dict) -> dict:
 
 
 def source_run(target: Experiment, prepared) -> FinishedRun:
-    """The run that config.transfer.init_from of a new run names. prepared: the corpus of the new run."""
+    """The run that config.transfer.init_from of a new run names. prepared: the corpus of the new
+    run."""
     source = load_run(target.transfer.init_from)
     if source.predictor:
-        raise RunError(f"{source.directory.folder}: has trees and no weights", fix="name the run of a network")
+        raise RunError(
+            f"{source.directory.folder}: has trees and no weights", fix="name the run of a network"
+        )
     source.check_words(prepared)
     if source.experiment.trains_words and not target.trains_words:
         problem = f"{source.directory.folder}: trained its word vectors, which this config does not take over"
@@ -758,17 +883,24 @@ def source_run(target: Experiment, prepared) -> FinishedRun:
 
 
 def export(folder: Path, target: Path) -> None:
-    """Copies what prediction needs of a finished run into a new folder: a run directory, with a model card."""
+    """Copies what prediction needs of a finished run into a new folder: a run directory, with a
+    model card."""
     run = load_run(folder)
     if target.exists() and any(target.iterdir()):
         raise RunError(f"{target}: holds files already", fix="name a new folder")
     config, source = run.directory.config, run.directory
-    if config["model"].get("weights"):  # their sizes are in the config, and their pieces in private/
+    if config["model"].get(
+        "weights"
+    ):  # their sizes are in the config, and their pieces in private/
         config["model"]["weights"] = ""
     with contextlib.closing(RunDirectory.create(target, config)) as directory:
         if run.variables:
-            Checkpoints(directory.checkpoints).save(*Checkpoints(source.checkpoints).load(), alone=True)
-        names = [f"private/{name}" for name in ("vocabulary.json", "vectors.npy", CONCEPTS, TYPES, TREES)]
+            Checkpoints(directory.checkpoints).save(
+                *Checkpoints(source.checkpoints).load(), alone=True
+            )
+        names = [
+            f"private/{name}" for name in ("vocabulary.json", "vectors.npy", CONCEPTS, TYPES, TREES)
+        ]
         for name in ("data.json", *names, "result.json"):
             if (source.folder / name).is_file():
                 write_atomic(directory.folder / name, (source.folder / name).read_bytes())
@@ -795,24 +927,37 @@ def saved_config(directory: RunDirectory) -> config_dict.ConfigDict:
     with contextlib.suppress(AttributeError, KeyError, TypeError):
         values["data"].setdefault("labels", "")  # version 1.0.0 lacks it
         needed = {
-            "config.json": defaults.of_task(tasks.named(values["task"]), values["model"]["name"]).to_dict(),
+            "config.json": defaults.of_task(
+                tasks.named(values["task"]), values["model"]["name"]
+            ).to_dict(),
             "data.json": dict.fromkeys(("files", "key", "splits")),
             "result.json": dict.fromkeys(("corpus", "model", "notes", "seeds")),
         }
         found = {name: _fields(read_json(directory.folder / name)) for name in needed}
         if all(_fields(parts) <= found[name] for name, parts in needed.items()):
             return restored_config(values)
-    raise RunError(f"{directory.folder}: another version wrote this run", fix="train again with this version")
+    raise RunError(
+        f"{directory.folder}: another version wrote this run", fix="train again with this version"
+    )
 
 
 def _fields(tree, prefix="") -> set[str]:
     """Dotted names of the leaves of nested dicts, and of the dicts."""
-    below = [_fields(item, f"{prefix}.{key}") for key, item in tree.items()] if isinstance(tree, dict) else []
+    below = (
+        [_fields(item, f"{prefix}.{key}") for key, item in tree.items()]
+        if isinstance(tree, dict)
+        else []
+    )
     return {prefix}.union(*below)
 
 
 def _vectors_of(manifest: dict) -> tuple:
-    """Content of the vector files, and retrofitting: they decide the vector of a word in any corpus."""
+    """Content of the vector files, and retrofitting: they decide the vector of a word in any
+    corpus."""
     key = manifest["key"]
     retrofitted = (key.get("retrofit"), key["retrofit_lexicon"])
-    return (manifest["vocabulary"]["sha256"], retrofitted, key["retrofit_rounds"] if any(retrofitted) else 0)
+    return (
+        manifest["vocabulary"]["sha256"],
+        retrofitted,
+        key["retrofit_rounds"] if any(retrofitted) else 0,
+    )

@@ -2,8 +2,8 @@
 
     config.json env.json data.json metrics.jsonl log.txt result.json tensorboard/ checkpoints/ private/
 
-Only `private/` may hold text of a corpus. Files are 0600, folders 0700. The `status` in result.json is running,
-interrupted, complete or failed. Only a complete run has results.
+Only `private/` may hold text of a corpus. Files are 0600, folders 0700. The `status` in result.json
+is running, interrupted, complete or failed. Only a complete run has results.
 """
 
 import difflib
@@ -41,7 +41,8 @@ EXAMPLE = "runs/esim_kd-demo"  # of a run directory
 FAILED = "correct the fault that its log.txt names"  # the first step for a run that failed
 # `in_training` holds the lock for a moment, so the lock is tried for so long at least.
 LOCK_SECONDS = 0.5
-# Fields of configs of version 1 that are gone, and the value with which a run of that version means the same today.
+# Fields of configs of version 1 that are gone, and the value with which a run of that version means
+# the same today.
 RETIRED = {
     "data.features": False,
     "data.mix": "",
@@ -55,17 +56,31 @@ RETIRED = {
     "transfer.freeze": "",
 }
 _PASSWORD = re.compile(r"(://[^/@\s:]*:)\S*@")  # in a URL
-_PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "scipy", "ml-collections")
+_PACKAGES = (
+    "jax",
+    "jaxlib",
+    "flax",
+    "optax",
+    "orbax-checkpoint",
+    "numpy",
+    "scipy",
+    "ml-collections",
+)
 
 
 def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict:
-    """The JSON object of a file in a run directory. Raises RunError for a file without one, or without `fields`."""
+    """The JSON object of a file in a run directory. Raises RunError for a file without one, or
+    without `fields`."""
     try:
         values = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise RunError(f"{path}: no such file", fix="name the directory of a finished or interrupted run") from None
+        raise RunError(
+            f"{path}: no such file", fix="name the directory of a finished or interrupted run"
+        ) from None
     except (ValueError, OSError) as error:
-        raise RunError(f"{path}: cannot be read as JSON ({type(error).__name__})", fix=fix) from None
+        raise RunError(
+            f"{path}: cannot be read as JSON ({type(error).__name__})", fix=fix
+        ) from None
     if missing := [name for name in fields if name not in values]:
         raise RunError(f"{path}: has no field '{missing[0]}', which every run writes", fix=fix)
     return values
@@ -99,7 +114,8 @@ def environment() -> dict:
 
 
 def _commit() -> str:
-    """The commit of the checkout whose package this is, with + where it has changes; "" outside of one."""
+    """The commit of the checkout whose package this is, with + where it has changes; "" outside of
+    one."""
     package = Path(mednli_jax.__file__).parent
     try:
         # An installed package may lie in another project's work tree, which does not track it.
@@ -113,12 +129,15 @@ def _commit() -> str:
 
 def _git(folder: Path, *words: str) -> str:
     command = ["git", *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=5, check=True)
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=5, check=True
+    )
     return done.stdout.strip()
 
 
 class RunDirectory:
-    """The folder of one run. Open it with `create` (new or resumed) or `existing` (finished, for reading)."""
+    """The folder of one run. Open it with `create` (new or resumed) or `existing` (finished, for
+    reading)."""
 
     def __init__(self, folder: Path):
         self.folder = Path(folder)
@@ -136,10 +155,13 @@ class RunDirectory:
         return run
 
     @classmethod
-    def check(cls, folder: Path, *, resume: bool = False, force: bool = False, locked: bool = False) -> bool:
+    def check(
+        cls, folder: Path, *, resume: bool = False, force: bool = False, locked: bool = False
+    ) -> bool:
         """Whether the folder holds a run. Raises RunError where `create` may not use it.
 
-        locked: whether this process holds the lock. Before, a run in which another process trains is no error.
+        locked: whether this process holds the lock. Before, a run in which another process trains
+        is no error.
         """
         run = cls(folder)
         # Other programs also write a config.json, but no lock beside it.
@@ -161,9 +183,16 @@ class RunDirectory:
 
     @classmethod
     def create(
-        cls, folder: Path, config: dict, *, resume: bool = False, force: bool = False, wait: float = 0
+        cls,
+        folder: Path,
+        config: dict,
+        *,
+        resume: bool = False,
+        force: bool = False,
+        wait: float = 0,
     ) -> "RunDirectory":
-        """Creates the folder, or reopens it to resume. Raises RunError as `check` and for a changed config.
+        """Creates the folder, or reopens it to resume. Raises RunError as `check` and for a changed
+        config.
 
         Raises ResumableError where another process holds the lock for more than `wait` seconds.
         """
@@ -181,7 +210,9 @@ class RunDirectory:
             if not (found and resume):
                 run._clear()
                 write_json(run.folder / "config.json", config)
-            elif changed := differing(run.config, json.loads(json.dumps(config))):  # tuples become lists
+            elif changed := differing(
+                run.config, json.loads(json.dumps(config))
+            ):  # tuples become lists
                 problem = f"{run.folder}: the run was started with other values of {', '.join(changed[:5])}"
                 fix = "resume with the same flags, or choose another --workdir"
                 if run.status() == "complete":
@@ -198,15 +229,21 @@ class RunDirectory:
         """Raises RunError where the prepared data differs from that with which the run began."""
         path = self.folder / "data.json"
         fix = "restore the file, or start over with --force"
-        if not path.is_file() or (before := read_json(path, "files", fix=fix))["files"] == manifest["files"]:
+        if (
+            not path.is_file()
+            or (before := read_json(path, "files", fix=fix))["files"] == manifest["files"]
+        ):
             return
-        sources = [one.get("key", {}).get("sources", {}) for one in (before, manifest)]  # {file: its hash}
+        sources = [
+            one.get("key", {}).get("sources", {}) for one in (before, manifest)
+        ]  # {file: its hash}
         changed = ", ".join(differing(*sources)[:5]) or "the corpus, the vectors or the ontology"
         problem = f"{self.folder}: changed since the run began: {changed}"
         raise RunError(problem, fix="restore what changed, or start over with --force")
 
     def check_settings(self, settings: dict) -> None:
-        """Raises RunError where a setting of jax differs from that with which the run began, if it was recorded."""
+        """Raises RunError where a setting of jax differs from that with which the run began, if it
+        was recorded."""
         path = self.folder / "env.json"
         fix = "restore the file, or start over with --force"
         before = read_json(path, fix=fix).get("settings", {}) if path.is_file() else {}
@@ -216,16 +253,21 @@ class RunDirectory:
         began = ", ".join(f"{name}={before[name]}" for name in changed)
         now = ", ".join(f"{name}={settings[name]}" for name in changed)
         steps = [
-            f"unset {name.upper()}" if before[name] is None else f"export {name.upper()}={before[name]}"
+            f"unset {name.upper()}"
+            if before[name] is None
+            else f"export {name.upper()}={before[name]}"
             for name in changed
         ]
         problem = f"{self.folder}: the run began with {began}, and this process has {now}"
         raise RunError(problem, fix=f"{'; '.join(steps)}; or start over with --force")
 
     def _clear(self):
-        """Removes the files of an earlier run. The config is last: the folder is a run as long as it is there."""
+        """Removes the files of an earlier run. The config is last: the folder is a run as long as
+        it is there."""
         with writing(self.folder):
-            (self.folder / "result.json").unlink(missing_ok=True)  # first, because it describes the checkpoints
+            (self.folder / "result.json").unlink(
+                missing_ok=True
+            )  # first, because it describes the checkpoints
             for name in ("checkpoints", "private", "tensorboard", "profile"):
                 for path in sorted((self.folder / name).rglob("*"), reverse=True):
                     path.rmdir() if path.is_dir() else path.unlink()
@@ -242,7 +284,9 @@ class RunDirectory:
         with writing(self.folder, "choose another --workdir"):
             self._lock = open(self.folder / "lock", "w")  # noqa: SIM115 - held until `close`
             if wait and self.in_training():
-                say(f"{self.folder}: another process is training here; waiting for it, up to {wait:.0f} s")
+                say(
+                    f"{self.folder}: another process is training here; waiting for it, up to {wait:.0f} s"
+                )
             while True:
                 try:
                     locked = lock_file(self._lock)
@@ -254,7 +298,9 @@ class RunDirectory:
                         raise ResumableError(problem, fix=fix) from None
                     time.sleep(0.1)
         if not locked:
-            warn(f"{self.folder}: the file system has no locks. Start no second process in this folder.")
+            warn(
+                f"{self.folder}: the file system has no locks. Start no second process in this folder."
+            )
 
     @property
     def config(self) -> dict:
@@ -263,7 +309,9 @@ class RunDirectory:
         for name, default in RETIRED.items():
             section, _, field = name.partition(".")
             if section in config and config[section].pop(field, default) != default:
-                problem = f"{self.folder}: the run sets config.{name}, which this version does not have"
+                problem = (
+                    f"{self.folder}: the run sets config.{name}, which this version does not have"
+                )
                 raise RunError(problem, fix="open the run with version 1 of the package")
         return config
 
@@ -275,7 +323,9 @@ class RunDirectory:
     def unfinished(self, status: str) -> RunError:
         """The error for a run that is not complete: its state and what to do."""
         if self.in_training():
-            return RunError(f"{self.folder}: the run is in training", fix="wait until it is finished")
+            return RunError(
+                f"{self.folder}: the run is in training", fix="wait until it is finished"
+            )
         fix = f"continue with it: train with its flags, --workdir={self.folder} and --resume"
         if status == "failed":
             go_on = "--resume to continue with the same flags, or " if self.can_resume() else ""
@@ -283,7 +333,8 @@ class RunDirectory:
         return RunError(f"{self.folder}: the run is not finished (status {status})", fix=fix)
 
     def can_resume(self) -> bool:
-        """Whether the same flags can continue the run: not where they or the data are the fault that ended it."""
+        """Whether the same flags can continue the run: not where they or the data are the fault
+        that ended it."""
         return self.result().get("resumable", True)
 
     def in_training(self) -> bool:
@@ -298,11 +349,16 @@ class RunDirectory:
         return False
 
     def result(self) -> dict:
-        """The content of result.json. A run that was killed before it wrote it has the status `running`."""
+        """The content of result.json. A run that was killed before it wrote it has the status
+        `running`."""
         path = self.folder / "result.json"
         if not path.is_file():
             return {"status": "running"}
-        return read_json(path, "status", fix="restore it, or remove it and train with --resume, which writes it again")
+        return read_json(
+            path,
+            "status",
+            fix="restore it, or remove it and train with --resume, which writes it again",
+        )
 
     def status(self) -> str:
         return self.result()["status"]
@@ -315,9 +371,12 @@ class RunDirectory:
         append_line(self.folder / "metrics.jsonl", json.dumps(row, allow_nan=False))
 
     def metrics(self) -> list[tuple[int, bytes]]:
-        """(epoch, line) of each row of metrics.jsonl. A last line without a line break was cut short by a kill."""
+        """(epoch, line) of each row of metrics.jsonl. A last line without a line break was cut
+        short by a kill."""
         path, rows = self.folder / "metrics.jsonl", []
-        for number, line in enumerate(path.read_bytes().split(b"\n")[:-1] if path.is_file() else (), 1):
+        for number, line in enumerate(
+            path.read_bytes().split(b"\n")[:-1] if path.is_file() else (), 1
+        ):
             try:
                 rows.append((int(json.loads(line)["epoch"]), line))
             except (ValueError, TypeError, KeyError):
@@ -326,12 +385,14 @@ class RunDirectory:
         return rows
 
     def keep_metrics(self, epochs: int) -> None:
-        """Keeps the rows of the first `epochs` epochs. A resumed run trains the later ones again."""
+        """Keeps the rows of the first `epochs` epochs. A resumed run trains the later ones
+        again."""
         kept = b"".join(line + b"\n" for epoch, line in self.metrics() if epoch <= epochs)
         write_atomic(self.folder / "metrics.jsonl", kept)
 
     def write_scalars(self, row: dict) -> None:
-        """Writes an epoch for TensorBoard, a curve per seed, and hides later points, which a killed process wrote."""
+        """Writes an epoch for TensorBoard, a curve per seed, and hides later points, which a killed
+        process wrote."""
         folder, epoch = self.folder / "tensorboard", row["epoch"]
         if self._scalars is None:
             from tensorboardX import SummaryWriter  # imported here because only training needs it
@@ -343,24 +404,32 @@ class RunDirectory:
             self._scalars = SummaryWriter(str(folder), purge_step=epoch, filename_suffix=suffix)
         values = {"examples_per_second": row["examples_per_second"]}
         for name in ("train_loss", "train_accuracy", "dev_loss", "dev_accuracy"):
-            values |= {f"{name}/seed{seed}": value for seed, value in zip(row["seeds"], row[name], strict=True)}
+            values |= {
+                f"{name}/seed{seed}": value
+                for seed, value in zip(row["seeds"], row[name], strict=True)
+            }
         for tag, value in values.items():
             if value is not None:
                 self._scalars.add_scalar(tag, value, epoch)
         self._scalars.flush()
 
     def close(self) -> None:
-        """Writes the points that are still waiting and gives the lock back, however the training ended."""
+        """Writes the points that are still waiting and gives the lock back, however the training
+        ended."""
         for file in (self._scalars, self._lock):
             if file is not None:
                 file.close()
 
     def write_lines(self, name: str, rows: Iterable[dict]) -> None:
         """Writes a file of private/, a line of JSON for each row."""
-        write_atomic(self.private / name, "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows))
+        write_atomic(
+            self.private / name, "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
+        )
 
     def log(self, line: str) -> None:
-        append_line(self.folder / "log.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}")
+        append_line(
+            self.folder / "log.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}"
+        )
 
 
 def write_kept(directory: RunDirectory, name: str, values: dict) -> None:
@@ -388,5 +457,7 @@ def flat(tree: dict, prefix: str = "") -> dict:
     """The leaves of a tree of JSON values, named as `train.epochs`."""
     leaves = {}
     for key, value in tree.items():
-        leaves |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+        leaves |= (
+            flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+        )
     return leaves

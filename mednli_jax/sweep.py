@@ -1,5 +1,5 @@
-"""Train the trials of a sweep: the product of some choices, a random search, or TPE. The same command on another
-machine joins the sweep; after Ctrl-C or a crash it continues.
+"""Train the trials of a sweep: the product of some choices, a random search, or TPE. The same
+command on another machine joins the sweep; after Ctrl-C or a crash it continues.
 
   python -m mednli_jax.sweep --config=sweep_esim_kd --study=kd --workers=2
   python -m mednli_jax.sweep --config=search_ga:clicr --study=ga --storage=postgresql://USER@HOST/DB
@@ -14,8 +14,9 @@ machine joins the sweep; after Ctrl-C or a crash it continues.
   --grace=SECONDS          time after which a silent worker counts as dead (default 60)
   --command=COMMAND        the command of a trial (default: python -m mednli_jax.train), e.g. preceded by srun or nice
 
-Each trial is a run, runs/NAME/trial-K, with its output in trial-K.log; runs/NAME/table.md has the results. Exit codes:
-0 done, 2 bad input, or some trials failed, 3 interrupted. Needs pip install 'mednli_jax[sweep]'.
+Each trial is a run, runs/NAME/trial-K, with its output in trial-K.log; runs/NAME/table.md has the
+results. Exit codes: 0 done, 2 bad input, or some trials failed, 3 interrupted. Needs pip install
+'mednli_jax[sweep]'.
 """
 
 import sys
@@ -25,7 +26,16 @@ from mednli_jax.errors import RunError
 
 
 def define(values: cli.Flags) -> None:
-    cli.define(values, config=None, study=None, storage=None, command=None, retry=False, table=False, test=False)
+    cli.define(
+        values,
+        config=None,
+        study=None,
+        storage=None,
+        command=None,
+        retry=False,
+        table=False,
+        test=False,
+    )
     cli.define_numbers(values, workers=1)
     cli.define_numbers(values, least=0, trials=0)
     cli.define_numbers(values, least=3, grace=60)

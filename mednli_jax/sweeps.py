@@ -1,4 +1,5 @@
-"""Studies of many runs by optuna: their trials, the workers that train them, and the table of results."""
+"""Studies of many runs by optuna: their trials, the workers that train them, and the table of
+results."""
 
 import contextlib
 import functools
@@ -35,7 +36,8 @@ from mednli_jax.rundir import RunDirectory, differing
 from mednli_jax.terminal import say, warn
 from mednli_jax.training.visible import one_device
 
-# On Linux a training ends with its worker, by SIGTERM. Elsewhere it trains on, and the next attempt waits for it.
+# On Linux a training ends with its worker, by SIGTERM. Elsewhere it trains on, and the next attempt
+# waits for it.
 TIE = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execvp(sys.argv[1], sys.argv[1:])"
 TIED = [sys.executable, "-c", TIE] if sys.platform == "linux" else []
 OUTAGE_SECONDS = 3600  # in which a database must answer again
@@ -44,7 +46,8 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Sweep:
-    """The varied fields of a config. The values of a trial follow from the sweep and the number of the trial alone.
+    """The varied fields of a config. The values of a trial follow from the sweep and the number of
+    the trial alone.
 
     Args:
       fields: config field -> a tuple of choices, or one of optuna's distributions.
@@ -62,7 +65,9 @@ class Sweep:
     def distributions(self) -> dict:
         """{field: optuna's distribution}."""
         choices = {name: space for name, space in self.fields.items() if type(space) is tuple}
-        return self.fields | {name: CategoricalDistribution(space) for name, space in choices.items()}
+        return self.fields | {
+            name: CategoricalDistribution(space) for name, space in choices.items()
+        }
 
     def values(self, trials: int = 0) -> list[dict]:
         """{field: value} of each trial; empty where `after` gives them."""
@@ -70,12 +75,16 @@ class Sweep:
         if self.tpe:
             return [{}] * number
         draw, grid = optuna.samplers.RandomSampler, optuna.samplers.GridSampler
-        drawn = optuna.create_study(sampler=draw(self.seed) if self.trials else grid(self.fields, self.seed))
+        drawn = optuna.create_study(
+            sampler=draw(self.seed) if self.trials else grid(self.fields, self.seed)
+        )
         return [drawn.ask(self.distributions()).params for _ in range(number)]
 
     def after(self, trial: int, done: list) -> dict:
         """{field: value} of a trial by TPE, after these attempts, which are complete."""
-        study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=self.seed + trial))
+        study = optuna.create_study(
+            direction="maximize", sampler=optuna.samplers.TPESampler(seed=self.seed + trial)
+        )
         study.add_trials(sorted(done, key=lambda attempt: attempt.user_attrs["trial"]))
         return study.ask(self.distributions()).params
 
@@ -84,7 +93,9 @@ def main(values: cli.Flags) -> None:
     """Trains the remaining trials of the study, and prints its table."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)  # heartbeats
-    warnings.filterwarnings("ignore", message="Heartbeat of storage")  # the worker records them, not optuna
+    warnings.filterwarnings(
+        "ignore", message="Heartbeat of storage"
+    )  # the worker records them, not optuna
     folder = Path("runs") / (values.study or cli.config_name())
     url = values.storage or f"sqlite:///{folder / 'study.db'}"
     try:
@@ -94,7 +105,9 @@ def main(values: cli.Flags) -> None:
         else:
             config = cli.config(values)
             sweep = _sweep_of_config_file(config)
-            with open(private_folder(folder) / "study.lock", "w") as lock:  # one worker creates the tables
+            with open(
+                private_folder(folder) / "study.lock", "w"
+            ) as lock:  # one worker creates the tables
                 if not lock_file(lock, wait=True):
                     _without_locks(folder, values.workers)
                 study = _study(_storage(url, values.grace), folder.name, sweep, config)
@@ -104,7 +117,12 @@ def main(values: cli.Flags) -> None:
             failed = worker.repeated(lambda: _failed(study))
             write_atomic(folder / "table.md", "\n".join(lines) + "\n")
         print("\n".join(lines))
-    except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError, ImportError, KeyError) as error:
+    except (
+        sqlalchemy.exc.SQLAlchemyError,
+        optuna.exceptions.OptunaError,
+        ImportError,
+        KeyError,
+    ) as error:
         problem = f"--storage: no study '{folder.name}' can be used there ({type(error).__name__})"
         raise RunError(problem, fix="check --study, the URL, its driver and its database") from None
     if failed:
@@ -118,7 +136,8 @@ def _failed(study: optuna.Study) -> list[str]:
 
 
 def _sweep_of_config_file(config: ConfigDict) -> Sweep:
-    """What get_sweep of the file in --config returns. Raises ConfigError where a trial could not set its fields."""
+    """What get_sweep of the file in --config returns. Raises ConfigError where a trial could not
+    set its fields."""
     argument = [a for a in cli.arguments() if a.startswith("--config=")][-1]
     file = cli.config_file(argument.removeprefix("--config="))
     definitions = runpy.run_path(str(file))
@@ -129,11 +148,18 @@ def _sweep_of_config_file(config: ConfigDict) -> Sweep:
     for field, space in sweep.fields.items():
         place = f"{file}: get_sweep: '{field}'"
         if field not in kinds:
-            raise ConfigError(f"{place} is no field of the config.{did_you_mean(field, kinds)}", fix="see --fields")
+            raise ConfigError(
+                f"{place} is no field of the config.{did_you_mean(field, kinds)}",
+                fix="see --fields",
+            )
         if space == () or not isinstance(space, tuple | BaseDistribution):
-            raise ConfigError(f"{place} has no choices", fix="give a tuple of values, or a distribution of optuna")
+            raise ConfigError(
+                f"{place} has no choices", fix="give a tuple of values, or a distribution of optuna"
+            )
     for field, space in sweep.distributions().items():
-        values = space.choices if isinstance(space, CategoricalDistribution) else (space.low, space.high)
+        values = (
+            space.choices if isinstance(space, CategoricalDistribution) else (space.low, space.high)
+        )
         for value in values:
             if not _fits(config, field, value):
                 problem = f"{file}: get_sweep: '{field}' has the type {kinds[field]}, and {value!r} does not fit"
@@ -158,7 +184,9 @@ def _without_locks(folder: Path, workers: int) -> None:
     """Refuses several workers on a file system without locks, and warns a single one."""
     problem = f"{folder}: the file system has no locks"
     if workers > 1:
-        raise RunError(f"{problem}, which several workers need", fix="choose another folder, or --workers=1")
+        raise RunError(
+            f"{problem}, which several workers need", fix="choose another folder, or --workers=1"
+        )
     warn(f"{problem}. Start no second worker of this study.")
 
 
@@ -166,7 +194,8 @@ def _without_locks(folder: Path, workers: int) -> None:
 
 
 def _storage(address: str, grace: int) -> optuna.storages.RDBStorage:
-    """The database of a URL. Raises RunError where its tables are those of another version of optuna."""
+    """The database of a URL. Raises RunError where its tables are those of another version of
+    optuna."""
     url = sqlalchemy.make_url(address)
     if url.drivername == "postgresql":  # its driver is another one in each version of SQLAlchemy
         url = url.set(drivername=f"postgresql+{_driver()}")
@@ -184,7 +213,9 @@ def _storage(address: str, grace: int) -> optuna.storages.RDBStorage:
         fix = "install the optuna that made them: pip install --upgrade optuna"
         if schema in storage.get_all_versions():
             fix = f"optuna storage upgrade --storage {shlex.quote(url.render_as_string())}"
-        raise RunError(f"--storage: its tables have optuna's schema {schema}, not {newest}. Fix: {fix}")
+        raise RunError(
+            f"--storage: its tables have optuna's schema {schema}, not {newest}. Fix: {fix}"
+        )
     if storage.engine.name == "sqlite":
 
         def begin(connection: sqlalchemy.Connection) -> None:
@@ -203,16 +234,22 @@ def _driver() -> str:
     return "psycopg"
 
 
-def _study(storage: optuna.storages.RDBStorage, name: str, sweep: Sweep, config: ConfigDict) -> optuna.Study:
+def _study(
+    storage: optuna.storages.RDBStorage, name: str, sweep: Sweep, config: ConfigDict
+) -> optuna.Study:
     """The study of this name, which is created if there is none."""
-    study = optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
+    study = optuna.create_study(
+        storage=storage, study_name=name, direction="maximize", load_if_exists=True
+    )
     fields = {field: distribution_to_json(space) for field, space in sweep.distributions().items()}
     new = {"fields": fields, "metric": sweep.metric, "seed": sweep.seed}
     new["config"] = json.loads(config.to_json())
     new |= {"tpe": True} if sweep.tpe else {}
     before = study.user_attrs.get("sweep", new)
     if before != new:
-        problem = f"study '{name}' was begun with other values of {', '.join(differing(before, new)[:5])}"
+        problem = (
+            f"study '{name}' was begun with other values of {', '.join(differing(before, new)[:5])}"
+        )
         raise RunError(problem, fix="give the same flags, or another --study")
     study.set_user_attr("sweep", new)
     return study
@@ -224,7 +261,11 @@ def _is_outage(error: BaseException | None) -> bool:
     if isinstance(error, sqlalchemy.exc.DBAPIError) and error.connection_invalidated:
         return True
     # the last one where optuna goes on with a session that has lost its connection
-    kinds = (sqlalchemy.exc.OperationalError, sqlalchemy.exc.InterfaceError, sqlalchemy.exc.PendingRollbackError)
+    kinds = (
+        sqlalchemy.exc.OperationalError,
+        sqlalchemy.exc.InterfaceError,
+        sqlalchemy.exc.PendingRollbackError,
+    )
     return isinstance(error, kinds)
 
 
@@ -237,10 +278,11 @@ DATABASE_ERRORS = (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInte
 class Worker:
     """Trains the trials of a study on this machine.
 
-    Trial K may have several attempts, optuna's trials with the user attribute "trial" = K. An attempt ends COMPLETE;
-    FAIL, with the attribute "error" where training failed and without it where its worker ended or died; PRUNED where
-    it was not needed. An attempt whose worker was silent for too long counts as dead even where it is not: it trains
-    on, and the next attempt of its trial takes the result from the run.
+    Trial K may have several attempts, optuna's trials with the user attribute "trial" = K. An
+    attempt ends COMPLETE; FAIL, with the attribute "error" where training failed and without it
+    where its worker ended or died; PRUNED where it was not needed. An attempt whose worker was
+    silent for too long counts as dead even where it is not: it trains on, and the next attempt of
+    its trial takes the result from the run.
     """
 
     def __init__(self, study: optuna.Study, sweep: Sweep, folder: Path, values: cli.Flags):
@@ -264,7 +306,9 @@ class Worker:
             retry = False
             if "WAITING" in states:
                 with ThreadPoolExecutor(self.values.workers) as pool:
-                    slots = [pool.submit(self._work, device) for device in range(self.values.workers)]
+                    slots = [
+                        pool.submit(self._work, device) for device in range(self.values.workers)
+                    ]
                 for slot in slots:
                     slot.result()
             time.sleep(1)  # others train, and may die
@@ -272,7 +316,8 @@ class Worker:
             raise KeyboardInterrupt
 
     def repeated(self, operation: Callable[[], Result]) -> Result:
-        """The result of an operation on the database. It is tried again each second while the database is away."""
+        """The result of an operation on the database. It is tried again each second while the
+        database is away."""
         deadline = time.monotonic() + OUTAGE_SECONDS
         while True:
             try:
@@ -333,7 +378,9 @@ class Worker:
         if attempts:  # a trial that was begun keeps its values
             return attempts[0].params
         found = self.study.get_trials(deepcopy=False)
-        return self.sweep.after(trial, [attempt for attempt in found if attempt.state.name == "COMPLETE"])
+        return self.sweep.after(
+            trial, [attempt for attempt in found if attempt.state.name == "COMPLETE"]
+        )
 
     def _stop(self, number, frame):  # lets the trainings save
         self.stopped = self.ending = True
@@ -341,7 +388,8 @@ class Worker:
             process.terminate()
 
     def _work(self, device: int) -> None:
-        """Trains the waiting attempts one after the other, on this device where there are several workers."""
+        """Trains the waiting attempts one after the other, on this device where there are several
+        workers."""
         try:
             while not self.ending and self._take(device):
                 pass
@@ -404,7 +452,8 @@ class Worker:
     def _train(self, attempt: optuna.Trial, device: int) -> float:
         """The score of the trial of an attempt, which is trained or continued."""
         trial, metric = attempt.user_attrs["trial"], self.sweep.metric
-        # Two workers may have added an attempt each: the one that is done counts, else the older one.
+        # Two workers may have added an attempt each: the one that is done counts, else the older
+        # one.
         attempts = self.repeated(lambda: attempts_of(self.study)).get(trial, [])
         rivals = [rival for rival in attempts if rival.state.name != "FAIL"]
         rivals.sort(key=lambda rival: (not rival.state.is_finished(), rival.number))
@@ -429,7 +478,12 @@ class Worker:
         file = folder.with_suffix(".log")
         with open(file, "w") as log:
             with subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             ) as process:
                 self.processes.add(process)
                 if self.stopped:  # the signal came before the process
@@ -462,11 +516,20 @@ def attempts_of(study) -> dict[int, list]:
 def table(study: optuna.Study, with_test: bool = False) -> list[str]:
     """The finished trials as a table in Markdown, the best on dev first."""
     metric, fields = (study.user_attrs["sweep"][name] for name in ("metric", "fields"))
-    done = [attempt for attempt in study.get_trials(deepcopy=False) if attempt.state.name == "COMPLETE"]
+    done = [
+        attempt for attempt in study.get_trials(deepcopy=False) if attempt.state.name == "COMPLETE"
+    ]
     titles = ["trial", *fields, metric, *[metric.replace("dev", "test", 1)] * with_test]
     lines = [titles, ["---"] * len(titles)]
     for attempt in sorted(done, key=lambda attempt: attempt.value, reverse=True):
         found = attempt.user_attrs
-        numbers = [found["trial"], *attempt.params.values(), attempt.value, *[found["test"]] * with_test]
-        lines.append([f"{number:.4g}" if isinstance(number, float) else str(number) for number in numbers])
+        numbers = [
+            found["trial"],
+            *attempt.params.values(),
+            attempt.value,
+            *[found["test"]] * with_test,
+        ]
+        lines.append(
+            [f"{number:.4g}" if isinstance(number, float) else str(number) for number in numbers]
+        )
     return [f"| {' | '.join(line)} |" for line in lines]

@@ -1,10 +1,11 @@
 """The contract of a task as Protocols, and the one table of the tasks: name -> TASK.
 
-Each task folder exports TASK in its plug.py, and only this module imports the task folders. A TASK of the user's own
-code is named by its import path (docs/plugins.md). It needs
+Each task folder exports TASK in its plug.py, and only this module imports the task folders. A TASK
+of the user's own code is named by its import path (docs/plugins.md). It needs
   Task                      for a config: names, models, the form of new inputs, defaults, rules, corpus and scorer;
   training.task.Scorer      for training: batches, loss, scores; `Task.scorer` makes it.
-All other Protocols are optional. A TASK has one if it has all of its members, and `isinstance` tells:
+All other Protocols are optional. A TASK has one if it has all of its members, and `isinstance`
+tells:
   Limits, Training, Inspection      more rules; training without the loop; what is wrong with a corpus
   Sources                           where data come from
   Flags, Reports, Evaluation, Predictions, Attention, Analyses, Tables      what reports and commands show
@@ -28,7 +29,12 @@ if TYPE_CHECKING:  # `--help` needs none of them
     from mednli_jax.data.arrays import Prepared, Rows
     from mednli_jax.data.corpus import Corpus
     from mednli_jax.data.inputs import Form
-    from mednli_jax.report.options import AnalysisOptions, EvaluationOptions, PaperTable, ReportOptions
+    from mednli_jax.report.options import (
+        AnalysisOptions,
+        EvaluationOptions,
+        PaperTable,
+        ReportOptions,
+    )
     from mednli_jax.report.sections import Report, Section
     from mednli_jax.rundir import RunDirectory
     from mednli_jax.training.task import Scorer
@@ -70,7 +76,8 @@ class Task(Protocol):
     def form(self) -> Form: ...
 
     def accepts(self, name: str, module: Any) -> bool:
-        """Whether the task trains a model. module: its linen class, None for a model that is no network."""
+        """Whether the task trains a model. module: its linen class, None for a model that is no
+        network."""
 
     def rules(self, config: Config) -> Iterable[tuple[str, str, str]]:
         """(field, what is wrong, the fix) of each rule that a config breaks."""
@@ -125,7 +132,8 @@ class Inspection(Protocol):
         """What may be wrong with a prepared corpus."""
 
     def check_prepared(self, experiment: Any, prepared: Prepared, *, excerpt: int = 0) -> None:
-        """Raises ConfigError for a corpus that cannot be trained on; a warning is enough below `excerpt` rows."""
+        """Raises ConfigError for a corpus that cannot be trained on; a warning is enough below
+        `excerpt` rows."""
 
 
 # -- where data come from ----------------------------------------------------------------------------------------------
@@ -166,11 +174,14 @@ class Reports(Protocol):
     ) -> tuple[Sequence[Section], Sequence[Section]]:
         """The sections of a run's page that are shown before and after the learning curves."""
 
-    def closing_sections(self, directory: RunDirectory, result: Mapping[str, Any]) -> Sequence[Section]:
+    def closing_sections(
+        self, directory: RunDirectory, result: Mapping[str, Any]
+    ) -> Sequence[Section]:
         """What `train` prints besides the scores of the splits."""
 
     def compare(self, folders: Sequence[Path], split: str) -> Report:
-        """The first run against each other; figures: {"comparisons": [a row for each other run]}."""
+        """The first run against each other; figures: {"comparisons": [a row for each other
+        run]}."""
 
     def more_sections(self, folders: Sequence[Path], options: ReportOptions) -> Report:
         """What options of `report` ask for."""
@@ -216,7 +227,8 @@ class Analyses(Protocol):
     def alone(self) -> Collection[str]: ...
 
     def analysed(self, config: Config | None, options: AnalysisOptions) -> Any:
-        """The corpus, with `name`, `notes` [str] and `splits`; without splits no page is written."""
+        """The corpus, with `name`, `notes` [str] and `splits`; without splits no page is
+        written."""
 
 
 @runtime_checkable
@@ -238,7 +250,8 @@ class PairTask(Protocol):
         """The scores of the labelled pairs of a file."""
 
     def merged(self, run: Run, spans: Path | None) -> Run:
-        """The run on its own corpus, with entities as one token. spans: their file, None for concepts."""
+        """The run on its own corpus, with entities as one token. spans: their file, None for
+        concepts."""
 
     def answers(self, path: Path, rows: Rows, config: Config) -> np.ndarray:
         """Logits [1, N, C] of any system's answers."""
@@ -248,7 +261,9 @@ class PairTask(Protocol):
 class QueryAnswers(Protocol):
     """What only cloze queries have."""
 
-    def evaluate_answers(self, corpus: str, predictions: Path, options: EvaluationOptions) -> Report:
+    def evaluate_answers(
+        self, corpus: str, predictions: Path, options: EvaluationOptions
+    ) -> Report:
         """The scores of any system's answers to the queries of a corpus."""
 
 
@@ -257,7 +272,18 @@ class Part(Analyses, Tables, Protocol):
 
 
 class Whole(
-    Task, Limits, Training, Inspection, Sources, Flags, Reports, Evaluation, Predictions, Attention, Part, Protocol
+    Task,
+    Limits,
+    Training,
+    Inspection,
+    Sources,
+    Flags,
+    Reports,
+    Evaluation,
+    Predictions,
+    Attention,
+    Part,
+    Protocol,
 ):
     """All parts. The TASKs of this package have them."""
 
@@ -267,7 +293,8 @@ class Whole(
 
 @cache
 def tasks() -> Mapping[str, Whole]:
-    """{name: TASK}. The folders are imported at the first call, because they are not needed for `--help`."""
+    """{name: TASK}. The folders are imported at the first call, because they are not needed for
+    `--help`."""
     from mednli_jax.cloze import plug as cloze
     from mednli_jax.diskne import plug as diskne
     from mednli_jax.nli import plug as nli
@@ -284,7 +311,8 @@ def parts() -> Mapping[str, Sequence[Part]]:
 
 
 def named(name: str) -> Task:
-    """The TASK of this name, or at an import path `package.module:name` of the user's (see plugins.imported)."""
+    """The TASK of this name, or at an import path `package.module:name` of the user's (see
+    plugins.imported)."""
     if isinstance(name, str) and ":" in name:
         task = imported(name, "task")
         if not isinstance(task, Task):
@@ -293,11 +321,24 @@ def named(name: str) -> Task:
             raise ConfigError(problem, fix="give the object what docs/plugins.md lists")
         return task
     if name not in list(tasks()):  # which takes a value of any type
-        raise ConfigError(f"unknown task '{name}'", field="task", fix=f"give one of {', '.join(tasks())}")
+        raise ConfigError(
+            f"unknown task '{name}'", field="task", fix=f"give one of {', '.join(tasks())}"
+        )
     return tasks()[name]
 
 
-MEMBERS = ("name", "base", "corpora", "units", "models", "form", "accepts", "rules", "corpus", "scorer")
+MEMBERS = (
+    "name",
+    "base",
+    "corpora",
+    "units",
+    "models",
+    "form",
+    "accepts",
+    "rules",
+    "corpus",
+    "scorer",
+)
 
 
 def task_of(config: Config) -> Task:
@@ -379,7 +420,11 @@ def evaluate(task: Task, run: Run, options: EvaluationOptions) -> Report:
     """The scores of a split."""
     from mednli_jax.report import plain
 
-    return task.evaluate(run, options) if isinstance(task, Evaluation) else plain.evaluate(run, options)
+    return (
+        task.evaluate(run, options)
+        if isinstance(task, Evaluation)
+        else plain.evaluate(run, options)
+    )
 
 
 def predictions(task: Task) -> Predictions:
@@ -395,7 +440,8 @@ def flags_of(task: Task, command: str) -> Collection[str]:
 
 
 def check_flags(command: str, task: Task, values: Mapping[str, Any]) -> None:
-    """Refuses the flags of a command that only runs of other tasks take. values: of the flags, by name."""
+    """Refuses the flags of a command that only runs of other tasks take. values: of the flags, by
+    name."""
     others = {name for other in tasks().values() for name in flags_of(other, command)}
     for name in sorted(others - set(flags_of(task, command))):
         if values[name]:
@@ -414,20 +460,32 @@ def in_all(task: Analyses) -> list[str]:
 
 
 def with_analysis(name: str, config: Config | None = None) -> Analyses:
-    """The TASK that has an analysis of its corpora, or all of them (ALL). That of a config may be the user's own."""
+    """The TASK that has an analysis of its corpora, or all of them (ALL). That of a config may be
+    the user's own."""
     own = None if config is None else task_of(config)
-    if own not in tasks().values() and isinstance(own, Analyses) and (name == ALL or name in analyses_of(own)):
+    if (
+        own not in tasks().values()
+        and isinstance(own, Analyses)
+        and (name == ALL or name in analyses_of(own))
+    ):
         return own
     known: dict[str, Analyses] = {ALL: tasks()[NLI]}
     known |= {analysis: task for task in tasks().values() for analysis in analyses_of(task)}
     if name not in known:
-        raise UsageError(f"unknown analysis '{name}'. Known: {', '.join(known)}. Fix: analyze stats --config=FILE")
+        raise UsageError(
+            f"unknown analysis '{name}'. Known: {', '.join(known)}. Fix: analyze stats --config=FILE"
+        )
     return known[name]
 
 
 def with_table(name: str, runs: Path | None = None) -> PaperTable:
-    """The papers' table `name`, as --table takes it. The runs of a folder may be of a TASK of the user's own."""
-    known = {table: found for task in (*tasks().values(), *_papers()) for table, found in task.tables.items()}
+    """The papers' table `name`, as --table takes it. The runs of a folder may be of a TASK of the
+    user's own."""
+    known = {
+        table: found
+        for task in (*tasks().values(), *_papers())
+        for table, found in task.tables.items()
+    }
     if name not in known and runs is not None:
         for path in sorted(runs.glob("*/config.json")):
             task = task_of_run(path.parent)

@@ -9,7 +9,14 @@ import time
 from collections.abc import Container, Iterator, Sequence
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 PLAIN_SECONDS = 15.0
 _STRIDE = 256  # examples between two updates
@@ -44,7 +51,8 @@ class _LossyStream(io.FileIO):
 
 @contextlib.contextmanager
 def lossy_streams() -> Iterator[None]:
-    """Standard streams for a command that goes on where their reader has left or they were closed at its start."""
+    """Standard streams for a command that goes on where their reader has left or they were closed
+    at its start."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed: another file would take its descriptor
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - until the process ends
@@ -67,18 +75,23 @@ def _lossy(stream: io.TextIOWrapper, losses: Container[int]) -> io.TextIOWrapper
     raw = _LossyStream(stream.fileno(), losses)
     buffer = raw if stream.write_through else io.BufferedWriter(raw)
     form = {"encoding": stream.encoding, "errors": stream.errors}
-    return io.TextIOWrapper(buffer, **form, line_buffering=stream.line_buffering, write_through=stream.write_through)
+    return io.TextIOWrapper(
+        buffer, **form, line_buffering=stream.line_buffering, write_through=stream.write_through
+    )
 
 
 def output_is_read() -> bool:
-    """Whether the output still has a reader: not after the end of `head` in `predict ... | head`."""
+    """Whether the output still has a reader: not after the end of `head` in `predict ... |
+    head`."""
     return 1 not in _unread
 
 
 def say(line: str) -> None:
     if sys.stderr is not None:
         with contextlib.suppress(OSError):  # its reader may have left
-            print(line, file=sys.stderr, flush=True)  # rich replaces sys.stderr while a bar is shown
+            print(
+                line, file=sys.stderr, flush=True
+            )  # rich replaces sys.stderr while a bar is shown
 
 
 def warn(line: str) -> None:
@@ -88,7 +101,8 @@ def warn(line: str) -> None:
 class Bar:
     """`with Bar("epoch 1/6", total) as bar: bar.advance(n, "loss 1.02")`.
 
-    total: number of units, if it is known. first: units that another process did; they do not count for the rate.
+    total: number of units, if it is known. first: units that another process did; they do not count
+    for the rate.
     """
 
     def __init__(self, title: str, total: int | None, *, unit: str = "examples", first: int = 0):
@@ -96,9 +110,17 @@ class Bar:
         self.done, self.started, self.printed = first, time.monotonic(), time.monotonic()
         text = TextColumn("{task.description}", markup=False)  # a file name may look like markup
         note = TextColumn("{task.fields[note]}", markup=False)
-        columns = (text, BarColumn(bar_width=None), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        columns = (
+            text,
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
         on_terminal = sys.stderr is not None and sys.stderr.isatty()
-        self._bar = Progress(*columns, note, console=Console(stderr=True), transient=True, disable=not on_terminal)
+        self._bar = Progress(
+            *columns, note, console=Console(stderr=True), transient=True, disable=not on_terminal
+        )
         self._task = self._bar.add_task(title, total=total, completed=first, note="")
 
     def __enter__(self):
@@ -116,7 +138,10 @@ class Bar:
             rate = (self.done - self.first) / (self.printed - self.started)
             of, eta = "", ""
             if self.total is not None:
-                of, eta = f"/{self.total}", f", ETA {(self.total - self.done) / max(rate, 1e-9):.0f} s"
+                of, eta = (
+                    f"/{self.total}",
+                    f", ETA {(self.total - self.done) / max(rate, 1e-9):.0f} s",
+                )
             say(f"{self.title}: {self.done}{of} {self.unit}, {rate:.0f}/s{eta}  {note}".rstrip())
 
     def reach(self, done: int, total: int) -> None:

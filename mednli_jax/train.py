@@ -13,10 +13,10 @@
   --coordinator=HOST:PORT --processes=N --process=I   this is process I of N; process 0 is the coordinator
   --distributed                the same, for processes that a TPU pod, Slurm or MPI started
 
-Corpora are read from $MEDNLI_JAX_DATA/<corpus>/. Prepared data is kept in $MEDNLI_JAX_CACHE.
-The run directory holds result.json, metrics.jsonl, log.txt and the checkpoints.
-Exit codes: 0 done, 2 bad input or usage, 3 interrupted, or another process trains in --workdir, 134 another process
-of this run was lost (3, 134: go on with --resume).
+Corpora are read from $MEDNLI_JAX_DATA/<corpus>/. Prepared data is kept in $MEDNLI_JAX_CACHE. The
+run directory holds result.json, metrics.jsonl, log.txt and the checkpoints. Exit codes: 0 done, 2
+bad input or usage, 3 interrupted, or another process trains in --workdir, 134 another process of
+this run was lost (3, 134: go on with --resume).
 """
 
 import shlex
@@ -49,9 +49,13 @@ def main(values: cli.Flags) -> int:
     spec = run.experiment_of(config)
     if values.dry_run:
         return _describe(spec)
-    here = hosts.join(values.coordinator, values.processes, values.process, automatic=values.distributed)
+    here = hosts.join(
+        values.coordinator, values.processes, values.process, automatic=values.distributed
+    )
     if here.count > 1 and spec.trained_by:
-        raise RunError("several processes can only train networks on one corpus", fix="start one process")
+        raise RunError(
+            "several processes can only train networks on one corpus", fix="start one process"
+        )
     name = cli.config_name()
     folder = values.workdir or Path("runs") / name
     if not (values.workdir or values.resume):
@@ -97,7 +101,10 @@ def _kept_flags(arguments: Sequence[str]) -> list[str]:
 
 def _describe(spec) -> int:
     if spec.trained_by:
-        raise UsageError("--dry-run is for a network on one corpus, not for features or folds", fix="leave it out")
+        raise UsageError(
+            "--dry-run is for a network on one corpus, not for features or folds",
+            fix="leave it out",
+        )
     from mednli_jax import run
     from mednli_jax.training.gradient import describe
     from mednli_jax.training.loop import Trainer

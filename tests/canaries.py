@@ -1,4 +1,5 @@
-"""500 words that occur nowhere else, corpora made of them, and a search for these words in the bytes of files."""
+"""500 words that occur nowhere else, corpora made of them, and a search for these words in the
+bytes of files."""
 
 import gzip
 import json
@@ -23,16 +24,21 @@ SIZES = (("train", 60), ("dev", 18), ("test", 18))
 
 
 def write_corpora(data: Path) -> None:
-    """Writes mednli/, clicr/, own/ (pairs for DisKnE), and an ontology whose names are words of these corpora."""
+    """Writes mednli/, clicr/, own/ (pairs for DisKnE), and an ontology whose names are words of
+    these corpora."""
     write_pairs(data / "mednli")
     write_articles(data / "clicr")
     write_diseases(data / "own")
-    rows = [f"Q{i}\t{name}\tC01{'.100' * (i % 4)}.{i:03}\t{name} {WORDS[70]}\n" for i, name in enumerate(_CONCEPTS)]
+    rows = [
+        f"Q{i}\t{name}\tC01{'.100' * (i % 4)}.{i:03}\t{name} {WORDS[70]}\n"
+        for i, name in enumerate(_CONCEPTS)
+    ]
     (data / "own.tsv").write_text("id\tname\ttree_numbers\tsynonyms\n" + "".join(rows))
 
 
 def write_pairs(folder: Path) -> None:
-    """Writes pairs in MedNLI's layout. Every word occurs, and some words of hypotheses give their class away."""
+    """Writes pairs in MedNLI's layout. Every word occurs, and some words of hypotheses give their
+    class away."""
     number = 0
     for split, size in SIZES:
         rows = []
@@ -46,19 +52,25 @@ def write_pairs(folder: Path) -> None:
 
 
 def write_diseases(folder: Path) -> None:
-    """Writes a user's own pairs, each entailing one of four concepts of own.tsv, and their categories (kinds.tsv)."""
+    """Writes a user's own pairs, each entailing one of four concepts of own.tsv, and their
+    categories (kinds.tsv)."""
     for split, numbers in (("train", range(12)), ("dev", range(12, 16))):
         texts = [
-            {"premise": f"{WORDS[90 + i]} seen .", "hypothesis": f"patient has {WORDS[i % 4 * 3]}"} for i in numbers
+            {"premise": f"{WORDS[90 + i]} seen .", "hypothesis": f"patient has {WORDS[i % 4 * 3]}"}
+            for i in numbers
         ]
-        rows = [{"uid": f"{split}-{i}", **text, "label": "entailment"} for i, text in zip(numbers, texts, strict=True)]
+        rows = [
+            {"uid": f"{split}-{i}", **text, "label": "entailment"}
+            for i, text in zip(numbers, texts, strict=True)
+        ]
         write_rows(folder / f"{split}.jsonl", rows)
         with open(folder / "kinds.tsv", "a") as kinds:
             kinds.write("".join(f"{row['uid']}\tsymptoms\n" for row in rows))
 
 
 def write_articles(folder: Path) -> None:
-    """Writes articles in CliCR's layout. Every word occurs in a passage, and queries ask for phrases of two words."""
+    """Writes articles in CliCR's layout. Every word occurs in a passage, and queries ask for
+    phrases of two words."""
     folder.mkdir(parents=True)
     for split, first, count in (("train", 0, 6), ("dev", 6, 3), ("test", 9, 3)):
         articles = []
@@ -71,7 +83,11 @@ def write_articles(folder: Path) -> None:
                 answer = {"text": phrase, "cui": "C1", "sem_type": "problem", "origin": "dataset"}
                 query = f"{words[6 + k]} had @placeholder ."
                 queries.append({"id": f"{split}{number}.{k}", "query": query, "answers": [answer]})
-            document = {"title": words[9], "context": f"{marked} .\n{' '.join(words[10:])} .", "qas": queries}
+            document = {
+                "title": words[9],
+                "context": f"{marked} .\n{' '.join(words[10:])} .",
+                "qas": queries,
+            }
             articles.append({"source": f"{split}{number}", "document": document})
         (folder / f"{split}1.0.json").write_text(json.dumps({"version": "1.0", "data": articles}))
 
@@ -101,7 +117,8 @@ def content(path: Path) -> bytes:
 
 
 def leaks(folder: Path, allowed=()) -> dict[str, int]:
-    """{file below the folder: number of the words in it or in its name}, without the files that `allowed` names.
+    """{file below the folder: number of the words in it or in its name}, without the files that
+    `allowed` names.
 
     allowed: patterns of whole paths relative to the folder.
     """

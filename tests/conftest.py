@@ -1,4 +1,5 @@
-"""Gives the suite eight host devices, before jax starts, and a cache and home of its own; keeps memory small."""
+"""Gives the suite eight host devices, before jax starts, and a cache and home of its own; keeps
+memory small."""
 
 import ctypes
 import functools
@@ -11,16 +12,19 @@ from compiler import FAST
 
 # launch/accelerator_day.sh sets this variable, to test on the machine's own devices
 if not os.environ.get("MEDNLI_JAX_TESTS_DEVICE"):
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8 {FAST}"
+    os.environ["XLA_FLAGS"] = (
+        f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8 {FAST}"
+    )
     os.environ["JAX_PLATFORMS"] = "cpu"
 
-# The package's commands forbid glibc to give freed memory back (`keep_memory`); the suite lets it. Only large parts are
-# given back, because the system clears each page that a process takes anew.
+# The package's commands forbid glibc to give freed memory back (`keep_memory`); the suite lets it.
+# Only large parts are given back, because the system clears each page that a process takes anew.
 os.environ["MALLOC_TRIM_THRESHOLD_"] = str(4 << 20)
 os.environ["MALLOC_MMAP_THRESHOLD_"] = str(1 << 20)
 
-# A program that one test compiled is not compiled again, neither in this process nor in one that a test starts. Each
-# worker has a folder of its own, because jax does not write an entry in one piece.
+# A program that one test compiled is not compiled again, neither in this process nor in one that a
+# test starts. Each worker has a folder of its own, because jax does not write an entry in one
+# piece.
 COMPILED = tempfile.TemporaryDirectory(prefix="mednli_jax_compiled_", ignore_cleanup_errors=True)
 os.environ["JAX_COMPILATION_CACHE_DIR"] = COMPILED.name
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
@@ -37,7 +41,11 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+    items.sort(
+        key=lambda item: (
+            LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST)
+        )
+    )
 
 
 def pytest_collection_finish():
@@ -57,7 +65,9 @@ def give_back_memory():
         jax.clear_caches()
     gc.collect()
     if sys.platform == "linux":
-        getattr(ctypes.CDLL(None), "malloc_trim", int)(0)  # a function of glibc, which otherwise keeps freed pages
+        getattr(ctypes.CDLL(None), "malloc_trim", int)(
+            0
+        )  # a function of glibc, which otherwise keeps freed pages
 
 
 @pytest.fixture(scope="session", autouse=True)

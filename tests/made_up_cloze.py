@@ -12,32 +12,60 @@ WORDS = [f"w{n}" for n in range(30)]
 
 
 def split(name, seed, passages=7, queries=3, own=()):
-    """Random passages. Some have no marks, and some answers are not candidates. own: words of this split alone."""
+    """Random passages. Some have no marks, and some answers are not candidates. own: words of this
+    split alone."""
     rng, examples = random.Random(seed), []
     words = [*WORDS, *own]
     for number in range(passages):
-        phrases = [" ".join(rng.choices(words, k=rng.randint(1, 3))) for _ in range(5)] if number % 5 != 4 else []
+        phrases = (
+            [" ".join(rng.choices(words, k=rng.randint(1, 3))) for _ in range(5)]
+            if number % 5 != 4
+            else []
+        )
         parts = [
-            f"BEG__{rng.choice(phrases)}__END" if phrases and rng.random() < 0.3 else rng.choice(words)
+            f"BEG__{rng.choice(phrases)}__END"
+            if phrases and rng.random() < 0.3
+            else rng.choice(words)
             for _ in range(40)
         ]
-        title, context = parse_marked(f"On BEG__{rng.choice(words)}__END"), parse_marked(" ".join(parts))
+        title, context = (
+            parse_marked(f"On BEG__{rng.choice(words)}__END"),
+            parse_marked(" ".join(parts)),
+        )
         passage = Passage(
-            f"{name}{number}", title.tokens, context.tokens, context.entities, context.sentences, "", title.entities
+            f"{name}{number}",
+            title.tokens,
+            context.tokens,
+            context.entities,
+            context.sentences,
+            "",
+            title.entities,
         )
         for query in range(queries):
             marked = parse_marked(
-                " ".join([*rng.choices(words, k=rng.randint(0, 9)), "@placeholder", *rng.choices(words, k=4)])
+                " ".join(
+                    [
+                        *rng.choices(words, k=rng.randint(0, 9)),
+                        "@placeholder",
+                        *rng.choices(words, k=4),
+                    ]
+                )
             )
             texts = [rng.choice([*phrases, "not there"]), rng.choice([*phrases, "nor this"])]
             answers = (Answer(texts[0], "C1", "test"), Answer(texts[1], "C1", "", "UMLS"))
             uid = f"{name}{number}.{query}"
-            examples.append(ClozeExample(uid, passage, marked.tokens, (), marked.blanks[0], answers))
+            examples.append(
+                ClozeExample(uid, passage, marked.tokens, (), marked.blanks[0], answers)
+            )
     return Split(name, tuple(examples), {"file": f"{name}1.0.json"})
 
 
 def corpus(own=("xylo",)):
-    return {"train": split("train", 1), "dev": split("dev", 2, own=own), "test": split("test", 3, passages=3)}
+    return {
+        "train": split("train", 1),
+        "dev": split("dev", 2, own=own),
+        "test": split("test", 3, passages=3),
+    }
 
 
 def own_part(arrays, name, number, start=None):
@@ -66,10 +94,14 @@ def passage(text, uid="p"):
 
 
 def cloze(uid, text, query, *answers, kind="problem", tags=()):
-    """A query about a passage (its text, or a Passage). `_` is the blank, and the first answer is the dataset's."""
+    """A query about a passage (its text, or a Passage). `_` is the blank, and the first answer is
+    the dataset's."""
     tokens, entities = marked(query)
     tokens = tuple(PLACEHOLDER if token == "_" else token for token in tokens)
-    own = (Answer(answers[0], "C1", kind, "dataset"), *(Answer(a, "C1", kind, "UMLS") for a in answers[1:]))
+    own = (
+        Answer(answers[0], "C1", kind, "dataset"),
+        *(Answer(a, "C1", kind, "UMLS") for a in answers[1:]),
+    )
     about = passage(text) if isinstance(text, str) else text
     return ClozeExample(uid, about, tokens, entities, tokens.index(PLACEHOLDER), own, tags)
 
@@ -84,7 +116,10 @@ def write_clicr(folder):
                 {"text": "podagra", "cui": "", "sem_type": None, "origin": "UMLS"},
             ]
             texts = [f"a BEG__b c__END {q} @placeholder , 1.50" for q in range(n % 3)]
-            queries = [{"id": f"{split}{n}.{q}", "query": text, "answers": answers} for q, text in enumerate(texts)]
+            queries = [
+                {"id": f"{split}{n}.{q}", "query": text, "answers": answers}
+                for q, text in enumerate(texts)
+            ]
             context = f"naïve BEG__Gout № {n}__END\n'' BEG__x {n}__END , x . " + "more words " * n
             document = {"title": "BEG__T__END x" * (n % 2), "context": context, "qas": queries}
             data.append({"source": f"{split}{n}", "document": {**document, "specialty": "s"}})

@@ -1,4 +1,5 @@
-"""Runs commands in a process of their own or in this one, and writes the small corpora that they read."""
+"""Runs commands in a process of their own or in this one, and writes the small corpora that they
+read."""
 
 import contextlib
 import io
@@ -51,23 +52,40 @@ def environment_of(home):
 
 
 def run_command(name, *arguments, cwd, stdin="", **environment):
-    """Runs `python -m mednli_jax.<name>` in a process of its own. The result has returncode, stdout and stderr."""
+    """Runs `python -m mednli_jax.<name>` in a process of its own. The result has returncode, stdout
+    and stderr."""
     command = [sys.executable, "-m", f"mednli_jax.{name}", *arguments]
     return subprocess.run(
-        command, input=stdin, capture_output=True, text=True, cwd=cwd, timeout=240, env={**os.environ, **environment}
+        command,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=240,
+        env={**os.environ, **environment},
     )
 
 
 def call_script(name, *arguments, timeout=60, **variables):
-    """Runs launch/<name> with these environment variables. The result has returncode, stdout and stderr."""
+    """Runs launch/<name> with these environment variables. The result has returncode, stdout and
+    stderr."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "XLA_FLAGS": FAST, **variables}
+    environment = {
+        **os.environ,
+        "PATH": path,
+        "PYTHONPATH": str(ROOT),
+        "XLA_FLAGS": FAST,
+        **variables,
+    }
     command = ["bash", f"launch/{name}", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout)
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout
+    )
 
 
 def use_one_device(patch):
-    """Commands of this process use one of the suite's devices, as most machines have one; compilation is cheaper."""
+    """Commands of this process use one of the suite's devices, as most machines have one;
+    compilation is cheaper."""
     patch.setattr(run, "Devices", lambda: Devices(jax.local_devices()[:1]))
 
 
@@ -87,11 +105,15 @@ def prepare(config):
 
 
 def call_command(module, *flags, stdin="", words=sys.maxsize):
-    """Runs a command in this process: (exit code, stdout, stderr). Restores the settings of the process."""
+    """Runs a command in this process: (exit code, stdout, stderr). Restores the settings of the
+    process."""
     out, err = io.StringIO(), io.StringIO()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     before, mask = (sys.argv, sys.stdin), os.umask(0o077)
-    sys.argv, sys.stdin = [module.__file__, *map(str, flags)], io.TextIOWrapper(io.BytesIO(stdin.encode()))
+    sys.argv, sys.stdin = (
+        [module.__file__, *map(str, flags)],
+        io.TextIOWrapper(io.BytesIO(stdin.encode())),
+    )
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = cli.run(module.main, module.__doc__, module.define, words=words)
@@ -116,16 +138,22 @@ def write_pairs(folder, sizes=(("train", 48), ("dev", 18), ("test", 17))):
     folder.mkdir(parents=True, exist_ok=True)
     for split, size in sizes:
         pairs = [own_pair(split, number, CONDITIONS) for number in range(size)]
-        rows = [official(f"{split}-{n}", pair[0], f"{SECRET} {pair[1]}", pair[2]) for n, pair in enumerate(pairs)]
+        rows = [
+            official(f"{split}-{n}", pair[0], f"{SECRET} {pair[1]}", pair[2])
+            for n, pair in enumerate(pairs)
+        ]
         write_rows(folder / f"mli_{split}_v1.jsonl", rows)
 
 
 def write_shared_premises(path, premises=12):
-    """Writes one pair of each label for each premise; hypotheses of eight premises have SECRET, those of all COMMON."""
+    """Writes one pair of each label for each premise; hypotheses of eight premises have SECRET,
+    those of all COMMON."""
     rows = []
     for n in range(premises):
         denied = SECRET if n < 8 else "joint pain"
-        for label, text in zip(LABELS, ("has brain injury", f"may have {COMMON}", f"no {denied}"), strict=True):
+        for label, text in zip(
+            LABELS, ("has brain injury", f"may have {COMMON}", f"no {denied}"), strict=True
+        ):
             row = {"pairID": f"{path.stem}-{n}-{label}", "gold_label": label}
             row |= {"sentence1": f"{COMMON} of patient {n} .", "sentence2": f"patient {text}"}
             rows.append(row)
@@ -133,7 +161,8 @@ def write_shared_premises(path, premises=12):
 
 
 def write_own_pairs(folder, conditions=CONDITIONS, sizes=(("train", 36), ("dev", 12), ("test", 9))):
-    """Writes a user's own pairs as train.jsonl and so on; the verb decides the label. Returns their words.
+    """Writes a user's own pairs as train.jsonl and so on; the verb decides the label. Returns their
+    words.
 
     `own_pair` makes each pair.
     """
@@ -154,7 +183,8 @@ def own_pair(split, number, conditions):
 
 
 def write_articles(folder):
-    """Writes articles in CliCR's layout with three phrases and three queries each; the last test article has none."""
+    """Writes articles in CliCR's layout with three phrases and three queries each; the last test
+    article has none."""
     folder.mkdir(parents=True)
     draw = random.Random(3)
     for split, count in (("train", 4), ("dev", 2), ("test", 3)):
@@ -173,7 +203,11 @@ def write_articles(folder):
                 }
                 for query in range(3)
             ]  # fmt: skip
-            document = {"title": "A case", "context": f"{SECRET} shows {marked} .\nNo more .", "qas": queries}
+            document = {
+                "title": "A case",
+                "context": f"{SECRET} shows {marked} .\nNo more .",
+                "qas": queries,
+            }
             articles.append({"source": f"{split}{number}", "document": document})
         (folder / f"{split}1.0.json").write_text(json.dumps({"version": "1.0", "data": articles}))
     return folder

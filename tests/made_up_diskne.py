@@ -13,7 +13,8 @@ from mednli_jax.diskne.data import Positive
 from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 
 SECRET = "quokka"
-# Each row: id, preferred name, synonyms, type. In the is-a graph MI and angina are heart diseases, and STEMI is an MI.
+# Each row: id, preferred name, synonyms, type. In the is-a graph MI and angina are heart diseases,
+# and STEMI is an MI.
 CONCEPTS = (
     ("C01", "Heart Diseases", ("cardiac disease",), "T047"),
     ("C02", "Myocardial Infarction", ("heart attack", "MI"), "T047"),
@@ -74,7 +75,9 @@ def claim(uid, premise, concept, category="tests"):
     """A positive example whose hypothesis is "Patient has NAME."."""
     name = next(row[1] for row in CONCEPTS if row[0] == concept).lower()
     start = len("Patient has ")
-    return Positive(pair(uid, premise, f"Patient has {name}."), concept, category, start, start + len(name))
+    return Positive(
+        pair(uid, premise, f"Patient has {name}."), concept, category, start, start + len(name)
+    )
 
 
 MEDICAL = ("pair_id", "CUI", "label", "category", "original_cui", "start_index", "end_index")
@@ -105,7 +108,10 @@ def published(path, rows=ROWS, header=MEDICAL):
 def write_mednli(folder):
     """Writes PAIRS as a data folder's mednli/."""
     for number, split in enumerate(("train", "dev", "test")):
-        rows = (official(one.uid, one.label, one.premise, one.hypothesis, parsed=False) for one in PAIRS[number::3])
+        rows = (
+            official(one.uid, one.label, one.premise, one.hypothesis, parsed=False)
+            for one in PAIRS[number::3]
+        )
         write_rows(folder / "mednli" / f"mli_{split}_v1.jsonl", rows)
     return folder
 
@@ -115,7 +121,8 @@ def read(path, pairs=PAIRS, **options):
 
 
 def big(seed=0, wording="name"):
-    """A benchmark of 7 diseases with 6 positives each; some premises are shared, and some name other diseases."""
+    """A benchmark of 7 diseases with 6 positives each; some premises are shared, and some name
+    other diseases."""
     rng = random.Random(seed)
     names = [row[1].lower() for row in CONCEPTS[:7]]
     positives = []
@@ -131,4 +138,6 @@ def assemble(positives, wording="name"):
     diseases = sorted({one.disease for one in positives})
     kinship = builder.Kinship(ontology())
     made_up = builder.negatives(positives, builder.shuffled(3), kinship, 4)
-    return files.assembled("made up", positives, made_up, *files.disease_names(ontology(), diseases), wording, {})
+    return files.assembled(
+        "made up", positives, made_up, *files.disease_names(ontology(), diseases), wording, {}
+    )

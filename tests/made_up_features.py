@@ -32,8 +32,8 @@ VECTORS = {
     "disease": (1, 1),
     "atrial": (-1, 0),
 }
-# Heart disease D1 is-a D0. Heart failure D2 and atrial fibrillation D3 are kinds of D1. Chest pain S1 is-a pain S0.
-# Aspirin is M.
+# Heart disease D1 is-a D0. Heart failure D2 and atrial fibrillation D3 are kinds of D1. Chest pain
+# S1 is-a pain S0. Aspirin is M.
 IDS = ("D0", "D1", "D2", "D3", "S0", "S1", "M")
 EDGES = ((1, 0), (2, 1), (3, 1), (5, 4))
 MENTIONS = (
@@ -43,8 +43,14 @@ MENTIONS = (
 
 
 def corpus(pairs=PAIRS, training=3):
-    examples = [pair(premise, hypothesis, label, f"u{i}") for i, (premise, hypothesis, label) in enumerate(pairs)]
-    return {"train": Split("train", tuple(examples[:training])), "test": Split("test", tuple(examples[training:]))}
+    examples = [
+        pair(premise, hypothesis, label, f"u{i}")
+        for i, (premise, hypothesis, label) in enumerate(pairs)
+    ]
+    return {
+        "train": Split("train", tuple(examples[:training])),
+        "test": Split("test", tuple(examples[training:])),
+    }
 
 
 def ontology():
@@ -56,7 +62,8 @@ def mentions(concepts=MENTIONS):
 
 
 def computed(splits=None, **settings):
-    """The features of the pairs; settings: arguments of features.matrix, or fields of the encoding."""
+    """The features of the pairs; settings: arguments of features.matrix, or fields of the
+    encoding."""
     given = {
         "vocab": Vocab(SPECIALS + tuple(VECTORS)[2:]),
         "vectors": np.array(list(VECTORS.values()), np.float32),

@@ -16,7 +16,11 @@ KEY = {"corpus": "made-up", "max_length": 10}
 
 def contents(folder):
     """{path: bytes} of every file of a folder."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 class Builder:
@@ -82,15 +86,29 @@ def assert_no_words(text):
 
 def pair(n, **more):
     """A row with the official fields; a field given as ... is left out."""
-    values = {"pairID": f"p{n}", "gold_label": "neutral", "sentence1": f"{PREMISE[:-1]}{n} .", "sentence2": HYPOTHESIS}
-    values |= {"sentence1_binary_parse": f"( {values['sentence1']} )", "sentence2_binary_parse": f"( {HYPOTHESIS} )"}
-    return {name: value for name, value in {**values, "genre": "slate", **more}.items() if value is not ...}
+    values = {
+        "pairID": f"p{n}",
+        "gold_label": "neutral",
+        "sentence1": f"{PREMISE[:-1]}{n} .",
+        "sentence2": HYPOTHESIS,
+    }
+    values |= {
+        "sentence1_binary_parse": f"( {values['sentence1']} )",
+        "sentence2_binary_parse": f"( {HYPOTHESIS} )",
+    }
+    return {
+        name: value
+        for name, value in {**values, "genre": "slate", **more}.items()
+        if value is not ...
+    }
 
 
 def pairs(first, *rows):
-    """JSON lines of a good pair with the number `first`, then of the rows; text and bytes are written as they are."""
+    """JSON lines of a good pair with the number `first`, then of the rows; text and bytes are
+    written as they are."""
     return b"".join(
-        as_bytes(row if isinstance(row, bytes | str) else json.dumps(row)) + b"\n" for row in (pair(first), *rows)
+        as_bytes(row if isinstance(row, bytes | str) else json.dumps(row)) + b"\n"
+        for row in (pair(first), *rows)
     )
 
 

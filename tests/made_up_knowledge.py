@@ -1,4 +1,5 @@
-"""Made-up ontologies, mentions and vectors, in memory and in the layouts of their official files."""
+"""Made-up ontologies, mentions and vectors, in memory and in the layouts of their official
+files."""
 
 import functools
 import gzip
@@ -68,7 +69,10 @@ def rich():
         types=("T1", "T2|T3", "", "T1", "T1", "T1", "T1"),
         link_types=("T1", "T2"),
         abbreviations=frozenset({"chf", "μ"}),
-        relations={"part_of": is_a_matrix([(1, 5), (0, 6), (1, 2)], 7), "antonym": is_a_matrix([(1, 2), (2, 1)], 7)},
+        relations={
+            "part_of": is_a_matrix([(1, 5), (0, 6), (1, 2)], 7),
+            "antonym": is_a_matrix([(1, 2), (2, 1)], 7),
+        },
         cross_references=(("MSH:D1", 4), ("MSH:D2", 0)),
     )
 
@@ -80,7 +84,8 @@ def graph(edges, size, **relations):
 
 
 def random_graph(rng, size, degree):
-    """(is-a edges without cycles, edges of another relation). A concept may have any number of parents."""
+    """(is-a edges without cycles, edges of another relation). A concept may have any number of
+    parents."""
     ends = np.sort(rng.integers(0, size, (int(size * degree), 2)), axis=1)
     number = rng.permutation(size)
     edges = [(int(number[child]), int(number[parent])) for parent, child in ends if parent != child]
@@ -108,22 +113,30 @@ def rrf_row(file, **fields):
 
 
 def umls_name(cui, text, *, preferred=False, **fields):
-    marks = {"TS": "P", "STT": "PF", "ISPREF": "Y"} if preferred else {"TS": "S", "STT": "VO", "ISPREF": "N"}
+    marks = (
+        {"TS": "P", "STT": "PF", "ISPREF": "Y"}
+        if preferred
+        else {"TS": "S", "STT": "VO", "ISPREF": "N"}
+    )
     return rrf_row("MRCONSO.RRF", CUI=cui, STR=text, **marks, **fields)
 
 
 def umls_type(cui, tui):
-    return rrf_row("MRSTY.RRF", CUI=cui, TUI=tui, STN="B2.2.1.2.1", STY="made up", ATUI="AT00000001")
+    return rrf_row(
+        "MRSTY.RRF", CUI=cui, TUI=tui, STN="B2.2.1.2.1", STY="made up", ATUI="AT00000001"
+    )
 
 
 def umls_relation(one, rel, two, rela="", **fields):
     """A row which says that `two` is the `rel` (and the `rela`) of `one`."""
-    return rrf_row("MRREL.RRF", CUI1=one, REL=rel, CUI2=two, RELA=rela, STYPE1="SCUI", STYPE2="SCUI", **fields)
+    return rrf_row(
+        "MRREL.RRF", CUI1=one, REL=rel, CUI2=two, RELA=rela, STYPE1="SCUI", STYPE2="SCUI", **fields
+    )
 
 
-# C1 is quokka disease. C2 is-a C1 (stated as PAR), C3 is-a C1 (as CHD), C4 is-a C2 (by RELA isa) and is-a C3 (by RELA
-# inverse_isa). C2 is found in C5, an anatomical concept. The names of C6 are suppressed, those of C7 come from another
-# source, and those of C8 are French.
+# C1 is quokka disease. C2 is-a C1 (stated as PAR), C3 is-a C1 (as CHD), C4 is-a C2 (by RELA isa)
+# and is-a C3 (by RELA inverse_isa). C2 is found in C5, an anatomical concept. The names of C6 are
+# suppressed, those of C7 come from another source, and those of C8 are French.
 CONSO = (
     umls_name("C0000002", "quokka fever", CODE="222")
     + umls_name("C0000002", "fever of quokkas", preferred=True, CODE="222")
@@ -151,7 +164,9 @@ REL = (
     + umls_relation("C0000004", "RB", "C0000003", "inverse_isa")
     + umls_relation("C0000005", "RO", "C0000002", "has_finding_site")  # C2 has_finding_site C5
     + umls_relation("C0000002", "RO", "C0000005", "finding_site_of")
-    + umls_relation("C0000003", "RB", "C0000001")  # C1 is broader than C3, but that gives no is-a edge
+    + umls_relation(
+        "C0000003", "RB", "C0000001"
+    )  # C1 is broader than C3, but that gives no is-a edge
     + umls_relation("C0000003", "XR", "C0000005")
     + umls_relation("C0000002", "PAR", "C0000002")
     + umls_relation("C0000002", "PAR", "C0000007")  # the names of C7 are filtered out
@@ -174,8 +189,17 @@ RF2_FILES = {
 
 
 def _rf2_row(kind, **fields):
-    given = {"id": "1", "effectiveTime": "20240101", "active": "1", "moduleId": "900000000000207008", **fields}
-    return "\t".join(given.get(column, "900000000000000001") for column in snomed.COLUMNS[kind]) + "\r\n"
+    given = {
+        "id": "1",
+        "effectiveTime": "20240101",
+        "active": "1",
+        "moduleId": "900000000000207008",
+        **fields,
+    }
+    return (
+        "\t".join(given.get(column, "900000000000000001") for column in snomed.COLUMNS[kind])
+        + "\r\n"
+    )
 
 
 def sct_concept(number, active="1"):
@@ -183,19 +207,29 @@ def sct_concept(number, active="1"):
 
 
 def sct_term(number, text, kind=SYNONYM, language="en", active="1"):
-    return _rf2_row("Description", conceptId=number, term=text, typeId=kind, languageCode=language, active=active)
+    return _rf2_row(
+        "Description",
+        conceptId=number,
+        term=text,
+        typeId=kind,
+        languageCode=language,
+        active=active,
+    )
 
 
 def sct_edge(child, parent, kind=IS_A, active="1"):
-    return _rf2_row("Relationship", sourceId=child, destinationId=parent, typeId=kind, active=active)
+    return _rf2_row(
+        "Relationship", sourceId=child, destinationId=parent, typeId=kind, active=active
+    )
 
 
 def rf2_table(kind, *rows):
     return "\t".join(snomed.COLUMNS[kind]) + "\r\n" + "".join(rows)
 
 
-# 64572001 is the parent of 101 and 102, which are both parents of 103. 103 is found in 104, a body structure. 105 is
-# inactive. 116680003 and 363698007 are the types of relationships, and concepts themselves.
+# 64572001 is the parent of 101 and 102, which are both parents of 103. 103 is found in 104, a body
+# structure. 105 is inactive. 116680003 and 363698007 are the types of relationships, and concepts
+# themselves.
 RF2_ROWS = {
     "Concept": (
         *map(sct_concept, ("64572001", "101", "102", "103", "104", IS_A, SITE)),
@@ -241,9 +275,9 @@ def snomed_folder(folder, **changed):
 # ---- WordNet ----
 
 _LICENCE = "  1 This software and database is made up.\n  2 WordNet 3.0 Copyright 2006 by nobody.\n"
-# Nouns: entity; body < entity; illness < entity; cold (the illness) < illness; cold (the temperature) < entity, and the
-# antonym of heat; Paris, an instance of body. Verbs: breathe; inhale < breathe; cold. Inhale entails the verb cold and
-# derives from the noun body.
+# Nouns: entity; body < entity; illness < entity; cold (the illness) < illness; cold (the
+# temperature) < entity, and the antonym of heat; Paris, an instance of body. Verbs: breathe; inhale
+# < breathe; cold. Inhale entails the verb cold and derives from the noun body.
 WORDNET = {
     "data.noun": _LICENCE
     + """\
@@ -280,7 +314,9 @@ inhale v 1 3 @ * + 1 1 00000200
 take_a_breath v 1 0 1 1 00000100
 """,
 }  # fmt: skip
-WORDNET = {name: text.replace("\n", "  \n") for name, text in WORDNET.items()}  # official files have these blanks
+WORDNET = {
+    name: text.replace("\n", "  \n") for name, text in WORDNET.items()
+}  # official files have these blanks
 
 # ---- OBO ----
 
@@ -358,7 +394,21 @@ name: a case
 # ---- mentions of another program ----
 
 _PREMISE = 'He said "Quokka fever"; wombat-like (axolotl) narwhals.'
-_TOKENS = ("he", "said", "``", "quokka", "fever", "''", ";", "wombat-like", "(", "axolotl", ")", "narwhals", ".")
+_TOKENS = (
+    "he",
+    "said",
+    "``",
+    "quokka",
+    "fever",
+    "''",
+    ";",
+    "wombat-like",
+    "(",
+    "axolotl",
+    ")",
+    "narwhals",
+    ".",
+)
 SPAN_PAIRS = (
     NLIExample("p1", _PREMISE, "Zebrafish fever.", "neutral", _TOKENS, ("Zebrafish", "fever", ".")),
     NLIExample("p2", _PREMISE, "No fever", "neutral", _TOKENS, ("No", "fever")),
@@ -378,22 +428,40 @@ def place(words, text=_NOTE, first=0):
     return f"{text.index(words) + first}/{len(words)}"
 
 
-def mmi_line(ident="p1-p", score="5.18", cui="C1", triggers=None, positions=None, location="TX", trees="C01;C02.5"):
+def mmi_line(
+    ident="p1-p",
+    score="5.18",
+    cui="C1",
+    triggers=None,
+    positions=None,
+    location="TX",
+    trees="C01;C02.5",
+):
     """A line of MetaMap's output on MMI_PAIRS, which finds chest pain, negated."""
     triggers = '["Chest Pain"-tx-1-"chest pain"-noun-1]' if triggers is None else triggers
     positions = place("chest pain") if positions is None else positions
-    return "|".join([ident, "MMI", score, "Some Name", cui, "[sosy,fndg]", triggers, location, positions, trees])
+    return "|".join(
+        [ident, "MMI", score, "Some Name", cui, "[sosy,fndg]", triggers, location, positions, trees]
+    )
 
 
 # ---- binary vectors ----
 
-ROWS = {"cough": (1, 2, 3), "fever": (4, 5, 6), "bp": (-1, -1, -1), "BP": (0.5, 0, -0.25), "naïve": (7, 8, 9)}
+ROWS = {
+    "cough": (1, 2, 3),
+    "fever": (4, 5, 6),
+    "bp": (-1, -1, -1),
+    "BP": (0.5, 0, -0.25),
+    "naïve": (7, 8, 9),
+}
 ROWS["other"] = (9, 9, 9)
 
 
 def word2vec(rows=ROWS, end=b"\n", promised=None):
     """A file as word2vec's own C program writes it; gensim writes no line ends."""
-    lines = [word.encode() + b" " + struct.pack("<3f", *numbers) + end for word, numbers in rows.items()]
+    lines = [
+        word.encode() + b" " + struct.pack("<3f", *numbers) + end for word, numbers in rows.items()
+    ]
     return f"{promised or len(rows)} 3\n".encode() + b"".join(lines)
 
 

@@ -1,4 +1,5 @@
-"""Everything that launch/mednli.sh reads, made of the words of canaries.py, in the official layouts."""
+"""Everything that launch/mednli.sh reads, made of the words of canaries.py, in the official
+layouts."""
 
 import json
 from pathlib import Path
@@ -17,8 +18,8 @@ CONCEPTS = 20
 
 
 def write_everything(data: Path, pairs: int = 60) -> None:
-    """Writes mednli/, snli/ and multinli/ with `pairs` pairs a split (and genre), further umls/, wordnet/,
-    vectors/ and metamap.mmi."""
+    """Writes mednli/, snli/ and multinli/ with `pairs` pairs a split (and genre), further umls/,
+    wordnet/, vectors/ and metamap.mmi."""
     write_pairs(data / "mednli")
     for split in ("train", "dev", "test"):
         rows = [_pair(f"{split}-{n}", n, n) for n in range(pairs)]
@@ -32,13 +33,19 @@ def write_everything(data: Path, pairs: int = 60) -> None:
         write_rows(data / "multinli" / f"multinli_1.0_{split}.jsonl", rows)
     write_vectors(data / "vectors")
     write_umls(data / "umls")
-    named = {name: text.replace("entity", WORDS[0]).replace("illness", WORDS[371]) for name, text in WORDNET.items()}
+    named = {
+        name: text.replace("entity", WORDS[0]).replace("illness", WORDS[371])
+        for name, text in WORDNET.items()
+    }
     lay_out(data / "wordnet", named)
     write_metamap(data)
 
 
 def _pair(ident, number, start):
-    texts = [" ".join(WORDS[(start + k) % 480] for k in range(8)) + " .", " ".join(WORDS[370 + start % 100 :][:4])]
+    texts = [
+        " ".join(WORDS[(start + k) % 480] for k in range(8)) + " .",
+        " ".join(WORDS[370 + start % 100 :][:4]),
+    ]
     return official(ident, LABELS[number % 3], *texts)
 
 
@@ -46,7 +53,9 @@ def write_vectors(folder: Path) -> None:
     folder.mkdir(parents=True)
     for seed, name in enumerate(VECTORS):
         rows = np.random.default_rng(seed).normal(size=(len(WORDS), DIM)).round(4)
-        lines = (f"{word} {' '.join(map(str, row))}\n" for word, row in zip(WORDS, rows, strict=True))
+        lines = (
+            f"{word} {' '.join(map(str, row))}\n" for word, row in zip(WORDS, rows, strict=True)
+        )
         (folder / f"{name}.txt").write_text("".join(lines))
 
 
@@ -55,7 +64,8 @@ def cui(number: int) -> str:
 
 
 def write_umls(folder: Path) -> None:
-    """Writes a chain of concepts; each but the first is-a its predecessor, and relations have both directions."""
+    """Writes a chain of concepts; each but the first is-a its predecessor, and relations have both
+    directions."""
     folder.mkdir(parents=True)
     names, types, relations = [], [], []
     for n in range(CONCEPTS):
@@ -76,14 +86,19 @@ def _name(number):
 
 
 def write_metamap(data: Path) -> None:
-    """Writes metamap.mmi: each sentence of MedNLI has two words that are concepts, some of them on both sides."""
+    """Writes metamap.mmi: each sentence of MedNLI has two words that are concepts, some of them on
+    both sides."""
     lines = []
     for split in ("train", "dev", "test"):
-        for number, line in enumerate((data / "mednli" / f"mli_{split}_v1.jsonl").read_text().splitlines()):
+        for number, line in enumerate(
+            (data / "mednli" / f"mli_{split}_v1.jsonl").read_text().splitlines()
+        ):
             row = json.loads(line)
             for side, field in (("p", "sentence1"), ("h", "sentence2")):
                 for place, word in enumerate(row[field].split()[:2]):
-                    concept = cui((number // 3 + place * (1 if side == "p" else 1 + number % 3)) % CONCEPTS)
+                    concept = cui(
+                        (number // 3 + place * (1 if side == "p" else 1 + number % 3)) % CONCEPTS
+                    )
                     start = row[field].index(word)
                     found = f'["{word}"-tx-1-"{word}"-noun-0]'
                     parts = (f"{row['pairID']}-{side}", "MMI", "5.18", word, concept, "[dsyn]", found, "TX",

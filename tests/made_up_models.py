@@ -44,8 +44,8 @@ MODELS = {  # name -> (model, fields)
 class Corpus:
     """Rows as the task has them on a device.
 
-    units: [M, G], the rows of each premise or passage in random order, -1 = none. facts: for the model's fields.
-    joint: whether both sides share a loop (see Layout.full).
+    units: [M, G], the rows of each premise or passage in random order, -1 = none. facts: for the
+    model's fields. joint: whether both sides share a loop (see Layout.full).
     """
 
     task: object
@@ -69,14 +69,21 @@ def _units(owner):
 @functools.cache
 def pairs():
     """24 pairs of 9 premises with up to three hypotheses each, with links."""
-    data, owner, rng = made_up.arrays(rows=ROWS, seed=3), np.arange(ROWS) * 9 // ROWS, np.random.default_rng(1)
+    data, owner, rng = (
+        made_up.arrays(rows=ROWS, seed=3),
+        np.arange(ROWS) * 9 // ROWS,
+        np.random.default_rng(1),
+    )
     for name in ("premise", "premise_length"):
         data[name] = data[name][owner * ROWS // 9]
     beyond = data["link_premise"] >= data["premise_length"][:, None]
     data["link_distance"] = np.where(beyond, -1, data["link_distance"]).astype(np.int16)
     relation = rng.integers(1, 1 << len(KINDS), data["link_distance"].shape)
     data["link_relation"] = np.where(data["link_distance"] >= 0, relation, 0).astype(np.uint8)
-    width, lengths = tuple(data[name].shape[1] for name in SIDES), tuple(data[f"{name}_length"] for name in SIDES)
+    width, lengths = (
+        tuple(data[name].shape[1] for name in SIDES),
+        tuple(data[f"{name}_length"] for name in SIDES),
+    )
     for name in SIDES:
         data[name] = np.pad(data[name], ((0, 0), (0, SPARE)))
     facts = {"longest_path": made_up.LONGEST, "relations": len(KINDS)}
@@ -86,7 +93,8 @@ def pairs():
 
 @functools.cache
 def queries():
-    """24 queries over 9 passages of 5 to 12 tokens, each with three candidates. Some words never occur."""
+    """24 queries over 9 passages of 5 to 12 tokens, each with three candidates. Some words never
+    occur."""
     random, width = np.random.default_rng(0), (12, 5)
     passages = random.integers(5, 13, 9)
     owner, ends = np.arange(ROWS) * 9 // ROWS, np.append(0, np.cumsum(passages))
@@ -94,10 +102,14 @@ def queries():
     arrays = {
         "passage": random.integers(1, 20, ends[-1]).astype(np.int32),
         "passage_start": ends,
-        "candidate_type": np.concatenate([random.permutation(TYPES)[:3] for _ in passages]).astype(np.int32),
+        "candidate_type": np.concatenate([random.permutation(TYPES)[:3] for _ in passages]).astype(
+            np.int32
+        ),
         "candidate_length": random.integers(1, 3, 27).astype(np.int32),
         "candidate_type_start": three,
-        "position": np.concatenate([np.sort(random.permutation(n)[:3]) for n in passages]).astype(np.int32),
+        "position": np.concatenate([np.sort(random.permutation(n)[:3]) for n in passages]).astype(
+            np.int32
+        ),
         "position_candidate": np.tile(np.arange(3, dtype=np.int32), 9),
         "position_start": three,
         "query": random.integers(1, 20, (ROWS, width[1])).astype(np.int32),
@@ -107,10 +119,22 @@ def queries():
         "gold": random.integers(0, 3, ROWS).astype(np.int32),
     }
     task = ClozeTask()
-    data, lengths = task.resident(Prepared(None, {}, arrays, made_up.vectors(), {})), passages[owner]
+    data, lengths = (
+        task.resident(Prepared(None, {}, arrays, made_up.vectors(), {})),
+        passages[owner],
+    )
     data["query"] = np.pad(data["query"], ((0, 0), (0, SPARE)))
     facts = {"num_types": TYPES}
-    return Corpus(task, data, made_up.vectors(), (lengths, arrays["query_length"]), width, _units(owner), facts, False)
+    return Corpus(
+        task,
+        data,
+        made_up.vectors(),
+        (lengths, arrays["query_length"]),
+        width,
+        _units(owner),
+        facts,
+        False,
+    )
 
 
 def corpus_of(name) -> Corpus:
@@ -137,7 +161,9 @@ def layout_for(corpus, index, *, devices=1, more=0) -> Layout:
     """
     parts = index.reshape(-1, index.shape[-2] // devices, index.shape[-1])
     owner, real = parts.max(axis=2), parts >= 0
-    first, second = (np.where(of >= 0, n[of], 0) for n, of in zip(corpus.lengths, (owner, parts), strict=True))
+    first, second = (
+        np.where(of >= 0, n[of], 0) for n, of in zip(corpus.lengths, (owner, parts), strict=True)
+    )
     each = np.where(real, first[:, :, None], 0)
     sides = ((first, second), (each, second)) if corpus.joint else ((first,), (each,))
     times, stairs = np.arange(max(corpus.width)), []
@@ -162,14 +188,19 @@ def noisy(batch):
 
 @functools.cache
 def variables_of(model, name):
-    """Large random weights in float64, for which no layer is nearly linear, and uncommon batch statistics."""
+    """Large random weights in float64, for which no layer is nearly linear, and uncommon batch
+    statistics."""
     corpus, rng = corpus_of(name), np.random.default_rng(1)
     data = jax.tree.map(jnp.asarray, corpus.data)
-    batch = corpus.task.to_batch(data, np.zeros((1, 1), np.int32), Layout.full(1, corpus.width, joint=corpus.joint))
+    batch = corpus.task.to_batch(
+        data, np.zeros((1, 1), np.int32), Layout.full(1, corpus.width, joint=corpus.joint)
+    )
 
     def init(key):
         rngs, mutable = {"params": key}, ["params", "batch_stats"]
-        return model.apply({"frozen": words_of(name)}, batch, train=False, rngs=rngs, mutable=mutable)[1]
+        return model.apply(
+            {"frozen": words_of(name)}, batch, train=False, rngs=rngs, mutable=mutable
+        )[1]
 
     def filled(path, leaf):
         scale = "scale" in jax.tree_util.keystr(path) or "variance" in jax.tree_util.keystr(path)

@@ -35,7 +35,15 @@ LINKER = Linker(HEART)
 
 
 def pair(premise, hypothesis, label="neutral", uid="u", tags=()):
-    return NLIExample(uid, premise, hypothesis, label, tuple(premise.split()), tuple(hypothesis.split()), tags=tags)
+    return NLIExample(
+        uid,
+        premise,
+        hypothesis,
+        label,
+        tuple(premise.split()),
+        tuple(hypothesis.split()),
+        tags=tags,
+    )
 
 
 def mentions(*concepts):
@@ -53,7 +61,10 @@ SPLITS = {
         ),
     ),
     "dev": Split("dev", (pair("Asthma", "asthma since childhood", "neutral", "d0"),)),
-    "test": Split("test", (pair("", "left early", "", "e0"), pair("Asthma", "well", "neutral", "e1", ("rare", "x")))),
+    "test": Split(
+        "test",
+        (pair("", "left early", "", "e0"), pair("Asthma", "well", "neutral", "e1", ("rare", "x"))),
+    ),
 }
 
 
@@ -64,14 +75,19 @@ def words_of(numbers, vocab):
 def links_of(arrays, row):
     """The links of a row: sorted (premise token, hypothesis token, distance)."""
     filled = arrays["link_distance"][row] >= 0
-    fields = (arrays[name][row][filled].tolist() for name in ("link_premise", "link_hypothesis", "link_distance"))
+    fields = (
+        arrays[name][row][filled].tolist()
+        for name in ("link_premise", "link_hypothesis", "link_distance")
+    )
     return sorted(zip(*fields, strict=True))
 
 
 def encode_links(examples, linker, encoding):
     """(link arrays of words, facts about them)."""
     whole = words.whole_mentions(examples, linker, encoding)
-    return words.encode_links(examples, words.find_mentions(examples, linker, encoding), whole, linker, encoding)
+    return words.encode_links(
+        examples, words.find_mentions(examples, linker, encoding), whole, linker, encoding
+    )
 
 
 # ---- files ----
@@ -86,10 +102,14 @@ def write_rows(path, rows):
 
 
 def write_own(folder, **splits):
-    """Writes a user's own corpus: train=((premise, hypothesis, label), ...). The uids are train0, train1, ..."""
+    """Writes a user's own corpus: train=((premise, hypothesis, label), ...). The uids are train0,
+    train1, ..."""
     names = ("premise", "hypothesis", "label")
     for split, rows in splits.items():
-        named = (dict(zip(names, (*row, "neutral")[:3], strict=True), uid=f"{split}{n}") for n, row in enumerate(rows))
+        named = (
+            dict(zip(names, (*row, "neutral")[:3], strict=True), uid=f"{split}{n}")
+            for n, row in enumerate(rows)
+        )
         write_rows(folder / f"{split}.jsonl", named)
 
 
@@ -103,5 +123,8 @@ def official(uid, label, premise, hypothesis, parsed=True):
 def snli_rows(corpus, split, size):
     """Rows with SNLI's fields; each premise has three hypotheses."""
     for n in range(size):
-        premise, hypothesis = f"{corpus} {split} {n // 3} {CONDITIONS[n // 3 % 4]} .", f"has {CONDITIONS[n % 4]} now"
+        premise, hypothesis = (
+            f"{corpus} {split} {n // 3} {CONDITIONS[n // 3 % 4]} .",
+            f"has {CONDITIONS[n % 4]} now",
+        )
         yield official(f"{corpus}-{split}-{n}", LABELS[n % 3], premise, hypothesis)

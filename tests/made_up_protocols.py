@@ -1,4 +1,5 @@
-"""Small runs of each kind of training, and what a finished run of them leaves, for tests that stop and resume them."""
+"""Small runs of each kind of training, and what a finished run of them leaves, for tests that stop
+and resume them."""
 
 import jax
 import numpy as np
@@ -49,7 +50,11 @@ def results(folder):
     tree, _ = Checkpoints(folder / "checkpoints").load() or ({}, None)
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     arrays = [(jax.tree_util.keystr(path), np.asarray(leaf).tobytes()) for path, leaf in leaves]
-    files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.glob("private/**/*") if path.is_file()}
+    files = {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.glob("private/**/*")
+        if path.is_file()
+    }
     assert any(name.endswith((".jsonl", ".safetensors")) for name in files)
     metrics = folder / "metrics.jsonl"
     rows = [untimed(row) for row in json_lines(metrics)] if metrics.is_file() else []
@@ -60,4 +65,6 @@ def results(folder):
 
 def untimed(row):
     """A row without its figures of time and memory."""
-    return {name: value for name, value in row.items() if "second" not in name and "bytes" not in name}
+    return {
+        name: value for name, value in row.items() if "second" not in name and "bytes" not in name
+    }

@@ -37,7 +37,8 @@ def rows(gold, seeds, uids=None, sure=0.8):
             "label": LABELS[LETTERS[label]],
             "predicted": [LABELS[LETTERS[word[i]]] for word in seeds],
             "probabilities": [
-                [sure if c == LETTERS[word[i]] else (1 - sure) / 2 for c in range(len(LABELS))] for word in seeds
+                [sure if c == LETTERS[word[i]] else (1 - sure) / 2 for c in range(len(LABELS))]
+                for word in seeds
             ],
         }
         for i, (uid, label) in enumerate(zip(uids, gold, strict=True))
@@ -57,21 +58,43 @@ def scores(gold, seeds):
     }
 
 
-def write_run(folder, *seeds, gold=GOLD, dev=None, corpus="demo", uids=None, status="complete", train=None):
-    """Writes a run whose seeds predict `seeds` on the test split and `dev` (default `seeds`) on dev, one word each."""
+def write_run(
+    folder, *seeds, gold=GOLD, dev=None, corpus="demo", uids=None, status="complete", train=None
+):
+    """Writes a run whose seeds predict `seeds` on the test split and `dev` (default `seeds`) on
+    dev, one word each."""
     (folder / "private").mkdir(parents=True)
     numbers = list(range(len(seeds)))
     said = {"test": seeds, "dev": dev or seeds}
     splits = {name: {"rows": len(gold)} for name in said} | {"train": train or {"rows": 100}}
-    about = {"model": "esim", "config": f"esim-{corpus}", "task": "nli", "prepared": "demo-0", "notes": []}
-    figures = {"seeds": numbers, "epochs": 2, "best_epoch": [1 for _ in seeds], "parameters": 1234, "seconds": 12.0}
+    about = {
+        "model": "esim",
+        "config": f"esim-{corpus}",
+        "task": "nli",
+        "prepared": "demo-0",
+        "notes": [],
+    }
+    figures = {
+        "seeds": numbers,
+        "epochs": 2,
+        "best_epoch": [1 for _ in seeds],
+        "parameters": 1234,
+        "seconds": 12.0,
+    }
     result = {"status": status, "corpus": corpus, **about, **figures}
     for split, words in said.items():
         result[split] = scores(gold, words)
         lines = "".join(json.dumps(row) + "\n" for row in rows(gold, words, uids))
         (folder / "private" / f"predictions.{split}.jsonl").write_text(lines)
     env = {
-        "command": ["python", "-m", "mednli_jax.train", "--config=configs/esim.py", f"--workdir={folder}", "--resume"],
+        "command": [
+            "python",
+            "-m",
+            "mednli_jax.train",
+            "--config=configs/esim.py",
+            f"--workdir={folder}",
+            "--resume",
+        ],
         "commit": "0123abc",
         "started": "2026-01-02T03:04:05Z",
         "mednli_jax": "0.1.0",
@@ -79,10 +102,19 @@ def write_run(folder, *seeds, gold=GOLD, dev=None, corpus="demo", uids=None, sta
         "versions": {"jax": "0.10.2"},
         "devices": ["cpu:cpu"],
     }
-    data = {"splits": splits, "files": {}, "key": {}, "knowledge": {"ontology": "none", "longest_path": 0}}
+    data = {
+        "splits": splits,
+        "files": {},
+        "key": {},
+        "knowledge": {"ontology": "none", "longest_path": 0},
+    }
     data["vocabulary"] = {"source": "random", "with_vector": 7}
     files = {"config": {**row_config(folder.name, corpus), "seeds": numbers}}
-    files |= {"env": env, "data": data, "result": result if status == "complete" else {"status": status}}
+    files |= {
+        "env": env,
+        "data": data,
+        "result": result if status == "complete" else {"status": status},
+    }
     for name, content in files.items():
         (folder / f"{name}.json").write_text(json.dumps(content))
     (folder / "lock").write_text("")
@@ -98,7 +130,9 @@ def row_config(row, corpus):
     """The config that launch/mednli.sh gives a row of a table; of another corpus, with its name."""
     model = row.rpartition("-")[2]
     model = model if model in tables.NAMES else "esim"
-    config = json.loads(json.dumps(read(f"{model}:{corpus if corpus in defaults.VARIANTS else 'demo'}").to_dict()))
+    config = json.loads(
+        json.dumps(read(f"{model}:{corpus if corpus in defaults.VARIANTS else 'demo'}").to_dict())
+    )
     config["data"]["name"] = corpus
     for pattern, flags in tables.published("mednli")["rows"]:
         for field, value in flags.items() if re.fullmatch(pattern, row) else ():
@@ -123,7 +157,8 @@ def edit(path, **changes):
 
 
 def curves(folder):
-    """tag -> [(epoch, value), ...] as TensorBoard shows it: a new session drops older values from its first step on."""
+    """tag -> [(epoch, value), ...] as TensorBoard shows it: a new session drops older values from
+    its first step on."""
     found = {}
     for path in sorted((folder / "tensorboard").iterdir()):
         data = path.read_bytes()
@@ -131,7 +166,10 @@ def curves(folder):
             (length,) = struct.unpack("<Q", data[:8])
             event, data = event_pb2.Event.FromString(data[12 : 12 + length]), data[16 + length :]
             if event.session_log.status == event_pb2.SessionLog.START:
-                found = {tag: [point for point in points if point[0] < event.step] for tag, points in found.items()}
+                found = {
+                    tag: [point for point in points if point[0] < event.step]
+                    for tag, points in found.items()
+                }
             for value in event.summary.value:
                 found.setdefault(value.tag, []).append((event.step, value.simple_value))
     return found
@@ -157,11 +195,19 @@ class Page(HTMLParser):
 def check_offline(text):
     """A browser would fetch nothing for this page and run nothing on it."""
     page = Page(text)
-    assert not {"script", "img", "iframe", "object", "embed", "form", "base"} & {tag for tag, _ in page.tags}
+    assert not {"script", "img", "iframe", "object", "embed", "form", "base"} & {
+        tag for tag, _ in page.tags
+    }
     for tag, attributes in page.tags:
-        assert not [name for name in attributes if name.startswith("on") or name in ("src", "srcset", "xlink:href")]
+        assert not [
+            name
+            for name in attributes
+            if name.startswith("on") or name in ("src", "srcset", "xlink:href")
+        ]
         assert attributes.get("href", "data:,") == "data:,", tag
     assert not re.search(r"url\(|@import|https?://", text)
-    (policy,) = (a["content"] for _, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
+    (policy,) = (
+        a["content"] for _, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"
+    )
     assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'")
     return page

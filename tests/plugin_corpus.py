@@ -7,14 +7,20 @@ WORDS = {"entailment": "has", "neutral": "fears", "contradiction": "denies"}
 
 def read(folder):
     """Pairs whose hypothesis has a verb for each label."""
-    pairs = [(f"Pt has gout {n % 5}.", f"She {word} gout.", label) for n in range(10) for label, word in WORDS.items()]
+    pairs = [
+        (f"Pt has gout {n % 5}.", f"She {word} gout.", label)
+        for n in range(10)
+        for label, word in WORDS.items()
+    ]
     return {"train": pairs, "dev": pairs[:9], "test": pairs[9:18]}
 
 
 def uneven(folder):
     """Hypotheses of dev and test are longer than those of train."""
     splits = read(folder)
-    longer = [(premise, f"Last year {hypothesis}", label) for premise, hypothesis, label in splits["dev"]]
+    longer = [
+        (premise, f"Last year {hypothesis}", label) for premise, hypothesis, label in splits["dev"]
+    ]
     return {"train": splits["train"], "dev": longer[:5], "test": longer[5:]}
 
 

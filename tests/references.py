@@ -15,7 +15,9 @@ def golden(name):
     """(facts, arrays) of a golden file; no facts where it has none."""
     facts = FOLDER / f"{name}.json"
     with np.load(FOLDER / f"{name}.npz", allow_pickle=False) as file:
-        return json.loads(facts.read_text()) if facts.exists() else {}, {key: file[key] for key in file.files}
+        return json.loads(facts.read_text()) if facts.exists() else {}, {
+            key: file[key] for key in file.files
+        }
 
 
 def cast(tree, dtype):
@@ -31,15 +33,20 @@ def assert_close(ours, golden, dtype, what=""):
 
 def assert_trees_close(ours, golden, dtype):
     assert jax.tree.structure(ours) == jax.tree.structure(golden)
-    for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(ours), jax.tree.leaves(golden), strict=True):
+    for (path, a), b in zip(
+        jax.tree_util.tree_leaves_with_path(ours), jax.tree.leaves(golden), strict=True
+    ):
         assert_close(a, b, dtype, jax.tree_util.keystr(path))
 
 
-# From the reference's layout to ours. `w` holds the reference's arrays by name: weights, or gradients of weights.
+# From the reference's layout to ours. `w` holds the reference's arrays by name: weights, or
+# gradients of weights.
 
 
 def unflatten(flat, shapes):
-    flat = flat.astype(np.float64)  # biases are added below, and a sum rounded to float32 would differ
+    flat = flat.astype(
+        np.float64
+    )  # biases are added below, and a sum rounded to float32 would differ
     ends = np.cumsum([np.prod(shape, dtype=int) for _, shape in shapes])
     parts = np.split(flat, ends[:-1])
     assert ends[-1] == len(flat)
@@ -51,16 +58,20 @@ def linear(w, name):
 
 
 def lstm(w, name, bias="both"):
-    """Gates i, f, g, o as in PyTorch, with both directions side by side. PyTorch's two biases are only ever added.
+    """Gates i, f, g, o as in PyTorch, with both directions side by side. PyTorch's two biases are
+    only ever added.
 
-    bias "both": their sum (for weights). "ih" or "hh": one of them (for gradients, where each equals that of the sum).
+    bias "both": their sum (for weights). "ih" or "hh": one of them (for gradients, where each
+    equals that of the sum).
     """
     biases = ("ih", "hh") if bias == "both" else (bias,)
     ends = ("l0", "l0_reverse")
     return {
         "kernel": np.concatenate([w[f"{name}.rnn.weight_ih_{end}"].T for end in ends], axis=1),
         "recurrent": np.stack([w[f"{name}.rnn.weight_hh_{end}"].T for end in ends]),
-        "bias": np.concatenate([sum(w[f"{name}.rnn.bias_{one}_{end}"] for one in biases) for end in ends]),
+        "bias": np.concatenate(
+            [sum(w[f"{name}.rnn.bias_{one}_{end}"] for one in biases) for end in ends]
+        ),
     }
 
 
@@ -70,7 +81,9 @@ def gru(w, name):
 
     directions = ("onward", "backward")
     return {
-        "kernel": np.concatenate([g.T for d in directions for g in gates(d, "input.weight")], axis=1),
+        "kernel": np.concatenate(
+            [g.T for d in directions for g in gates(d, "input.weight")], axis=1
+        ),
         "recurrent": np.stack([np.concatenate(gates(d, "state.weight")).T for d in directions]),
         "bias": np.concatenate([g for d in directions for g in gates(d, "input.bias")]),
     }

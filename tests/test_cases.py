@@ -1,4 +1,5 @@
-"""Files as people have them: each folder of tests/cases holds one, with the command that reads it and what is right.
+"""Files as people have them: each folder of tests/cases holds one, with the command that reads it
+and what is right.
 
 `case.toml` in a folder has the fields
 
@@ -47,7 +48,11 @@ def test_case(name, tmp_path, monkeypatch):
     assert "Traceback" not in output
     for text in table.get("says", ()):
         assert text in output
-    open_files = [path for path in tmp_path.glob(f"{name}/run/**/*") if path.is_file() and "private" not in path.parts]
+    open_files = [
+        path
+        for path in tmp_path.glob(f"{name}/run/**/*")
+        if path.is_file() and "private" not in path.parts
+    ]
     for text in table.get("never_says", ()):
         assert text not in output
         assert all(text.encode() not in path.read_bytes() for path in open_files)

@@ -1,4 +1,5 @@
-"""Settings that cannot work are refused in one line that names the field, before any file is read."""
+"""Settings that cannot work are refused in one line that names the field, before any file is
+read."""
 
 import re
 
@@ -51,7 +52,8 @@ def with_field(name):
 
 
 def refusal(config, **fields):
-    """The message for a config with these fields, such as train__epochs; "" where it may be used."""
+    """The message for a config with these fields, such as train__epochs; "" where it may be
+    used."""
     for name, value in fields.items():
         section, _, field = name.rpartition("__")
         with config.unlocked(), config.ignore_type():

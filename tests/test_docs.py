@@ -1,7 +1,8 @@
-"""Every page of the documentation: links lead somewhere, commands exist, and commands have the flags that pages use.
+"""Every page of the documentation: links lead somewhere, commands exist, and commands have the
+flags that pages use.
 
-Blocks of shell code run in bash, where `python`, `bash` and other programs are stubs that record their arguments. The
-package's own flags parse these recorded commands.
+Blocks of shell code run in bash, where `python`, `bash` and other programs are stubs that record
+their arguments. The package's own flags parse these recorded commands.
 """
 
 import json
@@ -17,7 +18,14 @@ from made_up_commands import ROOT, call_command
 from mednli_jax.__main__ import COMMANDS
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
-STANDS_FOR = {"CORPUS": "demo", "GENRE": "fiction", "FOLDER": "folder", "RUN": "run", "SOURCE": "run", "NAME": "esim"}
+STANDS_FOR = {
+    "CORPUS": "demo",
+    "GENRE": "fiction",
+    "FOLDER": "folder",
+    "RUN": "run",
+    "SOURCE": "run",
+    "NAME": "esim",
+}
 STUB = """#!/bin/bash
 { printf '%s\\n' "${0##*/}" "$@" && printf '\\r' && compgen -e && printf '\\r'; } >>"$CALLS"
 """
@@ -47,17 +55,28 @@ def calls(code, folder):
         code = re.sub(rf"\b{word}\b", value, code)
     code = code.replace("...", "")
     environment = {"PATH": str(programs), "CALLS": str(folder / "calls")}
-    done = subprocess.run(["/bin/bash", "-ec", code], cwd=folder, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        ["/bin/bash", "-ec", code], cwd=folder, env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, f"{code}\n{done.stderr}"
-    parts = [part.split("\n")[:-1] for part in Path(environment["CALLS"]).read_bytes().decode().split("\r")[:-1]]
-    return [(words, set(names) - KNOWN) for words, names in zip(parts[::2], parts[1::2], strict=True)]
+    parts = [
+        part.split("\n")[:-1]
+        for part in Path(environment["CALLS"]).read_bytes().decode().split("\r")[:-1]
+    ]
+    return [
+        (words, set(names) - KNOWN) for words, names in zip(parts[::2], parts[1::2], strict=True)
+    ]
 
 
 def check(words, names, patch):
     """Asserts that a called program exists and accepts its flags."""
     if words[:2] == ["python", "-m"]:
         package, _, command = words[2].partition(".")
-        words = ["mednli-jax", *filter(None, [command]), *words[3:]] if package == "mednli_jax" else ["other"]
+        words = (
+            ["mednli-jax", *filter(None, [command]), *words[3:]]
+            if package == "mednli_jax"
+            else ["other"]
+        )
     if words[0] == "mednli-jax":
         if words[1].startswith("-"):
             return
@@ -66,8 +85,15 @@ def check(words, names, patch):
         code, _, err = call_command(module, *words[2:], words=getattr(module, "WORDS", 0))
         assert code == 0, err
     elif words[0] in ("python", "bash") and words[1].startswith("launch/"):
-        text = "".join((ROOT / path).read_text() for path in (words[1], "launch/runs.sh", "mednli_jax/sweep.py"))
-        given = {word[2:].partition("=")[0].replace("-", "_") for word in words[2:] if word.startswith("--")}
+        text = "".join(
+            (ROOT / path).read_text()
+            for path in (words[1], "launch/runs.sh", "mednli_jax/sweep.py")
+        )
+        given = {
+            word[2:].partition("=")[0].replace("-", "_")
+            for word in words[2:]
+            if word.startswith("--")
+        }
         given = {name for name in given if name != "help" and not name.startswith("config")}
         unknown = [name for name in (*given, *names) if name not in text.replace("-", "_")]
         assert not unknown, f"{words[1]} knows nothing of {unknown}"
@@ -78,7 +104,9 @@ def test_the_commands_of_a_page_exist(page, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     monkeypatch.syspath_prepend(str(tmp_path))
     own = {}  # the config files that the page shows
-    for name, code in re.findall(r"```python\n# (\w+)\.py\n(.*?)```", page.read_text("utf-8"), re.S):
+    for name, code in re.findall(
+        r"```python\n# (\w+)\.py\n(.*?)```", page.read_text("utf-8"), re.S
+    ):
         (tmp_path / f"{name}.py").write_text(code)
         own[f"--config={name}.py"] = f"--config={tmp_path / name}.py"
     for number, code in enumerate(blocks(page.read_text("utf-8"))):
@@ -115,6 +143,10 @@ def test_the_notebook_runs(tmp_path):
     cells = json.loads((ROOT / "docs" / "quickstart.ipynb").read_text("utf-8"))["cells"]
     assert not re.search(r"/(root|home|tmp|Users)/", json.dumps(cells))  # in the outputs
     code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-    environment = {**os.environ, "MEDNLI_JAX_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
+    environment = {
+        **os.environ,
+        "MEDNLI_JAX_CACHE": str(tmp_path / "cache"),
+        "PYTHONPATH": str(ROOT),
+    }
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)
     assert (tmp_path / "runs" / "bow" / "report.html").is_file()

@@ -1,4 +1,5 @@
-"""The exit code is 0 only where the work is done, whoever reads the output; what the machine lacks is one line."""
+"""The exit code is 0 only where the work is done, whoever reads the output; what the machine lacks
+is one line."""
 
 import errno
 import os
@@ -42,7 +43,9 @@ def home(tmp_path_factory):
         gone.wait()
         command = [sys.executable, "-m", "mednli_jax.train", *BOW, "--workdir=run"]
         variables = {**os.environ, **environment_of(home)}
-        done = subprocess.run(command, cwd=home, stdout=gone.stdin, stderr=gone.stdin, env=variables)
+        done = subprocess.run(
+            command, cwd=home, stdout=gone.stdin, stderr=gone.stdin, env=variables
+        )
         gone.stdin = None  # nothing is left to be flushed
     (home / "code.txt").write_text(str(done.returncode))
     return home
@@ -99,7 +102,10 @@ def test_a_lost_reader_changes_neither_work_nor_exit_code(tmp_path, streams, cod
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_change_nothing_and_no_file_takes_their_place(tmp_path, closed):
     shell = ["bash", "-c", f'exec "$@" {closed}', "bash"]
-    assert printing(tmp_path / "file", 0, shell, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0
+    assert (
+        printing(tmp_path / "file", 0, shell, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        == 0
+    )
     assert int((tmp_path / "file").read_text()) > 2
 
 
@@ -157,10 +163,17 @@ LONG = "x" * 300
 )
 def test_a_path_that_cannot_be_is_one_line(at_home, command, flags):
     code, _, err = call_command(command, *flags, stdin=PAIR)
-    assert (code, err.count("\n"), err.count("error: "), " Fix: " in err) == (cli.USAGE, 1, 1, True), err
+    assert (code, err.count("\n"), err.count("error: "), " Fix: " in err) == (
+        cli.USAGE,
+        1,
+        1,
+        True,
+    ), err
 
 
-@pytest.mark.parametrize(("command", "flags"), [(prepare, BOW), (doctor, ()), (train, (*BOW, "--workdir=new"))])
+@pytest.mark.parametrize(
+    ("command", "flags"), [(prepare, BOW), (doctor, ()), (train, (*BOW, "--workdir=new"))]
+)
 def test_without_a_home_folder_the_cache_is_asked_for(at_home, monkeypatch, command, flags):
     def unknown(_):
         raise KeyError
@@ -185,7 +198,9 @@ sys.exit(any(codes))
 
 
 def test_help_is_there_without_docstrings():
-    done = subprocess.run([sys.executable, "-OO", "-c", HELP], capture_output=True, text=True, cwd=ROOT, check=False)
+    done = subprocess.run(
+        [sys.executable, "-OO", "-c", HELP], capture_output=True, text=True, cwd=ROOT, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
     for command in __main__.COMMANDS:
         assert command in done.stdout
@@ -220,7 +235,9 @@ def jax_setting():
     ],
 )
 @pytest.mark.parametrize("command", [train, predict, evaluate, doctor])
-def test_a_setting_under_which_models_do_not_run_is_named(at_home, jax_setting, name, value, command):
+def test_a_setting_under_which_models_do_not_run_is_named(
+    at_home, jax_setting, name, value, command
+):
     flags = {train: (*BOW, "--workdir=new"), doctor: ()}.get(command, ("--run=run",))
     jax_setting(name, value)
     code, out, err = call_command(command, *flags, stdin=PAIR)
@@ -230,9 +247,12 @@ def test_a_setting_under_which_models_do_not_run_is_named(at_home, jax_setting, 
 
 
 @pytest.mark.parametrize(
-    ("variable", "platform", "extra"), [("JAX_PLATFORMS", "cuda", "cuda12"), ("JAX_PLATFORMS", "none-such", "")]
+    ("variable", "platform", "extra"),
+    [("JAX_PLATFORMS", "cuda", "cuda12"), ("JAX_PLATFORMS", "none-such", "")],
 )
-@pytest.mark.parametrize("command", ["train", "predict", "evaluate", "export", "doctor", "benchmark"])
+@pytest.mark.parametrize(
+    "command", ["train", "predict", "evaluate", "export", "doctor", "benchmark"]
+)
 def test_a_platform_without_a_device_is_one_line(home, command, variable, platform, extra):
     flags = {
         "train": (*BOW, "--workdir=new"),
@@ -240,9 +260,17 @@ def test_a_platform_without_a_device_is_one_line(home, command, variable, platfo
         "export": ("run", "new"),
         "benchmark": ("--models=bow", "--against=none", "--tokens=8", "--rounds=1"),
     }.get(command, ("--run=run",))
-    done = run_command(command, *flags, cwd=home, stdin=PAIR, **environment_of(home), **{variable: platform})
-    lines = [line for line in (done.stdout + done.stderr).splitlines() if f"{variable}={platform}" in line]
-    assert (done.returncode, len(lines), f"[{extra}]" in lines[0]) == (cli.USAGE, 1, bool(extra)), done.stderr
+    done = run_command(
+        command, *flags, cwd=home, stdin=PAIR, **environment_of(home), **{variable: platform}
+    )
+    lines = [
+        line
+        for line in (done.stdout + done.stderr).splitlines()
+        if f"{variable}={platform}" in line
+    ]
+    assert (done.returncode, len(lines), f"[{extra}]" in lines[0]) == (cli.USAGE, 1, bool(extra)), (
+        done.stderr
+    )
     assert "bug" not in done.stderr
     assert not (home / "new").exists()
 
@@ -263,13 +291,20 @@ def jax_error():
 
 def small_config():
     config = mednli_jax.get_config("bow:mednli")
-    config.train.epochs, config.vectors.dim, config.model.hidden_size, config.vectors.path = 1, 8, 4, ""
+    config.train.epochs, config.vectors.dim, config.model.hidden_size, config.vectors.path = (
+        1,
+        8,
+        4,
+        "",
+    )
     return config
 
 
 def test_a_thread_trains(at_home):
     runs = []
-    thread = threading.Thread(target=lambda: runs.append(mednli_jax.train_model(small_config(), "thread")))
+    thread = threading.Thread(
+        target=lambda: runs.append(mednli_jax.train_model(small_config(), "thread"))
+    )
     thread.start()
     thread.join()
     assert runs[0].result["status"] == "complete"
@@ -290,7 +325,9 @@ def refuse(*_):
 
 
 @pytest.mark.parametrize("fault", ["disk", "learning rate"])
-def test_a_failed_training_names_resume_where_the_same_flags_can_complete_it(at_home, monkeypatch, fault):
+def test_a_failed_training_names_resume_where_the_same_flags_can_complete_it(
+    at_home, monkeypatch, fault
+):
     flags = (*BOW, f"--workdir={fault}")
     with monkeypatch.context() as patch:
         if fault == "disk":
@@ -309,8 +346,14 @@ def test_a_failed_training_names_resume_where_the_same_flags_can_complete_it(at_
 
 @pytest.mark.slow
 def test_a_second_training_waits_and_a_killed_one_resumes_to_the_same_numbers(home):
-    """The first lives longer than the second waits; then it is killed, and the second command completes the run."""
-    flags = (*BOW, "--config.train.epochs=400", "--config.train.patience=999", "--config.train.checkpoint_minutes=0.01")
+    """The first lives longer than the second waits; then it is killed, and the second command
+    completes the run."""
+    flags = (
+        *BOW,
+        "--config.train.epochs=400",
+        "--config.train.patience=999",
+        "--config.train.checkpoint_minutes=0.01",
+    )
     variables = {**os.environ, **environment_of(home)}
 
     def started(folder, *more):
@@ -327,7 +370,11 @@ def test_a_second_training_waits_and_a_killed_one_resumes_to_the_same_numbers(ho
     for more in ((), ("--resume",), ("--force",)):
         second = started("killed", "--wait=2", *more)
         err = second.communicate()[1]
-        assert (second.returncode, "waiting" in err, "Traceback" in err) == (cli.INTERRUPTED, True, False), err
+        assert (second.returncode, "waiting" in err, "Traceback" in err) == (
+            cli.INTERRUPTED,
+            True,
+            False,
+        ), err
     waiting = started("killed", "--wait=300", "--resume")
     assert "waiting" in next(line for line in waiting.stderr if "waiting" in line)
     first.kill()
@@ -335,5 +382,8 @@ def test_a_second_training_waits_and_a_killed_one_resumes_to_the_same_numbers(ho
     assert (waiting.communicate()[1], waiting.returncode)[1] == 0
     results = [read_json(home, folder, "result.json") for folder in ("whole", "killed")]
     assert results[0]["test"] == results[1]["test"]
-    files = [(home / folder / "private" / "predictions.test.jsonl").read_bytes() for folder in ("whole", "killed")]
+    files = [
+        (home / folder / "private" / "predictions.test.jsonl").read_bytes()
+        for folder in ("whole", "killed")
+    ]
     assert files[0] == files[1]

@@ -1,4 +1,5 @@
-"""The table of planted faults: each fault can be planted, and the tests that are to catch it exist."""
+"""The table of planted faults: each fault can be planted, and the tests that are to catch it
+exist."""
 
 import ast
 import tomllib
@@ -8,7 +9,9 @@ from made_up_commands import ROOT
 
 FAULTS = [
     (file, name, fault)
-    for file, of_file in tomllib.loads((ROOT / "tests" / "mutation_faults.toml").read_text()).items()
+    for file, of_file in tomllib.loads(
+        (ROOT / "tests" / "mutation_faults.toml").read_text()
+    ).items()
     for name, fault in of_file.items()
 ]
 

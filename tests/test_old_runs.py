@@ -1,7 +1,7 @@
 """Run directories of version 1 open, and predict what they predicted.
 
-golden/old_runs holds three, exported by commit 41e8e68: BOW with knowledge that replaces words, ESIM with typed
-relations, BERT. `expected.json` has pairs and the predictions of that commit.
+golden/old_runs holds three, exported by commit 41e8e68: BOW with knowledge that replaces words,
+ESIM with typed relations, BERT. `expected.json` has pairs and the predictions of that commit.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""The TASKs of docs/plugins.md, which derive from nothing of the package, go through every command."""
+"""The TASKs of docs/plugins.md, which derive from nothing of the package, go through every
+command."""
 
 import importlib
 import json
@@ -21,7 +22,9 @@ SMALL = ("--config.train.epochs=3", "--config.seeds=0,1")
 @pytest.fixture(scope="module")
 def blocks():
     """{name of a module: its code in the documentation}."""
-    code = re.findall(r"```python\n# (\w+)\.py\n(.*?)```", (ROOT / "docs" / "plugins.md").read_text(), re.S)
+    code = re.findall(
+        r"```python\n# (\w+)\.py\n(.*?)```", (ROOT / "docs" / "plugins.md").read_text(), re.S
+    )
     return {name: text for name, text in code if name in MODULES}
 
 
@@ -35,7 +38,9 @@ def home(blocks, tmp_path, monkeypatch):
         lines = []
         for number in range(size):
             first, second = WORDS[number % 6], WORDS[(number + number % 2) % 6]
-            lines.append(f"pt has {first} .\t{second} is noted\t{'other' if number % 2 else 'same'}\n")
+            lines.append(
+                f"pt has {first} .\t{second} is noted\t{'other' if number % 2 else 'same'}\n"
+            )
         (tmp_path / "own").mkdir(exist_ok=True)
         (tmp_path / "own" / f"{split}.tsv").write_text("".join(lines))
     monkeypatch.chdir(tmp_path)
@@ -57,7 +62,9 @@ def done(command, *flags, **how):
 
 
 def trained(folder, config="similar_config.py", *flags):
-    return done(train, f"--config={config}", "--config.data.dir=own", *SMALL, f"--workdir={folder}", *flags)
+    return done(
+        train, f"--config={config}", "--config.data.dir=own", *SMALL, f"--workdir={folder}", *flags
+    )
 
 
 def result_of(folder):
@@ -97,7 +104,12 @@ def test_a_task_of_ones_own_resumes_to_the_same_result(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(scorer, "score", interrupted)
-        flags = ("--config=similar_config.py", "--config.data.dir=own", *SMALL, "--workdir=runs/cut")
+        flags = (
+            "--config=similar_config.py",
+            "--config.data.dir=own",
+            *SMALL,
+            "--workdir=runs/cut",
+        )
         assert call_command(train, *flags)[0] == 3
     trained("runs/cut", "similar_config.py", "--resume")
     assert result_of(tmp_path / "runs" / "cut") == result_of(tmp_path / "runs" / "whole")
@@ -126,9 +138,18 @@ def test_what_a_task_lacks_is_said_in_one_line(command, flags):
 
 def test_an_object_that_is_no_task_is_refused(tmp_path):
     (tmp_path / "similar_more.py").write_text("class Half:\n    name = 'half'\n\nTASK = Half()\n")
-    flags = ("--config=similar_config.py", "--config.data.dir=own", "--config.task=similar_more:TASK")
+    flags = (
+        "--config=similar_config.py",
+        "--config.data.dir=own",
+        "--config.task=similar_more:TASK",
+    )
     code, _, err = call_command(prepare, *flags)
-    assert (code, "config.task" in err, "accepts" in err, "Traceback" in err) == (2, True, True, False)
+    assert (code, "config.task" in err, "accepts" in err, "Traceback" in err) == (
+        2,
+        True,
+        True,
+        False,
+    )
 
 
 def test_analyses_tables_and_flags_of_ones_own_task_are_reached(tmp_path):
@@ -142,21 +163,35 @@ def test_analyses_tables_and_flags_of_ones_own_task_are_reached(tmp_path):
     assert "skills: own/x" in done(evaluate, "--run=runs/a", "--skills=own/x")[0]
     assert call_command(evaluate, "--run=runs/a", "--vectors=own/x")[0] == 2
     accuracy = result_of(tmp_path / "runs" / "a")["test"]["accuracy"]["mean"]
-    assert json.loads(done(report, "--table=similar", "--runs=runs", "--json")[0]) == {"a": accuracy}
+    assert json.loads(done(report, "--table=similar", "--runs=runs", "--json")[0]) == {
+        "a": accuracy
+    }
 
 
 @pytest.mark.slow
 def test_mypy_holds_a_task_to_its_protocol(tmp_path):
-    """It accepts the TASKs of the package and of the documentation, and refuses one whose method takes other things."""
+    """It accepts the TASKs of the package and of the documentation, and refuses one whose method
+    takes other things."""
     pytest.importorskip("mypy")
-    (tmp_path / "held.py").write_text("import similar\nfrom mednli_jax.tasks import Task\n\n_: Task = similar.TASK\n")
+    (tmp_path / "held.py").write_text(
+        "import similar\nfrom mednli_jax.tasks import Task\n\n_: Task = similar.TASK\n"
+    )
 
     def checked():
         config = f"--config-file={ROOT / 'pyproject.toml'}"
-        command = [sys.executable, "-m", "mypy", config, str(ROOT / "mednli_jax" / "tasks.py"), "held.py"]
+        command = [
+            sys.executable,
+            "-m",
+            "mypy",
+            config,
+            str(ROOT / "mednli_jax" / "tasks.py"),
+            "held.py",
+        ]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
 
     assert checked().returncode == 0, checked().stdout
     code = (tmp_path / "similar.py").read_text()
-    (tmp_path / "similar.py").write_text(code.replace("def scorer(self, config)", "def scorer(self, config, more)"))
+    (tmp_path / "similar.py").write_text(
+        code.replace("def scorer(self, config)", "def scorer(self, config, more)")
+    )
     assert "scorer" in checked().stdout

@@ -1,6 +1,8 @@
-"""No word of a corpus gets out: not in what commands write or print, whatever fails, and no command opens a socket.
+"""No word of a corpus gets out: not in what commands write or print, whatever fails, and no command
+opens a socket.
 
-The commands run on corpora of 500 words that occur nowhere else; every byte that they leave is searched for them.
+The commands run on corpora of 500 words that occur nowhere else; every byte that they leave is
+searched for them.
 """
 
 import os
@@ -17,7 +19,8 @@ from made_up_commands import ROOT, call_command, config_flag, read_json, use_one
 from mednli_jax import analyze, errors, predict, prepare, train
 from mednli_jax.report import __main__ as report
 
-# The files that may hold words, and why. All are 0600 in folders of 0700, below the cache or below a private/.
+# The files that may hold words, and why. All are 0600 in folders of 0700, below the cache or below
+# a private/.
 ALLOWED = (
     r"work/.*\bprivate(/.*)?",  # predictions, vocabulary, attention and whole tables of a run or an analysis
     r"cache/prepared/[^/]+/(vocabulary|rows)\.json",  # the words of the prepared arrays, and their uids and tags
@@ -26,7 +29,8 @@ ALLOWED = (
     r"cache/ontologies/[^/]+/.*",  # names of concepts
     r"work/diskne/(examples\.jsonl|benchmark\.json|dropped\.tsv)",  # a corpus made from another
     r"streams/predict-.*\.out",  # the answers that the user asked for
-    # Tables of DisKnE are by disease, so these hold the terminology's names of the diseases, and no other word.
+    # Tables of DisKnE are by disease, so these hold the terminology's names of the diseases, and no
+    # other word.
     r"work/folds/(data\.json|result\.json|report\.html)",
     r"cache/prepared/diskne-[^/]+/manifest\.json",
 )
@@ -50,7 +54,8 @@ BUILD = ("--out=diskne", "--corpus=file", "--data=../data/own", "--ontology=../d
          "--categories=../data/own/kinds.tsv", "--negatives=random")  # fmt: skip
 PAIRS = f"{SENTENCE}\t{WORDS[7]} {WORDS[400]}\n"
 QUERIES = f"BEG__{WORDS[0]}__END {SENTENCE} .\t{WORDS[9]} had @placeholder .\n"
-# The commands in their order: name -> (command, flags ...). Every suite runs the first, the slow test all.
+# The commands in their order: name -> (command, flags ...). Every suite runs the first, the slow
+# test all.
 COMMANDS = {
     "train-bow": ("train", *nli("bow"), "--workdir=bow"),
     "report": ("report", "bow"),
@@ -81,10 +86,18 @@ COMMANDS = {
     "build": ("build_diskne", *BUILD),
     "train-folds": ("train", config_flag("diskne_esim", "file"), "--config.data.dir=diskne", *SMALL, "--workdir=folds"),
 }  # fmt: skip
-INPUT = {"predict-pairs": PAIRS, "predict-queries": QUERIES, "predict-bad": PAIRS.replace("\t", " ")}
-FAILS = {"predict-bad": 2, "doctor": 2}  # the corpora are readable by others and do not have their official sizes
-# The sitecustomize.py of every command. It switches all logs on, and ends the process where it opens a network socket.
-# A socketpair of AF_UNIX is allowed: asyncio (for Orbax) wakes its own loop by it.
+INPUT = {
+    "predict-pairs": PAIRS,
+    "predict-queries": QUERIES,
+    "predict-bad": PAIRS.replace("\t", " "),
+}
+FAILS = {
+    "predict-bad": 2,
+    "doctor": 2,
+}  # the corpora are readable by others and do not have their official sizes
+# The sitecustomize.py of every command. It switches all logs on, and ends the process where it
+# opens a network socket. A socketpair of AF_UNIX is allowed: asyncio (for Orbax) wakes its own loop
+# by it.
 GUARD = """
 import logging, os, socket, sys
 logging.basicConfig(level=logging.DEBUG)
@@ -97,7 +110,8 @@ sys.addaudithook(deny)
 
 
 class Home:
-    """data/ (corpora), work/ (where commands run), cache/, guard/, and streams/ (what commands print)."""
+    """data/ (corpora), work/ (where commands run), cache/, guard/, and streams/ (what commands
+    print)."""
 
     def __init__(self, folder, umask):
         self.folder, self.umask = folder, umask
@@ -110,7 +124,8 @@ class Home:
         (folder / "work" / "ids.txt").chmod(0o600)
 
     def python(self, name, *arguments):
-        """Runs Python without network and with all logs on, and stores its output: (exit code, stderr)."""
+        """Runs Python without network and with all logs on, and stores its output: (exit code,
+        stderr)."""
         environment = {
             **os.environ,
             "MEDNLI_JAX_DATA": str(self.folder / "data"),
@@ -138,13 +153,20 @@ class Home:
             assert code == FAILS.get(name, 0), f"{name}: {code}\n{err[-3000:]}"
 
     def check(self):
-        """Words occur in allowed files alone; other users can read nothing; git adds no folder of ours."""
+        """Words occur in allowed files alone; other users can read nothing; git adds no folder of
+        ours."""
         assert leaks(self.folder, (*OF_OTHERS, *ALLOWED)) == {}
         written = [*(self.folder / "work").iterdir(), self.folder / "cache"]
-        below = [path for top in written for path in (top, *top.rglob("*")) if not path.is_symlink()]
+        below = [
+            path for top in written for path in (top, *top.rglob("*")) if not path.is_symlink()
+        ]
         assert [str(path) for path in below if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
-        done = subprocess.run(["git", "add", "-A", "-n"], cwd=self.folder, capture_output=True, text=True, check=True)
-        assert [line for line in done.stdout.splitlines() if re.match(r"add '(cache|work/[^']+)/", line)] == []
+        done = subprocess.run(
+            ["git", "add", "-A", "-n"], cwd=self.folder, capture_output=True, text=True, check=True
+        )
+        assert [
+            line for line in done.stdout.splitlines() if re.match(r"add '(cache|work/[^']+)/", line)
+        ] == []
         whole = leaks(self.folder, OF_OTHERS)
         assert whole["work/bow/private/vocabulary.json"] > 300  # the search finds words
         return whole
@@ -210,7 +232,8 @@ CASES = [(place, FAULTS[number % len(FAULTS)]) for number, place in enumerate(PO
 
 @pytest.fixture
 def beside(home, tmp_path, monkeypatch):
-    """The working folder of commands in this process lies beside `data`, with the finished run bow/ of `home`."""
+    """The working folder of commands in this process lies beside `data`, with the finished run bow/
+    of `home`."""
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     use_one_device(monkeypatch)
@@ -241,7 +264,9 @@ def test_a_fault_is_reported_without_the_text_it_quotes(home, beside, monkeypatc
     assert len(last) == 1
     assert " Fix: " in last[0]
     assert leaks(beside, (r".*\bprivate(/.*)?", "work/bow(/.*)?", "data(/.*)?")) == {}
-    assert leaks(home.folder / "cache", [pattern.removeprefix("cache/") for pattern in ALLOWED]) == {}
+    assert (
+        leaks(home.folder / "cache", [pattern.removeprefix("cache/") for pattern in ALLOWED]) == {}
+    )
     if (beside / "work" / "new" / "result.json").exists():
         assert read_json(beside, "work", "new", "result.json")["status"] == "failed"
 

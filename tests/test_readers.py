@@ -1,4 +1,5 @@
-"""Damaged files: every reader names file, line and field of the fault in one line, and quotes no word of the text."""
+"""Damaged files: every reader names file, line and field of the fault in one line, and quotes no
+word of the text."""
 
 import json
 import re
@@ -53,7 +54,8 @@ ALL = OntologyOptions(relations="all")
 class Reader(NamedTuple):
     """read(path) reads `main`, a file, or the folder of `files` {path: content} where main is "".
 
-    by_line: whether a fault of the bytes is found in a line. zipped: whether the file may be gzipped.
+    by_line: whether a fault of the bytes is found in a line. zipped: whether the file may be
+    gzipped.
     """
 
     files: dict
@@ -69,13 +71,23 @@ def one(name, content, read, **how):
 
 # ---- good files ----
 
-EXAMPLE = NLIExample("p1", PREMISE, HYPOTHESIS, "neutral", tuple(PREMISE.split()), tuple(HYPOTHESIS.split()))
+EXAMPLE = NLIExample(
+    "p1", PREMISE, HYPOTHESIS, "neutral", tuple(PREMISE.split()), tuple(HYPOTHESIS.split())
+)
 TRUTH = "pair_id,label\np0,neutral\np1,entailment\n"
 NOTES = 'ROW_ID,CATEGORY,ISERROR,TEXT\n1,Report,,"Past Medical History:\nquokka, ""wombat"""\n'
 DISEASES = "pair_id,CUI,label,category,original_cui,start_index,end_index\n"
-QUERY = {"id": "q1", "query": "an @placeholder .", "answers": [{"text": "quokka", "origin": "dataset"}]}
+QUERY = {
+    "id": "q1",
+    "query": "an @placeholder .",
+    "answers": [{"text": "quokka", "origin": "dataset"}],
+}
 ARTICLE = {"title": "wombat", "context": "A BEG__quokka__END .", "qas": [QUERY]}
-REPORT = {"id": "r1", "sentences": [{"text": "No quokka ."}], "learning_points": ["An BEG__axolotl__END ."]}
+REPORT = {
+    "id": "r1",
+    "sentences": [{"text": "No quokka ."}],
+    "learning_points": ["An BEG__axolotl__END ."],
+}
 MESH = "\t".join(mesh.HEADER) + "\nD1\tquokka\tC01\t\nD2\twombat\tC01.100\tnarwhal\n"
 RF2 = {
     f"sct2_{kind}_Snapshot{language}_INT_20240101.txt": "\t".join(snomed.COLUMNS[kind]) + "\r\n" + rows
@@ -116,8 +128,12 @@ def read_answers(path):
 
 def read_diseases(path):
     names = ("quokka", "wombat")
-    ontology = Ontology("umls", "1", ("C1", "C2"), names, (("quokka", 0), ("wombat", 1)), is_a_matrix([], 2), "")
-    return read_published([path], [NLIExample("a", PREMISE, "a quokka", "entailment", ("x",), ("y",))], ontology)
+    ontology = Ontology(
+        "umls", "1", ("C1", "C2"), names, (("quokka", 0), ("wombat", 1)), is_a_matrix([], 2), ""
+    )
+    return read_published(
+        [path], [NLIExample("a", PREMISE, "a quokka", "entailment", ("x",), ("y",))], ontology
+    )
 
 
 read_pairs = partial(read_nli_file, split="train")
@@ -181,7 +197,8 @@ def content_of(result):
 
 
 def with_marks(name):
-    """(content of a reader's file, the same with U+FEFF at heads of words and lines), and with its escapes in JSON."""
+    """(content of a reader's file, the same with U+FEFF at heads of words and lines), and with its
+    escapes in JSON."""
     good = as_bytes(READERS[name].files[READERS[name].main]).decode()
     words = re.compile(r'(?<=["\s,|_])(?=quokka|wombat|C000000|u0)')
     yield good, "\ufeff" + re.sub(r"(?<=\n)(?=.)", "\ufeff", words.sub("\ufeff", good), count=1)
@@ -189,7 +206,9 @@ def with_marks(name):
         yield good, words.sub(r"\\ufeff", good)
 
 
-MARKED = [(name, *contents) for name in READERS if name not in NO_TEXT for contents in with_marks(name)]
+MARKED = [
+    (name, *contents) for name in READERS if name not in NO_TEXT for contents in with_marks(name)
+]
 
 
 @pytest.mark.parametrize(("name", "good", "marked"), MARKED, ids=[name for name, *_ in MARKED])
@@ -207,12 +226,21 @@ def test_a_byte_order_mark_within_a_file_is_part_of_no_word(name, good, marked, 
 DAMAGES = ("missing", "cut off", "not UTF-8")
 TERMINOLOGIES = ("mesh", "umls", "snomed", "wordnet", "obo", "mentions.tsv", "metamap")
 UNSEEN = {  # ids that are not asked for, a vocabulary without its last letters, a release without this file
-    *(("concept vectors", "not UTF-8"), ("pieces", "cut off"), ("pieces", "not UTF-8"), ("snomed", "missing")),
-    *((name, "not UTF-8") for name, reader in READERS.items() if not reader.by_line),  # they have no lines of text
+    *(
+        ("concept vectors", "not UTF-8"),
+        ("pieces", "cut off"),
+        ("pieces", "not UTF-8"),
+        ("snomed", "missing"),
+    ),
+    *(
+        (name, "not UTF-8") for name, reader in READERS.items() if not reader.by_line
+    ),  # they have no lines of text
 }
 
 
-@pytest.mark.parametrize(("name", "damage"), [(n, d) for n in READERS for d in DAMAGES if (n, d) not in UNSEEN])
+@pytest.mark.parametrize(
+    ("name", "damage"), [(n, d) for n in READERS for d in DAMAGES if (n, d) not in UNSEEN]
+)
 def test_a_damaged_file_is_named(name, damage, tmp_path):
     reader = READERS[name]
     good = as_bytes(reader.files[reader.main])
@@ -223,7 +251,10 @@ def test_a_damaged_file_is_named(name, damage, tmp_path):
     assert str(error).startswith(f"{reader.main}:{line}"), error
 
 
-NAMED = {"umls": "MRCONSO.RRF", "snomed": "sct2_Description_Snapshot-en_INT_20240101.txt"}  # not `main`
+NAMED = {
+    "umls": "MRCONSO.RRF",
+    "snomed": "sct2_Description_Snapshot-en_INT_20240101.txt",
+}  # not `main`
 
 
 @pytest.mark.parametrize("name", TERMINOLOGIES)
@@ -231,7 +262,9 @@ def test_a_nul_in_a_terminology_or_its_mentions_is_refused_with_its_line(name, t
     """In one of the words of the text."""
     reader = READERS[name]
     file = NAMED.get(name, reader.main)
-    before, word, after = as_bytes(reader.files[file]).partition(b"C1" if name == "mentions.tsv" else b"quokka")
+    before, word, after = as_bytes(reader.files[file]).partition(
+        b"C1" if name == "mentions.tsv" else b"quokka"
+    )
     content = before + word[:1] + b"\0" + word[1:] + after
     error = refusal(reader, {file: content}, tmp_path)
     assert (error.file, error.line) == (file, 1 + before.count(b"\n"))
@@ -284,18 +317,40 @@ FAULTS = (
     ),
     *added("pairs.jsonl", ("a field twice", row()[:-1] + ', "genre": "quokka"}')),
     *replaced("pairs.tsv", ("no header", table("\t", header=cells(0)), 1, "label")),
-    *added("pairs.csv", ("an open quote", ",".join(cells(2, premise='"quokka'))), ("a column more", "p2,a,b,c,wombat")),
+    *added(
+        "pairs.csv",
+        ("an open quote", ",".join(cells(2, premise='"quokka'))),
+        ("a column more", "p2,a,b,c,wombat"),
+    ),
     *replaced(
-        "pairs.csv", ("a column twice", table(",", cells(0), header=("pairID", "gold_label", *["genre"] * 2)), 1)
+        "pairs.csv",
+        (
+            "a column twice",
+            table(",", cells(0), header=("pairID", "gold_label", *["genre"] * 2)),
+            1,
+        ),
     ),
     *added("ground truth", ("a pair twice", "p1,neutral")),
-    *replaced("notes", ("a column twice", "ROW_ID,CATEGORY,ISERROR,TEXT,text\n1,Report,,quokka,wombat\n", 1, "TEXT")),
+    *replaced(
+        "notes",
+        (
+            "a column twice",
+            "ROW_ID,CATEGORY,ISERROR,TEXT,text\n1,Report,,quokka,wombat\n",
+            1,
+            "TEXT",
+        ),
+    ),
     *replaced("notes", ("no TEXT", "ROW_ID,CATEGORY,ISERROR\n", 1, "TEXT")),
     *added("notes", ("a number of letters", "wombat,Report,,x", "ROW_ID")),
     *replaced(
         "clicr",
         ("another version", articles(ARTICLE, "2.0"), "version", "version"),
-        ("unbalanced marks", articles({**ARTICLE, "context": "BEG__quokka"}), f"{PLACE}.context", "context"),
+        (
+            "unbalanced marks",
+            articles({**ARTICLE, "context": "BEG__quokka"}),
+            f"{PLACE}.context",
+            "context",
+        ),
         ("no placeholder", query(query="quokka"), f"{PLACE}.qas[0].query", "query"),
         ("a field twice", articles(ARTICLE).replace('"qas"', '"title": "quokka", "qas"'), PLACE),
         (
@@ -305,25 +360,60 @@ FAULTS = (
         ),
     ),
     *added("case reports", ("a field twice", lines(REPORT).strip()[:-1] + ', "id": "r2"}')),
-    *added("case reports", ("no sentences", '{"id": "quokka", "learning_points": []}', "sentences")),
+    *added(
+        "case reports", ("no sentences", '{"id": "quokka", "learning_points": []}', "sentences")
+    ),
     *replaced("answers", ("an id twice", '{"r0.0": "quokka", "r0.0": "wombat"}', "entry 2")),
     *replaced("answers", ("of no query", '{"quokka": "wombat"}', "entry 1")),
-    *replaced("diseases", ("a column twice", f"{DISEASES.strip()},cui\na,C1,entailment,tests_diseases,C1,2,8,C2\n", 1)),
+    *replaced(
+        "diseases",
+        (
+            "a column twice",
+            f"{DISEASES.strip()},cui\na,C1,entailment,tests_diseases,C1,2,8,C2\n",
+            1,
+        ),
+    ),
     *replaced("diseases", ("no header", "quokka,wombat\n", 1, "pair_id"), ("no example", DISEASES)),
     *added("diseases", ("an unknown label", "a,C1,wombat,symptoms_diseases,C1,0,2", "label")),
-    *replaced("mesh", ("another table", "a,b\n", 1), ("no descriptors", "\t".join(mesh.HEADER) + "\n")),
-    *added("mesh", ("three fields", "D3\tquokka\tC01"), ("a bad number", "D3\tquokka\tC1\t", "tree_numbers")),
+    *replaced(
+        "mesh", ("another table", "a,b\n", 1), ("no descriptors", "\t".join(mesh.HEADER) + "\n")
+    ),
+    *added(
+        "mesh",
+        ("three fields", "D3\tquokka\tC01"),
+        ("a bad number", "D3\tquokka\tC1\t", "tree_numbers"),
+    ),
     *added("umls", ("a column less", umls_relation("C0000002", "PAR", "C0000001")[:-2])),
-    Fault("wordnet", "a pointer to nothing", "data.noun", WORDNET["data.noun"].replace("@ 00000100", "@ 00000999"), 3),
+    Fault(
+        "wordnet",
+        "a pointer to nothing",
+        "data.noun",
+        WORDNET["data.noun"].replace("@ 00000100", "@ 00000999"),
+        3,
+    ),
     *replaced("obo", ("another format", "<rdf>\n" * 9, 1), ("no terms", "format-version: 1.2\n")),
-    *added("obo", ("a term twice", TERM.replace("\nname: quokka\n", ""), "id"), ("no tag", "wombat")),
+    *added(
+        "obo", ("a term twice", TERM.replace("\nname: quokka\n", ""), "id"), ("no tag", "wombat")
+    ),
     *replaced("mentions.tsv", ("no header", "p1\tpremise\t1\t2\tD1\n", 1)),
     *added("mentions.tsv", ("a position of letters", "p1\tpremise\twombat\t2\tD1", "start")),
     *added("mentions.tsv", ("a pair that is not there", "p9\tpremise\t1\t2\tD1", "uid")),
-    *added("metamap", ("no MMI", "wombat", "MMI"), ("letters", MMI.strip().replace("14/6", "wombat"), "positions")),
+    *added(
+        "metamap",
+        ("no MMI", "wombat", "MMI"),
+        ("letters", MMI.strip().replace("14/6", "wombat"), "positions"),
+    ),
     *replaced("lexicon", ("a blank line", "quokka wombat\n\n", 2)),
-    *replaced("vectors.txt", ("a short row", "quokka 1 2 3\nwombat 1 2\n", 2), ("a word", "quokka 1 wombat 3\n", 1)),
-    *replaced("concept vectors", ("a short row", '"","V1"\n"C1",1,2\n', 2), ("a word", '"","V1"\n"C1",quokka\n', 2)),
+    *replaced(
+        "vectors.txt",
+        ("a short row", "quokka 1 2 3\nwombat 1 2\n", 2),
+        ("a word", "quokka 1 wombat 3\n", 1),
+    ),
+    *replaced(
+        "concept vectors",
+        ("a short row", '"","V1"\n"C1",1,2\n', 2),
+        ("a word", '"","V1"\n"C1",quokka\n', 2),
+    ),
     *replaced("pieces", ("a piece twice", PIECES + "quokka\n"), ("no special pieces", "quokka\n")),
     *added("partition", ("an id twice", "quokka")),
     *added("categories", ("none of the categories", "u1\twombat")),

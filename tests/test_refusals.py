@@ -1,4 +1,5 @@
-"""A command refuses bad input in one line with exit code 2, names the file or the flag, and leaves nothing on disk."""
+"""A command refuses bad input in one line with exit code 2, names the file or the flag, and leaves
+nothing on disk."""
 
 import importlib
 import sys
@@ -20,7 +21,10 @@ CORPORA = {
     **{f"file/{split}.jsonl": pairs(100 * n) for n, split in enumerate(SPLITS[:2])},
     **{f"mednli/mli_{split}_v1.jsonl": pairs(100 * n) for n, split in enumerate(SPLITS)},
     **{f"snli/snli_1.0_{split}.jsonl": pairs(100 * n) for n, split in enumerate(SPLITS)},
-    **{f"multinli/multinli_1.0_{split}.jsonl": pairs(100 * n) for n, split in enumerate(("train", "dev_matched"))},
+    **{
+        f"multinli/multinli_1.0_{split}.jsonl": pairs(100 * n)
+        for n, split in enumerate(("train", "dev_matched"))
+    },
 }
 TRAIN, MLI, SNLI = "file/train.jsonl", "mednli/mli_train_v1.jsonl", "snli/snli_1.0_dev.jsonl"
 NO_VECTORS = "--config.vectors.path="
@@ -35,11 +39,24 @@ def of(corpus, *flags):
 
 
 def analysis(name, *flags):
-    return (analyze, name, "--corpus=file", "--config.data.dir=file", "--config.model.knowledge=none", *flags)
+    return (
+        analyze,
+        name,
+        "--corpus=file",
+        "--config.data.dir=file",
+        "--config.model.knowledge=none",
+        *flags,
+    )
 
 
 def setting(field, value, *says):
-    return f"config.{field}={value}", of("demo", f"--config.{field}={value}"), {}, f"config.{field}", *says
+    return (
+        f"config.{field}={value}",
+        of("demo", f"--config.{field}={value}"),
+        {},
+        f"config.{field}",
+        *says,
+    )
 
 
 # (name, (command, flags ...), {file: its content; None takes it away}, words of the message ...)
@@ -119,8 +136,11 @@ def place(tmp_path, monkeypatch):
 
 
 def refused(call, places=()):
-    """The message of a command that is refused. It is one line for each fault and holds no word of the texts."""
-    code, out, err = call_command(*call, words={report: sys.maxsize, analyze: 1, export: 2}.get(call[0], 0))
+    """The message of a command that is refused. It is one line for each fault and holds no word of
+    the texts."""
+    code, out, err = call_command(
+        *call, words={report: sys.maxsize, analyze: 1, export: 2}.get(call[0], 0)
+    )
     assert (code, out) == (2, ""), err
     assert err.startswith("error: ")
     assert all("Fix: " in line or line.startswith("... and ") for line in err.splitlines())
@@ -135,7 +155,12 @@ def test_bad_input_is_one_line_and_leaves_nothing(case, place):
     _, call, files, *says = case
     lay_out({**CORPORA, **files}, place / "data")
     assert refused(call, says).count("\n") == 1
-    assert {path.name for path in (place / "cache").rglob("*")} <= {".gitignore", "prepared", "sources.json", "tfds"}
+    assert {path.name for path in (place / "cache").rglob("*")} <= {
+        ".gitignore",
+        "prepared",
+        "sources.json",
+        "tfds",
+    }
 
 
 @pytest.mark.parametrize("case", RUNS, ids=lambda case: case[0])
@@ -143,7 +168,9 @@ def test_runs_that_do_not_fit_are_one_line(case, place):
     _, call, changed, *says = case
     for name in {"a", "b"} | changed.keys():
         if "." not in name:
-            made_up_runs.write_run(place / "data" / name, made_up_runs.GOLD, **changed.get(name, {}))
+            made_up_runs.write_run(
+                place / "data" / name, made_up_runs.GOLD, **changed.get(name, {})
+            )
     lay_out({name: content for name, content in changed.items() if "." in name}, place / "data")
     assert refused(call, says).count("\n") == 1
 
@@ -151,7 +178,9 @@ def test_runs_that_do_not_fit_are_one_line(case, place):
 def test_thirty_errors_are_the_first_twenty_and_a_count(place):
     """Equal errors are one, with their number and the first three lines."""
     rows = [pair(n, gold_label=WORDS[n % 5]) for n in range(9)]
-    again = [pair(n // 2) for n in range(20, 82)]  # half of them repeat the pairID of the line before
+    again = [
+        pair(n // 2) for n in range(20, 82)
+    ]  # half of them repeat the pairID of the line before
     lay_out({**CORPORA, TRAIN: pairs(99, *rows, *again)}, place / "data")
     first, *lines, last = refused(own()).splitlines()
     assert "train.jsonl:2: field 'gold_label' is none of" in first

@@ -1,4 +1,5 @@
-"""A run that was interrupted or killed and is resumed ends bit-identical to an unbroken one, whatever its protocol.
+"""A run that was interrupted or killed and is resumed ends bit-identical to an unbroken one,
+whatever its protocol.
 
 $MEDNLI_JAX_KILLS is the number of kills of each protocol.
 """
@@ -37,24 +38,29 @@ def home(tmp_path_factory):
 
 
 def interrupt(patch, number):
-    """A SIGINT arrives when the loop asks for the n-th time whether to stop: after a chunk of steps, or a tree."""
+    """A SIGINT arrives when the loop asks for the n-th time whether to stop: after a chunk of
+    steps, or a tree."""
     asked, count = Session.should_stop, 0
 
     def should_stop(session):
         nonlocal count
         count += 1
         if count == number:
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # trees grow in another thread
+            signal.pthread_kill(
+                threading.main_thread().ident, signal.SIGINT
+            )  # trees grow in another thread
         return asked(session)
 
     patch.setattr(Session, "should_stop", should_stop)
 
 
 @pytest.mark.parametrize(
-    "protocol", [pytest.param(name, marks=[pytest.mark.slow] * (name not in FAST)) for name in PROTOCOLS]
+    "protocol",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name not in FAST)) for name in PROTOCOLS],
 )
 def test_an_interrupted_run_resumes_bit_for_bit(home, monkeypatch, protocol):
-    """It is interrupted twice, the second time after it was resumed. Its seconds are those of all sessions."""
+    """It is interrupted twice, the second time after it was resumed. Its seconds are those of all
+    sessions."""
     monkeypatch.chdir(home)
     use_one_device(monkeypatch)
     for name in ("MEDNLI_JAX_DATA", "MEDNLI_JAX_CACHE"):
@@ -64,7 +70,10 @@ def test_an_interrupted_run_resumes_bit_for_bit(home, monkeypatch, protocol):
     whole, broken = f"{protocol}-whole", f"{protocol}-broken"
     code, _, err = call_command(train, *flags_of(protocol, whole, EPOCHS))
     assert code == 0, err
-    spent, rounding = 0, 0.1 if protocol == "features" else 0  # trees grow within the rounding of the seconds
+    spent, rounding = (
+        0,
+        0.1 if protocol == "features" else 0,
+    )  # trees grow within the rounding of the seconds
     for number, more in ((4, ()), (2, ("--resume",))):
         with monkeypatch.context() as patch:
             interrupt(patch, number)
@@ -139,11 +148,19 @@ def resumed_under(folder, name, value):
 def start(home, protocol, folder):
     resume = ["--resume"] if (home / folder).is_dir() else []
     epochs = 4 if protocol == "folds" else LONG
-    command = [sys.executable, "-m", "mednli_jax.train", *flags_of(protocol, folder, epochs), *resume]
+    command = [
+        sys.executable,
+        "-m",
+        "mednli_jax.train",
+        *flags_of(protocol, folder, epochs),
+        *resume,
+    ]
     environment = {**os.environ, **environment_of(home)}
     del environment["JAX_COMPILATION_CACHE_DIR"]  # compiled programs then lie in the cache of home
     with open(home / "out.txt", "a") as out:
-        return subprocess.Popen(command, cwd=home, stdout=out, stderr=out, env=environment, start_new_session=True)
+        return subprocess.Popen(
+            command, cwd=home, stdout=out, stderr=out, env=environment, start_new_session=True
+        )
 
 
 def complete(home, protocol, folder):
@@ -161,7 +178,9 @@ def test_runs_killed_at_random_resume_bit_for_bit(home, protocol):
     draw = random.Random(protocol)
     if not (home / "source").is_dir():
         complete(home, "warmup", "source")
-    length = max(complete(home, protocol, f"{protocol}-{number}") for number in range(2))  # the first compiles
+    length = max(
+        complete(home, protocol, f"{protocol}-{number}") for number in range(2)
+    )  # the first compiles
     expected = results(home / f"{protocol}-1")
     killed = attempts = 0
     while killed < KILLS:

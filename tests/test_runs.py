@@ -1,4 +1,5 @@
-"""A run directory is private, written whole or not at all, and never overwritten or trained in twice by mistake."""
+"""A run directory is private, written whole or not at all, and never overwritten or trained in
+twice by mistake."""
 
 import contextlib
 import errno
@@ -63,7 +64,9 @@ ACTS = {
     "folder": write_folder,
     "run": write_run,
     "prepared corpus": lambda folder: Cache(folder).get("c", KEY, Builder()),
-    "checkpoint": lambda folder: Checkpoints(folder / "c").save({"a": np.random.default_rng(0).random(9000)}, {}),
+    "checkpoint": lambda folder: Checkpoints(folder / "c").save(
+        {"a": np.random.default_rng(0).random(9000)}, {}
+    ),
 }
 
 
@@ -98,7 +101,9 @@ def test_folders_that_killed_processes_left_are_removed_and_those_in_use_are_not
         "with atomic_folder(Path(sys.argv[1])) as folder:\n"
         "    write_atomic(folder / 'text', 'quokka')\n    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path / "made")], env={"PYTHONPATH": str(ROOT)})
+    killed = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "made")], env={"PYTHONPATH": str(ROOT)}
+    )
     assert killed.returncode == -signal.SIGKILL
     assert len(list(tmp_path.glob(".made.*/text"))) == 1
     with atomic_folder(tmp_path / "made") as first:
@@ -114,8 +119,11 @@ def refuse(*_, **__):
 
 @pytest.mark.parametrize("refusal", ["full disk", "read-only folder"])
 @pytest.mark.parametrize("act", ACTS)
-def test_a_refused_write_is_one_line_and_leaves_no_half(act, refusal, tmp_path, capsys, monkeypatch):
-    """The system refuses bytes of a file beyond 500, or everything. Once there is room again, the act succeeds."""
+def test_a_refused_write_is_one_line_and_leaves_no_half(
+    act, refusal, tmp_path, capsys, monkeypatch
+):
+    """The system refuses bytes of a file beyond 500, or everything. Once there is room again, the
+    act succeeds."""
     for name in ("a.json", "log.txt"):
         (tmp_path / name).write_text("old\n")
         (tmp_path / name).chmod(0o644)
@@ -130,9 +138,15 @@ def test_a_refused_write_is_one_line_and_leaves_no_half(act, refusal, tmp_path, 
             code = cli.script(lambda: ACTS[act](tmp_path))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    (line,) = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("warning")]
+    (line,) = [
+        line for line in capsys.readouterr().err.splitlines() if not line.startswith("warning")
+    ]
     assert (code, line.startswith("error: "), " Fix: " in line) == (cli.USAGE, True, True)
-    assert not [path for path in tmp_path.rglob("*") if path.suffix == ".tmp" or "orbax-checkpoint-tmp" in path.name]
+    assert not [
+        path
+        for path in tmp_path.rglob("*")
+        if path.suffix == ".tmp" or "orbax-checkpoint-tmp" in path.name
+    ]
     assert (tmp_path / "a.json").read_text() == "old\n"
     assert cli.script(lambda: ACTS[act](tmp_path) and None) == 0
     if act == "file":
@@ -164,9 +178,13 @@ def test_a_new_run_is_private_and_stays_out_of_git(tmp_path):
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0 or path.name == "lock"
     assert RunDirectory.existing(folder).status() == "running"
     (tmp_path / "figures").mkdir()
-    (tmp_path / "figures" / "thesis.tex").write_text("x")  # a folder of the user's own is seen as before
+    (tmp_path / "figures" / "thesis.tex").write_text(
+        "x"
+    )  # a folder of the user's own is seen as before
     (private_folder(private_folder(tmp_path / "figures") / "private") / "words.txt").write_text("x")
-    done = subprocess.run(["git", "add", "-A", "-n"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["git", "add", "-A", "-n"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines() == ["add 'figures/thesis.tex'"]
     assert [next_free(tmp_path / "runs" / name).name for name in ("a", "b")] == ["a-2", "b"]
 
@@ -223,11 +241,19 @@ def test_resume_names_changed_fields_and_no_other(tmp_path):
 
 
 def test_epochs_to_be_trained_again_are_dropped_and_shown_once(tmp_path):
-    """The first process is killed within the row of epoch 4; its last checkpoint is that of epoch 2."""
+    """The first process is killed within the row of epoch 4; its last checkpoint is that of epoch
+    2."""
     run = RunDirectory.create(tmp_path / "a", CONFIG)
     for epoch in (1, 2, 3):
-        row = {"epoch": epoch, "seeds": [0, 1], "examples_per_second": 1.0, "train_loss": [1.0, None]}
-        row |= {name: [epoch / 4, epoch / 8] for name in ("train_accuracy", "dev_loss", "dev_accuracy")}
+        row = {
+            "epoch": epoch,
+            "seeds": [0, 1],
+            "examples_per_second": 1.0,
+            "train_loss": [1.0, None],
+        }
+        row |= {
+            name: [epoch / 4, epoch / 8] for name in ("train_accuracy", "dev_loss", "dev_accuracy")
+        }
         run.append_metrics(row)
         run.write_scalars(row)
     run.close()
@@ -264,11 +290,15 @@ sys.exit(cli.script(work))
 def test_two_processes_never_train_in_one_folder(tmp_path, how):
     """The second is refused while the first lives, and a killed one leaves no lock."""
     command = [sys.executable, "-c", OTHER_PROCESS, str(tmp_path / "a")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as first:
         assert first.stdout.readline() == "in\n"
         before = contents(tmp_path)
         assert RunDirectory.existing(tmp_path / "a").in_training()
-        second = subprocess.run([*command, how], capture_output=True, text=True, input="", timeout=60)
+        second = subprocess.run(
+            [*command, how], capture_output=True, text=True, input="", timeout=60
+        )
         assert (second.returncode, second.stdout, second.stderr.count("\n")) == (3, "", 1)
         assert str(tmp_path / "a") in second.stderr
         assert contents(tmp_path) == before
@@ -282,7 +312,12 @@ def test_two_processes_never_train_in_one_folder(tmp_path, how):
 def test_a_second_process_waits_for_the_first(tmp_path, ends):
     """It goes on where the first is killed, and ends with 3 after Ctrl-C or its seconds."""
     command = [sys.executable, "-c", OTHER_PROCESS, str(tmp_path / "a")]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    pipes = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "text": True,
+    }
     wait = {**os.environ, "WAIT": "1" if ends == "neither" else "120"}
     with subprocess.Popen(command, **pipes) as first:
         assert first.stdout.readline() == "in\n"
@@ -300,7 +335,8 @@ def test_a_second_process_waits_for_the_first(tmp_path, ends):
 
 
 def test_a_new_run_is_refused_where_another_process_has_made_it_meanwhile(tmp_path):
-    """Both began with an empty folder. The second gets the lock when the run of the first is complete."""
+    """Both began with an empty folder. The second gets the lock when the run of the first is
+    complete."""
     first = RunDirectory(private_folder(tmp_path / "a", ours=True))
     first.lock()
     with ThreadPoolExecutor(1) as pool:
@@ -317,7 +353,10 @@ def test_a_new_run_is_refused_where_another_process_has_made_it_meanwhile(tmp_pa
 
 
 def test_a_new_run_in_a_folder_where_another_process_trains_is_resumable(tmp_path):
-    with contextlib.closing(RunDirectory.create(tmp_path / "a", CONFIG)), pytest.raises(ResumableError):
+    with (
+        contextlib.closing(RunDirectory.create(tmp_path / "a", CONFIG)),
+        pytest.raises(ResumableError),
+    ):
         start(tmp_path / "a")
 
 
@@ -355,7 +394,9 @@ def test_the_package_is_imported_without_a_module_for_locks():
 # ---- where it began ----
 
 
-@pytest.mark.parametrize(("place", "tracked"), [("checkout", True), ("checkout", False), ("project/.venv/lib", False)])
+@pytest.mark.parametrize(
+    ("place", "tracked"), [("checkout", True), ("checkout", False), ("project/.venv/lib", False)]
+)
 def test_the_commit_is_that_of_the_packages_own_checkout(tmp_path, monkeypatch, place, tracked):
     """A package that is unpacked or installed inside of another project's work tree has none."""
     package = tmp_path / place / "mednli_jax"
@@ -367,7 +408,9 @@ def test_the_commit_is_that_of_the_packages_own_checkout(tmp_path, monkeypatch, 
     for words in (["init", "-q"], ["add", "." if tracked else "README"], ["commit", "-qm", "a"]):
         subprocess.run([*git, *words], check=True)
     monkeypatch.setattr(mednli_jax, "__file__", str(package / "__init__.py"))
-    head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout
+    head = subprocess.run(
+        [*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+    ).stdout
     commit = environment()["commit"]
     assert head.startswith(commit)
     assert bool(commit) == tracked

@@ -49,7 +49,8 @@ def get_sweep():
 PRODUCT = 'Sweep({"train.rate": (0.1, 0.2), "train.kind": ("a", "b")})'
 TWO = 'Sweep({"train.rate": (0.1, 0.2)})'
 SEARCH = 'Sweep({"train.rate": FloatDistribution(0.01, 1, log=True), "train.size": IntDistribution(1, 9)}, trials=30)'
-# Replaces training: makes a run directory, a lock and saved steps as train does, and gives the score 1 - rate.
+# Replaces training: makes a run directory, a lock and saved steps as train does, and gives the
+# score 1 - rate.
 TRAIN = """
 import os, signal, sys, time
 from mednli_jax.errors import UserError
@@ -77,24 +78,37 @@ run.write_result("complete", {"dev": {"accuracy": {"mean": score}}, "test": {"ac
 
 def test_the_values_of_a_trial_follow_from_its_number_alone():
     grid = sweeps.Sweep({"a": (1, 2), "b": ("x", "y", "z")})
-    assert sorted(tuple(values.values()) for values in grid.values()) == sorted(itertools.product((1, 2), "xyz"))
+    assert sorted(tuple(values.values()) for values in grid.values()) == sorted(
+        itertools.product((1, 2), "xyz")
+    )
     assert grid.values() == grid.values()
     ranges = {"n": optuna.distributions.IntDistribution(3, 5), "on": (True, False)}
     drawn = sweeps.Sweep(ranges, trials=40).values()
-    assert sweeps.Sweep(ranges, trials=5).values() == drawn[:5] == sweeps.Sweep(ranges, trials=40).values(5)
-    assert {(row["n"], row["on"]) for row in drawn} == set(itertools.product((3, 4, 5), (True, False)))
+    assert (
+        sweeps.Sweep(ranges, trials=5).values()
+        == drawn[:5]
+        == sweeps.Sweep(ranges, trials=40).values(5)
+    )
+    assert {(row["n"], row["on"]) for row in drawn} == set(
+        itertools.product((3, 4, 5), (True, False))
+    )
 
 
 @pytest.mark.parametrize(
-    ("file", "trials", "dropout"), [("sweep_esim_kd", 12, None), ("search_ga", 20, 0.6), ("search_sa", 20, 0.7)]
+    ("file", "trials", "dropout"),
+    [("sweep_esim_kd", 12, None), ("search_ga", 20, 0.6), ("search_sa", 20, 0.7)],
 )
 def test_the_sweeps_of_configs(file, trials, dropout):
     found = runpy.run_path(str(ROOT / "configs" / f"{file}.py"))
     swept, configs = found["get_sweep"](), [found["get_config"]("demo")]
-    configs += [found["get_config"](f"clicr/{setup}") for setup in ("anonym", "ent", "noent") if dropout]
+    configs += [
+        found["get_config"](f"clicr/{setup}") for setup in ("anonym", "ent", "noent") if dropout
+    ]
     assert len(swept.values()) == trials
     for config, values in itertools.product(configs, swept.values()):
-        config.update_from_flattened_dict(values)  # raises for a field or a type that the config has not
+        config.update_from_flattened_dict(
+            values
+        )  # raises for a field or a type that the config has not
     if dropout:  # the ranges in the published code (clips/clicr, randomized_hyperparam_search.py)
         size, rate = swept.fields["model.hidden_size"], swept.fields["model.dropout"]
         assert (size.low, size.high, rate.low, rate.high) == (50, 160, 0.1, dropout)
@@ -111,7 +125,13 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-GIVEN = ["sweep", "--config=kd.py", "--study=kd", "--grace=10", f"--command={sys.executable} train.py"]
+GIVEN = [
+    "sweep",
+    "--config=kd.py",
+    "--study=kd",
+    "--grace=10",
+    f"--command={sys.executable} train.py",
+]
 
 
 def started(*more):
@@ -155,7 +175,11 @@ def wait_for(true, seconds=200):
 
 
 def in_training():
-    return [path.name[6:] for path in Path("runs/kd").glob("trial-?") if RunDirectory(path).in_training()]
+    return [
+        path.name[6:]
+        for path in Path("runs/kd").glob("trial-?")
+        if RunDirectory(path).in_training()
+    ]
 
 
 def attempts(state, url="sqlite:///runs/kd/study.db"):
@@ -164,7 +188,11 @@ def attempts(state, url="sqlite:///runs/kd/study.db"):
         if url.startswith("postgresql:") and importlib.util.find_spec(driver):
             url = url.replace("postgresql:", f"postgresql+{driver}:")
     study = optuna.load_study(study_name="kd", storage=url)
-    return sorted(trial.user_attrs["trial"] for trial in study.trials if trial.state.name == state and trial.user_attrs)
+    return sorted(
+        trial.user_attrs["trial"]
+        for trial in study.trials
+        if trial.state.name == state and trial.user_attrs
+    )
 
 
 def test_two_workers_share_a_product_and_a_third_finds_it_done(place, swept):
@@ -190,13 +218,19 @@ def test_a_stopped_worker_saves_its_trials_and_the_command_goes_on_with_them(swe
     wait_for(lambda: not in_training(), seconds=5)
     code, _, err = swept(*slow)
     assert code == 0, err
-    assert [steps(trial) for trial in range(4)] == [list(range(4))] * 4  # resumed, not trained from the start
+    assert [steps(trial) for trial in range(4)] == [
+        list(range(4))
+    ] * 4  # resumed, not trained from the start
 
 
 def test_trials_that_fail_are_reported_and_tried_again_when_asked_for(swept):
     fails = "--config.train.fails=0.2"
     code, out, err = swept(fails)
-    assert (code, len(out.splitlines()), err.count("this rate is refused. Fix: none.\n")) == (2, 2 + 2, 2)
+    assert (code, len(out.splitlines()), err.count("this rate is refused. Fix: none.\n")) == (
+        2,
+        2 + 2,
+        2,
+    )
     assert (swept(fails)[0], len(attempts("FAIL"))) == (2, 2)
     assert (swept(fails, "--retry")[0], len(attempts("FAIL"))) == (2, 4)
 
@@ -206,23 +240,47 @@ def test_trials_that_fail_are_reported_and_tried_again_when_asked_for(swept):
     [
         ("get_sweep", "other", [], "kd.py: it defines no get_sweep. Fix: "),
         ('"b")})', '"b")}, metric="dev.f1.mean")', [], "has no number 'dev.f1.mean'"),
-        ("", "", ["--storage=postgresql://me:quokka@127.0.0.1:1/kd"], "'kd' can be used there (OperationalError). Fix"),
-        ("", "", ["--storage=postgresql+asdf://me:quokka@127.0.0.1:1/kd"], "--storage: no study 'kd'"),
+        (
+            "",
+            "",
+            ["--storage=postgresql://me:quokka@127.0.0.1:1/kd"],
+            "'kd' can be used there (OperationalError). Fix",
+        ),
+        (
+            "",
+            "",
+            ["--storage=postgresql+asdf://me:quokka@127.0.0.1:1/kd"],
+            "--storage: no study 'kd'",
+        ),
         ("", "", ["--table", "--storage=sqlite:///new.db"], "--storage: no study 'kd'"),
     ],
 )
 def test_bad_input_is_a_user_error(place, swept, old, new, given, expected):
     (place / "kd.py").write_text(CONFIG.replace("SWEEP", PRODUCT).replace(old, new))
     code, _, err = swept(*given)
-    assert (code, expected in err, "Traceback" in err, "quokka" in err) == (2, True, False, False), err
+    assert (code, expected in err, "Traceback" in err, "quokka" in err) == (
+        2,
+        True,
+        False,
+        False,
+    ), err
 
 
 @pytest.mark.parametrize(
     ("space", "named"),
     [
-        ('{"train.rat": (0.1, 0.2)}', "'train.rat' is no field of the config. Did you mean 'train.rate'? Fix: "),
-        ('{"train.size": (1, "many")}', "'train.size' has the type int, and 'many' does not fit. Fix: "),
-        ('{"train.size": FloatDistribution(0.5, 2)}', "'train.size' has the type int, and 0.5 does not fit. Fix: "),
+        (
+            '{"train.rat": (0.1, 0.2)}',
+            "'train.rat' is no field of the config. Did you mean 'train.rate'? Fix: ",
+        ),
+        (
+            '{"train.size": (1, "many")}',
+            "'train.size' has the type int, and 'many' does not fit. Fix: ",
+        ),
+        (
+            '{"train.size": FloatDistribution(0.5, 2)}',
+            "'train.size' has the type int, and 0.5 does not fit. Fix: ",
+        ),
         ('{"train.kind": "a"}', "'train.kind' has no choices. Fix: "),
         ('{"train.kind": ()}', "'train.kind' has no choices. Fix: "),
     ],
@@ -252,19 +310,26 @@ def test_the_table_shows_test_only_when_asked_for(swept):
         (2, "GPU-a,GPU-b,GPU-c", {"GPU-a 0", "GPU-b 1"}),
     ],
 )
-def test_each_of_several_workers_has_a_device_of_its_own(swept, monkeypatch, workers, cuda, expected):
+def test_each_of_several_workers_has_a_device_of_its_own(
+    swept, monkeypatch, workers, cuda, expected
+):
     for name, value in (("CUDA_VISIBLE_DEVICES", cuda), ("TPU_VISIBLE_CHIPS", None)):
-        monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
+        monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(
+            name, value
+        )
     assert swept(f"--workers={workers}", "--config.train.pace=0.3")[0] == 0
     assert {path.read_text() for path in Path("runs/kd").glob("trial-*/devices")} == expected
 
 
 @pytest.mark.parametrize(
-    ("visible", "number", "seen"), [(None, 2, "2"), ("4,5", 1, "5"), ("7", 1, "7"), ("", 1, ""), ("4,5,6", 4, "5")]
+    ("visible", "number", "seen"),
+    [(None, 2, "2"), ("4,5", 1, "5"), ("7", 1, "7"), ("", 1, ""), ("4,5,6", 4, "5")],
 )
 @pytest.mark.parametrize("name", ["CUDA_VISIBLE_DEVICES", "TPU_VISIBLE_CHIPS"])
 def test_a_device_is_one_of_those_that_this_process_sees(monkeypatch, name, visible, number, seen):
-    monkeypatch.delenv(name, raising=False) if visible is None else monkeypatch.setenv(name, visible)
+    monkeypatch.delenv(name, raising=False) if visible is None else monkeypatch.setenv(
+        name, visible
+    )
     chip = {name: seen, "TPU_PROCESS_BOUNDS": "1,1,1", "TPU_CHIPS_PER_PROCESS_BOUNDS": "1,1,1"}
     assert chip.items() <= one_device(number).items()
 
@@ -303,7 +368,9 @@ class Unreachable(SQLiteDialect_pysqlite):
 sqlalchemy.dialects.registry.register("sqlite.unreachable", __name__, "Unreachable")
 
 
-@pytest.mark.parametrize("pace", [1.0, 3.5])  # trainings of two steps, which end during the outage or later
+@pytest.mark.parametrize(
+    "pace", [1.0, 3.5]
+)  # trainings of two steps, which end during the outage or later
 def test_an_outage_of_the_database_ends_no_trial_and_no_worker(place, swept, pace):
     """The outage is longer than the time after which a silent worker counts as dead."""
     (place / "kd.py").write_text(CONFIG.replace("SWEEP", TWO))
@@ -328,7 +395,8 @@ def test_an_outage_of_the_database_ends_no_trial_and_no_worker(place, swept, pac
 
 
 def test_a_worker_that_counted_as_dead_goes_on(place, swept):
-    """It is stopped for longer than the time of grace; the other worker finds the result of its trial."""
+    """It is stopped for longer than the time of grace; the other worker finds the result of its
+    trial."""
     (place / "kd.py").write_text(CONFIG.replace("SWEEP", TWO))
     slow = ("--grace=3", "--config.train.pace=2.5", "--config.train.steps=3")
     stopped = started(*slow)
@@ -351,7 +419,11 @@ def test_tpe_draws_near_the_best_results():
     for trial in range(40):
         params = found.after(trial, done)
         assert params == found.after(trial, done[::-1])  # as another worker draws it
-        how = {"value": -abs(params["x"] - 0.3), "distributions": {"x": space}, "user_attrs": {"trial": trial}}
+        how = {
+            "value": -abs(params["x"] - 0.3),
+            "distributions": {"x": space},
+            "user_attrs": {"trial": trial},
+        }
         done.append(optuna.create_trial(params=params, **how))
     off = [-trial.value for trial in done]
     assert sum(off[20:]) < sum(off[:10])
@@ -359,11 +431,16 @@ def test_tpe_draws_near_the_best_results():
 
 @pytest.mark.parametrize("sampler", ["", ", tpe=True"])
 def test_a_search_goes_on_to_more_trials_with_the_same_config(place, swept, sampler):
-    (place / "kd.py").write_text(CONFIG.replace("SWEEP", SEARCH.replace(")}, trials=30", f")}}, trials=30{sampler}")))
+    (place / "kd.py").write_text(
+        CONFIG.replace("SWEEP", SEARCH.replace(")}, trials=30", f")}}, trials=30{sampler}"))
+    )
     assert swept("--trials=2")[0] == 0
     assert swept("--trials=3", "--workers=2")[0] == 0
     assert attempts("COMPLETE") == [0, 1, 2]
-    assert "study 'kd' was begun with other values of config.train.steps. Fix: " in swept("--config.train.steps=3")[2]
+    assert (
+        "study 'kd' was begun with other values of config.train.steps. Fix: "
+        in swept("--config.train.steps=3")[2]
+    )
 
 
 class Postgres:
@@ -403,15 +480,26 @@ def postgres():
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request):
-    return "sqlite:///runs/kd/study.db" if request.param == "sqlite" else request.getfixturevalue("postgres").url
+    return (
+        "sqlite:///runs/kd/study.db"
+        if request.param == "sqlite"
+        else request.getfixturevalue("postgres").url
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
-@pytest.mark.parametrize("pace", [1.0, 3.5])  # trainings of two steps, which end during the outage or later
-def test_a_server_that_is_stopped_for_five_seconds_ends_no_trial_of_two_workers(place, postgres, pace, mode):
-    workers = [started(f"--storage={postgres.url}", "--grace=3", f"--config.train.pace={pace}") for _ in range(2)]
+@pytest.mark.parametrize(
+    "pace", [1.0, 3.5]
+)  # trainings of two steps, which end during the outage or later
+def test_a_server_that_is_stopped_for_five_seconds_ends_no_trial_of_two_workers(
+    place, postgres, pace, mode
+):
+    workers = [
+        started(f"--storage={postgres.url}", "--grace=3", f"--config.train.pace={pace}")
+        for _ in range(2)
+    ]
     wait_for(lambda: len(in_training()) == 2)
     postgres.stop(mode)
     time.sleep(5)
@@ -435,7 +523,8 @@ def test_of_thirty_trials_none_is_lost_and_none_done_twice_whatever_worker_is_ki
     draws, kills = random.Random(int(os.environ.get("KILLS_SEED", "0"))), 0
     workers = [started(*given) for _ in range(2)]
     while kills < 10:
-        # Kills are spread over the sweep: three more trials have begun at each than at the one before.
+        # Kills are spread over the sweep: three more trials have begun at each than at the one
+        # before.
         wait_for(lambda least=3 * kills: len(list(Path("runs/kd").glob("trial-*.log"))) > least)
         time.sleep(draws.uniform(0, 1.5))
         killed = workers.pop(draws.randrange(2))
@@ -447,6 +536,10 @@ def test_of_thirty_trials_none_is_lost_and_none_done_twice_whatever_worker_is_ki
     assert [worker.returncode for worker in workers] == [0, 0], printed
     assert attempts("COMPLETE", url) == list(range(30))
     assert attempts("RUNNING", url) == attempts("WAITING", url) == []
-    assert [steps(trial) for trial in range(30)] == [list(range(5))] * 30  # resumed by one worker at a time
+    assert [steps(trial) for trial in range(30)] == [
+        list(range(5))
+    ] * 30  # resumed by one worker at a time
     assert not in_training()
-    print(f"{kills} kills, {len(attempts('FAIL', url))} attempts died, {len(attempts('PRUNED', url))} not needed")
+    print(
+        f"{kills} kills, {len(attempts('FAIL', url))} attempts died, {len(attempts('PRUNED', url))} not needed"
+    )

@@ -1,4 +1,5 @@
-"""Readers of text files and tables, and the bar of progress. test_readers.py has what every reader refuses."""
+"""Readers of text files and tables, and the bar of progress. test_readers.py has what every reader
+refuses."""
 
 import errno
 import gzip
@@ -15,11 +16,17 @@ def test_lines_are_text_and_faulty_ones_are_collected_or_the_first_is_raised(tmp
     path, digest = tmp_path / "x.txt", hashlib.sha256()
     path.write_bytes(gzip.compress(b"\xef\xbb\xbfone\r\n\xe9\n\nf\xc3\xbcnf"))
     problems = Problems()
-    assert list(textfiles.text_lines(path, problems, digest=digest)) == [(1, "one"), (3, ""), (4, "fünf")]
+    assert list(textfiles.text_lines(path, problems, digest=digest)) == [
+        (1, "one"),
+        (3, ""),
+        (4, "fünf"),
+    ]
     with pytest.raises(DataError) as found:
         problems.raise_if_any()
     assert (found.value.file, found.value.line) == ("x.txt", 2)
-    assert digest.hexdigest() == hashlib.sha256(b"\xef\xbb\xbfone\n\xe9\n\nf\xc3\xbcnf\n").hexdigest()
+    assert (
+        digest.hexdigest() == hashlib.sha256(b"\xef\xbb\xbfone\n\xe9\n\nf\xc3\xbcnf\n").hexdigest()
+    )
     with pytest.raises(DataError, match=r"x\.txt:2: "):
         list(textfiles.text_lines(path))
     with pytest.raises(DataError, match=r"a folder"):

@@ -1,8 +1,9 @@
-"""Adversarial filtering (AFLite): a pair is easy if linear models that were not trained on it get it right.
+"""Adversarial filtering (AFLite): a pair is easy if linear models that were not trained on it get
+it right.
 
-Sakaguchi et al. 2020 (WinoGrande), algorithm 1, as Herlihy & Rudinger 2021 (MedNLI Is Not Immune), section 6 and A.4,
-apply it to all splits of MedNLI together. The caller trains the models. Pairs with equal features stay separate rows
-(the published code merged them).
+Sakaguchi et al. 2020 (WinoGrande), algorithm 1, as Herlihy & Rudinger 2021 (MedNLI Is Not Immune),
+section 6 and A.4, apply it to all splits of MedNLI together. The caller trains the models. Pairs
+with equal features stay separate rows (the published code merged them).
 """
 
 import hashlib
@@ -60,12 +61,18 @@ class State:
         return self.removed > 0
 
 
-def settings(pairs: int, *, m: int | None, n: int, k: int | None, tau: float, seed: int) -> Settings:
-    """The settings for a number of pairs. m and k of None are the paper's shares of its 14,049 pairs, 2/5 and 1/28."""
+def settings(
+    pairs: int, *, m: int | None, n: int, k: int | None, tau: float, seed: int
+) -> Settings:
+    """The settings for a number of pairs. m and k of None are the paper's shares of its 14,049
+    pairs, 2/5 and 1/28."""
     m = max(1, round(pairs * PAPER_SIZE / PAPER_PAIRS)) if m is None else m
     k = max(1, round(pairs * PAPER_CUT / PAPER_PAIRS)) if k is None else k
     if m >= pairs:
-        raise UsageError(f"--m is {m}", fix=f"give less than {pairs:,}, the number of pairs: some must be held out")
+        raise UsageError(
+            f"--m is {m}",
+            fix=f"give less than {pairs:,}, the number of pairs: some must be held out",
+        )
     return Settings(m, n, k, tau, seed)
 
 
@@ -74,15 +81,26 @@ def difficulty(pairs: Pairs, options: AnalysisOptions) -> Report:
     if options.resume and not options.out:
         raise UsageError("--resume needs the folder of the filtering", fix="give --out=FOLDER, too")
     labels = [example.label for example in pairs.examples]
-    chosen = settings(len(labels), m=options.m, n=options.n, k=options.k, tau=options.tau, seed=options.seed)
+    chosen = settings(
+        len(labels), m=options.m, n=options.n, k=options.k, tau=options.tau, seed=options.seed
+    )
     if run := options.features:
         inputs, (matrix, facts) = "run", run_features(pairs, run, options.outputs(run))
     else:
         inputs = options.input
-        matrix, facts = mean_features(pairs, inputs, entities=options.entities, unknown=options.unknown)
+        matrix, facts = mean_features(
+            pairs, inputs, entities=options.entities, unknown=options.unknown
+        )
     classes_of(labels)
     numbers = np.array([LABELS.index(label) for label in labels])
-    state = filtered(matrix, numbers, chosen, options.fit_predict(len(labels)), options.out, resume=options.resume)
+    state = filtered(
+        matrix,
+        numbers,
+        chosen,
+        options.fit_predict(len(labels)),
+        options.out,
+        resume=options.resume,
+    )
     splits, files = _parted(pairs, state)
     rounds = list(state.rounds)
     given = {
@@ -99,10 +117,16 @@ def difficulty(pairs: Pairs, options: AnalysisOptions) -> Report:
         "rounds": rounds,
     }
     notes, encoding = [], pairs.corpus.encoding
-    if (encoding.retrofit_lexicon or pairs.corpus.retrofit_relations is not None) and facts["kind"] == "mean vectors":
-        notes.append("word vectors are taken as their file has them: config.vectors.retrofit is not applied")
+    if (encoding.retrofit_lexicon or pairs.corpus.retrofit_relations is not None) and facts[
+        "kind"
+    ] == "mean vectors":
+        notes.append(
+            "word vectors are taken as their file has them: config.vectors.retrofit is not applied"
+        )
     if 2 * facts.get("without_vector", 0) > facts.get("tokens", 0):
-        notes.append("under half of the tokens have a vector: are the vectors of the corpus's language and case?")
+        notes.append(
+            "under half of the tokens have a vector: are the vectors of the corpus's language and case?"
+        )
     if count := facts.get("texts_without_vector"):
         notes.append(f"{count:,} sentences have no token with a vector: their features are zero")
     if count := sum(row.get("unconverged", 0) for row in rounds):
@@ -111,13 +135,20 @@ def difficulty(pairs: Pairs, options: AnalysisOptions) -> Report:
 
 
 def _parted(pairs, state) -> tuple[dict, dict[str, bytes]]:
-    """({split: {"easy" or "difficult": {label: pairs}}}, {file name: uids, one a line, in the order of the corpus})."""
+    """({split: {"easy" or "difficult": {label: pairs}}}, {file name: uids, one a line, in the order
+    of the corpus})."""
     splits, files = {}, {}
     for name, rows in {"": slice(None), **rows_in(pairs.splits)}.items():
         examples, easy = pairs.examples[rows], state.easy[rows]
         for part in PARTS:
-            own = [pair for pair, is_easy in zip(examples, easy, strict=True) if is_easy == (part == "easy")]
-            files[f"{part}_{name}.txt" if name else f"{part}.txt"] = "".join(f"{pair.uid}\n" for pair in own).encode()
+            own = [
+                pair
+                for pair, is_easy in zip(examples, easy, strict=True)
+                if is_easy == (part == "easy")
+            ]
+            files[f"{part}_{name}.txt" if name else f"{part}.txt"] = "".join(
+                f"{pair.uid}\n" for pair in own
+            ).encode()
             counts = {label: sum(pair.label == label for pair in own) for label in LABELS}
             splits.setdefault(name, {})[part] = counts
     del splits[""]
@@ -135,8 +166,9 @@ def filtered(
 ) -> State:
     """Filters a corpus of features [N, D] and labels [N], round by round, until it ends.
 
-    A round depends only on the state, the settings and its number, so that a resumed filtering ends like a whole one.
-    folder: the state is written there after each round. resume: start from the state in the folder.
+    A round depends only on the state, the settings and its number, so that a resumed filtering ends
+    like a whole one. folder: the state is written there after each round. resume: start from the
+    state in the folder.
     """
     digest = hashlib.sha256(np.ascontiguousarray(features))
     digest.update(np.ascontiguousarray(labels, np.int64))
@@ -172,17 +204,24 @@ def _kept(path, key) -> State:
 
 
 def next_round(
-    features: np.ndarray, labels: np.ndarray, options: Settings, fit_predict: FitPredict, state: State
+    features: np.ndarray,
+    labels: np.ndarray,
+    options: Settings,
+    fit_predict: FitPredict,
+    state: State,
 ) -> State:
     """The state after one more round.
 
-    The score of a row is the share of models that are right on it, among those not trained on it; 0 if there is none.
-    Of the rows that score tau or more, the k best are removed; ties are broken at random. The filtering ends with
-    a round that removes fewer than k rows, or once m rows or fewer are left.
+    The score of a row is the share of models that are right on it, among those not trained on it; 0
+    if there is none. Of the rows that score tau or more, the k best are removed; ties are broken at
+    random. The filtering ends with a round that removes fewer than k rows, or once m rows or fewer
+    are left.
     """
     left, number = np.flatnonzero(state.removed == 0), len(state.rounds) + 1
     rng = np.random.default_rng([options.seed, number])
-    draws = (rng.choice(len(left), options.m, replace=False, shuffle=False) for _ in range(options.n))
+    draws = (
+        rng.choice(len(left), options.m, replace=False, shuffle=False) for _ in range(options.n)
+    )
     chosen = np.stack([np.sort(draw) for draw in draws])
     predicted, facts = fit_predict(features[left], labels[left], chosen)
     held_out = np.ones(predicted.shape, bool)
@@ -213,8 +252,11 @@ def next_round(
     return State(removed, scores, (*state.rounds, row), ended)
 
 
-def mean_features(pairs, inputs: str, *, entities: str = "none", unknown: str = "zero") -> tuple[np.ndarray, dict]:
-    """Mean vectors of all pairs, by the word vectors of the corpus's encoding: (float32 [N, D], facts).
+def mean_features(
+    pairs, inputs: str, *, entities: str = "none", unknown: str = "zero"
+) -> tuple[np.ndarray, dict]:
+    """Mean vectors of all pairs, by the word vectors of the corpus's encoding: (float32 [N, D],
+    facts).
 
     Args:
       inputs: "hypothesis", or "pair", the sum of a premise's mean and its hypothesis's, as in the published code (X_h
@@ -228,17 +270,26 @@ def mean_features(pairs, inputs: str, *, entities: str = "none", unknown: str = 
         merged = [()] * len(pairs.examples) if raw else pairs.entities[side]
         found.append([])
         for example, mentions in zip(pairs.examples, merged, strict=True):
-            tokens = blank_tokens(getattr(example, side)) if raw else getattr(example, f"{side}_tokens")
+            tokens = (
+                blank_tokens(getattr(example, side)) if raw else getattr(example, f"{side}_tokens")
+            )
             tokens = [token.lower() for token in tokens] if encoding.lowercase else tokens
             found[-1].append(units(tokens, mentions))
     distinct = {unit for side in found for text in side for unit in text}
     words = set(map("_".join, distinct)).union(*distinct)
     words = (*SPECIALS, *sorted(words - set(SPECIALS)))
-    vectors = load_vectors(encoding.vectors_path, words, dim=encoding.vectors_dim, seed=encoding.vectors_seed)
+    vectors = load_vectors(
+        encoding.vectors_path, words, dim=encoding.vectors_dim, seed=encoding.vectors_seed
+    )
     vocabulary, matrix = vectors.known()
     row_of = {word: row for row, word in enumerate(vocabulary.words) if word not in SPECIALS}
     made = [mean_vectors(side, row_of, matrix, lacking=entities, unknown=unknown) for side in found]
-    facts = {"kind": "mean vectors", "vectors": vectors.file, "sha256": vectors.sha256, "entities": entities}
+    facts = {
+        "kind": "mean vectors",
+        "vectors": vectors.file,
+        "sha256": vectors.sha256,
+        "entities": entities,
+    }
     counts = {name: sum(facts[name] for _, facts in made) for name in made[0][1]}
     return sum(means for means, _ in made), {**facts, "unknown": unknown, **counts}
 
@@ -291,9 +342,13 @@ def mean_vectors(
     numbers = [[place[unit] for unit in text] for text in found]
     starts = np.cumsum([0, *map(len, numbers)])
     flat = np.array([number for text in numbers for number in text], np.int64)
-    counts = csr_array((has[flat].astype(np.float32), flat, starts), shape=(len(found), len(distinct)))
+    counts = csr_array(
+        (has[flat].astype(np.float32), flat, starts), shape=(len(found), len(distinct))
+    )
     used = counts.sum(axis=1)
-    means = (counts @ matrix) / np.maximum(used if unknown == "skip" else np.diff(starts), 1)[:, None]
+    means = (counts @ matrix) / np.maximum(used if unknown == "skip" else np.diff(starts), 1)[
+        :, None
+    ]
     merged = np.array([len(unit) > 1 for unit in distinct])[flat]
     facts = {
         "tokens": len(flat),
@@ -321,11 +376,20 @@ def _section(name, given) -> Section:
     for split, found in given["splits"].items():
         size = {part: sum(counts.values()) for part, counts in found.items()}
         for part, counts in found.items():
-            shares = [f"{100 * count / size[part]:.1f}" if size[part] else "-" for count in counts.values()]
+            shares = [
+                f"{100 * count / size[part]:.1f}" if size[part] else "-"
+                for count in counts.values()
+            ]
             share = f"{100 * size[part] / max(sum(size.values()), 1):.1f}"
             rows.append((split, part, f"{size[part]:,}", share, *shares))
     rounds = [
-        (str(r["round"]), f"{r['pairs']:,}", f"{100 * r['accuracy']:.1f}", f"{r['removable']:,}", f"{r['removed']:,}")
+        (
+            str(r["round"]),
+            f"{r['pairs']:,}",
+            f"{100 * r['accuracy']:.1f}",
+            f"{r['removable']:,}",
+            f"{r['removed']:,}",
+        )
         for r in given["rounds"]
     ]
     columns = ("round", "pairs", "accuracy held out, %", "over tau", "removed")
@@ -334,15 +398,24 @@ def _section(name, given) -> Section:
 
 
 def features_text(facts: Mapping, merged_by: str) -> str:
-    """The features of a filtering and their vectors, for a reader. facts: `features` of its figures."""
+    """The features of a filtering and their vectors, for a reader. facts: `features` of its
+    figures."""
     if facts["kind"] != "mean vectors":
         return f"features: logits of the run {facts['run']}, {facts['dim']} a pair"
     text = "raw words, no entities merged"
     if facts["entities"] != "none":
-        text = f"{facts['merged']:,} entities merged by {merged_by}" if merged_by else "no entities merged"
+        text = (
+            f"{facts['merged']:,} entities merged by {merged_by}"
+            if merged_by
+            else "no entities merged"
+        )
     if lacking := facts["merged_without_own_vector"]:
-        without = {"parts": "have the mean of their words'", "drop": "count as unknown"}[facts["entities"]]
+        without = {"parts": "have the mean of their words'", "drop": "count as unknown"}[
+            facts["entities"]
+        ]
         text += f", of which {lacking:,} have no vector of their own and {without}"
     without = {"zero": "have a vector of zeros", "skip": "are left out"}[facts["unknown"]]
-    text += f"; {facts['without_vector']:,} of {facts['tokens']:,} tokens without a vector {without}"
+    text += (
+        f"; {facts['without_vector']:,} of {facts['tokens']:,} tokens without a vector {without}"
+    )
     return f"features: means of {facts['dim']}-d word vectors ({facts['vectors']}); {text}"

@@ -1,9 +1,11 @@
 """Artefacts of annotation in the words and lengths of hypotheses.
 
-Tables 3 and 4 of Herlihy & Rudinger 2021 (MedNLI Is Not Immune), for any corpus: PMI of tokens and classes (section
+Tables 3 and 4 of Herlihy & Rudinger 2021 (MedNLI Is Not Immune), for any corpus: PMI of tokens and
+classes (section
 4.1, A.2) and lengths by class (4.3).
 
-A sentence that occurs several times counts each time. Words of a corpus that is not open are in private files alone.
+A sentence that occurs several times counts each time. Words of a corpus that is not open are in
+private files alone.
 """
 
 import re
@@ -32,16 +34,23 @@ _WORD = re.compile(r"\w\w")
 
 
 def classes_of(labels: Sequence[str]) -> tuple[str, ...]:
-    """The classes that occur, in the order of LABELS. Raises DataError if there is nothing to compare."""
+    """The classes that occur, in the order of LABELS. Raises DataError if there is nothing to
+    compare."""
     classes = tuple(label for label in LABELS if label in set(labels))
     if len(classes) < 2:
         fix = "give a corpus whose labels differ, or more of it (config.data.limit)"
-        raise DataError("the pairs are of fewer than two classes, so that nothing can be compared", fix=fix)
+        raise DataError(
+            "the pairs are of fewer than two classes, so that nothing can be compared", fix=fix
+        )
     return classes
 
 
 def _merging(merged_by) -> str:
-    return f"entities of {merged_by} merged" if merged_by else "nothing merged, the config takes no knowledge"
+    return (
+        f"entities of {merged_by} merged"
+        if merged_by
+        else "nothing merged, the config takes no knowledge"
+    )
 
 
 def tokens(pairs: Pairs, options: AnalysisOptions) -> Report:
@@ -51,7 +60,8 @@ def tokens(pairs: Pairs, options: AnalysisOptions) -> Report:
     sentences = pairs.hypotheses(merged=True)[: len(train)]
     if not options.stop_words:
         sentences = list(map(content, sentences))
-    # Premises are distinguished by their words, because two groups with one premise describe one patient.
+    # Premises are distinguished by their words, because two groups with one premise describe one
+    # patient.
     premises, labels = [example.premise for example in train], [example.label for example in train]
     rows, facts = token_rows(sentences, labels, premises, **settings)
     about = {"split": "train", "knowledge": pairs.knowledge, "merged_by": pairs.merged_by}
@@ -64,20 +74,28 @@ def tokens(pairs: Pairs, options: AnalysisOptions) -> Report:
     if not options.public:
         left_out = "words of a corpus that is not open are written to private/ of --out alone; see --public"
         shown = _tokens_shown(pairs.name, about, best, left_out)
-        return Report(about, [replace(section, grids=[]) for section in shown.sections], private=private)
+        return Report(
+            about, [replace(section, grids=[]) for section in shown.sections], private=private
+        )
     few = facts["tokens_of_few_premises"]
     left_out = f"{few:,} tokens that occur with fewer than {PUBLIC_PREMISES} premises are left out"
-    frequent = {label: [row for row in found if row["premises"] >= PUBLIC_PREMISES] for label, found in rows.items()}
+    frequent = {
+        label: [row for row in found if row["premises"] >= PUBLIC_PREMISES]
+        for label, found in rows.items()
+    }
     best = {label: found[: options.top] for label, found in frequent.items()}
     return replace(_tokens_shown(pairs.name, about, best, left_out), private=private)
 
 
 def content(tokens: Sequence[str]) -> tuple[str, ...]:
-    """The tokens, in lower case, without English stop words and without those that have no two word characters in a row
-    (punctuation, single letters). The published code drops both, by scikit-learn's list and pattern."""
+    """The tokens, in lower case, without English stop words and without those that have no two word
+    characters in a row (punctuation, single letters). The published code drops both, by
+    scikit-learn's list and pattern."""
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-    return tuple(token for token in tokens if token not in ENGLISH_STOP_WORDS and _WORD.search(token))
+    return tuple(
+        token for token in tokens if token not in ENGLISH_STOP_WORDS and _WORD.search(token)
+    )
 
 
 def token_rows(
@@ -90,14 +108,16 @@ def token_rows(
 ) -> tuple[dict[str, list[dict]], dict]:
     """({class: rows of the tokens that occur in it}, facts as JSON values).
 
-    PMI(t, c) = log2 p(t, c) / (p(t) p(c)) of tokens that occur at least `min_count` times. `smoothing` is added to the
-    occurrences of every such token in every class. Joint and marginal probabilities come from that table (Gururangan et
-    al. 2018, section 3). Rarer tokens are not in it, because their many smoothed rows would level p(c).
+    PMI(t, c) = log2 p(t, c) / (p(t) p(c)) of tokens that occur at least `min_count` times.
+    `smoothing` is added to the occurrences of every such token in every class. Joint and marginal
+    probabilities come from that table (Gururangan et al. 2018, section 3). Rarer tokens are not in
+    it, because their many smoothed rows would level p(c).
 
-    A row has token, pmi (bits), count (occurrences in the class), examples and share (pairs of the class that have it,
-    and of all its pairs, 0-1: the % that Table 3's caption names), p (its share of the tokens of the class, 0-1),
-    p_smoothed (the same of the smoothed counts: the % that the published code prints), premises (distinct ones). The
-    highest PMI comes first; tokens of equal PMI are ordered by frequency, then by the alphabet.
+    A row has token, pmi (bits), count (occurrences in the class), examples and share (pairs of the
+    class that have it, and of all its pairs, 0-1: the % that Table 3's caption names), p (its share
+    of the tokens of the class, 0-1), p_smoothed (the same of the smoothed counts: the % that the
+    published code prints), premises (distinct ones). The highest PMI comes first; tokens of equal
+    PMI are ordered by frequency, then by the alphabet.
     """
     column = {label: number for number, label in enumerate(classes_of(labels))}
     frequency = Counter(token for sentence in sentences for token in sentence)
@@ -156,12 +176,28 @@ def _tokens_shown(name, about, rows, left_out="") -> Report:
         *filter(None, [left_out]),
     ]
     grids, theirs = [], of_corpus("artifacts", name, "tables", "3")
-    columns = "PMI", "%", "p", "smoothed", "pairs", "premises", *(("paper", "paper, %") if theirs else ())
+    columns = (
+        "PMI",
+        "%",
+        "p",
+        "smoothed",
+        "pairs",
+        "premises",
+        *(("paper", "paper, %") if theirs else ()),
+    )
     for label, of_class in rows.items():
         cells = []
         for row in of_class:
             shares = (f"{100 * row[share]:.2f}" for share in ("share", "p", "p_smoothed"))
-            cells.append((row["token"], f"{row['pmi']:.2f}", *shares, str(row["examples"]), str(row["premises"])))
+            cells.append(
+                (
+                    row["token"],
+                    f"{row['pmi']:.2f}",
+                    *shares,
+                    str(row["examples"]),
+                    str(row["premises"]),
+                )
+            )
         if theirs:
             printed = ((token, f"{share:.2f}") for token, share in theirs[label])
             both = zip_longest(cells, printed)
@@ -183,9 +219,13 @@ def hypothesis_lengths(pairs: Pairs, options: AnalysisOptions) -> Report:
     for label, figures in found["separate"]["classes"].items():
         series[label] = [0.0] * LONGEST_SHOWN
         for length, count in figures["lengths"].items():
-            series[label][min(max(int(length), 1), LONGEST_SHOWN) - 1] += 100 * count / figures["pairs"]
+            series[label][min(max(int(length), 1), LONGEST_SHOWN) - 1] += (
+                100 * count / figures["pairs"]
+            )
     ticks = [*map(str, range(1, LONGEST_SHOWN)), f"{LONGEST_SHOWN}+"]
-    chart = charts.bars(series, ticks, title=f"{pairs.name}: length of hypotheses", x="tokens", y="% of the class")
+    chart = charts.bars(
+        series, ticks, title=f"{pairs.name}: length of hypotheses", x="tokens", y="% of the class"
+    )
     given = {"split": over, "knowledge": pairs.knowledge, "merged_by": pairs.merged_by, **found}
     return Report(given, [_length_section(pairs, over, found, chart)], {"lengths.png": chart.png()})
 
@@ -201,7 +241,9 @@ def lengths(sentences: Sequence[Sequence[str]], labels: Sequence[str]) -> dict:
         of the first class is the longer one, ties counting half.
     """
     of_class = {
-        label: np.array([len(s) for s, given in zip(sentences, labels, strict=True) if given == label])
+        label: np.array(
+            [len(s) for s, given in zip(sentences, labels, strict=True) if given == label]
+        )
         for label in classes_of(labels)
     }
     whole = (0.0, 1.0) if _all_equal(*of_class.values()) else stats.kruskal(*of_class.values())
@@ -213,13 +255,22 @@ def lengths(sentences: Sequence[Sequence[str]], labels: Sequence[str]) -> dict:
         else:
             u, p = stats.mannwhitneyu(a, b, method="asymptotic")
         longer = float(u) / (len(a) * len(b))
-        comparisons.append({"first": first, "second": second, "u": float(u), "p_value": float(p), "longer": longer})
+        comparisons.append(
+            {"first": first, "second": second, "u": float(u), "p_value": float(p), "longer": longer}
+        )
     for comparison, p in zip(comparisons, holm([c["p_value"] for c in comparisons]), strict=True):
         comparison["p_holm"] = p
     classes = {}
     for label, found in of_class.items():
-        figures = {"pairs": len(found), "mean": float(found.mean()), "median": float(np.median(found))}
-        classes[label] = {**figures, "lengths": {str(n): count for n, count in sorted(Counter(found.tolist()).items())}}
+        figures = {
+            "pairs": len(found),
+            "mean": float(found.mean()),
+            "median": float(np.median(found)),
+        }
+        classes[label] = {
+            **figures,
+            "lengths": {str(n): count for n, count in sorted(Counter(found.tolist()).items())},
+        }
     whole = {"statistic": float(whole[0]), "p_value": float(whole[1])}
     return {"classes": classes, "kruskal_wallis": whole, "comparisons": comparisons}
 
@@ -236,15 +287,33 @@ def _length_section(pairs, over, found, chart) -> Section:
     rows, tests = [], []
     for kind, of in found.items():
         figures = [of["classes"][label] for label in classes]
-        rows.append((kind, *(cell for f in figures for cell in (f"{f['mean']:.2f}", f"{f['median']:.1f}"))))
+        rows.append(
+            (kind, *(cell for f in figures for cell in (f"{f['mean']:.2f}", f"{f['median']:.1f}")))
+        )
         if paper := of_corpus("artifacts", pairs.name, "tables", "4", kind):
-            rows.append(("  in the paper", *(f"{value:.1f}" for label in classes for value in paper[label])))
+            rows.append(
+                ("  in the paper", *(f"{value:.1f}" for label in classes for value in paper[label]))
+            )
         p = p_value(of["kruskal_wallis"]["p_value"])
         tests.append((kind, "all classes (Kruskal-Wallis)", p, "", ""))
         for pair in of["comparisons"]:
             names = f"{pair['first']}, {pair['second']}"
-            tests.append((kind, names, p_value(pair["p_value"]), p_value(pair["p_holm"]), points(pair["longer"])))
-    question = "do they differ? (Mann-Whitney; of many pairs, the smallest difference is significant)"
-    tested = Grid(question, ("tokens", "classes", "p", "Holm p", "first is longer, %"), tests, left=2)
+            tests.append(
+                (
+                    kind,
+                    names,
+                    p_value(pair["p_value"]),
+                    p_value(pair["p_holm"]),
+                    points(pair["longer"]),
+                )
+            )
+    question = (
+        "do they differ? (Mann-Whitney; of many pairs, the smallest difference is significant)"
+    )
+    tested = Grid(
+        question, ("tokens", "classes", "p", "Holm p", "first is longer, %"), tests, left=2
+    )
     title = f"Length of hypotheses, {pairs.name} ({PAPER}, Table 4)"
-    return Section(title, words, [Grid("", header, rows), tested], [("Lengths, every token on its own", chart)])
+    return Section(
+        title, words, [Grid("", header, rows), tested], [("Lengths, every token on its own", chart)]
+    )

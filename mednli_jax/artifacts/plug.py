@@ -1,4 +1,5 @@
-"""Herlihy & Rudinger 2021 as the commands see it: analyses and tables of corpora of sentence pairs."""
+"""Herlihy & Rudinger 2021 as the commands see it: analyses and tables of corpora of sentence
+pairs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -33,7 +34,11 @@ class Artifacts:
     @property
     def tables(self) -> Mapping[str, PaperTable]:
         """Table 2 counts single pairs, and Table 6 small partitions."""
-        return {tables.NAME: PaperTable(tables.filled, published(tables.NAME)["source"], shareable=False)}
+        return {
+            tables.NAME: PaperTable(
+                tables.filled, published(tables.NAME)["source"], shareable=False
+            )
+        }
 
 
 PART = Artifacts()

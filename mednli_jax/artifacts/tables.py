@@ -44,7 +44,11 @@ def artifact_lines(folder: Path, read: Read) -> Iterator[str]:
 def _grids(folder: Path) -> list[Grid]:
     paper = published(NAME)["tables"]
     result = read_json(folder / "hypothesis" / "result.json", "corpus", *SPLITS)
-    return [_accuracies(result, paper["1"]), _confusion(result["test"], paper["2"]), _partitions(folder, paper["6"])]
+    return [
+        _accuracies(result, paper["1"]),
+        _confusion(result["test"], paper["2"]),
+        _partitions(folder, paper["6"]),
+    ]
 
 
 def _remarks(folder: Path, read: Read) -> Iterator[str]:
@@ -54,7 +58,9 @@ def _remarks(folder: Path, read: Read) -> Iterator[str]:
             given = read_json(folder / place, "features", "merged_by")
             yield f"Filtering, {INPUTS[name]}: {features_text(given['features'], given['merged_by'])}."
     for name in INPUTS:
-        if (folder / name / "config.json").is_file() and (words := unlike(folder / name, read, CONFIGS[name])):
+        if (folder / name / "config.json").is_file() and (
+            words := unlike(folder / name, read, CONFIGS[name])
+        ):
             yield f"The run `{name}` is unlike the paper's: {'; '.join(words)}."
 
 
@@ -75,7 +81,15 @@ def _accuracies(result, paper) -> Grid:
 def _confusion(scores, paper) -> Grid:
     seeds, rows = len(scores["accuracy"]["per_seed"]), []
     for gold, ours, theirs in zip(LABELS, scores["confusion"], paper, strict=True):
-        rows.append((gold, *(f"{n / seeds:.0f} ({published})" for n, published in zip(ours, theirs, strict=True))))
+        rows.append(
+            (
+                gold,
+                *(
+                    f"{n / seeds:.0f} ({published})"
+                    for n, published in zip(ours, theirs, strict=True)
+                ),
+            )
+        )
     caption = "Table 2: its confusion on test; rows are gold, columns predicted; mean of the seeds"
     return Grid(caption, ("", *LABELS), rows)
 
@@ -83,16 +97,20 @@ def _confusion(scores, paper) -> Grid:
 def _partitions(folder, paper) -> Grid:
     rows, texts = [], set()
     for name, title in INPUTS.items():
-        read = {s: read_json(folder / f"partition-{name}-{s}.json", "partitions", "accuracy") for s in SPLITS}
+        read = {
+            s: read_json(folder / f"partition-{name}-{s}.json", "partitions", "accuracy")
+            for s in SPLITS
+        }
         texts |= {found.get("merged_by", "") for found in read.values()}
         for place, row in enumerate(("majority", "fastText")):
             for split, found in read.items():
                 parts = found, *(found["partitions"][part] for part in PARTS[1:])
-                ours = (f"{_shares(of)[place]:.1f} ({of['examples']:,})" if of["examples"] else "- (0)" for of in parts)
+                ours = (
+                    f"{_shares(of)[place]:.1f} ({of['examples']:,})" if of["examples"] else "- (0)"
+                    for of in parts
+                )
                 rows.append((title, row, split, *ours, *map(str, paper[name][row][split])))
     text = " and ".join(f"entities of {by} merged" if by else "raw text" for by in sorted(texts))
-    caption = (
-        f"Table 6: the same and with the premise, by partition, %, {text}; majority: the most frequent class of each"
-    )
+    caption = f"Table 6: the same and with the premise, by partition, %, {text}; majority: the most frequent class of each"
     columns = *(f"{part} (pairs)" for part in PARTS), *(f"paper, {part}" for part in PARTS)
     return Grid(caption, ("input", "model", "split", *columns), rows, left=3)

@@ -1,1 +1,2 @@
-"""The benchmark against PyTorch: workloads, contenders in child processes, interleaved rounds, figures."""
+"""The benchmark against PyTorch: workloads, contenders in child processes, interleaved rounds,
+figures."""

@@ -1,4 +1,5 @@
-"""The rows of the benchmark: models, settings of PyTorch, sizes, and the config and the corpus of a row."""
+"""The rows of the benchmark: models, settings of PyTorch, sizes, and the config and the corpus of a
+row."""
 
 import itertools
 from dataclasses import asdict, dataclass
@@ -12,7 +13,8 @@ from mednli_jax.errors import UsageError
 
 
 class Setting(NamedTuple):
-    """One way to run a model in PyTorch: a layout of text in matrix products, with torch.compile or without.
+    """One way to run a model in PyTorch: a layout of text in matrix products, with torch.compile or
+    without.
 
     style: of the module torch_models, or PLAIN.
     """
@@ -42,7 +44,9 @@ class Family(NamedTuple):
 
 
 RECURRENT = Family(
-    tuple(Setting(style, compiled) for compiled in (False, True) for style in ("bucketed", "chunked")),
+    tuple(
+        Setting(style, compiled) for compiled in (False, True) for style in ("bucketed", "chunked")
+    ),
     predict_buckets=1,
 )
 READER = Family((Setting("bucketed"),), 64, 200, (32,), 4_096, workload.QUERIES_PER_PASSAGE)
@@ -52,7 +56,13 @@ MODELS = {
     "esim": RECURRENT,
     "ga_reader": READER,
     "sa_reader": READER,
-    "bert": Family((Setting("eager"), Setting("sdpa", True)), 384, 1, (16, 32), packages=("torch", "transformers")),
+    "bert": Family(
+        (Setting("eager"), Setting("sdpa", True)),
+        384,
+        1,
+        (16, 32),
+        packages=("torch", "transformers"),
+    ),
 }
 
 
@@ -85,9 +95,17 @@ def cases_of(values) -> list[Case]:
     for model in values.models:
         family = MODELS[model]
         if model == "bert" and values.grouping != ["off"]:
-            raise UsageError("--grouping=premise: bert reads both sentences together", fix="leave it out")
-        shared = {name: values[name].value for name in ("tokens", "length", "precision", "against", "rounds")}
-        shared |= {"hidden": values.hidden or family.hidden, "vectors": values.vectors or family.vectors}
+            raise UsageError(
+                "--grouping=premise: bert reads both sentences together", fix="leave it out"
+            )
+        shared = {
+            name: values[name].value
+            for name in ("tokens", "length", "precision", "against", "rounds")
+        }
+        shared |= {
+            "hidden": values.hidden or family.hidden,
+            "vectors": values.vectors or family.vectors,
+        }
         of_rows, batches = values.pairs or [family.rows], values.batch or family.batch
         found += [
             Case(model, int(batch), int(seeds), mode, grouping, int(rows), **shared)
@@ -110,11 +128,19 @@ def workload_of(spec: dict) -> Workload:
 def config_of(spec: dict):
     """The published config of a case's model, in the case's sizes."""
     family, hidden = MODELS[spec["model"]], spec["hidden"]
-    config = defaults.cloze(spec["model"], "clicr") if family is READER else defaults.nli(spec["model"], "mednli")
+    config = (
+        defaults.cloze(spec["model"], "clicr")
+        if family is READER
+        else defaults.nli(spec["model"], "mednli")
+    )
     if spec["model"] == "bert":
-        config.model.update(layers=workload.BERT_LAYERS, attention_heads=hidden // workload.BERT_HEAD_SIZE)
+        config.model.update(
+            layers=workload.BERT_LAYERS, attention_heads=hidden // workload.BERT_HEAD_SIZE
+        )
         config.model.intermediate_size = workload.BERT_INNER * hidden
-        config.train.schedule = "constant"  # the first steps of a warm-up would hardly change the weights
+        config.train.schedule = (
+            "constant"  # the first steps of a warm-up would hardly change the weights
+        )
     config.seeds = tuple(range(spec["seeds"]))
     config.model.hidden_size = hidden
     config.train.batch_size = spec["batch"]

@@ -1,7 +1,8 @@
-"""How a row of the benchmark is measured: each side in a process of its own, in turn, round by round.
+"""How a row of the benchmark is measured: each side in a process of its own, in turn, round by
+round.
 
-Separate processes keep thread pools, allocator settings and peak memory of the sides apart. Only the child processes
-import jax or torch.
+Separate processes keep thread pools, allocator settings and peak memory of the sides apart. Only
+the child processes import jax or torch.
 """
 
 import math
@@ -20,17 +21,39 @@ from mednli_jax.benchmarking.cases import MODELS, PLAIN, Case, workload_of
 from mednli_jax.errors import RunError, UserError
 
 ROUND_SECONDS = 1.5  # of a round of our side
-# batches of a round: their costs differ tenfold between length buckets, so that fewer are no fair sample
+# batches of a round: their costs differ tenfold between length buckets, so that fewer are no fair
+# sample
 FEWEST = 6
-SHARED_DEVICE = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # jax would take 75 % of a GPU, but the sides share it
-# PyTorch's allocator: glibc's default returns pages to the system and requests them again at each step, which halves
-# PyTorch's speed at batch 512. glibc refuses a large enough mmap threshold, but it accepts to use no mmap at all. The
-# plain script has the default.
-TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(8 << 30), "MALLOC_TOP_PAD_": str(64 << 20)}
+SHARED_DEVICE = {
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false"
+}  # jax would take 75 % of a GPU, but the sides share it
+# PyTorch's allocator: glibc's default returns pages to the system and requests them again at each
+# step, which halves PyTorch's speed at batch 512. glibc refuses a large enough mmap threshold, but
+# it accepts to use no mmap at all. The plain script has the default.
+TUNED = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
+    "MALLOC_TOP_PAD_": str(64 << 20),
+}
 KEYS = (
     *("model", "batch", "seeds", "mode", "grouping", "pairs"),
-    *("examples_per_second", "torch_examples_per_second", "opponent", "ratio", "ratio_min", "ratio_max"),
-    *("seconds", "torch_seconds", "seeds_cost", "peak_mb", "torch_peak_mb", "compile_seconds", "rounds"),
+    *(
+        "examples_per_second",
+        "torch_examples_per_second",
+        "opponent",
+        "ratio",
+        "ratio_min",
+        "ratio_max",
+    ),
+    *(
+        "seconds",
+        "torch_seconds",
+        "seeds_cost",
+        "peak_mb",
+        "torch_peak_mb",
+        "compile_seconds",
+        "rounds",
+    ),
     *("device", "corpus", "hidden", "precision", "notes"),
 )
 
@@ -38,7 +61,8 @@ KEYS = (
 
 
 class Side:
-    """A process that builds a side and runs it. environment: variables that it has besides this one's."""
+    """A process that builds a side and runs it. environment: variables that it has besides this
+    one's."""
 
     def __init__(self, environment: dict):
         self._environment = {**SHARED_DEVICE, **environment}
@@ -51,7 +75,8 @@ class Side:
         self._pool.shutdown(cancel_futures=True)
 
     def ask(self, do: str, *arguments):
-        """The answer to a method of Worker. Raises what the process raised, or says that it ended."""
+        """The answer to a method of Worker. Raises what the process raised, or says that it
+        ended."""
         before = dict(os.environ)
         # glibc reads its variables when the process starts, with the first call
         os.environ.update(self._environment)
@@ -76,7 +101,8 @@ class Worker:
     """A side in its process."""
 
     def start(self, case: Case, setting=None) -> tuple[float, str]:
-        """Builds a side, ours without a setting, and warms it up. Returns (seconds of a batch of ours, device).
+        """Builds a side, ours without a setting, and warms it up. Returns (seconds of a batch of
+        ours, device).
 
         The mode "epoch" runs an epoch and returns 0 seconds.
         """
@@ -102,14 +128,21 @@ class Worker:
         if self.mode == "epoch":
             examples = self.side.epoch(number)
         else:
-            examples = self.side.run(self.mode, [self.plan[int(place * len(self.plan))] for place in positions])
+            examples = self.side.run(
+                self.mode, [self.plan[int(place * len(self.plan))] for place in positions]
+            )
         return (time.perf_counter() - started - (self.side.compile_seconds - compiled)) / examples
 
     def end(self) -> dict:
-        """Facts of the corpus, seconds of compilation, peak memory of the accelerator if there is one, else here."""
+        """Facts of the corpus, seconds of compilation, peak memory of the accelerator if there is
+        one, else here."""
         scale = 1 if sys.platform == "darwin" else 1024
         most = self.side.peak_bytes() or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
-        return {**self.facts, "mb": round(most / 1e6), "compile_seconds": rounded(self.side.compile_seconds)}
+        return {
+            **self.facts,
+            "mb": round(most / 1e6),
+            "compile_seconds": rounded(self.side.compile_seconds),
+        }
 
 
 WORKER = Worker()
@@ -118,11 +151,12 @@ WORKER = Worker()
 
 
 def measure_case(case: Case, side=Side) -> list[dict]:
-    """The rows (KEYS) of a case: against the fastest setting; for whole epochs before it one against the plain script.
+    """The rows (KEYS) of a case: against the fastest setting; for whole epochs before it one
+    against the plain script.
 
-    ratio: PyTorch's seconds per example over ours; above 1 we are faster. With several seeds, the examples of all seeds
-    count. seeds_cost: our seconds for S seeds in one program over S times those of one seed. seconds: of one epoch at
-    the measured speed.
+    ratio: PyTorch's seconds per example over ours; above 1 we are faster. With several seeds, the
+    examples of all seeds count. seeds_cost: our seconds for S seeds in one program over S times
+    those of one seed. seconds: of one epoch at the measured speed.
     """
     if case.against == "none":
         return [_row(case, (), {}, side)]
@@ -145,18 +179,27 @@ def _row(case, settings, environment, side):
                 sides[setting.name] = child
             except UserError:
                 raise
-            except Exception as failure:  # the benchmark goes on without a setting that does not work here
+            except (
+                Exception
+            ) as failure:  # the benchmark goes on without a setting that does not work here
                 first = (str(failure).strip().splitlines() or [""])[0]
                 notes.append(f"{setting.name}: {type(failure).__name__}: {first[:200]}")
         if len(notes) == len(settings) > 0:
             where = f"{case.model}, batch {case.batch}, {case.mode}"
-            raise RunError(f"{where}: {'; '.join(notes)}", fix="leave the row out, or give --against=none")
+            raise RunError(
+                f"{where}: {'; '.join(notes)}", fix="leave the row out, or give --against=none"
+            )
         count = max(FEWEST, math.ceil(ROUND_SECONDS / (seconds or ROUND_SECONDS)))
-        each = {name: np.zeros(case.rounds) for name in sides}  # seconds of an example in each round
+        each = {
+            name: np.zeros(case.rounds) for name in sides
+        }  # seconds of an example in each round
         for number in range(case.rounds):
-            # Evenly spaced quantiles of an epoch's batches by cost; each round starts elsewhere between two.
+            # Evenly spaced quantiles of an epoch's batches by cost; each round starts elsewhere
+            # between two.
             positions = [(i + (0.5 + number * 0.618034) % 1.0) / count for i in range(count)]
-            for name in list(sides)[:: -1 if number % 2 else 1]:  # in turn, the order reversed every other round
+            for name in list(sides)[
+                :: -1 if number % 2 else 1
+            ]:  # in turn, the order reversed every other round
                 each[name][number] = sides[name].ask("run", positions, number)
         ends = {name: child.ask("end") for name, child in sides.items()}
     ours, pairs = each.pop("ours"), ends["ours"]["pairs"]
@@ -171,7 +214,9 @@ def _row(case, settings, environment, side):
     if "single" in each:
         row["seeds_cost"] = rounded(np.median(ours / each.pop("single")))
     if each:
-        notes += [f"{name}: {np.median(1 / seconds):.4g} examples/s" for name, seconds in each.items()]
+        notes += [
+            f"{name}: {np.median(1 / seconds):.4g} examples/s" for name, seconds in each.items()
+        ]
         fastest = min(each, key=lambda name: np.median(each[name]))
         theirs = each[fastest]
         ratio = theirs / ours

@@ -1,4 +1,5 @@
-"""This package's side of the benchmark: a workload's arrays in memory, a model, and the compiled training loop."""
+"""This package's side of the benchmark: a workload's arrays in memory, a model, and the compiled
+training loop."""
 
 import collections
 import time
@@ -27,9 +28,23 @@ def prepared_of(work) -> Prepared:
     splits, cloze = {}, "query_passage" in work.arrays
     for name, (first, size) in work.spans.items():
         rows = np.arange(first, first + size)
-        common = (name, first, work.arrays["label"][rows], work.lengths(rows), ("",) * size, ((),) * size)
-        splits[name] = ClozeRows(*common, Texts(work.arrays), work.premise_of[rows]) if cloze else Rows(*common)
-    manifest = {"knowledge": {"longest_path": 0}, "candidates": {"types_of_train": work.facts.get("types", 0)}}
+        common = (
+            name,
+            first,
+            work.arrays["label"][rows],
+            work.lengths(rows),
+            ("",) * size,
+            ((),) * size,
+        )
+        splits[name] = (
+            ClozeRows(*common, Texts(work.arrays), work.premise_of[rows])
+            if cloze
+            else Rows(*common)
+        )
+    manifest = {
+        "knowledge": {"longest_path": 0},
+        "candidates": {"types_of_train": work.facts.get("types", 0)},
+    }
     if "pieces" in work.facts:
         manifest["pieces"] = work.facts["pieces"]
     return Prepared(Path(), manifest, work.arrays, work.vectors, splits)
@@ -50,7 +65,9 @@ class Ours:
 
     def _trainer(self):
         settings = replace(self.experiment.settings, epochs=1)
-        return loop.Trainer(self.program, settings, self.prepared.splits, self.epochs, self.config.seeds)
+        return loop.Trainer(
+            self.program, settings, self.prepared.splits, self.epochs, self.config.seeds
+        )
 
     @property
     def compile_seconds(self) -> float:
@@ -69,11 +86,16 @@ class Ours:
             train, task, model = self.config.train, self.experiment.task, self.program.model
             buckets = cases.MODELS[self.config.model.name].predict_buckets
             how = TrainingBatches(train.batch_size, train.group, buckets)
-            plan = task.batches(self.prepared, "train", how, shares=self.program.devices.count, model=model).once()
-        return sorted(plan, key=lambda item: sum(steps * sentences for steps, sentences in item[0].sentences))
+            plan = task.batches(
+                self.prepared, "train", how, shares=self.program.devices.count, model=model
+            ).once()
+        return sorted(
+            plan, key=lambda item: sum(steps * sentences for steps, sentences in item[0].sentences)
+        )
 
     def warm(self, mode: str, plan: list) -> float:
-        """Compiles and runs each layout of a plan; seconds of a batch, on average of the layouts."""
+        """Compiles and runs each layout of a plan; seconds of a batch, on average of the
+        layouts."""
         layouts = list({layout: (layout, index) for layout, index in plan}.values())
         self.run(mode, layouts)
         started = time.perf_counter()
@@ -81,7 +103,8 @@ class Ours:
         return (time.perf_counter() - started) / len(layouts)
 
     def run(self, mode: str, batches: list) -> int:
-        """Trains on, or predicts, these batches; returns their examples once all is computed. Seeds count each."""
+        """Trains on, or predicts, these batches; returns their examples once all is computed. Seeds
+        count each."""
         return self.train(batches) if mode == "train" else self.predict(batches)
 
     def train(self, batches) -> int:

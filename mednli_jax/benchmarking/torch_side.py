@@ -23,7 +23,10 @@ COMPILED_WARM = 12
 
 def side_of(spec: dict, work):
     """The PyTorch side of a case in the spec's setting."""
-    name, styles = spec["model"], {"bow": "bucketed", "bert": "sdpa"}  # of the plain script; others are packed
+    name, styles = (
+        spec["model"],
+        {"bow": "bucketed", "bert": "sdpa"},
+    )  # of the plain script; others are packed
     side, plain = (BERTSide, PlainBERT) if name == "bert" else (TorchSide, PlainPairs)
     side, plain = (ReaderSide, PlainReader) if name in torch_models.READERS else (side, plain)
     if spec["style"] != PLAIN.style:
@@ -31,21 +34,28 @@ def side_of(spec: dict, work):
     return plain({**spec, "style": styles.get(name, "packed"), "grouping": "off"}, work)
 
 
-def batches_of(rows, lengths, premise_of, *, size: int, by_length: bool, grouped: bool, rng) -> list[np.ndarray]:
+def batches_of(
+    rows, lengths, premise_of, *, size: int, by_length: bool, grouped: bool, rng
+) -> list[np.ndarray]:
     """The rows of an epoch [N] cut into batches of about `size`, each row once, in random order.
 
-    lengths: (premise [N], hypothesis [N]) of these rows. premise_of [N]: the numbers of their premises.
-    by_length: batches hold pairs of about one length. grouped: the pairs of a premise stay together.
+    lengths: (premise [N], hypothesis [N]) of these rows. premise_of [N]: the numbers of their
+    premises. by_length: batches hold pairs of about one length. grouped: the pairs of a premise
+    stay together.
     """
     names, which = np.unique(premise_of if grouped else np.arange(len(rows)), return_inverse=True)
-    premise, longest = np.zeros((2, len(names)), np.int64)  # tokens of the rows that are kept together
+    premise, longest = np.zeros(
+        (2, len(names)), np.int64
+    )  # tokens of the rows that are kept together
     np.maximum.at(premise, which, lengths[0])
     np.maximum.at(longest, which, lengths[1])
     place = rng.permutation(len(names))[which]
     order = np.lexsort((place, longest[which], premise[which] // BUCKET) if by_length else (place,))
     starts = np.flatnonzero(np.r_[True, np.diff(which[order]) != 0])
     # Each cut is moved back to the first pair of a premise.
-    cuts = np.unique(starts[np.searchsorted(starts, np.arange(size, len(rows), size), side="right") - 1])
+    cuts = np.unique(
+        starts[np.searchsorted(starts, np.arange(size, len(rows), size), side="right") - 1]
+    )
     cuts = cuts[cuts > 0]
     if len(cuts) and len(rows) - cuts[-1] < 2:  # batch norm needs two rows
         cuts = cuts[:-1]
@@ -54,7 +64,8 @@ def batches_of(rows, lengths, premise_of, *, size: int, by_length: bool, grouped
 
 
 class TorchSide:
-    """One model in one style over one workload. compiled: by torch.compile, on a GPU with CUDA graphs.
+    """One model in one style over one workload. compiled: by torch.compile, on a GPU with CUDA
+    graphs.
 
     Subclasses for other models define their arrays, model, training step and batches.
     """
@@ -65,7 +76,9 @@ class TorchSide:
     dynamic = True
 
     def __init__(self, spec: dict, work):
-        torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+        torch.set_num_threads(
+            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        )
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.spec, self.work, self.style = spec, work, spec["style"]
         # rows -> (of premises, of hypotheses) [N], which decide what is kept together
@@ -75,7 +88,9 @@ class TorchSide:
         self.half = spec.get("precision") == "bfloat16"
         self.graphs = spec["compiled"] and self.device == "cuda"
         self.grouped = spec["grouping"] == "premise"
-        self.load({name: torch.from_numpy(np.array(array)).long() for name, array in work.arrays.items()})
+        self.load(
+            {name: torch.from_numpy(np.array(array)).long() for name, array in work.arrays.items()}
+        )
         self.start(0)
 
     def load(self, tensor):
@@ -97,7 +112,11 @@ class TorchSide:
         torch.manual_seed(seed)
         self.model = self.build().to(self.device)
         how = {"mode": "reduce-overhead"} if self.graphs else {}
-        self.call = torch.compile(self.model, dynamic=self.dynamic, **how) if self.spec["compiled"] else self.model
+        self.call = (
+            torch.compile(self.model, dynamic=self.dynamic, **how)
+            if self.spec["compiled"]
+            else self.model
+        )
         self.optimizer = self.optimizer_of(self.model)
 
     def logits(self, batch):
@@ -123,13 +142,19 @@ class TorchSide:
         pairs, of = torch.from_numpy(rows), None
         premises = pairs
         if self.grouped:
-            _, first, place = np.unique(self.work.premise_of[rows], return_index=True, return_inverse=True)
+            _, first, place = np.unique(
+                self.work.premise_of[rows], return_index=True, return_inverse=True
+            )
             premises, of = torch.from_numpy(rows[first]), torch.from_numpy(place).to(self.device)
-        premises, hypotheses = self._sentences("premise", premises), self._sentences("hypothesis", pairs)
+        premises, hypotheses = (
+            self._sentences("premise", premises),
+            self._sentences("hypothesis", pairs),
+        )
         return Batch(premises, hypotheses, of, self.label[pairs.to(self.device)])
 
     def batches(self, mode: str, seed: int, epoch: int, split: str = "train") -> list[np.ndarray]:
-        """The rows of each batch of one pass. Styles with padding, and all predictions, group rows by length."""
+        """The rows of each batch of one pass. Styles with padding, and all predictions, group rows
+        by length."""
         rows, by_length = self.work.rows(split), self.style not in SHUFFLED or mode == "predict"
         how = {"size": self.spec["batch"], "by_length": by_length, "grouped": self.grouped}
         rng = np.random.default_rng([seed, epoch])
@@ -137,7 +162,9 @@ class TorchSide:
 
     def plan(self, mode: str) -> list[np.ndarray]:
         """The batches of one pass over the training rows, cheapest first."""
-        return sorted(self.batches(mode, 0, 1), key=lambda rows: sum(map(np.sum, self.work.lengths(rows))))
+        return sorted(
+            self.batches(mode, 0, 1), key=lambda rows: sum(map(np.sum, self.work.lengths(rows)))
+        )
 
     def warm(self, mode: str, plan: list) -> None:
         """Runs batches of all sizes, the largest too."""
@@ -174,7 +201,8 @@ class TorchSide:
         return sum(map(len, batches)), [part.cpu() for part in logits]
 
     def epoch(self, number: int) -> int:
-        """One epoch of training from newly drawn weights, and the logits of the dev split after it."""
+        """One epoch of training from newly drawn weights, and the logits of the dev split after
+        it."""
         self.start(number)
         examples = self.run("train", self.batches("train", number, 1))
         self.predict(self.batches("predict", 0, 0, "dev"))
@@ -199,7 +227,9 @@ class ReaderSide(TorchSide):
 
     def build(self):
         name, vectors = self.spec["model"], torch.from_numpy(self.work.vectors)
-        return torch_models.READERS[name](vectors, self.spec["hidden"], DROPOUT[name], self.work.facts["types"])
+        return torch_models.READERS[name](
+            vectors, self.spec["hidden"], DROPOUT[name], self.work.facts["types"]
+        )
 
     def optimizer_of(self, model):
         if self.spec["model"] == "sa_reader":
@@ -227,7 +257,12 @@ class ReaderSide(TorchSide):
         length = corpus["query_length"][rows]
         query = self._sentences(corpus["query"][rows, : int(length.max())], length)
         rest = (corpus["blank"][rows], position, candidate, kind, there, corpus["label"][rows])
-        return Cloze(self._sentences(*pieces("passage", "passage")), query, of, *(x.to(self.device) for x in rest))
+        return Cloze(
+            self._sentences(*pieces("passage", "passage")),
+            query,
+            of,
+            *(x.to(self.device) for x in rest),
+        )
 
 
 def sequences(arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -237,13 +272,20 @@ def sequences(arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     pieces, kind = np.zeros((2, len(p), int(length.max())), np.int64)
     for row, (first, second) in enumerate(zip(p, h, strict=True)):
         premise, hypothesis = arrays["premise"][row, :first], arrays["hypothesis"][row, :second]
-        pieces[row, : length[row]] = [workload.CLS, *premise, workload.SEP, *hypothesis, workload.SEP]
+        pieces[row, : length[row]] = [
+            workload.CLS,
+            *premise,
+            workload.SEP,
+            *hypothesis,
+            workload.SEP,
+        ]
         kind[row, first + 2 : length[row]] = 1
     return pieces, kind, length
 
 
 class BERTSide(TorchSide):
-    """BERT over one workload. A pair is one sequence, padded to its batch's longest; batches hold about one length."""
+    """BERT over one workload. A pair is one sequence, padded to its batch's longest; batches hold
+    about one length."""
 
     clip = 1.0
 
@@ -271,18 +313,24 @@ class BERTSide(TorchSide):
         mask = torch.from_numpy(np.arange(longest) < length[:, None]).long().to(self.device)
         rows = torch.from_numpy(rows).to(self.device)
         mask = mask if length.min() < longest else None
-        return Sequences(self.pieces[rows, :longest], self.kind[rows, :longest], mask, self.label[rows])
+        return Sequences(
+            self.pieces[rows, :longest], self.kind[rows, :longest], mask, self.label[rows]
+        )
 
 
 class PlainEpoch:
-    """One epoch of the script that one would write first: a DataLoader with shuffled batches, each padded to its own
-    longest row, and the loss read at every step. To mix into a TorchSide."""
+    """One epoch of the script that one would write first: a DataLoader with shuffled batches, each
+    padded to its own longest row, and the loss read at every step. To mix into a TorchSide."""
 
     def collate(self, items):
         return self.batch(np.array(items))
 
     def _loader(self, split):
-        how = {"batch_size": self.spec["batch"], "shuffle": split == "train", "collate_fn": self.collate}
+        how = {
+            "batch_size": self.spec["batch"],
+            "shuffle": split == "train",
+            "collate_fn": self.collate,
+        }
         return torch.utils.data.DataLoader(self.work.rows(split), **how)
 
     def epoch(self, number: int) -> int:
@@ -308,8 +356,14 @@ class PlainPairs(PlainEpoch, TorchSide):
         arrays = self.work.arrays
 
         def side(name):
-            tokens = [torch.from_numpy(arrays[name][row, : arrays[f"{name}_length"][row]]).long() for row in items]
-            length, tokens = torch.tensor([len(each) for each in tokens]), pad_sequence(tokens, batch_first=True)
+            tokens = [
+                torch.from_numpy(arrays[name][row, : arrays[f"{name}_length"][row]]).long()
+                for row in items
+            ]
+            length, tokens = (
+                torch.tensor([len(each) for each in tokens]),
+                pad_sequence(tokens, batch_first=True),
+            )
             mask = torch.arange(tokens.shape[1]) < length[:, None]
             return Sentences(tokens.to(self.device), length, mask.to(self.device))
 
@@ -318,7 +372,8 @@ class PlainPairs(PlainEpoch, TorchSide):
 
 
 class PlainReader(PlainEpoch, ReaderSide):
-    """The plain script of a reader: a batch has passages of all lengths, and encodes a passage again for each query."""
+    """The plain script of a reader: a batch has passages of all lengths, and encodes a passage
+    again for each query."""
 
 
 class PlainBERT(PlainEpoch, BERTSide):

@@ -1,8 +1,9 @@
-"""Baselines of cloze queries that need no training: a random entity, the most frequent, the most similar context.
+"""Baselines of cloze queries that need no training: a random entity, the most frequent, the most
+similar context.
 
-Šuster & Daelemans 2018, section 5.1 and Appendix A. Each takes examples and gives {uid: text}, lower-cased with a space
-between tokens; a query whose passage has nothing to choose from gets none. An entity is a marked phrase of the passage,
-distinguished from others by its lower-cased words.
+Šuster & Daelemans 2018, section 5.1 and Appendix A. Each takes examples and gives {uid: text},
+lower-cased with a space between tokens; a query whose passage has nothing to choose from gets none.
+An entity is a marked phrase of the passage, distinguished from others by its lower-cased words.
 
   rand-entity     a mention drawn at random, frequent entities more often; `random_expectation`: the mean of many draws
   maxfreq-entity  the entity with most mentions, the first to occur of several. `outside_query`: of those that are
@@ -23,7 +24,15 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.cloze.clicr import by_passage
-from mednli_jax.cloze.scores import embedding_score, exact_match, normalise, query_scores, summary, texts, token_f1
+from mednli_jax.cloze.scores import (
+    embedding_score,
+    exact_match,
+    normalise,
+    query_scores,
+    summary,
+    texts,
+    token_f1,
+)
 from mednli_jax.data.examples import ClozeExample, Entity
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vectors import load_vectors, read_head
@@ -41,23 +50,38 @@ def mentions(tokens: Sequence[str], entities: Iterable[Entity]) -> list[str]:
     return [" ".join(tokens[entity.start : entity.end]).lower() for entity in entities]
 
 
-def random_entity(examples: Sequence[ClozeExample], *, seed: int = 0, words: bool = False) -> dict[str, str]:
-    """The same answers for the same seed and the same examples in the same order. words: not entities."""
+def random_entity(
+    examples: Sequence[ClozeExample], *, seed: int = 0, words: bool = False
+) -> dict[str, str]:
+    """The same answers for the same seed and the same examples in the same order. words: not
+    entities."""
     rng, predictions = np.random.default_rng(seed), {}
     for passage, queries in by_passage(examples):
-        choices = [*map(str.lower, passage.tokens)] if words else mentions(passage.tokens, passage.entities)
+        choices = (
+            [*map(str.lower, passage.tokens)]
+            if words
+            else mentions(passage.tokens, passage.entities)
+        )
         if choices:
             drawn = rng.integers(len(choices), size=len(queries))
-            predictions |= {query.uid: choices[place] for query, place in zip(queries, drawn, strict=True)}
+            predictions |= {
+                query.uid: choices[place] for query, place in zip(queries, drawn, strict=True)
+            }
     return predictions
 
 
 def random_expectation(
-    examples: Sequence[ClozeExample], vocab: Vocab | None = None, vectors: np.ndarray | None = None, *, seed: int = 0
+    examples: Sequence[ClozeExample],
+    vocab: Vocab | None = None,
+    vectors: np.ndarray | None = None,
+    *,
+    seed: int = 0,
 ) -> dict[str, float | None]:
-    """The figures of `scores.summary` that a random mention has in the mean over all draws, worked out exactly.
+    """The figures of `scores.summary` that a random mention has in the mean over all draws, worked
+    out exactly.
 
-    BLEU is that of all queries together, so it is the mean of DRAWS draws by `random_entity`, from `seed` on.
+    BLEU is that of all queries together, so it is the mean of DRAWS draws by `random_entity`, from
+    `seed` on.
     """
     scores = {"exact_match": exact_match, "f1": token_f1}
     if vocab is not None and vectors is not None:
@@ -80,7 +104,9 @@ def random_expectation(
     return found
 
 
-def most_frequent_entity(examples: Sequence[ClozeExample], *, outside_query: bool = False) -> dict[str, str]:
+def most_frequent_entity(
+    examples: Sequence[ClozeExample], *, outside_query: bool = False
+) -> dict[str, str]:
     predictions = {}
     for passage, queries in by_passage(examples):
         counts = Counter(mentions(passage.tokens, passage.entities))
@@ -102,11 +128,14 @@ def most_frequent_word(examples: Sequence[ClozeExample]) -> dict[str, str]:
     return predictions
 
 
-def known_vectors(path, examples: Iterable[ClozeExample], more: Iterable[str] = ()) -> tuple[Vocab, np.ndarray]:
-    """The words of passages, queries and answers that a file has vectors for, and these [2 + words, D].
+def known_vectors(
+    path, examples: Iterable[ClozeExample], more: Iterable[str] = ()
+) -> tuple[Vocab, np.ndarray]:
+    """The words of passages, queries and answers that a file has vectors for, and these [2 + words,
+    D].
 
-    more: texts beside the examples, such as predictions. Words are lower-cased, and once more as `normalise` leaves
-    them.
+    more: texts beside the examples, such as predictions. Words are lower-cased, and once more as
+    `normalise` leaves them.
     """
     words, more = set(), set(more)
     for passage, queries in by_passage(examples):
@@ -120,14 +149,22 @@ def known_vectors(path, examples: Iterable[ClozeExample], more: Iterable[str] = 
     found = load_vectors(path, Vocab.build([sorted(words)]).words, dim=dim, seed=0)
     if not found.found:
         fix = "give vectors of the corpus's language"
-        raise DataError("has a vector for none of the corpus's words", file=Path(found.file).name, fix=fix)
+        raise DataError(
+            "has a vector for none of the corpus's words", file=Path(found.file).name, fix=fix
+        )
     return found.known()
 
 
 def most_similar_entity(
-    examples: Sequence[ClozeExample], vocab: Vocab, vectors: np.ndarray, *, window: int = WINDOW, words: bool = False
+    examples: Sequence[ClozeExample],
+    vocab: Vocab,
+    vectors: np.ndarray,
+    *,
+    window: int = WINDOW,
+    words: bool = False,
 ) -> dict[str, str]:
-    """The entity whose context is most like the blank's, the first of several. words: of all words of the passage.
+    """The entity whose context is most like the blank's, the first of several. words: of all words
+    of the passage.
 
     vocab, vectors: words and their vectors [V, D]; a word without one adds nothing to a sum.
     """
@@ -151,7 +188,8 @@ def most_similar_entity(
 
 
 def _contexts(tokens, spans, sentences, vocab, vectors, window):
-    """float64 [spans, D]: summed vectors of the words around each span, at length 1; zeros where none has a vector."""
+    """float64 [spans, D]: summed vectors of the words around each span, at length 1; zeros where
+    none has a vector."""
     rows = np.array(vocab.encode(token.lower() for token in tokens))
     numbers = np.where((rows > UNK)[:, None], vectors[rows], 0.0)
     summed = np.zeros((len(tokens) + 1, vectors.shape[1]))  # of the words before each place
@@ -159,7 +197,10 @@ def _contexts(tokens, spans, sentences, vocab, vectors, window):
     ends = np.asarray(sentences)
     sentence = np.searchsorted(ends, spans[:, 0], side="right")
     begin = np.concatenate(([0], ends))[sentence]
-    first, last = np.maximum(begin, spans[:, 0] - window), np.minimum(ends[sentence], spans[:, 1] + window)
+    first, last = (
+        np.maximum(begin, spans[:, 0] - window),
+        np.minimum(ends[sentence], spans[:, 1] + window),
+    )
     around = summed[spans[:, 0]] - summed[first] + summed[last] - summed[spans[:, 1]]
     length = np.linalg.norm(around, axis=1, keepdims=True)
     # If there are no words around, the subtraction leaves only rounding errors.
@@ -167,9 +208,13 @@ def _contexts(tokens, spans, sentences, vocab, vectors, window):
 
 
 def best_window(
-    examples: Sequence[ClozeExample], vocab: Vocab, vectors: np.ndarray, windows: Sequence[int] = WINDOWS
+    examples: Sequence[ClozeExample],
+    vocab: Vocab,
+    vectors: np.ndarray,
+    windows: Sequence[int] = WINDOWS,
 ) -> tuple[int, dict[int, dict]]:
-    """(window of sim-entity with the highest F1 on examples, the smallest of several; `summary` of each window)."""
+    """(window of sim-entity with the highest F1 on examples, the smallest of several; `summary` of
+    each window)."""
     found = {}
     with Bar("sim-entity", len(windows), unit="windows") as bar:
         for window in windows:
@@ -180,7 +225,8 @@ def best_window(
 
 
 def upper_bound(examples: Sequence[ClozeExample]) -> dict[str, str]:
-    """Per query the entity that matches an answer, else the one with the highest F1; the first of several."""
+    """Per query the entity that matches an answer, else the one with the highest F1; the first of
+    several."""
     predictions = {}
     for passage, queries in by_passage(examples):
         phrases = list(dict.fromkeys(mentions(passage.tokens, passage.entities)))
@@ -192,5 +238,6 @@ def upper_bound(examples: Sequence[ClozeExample]) -> dict[str, str]:
 
 
 def out_of_passage(examples: Sequence[ClozeExample], best: Mapping[str, str]) -> list[ClozeExample]:
-    """The queries whose answers are no entity of their passage. best: what `upper_bound` says of them."""
+    """The queries whose answers are no entity of their passage. best: what `upper_bound` says of
+    them."""
     return [e for e in examples if e.uid not in best or not exact_match(best[e.uid], texts(e))]

@@ -3,9 +3,10 @@
     {"version": "1.0", "data": [{"source": "...", "document": {"title": "...", "context": "...", "qas": [
       {"id": "...", "query": "...", "answers": [{"text", "cui", "sem_type", "origin"}]}]}}]}
 
-Phrases are marked as `BEG__w1 w2__END` in title, context and query; `@placeholder` is the query's blank; each line of
-the context is a sentence; `document.specialty` may name the branch of medicine, or a list of them. Faults are reported
-by their path in the file (`dev1.0.json:data[17].document.qas[2].answers[0].text`), without the texts.
+Phrases are marked as `BEG__w1 w2__END` in title, context and query; `@placeholder` is the query's
+blank; each line of the context is a sentence; `document.specialty` may name the branch of medicine,
+or a list of them. Faults are reported by their path in the file
+(`dev1.0.json:data[17].document.qas[2].answers[0].text`), without the texts.
 """
 
 import gzip
@@ -19,7 +20,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mednli_jax import demo
-from mednli_jax.data.examples import PLACEHOLDER, SEVERAL, Answer, ClozeExample, Entity, Passage, Split
+from mednli_jax.data.examples import (
+    PLACEHOLDER,
+    SEVERAL,
+    Answer,
+    ClozeExample,
+    Entity,
+    Passage,
+    Split,
+)
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import (
     FRESH_COPY,
@@ -42,7 +51,8 @@ _MARKS = re.compile(rf"({BEGIN}|{END}|@\s?placeholder(?![^\W_])|\n)")
 
 
 class Node:
-    """A JSON object and its place in the file; raises DataError for a wrong field, without its words.
+    """A JSON object and its place in the file; raises DataError for a wrong field, without its
+    words.
 
     line: of a file of JSON lines. Without one a fault names the path in place of the line.
     """
@@ -53,7 +63,9 @@ class Node:
     def fault(self, problem: str, field: str = "", fix: str = FRESH_COPY) -> DataError:
         place = self.place(field)
         if self.line is None:
-            return DataError(problem, file=self.file, line=place or None, field=field or None, fix=fix)
+            return DataError(
+                problem, file=self.file, line=place or None, field=field or None, fix=fix
+            )
         problem = f"field '{place}' {problem}" if place else f"the line {problem}"
         return DataError(problem, file=self.file, line=self.line, field=place or None, fix=fix)
 
@@ -63,16 +75,21 @@ class Node:
     def nodes(self, field: str) -> list["Node"]:
         """The items of a list; their types are checked when their fields are requested."""
         items = enumerate(self.get(field, list))
-        return [Node(self.file, f"{self.place(field)}[{number}]", value, self.line) for number, value in items]
+        return [
+            Node(self.file, f"{self.place(field)}[{number}]", value, self.line)
+            for number, value in items
+        ]
 
     def specialties(self) -> str:
-        """The field `specialty`, a string or a list of strings: the names joined by SEVERAL; "" where it is missing."""
+        """The field `specialty`, a string or a list of strings: the names joined by SEVERAL; ""
+        where it is missing."""
         if isinstance(self.values, dict) and isinstance(self.values.get("specialty"), list):
             return SEVERAL.join(node.text() for node in self.nodes("specialty"))
         return self.text("specialty", optional=True)
 
     def text(self, field: str = "", *, optional: bool = False, empty: bool = False) -> str:
-        """A string of Unicode text; "" where it is optional and missing or null. empty: it may be blank."""
+        """A string of Unicode text; "" where it is optional and missing or null. empty: it may be
+        blank."""
         if optional and isinstance(self.values, dict) and self.values.get(field) is None:
             return ""
         value = self.get(field, str)
@@ -90,7 +107,9 @@ class Node:
         if isinstance(value, RepeatedField):
             raise self.fault(value.problem, fix=KEEP_ONE)
         if field and field not in value:
-            raise self.fault("is missing", field, f"use the official file, which has '{field}' here")
+            raise self.fault(
+                "is missing", field, f"use the official file, which has '{field}' here"
+            )
         value = value[field] if field else value
         if not isinstance(value, kind) or isinstance(value, bool):
             raise self.fault(f"is a {type(value).__name__}, expected {EXPECTED[kind]}", field)
@@ -98,10 +117,11 @@ class Node:
 
 
 class Marked(NamedTuple):
-    """A text with marks, read. sentences: end of each line in tokens. blanks: places of PLACEHOLDER.
+    """A text with marks, read. sentences: end of each line in tokens. blanks: places of
+    PLACEHOLDER.
 
-    stray: marks without a partner, around nothing, around a placeholder or around other marks. joined: placeholders in
-    parts.
+    stray: marks without a partner, around nothing, around a placeholder or around other marks.
+    joined: placeholders in parts.
     """
 
     tokens: tuple[str, ...]
@@ -113,7 +133,8 @@ class Marked(NamedTuple):
 
 
 def parse_marked(text: str) -> Marked:
-    """Reads `BEG__w1 w2__END` and placeholders; marks are token boundaries, a line break within marks is a space."""
+    """Reads `BEG__w1 w2__END` and placeholders; marks are token boundaries, a line break within
+    marks is a space."""
     tokens, entities, blanks, start, stray, joined = [], [], [], -1, 0, 0
     ends, held = [], []  # of lines; held are those since a BEG__ that may have no partner
     for number, piece in enumerate(_MARKS.split(text)):
@@ -135,17 +156,24 @@ def parse_marked(text: str) -> Marked:
     sentences = dict.fromkeys(end for end in (*ends, *held, len(tokens)) if end)
     # A corpus repeats its words: one string for each keeps it in memory.
     words = tuple(map(sys.intern, tokens))
-    return Marked(words, tuple(entities), tuple(sentences), tuple(blanks), stray + (start >= 0), joined)
+    return Marked(
+        words, tuple(entities), tuple(sentences), tuple(blanks), stray + (start >= 0), joined
+    )
 
 
-def marked_text(tokens: Sequence[str], entities: Iterable[Entity], sentences: Sequence[int] = ()) -> str:
-    """What parse_marked reads: tokens between spaces, marks around entities, a line for each sentence."""
+def marked_text(
+    tokens: Sequence[str], entities: Iterable[Entity], sentences: Sequence[int] = ()
+) -> str:
+    """What parse_marked reads: tokens between spaces, marks around entities, a line for each
+    sentence."""
     words = list(tokens)
     for entity in entities:
         words[entity.start] = BEGIN + words[entity.start]
         words[entity.end - 1] += END
     ends = sentences or (len(words),)
-    return "\n".join(" ".join(words[start:end]) for start, end in zip((0, *ends), ends, strict=False))
+    return "\n".join(
+        " ".join(words[start:end]) for start, end in zip((0, *ends), ends, strict=False)
+    )
 
 
 # -- files of CliCR ----------------------------------------------------------------------------------------------------
@@ -161,20 +189,29 @@ MOST_STRAY = 0.01  # share of a file's marks
 
 
 def load(folder: Path, *, limit: int | None = None, titles: bool = False) -> dict[str, Split]:
-    """Train, dev and test, each with facts["shared_passages"]: how many passages it shares with each earlier split.
+    """Train, dev and test, each with facts["shared_passages"]: how many passages it shares with
+    each earlier split.
 
     folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it as clicr/.
     limit: number of training queries that are read. titles: see read_clicr.
     """
     splits = {}
     for name, path in source_files(folder).items():
-        split = read_clicr(path, split=name, limit=limit if name == "train" else None, titles=titles)
-        uids, passages, shared = {e.uid for e in split.examples}, {e.passage.uid for e in split.examples}, {}
+        split = read_clicr(
+            path, split=name, limit=limit if name == "train" else None, titles=titles
+        )
+        uids, passages, shared = (
+            {e.uid for e in split.examples},
+            {e.passage.uid for e in split.examples},
+            {},
+        )
         for earlier in splits.values():
             if common := sum(example.uid in uids for example in earlier.examples):
                 problem = f"{common} queries are in {earlier.name} as well as in {name} (same id)"
                 raise DataError(problem, file=split.facts["file"], field="id", fix=FRESH_COPY)
-            shared[earlier.name] = len(passages & {example.passage.uid for example in earlier.examples})
+            shared[earlier.name] = len(
+                passages & {example.passage.uid for example in earlier.examples}
+            )
         splits[name] = replace(split, facts={**split.facts, "shared_passages": shared})
     return splits
 
@@ -182,27 +219,45 @@ def load(folder: Path, *, limit: int | None = None, titles: bool = False) -> dic
 def source_files(folder: Path) -> dict[str, Path]:
     """split -> its file, plain or gzipped."""
     place = Path(folder) / "clicr" if (Path(folder) / "clicr").is_dir() else Path(folder)
-    found, problems = {split: either_name(place / file) for split, file in FILES.items()}, Problems()
+    found, problems = (
+        {split: either_name(place / file) for split, file in FILES.items()},
+        Problems(),
+    )
     for file in (FILES[split] for split, path in found.items() if path is None):
-        lacking = f"neither {file} nor {file}.gz is in {place}" if place.is_dir() else f"no folder {place}"
-        problems.add(DataError(lacking, file=file, fix=f"{SOURCE} and put {file} into $MEDNLI_JAX_DATA/clicr/"))
+        lacking = (
+            f"neither {file} nor {file}.gz is in {place}"
+            if place.is_dir()
+            else f"no folder {place}"
+        )
+        problems.add(
+            DataError(
+                lacking, file=file, fix=f"{SOURCE} and put {file} into $MEDNLI_JAX_DATA/clicr/"
+            )
+        )
     problems.raise_if_any()
     return found
 
 
-def read_clicr(path: Path, *, split: str = "", limit: int | None = None, titles: bool = False) -> Split:
+def read_clicr(
+    path: Path, *, split: str = "", limit: int | None = None, titles: bool = False
+) -> Split:
     """Reads one file, plain or gzipped, whether or not `path` ends in .gz.
 
-    split: name of the split; by default the file's. limit: number of queries that are read. titles: whether the marked
-    phrases of a title are candidates, too, as those of passages that begin with it.
-    Stray marks are removed and counted; a file with a larger share of them than MOST_STRAY is refused.
+    split: name of the split; by default the file's. limit: number of queries that are read. titles:
+    whether the marked phrases of a title are candidates, too, as those of passages that begin with
+    it. Stray marks are removed and counted; a file with a larger share of them than MOST_STRAY is
+    refused.
     """
     path = either_name(Path(path)) or Path(path)
     try:
         with opened_text(path) as stream:
-            top = Node(path.name, "", json.loads(json_text(stream.read()), object_pairs_hook=json_object))
+            top = Node(
+                path.name, "", json.loads(json_text(stream.read()), object_pairs_hook=json_object)
+            )
     except (json.JSONDecodeError, RecursionError):
-        raise DataError("the file is not valid JSON, or cut short", file=path.name, fix=FRESH_COPY) from None
+        raise DataError(
+            "the file is not valid JSON, or cut short", file=path.name, fix=FRESH_COPY
+        ) from None
     if top.text("version") != VERSION:
         fix = f"this reader knows version {VERSION} only: take that release"
         raise top.fault(f"is not {VERSION}", "version", fix)
@@ -214,10 +269,17 @@ def read_clicr(path: Path, *, split: str = "", limit: int | None = None, titles:
     reader.problems.raise_if_any()
     reader.check_marks()
     examples = tuple(reader.examples[:limit])
-    facts = {"file": path.name, "sha256": sha256(path), "version": VERSION, **reader.facts(examples)}
+    facts = {
+        "file": path.name,
+        "sha256": sha256(path),
+        "version": VERSION,
+        **reader.facts(examples),
+    }
     if facts["queries_without_candidates"] == len(examples):
         what = "holds no query whose passage has a marked phrase"
-        raise DataError(what, file=path.name, fix="use the release with BEG__ and __END in the contexts")
+        raise DataError(
+            what, file=path.name, fix="use the release with BEG__ and __END in the contexts"
+        )
     if reader.bare:
         warn(
             f"{path.name}:{reader.bare[0]}: {len(reader.bare)} passages have no marked phrase, this is the first; the "
@@ -237,7 +299,9 @@ class _Reader:
 
     def take(self, node):
         self.articles += 1
-        document = Node(self.file, node.place("document"), self._guarded(node.get, "document", dict))
+        document = Node(
+            self.file, node.place("document"), self._guarded(node.get, "document", dict)
+        )
         queries = None if document.values is None else self._guarded(document.nodes, "qas")
         if queries is None:
             return
@@ -266,7 +330,13 @@ class _Reader:
         if not context.tokens:
             raise document.fault("holds nothing but marks", "context", "fill in the text")
         return Passage(
-            uid, title.tokens, context.tokens, context.entities, context.sentences, specialty, title.entities
+            uid,
+            title.tokens,
+            context.tokens,
+            context.entities,
+            context.sentences,
+            specialty,
+            title.entities,
         )
 
     def _query(self, passage, node):
@@ -275,7 +345,9 @@ class _Reader:
         self.joined += query.joined
         if len(query.blanks) != 1:
             fix = f"put one {PLACEHOLDER} where the answer belongs, or remove the query"
-            raise node.fault(f"holds {len(query.blanks)} of {PLACEHOLDER}, expected one", "query", fix)
+            raise node.fault(
+                f"holds {len(query.blanks)} of {PLACEHOLDER}, expected one", "query", fix
+            )
         answers = [self._answer(answer) for answer in node.nodes("answers")]
         answers.sort(key=lambda answer: ORIGINS.index(answer.origin))
         if not answers or answers[0].origin != "dataset":
@@ -283,13 +355,17 @@ class _Reader:
             raise node.fault("holds no answer of origin 'dataset'", "answers", fix)
         if passage is None:
             return None
-        return ClozeExample(uid, passage, query.tokens, query.entities, query.blanks[0], tuple(answers))
+        return ClozeExample(
+            uid, passage, query.tokens, query.entities, query.blanks[0], tuple(answers)
+        )
 
     def _answer(self, node):
         origin = node.text("origin")
         if origin not in ORIGINS:
             raise node.fault(f"is none of {', '.join(ORIGINS)}", "origin", "correct the origin")
-        concept, kind = (sys.intern(node.text(field, optional=True)) for field in ("cui", "sem_type"))
+        concept, kind = (
+            sys.intern(node.text(field, optional=True)) for field in ("cui", "sem_type")
+        )
         return Answer(node.text("text"), concept, kind.lower(), sys.intern(origin))
 
     def _uid(self, node, field):
@@ -311,11 +387,15 @@ class _Reader:
         if not self.stray:
             return
         node, field = self.first_stray
-        counted = f"{self.stray:,} of the file's {self.marks:,} marks are unbalanced or mark nothing"
+        counted = (
+            f"{self.stray:,} of the file's {self.marks:,} marks are unbalanced or mark nothing"
+        )
         if self.stray > MOST_STRAY * self.marks:
             problem = f"{counted}, this is the first; over {MOST_STRAY:.0%} means another format"
             raise node.fault(problem, field, f"give every {BEGIN} its {END} in the same text")
-        warn(f"{self.file}:{node.place(field)}: {counted}, this is the first; their words are read as plain text")
+        warn(
+            f"{self.file}:{node.place(field)}: {counted}, this is the first; their words are read as plain text"
+        )
 
     def facts(self, examples):
         answers = Counter(answer.origin for example in examples for answer in example.answers)
@@ -326,7 +406,9 @@ class _Reader:
             "articles_without_queries": self.unasked,
             "passages_without_candidates": len(self.bare),
             "queries": len(examples),
-            "queries_without_candidates": sum(not self._has_candidates(example.passage) for example in examples),
+            "queries_without_candidates": sum(
+                not self._has_candidates(example.passage) for example in examples
+            ),
             "answers": {origin: answers[origin] for origin in ORIGINS},
             "semantic_types": {kind: kinds[kind] for kind in SEMANTIC_TYPES} | {"other": others},
             "stray_marks": self.stray,
@@ -335,15 +417,22 @@ class _Reader:
 
 
 def load_demo_cloze() -> dict[str, Split]:
-    """The demo queries; each has the tag "circumstance" or "name", to which its fact relates the answer."""
+    """The demo queries; each has the tag "circumstance" or "name", to which its fact relates the
+    answer."""
     found = {}
     for name, facts in demo.facts("cloze").items():
         path = demo.FOLDER / "cloze" / f"{FILES[name]}.gz"
         with opened_text(path) as stream:
             reports = json.load(stream)["data"]
-        tags = {query["id"]: (query["tag"],) for report in reports for query in report["document"]["qas"]}
+        tags = {
+            query["id"]: (query["tag"],)
+            for report in reports
+            for query in report["document"]["qas"]
+        }
         queries = read_clicr(path, split=name).examples
-        found[name] = Split(name, tuple(replace(query, tags=tags[query.uid]) for query in queries), facts)
+        found[name] = Split(
+            name, tuple(replace(query, tags=tags[query.uid]) for query in queries), facts
+        )
     return found
 
 
@@ -357,7 +446,8 @@ def by_passage(examples: Iterable[ClozeExample]) -> Iterator[tuple[Passage, list
 
 
 def write_clicr(examples: Iterable[ClozeExample], path: Path) -> None:
-    """Writes what read_clicr reads, gzipped where the name ends in .gz, article by article; tags are not written."""
+    """Writes what read_clicr reads, gzipped where the name ends in .gz, article by article; tags
+    are not written."""
     compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
     data = ",\n".join(compact(_article(*of_one)) for of_one in by_passage(examples))
     path = Path(path)
@@ -370,7 +460,12 @@ def _article(passage, examples):
     for example in examples:
         text = marked_text(example.query, example.query_entities)
         answers = [
-            {"text": answer.text, "cui": answer.concept, "sem_type": answer.semantic_type, "origin": answer.origin}
+            {
+                "text": answer.text,
+                "cui": answer.concept,
+                "sem_type": answer.semantic_type,
+                "origin": answer.origin,
+            }
             for answer in example.answers
         ]
         queries.append({"id": example.uid, "query": text, "answers": answers})

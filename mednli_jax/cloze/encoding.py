@@ -1,8 +1,8 @@
 """Encodes cloze queries as arrays, in one set-up; data/cache.py keeps them on disk.
 
-A passage is stored once for all its queries. Passages have very different lengths (CliCR's have 100 to 6,000 tokens),
-so the arrays are flat, with offsets: the part of passage a is field[field_start[a] : field_start[a + 1]]. Rows are the
-queries of all splits in turn.
+A passage is stored once for all its queries. Passages have very different lengths (CliCR's have 100
+to 6,000 tokens), so the arrays are flat, with offsets: the part of passage a is
+field[field_start[a] : field_start[a + 1]]. Rows are the queries of all splits in turn.
 
   passage [P] int32                     tokens
   candidate_type [C] int32              the phrase's number among all phrases (of its tokens, in the set-up anonym);
@@ -18,7 +18,8 @@ queries of all splits in turn.
                                         which the cache knows what every corpus has
   candidate_text, answer_text uint8     see Texts
 
-Dimension letters: N queries, A passages, P tokens, C candidates, S, L positions, Q tokens of a query, V words.
+Dimension letters: N queries, A passages, P tokens, C candidates, S, L positions, Q tokens of a
+query, V words.
 """
 
 import json
@@ -63,9 +64,10 @@ Spans = tuple[tuple[int, int], ...]
 class PassageView:
     """A passage in one set-up, the same for all its queries.
 
-    tokens: lower-cased. candidates: distinct marked phrases by first occurrence, single spaces between words.
-    positions: the (start, end)s in `tokens` of each. number_of: candidate -> its place. names: phrase -> its token
-    (ent, anonym). dropped: number of tokens that were cut. cut: candidates that occur among these alone.
+    tokens: lower-cased. candidates: distinct marked phrases by first occurrence, single spaces
+    between words. positions: the (start, end)s in `tokens` of each. number_of: candidate -> its
+    place. names: phrase -> its token (ent, anonym). dropped: number of tokens that were cut. cut:
+    candidates that occur among these alone.
     """
 
     tokens: tuple[str, ...]
@@ -81,8 +83,8 @@ class PassageView:
 class View:
     """A query and its passage in one set-up.
 
-    query: lower-cased tokens, query[blank] is PLACEHOLDER. gold, answerable: see right_candidate. names: phrase -> its
-    token, of passage, query and answer (ent, anonym).
+    query: lower-cased tokens, query[blank] is PLACEHOLDER. gold, answerable: see right_candidate.
+    names: phrase -> its token, of passage, query and answer (ent, anonym).
     """
 
     passage: PassageView
@@ -94,13 +96,14 @@ class View:
 
 
 def phrase_of(text: str) -> str:
-    """The form in which candidates and answers are compared: lower-cased words between single spaces."""
+    """The form in which candidates and answers are compared: lower-cased words between single
+    spaces."""
     return " ".join(text.lower().split())
 
 
 def right_candidate(example: ClozeExample, number_of: Mapping[str, int]) -> tuple[int, str]:
-    """The place of the right candidate, or -1, and the kind of answer: "exact" (the dataset's own, which comes before
-    its synonyms), "synonym" or "none"."""
+    """The place of the right candidate, or -1, and the kind of answer: "exact" (the dataset's own,
+    which comes before its synonyms), "synonym" or "none"."""
     for number, answer in enumerate(example.answers):
         if (place := number_of.get(phrase_of(answer.text))) is not None:
             return place, "synonym" if number else "exact"
@@ -108,7 +111,8 @@ def right_candidate(example: ClozeExample, number_of: Mapping[str, int]) -> tupl
 
 
 def passage_view(passage: Passage, setup: str, *, max_tokens: int = 0) -> PassageView:
-    """max_tokens: number of tokens that are kept, 0 = all; a phrase that is cut is no longer marked."""
+    """max_tokens: number of tokens that are kept, 0 = all; a phrase that is cut is no longer
+    marked."""
     words, names, spans = [token.lower() for token in passage.tokens], {}, defaultdict(list)
     if setup == "noent":
         for entity in passage.entities:
@@ -120,14 +124,27 @@ def passage_view(passage: Passage, setup: str, *, max_tokens: int = 0) -> Passag
     cut, dropped = frozenset(), 0
     if 0 < max_tokens < len(words):
         dropped, words = len(words) - max_tokens, words[:max_tokens]
-        kept = {phrase: [span for span in found if span[1] <= max_tokens] for phrase, found in spans.items()}
+        kept = {
+            phrase: [span for span in found if span[1] <= max_tokens]
+            for phrase, found in spans.items()
+        }
         spans = {phrase: found for phrase, found in kept.items() if found}
         cut = frozenset(kept.keys() - spans.keys())
     number_of = {phrase: number for number, phrase in enumerate(spans)}
-    return PassageView(tuple(words), tuple(spans), tuple(map(tuple, spans.values())), number_of, names, cut, dropped)
+    return PassageView(
+        tuple(words),
+        tuple(spans),
+        tuple(map(tuple, spans.values())),
+        number_of,
+        names,
+        cut,
+        dropped,
+    )
 
 
-def views(example: ClozeExample, setup: str, *, max_tokens: int = 0, passage: PassageView | None = None) -> View:
+def views(
+    example: ClozeExample, setup: str, *, max_tokens: int = 0, passage: PassageView | None = None
+) -> View:
     """A query in one set-up. passage: the view of its passage, if the caller has it."""
     passage = passage or passage_view(example.passage, setup, max_tokens=max_tokens)
     words, blank, names = [token.lower() for token in example.query], example.blank, {}
@@ -155,8 +172,8 @@ def all_views(
 def loose_positions(tokens: Sequence[str], phrases: Sequence[str]) -> tuple[Spans, ...]:
     """Every token that is a word of a candidate, wherever it stands, as one-token spans.
 
-    The published readers score unmarked passages like this. The masses of a passage may then sum to more than 1, and
-    long candidates gain.
+    The published readers score unmarked passages like this. The masses of a passage may then sum to
+    more than 1, and long candidates gain.
     """
     places = defaultdict(list)
     for place, token in enumerate(tokens):
@@ -166,12 +183,15 @@ def loose_positions(tokens: Sequence[str], phrases: Sequence[str]) -> tuple[Span
 
 
 def with_titles(split: Split) -> Split:
-    """The split with each title as the first sentence of its passage, as CliCR's published readers have it."""
+    """The split with each title as the first sentence of its passage, as CliCR's published readers
+    have it."""
     joined = {}
     for passage in {id(example.passage): example.passage for example in split.examples}.values():
         joined[id(passage)] = passage
         if shift := len(passage.title):
-            moved = (Entity(entity.start + shift, entity.end + shift) for entity in passage.entities)
+            moved = (
+                Entity(entity.start + shift, entity.end + shift) for entity in passage.entities
+            )
             joined[id(passage)] = replace(
                 passage,
                 title=(),
@@ -180,12 +200,15 @@ def with_titles(split: Split) -> Split:
                 entities=(*passage.title_entities, *moved),
                 sentences=(shift, *(end + shift for end in passage.sentences)),
             )
-    examples = tuple(replace(example, passage=joined[id(example.passage)]) for example in split.examples)
+    examples = tuple(
+        replace(example, passage=joined[id(example.passage)]) for example in split.examples
+    )
     return replace(split, examples=examples, facts={**split.facts, "titles_in_passages": True})
 
 
 def tag_seen(splits: Mapping[str, Split]) -> dict[str, Split]:
-    """The splits, with dev and test queries tagged "seen" (their answer is that of a training query) or "unseen"."""
+    """The splits, with dev and test queries tagged "seen" (their answer is that of a training
+    query) or "unseen"."""
     seen = {phrase_of(example.answers[0].text) for example in splits["train"].examples}
     tagged = dict(splits)
     for name in splits.keys() - {"train"}:
@@ -193,13 +216,19 @@ def tag_seen(splits: Mapping[str, Split]) -> dict[str, Split]:
         for example in examples:
             tags.append(SEEN if phrase_of(example.answers[0].text) in seen else UNSEEN)
         with_tag = (replace(e, tags=(*e.tags, tag)) for e, tag in zip(examples, tags, strict=True))
-        facts = {**splits[name].facts, "answers_of_train": {tag: tags.count(tag) for tag in (SEEN, UNSEEN)}}
+        facts = {
+            **splits[name].facts,
+            "answers_of_train": {tag: tags.count(tag) for tag in (SEEN, UNSEEN)},
+        }
         tagged[name] = replace(splits[name], examples=tuple(with_tag), facts=facts)
     return tagged
 
 
-def merged(words: list[str], entities: Iterable[Entity], name_of: Callable) -> tuple[list[str], list]:
-    """(words with each entity as one token, (phrase, place of that token) of each). name_of: phrase -> its token."""
+def merged(
+    words: list[str], entities: Iterable[Entity], name_of: Callable
+) -> tuple[list[str], list]:
+    """(words with each entity as one token, (phrase, place of that token) of each). name_of: phrase
+    -> its token."""
     found, phrases, end = [], [], 0
     for entity in entities:
         found += words[end : entity.start]
@@ -212,7 +241,9 @@ def merged(words: list[str], entities: Iterable[Entity], name_of: Callable) -> t
 
 def _name(setup, names, phrase):
     """The token of a phrase: its words in one (ent), or a number by first occurrence (anonym)."""
-    return names.setdefault(phrase, ENTITY + (phrase.replace(" ", "_") if setup == "ent" else str(len(names))))
+    return names.setdefault(
+        phrase, ENTITY + (phrase.replace(" ", "_") if setup == "ent" else str(len(names)))
+    )
 
 
 # -- arrays ------------------------------------------------------------------------------------------------------------
@@ -235,9 +266,10 @@ _AT_A_TIME = 50_000
 class ClozeEncoding:
     """How queries become arrays. Every field is part of the prepared folder's key.
 
-    setup: one of SETUPS. max_passage: tokens kept of a passage, from its head, 0 = all. max_words: the most frequent
-    words of training that are kept, 0 = all. query_bounds: whether queries stand between BEGIN and END. vectors_path:
-    None = random. vectors_sd: standard deviation of random numbers.
+    setup: one of SETUPS. max_passage: tokens kept of a passage, from its head, 0 = all. max_words:
+    the most frequent words of training that are kept, 0 = all. query_bounds: whether queries stand
+    between BEGIN and END. vectors_path: None = random. vectors_sd: standard deviation of random
+    numbers.
     """
 
     setup: str
@@ -256,10 +288,15 @@ def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
     for name in sorted(splits, key=lambda name: name != "train"):
         kept[name], facts[name] = flat.add(splits[name], answerable_only=name == "train")
         if name == "train":
-            train_types, train_sizes = len(flat.types), {name: len(values) for name, values in flat.ints.items()}
+            train_types, train_sizes = (
+                len(flat.types),
+                {name: len(values) for name, values in flat.ints.items()},
+            )
     if not len(kept["train"]):
         problem = "no training query has its answer among the marked phrases of its passage"
-        raise DataError(problem, fix="check that the passages are marked, or keep more tokens of them")
+        raise DataError(
+            problem, fix="check that the passages are marked, or keep more tokens of them"
+        )
     arrays = flat.arrays()
     vocab, matrix, numbers, words = _vocabulary(flat, arrays, train_sizes, encoding)
     _number(arrays, numbers)
@@ -270,7 +307,10 @@ def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
         gold, of_passage = arrays["gold"][queries], arrays["query_passage"][queries]
         right = arrays["candidate_type_start"][of_passage[gold >= 0]] + gold[gold >= 0]
         rows |= {
-            "tokens": {"passage": int(end - start), "query": int(arrays["query_length"][queries].sum())},
+            "tokens": {
+                "passage": int(end - start),
+                "query": int(arrays["query_length"][queries].sum()),
+            },
             "unknown_tokens": {
                 "passage": int((arrays["passage"][start:end] == UNK).sum()),
                 "query": int((arrays["query"][queries] == UNK).sum()),
@@ -288,7 +328,8 @@ def encode_new(
 ) -> tuple[dict, dict]:
     """(arrays, facts) of new queries, answerable or not, in the vocabulary of a run.
 
-    types: names of the phrases of training, see types_of_train; other phrases are numbered behind them.
+    types: names of the phrases of training, see types_of_train; other phrases are numbered behind
+    them.
     """
     flat = _Flat(encoding, types)
     facts = {name: flat.add(split, answerable_only=False)[1] for name, split in splits.items()}
@@ -301,25 +342,34 @@ def encode_new(
 
 
 def _number(arrays, numbers) -> None:
-    """Puts words' numbers in the vocabulary in the place of those of the flat lists, and pads the queries."""
+    """Puts words' numbers in the vocabulary in the place of those of the flat lists, and pads the
+    queries."""
     arrays["passage"], queries = numbers[arrays["passage"]], numbers[arrays.pop("query_tokens")]
     cuts = np.cumsum(arrays["query_length"])[:-1]
     arrays["query"], _ = pad(np.split(queries, cuts), int(arrays["query_length"].max()))
     lengths = np.diff(arrays["passage_start"]).astype(np.int32)
-    arrays["premise_length"], arrays["hypothesis_length"] = lengths[arrays["query_passage"]], arrays["query_length"]
+    arrays["premise_length"], arrays["hypothesis_length"] = (
+        lengths[arrays["query_passage"]],
+        arrays["query_length"],
+    )
     arrays["label"] = arrays["gold"]
 
 
 class _Flat:
-    """Flat lists of what splits hold, in numbers of its own: tokens by first occurrence, phrases behind `types`."""
+    """Flat lists of what splits hold, in numbers of its own: tokens by first occurrence, phrases
+    behind `types`."""
 
     def __init__(self, encoding, types=()):
         self.encoding, self._passages = encoding, {}
         self.types = {name: number for number, name in enumerate(types)}
         self.number_of = defaultdict()
         self.number_of.default_factory = self.number_of.__len__
-        self.ints = {name: array("i") for name in (*_INTS, *(_LOOSE if encoding.setup == "noent" else ()))}
-        self._starts = {name: array("q", [0]) for name in _STARTED if name in self.ints or name in _TEXTS}
+        self.ints = {
+            name: array("i") for name in (*_INTS, *(_LOOSE if encoding.setup == "noent" else ()))
+        }
+        self._starts = {
+            name: array("q", [0]) for name in _STARTED if name in self.ints or name in _TEXTS
+        }
         self._texts = {name: bytearray() for name in _TEXTS}
 
     def add(self, split: Split, answerable_only: bool) -> tuple[Split, dict]:
@@ -327,11 +377,15 @@ class _Flat:
         encoding, examples, answers = self.encoding, [], Counter(exact=0, synonym=0, none=0)
         lost, first_passage = Counter(passages=0, tokens=0, answers=0), len(self._passages)
         facts = {**split.facts, "first": len(self.ints["gold"]), "first_passage": first_passage}
-        shared = all_views(watched(split.examples, "queries"), encoding.setup, max_tokens=encoding.max_passage)
+        shared = all_views(
+            watched(split.examples, "queries"), encoding.setup, max_tokens=encoding.max_passage
+        )
         for example, view in shared:
             passage = view.passage
             answers[view.answerable] += 1
-            if view.gold < 0 and any(phrase_of(answer.text) in passage.cut for answer in example.answers):
+            if view.gold < 0 and any(
+                phrase_of(answer.text) in passage.cut for answer in example.answers
+            ):
                 lost["answers"] += 1
             if view.gold < 0 and answerable_only:
                 continue
@@ -371,7 +425,12 @@ class _Flat:
             query, blank = (BEGIN, *query, END), blank + 1
         self.ints["query_tokens"].extend(map(self.number_of.__getitem__, query))
         passage = self._passages[id(example.passage)]
-        of_query = {"query_length": len(query), "blank": blank, "query_passage": passage, "gold": view.gold}
+        of_query = {
+            "query_length": len(query),
+            "blank": blank,
+            "query_passage": passage,
+            "gold": view.gold,
+        }
         for name, number in of_query.items():
             self.ints[name].append(number)
         answers = [[a.text, a.concept, a.semantic_type, a.origin] for a in example.answers]
@@ -380,23 +439,31 @@ class _Flat:
 
     def arrays(self) -> dict[str, np.ndarray]:
         arrays = {name: np.array(values, np.int32) for name, values in self.ints.items()}
-        arrays |= {f"{name}_start": np.array(values, np.int64) for name, values in self._starts.items()}
+        arrays |= {
+            f"{name}_start": np.array(values, np.int64) for name, values in self._starts.items()
+        }
         return arrays | {name: np.array(text, np.uint8) for name, text in self._texts.items()}
 
 
 def _vocabulary(flat, arrays, train_sizes, encoding) -> tuple[Vocab, np.ndarray, np.ndarray, dict]:
-    """(vocabulary, vectors [V, D], the number in the vocabulary of each word of the flat lists, counts of words).
+    """(vocabulary, vectors [V, D], the number in the vocabulary of each word of the flat lists,
+    counts of words).
 
-    The words of training, where they have no vector with a random one, as in the published readers; and of other splits
-    those that have a pretrained vector.
+    The words of training, where they have no vector with a random one, as in the published readers;
+    and of other splits those that have a pretrained vector.
     """
     names, words = ("passage", "query_tokens"), list(flat.number_of)
     counts = sum(np.bincount(arrays[name], minlength=len(words)) for name in names)
-    of_train = sum(np.bincount(arrays[name][: train_sizes[name]], minlength=len(words)) for name in names)
+    of_train = sum(
+        np.bincount(arrays[name][: train_sizes[name]], minlength=len(words)) for name in names
+    )
 
     def ordered(counts, chosen):
-        """Places of the chosen words, the most frequent first, equally frequent ones by code point."""
-        places = [place for place in np.flatnonzero(chosen).tolist() if words[place] not in SPECIALS]
+        """Places of the chosen words, the most frequent first, equally frequent ones by code
+        point."""
+        places = [
+            place for place in np.flatnonzero(chosen).tolist() if words[place] not in SPECIALS
+        ]
         return sorted(places, key=lambda place: (-counts[place], words[place]))
 
     settings = {"dim": encoding.vectors_dim, "seed": encoding.vectors_seed}
@@ -406,24 +473,39 @@ def _vocabulary(flat, arrays, train_sizes, encoding) -> tuple[Vocab, np.ndarray,
     facts = {"of_train": kept, "cut": len(train) - kept}
     if encoding.vectors_path is not None:
         places += ordered(counts, of_train == 0)
-        found = load_vectors(encoding.vectors_path, (*SPECIALS, *(words[place] for place in places)), **settings)
+        found = load_vectors(
+            encoding.vectors_path, (*SPECIALS, *(words[place] for place in places)), **settings
+        )
         number_of = dict(zip(words, counts.tolist(), strict=True))
-        facts |= {"source": found.file, "sha256": found.sha256, "coverage": coverage(found, number_of)}
+        facts |= {
+            "source": found.file,
+            "sha256": found.sha256,
+            "coverage": coverage(found, number_of),
+        }
         of_kept = {words[place]: int(of_train[place]) for place in places[:kept]}
         facts["training_tokens"] = training_coverage(found, of_kept)
         known = frozenset(found.words)
         rows = [row for row, place in enumerate(places) if row < kept or words[place] in known]
-        matrix, places = found.matrix[[0, 1, *(row + 2 for row in rows)]], [places[row] for row in rows]
+        matrix, places = (
+            found.matrix[[0, 1, *(row + 2 for row in rows)]],
+            [places[row] for row in rows],
+        )
     vocab = Vocab(SPECIALS + tuple(words[place] for place in places))
     lacking = [row for row in range(2, len(vocab)) if vocab.words[row] not in known]
     if matrix is None:
         matrix, lacking = np.zeros((len(vocab), encoding.vectors_dim), np.float32), [UNK, *lacking]
     for start in range(0, len(lacking), _AT_A_TIME):
         part = lacking[start : start + _AT_A_TIME]
-        matrix[part] = random_vectors([vocab.words[row] for row in part], sd=encoding.vectors_sd, **settings)
+        matrix[part] = random_vectors(
+            [vocab.words[row] for row in part], sd=encoding.vectors_sd, **settings
+        )
     numbers = np.full(len(words), UNK, np.int32)
     numbers[places] = np.arange(2, len(vocab))
-    facts |= {"words": len(places), "of_other_splits": len(places) - kept, "with_vector": len(known)}
+    facts |= {
+        "words": len(places),
+        "of_other_splits": len(places) - kept,
+        "with_vector": len(known),
+    }
     return vocab, matrix, numbers, facts
 
 
@@ -440,7 +522,8 @@ class Query(NamedTuple):
 
 @dataclass(frozen=True)
 class Texts:
-    """The strings that belong to a prepared corpus's arrays: the candidates' phrases and the accepted answers."""
+    """The strings that belong to a prepared corpus's arrays: the candidates' phrases and the
+    accepted answers."""
 
     arrays: Mapping[str, np.ndarray]
 
@@ -464,7 +547,8 @@ class Texts:
 
 
 def types_of_train(prepared: Prepared) -> tuple[str, ...]:
-    """The phrases that occur in training, in the order of their numbers; in the set-up anonym their tokens."""
+    """The phrases that occur in training, in the order of their numbers; in the set-up anonym their
+    tokens."""
     arrays, manifest = prepared.arrays, prepared.manifest
     count, rows = manifest["candidates"]["types_of_train"], manifest["splits"]["train"]
     if manifest["setup"] == "anonym":
@@ -472,7 +556,9 @@ def types_of_train(prepared: Prepared) -> tuple[str, ...]:
     texts, names = Texts(arrays), {}
     for passage in range(rows["first_passage"], rows["first_passage"] + rows["passages"]):
         start, end = arrays["candidate_type_start"][passage : passage + 2]
-        names |= zip(arrays["candidate_type"][start:end].tolist(), texts.candidates(passage), strict=True)
+        names |= zip(
+            arrays["candidate_type"][start:end].tolist(), texts.candidates(passage), strict=True
+        )
     return tuple(names[number] for number in range(count))
 
 
@@ -486,8 +572,9 @@ DEMO, CLICR, FILE = NAMES = ("demo_cloze", "clicr", "file")
 class ClozeCorpus:
     """A corpus of cloze queries (see data.corpus.Corpus).
 
-    name: demo_cloze; clicr, whose passages begin with their titles; or file, a folder in CliCR's layout, whose passages
-    are the contexts alone. folder: of the files. limit: first queries of train.
+    name: demo_cloze; clicr, whose passages begin with their titles; or file, a folder in CliCR's
+    layout, whose passages are the contexts alone. folder: of the files. limit: first queries of
+    train.
     """
 
     name: str
@@ -504,7 +591,9 @@ class ClozeCorpus:
         if self.name == DEMO:
             splits = clicr.load_demo_cloze()
             train = splits["train"]
-            return tag_seen({**splits, "train": replace(train, examples=train.examples[: self.limit])})
+            return tag_seen(
+                {**splits, "train": replace(train, examples=train.examples[: self.limit])}
+            )
         folder, titles = required_folder(self.name, self.folder), self.name == CLICR
         splits = clicr.load(folder, limit=self.limit, titles=titles)
         if titles:
@@ -521,16 +610,21 @@ class ClozeCorpus:
         return Prepared(None, facts, arrays, vectors, rows_of_splits(splits, arrays, facts))
 
     def prepare(self) -> tuple[Prepared, bool]:
-        """See data.corpus.Corpus. Training queries without a right candidate are left out; dev and test keep them."""
+        """See data.corpus.Corpus. Training queries without a right candidate are left out; dev and
+        test keep them."""
         cache = Cache(cache_folder())
-        found = cache.get(self.name, self.key(cache), lambda: encode_cloze(self.splits(), self.encoding))
+        found = cache.get(
+            self.name, self.key(cache), lambda: encode_cloze(self.splits(), self.encoding)
+        )
         if self.name == CLICR:
             warn_of_exposure(self.folder, clicr.LICENSED)
         return found
 
     def key(self, cache: Cache) -> dict:
         """Everything that shapes the arrays, as JSON: settings, and sources by content."""
-        settings = {name: str(v) if isinstance(v, Path) else v for name, v in vars(self.encoding).items()}
+        settings = {
+            name: str(v) if isinstance(v, Path) else v for name, v in vars(self.encoding).items()
+        }
         about = {"corpus": self.name, "limit": self.limit or 0, "format": FORMAT}
         return {**about, **settings, "sources": cache.digests(self.source_files())}
 
@@ -543,7 +637,9 @@ class ClozeCorpus:
         for path in vector_files(self.encoding.vectors_path) if self.encoding.vectors_path else ():
             if not path.is_file():
                 fix = "check --config.vectors.path, or leave it empty for random vectors (--config.vectors.path=)"
-                raise ConfigError(f"{path}: there is no such file", fix=f"{fix}; exact match will be lower")
+                raise ConfigError(
+                    f"{path}: there is no such file", fix=f"{fix}; exact match will be lower"
+                )
             files.append(path)
         return files
 
@@ -552,10 +648,16 @@ def corpus_named(name: str) -> Mapping[str, Split]:
     """The splits of demo_cloze, clicr (in $MEDNLI_JAX_DATA/clicr), or a folder in its layout."""
     place = variable_path("MEDNLI_JAX_DATA") if name == CLICR else local_path(name, "--corpus")
     if place is None:
-        raise UsageError(f"--corpus={CLICR}: $MEDNLI_JAX_DATA is not set", fix="set it, or give a folder")
+        raise UsageError(
+            f"--corpus={CLICR}: $MEDNLI_JAX_DATA is not set", fix="set it, or give a folder"
+        )
     if name != DEMO and not place.is_dir():
-        raise UsageError(f"{place}: is no folder", fix=f"give --corpus={DEMO}, {CLICR}, or a FOLDER like it")
-    return ClozeCorpus(name if name in (DEMO, CLICR) else FILE, ClozeEncoding("ent"), place).splits()
+        raise UsageError(
+            f"{place}: is no folder", fix=f"give --corpus={DEMO}, {CLICR}, or a FOLDER like it"
+        )
+    return ClozeCorpus(
+        name if name in (DEMO, CLICR) else FILE, ClozeEncoding("ent"), place
+    ).splits()
 
 
 def split_of(splits: Mapping, name: str):

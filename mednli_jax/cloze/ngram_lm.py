@@ -1,11 +1,13 @@
-"""An n-gram language model with interpolated modified Kneser-Ney smoothing, and its answers to cloze queries.
+"""An n-gram language model with interpolated modified Kneser-Ney smoothing, and its answers to
+cloze queries.
 
-Chen & Goodman 1999 (Computer Speech and Language 13), section 3, eqs. 25-27 and the interpolated form of 4.1; counts of
-n-grams that begin a sentence as Heafield et al. 2013 (section 2). Šuster & Daelemans 2018, section 5.1, put the most
-likely word after the left context of the query into its blank.
+Chen & Goodman 1999 (Computer Speech and Language 13), section 3, eqs. 25-27 and the interpolated
+form of 4.1; counts of n-grams that begin a sentence as Heafield et al. 2013 (section 2). Šuster &
+Daelemans 2018, section 5.1, put the most likely word after the left context of the query into its
+blank.
 
-The adjusted count a(g) of the longest n-grams, and of those that begin with <s>, is their number; of all others, the
-number of different words that stand before them. h' is h without its first word:
+The adjusted count a(g) of the longest n-grams, and of those that begin with <s>, is their number;
+of all others, the number of different words that stand before them. h' is h without its first word:
 
   p(w | h) = (a(h w) - D(a(h w))) / sum_v a(h v)  +  b(h) p(w | h')     b(h): what the discounts of h took away
   p(w) = (a(w) - D(a(w))) / sum_v a(v)  +  b() / V                     V: all words, </s> and <unk>, without <s>
@@ -32,11 +34,12 @@ FALLBACK = (0.5, 1.0, 1.5)  # discounts where a text is too small to estimate th
 
 @dataclass(frozen=True)
 class Level:
-    """The G n-grams of one length, sorted by context, then word; a context is one of the C n-grams a word shorter.
+    """The G n-grams of one length, sorted by context, then word; a context is one of the C n-grams
+    a word shorter.
 
-    keys: int64 [G], row of the context in its level times the number of words, plus the word. probability: float64 [G],
-    interpolated. backoff: float64 [C], b of each context; 1 where no word ever followed it. discounts: of the counts 1,
-    2, and 3 and more.
+    keys: int64 [G], row of the context in its level times the number of words, plus the word.
+    probability: float64 [G], interpolated. backoff: float64 [C], b of each context; 1 where no word
+    ever followed it. discounts: of the counts 1, 2, and 3 and more.
     """
 
     keys: np.ndarray
@@ -47,7 +50,8 @@ class Level:
 
 @dataclass(frozen=True)
 class NgramModel:
-    """words [V + 1]: SPECIALS first, then those of the text as they first occur; index: number of each of the latter.
+    """words [V + 1]: SPECIALS first, then those of the text as they first occur; index: number of
+    each of the latter.
 
     levels: n-grams of 1 word, of 2 and so on.
     """
@@ -57,7 +61,8 @@ class NgramModel:
     levels: tuple[Level, ...]
 
     def _contexts(self, history):
-        """(length, row) of the contexts at the end of a history that the text has, the empty one first."""
+        """(length, row) of the contexts at the end of a history that the text has, the empty one
+        first."""
         words = [START, *(self.index.get(token, UNK) for token in history)]
         yield 0, 0
         for length in range(1, min(len(self.levels), len(words) + 1)):
@@ -70,7 +75,8 @@ class NgramModel:
             yield length, row
 
     def distribution(self, history: Sequence[str]) -> np.ndarray:
-        """float64 [V + 1]: probability of each of `words` after the tokens of a sentence so far; sums to 1."""
+        """float64 [V + 1]: probability of each of `words` after the tokens of a sentence so far;
+        sums to 1."""
         result, size = np.zeros(len(self.words)), len(self.words)
         for length, row in self._contexts(history):
             level = self.levels[length]
@@ -92,8 +98,9 @@ def estimate(sentences: Iterable[Sequence[str]], *, order: int = ORDER) -> Ngram
 
 
 class _Counts(NamedTuple):
-    """The n-grams of one length. keys: as Level's. occur: int64 [G], how often. suffix: int32 [G], row of the n-gram
-    without its first word in the level below. begins: bool [G], whether the first word is <s>."""
+    """The n-grams of one length. keys: as Level's. occur: int64 [G], how often. suffix: int32 [G],
+    row of the n-gram without its first word in the level below. begins: bool [G], whether the first
+    word is <s>."""
 
     keys: np.ndarray
     occur: np.ndarray
@@ -117,7 +124,11 @@ def _counted(tokens, size, order):
         first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
         occur = np.diff(first, append=len(keys))
         example = starts[sorting[first]]
-        levels.append(_Counts(keys[first], occur, rows[example + 1].astype(np.int32), tokens[example] == START))
+        levels.append(
+            _Counts(
+                keys[first], occur, rows[example + 1].astype(np.int32), tokens[example] == START
+            )
+        )
         rows = np.zeros(len(tokens), np.int32)
         rows[starts[sorting]] = np.repeat(np.arange(len(first), dtype=np.int32), occur)
     return levels
@@ -148,7 +159,8 @@ def _smoothed(counts, size):
 
 
 def _discounts(adjusted) -> tuple[float, float, float]:
-    """D1, D2 and D3+ of the n-grams' counts (Chen & Goodman 1999, eq. 26); FALLBACK where the counts give none."""
+    """D1, D2 and D3+ of the n-grams' counts (Chen & Goodman 1999, eq. 26); FALLBACK where the
+    counts give none."""
     number = [int((adjusted == count).sum()) for count in range(5)]
     if not all(number[1:4]):
         return FALLBACK
@@ -158,12 +170,14 @@ def _discounts(adjusted) -> tuple[float, float, float]:
 
 
 def _merged(tokens: Sequence[str], entities: Iterable[Entity]) -> list[str]:
-    """Tokens lower-cased, each marked phrase one token: ENTITY and its words, spaces between, as no other token has."""
+    """Tokens lower-cased, each marked phrase one token: ENTITY and its words, spaces between, as no
+    other token has."""
     return merged([token.lower() for token in tokens], entities, lambda phrase: ENTITY + phrase)[0]
 
 
 def training_text(examples: Sequence[ClozeExample]) -> Iterable[list[str]]:
-    """Sentences of the passages, each once, and the queries with the dataset's answer in the blank."""
+    """Sentences of the passages, each once, and the queries with the dataset's answer in the
+    blank."""
     for passage, queries in by_passage(examples):
         start, entities = 0, list(reversed(passage.entities))
         for end in passage.sentences:
@@ -175,7 +189,11 @@ def training_text(examples: Sequence[ClozeExample]) -> Iterable[list[str]]:
             start = end
         for example in queries:
             start = example.blank + 1
-            after = [Entity(e.start - start, e.end - start) for e in example.query_entities if e.start >= start]
+            after = [
+                Entity(e.start - start, e.end - start)
+                for e in example.query_entities
+                if e.start >= start
+            ]
             answer = ENTITY + phrase_of(example.answers[0].text)
             yield [*left(example), answer, *_merged(example.query[start:], after)]
 

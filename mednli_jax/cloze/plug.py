@@ -1,6 +1,7 @@
 """Cloze queries about passages as the commands see them: CliCR and corpora in its layout.
 
-Functions that train or score import jax when they are called, so that other commands start without it.
+Functions that train or score import jax when they are called, so that other commands start without
+it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,13 @@ from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.errors import UsageError
 from mednli_jax.files import local_path
 from mednli_jax.report import public as public_part
-from mednli_jax.report.options import AnalysisOptions, EvaluationOptions, PaperTable, ReportOptions, TableOptions
+from mednli_jax.report.options import (
+    AnalysisOptions,
+    EvaluationOptions,
+    PaperTable,
+    ReportOptions,
+    TableOptions,
+)
 from mednli_jax.report.sections import Report, Section
 from mednli_jax.report.tables import published
 from mednli_jax.rundir import RunDirectory, write_kept
@@ -45,7 +52,8 @@ def check_marks(passage: str, query: str) -> tuple[str, str] | None:
 
 
 class Named(NamedTuple):
-    """A corpus by its name, a folder or the name of a known one, which the analysis reads itself."""
+    """A corpus by its name, a folder or the name of a known one, which the analysis reads
+    itself."""
 
     name: str
     notes: Sequence[str] = ()
@@ -82,7 +90,9 @@ class Cloze:
         data, folder = config.data, data_folder(config.data.dir)
         check_name(data.name, NAMES)
         kept = {name: data[name] for name in ("setup", "max_passage", "max_words", "query_bounds")}
-        encoding = ClozeEncoding(**kept, **vectors_of(config, folder), vectors_sd=config.vectors.random_sd)
+        encoding = ClozeEncoding(
+            **kept, **vectors_of(config, folder), vectors_sd=config.vectors.random_sd
+        )
         where = None if data.name == DEMO else corpus_folder(data)
         return ClozeCorpus(data.name, encoding, where, limit=data.limit)
 
@@ -91,7 +101,8 @@ class Cloze:
 
         data, model = config.data, config.model
         return ClozeTask(
-            # In unmarked passages every word of a candidate counts, unless a pointer reads the spans.
+            # In unmarked passages every word of a candidate counts, unless a pointer reads the
+            # spans.
             loose=data.setup == "noent" and model.get("pointer", "span") != "span",
             masses=model.get("pointer") == "sum",
             answer_vectors=file_path(data.answer_vectors, data_folder(data.dir)),
@@ -124,7 +135,9 @@ class Cloze:
         manifest = prepared.manifest
         for name, rows in prepared.splits.items():
             facts = manifest["splits"][name]
-            answers = "{exact} as they stand, {synonym} by a synonym, {none} not".format_map(facts["answerable"])
+            answers = "{exact} as they stand, {synonym} by a synonym, {none} not".format_map(
+                facts["answerable"]
+            )
             lost = sum(facts["answerable"].values()) - len(rows)
             lost = f", {lost} without an answer in their passage left out" if lost else ""
             longest, query = (max(length.tolist(), default=0) for length in rows.length)
@@ -138,7 +151,9 @@ class Cloze:
             if facts["truncated"]["passages"]:
                 cut = "    truncated: {passages} passages, {tokens} tokens dropped, {answers} answers lost"
                 yield cut.format_map(facts["truncated"])
-        known = "{types} phrases, {types_of_train} of them in training".format_map(manifest["candidates"])
+        known = "{types} phrases, {types_of_train} of them in training".format_map(
+            manifest["candidates"]
+        )
         yield f"  set-up {manifest['setup']}: {known}"
         words = manifest["vocabulary"]
         source = "{with_vector} with a vector ({source})" if "source" in words else "random vectors"
@@ -150,7 +165,9 @@ class Cloze:
     ) -> tuple[Sequence[Section], Sequence[Section]]:
         return tables.run_sections(result)
 
-    def closing_sections(self, directory: RunDirectory, result: Mapping[str, Any]) -> Sequence[Section]:
+    def closing_sections(
+        self, directory: RunDirectory, result: Mapping[str, Any]
+    ) -> Sequence[Section]:
         return ()
 
     def compare(self, folders: Sequence[Path], split: str) -> Report:
@@ -162,7 +179,9 @@ class Cloze:
     def evaluate(self, run: Any, options: EvaluationOptions) -> Report:
         return tables.evaluate(run, options)
 
-    def evaluate_answers(self, corpus: str, predictions: Path, options: EvaluationOptions) -> Report:
+    def evaluate_answers(
+        self, corpus: str, predictions: Path, options: EvaluationOptions
+    ) -> Report:
         return tables.evaluate_answers(corpus, predictions, options)
 
     licensed: Sequence[str] = LICENSED
@@ -202,7 +221,9 @@ TASK = Cloze()
 
 
 def _statistics(corpus: Named, options: AnalysisOptions) -> Report:
-    return stats.analysis(corpus.name, options.skills, [local_path(file, "--scores") for file in options.scores])
+    return stats.analysis(
+        corpus.name, options.skills, [local_path(file, "--scores") for file in options.scores]
+    )
 
 
 def _filled(runs: Path, options: TableOptions) -> Report:

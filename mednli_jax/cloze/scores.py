@@ -1,7 +1,9 @@
-"""Scores of answers to cloze queries (Šuster & Daelemans 2018, section 6): exact match, F1, BLEU-2, BLEU-4, embedding.
+"""Scores of answers to cloze queries (Šuster & Daelemans 2018, section 6): exact match, F1, BLEU-2,
+BLEU-4, embedding.
 
-A query has several accepted answers: the dataset's answer and its synonyms. The answer with the best score counts.
-A query without a prediction scores 0. Scores are from 0 to 1. Lengths are in words after `normalise`.
+A query has several accepted answers: the dataset's answer and its synonyms. The answer with the
+best score counts. A query without a prediction scores 0. Scores are from 0 to 1. Lengths are in
+words after `normalise`.
 """
 
 import json
@@ -41,13 +43,14 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 def normalise(text: str) -> str:
-    """The text in lower case without ASCII punctuation and articles, single spaces (Rajpurkar et al. 2016)."""
+    """The text in lower case without ASCII punctuation and articles, single spaces (Rajpurkar et
+    al. 2016)."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def exact_match(prediction: str, answers: Sequence[str]) -> bool:
-    """Whether the prediction equals one of the answers after `normalise`, or, where both are empty then ("A", the
-    vitamin; "+"), in lower case. An empty prediction is never right."""
+    """Whether the prediction equals one of the answers after `normalise`, or, where both are empty
+    then ("A", the vitamin; "+"), in lower case. An empty prediction is never right."""
     for answer in answers:
         words = normalise(prediction), normalise(answer)
         if not any(words):
@@ -58,7 +61,8 @@ def exact_match(prediction: str, answers: Sequence[str]) -> bool:
 
 
 def token_f1(prediction: str, answers: Sequence[str]) -> float:
-    """The highest F1 over the answers, of words as bags. Where both sides are empty: as `exact_match`."""
+    """The highest F1 over the answers, of words as bags. Where both sides are empty: as
+    `exact_match`."""
     predicted, found = Counter(normalise(prediction).split()), [0.0]
     for answer in answers:
         expected = Counter(normalise(answer).split())
@@ -69,10 +73,14 @@ def token_f1(prediction: str, answers: Sequence[str]) -> float:
 
 
 def _bleu_counts(prediction, answers):
-    """[2 * ORDERS + 2]: matching n-grams of each order, predicted n-grams of each order, lengths of both sides."""
+    """[2 * ORDERS + 2]: matching n-grams of each order, predicted n-grams of each order, lengths of
+    both sides."""
     from nltk.translate import bleu_score
 
-    tokens, references = normalise(prediction).split(), [normalise(answer).split() for answer in answers]
+    tokens, references = (
+        normalise(prediction).split(),
+        [normalise(answer).split() for answer in answers],
+    )
     orders = range(1, ORDERS + 1)
     matches = [bleu_score.modified_precision(references, tokens, n).numerator for n in orders]
     totals = [max(0, len(tokens) - n + 1) for n in orders]
@@ -80,12 +88,14 @@ def _bleu_counts(prediction, answers):
 
 
 def _bleu(counts, order):
-    """BLEU of all predictions together (Papineni et al. 2002, section 2.3), with n-grams of 1 to `order` words.
+    """BLEU of all predictions together (Papineni et al. 2002, section 2.3), with n-grams of 1 to
+    `order` words.
 
-    The accepted answers of a query are the references; the reference length is the nearest, of two the shorter. There
-    is no smoothing: an order without a match makes BLEU 0. The paper used the package of Chen et al. 2015, which puts
-    1e-6 for an order in which neither side has an n-gram: a perfect system whose answers are all shorter than four
-    words has BLEU-4 0 here and .032 there. nltk's `corpus_bleu` counts an n-gram in predictions too short to have one.
+    The accepted answers of a query are the references; the reference length is the nearest, of two
+    the shorter. There is no smoothing: an order without a match makes BLEU 0. The paper used the
+    package of Chen et al. 2015, which puts 1e-6 for an order in which neither side has an n-gram: a
+    perfect system whose answers are all shorter than four words has BLEU-4 0 here and .032 there.
+    nltk's `corpus_bleu` counts an n-gram in predictions too short to have one.
     """
     from nltk.translate.bleu_score import brevity_penalty
 
@@ -96,15 +106,22 @@ def _bleu(counts, order):
     return float(brevity_penalty(expected, predicted) * np.exp(np.log(matches / totals).mean()))
 
 
-def embedding_score(prediction: str, answers: Sequence[str], vocab: Vocab, vectors: np.ndarray) -> float:
-    """The highest cosine over the answers, between the mean vectors of prediction and answer (Liu et al. 2016).
+def embedding_score(
+    prediction: str, answers: Sequence[str], vocab: Vocab, vectors: np.ndarray
+) -> float:
+    """The highest cosine over the answers, between the mean vectors of prediction and answer (Liu
+    et al. 2016).
 
     Words without a vector are left out. A side without words scores 0. vectors: [V, D].
     """
 
     def mean(text):
         rows = [row for row in vocab.encode(normalise(text).split()) if row != UNK]
-        return np.asarray(vectors[rows], np.float64).mean(axis=0) if rows else np.zeros(vectors.shape[1])
+        return (
+            np.asarray(vectors[rows], np.float64).mean(axis=0)
+            if rows
+            else np.zeros(vectors.shape[1])
+        )
 
     def cosine(first, second):
         lengths = np.linalg.norm(first) * np.linalg.norm(second)
@@ -121,8 +138,8 @@ def embedding_score(prediction: str, answers: Sequence[str], vocab: Vocab, vecto
 class QueryScores:
     """The scores of each of N queries.
 
-    answered, exact: bool [N]. f1, embedding: float64 [N]; None without word vectors. bleu_counts: int64 [N, 10], see
-    `_bleu_counts`. answer_length: int64 [N], words of the dataset's answer.
+    answered, exact: bool [N]. f1, embedding: float64 [N]; None without word vectors. bleu_counts:
+    int64 [N, 10], see `_bleu_counts`. answer_length: int64 [N], words of the dataset's answer.
     """
 
     uids: tuple[str, ...]
@@ -145,7 +162,8 @@ def query_scores(
     vocab: Vocab | None = None,
     vectors: np.ndarray | None = None,
 ) -> QueryScores:
-    """Scores predictions {uid: text} of queries; without word vectors there is no embedding score."""
+    """Scores predictions {uid: text} of queries; without word vectors there is no embedding
+    score."""
     answers = [texts(example) for example in examples]
     predicted = [predictions.get(example.uid, "") for example in examples]
     pairs = list(zip(predicted, answers, strict=True))
@@ -181,30 +199,37 @@ def summary(scores: QueryScores, places: Sequence[int] | slice = slice(None)) ->
 
 
 def rows(each: Sequence[QueryScores]) -> list[dict]:
-    """One object per query, means over the seeds: uid, answered, exact_match, f1, and embedding with vectors."""
+    """One object per query, means over the seeds: uid, answered, exact_match, f1, and embedding
+    with vectors."""
     found = [{"uid": uid} for uid in each[0].uids]
     fields = {"answered": "answered", "exact_match": "exact", "f1": "f1", "embedding": "embedding"}
     for name, field in fields.items():
         values = [getattr(scores, field) for scores in each]
-        for row, mean in zip(found, () if values[0] is None else np.mean(values, axis=0), strict=False):
+        for row, mean in zip(
+            found, () if values[0] is None else np.mean(values, axis=0), strict=False
+        ):
             row[name] = float(mean)
     return found
 
 
 def seed_scores(each: Sequence[QueryScores], places: Sequence[int] | slice = slice(None)) -> dict:
-    """Exact match (as accuracy) and F1 of the queries at `places`, mean_sd over the seeds, with how many there are."""
+    """Exact match (as accuracy) and F1 of the queries at `places`, mean_sd over the seeds, with how
+    many there are."""
     found = [summary(scores, places) for scores in each]
-    exact, f1 = (metrics.mean_sd([scores[name] for scores in found]) for name in ("exact_match", "f1"))
+    exact, f1 = (
+        metrics.mean_sd([scores[name] for scores in found]) for name in ("exact_match", "f1")
+    )
     return {"examples": found[0]["queries"], "accuracy": exact, "f1": f1}
 
 
 def slices(
     examples: Sequence[ClozeExample], skills: Mapping[str, Iterable[str]] | None = None
 ) -> dict[str, dict[str, list[int]]]:
-    """Slices of the queries: {family: {name: row numbers}}, names sorted. skills: {uid: skills that the query needs}.
+    """Slices of the queries: {family: {name: row numbers}}, names sorted. skills: {uid: skills that
+    the query needs}.
 
-    The families: "answer length" in words of the dataset's answer, "semantic type" of that answer, "tag" of the
-    example, such as seen and unseen, and "skill".
+    The families: "answer length" in words of the dataset's answer, "semantic type" of that answer,
+    "tag" of the example, such as seen and unseen, and "skill".
     """
     families = {}
     for row, example in enumerate(examples):
@@ -224,7 +249,9 @@ def slices(
 
 
 def figures(
-    examples: Sequence[ClozeExample], scores: QueryScores, skills: Mapping[str, Iterable[str]] | None = None
+    examples: Sequence[ClozeExample],
+    scores: QueryScores,
+    skills: Mapping[str, Iterable[str]] | None = None,
 ) -> dict:
     """`summary` of all examples, and under the key `slices` the `summary` of each slice."""
     found = slices(examples, skills)
@@ -241,8 +268,8 @@ _FORMS = 'write lines {"uid": "...", "answer": "..."}, or one JSON object {"<uid
 def read_answers(path: Path, examples: Iterable[ClozeExample]) -> dict[str, str]:
     """The answers of a system, {uid: text}.
 
-    path: JSON lines {"uid": ..., "answer": ...}, or one JSON object {uid: text} as CliCR's own script reads.
-    examples: the queries that may be answered; not all need be.
+    path: JSON lines {"uid": ..., "answer": ...}, or one JSON object {uid: text} as CliCR's own
+    script reads. examples: the queries that may be answered; not all need be.
     """
     path, answers, problems = Path(path), {}, Problems()
     known = {example.uid for example in examples}
@@ -255,9 +282,13 @@ def read_answers(path: Path, examples: Iterable[ClozeExample]) -> dict[str, str]
         if isinstance(whole, RepeatedField):
             problem = "uid is that of an earlier entry"
             raise DataError(problem, file=path.name, line=f"entry {whole.entry}", fix=KEEP_ONE)
-        entries = ((f"entry {number}", *entry) for number, entry in enumerate(whole.items(), start=1))
+        entries = (
+            (f"entry {number}", *entry) for number, entry in enumerate(whole.items(), start=1)
+        )
     else:
-        entries = ((line, row.get("uid"), row.get("answer")) for line, row in json_lines(path, problems))
+        entries = (
+            (line, row.get("uid"), row.get("answer")) for line, row in json_lines(path, problems)
+        )
     for place, uid, answer in entries:
         problem, fix = "", _FORMS
         if not (isinstance(uid, str) and isinstance(answer, str)):
@@ -277,7 +308,10 @@ def read_answers(path: Path, examples: Iterable[ClozeExample]) -> dict[str, str]
 
 def write_answers(path: Path, answers: Mapping[str, str]) -> None:
     """Writes {uid: text} as JSON lines."""
-    rows = (json.dumps({"uid": uid, "answer": text}, ensure_ascii=False) for uid, text in answers.items())
+    rows = (
+        json.dumps({"uid": uid, "answer": text}, ensure_ascii=False)
+        for uid, text in answers.items()
+    )
     write_atomic(path, "".join(row + "\n" for row in rows))
 
 
@@ -285,7 +319,8 @@ def write_answers(path: Path, answers: Mapping[str, str]) -> None:
 
 
 class System(NamedTuple):
-    """A system that answered the queries of a split. exact: bool [S, N], by seed. f1: [N], mean over the seeds."""
+    """A system that answered the queries of a split. exact: bool [S, N], by seed. f1: [N], mean
+    over the seeds."""
 
     name: str
     corpus: str
@@ -294,7 +329,9 @@ class System(NamedTuple):
     f1: np.ndarray
 
 
-def system(name: str, corpus: str, queries: Sequence[Query], said: Iterable[Mapping[str, str]]) -> System:
+def system(
+    name: str, corpus: str, queries: Sequence[Query], said: Iterable[Mapping[str, str]]
+) -> System:
     """said: {uid: text} of each seed."""
     each = [query_scores(queries, of_seed) for of_seed in said]
     exact, f1 = (np.stack([getattr(scores, field) for scores in each]) for field in ("exact", "f1"))
@@ -307,7 +344,9 @@ def queries_of(folder: Path, split: str) -> list[Query]:
     if directory.task != "cloze":
         raise RunError(f"{folder}: is no run on cloze queries", fix="name runs of one task")
     rows = split_of(read_kept(directory, ANSWERS)["splits"], split)
-    return [Query(uid, tuple(Answer(*of) for of in answers), tuple(tags)) for uid, answers, tags in rows]
+    return [
+        Query(uid, tuple(Answer(*of) for of in answers), tuple(tags)) for uid, answers, tags in rows
+    ]
 
 
 def finished(folder: Path, split: str, queries: Sequence[Query]) -> System:
@@ -325,7 +364,9 @@ def finished(folder: Path, split: str, queries: Sequence[Query]) -> System:
         shared = sum(query.uid in uids for query in queries)
         problem = f"{len(uids):,} predictions for {len(queries):,} queries in {split}, {shared:,} of them the same"
         raise RunError(f"{name}: {problem}", fix=SAME_FILES)
-    predictions = [{uid: texts[seed] for uid, texts in rows if texts[seed]} for seed in range(seeds)]
+    predictions = [
+        {uid: texts[seed] for uid, texts in rows if texts[seed]} for seed in range(seeds)
+    ]
     return system(name, result["corpus"], queries, predictions)
 
 
@@ -348,8 +389,8 @@ def comparison(first: System, second: System) -> dict:
 
 
 def f1_difference(first: np.ndarray, second: np.ndarray) -> dict:
-    """The mean of `second` [N] less that of `first` [N], with an interval: the percentiles of samples that draw
-    queries with replacement, the same for both systems (Koehn 2004)."""
+    """The mean of `second` [N] less that of `first` [N], with an interval: the percentiles of
+    samples that draw queries with replacement, the same for both systems (Koehn 2004)."""
     gains, counts = np.unique(second - first, return_counts=True)
     n = int(counts.sum())
     # Queries with the same gain are interchangeable, so their counts in a sample are multinomial.
@@ -357,4 +398,9 @@ def f1_difference(first: np.ndarray, second: np.ndarray) -> dict:
     drawn = rng.multinomial(n, counts / n, size=metrics.SAMPLES) @ gains / n
     low, high = np.quantile(drawn, [(1 - metrics.LEVEL) / 2, (1 + metrics.LEVEL) / 2])
     difference = float(gains @ counts / n)
-    return {"difference": difference, "low": float(low), "high": float(high), "level": metrics.LEVEL}
+    return {
+        "difference": difference,
+        "low": float(low),
+        "high": float(high),
+        "level": metrics.LEVEL,
+    }

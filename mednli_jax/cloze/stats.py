@@ -1,8 +1,10 @@
-"""Statistics of a cloze corpus, as data and pictures: Tables 2 and 3 and Figures 2 to 5 of Šuster & Daelemans 2018.
+"""Statistics of a cloze corpus, as data and pictures: Tables 2 and 3 and Figures 2 to 5 of Šuster &
+Daelemans 2018.
 
-The paper counts each passage once for its sum of tokens and its types, and once for every query for its mean length and
-for Figure 2a (`describe_data.py` of its published code); this module computes both. Figure 3 has the shares of all
-names of specialties. The results hold no other words of the corpus.
+The paper counts each passage once for its sum of tokens and its types, and once for every query for
+its mean length and for Figure 2a (`describe_data.py` of its published code); this module computes
+both. Figure 3 has the shares of all names of specialties. The results hold no other words of the
+corpus.
 """
 
 from collections import Counter
@@ -31,7 +33,8 @@ PAPER = published("clicr")["statistics"]
 def analysis(corpus: str, skills: Path | None = None, scores: Sequence[Path] = ()) -> Report:
     """Statistics of a corpus, with pictures, and of the skills that its queries need.
 
-    skills: a file of the queries' skills. scores: files with the F1 of queries, one for each system.
+    skills: a file of the queries' skills. scores: files with the F1 of queries, one for each
+    system.
     """
     named = read_skills(skills) if skills else {}
     f1 = {file.stem: read_scores(file) for file in scores}
@@ -47,7 +50,8 @@ def analysis(corpus: str, skills: Path | None = None, scores: Sequence[Path] = (
 
 
 def _figures(examples: Sequence[ClozeExample], found: Mapping[str, Mapping[str, int]]) -> dict:
-    """The figures of `statistics` for one split, or for several. found: uid of a passage -> its candidates."""
+    """The figures of `statistics` for one split, or for several. found: uid of a passage -> its
+    candidates."""
     passages = {example.passage.uid: example.passage for example in examples}
     uids = [example.passage.uid for example in examples]
     lengths = {uid: len(passage.tokens) for uid, passage in passages.items()}
@@ -83,17 +87,23 @@ def _figures(examples: Sequence[ClozeExample], found: Mapping[str, Mapping[str, 
 
 
 def statistics(splits: Mapping[str, Split]) -> dict:
-    """The content of Tables 2 and 3 and Figures 2 and 3, lower-cased as in the paper, as JSON values.
+    """The content of Tables 2 and 3 and Figures 2 and 3, lower-cased as in the paper, as JSON
+    values.
 
-    Returns {"splits": {name: figures}, "all": figures, "passage_lengths", "answer_lengths", "specialties"}. Of figures,
-    mean_tokens_of_query counts a passage for each of its queries, all others of passages count it once; entity_types
-    are distinct marked phrases; synonyms and candidates are means over queries.
-    passage_lengths: {"edges": [B + 1], "density": [B] of passages, "of_queries": [B], a passage counted for each of its
-    queries} in tokens; answer_lengths: {tokens: share of queries}, 25 is 25 and more; specialties: {name: share of all
-    cases}, largest first, a case counted for each of its specialties; specialty_names: those of a case, mean.
+    Returns {"splits": {name: figures}, "all": figures, "passage_lengths", "answer_lengths",
+    "specialties"}. Of figures, mean_tokens_of_query counts a passage for each of its queries, all
+    others of passages count it once; entity_types are distinct marked phrases; synonyms and
+    candidates are means over queries. passage_lengths: {"edges": [B + 1], "density": [B] of
+    passages, "of_queries": [B], a passage counted for each of its queries} in tokens;
+    answer_lengths: {tokens: share of queries}, 25 is 25 and more; specialties: {name: share of all
+    cases}, largest first, a case counted for each of its specialties; specialty_names: those of a
+    case, mean.
     """
     whole = [example for split in splits.values() for example in split.examples]
-    passages, asked = {e.passage.uid: e.passage for e in whole}, Counter(e.passage.uid for e in whole)
+    passages, asked = (
+        {e.passage.uid: e.passage for e in whole},
+        Counter(e.passage.uid for e in whole),
+    )
     found, specialties = {}, Counter()
     for uid, passage in passages.items():
         found[uid] = passage_view(passage, "noent").number_of
@@ -120,7 +130,8 @@ def statistics(splits: Mapping[str, Split]) -> dict:
 
 
 def section(name: str, found: dict) -> Section:
-    """Tables 2 and 3, of what `statistics` found; the paper's figures of CliCR in the last column."""
+    """Tables 2 and 3, of what `statistics` found; the paper's figures of CliCR in the last
+    column."""
     kinds = [*SEMANTIC_TYPES, *["other"] * bool(found["all"]["semantic_types"]["other"])]
     rows = [
         ("cases", count, "cases"),
@@ -160,7 +171,8 @@ def _largest(found) -> list[tuple[str, float]]:
 
 
 def drawn(name: str, found: dict) -> dict[str, bytes]:
-    """The pictures {file name: PNG}: Figures 2a and 2b, and Figure 3 where the corpus names specialties."""
+    """The pictures {file name: PNG}: Figures 2a and 2b, and Figure 3 where the corpus names
+    specialties."""
     lengths, answers = found["passage_lengths"], found["answer_lengths"]
     shares = {"answers": list(answers.values())}
     about = {"title": f"{name}, answers", "x": "tokens of an answer", "y": "share of queries"}
@@ -178,7 +190,8 @@ SKILLS = published("clicr")["skills"]  # Appendix B, and "none"
 
 
 def read_skills(path: Path) -> dict[str, tuple[str, ...]]:
-    """uid -> the skills that its query needs, from rows `uid TAB skill`; several rows of a uid are several skills.
+    """uid -> the skills that its query needs, from rows `uid TAB skill`; several rows of a uid are
+    several skills.
 
     Names are those of the paper, or the shorter ones of its figures.
     """
@@ -206,12 +219,14 @@ def skill_statistics(
     examples: Iterable[ClozeExample],
     scores: Mapping[str, Mapping[str, float]] | None = None,
 ) -> dict:
-    """The share of queries that need each skill (Figure 4), and the F1 of systems on these (Figure 5), as JSON values.
+    """The share of queries that need each skill (Figure 4), and the F1 of systems on these (Figure
+    5), as JSON values.
 
     skills: see read_skills. scores: system -> {uid: F1}; a query without one counts 0.
 
-    Returns: {"queries": annotated queries of the corpus, "unknown": annotated uids that it lacks, "mean": skills of a
-    query ("none" is no skill), "shares": {skill: share}, "f1": {system: {skill: mean F1, None without a query}}}.
+    Returns: {"queries": annotated queries of the corpus, "unknown": annotated uids that it lacks,
+    "mean": skills of a query ("none" is no skill), "shares": {skill: share}, "f1": {system: {skill:
+    mean F1, None without a query}}}.
     """
     known = [(example.uid, skills[example.uid]) for example in examples if example.uid in skills]
     if not known:

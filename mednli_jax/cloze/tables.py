@@ -1,6 +1,8 @@
-"""What a report shows of cloze runs: scores, comparisons, Table 4 of Šuster & Daelemans 2018, attention over passages.
+"""What a report shows of cloze runs: scores, comparisons, Table 4 of Šuster & Daelemans 2018,
+attention over passages.
 
-Nothing here holds text of a corpus, except for `attention_page`, which quotes a passage: it is for a private folder.
+Nothing here holds text of a corpus, except for `attention_page`, which quotes a passage: it is for
+a private folder.
 """
 
 import html
@@ -24,7 +26,17 @@ from mednli_jax.files import next_free, private_folder, write_atomic
 from mednli_jax.report.metrics import mean_sd, wilson_interval
 from mednli_jax.report.options import EvaluationOptions
 from mednli_jax.report.outcomes import differences, names_of, verdict
-from mednli_jax.report.sections import ITEMS, Grid, Report, Section, interval, item_lines, points, sd, seeds_named
+from mednli_jax.report.sections import (
+    ITEMS,
+    Grid,
+    Report,
+    Section,
+    interval,
+    item_lines,
+    points,
+    sd,
+    seeds_named,
+)
 from mednli_jax.report.tables import Read, check_folder, fill, published, section, state, unlike
 from mednli_jax.rundir import read_json
 
@@ -63,7 +75,8 @@ def _missing(scores):
 
 
 def all_systems(ours: Mapping[str, Mapping], *, paper: bool) -> Grid:
-    """Table 4 of systems with their `scores.summary`, or a part of it, each beside the paper's figures.
+    """Table 4 of systems with their `scores.summary`, or a part of it, each beside the paper's
+    figures.
 
     paper: whether the paper's other rows, humans included, follow. EM and F1 are in points.
     """
@@ -76,7 +89,9 @@ def all_systems(ours: Mapping[str, Mapping], *, paper: bool) -> Grid:
     return fill("", ("system",), {system: (system,) for system in systems}, columns)
 
 
-def _columns(of: Mapping[str, Mapping], first: str = "", lacking: str = "") -> list[tuple[str, dict]]:
+def _columns(
+    of: Mapping[str, Mapping], first: str = "", lacking: str = ""
+) -> list[tuple[str, dict]]:
     """(title, {system: cell}) of each metric. first: stands before the first title."""
     columns = []
     for metric, title in HEADER.items():
@@ -143,8 +158,14 @@ def evaluate_answers(corpus: str, predictions: Path, options: EvaluationOptions)
     for family, named in scores["slices"].items():
         shown |= {f"{family} {name} ({of['queries']:,})": of for name, of in named.items()}
     rows = answers.rows([scored]) if options.each else ()
-    private = {ITEMS: item_lines({**row, "answered": bool(row["answered"])} for row in rows)} if options.each else {}
-    return Report(figures, [Section(title, grids=[all_systems(shown, paper=False)])], private=private)
+    private = (
+        {ITEMS: item_lines({**row, "answered": bool(row["answered"])} for row in rows)}
+        if options.each
+        else {}
+    )
+    return Report(
+        figures, [Section(title, grids=[all_systems(shown, paper=False)])], private=private
+    )
 
 
 def compare(folders: Sequence[Path], split: str) -> Report:
@@ -165,9 +186,10 @@ def compare(folders: Sequence[Path], split: str) -> Report:
 def filled(folder: Path, read: Read, split: str = "test") -> dict:
     """The table with the results of a folder, as JSON values.
 
-    rows: each {"system", "kind" ("baseline", "run" or "human"), "state" (complete, missing or that of its run), "ours"
-    {metric: mean_sd over the seeds}, "seeds", "unlike" (see report.tables.unlike), "paper" {metric: share}}.
-    corpus: of the runs, "" without any; comparable: whether that is the paper's. lacking: {command: [rows it fills]}.
+    rows: each {"system", "kind" ("baseline", "run" or "human"), "state" (complete, missing or that
+    of its run), "ours" {metric: mean_sd over the seeds}, "seeds", "unlike" (see
+    report.tables.unlike), "paper" {metric: share}}. corpus: of the runs, "" without any;
+    comparable: whether that is the paper's. lacking: {command: [rows it fills]}.
     """
     folder, corpora, rows = check_folder(folder), {}, []
     path, scored = folder / "baselines" / f"baselines.{split}.json", {}
@@ -181,7 +203,10 @@ def filled(folder: Path, read: Read, split: str = "test") -> dict:
             figures = next((scored[name] for name in row["named"] if name in scored), None)
             of["state"] = "complete" if figures else "missing"
             if figures:
-                of |= {"ours": {name: mean_sd([value]) for name, value in _metrics(figures)}, "seeds": 1}
+                of |= {
+                    "ours": {name: mean_sd([value]) for name, value in _metrics(figures)},
+                    "seeds": 1,
+                }
         elif kind == "run":
             of["state"] = state(folder / row["run"])
             if of["state"] == "complete":
@@ -192,7 +217,9 @@ def filled(folder: Path, read: Read, split: str = "test") -> dict:
         rows.append({"system": row["system"], "kind": kind, **of, "paper": row["paper"]})
     if len(corpora) > 1:
         problem = ", ".join(f"{system} is of {corpus}" for corpus, system in corpora.items())
-        raise RunError(f"{folder}: {problem}", fix="keep the runs and baselines of one corpus in a folder")
+        raise RunError(
+            f"{folder}: {problem}", fix="keep the runs and baselines of one corpus in a folder"
+        )
     corpus = next(iter(corpora), "")
     missed = {}
     for row in rows:
@@ -209,7 +236,11 @@ def filled(folder: Path, read: Read, split: str = "test") -> dict:
 
 
 def _metrics(scores):
-    return [(name, scores[name]) for name in (*METRICS, "predicted_length") if scores.get(name) is not None]
+    return [
+        (name, scores[name])
+        for name in (*METRICS, "predicted_length")
+        if scores.get(name) is not None
+    ]
 
 
 def table_section(found: dict) -> Section:
@@ -227,21 +258,37 @@ def table_section(found: dict) -> Section:
             cells = {system: row["state"] or "-" for system, row in rows.items()} | cells
         columns.append((HEADER[metric], cells))
         if metric in METRICS[:2]:
-            columns.append(("sd", {system: sd(of[metric]) if metric in of else "-" for system, of in ours.items()}))
+            columns.append(
+                (
+                    "sd",
+                    {
+                        system: sd(of[metric]) if metric in of else "-"
+                        for system, of in ours.items()
+                    },
+                )
+            )
     columns.append(("words", {system: _words(of) for system, of in ours.items()}))
     theirs = {system: row["paper"] for system, row in rows.items()}
     columns += _columns(theirs, "paper: ", lacking="-")
     different = {system: "; ".join(row["unlike"]) for system, row in rows.items()}
     columns.append(("unlike the paper's", different))
     grid = fill("", ("",), {system: (system,) for system in rows}, columns)
-    return section("Table 4: answers to CliCR's queries", words, found, grid, "CliCR", [humans, lengths])
+    return section(
+        "Table 4: answers to CliCR's queries", words, found, grid, "CliCR", [humans, lengths]
+    )
 
 
 def skills_of_runs(folder: Path, split: str, skills: Path) -> dict:
     """skill_statistics of the folder's finished runs."""
-    there = {system: Path(folder) / name for system, name in RUNS.items() if state(Path(folder) / name) == "complete"}
+    there = {
+        system: Path(folder) / name
+        for system, name in RUNS.items()
+        if state(Path(folder) / name) == "complete"
+    }
     if not there:
-        raise RunError(f"{folder}: holds no finished run of the table", fix=f"train one, see --table={NAME}")
+        raise RunError(
+            f"{folder}: holds no finished run of the table", fix=f"train one, see --table={NAME}"
+        )
     queries = queries_of(next(iter(there.values())), split)
     systems = {system: finished(path, split, queries) for system, path in there.items()}
     f1 = {name: dict(zip(of.uids, of.f1.tolist(), strict=True)) for name, of in systems.items()}
@@ -249,10 +296,16 @@ def skills_of_runs(folder: Path, split: str, skills: Path) -> dict:
 
 
 def _fill(folder, corpus, split, kind):
-    """The command that fills what is missing. Baselines that were there without similarities lack word vectors."""
+    """The command that fills what is missing. Baselines that were there without similarities lack
+    word vectors."""
     of = {"": CLICR, FILE: "CORPUS_FOLDER"}.get(corpus, corpus)
     if kind == "baseline" and (folder / "baselines" / f"baselines.{split}.json").is_file():
-        flags = [f"--corpus={of}", f"--split={split}", "--vectors=FILE", f"--out={folder / 'baselines'}"]
+        flags = [
+            f"--corpus={of}",
+            f"--split={split}",
+            "--vectors=FILE",
+            f"--out={folder / 'baselines'}",
+        ]
         return shlex.join(["python", "launch/cloze_baselines.py", *flags])
     return shlex.join(["bash", "launch/clicr.sh", str(folder), "demo" if of == DEMO else of])
 
@@ -270,8 +323,8 @@ FAMILIES = {
 
 
 def run_sections(result: dict) -> tuple[list[Section], list[Section]]:
-    """Scores of the run's splits, shown before the learning curves; then scores of subsets of the queries: answers
-    seen in training or not, by the corpus's tags, by length, by type."""
+    """Scores of the run's splits, shown before the learning curves; then scores of subsets of the
+    queries: answers seen in training or not, by the corpus's tags, by length, by type."""
     scored = {split: result[split] for split in SPLITS if result.get(split)}
     return [_scores(scored)], [_slices(split, scores) for split, scores in scored.items()]
 
@@ -328,7 +381,11 @@ def comparison_section(compared: Sequence[dict]) -> Section:
         cells = []
         for name in ("exact_match", "f1"):
             of = row[name]
-            cells += [points(row[f"{name}_of"][1]), points(of["difference"], "+"), interval(of["low"], of["high"])]
+            cells += [
+                points(row[f"{name}_of"][1]),
+                points(of["difference"], "+"),
+                interval(of["low"], of["high"]),
+            ]
         rows.append((row["second"], str(row["seeds"][1]), *cells))
     return Section("Comparison", words, [Grid("", header, rows)])
 
@@ -337,25 +394,30 @@ def comparison_section(compared: Sequence[dict]) -> Section:
 
 
 def prediction_lines(rows: Sequence[Mapping]) -> Iterator[str]:
-    """A header, then of each query the answer, its probability, the number of candidates and the best of them."""
+    """A header, then of each query the answer, its probability, the number of candidates and the
+    best of them."""
     yield "\t".join(("answer", "probability", "candidates", "best"))
     for row in map(prediction, rows):
         best = json.dumps(row["best"], ensure_ascii=False)
-        yield "\t".join((row["predicted"], f"{row['probability']:.6f}", str(row["candidates"]), best))
+        yield "\t".join(
+            (row["predicted"], f"{row['probability']:.6f}", str(row["candidates"]), best)
+        )
 
 
 def prediction(row: Mapping) -> dict:
-    """The answer, its probability, the number of candidates and the best of them, for --output of `predict`."""
+    """The answer, its probability, the number of candidates and the best of them, for --output of
+    `predict`."""
     probability = row["best"][0]["probability"] if row["answer"] else 0.0
     found = {"predicted": row["answer"], "probability": round(probability, 6)}
     return {**found, "candidates": row["candidates"], "best": row["best"]}
 
 
 def write_attention(run, queries) -> Path:
-    """Writes the attention over each passage to a new folder under the run's private/, because it quotes the passages.
+    """Writes the attention over each passage to a new folder under the run's private/, because it
+    quotes the passages.
 
-    Returns the folder: passage-1.json (tokens, candidates, weights of each seed), passage-1.html (means over the seeds)
-    and so on. run: a FinishedRun.
+    Returns the folder: passage-1.json (tokens, candidates, weights of each seed), passage-1.html
+    (means over the seeds) and so on. run: a FinishedRun.
     """
     found, predicted = run.attention(queries), run.predict(queries)
     folder = private_folder(next_free(run.directory.private / "attention"))
@@ -386,7 +448,8 @@ span {{ background: rgba(86, 180, 233, var(--shade)) }}
 
 
 def attention_page(found: dict, answer: str) -> str:
-    """A passage as HTML, a shade for each token's weight (mean over the seeds), candidates underlined, the query above.
+    """A passage as HTML, a shade for each token's weight (mean over the seeds), candidates
+    underlined, the query above.
 
     found: see ClozeTask.looked_at. answer: the most likely candidate.
     """

@@ -14,16 +14,23 @@ import numpy as np
 from mednli_jax.data.examples import Split
 
 SIDES = ("premise", "hypothesis")
-PLURAL = {"premise": "premises", "hypothesis": "hypotheses", "passage": "passages", "query": "queries"}
+PLURAL = {
+    "premise": "premises",
+    "hypothesis": "hypotheses",
+    "passage": "passages",
+    "query": "queries",
+}
 NEW = "new"  # name of the split of inputs that belong to no corpus
-VECTORS_OF_RUN = "vectors_of_run"  # in a manifest: the sha256 of vectors that are not the prepared folder's
+VECTORS_OF_RUN = (
+    "vectors_of_run"  # in a manifest: the sha256 of vectors that are not the prepared folder's
+)
 LEAST = 16  # size from which on the arrays of new inputs grow
 
 
 @dataclass(frozen=True)
 class Rows:
-    """One split of a prepared corpus. first: its first row in the arrays. label: [N] index into LABELS, -1 = none.
-    length: of (premise [N], hypothesis [N])."""
+    """One split of a prepared corpus. first: its first row in the arrays. label: [N] index into
+    LABELS, -1 = none. length: of (premise [N], hypothesis [N])."""
 
     name: str
     first: int
@@ -36,24 +43,35 @@ class Rows:
         return len(self.label)
 
 
-def rows_of(name: str, arrays: Mapping, facts: Mapping, uids: Sequence[str], tags: Sequence[Sequence[str]]) -> Rows:
+def rows_of(
+    name: str, arrays: Mapping, facts: Mapping, uids: Sequence[str], tags: Sequence[Sequence[str]]
+) -> Rows:
     """The rows of a split. facts: its first row and the number of its rows, as in a manifest."""
     first, last = facts["first"], facts["first"] + facts["rows"]
-    label, *lengths = (np.array(arrays[field][first:last]) for field in ("label", *(f"{s}_length" for s in SIDES)))
+    label, *lengths = (
+        np.array(arrays[field][first:last]) for field in ("label", *(f"{s}_length" for s in SIDES))
+    )
     return Rows(name, first, label, tuple(lengths), tuple(uids), tuple(map(tuple, tags)))
 
 
 def rows_of_splits(splits: Mapping[str, Split], arrays: Mapping, facts: Mapping) -> dict[str, Rows]:
     """The rows of splits that were encoded in memory. facts: of the splits, as in a manifest."""
     return {
-        name: rows_of(name, arrays, facts["splits"][name], [e.uid for e in s.examples], [e.tags for e in s.examples])
+        name: rows_of(
+            name,
+            arrays,
+            facts["splits"][name],
+            [e.uid for e in s.examples],
+            [e.tags for e in s.examples],
+        )
         for name, s in splits.items()
     }
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A prepared corpus: arrays [N, ...] over all splits, word vectors [V, D], and what made them (manifest).
+    """A prepared corpus: arrays [N, ...] over all splits, word vectors [V, D], and what made them
+    (manifest).
 
     folder: of the cache; None for texts that were encoded in memory.
     """
@@ -69,7 +87,8 @@ class Prepared:
         return self.manifest["knowledge"]["longest_path"]
 
     def with_vectors(self, vectors: np.ndarray) -> "Prepared":
-        """The corpus with the vectors [V, D] of a run, whose digest its manifest then has as VECTORS_OF_RUN."""
+        """The corpus with the vectors [V, D] of a run, whose digest its manifest then has as
+        VECTORS_OF_RUN."""
         sha256 = hashlib.sha256(npy(vectors)).hexdigest()
         return replace(self, vectors=vectors, manifest={**self.manifest, VECTORS_OF_RUN: sha256})
 
@@ -82,15 +101,19 @@ def npy(array: np.ndarray) -> bytes:
 
 
 def power_of_two(number: int, least: int = 1) -> int:
-    """The smallest power of two that is at least `number` and at least `least` (itself a power of two)."""
+    """The smallest power of two that is at least `number` and at least `least` (itself a power of
+    two)."""
     return max(least, 1 << max(number - 1, 0).bit_length())
 
 
-def roomy(arrays: Mapping[str, np.ndarray], width: tuple[int, int] | None = None) -> dict[str, np.ndarray]:
-    """The arrays of new inputs in round sizes, so that inputs of similar size share compiled programs.
+def roomy(
+    arrays: Mapping[str, np.ndarray], width: tuple[int, int] | None = None
+) -> dict[str, np.ndarray]:
+    """The arrays of new inputs in round sizes, so that inputs of similar size share compiled
+    programs.
 
-    Rows and passages that are added are empty. width: tokens of the two sides, for models that see the padding; a
-    longer text keeps its length.
+    Rows and passages that are added are empty. width: tokens of the two sides, for models that see
+    the padding; a longer text keeps its length.
     """
     found = {}
     for name, array in arrays.items():
@@ -101,7 +124,9 @@ def roomy(arrays: Mapping[str, np.ndarray], width: tuple[int, int] | None = None
             how = {"constant_values": -1}
         elif width and name in SIDES:
             room[1] = max(array.shape[1], width[SIDES.index(name)])
-        found[name] = np.pad(array, [(0, most - size) for most, size in zip(room, array.shape, strict=True)], **how)
+        found[name] = np.pad(
+            array, [(0, most - size) for most, size in zip(room, array.shape, strict=True)], **how
+        )
     return found
 
 

@@ -1,13 +1,15 @@
-"""Assigns rows to batches and gives each batch a static shape. The plan of an epoch is a pure function.
+"""Assigns rows to batches and gives each batch a static shape. The plan of an epoch is a pure
+function.
 
-Batches are stratified by length: the rows of a length bucket are sorted by length into as many strata as a batch has
-rows, and each batch draws one row of every stratum. The batches of a bucket then have nearly the same lengths, and one
-compiled program with a *staircase* serves them (see docs/architecture.md). With one bucket every batch is a fair sample
-of the corpus; with two, the default of training, half of the work is in batches of short premises.
+Batches are stratified by length: the rows of a length bucket are sorted by length into as many
+strata as a batch has rows, and each batch draws one row of every stratum. The batches of a bucket
+then have nearly the same lengths, and one compiled program with a *staircase* serves them (see
+docs/architecture.md). With one bucket every batch is a fair sample of the corpus; with two, the
+default of training, half of the work is in batches of short premises.
 
-Rows that share a premise can be kept together (`groups`), so that a premise is encoded once for all its hypotheses.
-A row number of -1 is padding.
-Dimension letters: N rows, M units, Q units of a batch, G rows of a unit, S seeds.
+Rows that share a premise can be kept together (`groups`), so that a premise is encoded once for all
+its hypotheses. A row number of -1 is padding. Dimension letters: N rows, M units, Q units of a
+batch, G rows of a unit, S seeds.
 """
 
 from dataclasses import dataclass, replace
@@ -20,7 +22,8 @@ MAX_BUCKETS = 4
 Segments = tuple[tuple[int, int], ...]  # (steps, sentences) of a staircase, sentences falling
 # cost of the calls of one more loop, as a share of the staircase's area
 SEGMENT_COST = 0.006
-# cost of compiling one more loop (2.8 CPU seconds of the demo's ESIM), in tokens that this model trains on in that time
+# cost of compiling one more loop (2.8 CPU seconds of the demo's ESIM), in tokens that this model
+# trains on in that time
 COMPILE_TOKENS = 30_000
 # share of the sentences alive that is added to each step, for plans that were not examined
 MARGIN = 0.02
@@ -31,8 +34,8 @@ LOOKED_AT = 400_000  # at most this many rows of plans are examined to fit a sta
 
 @dataclass(frozen=True)
 class TrainingBatches:
-    """The settings of training batches (see Batches). size: rows of a batch over all devices. group: rows of one
-    premise or passage that are kept together."""
+    """The settings of training batches (see Batches). size: rows of a batch over all devices.
+    group: rows of one premise or passage that are kept together."""
 
     size: int
     group: int = 1
@@ -46,10 +49,11 @@ class TrainingBatches:
 class Layout:
     """The static shape of a batch, on one device.
 
-    units: premises of the batch. group: hypotheses of each. width: padded tokens (P, H) of the two sides.
-    sentences: staircase of the Q premises and Q G hypotheses, sorted by length. pairs: the same where every
-    hypothesis has a premise of its own, as layers after the alignment need it. Both of premises alone, where the two
-    sides do not share a loop (Batches' `joint`). words: most distinct words in the batch; 0 if words are not shared.
+    units: premises of the batch. group: hypotheses of each. width: padded tokens (P, H) of the two
+    sides. sentences: staircase of the Q premises and Q G hypotheses, sorted by length. pairs: the
+    same where every hypothesis has a premise of its own, as layers after the alignment need it.
+    Both of premises alone, where the two sides do not share a loop (Batches' `joint`). words: most
+    distinct words in the batch; 0 if words are not shared.
     """
 
     units: int
@@ -64,10 +68,15 @@ class Layout:
         return self.units * self.group
 
     @classmethod
-    def full(cls, units: int, width: tuple[int, int], group: int = 1, joint: bool = True) -> "Layout":
-        """The layout that holds any rows of these lengths: every sentence is computed to the end."""
+    def full(
+        cls, units: int, width: tuple[int, int], group: int = 1, joint: bool = True
+    ) -> "Layout":
+        """The layout that holds any rows of these lengths: every sentence is computed to the
+        end."""
         steps, rows = max(width[0], joint * width[1], 1), units * group
-        return cls(units, group, width, ((steps, units + joint * rows),), ((steps, (1 + joint) * rows),))
+        return cls(
+            units, group, width, ((steps, units + joint * rows),), ((steps, (1 + joint) * rows),)
+        )
 
 
 def floor_on(platform: str) -> int:
@@ -76,10 +85,11 @@ def floor_on(platform: str) -> int:
 
 
 def staircase(profile: np.ndarray, floor: int = 1, uses: int = 0) -> Segments:
-    """The segments that cover a profile (sentences alive at each step, falling) with the least area and few loops.
+    """The segments that cover a profile (sentences alive at each step, falling) with the least area
+    and few loops.
 
-    floor: number of sentences below which a step gets no faster.
-    uses: number of batches that a run computes with these segments, 0 = many. Few do not justify compiling many loops.
+    floor: number of sentences below which a step gets no faster. uses: number of batches that a run
+    computes with these segments, 0 = many. Few do not justify compiling many loops.
     """
     profile = np.trim_zeros(np.asarray(profile, np.int64), "b")
     profile = profile if len(profile) else np.ones(1, np.int64)
@@ -99,7 +109,8 @@ def staircase(profile: np.ndarray, floor: int = 1, uses: int = 0) -> Segments:
 
 
 def groups_of(premises, most: int) -> np.ndarray:
-    """Units [M, G] of rows with equal premises [N, T], at most `most` each; in the order of first rows, -1 = empty."""
+    """Units [M, G] of rows with equal premises [N, T], at most `most` each; in the order of first
+    rows, -1 = empty."""
     _, owner = np.unique(premises, axis=0, return_inverse=True)
     order = np.argsort(owner.ravel(), kind="stable")
     sorted_owner = owner.ravel()[order]
@@ -155,7 +166,8 @@ class BatchPlan:
 
     @property
     def rounded(self) -> bool:
-        """Whether numbers of units and widths are rounded up, so that other rows reuse the programs."""
+        """Whether numbers of units and widths are rounded up, so that other rows reuse the
+        programs."""
         return self.coarse and self.max_buckets > 1
 
 
@@ -168,21 +180,36 @@ class Batches:
       tokens: ([N, P], [N, H]) word numbers, to bound the distinct words of a batch; None = words are not shared.
     """
 
-    def __init__(self, premise_length, hypothesis_length, plan: BatchPlan, *, groups=None, tokens=None):
+    def __init__(
+        self, premise_length, hypothesis_length, plan: BatchPlan, *, groups=None, tokens=None
+    ):
         self.plan, self.tokens = plan, tokens
-        self.length = (np.asarray(premise_length, np.int64), np.asarray(hypothesis_length, np.int64))
-        self.vocabulary = 1 + max((int(side.max(initial=0)) for side in tokens), default=0) if tokens else 0
+        self.length = (
+            np.asarray(premise_length, np.int64),
+            np.asarray(hypothesis_length, np.int64),
+        )
+        self.vocabulary = (
+            1 + max((int(side.max(initial=0)) for side in tokens), default=0) if tokens else 0
+        )
         rows = len(self.length[0])
-        self.units = np.arange(rows, dtype=np.int32)[:, None] if groups is None else np.asarray(groups, np.int32)
+        self.units = (
+            np.arange(rows, dtype=np.int32)[:, None]
+            if groups is None
+            else np.asarray(groups, np.int32)
+        )
         self.rows, self.group = rows, self.units.shape[1]
-        self.premise_of_unit = self.length[0][self.units.max(axis=1)] if rows else np.zeros(0, np.int64)
+        self.premise_of_unit = (
+            self.length[0][self.units.max(axis=1)] if rows else np.zeros(0, np.int64)
+        )
         self.hypothesis_of_unit = np.where(self.units >= 0, self.length[1][self.units], 0)
         self.buckets = self._buckets()
         self.roomy = [self._roomy(units, per_batch) for units, per_batch, _ in self.buckets]
         self.layouts = self.roomy
         if not plan.coarse:
             self.layouts = [
-                self._fitted(bucket, *self._needs(bucket, plan.seeds, plan.epochs), batches * plan.all_passes)
+                self._fitted(
+                    bucket, *self._needs(bucket, plan.seeds, plan.epochs), batches * plan.all_passes
+                )
                 for bucket, (*_, batches) in enumerate(self.buckets)
             ]
 
@@ -200,16 +227,21 @@ class Batches:
         return sorted({round(count / batches) for count, batches in rows if batches})
 
     def _buckets(self):
-        """(units, units per batch, batches) of each length bucket: equal shares of the premises' steps."""
+        """(units, units per batch, batches) of each length bucket: equal shares of the premises'
+        steps."""
         plan = self.plan
-        per_batch = max(1, round(plan.batch_size * len(self.units) / max(self.rows, 1)))  # some units are not full
+        per_batch = max(
+            1, round(plan.batch_size * len(self.units) / max(self.rows, 1))
+        )  # some units are not full
         order = np.lexsort((self.hypothesis_of_unit.sum(axis=1), self.premise_of_unit))
         # Few units do not justify a program for each bucket.
         most = max(1, min(plan.max_buckets, len(order) // (2 * per_batch)))
         work = np.cumsum(self.premise_of_unit[order] + 1)
         cuts = np.searchsorted(work, work[-1] * np.arange(1, most) / most) if len(order) else []
         if self.plan.shuffle == "binned":
-            exponents = np.frexp(np.maximum(self.premise_of_unit[order], 1) - 1)[1]  # 2^(e-1) < length <= 2^e
+            exponents = np.frexp(np.maximum(self.premise_of_unit[order], 1) - 1)[
+                1
+            ]  # 2^(e-1) < length <= 2^e
             cuts = np.flatnonzero(np.diff(exponents)) + 1
         buckets = []
         for units in np.split(order, cuts):
@@ -222,12 +254,18 @@ class Batches:
         return buckets
 
     def _longest(self, units):
-        longest = [max(int(x[units].max(initial=0)), 1) for x in (self.premise_of_unit, self.hypothesis_of_unit)]
-        steps = [max(LEAST, power_of_two(length) // 4) if self.plan.rounded else 1 for length in longest]
+        longest = [
+            max(int(x[units].max(initial=0)), 1)
+            for x in (self.premise_of_unit, self.hypothesis_of_unit)
+        ]
+        steps = [
+            max(LEAST, power_of_two(length) // 4) if self.plan.rounded else 1 for length in longest
+        ]
         return tuple(-(-length // step) * step for length, step in zip(longest, steps, strict=True))
 
     def _fitted(self, bucket, sentences, pairs, words, uses):
-        """The layout of a bucket with room for these profiles and so many words; uses: see `staircase`."""
+        """The layout of a bucket with room for these profiles and so many words; uses: see
+        `staircase`."""
         return replace(
             self.roomy[bucket],
             sentences=staircase(sentences, self.plan.floor, uses),
@@ -236,26 +274,36 @@ class Batches:
         )
 
     def _needs(self, bucket, seeds=(), epochs=0):
-        """(profile of sentences, profile of pairs, distinct words) that hold the batches of a bucket."""
+        """(profile of sentences, profile of pairs, distinct words) that hold the batches of a
+        bucket."""
         units = self.buckets[bucket][0]
-        looks = self._looks(seeds, epochs)[: max(2, LOOKED_AT // max(len(units), 1))] if epochs else [None]
+        looks = (
+            self._looks(seeds, epochs)[: max(2, LOOKED_AT // max(len(units), 1))]
+            if epochs
+            else [None]
+        )
         sentences = pairs = np.zeros(max(*self.plan.width, 1), np.int64)
         words = 0
         for look in looks:
             parts = self._shares(self._deal(bucket, look))
-            sentences = np.maximum(sentences, self._alive(parts, paired=False).max(axis=0, initial=0))
+            sentences = np.maximum(
+                sentences, self._alive(parts, paired=False).max(axis=0, initial=0)
+            )
             pairs = np.maximum(pairs, self._alive(parts, paired=True).max(axis=0, initial=0))
             words = max(words, max(map(self._words, parts), default=0) if self.tokens else 0)
         if epochs:  # plans that were not examined may need a little more room
             sentences, pairs = (
-                np.where(p > 0, np.minimum(p + 1 + (MARGIN * p).astype(int), p[0]), 0) for p in (sentences, pairs)
+                np.where(p > 0, np.minimum(p + 1 + (MARGIN * p).astype(int), p[0]), 0)
+                for p in (sentences, pairs)
             )
             words = int(words * (1 + MARGIN)) + 1 if words else 0
         return sentences, pairs, words
 
     def _looks(self, seeds, epochs):
         """(seed, epoch) of the plans that a staircase is fitted to."""
-        return [(seed, epoch) for epoch in range(1, min(epochs, 8) + 1) for seed in tuple(seeds)[:6]]
+        return [
+            (seed, epoch) for epoch in range(1, min(epochs, 8) + 1) for seed in tuple(seeds)[:6]
+        ]
 
     def _alive(self, parts, *, paired):
         """Sentences alive at each step of each part: [n, Q, G] -> [n, steps]."""
@@ -271,7 +319,9 @@ class Batches:
         for lengths in (premise, hypothesis) if self.plan.joint else (premise,):
             places = np.repeat(np.arange(len(parts)), lengths[:1].size)
             np.add.at(alive, (places, lengths.ravel()), 1)
-        longer = alive.sum(axis=1, keepdims=True) - np.cumsum(alive, axis=1)  # sentences longer than t
+        longer = alive.sum(axis=1, keepdims=True) - np.cumsum(
+            alive, axis=1
+        )  # sentences longer than t
         return longer[:, :steps]
 
     def _words(self, part):
@@ -301,18 +351,24 @@ class Batches:
     def _shares(self, batches):
         """[n, Q, G] -> [n shares, Q / shares, G]: the devices' parts are contiguous."""
         units = batches.shape[-2] // self.plan.shares
-        return batches.reshape(batches.size // max(units * batches.shape[-1], 1), units, batches.shape[-1])
+        return batches.reshape(
+            batches.size // max(units * batches.shape[-1], 1), units, batches.shape[-1]
+        )
 
     def _deal(self, bucket, look, content=None):
         """Row numbers [batches, Q, G] within the split: one unit of every stratum in each batch.
 
-        look: (seed, epoch) draws at random within the strata; None deals in the order of length. content: (units,
-        units per batch, batches), None = those of the bucket.
+        look: (seed, epoch) draws at random within the strata; None deals in the order of length.
+        content: (units, units per batch, batches), None = those of the bucket.
         """
         units, per_batch, batches = content or self.buckets[bucket]
-        premise, hypothesis = self.premise_of_unit[units], self.hypothesis_of_unit[units].sum(axis=1)
-        # Strata of `batches` units each, sorted by premise in blocks, and within a block by hypothesis, so that
-        # the lengths of both sides are spread evenly. Units of equal lengths are in random order.
+        premise, hypothesis = (
+            self.premise_of_unit[units],
+            self.hypothesis_of_unit[units].sum(axis=1),
+        )
+        # Strata of `batches` units each, sorted by premise in blocks, and within a block by
+        # hypothesis, so that the lengths of both sides are spread evenly. Units of equal lengths
+        # are in random order.
         rng = None if look is None else np.random.default_rng([*map(int, look), bucket])
         tie = np.arange(len(units)) if rng is None else rng.permutation(len(units))
         order = np.lexsort((tie, premise)) if rng is None or self.plan.shuffle == "even" else tie
@@ -321,7 +377,9 @@ class Batches:
         inner = np.where(block_of % 2 == 0, hypothesis[order], -hypothesis[order])
         if rng is None or self.plan.shuffle == "even":
             order = order[np.lexsort((tie[order], inner, block_of))]
-        if rng is not None:  # strata begin at a random place, so that any two neighbours can be in one batch
+        if (
+            rng is not None
+        ):  # strata begin at a random place, so that any two neighbours can be in one batch
             order = np.roll(order, rng.integers(batches) if batches else 0)
         dealt = np.full((per_batch, batches), -1, np.int64)
         flat = dealt.reshape(-1)
@@ -345,13 +403,15 @@ class Batches:
     def epoch(self, epoch: int, seeds) -> list[tuple[Layout, np.ndarray]]:
         """The batches of one epoch as (layout, rows [S, Q, G]).
 
-        The sequence of buckets depends on the epoch alone, so that all seeds share one program; the rows within depend
-        on (seed, epoch). A batch that does not fit for one of the seeds takes the roomy layout, which changes no
-        result. Each row occurs once per seed.
+        The sequence of buckets depends on the epoch alone, so that all seeds share one program; the
+        rows within depend on (seed, epoch). A batch that does not fit for one of the seeds takes
+        the roomy layout, which changes no result. Each row occurs once per seed.
         """
         plan = []
         for bucket in range(len(self.buckets)):
-            dealt = np.stack([self._deal(bucket, (seed, epoch)) for seed in seeds], axis=1)  # [batches, S, Q, G]
+            dealt = np.stack(
+                [self._deal(bucket, (seed, epoch)) for seed in seeds], axis=1
+            )  # [batches, S, Q, G]
             plan += self._laid_out(bucket, dealt)
         order = np.random.default_rng([epoch]).permutation(len(plan))
         return [plan[i] for i in order]
@@ -362,15 +422,19 @@ class Batches:
         return [item for bucket, rows in dealt for item in self._laid_out(bucket, rows)]
 
     def _laid_out(self, bucket, dealt):
-        """(layout, row numbers) of each batch. A batch that the fitted layout cannot hold gets the roomy one."""
+        """(layout, row numbers) of each batch. A batch that the fitted layout cannot hold gets the
+        roomy one."""
         fitted, roomy = self.layouts[bucket], self.roomy[bucket]
         fits = self._fits(dealt, fitted) if fitted is not roomy else [True] * len(dealt)
         numbered = np.where(dealt >= 0, dealt + self.plan.first, -1).astype(np.int32)
-        return [(fitted if fit else roomy, batch) for fit, batch in zip(fits, numbered, strict=True)]
+        return [
+            (fitted if fit else roomy, batch) for fit, batch in zip(fits, numbered, strict=True)
+        ]
 
 
 def sharing(named: dict[str, Batches]) -> dict[str, Batches]:
-    """The splits with shared layouts that have room for each of them, so that one program serves all.
+    """The splits with shared layouts that have room for each of them, so that one program serves
+    all.
 
     Splits with other numbers of buckets, or other groups, keep their own.
     """
@@ -379,11 +443,16 @@ def sharing(named: dict[str, Batches]) -> dict[str, Batches]:
         return named
     for bucket in range(len(splits[0].buckets)):
         per_batch = max(split.buckets[bucket][1] for split in splits)
-        width = tuple(max(sides) for sides in zip(*(split.roomy[bucket].width for split in splits), strict=True))
+        width = tuple(
+            max(sides)
+            for sides in zip(*(split.roomy[bucket].width for split in splits), strict=True)
+        )
         for split in splits:
             units = split.buckets[bucket][0]
             split.buckets[bucket] = (units, per_batch, -(-len(units) // max(per_batch, 1)))
-            split.roomy[bucket] = Layout.full(-(-per_batch // split.plan.shares), width, split.group, split.plan.joint)
+            split.roomy[bucket] = Layout.full(
+                -(-per_batch // split.plan.shares), width, split.group, split.plan.joint
+            )
         needs = zip(*(split._needs(bucket) for split in splits), strict=True)
         sentences, pairs, words = (np.max(need, axis=0) for need in needs)
         uses = sum(split.buckets[bucket][2] * split.plan.all_passes for split in splits)

@@ -1,7 +1,8 @@
 """The user's cache: prepared corpora, arrays kept in files, and digests of source files.
 
-A prepared folder holds one .npy per field (rows of all splits one after the other), `manifest.json`, `vocabulary.json`,
-`rows.json` (uids and tags) and, of a graph of mentioned concepts, `concepts.json`.
+A prepared folder holds one .npy per field (rows of all splits one after the other),
+`manifest.json`, `vocabulary.json`, `rows.json` (uids and tags) and, of a graph of mentioned
+concepts, `concepts.json`.
 """
 
 import contextlib
@@ -33,14 +34,19 @@ from mednli_jax.terminal import warn
 FIX = "free space, or set $MEDNLI_JAX_CACHE to another folder"
 
 
-def kept(path: Path, key: dict, build: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """The arrays of one .npz; built and kept there where the file is missing, damaged or of another key.
+def kept(
+    path: Path, key: dict, build: Callable[[], dict[str, np.ndarray]]
+) -> dict[str, np.ndarray]:
+    """The arrays of one .npz; built and kept there where the file is missing, damaged or of another
+    key.
 
     key: plain JSON, everything that shapes the arrays.
     """
     path, key = Path(path), json.dumps(key, sort_keys=True)
     if path.exists():
-        with contextlib.suppress(Exception):  # zipfile and NumPy raise many types of errors for a damaged file
+        with contextlib.suppress(
+            Exception
+        ):  # zipfile and NumPy raise many types of errors for a damaged file
             with np.load(path, allow_pickle=False) as file:
                 arrays = dict(file)  # zipfile compares the checksum of each array that it reads
             if arrays and arrays.pop("key").item() == key:
@@ -64,7 +70,8 @@ class Cache:
         self.folder = Path(folder).expanduser() / "prepared"
 
     def digests(self, paths: Sequence[Path]) -> dict[str, str]:
-        """sha256 of source files by name. They are remembered; an edit that keeps the date changes the ctime."""
+        """sha256 of source files by name. They are remembered; an edit that keeps the date changes
+        the ctime."""
         memo_path = self.folder / "sources.json"
         try:
             memo = json.loads(memo_path.read_bytes())
@@ -76,14 +83,17 @@ class Cache:
             stamp = f"{path.absolute()}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
             if stamp not in memo:
                 memo[stamp] = sha256(path)
-            result[path.name] = result.get(path.name, "") + memo[stamp]  # two folders may hold the same name
+            result[path.name] = (
+                result.get(path.name, "") + memo[stamp]
+            )  # two folders may hold the same name
         if len(memo) != known:
             private_folder(self.folder, ours=True, fix=FIX)
             write_json(memo_path, memo)
         return result
 
     def get(self, name: str, key: dict, build: Callable[[], tuple]) -> tuple[Prepared, bool]:
-        """The corpus prepared under `key`, built by `build` where missing or damaged; and whether the cache had it."""
+        """The corpus prepared under `key`, built by `build` where missing or damaged; and whether
+        the cache had it."""
         key = {**key, "folder_format": FORMAT}
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         folder = self.folder / f"{name}-{digest}"
@@ -95,7 +105,9 @@ class Cache:
             shutil.rmtree(folder)
         private_folder(self.folder, ours=True, fix=FIX)
         built = build()
-        with atomic_folder(folder, fix=FIX) as temporary:  # another process may have written the same
+        with atomic_folder(
+            folder, fix=FIX
+        ) as temporary:  # another process may have written the same
             _write(temporary, key, *built)
         prepared = _read(folder)
         if prepared is None:
@@ -108,7 +120,10 @@ def _write(folder, key, splits, arrays, vocab, vectors, facts):
         with atomic_file(folder / f"{name}.npy") as file:
             np.save(file, array, allow_pickle=False)
     rows = {
-        name: {"uids": [e.uid for e in split.examples], "tags": [list(e.tags) for e in split.examples]}
+        name: {
+            "uids": [e.uid for e in split.examples],
+            "tags": [list(e.tags) for e in split.examples],
+        }
         for name, split in splits.items()
     }
     write_atomic(folder / "rows.json", json.dumps(rows))
@@ -116,7 +131,13 @@ def _write(folder, key, splits, arrays, vocab, vectors, facts):
     if (concepts := facts.get("knowledge", {}).pop("graph_concepts", None)) is not None:
         write_atomic(folder / CONCEPTS, json.dumps(concepts))
     files = {path.name: sha256(path) for path in sorted(folder.iterdir())}
-    manifest = {"format": FORMAT, "mednli_jax": mednli_jax.__version__, "key": key, "files": files, **facts}
+    manifest = {
+        "format": FORMAT,
+        "mednli_jax": mednli_jax.__version__,
+        "key": key,
+        "files": files,
+        **facts,
+    }
     write_sealed(folder / "manifest.json", manifest)
 
 
@@ -127,7 +148,10 @@ def _read(folder) -> Prepared | None:
         if any(sha256(folder / name) != sha for name, sha in manifest["files"].items()):
             return None
         names = [name.removesuffix(".npy") for name in manifest["files"] if name.endswith(".npy")]
-        arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names}
+        arrays = {
+            name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+            for name in names
+        }
         rows = json.loads((folder / "rows.json").read_bytes())
     except (OSError, ValueError, KeyError, TypeError):
         return None

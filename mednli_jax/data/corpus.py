@@ -1,4 +1,5 @@
-"""What every corpus shares: where its files are searched, and the interface that the rest of the package uses."""
+"""What every corpus shares: where its files are searched, and the interface that the rest of the
+package uses."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +15,8 @@ from mednli_jax.terminal import warn
 
 
 class Corpus(Protocol):
-    """A corpus and how it is encoded. title: as results name it, e.g. `multinli/slate` or `mednli+snli`."""
+    """A corpus and how it is encoded. title: as results name it, e.g. `multinli/slate` or
+    `mednli+snli`."""
 
     @property
     def name(self) -> str: ...
@@ -25,26 +27,38 @@ class Corpus(Protocol):
         """The examples, read from their files; see `in_order`."""
 
     def prepare(self) -> tuple[Prepared, bool]:
-        """(the corpus as arrays, whether the cache had it). Prepares the corpus if the cache lacks it."""
+        """(the corpus as arrays, whether the cache had it). Prepares the corpus if the cache lacks
+        it."""
 
     def encoded(
-        self, splits: Mapping[str, Split], vocabulary, vectors, names: Sequence[str] | None = None, /
+        self,
+        splits: Mapping[str, Split],
+        vocabulary,
+        vectors,
+        names: Sequence[str] | None = None,
+        /,
     ) -> Prepared:
-        """Texts of any source as arrays in memory, in the vocabulary [V] and the vectors [V, D] of a run.
+        """Texts of any source as arrays in memory, in the vocabulary [V] and the vectors [V, D] of
+        a run.
 
         names: what the run keeps besides: concepts of its graph, or phrases of its training.
         """
 
     def read_vocabulary(self, path: Path):
-        """The vocabulary in a prepared corpus's vocabulary.json; `words` in order of their numbers."""
+        """The vocabulary in a prepared corpus's vocabulary.json; `words` in order of their
+        numbers."""
 
 
 ORDER = ("train", "dev", "test")
 
 
 def in_order(splits: Mapping[str, Split]) -> dict[str, Split]:
-    """The splits in ORDER, then others as they come. Rows of arrays follow it: those of train are the first."""
-    names = [*(name for name in ORDER if name in splits), *(name for name in splits if name not in ORDER)]
+    """The splits in ORDER, then others as they come. Rows of arrays follow it: those of train are
+    the first."""
+    names = [
+        *(name for name in ORDER if name in splits),
+        *(name for name in splits if name not in ORDER),
+    ]
     return {name: splits[name] for name in names}
 
 
@@ -59,7 +73,8 @@ def data_folder(given: str | Path | None) -> Path | None:
 
 
 def data_folders(folder: Path | None) -> list[Path]:
-    """Where ontologies, vectors and weights are looked for: the data folder of a config, then $MEDNLI_JAX_DATA."""
+    """Where ontologies, vectors and weights are looked for: the data folder of a config, then
+    $MEDNLI_JAX_DATA."""
     folders = (folder and Path(folder).expanduser(), variable_path("MEDNLI_JAX_DATA"))
     return list(dict.fromkeys(filter(None, folders)))
 
@@ -71,7 +86,9 @@ def file_path(path: str | None, folder: Path | None) -> Path | None:
     """
     if not path:
         return None
-    texts = [path.replace("$MEDNLI_JAX_DATA", str(place)) for place in data_folders(folder)] or [path]
+    texts = [path.replace("$MEDNLI_JAX_DATA", str(place)) for place in data_folders(folder)] or [
+        path
+    ]
     paths = [local_path(os.path.expandvars(text), "a path of the config") for text in texts]
     there = (either_name(path) or (path if path.is_dir() else None) for path in paths)
     return next(filter(None, there), paths[0])
@@ -95,7 +112,8 @@ def required_folder(name: str, folder: Path | None) -> Path:
 
 
 def corpus_folder(data) -> Path | None:
-    """The folder of the corpus of a config's `data` section; of the user's own files only where it names one."""
+    """The folder of the corpus of a config's `data` section; of the user's own files only where it
+    names one."""
     return None if data.name == "file" and not data.dir else data_folder(data.dir)
 
 
@@ -109,12 +127,17 @@ def check_name(name: str, known: Sequence[str], field: str = "name") -> None:
 def vectors_of(config, folder: Path | None) -> dict:
     """The fields of an encoding for the word vectors of a config."""
     vectors = config.vectors
-    return {"vectors_path": file_path(vectors.path, folder), "vectors_dim": vectors.dim, "vectors_seed": vectors.seed}
+    return {
+        "vectors_path": file_path(vectors.path, folder),
+        "vectors_dim": vectors.dim,
+        "vectors_seed": vectors.seed,
+    }
 
 
 def exposure(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """{"permissions": ..., "git": ...}: what others can read of licensed text below a data folder, and whether it lies
-    in a git work tree. names: of licensed folders and files in it; public corpora may be open.
+    """{"permissions": ..., "git": ...}: what others can read of licensed text below a data folder,
+    and whether it lies in a git work tree. names: of licensed folders and files in it; public
+    corpora may be open.
     """
     licensed = [folder / name for name in names if os.path.exists(folder / name)]
     if not licensed:
@@ -125,11 +148,18 @@ def exposure(folder: Path, names: Iterable[str]) -> dict[str, str]:
     exposed = [path for path in every if path.exists() and path.stat().st_mode & 0o077]
     if exposed:
         # The data folder as a whole stays open, because it may also hold public corpora.
-        places = [place for place in licensed if any(path.is_relative_to(place) for path in exposed)]
+        places = [
+            place for place in licensed if any(path.is_relative_to(place) for path in exposed)
+        ]
         fixes = [f"chmod go-rwx {folder}"] if folder in exposed else []
         fixes += [f"chmod -R go-rwx {' '.join(map(str, places))}"] if places else []
-        found["permissions"] = f"{len(exposed)} files or folders are readable by others: {'; '.join(fixes)}"
-    if any(os.path.lexists(parent / ".git") for parent in (folder.absolute(), *folder.absolute().parents)):
+        found["permissions"] = (
+            f"{len(exposed)} files or folders are readable by others: {'; '.join(fixes)}"
+        )
+    if any(
+        os.path.lexists(parent / ".git")
+        for parent in (folder.absolute(), *folder.absolute().parents)
+    ):
         found["git"] = "the folder lies in a git work tree: licensed text could be committed"
     return found
 

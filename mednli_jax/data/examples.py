@@ -1,14 +1,17 @@
-"""Examples, mentions and splits as frozen dataclasses. Readers produce them, `tasks` turn them into arrays."""
+"""Examples, mentions and splits as frozen dataclasses. Readers produce them, `tasks` turn them into
+arrays."""
 
 from dataclasses import dataclass, field
 
-# The label order of the whole package. Numbers of labels are never read from files, because systems disagree on them.
+# The label order of the whole package. Numbers of labels are never read from files, because systems
+# disagree on them.
 LABELS = ("entailment", "neutral", "contradiction")
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A concept found in a token sequence: tokens `start` to `end` (exclusive) name `concept` (an ontology id)."""
+    """A concept found in a token sequence: tokens `start` to `end` (exclusive) name `concept` (an
+    ontology id)."""
 
     start: int
     end: int
@@ -112,8 +115,9 @@ class ClozeExample:
 class Split:
     """The examples of one split and their source.
 
-    facts: the source as plain JSON values, e.g. `{"file": "mli_dev_v1.jsonl", "sha256": "...", "rows": 1395,
-    "dropped_unlabelled": 0, "tokens": {"binary parse": 1395, "treebank": 0}}`. It never holds text of the corpus.
+    facts: the source as plain JSON values, e.g. `{"file": "mli_dev_v1.jsonl", "sha256": "...",
+    "rows": 1395, "dropped_unlabelled": 0, "tokens": {"binary parse": 1395, "treebank": 0}}`. It
+    never holds text of the corpus.
     """
 
     name: str

@@ -47,7 +47,8 @@ class Form:
         return pairs
 
     def pair(self, item, place: str, line: int | None = None) -> tuple[str, str]:
-        """The two texts of one item: a dict with one field for each text, or a tuple or list of two strings."""
+        """The two texts of one item: a dict with one field for each text, or a tuple or list of two
+        strings."""
 
         def fault(problem, fix):
             return DataError(problem, file=place, line=line, fix=fix)
@@ -59,7 +60,10 @@ class Form:
             given = [_values(item, names) for names in self.fields]
             for names, texts in zip(self.fields, given, strict=True):
                 if any(text != texts[0] for text in texts):
-                    raise fault(f"the fields {' and '.join(names)} hold different texts", "leave one of them out")
+                    raise fault(
+                        f"the fields {' and '.join(names)} hold different texts",
+                        "leave one of them out",
+                    )
             pair = [texts[0] if texts else None for texts in given]
         if not isinstance(pair, tuple | list):
             raise fault(f"is not {self.description}", fix)
@@ -67,7 +71,9 @@ class Form:
             raise fault(f"is not {self.description}: expected 2 fields, found {len(pair)}", fix)
         whole = [isinstance(text, str) and bool(text.strip()) for text in pair]
         if not all(whole):
-            raise fault(f"is not {self.description}: {self.names[whole.index(False)]} has no text", fix)
+            raise fault(
+                f"is not {self.description}: {self.names[whole.index(False)]} has no text", fix
+            )
         if any(map(_NO_TEXT.search, pair)):
             raise fault("contains a NUL or half a surrogate pair", "remove it")
         if problem := self.check(*pair):
@@ -75,19 +81,32 @@ class Form:
         return tuple(pair)
 
     def header(self, item, file: str, line: int) -> list[str]:
-        """The cells of a line that names the columns of both texts, in any case; [] for another line."""
+        """The cells of a line that names the columns of both texts, in any case; [] for another
+        line."""
         if not isinstance(item, list) or not all(isinstance(cell, str) for cell in item):
             return []
         cells = [cell.strip() for cell in item]
-        lacking = [names[0] for names in self.fields if not {cell.casefold() for cell in cells} & set(names)]
+        lacking = [
+            names[0]
+            for names in self.fields
+            if not {cell.casefold() for cell in cells} & set(names)
+        ]
         if len(lacking) == 1:
-            raise DataError(f"the header has no column {lacking[0]}", file=file, line=line, fix="name the column")
+            raise DataError(
+                f"the header has no column {lacking[0]}",
+                file=file,
+                line=line,
+                fix="name the column",
+            )
         if not lacking and repeated_name(cells):
-            raise DataError("two columns have the same name, case ignored", file=file, line=line, fix=KEEP_ONE)
+            raise DataError(
+                "two columns have the same name, case ignored", file=file, line=line, fix=KEEP_ONE
+            )
         return [] if lacking else cells
 
     def named(self, item, header: list[str], file: str, line: int) -> tuple[tuple[str, str], dict]:
-        """(the two texts, further columns) of a line. header: the names of its cells; [] for a line without names."""
+        """(the two texts, further columns) of a line. header: the names of its cells; [] for a line
+        without names."""
         if header and isinstance(item, list):
             if len(item) != len(header):
                 problem = f"expected {len(header)} fields, as in the header, found {len(item)}"
@@ -95,9 +114,13 @@ class Form:
             item = dict(zip(header, item, strict=True))
         texts = {name for names in self.fields for name in names}
         further = item.items() if isinstance(item, dict) else ()
-        return self.pair(item, file, line), {name: one for name, one in further if name.casefold() not in texts}
+        return self.pair(item, file, line), {
+            name: one for name, one in further if name.casefold() not in texts
+        }
 
 
 def _values(item: Mapping, names: tuple[str, ...]) -> list:
     """What the fields of these names hold, in any case; None is no value."""
-    return [value for name, value in item.items() if value is not None and str(name).casefold() in names]
+    return [
+        value for name, value in item.items() if value is not None and str(name).casefold() in names
+    ]

@@ -1,8 +1,10 @@
-"""Files about the pairs or queries of a corpus by uid: lists of ids, and tables of uid and category.
+"""Files about the pairs or queries of a corpus by uid: lists of ids, and tables of uid and
+category.
 
-A partition, such as the easy pairs of a corpus, holds one id a line, or is a NumPy array of strings (.npy), as Herlihy
-& Rudinger 2021 publish theirs. An id is a pair's uid. Or, as published, all ids of a file are the name of a split and
-the place of the pair in all splits in order, from 0 (dev11232 is the first of MedNLI's dev).
+A partition, such as the easy pairs of a corpus, holds one id a line, or is a NumPy array of strings
+(.npy), as Herlihy & Rudinger 2021 publish theirs. An id is a pair's uid. Or, as published, all ids
+of a file are the name of a split and the place of the pair in all splits in order, from 0 (dev11232
+is the first of MedNLI's dev).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,7 +20,8 @@ from mednli_jax.files import check_readable, either_name, empty_file, local_path
 
 @dataclass(frozen=True)
 class Partition:
-    """The ids of a file in its order. lines: the line of each, or its place in the array, from 1."""
+    """The ids of a file in its order. lines: the line of each, or its place in the array, from
+    1."""
 
     name: str
     file: str
@@ -27,7 +30,8 @@ class Partition:
 
 
 def read_partition(path: Path) -> Partition:
-    """Reads ids from NAME.npy, or from a plain or gzipped text file of one id a line; blank lines are passed over."""
+    """Reads ids from NAME.npy, or from a plain or gzipped text file of one id a line; blank lines
+    are passed over."""
     path = local_path(path, "--partition")
     path, problems, first = either_name(path) or path, Problems(), {}
     lines = enumerate(_array_ids(path), 1) if path.suffix == ".npy" else text_lines(path, problems)
@@ -64,7 +68,9 @@ def read_partitions(paths: Sequence[str]) -> list[Partition]:
     if len(set(paths)) < len(paths):
         raise UsageError("--partition names a file twice", fix="name it once")
     if len({partition.name for partition in found}) < len(found):
-        found = [replace(partition, name=str(path)) for partition, path in zip(found, paths, strict=True)]
+        found = [
+            replace(partition, name=str(path)) for partition, path in zip(found, paths, strict=True)
+        ]
     return found
 
 
@@ -79,12 +85,17 @@ def uids_of(partition: Partition, prepared: Prepared, data) -> frozenset[str]:
 
 
 def uids_in(
-    partition: Partition, splits: Mapping[str, Sequence[str]], *, gaps: Collection[str] = (), filtered: bool = False
+    partition: Partition,
+    splits: Mapping[str, Sequence[str]],
+    *,
+    gaps: Collection[str] = (),
+    filtered: bool = False,
 ) -> frozenset[str]:
     """The uids of all pairs of a corpus that are in a partition.
 
-    splits: name -> uids of its pairs in order. gaps: splits whose reader left pairs of the file out, from which on
-    numbers are unknown. filtered: only a part of the corpus is loaded: unknown uids are no error unless all are.
+    splits: name -> uids of its pairs in order. gaps: splits whose reader left pairs of the file
+    out, from which on numbers are unknown. filtered: only a part of the corpus is loaded: unknown
+    uids are no error unless all are.
     """
     every = {uid for uids in splits.values() for uid in uids}
     meant = list(partition.ids)
@@ -109,8 +120,9 @@ def read_annotations(
 ) -> dict[str, tuple[str, ...]]:
     """uid -> names, from rows `uid TAB name`. A uid with several rows has several names.
 
-    column: name of the second column in the header, which the file may have. names: what it may hold, in any case.
-    aliases: other word -> name. problem: the message for a row that does not have this form.
+    column: name of the second column in the header, which the file may have. names: what it may
+    hold, in any case. aliases: other word -> name. problem: the message for a row that does not
+    have this form.
     """
     path, problems, found = Path(path), Problems(), {}
     for number, line in text_lines(path, problems):

@@ -18,9 +18,11 @@ _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{
 
 
 def binary_parse_tokens(parse: str) -> tuple[str, ...]:
-    """Tokens of a binary parse as SNLI, MultiNLI and MedNLI write it: `( ( the patient ) ( is well ) )`.
+    """Tokens of a binary parse as SNLI, MultiNLI and MedNLI write it: `( ( the patient ) ( is well
+    ) )`.
 
-    Escaped brackets of the sentence (-LRB- and five more) are restored, also inside a token (`:-RRB-`).
+    Escaped brackets of the sentence (-LRB- and five more) are restored, also inside a token
+    (`:-RRB-`).
     """
     tokens = [token for token in parse.split() if token not in ("(", ")")]
     if "B-" in parse:
@@ -33,7 +35,9 @@ def binary_parse_tokens(parse: str) -> tuple[str, ...]:
 @lru_cache(maxsize=64)  # the pairs of a premise stand together
 def sentence_tokens(sentence: str) -> tuple[str, ...]:
     """Penn Treebank tokens of one sentence; double quotes become `` and ''."""
-    from nltk.tokenize import TreebankWordTokenizer  # a slow import that only corpora without parses need
+    from nltk.tokenize import (
+        TreebankWordTokenizer,
+    )  # a slow import that only corpora without parses need
 
     return tuple(map(sys.intern, TreebankWordTokenizer().tokenize(sentence)))
 
@@ -48,12 +52,13 @@ def blank_tokens(text: str) -> tuple[str, ...]:
     return tuple(map(sys.intern, text.split()))
 
 
-# Tokenisers of corpora without parses. A run stores the name, so that new texts are tokenised by the same function.
-# A function that gives other tokens for any text needs a new name.
+# Tokenisers of corpora without parses. A run stores the name, so that new texts are tokenised by
+# the same function. A function that gives other tokens for any text needs a new name.
 TOKENISERS = {"sentences, treebank": treebank_tokens, "blanks": blank_tokens}
 
 DEIDENTIFIED = re.compile(r"\[\*\*.{0,300}?\*\*\]", re.DOTALL)  # `[** ... **]` of MIMIC's notes
-# White space after . ! or ?. The two alternatives at the start keep the search linear in repeated stops.
+# White space after . ! or ?. The two alternatives at the start keep the search linear in repeated
+# stops.
 _STOP = re.compile(r"(?:(?<=[^.!?\s])|(?<!\S)(?=[.!?]{2}))[.!?]+[\"')\]}”’»]*(?P<gap>\s+)(?=\S)")
 _BEGINNING = re.compile(r"s/p|h/o|c/b|[\"'(\[“‘«]?\s?(?P<first>[^\W_])")
 _NEAR = 24  # number of characters read before and after a full stop
@@ -64,7 +69,9 @@ def _words(line):
 
 
 # Abbreviations that never end a sentence, because a name, a number or a noun follows.
-TITLES = _words("dr. drs. mr. mrs. ms. prof. st. vs. v. no. nos. approx. ca. e.g. i.e. eg. ie. cf. fig. incl.")
+TITLES = _words(
+    "dr. drs. mr. mrs. ms. prof. st. vs. v. no. nos. approx. ca. e.g. i.e. eg. ie. cf. fig. incl."
+)
 # Abbreviations that end a sentence only before one of _OPENINGS.
 _ABBREVIATIONS = _words(
     "etc. pt. pts. hx. dx. tx. sx. rx. yr. yrs. mo. mos. wk. wks. hr. hrs. min. tab. tabs. cap. caps. mg. mcg. ml. cc. "
@@ -81,8 +88,8 @@ _OPENINGS = _words(
 def split_sentences(text: str) -> Iterator[str]:
     """The sentences of a text, each with the white space after it. In doubt a sentence continues.
 
-    A full stop ends a sentence before a capital letter, a number or a line break, but not after an abbreviation or a
-    list number, nor within `[** ... **]`.
+    A full stop ends a sentence before a capital letter, a number or a line break, but not after an
+    abbreviation or a list number, nor within `[** ... **]`.
     """
     masked, start = mask_deidentified(text), 0
     for match in _STOP.finditer(masked):
@@ -93,7 +100,8 @@ def split_sentences(text: str) -> Iterator[str]:
 
 
 def mask_deidentified(text: str) -> str:
-    """The text with `[** ... **]` replaced by as many X, so that they hold no full stops and no numbers."""
+    """The text with `[** ... **]` replaced by as many X, so that they hold no full stops and no
+    numbers."""
     return DEIDENTIFIED.sub(lambda mark: "X" * len(mark.group()), text)
 
 
@@ -111,7 +119,10 @@ def _ends_sentence(masked, start, match):
         return False
     if masked[stop] != ".":
         return True
-    if re.fullmatch(r"\d{1,2}\.", word) and not masked[start : stop + 1 - len(word)].rpartition("\n")[2].strip():
+    if (
+        re.fullmatch(r"\d{1,2}\.", word)
+        and not masked[start : stop + 1 - len(word)].rpartition("\n")[2].strip()
+    ):
         return False  # a list number
     if word in _ABBREVIATIONS or re.fullmatch(r"(?:[a-z]\.)+", word):
         return ahead.split()[0].strip(",.;:").lower() in _OPENINGS
@@ -120,7 +131,8 @@ def _ends_sentence(masked, start, match):
 
 @dataclass(frozen=True)
 class Vocab:
-    """Words and their numbers: PAD is 0, UNK is 1, words of the corpus follow. A text's token "<pad>" is unknown."""
+    """Words and their numbers: PAD is 0, UNK is 1, words of the corpus follow. A text's token
+    "<pad>" is unknown."""
 
     words: tuple[str, ...]
     _index: dict = field(init=False, repr=False, compare=False)
@@ -141,7 +153,8 @@ class Vocab:
 
     @classmethod
     def build(cls, token_sequences):
-        """Vocabulary of the sequences: most frequent word first, equally frequent words by code point."""
+        """Vocabulary of the sequences: most frequent word first, equally frequent words by code
+        point."""
         return cls.of_counts(Counter(token for tokens in token_sequences for token in tokens))
 
     @classmethod

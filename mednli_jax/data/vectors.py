@@ -52,7 +52,9 @@ ROUTES = ("missing", "exact", "lowered", "subwords")
 MISSING, EXACT, LOWERED, SUBWORDS = range(len(ROUTES))
 # that of 60,811 words of GloVe 6B 100d is .48, and longer vectors have smaller numbers
 RANDOM_SD = 0.4
-LARGEST = 2.0**33  # size of a number; other data, read as numbers of 32 bits, soon hold a larger one
+LARGEST = (
+    2.0**33
+)  # size of a number; other data, read as numbers of 32 bits, soon hold a larger one
 
 
 @dataclass(frozen=True)
@@ -101,12 +103,17 @@ class Vectors:
     def known(self) -> tuple[Vocab, np.ndarray]:
         """PAD, UNK and the words found as a vocabulary, and its matrix [2 + found, D]."""
         kept = set(self.words)
-        rows = [PAD, UNK] + [row for row, word in enumerate(self.vocabulary) if row > UNK and word in kept]
+        rows = [PAD, UNK] + [
+            row for row, word in enumerate(self.vocabulary) if row > UNK and word in kept
+        ]
         return Vocab(SPECIALS + self.words), self.matrix[rows]
 
 
-def load_vectors(path, vocab_words, *, dim: int, seed: int, unknown: str = "mean", lowered: bool = True) -> Vectors:
-    """Looks up the words of a vocabulary, first as they are, then lower-cased, then by their character n-grams.
+def load_vectors(
+    path, vocab_words, *, dim: int, seed: int, unknown: str = "mean", lowered: bool = True
+) -> Vectors:
+    """Looks up the words of a vocabulary, first as they are, then lower-cased, then by their
+    character n-grams.
 
     Args:
       path: a file of any kind above, or a folder with BioASQ's pair; all but fastText's models may be gzipped; None for
@@ -119,7 +126,10 @@ def load_vectors(path, vocab_words, *, dim: int, seed: int, unknown: str = "mean
     """
     words = tuple(vocab_words)
     if path is None:
-        matrix, route_V = random_vectors(words, dim=dim, seed=seed), np.full(len(words), EXACT, np.int8)
+        matrix, route_V = (
+            random_vectors(words, dim=dim, seed=seed),
+            np.full(len(words), EXACT, np.int8),
+        )
         matrix[PAD], route_V[: len(SPECIALS)] = 0, MISSING
         return Vectors("random", "random", "", 0, words, matrix, route_V)
     path = vectors_path(path)
@@ -130,7 +140,9 @@ def load_vectors(path, vocab_words, *, dim: int, seed: int, unknown: str = "mean
         _fill(path, kind, wanted)
     digest = sha256(*files_of(path))
     if wanted.duplicates:
-        warn(f"{path.name}: {wanted.duplicates} rows repeat a word of the corpus; the first of each counts.")
+        warn(
+            f"{path.name}: {wanted.duplicates} rows repeat a word of the corpus; the first of each counts."
+        )
     place_V, route_V = np.full(len(words), -1), np.zeros(len(words), np.int8)
     for row, word in enumerate(words[2:], start=2):
         place_V[row], route_V[row] = wanted.find(word)
@@ -145,7 +157,9 @@ def _fill(path: Path, kind: str, wanted: "_Wanted") -> None:
         if not wanted.add(word, numbers):
             row, line = ("the row", number) if kind in ("text", "pair") else (f"row {number}", None)
             problem = f"{row} holds something that is not a number up to {LARGEST:.1g}"
-            problems.add(line_fault(_numbers(path).name, line, problem, "correct or remove the row"))
+            problems.add(
+                line_fault(_numbers(path).name, line, problem, "correct or remove the row")
+            )
     problems.raise_if_any()
 
 
@@ -166,7 +180,8 @@ def _matrix(wanted: "_Wanted", place_V: np.ndarray, seed: int, unknown: str) -> 
 def coverage(vectors: Vectors, counts: Mapping[str, int]) -> dict:
     """How much of a corpus has a vector, as plain numbers for JSON.
 
-    counts: how often each word stands in the corpus; a word that was not requested counts as missing.
+    counts: how often each word stands in the corpus; a word that was not requested counts as
+    missing.
     """
     row_of = {word: row for row, word in enumerate(vectors.vocabulary) if row > UNK}
     row_N = np.array([row_of.get(word, PAD) for word in counts], np.int64)
@@ -176,7 +191,9 @@ def coverage(vectors: Vectors, counts: Mapping[str, int]) -> dict:
     by_route["found"] = ~by_route.pop(ROUTES[MISSING])
     words, tokens = len(row_N), int(count_N.sum())
     share_of_words = {name: float(of_N.sum() / max(words, 1)) for name, of_N in by_route.items()}
-    share_of_tokens = {name: float(count_N[of_N].sum() / max(tokens, 1)) for name, of_N in by_route.items()}
+    share_of_tokens = {
+        name: float(count_N[of_N].sum() / max(tokens, 1)) for name, of_N in by_route.items()
+    }
     return {
         "words": words,
         "tokens": tokens,
@@ -186,7 +203,8 @@ def coverage(vectors: Vectors, counts: Mapping[str, int]) -> dict:
 
 
 def training_coverage(vectors: Vectors, counts: Mapping[str, int]) -> dict[str, int]:
-    """How many tokens of the training texts have a vector: {"tokens", "with_vector"}. counts: of each of their words.
+    """How many tokens of the training texts have a vector: {"tokens", "with_vector"}. counts: of
+    each of their words.
 
     Raises DataError where the texts have words, and the file has a vector for none of them.
     """
@@ -200,16 +218,23 @@ def training_coverage(vectors: Vectors, counts: Mapping[str, int]) -> dict[str, 
 
 
 def coverage_warnings(words: Mapping) -> Iterator[str]:
-    """A warning where under half of the training tokens have a vector. words: of a manifest, `vocabulary`."""
+    """A warning where under half of the training tokens have a vector. words: of a manifest,
+    `vocabulary`."""
     training = words.get("training_tokens")  # word pieces have no vectors
     if training and 2 * training["with_vector"] < training["tokens"]:
-        counts = f"{training['with_vector']:,} of {training['tokens']:,} tokens of the training texts"
+        counts = (
+            f"{training['with_vector']:,} of {training['tokens']:,} tokens of the training texts"
+        )
         yield f"only {counts} have a vector ({words['source']}): is it of the corpus's language and case?"
 
 
 def random_vectors(words, *, dim: int, seed: int, sd: float = RANDOM_SD) -> np.ndarray:
-    """float32 [len(words), dim], each row a function of (seed, word) only, drawn from N(0, sd^2)."""
-    digests = [hashlib.shake_256(f"{seed} {word}".encode("utf-8", "surrogatepass")).digest(4 * dim) for word in words]
+    """float32 [len(words), dim], each row a function of (seed, word) only, drawn from N(0,
+    sd^2)."""
+    digests = [
+        hashlib.shake_256(f"{seed} {word}".encode("utf-8", "surrogatepass")).digest(4 * dim)
+        for word in words
+    ]
     bits = np.frombuffer(b"".join(digests), "<u4").reshape(len(words), dim)
     return (sd * ndtri((bits + 0.5) / 2.0**32)).astype(np.float32)
 
@@ -221,7 +246,8 @@ _TEXT = bytes([*b"\t\n\r", *range(32, 256)])
 _CONTROL = re.compile(rb"[\0-\x1f]")
 # the rest of a word with a space in it, where it fills whole numbers
 _REST = re.compile(rb"(?:[^\0-\x1f]{4})*?[^\0-\x1f]{3} ")
-# last bytes of numbers of 32 bits below LARGEST, and of those that are not finite (reported where they are used)
+# last bytes of numbers of 32 bits below LARGEST, and of those that are not finite (reported where
+# they are used)
 _LAST_BYTES = bytes(byte for byte in range(256) if byte & 127 < 0x50 or byte & 127 == 127)
 
 
@@ -243,7 +269,9 @@ def files_of(path: Path) -> list[Path]:
     if os.path.isdir(path):
         pair = [either_name(path / name) or path / name for name in (TYPES, PAIRED)]
         return pair if any(map(os.path.isfile, pair)) else [path]
-    if path.name.removesuffix(".gz") in (TYPES, PAIRED) and os.path.isfile((pair := files_of(path.parent))[0]):
+    if path.name.removesuffix(".gz") in (TYPES, PAIRED) and os.path.isfile(
+        (pair := files_of(path.parent))[0]
+    ):
         return pair
     return [path]
 
@@ -255,7 +283,8 @@ def _numbers(path: Path) -> Path:
 
 @dataclass(frozen=True)
 class Head:
-    """The header of a file, or its first row. rows: -1 where only counting gives it. dim: numbers a word."""
+    """The header of a file, or its first row. rows: -1 where only counting gives it. dim: numbers a
+    word."""
 
     kind: str
     rows: int
@@ -278,7 +307,9 @@ def kind_of(path: Path) -> str:
     files = files_of(path)
     for file in files:
         if not os.path.isfile(file):
-            raise no_such_file(file, f"put the file there ($MEDNLI_JAX_DATA/vectors/), as {FORMATS}")
+            raise no_such_file(
+                file, f"put the file there ($MEDNLI_JAX_DATA/vectors/), as {FORMATS}"
+            )
     if len(files) == 2:
         return "pair"
     with opened(path) as stream:
@@ -286,7 +317,9 @@ def kind_of(path: Path) -> str:
     if start.startswith(struct.pack("<i", _MAGIC)):
         return "fasttext"
     if start[:1] == b"\x80" and start[1:2] <= b"\x05":
-        raise _unreadable(path, "a Python pickle, which may run any program when it is opened", fix=_UNPICKLE)
+        raise _unreadable(
+            path, "a Python pickle, which may run any program when it is opened", fix=_UNPICKLE
+        )
     if start.startswith(b"PK"):
         raise _unreadable(path, "a zip archive", fix="unzip it and name the file inside")
     line, _, rest = start.partition(b"\n")
@@ -294,7 +327,9 @@ def kind_of(path: Path) -> str:
         return "word2vec" if rest.translate(None, _TEXT) else "text"
     if path.name.removesuffix(".gz").endswith((".bin", ".model", ".ftz")):
         problem = "a binary file, but neither word2vec's nor a fastText model of 2017 or later"
-        raise _unreadable(path, problem, fix=f"save the vectors as text and use that; read is {FORMATS}")
+        raise _unreadable(
+            path, problem, fix=f"save the vectors as text and use that; read is {FORMATS}"
+        )
     return "text"
 
 
@@ -323,14 +358,17 @@ def _wrong_count(path, promised, found):
 
 
 def _ragged(path, number, found, dim):
-    return line_fault(path.name, number, f"the row holds {found} numbers, expected {dim}", FRESH_COPY)
+    return line_fault(
+        path.name, number, f"the row holds {found} numbers, expected {dim}", FRESH_COPY
+    )
 
 
 Rows = Iterator[tuple[int, bytes, bytes | np.ndarray]]
 
 
 def _rows(path: Path, dim: int, problems: Problems) -> Rows:
-    """The rows of a file that must have `dim` numbers a word; `problems` gets the faults of rows."""
+    """The rows of a file that must have `dim` numbers a word; `problems` gets the faults of
+    rows."""
     head = read_head(path)
     if head.dim != dim:
         line = None if head.kind == "fasttext" else 1
@@ -376,7 +414,9 @@ def _paired_rows(path: Path, head: Head, problems: Problems) -> Rows:
                 yield number, word.strip(b" \t"), numbers
     except ValueError:
         problem = f"{words.name} has not as many words as {path.name} has rows"
-        raise line_fault(path.name, None, problem, "take both files from the same vectors") from None
+        raise line_fault(
+            path.name, None, problem, "take both files from the same vectors"
+        ) from None
 
 
 def _word2vec_rows(path: Path, head: Head, problems: Problems) -> Rows:
@@ -451,8 +491,9 @@ def _is_number(text):
 class _Wanted:
     """The numbers of words that are looked for, each as it is and, where `lowered`, lower-cased.
 
-    places: bytes of a form -> its row in `numbers` float32 [F, D]. filled, composed: bool [F], whether the form has
-    numbers, and whether these come from character n-grams alone. duplicates: rows that repeat a form found before.
+    places: bytes of a form -> its row in `numbers` float32 [F, D]. filled, composed: bool [F],
+    whether the form has numbers, and whether these come from character n-grams alone. duplicates:
+    rows that repeat a form found before.
     """
 
     def __init__(self, words, dim: int, lowered: bool = True):
@@ -472,7 +513,9 @@ class _Wanted:
         self.filled[place] = True
         try:
             with np.errstate(over="ignore"):
-                self.numbers[place] = list(map(float, numbers.split(b" "))) if isinstance(numbers, bytes) else numbers
+                self.numbers[place] = (
+                    list(map(float, numbers.split(b" "))) if isinstance(numbers, bytes) else numbers
+                )
         except ValueError:
             return False
         return bool((np.abs(self.numbers[place]) <= LARGEST).all())
@@ -481,7 +524,8 @@ class _Wanted:
         return ((word, EXACT), (word.lower(), LOWERED))[: 1 + self.lowered]
 
     def find(self, word: str) -> tuple[int, int]:
-        """(row of `numbers`, route) of a word: as it is, else lower-cased, else from its n-grams; (-1, MISSING)."""
+        """(row of `numbers`, route) of a word: as it is, else lower-cased, else from its n-grams;
+        (-1, MISSING)."""
         found = -1, MISSING
         for form, route in self._forms(word):
             place = self.places[_encoded(form)]
@@ -509,15 +553,21 @@ def _fasttext_head(path: Path, *, whole: bool = False) -> tuple[int, int]:
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
             magic, _, dim = struct.unpack_from("<3i", data)
-            buckets, entries, words = (struct.unpack_from("<i", data, place)[0] for place in (40, 64, 68))
+            buckets, entries, words = (
+                struct.unpack_from("<i", data, place)[0] for place in (40, 64, 68)
+            )
             if magic != _MAGIC:  # which `kind_of` found once the file was unpacked
                 problem = "a gzipped fastText model, which the fastText library does not read"
                 raise _unreadable(path, problem, fix="unpack it with gunzip")
             if whole and _is_quantised(data, entries, (words + buckets, dim)):
                 problem = "a quantised fastText model, which keeps its vectors only roughly"
-                raise _unreadable(path, problem, fix="use the whole model (.bin, not .ftz), or its .vec")
+                raise _unreadable(
+                    path, problem, fix="use the whole model (.bin, not .ftz), or its .vec"
+                )
         except struct.error:
-            raise line_fault(path.name, None, "the binary file is damaged or cut short", FRESH_COPY) from None
+            raise line_fault(
+                path.name, None, "the binary file is damaged or cut short", FRESH_COPY
+            ) from None
     return words, dim
 
 
@@ -544,7 +594,9 @@ def _fasttext_model(path: Path, dim: int):
         import fasttext  # an extra
     except ImportError:
         fix = "pip install 'mednli_jax[embeddings]', or use the model's .vec"
-        raise _unreadable(path, "the fastText library, which reads this file, is missing", fix=fix) from None
+        raise _unreadable(
+            path, "the fastText library, which reads this file, is missing", fix=fix
+        ) from None
     _, columns = _fasttext_head(path, whole=True)
     if columns != dim:
         raise _wrong_dim(path.name, f"holds {columns}", columns, dim)
@@ -552,28 +604,35 @@ def _fasttext_model(path: Path, dim: int):
         model = fasttext.load_model(os.fsencode(path))
     except (ValueError, RuntimeError, MemoryError) as error:
         problem = f"the fastText library cannot load it ({type(error).__name__})"
-        raise _unreadable(path, problem, fix=f"{FRESH_COPY}, or use its .vec, which takes less memory") from None
+        raise _unreadable(
+            path, problem, fix=f"{FRESH_COPY}, or use its .vec, which takes less memory"
+        ) from None
     return model, np.asarray(model.f.getInputMatrix())  # get_input_matrix would copy it
 
 
 def _fasttext_words(model):
-    return (word.encode("utf-8", "surrogateescape") for word in model.get_words(on_unicode_error="surrogateescape"))
+    return (
+        word.encode("utf-8", "surrogateescape")
+        for word in model.get_words(on_unicode_error="surrogateescape")
+    )
 
 
 def _mean(model, matrix, form: bytes, skipped: int = 0) -> np.ndarray | None:
-    """The mean over the rows of a word and of its n-grams; None where it has none. (get_word_vector of
-    fasttext-community 0.11.9 would return it at length 1.)"""
+    """The mean over the rows of a word and of its n-grams; None where it has none. (get_word_vector
+    of fasttext-community 0.11.9 would return it at length 1.)"""
     rows = model.get_subwords(form, "replace")[1][skipped:]
     with np.errstate(invalid="ignore", over="ignore"):  # reported where the numbers are used
         return matrix[rows].mean(axis=0, dtype=np.float64) if len(rows) else None
 
 
 def _fill_by_fasttext(path: Path, wanted: _Wanted) -> None:
-    """Fills `wanted`; words known neither as they are nor lower-cased from their n-grams, in lower case if the model
-    knows no capital letter."""
+    """Fills `wanted`; words known neither as they are nor lower-cased from their n-grams, in lower
+    case if the model knows no capital letter."""
     model, matrix = _fasttext_model(path, wanted.numbers.shape[1])
     words, _ = _fasttext_head(path)
-    number = {form: model.get_word_id(form) for form in wanted.places}  # -1 for what it does not know
+    number = {
+        form: model.get_word_id(form) for form in wanted.places
+    }  # -1 for what it does not know
     known = {form for form in number if 0 <= number[form] < words}  # labels come after the words
     cased, composed = any(word != word.lower() for word in _fasttext_words(model)), set()
     for word in wanted.words:
@@ -585,5 +644,7 @@ def _fill_by_fasttext(path: Path, wanted: _Wanted) -> None:
         if mean is not None:
             wanted.composed[wanted.places[form]] = form in composed
             if not wanted.add(form, mean):
-                problem = f"a word's vector holds something that is not a number up to {LARGEST:.1g}"
+                problem = (
+                    f"a word's vector holds something that is not a number up to {LARGEST:.1g}"
+                )
                 raise line_fault(path.name, None, problem, FRESH_COPY)

@@ -1,8 +1,10 @@
-"""Pieces of words (Wu et al. 2016) as BERT's vocabularies have them, and where pretrained weights are.
+"""Pieces of words (Wu et al. 2016) as BERT's vocabularies have them, and where pretrained weights
+are.
 
-A vocabulary is `vocab.txt` (a piece a line) or `tokenizer.json`; `tokenizer_config.json` beside it says whether text is
-lower-cased. Where no file says so the pieces do: a vocabulary without a capital letter is for lower-cased text (there
-are clinical models without that file, and what was learnt of "Na" is lost on "na").
+A vocabulary is `vocab.txt` (a piece a line) or `tokenizer.json`; `tokenizer_config.json` beside it
+says whether text is lower-cased. Where no file says so the pieces do: a vocabulary without a
+capital letter is for lower-cased text (there are clinical models without that file, and what was
+learnt of "Na" is lost on "na").
 """
 
 import json
@@ -34,8 +36,8 @@ _COPY = "copy the file again from where the weights came from"
 
 @dataclass(frozen=True)
 class Pieces:
-    """A text as pieces. numbers: of the pieces. words: of the text, in its own case, split at spaces and punctuation.
-    word_of_piece: for each piece, the position of its word in words."""
+    """A text as pieces. numbers: of the pieces. words: of the text, in its own case, split at
+    spaces and punctuation. word_of_piece: for each piece, the position of its word in words."""
 
     numbers: tuple[int, ...]
     words: tuple[str, ...]
@@ -46,7 +48,8 @@ class Pieces:
 class WordPieces:
     """Pieces in order of their numbers, and how text is prepared for them.
 
-    words: the pieces; one that starts with ## continues a word. "[SEP]" in a text is three words, no special piece.
+    words: the pieces; one that starts with ## continues a word. "[SEP]" in a text is three words,
+    no special piece.
     """
 
     words: tuple[str, ...]
@@ -65,7 +68,9 @@ class WordPieces:
                 fault = f"the special piece {special} is missing"
                 raise DataError(fault, file=self.file, fix="give a vocabulary of BERT's")
         library = _tokenizers()
-        model = library.models.WordPiece(number, unk_token="[UNK]", max_input_chars_per_word=LONGEST_WORD)
+        model = library.models.WordPiece(
+            number, unk_token="[UNK]", max_input_chars_per_word=LONGEST_WORD
+        )
         tokenizer = library.Tokenizer(model)
         tokenizer.normalizer = _normalizer(self.lowercase, self.strip_accents)
         tokenizer.pre_tokenizer = library.pre_tokenizers.BertPreTokenizer()
@@ -74,10 +79,13 @@ class WordPieces:
     def __len__(self) -> int:
         return len(self.words)
 
-    pad, unk, cls, sep = (property(lambda self, piece=piece: self.words.index(piece)) for piece in SPECIALS)
+    pad, unk, cls, sep = (
+        property(lambda self, piece=piece: self.words.index(piece)) for piece in SPECIALS
+    )
 
     def encode(self, text: str) -> Pieces:
-        """The pieces of a text, without special ones. A word that no pieces compose is one unknown piece."""
+        """The pieces of a text, without special ones. A word that no pieces compose is one unknown
+        piece."""
         encoded = self._tokenizer.encode(text, add_special_tokens=False)
         word_of_piece = tuple(encoded.word_ids)
         spans: list[list[int]] = []
@@ -85,13 +93,17 @@ class WordPieces:
             if word == len(spans):
                 spans.append([first, last])
             spans[word][1] = last
-        return Pieces(tuple(encoded.ids), tuple(text[first:last] for first, last in spans), word_of_piece)
+        return Pieces(
+            tuple(encoded.ids), tuple(text[first:last] for first, last in spans), word_of_piece
+        )
 
     def check_size(self, vocab_size: int) -> None:
         """Raises DataError if weights for `vocab_size` pieces cannot belong to this vocabulary."""
         if not 0 <= vocab_size - len(self) < _PADDING_ROWS:
             fault = f"the vocabulary has {len(self)} pieces, the weights are for {vocab_size}"
-            raise DataError(fault, file=self.file, fix="give the weights and the vocabulary of one model")
+            raise DataError(
+                fault, file=self.file, fix="give the weights and the vocabulary of one model"
+            )
 
     @classmethod
     def load(cls, path: Path | str) -> "WordPieces":
@@ -102,33 +114,49 @@ class WordPieces:
             words, read = _of_tokenizer(path)
             options = read | {key: value for key, value in options.items() if value is not None}
         else:
-            words = tuple(line.removesuffix("\r") for line in re.sub(r"\n\s*\Z", "", _text(path)).split("\n"))
+            words = tuple(
+                line.removesuffix("\r") for line in re.sub(r"\n\s*\Z", "", _text(path)).split("\n")
+            )
         lowercase = options.get("do_lower_case")
         if not isinstance(lowercase, bool):
             lowercase = all(word == word.lower() or _BRACKETED.fullmatch(word) for word in words)
         strip = options.get("strip_accents")
-        return cls(words, lowercase, strip if isinstance(strip, bool) else lowercase, file=path.name)
+        return cls(
+            words, lowercase, strip if isinstance(strip, bool) else lowercase, file=path.name
+        )
 
     @classmethod
     def of_texts(cls, texts: Iterable[str], size: int, *, lowercase: bool = True) -> "WordPieces":
-        """A vocabulary of at most `size` pieces: the special pieces, every character of the texts at the head of a word
-        and (##) within one, then the most frequent words; equally frequent ones by code point. (The trainer of
-        `tokenizers` 0.23.3 gave 17 sets of 3,000 pieces of the same texts in 20 runs.)
+        """A vocabulary of at most `size` pieces: the special pieces, every character of the texts
+        at the head of a word and (##) within one, then the most frequent words; equally frequent
+        ones by code point. (The trainer of `tokenizers` 0.23.3 gave 17 sets of 3,000 pieces of the
+        same texts in 20 runs.)
         """
-        bare, split = _normalizer(lowercase, lowercase), _tokenizers().pre_tokenizers.BertPreTokenizer()
-        counts = Counter(word for text in texts for word, _ in split.pre_tokenize_str(bare.normalize_str(text)))
+        bare, split = (
+            _normalizer(lowercase, lowercase),
+            _tokenizers().pre_tokenizers.BertPreTokenizer(),
+        )
+        counts = Counter(
+            word for text in texts for word, _ in split.pre_tokenize_str(bare.normalize_str(text))
+        )
         characters = sorted({character for word in counts for character in word})
         words = [*SPECIALS, *characters, *(f"##{character}" for character in characters)]
         if len(words) > size:
             fault = f"the texts have {len(characters)} characters, which take {len(words)} of {size} pieces"
             raise DataError(fault, file="vocabulary", fix=f"make room for {2 * len(words)} pieces")
         known = set(words)
-        frequent = sorted((word for word in counts if word not in known), key=lambda word: (-counts[word], word))
+        frequent = sorted(
+            (word for word in counts if word not in known), key=lambda word: (-counts[word], word)
+        )
         return cls((*words, *frequent[: size - len(words)]), lowercase, lowercase)
 
     def save(self, path: Path | str) -> None:
         """Writes the pieces and how text is prepared for them, as JSON."""
-        content = {"lowercase": self.lowercase, "strip_accents": self.strip_accents, "pieces": self.words}
+        content = {
+            "lowercase": self.lowercase,
+            "strip_accents": self.strip_accents,
+            "pieces": self.words,
+        }
         write_atomic(Path(path), json.dumps(content, ensure_ascii=False) + "\n")
 
     @classmethod
@@ -145,7 +173,8 @@ def vocabulary_files(path: Path | str) -> list[Path]:
 
 
 def room_for(premise: int, hypothesis: int, size: int) -> tuple[int, int]:
-    """(premise pieces, hypothesis pieces) that are kept of these if both may have `size`; the longer is cut first."""
+    """(premise pieces, hypothesis pieces) that are kept of these if both may have `size`; the
+    longer is cut first."""
     premise = min(premise, max(size - hypothesis, size - size // 2))
     return premise, min(hypothesis, size - premise)
 
@@ -182,15 +211,23 @@ def _of_tokenizer(path: Path) -> tuple[tuple[str, ...], dict]:
     content, problem = _json(path), ""
     model, normalizer = (content.get(name) or {} for name in ("model", "normalizer"))
     numbers = model.get("vocab", {})
-    if model.get("type", "WordPiece") != "WordPiece" or model.get("continuing_subword_prefix", "##") != "##":
+    if (
+        model.get("type", "WordPiece") != "WordPiece"
+        or model.get("continuing_subword_prefix", "##") != "##"
+    ):
         problem = "its model is not WordPiece with ##"
     elif normalizer.get("type") != "BertNormalizer":
         problem = "text is not prepared as for BERT"
     elif sorted(numbers.values()) != list(range(len(numbers))):
         problem = "its pieces are not numbered from 0 on, each once"
     if problem:
-        raise DataError(f"not a vocabulary of BERT's: {problem}", file=path.name, fix="give a BERT model")
-    options = {"do_lower_case": normalizer.get("lowercase"), "strip_accents": normalizer.get("strip_accents")}
+        raise DataError(
+            f"not a vocabulary of BERT's: {problem}", file=path.name, fix="give a BERT model"
+        )
+    options = {
+        "do_lower_case": normalizer.get("lowercase"),
+        "strip_accents": normalizer.get("strip_accents"),
+    }
     return tuple(sorted(numbers, key=numbers.get)), options
 
 
@@ -207,7 +244,8 @@ def _text(path: Path) -> str:
 
 
 def find_weights(name: str | Path) -> Path:
-    """The folder or file of some weights: a path, or the name of an installed package that contains them."""
+    """The folder or file of some weights: a path, or the name of an installed package that contains
+    them."""
     path = Path(name).expanduser()
     if path.exists():
         return path
@@ -217,8 +255,18 @@ def find_weights(name: str | Path) -> Path:
         problem = f"{path.name}: no such folder or file, and no such package is installed."
         fix = f"name the folder of a BERT model ({WEIGHT_CONFIGS[0]}, {WEIGHTS}, vocab.txt)"
         raise ConfigError(problem, fix=fix) from None
-    files = (Path(distribution.locate_file(file)) for file in distribution.files or () if file.name.endswith(WEIGHTS))
-    folders = sorted({file.parent for file in files if any((file.parent / name).is_file() for name in WEIGHT_CONFIGS)})
+    files = (
+        Path(distribution.locate_file(file))
+        for file in distribution.files or ()
+        if file.name.endswith(WEIGHTS)
+    )
+    folders = sorted(
+        {
+            file.parent
+            for file in files
+            if any((file.parent / name).is_file() for name in WEIGHT_CONFIGS)
+        }
+    )
     if len(folders) != 1:
         problem = f"package {name}: it contains {len(folders) or 'no'} folders with {WEIGHT_CONFIGS[0]} and {WEIGHTS}"
         raise ConfigError(problem, fix="name the folder of the weights")

@@ -1,8 +1,9 @@
-"""The bundled demo corpora: rows free of any patient record, with which every command runs without credentials.
+"""The bundled demo corpora: rows free of any patient record, with which every command runs without
+credentials.
 
-The data files beside this module have the layouts of MedNLI, CliCR and DisKnE; the task folders read them. docs/demo.md
-describes the rows and how they were made. facts.json has the facts of each split for the manifest, and the diseases of
-the benchmark.
+The data files beside this module have the layouts of MedNLI, CliCR and DisKnE; the task folders
+read them. docs/demo.md describes the rows and how they were made. facts.json has the facts of each
+split for the manifest, and the diseases of the benchmark.
 """
 
 import json

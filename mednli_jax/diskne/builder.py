@@ -1,7 +1,9 @@
-"""DisKnE from NLI pairs and a terminology, without the published annotations (Alghanmi et al. 2021, 3.1 and 3.2).
+"""DisKnE from NLI pairs and a terminology, without the published annotations (Alghanmi et al. 2021,
+3.1 and 3.2).
 
-The paper selected and sorted its pairs by hand. Here a hypothesis is used if it names one disease and neither denies
-it nor speaks of somebody else; rules over the concepts of the premise give the category.
+The paper selected and sorted its pairs by hand. Here a hypothesis is used if it names one disease
+and neither denies it nor speaks of somebody else; rules over the concepts of the premise give the
+category.
 """
 
 import hashlib
@@ -15,7 +17,15 @@ from types import MappingProxyType
 import numpy as np
 
 from mednli_jax.data.examples import NLIExample
-from mednli_jax.diskne.data import GROUP_OF, POSITIVE, Benchmark, Positive, assembled, disease_names, premise_key
+from mednli_jax.diskne.data import (
+    GROUP_OF,
+    POSITIVE,
+    Benchmark,
+    Positive,
+    assembled,
+    disease_names,
+    premise_key,
+)
 from mednli_jax.diskne.folds import mentioned
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import csv_records
@@ -26,11 +36,24 @@ from mednli_jax.knowledge.ontology import Ontology
 COUNT = 10  # negatives of a positive example (section 3.2)
 _DIGITS = 9  # of a cosine; the last ones differ between machines
 
-# Prefixes of the types of diseases, findings and signs left out: MeSH's tree numbers, the UMLS's semantic types, SNOMED
-# CT's semantic tag, the Disease Ontology's namespace.
+# Prefixes of the types of diseases, findings and signs left out: MeSH's tree numbers, the UMLS's
+# semantic types, SNOMED CT's semantic tag, the Disease Ontology's namespace.
 DISEASE_TYPES = (
     *(f"C{part:02}" for part in (*range(1, 21), 24, 25, 26)),
-    *("F03", "T019", "T020", "T037", "T046", "T047", "T048", "T049", "T190", "T191", "disorder", "disease"),
+    *(
+        "F03",
+        "T019",
+        "T020",
+        "T037",
+        "T046",
+        "T047",
+        "T048",
+        "T049",
+        "T190",
+        "T191",
+        "disorder",
+        "disease",
+    ),
 )
 # The category that each type of concept gives; the first one wins a tie.
 EVIDENCE_TYPES = {
@@ -47,11 +70,19 @@ _DENIED = "no not n't never none neither nor denies denied without negative abse
 _OTHERS = "family mother father brother sister son daughter wife husband parents relative"
 _UNSURE = "risk may might could possible possibly would prevent prevention screening"
 NOT_STATED = frozenset(f"{_DENIED} {_OTHERS} {_UNSURE}".split())
-LEFT_OUT = ("not_entailed", "no_disease", "several_diseases", "not_stated", "not_found", "no_category")
+LEFT_OUT = (
+    "not_entailed",
+    "no_disease",
+    "several_diseases",
+    "not_stated",
+    "not_found",
+    "no_category",
+)
 
 
 def is_disease(ontology: Ontology, index: int) -> bool:
-    """Whether a concept is a disease by its types. In a terminology without types every concept counts as one."""
+    """Whether a concept is a disease by its types. In a terminology without types every concept
+    counts as one."""
     return not len(ontology.types) or _has_type(ontology, index, DISEASE_TYPES)
 
 
@@ -60,7 +91,8 @@ def _has_type(ontology, index, prefixes):
 
 
 def select(pairs: Iterable[NLIExample], linker: Linker) -> tuple[list[Positive], Counter]:
-    """The positive examples among pairs (section 3.1), and how many pairs were left out for what (LEFT_OUT)."""
+    """The positive examples among pairs (section 3.1), and how many pairs were left out for what
+    (LEFT_OUT)."""
     results = [_positive(pair, linker) for pair in pairs]
     left_out = Counter(result for result in results if isinstance(result, str))
     return [result for result in results if isinstance(result, Positive)], left_out
@@ -71,7 +103,9 @@ def _positive(pair, linker) -> Positive | str:
     if pair.label != POSITIVE:
         return "not_entailed"
     index_of, mentions = linker.ontology.index_of, linker.link(pair.hypothesis_tokens)
-    mentions = [mention for mention in mentions if is_disease(linker.ontology, index_of[mention.concept])]
+    mentions = [
+        mention for mention in mentions if is_disease(linker.ontology, index_of[mention.concept])
+    ]
     if len({mention.concept for mention in mentions}) != 1:
         return "several_diseases" if mentions else "no_disease"
     if NOT_STATED & {token.lower() for token in pair.hypothesis_tokens}:
@@ -89,15 +123,18 @@ def _positive(pair, linker) -> Positive | str:
 
 
 def category_of(pair: NLIExample, disease: str, linker: Linker) -> str:
-    """The category of a premise: terminological if it names the disease, else the most frequent type of its concepts
-    (EVIDENCE_TYPES); "" if it has none, or the terminology has no types."""
+    """The category of a premise: terminological if it names the disease, else the most frequent
+    type of its concepts (EVIDENCE_TYPES); "" if it has none, or the terminology has no types."""
     ontology = linker.ontology
     found = [ontology.index_of[mention.concept] for mention in linker.link(pair.premise_tokens)]
     if ontology.index_of[disease] in found:
         return "terminological"
     if not len(ontology.types):
         return ""
-    counts = {kind: sum(_has_type(ontology, at, types) for at in found) for kind, types in EVIDENCE_TYPES.items()}
+    counts = {
+        kind: sum(_has_type(ontology, at, types) for at in found)
+        for kind, types in EVIDENCE_TYPES.items()
+    }
     kind = max(counts, key=counts.get)
     return kind if counts[kind] else ""
 
@@ -107,7 +144,8 @@ Ranking = Callable[[Positive, Collection[str]], list[str]]
 
 
 class Kinship:
-    """Which concepts an ontology has one above the other; concepts that it lacks are nobody's kin."""
+    """Which concepts an ontology has one above the other; concepts that it lacks are nobody's
+    kin."""
 
     def __init__(self, ontology: Ontology | None):
         self.ontology, self.above = ontology, cache(self._above)
@@ -125,29 +163,39 @@ class Kinship:
 
 
 def similar(vectors: Mapping[str, np.ndarray]) -> Ranking:
-    """Ranks by the cosine of vectors [D], equals by id; what has no vector is no candidate and has none."""
+    """Ranks by the cosine of vectors [D], equals by id; what has no vector is no candidate and has
+    none."""
     if not vectors:
         fix = "give vectors of this terminology's concepts, or leave them out"
         raise DataError("none of the diseases has a vector", fix=fix)
     vectors = {concept: np.asarray(vector, np.float64) for concept, vector in vectors.items()}
-    units = {concept: vector / max(np.linalg.norm(vector), 1e-12) for concept, vector in vectors.items()}
+    units = {
+        concept: vector / max(np.linalg.norm(vector), 1e-12) for concept, vector in vectors.items()
+    }
 
     def rank(positive, candidates):
         vector = units.get(positive.disease)
         if vector is None:
             return []
-        order = [(-round(float(vector @ units[other]), _DIGITS), other) for other in candidates if other in units]
+        order = [
+            (-round(float(vector @ units[other]), _DIGITS), other)
+            for other in candidates
+            if other in units
+        ]
         return [other for _, other in sorted(order)]
 
     return rank
 
 
 def shuffled(seed: int) -> Ranking:
-    """Ranks by chance, anew for each example: from the seed, the pair and the two diseases alone."""
+    """Ranks by chance, anew for each example: from the seed, the pair and the two diseases
+    alone."""
 
     def rank(positive, candidates):
         key = f"{seed}\t{positive.pair.uid}\t{positive.disease}"
-        return sorted(candidates, key=lambda other: hashlib.sha256(f"{key}\t{other}".encode()).digest())
+        return sorted(
+            candidates, key=lambda other: hashlib.sha256(f"{key}\t{other}".encode()).digest()
+        )
 
     return rank
 
@@ -159,23 +207,29 @@ def negatives(
     count: int = COUNT,
     synonyms: Mapping[str, Iterable[str]] = MappingProxyType({}),
 ) -> Iterator[tuple[Positive, str]]:
-    """(positive example, other disease): for each positive example the first `count` of its disease's ranking, among
-    the diseases of positive examples of its group that are not its kin (sections 3.2 and 4.3).
+    """(positive example, other disease): for each positive example the first `count` of its
+    disease's ranking, among the diseases of positive examples of its group that are not its kin
+    (sections 3.2 and 4.3).
 
-    Passed over are diseases that another positive example claims on the same premise, those of which one of `synonyms`
-    stands in the premise, and the kin of either: they might be true.
+    Passed over are diseases that another positive example claims on the same premise, those of
+    which one of `synonyms` stands in the premise, and the kin of either: they might be true.
     """
     of_group, of_premise = defaultdict(set), defaultdict(set)
     named = mentioned({positive.pair.premise for positive in positives}, synonyms)
     for positive in positives:
         of_group[GROUP_OF[positive.category]].add(positive.disease)
-        of_premise[premise_key(positive.pair.premise)] |= {positive.disease, *named[positive.pair.premise]}
+        of_premise[premise_key(positive.pair.premise)] |= {
+            positive.disease,
+            *named[positive.pair.premise],
+        }
     candidates = {}
     for positive in positives:
         key = GROUP_OF[positive.category], positive.disease
         if key not in candidates:
             others = sorted(of_group[key[0]])
-            candidates[key] = [other for other in others if not kinship.related(other, positive.disease)]
+            candidates[key] = [
+                other for other in others if not kinship.related(other, positive.disease)
+            ]
         true = of_premise[premise_key(positive.pair.premise)] - {positive.disease}
         ranked = ranking(positive, candidates[key])
         chosen = (other for other in ranked if not any(kinship.related(other, one) for one in true))
@@ -185,7 +239,8 @@ def negatives(
 def read_vectors(path: Path, concepts: Collection[str]) -> dict[str, np.ndarray]:
     """concept -> its vector [D] in a .csv as cui2vec's (Beam et al. 2020), plain or gzipped.
 
-    The file has a header line, then rows of an id and D numbers, quoted or not; the first row of an id counts.
+    The file has a header line, then rows of an id and D numbers, quoted or not; the first row of an
+    id counts.
     """
     found, problems, size = {}, Problems(), None
     for number, (concept, *cells) in csv_records(path, problems):
@@ -213,7 +268,11 @@ def vectors_of_ancestors(ontology: Ontology, concepts: Collection[str]) -> dict[
     every = sorted(frozenset().union(*above.values()))
     has = np.array([[ancestor in found for ancestor in every] for found in above.values()], float)
     vectors = has * np.log((1 + len(above)) / has.sum(axis=0))
-    return {concept: row for (concept, found), row in zip(above.items(), vectors, strict=True) if len(found) > 1}
+    return {
+        concept: row
+        for (concept, found), row in zip(above.items(), vectors, strict=True)
+        if len(found) > 1
+    }
 
 
 def build(
@@ -234,9 +293,13 @@ def build(
     """
     positives, left_out = select(pairs, linker)
     if not positives:
-        reasons = ", ".join(f"{left_out[reason]} {reason}" for reason in LEFT_OUT if left_out[reason])
+        reasons = ", ".join(
+            f"{left_out[reason]} {reason}" for reason in LEFT_OUT if left_out[reason]
+        )
         fix = "give entailed pairs whose hypotheses name diseases of this terminology"
-        raise DataError(f"{name}: no pair is a positive example ({reasons or 'there is none'})", fix=fix)
+        raise DataError(
+            f"{name}: no pair is a positive example ({reasons or 'there is none'})", fix=fix
+        )
     ontology = linker.ontology
     diseases = sorted({positive.disease for positive in positives})
     names, synonyms = disease_names(ontology, diseases)

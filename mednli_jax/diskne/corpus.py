@@ -1,6 +1,7 @@
 """DisKnE as a corpus: all examples, encoded once, and the part of each example in each fold.
 
-The corpus has one split, `train`, which each fold divides. Besides the arrays of nli.encoding it has
+The corpus has one split, `train`, which each fold divides. Besides the arrays of nli.encoding it
+has
   fold [F, N] int8      the part of an example in a fold: a place in PARTS
   disease, target [N]   places in the manifest's `diskne.diseases`; category [N] int8, a place in CATEGORIES
 and the manifest's `diskne` has the folds, the names of the diseases, and the sources.
@@ -48,12 +49,14 @@ EXAMPLES, ABOUT, DROPPED = "examples.jsonl", "benchmark.json", "dropped.tsv"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DisKnECorpus(NLICorpus):
-    """The examples of DisKnE and their folds (see nli.corpus.NLICorpus, whose choices of training pairs it lacks).
+    """The examples of DisKnE and their folds (see nli.corpus.NLICorpus, whose choices of training
+    pairs it lacks).
 
-    name: one of NAMES; file is a folder that launch/build_diskne.py wrote, mednli the published annotations.
-    wording: see data.WORDINGS, "" = as the files have it. negatives: see data.annotation_files.
-    names_from: the ontology that names the annotated diseases, "" = the words of the hypotheses.
-    least: positive examples that a disease needs in a category to have a fold.
+    name: one of NAMES; file is a folder that launch/build_diskne.py wrote, mednli the published
+    annotations. wording: see data.WORDINGS, "" = as the files have it. negatives: see
+    data.annotation_files. names_from: the ontology that names the annotated diseases, "" = the
+    words of the hypotheses. least: positive examples that a disease needs in a category to have a
+    fold.
     """
 
     wording: str = ""
@@ -107,11 +110,15 @@ class DisKnECorpus(NLICorpus):
         if self.name == "mednli":
             pairs, facts = data.source_pairs(self._folder())
             ontology = load_ontology(self.names_from, self._folder()) if self.names_from else None
-            return data.read_published(self._annotation_files, pairs, ontology, wording=self.wording, facts=facts)
+            return data.read_published(
+                self._annotation_files, pairs, ontology, wording=self.wording, facts=facts
+            )
         return load_demo_diskne(negatives=self.negatives, wording=self.wording)
 
     def _read(self) -> dict[str, Split]:
-        examples = tuple(replace(example.pair, tags=(example.category,)) for example in self.benchmark.examples)
+        examples = tuple(
+            replace(example.pair, tags=(example.category,)) for example in self.benchmark.examples
+        )
         note = {"note": self.benchmark.facts["note"]} if "note" in self.benchmark.facts else {}
         return {ALL: Split(ALL, examples, note)}
 
@@ -127,19 +134,27 @@ class DisKnECorpus(NLICorpus):
         arrays = {
             **arrays,
             "fold": part,
-            "disease": np.array([place[example.disease] for example in benchmark.examples], np.int32),
+            "disease": np.array(
+                [place[example.disease] for example in benchmark.examples], np.int32
+            ),
             "target": np.array([place[example.target] for example in benchmark.examples], np.int32),
-            "category": np.array([CATEGORIES.index(example.category) for example in benchmark.examples], np.int8),
+            "category": np.array(
+                [CATEGORIES.index(example.category) for example in benchmark.examples], np.int8
+            ),
         }
         about = {"diseases": list(benchmark.names), "folds": list(map(_about, found))}
         about |= benchmark.description()
         return splits, arrays, vocabulary, vectors, {**facts, "diskne": about}
 
 
-def load_demo_diskne(*, negatives: str = "similar", wording: str = "name", seed: int = 0) -> Benchmark:
-    """The demo benchmark: twenty-two diseases in two clusters, two premises for each disease and category.
+def load_demo_diskne(
+    *, negatives: str = "similar", wording: str = "name", seed: int = 0
+) -> Benchmark:
+    """The demo benchmark: twenty-two diseases in two clusters, two premises for each disease and
+    category.
 
-    negatives: "similar", the other diseases of the cluster, or ten "random" ones. seed: of random negatives.
+    negatives: "similar", the other diseases of the cluster, or ten "random" ones. seed: of random
+    negatives.
     """
     if negatives not in NEGATIVES:
         raise ConfigError(f"negatives are '{negatives}'", fix=f"give one of {', '.join(NEGATIVES)}")
@@ -154,7 +169,9 @@ def load_demo_diskne(*, negatives: str = "similar", wording: str = "name", seed:
     synonyms = data.disease_names(ontology, names)[1]
     synonyms = {disease: (*synonyms[disease], *row["short"]) for disease, row in diseases.items()}
     clusters = np.eye(1 + max(row["cluster"] for row in diseases.values()))
-    ranking = builder.similar({disease: clusters[row["cluster"]] for disease, row in diseases.items()})
+    ranking = builder.similar(
+        {disease: clusters[row["cluster"]] for disease, row in diseases.items()}
+    )
     if drawn := negatives == "random":
         ranking = builder.shuffled(seed)
     facts = {
@@ -170,7 +187,12 @@ def load_demo_diskne(*, negatives: str = "similar", wording: str = "name", seed:
 
 def _about(fold):
     dropped = {reason: len(rows) for reason, rows in fold.dropped.items()}
-    return {"disease": fold.disease, "group": fold.group, "categories": list(fold.categories), "dropped": dropped}
+    return {
+        "disease": fold.disease,
+        "group": fold.group,
+        "categories": list(fold.categories),
+        "dropped": dropped,
+    }
 
 
 def benchmark_of(prepared: Prepared) -> Benchmark:
@@ -179,16 +201,26 @@ def benchmark_of(prepared: Prepared) -> Benchmark:
     columns = (arrays[name].tolist() for name in ("disease", "target", "category"))
     ids = about["diseases"]
     examples = (
-        DiseaseExample(NLIExample(uid, "", "", LABELS[label], (), ()), ids[disease], ids[target], CATEGORIES[category])
-        for uid, label, disease, target, category in zip(rows.uids, rows.label, *columns, strict=True)
+        DiseaseExample(
+            NLIExample(uid, "", "", LABELS[label], (), ()),
+            ids[disease],
+            ids[target],
+            CATEGORIES[category],
+        )
+        for uid, label, disease, target, category in zip(
+            rows.uids, rows.label, *columns, strict=True
+        )
     )
     return Benchmark.described(about, examples)
 
 
 def folds_of(prepared: Prepared) -> tuple[Fold, ...]:
-    """The folds of a prepared DisKnE; the examples left out of them are counted in the manifest only."""
+    """The folds of a prepared DisKnE; the examples left out of them are counted in the manifest
+    only."""
     found = []
-    for part, fold in zip(prepared.arrays["fold"], prepared.manifest["diskne"]["folds"], strict=True):
+    for part, fold in zip(
+        prepared.arrays["fold"], prepared.manifest["diskne"]["folds"], strict=True
+    ):
         rows = (np.flatnonzero(part == number).astype(np.int32) for number in range(1, len(PARTS)))
         found.append(Fold(fold["disease"], fold["group"], tuple(fold["categories"]), *rows, {}))
     return tuple(found)
@@ -198,7 +230,9 @@ def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path) -
     """Writes the folder whole or not at all, for its owner alone; returns it."""
     folder = Path(folder).expanduser().absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder}: exists already", fix="give a folder that is empty or not there yet")
+        raise UsageError(
+            f"{folder}: exists already", fix="give a folder that is empty or not there yet"
+        )
     about = []
     for fold in folds:
         sizes = {part: len(getattr(fold, part)) for part in PARTS[1:]}
@@ -230,12 +264,19 @@ def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path) -
 
 
 def read_benchmark(folder: Path) -> Benchmark:
-    """What `write_benchmark` wrote; tokens come from the Treebank tokeniser. Folds are made again, and are the same."""
+    """What `write_benchmark` wrote; tokens come from the Treebank tokeniser. Folds are made again,
+    and are the same."""
     folder = Path(folder).expanduser()
-    about = read_json(folder / ABOUT, "name", "names", "synonyms", "facts", fix="build the benchmark again")
+    about = read_json(
+        folder / ABOUT, "name", "names", "synonyms", "facts", fix="build the benchmark again"
+    )
     pairs = {pair.uid: pair for pair in read_nli_file(folder / EXAMPLES, split="all").examples}
     found = []
     for _, row in json_rows(folder / EXAMPLES, Problems()):
         if (pair := pairs.get(row.values.get("pairID"))) is not None:
-            found.append(DiseaseExample(pair, *(row.values[name] for name in ("disease", "target", "category"))))
+            found.append(
+                DiseaseExample(
+                    pair, *(row.values[name] for name in ("disease", "target", "category"))
+                )
+            )
     return Benchmark.described(about, found)

@@ -1,7 +1,8 @@
-"""Trains all folds of DisKnE. A slot, a pair of a fold and a seed, takes the place of a seed in the training loop.
+"""Trains all folds of DisKnE. A slot, a pair of a fold and a seed, takes the place of a seed in the
+training loop.
 
-One program trains a chunk of slots at a time. The predictions of a chunk are saved when it is done; an interrupted
-chunk continues from its checkpoint. No weights are kept.
+One program trains a chunk of slots at a time. The predictions of a chunk are saved when it is done;
+an interrupted chunk continues from its checkpoint. No weights are kept.
 """
 
 import json
@@ -29,7 +30,8 @@ AT_ONCE = "at_once.json"
 
 @dataclass(frozen=True)
 class Chunk:
-    """Slots (fold, seed) that one program trains at the same time. Their folds belong to one group."""
+    """Slots (fold, seed) that one program trains at the same time. Their folds belong to one
+    group."""
 
     number: int
     group: str
@@ -41,14 +43,16 @@ class Chunk:
 
 
 def chunks_of(choice: FoldChoice, seeds, prepared) -> list[Chunk]:
-    """The slots of the chosen folds in chunks of nearly equal size up to `at_once`, group by group, seed by seed."""
+    """The slots of the chosen folds in chunks of nearly equal size up to `at_once`, group by group,
+    seed by seed."""
     found, benchmark, chunks = folds_of(prepared), benchmark_of(prepared), []
     called = [{fold.disease.casefold(), benchmark.names[fold.disease].casefold()} for fold in found]
     wanted, categories = {name.casefold() for name in choice.diseases}, set(choice.categories)
     chosen = tuple(
         place
         for place, fold in enumerate(found)
-        if (not wanted or wanted & called[place]) and (not categories or categories & set(fold.categories))
+        if (not wanted or wanted & called[place])
+        and (not categories or categories & set(fold.categories))
     )
     if not chosen or wanted - set().union(*called):
         problem = "no fold of a disease or category requested"
@@ -56,7 +60,9 @@ def chunks_of(choice: FoldChoice, seeds, prepared) -> list[Chunk]:
     for place in chosen:
         for name in ("train", "dev"):
             if not len(getattr(found[place], name)):
-                problem = f"{benchmark.name}: the fold of {found[place].disease} has no {name} examples"
+                problem = (
+                    f"{benchmark.name}: the fold of {found[place].disease} has no {name} examples"
+                )
                 raise DataError(problem, fix="give more pairs")
     for group in GROUPS:
         slots = [(place, seed) for seed in seeds for place in chosen if found[place].group == group]
@@ -77,7 +83,12 @@ class FoldTraining:
     """The training of all slots of one run."""
 
     def __init__(self, experiment, prepared, session: Session, choice: FoldChoice):
-        self.experiment, self.prepared, self.session, self.choice = experiment, prepared, session, choice
+        self.experiment, self.prepared, self.session, self.choice = (
+            experiment,
+            prepared,
+            session,
+            choice,
+        )
         self.directory, self.profile = session.directory, session.profile
         self.folds, self.benchmark = folds_of(prepared), benchmark_of(prepared)
         self.chunks = chunks_of(choice, experiment.seeds, prepared)
@@ -91,7 +102,8 @@ class FoldTraining:
         self.program, self.batches = self.experiment.program(self.prepared, names)
         self.program.compile_seconds += self.session.compile_seconds
         self.optimizers = {
-            group: self.experiment.optimizer_for(self.batches[f"{group}/train"]) for group in self.groups
+            group: self.experiment.optimizer_for(self.batches[f"{group}/train"])
+            for group in self.groups
         }
         self.session.write_facts(self.prepared.manifest, self.program.devices.all)
         if not self.choice.at_once:
@@ -100,7 +112,9 @@ class FoldTraining:
         tables.write_examples(self.directory, self.benchmark)
         self.slots = tables.read_slots(self.directory)
         done = {(row["group"], row["disease"], row["seed"]) for row in self.slots}
-        sizes = ", ".join(f"{group} {sum(f.group == group for f in self.folds)}" for group in self.groups)
+        sizes = ", ".join(
+            f"{group} {sum(f.group == group for f in self.folds)}" for group in self.groups
+        )
         self.session.say(
             f"{self.benchmark.name}: {len(self.benchmark):,} examples; folds: {sizes}; seeds "
             f"{', '.join(map(str, self.experiment.seeds))}: {self.total} slots in {len(self.chunks)} chunks"
@@ -109,12 +123,16 @@ class FoldTraining:
         if left_out := self.benchmark.left_out():
             self.session.say(f"{self.benchmark.name}: left out: {left_out}")
         for chunk in self.chunks:
-            if not {(chunk.group, self.folds[fold].disease, seed) for fold, seed in chunk.slots} <= done:
+            if (
+                not {(chunk.group, self.folds[fold].disease, seed) for fold, seed in chunk.slots}
+                <= done
+            ):
                 self._train(chunk)
         return self._fitted()
 
     def _fitting(self) -> int:
-        """The number of slots that fit into memory and disk. It is saved, so that a resumed run has the same chunks."""
+        """The number of slots that fit into memory and disk. It is saved, so that a resumed run has
+        the same chunks."""
         place = self.directory.checkpoints / AT_ONCE
         if not place.exists():
             room = min(map(devices.room, self.program.devices.all))
@@ -146,15 +164,25 @@ class FoldTraining:
         )
         self.profile = None
         if self.parameters is None:
-            self.parameters = sum(int(leaf[0].size) for leaf in jax.tree.leaves(trainer.learner.params))
+            self.parameters = sum(
+                int(leaf[0].size) for leaf in jax.tree.leaves(trainer.learner.params)
+            )
             self.session.say(f"{self.experiment.model.name}: {self.parameters:,} parameters a slot")
         if self.experiment.model.weights:
             start_from_pretrained(trainer, self.experiment)
         if trainer.resume():
-            self.session.say(f"chunk {chunk.number + 1}: resumed in epoch {trainer.epoch} after {trainer.done} batches")
+            self.session.say(
+                f"chunk {chunk.number + 1}: resumed in epoch {trainer.epoch} after {trainer.done} batches"
+            )
         rows = self.directory.metrics()
-        kept = [line for epoch, line in rows if epoch < trainer.epoch or json.loads(line).get("chunk") != chunk.number]
-        write_atomic(self.directory.folder / "metrics.jsonl", b"".join(line + b"\n" for line in kept))
+        kept = [
+            line
+            for epoch, line in rows
+            if epoch < trainer.epoch or json.loads(line).get("chunk") != chunk.number
+        ]
+        write_atomic(
+            self.directory.folder / "metrics.jsonl", b"".join(line + b"\n" for line in kept)
+        )
         best = trainer.run()
         check_converged(best.epoch.tolist(), "fold")
         folds = {fold for fold, _ in chunk.slots}
@@ -167,14 +195,17 @@ class FoldTraining:
             coarse=len(folds) < sum(fold.group == chunk.group for fold in self.folds),
         )
         logits = trainer.predict("test", best.variables)
-        dev = task.slot_scores(trainer.splits["dev"], trainer.predict("dev", best.variables), chunk.codes)
+        dev = task.slot_scores(
+            trainer.splits["dev"], trainer.predict("dev", best.variables), chunk.codes
+        )
         self._keep(chunk, best, dev, logits)
 
     def _checkpoints(self, chunk):
         return self.directory.checkpoints / f"chunk-{chunk.number}"
 
     def _keep(self, chunk, best, dev, logits):
-        """Adds the predictions of the chunk's slots to the run's file, which marks the chunk as done."""
+        """Adds the predictions of the chunk's slots to the run's file, which marks the chunk as
+        done."""
         for place, (number, seed) in enumerate(chunk.slots):
             fold = self.folds[number]
             whole_NC = self.program.task.whole(logits[place, fold.test])
@@ -204,7 +235,10 @@ class FoldTraining:
         )
 
     def _fitted(self) -> Fitted:
-        folds = [self.folds[place] for place in sorted({fold for chunk in self.chunks for fold, _ in chunk.slots})]
+        folds = [
+            self.folds[place]
+            for place in sorted({fold for chunk in self.chunks for fold, _ in chunk.slots})
+        ]
         found = tables.scores(self.benchmark, folds, tables.probabilities(self.slots))
         if categories := self.choice.categories:
             found = {name: scored for name, scored in found.items() if name in categories}
@@ -222,5 +256,7 @@ class FoldTraining:
             "train_examples_per_second": round(examples / max(seconds, 1e-9), 2),
             "compile_seconds": round(self.program.compile_seconds, 2),
         }
-        notes = [f"{diverged} slots diverged: they predict with untrained parameters"] * bool(diverged)
+        notes = [f"{diverged} slots diverged: they predict with untrained parameters"] * bool(
+            diverged
+        )
         return Fitted(facts, notes=notes)

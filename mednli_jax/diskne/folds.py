@@ -1,6 +1,8 @@
-"""Folds of DisKnE: the examples that a disease is tested on, and those for training before (sections 3.3, 4.1).
+"""Folds of DisKnE: the examples that a disease is tested on, and those for training before
+(sections 3.3, 4.1).
 
-A fold is three arrays of row numbers in a benchmark's one list of examples, so that all folds share one set of arrays.
+A fold is three arrays of row numbers in a benchmark's one list of examples, so that all folds share
+one set of arrays.
 """
 
 import hashlib
@@ -27,13 +29,26 @@ _WORD = re.compile(r"\w+")
 _POSSESSIVE = re.compile(r"['’]s\b")
 _PLURAL = re.compile(r"\b([A-Z][A-Z0-9]+)s\b")  # of an abbreviation: MIs, which `singular` leaves
 _CAPITALS = re.compile(r"[A-Z]{2,}")
-# Ending of a Greek or Latin noun in one number, after `singular` -> that in the other, so that both are one word.
+# Ending of a Greek or Latin noun in one number, after `singular` -> that in the other, so that both
+# are one word.
 _ENDINGS = {
     **{"i": "us", "use": "us"},  # emboli; viruses
     **{"e": "is", "ide": "is"},  # metastases; arthritides
-    **{"um": "a", "on": "a", "ae": "a", "mata": "ma"},  # diverticulum, ganglion; bursae, carcinomata
+    **{
+        "um": "a",
+        "on": "a",
+        "ae": "a",
+        "mata": "ma",
+    },  # diverticulum, ganglion; bursae, carcinomata
     **{"ix": "ice", "ex": "ice", "ice": "ice"},  # varix, cortex; varices, cortices
-    **{"ax": "ace", "ace": "ace", "yx": "yce", "yce": "yce", "nx": "nge", "nge": "nge"},  # pneumothorax, calyx, phalanx
+    **{
+        "ax": "ace",
+        "ace": "ace",
+        "yx": "yce",
+        "yce": "yce",
+        "nx": "nge",
+        "nge": "nge",
+    },  # pneumothorax, calyx, phalanx
 }
 _ENDING = re.compile(rf"(?<=\w{{3}})({'|'.join(_ENDINGS)})$")
 
@@ -55,9 +70,10 @@ class FoldChoice:
 class Fold:
     """The examples of a disease for testing and training.
 
-    train, dev, test: int32 rows of `Benchmark.examples`, ascending. categories: those that are reported and tested.
-    dropped: reason -> rows that were kept out of train and dev. The reasons are `own` (of the disease, but not tested),
-    `hypothesis` and `premise` (they name the disease), `repeated` (premise and claim of an earlier example).
+    train, dev, test: int32 rows of `Benchmark.examples`, ascending. categories: those that are
+    reported and tested. dropped: reason -> rows that were kept out of train and dev. The reasons
+    are `own` (of the disease, but not tested), `hypothesis` and `premise` (they name the disease),
+    `repeated` (premise and claim of an earlier example).
     """
 
     disease: str
@@ -70,23 +86,28 @@ class Fold:
 
 
 def phrase(text: str) -> str:
-    """A text as names are looked for in it: words in lower case and in one number, a space around each.
+    """A text as names are looked for in it: words in lower case and in one number, a space around
+    each.
 
-    " mi " is in the phrase of "h/o MI." and not in that of "family": the published script looked for substrings.
+    " mi " is in the phrase of "h/o MI." and not in that of "family": the published script looked
+    for substrings.
     """
     words = _WORD.findall(_POSSESSIVE.sub("", _PLURAL.sub(r"\1", text).casefold()))
     return f" {' '.join(map(_one_number, words))} "
 
 
 def _one_number(word: str) -> str:
-    """The same string, which need not be a word, for the singular and the plural of a word in lower case."""
+    """The same string, which need not be a word, for the singular and the plural of a word in lower
+    case."""
     if word in FUNCTION_WORDS:
         return word
     word = _ENDING.sub(lambda match: _ENDINGS[match[1]], singular(word))
     return word.replace("embolus", "embolism")  # a pulmonary embolus is a pulmonary embolism
 
 
-def mentioned(texts: Collection[str], synonyms: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
+def mentioned(
+    texts: Collection[str], synonyms: Mapping[str, Iterable[str]]
+) -> dict[str, frozenset[str]]:
     """text -> the concepts of which a name stands in it, on word boundaries.
 
     A word of grammar is a name only in capitals (AS, aortic stenosis), and found only in capitals.
@@ -107,7 +128,11 @@ def mentioned(texts: Collection[str], synonyms: Mapping[str, Iterable[str]]) -> 
     found = {}
     for text in set(texts):
         words = phrase(text).split()
-        spans = ((a, b) for a in range(len(words)) for b in range(a + 1, min(a + longest, len(words)) + 1))
+        spans = (
+            (a, b)
+            for a in range(len(words))
+            for b in range(a + 1, min(a + longest, len(words)) + 1)
+        )
         named = [owners.get(tuple(words[a:b]), ()) for a, b in spans]
         named += [acronyms.get(word, ()) for word in _WORD.findall(text)]
         found[text] = frozenset().union(*named)
@@ -136,7 +161,8 @@ def _firsts(keys: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 
 def _dev_premises(groups: Sequence[str], share: float) -> np.ndarray:
-    """bool [n]: rows of the premises that make about `share` of the rows; the order of their hashes decides."""
+    """bool [n]: rows of the premises that make about `share` of the rows; the order of their hashes
+    decides."""
     rows, taken, chosen = Counter(groups), 0, set()
     order = sorted(rows, key=lambda group: hashlib.sha256(f"dev {group}".encode()).digest())
     for group in order[:-1]:
@@ -148,19 +174,22 @@ def _dev_premises(groups: Sequence[str], share: float) -> np.ndarray:
 
 
 def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV) -> tuple[Fold, ...]:
-    """A fold for each group and disease with at least `least` positive examples in a category (sections 3.3, 4.1).
+    """A fold for each group and disease with at least `least` positive examples in a category
+    (sections 3.3, 4.1).
 
-    A category in which no negative example is made from those of the disease is not reported for it.
+    A category in which no negative example is made from those of the disease is not reported for
+    it.
 
-    The training examples are those of the group that neither claim nor name the disease, less a share `dev` of whole
-    premises.
+    The training examples are those of the group that neither claim nor name the disease, less a
+    share `dev` of whole premises.
     """
     examples, found = benchmark.examples, []
     columns = np.array([(e.target, e.disease, e.category) for e in examples], object).reshape(-1, 3)
     target, claimed_of, category = columns.T
     positive = np.array([e.is_positive for e in examples], bool)
     claim = _ranks([(e.pair.group, e.disease, e.pair.hypothesis) for e in examples])
-    # Two pairs with the same premise and claim are one example of what a category tests of a disease.
+    # Two pairs with the same premise and claim are one example of what a category tests of a
+    # disease.
     tested = _ranks(list(zip(claim, target, category, strict=True)))
     in_premise = _naming(benchmark, [e.pair.premise for e in examples])
     in_hypothesis = _naming(benchmark, [e.pair.hypothesis for e in examples])
@@ -170,7 +199,9 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV) -> tupl
     for group, of_group in GROUPS.items():
         pool = np.isin(category, of_group)
         for disease in sorted({of for of, kind in counts if kind in of_group}):
-            reported = {kind for of, kind in with_negatives if of == disease and counts[of, kind] >= least}
+            reported = {
+                kind for of, kind in with_negatives if of == disease and counts[of, kind] >= least
+            }
             categories = tuple(kind for kind in of_group if kind in reported)
             if not categories:
                 continue
@@ -190,20 +221,27 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV) -> tupl
                 "premise": pool & ~targeted & ~claimed & named,
                 "repeated": free & ~kept[1],
             }
-            dropped = {reason: np.flatnonzero(of).astype(np.int32) for reason, of in dropped.items()}
+            dropped = {
+                reason: np.flatnonzero(of).astype(np.int32) for reason, of in dropped.items()
+            }
             is_dev = _dev_premises([examples[row].pair.group for row in rows], dev)
-            found.append(Fold(disease, group, categories, rows[~is_dev], rows[is_dev], test, dropped))
+            found.append(
+                Fold(disease, group, categories, rows[~is_dev], rows[is_dev], test, dropped)
+            )
     if not found:
         fix = "give more pairs, or a terminology that names more of their diseases"
-        raise DataError(f"{benchmark.name}: no disease has {least} positive examples in a category", fix=fix)
+        raise DataError(
+            f"{benchmark.name}: no disease has {least} positive examples in a category", fix=fix
+        )
     return tuple(found)
 
 
 # -- batches of many folds ---------------------------------------------------------------------------------------------
 
-# A slot is a fold and a seed. The training loop identifies it by one number, in place of a seed; everything random in
-# a slot depends on that number alone. The folds of a group have equally many batches of the same static shapes.
-# Dimension letters: N rows of the corpus, F folds, Q units of a batch, G rows of a unit, S slots.
+# A slot is a fold and a seed. The training loop identifies it by one number, in place of a seed;
+# everything random in a slot depends on that number alone. The folds of a group have equally many
+# batches of the same static shapes. Dimension letters: N rows of the corpus, F folds, Q units of a
+# batch, G rows of a unit, S slots.
 
 
 def slot_code(fold: int, seed: int) -> int:
@@ -219,8 +257,9 @@ def of_code(code: int) -> tuple[int, int]:
 class FoldBatches(Batches):
     """The training batches of a group of folds.
 
-    `epoch(epoch, codes)` gives (layout, rows [S, Q, G]) as that of Batches, each slot with the rows of its fold; a fold
-    with fewer rows than the largest has padding (-1) spread over its batches. Further arguments are those of Batches.
+    `epoch(epoch, codes)` gives (layout, rows [S, Q, G]) as that of Batches, each slot with the rows
+    of its fold; a fold with fewer rows than the largest has padding (-1) spread over its batches.
+    Further arguments are those of Batches.
 
     Args:
       member: [F, N] bool, whether a row is trained on in a fold; F: all folds of the corpus.
@@ -243,17 +282,26 @@ class FoldBatches(Batches):
         if groups is None:
             groups = np.flatnonzero(self.member[list(group)].any(axis=0)).astype(np.int32)[:, None]
         codes = tuple(slot_code(fold, seed) for seed in plan.seeds for fold in self.of_group)
-        super().__init__(premise_length, hypothesis_length, replace(plan, seeds=codes), groups=groups, tokens=tokens)
+        super().__init__(
+            premise_length,
+            hypothesis_length,
+            replace(plan, seeds=codes),
+            groups=groups,
+            tokens=tokens,
+        )
 
     def _buckets(self):
-        """Each fold is cut into buckets of equal work; they have as many batches, and room, as the largest needs."""
+        """Each fold is cut into buckets of equal work; they have as many batches, and room, as the
+        largest needs."""
         held = self.member[:, self.units] & (self.units >= 0)
         rows = {fold: int(held[fold].sum()) for fold in self.of_group}
         largest = max(self.of_group, key=rows.__getitem__)
         units = int(held[largest].any(axis=1).sum())
         per_batch = max(1, round(self.plan.batch_size * units / max(rows[largest], 1)))
         most = max(1, min(self.plan.max_buckets, units // (2 * per_batch)))
-        cut = {fold: self._cut(np.flatnonzero(held[fold].any(axis=1)), most) for fold in self.of_group}
+        cut = {
+            fold: self._cut(np.flatnonzero(held[fold].any(axis=1)), most) for fold in self.of_group
+        }
         buckets = []
         self._of_fold = {fold: [] for fold in self.of_group}
         for bucket in range(most):
@@ -268,14 +316,20 @@ class FoldBatches(Batches):
 
     def _cut(self, units, most):
         """The units in the order of their length, as `most` parts of about equal work."""
-        order = np.lexsort((self.hypothesis_of_unit[units].sum(axis=1), self.premise_of_unit[units]))
+        order = np.lexsort(
+            (self.hypothesis_of_unit[units].sum(axis=1), self.premise_of_unit[units])
+        )
         work = np.cumsum(self.premise_of_unit[units][order] + 1)
         return np.split(units[order], np.searchsorted(work, work[-1] * np.arange(1, most) / most))
 
     def _looks(self, seeds, epochs):
         """Slot after slot, each in another epoch: folds differ more than the epochs of one do."""
         turns = range(min(epochs, 4))
-        return [(code, 1 + (turn + place) % epochs) for turn in turns for place, code in enumerate(seeds)]
+        return [
+            (code, 1 + (turn + place) % epochs)
+            for turn in turns
+            for place, code in enumerate(seeds)
+        ]
 
     def _deal(self, bucket, look):
         fold = of_code(look[0])[0]

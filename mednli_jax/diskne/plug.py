@@ -1,4 +1,5 @@
-"""DisKnE as the commands see it: sentence pairs that are trained and tested in folds, one for each disease."""
+"""DisKnE as the commands see it: sentence pairs that are trained and tested in folds, one for each
+disease."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ NUMBERS = "12345678"
 
 
 def several(values) -> tuple[str, ...]:
-    """The names in a tuple of a config. The command line sets an empty tuple as one string with commas."""
+    """The names in a tuple of a config. The command line sets an empty tuple as one string with
+    commas."""
     return tuple(name for value in values for name in str(value).split(",") if name)
 
 
@@ -49,7 +51,11 @@ class DisKnE(NLI):
         *NLI.empty,
         ("data.genre data.limit data.labels", lambda config: True, NONE),
         ("transfer.init_from", lambda config: True, "folds cannot start from a run"),
-        ("diskne.wording diskne.negatives", lambda config: config.data.name == "file", "the files decide it"),
+        (
+            "diskne.wording diskne.negatives",
+            lambda config: config.data.name == "file",
+            "the files decide it",
+        ),
     )
     with_builder = ()
     licensed = ("diskne",)
@@ -57,14 +63,23 @@ class DisKnE(NLI):
 
     @property
     def sources(self) -> Mapping[str, tuple[Callable[[Path], Iterable[Path]], str]]:
-        return {"diskne": (annotation_files, "diskne/*.csv, the published annotations, read beside mednli/")}
+        return {
+            "diskne": (
+                annotation_files,
+                "diskne/*.csv, the published annotations, read beside mednli/",
+            )
+        }
 
     def rules(self, config: Any) -> Iterator[tuple[str, str, str]]:
         if max(config.seeds) > MOST_SEED:
             yield "seeds", f"with folds a seed is at most {MOST_SEED}", "--config.seeds=0,1,2"
         yield from super().rules(config)
         if set(several(config.diskne.categories)) - set(CATEGORIES):
-            yield "diskne.categories", "a category is unknown", f"give some of {', '.join(CATEGORIES)}"
+            yield (
+                "diskne.categories",
+                "a category is unknown",
+                f"give some of {', '.join(CATEGORIES)}",
+            )
 
     def corpus(self, config: Any) -> DisKnECorpus:
         choice = config.diskne
@@ -101,7 +116,9 @@ class DisKnE(NLI):
     ) -> tuple[Sequence[Section], Sequence[Section]]:
         return tables.run_sections(directory.folder)
 
-    def closing_sections(self, directory: RunDirectory, result: Mapping[str, Any]) -> Sequence[Section]:
+    def closing_sections(
+        self, directory: RunDirectory, result: Mapping[str, Any]
+    ) -> Sequence[Section]:
         return tables.run_sections(directory.folder)[0]
 
     def compare(self, folders: Sequence[Path], split: str) -> Report:
@@ -114,7 +131,9 @@ class DisKnE(NLI):
     def tables(self) -> Mapping[str, PaperTable]:
         source, found = published("diskne")["source"], {}
         for number in NUMBERS:  # of single diseases
-            found[f"{tables.TABLE}{number}"] = PaperTable(partial(_filled, number), source, shareable=False)
+            found[f"{tables.TABLE}{number}"] = PaperTable(
+                partial(_filled, number), source, shareable=False
+            )
         return found
 
 

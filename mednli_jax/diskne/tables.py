@@ -1,8 +1,9 @@
 """Scores of DisKnE's folds, the files of their runs, and Tables 1 to 8 of Alghanmi et al. 2021.
 
-A run keeps its predictions for the test examples of each fold and seed (private/folds.jsonl) and a description of its
-examples (private/examples.jsonl); neither file holds text. In scores a system is its runs, {run: {uid: probabilities of
-the classes}}. All test examples of a disease count, negatives too (the published script left false positives out).
+A run keeps its predictions for the test examples of each fold and seed (private/folds.jsonl) and a
+description of its examples (private/examples.jsonl); neither file holds text. In scores a system is
+its runs, {run: {uid: probabilities of the classes}}. All test examples of a disease count,
+negatives too (the published script left false positives out).
 """
 
 from collections import defaultdict
@@ -62,22 +63,33 @@ def scores(benchmark: Benchmark, folds: Sequence[Fold], runs: Runs) -> dict[str,
         for fold in folds:
             if category in fold.categories:
                 examples = (benchmark.examples[row] for row in fold.test)
-                tested[fold.disease] = [example for example in examples if example.category == category]
+                tested[fold.disease] = [
+                    example for example in examples if example.category == category
+                ]
         if not tested:
             continue
-        found[category] = _averaged({disease: _of_disease(examples, runs) for disease, examples in tested.items()})
+        found[category] = _averaged(
+            {disease: _of_disease(examples, runs) for disease, examples in tested.items()}
+        )
         if ranked := [one for examples in tested.values() if (one := _ranked(examples, runs))]:
             per_run = {name: np.mean([one[name] for one in ranked], axis=0) for name in RANKED}
             chance = float(np.mean([one["chance"] for one in ranked]))
-            found[category]["ranking"] = {**{name: mean_sd(of) for name, of in per_run.items()}, "chance": chance}
+            found[category]["ranking"] = {
+                **{name: mean_sd(of) for name, of in per_run.items()},
+                "chance": chance,
+            }
     return found
 
 
 def _of_disease(examples, runs):
     gold = np.array([LABELS.index(example.pair.label) for example in examples])
-    best = [np.argmax([said[example.uid] for example in examples], axis=1) for said in runs.values()]
+    best = [
+        np.argmax([said[example.uid] for example in examples], axis=1) for said in runs.values()
+    ]
     always = np.full(len(gold), LABELS.index(POSITIVE))
-    *per_run, constant = (per_class(gold, predicted)[POSITIVE]["f1"] for predicted in (*best, always))
+    *per_run, constant = (
+        per_class(gold, predicted)[POSITIVE]["f1"] for predicted in (*best, always)
+    )
     positives = sum(example.is_positive for example in examples)
     return {
         "f1": float(np.mean(per_run)),
@@ -97,23 +109,33 @@ def _averaged(diseases: Mapping[str, dict]) -> dict:
         "diseases": diseases,
         "macro": mean_sd(per_run.mean(axis=0)),
         "weighted": mean_sd(np.average(per_run, axis=0, weights=weights)),
-        "always_positive": {"macro": float(always.mean()), "weighted": float(np.average(always, weights=weights))},
+        "always_positive": {
+            "macro": float(always.mean()),
+            "weighted": float(np.average(always, weights=weights)),
+        },
     }
 
 
-# With one positive in eleven examples a model may rank well and still call nothing positive: its F1 is 0 then. A query
-# is a positive example with the negatives made from it. Where probabilities are equal, hits@1 and MRR are their means
-# over all orders; AP treats equal ones as one step, as scikit-learn does.
+# With one positive in eleven examples a model may rank well and still call nothing positive: its F1
+# is 0 then. A query is a positive example with the negatives made from it. Where probabilities are
+# equal, hits@1 and MRR are their means over all orders; AP treats equal ones as one step, as
+# scikit-learn does.
 
 
 def _ranked(examples: Sequence[DiseaseExample], runs: Runs) -> dict:
     """Each measure [runs] of a disease, and chance; {} where no positive example has a negative."""
     queries = defaultdict(list)
     for place, example in enumerate(examples):
-        query = example.uid if example.is_positive else example.uid.removesuffix(f".{example.disease}")
+        query = (
+            example.uid if example.is_positive else example.uid.removesuffix(f".{example.disease}")
+        )
         queries[query].append(place)
     gold = np.array([example.is_positive for example in examples])
-    ranked = [places for places in map(np.array, queries.values()) if len(places) > 1 and gold[places].sum() == 1]
+    ranked = [
+        places
+        for places in map(np.array, queries.values())
+        if len(places) > 1 and gold[places].sum() == 1
+    ]
     if not ranked:
         return {}
     from sklearn.metrics import average_precision_score
@@ -129,7 +151,8 @@ def _ranked(examples: Sequence[DiseaseExample], runs: Runs) -> dict:
 
 
 def _rank(p: np.ndarray, gold: np.ndarray) -> tuple[float, float]:
-    """(hits@1, reciprocal rank) of the one positive: the means over the orders of equal probabilities."""
+    """(hits@1, reciprocal rank) of the one positive: the means over the orders of equal
+    probabilities."""
     above, equal = int((p[~gold] > p[gold]).sum()), int((p[~gold] == p[gold]).sum())
     ranks = above + 1 + np.arange(equal + 1)
     return float((ranks == 1).mean()), float((1 / ranks).mean())
@@ -141,7 +164,8 @@ def _rank(p: np.ndarray, gold: np.ndarray) -> tuple[float, float]:
 class System(NamedTuple):
     """A finished run.
 
-    about: `diskne` of its data.json. categories: its `scores`. unlike: how it differs from the paper's, see departures.
+    about: `diskne` of its data.json. categories: its `scores`. unlike: how it differs from the
+    paper's, see departures.
     """
 
     name: str
@@ -161,12 +185,16 @@ def systems(folder: Path, read: Read) -> list[System]:
             different = unlike(path, read, str(result["config"]).partition("-")[0], sizes)
             found.append(System(path.name, about, result["categories"], different))
     if not found:
-        raise RunError(f"{folder}: holds no finished run of folds", fix="give the folder that launch/diskne.sh made")
+        raise RunError(
+            f"{folder}: holds no finished run of folds",
+            fix="give the folder that launch/diskne.sh made",
+        )
     return found
 
 
 def table_section(number: str, systems: Sequence[System]) -> Section:
-    """One of the paper's tables, in per cent: our systems, the classifier that always says true, the paper's columns.
+    """One of the paper's tables, in per cent: our systems, the classifier that always says true,
+    the paper's columns.
 
     The diseases are those of the first system; the others must have them, too.
     """
@@ -174,20 +202,33 @@ def table_section(number: str, systems: Sequence[System]) -> Section:
     words = [f"ours on {about['name']}; F1 of the positive class in %, mean and sd over runs"]
     if note := about["facts"].get("note"):
         words.append(note)
-    words += [f"{system.name}, unlike the paper's: {'; '.join(system.unlike)}" for system in systems if system.unlike]
+    words += [
+        f"{system.name}, unlike the paper's: {'; '.join(system.unlike)}"
+        for system in systems
+        if system.unlike
+    ]
     if number == "7":
-        systems = [one for name in theirs["columns"] for one in systems if one.name == name] or systems
+        systems = [
+            one for name in theirs["columns"] for one in systems if one.name == name
+        ] or systems
     if number != "1":
         return Section(TITLE, words, [_figures(number, theirs, systems)])
-    counts = [(name, {of: str(about["facts"][name][of]) for of in CATEGORIES}) for name in ("positives", "negatives")]
+    counts = [
+        (name, {of: str(about["facts"][name][of]) for of in CATEGORIES})
+        for name in ("positives", "negatives")
+    ]
     for i, name in enumerate(theirs["columns"]):
-        counts.append((name, {category: str(cells[i]) for category, cells in theirs["rows"].items()}))
+        counts.append(
+            (name, {category: str(cells[i]) for category, cells in theirs["rows"].items()})
+        )
     rows = {category: (TITLES[category],) for category in CATEGORIES}
-    return Section(TITLE, words, [fill(f"Table 1: examples of {about['name']}", ("category",), rows, counts)])
+    return Section(
+        TITLE, words, [fill(f"Table 1: examples of {about['name']}", ("category",), rows, counts)]
+    )
 
 
-# A row's key is the path to its figure in `scores`: (category, average), (category, LISTED, average), or
-# (category, "diseases", disease).
+# A row's key is the path to its figure in `scores`: (category, average), (category, LISTED,
+# average), or (category, "diseases", disease).
 
 
 def _figures(number: str, theirs: dict, systems: Sequence[System]) -> Grid:
@@ -203,14 +244,22 @@ def _figures(number: str, theirs: dict, systems: Sequence[System]) -> Grid:
         for scored in found.values():
             if listed:
                 of_category = scored[theirs["category"]]
-                of_category[LISTED] = _averaged({disease: of_category["diseases"][disease] for disease in listed})
+                of_category[LISTED] = _averaged(
+                    {disease: of_category["diseases"][disease] for disease in listed}
+                )
         columns, titles = [("positives", positives)], ("disease",)
         caption = f"{TITLES[theirs['category']]}, F1 of the positive class in %, {about['name']}"
     else:
-        rows = {(category, average): (average, TITLES[category]) for average in AVERAGES for category in CATEGORIES}
+        rows = {
+            (category, average): (average, TITLES[category])
+            for average in AVERAGES
+            for category in CATEGORIES
+        }
         paper = {path: [f"{mean} ±{sd}" for mean, sd in theirs[path[1]][path[0]]] for path in rows}
         columns, titles, caption = [], ("average", "category"), theirs["caption"]
-    columns += [(name, {path: _cell(scored, path) for path in rows}) for name, scored in found.items()]
+    columns += [
+        (name, {path: _cell(scored, path) for path in rows}) for name, scored in found.items()
+    ]
     for i, name in enumerate(theirs.get("columns", PAPER["models"])):
         columns.append((f"paper: {name}", {path: cells[i] for path, cells in paper.items()}))
     return fill(f"Table {number}: {caption}", titles, rows, columns)
@@ -222,15 +271,18 @@ def _alike(system: System, first: dict) -> dict:
     for category, of in first.items():
         mine = system.categories.get(category, {}).get("diseases", {})
         if missing := of["diseases"].keys() - mine.keys():
-            problem = f"{system.name}: {len(missing)} diseases of other runs have no scores in {category}"
+            problem = (
+                f"{system.name}: {len(missing)} diseases of other runs have no scores in {category}"
+            )
             raise RunError(problem, fix="give runs of one benchmark, with all its folds")
         found[category] = _averaged({disease: mine[disease] for disease in of["diseases"]})
     return found
 
 
 def _diseases(about: dict, scored: dict, theirs: dict) -> tuple[dict, dict, dict, list[str]]:
-    """(rows, positive examples by row, the paper's cells by row, our diseases that the paper lists): each disease of
-    ours, each other disease of the paper's, then the averages over ours and over those of the paper's list."""
+    """(rows, positive examples by row, the paper's cells by row, our diseases that the paper
+    lists): each disease of ours, each other disease of the paper's, then the averages over ours and
+    over those of the paper's list."""
     category, names = theirs["category"], about["names"]
     ours = scored.get(category, {}).get("diseases", {})
     called = _paper_names(about, ours, theirs["diseases"])
@@ -245,22 +297,31 @@ def _diseases(about: dict, scored: dict, theirs: dict) -> tuple[dict, dict, dict
         path = category, "diseases", f"paper: {name}"
         rows[path], paper[path] = (name,), [*map(str, theirs["diseases"][name])]
     for average in AVERAGES:
-        rows[category, average], paper[category, average] = (f"{average} average",), averages[average]
+        rows[category, average], paper[category, average] = (
+            (f"{average} average",),
+            averages[average],
+        )
     listed = list(called) if len(called) < len(ours) else []
     if listed:
         for average in AVERAGES:
             title = f"{average} average, the {len(listed)} of the paper's list"
-            rows[category, LISTED, average], paper[category, LISTED, average] = (title,), averages[average]
+            rows[category, LISTED, average], paper[category, LISTED, average] = (
+                (title,),
+                averages[average],
+            )
     return rows, positives, paper, listed
 
 
 def _paper_names(about: dict, diseases, wanted) -> dict[str, str]:
-    """disease -> what the paper's table calls it: by its own name first, then by any other name of it."""
+    """disease -> what the paper's table calls it: by its own name first, then by any other name of
+    it."""
     named = {}
     for of in ({disease: [name] for disease, name in about["names"].items()}, about["synonyms"]):
         for disease in sorted(set(diseases) - set(named)):
             phrases = set(map(phrase, of[disease]))
-            free = (name for name in wanted if name not in named.values() and phrase(name) in phrases)
+            free = (
+                name for name in wanted if name not in named.values() and phrase(name) in phrases
+            )
             if name := next(free, None):
                 named[disease] = name
     return named
@@ -289,7 +350,8 @@ def _lines(path: Path) -> list[dict]:
 
 
 def read_slots(directory: RunDirectory) -> list[dict]:
-    """A row for each fold and seed that is done: disease, group, seed, best_epoch, dev, test (uid: probabilities)."""
+    """A row for each fold and seed that is done: disease, group, seed, best_epoch, dev, test (uid:
+    probabilities)."""
     return _lines(directory.private / SLOTS)
 
 
@@ -297,7 +359,9 @@ def write_examples(directory: RunDirectory, benchmark: Benchmark) -> None:
     """Writes a description of the examples, so that a report needs no corpus."""
     rows = []
     for example in benchmark.examples:
-        of_example = {name: getattr(example, name) for name in ("uid", "disease", "target", "category")}
+        of_example = {
+            name: getattr(example, name) for name in ("uid", "disease", "target", "category")
+        }
         rows.append({**of_example, "label": example.pair.label})
     directory.write_lines(EXAMPLES, rows)
 
@@ -313,7 +377,10 @@ def probabilities(slots: Iterable[Mapping]) -> dict[str, dict[str, list[float]]]
 def outcomes(directory: RunDirectory, split: str) -> Outcomes:
     """A run's predictions for the test examples of all its folds."""
     if split != "test":
-        raise RunError(f"{directory.folder}: folds have no predictions of the {split} split", fix="give --split=test")
+        raise RunError(
+            f"{directory.folder}: folds have no predictions of the {split} split",
+            fix="give --split=test",
+        )
     labels = {row["uid"]: row["label"] for row in _lines(directory.private / EXAMPLES)}
     runs = probabilities(read_slots(directory))
     uids = sorted(next(iter(runs.values())))
@@ -323,21 +390,37 @@ def outcomes(directory: RunDirectory, split: str) -> Outcomes:
 
 
 def run_sections(folder: Path) -> tuple[list[Section], list[Section]]:
-    """(averages of each category, F1 of each disease) of a finished run; nothing of an unfinished one."""
+    """(averages of each category, F1 of each disease) of a finished run; nothing of an unfinished
+    one."""
     result = RunDirectory.existing(folder).result()
     if result["status"] != "complete":
         return [], []
     rows, each = [], []
     for category, found in result["categories"].items():
         diseases = found["diseases"]
-        counts = [str(sum(one[name] for one in diseases.values())) for name in ("positives", "negatives")]
+        counts = [
+            str(sum(one[name] for one in diseases.values())) for name in ("positives", "negatives")
+        ]
         averages = [_mean_sd(found[average]) for average in AVERAGES]
-        row = (TITLES[category], str(len(diseases)), *counts, *averages, points(found["always_positive"]["macro"]))
+        row = (
+            TITLES[category],
+            str(len(diseases)),
+            *counts,
+            *averages,
+            points(found["always_positive"]["macro"]),
+        )
         if ranked := found.get("ranking"):
             row += (*(_mean_sd(ranked[name]) for name in RANKED), points(ranked["chance"]))
         rows.append(row)
         for disease, one in diseases.items():
-            each.append((result["names"][disease], TITLES[category], str(one["positives"]), points(one["f1"])))
+            each.append(
+                (
+                    result["names"][disease],
+                    TITLES[category],
+                    str(one["positives"]),
+                    points(one["f1"]),
+                )
+            )
     header = ("category", "diseases", "positives", "negatives", "macro F1", "weighted F1", ALWAYS)
     header += (*RANKED.values(), "hits@1 by chance")
     words = [
@@ -347,7 +430,9 @@ def run_sections(folder: Path) -> tuple[list[Section], list[Section]]:
     ]
     rows = [row + ("-",) * (len(header) - len(row)) for row in rows]
     diseases = Grid("", ("disease", "category", "positives", "F1"), each, left=2)
-    return [Section("Scores", words, [Grid("", header, rows)])], [Section("Diseases", grids=[diseases])]
+    return [Section("Scores", words, [Grid("", header, rows)])], [
+        Section("Diseases", grids=[diseases])
+    ]
 
 
 def _mean_sd(found):

@@ -1,4 +1,5 @@
-"""DisKnE: sentence pairs in folds by disease. Each slot, a fold and a seed, trains on the rows of its own fold.
+"""DisKnE: sentence pairs in folds by disease. Each slot, a fold and a seed, trains on the rows of
+its own fold.
 
 In all splits, row numbers refer to the arrays of the whole corpus.
 """
@@ -23,8 +24,8 @@ PREDICT_GROUP = 11  # hypotheses of a premise: its own disease and ten others
 class PartRows:
     """The rows of one part (train, dev, test) of several folds.
 
-    label: [N], of all examples. member: bool [F, N], whether an example is in this part of a fold. longest: rows of
-    the largest of these folds.
+    label: [N], of all examples. member: bool [F, N], whether an example is in this part of a fold.
+    longest: rows of the largest of these folds.
     """
 
     label: np.ndarray
@@ -46,11 +47,21 @@ class DisKnETask(nli.NLITask):
 
     def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
         """The arrays on the device: all examples, one array per field."""
-        return {name: np.asarray(array) for name, array in prepared.arrays.items() if name not in FIELDS}
+        return {
+            name: np.asarray(array) for name, array in prepared.arrays.items() if name not in FIELDS
+        }
 
-    def batches(self, prepared: Prepared, name: str, training: batching.TrainingBatches, *, shares: int, model):
-        """Batches of a group of folds: of train, each slot has the rows of its fold; of dev and test, all rows of this
-        part in any fold of the group, once for all slots."""
+    def batches(
+        self,
+        prepared: Prepared,
+        name: str,
+        training: batching.TrainingBatches,
+        *,
+        shares: int,
+        model,
+    ):
+        """Batches of a group of folds: of train, each slot has the rows of its fold; of dev and
+        test, all rows of this part in any fold of the group, once for all slots."""
         group, _, part = name.partition("/")
         member, chosen = self.members(prepared, part), group_of(prepared, group)
         if part != "train":
@@ -74,7 +85,8 @@ class DisKnETask(nli.NLITask):
         )
 
     def prediction(self, prepared, rows: np.ndarray, *, shares: int, model, coarse: bool = False):
-        """Batches with each of the rows (bool [N]) once. coarse: in shapes that other sets of rows share."""
+        """Batches with each of the rows (bool [N]) once. coarse: in shapes that other sets of rows
+        share."""
         chosen = np.flatnonzero(rows)
         size = nli.PREDICT_PIECES if self.pieces else nli.PREDICT_ROWS
         size = min(size, 64) if coarse else size
@@ -102,7 +114,8 @@ class DisKnETask(nli.NLITask):
         return PartRows(prepared.splits[ALL].label, member, longest)
 
     def slot_scores(self, rows: PartRows, logits: np.ndarray, codes: Sequence[int]) -> dict:
-        """Loss, accuracy and F1 of the positive class of each slot, on the rows of its fold. logits: [S, N, C]."""
+        """Loss, accuracy and F1 of the positive class of each slot, on the rows of its fold.
+        logits: [S, N, C]."""
         found = {"loss": [], "accuracy": [], "f1": []}
         for code, logits_NC in zip(codes, logits, strict=True):
             mine = rows.member[of_code(code)[0]]
@@ -117,7 +130,11 @@ class DisKnETask(nli.NLITask):
 
 def group_of(prepared: Prepared, group: str) -> list[int]:
     """The indices of the folds of a group."""
-    return [place for place, fold in enumerate(prepared.manifest["diskne"]["folds"]) if fold["group"] == group]
+    return [
+        place
+        for place, fold in enumerate(prepared.manifest["diskne"]["folds"])
+        if fold["group"] == group
+    ]
 
 
 def _lengths(prepared):
@@ -129,7 +146,8 @@ def _tokens(prepared):
 
 
 def _units(prepared, rows, most):
-    """[M, G], numbers of the given rows, grouped by premise, at most `most` in a group; -1 = padding."""
+    """[M, G], numbers of the given rows, grouped by premise, at most `most` in a group; -1 =
+    padding."""
     if most == 1:
         return rows.astype(np.int32)[:, None]
     units = batching.groups_of(np.asarray(prepared.arrays["premise"])[rows], most)

@@ -1,1 +1,2 @@
-"""Knowledge from outside the corpus: ontologies, concept mentions, distances between concepts, word vectors."""
+"""Knowledge from outside the corpus: ontologies, concept mentions, distances between concepts, word
+vectors."""

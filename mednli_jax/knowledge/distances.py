@@ -1,9 +1,11 @@
-"""Distances in an ontology's graph: between concepts, and from there between tokens of a premise and a hypothesis.
+"""Distances in an ontology's graph: between concepts, and from there between tokens of a premise
+and a hypothesis.
 
-Two searches start from thousands of concepts at once, in graphs of millions of edges. `_climb` follows is-a edges
-upwards: few concepts lie above a source, so it keeps a sparse matrix of sources and concepts. `_spread` follows edges
-both ways: almost every concept is reached, so it keeps one bit for each source and concept.
-Dimension letters: C concepts, E edges, M pairs, W words of 64 bits.
+Two searches start from thousands of concepts at once, in graphs of millions of edges. `_climb`
+follows is-a edges upwards: few concepts lie above a source, so it keeps a sparse matrix of sources
+and concepts. `_spread` follows edges both ways: almost every concept is reached, so it keeps one
+bit for each source and concept. Dimension letters: C concepts, E edges, M pairs, W words of 64
+bits.
 """
 
 import hashlib
@@ -42,7 +44,8 @@ def shortest_paths(
     max_length: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> np.ndarray:
-    """int16 [M]: edges on the shortest path between two concepts; UNREACHABLE if there is none up to `max_length`.
+    """int16 [M]: edges on the shortest path between two concepts; UNREACHABLE if there is none up
+    to `max_length`.
 
     Args:
       pairs: integers [M, 2] of concept indices.
@@ -57,33 +60,50 @@ def shortest_paths(
     if direction == "either":
         found = _climb(ontology.parents, low, high, max_length, progress)
     else:
-        found = _spread(len(ontology), _walked_edges(ontology, direction), low, high, max_length, progress)
+        found = _spread(
+            len(ontology), _walked_edges(ontology, direction), low, high, max_length, progress
+        )
     return found[back]
 
 
 def stored_paths(
-    ontology: Ontology, pairs: np.ndarray, *, folder: Path, progress: Callable[[int, int], None] | None = None, **how
+    ontology: Ontology,
+    pairs: np.ndarray,
+    *,
+    folder: Path,
+    progress: Callable[[int, int], None] | None = None,
+    **how,
 ) -> np.ndarray:
-    """`shortest_paths`, int16 [M], from a file in `folder` if it is kept there, else computed and kept.
+    """`shortest_paths`, int16 [M], from a file in `folder` if it is kept there, else computed and
+    kept.
 
-    A file belongs to the ontology, the edges followed, the direction, the cut-off and the distinct pairs, in any order.
-    how: direction and max_length.
+    A file belongs to the ontology, the edges followed, the direction, the cut-off and the distinct
+    pairs, in any order. how: direction and max_length.
     """
     distinct, back = _distinct_pairs(pairs)
     if not len(distinct):
         return np.zeros(0, np.int16)
-    key = {"format": FORMAT, "ontology": ontology.sha256, "direction": "either", "max_length": 0, **how}
+    key = {
+        "format": FORMAT,
+        "ontology": ontology.sha256,
+        "direction": "either",
+        "max_length": 0,
+        **how,
+    }
     digest = hashlib.sha256()
     for array in (*_walked_edges(ontology, key["direction"]), distinct):
         digest.update(np.ascontiguousarray(array, "<i4"))
     key["pairs"] = digest.hexdigest()
     name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
     build = partial(shortest_paths, ontology, distinct, progress=progress, **how)
-    return kept(Path(folder).expanduser() / f"{name}.npz", key, lambda: {"distance": build()})["distance"][back]
+    return kept(Path(folder).expanduser() / f"{name}.npz", key, lambda: {"distance": build()})[
+        "distance"
+    ][back]
 
 
 def _walked_edges(ontology: Ontology, direction: str) -> list[np.ndarray]:
-    """The edges that a direction follows, integers [2, E] of concepts: is-a (child, parent) first."""
+    """The edges that a direction follows, integers [2, E] of concepts: is-a (child, parent)
+    first."""
     walked = [ontology.parents, *(ontology.relations.values() if direction == "all" else ())]
     return [np.stack(matrix.nonzero()) for matrix in walked]
 
@@ -96,7 +116,9 @@ def _distinct_pairs(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.stack(np.divmod(keys, size), axis=1), back
 
 
-def _climb(parents: csr_array, low: np.ndarray, high: np.ndarray, max_length: int, progress) -> np.ndarray:
+def _climb(
+    parents: csr_array, low: np.ndarray, high: np.ndarray, max_length: int, progress
+) -> np.ndarray:
     """int16 [M], the is-a steps from one concept of each pair up to the other."""
     start, end = np.append(low, high), np.append(high, low)
     sources, slot = np.unique(start, return_inverse=True)
@@ -117,17 +139,28 @@ def _climb(parents: csr_array, low: np.ndarray, high: np.ndarray, max_length: in
 
 
 def _spread(
-    size: int, edges: Sequence[np.ndarray], low: np.ndarray, high: np.ndarray, max_length: int, progress
+    size: int,
+    edges: Sequence[np.ndarray],
+    low: np.ndarray,
+    high: np.ndarray,
+    max_length: int,
+    progress,
 ) -> np.ndarray:
-    """int16 [M], the steps between the concepts of each pair, along edges [2, E] followed both ways.
+    """int16 [M], the steps between the concepts of each pair, along edges [2, E] followed both
+    ways.
 
-    One step ors the bits of a concept's neighbours into the bits of the concept, for all sources at once (Then et al.
-    2014, The more the merrier: efficient multi-source graph traversal, section 3).
+    One step ors the bits of a concept's neighbours into the bits of the concept, for all sources at
+    once (Then et al. 2014, The more the merrier: efficient multi-source graph traversal, section
+    3).
     """
     distance = np.where(low == high, 0, UNREACHABLE).astype(np.int16)
     # Each edge both ways, and one from each concept to itself, by which it keeps its bits.
-    source, target = np.concatenate([np.stack([np.arange(size)] * 2), *edges, *(edge[::-1] for edge in edges)], axis=1)
-    graph = csr_array((np.ones(len(source), bool), (source, target)), shape=(size, size))  # repeated edges become one
+    source, target = np.concatenate(
+        [np.stack([np.arange(size)] * 2), *edges, *(edge[::-1] for edge in edges)], axis=1
+    )
+    graph = csr_array(
+        (np.ones(len(source), bool), (source, target)), shape=(size, size)
+    )  # repeated edges become one
     _, component = connected_components(graph, directed=False)
     pairs = np.flatnonzero((low != high) & (component[low] == component[high]))
     if not len(pairs):
@@ -140,7 +173,9 @@ def _spread(
         word, bit = np.divmod(np.arange(len(taken)), 64)
         bits = np.zeros((size, word[-1] + 1), np.uint64)
         bits[taken, word] = np.uint64(1) << bit.astype(np.uint64)
-        opened = np.flatnonzero((done <= slot) & (slot < done + len(taken)))  # pairs whose length is not known yet
+        opened = np.flatnonzero(
+            (done <= slot) & (slot < done + len(taken))
+        )  # pairs whose length is not known yet
         word, bit = word[slot[opened] - done], bit[slot[opened] - done].astype(np.uint64)
         for length in range(1, (max_length or LONGEST) + 1):
             # Only the bits of the targets are needed to see which pairs are of this length.
@@ -150,21 +185,28 @@ def _spread(
             opened, word, bit = opened[~arrived], word[~arrived], bit[~arrived]
             if not len(opened):
                 break
-            used, word = np.unique(word, return_inverse=True)  # words whose sources have finished are left out
-            bits = _grown(bits[:, used] if len(used) < bits.shape[1] else bits, graph, np.arange(size))
+            used, word = np.unique(
+                word, return_inverse=True
+            )  # words whose sources have finished are left out
+            bits = _grown(
+                bits[:, used] if len(used) < bits.shape[1] else bits, graph, np.arange(size)
+            )
         if progress:
             progress(min(done + chunk, len(sources)), len(sources))
     return distance
 
 
 def _grown(bits: np.ndarray, graph: csr_array, rows: np.ndarray) -> np.ndarray:
-    """uint64 [rows, W]: the bits of some concepts (sorted) after one more step. bits: uint64 [C, W]."""
+    """uint64 [rows, W]: the bits of some concepts (sorted) after one more step. bits: uint64 [C,
+    W]."""
     grown = np.empty((len(rows), bits.shape[1]), np.uint64)
     first, degree = graph.indptr[rows], np.diff(graph.indptr)[rows]
     for done in range(0, len(rows), BLOCK):
         lengths = degree[done : done + BLOCK]
         gathered = bits[graph.indices[_ramps(first[done : done + BLOCK], lengths)]]
-        np.bitwise_or.reduceat(gathered, np.cumsum(lengths) - lengths, axis=0, out=grown[done : done + len(lengths)])
+        np.bitwise_or.reduceat(
+            gathered, np.cumsum(lengths) - lengths, axis=0, out=grown[done : done + len(lengths)]
+        )
     return grown
 
 
@@ -178,10 +220,10 @@ def _ramps(first: np.ndarray | int, length: np.ndarray) -> np.ndarray:
 class Links:
     """Related token pairs of N premise-hypothesis pairs, at most K each, nearest first.
 
-    premise, hypothesis: int16 [N, K] token positions.
-    distance: int16 [N, K] edges between their concepts; -1 = empty slot (both positions are then 0).
-    dropped: number of links that did not fit into K. longest: greatest distance between related mentions; -1 if none.
-    relation: unsigned [N, K], the bits of `relations.kinds_of`, 0 = empty slot; None for links without types.
+    premise, hypothesis: int16 [N, K] token positions. distance: int16 [N, K] edges between their
+    concepts; -1 = empty slot (both positions are then 0). dropped: number of links that did not fit
+    into K. longest: greatest distance between related mentions; -1 if none. relation: unsigned [N,
+    K], the bits of `relations.kinds_of`, 0 = empty slot; None for links without types.
     """
 
     premise: np.ndarray
@@ -205,35 +247,45 @@ def corpus_links(
 ) -> Links:
     """Links premise tokens with hypothesis tokens through the concepts that cover them.
 
-    Token i of a premise and token j of its hypothesis, both below `max_tokens`, are linked when a concept of i and a
-    concept of j have a path; their distance is the least over all such concepts. The slots of a pair are in the order
-    of distance, then i, then j, and the first `max_links` are kept. A cross-reference stands for all concepts that have
-    it. A concept that the ontology lacks is related only to itself, at distance 0.
+    Token i of a premise and token j of its hypothesis, both below `max_tokens`, are linked when a
+    concept of i and a concept of j have a path; their distance is the least over all such concepts.
+    The slots of a pair are in the order of distance, then i, then j, and the first `max_links` are
+    kept. A cross-reference stands for all concepts that have it. A concept that the ontology lacks
+    is related only to itself, at distance 0.
 
     paths: `shortest_paths`, or `stored_paths` with its folder bound.
     """
-    distinct, found = _all_paths(ontology, premise_mentions, hypothesis_mentions, paths, direction, max_length)
+    distinct, found = _all_paths(
+        ontology, premise_mentions, hypothesis_mentions, paths, direction, max_length
+    )
     parts, longest = [packed(np.zeros((0, 4), np.int64), 0, max_links, UNREACHABLE)], UNREACHABLE
-    for rows, premise, hypothesis, left, right in _blocks(ontology, premise_mentions, hypothesis_mentions):
+    for rows, premise, hypothesis, left, right in _blocks(
+        ontology, premise_mentions, hypothesis_mentions
+    ):
         one, other = premise[left, 3], hypothesis[right, 3]
         distance = np.where(one == other, 0, UNREACHABLE).astype(np.int16)
         known, keys = _keys(one, other, len(ontology))
         distance[known] = found[np.searchsorted(distinct, keys)]
         related = np.flatnonzero(distance >= 0)
         left, right, distance = left[related], right[related], distance[related]
-        longest = max(longest, _longest(premise[left, 4] * len(hypothesis) + hypothesis[right, 4], distance))
+        longest = max(
+            longest, _longest(premise[left, 4] * len(hypothesis) + hypothesis[right, 4], distance)
+        )
         links = token_links(premise[left], hypothesis[right], distance, max_tokens)
         parts.append(packed(links, rows, max_links, longest))
     premise, hypothesis, distance = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("premise", "hypothesis", "distance")
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("premise", "hypothesis", "distance")
     )
     return Links(premise, hypothesis, distance, sum(part.dropped for part in parts), longest)
 
 
 def _longest(mention_pairs: np.ndarray, distance: np.ndarray) -> int:
-    """The greatest distance between two mentions, each the least over the concepts of a cross-reference.
+    """The greatest distance between two mentions, each the least over the concepts of a
+    cross-reference.
 
-    mention_pairs: int64 [M], a number for each two mentions, repeated for their concepts. distance: int16 [M].
+    mention_pairs: int64 [M], a number for each two mentions, repeated for their concepts. distance:
+    int16 [M].
     """
     distinct, place = np.unique(mention_pairs, return_inverse=True)
     least = np.full(len(distinct), LONGEST, np.int16)
@@ -242,7 +294,8 @@ def _longest(mention_pairs: np.ndarray, distance: np.ndarray) -> int:
 
 
 def _blocks(ontology, premise_mentions, hypothesis_mentions):
-    """(number of pairs, `_flatten`ed premises, hypotheses, left, right: rows of both that are crossed), in blocks."""
+    """(number of pairs, `_flatten`ed premises, hypotheses, left, right: rows of both that are
+    crossed), in blocks."""
     unknown: dict[str, int] = {}  # unknown concepts get codes after the known ones
     for first in range(0, len(premise_mentions), _ROWS):
         block = slice(first, first + _ROWS)
@@ -253,9 +306,12 @@ def _blocks(ontology, premise_mentions, hypothesis_mentions):
 
 
 def _all_paths(ontology, premise_mentions, hypothesis_mentions, paths, direction, max_length):
-    """(keys of all pairs of known concepts, rising; their distances), found at once for the whole corpus."""
+    """(keys of all pairs of known concepts, rising; their distances), found at once for the whole
+    corpus."""
     found = [np.zeros(0, np.int64)]
-    for _, premise, hypothesis, left, right in _blocks(ontology, premise_mentions, hypothesis_mentions):
+    for _, premise, hypothesis, left, right in _blocks(
+        ontology, premise_mentions, hypothesis_mentions
+    ):
         _, keys = _keys(premise[left, 3], hypothesis[right, 3], len(ontology))
         found.append(np.unique(keys))
     distinct = np.unique(np.concatenate(found))
@@ -270,8 +326,11 @@ def _keys(one: np.ndarray, other: np.ndarray, size: int) -> tuple[np.ndarray, np
     return known, np.minimum(one, other) * size + np.maximum(one, other)
 
 
-def _flatten(mentions: Sequence[Sequence[Mention]], ontology: Ontology, unknown: dict[str, int]) -> np.ndarray:
-    """int64 [concepts, 5]: pair, start, end, concept code, number of the mention, which may have several concepts.
+def _flatten(
+    mentions: Sequence[Sequence[Mention]], ontology: Ontology, unknown: dict[str, int]
+) -> np.ndarray:
+    """int64 [concepts, 5]: pair, start, end, concept code, number of the mention, which may have
+    several concepts.
 
     `unknown` grows by the ids that the ontology lacks.
     """
@@ -286,7 +345,8 @@ def _flatten(mentions: Sequence[Sequence[Mention]], ontology: Ontology, unknown:
 
 
 def crossed(left: np.ndarray, right: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Index arrays of every (row of left, row of right) that belong to the same pair; both sides sorted by pair."""
+    """Index arrays of every (row of left, row of right) that belong to the same pair; both sides
+    sorted by pair."""
     count = np.bincount(right, minlength=size)
     start = np.cumsum(count) - count
     repeats = count[left]
@@ -295,9 +355,14 @@ def crossed(left: np.ndarray, right: np.ndarray, size: int) -> tuple[np.ndarray,
 
 
 def token_links(
-    premise: np.ndarray, hypothesis: np.ndarray, distance: np.ndarray, max_tokens: int, bits: np.ndarray | None = None
+    premise: np.ndarray,
+    hypothesis: np.ndarray,
+    distance: np.ndarray,
+    max_tokens: int,
+    bits: np.ndarray | None = None,
 ) -> np.ndarray:
-    """int64 [links, 4]: pair, distance, i, j of each linked token pair once, with its least distance; sorted so.
+    """int64 [links, 4]: pair, distance, i, j of each linked token pair once, with its least
+    distance; sorted so.
 
     bits: of the relations of the mentions; all those of a token pair are a fifth column.
     """

@@ -1,4 +1,5 @@
-"""Finds the concepts that a tokenised sentence names, and reads the user's lists of words for it."""
+"""Finds the concepts that a tokenised sentence names, and reads the user's lists of words for
+it."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -14,7 +15,8 @@ from mednli_jax.files import text_lines
 from mednli_jax.knowledge.ontology import Ontology, begins
 from mednli_jax.knowledge.readers import mesh
 
-# Words of grammar. No name that is one of these is linked, not even an abbreviation ("or", the operating room).
+# Words of grammar. No name that is one of these is linked, not even an abbreviation ("or", the
+# operating room).
 _GRAMMAR = """
     a about above after again against all also although am among an and any are as at be because been before
     being below between both but by can could did do does doing done down due during each either else ever
@@ -26,9 +28,10 @@ _GRAMMAR = """
     what when where whether which while who whom whose why will with within without would yes yet you your
 """
 
-# Everyday words that are names in MeSH ("Face", "Lead", HARD, SAID), in the singular: they state no finding. Chosen
-# among the most frequent links in picture captions, where almost every link is a false one, and in reports of trials.
-# In order: people and places; what every note speaks of; ordinary things, acts and qualities; acronyms.
+# Everyday words that are names in MeSH ("Face", "Lead", HARD, SAID), in the singular: they state no
+# finding. Chosen among the most frequent links in picture captions, where almost every link is a
+# false one, and in reports of trials. In order: people and places; what every note speaks of;
+# ordinary things, acts and qualities; acronyms.
 _EVERYDAY = """
     adult baby boy brother caregiver child children client clinic doctor family father female friend girl
     home hospital house human husband individual infant job male man men mother newborn nurse parent partner
@@ -62,8 +65,9 @@ _JOINED = re.compile(r"[\w.+'’]+(?:(?:[-‐‑‒–—]+|/)[\w.+'’]+)+")  #
 
 @lru_cache(maxsize=1 << 17)
 def normalise(text: str) -> tuple[str, ...]:
-    """The pieces of a name or of one token, as they are compared: "Crohn's", "non-smoker," -> ("crohn",), ("non",
-    "smoker", ","). Case is folded, punctuation is a piece of its own, as in the Penn Treebank."""
+    """The pieces of a name or of one token, as they are compared: "Crohn's", "non-smoker," ->
+    ("crohn",), ("non", "smoker", ","). Case is folded, punctuation is a piece of its own, as in the
+    Penn Treebank."""
     text = text.casefold()
     if text.isalpha():
         return (text,)
@@ -76,8 +80,8 @@ def normalise(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1 << 17)
 def singular(word: str) -> str:
-    """The word without a plural ending, which need not be a word. Words of up to four letters stay ("aids" is no plural
-    of "aid"), as do the endings of Greek and Latin singulars."""
+    """The word without a plural ending, which need not be a word. Words of up to four letters stay
+    ("aids" is no plural of "aid"), as do the endings of Greek and Latin singulars."""
     if len(word) < 5 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
         return word
     if word.endswith("ies") and len(word) > 5:
@@ -101,8 +105,8 @@ def _pieces(text: str) -> tuple[str, ...]:
 class _Form(NamedTuple):
     """A token as it is compared.
 
-    exact: its `_pieces` with a space between. folded: they in the singular.
-    borders: places of spaces in `folded` between words that hyphens or "/" join and that each may be a name.
+    exact: its `_pieces` with a space between. folded: they in the singular. borders: places of
+    spaces in `folded` between words that hyphens or "/" join and that each may be a name.
     """
 
     exact: str
@@ -131,10 +135,12 @@ def _is_joined(token: str, pieces: Sequence[str]) -> bool:
 
 
 class _Sentence:
-    """A sentence as the text that is searched: the folded pieces of its tokens, with a space around each.
+    """A sentence as the text that is searched: the folded pieces of its tokens, with a space around
+    each.
 
-    A place is the position of a space. starts: place -> the token that begins there. ends: place -> the token after the
-    one that ends there. inside: place between two words of a token -> that token; starts and ends have it, too.
+    A place is the position of a space. starts: place -> the token that begins there. ends: place ->
+    the token after the one that ends there. inside: place between two words of a token -> that
+    token; starts and ends have it, too.
     """
 
     def __init__(self, tokens: Sequence[str], parts: bool):
@@ -162,12 +168,18 @@ class _Sentence:
         exact = " ".join([form.exact for form in self.forms[first : self.ends[end]] if form.exact])
         if start not in self.inside and end not in self.inside:
             return exact
-        begin = next(place for place in self.starts if self.starts[place] == first and place not in self.inside)
+        begin = next(
+            place
+            for place in self.starts
+            if self.starts[place] == first and place not in self.inside
+        )
         skipped = self.text.count(" ", begin, start)
         return " ".join(exact.split(" ")[skipped : skipped + self.text.count(" ", start, end)])
 
 
-_Hit = tuple[int, int, str]  # a name in a sentence: the place where it starts, minus the one where it ends, its key
+_Hit = tuple[
+    int, int, str
+]  # a name in a sentence: the place where it starts, minus the one where it ends, its key
 
 
 def _leftmost_longest(hits: Iterable[_Hit]) -> list[_Hit]:
@@ -181,12 +193,14 @@ def _leftmost_longest(hits: Iterable[_Hit]) -> list[_Hit]:
 
 @cache
 def ordinary_words() -> frozenset[str]:
-    """Words of 3 to 7 letters as which acronyms may be read (see resources/CREDITS.md), most in their base form."""
+    """Words of 3 to 7 letters as which acronyms may be read (see resources/CREDITS.md), most in
+    their base form."""
     return frozenset(word for _, word in text_lines(mesh.RESOURCES / ORDINARY_WORDS))
 
 
 def is_ordinary(word: str) -> bool:
-    """Whether a folded word is a word of grammar or an ordinary one, or the plural of an ordinary one."""
+    """Whether a folded word is a word of grammar or an ordinary one, or the plural of an ordinary
+    one."""
     forms = {word, word.removesuffix("s"), singular(word)}
     return word in FUNCTION_WORDS or not forms.isdisjoint(ordinary_words())
 
@@ -194,15 +208,16 @@ def is_ordinary(word: str) -> bool:
 class Linker:
     """Finds the names of an ontology in tokens by Aho-Corasick.
 
-    Names match without regard to case, hyphens ("beta-blocker", "beta blocker"), possessives and plural endings. They
-    match on token borders, and inside a token on those of words that hyphens or "/" join ("CAD/CHF", "HIV-positive"),
-    unless the whole token is linked. Of overlapping names the leftmost wins, then the longest. If several concepts have
-    the name, one with exactly this spelling precedes one that only has its plural or singular; after that the
-    ontology's precedence decides (preferred names, then the order of `Ontology.names`).
+    Names match without regard to case, hyphens ("beta-blocker", "beta blocker"), possessives and
+    plural endings. They match on token borders, and inside a token on those of words that hyphens
+    or "/" join ("CAD/CHF", "HIV-positive"), unless the whole token is linked. Of overlapping names
+    the leftmost wins, then the longest. If several concepts have the name, one with exactly this
+    spelling precedes one that only has its plural or singular; after that the ontology's precedence
+    decides (preferred names, then the order of `Ontology.names`).
 
-    An acronym that is also an ordinary word (AIDS, MAP, ALL) is linked only where the text has it in capitals: not in
-    "walking aids". There it precedes the word. Acronyms are short forms and names in capitals, unless the ontology
-    writes most names in capitals.
+    An acronym that is also an ordinary word (AIDS, MAP, ALL) is linked only where the text has it
+    in capitals: not in "walking aids". There it precedes the word. Acronyms are short forms and
+    names in capitals, unless the ontology writes most names in capitals.
 
     Args:
       ontology: its names are searched, but not those with fewer than MIN_LENGTH characters unless they are its
@@ -229,11 +244,16 @@ class Linker:
         self.ontology, self.stop = ontology, frozenset(stop)
         self.types = tuple(ontology.link_types if types is None else types)
         self._capitals_tell = not _mostly_in_capitals(ontology.names)
-        # Keys and names of acronyms that are also ordinary words are in capitals, all others are folded.
+        # Keys and names of acronyms that are also ordinary words are in capitals, all others are
+        # folded.
         self._first: dict[str, str] = {}  # key -> its first name, letter for letter
         self._concepts: dict[str, int] = {}  # name, letter for letter -> concept
-        self._ambiguous = set(UNITS)  # keys that are read as other words, too, unless they are in capitals
-        self._collect(None if vocabulary is None else folded_words(vocabulary), tuple(abbreviations))
+        self._ambiguous = set(
+            UNITS
+        )  # keys that are read as other words, too, unless they are in capitals
+        self._collect(
+            None if vocabulary is None else folded_words(vocabulary), tuple(abbreviations)
+        )
         self._automaton = ahocorasick.Automaton()
         for key in self._first:
             folded = key.casefold()
@@ -243,8 +263,8 @@ class Linker:
     def link(self, tokens: Sequence[str], *, parts: bool = True) -> list[Mention]:
         """The mentions of one sentence, in order; `concept` is the ontology's id.
 
-        They overlap only where a token holds several names, or the end of one and another ("chest pain/cough").
-        parts: whether names are looked for inside tokens.
+        They overlap only where a token holds several names, or the end of one and another ("chest
+        pain/cough"). parts: whether names are looked for inside tokens.
         """
         if not self._first:
             return []
@@ -274,7 +294,8 @@ class Linker:
         return mentions
 
     def _concept_at(self, sentence: _Sentence, start: int, end: int, folded: str) -> int | None:
-        """The concept of the name with this key between two places; None where the text means another word."""
+        """The concept of the name with this key between two places; None where the text means
+        another word."""
         exact = sentence.exact(start, end)
         if folded not in self._ambiguous:
             return self._concepts[exact if exact in self._concepts else self._first[folded]]
@@ -294,8 +315,11 @@ class Linker:
         """The concepts of the ontology that a mention's `concept` stands for."""
         return self.ontology.indices(concept)
 
-    def _collect(self, vocabulary: set[str] | None, abbreviations: Sequence[tuple[str, str]]) -> None:
-        """Keeps names in order of precedence: short forms, preferred names, then `Ontology.names`."""
+    def _collect(
+        self, vocabulary: set[str] | None, abbreviations: Sequence[tuple[str, str]]
+    ) -> None:
+        """Keeps names in order of precedence: short forms, preferred names, then
+        `Ontology.names`."""
         linked, found = self._linked(), {}
         expansions = {self._keys(expansion)[0].casefold() for _, expansion in abbreviations}
         preferred = ((label, concept) for concept, label in enumerate(self.ontology.labels))
@@ -304,7 +328,11 @@ class Linker:
                 is_short = name in self.ontology.abbreviations
                 key, exact = self._keys(name, is_short)
                 folded = key.casefold()
-                needed = vocabulary is None or folded in expansions or vocabulary.issuperset(folded.split(" "))
+                needed = (
+                    vocabulary is None
+                    or folded in expansions
+                    or vocabulary.issuperset(folded.split(" "))
+                )
                 long = len(exact) >= MIN_LENGTH and not self._is_stopped(exact)
                 if needed and _is_word(exact) and (long or is_short):
                     self._add(key, exact)
@@ -317,14 +345,19 @@ class Linker:
             keys = self._keys(short, is_short=True)
             if concept is not None and _is_word(keys[1]):
                 found.setdefault(keys, concept)
-        for (key, exact), concept in found.items():  # last: expansions are looked up among the names
+        for (
+            key,
+            exact,
+        ), concept in found.items():  # last: expansions are looked up among the names
             self._add(key, exact)
             self._concepts[exact] = concept
 
     def _keys(self, name: str, is_short: bool = False) -> tuple[str, str]:
-        """(key under which a name is looked up, the name letter for letter), both as pieces between single spaces.
+        """(key under which a name is looked up, the name letter for letter), both as pieces between
+        single spaces.
 
-        Both are in capitals for an acronym that is also an ordinary word. is_short: the name is a short form.
+        Both are in capitals for an acronym that is also an ordinary word. is_short: the name is a
+        short form.
         """
         pieces = _pieces(name)
         key, exact = " ".join(map(singular, pieces)), " ".join(pieces)
@@ -358,7 +391,8 @@ class Linker:
 
 
 def _mostly_in_capitals(names: Iterable[tuple[str, int]]) -> bool:
-    """Whether most names of several words are in capitals, so that capitals do not make an acronym."""
+    """Whether most names of several words are in capitals, so that capitals do not make an
+    acronym."""
     return sum(1 if name.isupper() else -1 for name, _ in names if " " in name) > 0
 
 
@@ -378,17 +412,22 @@ _ENDINGS = {
 _DETACHED = {part: [pair.split(":") for pair in pairs.split()] for part, pairs in _ENDINGS.items()}
 
 
-_OF_GRAMMAR = FUNCTION_WORDS - {"one", "two", "three"}  # numbers have opposites, as other adjectives have
+_OF_GRAMMAR = FUNCTION_WORDS - {
+    "one",
+    "two",
+    "three",
+}  # numbers have opposites, as other adjectives have
 _GRAMMAR_PARTS = "ar"
 
 
 class Lemmas:
     """Finds the words of WordNet in tokens, by their base forms.
 
-    Unlike a Linker it chooses no sense: a mention's `concept` is a key, the base forms between "|", and `indices` gives
-    all their synsets. The base form of a word is the word itself if WordNet has it in a part of speech, else the
-    word with its ending replaced. Irregular forms are names that the reader adds. A word of grammar is an adjective or
-    an adverb ("near", "all"), never a noun or a verb ("is", the plural of the letter i); its key ends with "|".
+    Unlike a Linker it chooses no sense: a mention's `concept` is a key, the base forms between "|",
+    and `indices` gives all their synsets. The base form of a word is the word itself if WordNet has
+    it in a part of speech, else the word with its ending replaced. Irregular forms are names that
+    the reader adds. A word of grammar is an adjective or an adverb ("near", "all"), never a noun or
+    a verb ("is", the plural of the letter i); its key ends with "|".
     """
 
     def __init__(self, ontology: Ontology):
@@ -403,18 +442,24 @@ class Lemmas:
         return found
 
     def link(self, tokens: Sequence[str]) -> list[Mention]:
-        """The mentions of one sentence, in order: all words, and also the phrases in which they stand."""
+        """The mentions of one sentence, in order: all words, and also the phrases in which they
+        stand."""
         words, size = [token.casefold() for token in tokens], len(tokens)
-        spans = [(at, end) for at in range(size) for end in range(at + 1, min(at + _LONGEST, size) + 1)]
+        spans = [
+            (at, end) for at in range(size) for end in range(at + 1, min(at + _LONGEST, size) + 1)
+        ]
         keys = ((at, end, self._key(" ".join(words[at:end]))) for at, end in spans)
         return [Mention(*found) for found in keys if found[2]]
 
     def indices(self, key: str) -> list[int]:
-        """The synsets of a mention's key, the most frequent sense first; none for an unknown one."""
+        """The synsets of a mention's key, the most frequent sense first; none for an unknown
+        one."""
         if key not in self._senses:
             forms, parts = key.split("|"), _GRAMMAR_PARTS if key.endswith("|") else _DETACHED
             found = [self._synsets.get((form, part), []) for form in forms for part in parts]
-            self._senses[key] = list(dict.fromkeys(concept for synsets in found for concept in synsets))
+            self._senses[key] = list(
+                dict.fromkeys(concept for synsets in found for concept in synsets)
+            )
         return self._senses[key]
 
     def _key(self, word: str) -> str:
@@ -429,13 +474,18 @@ class Lemmas:
         found = {}
         for part in parts:
             endings, forms = _DETACHED[part], [word] if (word, part) in self._synsets else []
-            forms = forms or [word.removesuffix(a) + b for a, b in endings if word.endswith(a) and len(word) > len(a)]
+            forms = forms or [
+                word.removesuffix(a) + b
+                for a, b in endings
+                if word.endswith(a) and len(word) > len(a)
+            ]
             found |= dict.fromkeys(form for form in forms if (form, part) in self._synsets)
         return found
 
 
 class Linkers:
-    """The mentions that each linker finds, whether they overlap or not. ontology: `side_by_side` of theirs."""
+    """The mentions that each linker finds, whether they overlap or not. ontology: `side_by_side` of
+    theirs."""
 
     def __init__(self, ontology: Ontology, linkers: Sequence[Linker | Lemmas]):
         self.ontology, self._linkers = ontology, tuple(linkers)

@@ -1,4 +1,5 @@
-"""Loads the Ontology that a config names: finds its files, chooses the reader and keeps the result in the cache."""
+"""Loads the Ontology that a config names: finds its files, chooses the reader and keeps the result
+in the cache."""
 
 import hashlib
 import json
@@ -28,13 +29,17 @@ FORMAT = 5
 NAMES = ("mesh", "snomed", "umls", "wordnet")
 TABLES = (".tsv", ".tsv.gz")
 OBO = (".obo", ".obo.gz")
-_STRINGS, _PAIRS = ("ids", "labels", "types", "abbreviations"), ("names", "cross_references")  # of a stored ontology
+_STRINGS, _PAIRS = (
+    ("ids", "labels", "types", "abbreviations"),
+    ("names", "cross_references"),
+)  # of a stored ontology
 _PATHS = f"a {', '.join(TABLES + OBO)} file or of a folder with MRCONSO.RRF, RF2 files or data.noun"
 
 
 @dataclass(frozen=True)
 class OntologyFiles:
-    """An ontology's name, the file or folder that `read` gets, and all files that `read` may open."""
+    """An ontology's name, the file or folder that `read` gets, and all files that `read` may
+    open."""
 
     name: str
     place: Path
@@ -69,7 +74,12 @@ def load_ontology(
         return source.read(source.place, options)
     cache_dir = Path(cache_dir).expanduser()
     found = _digests(source, cache_dir)
-    key = {"place": str(source.place.resolve()), "files": found, "options": asdict(options), "format": FORMAT}
+    key = {
+        "place": str(source.place.resolve()),
+        "files": found,
+        "options": asdict(options),
+        "format": FORMAT,
+    }
 
     def build():
         ontology = source.read(source.place, options)
@@ -128,7 +138,9 @@ def _named(spec, data_dir):
         raise ConfigError(f"no data folder is set for ontology '{spec}'", fix=fix)
     source = next(filter(None, (_in_folder(spec, place) for place in places)), None)
     if source and spec == "snomed":  # MetaMap names concepts by the CUIs of the UMLS
-        names = [place / name for place in umls_folders for name in ("MRCONSO.RRF", "META/MRCONSO.RRF")]
+        names = [
+            place / name for place in umls_folders for name in ("MRCONSO.RRF", "META/MRCONSO.RRF")
+        ]
         if conso := _present(*names)[:1]:
             read = partial(read_snomed, conso=conso[0])
             return replace(source, files=(*source.files, *conso), read=read)
@@ -142,7 +154,9 @@ def _named(spec, data_dir):
         "or give the path of its folder",
     }[spec]
     searched = " or ".join(map(str, places))
-    raise ConfigError(f"no files of '{spec}' are in {searched}", field="knowledge.ontology", fix=fix)
+    raise ConfigError(
+        f"no files of '{spec}' are in {searched}", field="knowledge.ontology", fix=fix
+    )
 
 
 def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
@@ -154,8 +168,13 @@ def _in_folder(kind: str, folder: Path) -> OntologyFiles | None:
                 files = _present(*(place / name for name in umls.COLUMNS), *about)
                 return OntologyFiles(kind, place, files, read_umls)
     elif kind == "wordnet":
-        if _present(*(place / name for name, place in product(wordnet.FILES, (folder, folder / "dict")))):
-            files = (*wordnet.wordnet_files(folder).values(), *wordnet.further_files(folder).values())
+        if _present(
+            *(place / name for name, place in product(wordnet.FILES, (folder, folder / "dict")))
+        ):
+            files = (
+                *wordnet.wordnet_files(folder).values(),
+                *wordnet.further_files(folder).values(),
+            )
             return OntologyFiles(kind, folder, files, wordnet.read_wordnet)
     elif files := release_files(folder):
         return OntologyFiles(kind, folder, tuple(files), read_snomed)
@@ -181,10 +200,13 @@ def stored(path: Path, key: dict, build: Callable[[], Ontology]) -> Ontology:
 
 
 def _arrays(ontology: Ontology) -> dict[str, np.ndarray]:
-    """Strings as one text of lines, pairs as strings and concepts, relations as edges one after the other."""
+    """Strings as one text of lines, pairs as strings and concepts, relations as edges one after the
+    other."""
     strings = {part: getattr(ontology, part) for part in _STRINGS}
     strings["abbreviations"] = sorted(ontology.abbreviations)
-    edges = {name: np.stack(matrix.nonzero()) for name, matrix in sorted(ontology.relations.items())}
+    edges = {
+        name: np.stack(matrix.nonzero()) for name, matrix in sorted(ontology.relations.items())
+    }
     about = {name: getattr(ontology, name) for name in ("name", "version", "sha256", "link_types")}
     about["relations"] = {name: found.shape[1] for name, found in edges.items()}
     arrays = {"about": np.array(json.dumps(about))}
@@ -194,13 +216,21 @@ def _arrays(ontology: Ontology) -> dict[str, np.ndarray]:
         arrays[f"{part}.concepts"] = np.array([concept for _, concept in pairs], np.int32)
     for part, found in strings.items():
         arrays[part] = np.frombuffer("".join(f"{string}\n" for string in found).encode(), np.uint8)
-    arrays |= {"parents.indptr": ontology.parents.indptr, "parents.indices": ontology.parents.indices}
-    return arrays | {"relations": np.concatenate([np.zeros((2, 0), np.int32), *edges.values()], axis=1)}
+    arrays |= {
+        "parents.indptr": ontology.parents.indptr,
+        "parents.indices": ontology.parents.indices,
+    }
+    return arrays | {
+        "relations": np.concatenate([np.zeros((2, 0), np.int32), *edges.values()], axis=1)
+    }
 
 
 def _ontology(arrays) -> Ontology:
     about = json.loads(arrays["about"].item())
-    parts = {part: tuple(str(arrays.pop(part), "utf-8").split("\n")[:-1]) for part in (*_STRINGS, *_PAIRS)}
+    parts = {
+        part: tuple(str(arrays.pop(part), "utf-8").split("\n")[:-1])
+        for part in (*_STRINGS, *_PAIRS)
+    }
     parts["abbreviations"] = frozenset(parts["abbreviations"])
     for part in _PAIRS:
         parts[part] = tuple(zip(parts[part], arrays[f"{part}.concepts"].tolist(), strict=True))

@@ -1,22 +1,26 @@
-"""Concepts that another program found in a corpus's sentences, in place of the linker; and the sentences for MetaMap.
+"""Concepts that another program found in a corpus's sentences, in place of the linker; and the
+sentences for MetaMap.
 
 A file of mentions (.tsv) is a table with tabs whose header names, in any order,
 
   uid side start end concept      and, if wanted,      score negated
 
-`side` is premise or hypothesis, `concept` an id of the ontology. `start` and `end` (exclusive) count the corpus's
-tokens from 0; `start_char` and `end_char` in their place count characters of its sentence. `score` is a number, higher
-is better, 0 where it is empty; `negated` is 0 or 1, and only counted.
+`side` is premise or hypothesis, `concept` an id of the ontology. `start` and `end` (exclusive)
+count the corpus's tokens from 0; `start_char` and `end_char` in their place count characters of its
+sentence. `score` is a number, higher is better, 0 where it is empty; `negated` is 0 or 1, and only
+counted.
 
-MetaMap's fielded output (.mmi or .txt, of `metamap -N`; see MMI_Output_2016.pdf of the National Library of Medicine)
-has lines ID|MMI|score|preferred name|CUI|[semantic types]|trigger information|location|positional information|codes.
-MetaMap Lite leaves the location out, or writes a bar after the codes (since 3.6.2rc4). Old releases write positions as
-start:length, with ^ between the parts of a text. Lines on acronyms (AA and UA in place of MMI) are skipped. The ID is
-<uid>-p for a premise and <uid>-h for a hypothesis; -premise, -hypothesis, .premise and .hypothesis are understood.
-Positions count characters from 0, or from 1 where a wrapper passed a quoted sentence to MetaMap: the trigger texts,
-which must be in the sentence at their positions, show it. If most of them are at neither position, the file was made
-from other sentences, and is refused. Else a text that is at neither is taken at its nearest place: quotes that
-pymetamap escapes move all positions after them.
+MetaMap's fielded output (.mmi or .txt, of `metamap -N`; see MMI_Output_2016.pdf of the National
+Library of Medicine) has lines ID|MMI|score|preferred name|CUI|[semantic types]|trigger
+information|location|positional information|codes. MetaMap Lite leaves the location out, or writes a
+bar after the codes (since 3.6.2rc4). Old releases write positions as start:length, with ^ between
+the parts of a text. Lines on acronyms (AA and UA in place of MMI) are skipped. The ID is <uid>-p
+for a premise and <uid>-h for a hypothesis; -premise, -hypothesis, .premise and .hypothesis are
+understood. Positions count characters from 0, or from 1 where a wrapper passed a quoted sentence to
+MetaMap: the trigger texts, which must be in the sentence at their positions, show it. If most of
+them are at neither position, the file was made from other sentences, and is refused. Else a text
+that is at neither is taken at its nearest place: quotes that pymetamap escapes move all positions
+after them.
 
 All files may be gzipped.
 """
@@ -52,7 +56,9 @@ SENTENCE = {  # side -> its text and tokens
 }
 ENDINGS = (".tsv", ".mmi", ".txt")  # of a file of mentions; .gz may follow
 LINES = "metamap.txt"  # the file of `write_metamap_input`
-Mentions = dict[tuple[str, str], tuple[Mention, ...]]  # (uid, side) -> the mentions of the sentence, in order
+Mentions = dict[
+    tuple[str, str], tuple[Mention, ...]
+]  # (uid, side) -> the mentions of the sentence, in order
 
 _TOKENS, _CHARACTERS = ("start", "end"), ("start_char", "end_char")
 _NEEDED, _OPTIONAL = ("uid", "side", "concept"), ("score", "negated")
@@ -62,7 +68,8 @@ _NEEDED, _OPTIONAL = ("uid", "side", "concept"), ("score", "negated")
 class Recognised:
     """The concepts that another program found in a corpus, in place of a Linker.
 
-    ontology: may lack concepts. spans: a sentence without any mention is absent. facts: counts and the file's name.
+    ontology: may lack concepts. spans: a sentence without any mention is absent. facts: counts and
+    the file's name.
     """
 
     ontology: Ontology
@@ -79,9 +86,14 @@ class Recognised:
 
 
 def read_mentions(
-    path: Path | str, examples: Sequence[NLIExample], *, partial: bool = False, candidates: str = "best"
+    path: Path | str,
+    examples: Sequence[NLIExample],
+    *,
+    partial: bool = False,
+    candidates: str = "best",
 ) -> tuple[Mentions, dict]:
-    """(mentions, facts) of a file of any format for the sentences of a corpus, as Recognised takes them.
+    """(mentions, facts) of a file of any format for the sentences of a corpus, as Recognised takes
+    them.
 
     Args:
       examples: the corpus, all splits.
@@ -114,7 +126,8 @@ class _Span(NamedTuple):
 
 
 class _Placing:
-    """Checks and counts the spans of a file, and places them on the tokens of a corpus; see `read_mentions`."""
+    """Checks and counts the spans of a file, and places them on the tokens of a corpus; see
+    `read_mentions`."""
 
     def __init__(self, path: Path, examples: Sequence[NLIExample], partial: bool):
         self.path, self.partial = path, partial
@@ -129,8 +142,17 @@ class _Placing:
         """The text of a sentence, "" where there is none."""
         return SENTENCE[side](self._examples[uid])[0] if uid in self._examples else ""
 
-    def add(self, line: int, uid: str, side: str, parts: Sequence[tuple[int, int]], rest: tuple, characters=True):
-        """Adds a span for each part (start, end), in characters or tokens; those on neighbouring tokens are joined.
+    def add(
+        self,
+        line: int,
+        uid: str,
+        side: str,
+        parts: Sequence[tuple[int, int]],
+        rest: tuple,
+        characters=True,
+    ):
+        """Adds a span for each part (start, end), in characters or tokens; those on neighbouring
+        tokens are joined.
 
         rest: concept, score, negation. A part that has no place is noted as a fault, or counted.
         """
@@ -145,7 +167,8 @@ class _Placing:
             self._spans.setdefault((uid, side), []).extend(_Span(*place, *rest) for place in joined)
 
     def _place(self, line, uid, side, start, end, characters) -> tuple[int, int] | None:
-        """The tokens (first, last + 1) of a part: all that have a character of it, else it is counted as "unplaced"."""
+        """The tokens (first, last + 1) of a part: all that have a character of it, else it is
+        counted as "unplaced"."""
         if side not in SENTENCE:
             fix = f"write {' or '.join(SENTENCE)}"
             return self.fault(line, "field 'side' is neither premise nor hypothesis", "side", fix)
@@ -165,7 +188,11 @@ class _Placing:
             return start, end
         if (uid, side) not in self._offsets:
             self._offsets[uid, side] = token_offsets(text, tokens)
-        touched = [n for n, (first, last) in enumerate(self._offsets[uid, side]) if first < end and start < last]
+        touched = [
+            n
+            for n, (first, last) in enumerate(self._offsets[uid, side])
+            if first < end and start < last
+        ]
         if touched:
             return touched[0], touched[-1] + 1
         self.counts["unplaced"] += 1
@@ -181,11 +208,14 @@ class _Placing:
         except ValueError:
             score = math.nan
         if not math.isfinite(score):
-            self.fault(line, "field 'score' is no number", "score", "give a number, or leave it empty")
+            self.fault(
+                line, "field 'score' is no number", "score", "give a number, or leave it empty"
+            )
         return score
 
     def chosen(self, choose) -> tuple[Mentions, dict]:
-        """(mentions, counts): what `choose` leaves of each sentence's spans. Refuses a file of another corpus."""
+        """(mentions, counts): what `choose` leaves of each sentence's spans. Refuses a file of
+        another corpus."""
         known = len({uid for uid, _ in self._spans})
         if self._unknown:
             line, total = min(self._unknown.values()), len(self._unknown)
@@ -193,7 +223,9 @@ class _Placing:
             fix = "make the file from this corpus, with its pairIDs; is it of another corpus, or of more splits?"
             self.fault(line, f"{problem}; {known} are", "uid", fix)
         elif self.counts["other_pairs"] and not known:
-            problem = f"none of the pairs that the file names is among the corpus's {len(self._examples)}"
+            problem = (
+                f"none of the pairs that the file names is among the corpus's {len(self._examples)}"
+            )
             self.fault(1, problem, "uid", "make the file from this corpus, with its pairIDs")
         self.problems.raise_if_any()
         found, counts = {}, {"spans": 0, "mentions": 0, "negated": 0, "outscored": 0}
@@ -225,13 +257,22 @@ def _best_per_tokens(spans: Sequence[_Span]) -> list[_Span]:
 def _read_table(path: Path, placing: _Placing) -> None:
     """Adds the span of each row."""
     lines = text_lines(path, placing.problems)
-    records = ((number, [cell.strip() for cell in line.split("\t")]) for number, line in lines if line.strip())
+    records = (
+        (number, [cell.strip() for cell in line.split("\t")])
+        for number, line in lines
+        if line.strip()
+    )
 
     def columns(number, header):
         names = set(header) - set(_OPTIONAL)
-        if len(set(header)) == len(header) and names in ({*_NEEDED, *_TOKENS}, {*_NEEDED, *_CHARACTERS}):
+        if len(set(header)) == len(header) and names in (
+            {*_NEEDED, *_TOKENS},
+            {*_NEEDED, *_CHARACTERS},
+        ):
             return header
-        names = "uid, side, start, end (or start_char, end_char), concept, and if wanted score, negated"
+        names = (
+            "uid, side, start, end (or start_char, end_char), concept, and if wanted score, negated"
+        )
         fix = f"the first line must name, between tabs and each once: {names}"
         raise line_fault(path.name, number, "the header is not that of this table", fix)
 
@@ -249,7 +290,9 @@ def _take(placing: _Placing, line: int, row: Mapping[str, str]) -> None:
         if not re.fullmatch(r"-?\d{1,9}", row[name]):
             return placing.fault(line, f"field '{name}' is no whole number", name, "count from 0")
     if (negated := row.get("negated", "")) not in ("", "0", "1"):
-        return placing.fault(line, "field 'negated' is neither 0 nor 1", "negated", "write 0, 1 or nothing")
+        return placing.fault(
+            line, "field 'negated' is neither 0 nor 1", "negated", "write 0, 1 or nothing"
+        )
     rest = (row["concept"], placing.score(line, row.get("score")), negated == "1")
     span = tuple(int(row[name]) for name in positions)
     placing.add(line, row["uid"], row["side"], [span], rest, characters=positions is _CHARACTERS)
@@ -259,8 +302,9 @@ def _take(placing: _Placing, line: int, row: Mapping[str, str]) -> None:
 _FEW = 20
 _ID = re.compile(r"(.+)(?:[.-](premise|hypothesis)|-([ph]))")
 _SIDE = {side[0]: side for side in SENTENCE}
-# "matched name"-location-sentence-"text"-part of speech-negation; the last two are absent in old releases. The quoted
-# texts may hold quotes, commas and hyphens: a text begins after a middle and ends where a trigger can end.
+# "matched name"-location-sentence-"text"-part of speech-negation; the last two are absent in old
+# releases. The quoted texts may hold quotes, commas and hyphens: a text begins after a middle and
+# ends where a trigger can end.
 _MIDDLE = re.compile(r'"-\w*-[0-9]+-"')
 _ENDING = re.compile(r'"(?:-[^",]*-([01]))?(?:,(?=")|\]?$)')
 _PAIR = r"\d{1,9}[/:]\d{1,9}"
@@ -269,7 +313,8 @@ _BRACKETED = rf"\[{_PARTS}\](?:,\[{_PARTS}\])*"
 _SECTION = re.compile(rf"{_BRACKETED}|{_PARTS}")
 _OCCURRENCE = re.compile(rf"\[({_PARTS})\]|({_PARTS})")
 _FORM = "ID|MMI|score|name|CUI|[types]|triggers|location|positions|tree codes"
-# Line, uid, side, parts (start, length) in characters as the file counts them, text of a single part, and the rest.
+# Line, uid, side, parts (start, length) in characters as the file counts them, text of a single
+# part, and the rest.
 _Occurrence = tuple[int, str, str, list[tuple[int, int]], str | None, tuple[str, float, bool]]
 
 
@@ -298,7 +343,8 @@ def _read_metamap(path: Path, placing: _Placing) -> int:
 
 
 def _nearest_place(sentence: str, text: str, start: int, end: int) -> tuple[int, int]:
-    """(start, end) of a trigger text in its sentence: as given if it is there or nowhere, else its nearest place.
+    """(start, end) of a trigger text in its sentence: as given if it is there or nowhere, else its
+    nearest place.
 
     The text may have escaped quotes. In a sentence that is not ASCII it has other characters.
     """
@@ -312,12 +358,18 @@ def _nearest_place(sentence: str, text: str, start: int, end: int) -> tuple[int,
 def _occurrences(placing: _Placing, line: int, fields: list[str]) -> Iterator[_Occurrence]:
     """The places that one MMI line names; none where the line is at fault."""
     rest = fields[6].rsplit("|", 3) if len(fields) == 7 else []
-    if len(rest) == 4 and not rest[3] and not _is_positions(rest[2]):  # a bar at the end of the line
+    if (
+        len(rest) == 4 and not rest[3] and not _is_positions(rest[2])
+    ):  # a bar at the end of the line
         rest = fields[6][:-1].rsplit("|", 3)
-    if len(rest) == 4 and re.search(r'[\["]', rest[1]):  # a bar in the last field of a line without location
+    if len(rest) == 4 and re.search(
+        r'[\["]', rest[1]
+    ):  # a bar in the last field of a line without location
         rest = ["|".join(rest[:2]), *rest[2:]]
     if len(rest) not in (3, 4) or not fields[4]:
-        placing.fault(line, "the line has other fields than MMI output", "MMI", f"the form is {_FORM}")
+        placing.fault(
+            line, "the line has other fields than MMI output", "MMI", f"the form is {_FORM}"
+        )
         return
     match = _ID.fullmatch(fields[0].strip("'\""))
     if not match:
@@ -331,13 +383,22 @@ def _occurrences(placing: _Placing, line: int, fields: list[str]) -> Iterator[_O
     side, sections = _SIDE[(match[2] or match[3])[0]], rest[-2].split(";")
     triggers = _triggers(rest[0])
     if len(triggers) != len(sections):  # the text of each position is then unknown
-        triggers = [(None, bool(triggers) and all(negated for _, negated in triggers))] * len(sections)
+        triggers = [(None, bool(triggers) and all(negated for _, negated in triggers))] * len(
+            sections
+        )
     score = placing.score(line, fields[2])
     for section, (text, negated) in zip(sections, triggers, strict=True):
         for bracketed, plain in _OCCURRENCE.findall(section):
             pairs = [re.split("[/:]", pair) for pair in re.split("[,^]", bracketed or plain)]
             parts = [(int(start), int(length)) for start, length in pairs]
-            yield line, match[1], side, parts, text if len(parts) == 1 else None, (fields[4], score, negated)
+            yield (
+                line,
+                match[1],
+                side,
+                parts,
+                text if len(parts) == 1 else None,
+                (fields[4], score, negated),
+            )
 
 
 def _is_positions(field: str) -> bool:
@@ -359,8 +420,8 @@ def _triggers(field: str) -> list[tuple[str | None, bool]]:
 def _first_position(placing: _Placing, occurrences: Sequence[_Occurrence]) -> int:
     """1 if more triggers match their sentences when positions count from 1, else 0.
 
-    If most match at neither, this is a fault; if some, a warning. In sentences that are not ASCII, triggers have other
-    characters: these are left out.
+    If most match at neither, this is a fault; if some, a warning. In sentences that are not ASCII,
+    triggers have other characters: these are left out.
     """
     agree, checked = Counter(), 0
     for _, uid, side, parts, text, _ in occurrences:
@@ -376,22 +437,32 @@ def _first_position(placing: _Placing, occurrences: Sequence[_Occurrence]) -> in
         problem = f"{elsewhere} of {checked} trigger texts are not at their positions in the corpus's sentences"
         placing.counts["texts_elsewhere"] = elsewhere
         if checked >= _FEW and 2 * elsewhere > checked:
-            placing.fault(None, problem, "triggers", "run MetaMap on this version of the corpus (prepare --metamap)")
+            placing.fault(
+                None,
+                problem,
+                "triggers",
+                "run MetaMap on this version of the corpus (prepare --metamap)",
+            )
         else:
-            warn(f"{placing.path.name}: {problem}; they are taken at the nearest place of the text, if any")
+            warn(
+                f"{placing.path.name}: {problem}; they are taken at the nearest place of the text, if any"
+            )
     return int(agree[1] > agree[0])
 
 
-# Tokenisers write some characters of a sentence in another way; each side of this table has one character.
+# Tokenisers write some characters of a sentence in another way; each side of this table has one
+# character.
 _STRAIGHT = str.maketrans("‘’‚“”„–—\u00a0", "'''\"\"\"-- ")
 _SPELLED = {"``": '"', "''": '"', "--": "-", "...": "…", "`": "'"}
 _AHEAD = 12  # characters by which a token may be later than expected
 
 
 def token_offsets(text: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
-    """The position of each token in its text: (first character, last + 1); (-1, -1) if it is not found.
+    """The position of each token in its text: (first character, last + 1); (-1, -1) if it is not
+    found.
 
-    Case is ignored. Quotes and dashes may differ, and a token that a tokeniser changed does not shift those after it.
+    Case is ignored. Quotes and dashes may differ, and a token that a tokeniser changed does not
+    shift those after it.
     """
     text, offsets, at, missed = text.translate(_STRAIGHT), [], 0, 0
     for token in tokens:
@@ -407,7 +478,9 @@ def token_offsets(text: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
 def _find(text, token, at, missed):
     while at < len(text) and text[at].isspace():
         at += 1
-    spelled = _SPELLED.get(token, token.replace("\\/", "/").replace("\\*", "*").translate(_STRAIGHT))
+    spelled = _SPELLED.get(
+        token, token.replace("\\/", "/").replace("\\*", "*").translate(_STRAIGHT)
+    )
     if text.startswith(spelled, at):
         return at, at + len(spelled)
     for form in dict.fromkeys((spelled, token)):
@@ -418,26 +491,43 @@ def _find(text, token, at, missed):
     return -1, -1
 
 
-_SAME_LENGTH = {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "×": "x", "µ": "u", "μ": "u"}
+_SAME_LENGTH = {
+    "‘": "'",
+    "’": "'",
+    "“": '"',
+    "”": '"',
+    "–": "-",
+    "—": "-",
+    "×": "x",
+    "µ": "u",
+    "μ": "u",
+}
 
 
 def ascii_of(text: str) -> str:
-    """The text with one ASCII character for each of its characters: the letter below an accent, else a space."""
-    bare = (_SAME_LENGTH.get(character) or unicodedata.normalize("NFKD", character)[:1] for character in text)
+    """The text with one ASCII character for each of its characters: the letter below an accent,
+    else a space."""
+    bare = (
+        _SAME_LENGTH.get(character) or unicodedata.normalize("NFKD", character)[:1]
+        for character in text
+    )
     return "".join(character if " " <= character <= "~" else " " for character in bare)
 
 
 def write_metamap_input(examples: Iterable[NLIExample], folder: Path) -> dict[str, int]:
-    """Writes a corpus's sentences as MetaMap reads them (`metamap -N --sldiID`), for their owner alone; returns counts.
+    """Writes a corpus's sentences as MetaMap reads them (`metamap -N --sldiID`), for their owner
+    alone; returns counts.
 
-    metamap.txt has one sentence a line, `<uid>-p|sentence` for a premise, `-h` for a hypothesis. MetaMap reads only
-    ASCII: every other character is replaced by one ASCII character, so that positions in MetaMap's output are those of
-    the original sentence.
+    metamap.txt has one sentence a line, `<uid>-p|sentence` for a premise, `-h` for a hypothesis.
+    MetaMap reads only ASCII: every other character is replaced by one ASCII character, so that
+    positions in MetaMap's output are those of the original sentence.
     """
     lines, changed = [], 0
     for example in examples:
         if "|" in example.uid or not example.uid.isascii():
-            raise UsageError("a uid has a bar or a character that is not ASCII", fix="give the pairs other uids")
+            raise UsageError(
+                "a uid has a bar or a character that is not ASCII", fix="give the pairs other uids"
+            )
         for side, sentence in SENTENCE.items():
             text = sentence(example)[0]
             written = ascii_of(text)

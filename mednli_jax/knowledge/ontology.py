@@ -24,10 +24,12 @@ _ID = re.compile(r"[A-Za-z]{0,8}[:_]?\d{1,18}")
 
 @dataclass(frozen=True)
 class OntologyOptions:
-    """The parts of a terminology that readers take. A reader ignores options that its format does not have.
+    """The parts of a terminology that readers take. A reader ignores options that its format does
+    not have.
 
     sources: vocabularies of the UMLS (SAB), languages: of names (LAT of the UMLS); () takes all.
-    relations: "is_a" for the is-a graph alone, "all" for the other relations too (`Ontology.relations`).
+    relations: "is_a" for the is-a graph alone, "all" for the other relations too
+    (`Ontology.relations`).
       Is-a edges on cycles are left out and counted, or are the relation CIRCULAR with "all".
     """
 
@@ -37,7 +39,8 @@ class OntologyOptions:
 
 
 def shown_id(concept: str) -> str:
-    """An id for a message; "an id" where a damaged row has other text than D003920, HP:0000118 and their like."""
+    """An id for a message; "an id" where a damaged row has other text than D003920, HP:0000118 and
+    their like."""
     return concept if _ID.fullmatch(concept) else "an id"
 
 
@@ -55,13 +58,17 @@ def bool_matrix(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -
 
 
 def cyclic_edges(child: np.ndarray, parent: np.ndarray, size: int) -> np.ndarray:
-    """bool [E]: which edges between concepts (int [E], below `size`) lie on a cycle, also of one concept alone."""
-    _, component = connected_components(bool_matrix(child, parent, (size, size)), connection="strong")
+    """bool [E]: which edges between concepts (int [E], below `size`) lie on a cycle, also of one
+    concept alone."""
+    _, component = connected_components(
+        bool_matrix(child, parent, (size, size)), connection="strong"
+    )
     return component[child] == component[parent]
 
 
 def edge_matrix(edges: np.ndarray, size: int) -> coo_array:
-    """The bool matrix [size, size] of edges [2, E], all different. It takes no memory for concepts without edges."""
+    """The bool matrix [size, size] of edges [2, E], all different. It takes no memory for concepts
+    without edges."""
     return coo_array((np.ones(edges.shape[1], bool), tuple(edges)), shape=(size, size))
 
 
@@ -69,18 +76,20 @@ def edge_matrix(edges: np.ndarray, size: int) -> coo_array:
 class Ontology:
     """C concepts, known by index inside the package and by id outside.
 
-    name, version: of the source, e.g. "mesh", "2024".
-    ids, labels: [C] identifier and preferred name of each concept.
-    names: (surface name, concept index), case kept. Where concepts share a name, a preferred name wins over the
+    name, version: of the source, e.g. "mesh", "2024". ids, labels: [C] identifier and preferred
+    name of each concept. names: (surface name, concept index), case kept. Where concepts share a
+    name, a preferred name wins over the
       others, then the one listed first.
-    parents: [C, C] bool; parents[c, p] says that c is-a p. Free of cycles.
-    sha256: hexadecimal digest of all sources together; equal digests mean equal ontologies.
-    types: [C] semantic types of each concept joined by "|" (MeSH's tree numbers), or () where the source has none.
-    link_types: prefixes of the types worth linking in text, chosen by the reader; () links every concept.
-    abbreviations: the `names` that are abbreviations, which are linked however short they are.
-    relations: [C, C] bool by name, e.g. "part_of", "antonym": relations[r][a, b] says that a stands in r to b. Is-a is
+    parents: [C, C] bool; parents[c, p] says that c is-a p. Free of cycles. sha256: hexadecimal
+    digest of all sources together; equal digests mean equal ontologies. types: [C] semantic types
+    of each concept joined by "|" (MeSH's tree numbers), or () where the source has none.
+    link_types: prefixes of the types worth linking in text, chosen by the reader; () links every
+    concept. abbreviations: the `names` that are abbreviations, which are linked however short they
+    are. relations: [C, C] bool by name, e.g. "part_of", "antonym": relations[r][a, b] says that a
+    stands in r to b. Is-a is
       not among them, and cycles are allowed.
-    cross_references: ("SOURCE:CODE", concept index): codes of the concept in other terminologies, and the ids of
+    cross_references: ("SOURCE:CODE", concept index): codes of the concept in other terminologies,
+    and the ids of
       concepts that were merged into it.
     """
 
@@ -106,7 +115,8 @@ class Ontology:
         return {concept: index for index, concept in enumerate(self.ids)}
 
     def indices(self, concept_id: str) -> list[int]:
-        """The concept of an id, else all concepts that have it as a cross-reference; none for an unknown one."""
+        """The concept of an id, else all concepts that have it as a cross-reference; none for an
+        unknown one."""
         index = self.index_of.get(concept_id)
         return self._indices_of_reference.get(concept_id, []) if index is None else [index]
 
@@ -118,15 +128,19 @@ class Ontology:
         return found
 
     def index(self, concept_id: str) -> int | None:
-        """The index of a concept, by its id or a cross-reference that no other concept has; None for an unknown one."""
+        """The index of a concept, by its id or a cross-reference that no other concept has; None
+        for an unknown one."""
         found = set(self.indices(concept_id))
         return found.pop() if len(found) == 1 else None
 
     def ancestors(self, concept_id: str) -> dict[str, int]:
-        """Every concept above this one and the number of is-a steps to it (at least 1); nearest first."""
+        """Every concept above this one and the number of is-a steps to it (at least 1); nearest
+        first."""
         steps, frontier = {}, [self.index(concept_id)]
         for distance in count(1):
-            above = set().union(*(self.parents.indices[slice(*self.parents.indptr[at : at + 2])] for at in frontier))
+            above = set().union(
+                *(self.parents.indices[slice(*self.parents.indptr[at : at + 2])] for at in frontier)
+            )
             frontier = sorted(concept for concept in map(int, above) if concept not in steps)
             if not frontier:
                 return {self.ids[concept]: length for concept, length in steps.items()}
@@ -134,7 +148,8 @@ class Ontology:
 
 
 def induced(ontology: Ontology, concepts: Iterable[str]) -> Ontology:
-    """The ontology with only the edges between `concepts` (ids or cross-references), of which some may be unknown."""
+    """The ontology with only the edges between `concepts` (ids or cross-references), of which some
+    may be unknown."""
     kept = np.zeros(len(ontology), bool)
     for concept in concepts:
         kept[ontology.indices(concept)] = True
@@ -153,13 +168,17 @@ def induced(ontology: Ontology, concepts: Iterable[str]) -> Ontology:
 
 
 def permuted(ontology: Ontology, seed: int) -> Ontology:
-    """A control: the same ids and the same graph, but every concept's names now belong to a random concept.
+    """A control: the same ids and the same graph, but every concept's names now belong to a random
+    concept.
 
-    Labels, types and cross-references move with the names, so that the same spans of a text are linked. The permutation
-    is a sort by hash: it depends on `seed` and the ids alone, with every version of NumPy.
+    Labels, types and cross-references move with the names, so that the same spans of a text are
+    linked. The permutation is a sort by hash: it depends on `seed` and the ids alone, with every
+    version of NumPy.
     """
     keys = [hashlib.sha256(f"{seed}:{concept}".encode()).digest() for concept in ontology.ids]
-    target = sorted(range(len(keys)), key=keys.__getitem__)  # the names of concept c move to concept target[c]
+    target = sorted(
+        range(len(keys)), key=keys.__getitem__
+    )  # the names of concept c move to concept target[c]
     source = np.argsort(target).tolist()
     labels, types = tuple(ontology.labels), tuple(ontology.types)
     return replace(
@@ -168,7 +187,9 @@ def permuted(ontology: Ontology, seed: int) -> Ontology:
         labels=tuple(labels[index] for index in source),
         types=tuple(types[index] for index in source) if types else (),
         names=tuple((name, target[index]) for name, index in ontology.names),
-        cross_references=tuple((reference, target[index]) for reference, index in ontology.cross_references),
+        cross_references=tuple(
+            (reference, target[index]) for reference, index in ontology.cross_references
+        ),
         sha256=hashlib.sha256(f"{ontology.sha256} permuted {seed}".encode()).hexdigest(),
     )
 
@@ -184,7 +205,11 @@ def side_by_side(parts: Sequence[Ontology]) -> Ontology:
 
     def moved(field):
         pairs = zip(parts, starts, strict=True)
-        return tuple((name, begin + concept) for part, begin in pairs for name, concept in getattr(part, field))
+        return tuple(
+            (name, begin + concept)
+            for part, begin in pairs
+            for name, concept in getattr(part, field)
+        )
 
     return Ontology(
         name="+".join(part.name for part in parts),
@@ -196,7 +221,10 @@ def side_by_side(parts: Sequence[Ontology]) -> Ontology:
         sha256=hashlib.sha256("+".join(part.sha256 for part in parts).encode()).hexdigest(),
         types=tuple(kinds for part in parts for kinds in (part.types or [""] * len(part))),
         abbreviations=frozenset().union(*(part.abbreviations for part in parts)),
-        relations={name: edge_matrix(np.concatenate(found, axis=1), size) for name, found in sorted(edges.items())},
+        relations={
+            name: edge_matrix(np.concatenate(found, axis=1), size)
+            for name, found in sorted(edges.items())
+        },
         cross_references=moved("cross_references"),
     )
 
@@ -206,7 +234,8 @@ def begins(parts: Sequence[Ontology]) -> list[int]:
 
 
 class Edges:
-    """Relations between concepts by index. rows: (source, target, line of the file, kind) of each edge."""
+    """Relations between concepts by index. rows: (source, target, line of the file, kind) of each
+    edge."""
 
     def __init__(self, rows: Sequence[tuple[int, int, int, int]] = ()):
         self._parts = [np.array(rows, np.int32).reshape(-1, 4).T]
@@ -230,8 +259,8 @@ def graphs(
 ) -> tuple[csr_array, dict[str, coo_array]]:
     """(the is-a graph [C, C] bool of edges from child to parent, the other relations by name).
 
-    Is-a edges on cycles become the relation CIRCULAR where all relations are read. Else they are left out, with a
-    warning that counts them.
+    Is-a edges on cycles become the relation CIRCULAR where all relations are read. Else they are
+    left out, with a warning that counts them.
 
     Args:
       kinds: names of the kinds of `others`; those of the same name are one relation.
@@ -259,5 +288,7 @@ def graphs(
             warn(f"{file}: left out {number} is-a edges that lie on cycles")
     relations = {}
     for name in sorted(found):
-        relations[name] = edge_matrix(np.stack(np.divmod(np.unique(np.concatenate(found[name])), size)), size)
+        relations[name] = edge_matrix(
+            np.stack(np.divmod(np.unique(np.concatenate(found[name])), size)), size
+        )
     return bool_matrix(child[~inside], parent[~inside], (size, size)), relations

@@ -1,7 +1,9 @@
-"""How the concepts of a premise and of its hypothesis are related: synonyms, antonyms, hypernyms and so on, as bits.
+"""How the concepts of a premise and of its hypothesis are related: synonyms, antonyms, hypernyms
+and so on, as bits.
 
-The kinds are those of Chen et al. 2018 (KIM, section 3.1), the same word, and relations of an ontology by name. Each
-is read from the premise to the hypothesis: "hypernym" says that the hypothesis names a hypernym (dog -> animal).
+The kinds are those of Chen et al. 2018 (KIM, section 3.1), the same word, and relations of an
+ontology by name. Each is read from the premise to the hypothesis: "hypernym" says that the
+hypothesis names a hypernym (dog -> animal).
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +29,9 @@ _NEAR = 2  # is-a edges to the common ancestor of co-hyponyms, on each side; ove
 _OPPOSED = 1  # is-a edges over which an antonym is inherited, on each side
 
 Unit = tuple[str, tuple[int, ...]]  # the words of a mention as they are compared, and its concepts
-UnitOf = Callable[[str, int, Mention], Unit]  # the side, the number of the pair and the mention -> its unit
+UnitOf = Callable[
+    [str, int, Mention], Unit
+]  # the side, the number of the pair and the mention -> its unit
 
 
 def kinds_of(named: Sequence[str]) -> tuple[str, ...]:
@@ -39,7 +43,8 @@ def kinds_of(named: Sequence[str]) -> tuple[str, ...]:
 class Related:
     """The related ones of all ordered pairs of W units.
 
-    keys: int64 [M], a * W + b of units a and b, rising. bits: uint32 [M]. distance: int16 [M], see `related`.
+    keys: int64 [M], a * W + b of units a and b, rising. bits: uint32 [M]. distance: int16 [M], see
+    `related`.
     """
 
     keys: np.ndarray
@@ -64,16 +69,22 @@ def related(
       co_hyponym: concepts with a common ancestor, at most 2 edges above each; not synonyms, nor is-a.
       named: relations of the ontology, without "antonym", which is a kind of its own. A concept has those of its
         ancestors, and to the ancestors of what it has them to, over at most 2 edges each.
-    distance: the is-a edges of the shortest such path where there is one; else 0 of the same and of synonyms, 2 of
-    co-hyponyms alone, 1 of others. A concept index beyond the ontology's can be shared, and has no other relation.
+    distance: the is-a edges of the shortest such path where there is one; else 0 of the same and of
+    synonyms, 2 of co-hyponyms alone, 1 of others. A concept index beyond the ontology's can be
+    shared, and has no other relation.
 
-    wanted: keys of pairs, rising, each with that of the other order: others are left out. None: all pairs.
+    wanted: keys of pairs, rising, each with that of the other order: others are left out. None: all
+    pairs.
     """
     _check_named(ontology, named)
     size = len(units)
     width = max(len(ontology), 1 + max((c for _, concepts in units for c in concepts), default=0))
     counts = [len(concepts) for _, concepts in units]
-    has = bool_matrix(np.repeat(np.arange(size), counts), [c for _, concepts in units for c in concepts], (size, width))
+    has = bool_matrix(
+        np.repeat(np.arange(size), counts),
+        [c for _, concepts in units for c in concepts],
+        (size, width),
+    )
     surfaces = {}
     place = [surfaces.setdefault(surface, len(surfaces)) for surface, _ in units]
     words = bool_matrix(np.arange(size), place, (size, len(surfaces)))
@@ -116,9 +127,13 @@ def _check_named(ontology: Ontology, named: Sequence[str]) -> None:
     for name in named:
         if name not in ontology.relations:
             some = ", ".join(ontology.relations) or "none besides is-a"
-            raise ConfigError(f"'{ontology.name}' has no relation '{name}'", field=field, fix=f"it has {some}")
+            raise ConfigError(
+                f"'{ontology.name}' has no relation '{name}'", field=field, fix=f"it has {some}"
+            )
     if len(named) > MOST_NAMED:
-        raise ConfigError(f"names {len(named)} relations", field=field, fix=f"give at most {MOST_NAMED}")
+        raise ConfigError(
+            f"names {len(named)} relations", field=field, fix=f"give at most {MOST_NAMED}"
+        )
 
 
 def typed_links(
@@ -132,9 +147,13 @@ def typed_links(
     max_tokens: int,
     max_length: int = 0,
 ) -> Links:
-    """Like `distances.corpus_links`, but tokens are linked where their concepts are `related`, and links have bits."""
+    """Like `distances.corpus_links`, but tokens are linked where their concepts are `related`, and
+    links have bits."""
     matches = _matches(ontology, premise_mentions, hypothesis_mentions, unit_of, named, max_length)
-    parts = (token_links(one, other, distance, max_tokens, bits) for one, other, distance, bits in matches)
+    parts = (
+        token_links(one, other, distance, max_tokens, bits)
+        for one, other, distance, bits in matches
+    )
     links = np.concatenate([np.zeros((0, 5), np.int64), *parts])
     longest = int(links[:, 1].max(initial=-1))
     return packed(links, len(premise_mentions), max_links, longest, len(kinds_of(named)))
@@ -151,13 +170,16 @@ def kinds_in_pairs(
 ) -> np.ndarray:
     """uint32 [N], the bits of all related mentions of each pair."""
     found = np.zeros(len(premise_mentions), np.uint32)
-    for premise, _, _, bits in _matches(ontology, premise_mentions, hypothesis_mentions, unit_of, named, max_length):
+    for premise, _, _, bits in _matches(
+        ontology, premise_mentions, hypothesis_mentions, unit_of, named, max_length
+    ):
         np.bitwise_or.at(found, premise[:, 0], bits)
     return found
 
 
 def _matches(ontology, premise_mentions, hypothesis_mentions, unit_of, named, max_length):
-    """(rows of premises, rows of hypotheses, distance [M], bits [M]) of related mentions, some pairs after others.
+    """(rows of premises, rows of hypotheses, distance [M], bits [M]) of related mentions, some
+    pairs after others.
 
     Rows [M, 4] are pair, start, end and unit.
     """
@@ -165,7 +187,12 @@ def _matches(ontology, premise_mentions, hypothesis_mentions, unit_of, named, ma
     sides = []
     for side, of_side in (("premise", premise_mentions), ("hypothesis", hypothesis_mentions)):
         rows = [
-            (pair, mention.start, mention.end, units.setdefault(unit_of(side, pair, mention), len(units)))
+            (
+                pair,
+                mention.start,
+                mention.end,
+                units.setdefault(unit_of(side, pair, mention), len(units)),
+            )
             for pair, found in enumerate(of_side)
             for mention in found
         ]
@@ -174,23 +201,43 @@ def _matches(ontology, premise_mentions, hypothesis_mentions, unit_of, named, ma
 
     def crossings():
         for first in range(0, size, _ROWS):
-            premise, hypothesis = (side[slice(*np.searchsorted(side[:, 0], [first, first + _ROWS]))] for side in sides)
-            left, right = crossed(premise[:, 0] - first, hypothesis[:, 0] - first, min(_ROWS, size - first))
-            yield premise, left, hypothesis, right, premise[left, 3] * len(units) + hypothesis[right, 3]
+            premise, hypothesis = (
+                side[slice(*np.searchsorted(side[:, 0], [first, first + _ROWS]))] for side in sides
+            )
+            left, right = crossed(
+                premise[:, 0] - first, hypothesis[:, 0] - first, min(_ROWS, size - first)
+            )
+            yield (
+                premise,
+                left,
+                hypothesis,
+                right,
+                premise[left, 3] * len(units) + hypothesis[right, 3],
+            )
 
     # The pairs of units that occur in a pair of sentences are a small part of all pairs of units.
-    wanted = np.unique(np.concatenate([np.zeros(0, np.int64), *(np.unique(keys) for *_, keys in crossings())]))
-    table = related(ontology, list(units), named, max_length, np.union1d(wanted, _turned(wanted, len(units))))
+    wanted = np.unique(
+        np.concatenate([np.zeros(0, np.int64), *(np.unique(keys) for *_, keys in crossings())])
+    )
+    table = related(
+        ontology, list(units), named, max_length, np.union1d(wanted, _turned(wanted, len(units)))
+    )
     if not len(table.keys):
         return
     for premise, left, hypothesis, right, keys in crossings():
         at = np.minimum(np.searchsorted(table.keys, keys), len(table.keys) - 1)
         hit = np.flatnonzero(table.keys[at] == keys)
-        yield premise[left[hit]], hypothesis[right[hit]], table.distance[at[hit]], table.bits[at[hit]]
+        yield (
+            premise[left[hit]],
+            hypothesis[right[hit]],
+            table.distance[at[hit]],
+            table.bits[at[hit]],
+        )
 
 
 def _up(concepts, most, parents) -> csr_array:
-    """bool [W, C], the concepts [W, C] of each unit, and those above them over at most `most` is-a edges."""
+    """bool [W, C], the concepts [W, C] of each unit, and those above them over at most `most` is-a
+    edges."""
     for _ in range(most):
         concepts = concepts + concepts @ parents
     return csr_array(concepts)
@@ -220,10 +267,15 @@ def _among(keys, others) -> np.ndarray:
 
 
 def _joined(found) -> Related:
-    """One row for each key: all its bits; of is-a edges their least distance, else the least of all."""
+    """One row for each key: all its bits; of is-a edges their least distance, else the least of
+    all."""
     keys = np.concatenate([keys for keys, *_ in found])
-    bits = np.repeat(np.array([bit for _, bit, _ in found], np.uint32), [len(keys) for keys, *_ in found])
-    steps = np.repeat(np.array([steps for *_, steps in found], np.int16), [len(keys) for keys, *_ in found])
+    bits = np.repeat(
+        np.array([bit for _, bit, _ in found], np.uint32), [len(keys) for keys, *_ in found]
+    )
+    steps = np.repeat(
+        np.array([steps for *_, steps in found], np.int16), [len(keys) for keys, *_ in found]
+    )
     # A path of is-a edges goes before other relations, whose distance is a convention.
     order = np.lexsort((steps, (bits & (HYPERNYM | HYPONYM)) == 0, keys))
     keys, bits, steps = keys[order], bits[order], steps[order]

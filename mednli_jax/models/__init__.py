@@ -1,1 +1,2 @@
-"""Linen modules: pure functions of a batch, `model.apply(variables, batch, train=...) -> logits [B, C]`."""
+"""Linen modules: pure functions of a batch, `model.apply(variables, batch, train=...) -> logits [B,
+C]`."""

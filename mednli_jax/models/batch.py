@@ -1,7 +1,7 @@
 """The batches that models read: arrays, and the static layout for which a step is compiled.
 
-Dimension letters: Q premises or passages, G pairs or queries of each, B = Q G rows, P, H, N, T tokens,
-K links, S marked places of a passage, C its candidates.
+Dimension letters: Q premises or passages, G pairs or queries of each, B = Q G rows, P, H, N, T
+tokens, K links, S marked places of a passage, C its candidates.
 """
 
 import jax

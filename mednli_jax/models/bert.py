@@ -1,8 +1,9 @@
-"""BERT over a pair of texts (Devlin et al. 2019), fine-tuned as in Alghanmi et al. 2021, section 4, and ontology links.
+"""BERT over a pair of texts (Devlin et al. 2019), fine-tuned as in Alghanmi et al. 2021, section 4,
+and ontology links.
 
-Dimension letters: B pairs, Q premises, P premise pieces, H hypothesis pieces, T = P + H + 3 pieces of a row, U query
-positions (all T, or only the first), N heads, A size of a head, D hidden. States are [B T, D], because a matrix product
-with a third axis costs a copy in the backward pass.
+Dimension letters: B pairs, Q premises, P premise pieces, H hypothesis pieces, T = P + H + 3 pieces
+of a row, U query positions (all T, or only the first), N heads, A size of a head, D hidden. States
+are [B T, D], because a matrix product with a third axis costs a copy in the backward pass.
 """
 
 import math
@@ -31,10 +32,11 @@ _draw = nn.initializers.normal(SPREAD)
 
 
 class BERT(nn.Module):
-    """Transformer encoder with layer norm after each sublayer, tanh pooler of [CLS], dropout, linear layer -> logits.
+    """Transformer encoder with layer norm after each sublayer, tanh pooler of [CLS], dropout,
+    linear layer -> logits.
 
-    Where the operands of products have 16 bits (models.products), states and activations have too, except in softmax
-    and norms.
+    Where the operands of products have 16 bits (models.products), states and activations have too,
+    except in softmax and norms.
 
     Args:
       vocab_size: number of pieces.
@@ -70,7 +72,11 @@ class BERT(nn.Module):
     def __call__(self, batch, *, train: bool):
         row = rows_of_pairs(batch, self.cls_id, self.sep_id, self._size(batch))
         noise = noise_of(batch.row_key) if train and self.dropout > 0 else None
-        links = between_sides(layers.knowledge_energies(self, batch), row) if self.knowledge == "bias" else None
+        links = (
+            between_sides(layers.knowledge_energies(self, batch), row)
+            if self.knowledge == "bias"
+            else None
+        )
         whole = self.is_mutable_collection(STATES)
         # The pooler reads only [CLS], so the last layer computes queries only for this piece.
         x = self._encoded(row, noise, links, first_only=not whole)
@@ -84,17 +90,24 @@ class BERT(nn.Module):
         return Affine(self.num_classes, name="logits")(pooled_BD)
 
     def _encoded(self, row, noise, links_BTT=None, *, first_only=False):
-        """The last layer's states [B T, D], or [B, D] of the first pieces. links_BTT: added to the attention scores."""
-        embeddings = Embeddings(self.vocab_size, self.hidden_size, self.positions, self.epsilon, name="embeddings")
+        """The last layer's states [B T, D], or [B, D] of the first pieces. links_BTT: added to the
+        attention scores."""
+        embeddings = Embeddings(
+            self.vocab_size, self.hidden_size, self.positions, self.epsilon, name="embeddings"
+        )
         x = embeddings(row)
         x = drop(x.astype(jnp.bfloat16) if halved() else x, self.dropout, noise, "embeddings")
         bias = jnp.where(row.real_BT, 0.0, MASKED_ENERGY)[:, None, None, :]
         if links_BTT is not None:
             bias = bias + links_BTT[:, None]
         for i in range(self.layers):
-            x = Layer(self.attention_heads, self.intermediate_size, self.epsilon, self.dropout, name=f"layer_{i}")(
-                x, bias, noise, first_only and i == self.layers - 1
-            )
+            x = Layer(
+                self.attention_heads,
+                self.intermediate_size,
+                self.epsilon,
+                self.dropout,
+                name=f"layer_{i}",
+            )(x, bias, noise, first_only and i == self.layers - 1)
         return wide(x)
 
     def _size(self, batch):
@@ -103,13 +116,17 @@ class BERT(nn.Module):
             problem = f"BERT has no '{self.knowledge}', because its layers need their own attention scores"
             raise ConfigError(problem, field="model.knowledge", fix="give none or bias")
         if self.hidden_size % self.attention_heads:
-            problem = f"a hidden_size of {self.hidden_size} is not divisible by {self.attention_heads}"
+            problem = (
+                f"a hidden_size of {self.hidden_size} is not divisible by {self.attention_heads}"
+            )
             fix = "give a number of heads that divides hidden_size"
             raise ConfigError(problem, field="model.attention_heads", fix=fix)
         size = batch.premise.shape[1] + batch.hypothesis.shape[1] + SPECIALS
         size = min(size, self.room) if self.room else size
         if size > self.positions:
-            problem = f"a pair of {size} pieces is longer than the model's {self.positions} positions"
+            problem = (
+                f"a pair of {size} pieces is longer than the model's {self.positions} positions"
+            )
             raise ConfigError(problem, fix="lower config.data.max_length")
         return size
 
@@ -127,7 +144,8 @@ class Row:
 
 
 def rows_of_pairs(batch, cls_id: int, sep_id: int, size: int) -> Row:
-    """The pairs of a batch as rows of `size` places. Padding pairs have no premise, as with hypothesis_only."""
+    """The pairs of a batch as rows of `size` places. Padding pairs have no premise, as with
+    hypothesis_only."""
     premise_B1, hypothesis_B1 = (length[:, None] for length in layers.pair_lengths(batch))
     at = jnp.arange(size)[None, :]
     middle_B1 = premise_B1 + 1  # the [SEP] between the two
@@ -143,15 +161,19 @@ def rows_of_pairs(batch, cls_id: int, sep_id: int, size: int) -> Row:
 
 
 def between_sides(links_BPH, row: Row):
-    """Links [B, P, H] moved to the places of the pieces in the row [B, T, T], in both directions; 0 elsewhere."""
+    """Links [B, P, H] moved to the places of the pieces in the row [B, T, T], in both directions; 0
+    elsewhere."""
     links_BTH = shifted(links_BPH, row.pieces_BT.shape[1])
     links_BTT = jnp.take_along_axis(links_BTH, row.place_BT[:, None, :], axis=2)
-    links_BTT = jnp.where(row.premise_BT[:, :, None] & row.hypothesis_BT[:, None, :], links_BTT, 0.0)
+    links_BTT = jnp.where(
+        row.premise_BT[:, :, None] & row.hypothesis_BT[:, None, :], links_BTT, 0.0
+    )
     return links_BTT + jnp.swapaxes(links_BTT, 1, 2)
 
 
 def shifted(x, size):
-    """x [B, P, ...] of premise pieces, moved to their places in the row [B, size, ...]; 0 elsewhere."""
+    """x [B, P, ...] of premise pieces, moved to their places in the row [B, size, ...]; 0
+    elsewhere."""
     widths = ((0, 0), (1, max(size - 1 - x.shape[1], 0)), *((0, 0),) * (x.ndim - 2))
     return jnp.pad(x, widths)[:, :size]
 
@@ -170,7 +192,8 @@ class Affine(nn.Module):
 
 
 class LayerNorm(nn.Module):
-    """(x - mean) / sqrt(variance + epsilon) over the last axis, times scale, plus bias (Ba et al. 2016)."""
+    """(x - mean) / sqrt(variance + epsilon) over the last axis, times scale, plus bias (Ba et al.
+    2016)."""
 
     epsilon: float
 
@@ -225,7 +248,9 @@ class Layer(nn.Module):
             q_k_v = jnp.split(qkv(x), 3, axis=-1)
         site = "/".join(self.path)
         attended = self._attend(q_k_v, bias, noise, site)
-        attended = drop(Affine(size, name="attended")(attended), self.dropout, noise, site + "/attended")
+        attended = drop(
+            Affine(size, name="attended")(attended), self.dropout, noise, site + "/attended"
+        )
         x = LayerNorm(self.epsilon, name="norm_attended")(x + attended)
         inner = gelu(Affine(self.intermediate_size, name="inner")(x))
         outer = drop(Affine(size, name="outer")(inner), self.dropout, noise, site + "/outer")
@@ -237,7 +262,9 @@ class Layer(nn.Module):
         heads = (rows, -1, self.heads, size // self.heads)
         q_BNUA, k_BNTA, v_BNTA = (jnp.swapaxes(x.reshape(heads), 1, 2) for x in q_k_v)
         energies_BNUT = wide((q_BNUA * heads[-1] ** -0.5) @ jnp.swapaxes(k_BNTA, 2, 3)) + bias
-        weights_BNUT = drop(nn.softmax(energies_BNUT).astype(v_BNTA.dtype), self.dropout, noise, site + "/weights")
+        weights_BNUT = drop(
+            nn.softmax(energies_BNUT).astype(v_BNTA.dtype), self.dropout, noise, site + "/weights"
+        )
         return jnp.swapaxes(weights_BNUT @ v_BNTA, 1, 2).reshape(-1, size)
 
 
@@ -271,9 +298,9 @@ def noise_of(row_key_B):
 def drop(x, rate, noise_B2, site):
     """Dropout of states [B T, D] or [B, D], or of attention weights [B, N, U, T].
 
-    As in layers.RowDropout the mask depends on the row and the place in it, not on the padded length. A layer needs
-    millions of random numbers, which take jax.random as long as the layer's products. Here they are mixed from the
-    row's key, the name of the site and the place.
+    As in layers.RowDropout the mask depends on the row and the place in it, not on the padded
+    length. A layer needs millions of random numbers, which take jax.random as long as the layer's
+    products. Here they are mixed from the row's key, the name of the site and the place.
     """
     if noise_B2 is None or rate == 0.0:
         return x
@@ -290,7 +317,8 @@ def drop(x, rate, noise_B2, site):
 
 
 def mixed(x):
-    """A permutation of uint32: each bit of x flips about half of the bits of the result (Wellons 2018, lowbias32)."""
+    """A permutation of uint32: each bit of x flips about half of the bits of the result (Wellons
+    2018, lowbias32)."""
     x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
     x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
     return x ^ (x >> 16)

@@ -1,7 +1,8 @@
-"""Reads weights of BERT in the format of the Transformers library: config.json and model.safetensors.
+"""Reads weights of BERT in the format of the Transformers library: config.json and
+model.safetensors.
 
-Other formats are not read, because they hold programs (pickle) that reading would run. Every weight is checked: one
-error lists all weights that are missing, have another shape or are unknown to BERT.
+Other formats are not read, because they hold programs (pickle) that reading would run. Every weight
+is checked: one error lists all weights that are missing, have another shape or are unknown to BERT.
 """
 
 import json
@@ -46,7 +47,9 @@ def read_architecture(path: str | Path) -> dict:
     path: a folder, or a safetensors file with its config.json beside it.
     """
     file = _weights_file(path)
-    config = next((file.with_name(name) for name in CONFIGS if file.with_name(name).is_file()), None)
+    config = next(
+        (file.with_name(name) for name in CONFIGS if file.with_name(name).is_file()), None
+    )
     if config is None:
         raise DataError("no such file", file=CONFIGS[0], fix=f"put it beside {file.name}")
     try:
@@ -71,14 +74,18 @@ def read_architecture(path: str | Path) -> dict:
     return {ours: values[name] for name, ours in SIZES.items()} | {"epsilon": epsilon}
 
 
-def load_weights(path: str | Path, params: dict, *, stacked: bool = False) -> tuple[dict, list[str], list[str]]:
-    """The parameters of a BERT with pretrained weights. The classifier and the links keep their random values.
+def load_weights(
+    path: str | Path, params: dict, *, stacked: bool = False
+) -> tuple[dict, list[str], list[str]]:
+    """The parameters of a BERT with pretrained weights. The classifier and the links keep their
+    random values.
 
-    params: nested parameters of models.bert.BERT. stacked: whether leaves have a leading axis [S, ...] of seeds, which
-    all start from the same weights.
+    params: nested parameters of models.bert.BERT. stacked: whether leaves have a leading axis [S,
+    ...] of seeds, which all start from the same weights.
 
-    Returns (params, names of unused weights in the file, which belong to other heads, parts of the model that the file
-    lacks: masked language models have no pooler, which keeps its random values).
+    Returns (params, names of unused weights in the file, which belong to other heads, parts of the
+    model that the file lacks: masked language models have no pooler, which keeps its random
+    values).
     """
     file = _weights_file(path)
     found, leaves = _tensors(file), traverse_util.flatten_dict(params)
@@ -111,7 +118,9 @@ def load_weights(path: str | Path, params: dict, *, stacked: bool = False) -> tu
     problems = [f"{len(names)} {kind}: {_listed(names)}" for kind, names in faults if names]
     if problems:
         fix = "give the model the sizes of the config.json beside the weights, or other weights"
-        raise UserError(f"{file.name}: its weights do not fit the model; {'. '.join(problems)}", fix=fix)
+        raise UserError(
+            f"{file.name}: its weights do not fit the model; {'. '.join(problems)}", fix=fix
+        )
     return traverse_util.unflatten_dict(merged), unused, drawn
 
 
@@ -129,7 +138,9 @@ def _weights_file(path) -> Path:
         raise UserError(f"{path.name}: the folder holds {holds}", fix=fix)
     if path.suffix != ".safetensors":
         fix = "convert them by transformers' save_pretrained"
-        raise UserError(f"{path.name}: only safetensors are read, other formats can run programs", fix=fix)
+        raise UserError(
+            f"{path.name}: only safetensors are read, other formats can run programs", fix=fix
+        )
     return path
 
 
@@ -152,12 +163,15 @@ def _tensors(file: Path) -> dict[str, np.ndarray]:
     except (OSError, SafetensorError):  # the library's message may quote bytes of the file
         raise DataError("the weights are damaged or cut short", file=file.name, fix=fix) from None
     if not_finite:
-        raise DataError(f"{_listed(not_finite)}: not all numbers are finite", file=file.name, fix=fix)
+        raise DataError(
+            f"{_listed(not_finite)}: not all numbers are finite", file=file.name, fix=fix
+        )
     return found
 
 
 def _sources(params) -> dict[tuple[str, ...], list[str]]:
-    """{path of a parameter: names of its tensors in the file}, for all parameters that pretrained weights have."""
+    """{path of a parameter: names of its tensors in the file}, for all parameters that pretrained
+    weights have."""
     parts = {
         "attended": "attention.output.dense",
         "norm_attended": "attention.output.LayerNorm",
@@ -165,9 +179,15 @@ def _sources(params) -> dict[tuple[str, ...], list[str]]:
         "outer": "output.dense",
         "norm_outer": "output.LayerNorm",
     }
-    tables = {"words": "word_embeddings", "positions": "position_embeddings", "texts": "token_type_embeddings"}
+    tables = {
+        "words": "word_embeddings",
+        "positions": "position_embeddings",
+        "texts": "token_type_embeddings",
+    }
     ends = {"kernel": "weight", "scale": "weight", "bias": "bias"}
-    sources = {("embeddings", ours): [f"embeddings.{theirs}.weight"] for ours, theirs in tables.items()}
+    sources = {
+        ("embeddings", ours): [f"embeddings.{theirs}.weight"] for ours, theirs in tables.items()
+    }
     for which in ("scale", "bias"):
         sources["embeddings", "norm", which] = [f"embeddings.LayerNorm.{ends[which]}"]
     for module in params:
@@ -175,15 +195,21 @@ def _sources(params) -> dict[tuple[str, ...], list[str]]:
             continue
         layer = f"encoder.layer.{module.removeprefix('layer_')}"
         for which in ("kernel", "bias"):
-            of_heads = [f"{layer}.attention.self.{x}.{ends[which]}" for x in ("query", "key", "value")]
+            of_heads = [
+                f"{layer}.attention.self.{x}.{ends[which]}" for x in ("query", "key", "value")
+            ]
             sources[module, "qkv", which] = of_heads
         for ours, theirs in parts.items():
             for which in ("scale" if "norm" in ours else "kernel", "bias"):
                 sources[module, ours, which] = [f"{layer}.{theirs}.{ends[which]}"]
     if "pooler" in params:
-        sources |= {("pooler", which): [f"pooler.dense.{ends[which]}"] for which in ("kernel", "bias")}
+        sources |= {
+            ("pooler", which): [f"pooler.dense.{ends[which]}"] for which in ("kernel", "bias")
+        }
     return sources
 
 
 def _listed(names):
-    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return ", ".join(names[:NAMED]) + (
+        f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    )

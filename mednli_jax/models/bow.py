@@ -1,7 +1,7 @@
 """Sum-of-words classifier (Bowman et al. 2015 with ReLU; Romanov & Shivade 2018, section 3).
 
-Dimension letters: B pairs, Q premises, P premise tokens, H hypothesis tokens, R sentences, N slots of packed
-sentences, D feature.
+Dimension letters: B pairs, Q premises, P premise tokens, H hypothesis tokens, R sentences, N slots
+of packed sentences, D feature.
 """
 
 import flax.linen as nn
@@ -11,7 +11,8 @@ from mednli_jax.models import layers
 
 
 class BOW(layers.PairModel):
-    """Tokens -> ReLU(Linear), summed -> batch norm -> concatenation -> three layers -> logits [B, classes].
+    """Tokens -> ReLU(Linear), summed -> batch norm -> concatenation -> three layers -> logits [B,
+    classes].
 
     Args:
       knowledge: "none"; "replace": each token also attends to the other side with the paper's matrix A, and attended
@@ -33,7 +34,9 @@ class BOW(layers.PairModel):
         packing = layers.sentences(batch)
         tokens = packing.tokens(batch.premise, batch.hypothesis)
         distinct = batch.distinct_words if self.shares_words else 0
-        words = layers.WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
+        words = layers.WordEmbedding(self.train_vectors, name="embedding")(
+            tokens, distinct=distinct
+        )
 
         def norm(name):
             return layers.MaskedBatchNorm(axis_name=self.axis_name, name=name)
@@ -49,7 +52,9 @@ class BOW(layers.PairModel):
         if self.knowledge != "none":
             attended = self._attend(batch, packing.unpack(projected_ND, *batch.shapes), padding_D)
             sums |= dict(zip(("premise_attended", "hypothesis_attended"), attended, strict=True))
-        sides = [norm(f"norm_{name}")(sum_BD, batch.mask, train=train) for name, sum_BD in sums.items()]
+        sides = [
+            norm(f"norm_{name}")(sum_BD, batch.mask, train=train) for name, sum_BD in sums.items()
+        ]
         if self.matching == "full":
             premise_BD, hypothesis_BD = sides[:2]
             sides += [jnp.abs(premise_BD - hypothesis_BD), premise_BD * hypothesis_BD]
@@ -86,4 +91,6 @@ class BOW(layers.PairModel):
         weights = layers.alignment(energies_BPH, *masks)
         self.sow(layers.ATTENTION, "links", weights)
         attended = layers.attend(weights, *padded)
-        return [layers.masked_sum(states, mask) for states, mask in zip(attended, masks, strict=True)]
+        return [
+            layers.masked_sum(states, mask) for states, mask in zip(attended, masks, strict=True)
+        ]

@@ -1,7 +1,8 @@
-"""ESIM (Chen et al. 2017), optionally with the knowledge-directed attention of Romanov & Shivade 2018, section 4.2.2,
-or the typed relations of Chen et al. 2018 (KIM).
+"""ESIM (Chen et al. 2017), optionally with the knowledge-directed attention of Romanov & Shivade
+2018, section 4.2.2, or the typed relations of Chen et al. 2018 (KIM).
 
-Dimension letters: B pairs, Q premises, P premise tokens, H hypothesis tokens, N slots of packed sentences, D feature.
+Dimension letters: B pairs, Q premises, P premise tokens, H hypothesis tokens, N slots of packed
+sentences, D feature.
 """
 
 import flax.linen as nn
@@ -12,7 +13,8 @@ from mednli_jax.models.products import matmul
 
 
 class ESIM(layers.PairModel):
-    """BiLSTM, soft alignment, enhancement, composition BiLSTM, average and max pooling, tanh layer -> logits.
+    """BiLSTM, soft alignment, enhancement, composition BiLSTM, average and max pooling, tanh layer
+    -> logits.
 
     Args:
       dropout: at the four places of the original ESIM; the published MedNLI code has none (0).
@@ -44,14 +46,22 @@ class ESIM(layers.PairModel):
         paired = packing if batch.group == 1 else layers.paired_sentences(batch)
         tokens = packing.tokens(batch.premise, batch.hypothesis)
         distinct = batch.distinct_words if self.shares_words else 0
-        words = layers.WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
+        words = layers.WordEmbedding(self.train_vectors, name="embedding")(
+            tokens, distinct=distinct
+        )
         words = self._drop_tokens(words, packing, batch, "drop_words", train)
-        encoded_ND = layers.BiRNN(self.hidden_size, platform=self.platform, name="encoder")(words, packing)
+        encoded_ND = layers.BiRNN(self.hidden_size, platform=self.platform, name="encoder")(
+            words, packing
+        )
         inputs_ND, related_NR = self._local_inference(batch, encoded_ND, packing, paired, masked)
         inputs_ND = self._drop_tokens(inputs_ND, paired, batch, "drop_enhanced", train)
-        states_ND = layers.BiRNN(self.hidden_size, platform=self.platform, name="composition")(inputs_ND, paired)
+        states_ND = layers.BiRNN(self.hidden_size, platform=self.platform, name="composition")(
+            inputs_ND, paired
+        )
         pooled_BD = self._pool(batch, states_ND, paired, masked)
-        pooled_BD = layers.RowDropout(self.dropout, name="drop_pooled")(pooled_BD, row_key, train=train)
+        pooled_BD = layers.RowDropout(self.dropout, name="drop_pooled")(
+            pooled_BD, row_key, train=train
+        )
         hidden_BH = layers.Linear(self.hidden_size, name="layer")(pooled_BD)
         if related_NR is not None:
             weighted_BD = self._weighted_pool(states_ND, related_NR, paired)
@@ -59,16 +69,20 @@ class ESIM(layers.PairModel):
             weighted_BD = dropout(weighted_BD, row_key, train=train)
             hidden_BH += layers.Linear(self.hidden_size, False, name="pooled")(weighted_BD)
         hidden_BH = jnp.tanh(hidden_BH)
-        hidden_BH = layers.RowDropout(self.dropout, name="drop_layer")(hidden_BH, row_key, train=train)
+        hidden_BH = layers.RowDropout(self.dropout, name="drop_layer")(
+            hidden_BH, row_key, train=train
+        )
         return layers.Linear(self.num_classes, name="logits")(hidden_BH)
 
     def _drop_tokens(self, x, packing, batch, name, train):
-        """Dropout of packed tokens [N, D]. The mask depends on the side, the row and the token's place."""
+        """Dropout of packed tokens [N, D]. The mask depends on the side, the row and the token's
+        place."""
         keys_R = layers.sentence_keys(batch, packing.length_R.shape[0])
         return layers.drop_tokens(self.dropout, x, packing, keys_R, name=name, train=train)
 
     def _pool(self, batch, states_ND, paired, masked):
-        """[B, 8H]: average and maximum of the premise, then of the hypothesis (Chen et al. 2017, eqs. 18-19)."""
+        """[B, 8H]: average and maximum of the premise, then of the hypothesis (Chen et al. 2017,
+        eqs. 18-19)."""
         if masked:
             top_RD = paired.max(states_ND)
         else:
@@ -79,14 +93,15 @@ class ESIM(layers.PairModel):
         return jnp.concatenate(jnp.split(both_RD, 2), axis=-1)
 
     def _weighted_pool(self, states_ND, related_NR, paired):
-        """[B, 4H], premise then hypothesis: the mean of states weighted by a softmax of relu(F(relations)), F linear
-        (Chen et al. 2018, knowledge-enhanced inference composition)."""
+        """[B, 4H], premise then hypothesis: the mean of states weighted by a softmax of
+        relu(F(relations)), F linear (Chen et al. 2018, knowledge-enhanced inference
+        composition)."""
         energies_N1 = nn.relu(layers.Linear(1, name="pooling")(related_NR))
         return jnp.concatenate(jnp.split(paired.softmax_mean(energies_N1, states_ND), 2), axis=-1)
 
     def _local_inference(self, batch, encoded_ND, packing, paired, masked):
-        """(inputs of the composition, packed by pairs [N, H or 2H]; relations to the attended tokens [N, R], None
-        without typed links)."""
+        """(inputs of the composition, packed by pairs [N, H or 2H]; relations to the attended
+        tokens [N, R], None without typed links)."""
         padded = packing.unpack(encoded_ND, *batch.shapes)
         masks = layers.sentence_masks(batch)
         if batch.group > 1:
@@ -108,7 +123,9 @@ class ESIM(layers.PairModel):
             relations = layers.Relations(batch, self.relations, same_words=self.same_words)
             weights = align(energies_BPH + relations.energies(self.knowledge_scale))
             related_NR = paired.pack(*relations.attended(weights))
-            return aligned(weights, layers.Linear(self.hidden_size, False, name="relations")(related_NR)), related_NR
+            return aligned(
+                weights, layers.Linear(self.hidden_size, False, name="relations")(related_NR)
+            ), related_NR
         links_BPH = layers.knowledge_energies(self, batch)
         if self.knowledge == "bias":
             return aligned(align(energies_BPH + links_BPH)), None
@@ -117,9 +134,11 @@ class ESIM(layers.PairModel):
 
 
 class Enhancement(nn.Module):
-    """relu(F([a, b, a - b, a * b]) + more), tokens a, attended states b (Chen et al. 2017, eqs. 14-15, section 3.3).
+    """relu(F([a, b, a - b, a * b]) + more), tokens a, attended states b (Chen et al. 2017, eqs.
+    14-15, section 3.3).
 
-    The difference is linear, so its part of F is added to the parts of a and b: three products instead of four.
+    The difference is linear, so its part of F is added to the parts of a and b: three products
+    instead of four.
     """
 
     features: int
@@ -130,6 +149,10 @@ class Enhancement(nn.Module):
         kernel = self.param("kernel", layers.uniform_init(size), (size, self.features))
         bias = self.param("bias", layers.uniform_init(size), (self.features,))
         own, other, difference, product = jnp.split(kernel, 4)
-        linear_ND = matmul(a_ND, own + difference) + matmul(b_ND, other - difference) + matmul(a_ND * b_ND, product)
+        linear_ND = (
+            matmul(a_ND, own + difference)
+            + matmul(b_ND, other - difference)
+            + matmul(a_ND * b_ND, product)
+        )
         linear_ND = linear_ND + bias
         return nn.relu(linear_ND + more_ND)

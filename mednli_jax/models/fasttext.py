@@ -1,7 +1,8 @@
-"""fastText's supervised mode: the mean of word and bigram vectors, and one linear layer (Joulin et al. 2017).
+"""fastText's supervised mode: the mean of word and bigram vectors, and one linear layer (Joulin et
+al. 2017).
 
-Dimension letters: B pairs, Q premises, P premise tokens, H hypothesis tokens, T tokens of either, N slots of packed
-sentences, V vocabulary, D feature.
+Dimension letters: B pairs, Q premises, P premise tokens, H hypothesis tokens, T tokens of either, N
+slots of packed sentences, V vocabulary, D feature.
 """
 
 import flax.linen as nn
@@ -20,7 +21,8 @@ MULTIPLIER = 116049371  # as in fastText
 def spread(number):
     """A uint32 hash of small numbers: the last steps of MurmurHash3 (Appleby 2011, fmix32).
 
-    It replaces fastText's hash of the word's letters. Without a hash, word numbers would fall into few buckets.
+    It replaces fastText's hash of the word's letters. Without a hash, word numbers would fall into
+    few buckets.
     """
     number = number.astype(jnp.uint32)
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
@@ -37,16 +39,20 @@ def bigram(first, second, buckets: int):
 def following(tokens_BT, length_B, last_B):
     """[B, T], the token after each token; after the last one (by length_B) it is last_B."""
     next_BT = jnp.pad(tokens_BT[:, 1:], ((0, 0), (0, 1)))
-    return jnp.where(jnp.arange(tokens_BT.shape[1]) == length_B[:, None] - 1, last_B[:, None], next_BT)
+    return jnp.where(
+        jnp.arange(tokens_BT.shape[1]) == length_B[:, None] - 1, last_B[:, None], next_BT
+    )
 
 
 class FastText(nn.Module):
-    """Mean of the vectors of a text's words and bigrams -> linear layer without bias -> logits [B, classes].
+    """Mean of the vectors of a text's words and bigrams -> linear layer without bias -> logits [B,
+    classes].
 
-    The text is the premise, the hypothesis and an end token (Herlihy & Rudinger 2021, section 6), with bigrams across
-    the borders. With empty premises it is the hypothesis only (section 3). As in the library, vectors start small and
-    the linear layer at 0. Training is plain SGD on the rows that a batch reads (sparse_rows). All unknown words share
-    one vector; the library ignores unknown words, but not their bigrams.
+    The text is the premise, the hypothesis and an end token (Herlihy & Rudinger 2021, section 6),
+    with bigrams across the borders. With empty premises it is the hypothesis only (section 3). As
+    in the library, vectors start small and the linear layer at 0. Training is plain SGD on the rows
+    that a batch reads (sparse_rows). All unknown words share one vector; the library ignores
+    unknown words, but not their bigrams.
 
     Args:
       dim: D.
@@ -73,7 +79,11 @@ class FastText(nn.Module):
         first_B = jnp.where(hypothesis_B > 0, hypothesis_BH[:, 0], END)
         bigrams = (
             bigram(premise_BP, following(premise_BP, premise_B, first_B), self.buckets),
-            bigram(hypothesis_BH, following(hypothesis_BH, hypothesis_B, jnp.full_like(first_B, END)), self.buckets),
+            bigram(
+                hypothesis_BH,
+                following(hypothesis_BH, hypothesis_B, jnp.full_like(first_B, END)),
+                self.buckets,
+            ),
         )
         word_N, bigram_N = packing.tokens(premise_BP, hypothesis_BH), packing.tokens(*bigrams)
         index = jnp.concatenate([word_N, words + bigram_N, jnp.full((1,), END)])
@@ -83,7 +93,9 @@ class FastText(nn.Module):
         # The words, the end token, and a bigram between any two neighbours.
         count_B = 2 * (premise_B + hypothesis_B) + 1
         mean_BD = (of_premises_BD + of_hypotheses_BD + end_1D) / count_B[:, None]
-        return matmul(mean_BD, self.param("output", nn.initializers.zeros, (self.dim, self.num_classes)))
+        return matmul(
+            mean_BD, self.param("output", nn.initializers.zeros, (self.dim, self.num_classes))
+        )
 
 
 class TrainedRows(nn.Module):
@@ -95,6 +107,8 @@ class TrainedRows(nn.Module):
     @nn.compact
     def __call__(self, index_N):
         def init(key):
-            return jax.random.uniform(key, (self.rows, self.dim), jnp.float32, -1 / self.dim, 1 / self.dim)
+            return jax.random.uniform(
+                key, (self.rows, self.dim), jnp.float32, -1 / self.dim, 1 / self.dim
+            )
 
         return trained_rows(self, "rows", init, index_N)

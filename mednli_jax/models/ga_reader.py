@@ -1,7 +1,8 @@
-"""The Gated-Attention Reader (Dhingra et al. 2017), as in Suster & Daelemans 2018 on CliCR (section 5.2, eq. 3).
+"""The Gated-Attention Reader (Dhingra et al. 2017), as in Suster & Daelemans 2018 on CliCR (section
+5.2, eq. 3).
 
-Dimension letters: U passages, B queries, N passage tokens, Q query tokens, T slots of packed tokens, C candidates,
-D feature.
+Dimension letters: U passages, B queries, N passage tokens, Q query tokens, T slots of packed
+tokens, C candidates, D feature.
 """
 
 from functools import partial
@@ -18,7 +19,8 @@ UNKNOWN = 1
 
 
 class GAReader(nn.Module):
-    """Hops of passage and query BiGRUs joined by gated attention. The attention at a candidate's places is its score.
+    """Hops of passage and query BiGRUs joined by gated attention. The attention at a candidate's
+    places is its score.
 
     Initial weights have the distributions of the published code (Lasagne's GRU and embeddings).
 
@@ -46,7 +48,8 @@ class GAReader(nn.Module):
     @nn.compact
     def __call__(self, batch, *, train: bool):
         queries, paired = pointer.queries(batch), pointer.paired_passages(batch)
-        # The first hop does not depend on the query, so the passage of several queries is encoded once.
+        # The first hop does not depend on the query, so the passage of several queries is encoded
+        # once.
         once = self.hops > 1 and batch.group > 1
         packing = pointer.passages(batch) if once else paired
         passage = batch.passage if once else pointer.per_query(batch.passage, batch)
@@ -58,11 +61,15 @@ class GAReader(nn.Module):
             states_TD, query_BQD = self._encode(hop, x_TD, words_TD, packing, queries, batch)
             x_TD = self._gated(hop, states_TD, query_BQD, packing, paired, batch)
             keys_B = batch.row_key
-            x_TD = layers.drop_tokens(self.dropout, x_TD, paired, keys_B, name=f"drop_{hop}", train=train)
+            x_TD = layers.drop_tokens(
+                self.dropout, x_TD, paired, keys_B, name=f"drop_{hop}", train=train
+            )
             packing = paired
         if self.query_feature:
             numbers = self.param("occurrence", nn.initializers.normal(0.01), (2, 2))
-            x_TD = jnp.concatenate([x_TD, take(numbers, occurs(paired, batch).astype(jnp.int32))], axis=-1)
+            x_TD = jnp.concatenate(
+                [x_TD, take(numbers, occurs(paired, batch).astype(jnp.int32))], axis=-1
+            )
         states_TD, query_BQD = self._encode(self.hops - 1, x_TD, words_TD, packing, queries, batch)
         states_BND = paired.unpack(states_TD, (len(batch.query), batch.passage.shape[1]))[0]
         blank_BD = jnp.take_along_axis(query_BQD, batch.blank[:, None, None], axis=1)[:, 0]
@@ -73,20 +80,23 @@ class GAReader(nn.Module):
         return pointer.candidate_logits(energies_BN, batch, self.pointer)
 
     def _encode(self, hop, x_TD, words_TD, packing, queries, batch):
-        """States of a hop: of passage tokens [T, 2H] and of query tokens [B, Q, 2H] (the paper's D and Q)."""
+        """States of a hop: of passage tokens [T, 2H] and of query tokens [B, Q, 2H] (the paper's D
+        and Q)."""
         gru = partial(layers.BiRNN, self.hidden_size, "gru", lasagne=True, platform=self.platform)
         states_TD = gru(name=f"passage_{hop}")(x_TD, packing)
         query_TD = gru(name=f"query_{hop}")(words_TD, queries)
         return states_TD, queries.unpack(query_TD, batch.query.shape)[0]
 
     def _gated(self, hop, states_TD, query_BQD, packing, paired, batch):
-        """Passage tokens, packed by query, after gated attention to the query (Dhingra et al. 2017, "Gated-Attention
-        Module": a = softmax(Q^T d), q = Q a, x = d * q)."""
+        """Passage tokens, packed by query, after gated attention to the query (Dhingra et al. 2017,
+        "Gated-Attention Module": a = softmax(Q^T d), q = Q a, x = d * q)."""
         states = packing.unpack(states_TD, (len(packing.length_R), batch.passage.shape[1]))[0]
         if packing is not paired:
             states_TD = paired.pack(pointer.per_query(states, batch))
         mask_BQ = layers.length_mask(batch.query_length, query_BQD.shape[1])
-        weights_BNQ = layers.masked_softmax(layers.token_products(states, query_BQD), mask_BQ[:, None, :])
+        weights_BNQ = layers.masked_softmax(
+            layers.token_products(states, query_BQD), mask_BQ[:, None, :]
+        )
         self.sow(layers.ATTENTION, f"hop_{hop}", weights_BNQ)
         attended_TD = paired.pack(matmul(weights_BNQ, query_BQD))
         return states_TD * attended_TD

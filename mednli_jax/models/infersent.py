@@ -1,7 +1,8 @@
-"""InferSent (Conneau et al. 2017), with the knowledge-directed attention of Romanov & Shivade 2018, section 4.2.2.
+"""InferSent (Conneau et al. 2017), with the knowledge-directed attention of Romanov & Shivade 2018,
+section 4.2.2.
 
-Dimension letters: B pairs, Q premises, P premise tokens, H hypothesis tokens, R sentences, N slots of packed sentences,
-D feature.
+Dimension letters: B pairs, Q premises, P premise tokens, H hypothesis tokens, R sentences, N slots
+of packed sentences, D feature.
 """
 
 import flax.linen as nn
@@ -11,7 +12,8 @@ from mednli_jax.models import layers
 
 
 class InferSent(layers.PairModel):
-    """One bidirectional encoder for both sides, pooled; [p, h, |p - h|, p * h] -> two tanh layers -> logits.
+    """One bidirectional encoder for both sides, pooled; [p, h, |p - h|, p * h] -> two tanh layers
+    -> logits.
 
     Args:
       cell: "lstm" or "gru".
@@ -32,10 +34,16 @@ class InferSent(layers.PairModel):
         packing = layers.sentences(batch)
         tokens = packing.tokens(batch.premise, batch.hypothesis)
         distinct = batch.distinct_words if self.shares_words else 0
-        words = layers.WordEmbedding(self.train_vectors, name="embedding")(tokens, distinct=distinct)
-        states_ND = layers.BiRNN(self.hidden_size, self.cell, platform=self.platform, name="encoder")(words, packing)
+        words = layers.WordEmbedding(self.train_vectors, name="embedding")(
+            tokens, distinct=distinct
+        )
+        states_ND = layers.BiRNN(
+            self.hidden_size, self.cell, platform=self.platform, name="encoder"
+        )(words, packing)
         if self.knowledge != "none" or self.masking != "masked" or self.pooling == "last":
-            premise_BD, hypothesis_BD = self._pool_padded(batch, packing.unpack(states_ND, *batch.shapes))
+            premise_BD, hypothesis_BD = self._pool_padded(
+                batch, packing.unpack(states_ND, *batch.shapes)
+            )
         else:
             pooled_RD = packing.max(states_ND) if self.pooling == "max" else packing.mean(states_ND)
             premise_QD, hypothesis_BD = jnp.split(pooled_RD, [batch.premise.shape[0]])
@@ -51,14 +59,19 @@ class InferSent(layers.PairModel):
         return layers.Linear(self.num_classes, name="logits")(x)
 
     def _pool_padded(self, batch, states):
-        """Pooled (premise [B, D], hypothesis [B, D]) of padded states [Q, P, 2H], [B, H, 2H] and attended states."""
+        """Pooled (premise [B, D], hypothesis [B, D]) of padded states [Q, P, 2H], [B, H, 2H] and
+        attended states."""
         masks, masked = layers.sentence_masks(batch), self.masking == "masked"
         padded = (layers.per_pair(states[0], batch), states[1])
         if self.knowledge != "none":
-            weights = layers.alignment(layers.knowledge_energies(self, batch), *masks, masked=masked)
+            weights = layers.alignment(
+                layers.knowledge_energies(self, batch), *masks, masked=masked
+            )
             self.sow(layers.ATTENTION, "links", weights)
             attended = layers.attend(weights, *states)
-            padded = tuple(jnp.concatenate(pair, axis=1) for pair in zip(padded, attended, strict=True))
+            padded = tuple(
+                jnp.concatenate(pair, axis=1) for pair in zip(padded, attended, strict=True)
+            )
             masks = tuple(jnp.concatenate([mask, mask], axis=1) for mask in masks)
         return tuple(self._pool(*pair, masked) for pair in zip(padded, masks, strict=True))
 
@@ -69,4 +82,6 @@ class InferSent(layers.PairModel):
             return layers.masked_max(states_BTD, mask_BT if masked else jnp.ones_like(mask_BT))
         forward, backward = jnp.split(states_BTD, 2, axis=-1)
         last_B = jnp.maximum(mask_BT.sum(axis=1) - 1, 0)
-        return jnp.concatenate([jnp.take_along_axis(forward, last_B[:, None, None], axis=1)[:, 0], backward[:, 0]], -1)
+        return jnp.concatenate(
+            [jnp.take_along_axis(forward, last_B[:, None, None], axis=1)[:, 0], backward[:, 0]], -1
+        )

@@ -1,9 +1,11 @@
-"""Layers shared by the models: masks, row-keyed dropout, masked batch norm, bidirectional RNNs, knowledge attention.
+"""Layers shared by the models: masks, row-keyed dropout, masked batch norm, bidirectional RNNs,
+knowledge attention.
 
-Dimension letters: B batch, T time (P premise, H hypothesis tokens), N slots of packed sentences (models.packing),
-D feature, G gates, K links, L path lengths, V vocabulary, U distinct words.
+Dimension letters: B batch, T time (P premise, H hypothesis tokens), N slots of packed sentences
+(models.packing), D feature, G gates, K links, L path lengths, V vocabulary, U distinct words.
 
-In all layers, padding (tokens after a row's length, rows whose `mask` is 0) never changes the results of real rows.
+In all layers, padding (tokens after a row's length, rows whose `mask` is 0) never changes the
+results of real rows.
 """
 
 import zlib
@@ -25,7 +27,8 @@ ATTENTION = "attention"
 
 
 def uniform_init(fan_in: int):
-    """U(-1/sqrt(fan_in), 1/sqrt(fan_in)): PyTorch's default for Linear and (with fan_in = hidden) for LSTM and GRU."""
+    """U(-1/sqrt(fan_in), 1/sqrt(fan_in)): PyTorch's default for Linear and (with fan_in = hidden)
+    for LSTM and GRU."""
     bound = fan_in**-0.5
 
     def init(key, shape, dtype=jnp.float32):
@@ -78,7 +81,8 @@ def _project_words_forward(kernel, table, tokens, words, place):
 
 
 def _project_words_backward(saved, d_out):
-    # Summing the gradients of equal words first would need a scatter, which costs more than this larger product.
+    # Summing the gradients of equal words first would need a scatter, which costs more than this
+    # larger product.
     table, tokens = saved
     return dot(BY_ROWS, table[tokens], d_out), None, None, None, None
 
@@ -87,10 +91,12 @@ _project_words.defvjp(_project_words_forward, _project_words_backward)
 
 
 class WordEmbedding(nn.Module):
-    """Vectors of tokens [N] from the pretrained table of the `frozen` collection, or from a trained copy of it.
+    """Vectors of tokens [N] from the pretrained table of the `frozen` collection, or from a trained
+    copy of it.
 
     The frozen table is not part of the optimiser state, the seed axis and the checkpoints.
-    distinct: most distinct words among the tokens, with which frozen vectors are returned as Words; 0 = not known.
+    distinct: most distinct words among the tokens, with which frozen vectors are returned as Words;
+    0 = not known.
     """
 
     trainable: bool = False
@@ -124,7 +130,8 @@ def length_mask(length_B: jax.Array, size: int) -> jax.Array:
 
 
 def masked_softmax(energies, mask):
-    """Softmax over the last axis, restricted to `mask` (broadcastable). A fully masked row gives zeros."""
+    """Softmax over the last axis, restricted to `mask` (broadcastable). A fully masked row gives
+    zeros."""
     weights = nn.softmax(jnp.where(mask, energies, MASKED_ENERGY), axis=-1)
     return jnp.where(mask, weights, 0.0)
 
@@ -148,9 +155,10 @@ def masked_mean(states_BTD, mask_BT):
 class RowDropout(nn.Module):
     """Dropout with a key for each row: fold_in(seed, step, row, layer).
 
-    `keys` [B] already fold seed, step and the row's number in the data set; the layer is the path of this module. The
-    mask of a row therefore does not depend on its place in the batch or on the number of devices. Where rows are
-    tokens, `time` [B] is folded in, so that the mask does not depend on the padded length.
+    `keys` [B] already fold seed, step and the row's number in the data set; the layer is the path
+    of this module. The mask of a row therefore does not depend on its place in the batch or on the
+    number of devices. Where rows are tokens, `time` [B] is folded in, so that the mask does not
+    depend on the padded length.
     """
 
     rate: float
@@ -171,19 +179,24 @@ class RowDropout(nn.Module):
 
 
 def drop_tokens(rate: float, x_ND, packing: Packing, keys_R, *, name: str, train: bool):
-    """RowDropout of packed tokens. The mask depends on the sentence (keys_R) and the token's place in it."""
+    """RowDropout of packed tokens. The mask depends on the sentence (keys_R) and the token's place
+    in it."""
     if not train or rate == 0.0:
         return x_ND
-    return RowDropout(rate, name=name)(x_ND, packing.token_keys(keys_R), train=train, time=packing.time_N)
+    return RowDropout(rate, name=name)(
+        x_ND, packing.token_keys(keys_R), train=train, time=packing.time_N
+    )
 
 
 class MaskedBatchNorm(nn.Module):
-    """Batch normalisation, without scale and bias, over real rows of the global batch (Ioffe & Szegedy 2015, alg. 1).
+    """Batch normalisation, without scale and bias, over real rows of the global batch (Ioffe &
+    Szegedy 2015, alg. 1).
 
-    linen's BatchNorm averages per-device masked means, which is wrong for uneven masks and NaN on a device that holds
-    only padding. Here (n, sum) and then the sum of squared deviations are summed over devices. (The mean of squares
-    minus the squared mean would lose precision where the mean is large.) As in PyTorch, the biased variance normalises
-    the batch, and the unbiased one updates the running variance.
+    linen's BatchNorm averages per-device masked means, which is wrong for uneven masks and NaN on a
+    device that holds only padding. Here (n, sum) and then the sum of squared deviations are summed
+    over devices. (The mean of squares minus the squared mean would lose precision where the mean is
+    large.) As in PyTorch, the biased variance normalises the batch, and the unbiased one updates
+    the running variance.
     """
 
     momentum: float = 0.9
@@ -218,9 +231,11 @@ class MaskedBatchNorm(nn.Module):
 
 
 class BiRNN(nn.Module):
-    """Bidirectional LSTM or GRU over packed sentences: x [N, D] (or Words) -> states [N, 2H], 0 on empty slots.
+    """Bidirectional LSTM or GRU over packed sentences: x [N, D] (or Words) -> states [N, 2H], 0 on
+    empty slots.
 
-    The backward direction reads mirrored sentences, so that both directions use the same segments of steps.
+    The backward direction reads mirrored sentences, so that both directions use the same segments
+    of steps.
 
     Args:
       hidden_size: H, of each direction.
@@ -247,7 +262,9 @@ class BiRNN(nn.Module):
             return self._stacked(x, kernel, recurrent, bias, keep_N1, packing)
         backwards = x.mirrored(packing) if isinstance(x, Words) else packing.mirror(x)
         kernels, biases = jnp.split(kernel, 2, axis=1), jnp.split(bias, 2)
-        projected = tuple(project(inputs, own) for inputs, own in zip((x, backwards), kernels, strict=True))
+        projected = tuple(
+            project(inputs, own) for inputs, own in zip((x, backwards), kernels, strict=True)
+        )
         states = recurrence(projected, tuple(recurrent), tuple(biases), keep_N1, packing.segments)
         return jnp.concatenate([states[0], packing.mirror(states[1])], axis=-1)
 
@@ -260,10 +277,16 @@ class BiRNN(nn.Module):
             return jnp.pad(weights, [(0, 0)] * (weights.ndim - 1) + [(0, more)])
 
         kernel, bias = padded(kernel, -1, 2), padded(bias, 2)
-        recurrent = jnp.pad(padded(recurrent, 2, size).swapaxes(0, 1), ((0, more), (0, 0), (0, 0), (0, 0)))
-        projected = (project(x, kernel.reshape(x.shape[-1], -1)) + bias.reshape(-1)).reshape(-1, *bias.shape)
+        recurrent = jnp.pad(
+            padded(recurrent, 2, size).swapaxes(0, 1), ((0, more), (0, 0), (0, 0), (0, 0))
+        )
+        projected = (project(x, kernel.reshape(x.shape[-1], -1)) + bias.reshape(-1)).reshape(
+            -1, *bias.shape
+        )
         projected = jnp.stack([projected[:, 0], packing.mirror(projected[:, 1])], axis=1)
-        states = stacked.CELLS[self.cell](projected, recurrent, keep_N1, packing.segments)[..., :size]
+        states = stacked.CELLS[self.cell](projected, recurrent, keep_N1, packing.segments)[
+            ..., :size
+        ]
         return jnp.concatenate([states[:, 0], packing.mirror(states[:, 1])], axis=-1)
 
 
@@ -294,10 +317,13 @@ class PairModel(nn.Module):
 
 
 def knowledge_energies(model, batch: PairBatch):
-    """[B, P, H], KnowledgeEnergies by the fields of a model. Weighting "auto": "learned" for knowledge "bias"."""
+    """[B, P, H], KnowledgeEnergies by the fields of a model. Weighting "auto": "learned" for
+    knowledge "bias"."""
     auto = "learned" if model.knowledge == "bias" else "paper"
     weighting = auto if model.weighting == "auto" else model.weighting
-    return KnowledgeEnergies(weighting, model.longest_path, model.knowledge_scale, name="knowledge")(batch)
+    return KnowledgeEnergies(
+        weighting, model.longest_path, model.knowledge_scale, name="knowledge"
+    )(batch)
 
 
 class KnowledgeEnergies(nn.Module):
@@ -319,7 +345,11 @@ class KnowledgeEnergies(nn.Module):
     @nn.compact
     def __call__(self, batch: PairBatch):
         lengths = jnp.arange(self.longest_path + 1)
-        decayed_L = jnp.exp(-lengths) if self.weighting == "exp" else 1.0 - lengths / max(self.longest_path, 1)
+        decayed_L = (
+            jnp.exp(-lengths)
+            if self.weighting == "exp"
+            else 1.0 - lengths / max(self.longest_path, 1)
+        )
         weights_L = self.scale * decayed_L
         if self.weighting == "learned":
             weights_L = self.param("path_weight", lambda key: weights_L)
@@ -329,8 +359,11 @@ class KnowledgeEnergies(nn.Module):
         size = batch.attention_shape
         rows = jnp.arange(size[0])[:, None]
         premise, hypothesis = batch.linked_tokens
-        # Links are unique per token pair, so that adding sets the value; empty links add 0 at [0, 0].
-        return jnp.zeros(size, value_BK.dtype).at[rows, premise, hypothesis].add(value_BK, mode="drop")
+        # Links are unique per token pair, so that adding sets the value; empty links add 0 at [0,
+        # 0].
+        return (
+            jnp.zeros(size, value_BK.dtype).at[rows, premise, hypothesis].add(value_BK, mode="drop")
+        )
 
 
 RELATION_STEPS = 8  # number of is-a edges from which on a hypernym has the value 0
@@ -344,12 +377,12 @@ _KINDS = 6
 class Relations:
     """Sparse relation vectors r_ij of a batch's typed links (Chen et al. 2018, section 3.1).
 
-    A vector has one number for each bit of `link_relation`: 0 where the bit is not set, otherwise 1; for hypernyms and
-    hyponyms over n is-a edges max(1 - n / 8, 0). In r_ji hypernym and hyponym are exchanged, and so are the two
-    directions of each named relation.
+    A vector has one number for each bit of `link_relation`: 0 where the bit is not set, otherwise
+    1; for hypernyms and hyponyms over n is-a edges max(1 - n / 8, 0). In r_ji hypernym and hyponym
+    are exchanged, and so are the two directions of each named relation.
 
-    kinds: R, the number of relation types. same_words=False clears the bit of equal words, which the paper does not
-    have.
+    kinds: R, the number of relation types. same_words=False clears the bit of equal words, which
+    the paper does not have.
     """
 
     def __init__(self, batch: PairBatch, kinds: int, *, same_words: bool = True):
@@ -368,18 +401,26 @@ class Relations:
         self._size = batch.attention_shape
 
     def energies(self, scale):
-        """[B, P, H], scale * 1[r_ij is not 0], the term that knowledge-enriched co-attention adds."""
-        # Links are unique per token pair, so that adding sets the value. Empty links add 0. Links to tokens beyond the
-        # batch's width are dropped.
-        placed = jnp.zeros(self._size, self.related_BK.dtype).at[self._rows, self._premise, self._hypothesis]
+        """[B, P, H], scale * 1[r_ij is not 0], the term that knowledge-enriched co-attention
+        adds."""
+        # Links are unique per token pair, so that adding sets the value. Empty links add 0. Links
+        # to tokens beyond the batch's width are dropped.
+        placed = jnp.zeros(self._size, self.related_BK.dtype).at[
+            self._rows, self._premise, self._hypothesis
+        ]
         return placed.add(scale * self.related_BK, mode="drop")
 
     def attended(self, weights):
-        """(sums of alpha_ij r_ij over j [B, P, R], sums of beta_ij r_ji over i [B, H, R]). weights: see `alignment`."""
+        """(sums of alpha_ij r_ij over j [B, P, R], sums of beta_ij r_ji over i [B, H, R]). weights:
+        see `alignment`."""
         over_hypothesis_BPH, over_premise_BHP = weights
         rows, (_, premise, hypothesis) = self._rows, self._size
-        alpha_BK = over_hypothesis_BPH.at[rows, self._premise, self._hypothesis].get(mode="fill", fill_value=0)
-        beta_BK = over_premise_BHP.at[rows, self._hypothesis, self._premise].get(mode="fill", fill_value=0)
+        alpha_BK = over_hypothesis_BPH.at[rows, self._premise, self._hypothesis].get(
+            mode="fill", fill_value=0
+        )
+        beta_BK = over_premise_BHP.at[rows, self._hypothesis, self._premise].get(
+            mode="fill", fill_value=0
+        )
         return (
             _summed_by_token(alpha_BK[..., None] * self.value_BKR, self._premise, premise),
             _summed_by_token(beta_BK[..., None] * self.turned_BKR, self._hypothesis, hypothesis),
@@ -387,7 +428,8 @@ class Relations:
 
 
 def _summed_by_token(value_BKR, token_BK, size: int):
-    """[B, size, R], the sum over the links of each token, as a product: a GPU scatters in no fixed order."""
+    """[B, size, R], the sum over the links of each token, as a product: a GPU scatters in no fixed
+    order."""
     of_token_BKT = (token_BK[..., None] == jnp.arange(size)).astype(value_BKR.dtype)
     return jnp.einsum("bkt,bkr->btr", of_token_BKT, value_BKR, precision=lax.Precision.HIGHEST)
 
@@ -401,7 +443,9 @@ def alignment(energies_BPH, mask_BP, mask_BH, *, masked: bool = True):
     mask_B1H, mask_B1P = mask_BH[:, None, :], mask_BP[:, None, :]
     if not masked:
         mask_B1H, mask_B1P = jnp.ones_like(mask_B1H), jnp.ones_like(mask_B1P)
-    return masked_softmax(energies_BPH, mask_B1H), masked_softmax(jnp.swapaxes(energies_BPH, 1, 2), mask_B1P)
+    return masked_softmax(energies_BPH, mask_B1H), masked_softmax(
+        jnp.swapaxes(energies_BPH, 1, 2), mask_B1P
+    )
 
 
 def attend(weights, premise_QPD, hypothesis_BHD):
@@ -414,13 +458,17 @@ def attend(weights, premise_QPD, hypothesis_BHD):
     # One matrix product for all hypotheses of a premise.
     grouped = over_premise_BHP.reshape(premise_QPD.shape[0], -1, premise_QPD.shape[1])
     grouped = matmul(grouped, premise_QPD)
-    return matmul(over_hypothesis_BPH, hypothesis_BHD), grouped.reshape(*hypothesis_BHD.shape[:2], -1)
+    return matmul(over_hypothesis_BPH, hypothesis_BHD), grouped.reshape(
+        *hypothesis_BHD.shape[:2], -1
+    )
 
 
 def token_products(premise_QPD, hypothesis_BHD):
     """[B, P, H], the dot products of all tokens of each pair (Chen et al. 2017, eq. 11)."""
     (units, size), (rows, width) = premise_QPD.shape[:2], hypothesis_BHD.shape[:2]
-    products = matmul(premise_QPD, jnp.swapaxes(hypothesis_BHD.reshape(units, -1, hypothesis_BHD.shape[-1]), 1, 2))
+    products = matmul(
+        premise_QPD, jnp.swapaxes(hypothesis_BHD.reshape(units, -1, hypothesis_BHD.shape[-1]), 1, 2)
+    )
     products = products.reshape(units, size, rows // units, width)
     return jnp.swapaxes(products, 1, 2).reshape(rows, size, width)
 
@@ -428,7 +476,9 @@ def token_products(premise_QPD, hypothesis_BHD):
 def sentence_masks(batch: PairBatch):
     """(premise mask [B, P], hypothesis mask [B, H])."""
     premise_B, hypothesis_B = pair_lengths(batch)
-    return length_mask(premise_B, batch.premise.shape[1]), length_mask(hypothesis_B, batch.hypothesis.shape[1])
+    return length_mask(premise_B, batch.premise.shape[1]), length_mask(
+        hypothesis_B, batch.hypothesis.shape[1]
+    )
 
 
 def pair_lengths(batch: PairBatch):
@@ -457,11 +507,14 @@ def per_pair(x_Q, batch: PairBatch):
 
 
 def sentence_keys(batch: PairBatch, count: int):
-    """[count] dropout keys of premises (one per group or one per pair), then hypotheses, from `row_key` [B]."""
+    """[count] dropout keys of premises (one per group or one per pair), then hypotheses, from
+    `row_key` [B]."""
     keys_B = batch.row_key
     if keys_B is None:  # in prediction
         return None
-    of_units = count < 2 * keys_B.shape[0]  # a premise shared by several rows has the key of the first row
+    of_units = (
+        count < 2 * keys_B.shape[0]
+    )  # a premise shared by several rows has the key of the first row
     premise = keys_B[:: batch.group] if of_units else keys_B
 
     def of_side(keys, side):

@@ -1,7 +1,8 @@
-"""Shared functions of the cloze readers: packed passages and queries, and scores of candidates at marked places.
+"""Shared functions of the cloze readers: packed passages and queries, and scores of candidates at
+marked places.
 
-Dimension letters: U passages, B queries (the G = B / U queries of a passage are adjacent), N passage tokens, Q query
-tokens, S marked places of a passage, C its candidates.
+Dimension letters: U passages, B queries (the G = B / U queries of a passage are adjacent), N
+passage tokens, Q query tokens, S marked places of a passage, C its candidates.
 
 Memory grows with N + S + C, because no array has both places and candidates as axes.
 """
@@ -46,14 +47,17 @@ def candidate_mask(batch: QueryBatch):
 
 
 def candidate_logits(energies_BN, batch: QueryBatch, pointer: str = "sum"):
-    """[B, C], logits from the attention mass on each candidate (pointer sum attention, Kadlec et al. 2016, section 4).
+    """[B, C], logits from the attention mass on each candidate (pointer sum attention, Kadlec et
+    al. 2016, section 4).
 
-    The mass of a candidate is the sum over its places of the softmax of the energies. A place of several candidates
-    counts fully for each of them. Candidates without a place in the passage, and padding, get MASKED_ENERGY.
+    The mass of a candidate is the sum over its places of the softmax of the energies. A place of
+    several candidates counts fully for each of them. Candidates without a place in the passage, and
+    padding, get MASKED_ENERGY.
 
-    pointer: "sum": the log of the mass, with a softmax over the marked places only (Dhingra et al. 2017, "Answer
-    Prediction"); the masses of candidates that share places sum to more than 1. The logits of the others are normalised
-    later, over the candidates: "share" and "span": of the mass; "mean": of the mass divided by the candidate's words.
+    pointer: "sum": the log of the mass, with a softmax over the marked places only (Dhingra et al.
+    2017, "Answer Prediction"); the masses of candidates that share places sum to more than 1. The
+    logits of the others are normalised later, over the candidates: "share" and "span": of the mass;
+    "mean": of the mass divided by the candidate's words.
     """
     position_BS = per_query(batch.position, batch)
     owner_BS = per_query(batch.position_candidate, batch)
@@ -66,13 +70,21 @@ def candidate_logits(energies_BN, batch: QueryBatch, pointer: str = "sum"):
     top_BC = jnp.full(length_BC.shape, MASKED_ENERGY, energies_BS.dtype)
     top_BC = top_BC.at[rows, owner_BS].max(lax.stop_gradient(energies_BS), mode="drop")
     own_top_BS = top_BC.at[rows, owner_BS].get(mode="fill", fill_value=0.0)
-    mass_BC = jnp.zeros_like(top_BC).at[rows, owner_BS].add(jnp.exp(energies_BS - own_top_BS), mode="drop")
+    mass_BC = (
+        jnp.zeros_like(top_BC)
+        .at[rows, owner_BS]
+        .add(jnp.exp(energies_BS - own_top_BS), mode="drop")
+    )
     known_BC = (length_BC > 0) & (mass_BC > 0)
     logits_BC = top_BC + jnp.log(jnp.where(known_BC, mass_BC, 1.0))
     if pointer == "mean":
         logits_BC = logits_BC - jnp.log(jnp.maximum(length_BC, 1).astype(logits_BC.dtype))
     if pointer == "sum":
         marked_BN = jnp.zeros(energies_BN.shape, bool)
-        marked_BN = marked_BN.at[rows, jnp.where(real_BS, position_BS, energies_BN.shape[1])].set(True, mode="drop")
-        logits_BC = logits_BC - nn.logsumexp(jnp.where(marked_BN, energies_BN, MASKED_ENERGY), axis=1, keepdims=True)
+        marked_BN = marked_BN.at[rows, jnp.where(real_BS, position_BS, energies_BN.shape[1])].set(
+            True, mode="drop"
+        )
+        logits_BC = logits_BC - nn.logsumexp(
+            jnp.where(marked_BN, energies_BN, MASKED_ENERGY), axis=1, keepdims=True
+        )
     return jnp.where(known_BC, logits_BC, MASKED_ENERGY)

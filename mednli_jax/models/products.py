@@ -1,7 +1,7 @@
 """Matrix products of the models, in full precision or with operands of 16 bits (training.program).
 
-With 16-bit operands the sums have 32 bits, and so have the results and the gradients, whose products are cast likewise.
-XLA's own setting for 16-bit operands has no effect on a CPU.
+With 16-bit operands the sums have 32 bits, and so have the results and the gradients, whose
+products are cast likewise. XLA's own setting for 16-bit operands has no effect on a CPU.
 """
 
 import re
@@ -24,10 +24,13 @@ def halved() -> bool:
 
 
 def dot(of, a, b):
-    """The product of(a, b), for code that has a gradient of its own. of: jnp.matmul, jnp.einsum or lax.dot_general."""
+    """The product of(a, b), for code that has a gradient of its own. of: jnp.matmul, jnp.einsum or
+    lax.dot_general."""
     if not halved():
         return of(a, b)
-    return of(a.astype(jnp.bfloat16), b.astype(jnp.bfloat16), preferred_element_type=jnp.result_type(a, b))
+    return of(
+        a.astype(jnp.bfloat16), b.astype(jnp.bfloat16), preferred_element_type=jnp.result_type(a, b)
+    )
 
 
 def matmul(a, b):
@@ -36,7 +39,9 @@ def matmul(a, b):
         return a @ b
     rows = "abcdefgh"[: a.ndim - 1]
     inner = rows[:-1] if b.ndim > 2 else ""
-    return einsum(f"{rows}k,{inner}k->{rows}" if b.ndim == 1 else f"{rows}k,{inner}kn->{rows}n", a, b)
+    return einsum(
+        f"{rows}k,{inner}k->{rows}" if b.ndim == 1 else f"{rows}k,{inner}kn->{rows}n", a, b
+    )
 
 
 def einsum(spec: str, a, b):

@@ -1,12 +1,12 @@
 """The loops of the bidirectional RNNs over packed sentences (see `packing`).
 
-Segments ((steps, sentences), ...) give the number of sentences that each step computes, so that short sentences cost
-nothing after their end.
-Dimension letters: N slots, R sentences of a step, H hidden, G gates times hidden.
+Segments ((steps, sentences), ...) give the number of sentences that each step computes, so that
+short sentences cost nothing after their end. Dimension letters: N slots, R sentences of a step, H
+hidden, G gates times hidden.
 
-LSTM and GRU define their own backward passes. Automatic differentiation of the loop would compute a product for the
-gradient of the recurrent matrix at every step. Here one large product over all slots follows the loop, which moves far
-less memory.
+LSTM and GRU define their own backward passes. Automatic differentiation of the loop would compute a
+product for the gradient of the recurrent matrix at every step. Here one large product over all
+slots follows the loop, which moves far less memory.
 """
 
 from functools import partial
@@ -39,10 +39,15 @@ def _write(x, y, at):
 
 
 def _column_sums(x):
-    """[G], sums over the slots [N, G]. A TPU adds rows one by one, so there a matrix product is used."""
-    ones = jnp.ones((8, x.shape[0]), x.dtype)  # with a single row the compiler turns the product into a sum
+    """[G], sums over the slots [N, G]. A TPU adds rows one by one, so there a matrix product is
+    used."""
+    ones = jnp.ones(
+        (8, x.shape[0]), x.dtype
+    )  # with a single row the compiler turns the product into a sum
     return lax.platform_dependent(
-        x, tpu=lambda x: jnp.dot(ones, x, precision=lax.Precision.HIGHEST)[0], default=lambda x: x.sum(axis=0)
+        x,
+        tpu=lambda x: jnp.dot(ones, x, precision=lax.Precision.HIGHEST)[0],
+        default=lambda x: x.sum(axis=0),
     )
 
 
@@ -54,17 +59,19 @@ def _grow(x, rows):
 def lstm(gates, recurrent, bias, keep_N1, segments):
     """States ([N, H], ...) of LSTMs that read the same packed sentences, one for each direction.
 
-    The equations are those of Hochreiter & Schmidhuber (1997) with forget gates. Both directions run in one loop, so
-    that their small operations overlap. The result is not differentiable with respect to `keep_N1`.
+    The equations are those of Hochreiter & Schmidhuber (1997) with forget gates. Both directions
+    run in one loop, so that their small operations overlap. The result is not differentiable with
+    respect to `keep_N1`.
 
-    gates, recurrent, bias: for each direction x W [N, G], in PyTorch's order input, forget, cell, output, U [H, G] and
-    b [G]. keep_N1: 1 on tokens, 0 on slots without one, where states are 0.
+    gates, recurrent, bias: for each direction x W [N, G], in PyTorch's order input, forget, cell,
+    output, U [H, G] and b [G]. keep_N1: 1 on tokens, 0 on slots without one, where states are 0.
     """
     return _lstm_forward(gates, recurrent, bias, keep_N1, segments)[0]
 
 
 def _gate_kinds(size, dtype):
-    """(scale, shift) [4 size], so that one tanh computes all four gates: sigmoid(x) = (tanh(x / 2) + 1) / 2."""
+    """(scale, shift) [4 size], so that one tanh computes all four gates: sigmoid(x) = (tanh(x / 2)
+    + 1) / 2."""
     is_cell = np.arange(4 * size) // size == 2
     return np.where(is_cell, 1.0, 0.5).astype(dtype), np.where(is_cell, 0.0, 0.5).astype(dtype)
 
@@ -77,7 +84,10 @@ def _lstm_forward(gates, recurrent, bias, keep, segments):
     def step(at, state, u, b):
         h, c, activations, h_all, c_all = state
         rows = h.shape[0]
-        a = jnp.tanh((_read(activations, at, rows) + dot(jnp.matmul, h, u) + b) * scale) * scale + shift
+        a = (
+            jnp.tanh((_read(activations, at, rows) + dot(jnp.matmul, h, u) + b) * scale) * scale
+            + shift
+        )
         i, f, g, o = jnp.split(a, 4, axis=-1)
         k = _read(keep, at, rows)
         c = k * (f * c + i * g)
@@ -85,7 +95,10 @@ def _lstm_forward(gates, recurrent, bias, keep, segments):
         # The activations overwrite the gates, to save memory.
         return h, c, _write(activations, a, at), _write(h_all, h, at), _write(c_all, c, at)
 
-    zeros, everywhere = jnp.zeros((segments[0][1], size), dtype), jnp.zeros((gates[0].shape[0], size), dtype)
+    zeros, everywhere = (
+        jnp.zeros((segments[0][1], size), dtype),
+        jnp.zeros((gates[0].shape[0], size), dtype),
+    )
     states = [(zeros, zeros, of_direction, everywhere, everywhere) for of_direction in gates]
     for first, steps, rows in _starts(segments):
         states = [(h[:rows], c[:rows], *stored) for h, c, *stored in states]
@@ -95,7 +108,13 @@ def _lstm_forward(gates, recurrent, bias, keep, segments):
             states,
         )  # fmt: skip
     h_all = tuple(state[3] for state in states)
-    return h_all, (h_all, [state[4] for state in states], [state[2] for state in states], recurrent, keep)
+    return h_all, (
+        h_all,
+        [state[4] for state in states],
+        [state[2] for state in states],
+        recurrent,
+        keep,
+    )
 
 
 def _lstm_backward(segments, saved, d_out):
@@ -115,7 +134,9 @@ def _lstm_backward(segments, saved, d_out):
         d_h = k * (d_h + _read(d_out, at, rows))
         d_c = k * (d_c + d_h * o * (1 - tanh_c**2))
         # d_c g, d_c c_last, d_c i, d_h tanh(c), times the derivatives of the four activations.
-        d_gate = jnp.concatenate([d_c, d_c, d_c, d_h], axis=-1) * jnp.concatenate([g, c_last, i, tanh_c], axis=-1)
+        d_gate = jnp.concatenate([d_c, d_c, d_c, d_h], axis=-1) * jnp.concatenate(
+            [g, c_last, i, tanh_c], axis=-1
+        )
         d_gate = d_gate * jnp.where(is_cell, 1 - a**2, a * (1 - a))
         return dot(BY_COLUMNS, d_gate, u), d_c * f, _write(d_gates, d_gate, at)
 
@@ -154,15 +175,18 @@ def slot_before(segments) -> np.ndarray:
 
 @partial(jax.custom_vjp, nondiff_argnums=(4,))
 def gru(gates, recurrent, bias, keep_N1, segments):
-    """States ([N, H], ...) of GRUs with the reset gate after the recurrent product (Lasagne, cuDNN). Args as `lstm`.
+    """States ([N, H], ...) of GRUs with the reset gate after the recurrent product (Lasagne,
+    cuDNN). Args as `lstm`.
 
-    r, u = sigmoid(...); c = tanh(x W + r * (h U) + b); h = (1 - u) h + u c. Gate order reset, update, candidate.
+    r, u = sigmoid(...); c = tanh(x W + r * (h U) + b); h = (1 - u) h + u c. Gate order reset,
+    update, candidate.
     """
     return _gru_loop(gates, recurrent, bias, keep_N1, segments, keeps=False)[0]
 
 
 def _gru_loop(gates, recurrent, bias, keep, segments, *, keeps):
-    """(states, activations, products h U of the candidates); the last two, for the gradient, only with `keeps`."""
+    """(states, activations, products h U of the candidates); the last two, for the gradient, only
+    with `keeps`."""
     size, dtype = recurrent[0].shape[0], gates[0].dtype
     at_step = jnp.asarray(offsets(segments))
 
@@ -181,7 +205,10 @@ def _gru_loop(gates, recurrent, bias, keep, segments, *, keeps):
             stored = [_write(stored[0], a, at), _write(stored[1], product[:, 2 * size :], at)]
         return h, _write(h_all, h, at), *stored
 
-    zeros, everywhere = jnp.zeros((segments[0][1], size), dtype), jnp.zeros((gates[0].shape[0], size), dtype)
+    zeros, everywhere = (
+        jnp.zeros((segments[0][1], size), dtype),
+        jnp.zeros((gates[0].shape[0], size), dtype),
+    )
     states = [(zeros, everywhere, *([x, everywhere] if keeps else [])) for x in gates]
     for first, steps, rows in _starts(segments):
         states = [(h[:rows], *stored) for h, *stored in states]
@@ -237,7 +264,9 @@ def _gru_backward(segments, saved, d_out):
         last = jnp.take(h, before, axis=0, mode="fill", fill_value=0)
         return dot(BY_ROWS, last, d_product)
 
-    d_recurrent = tuple(of_recurrent(*parts) for parts in zip(h_all, d_gates, activations, strict=True))
+    d_recurrent = tuple(
+        of_recurrent(*parts) for parts in zip(h_all, d_gates, activations, strict=True)
+    )
     return d_gates, d_recurrent, tuple(_column_sums(d) for d in d_gates), None
 
 

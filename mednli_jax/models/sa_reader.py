@@ -1,7 +1,8 @@
-"""The Stanford Attentive Reader (Chen et al. 2016), as in Suster & Daelemans 2018 on CliCR (section 5.2, eq. 2).
+"""The Stanford Attentive Reader (Chen et al. 2016), as in Suster & Daelemans 2018 on CliCR (section
+5.2, eq. 2).
 
-Dimension letters: U passages, B queries, G = B / U, N passage tokens, T slots of packed tokens, C candidates,
-E types of candidates, D feature.
+Dimension letters: U passages, B queries, G = B / U, N passage tokens, T slots of packed tokens, C
+candidates, E types of candidates, D feature.
 """
 
 import flax.linen as nn
@@ -20,7 +21,8 @@ def published_init(key, shape, dtype=jnp.float32):
 
 
 class SAReader(nn.Module):
-    """BiGRUs over passage and query, attention of the query to the passage, an output vector for each candidate.
+    """BiGRUs over passage and query, attention of the query to the passage, an output vector for
+    each candidate.
 
     Args:
       dropout: of the words that the BiGRUs read.
@@ -39,12 +41,18 @@ class SAReader(nn.Module):
     def __call__(self, batch, *, train: bool):
         passages, queries = pointer.passages(batch), pointer.queries(batch)
         both_T = [passages.tokens(batch.passage), queries.tokens(batch.query)]
-        words_TD = layers.WordEmbedding(self.train_vectors, name="embedding")(jnp.concatenate(both_T))
+        words_TD = layers.WordEmbedding(self.train_vectors, name="embedding")(
+            jnp.concatenate(both_T)
+        )
         of_passages_TD, of_queries_TD = jnp.split(words_TD, [len(both_T[0])])
 
         def encode(words_TD, packing, keys, name):
-            words_TD = layers.drop_tokens(self.dropout, words_TD, packing, keys, name=f"drop_{name}", train=train)
-            gru = layers.BiRNN(self.hidden_size, "gru", lasagne=True, platform=self.platform, name=name)
+            words_TD = layers.drop_tokens(
+                self.dropout, words_TD, packing, keys, name=f"drop_{name}", train=train
+            )
+            gru = layers.BiRNN(
+                self.hidden_size, "gru", lasagne=True, platform=self.platform, name=name
+            )
             return gru(words_TD, packing)
 
         keys_B = batch.row_key
@@ -54,7 +62,8 @@ class SAReader(nn.Module):
         return self._scores(self._attend(states_TD, query_BD, passages, batch), batch)
 
     def _attend(self, states_TD, query_BD, passages, batch):
-        """[B, D], o = sum a_n h_n, a = softmax of h_n^T W q over the passage (Chen et al. 2016, section 3.2)."""
+        """[B, D], o = sum a_n h_n, a = softmax of h_n^T W q over the passage (Chen et al. 2016,
+        section 3.2)."""
         states_UND = passages.unpack(states_TD, batch.passage.shape)[0]
         size = query_BD.shape[-1]
         kernel = self.param("kernel", published_init, (size, size))
@@ -67,8 +76,8 @@ class SAReader(nn.Module):
         return matmul(weights_UGN, states_UND).reshape(-1, size)
 
     def _scores(self, read_BD, batch):
-        """[B, C], e(i)^T o + b_i for the candidates of each passage (Suster & Daelemans 2018, eq. 2; the bias is from
-        their code)."""
+        """[B, C], e(i)^T o + b_i for the candidates of each passage (Suster & Daelemans 2018, eq.
+        2; the bias is from their code)."""
         size, types = read_BD.shape[-1], max(self.num_types, 1)
         bias_E = self.param("bias", nn.initializers.zeros, (types,))
         type_UC = batch.candidate_type
@@ -77,10 +86,14 @@ class SAReader(nn.Module):
         def init(key):
             return nn.initializers.glorot_uniform()(key, (types, size))
 
-        vectors_UCD = trained_rows(self, "types", init, known_UC.reshape(-1)).reshape(*known_UC.shape, size)
+        vectors_UCD = trained_rows(self, "types", init, known_UC.reshape(-1)).reshape(
+            *known_UC.shape, size
+        )
         bias_UC = take(bias_E, known_UC)
         read_UGD = read_BD.reshape(len(type_UC), -1, size)
         scores_UGC = matmul(read_UGD, jnp.swapaxes(vectors_UCD, 1, 2)) + bias_UC[:, None]
         scores_BC = scores_UGC.reshape(len(read_BD), -1)
-        known_BC = pointer.candidate_mask(batch) & pointer.per_query(type_UC < self.num_types, batch)
+        known_BC = pointer.candidate_mask(batch) & pointer.per_query(
+            type_UC < self.num_types, batch
+        )
         return jnp.where(known_BC, scores_BC, MASKED_ENERGY)

@@ -1,9 +1,11 @@
-"""The loops of `recurrence` for GPUs: both directions in one array, several steps in each iteration of a loop.
+"""The loops of `recurrence` for GPUs: both directions in one array, several steps in each iteration
+of a loop.
 
-A GPU runs operations one by one, and those of a time step are so small that their number decides the time. Here both
-directions and all seeds share each operation, and as much as possible is computed before or after the loop.
-Dimension letters: N slots, R sentences of a step, T steps of a segment, K gates, H hidden, D directions (twice the
-number of seeds under a vmap over seeds). D is axis 1 of all arrays outside of a step.
+A GPU runs operations one by one, and those of a time step are so small that their number decides
+the time. Here both directions and all seeds share each operation, and as much as possible is
+computed before or after the loop. Dimension letters: N slots, R sentences of a step, T steps of a
+segment, K gates, H hidden, D directions (twice the number of seeds under a vmap over seeds). D is
+axis 1 of all arrays outside of a step.
 """
 
 from functools import partial
@@ -16,7 +18,8 @@ from mednli_jax.models.products import dot
 
 # the hidden size is padded to a multiple of this once, or XLA would pad it at every time step
 MULTIPLE = 32
-# Steps in each iteration of a loop, and of a loop of at least LONG steps. XLA joins what they store, and the counter.
+# Steps in each iteration of a loop, and of a loop of at least LONG steps. XLA joins what they
+# store, and the counter.
 UNROLL, LONG_UNROLL, LONG = 4, 10, 256
 
 
@@ -64,10 +67,11 @@ def _slots(parts):
 
 
 def _scan(step, states, stored, given, *, reverse=False):
-    """(states, stored) after all steps. step: (states [D, R, H], row of stored, *rows of given) -> (states, new row).
+    """(states, stored) after all steps. step: (states [D, R, H], row of stored, *rows of given) ->
+    (states, new row).
 
-    In lax.scan the new rows would need an array of their own, and its `unroll` copies all arrays where the number of
-    steps is no multiple.
+    In lax.scan the new rows would need an array of their own, and its `unroll` copies all arrays
+    where the number of steps is no multiple.
     """
     steps, backwards = len(stored), -1 if reverse else 1
     joined = LONG_UNROLL if steps >= LONG else UNROLL
@@ -76,31 +80,41 @@ def _scan(step, states, stored, given, *, reverse=False):
     def several(first, count, carried):
         (states, stored), rows = carried, []
         for n in range(count)[::backwards]:
-            read = (lax.dynamic_index_in_dim(x, first + n, keepdims=False) for x in (stored, *given))
+            read = (
+                lax.dynamic_index_in_dim(x, first + n, keepdims=False) for x in (stored, *given)
+            )
             states, row = step(states, *read)
             rows.append(row)
-        return states, lax.dynamic_update_slice_in_dim(stored, jnp.stack(rows[::backwards]), first, 0)
+        return states, lax.dynamic_update_slice_in_dim(
+            stored, jnp.stack(rows[::backwards]), first, 0
+        )
 
     def first(n):
         return steps - joined * (n + 1) if reverse else joined * n
 
     carried = states, stored
     if loops:
-        carried = lax.fori_loop(0, loops, lambda n, carried: several(first(n), joined, carried), carried)
+        carried = lax.fori_loop(
+            0, loops, lambda n, carried: several(first(n), joined, carried), carried
+        )
     return several(0 if reverse else first(loops), rest, carried) if rest else carried
 
 
 def _forward(step, states, *given):
-    """The rows that a scan over all steps stores, in parts. given: in parts, the first are the initial rows."""
+    """The rows that a scan over all steps stores, in parts. given: in parts, the first are the
+    initial rows."""
     found = []
     for stored, *others in zip(*given, strict=True):
-        states, stored = _scan(step, tuple(state[:, : stored.shape[2]] for state in states), stored, others)
+        states, stored = _scan(
+            step, tuple(state[:, : stored.shape[2]] for state in states), stored, others
+        )
         found.append(stored)
     return found
 
 
 def _backward(step, states, gates, *given):
-    """As `_forward`, from the last step to the first, with rows [D, R, gates, H]. A sentence joins at its last step."""
+    """As `_forward`, from the last step to the first, with rows [D, R, gates, H]. A sentence joins
+    at its last step."""
     found = []
     for parts in reversed(list(zip(*given, strict=True))):
         first, rows = parts[0], parts[0].shape[2]
@@ -133,13 +147,15 @@ def _transposed(d, recurrent):
 
 
 def _slope(last_h, d):
-    """The gradient [H, D, K, H] of U from the states one step earlier and the gradients of all products, in parts."""
+    """The gradient [H, D, K, H] of U from the states one step earlier and the gradients of all
+    products, in parts."""
     of_parts = zip(last_h, d, strict=True)
     return sum(dot(partial(jnp.einsum, "tdrh,tdrkg->hdkg"), *parts) for parts in of_parts)
 
 
 def _recurrence(forward, backward):
-    """A recurrence from its forward pass, which also returns what it stores, and its backward pass."""
+    """A recurrence from its forward pass, which also returns what it stores, and its backward
+    pass."""
 
     def saving(gates, recurrent, keep_N1, segments):
         keep = jnp.repeat(keep_N1[:, None], 2, axis=1)
@@ -190,7 +206,12 @@ def _lstm_backward(segments, stored, recurrent, keep, d_out):
         tanh_c = jnp.tanh(k * (f * last + i * g))
         d_h = k * (_transposed(d_gates, recurrent) + d_out)
         d_c = k * (d_c + d_h * o * (1 - tanh_c**2))
-        d_gates = [d_c * g * i * (1 - i), d_c * last * f * (1 - f), d_c * i * (1 - g**2), d_h * tanh_c * o * (1 - o)]
+        d_gates = [
+            d_c * g * i * (1 - i),
+            d_c * last * f * (1 - f),
+            d_c * i * (1 - g**2),
+            d_h * tanh_c * o * (1 - o),
+        ]
         d_gates = jnp.stack(d_gates, axis=2)
         return (d_gates, d_c * f), d_gates
 
@@ -203,7 +224,9 @@ def _gru_forward(segments, gates, recurrent, keep):
     def step(states, x, k):
         (last,) = states
         product = _product(last, recurrent)
-        r, z = (0.5 * jnp.tanh(0.5 * (x[:, :, gate] + product[:, :, gate])) + 0.5 for gate in (0, 1))
+        r, z = (
+            0.5 * jnp.tanh(0.5 * (x[:, :, gate] + product[:, :, gate])) + 0.5 for gate in (0, 1)
+        )
         c = jnp.tanh(x[:, :, 2] + r * product[:, :, 2])
         h = k * (last + z * (c - last))
         return (h,), jnp.stack([r, z, c, product[:, :, 2], h], axis=2)
@@ -228,13 +251,18 @@ def _gru_backward(segments, stored, recurrent, keep, d_out):
         return (d_products, d_h * (1 - z)), jnp.stack([d_r, d_z, d_c, d_c * r], axis=2)
 
     states = _zeros(recurrent, segments[-1], 3), _zeros(recurrent, segments[-1])
-    found = _backward(step, states, 4, stored, _parts(d_out, segments), last_h, _parts(keep, segments))
+    found = _backward(
+        step, states, 4, stored, _parts(d_out, segments), last_h, _parts(keep, segments)
+    )
     d_products = [jnp.concatenate([part[:, :, :, :2], part[:, :, :, 3:]], axis=3) for part in found]
     return _slots([part[:, :, :, :3] for part in found]), _slope(last_h, d_products)
 
 
-# States [N, 2, H] of the RNNs of both directions, see `recurrence`: (gates, recurrent, keep_N1, segments) -> states.
-# They are not differentiable by keep_N1, which is 1 on tokens and 0 on slots without one, where states are 0.
-# gates: x W + b [N, 2, K, H], in the order input, forget, cell, output, or reset, update, candidate.
-# recurrent: U [H, 2, K, H].
-CELLS = {"lstm": _recurrence(_lstm_forward, _lstm_backward), "gru": _recurrence(_gru_forward, _gru_backward)}
+# States [N, 2, H] of the RNNs of both directions, see `recurrence`: (gates, recurrent, keep_N1,
+# segments) -> states. They are not differentiable by keep_N1, which is 1 on tokens and 0 on slots
+# without one, where states are 0. gates: x W + b [N, 2, K, H], in the order input, forget, cell,
+# output, or reset, update, candidate. recurrent: U [H, 2, K, H].
+CELLS = {
+    "lstm": _recurrence(_lstm_forward, _lstm_backward),
+    "gru": _recurrence(_gru_forward, _gru_backward),
+}

@@ -18,15 +18,27 @@ from mednli_jax.models.infersent import InferSent
 from mednli_jax.models.sa_reader import SAReader
 from mednli_jax.plugins import imported
 
-# Fields that all configs of sentence pairs have. A module may lack one whose value is as here (None: any value).
-UNUSED = {"name": None, "weights": None, "knowledge": "none", "masking": "masked", "weighting": "auto"}
+# Fields that all configs of sentence pairs have. A module may lack one whose value is as here
+# (None: any value).
+UNUSED = {
+    "name": None,
+    "weights": None,
+    "knowledge": "none",
+    "masking": "masked",
+    "weighting": "auto",
+}
 UNUSED |= {"rematerialise": None, "activation": None}  # runs of version 1.0.0 have them
-OF_CONFIGS = ("matching", "cell", "pooling")  # fields of bow and infersent, whose configs may name a class of the user
+OF_CONFIGS = (
+    "matching",
+    "cell",
+    "pooling",
+)  # fields of bow and infersent, whose configs may name a class of the user
 
 
 @dataclasses.dataclass(frozen=True)
 class Traits:
-    """What batches and steps need to know of a model. A linen class declares what differs from these values.
+    """What batches and steps need to know of a model. A linen class declares what differs from
+    these values.
 
     Args:
       shares_words: whether it projects each distinct word of a batch once (`batch.distinct_words`).
@@ -40,7 +52,8 @@ class Traits:
 
 
 def traits(model: nn.Module) -> Traits:
-    """The traits of a model. The class may be the user's: no base class is asked for, so an attribute may be absent."""
+    """The traits of a model. The class may be the user's: no base class is asked for, so an
+    attribute may be absent."""
     declared = {name: getattr(model, name) for name in _TRAITS if hasattr(model, name)}
     return Traits(**declared)
 
@@ -89,11 +102,15 @@ class Entry:
                 continue
             if key in own_names:
                 arguments[key] = value
-            elif (is_plugin and key in OF_CONFIGS) or (key == "knowledge_scale" and "knowledge" not in own_names):
+            elif (is_plugin and key in OF_CONFIGS) or (
+                key == "knowledge_scale" and "knowledge" not in own_names
+            ):
                 continue
             elif key not in UNUSED or UNUSED[key] not in (None, value):
                 fix = f"give the class a field `{key}`" if is_plugin else "leave it out"
-                raise ConfigError(f"model '{self.name}' has no such setting", field=f"model.{key}", fix=fix)
+                raise ConfigError(
+                    f"model '{self.name}' has no such setting", field=f"model.{key}", fix=fix
+                )
         return self.module(**arguments)
 
 
@@ -115,7 +132,8 @@ MODELS = {
 def entry(name: str) -> Entry:
     """The model `name`: a key of MODELS, or "package.module:Class" for a linen class of the user.
 
-    The class attribute `task` of such a class names its task; see plugins.imported for what may be imported.
+    The class attribute `task` of such a class names its task; see plugins.imported for what may be
+    imported.
     """
     if ":" not in name:
         if name in MODELS:
@@ -124,5 +142,7 @@ def entry(name: str) -> Entry:
         raise ConfigError(f"unknown model '{name}'", field="model.name", fix=fix)
     module = imported(name, "model.name")
     if not (isinstance(module, type) and issubclass(module, nn.Module)):
-        raise ConfigError(f"'{name}' is not a subclass of flax.linen.Module", field="model.name", fix="name one")
+        raise ConfigError(
+            f"'{name}' is not a subclass of flax.linen.Module", field="model.name", fix="name one"
+        )
     return Entry(name, module)

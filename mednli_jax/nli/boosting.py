@@ -1,7 +1,8 @@
-"""The feature-based system: features of a prepared corpus, kept on disk, and gradient-boosted trees over them.
+"""The feature-based system: features of a prepared corpus, kept on disk, and gradient-boosted trees
+over them.
 
-Trees are stored as JSON values. Dimension letters: S seeds, N rows, F features, C classes, K scores (C, or 1 of two
-classes), T rounds.
+Trees are stored as JSON values. Dimension letters: S seeds, N rows, F features, C classes, K scores
+(C, or 1 of two classes), T rounds.
 """
 
 import hashlib
@@ -37,7 +38,9 @@ def fit(experiment, prepared: Prepared, session: Session) -> Fitted:
     session.catch_signals()
     rounds, seeds = experiment.model.fields["trees"], experiment.seeds
     matrix = load(experiment.corpus, prepared)
-    part = {name: slice(rows.first, rows.first + len(rows)) for name, rows in prepared.splits.items()}
+    part = {
+        name: slice(rows.first, rows.first + len(rows)) for name, rows in prepared.splits.items()
+    }
     with Bar("boosting", rounds * len(seeds), unit="trees") as bar:
 
         def on_tree():
@@ -46,7 +49,9 @@ def fit(experiment, prepared: Prepared, session: Session) -> Fitted:
                 raise Interrupted
 
         label = np.asarray(prepared.arrays["label"])
-        found, importance, trees = fit_predict(matrix, label, part["train"], seeds, trees=rounds, on_tree=on_tree)
+        found, importance, trees = fit_predict(
+            matrix, label, part["train"], seeds, trees=rounds, on_tree=on_tree
+        )
     experiment.keep_for_prediction(session.directory, prepared)
     terms = features.terms_of(experiment.corpus.splits()["train"], experiment.corpus.encoding)
     write_kept(session.directory, TREES, {"trees": trees, "terms": terms})
@@ -85,7 +90,8 @@ def fit_predict(
     trees: int = 300,
     on_tree: Callable[[], None] = lambda: None,
 ) -> tuple[np.ndarray, np.ndarray, tuple[dict, ...]]:
-    """Gradient boosting (Friedman 2001), fitted once per seed on the rows `train`; predicts all rows.
+    """Gradient boosting (Friedman 2001), fitted once per seed on the rows `train`; predicts all
+    rows.
 
     Trees have scikit-learn's defaults. Seeds only settle which of equally good splits is taken.
 
@@ -94,7 +100,8 @@ def fit_predict(
       label: int [N], -1 = unlabelled, which is not trained on.
       on_tree: called after each round of each seed, by several threads; an error that it raises ends the fit.
 
-    Returns: probabilities [S, N, C]; importance [S, F], each row sums to 1; the trees of each seed, see of_model.
+    Returns: probabilities [S, N, C]; importance [S, F], each row sums to 1; the trees of each seed,
+    see of_model.
     """
     from sklearn.ensemble import GradientBoostingClassifier
 
@@ -119,29 +126,45 @@ def fit_predict(
 
 
 def importance_table(importance: np.ndarray) -> dict:
-    """{"features": [{name, group, mean, sd over seeds}], greatest mean first; "groups": {group: sum of means}}."""
+    """{"features": [{name, group, mean, sd over seeds}], greatest mean first; "groups": {group: sum
+    of means}}."""
     mean = importance.mean(axis=0)
     sd = importance.std(axis=0, ddof=1) if len(importance) > 1 else np.zeros(len(mean))
     order = np.argsort(-mean, kind="stable")
     names, group_of = features.NAMES, features.FEATURES
-    rows = [{"name": names[i], "group": group_of[names[i]], "mean": float(mean[i]), "sd": float(sd[i])} for i in order]
-    groups = {group: sum(row["mean"] for row in rows if row["group"] == group) for group in features.GROUPS}
+    rows = [
+        {"name": names[i], "group": group_of[names[i]], "mean": float(mean[i]), "sd": float(sd[i])}
+        for i in order
+    ]
+    groups = {
+        group: sum(row["mean"] for row in rows if row["group"] == group)
+        for group in features.GROUPS
+    }
     return {"features": rows, "groups": dict(sorted(groups.items(), key=lambda item: -item[1]))}
 
 
 def importance_lines(table: dict) -> list[str]:
     """The table for the reader."""
     lines = [f"{'feature':24} {'group':10} {'importance':>10} {'sd':>8}"]
-    lines += [f"{row['name']:24} {row['group']:10} {row['mean']:>10.4f} {row['sd']:>8.4f}" for row in table["features"]]
-    return [*lines, "groups: " + ", ".join(f"{name} {share:.4f}" for name, share in table["groups"].items())]
+    lines += [
+        f"{row['name']:24} {row['group']:10} {row['mean']:>10.4f} {row['sd']:>8.4f}"
+        for row in table["features"]
+    ]
+    return [
+        *lines,
+        "groups: " + ", ".join(f"{name} {share:.4f}" for name, share in table["groups"].items()),
+    ]
 
 
 def load(corpus: NLICorpus, prepared: Prepared) -> np.ndarray:
-    """The features [N, 35] of a prepared corpus, rows as in `prepared`; they are computed once and kept on disk."""
+    """The features [N, 35] of a prepared corpus, rows as in `prepared`; they are computed once and
+    kept on disk."""
     key = {
         "prepared": prepared.manifest["sha256"],
         "format": features.FORMAT,
-        "versions": {name: metadata.version(name) for name in ("scikit-learn", "rapidfuzz", "numpy", "scipy")},
+        "versions": {
+            name: metadata.version(name) for name in ("scikit-learn", "rapidfuzz", "numpy", "scipy")
+        },
     }
     if vectors := prepared.manifest.get(VECTORS_OF_RUN):
         key["vectors"] = vectors
@@ -172,7 +195,10 @@ def of_model(model) -> dict:
         "prior": model.init_.class_prior_.tolist(),
         "learning_rate": model.learning_rate,
         "trees": [
-            [{part: np.ravel(getattr(one.tree_, part)).tolist() for part in PARTS} for one in of_round]
+            [
+                {part: np.ravel(getattr(one.tree_, part)).tolist() for part in PARTS}
+                for one in of_round
+            ]
             for of_round in model.estimators_
         ],
     }

@@ -1,4 +1,5 @@
-"""Categories of errors (Table 8 of Romanov & Shivade 2018): by rules over a pair's words, or as annotated by hand.
+"""Categories of errors (Table 8 of Romanov & Shivade 2018): by rules over a pair's words, or as
+annotated by hand.
 
 The results hold uids, counts and accuracies, never a word of the pairs.
 """
@@ -27,8 +28,14 @@ RULES = {
     "medical knowledge": "both sentences name concepts, and the hypothesis one that the premise does not",
     "negations": "a negation in exactly one of the sentences",
 }
-_ALIASES = {"numbers": "numerical reasoning", "abbreviation": "abbreviations", "negation": "negations"}
-_NUMBER = re.compile(r"[<>~+-]?\.?\d[\d.,/%:x-]*(?:mg|ml|mcg|g|kg|cm|mm|l|f|c|yo|st|nd|rd|th|s|pm|am)?")
+_ALIASES = {
+    "numbers": "numerical reasoning",
+    "abbreviation": "abbreviations",
+    "negation": "negations",
+}
+_NUMBER = re.compile(
+    r"[<>~+-]?\.?\d[\d.,/%:x-]*(?:mg|ml|mcg|g|kg|cm|mm|l|f|c|yo|st|nd|rd|th|s|pm|am)?"
+)
 _NUMBER_NAMES = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
     eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand half twice
@@ -37,11 +44,15 @@ _NUMBER_WORDS = frozenset(_NUMBER_NAMES.split())
 
 
 def error_kinds(
-    folders: Sequence[Path], split: str, annotated: Path | None, corpus_of: Callable[[Path], NLICorpus]
+    folders: Sequence[Path],
+    split: str,
+    annotated: Path | None,
+    corpus_of: Callable[[Path], NLICorpus],
 ) -> Report:
     """The errors of runs by category; figures: {name of a run: category_scores(...)}.
 
-    annotated: a file of categories, None for the rules. corpus_of: folder of a run -> its corpus, linked.
+    annotated: a file of categories, None for the rules. corpus_of: folder of a run -> its corpus,
+    linked.
     """
     runs = [finished(folder, split) for folder in folders]
     words = ["as annotated"]
@@ -66,8 +77,8 @@ def categories(
 ) -> dict[str, tuple[str, ...]]:
     """uid -> the categories whose rule (RULES) its pair meets; a pair may meet several.
 
-    The published categories were given by hand. These rules describe the pair, not why a model got it wrong. An
-    abbreviation that is also a function word ("or") counts only in capitals.
+    The published categories were given by hand. These rules describe the pair, not why a model got
+    it wrong. An abbreviation that is also a function word ("or") counts only in capitals.
     """
     short = {form.casefold() for form in abbreviations}
     found = {}
@@ -79,8 +90,12 @@ def categories(
         in_capitals = {token.casefold() for token in tokens if token.isupper()}
         concepts = [{mention.concept for mention in side} for side in (left, right)]
         holds = {
-            "numerical reasoning": any(token in _NUMBER_WORDS or _NUMBER.fullmatch(token) for token in every),
-            "abbreviations": any(token not in FUNCTION_WORDS or token in in_capitals for token in every & short),
+            "numerical reasoning": any(
+                token in _NUMBER_WORDS or _NUMBER.fullmatch(token) for token in every
+            ),
+            "abbreviations": any(
+                token not in FUNCTION_WORDS or token in in_capitals for token in every & short
+            ),
             "medical knowledge": bool(concepts[0] and concepts[1] - concepts[0]),
             "negations": len({NEGATIONS.isdisjoint(side) for side in folded}) == 2,
         }
@@ -90,25 +105,34 @@ def categories(
 
 
 def read_annotations(path: Path) -> dict[str, tuple[str, ...]]:
-    """uid -> categories, from rows `uid TAB category` of a file; several rows of a uid are several categories."""
-    return partitions.read_annotations(path, "category", RULES, _ALIASES, problem="the row is not an annotation")
+    """uid -> categories, from rows `uid TAB category` of a file; several rows of a uid are several
+    categories."""
+    return partitions.read_annotations(
+        path, "category", RULES, _ALIASES, problem="the row is not an annotation"
+    )
 
 
 def category_scores(outcomes: Outcomes, of_uid: Mapping[str, Sequence[str]]) -> dict:
     """The scores of each category, as JSON values.
 
-    Returns: {"annotated": pairs that have a category, "errors": pairs that the majority vote gets wrong, "categories":
-    {name: {"pairs", "accuracy" (mean over seeds), "errors", "confusions" {"gold > voted": errors}}}}.
+    Returns: {"annotated": pairs that have a category, "errors": pairs that the majority vote gets
+    wrong, "categories": {name: {"pairs", "accuracy" (mean over seeds), "errors", "confusions"
+    {"gold > voted": errors}}}}.
     """
     given = [of_uid.get(uid, ()) for uid in outcomes.uids]
     if not any(given):
         problem = "the annotations name no pair of the run"
-        raise RunError(problem, fix="give uids of the run's corpus and split, as in private/predictions.*.jsonl")
+        raise RunError(
+            problem,
+            fix="give uids of the run's corpus and split, as in private/predictions.*.jsonl",
+        )
     wrong, scores = outcomes.voted != outcomes.gold, {}
     for name in RULES:
         chosen = np.array([name in names for names in given])
         errors = np.flatnonzero(chosen & wrong)
-        confusions = Counter(f"{LABELS[outcomes.gold[i]]} > {LABELS[outcomes.voted[i]]}" for i in errors)
+        confusions = Counter(
+            f"{LABELS[outcomes.gold[i]]} > {LABELS[outcomes.voted[i]]}" for i in errors
+        )
         scores[name] = {
             "pairs": int(chosen.sum()),
             "accuracy": float(outcomes.right[:, chosen].mean()) if chosen.any() else None,
@@ -124,10 +148,30 @@ def _section(found, source, *rules) -> Section:
         rows = []
         for category, score in scores["categories"].items():
             share = f"{score['errors'] / scores['errors']:.0%}" if scores["errors"] else "-"
-            most = ", ".join(f"{n} {pair}" for pair, n in list(score["confusions"].items())[:2]) or "-"
-            rows.append((category, str(score["pairs"]), points(score["accuracy"]), str(score["errors"]), share, most))
-        header = ("category", "pairs", "accuracy", "errors", "of all errors", "most frequent (gold > predicted)")
-        caption = f"{name}: {scores['annotated']:,} pairs with a category, {scores['errors']:,} errors"
+            most = (
+                ", ".join(f"{n} {pair}" for pair, n in list(score["confusions"].items())[:2]) or "-"
+            )
+            rows.append(
+                (
+                    category,
+                    str(score["pairs"]),
+                    points(score["accuracy"]),
+                    str(score["errors"]),
+                    share,
+                    most,
+                )
+            )
+        header = (
+            "category",
+            "pairs",
+            "accuracy",
+            "errors",
+            "of all errors",
+            "most frequent (gold > predicted)",
+        )
+        caption = (
+            f"{name}: {scores['annotated']:,} pairs with a category, {scores['errors']:,} errors"
+        )
         grids.append(Grid(caption, header, rows))
     words = f"the kinds of Table 8, {source}; a pair may be of several; errors are those of the seeds' majority vote"
     return Section("Categories of error", [words, *rules], grids)

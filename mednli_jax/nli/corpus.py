@@ -73,17 +73,26 @@ class Linking:
         key |= {"mentions": str(self.mentions or ""), "abbreviations": self.abbreviations}
         return key | ({"lemmas": True} if self.lemmas else {})
 
-    def linker(self, ontology: Ontology, vocabulary: Iterable[str] | None = None) -> Linker | Lemmas:
+    def linker(
+        self, ontology: Ontology, vocabulary: Iterable[str] | None = None
+    ) -> Linker | Lemmas:
         """The linker of one ontology."""
         if self.lemmas and ontology.name.startswith(WORDNET):
             return Lemmas(ontology)
         abbreviations = read_abbreviations() if self.abbreviations == BUNDLED else ()
-        return Linker(ontology, vocabulary=vocabulary, types=self.types or None, abbreviations=abbreviations)
+        return Linker(
+            ontology, vocabulary=vocabulary, types=self.types or None, abbreviations=abbreviations
+        )
 
-    def recognised(self, ontology: Ontology, splits: dict[str, Split], filtered: bool) -> Recognised:
-        """The mentions that the file has for these splits. filtered: they leave out pairs of the corpus's files."""
+    def recognised(
+        self, ontology: Ontology, splits: dict[str, Split], filtered: bool
+    ) -> Recognised:
+        """The mentions that the file has for these splits. filtered: they leave out pairs of the
+        corpus's files."""
         examples = [example for split in splits.values() for example in split.examples]
-        partial = filtered or any(split.facts.get("dropped_unlabelled") for split in splits.values())
+        partial = filtered or any(
+            split.facts.get("dropped_unlabelled") for split in splits.values()
+        )
         given = read_mentions(self.mentions, examples, partial=partial, candidates=self.candidates)
         found = Recognised(ontology, *given)
         _compare_splits(self.mentions.name, splits, found)
@@ -91,25 +100,40 @@ class Linking:
 
 
 def _compare_splits(file: str, splits: dict[str, Split], found: Recognised) -> None:
-    """Refuses a file that has no mentions in one split but in another; warns where one has far fewer."""
+    """Refuses a file that has no mentions in one split but in another; warns where one has far
+    fewer."""
     sizes = {name: len(SENTENCE) * len(split) for name, split in splits.items() if len(split)}
     linked = {
-        name: sum((example.uid, side) in found.spans for example in splits[name].examples for side in SENTENCE)
+        name: sum(
+            (example.uid, side) in found.spans
+            for example in splits[name].examples
+            for side in SENTENCE
+        )
         for name in sizes
     }
     counts = ", ".join(f"{linked[name]:,} of {size:,} in {name}" for name, size in sizes.items())
-    counts, fix = f"sentences with a mention: {counts}", "was the file cut off? make it from all splits"
+    counts, fix = (
+        f"sentences with a mention: {counts}",
+        "was the file cut off? make it from all splits",
+    )
     for name, size in sizes.items():
         others, size_of_others = sum(linked.values()) - linked[name], sum(sizes.values()) - size
         if others and not linked[name]:
-            raise DataError(f"no mention is in {name}, but some are in other splits ({counts})", file=file, fix=fix)
+            raise DataError(
+                f"no mention is in {name}, but some are in other splits ({counts})",
+                file=file,
+                fix=fix,
+            )
         if others * size > MUCH_RARER * linked[name] * size_of_others:
-            warn(f"{file}: mentions are more than {MUCH_RARER} times rarer in {name} than elsewhere ({counts}); {fix}")
+            warn(
+                f"{file}: mentions are more than {MUCH_RARER} times rarer in {name} than elsewhere ({counts}); {fix}"
+            )
 
 
 @dataclass(frozen=True)
 class Terminology:
-    """An ontology as a config names it: see knowledge.load.load_ontology, or several with + between them."""
+    """An ontology as a config names it: see knowledge.load.load_ontology, or several with + between
+    them."""
 
     name: str
     folder: Path | None = None
@@ -128,8 +152,13 @@ class Terminology:
 
     def key(self) -> dict:
         """The settings as JSON."""
-        options = {name: list(v) if isinstance(v, tuple) else v for name, v in vars(self.options).items()}
-        return {"permute_seed": -1 if self.permute_seed is None else self.permute_seed, "ontology_options": options}
+        options = {
+            name: list(v) if isinstance(v, tuple) else v for name, v in vars(self.options).items()
+        }
+        return {
+            "permute_seed": -1 if self.permute_seed is None else self.permute_seed,
+            "ontology_options": options,
+        }
 
 
 def has_format(mentions: Path | str) -> bool:
@@ -138,9 +167,12 @@ def has_format(mentions: Path | str) -> bool:
 
 
 def corpus_paths(ontology: Ontology, pairs: np.ndarray, **how) -> np.ndarray:
-    """`distances.shortest_paths` for a whole corpus: kept in the cache, with a progress bar if it takes long."""
+    """`distances.shortest_paths` for a whole corpus: kept in the cache, with a progress bar if it
+    takes long."""
     with Bar("paths between concepts", 0, unit="concepts") as bar:
-        return stored_paths(ontology, pairs, folder=cache_folder() / "paths", progress=bar.reach, **how)
+        return stored_paths(
+            ontology, pairs, folder=cache_folder() / "paths", progress=bar.reach, **how
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +230,9 @@ class NLICorpus:
 
             return tfds.load_tfds(self.name, cache_folder() / "tfds", self._folder(), **choice)
         if ":" not in self.name and self.name not in demo.SIZES:
-            return readers.load_nli(self.name, self._folder(), needed=self.needed, labels=self.labels, **choice)
+            return readers.load_nli(
+                self.name, self._folder(), needed=self.needed, labels=self.labels, **choice
+            )
         splits = self._own if ":" in self.name else readers.load_demo(self.name)
         train = splits["train"]
         return {**splits, "train": replace(train, examples=train.examples[: self.limit])}
@@ -219,10 +253,16 @@ class NLICorpus:
         return required_folder(self.name, self.folder)
 
     def warn_of_readers(self):
-        """Warns if other users can read the licensed text, or the ontology, that the corpus was just read from."""
+        """Warns if other users can read the licensed text, or the ontology, that the corpus was
+        just read from."""
         if self.folder is not None:
             names = self._licensed()
-            borrowed = [owner for name in names if name in CORPORA for owner in CORPORA[name].folders.values()]
+            borrowed = [
+                owner
+                for name in names
+                if name in CORPORA
+                for owner in CORPORA[name].folders.values()
+            ]
             warn_of_exposure(self.folder, tuple(licensed(sorted({*names, *borrowed}))))
 
     def _licensed(self):
@@ -234,8 +274,14 @@ class NLICorpus:
         if (given := self.terminology) is None:
             return []
         how = {"cache_dir": cache_folder()}
-        loaded = [load.load_ontology(name, given.folder, given.options, **how) for name in given.names]
-        return loaded if given.permute_seed is None else [permuted(each, given.permute_seed) for each in loaded]
+        loaded = [
+            load.load_ontology(name, given.folder, given.options, **how) for name in given.names
+        ]
+        return (
+            loaded
+            if given.permute_seed is None
+            else [permuted(each, given.permute_seed) for each in loaded]
+        )
 
     @cached_property
     def ontology(self) -> Ontology | None:
@@ -245,9 +291,12 @@ class NLICorpus:
 
     @cached_property
     def linker(self) -> Linker | Lemmas | Linkers | None:
-        """Finds concepts in any sentence, also where a file of mentions has none; None for a corpus without links."""
+        """Finds concepts in any sentence, also where a file of mentions has none; None for a corpus
+        without links."""
         if self.linking is not None and self.linking.mentions:
-            warn("the run's concepts were found by another program; those of new pairs are found by this package")
+            warn(
+                "the run's concepts were found by another program; those of new pairs are found by this package"
+            )
         return None if self.linking is None else self._linker(self.linking)
 
     def _linker(self, linking: Linking, vocabulary=None):
@@ -257,10 +306,12 @@ class NLICorpus:
     def recogniser(
         self, splits: dict[str, Split], spans: Path | None = None
     ) -> Linker | Lemmas | Linkers | Recognised | None:
-        """What finds concepts in these splits: a file of mentions where there is one, else the linker.
+        """What finds concepts in these splits: a file of mentions where there is one, else the
+        linker.
 
-        A terminology of very many names gets a linker for the words of these splits alone, which takes a fraction of
-        the memory. spans: a file of mentions, with any concepts, in place of the corpus's own linking.
+        A terminology of very many names gets a linker for the words of these splits alone, which
+        takes a fraction of the memory. spans: a file of mentions, with any concepts, in place of
+        the corpus's own linking.
         """
         if spans and not has_format(spans):
             raise UsageError("--spans: the ending of the file names no format", fix=FORMATS)
@@ -276,7 +327,12 @@ class NLICorpus:
         if self.pieces or len(self.ontology.names) <= MANY_NAMES:
             return self.linker
         examples = (example for split in splits.values() for example in split.examples)
-        tokens = {token for example in examples for side in SIDES for token in words.all_tokens(example, side)}
+        tokens = {
+            token
+            for example in examples
+            for side in SIDES
+            for token in words.all_tokens(example, side)
+        }
         return self._linker(linking, tokens)
 
     def _retrofit_graph(self, words):
@@ -300,28 +356,38 @@ class NLICorpus:
         return (WordPieces.restore if self.pieces else Vocab.load)(path)
 
     def texts(self, vocabulary=None, linker=None) -> words.WordTexts | words.PieceTexts:
-        """What turns texts into numbers. vocabulary: None to fit one. linker: finds concepts as words."""
+        """What turns texts into numbers. vocabulary: None to fit one. linker: finds concepts as
+        words."""
         if self.pieces:
             return words.PieceTexts(self.encoding, self.pieces, vocabulary)
         if self.concepts_as_words:
             of_run = self.concepts_of_run
-            return words.ConceptTexts(self.encoding, vocabulary, linker, self.retrofit_relations, of_run)
+            return words.ConceptTexts(
+                self.encoding, vocabulary, linker, self.retrofit_relations, of_run
+            )
         return words.WordTexts(self.encoding, vocabulary)
 
-    def encoded(self, splits, vocabulary, vectors, concepts: Sequence[str] | None = None) -> Prepared:
-        """See data.corpus.Corpus. concepts: of the graph that the run was trained with, None for the whole one."""
+    def encoded(
+        self, splits, vocabulary, vectors, concepts: Sequence[str] | None = None
+    ) -> Prepared:
+        """See data.corpus.Corpus. concepts: of the graph that the run was trained with, None for
+        the whole one."""
         texts = self.texts(vocabulary, self.linker)
         arrays, facts = words.encode_splits(splits, texts, self.linker, concepts=concepts)
         return Prepared(None, facts, arrays, vectors, rows_of_splits(splits, arrays, facts))
 
     def asked_by(self, vocabulary: Vocab, vectors: np.ndarray) -> "NLICorpus":
-        """The corpus for a run with this vocabulary and vectors [V, D], which does not learn from it."""
+        """The corpus for a run with this vocabulary and vectors [V, D], which does not learn from
+        it."""
         if not self.concepts_as_words:
             return self
-        return replace(self, concepts_of_run=words.ConceptVectors.of_vocabulary(vocabulary, vectors))
+        return replace(
+            self, concepts_of_run=words.ConceptVectors.of_vocabulary(vocabulary, vectors)
+        )
 
     def key(self, cache: Cache) -> dict:
-        """Everything that shapes the arrays, as JSON: settings, sources by content, the numbers of formats."""
+        """Everything that shapes the arrays, as JSON: settings, sources by content, the numbers of
+        formats."""
         settings = {k: str(v) if isinstance(v, Path) else v for k, v in vars(self.encoding).items()}
         relations = settings.pop("relations")
         settings |= {} if relations is None else {"relations": list(relations)}
@@ -340,7 +406,9 @@ class NLICorpus:
             key["labels"] = self.labels
         if ":" in self.name:
             own = in_order(self._own)
-            key["read"] = [[name, digest(list(map(astuple, split.examples)))] for name, split in own.items()]
+            key["read"] = [
+                [name, digest(list(map(astuple, split.examples)))] for name, split in own.items()
+            ]
         if self.pieces:
             key["pieces"] = [self.pieces.size, self.pieces.room, self.pieces.file is not None]
         if self.linking is not None:
@@ -348,7 +416,11 @@ class NLICorpus:
         if self.terminology:
             key |= self.terminology.key()
         if self.retrofit_relations is not None:
-            key["retrofit"] = [self.terminology.name, self.concepts_as_words, *self.retrofit_relations]
+            key["retrofit"] = [
+                self.terminology.name,
+                self.concepts_as_words,
+                *self.retrofit_relations,
+            ]
         if self.concepts_of_run is not None:
             key["concepts_of_run"] = self.concepts_of_run.digest()
         return key
@@ -385,18 +457,24 @@ class NLICorpus:
             files.append(path)
         if missing := [path for path in files if not path.is_file()]:
             fix = "check --config.vectors.path, or leave it empty for random vectors (--config.vectors.path=)"
-            raise ConfigError(f"{missing[0]}: there is no such file", fix=f"{fix}; accuracy will be lower")
+            raise ConfigError(
+                f"{missing[0]}: there is no such file", fix=f"{fix}; accuracy will be lower"
+            )
         return list(dict.fromkeys(files))
 
     def build(self):
         """(splits, arrays, vocabulary, vectors, facts) of the corpus."""
         size = sum(path.stat().st_size for path in self.source_files())
         if size > LARGE:
-            say(f"preparing {self.name}, once: {size / 1e6:,.0f} MB of text and vectors to read ...")
+            say(
+                f"preparing {self.name}, once: {size / 1e6:,.0f} MB of text and vectors to read ..."
+            )
         splits = self.splits()
         linker = self.recogniser(splits)
         texts = self.texts(linker=linker)
-        *arrays, facts = words.encode_corpus(splits, linker, self.encoding, self._retrofit_graph, corpus_paths, texts)
+        *arrays, facts = words.encode_corpus(
+            splits, linker, self.encoding, self._retrofit_graph, corpus_paths, texts
+        )
         shared = {"shared": readers.shared_texts(splits)} if len(splits) > 1 else {}
         # Where the corpus has parses, new texts get the closest tokeniser.
         train = splits.get("train", next(iter(splits.values())))
@@ -408,7 +486,11 @@ class NLICorpus:
 def between_blanks(split: Split) -> Split:
     """The split with tokens that are split at the blanks of the raw sentences."""
     examples = tuple(
-        replace(e, premise_tokens=blank_tokens(e.premise), hypothesis_tokens=blank_tokens(e.hypothesis))
+        replace(
+            e, premise_tokens=blank_tokens(e.premise), hypothesis_tokens=blank_tokens(e.hypothesis)
+        )
         for e in split.examples
     )
-    return replace(split, examples=examples, facts={**split.facts, "tokens": {BLANKS: len(examples)}})
+    return replace(
+        split, examples=examples, facts={**split.facts, "tokens": {BLANKS: len(examples)}}
+    )

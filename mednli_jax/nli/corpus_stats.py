@@ -1,4 +1,5 @@
-"""Statistics of a corpus of pairs: Table 2 and Figure 3 of Romanov & Shivade 2018, and kinds of relations by class."""
+"""Statistics of a corpus of pairs: Table 2 and Figure 3 of Romanov & Shivade 2018, and kinds of
+relations by class."""
 
 import json
 from collections import Counter
@@ -74,7 +75,8 @@ def _figures(splits):
 
 
 def section(corpus: str, values: dict) -> Section:
-    """A column for each split and one for all; the paper's figures (Table 2 and section 2.3) below ours."""
+    """A column for each split and one for all; the paper's figures (Table 2 and section 2.3) below
+    ours."""
     columns = {**values["splits"], "all": values["all"]}
     rows = [
         ("pairs", count, "pairs"),
@@ -102,15 +104,16 @@ def path_statistics(
 ) -> dict:
     """Path lengths between the concepts of premises and hypotheses, as JSON values.
 
-    indices: the ontology's concepts that a mention's `concept` stands for. distances: path lengths int [M] of pairs of
-    them [M, 2], see knowledge.distances.shortest_paths.
+    indices: the ontology's concepts that a mention's `concept` stands for. distances: path lengths
+    int [M] of pairs of them [M, 2], see knowledge.distances.shortest_paths.
 
     Returns
       concept_pairs {length or NO_PATH: count}: the distinct pairs (concept of a premise, concept of its hypothesis);
       occurrences: the same counted each time it occurs in an example (Figure 3's bars);
       nearest {label: {length, NO_PATH or NO_CONCEPT: examples}}: the shortest path of each example;
       examples, examples_with_concepts {premise, hypothesis, both}, unknown_concepts: those the ontology lacks.
-    A concept that the ontology lacks has no path but to itself. Of a cross-reference the nearest concept counts.
+    A concept that the ontology lacks has no path but to itself. Of a cross-reference the nearest
+    concept counts.
     """
     pairs, owners, unknown = [], [], set()
     for number, sides in enumerate(zip(premise_mentions, hypothesis_mentions, strict=True)):
@@ -145,18 +148,22 @@ def path_statistics(
     }
 
 
-def relation_statistics(examples: Sequence[NLIExample], bits: np.ndarray, kinds: Sequence[str]) -> dict:
+def relation_statistics(
+    examples: Sequence[NLIExample], bits: np.ndarray, kinds: Sequence[str]
+) -> dict:
     """How types of relations are distributed over the classes, as JSON values.
 
-    bits: uint32 [N], see `relations.kinds_in_pairs`. Returns {type: {examples, labels {class: examples}, chi_square,
-    p_value}} of those that occur: Pearson's test of independence of type and class, over labelled examples; None if all
-    have it, or there is one class.
+    bits: uint32 [N], see `relations.kinds_in_pairs`. Returns {type: {examples, labels {class:
+    examples}, chi_square, p_value}} of those that occur: Pearson's test of independence of type and
+    class, over labelled examples; None if all have it, or there is one class.
     """
     label, found = np.array([example.label for example in examples]), {}
     classes = [name for name in LABELS if (label == name).any()]
     for bit, kind in enumerate(kinds):
         has = (bits >> bit & 1).astype(bool)
-        table = np.array([[int((has[label == name] == one).sum()) for name in classes] for one in (True, False)])
+        table = np.array(
+            [[int((has[label == name] == one).sum()) for name in classes] for one in (True, False)]
+        )
         if not has.any():
             continue
         tested = len(classes) > 1 and (table.sum(axis=1) > 0).all()
@@ -171,17 +178,28 @@ def relation_statistics(examples: Sequence[NLIExample], bits: np.ndarray, kinds:
 
 
 def relation_section(figures: dict) -> Section:
-    """For a reader. figures: of `relation_statistics` as `relations`, with the examples of each class as `classes`."""
+    """For a reader. figures: of `relation_statistics` as `relations`, with the examples of each
+    class as `classes`."""
     classes, found = figures["classes"], figures["relations"]
-    words = ["examples in which a word of the premise stands in such a relation to one of the hypothesis"]
-    words.append("chi-square: of having the relation against the class, no correction for the number of relations")
+    words = [
+        "examples in which a word of the premise stands in such a relation to one of the hypothesis"
+    ]
+    words.append(
+        "chi-square: of having the relation against the class, no correction for the number of relations"
+    )
     rows = []
     for kind, of in found.items():
         cells = (f"{n:,} ({100 * n / classes[name]:.1f} %)" for name, n in of["labels"].items())
         tested = of["chi_square"] is not None
         test = (f"{of['chi_square']:,.1f}", p_value(of["p_value"])) if tested else ("", "")
         rows.append((kind, f"{of['examples']:,}", *cells, *test))
-    header = ("relation", "examples", *(f"{name} ({n:,})" for name, n in classes.items()), "chi-square", "p")
+    header = (
+        "relation",
+        "examples",
+        *(f"{name} ({n:,})" for name, n in classes.items()),
+        "chi-square",
+        "p",
+    )
     return Section("Kinds of relations by class", words, [Grid("", header, rows)])
 
 
@@ -193,8 +211,13 @@ def _counts(lengths) -> dict[str, int]:
 
 def ordered_keys(figures: dict) -> list[str]:
     """Every length that occurs, in rising order; then NO_PATH and NO_CONCEPT if they occur."""
-    keys = {*figures["occurrences"], *(key for counts in figures["nearest"].values() for key in counts)}
-    return sorted(filter(str.isdigit, keys), key=int) + [key for key in (NO_PATH, NO_CONCEPT) if key in keys]
+    keys = {
+        *figures["occurrences"],
+        *(key for counts in figures["nearest"].values() for key in counts),
+    }
+    return sorted(filter(str.isdigit, keys), key=int) + [
+        key for key in (NO_PATH, NO_CONCEPT) if key in keys
+    ]
 
 
 def path_chart(corpus: str, figures: dict) -> charts.Chart | None:
@@ -208,7 +231,9 @@ def path_chart(corpus: str, figures: dict) -> charts.Chart | None:
 
 def path_section(corpus: str, figures: dict) -> Section:
     """For a reader. figures: of `path_statistics`, with the ontology and its version."""
-    occurs, distinct, nearest = (figures[name] for name in ("occurrences", "concept_pairs", "nearest"))
+    occurs, distinct, nearest = (
+        figures[name] for name in ("occurrences", "concept_pairs", "nearest")
+    )
     of = figures["examples_with_concepts"]
     words = [
         f"{int(occurs.get(NO_PATH, 0)):,} further pairs of concepts have no path; 0: the same concept on both sides",
@@ -220,11 +245,15 @@ def path_section(corpus: str, figures: dict) -> Section:
         words.append(f"{figures['unknown_concepts']:,} concepts are not in the ontology")
     rows = []
     for key in ordered_keys(figures):
-        counts = ("", "") if key == NO_CONCEPT else (f"{of.get(key, 0):,}" for of in (occurs, distinct))
+        counts = (
+            ("", "") if key == NO_CONCEPT else (f"{of.get(key, 0):,}" for of in (occurs, distinct))
+        )
         rows.append((key, *counts, *(f"{of.get(key, 0):,}" for of in nearest.values())))
     grid = Grid("", ("path", "occurrences", "concept pairs", *nearest), rows)
     drawn = path_chart(corpus, figures)
-    return Section("Path lengths (Figure 3)", words, [grid], [(drawn.title if drawn else "", drawn)])
+    return Section(
+        "Path lengths (Figure 3)", words, [grid], [(drawn.title if drawn else "", drawn)]
+    )
 
 
 def sections_of_file(path: str | Path | None) -> list[Section]:
@@ -234,4 +263,6 @@ def sections_of_file(path: str | Path | None) -> list[Section]:
         return [path_section(figures["corpus"], figures)] if path else []
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         fix = "give the paths.json that analyze paths --out=FOLDER writes"
-        raise DataError(f"holds no path lengths ({type(error).__name__})", file=str(path), fix=fix) from None
+        raise DataError(
+            f"holds no path lengths ({type(error).__name__})", file=str(path), fix=fix
+        ) from None

@@ -1,4 +1,5 @@
-"""From Examples to padded arrays of words or of word pieces (for BERT): premise, hypothesis [N, T] and link_* [N, K].
+"""From Examples to padded arrays of words or of word pieces (for BERT): premise, hypothesis [N, T]
+and link_* [N, K].
 
 Dimension letters: N rows, T tokens, K links, V words, D numbers per word.
 """
@@ -76,7 +77,10 @@ def tokens_of(example, side: str, encoding: Encoding) -> list[str]:
         return []
     tokens = all_tokens(example, side)
     first = encoding.first_kept(len(tokens))
-    return [token.lower() if encoding.lowercase else token for token in tokens[first : first + encoding.max_length]]
+    return [
+        token.lower() if encoding.lowercase else token
+        for token in tokens[first : first + encoding.max_length]
+    ]
 
 
 def all_tokens(example, side: str) -> tuple[str, ...]:
@@ -100,11 +104,15 @@ def whole_mentions(examples, linker: Linker | Recognised | None, encoding: Encod
             found[sentence] = linker.link(sentence)
         return found[sentence]
 
-    return {side: [of(example, side) for example in watched(examples, f"concepts of {PLURAL[side]}")] for side in SIDES}
+    return {
+        side: [of(example, side) for example in watched(examples, f"concepts of {PLURAL[side]}")]
+        for side in SIDES
+    }
 
 
 def find_mentions(examples, linker, encoding: Encoding, found=None) -> Mentions:
-    """The mentions of `whole_mentions` within the tokens that are kept, counted from the first kept token.
+    """The mentions of `whole_mentions` within the tokens that are kept, counted from the first kept
+    token.
 
     Whole sentences are linked, because the beginning of a cut name could be taken for another name.
     """
@@ -124,7 +132,9 @@ def _kept(whole: Mentions, examples, encoding) -> Mentions:
 
 def _within(mentions: Sequence[Mention], first: int, most: int) -> list[Mention]:
     """The mentions within the `most` tokens from `first` on, counted from there."""
-    moved = (Mention(mention.start - first, mention.end - first, mention.concept) for mention in mentions)
+    moved = (
+        Mention(mention.start - first, mention.end - first, mention.concept) for mention in mentions
+    )
     return [mention for mention in moved if mention.start >= 0 and mention.end <= most]
 
 
@@ -144,7 +154,8 @@ Unit = tuple[str, ...]  # a token, or the tokens of an entity
 
 
 def units(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> list[Unit]:
-    """The tokens, with each entity as one unit. Of overlapping entities the first is used, and of those the longest."""
+    """The tokens, with each entity as one unit. Of overlapping entities the first is used, and of
+    those the longest."""
     longest: dict[int, int] = {}
     for mention in mentions:
         longest[mention.start] = max(mention.end, longest.get(mention.start, 0))
@@ -157,7 +168,8 @@ def units(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> list[Unit]
 
 
 def merged(examples: Sequence[NLIExample], mentions: Mentions) -> list[NLIExample]:
-    """The examples, with the tokens of each entity as one, brain_injury (Herlihy & Rudinger 2021, section 6)."""
+    """The examples, with the tokens of each entity as one, brain_injury (Herlihy & Rudinger 2021,
+    section 6)."""
     found = []
     for example, *both in zip(examples, *mentions.values(), strict=True):
         tokens = {}
@@ -168,7 +180,8 @@ def merged(examples: Sequence[NLIExample], mentions: Mentions) -> list[NLIExampl
 
 
 def units_of(examples, linker, encoding):
-    """The `unit_of` of knowledge.relations; concepts that the ontology lacks get numbers after the known ones."""
+    """The `unit_of` of knowledge.relations; concepts that the ontology lacks get numbers after the
+    known ones."""
     unknown = {}
 
     @cache
@@ -180,7 +193,9 @@ def units_of(examples, linker, encoding):
         if isinstance(linker, Lemmas):
             return mention.concept, tuple(indices)
         tokens = tokens_of(examples[number], side, encoding)[mention.start : mention.end]
-        indices = indices or [len(linker.ontology) + unknown.setdefault(mention.concept, len(unknown))]
+        indices = indices or [
+            len(linker.ontology) + unknown.setdefault(mention.concept, len(unknown))
+        ]
         return words_of(tuple(tokens)), tuple(indices)
 
     return unit_of
@@ -207,29 +222,43 @@ def encode_links(
     """
     ontology, rows = linker.ontology, rows or {}
     graph, facts = ontology, {"graph": encoding.graph}
-    if concepts is None and encoding.graph == "mentioned" and not rows.keys().isdisjoint(GRAPH_SPLITS):
+    if (
+        concepts is None
+        and encoding.graph == "mentioned"
+        and not rows.keys().isdisjoint(GRAPH_SPLITS)
+    ):
         concepts = mentioned(whole, rows)
     if concepts is not None:
         facts["graph_concepts"] = sorted(_ids(concepts, linker))
         graph = induced(ontology, facts["graph_concepts"])
     both = (graph, mentions["premise"], mentions["hypothesis"])
-    limits = {"max_links": encoding.max_links, "max_tokens": UNLIMITED, "max_length": encoding.max_path}
+    limits = {
+        "max_links": encoding.max_links,
+        "max_tokens": UNLIMITED,
+        "max_length": encoding.max_path,
+    }
     if encoding.relations is None:
         links = corpus_links(*both, direction=encoding.direction, paths=paths, **limits)
     else:
-        links = typed_links(*both, units_of(examples, linker, encoding), named=encoding.relations, **limits)
+        links = typed_links(
+            *both, units_of(examples, linker, encoding), named=encoding.relations, **limits
+        )
     filled = links.distance >= 0
     width = max(int(filled.sum(axis=1).max(initial=0)), 1)
     arrays = {f"link_{name}": getattr(links, name)[:, :width] for name in (*SIDES, "distance")}
     if encoding.relations is not None:
         arrays["link_relation"] = links.relation[:, :width]
         kinds = kinds_of(encoding.relations)
-        facts["relations"] = {kind: int((links.relation >> bit & 1).sum()) for bit, kind in enumerate(kinds)}
+        facts["relations"] = {
+            kind: int((links.relation >> bit & 1).sum()) for bit, kind in enumerate(kinds)
+        }
     given = [mention.concept for lists in mentions.values() for found in lists for mention in found]
     named = set(given)
     unknown = {concept for concept in named if not linker.indices(concept)}
     facts |= {
-        "sentences_with_mentions": sum(bool(found) for lists in mentions.values() for found in lists),
+        "sentences_with_mentions": sum(
+            bool(found) for lists in mentions.values() for found in lists
+        ),
         "concepts_mentioned": len(named),
         "concepts_in_ontology": len(named - unknown),
         "ontology": ontology.name,
@@ -243,9 +272,14 @@ def encode_links(
         "links_per_length": _per_length(links.distance),
     }
     if rows:
-        facts["splits"] = {name: _linked(mentions, links.distance, part) for name, part in rows.items()}
+        facts["splits"] = {
+            name: _linked(mentions, links.distance, part) for name, part in rows.items()
+        }
     if isinstance(linker, Recognised):
-        counts = {"of_unknown_concepts": sum(c in unknown for c in given), "unknown_concepts": len(unknown)}
+        counts = {
+            "of_unknown_concepts": sum(c in unknown for c in given),
+            "unknown_concepts": len(unknown),
+        }
         facts["mentions"] = linker.facts | counts
     return arrays, facts
 
@@ -254,7 +288,11 @@ def _ids(concepts, linker) -> set[str]:
     """The concepts as the ontology knows them; a key that joins several senses is split."""
     ontology = linker.ontology
     found = ((c, [] if ontology.indices(c) else linker.indices(c)) for c in concepts)
-    return {concept for c, senses in found for concept in ([ontology.ids[place] for place in senses] or [c])}
+    return {
+        concept
+        for c, senses in found
+        for concept in ([ontology.ids[place] for place in senses] or [c])
+    }
 
 
 def _per_length(distance):
@@ -264,14 +302,22 @@ def _per_length(distance):
 
 
 def _linked(mentions, distance, rows):
-    """Counts of some pairs: how many name concepts, how many are linked, and over how many edges."""
+    """Counts of some pairs: how many name concepts, how many are linked, and over how many
+    edges."""
     has = [np.array([bool(found) for found in mentions[side][rows]], bool) for side in SIDES]
     return {
         "premises": int(has[0].sum()),
         "hypotheses": int(has[1].sum()),
         "pairs_with_concepts": int((has[0] & has[1]).sum()),
         "pairs_with_links": int((distance[rows] >= 0).any(axis=1).sum()),
-        "concepts": len({mention.concept for side in SIDES for found in mentions[side][rows] for mention in found}),
+        "concepts": len(
+            {
+                mention.concept
+                for side in SIDES
+                for found in mentions[side][rows]
+                for mention in found
+            }
+        ),
         "links_per_length": _per_length(distance[rows]),
     }
 
@@ -302,7 +348,8 @@ def _padded(numbers: dict[str, list]) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True, eq=False)
 class WordTexts:
-    """How the texts of pairs become numbers: words with vectors. `PieceTexts` is the same for pieces of words.
+    """How the texts of pairs become numbers: words with vectors. `PieceTexts` is the same for
+    pieces of words.
 
     vocabulary: None until one is fitted.
     """
@@ -350,7 +397,12 @@ class WordTexts:
     def _counts(self, examples: Sequence[NLIExample]) -> Counter:
         """How often each word stands in the examples."""
         rows = watched(examples, "vocabulary")
-        return Counter(token for example in rows for side in SIDES for token in tokens_of(example, side, self.encoding))
+        return Counter(
+            token
+            for example in rows
+            for side in SIDES
+            for token in tokens_of(example, side, self.encoding)
+        )
 
     def tokens(self, example, side: str) -> list[str]:
         """The words that the numbers of one side stand for, known or not."""
@@ -362,7 +414,9 @@ class WordTexts:
         for side in SIDES:
             rows = watched(examples, f"words of {PLURAL[side]}")
             numbers[side] = [self.vocabulary.encode(self.tokens(example, side)) for example in rows]
-            cut[side] = sum(len(all_tokens(example, side)) > self.encoding.max_length for example in examples)
+            cut[side] = sum(
+                len(all_tokens(example, side)) > self.encoding.max_length for example in examples
+            )
         return Encoded(examples, _padded(numbers), cut)
 
     def mentions(self, encoded: Encoded, linker: Linker | Recognised) -> tuple[Mentions, Mentions]:
@@ -390,7 +444,9 @@ class ConceptVectors:
     @classmethod
     def of_vocabulary(cls, vocabulary: Vocab, vectors: np.ndarray) -> "ConceptVectors":
         rows = [row for row, word in enumerate(vocabulary.words) if word.startswith(" ")]
-        return cls(tuple(vocabulary.words[row] for row in rows), np.asarray(vectors[rows], np.float32))
+        return cls(
+            tuple(vocabulary.words[row] for row in rows), np.asarray(vectors[rows], np.float32)
+        )
 
     def digest(self) -> str:
         """The sha256 of the content."""
@@ -400,15 +456,16 @@ class ConceptVectors:
 
 @dataclass(frozen=True, eq=False)
 class ConceptTexts(WordTexts):
-    """WordTexts in which concepts replace words, with retrofitted vectors (Romanov & Shivade 2018, section 4.2.1).
+    """WordTexts in which concepts replace words, with retrofitted vectors (Romanov & Shivade 2018,
+    section 4.2.1).
 
-    Every word of a mention becomes the id of its concept: the published code made one token of a mention, here lengths
-    and links stay. The vector of a concept is the mean of the words of its most frequent mention in training (which the
-    published code computes but does not use), retrofitted along these relations. A concept without a known word leaves
-    its words as they are.
+    Every word of a mention becomes the id of its concept: the published code made one token of a
+    mention, here lengths and links stay. The vector of a concept is the mean of the words of its
+    most frequent mention in training (which the published code computes but does not use),
+    retrofitted along these relations. A concept without a known word leaves its words as they are.
 
-    of_run: the concepts of the run that is asked about another corpus, in place of new ones. linked: sentence -> its
-    mentions, so that each distinct sentence is linked once.
+    of_run: the concepts of the run that is asked about another corpus, in place of new ones.
+    linked: sentence -> its mentions, so that each distinct sentence is linked once.
     """
 
     linker: Linker | Recognised | None = None
@@ -457,7 +514,11 @@ class ConceptTexts(WordTexts):
         )
         served = sorted(index for index in mentioned_concepts if not missing[index])
         vocabulary = Vocab(of_words.words + tuple(mark(ontology.ids[index]) for index in served))
-        facts |= {"concepts": len(mentioned_concepts), "concepts_with_vector": len(served), "retrofitted": moved}
+        facts |= {
+            "concepts": len(mentioned_concepts),
+            "concepts_with_vector": len(served),
+            "retrofitted": moved,
+        }
         return vocabulary, np.concatenate([matrix, vectors[served]]).astype(np.float32), facts
 
 
@@ -477,7 +538,8 @@ class PieceEncoding:
 
 @dataclass(frozen=True, eq=False)
 class PieceTexts:
-    """WordTexts for pieces of the raw texts, without special ones. Concepts are found among the words of the pieces."""
+    """WordTexts for pieces of the raw texts, without special ones. Concepts are found among the
+    words of the pieces."""
 
     encoding: Encoding
     pieces: PieceEncoding
@@ -488,15 +550,33 @@ class PieceTexts:
         return self.vocabulary.unk
 
     def fit(self, splits, examples, retrofit_graph) -> tuple[WordPieces, np.ndarray, dict]:
-        """(the vocabulary of the weights, or one of the training texts; no vectors [V, 1]; facts of it)."""
+        """(the vocabulary of the weights, or one of the training texts; no vectors [V, 1]; facts of
+        it)."""
         if self.pieces.file is not None:
             vocabulary = WordPieces.load(self.pieces.file)
         else:
-            texts = (text for example in splits["train"].examples for text in (example.premise, example.hypothesis))
-            vocabulary = WordPieces.of_texts(texts, self.pieces.size, lowercase=self.encoding.lowercase)
-        source = "pieces of training texts" if self.pieces.file is None else f"pieces of {self.pieces.file.name}"
+            texts = (
+                text
+                for example in splits["train"].examples
+                for text in (example.premise, example.hypothesis)
+            )
+            vocabulary = WordPieces.of_texts(
+                texts, self.pieces.size, lowercase=self.encoding.lowercase
+            )
+        source = (
+            "pieces of training texts"
+            if self.pieces.file is None
+            else f"pieces of {self.pieces.file.name}"
+        )
         words = len(vocabulary)
-        facts = {"words": words, "with_vector": 0, "lowered": 0, "source": source, "sha256": "", "retrofitted": 0}
+        facts = {
+            "words": words,
+            "with_vector": 0,
+            "lowered": 0,
+            "source": source,
+            "sha256": "",
+            "retrofitted": 0,
+        }
         return vocabulary, np.zeros((words, 1), np.float32), facts
 
     def encode(self, examples: Sequence[NLIExample]) -> Encoded:
@@ -505,7 +585,9 @@ class PieceTexts:
         for side in SIDES:
             left_out = self.encoding.hypothesis_only and side == "premise"
             rows = watched(examples, f"pieces of {PLURAL[side]}")
-            pieces[side] = [pieces_of("" if left_out else getattr(example, side)) for example in rows]
+            pieces[side] = [
+                pieces_of("" if left_out else getattr(example, side)) for example in rows
+            ]
         cut, numbers = 0, {side: [] for side in SIDES}
         for both in zip(*pieces.values(), strict=True):
             sizes = tuple(len(of_side.numbers) for of_side in both)
@@ -522,7 +604,10 @@ class PieceTexts:
 
     def tokens(self, example, side: str) -> list[str]:
         """The pieces of one side, before any is cut."""
-        return [self.vocabulary.words[number] for number in self.vocabulary.encode(getattr(example, side)).numbers]
+        return [
+            self.vocabulary.words[number]
+            for number in self.vocabulary.encode(getattr(example, side)).numbers
+        ]
 
     def mentions(self, encoded: Encoded, linker: Linker) -> tuple[Mentions, Mentions]:
         """See WordTexts."""
@@ -547,13 +632,17 @@ def _of_pieces(of_side: Pieces, linker, linked: dict) -> list[Mention]:
     if of_side.words not in linked:
         first = np.searchsorted(of_side.word_of_piece, np.arange(len(of_side.words) + 1)).tolist()
         linked[of_side.words] = [
-            Mention(first[mention.start], first[mention.end], mention.concept) for mention in linker.link(of_side.words)
+            Mention(first[mention.start], first[mention.end], mention.concept)
+            for mention in linker.link(of_side.words)
         ]
     return linked[of_side.words]
 
 
-def encode_corpus(splits, linker, encoding, retrofit_graph=lambda words: None, paths=shortest_paths, texts=None):
-    """(arrays, vocabulary, vectors, facts) of a corpus. texts: None = WordTexts. The others: see encode_splits."""
+def encode_corpus(
+    splits, linker, encoding, retrofit_graph=lambda words: None, paths=shortest_paths, texts=None
+):
+    """(arrays, vocabulary, vectors, facts) of a corpus. texts: None = WordTexts. The others: see
+    encode_splits."""
     texts = texts or WordTexts(encoding)
     examples = [example for split in splits.values() for example in split.examples]
     vocabulary, vectors, of_vocabulary = texts.fit(splits, examples, retrofit_graph)
@@ -568,17 +657,25 @@ def encode_splits(
     paths: Callable = shortest_paths,
     concepts: Iterable[str] | None = None,
 ) -> tuple[dict, dict]:
-    """(arrays of some splits, facts about them), in the vocabulary of `texts`. paths, concepts: see encode_links."""
+    """(arrays of some splits, facts about them), in the vocabulary of `texts`. paths, concepts: see
+    encode_links."""
     examples = [example for split in splits.values() for example in split.examples]
     rows = rows_in(splits)
     encoded = texts.encode(examples)
     links, knowledge = {}, {"ontology": "none", "longest_path": 0}
     if linker is not None:
         mentions, whole = texts.mentions(encoded, linker)
-        links, knowledge = encode_links(examples, mentions, whole, linker, texts.encoding, paths, concepts, rows)
+        links, knowledge = encode_links(
+            examples, mentions, whole, linker, texts.encoding, paths, concepts, rows
+        )
     facts = {
-        "splits": {name: {**s.facts, "first": rows[name].start, "rows": len(s)} for name, s in splits.items()},
-        "unknown_tokens": {side: int((encoded.arrays[side] == texts.unknown).sum()) for side in SIDES},
+        "splits": {
+            name: {**s.facts, "first": rows[name].start, "rows": len(s)}
+            for name, s in splits.items()
+        },
+        "unknown_tokens": {
+            side: int((encoded.arrays[side] == texts.unknown).sum()) for side in SIDES
+        },
         **texts.facts(encoded),
         "knowledge": knowledge,
     }

@@ -1,7 +1,8 @@
 """The 35 features of Romanov & Shivade 2018 (section 3, "Feature-based system"), as named columns.
 
-The paper names seven groups and the number 35, not the features; its published code computes 32 and has 7 more
-commented out. Every kind that the code has is here, and what is needed to make 35 (FEATURES, by group):
+The paper names seven groups and the number 35, not the features; its published code computes 32 and
+has 7 more commented out. Every kind that the code has is here, and what is needed to make 35
+(FEATURES, by group):
 
   bleu       sentence BLEU-4 of the hypothesis against the premise.
   tokens     tokens, characters and distinct words, with and without words of grammar; the words in common.
@@ -16,13 +17,14 @@ commented out. Every kind that the code has is here, and what is needed to make 
              hypothesis's concepts of their nearest concept in the premise, and the share of those that the premise
              has, or an ancestor or descendant of them. -1 where a side names no concept.
 
-The code differs: its Levenshtein distance is over tokens, its TF-IDF leaves out what fewer than three training
-sentences have (min_df=3) and scales vectors to unit length, differences have no sign, ratios are the larger over the
-smaller, similarities are 1 less a distance, and "negation" is the word "no" alone. docs/results-mednli.md names the
-columns beside the code's.
+The code differs: its Levenshtein distance is over tokens, its TF-IDF leaves out what fewer than
+three training sentences have (min_df=3) and scales vectors to unit length, differences have no
+sign, ratios are the larger over the smaller, similarities are 1 less a distance, and "negation" is
+the word "no" alone. docs/results-mednli.md names the columns beside the code's.
 
-A difference is premise less hypothesis, a ratio hypothesis over premise (0 where the premise has none). Words are
-tokens with a letter or a digit; "content" words are those that are neither grammar nor negation.
+A difference is premise less hypothesis, a ratio hypothesis over premise (0 where the premise has
+none). Words are tokens with a letter or a digit; "content" words are those that are neither grammar
+nor negation.
 """
 
 from collections.abc import Sequence
@@ -80,7 +82,8 @@ def matrix(
     ontology: Ontology | None,
     terms: dict | None = None,
 ) -> np.ndarray:
-    """The features of a corpus: float64 [N, 35], columns as in NAMES, rows of all splits one after the other.
+    """The features of a corpus: float64 [N, 35], columns as in NAMES, rows of all splits one after
+    the other.
 
     Args:
       splits: "train" among them unless `terms` are given; TF-IDF is fitted on its distinct sentences alone.
@@ -131,7 +134,9 @@ def _wording(sentences, left, right) -> dict[str, list]:
     """The groups of WORDING: sentence `left[n]` against `right[n]`."""
     read = list(map(_Sentence, sentences))
     rows = []
-    for p, h in watched(list(zip(left.tolist(), right.tolist(), strict=True)), "features of wording"):
+    for p, h in watched(
+        list(zip(left.tolist(), right.tolist(), strict=True)), "features of wording"
+    ):
         p, h = read[p], read[h]
         rows.append({"bleu": bleu(p.tokens, h.tokens), **_counts(p, h), **_edits(p, h)})
     return {name: [row[name] for row in rows] for group in WORDING for name in GROUPS[group]}
@@ -180,9 +185,9 @@ def _edits(p, h) -> dict[str, float]:
 def alignment(first: str, second: str) -> tuple[int, int]:
     """(Levenshtein distance, length of the longest alignment with so many edits).
 
-    With n and m characters, s substitutions and g insertions and deletions an alignment is (n + m + g) / 2 long. So of
-    those with the fewest edits the one with the most gaps is wanted: a gap costs k - 1 and a substitution k, where
-    k > n + m >= g keeps the number of edits decisive.
+    With n and m characters, s substitutions and g insertions and deletions an alignment is (n + m +
+    g) / 2 long. So of those with the fewest edits the one with the most gaps is wanted: a gap costs
+    k - 1 and a substitution k, where k > n + m >= g keeps the number of edits decisive.
     """
     size = len(first) + len(second)
     k = size + 1
@@ -199,11 +204,16 @@ def bleu(reference: tuple[str, ...], candidate: tuple[str, ...]) -> float:
     """
     from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
-    return float(sentence_bleu([reference], candidate, smoothing_function=SmoothingFunction(epsilon=0.1).method1))
+    return float(
+        sentence_bleu(
+            [reference], candidate, smoothing_function=SmoothingFunction(epsilon=0.1).method1
+        )
+    )
 
 
 def terms_of(train: Split, encoding: Encoding) -> dict:
-    """The words and word pairs of the distinct training sentences, as JSON values: {"terms": [...], "idf": [...]}."""
+    """The words and word pairs of the distinct training sentences, as JSON values: {"terms": [...],
+    "idf": [...]}."""
     texts = (_tokens(example, side, encoding) for example in train.examples for side in SIDES)
     fitted = list(dict.fromkeys(texts))
     if not any(fitted):
@@ -264,8 +274,8 @@ def _embedding(sentences, left, right, vocab: Vocab, vectors: np.ndarray) -> dic
 
 
 def _paths(premise_mentions, hypothesis_mentions, ontology, encoding) -> dict[str, np.ndarray]:
-    """A concept that the ontology does not have is related to itself alone. Of a cross-reference, which is one concept
-    at several places, the nearest place counts."""
+    """A concept that the ontology does not have is related to itself alone. Of a cross-reference,
+    which is one concept at several places, the nearest place counts."""
     result = np.full((3, len(premise_mentions)), NO_CONCEPT)
     columns = dict(zip(GROUPS["ontology"], result, strict=True))
     if ontology is None:
@@ -274,14 +284,23 @@ def _paths(premise_mentions, hypothesis_mentions, ontology, encoding) -> dict[st
 
     def places(mention):
         if mention.concept not in codes:
-            codes[mention.concept] = tuple(ontology.indices(mention.concept)) or (len(ontology) + len(codes),)
+            codes[mention.concept] = tuple(ontology.indices(mention.concept)) or (
+                len(ontology) + len(codes),
+            )
         return codes[mention.concept]
 
     mention_pairs = zip(premise_mentions, hypothesis_mentions, strict=True)
-    for pair, (premise, hypothesis) in enumerate(watched(list(mention_pairs), "paths between concepts")):
+    for pair, (premise, hypothesis) in enumerate(
+        watched(list(mention_pairs), "paths between concepts")
+    ):
         here = {place for mention in premise for place in places(mention)}
         there = sorted(set(map(places, hypothesis)))
-        rows.extend((pair, number, b, a) for number, of in enumerate(there) for b in of for a in sorted(here))
+        rows.extend(
+            (pair, number, b, a)
+            for number, of in enumerate(there)
+            for b in of
+            for a in sorted(here)
+        )
     if not rows:
         return columns
     owner, number, concept, other = np.array(rows, np.int64).T
@@ -289,9 +308,14 @@ def _paths(premise_mentions, hypothesis_mentions, ontology, encoding) -> dict[st
         _similarity(ontology, concept, other, direction, encoding.max_path)
         for direction in (encoding.direction, "either")
     )
-    # Rows of one concept of a hypothesis are kept together, and so are the concepts of one hypothesis.
+    # Rows of one concept of a hypothesis are kept together, and so are the concepts of one
+    # hypothesis.
     new = np.flatnonzero(np.append(True, (owner[1:] != owner[:-1]) | (number[1:] != number[:-1])))
-    best, related, owner = np.maximum.reduceat(similarity, new), np.maximum.reduceat(related, new), owner[new]
+    best, related, owner = (
+        np.maximum.reduceat(similarity, new),
+        np.maximum.reduceat(related, new),
+        owner[new],
+    )
     first = np.flatnonzero(np.append(True, owner[1:] != owner[:-1]))
     count = np.diff(np.append(first, len(owner)))
     pairs = owner[first]
@@ -302,7 +326,8 @@ def _paths(premise_mentions, hypothesis_mentions, ontology, encoding) -> dict[st
 
 
 def _similarity(ontology, concept, other, direction, max_path) -> np.ndarray:
-    """1 / (1 + edges) of each two concept codes, 0 without a path; codes from len(ontology) up are not in it."""
+    """1 / (1 + edges) of each two concept codes, 0 without a path; codes from len(ontology) up are
+    not in it."""
     edges = np.where(concept == other, 0, -1)
     known = (concept < len(ontology)) & (other < len(ontology))
     ends = np.stack([concept[known], other[known]], axis=1)

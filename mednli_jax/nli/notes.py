@@ -1,7 +1,9 @@
-"""MIMIC-III notes: NOTEEVENTS.csv -> Past Medical History sections -> sentences, the pool of MedNLI's premises.
+"""MIMIC-III notes: NOTEEVENTS.csv -> Past Medical History sections -> sentences, the pool of
+MedNLI's premises.
 
-Romanov & Shivade 2018, section 2.1: sections are found by headers of capitalised words followed by a colon. Where the
-authors used a trained sentence splitter, this one goes by rules written for clinical text. Errors never quote a note.
+Romanov & Shivade 2018, section 2.1: sections are found by headers of capitalised words followed by
+a colon. Where the authors used a trained sentence splitter, this one goes by rules written for
+clinical text. Errors never quote a note.
 """
 
 import re
@@ -17,7 +19,9 @@ _SMALL = r"of|and|on|in|the|for|to|with|at|or|by|from|upon|as|prior"
 _WORD = r"[A-Z(][A-Za-z0-9'’().-]*"
 _PAST = r"(?:past|prior|previous)[ \t]+(?:med(?:ical)?|history|hx)\b[ A-Za-z/,&-]{0,40}|pmhx?(?:/pshx?)?"
 _NEXT = rf"(?:[ \t]*[/,&][ \t]*|[ \t]+)(?:{_WORD}|(?:{_SMALL})\b)"
-_HEADER = re.compile(rf"^[ \t]*(?P<title>(?i:{_PAST})|{_WORD}(?:{_NEXT}){{0,8}})[ \t]*:+", re.MULTILINE)
+_HEADER = re.compile(
+    rf"^[ \t]*(?P<title>(?i:{_PAST})|{_WORD}(?:{_NEXT}){{0,8}})[ \t]*:+", re.MULTILINE
+)
 _WORTH_A_LOOK = re.compile("past|prior|previous|pmh", re.IGNORECASE)
 _PAST_MEDICAL_HISTORY = re.compile(
     r"(?:past|prior|previous) med(?:ical)?\b.*\b(?:history|hx)\b|\bpmhx?\b|^past (?:history|hx)$"
@@ -27,11 +31,15 @@ _PAST_MEDICAL_HISTORY = re.compile(
 COLUMNS = ("ROW_ID", "CATEGORY", "ISERROR", "TEXT")
 
 
-def read_notes(path: Path, categories: Collection[str] = (), facts: dict | None = None) -> Iterator[tuple[int, str]]:
-    """(ROW_ID, text) of the notes of a NOTEEVENTS.csv, plain or gzipped, that are not marked as errors.
+def read_notes(
+    path: Path, categories: Collection[str] = (), facts: dict | None = None
+) -> Iterator[tuple[int, str]]:
+    """(ROW_ID, text) of the notes of a NOTEEVENTS.csv, plain or gzipped, that are not marked as
+    errors.
 
-    Faults are raised at the end of the file, or at the 20th, so that the notes are to be used only after the iteration.
-    categories: values of CATEGORY; empty = all. facts: filled with counts of the rows.
+    Faults are raised at the end of the file, or at the 20th, so that the notes are to be used only
+    after the iteration. categories: values of CATEGORY; empty = all. facts: filled with counts of
+    the rows.
     """
     path = either_name(Path(path)) or Path(path)
     facts = {} if facts is None else facts
@@ -39,7 +47,9 @@ def read_notes(path: Path, categories: Collection[str] = (), facts: dict | None 
     problems = Problems()
 
     def fault(number, field, problem, fix=FRESH_COPY):
-        return DataError(f"field '{field}' {problem}", file=path.name, line=number, field=field, fix=fix)
+        return DataError(
+            f"field '{field}' {problem}", file=path.name, line=number, field=field, fix=fix
+        )
 
     def columns(number, header):
         header = [name.upper() for name in header]  # the demo release spells them in small letters
@@ -71,10 +81,12 @@ def read_notes(path: Path, categories: Collection[str] = (), facts: dict | None 
 
 
 def sections(text: str) -> Iterator[tuple[str, str]]:
-    """(title, body) of a note's sections in their order; what precedes the first header has the title "".
+    """(title, body) of a note's sections in their order; what precedes the first header has the
+    title "".
 
-    A header is up to nine capitalised words (small ones such as `of` may stand between) before a colon at the start
-    of a line. Lists are not headers: `1. CARDIAC:` stays in its section; a bare `Cardiac:` starts a new one.
+    A header is up to nine capitalised words (small ones such as `of` may stand between) before a
+    colon at the start of a line. Lists are not headers: `1. CARDIAC:` stays in its section; a bare
+    `Cardiac:` starts a new one.
     """
     start, title = 0, ""
     for match in _HEADER.finditer(text):
@@ -86,7 +98,8 @@ def sections(text: str) -> Iterator[tuple[str, str]]:
 
 
 def is_past_medical_history(title: str) -> bool:
-    """Whether a section's title says so: Past Medical History, PMH, PAST MEDICAL/SURGICAL HISTORY and the like."""
+    """Whether a section's title says so: Past Medical History, PMH, PAST MEDICAL/SURGICAL HISTORY
+    and the like."""
     return bool(_PAST_MEDICAL_HISTORY.search(" ".join(title.lower().split())))
 
 
@@ -95,7 +108,8 @@ def past_medical_history(
 ) -> Iterator[tuple[str, str]]:
     """Candidate premises: (uid, sentence), uid = "ROW_ID:n", n counting a note's sentences from 1.
 
-    Arguments: see read_notes; facts also counts the notes with such a section, the sections and the sentences.
+    Arguments: see read_notes; facts also counts the notes with such a section, the sections and the
+    sentences.
     """
     facts = {} if facts is None else facts
     counts = {"notes": 0, "sections": 0, "sentences": 0}
@@ -105,7 +119,9 @@ def past_medical_history(
         bodies = [body for title, body in sections(text) if is_past_medical_history(title)]
         counts["notes"] += bool(bodies)
         counts["sections"] += len(bodies)
-        for n, sentence in enumerate((sentence for body in bodies for sentence in sentences(body)), start=1):
+        for n, sentence in enumerate(
+            (sentence for body in bodies for sentence in sentences(body)), start=1
+        ):
             counts["sentences"] += 1
             yield f"{row_id}:{n}", sentence
     facts |= counts
@@ -133,7 +149,8 @@ _LEAST_WIDTH = 60
 
 
 def sentences(body: str) -> list[str]:
-    """Sentences of a section in their order, white space collapsed, bullets and list numbers taken off.
+    """Sentences of a section in their order, white space collapsed, bullets and list numbers taken
+    off.
 
     Never splits within `[** ... **]`. A sentence without a letter outside such marks is left out.
     """
@@ -201,7 +218,9 @@ def _numbered_parts(item):
     position = bullet.end()
     while match := re.compile(rf"(?<=\s){number}[.)]\s+(?=[A-Z(\[])").search(masked, position):
         position = match.end()
-        if masked[: match.start()].split()[-1].lower() not in _NUMBERED:  # not `diabetes type 2. On insulin`
+        if (
+            masked[: match.start()].split()[-1].lower() not in _NUMBERED
+        ):  # not `diabetes type 2. On insulin`
             cuts.append(match.start())
             number += 1
     return [item[start:end] for start, end in pairwise([*cuts, len(item)])]

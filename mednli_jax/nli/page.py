@@ -1,4 +1,5 @@
-"""Results of runs on sentence pairs for a reader: a run's page, `evaluate`, comparisons, and `predict`."""
+"""Results of runs on sentence pairs for a reader: a run's page, `evaluate`, comparisons, and
+`predict`."""
 
 import json
 import re
@@ -14,7 +15,17 @@ from mednli_jax.files import next_free, private_folder, write_atomic
 from mednli_jax.report import charts, outcomes
 from mednli_jax.report.metrics import macro_f1, majority_share, wilson_interval
 from mednli_jax.report.outcomes import Finished
-from mednli_jax.report.sections import Grid, Report, Section, interval, number_of, p_value, points, sd, seeds_named
+from mednli_jax.report.sections import (
+    Grid,
+    Report,
+    Section,
+    interval,
+    number_of,
+    p_value,
+    points,
+    sd,
+    seeds_named,
+)
 from mednli_jax.rundir import differing
 
 SPLITS = ("dev", "test")
@@ -28,7 +39,10 @@ def run_sections(result: dict) -> tuple[list[Section], list[Section]]:
     """The sections of a run's result.json before and after the learning curves."""
     scored = {split: result[split] for split in SPLITS if result.get(split)}
     seeds = len(result.get("seeds", ()))
-    confusion = [_confusion(split, f"Confusion on {split}", of["confusion"], seeds) for split, of in scored.items()]
+    confusion = [
+        _confusion(split, f"Confusion on {split}", of["confusion"], seeds)
+        for split, of in scored.items()
+    ]
     classes = [_classes(split, scores, seeds) for split, scores in scored.items()]
     scores = _scores(scored)
     for split, of in scored.items():  # test stands first
@@ -42,16 +56,39 @@ def _scores(scored) -> Section:
     rows, slices = [], {}
     for split, scores in scored.items():
         slices |= scores.get("slices", {})
-        for name, of in ((split, scores), *((f"{split}, {n}", s) for n, s in scores.get("slices", {}).items())):
+        for name, of in (
+            (split, scores),
+            *((f"{split}, {n}", s) for n, s in scores.get("slices", {}).items()),
+        ):
             accuracy, n = of["accuracy"], of["examples"]
             wide = interval(*_interval(of), "")
             seeds = ", ".join(points(value) for value in accuracy["per_seed"])
             calibration = points(of["calibration"]["ece"]["mean"]) if "calibration" in of else "-"
             loss = f"{of['loss']['mean']:.4f}" if "loss" in of else "-"
             f1, most = points(of["macro_f1"]["mean"]), points(majority_share(of["per_class"]))
-            figures = (points(accuracy["mean"]), sd(accuracy), wide, most, f1, f"{n:,}", loss, calibration, seeds)
+            figures = (
+                points(accuracy["mean"]),
+                sd(accuracy),
+                wide,
+                most,
+                f1,
+                f"{n:,}",
+                loss,
+                calibration,
+                seeds,
+            )
             rows.append((name, *figures))
-    header = ("split", "accuracy", "sd", "95 % of one run", "majority", "macro F1", "pairs", "loss", "ECE")
+    header = (
+        "split",
+        "accuracy",
+        "sd",
+        "95 % of one run",
+        "majority",
+        "macro F1",
+        "pairs",
+        "loss",
+        "ECE",
+    )
     header += ("accuracy per seed",)
     words = [f"{name}: {SLICES.get(name, 'pairs of this genre')}" for name in slices]
     words += ["in points, except pairs and loss; ECE is the calibration error"]
@@ -60,7 +97,9 @@ def _scores(scored) -> Section:
 
 def _interval(scores) -> tuple[float, float]:
     """The 95 % interval of one run's accuracy."""
-    return wilson_interval(round(scores["accuracy"]["mean"] * scores["examples"]), scores["examples"])
+    return wilson_interval(
+        round(scores["accuracy"]["mean"] * scores["examples"]), scores["examples"]
+    )
 
 
 def _confusion(name, title, counts, seeds) -> tuple[str, charts.Chart]:
@@ -111,7 +150,8 @@ def evaluate_probe(run, scores: dict, name: str) -> Report:
 
 
 def _with_interval(scores: Mapping) -> Mapping:
-    """The scores, the 95 % interval of one run's accuracy, and the share of the pairs' most frequent label."""
+    """The scores, the 95 % interval of one run's accuracy, and the share of the pairs' most
+    frequent label."""
     if not scores["examples"]:
         return scores
     low, high = _interval(scores)
@@ -119,7 +159,9 @@ def _with_interval(scores: Mapping) -> Mapping:
     return {**scores, "interval": bounds, "majority": majority_share(scores["per_class"])}
 
 
-def _scores_report(figures: dict, result: dict, corpus: str, split: str, scores, parts: Mapping) -> Report:
+def _scores_report(
+    figures: dict, result: dict, corpus: str, split: str, scores, parts: Mapping
+) -> Report:
     """The scores of a split and of parts of it. result: the run's; corpus: that of the split."""
     trained = "" if corpus == result["corpus"] else f", trained on {result['corpus']}"
     title = f"{result['model']}{trained} on {corpus}, {split}, {seeds_named(result['seeds'])}"
@@ -129,7 +171,8 @@ def _scores_report(figures: dict, result: dict, corpus: str, split: str, scores,
 
 
 def compare(folders: Sequence[Path], split: str, read: Callable | None = None) -> Report:
-    """Compares the first run with each of the others on the pairs of a split. read: of outcomes.finished."""
+    """Compares the first run with each of the others on the pairs of a split. read: of
+    outcomes.finished."""
     runs = [outcomes.finished(folder, split, read) for folder in folders]
     names = outcomes.names_of(folders)
     runs = [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
@@ -141,14 +184,19 @@ def compare(folders: Sequence[Path], split: str, read: Callable | None = None) -
         drawn.append(_confusion(name, name, run.outcomes.confusion().tolist(), seeds))
     first, *others = runs
     attention = [run.name for run in others if _adds_attention(first, run)]
-    sections = [outcomes.verdict(compared), outcomes.differences(names, folders), _statistics(runs, compared, split)]
+    sections = [
+        outcomes.verdict(compared),
+        outcomes.differences(names, folders),
+        _statistics(runs, compared, split),
+    ]
     sections += [_changes(row, row["second"] in attention) for row in compared]
     page_only = [Section("Confusion", charts=drawn)]
     return Report({"comparisons": compared}, sections, title=title, page_only=page_only)
 
 
 def _adds_attention(first: Finished, second: Finished) -> bool:
-    """Whether the second run is the first with attention by knowledge, and differs in no other field but the seeds."""
+    """Whether the second run is the first with attention by knowledge, and differs in no other
+    field but the seeds."""
     fields = differing(first.config, second.config)
     if "model.knowledge" not in fields or first.config["model"].get("knowledge") != "none":
         return False
@@ -178,14 +226,18 @@ def _statistics(runs: Sequence[Finished], compared: Sequence[dict], split: str) 
     for run, tested in zip(runs, tests, strict=True):
         found, of = run.outcomes, run.result.get(other)
         config = str(run.result.get("config", run.result["model"]))
-        scores = found.right.mean(), np.mean([macro_f1(found.gold, each) for each in found.predicted])
+        scores = (
+            found.right.mean(),
+            np.mean([macro_f1(found.gold, each) for each in found.predicted]),
+        )
         scores = *scores, of["accuracy"]["mean"] if of else None
         rows.append((run.name, config, str(len(found.predicted)), *map(points, scores), *tested))
     return Section("Statistics", words, [Grid("", header, rows, left=2)])
 
 
 def _changes(row, attention: bool) -> Section:
-    """What changed by class. attention: whether the second run is the first with attention by knowledge."""
+    """What changed by class. attention: whether the second run is the first with attention by
+    knowledge."""
     gains, flips = row["class_gains"], row["flips"]
     recall = []
     for label, gain in gains.items():
@@ -195,15 +247,22 @@ def _changes(row, attention: bool) -> Section:
     for label, flip in flips.items():
         if not flip["pairs"]:
             continue
-        gained = *(str(flip[name]) for name in ("pairs", "changed", "gained")), _each(flip["gained_from"])
-        changed.append((label, *gained, str(flip["lost"]), _each(flip["lost_to"]), str(flip["wrong_to_wrong"])))
+        gained = (
+            *(str(flip[name]) for name in ("pairs", "changed", "gained")),
+            _each(flip["gained_from"]),
+        )
+        changed.append(
+            (label, *gained, str(flip["lost"]), _each(flip["lost_to"]), str(flip["wrong_to_wrong"]))
+        )
     header = ("gold", "pairs", "changed", "gained", "previously", "lost", "now", "wrong to wrong")
     of_classes = ("gold", "pairs", row["first"], row["second"], "difference", "95 %")
     grids = [
         Grid("recall of each class, mean over seeds", of_classes, recall),
         Grid("predictions that changed, by the majority votes", header, changed),
     ]
-    return Section(f"{row['second']} against {row['first']}", _gains_in_words(flips, attention), grids)
+    return Section(
+        f"{row['second']} against {row['first']}", _gains_in_words(flips, attention), grids
+    )
 
 
 def _each(counts):
@@ -233,22 +292,33 @@ def prediction_lines(rows: Sequence[Mapping[str, float]]) -> Iterator[str]:
 
 def prediction(row: Mapping[str, float]) -> dict:
     """The label and the probability of each class, for --output of `predict`."""
-    return {"predicted": max(row, key=row.__getitem__), **{label: round(row[label], 6) for label in row}}
+    return {
+        "predicted": max(row, key=row.__getitem__),
+        **{label: round(row[label], 6) for label in row},
+    }
 
 
 def write_attention(run, pairs) -> Path:
-    """Writes the attention maps of all pairs to a new folder under the run's private/, because they quote the pairs.
+    """Writes the attention maps of all pairs to a new folder under the run's private/, because they
+    quote the pairs.
 
-    Returns the folder, which holds pair-1.json (tokens, maps of each seed), pair-1.png (means over seeds) and so on.
+    Returns the folder, which holds pair-1.json (tokens, maps of each seed), pair-1.png (means over
+    seeds) and so on.
     """
     found = run.attention(pairs)
     folder = private_folder(next_free(run.directory.private / "attention"))
     for number, pair in enumerate(found, start=1):
-        maps = {name: {side: both[side].round(6).tolist() for side in both} for name, both in pair["maps"].items()}
+        maps = {
+            name: {side: both[side].round(6).tolist() for side in both}
+            for name, both in pair["maps"].items()
+        }
         write_atomic(folder / f"pair-{number}.json", json.dumps({**pair, "maps": maps}) + "\n")
         shown = {}
         for name, both in pair["maps"].items():
             shown[f"{name}: premise to hypothesis"] = both["premise"].mean(axis=0)
             shown[f"{name}: hypothesis to premise"] = both["hypothesis"].mean(axis=0).T
-        write_atomic(folder / f"pair-{number}.png", charts.attention(shown, pair["premise"], pair["hypothesis"]))
+        write_atomic(
+            folder / f"pair-{number}.png",
+            charts.attention(shown, pair["premise"], pair["hypothesis"]),
+        )
     return folder

@@ -1,6 +1,7 @@
 """Sentence pairs as the commands see them: MedNLI, corpora in its form, and the user's own pairs.
 
-Functions that train or score import jax when they are called, so that other commands start without it.
+Functions that train or score import jax when they are called, so that other commands start without
+it.
 """
 
 from __future__ import annotations
@@ -55,7 +56,13 @@ from mednli_jax.nli.readers import (
 from mednli_jax.nli.substitutions import substitutions
 from mednli_jax.report import public as public_part
 from mednli_jax.report import tables
-from mednli_jax.report.options import AnalysisOptions, EvaluationOptions, PaperTable, ReportOptions, TableOptions
+from mednli_jax.report.options import (
+    AnalysisOptions,
+    EvaluationOptions,
+    PaperTable,
+    ReportOptions,
+    TableOptions,
+)
 from mednli_jax.report.sections import Report, Section
 from mednli_jax.rundir import RunDirectory
 from mednli_jax.terminal import warn
@@ -107,9 +114,21 @@ class NLI:
     })  # fmt: skip
     choices: Mapping[str, Sequence[str]] = MappingProxyType({})
     empty: Sequence[tuple[str, Callable[[Any], bool], str]] = (
-        ("vectors.path vectors.retrofit knowledge.mentions", of_pieces, "word pieces do not use it"),
-        ("model.knowledge", lambda config: config.data.tokens == BLANKS, "concepts are not found in tokens 'blanks'"),
-        ("knowledge.types knowledge.abbreviations", has_mentions, "is for the linker, not for mentions"),
+        (
+            "vectors.path vectors.retrofit knowledge.mentions",
+            of_pieces,
+            "word pieces do not use it",
+        ),
+        (
+            "model.knowledge",
+            lambda config: config.data.tokens == BLANKS,
+            "concepts are not found in tokens 'blanks'",
+        ),
+        (
+            "knowledge.types knowledge.abbreviations",
+            has_mentions,
+            "is for the linker, not for mentions",
+        ),
         ("transfer.init_from", of_features, "features have no weights to transfer"),
         ("train.weight_decay train.clip", of_rows, "model 'fasttext' has no such setting"),
         ("vectors.path vectors.retrofit", of_rows, "model 'fasttext' has no such setting"),
@@ -132,7 +151,11 @@ class NLI:
             fix = f"e.g. yes:entailment,no:contradiction; classes are {', '.join(LABELS)}, and {UNLABELLED} for none"
             yield "data.labels", "needs two classes or three, each as label:class", fix
         if twice := labels_given_twice(data.labels):
-            yield "data.labels", f"gives a label twice: {', '.join(twice)}", "give each label of your files once"
+            yield (
+                "data.labels",
+                f"gives a label twice: {', '.join(twice)}",
+                "give each label of your files once",
+            )
         if data.labels and data.name != "file":
             yield "data.labels", "is for files of your own", f"{LEAVE}, or give the variant :file"
         if data.tokens == BLANKS and config.vectors.retrofit == "concepts":
@@ -143,10 +166,20 @@ class NLI:
             yield "knowledge.permute_seed", "has no effect on config.knowledge.mentions", LEAVE
         forms = KNOWLEDGE.get(model.name, ("none", "replace", "bias"))
         if model.knowledge not in forms:
-            yield "model.knowledge", f"unknown value '{model.knowledge}'", f"give one of {', '.join(forms)}"
-        if knowledge.relations not in RELATIONS and not (typed and named_relations(knowledge.relations)):
+            yield (
+                "model.knowledge",
+                f"unknown value '{model.knowledge}'",
+                f"give one of {', '.join(forms)}",
+            )
+        if knowledge.relations not in RELATIONS and not (
+            typed and named_relations(knowledge.relations)
+        ):
             also = "with knowledge 'typed' also names of relations"
-            yield "knowledge.relations", "unknown value", f"give one of {', '.join(RELATIONS)}; {also}"
+            yield (
+                "knowledge.relations",
+                "unknown value",
+                f"give one of {', '.join(RELATIONS)}; {also}",
+            )
         if typed and model.masking == "paper":
             yield "model.masking", "'paper' is not for knowledge 'typed'", "give masked"
         if typed and model.weighting != "auto":
@@ -158,7 +191,9 @@ class NLI:
 
     def accepts(self, name: str, module: Any) -> bool:
         """A class of the user may name another task."""
-        return name in self.models or (":" in name and getattr(module, "task", NLI.name) == NLI.name)
+        return name in self.models or (
+            ":" in name and getattr(module, "task", NLI.name) == NLI.name
+        )
 
     def pairs(self, config: Any) -> NLICorpus:
         return corpus_of(config)
@@ -192,29 +227,47 @@ class NLI:
 
     @property
     def sources(self) -> Mapping[str, tuple[Callable[[Path], Iterable[Path]], str]]:
-        named = {name: (partial(source_files, name), of.source) for name, of in CORPORA.items() if name != "file"}
+        named = {
+            name: (partial(source_files, name), of.source)
+            for name, of in CORPORA.items()
+            if name != "file"
+        }
         notes = "NOTEEVENTS.csv: apply for PhysioNet credentialed access at physionet.org/content/mimiciii"
-        return {**named, "notes": (lambda folder: (folder / "notes").rglob("NOTEEVENTS.csv*"), notes)}
+        return {
+            **named,
+            "notes": (lambda folder: (folder / "notes").rglob("NOTEEVENTS.csv*"), notes),
+        }
 
     called: Mapping[str, str] = MappingProxyType({})
 
     def prepared_lines(self, prepared: Prepared) -> Iterator[str]:
-        manifest, called = prepared.manifest, {name: self.called.get(name, name) for name in prepared.splits}
+        manifest, called = (
+            prepared.manifest,
+            {name: self.called.get(name, name) for name in prepared.splits},
+        )
         for name, rows in prepared.splits.items():
             facts = manifest["splits"][name]
-            dropped = f", {facts['dropped_unlabelled']} unlabelled dropped" if facts.get("dropped_unlabelled") else ""
+            dropped = (
+                f", {facts['dropped_unlabelled']} unlabelled dropped"
+                if facts.get("dropped_unlabelled")
+                else ""
+            )
             yield (
                 f"  {called[name]}: {len(rows)} pairs{dropped}; longest premise {rows.length[0].max()}, "
                 f"hypothesis {rows.length[1].max()} tokens"
             )
             if "tokens" in facts:
-                kinds = ", ".join(f"{kind} {count}" for kind, count in facts["tokens"].items() if count)
+                kinds = ", ".join(
+                    f"{kind} {count}" for kind, count in facts["tokens"].items() if count
+                )
                 yield f"    tokens from: {kinds}"
             for earlier, counts in manifest.get("shared", {}).get(name, {}).items():
                 if counts["premises"]:
                     yield f"    premises that {earlier} has, too: in {counts['premises']} pairs"
         words = manifest["vocabulary"]
-        yield "  vocabulary: {words} words, {with_vector} with a vector ({source})".format_map(words)
+        yield "  vocabulary: {words} words, {with_vector} with a vector ({source})".format_map(
+            words
+        )
         if words["retrofitted"]:
             yield f"  retrofitting moved {words['retrofitted']} vectors"
         cut, knowledge = manifest["truncated"], manifest["knowledge"]
@@ -240,19 +293,24 @@ class NLI:
                     "{concepts} concepts, in {premises} premises, {hypotheses} hypotheses, both sides of "
                     "{pairs_with_concepts} pairs; {pairs_with_links} pairs linked"
                 ).format_map(of)
-                by_length = sorted((int(length), count) for length, count in of["links_per_length"].items())
+                by_length = sorted(
+                    (int(length), count) for length, count in of["links_per_length"].items()
+                )
                 lengths = ", ".join(f"{length}: {count}" for length, count in by_length) or "none"
                 yield f"      links by edges between their concepts: {lengths}"
 
     def warnings(self, prepared: Prepared) -> Iterator[str]:
-        """Warnings of words without vectors, a missing split, quoted cells, a class without pairs, and shared pairs."""
+        """Warnings of words without vectors, a missing split, quoted cells, a class without pairs,
+        and shared pairs."""
         yield from coverage_warnings(prepared.manifest["vocabulary"])
         for split, facts in prepared.manifest["splits"].items():
             if facts.get("note") == NO_TEST:
                 yield NO_TEST.rstrip(".")
             yield from quoted_cells(facts)
             if none := [label for label, count in facts.get("labels", {}).items() if not count]:
-                fix = "; a corpus of two classes needs --config.data.labels (docs/data.md)" * (split == "train")
+                fix = "; a corpus of two classes needs --config.data.labels (docs/data.md)" * (
+                    split == "train"
+                )
                 yield f"{split}: no pair has the label {' or '.join(none)}{fix}"
         for split, of_earlier in prepared.manifest.get("shared", {}).items():
             for earlier, counts in of_earlier.items():
@@ -264,23 +322,37 @@ class NLI:
                     )
 
         knowledge = prepared.manifest["knowledge"]
-        if "mentions" in knowledge and 2 * knowledge["concepts_in_ontology"] < knowledge["concepts_mentioned"]:
+        if (
+            "mentions" in knowledge
+            and 2 * knowledge["concepts_in_ontology"] < knowledge["concepts_mentioned"]
+        ):
             yield (
                 "{mentions[file]}: only {concepts_in_ontology:,} of its {concepts_mentioned:,} concepts are in the "
                 "ontology '{ontology}'; does it have ids of another terminology?"
             ).format_map(knowledge)
 
     def check_prepared(self, experiment: Any, prepared: Prepared, *, excerpt: int = 0) -> None:
-        """Raises ConfigError where the model reads links between concepts, and no training pair has one.
+        """Raises ConfigError where the model reads links between concepts, and no training pair has
+        one.
 
-        excerpt: with fewer training pairs, and with data.limit, this is a warning: a few pairs may have none by chance.
+        excerpt: with fewer training pairs, and with data.limit, this is a warning: a few pairs may
+        have none by chance.
         """
-        name = "train" if "train" in prepared.splits else next(iter(prepared.splits))  # folds have one split
+        name = (
+            "train" if "train" in prepared.splits else next(iter(prepared.splits))
+        )  # folds have one split
         knowledge, size = prepared.manifest["knowledge"], len(prepared.splits[name])
-        if experiment.model.fields["knowledge"] == "none" or knowledge["splits"][name]["pairs_with_links"]:
+        if (
+            experiment.model.fields["knowledge"] == "none"
+            or knowledge["splits"][name]["pairs_with_links"]
+        ):
             return
-        counts = "{premises:,} premises, {hypotheses:,} hypotheses with a concept".format_map(knowledge["splits"][name])
-        problem = f"config.knowledge.ontology: of {size:,} training pairs none has a link ({counts})"
+        counts = "{premises:,} premises, {hypotheses:,} hypotheses with a concept".format_map(
+            knowledge["splits"][name]
+        )
+        problem = (
+            f"config.knowledge.ontology: of {size:,} training pairs none has a link ({counts})"
+        )
         if experiment.corpus.limit or size < excerpt:
             warn(problem)
             return
@@ -292,7 +364,9 @@ class NLI:
     ) -> tuple[Sequence[Section], Sequence[Section]]:
         return page.run_sections(result)
 
-    def closing_sections(self, directory: RunDirectory, result: Mapping[str, Any]) -> Sequence[Section]:
+    def closing_sections(
+        self, directory: RunDirectory, result: Mapping[str, Any]
+    ) -> Sequence[Section]:
         return ()
 
     def compare(self, folders: Sequence[Path], split: str) -> Report:
@@ -302,7 +376,8 @@ class NLI:
         return page.evaluate(run, options.split, options.partitions)
 
     def answers(self, path: Path, rows: Rows, config: Any) -> np.ndarray:
-        """Logits [1, N, C] of a system's answers: 0 for the label that it gave, and minus infinity for the others."""
+        """Logits [1, N, C] of a system's answers: 0 for the label that it gave, and minus infinity
+        for the others."""
         labels = np.array(read_answers(path, rows.uids, config.data.labels))
         return np.where(labels[:, None] == LABELS, 0.0, -np.inf)[None]
 
@@ -316,7 +391,8 @@ class NLI:
         return page.evaluate_probe(run, run.task.score(*run.of_new(split)), split.facts["file"])
 
     def linked(self, config: Any) -> NLICorpus:
-        """The pairs that a run was trained on, linked to concepts, whether or not its model uses links."""
+        """The pairs that a run was trained on, linked to concepts, whether or not its model uses
+        links."""
         other = config.copy_and_resolve_references()
         with other.unlocked():
             other.data.tokens = "words"
@@ -346,7 +422,9 @@ class NLI:
     def more_sections(self, folders: Sequence[Path], options: ReportOptions) -> Report:
         found, file = Report({}), options.categories_file
         if options.categories or file:
-            found = error_kinds(folders, options.split, file, lambda run: self.linked(options.config_of(run)))
+            found = error_kinds(
+                folders, options.split, file, lambda run: self.linked(options.config_of(run))
+            )
         return replace(found, page_only=sections_of_file(options.paths))
 
     def prediction(self, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -374,7 +452,10 @@ class NLI:
     @property
     def tables(self) -> Mapping[str, PaperTable]:
         source = tables.published("mednli")["source"]
-        numbered = {str(number): PaperTable(partial(_accuracies, number), source) for number in tables.TABLES}
+        numbered = {
+            str(number): PaperTable(partial(_accuracies, number), source)
+            for number in tables.TABLES
+        }
         return {mednli_tables.NAME: PaperTable(_reproduction, source), **numbered}
 
 
@@ -392,7 +473,9 @@ def _accuracies(number: int, runs: Path, options: TableOptions) -> Report:
     if options.public:
         found = public_part.table(found, [cell.run for cell in table.cells])
     names = {name for cell in found["cells"] for name in (cell["run"], cell["baseline"]) if name}
-    return Report(found, [tables.table_section(found)], runs=[runs / name for name in sorted(names)])
+    return Report(
+        found, [tables.table_section(found)], runs=[runs / name for name in sorted(names)]
+    )
 
 
 def scorer_fields(config) -> dict:
@@ -410,13 +493,18 @@ def corpus_of(config, kind=NLICorpus, names=NAMES, **further) -> NLICorpus:
     if ":" not in data.name:
         check_name(data.name, names)
     links = config.model.knowledge != "none"
-    by_ontology, of_concepts = vectors.retrofit in ("ontology", "concepts"), vectors.retrofit == "concepts"
+    by_ontology, of_concepts = (
+        vectors.retrofit in ("ontology", "concepts"),
+        vectors.retrofit == "concepts",
+    )
     typed, named = config.model.knowledge == "typed", named_relations(knowledge.relations)
     relations = "all" if named else knowledge.relations
     weights = config.model.get("weights")
     weights = find_weights(file_path(weights, folder)) if weights and of_pieces(config) else None
     options = OntologyOptions(tuple(knowledge.sources), tuple(knowledge.languages), relations)
-    ontology = Terminology(os.path.expanduser(knowledge.ontology), folder, options, knowledge.permute_seed)
+    ontology = Terminology(
+        os.path.expanduser(knowledge.ontology), folder, options, knowledge.permute_seed
+    )
     return kind(
         name=data.name,
         encoding=Encoding(
@@ -424,7 +512,9 @@ def corpus_of(config, kind=NLICorpus, names=NAMES, **further) -> NLICorpus:
             **{name: knowledge[name] for name in ("direction", "max_path", "max_links", "graph")},
             **vectors_of(config, folder),
             **{name: vectors[name] for name in ("unknown", "lowered")},
-            retrofit_lexicon=None if vectors.retrofit in RETROFITS else file_path(vectors.retrofit, folder),
+            retrofit_lexicon=None
+            if vectors.retrofit in RETROFITS
+            else file_path(vectors.retrofit, folder),
             unit_length=vectors.retrofit == "unit",
             relations=tuple(name for name in named if name != "antonym") if typed else None,
             retrofit_rounds=vectors.retrofit_rounds,
@@ -443,7 +533,12 @@ def corpus_of(config, kind=NLICorpus, names=NAMES, **further) -> NLICorpus:
 
 def _linking(knowledge, folder, typed) -> Linking:
     # On a command line A,B is one string. An empty string is a prefix of all types.
-    types = (part for value in knowledge.types for part in map(str.strip, str(value).split(",")) if part or not value)
+    types = (
+        part
+        for value in knowledge.types
+        for part in map(str.strip, str(value).split(","))
+        if part or not value
+    )
     return Linking(
         mentions=file_path(knowledge.mentions, folder),
         candidates=knowledge.candidates,

@@ -1,7 +1,7 @@
 """Reads MedNLI, MEDIQA-NLI, SNLI, MultiNLI and the user's own files of pairs, plain or gzipped.
 
-CORPORA says where the files of each corpus are. Each file format is an iterator of (line, PairFields). Errors name the
-file, the line and the field; they never quote a sentence.
+CORPORA says where the files of each corpus are. Each file format is an iterator of (line,
+PairFields). Errors name the file, the line and the field; they never quote a sentence.
 """
 
 import hashlib
@@ -31,11 +31,17 @@ from mednli_jax.plugins import imported
 
 UNLABELLED = "-"  # the annotators reached no majority
 # A file of the user may name the fields in plain words.
-PLAIN_NAMES = {"sentence1": "premise", "sentence2": "hypothesis", "gold_label": "label", "pairID": "uid"}
+PLAIN_NAMES = {
+    "sentence1": "premise",
+    "sentence2": "hypothesis",
+    "gold_label": "label",
+    "pairID": "uid",
+}
 REQUIRED = ("gold_label", "sentence1", "sentence2")
 PARSES = ("sentence1_binary_parse", "sentence2_binary_parse")
 SPELLINGS = {
-    name.casefold(): name for name in (*PLAIN_NAMES, *PLAIN_NAMES.values(), *PARSES, "captionID", "promptID", "genre")
+    name.casefold(): name
+    for name in (*PLAIN_NAMES, *PLAIN_NAMES.values(), *PARSES, "captionID", "promptID", "genre")
 }
 NAMES_OF_COLUMNS = (
     "name the fields label, premise and hypothesis, or as SNLI does; a table begins with these names, "
@@ -45,14 +51,17 @@ NAMES_OF_COLUMNS = (
 
 @dataclass(frozen=True)
 class Corpus:
-    """The files of a corpus. A data folder of licence `restricted` must not be open to other users."""
+    """The files of a corpus. A data folder of licence `restricted` must not be open to other
+    users."""
 
     files: dict[str, str]  # split -> official file name
     source: str  # where to get it
     genres: tuple[str, ...] = ()  # of its training file
     endings: tuple[str, ...] = ()  # other endings of the files, tried in this order
     older: tuple[str, str] = ("", "")  # part of the names, the same part in an older release
-    folders: dict[str, str] = field(default_factory=dict)  # split -> the corpus that it is taken from
+    folders: dict[str, str] = field(
+        default_factory=dict
+    )  # split -> the corpus that it is taken from
     ground_truth: str = ""  # the file with the test labels where the test file has none
     optional: tuple[str, ...] = ()  # splits that may be missing
     restricted: bool = False
@@ -70,7 +79,9 @@ class Corpus:
 MEDNLI = {"train": "mli_train_v1.jsonl", "dev": "mli_dev_v1.jsonl", "test": "mli_test_v1.jsonl"}
 CORPORA = {
     "mednli": Corpus(
-        MEDNLI, "apply for PhysioNet credentialed access at physionet.org/content/mednli", restricted=True
+        MEDNLI,
+        "apply for PhysioNet credentialed access at physionet.org/content/mednli",
+        restricted=True,
     ),
     # The 405 test pairs of the MEDIQA 2019 shared task, task 1; its participants trained on MedNLI.
     "mediqa_nli": Corpus(
@@ -81,11 +92,16 @@ CORPORA = {
         restricted=True,
     ),
     "snli": Corpus(
-        {"train": "snli_1.0_train.jsonl", "dev": "snli_1.0_dev.jsonl", "test": "snli_1.0_test.jsonl"},
+        {
+            "train": "snli_1.0_train.jsonl",
+            "dev": "snli_1.0_dev.jsonl",
+            "test": "snli_1.0_test.jsonl",
+        },
         "download it from nlp.stanford.edu/projects/snli",
         endings=(".txt",),
     ),
-    # MultiNLI's test labels are not public. dev_mismatched holds other genres than training, so it is no dev set here.
+    # MultiNLI's test labels are not public. dev_mismatched holds other genres than training, so it
+    # is no dev set here.
     "multinli": Corpus(
         {"train": "multinli_1.0_train.jsonl", "dev": "multinli_1.0_dev_matched.jsonl"},
         "download it from cims.nyu.edu/~sbowman/multinli",
@@ -103,25 +119,45 @@ CORPORA = {
     ),
 }
 # Folders whose licences forbid passing on their content: other users must not be able to read them.
-RESTRICTED = (*(name for name, corpus in CORPORA.items() if corpus.restricted), "notes", "umls", "snomed")
+RESTRICTED = (
+    *(name for name, corpus in CORPORA.items() if corpus.restricted),
+    "notes",
+    "umls",
+    "snomed",
+)
 
 
 def licensed(names: Iterable[str]) -> list[str]:
-    """Those of these folders that are RESTRICTED, and their files that readers also accept in the data folder."""
+    """Those of these folders that are RESTRICTED, and their files that readers also accept in the
+    data folder."""
     names = [name for name in names if name in RESTRICTED]
     corpora = [CORPORA[name] for name in names if name in CORPORA]
-    loose = sorted({file for corpus in corpora for file in (*corpus.files.values(), corpus.ground_truth) if file})
+    loose = sorted(
+        {
+            file
+            for corpus in corpora
+            for file in (*corpus.files.values(), corpus.ground_truth)
+            if file
+        }
+    )
     return [*names, *loose, *(f"{file}.gz" for file in loose)]
 
 
 def find_files(name: str, folder: Path, needed: str = "") -> dict[str, Path]:
     """split -> the file that holds it. needed: see load_nli."""
     corpus, folder, paths, problems = CORPORA[name], Path(folder), {}, Problems()
-    places = {split: _places(folder, name, corpus.folders.get(split, name)) for split in corpus.files}
-    found_of = {split: [p for n in corpus.names(split) for p in _find(places[split], n)] for split in corpus.files}
+    places = {
+        split: _places(folder, name, corpus.folders.get(split, name)) for split in corpus.files
+    }
+    found_of = {
+        split: [p for n in corpus.names(split) for p in _find(places[split], n)]
+        for split in corpus.files
+    }
     for split, found in found_of.items():
         if not found and split not in corpus.optional and not found_of.get(needed):
-            problems.add(_missing(corpus.folders.get(split, name), corpus.files[split], places[split]))
+            problems.add(
+                _missing(corpus.folders.get(split, name), corpus.files[split], places[split])
+            )
         elif len(found) > 1 and name == "file":
             names = " and ".join(path.name for path in found)
             problems.add(DataError(f"two files hold {split}", file=names, fix="keep one of them"))
@@ -129,7 +165,9 @@ def find_files(name: str, folder: Path, needed: str = "") -> dict[str, Path]:
             paths[split] = found[0]
         elif name == "file" and (near := _similar(places[split], split)):
             meant = f"{split}{''.join(near.suffixes)}"
-            meant = meant if meant.removesuffix(".gz") in corpus.names(split) else corpus.files[split]
+            meant = (
+                meant if meant.removesuffix(".gz") in corpus.names(split) else corpus.files[split]
+            )
             problem = f"is not read, and there is no file of {split}. Did you mean {meant}?"
             problems.add(DataError(problem, file=near.name, fix="rename it, or move it elsewhere"))
     if corpus.ground_truth and "test" in paths and not ground_truth_path(name, paths):
@@ -163,12 +201,16 @@ def _places(folder, name, owner):
 
 def _find(places, file):
     """The plain and the gzipped file of that name, in the first of the folders that holds one."""
-    of_places = ([path for path in (place / file, place / f"{file}.gz") if path.is_file()] for place in places)
+    of_places = (
+        [path for path in (place / file, place / f"{file}.gz") if path.is_file()]
+        for place in places
+    )
     return next(filter(None, of_places), [])
 
 
 def _similar(places, split):
-    """A file of data with nearly the name of a split, such as tset.tsv; None where there is none."""
+    """A file of data with nearly the name of a split, such as tset.tsv; None where there is
+    none."""
     near = {}
     for path in sorted(places[0].glob("*.*")):
         stem = path.name.partition(".")[0].casefold()
@@ -182,13 +224,19 @@ def _missing(owner, file, places):
     lacking = f"no folder {places[0]}"
     if folder := next(filter(Path.is_dir, places), None):
         below = next(folder.rglob(f"{file}*"), None)
-        lacking = f"neither {file} nor {file}.gz is in {folder}" + (f", but {below} is there" if below else "")
+        lacking = f"neither {file} nor {file}.gz is in {folder}" + (
+            f", but {below} is there" if below else ""
+        )
     source = CORPORA[owner].source
     if owner == "file":
         near = _similar(places, Path(file).stem)
         lacking += f", but {near.name} is there" if near else ""
-        return DataError(lacking, file=file, fix=f"{source}, called {Path(file).stem}, into --config.data.dir")
-    return DataError(lacking, file=file, fix=f"put {file} into $MEDNLI_JAX_DATA/{owner}/; to get it, {source}")
+        return DataError(
+            lacking, file=file, fix=f"{source}, called {Path(file).stem}, into --config.data.dir"
+        )
+    return DataError(
+        lacking, file=file, fix=f"put {file} into $MEDNLI_JAX_DATA/{owner}/; to get it, {source}"
+    )
 
 
 class PairFields:
@@ -199,7 +247,9 @@ class PairFields:
 
     def fault(self, problem: str, field: str, fix: str = "") -> DataError:
         field = self._name(field)
-        return DataError(f"field '{field}' {problem}", file=self.file, line=self.number, field=field, fix=fix)
+        return DataError(
+            f"field '{field}' {problem}", file=self.file, line=self.number, field=field, fix=fix
+        )
 
     def _name(self, field):
         plain = PLAIN_NAMES.get(field)
@@ -207,8 +257,13 @@ class PairFields:
         return plain if plain and own and field not in self.values else field
 
     def check(self, required=REQUIRED) -> None:
-        """Raises DataError with all of the required fields that are missing, and those that are there."""
-        missing = [self._name(name) for name in required if not {name, PLAIN_NAMES.get(name)} & self.values.keys()]
+        """Raises DataError with all of the required fields that are missing, and those that are
+        there."""
+        missing = [
+            self._name(name)
+            for name in required
+            if not {name, PLAIN_NAMES.get(name)} & self.values.keys()
+        ]
         if not missing:
             return
         given = [str(name) for name in self.values]
@@ -278,7 +333,8 @@ def json_rows(path: Path, problems: Problems, required=()) -> Rows:
 
 
 def table_of_pairs(path: Path, problems: Problems, required=REQUIRED) -> Rows:
-    """Rows of a table with a header line: CSV (RFC 4180), or separated by TABs, in which quotes have no meaning."""
+    """Rows of a table with a header line: CSV (RFC 4180), or separated by TABs, in which quotes
+    have no meaning."""
     records = files.csv_records(path, problems)
     if ".csv" not in path.suffixes:
         lines = files.text_lines(path, problems)
@@ -302,12 +358,15 @@ def _format(path):
     name = Path(path.name.removesuffix(".gz"))
     stem, ending = name.stem, name.suffix
     if ending not in ENDINGS:
-        raise DataError("the ending names no format", file=path.name, fix=f"use one of {', '.join(ENDINGS)}")
+        raise DataError(
+            "the ending names no format", file=path.name, fix=f"use one of {', '.join(ENDINGS)}"
+        )
     return stem, ENDINGS[ending]
 
 
 def _ground_truth(path: Path) -> dict[str, str]:
-    """Labels by pairID from a CSV file of two columns, as MEDIQA-NLI comes; its first line may be a header."""
+    """Labels by pairID from a CSV file of two columns, as MEDIQA-NLI comes; its first line may be a
+    header."""
     labels, problems = {}, Problems()
     for number, cells in files.csv_records(path, problems):
         uid, label, *_ = [*map(str.strip, cells), "", ""]
@@ -337,25 +396,36 @@ NO_TEST = "The folder has no test file, so that only dev is scored."
 
 
 def classes_of(labels: str) -> dict[str, str]:
-    """{label of a file, in lower case: one of LABELS or UNLABELLED}, from "yes:entailment,no:contradiction"."""
+    """{label of a file, in lower case: one of LABELS or UNLABELLED}, from
+    "yes:entailment,no:contradiction"."""
     return {UNLABELLED: UNLABELLED, **dict(_classes(labels))}
 
 
 def load_nli(
-    name: str, folder: Path, *, limit: int | None = None, genre: str = "", needed: str = "", labels: str = ""
+    name: str,
+    folder: Path,
+    *,
+    limit: int | None = None,
+    genre: str = "",
+    needed: str = "",
+    labels: str = "",
 ) -> dict[str, Split]:
     """Splits of a corpus of CORPORA: train, dev, and test where its labels are public.
 
-    folder: the corpus's own folder, or the data folder that holds it under `name`. limit: of labelled pairs of train.
-    genre: of MultiNLI's train and dev, "" for all. needed: the one split that is needed; if it is there, the files of
-    the others may be missing. labels: of the user's own files, see classes_of.
+    folder: the corpus's own folder, or the data folder that holds it under `name`. limit: of
+    labelled pairs of train. genre: of MultiNLI's train and dev, "" for all. needed: the one split
+    that is needed; if it is there, the files of the others may be missing. labels: of the user's
+    own files, see classes_of.
     """
     check_options(name, genre)
     paths = find_files(name, folder, needed)
     truth = ground_truth_path(name, paths)
     splits = {}
     for split, path in paths.items():
-        how = {"limit": limit if split == "train" else None, "ground_truth": truth if split == "test" else None}
+        how = {
+            "limit": limit if split == "train" else None,
+            "ground_truth": truth if split == "test" else None,
+        }
         splits[split] = read_nli_file(path, split=split, genre=genre or None, labels=labels, **how)
     if name == "file" and "dev" in splits and "test" not in splits:
         dev = splits["dev"]
@@ -381,14 +451,16 @@ def read_nli_file(
     ground_truth: Path | None = None,
     labels: str = "",
 ) -> Split:
-    """Reads one file, plain or gzipped, whether or not `path` ends in .gz. The ending tells the format (ENDINGS).
+    """Reads one file, plain or gzipped, whether or not `path` ends in .gz. The ending tells the
+    format (ENDINGS).
 
-    Fields: gold_label sentence1 sentence2 (or label premise hypothesis), optional pairID (or uid), captionID or
-    promptID, genre, sentence1_binary_parse and sentence2_binary_parse. The case of names and labels is ignored.
-    Pairs labelled `-` are dropped and counted. uid is the pairID, else "<file stem>:<line>"; group the captionID or
-    promptID, else a hash of the premise. Tokens come from the two binary parses, else from text.treebank_tokens.
-    limit: of labelled pairs; later lines are not read. genre: pairs of other genres are left out.
-    ground_truth: a CSV file of pairID and label, whose labels replace those of `path`. labels: see classes_of.
+    Fields: gold_label sentence1 sentence2 (or label premise hypothesis), optional pairID (or uid),
+    captionID or promptID, genre, sentence1_binary_parse and sentence2_binary_parse. The case of
+    names and labels is ignored. Pairs labelled `-` are dropped and counted. uid is the pairID, else
+    "<file stem>:<line>"; group the captionID or promptID, else a hash of the premise. Tokens come
+    from the two binary parses, else from text.treebank_tokens. limit: of labelled pairs; later
+    lines are not read. genre: pairs of other genres are left out. ground_truth: a CSV file of
+    pairID and label, whose labels replace those of `path`. labels: see classes_of.
     """
     path = either_name(Path(path)) or Path(path)
     stem, rows = _format(path)
@@ -406,7 +478,9 @@ def read_nli_file(
             break
     reader.problems.raise_if_any()
     if not reader.examples:
-        raise empty_file(path, f"no labelled pair of genre '{genre}'" if genre else "no labelled pair")
+        raise empty_file(
+            path, f"no labelled pair of genre '{genre}'" if genre else "no labelled pair"
+        )
     facts = {"file": path.name, "sha256": sha256(path), **reader.facts()}
     if ground_truth:
         facts["read_with"] = {ground_truth.name: sha256(ground_truth)}
@@ -414,10 +488,11 @@ def read_nli_file(
 
 
 def read_answers(path: Path, uids: Sequence[str], labels: str = "") -> list[str]:
-    """The label, one of LABELS, that a system gave to each pair of a split, in the order of the pairs' uids.
+    """The label, one of LABELS, that a system gave to each pair of a split, in the order of the
+    pairs' uids.
 
-    Fields: pairID (or uid), and gold_label (or label), or `predicted`, which `predict --output` writes. Other fields
-    are ignored. labels: see classes_of.
+    Fields: pairID (or uid), and gold_label (or label), or `predicted`, which `predict --output`
+    writes. Other fields are ignored. labels: see classes_of.
     """
     path, problems = either_name(path) or path, Problems()
     found, classes = dict.fromkeys(uids, ""), classes_of(labels)
@@ -466,13 +541,21 @@ class _Reader:
         self.lines_of_uids[uid] = number
         label = self.truth.get(uid) if self.truth else row.text("gold_label")
         if label is None:
-            raise row.fault("has no label in the ground truth", "pairID", "take both files from the same release")
+            raise row.fault(
+                "has no label in the ground truth",
+                "pairID",
+                "take both files from the same release",
+            )
         given, label = label, self.classes.get(label.strip().casefold())
         if label == UNLABELLED:
             self.unlabelled += 1
             return
         if label is None:
-            example = "0:entailment,1:neutral,2:contradiction" if given.isdigit() else "yes:entailment,no:contradiction"
+            example = (
+                "0:entailment,1:neutral,2:contradiction"
+                if given.isdigit()
+                else "yes:entailment,no:contradiction"
+            )
             fix = f"correct the label, or, for files of your own, give e.g. --config.data.labels={example}"
             known = ", ".join(name for name in self.classes if name != UNLABELLED)
             raise row.fault(f"is none of {known}, {UNLABELLED}", "gold_label", fix)
@@ -481,7 +564,15 @@ class _Reader:
         group = row.text("captionID", optional=True) or row.text("promptID", optional=True)
         group = group or hashlib.sha256(premise.encode()).hexdigest()[:16]
         self.examples.append(
-            NLIExample(uid, premise, hypothesis, label, *tokens, group=group, tags=(genre,) if genre else ())
+            NLIExample(
+                uid,
+                premise,
+                hypothesis,
+                label,
+                *tokens,
+                group=group,
+                tags=(genre,) if genre else (),
+            )
         )
 
     def _tokens(self, row, premise, hypothesis):
@@ -503,7 +594,9 @@ class _Reader:
         }
         if self.quoted:
             facts["quoted_cells"] = {"first_line": self.quoted[0], "cells": len(self.quoted)}
-        return facts | ({"genre": self.genre, "other_genres": self.other_genres} if self.genre else {})
+        return facts | (
+            {"genre": self.genre, "other_genres": self.other_genres} if self.genre else {}
+        )
 
 
 def quoted_cells(facts: Mapping) -> Iterator[str]:
@@ -513,22 +606,27 @@ def quoted_cells(facts: Mapping) -> Iterator[str]:
 
 
 def check_disjoint(splits: dict[str, Split]) -> dict[str, Split]:
-    """The same splits. Raises: DataError for a uid in two splits: the model would be tested on a training pair."""
+    """The same splits. Raises: DataError for a uid in two splits: the model would be tested on a
+    training pair."""
     for earlier, later in combinations(splits.values(), 2):
         uids = {pair.uid for pair in later.examples}
         if common := sum(pair.uid in uids for pair in earlier.examples):
-            problem = f"{common} pairs stand in {earlier.name} as well as in {later.name} (same pairID)"
+            problem = (
+                f"{common} pairs stand in {earlier.name} as well as in {later.name} (same pairID)"
+            )
             raise DataError(problem, file=later.facts.get("file"), field="pairID", fix=FRESH_COPY)
     return splits
 
 
 def shared_texts(splits: dict[str, Split]) -> dict[str, dict[str, dict[str, int]]]:
-    """{split: {earlier split: {"pairs", "premises"}}}: how many pairs of a split have the texts, or the premise, of an
-    earlier one."""
+    """{split: {earlier split: {"pairs", "premises"}}}: how many pairs of a split have the texts, or
+    the premise, of an earlier one."""
     found = {}
     for earlier, later in combinations(splits.values(), 2):
         premises = {pair.premise for pair in later.examples}
-        there = [(pair.premise, pair.hypothesis) for pair in earlier.examples if pair.premise in premises]
+        there = [
+            (pair.premise, pair.hypothesis) for pair in earlier.examples if pair.premise in premises
+        ]
         pairs, premises = set(there), {premise for premise, _ in there}
         found.setdefault(later.name, {})[earlier.name] = {
             "pairs": sum((pair.premise, pair.hypothesis) in pairs for pair in later.examples),
@@ -540,8 +638,9 @@ def shared_texts(splits: dict[str, Split]) -> dict[str, dict[str, dict[str, int]
 def load_demo(size: str = "demo") -> dict[str, Split]:
     """The splits of the demo pairs: 3,000, 600 and 600, or for demo_full 11,232, 1,395 and 1,422.
 
-    Pairs of one premise are kept together, in the order of LABELS. Only an is-a path of MeSH decides pairs with the tag
-    `relation` (in train) or `unseen_relation` (in dev and test, where the two concepts are a new pair).
+    Pairs of one premise are kept together, in the order of LABELS. Only an is-a path of MeSH
+    decides pairs with the tag `relation` (in train) or `unseen_relation` (in dev and test, where
+    the two concepts are a new pair).
     """
     folder, facts = demo.FOLDER / size, demo.facts(size)
     splits = {name: read_nli_file(folder / f"{name}.jsonl.gz", split=name) for name in facts}
@@ -551,26 +650,40 @@ def load_demo(size: str = "demo") -> dict[str, Split]:
 def from_plugin(name: str, folder: Path | None) -> dict[str, Split]:
     """The splits that a function of the user reads.
 
-    name: its import path. The function takes the data folder, None where none is set, and returns {"train": rows,
-    "dev": rows, "test": rows}; a row is (premise, hypothesis, label), or an NLIExample.
+    name: its import path. The function takes the data folder, None where none is set, and returns
+    {"train": rows, "dev": rows, "test": rows}; a row is (premise, hypothesis, label), or an
+    NLIExample.
     """
     found, splits, problems = imported(name, "data.name")(folder), {}, Problems()
-    found = {split: list(rows) for split, rows in found.items()} if isinstance(found, Mapping) else {}
+    found = (
+        {split: list(rows) for split, rows in found.items()} if isinstance(found, Mapping) else {}
+    )
     if not (found.get("train") and found.get("dev")):
-        raise DataError("gave no rows of train or of dev", file=name, fix="return {'train': rows, 'dev': rows, ...}")
+        raise DataError(
+            "gave no rows of train or of dev",
+            file=name,
+            fix="return {'train': rows, 'dev': rows, ...}",
+        )
     for split, rows in found.items():
         pairs = []
         for number, row in enumerate(rows):
             place = {"file": f"{name}, {split}", "line": number + 1}
             texts = [row.premise, row.hypothesis, row.label] if isinstance(row, NLIExample) else row
-            if not isinstance(texts, Sequence) or [bool(isinstance(x, str) and x.strip()) for x in texts] != [True] * 3:
+            if (
+                not isinstance(texts, Sequence)
+                or [bool(isinstance(x, str) and x.strip()) for x in texts] != [True] * 3
+            ):
                 fix = "give premise, hypothesis and label as strings that are not blank"
                 problems.add(DataError("has not three texts", **place, fix=fix))
                 continue
             if not isinstance(row, NLIExample):
                 row = NLIExample(f"{split}-{number}", *row, *map(treebank_tokens, row[:2]))
             if row.label not in LABELS:
-                problems.add(DataError("has an unknown label", **place, fix=f"give one of {', '.join(LABELS)}"))
+                problems.add(
+                    DataError(
+                        "has an unknown label", **place, fix=f"give one of {', '.join(LABELS)}"
+                    )
+                )
             pairs.append(row)
         splits[split] = Split(split, tuple(pairs))
     problems.raise_if_any()

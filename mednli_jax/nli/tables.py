@@ -1,8 +1,8 @@
 """The reproduction check of MedNLI: the paper's figures beside ours.
 
-The check judges every figure that Romanov & Shivade 2018 print; report/tables.py makes their Tables 3 to 7. It may be
-published: it holds averages, counts of at least public.LEAST and the paper's names of rows; no text, no uid, no name of
-a file or a folder.
+The check judges every figure that Romanov & Shivade 2018 print; report/tables.py makes their Tables
+3 to 7. It may be published: it holds averages, counts of at least public.LEAST and the paper's
+names of rows; no text, no uid, no name of a file or a folder.
 """
 
 import math
@@ -23,7 +23,10 @@ NAME = "mednli"
 STATS, KINDS = "corpus/stats.json", "categories.json"
 PATHS = {
     "figure 3": ("corpus/paths.json", "Figure 3: lengths of the shortest paths between concepts"),
-    "section 5.4.1": ("snli/paths.json", "Section 5.4.1: the same paths of SNLI, which in the paper are short"),
+    "section 5.4.1": (
+        "snli/paths.json",
+        "Section 5.4.1: the same paths of SNLI, which in the paper are short",
+    ),
 }
 PASS, FAIL, NOT_JUDGED, MISSING, NO_FIGURE = "pass", "FAIL", "not judged", "missing", "-"
 # points: another framework, other random numbers, a figure of one decimal
@@ -71,7 +74,8 @@ def expected(paper: float, deviations: Sequence[float | None], seeds: Sequence[i
 def checked(folder: Path, read: tables.Read) -> dict:
     """The check of a folder that launch/mednli.sh filled, as JSON values.
 
-    tables: number -> its cells, see _cell: low and high are ours (95 %), expected is [low, high]; figure 3, section
+    tables: number -> its cells, see _cell: low and high are ours (95 %), expected is [low, high];
+    figure 3, section
     5.4.1: occurrences {length: concept pairs}, and table 8: {kind of error: {"pairs", "accuracy" {model: share}}}, or
     why there is none; section 6: see _changes; verdicts: {verdict: number of cells of Tables 2 to 7}; variants: of
     MedNLI, of the runs' configs.
@@ -82,7 +86,11 @@ def checked(folder: Path, read: tables.Read) -> dict:
     verdicts = Counter(cell["verdict"] for cells in found.values() for cell in cells)
     here = environment()
     results = [_read(path, "config") for path in folder.glob("*/result.json")]
-    configs = {str(result["config"]).rpartition("-")[2] for result in results if not isinstance(result, str)}
+    configs = {
+        str(result["config"]).rpartition("-")[2]
+        for result in results
+        if not isinstance(result, str)
+    }
     return {
         "source": tables.published(NAME)["source"],
         "variants": sorted(configs & set(_KNOWN_VARIANTS)),
@@ -97,7 +105,14 @@ def checked(folder: Path, read: tables.Read) -> dict:
 
 
 def _cell(row, column, paper, **known) -> dict:
-    empty = {"ours": None, "low": None, "high": None, "expected": None, "verdict": MISSING, "remark": ""}
+    empty = {
+        "ours": None,
+        "low": None,
+        "high": None,
+        "expected": None,
+        "verdict": MISSING,
+        "remark": "",
+    }
     return {"row": row, "column": column, "paper": paper, **empty, **known}
 
 
@@ -122,7 +137,9 @@ def _statistics(folder) -> list[dict]:
             known["remark"] = read
         else:
             known["ours"] = ours = _at({**read["splits"], "all": read["all"]}, way)
-            known["verdict"] = PASS if ours is not None and round(ours, decimals) == printed else FAIL
+            known["verdict"] = (
+                PASS if ours is not None and round(ours, decimals) == printed else FAIL
+            )
             if read["corpus"] != paper["corpus"]:
                 known |= {"verdict": NOT_JUDGED, "remark": f"of {read['corpus']}"}
         cells.append(_cell(row, column, printed, **known))
@@ -165,8 +182,9 @@ def _judged(cell, ours, filled) -> dict:
 
 
 def _changes(folder) -> Iterator[dict]:
-    """Predictions that became right, by the seeds' majority votes: shares of the classes among them, and the share of
-    the neutral ones that were taken for entailment before; of at least LEAST neutral ones."""
+    """Predictions that became right, by the seeds' majority votes: shares of the classes among
+    them, and the share of the neutral ones that were taken for entailment before; of at least LEAST
+    neutral ones."""
     for by, (run, baseline) in _GAINING.items():
         for model, title in _SYSTEMS.items():
             folders = [folder / f"{name}{model}" for name in (baseline, run)]
@@ -222,7 +240,9 @@ def sections(found: dict) -> list[Section]:
     cells = f"cells of Tables 2 to 7: {counts}; {variants}by mednli_jax {version}"
     shown = [Section("Reproduction check", [cells, *found["rule"]])]
     for number, cells in found["tables"].items():
-        title = "key statistics of the corpus" if number == "2" else tables.TABLES[int(number)].title
+        title = (
+            "key statistics of the corpus" if number == "2" else tables.TABLES[int(number)].title
+        )
         shown.append(Section(f"Table {number}: {title}", grids=[_grid(number, cells)]))
     paths = (_paths_section(title, found[name]) for name, (_, title) in PATHS.items())
     return [*shown, *paths, _changes_section(found["section 6"]), _kinds_section(found["table 8"])]
@@ -244,19 +264,32 @@ def _grid(number, cells) -> Grid:
     rows = []
     for cell in cells:
         figures = show(cell["paper"]), show(cell["ours"]), between(cell["low"], cell["high"])
-        judged = between(*(cell["expected"] or (None, None))), cell["verdict"], cell["remark"] or NO_FIGURE
+        judged = (
+            between(*(cell["expected"] or (None, None))),
+            cell["verdict"],
+            cell["remark"] or NO_FIGURE,
+        )
         rows.append((cell["row"], cell["column"], *figures, *judged))
-    return Grid("", ("", "", "paper", "ours", "95 %", "expected", "verdict", "remark"), rows, left=2)
+    return Grid(
+        "", ("", "", "paper", "ours", "95 %", "expected", "verdict", "remark"), rows, left=2
+    )
 
 
 def _paths_section(title, found) -> Section:
     if isinstance(found, str):
         return Section(title, [f"{MISSING}: {found}"])
-    words = [f"{found['corpus']}, {found['split']} pairs, {found['ontology']}; the paper prints no figures"]
+    words = [
+        f"{found['corpus']}, {found['split']} pairs, {found['ontology']}; the paper prints no figures"
+    ]
     if found["left out"]:
-        words.append(f"{found['left out']} lengths of fewer than {LEAST} pairs of concepts are left out")
+        words.append(
+            f"{found['left out']} lengths of fewer than {LEAST} pairs of concepts are left out"
+        )
     figures = {**found, "version": "", "nearest": {}}
-    rows = [(length, f"{found['occurrences'][length]:,}") for length in corpus_stats.ordered_keys(figures)]
+    rows = [
+        (length, f"{found['occurrences'][length]:,}")
+        for length in corpus_stats.ordered_keys(figures)
+    ]
     drawn = corpus_stats.path_chart(found["corpus"], figures)
     grid = Grid("", ("path", "pairs of concepts"), rows)
     return Section(title, words, [grid], [(drawn.title if drawn else "", drawn)])
@@ -288,4 +321,8 @@ def _kinds_section(found) -> Section:
         figures = [points(kind["accuracy"][model]) if kind else NO_FIGURE for model in models]
         rows.append((name, f"{kind['pairs']:,}" if kind else f"under {LEAST}", *figures))
     words = "kinds by rules over the words of a pair, which may be of several; the paper prints examples and no figure"
-    return Section(title, [words], [Grid("", ("kind", "pairs", *(f"accuracy, {model}" for model in models)), rows)])
+    return Section(
+        title,
+        [words],
+        [Grid("", ("kind", "pairs", *(f"accuracy, {model}" for model in models)), rows)],
+    )

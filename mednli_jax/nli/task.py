@@ -28,10 +28,10 @@ PREDICT_GROUP = 3  # hypotheses of a premise in MedNLI, SNLI and MultiNLI
 class NLITask:
     """Three-way classification of premise-hypothesis pairs (see training.task.Scorer).
 
-    padded_length: tokens to which each side is padded for models that do not mask padding (`masking="paper"`), so that
-    all batches have one width; 0 for other models.
-    classes: indices into LABELS of the classes of the training pairs. A model has one logit for
-    each. The corpus that is scored may have other classes.
+    padded_length: tokens to which each side is padded for models that do not mask padding
+    (`masking="paper"`), so that all batches have one width; 0 for other models. classes: indices
+    into LABELS of the classes of the training pairs. A model has one logit for each. The corpus
+    that is scored may have other classes.
     """
 
     pieces: bool = False  # whether rows hold word pieces
@@ -47,7 +47,10 @@ class NLITask:
     def model_facts(self, manifest: dict) -> dict:
         """Arguments of models.table.Entry.build."""
         knowledge = manifest["knowledge"]
-        facts = {"longest_path": knowledge["longest_path"], "relations": len(knowledge.get("relations", ()))}
+        facts = {
+            "longest_path": knowledge["longest_path"],
+            "relations": len(knowledge.get("relations", ())),
+        }
         if len(self.classes) < len(LABELS):
             facts["num_classes"] = len(self.classes)
         if self.padded_length:
@@ -64,8 +67,17 @@ class NLITask:
     def frozen(self, vectors: np.ndarray) -> dict:
         return {} if self.pieces else frozen(vectors)
 
-    def batches(self, prepared: Prepared, name: str, training: batching.TrainingBatches, *, shares: int, model):
-        """A split's batches. On dev and test every premise is encoded once, and one program predicts all splits."""
+    def batches(
+        self,
+        prepared: Prepared,
+        name: str,
+        training: batching.TrainingBatches,
+        *,
+        shares: int,
+        model,
+    ):
+        """A split's batches. On dev and test every premise is encoded once, and one program
+        predicts all splits."""
 
         if name == "train":
             group = min(training.group, training.size)
@@ -79,7 +91,9 @@ class NLITask:
                 shuffle=training.shuffle,
             )
             groups = batching.groups_of(tokens[0], group) if group > 1 else None
-            return batching.Batches(*rows.length, plan, groups=groups, tokens=self.shared(tokens, model))
+            return batching.Batches(
+                *rows.length, plan, groups=groups, tokens=self.shared(tokens, model)
+            )
 
         def predicted(split: str) -> batching.Batches:
             return self._predicted(prepared, split, training, shares, model)
@@ -102,7 +116,9 @@ class NLITask:
             coarse=split == NEW,
         )
         groups = None if self.pieces else batching.groups_of(tokens[0], PREDICT_GROUP)
-        return batching.Batches(*rows.length, plan, groups=groups, tokens=self.shared(tokens, model))
+        return batching.Batches(
+            *rows.length, plan, groups=groups, tokens=self.shared(tokens, model)
+        )
 
     def plan(self, prepared: Prepared, size: int, shares: int, model) -> batching.BatchPlan:
         """What the plans of all splits share. size: rows of a batch."""
@@ -115,29 +131,45 @@ class NLITask:
         )
 
     def shared(self, tokens, model):
-        """The tokens of both sides, if the model projects each distinct word of a batch once; else None."""
+        """The tokens of both sides, if the model projects each distinct word of a batch once; else
+        None."""
         return tokens if not self.pieces and traits(model).shares_words else None
 
     def new_examples(self, inputs, manifest: dict) -> list[NLIExample]:
         tokenise = cache(TOKENISERS[manifest["tokeniser"]])
-        return [NLIExample(str(i), *pair, "", *map(tokenise, pair)) for i, pair in enumerate(inputs)]
+        return [
+            NLIExample(str(i), *pair, "", *map(tokenise, pair)) for i, pair in enumerate(inputs)
+        ]
 
     def described(self, rows: Rows, logits: np.ndarray) -> list[dict]:
-        """{"entailment": .7, "neutral": ..., "contradiction": ...} for each pair: mean probabilities of the seeds."""
+        """{"entailment": .7, "neutral": ..., "contradiction": ...} for each pair: mean
+        probabilities of the seeds."""
         logits = self.whole(logits)
         mean_NC = probabilities(logits).mean(axis=0)
         return [dict(zip(LABELS, map(float, row), strict=True)) for row in mean_NC]
 
-    def looked_at(self, corpus, vocabulary, example: NLIExample, lengths: tuple[int, int], sown: dict) -> dict:
-        """The tokens of both sides and "maps": {name: {"premise": [S, P, H], "hypothesis": [S, H, P]}}.
+    def looked_at(
+        self, corpus, vocabulary, example: NLIExample, lengths: tuple[int, int], sown: dict
+    ) -> dict:
+        """The tokens of both sides and "maps": {name: {"premise": [S, P, H], "hypothesis": [S, H,
+        P]}}.
 
         The names are "tokens" (ESIM's soft alignment) and "links" (attention by the ontology only).
         """
         p, h = lengths
-        maps = {name: (both[0][0][:, 0, :p, :h], both[0][1][:, 0, :h, :p]) for name, both in sown.items()}
+        maps = {
+            name: (both[0][0][:, 0, :p, :h], both[0][1][:, 0, :h, :p])
+            for name, both in sown.items()
+        }
         texts = corpus.texts(vocabulary, corpus.linker)
-        tokens = {side: texts.tokens(example, side)[:length] for side, length in zip(SIDES, lengths, strict=True)}
-        return {**tokens, "maps": {name: dict(zip(SIDES, both, strict=True)) for name, both in maps.items()}}
+        tokens = {
+            side: texts.tokens(example, side)[:length]
+            for side, length in zip(SIDES, lengths, strict=True)
+        }
+        return {
+            **tokens,
+            "maps": {name: dict(zip(SIDES, both, strict=True)) for name, both in maps.items()},
+        }
 
     def to_batch(self, data, index, layout):
         """The PairBatch of rows `index` [Q, G]; the G hypotheses of a unit share its premise."""
@@ -145,9 +177,12 @@ class NLITask:
         row, real = jnp.maximum(index, 0), index >= 0
         fields = {"mask": real.astype(jnp.float32), "label": jnp.maximum(data["label"][row], 0)}
         for side, of_side, width in zip(SIDES, (units, index), layout.width, strict=True):
-            # Whole rows first, then the width: a TPU gathers whole rows at once, but parts of rows one by one.
+            # Whole rows first, then the width: a TPU gathers whole rows at once, but parts of rows
+            # one by one.
             fields[side] = data[side][jnp.maximum(of_side, 0)][:, :width]
-            fields[f"{side}_length"] = jnp.where(of_side >= 0, data[f"{side}_length"][jnp.maximum(of_side, 0)], 0)
+            fields[f"{side}_length"] = jnp.where(
+                of_side >= 0, data[f"{side}_length"][jnp.maximum(of_side, 0)], 0
+            )
         for name in LINK_FIELDS:
             if name in data:
                 fields[name] = data[name][row]
@@ -168,9 +203,15 @@ class NLITask:
         """The labels [B] as places among the logits."""
         label = batch.label
         if logits.shape[-1] not in (len(self.classes), len(LABELS)):
-            problem = f"config.model.name: the model has to return logits of {len(self.classes)} classes"
+            problem = (
+                f"config.model.name: the model has to return logits of {len(self.classes)} classes"
+            )
             raise ConfigError(f"{problem}, not {logits.shape[-1]}", fix="correct its module")
-        return jnp.searchsorted(jnp.array(self.classes), label) if self._lacks_classes(logits) else label
+        return (
+            jnp.searchsorted(jnp.array(self.classes), label)
+            if self._lacks_classes(logits)
+            else label
+        )
 
     def whole(self, logits):
         """Logits [..., C] of all LABELS; minus infinity for a class that the model lacks."""
@@ -187,7 +228,8 @@ class NLITask:
         return -np.take_along_axis(logp, rows.label[None, :, None], axis=-1)[..., 0].mean(axis=1)
 
     def score(self, rows: Rows, logits: np.ndarray) -> dict:
-        """Accuracy and per-class scores of logits [S, N, C], in total and for each tag of the rows ("slices").
+        """Accuracy and per-class scores of logits [S, N, C], in total and for each tag of the rows
+        ("slices").
 
         There is no loss where the rows have a class for which the model has no logit.
         """
@@ -202,11 +244,14 @@ class NLITask:
             scores["calibration"] = _calibration(rows.label, probabilities(logits))
         for tag in sorted({tag for tags in rows.tags for tag in tags}):
             chosen = np.array([tag in tags for tags in rows.tags])
-            scores.setdefault("slices", {})[tag] = self._scores(rows.label[chosen], predicted[:, chosen])
+            scores.setdefault("slices", {})[tag] = self._scores(
+                rows.label[chosen], predicted[:, chosen]
+            )
         return scores
 
     def predictions(self, rows: Rows, logits: np.ndarray) -> list[dict]:
-        """One JSON row per pair: uid, gold label, each seed's prediction and class probabilities."""
+        """One JSON row per pair: uid, gold label, each seed's prediction and class
+        probabilities."""
         return [
             {
                 "uid": uid,
@@ -215,7 +260,10 @@ class NLITask:
                 "probabilities": np.round(p_SC, 6).tolist(),
             }
             for uid, label, p_SC in zip(
-                rows.uids, rows.label, np.swapaxes(probabilities(self.whole(logits)), 0, 1), strict=True
+                rows.uids,
+                rows.label,
+                np.swapaxes(probabilities(self.whole(logits)), 0, 1),
+                strict=True,
             )
         ]
 
@@ -253,7 +301,8 @@ def probabilities(logits) -> np.ndarray:
 
 
 def _calibration(label, p_SNC):
-    """Expected calibration error of each seed, and the bins of the reliability diagram over all seeds."""
+    """Expected calibration error of each seed, and the bins of the reliability diagram over all
+    seeds."""
     seeds, _, classes = p_SNC.shape
     return {
         "ece": metrics.mean_sd([metrics.expected_calibration_error(p_NC, label) for p_NC in p_SNC]),

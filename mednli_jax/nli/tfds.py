@@ -1,12 +1,14 @@
-"""TFDS builders of MedNLI, MEDIQA-NLI, SNLI and MultiNLI over the package's own readers, without TensorFlow.
+"""TFDS builders of MedNLI, MEDIQA-NLI, SNLI and MultiNLI over the package's own readers, without
+TensorFlow.
 
     builder = Mednli(data_dir=FOLDER)
     config = tfds.download.DownloadConfig(manual_dir=DATA)
     builder.download_and_prepare(download_config=config, file_format="array_record")
     builder.as_data_source("train")[0]["premise"]
 
-`load_tfds` does this and gives the Splits that the reader gives. TFDS shuffles the records by hash and returns strings
-as bytes, so each record has its row number. Labels are strings: `examples.LABELS` has the order of classes.
+`load_tfds` does this and gives the Splits that the reader gives. TFDS shuffles the records by hash
+and returns strings as bytes, so each record has its row number. Labels are strings:
+`examples.LABELS` has the order of classes.
 """
 
 import contextlib
@@ -33,7 +35,8 @@ _SEQUENCES = ("premise_tokens", "hypothesis_tokens", "tags")
 
 @dataclasses.dataclass
 class Part(tfds.core.BuilderConfig):
-    """The part of a corpus that is built. limit: number of training pairs, 0 = all; genre: "" = all."""
+    """The part of a corpus that is built. limit: number of training pairs, 0 = all; genre: "" =
+    all."""
 
     limit: int = 0
     genre: str = ""
@@ -59,7 +62,10 @@ class PairBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     )
 
     def _info(self):
-        features = {"row": tfds.features.Scalar(np.int64), **{name: tfds.features.Text() for name in _TEXTS}}
+        features = {
+            "row": tfds.features.Scalar(np.int64),
+            **{name: tfds.features.Text() for name in _TEXTS},
+        }
         features |= {name: tfds.features.Sequence(tfds.features.Text()) for name in _SEQUENCES}
         return tfds.core.DatasetInfo(
             builder=self,
@@ -80,7 +86,9 @@ class PairBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 
 
 def _builder(name: str) -> type[PairBuilder]:
-    return type(name.title().replace("_", ""), (PairBuilder,), {"name": name}, skip_registration=True)
+    return type(
+        name.title().replace("_", ""), (PairBuilder,), {"name": name}, skip_registration=True
+    )
 
 
 Mednli, MediqaNli, Snli, Multinli = map(_builder, ("mednli", "mediqa_nli", "snli", "multinli"))
@@ -90,16 +98,25 @@ BUILDERS = {builder.name: builder for builder in (Mednli, MediqaNli, Snli, Multi
 def load_tfds(
     name: str, folder: Path, manual_dir: Path, *, limit: int | None = None, genre: str = ""
 ) -> dict[str, Split]:
-    """The Splits of readers.load_nli(name, manual_dir, ...), pair by pair and fact by fact, through TFDS.
+    """The Splits of readers.load_nli(name, manual_dir, ...), pair by pair and fact by fact, through
+    TFDS.
 
-    folder: where built corpora are kept. A corpus is built if it is missing or damaged, or if its files or a FORMAT
-    number changed (the older build is then removed). manual_dir: the corpus's folder, or the data folder that holds it.
+    folder: where built corpora are kept. A corpus is built if it is missing or damaged, or if its
+    files or a FORMAT number changed (the older build is then removed). manual_dir: the corpus's
+    folder, or the data folder that holds it.
     """
     if name not in BUILDERS:
         known = ", ".join(BUILDERS)
-        raise ConfigError(f"'{name}' has no TFDS builder", field="data.builder", fix=f"give one of {known}")
+        raise ConfigError(
+            f"'{name}' has no TFDS builder", field="data.builder", fix=f"give one of {known}"
+        )
     readers.check_options(name, genre)
-    folder, manual_dir, builder, choice = Path(folder), Path(manual_dir), BUILDERS[name], part(limit, genre)
+    folder, manual_dir, builder, choice = (
+        Path(folder),
+        Path(manual_dir),
+        BUILDERS[name],
+        part(limit, genre),
+    )
     sources = [[path.name, sha256(path)] for path in readers.source_files(name, manual_dir)]
     root = folder / f"{name}-{choice.name}-{digest([RELEASE, encoding.FORMAT, sources])[:16]}"
     splits = _read(builder, root, choice)
@@ -124,14 +141,18 @@ def load_tfds(
 
 
 def _read(builder, root, choice):
-    """The splits below `root`; None where they are missing, or damaged by the checksums of array_record."""
+    """The splits below `root`; None where they are missing, or damaged by the checksums of
+    array_record."""
     if not root.is_dir():
         return None
     try:
         with _quiet():
             built = builder(data_dir=root, config=choice)
             facts = built.info.metadata["facts"]
-            return {split: Split(split, _pairs(built.as_data_source(split)), facts[split]) for split in facts}
+            return {
+                split: Split(split, _pairs(built.as_data_source(split)), facts[split])
+                for split in facts
+            }
     except Exception:  # array_record and protobuf raise many types of errors for a damaged record
         warn(f"{root}: the built corpus is damaged; building it again.")
         return None

@@ -56,10 +56,14 @@ def main(values: cli.Flags, *folders: str) -> None:
         public.check(values.flag_values_dict(), folders, shareable)
     if values.table is not None:
         if folders:
-            raise UsageError("--table takes no run directories", fix="give --runs=FOLDER, which holds them")
+            raise UsageError(
+                "--table takes no run directories", fix="give --runs=FOLDER, which holds them"
+            )
         return _table(values)
     if not folders:
-        raise UsageError("no run directory is given", fix="report runs/esim-demo, or --table=3 --runs=FOLDER")
+        raise UsageError(
+            "no run directory is given", fix="report runs/esim-demo, or --table=3 --runs=FOLDER"
+        )
     tasks.check_flags("report", tasks.task_of_run(folders[0]), values.flag_values_dict())
     if len(folders) > 1 or values.compare:
         return _comparison(values, folders)
@@ -80,14 +84,22 @@ def _public_page(values, folder):
 def _table(values):
     runs = cli.required(values, "runs", "--runs=runs/table3, the folder that holds the runs")
     table = tasks.with_table(values.table, runs)
-    options = TableOptions(cli.read_config, split=values.split, skills=values.skills, public=values.public)
+    options = TableOptions(
+        cli.read_config, split=values.split, skills=values.skills, public=values.public
+    )
     report = table.fill(runs, options)
     _print(values, report.sections, report.figures)
     if values.out:
-        named = [folder for folder in report.runs if (folder / "config.json").is_file() and not values.public]
+        named = [
+            folder
+            for folder in report.runs
+            if (folder / "config.json").is_file() and not values.public
+        ]
         shown = [*report.sections, *([html.runs_section(named)] if named else [])]
         _write(values.out, html.render(f"{table.source}, beside ours", shown))
-        if report.figures.get("source"):  # the check of all figures of a paper, which can be shared as JSON
+        if report.figures.get(
+            "source"
+        ):  # the check of all figures of a paper, which can be shared as JSON
             content = json.dumps(report.figures, indent=2)
             write_over(values.out.with_suffix(".json"), content, '{\n  "source"')
 
@@ -109,13 +121,24 @@ def _comparison(values, folders):
     if len(folders) == 1:
         raise UsageError("--compare takes two runs at least", fix="name another run directory")
     task = tasks.part(tasks.same_task(folders), tasks.Reports, "report on several runs")
-    compared, more = task.compare(folders, values.split), task.more_sections(folders, _options(values))
+    compared, more = (
+        task.compare(folders, values.split),
+        task.more_sections(folders, _options(values)),
+    )
     sections = [*compared.sections, *more.sections]
     if values.compare:
-        _print(values, sections, {**compared.figures, **({"categories": more.figures} if more.sections else {})})
+        _print(
+            values,
+            sections,
+            {**compared.figures, **({"categories": more.figures} if more.sections else {})},
+        )
     if values.out or not values.compare:
         shown = [*sections, *more.page_only, *compared.page_only, html.runs_section(folders)]
-        notes = (note for folder in folders for note in RunDirectory.existing(folder).result().get("notes", ()))
+        notes = (
+            note
+            for folder in folders
+            for note in RunDirectory.existing(folder).result().get("notes", ())
+        )
         page = html.render(compared.title, shown, "; ".join(dict.fromkeys(notes)))
         _write(values.out or Path("report.html"), page)
 

@@ -1,6 +1,7 @@
 """Charts, drawn by matplotlib: inline SVG for a page, PNG for a file.
 
-The SVG loads nothing and holds no script. Its text remains text. Its colours are the page's custom properties (--ink,
+The SVG loads nothing and holds no script. Its text remains text. Its colours are the page's custom
+properties (--ink,
 --c0 and so on in report.html.j2), which follow the light or dark theme. Equal charts are equal bytes.
 """
 
@@ -20,7 +21,11 @@ if TYPE_CHECKING:  # slow to import, and only some commands draw
     from matplotlib.figure import Figure
 
 logging.getLogger("matplotlib").setLevel(logging.ERROR)  # else it logs the path of its font cache
-WIDTH, HEIGHT, AXIS = 360, 230, 290  # px of a chart without its legend, for a small screen; AXIS: the axis of x
+WIDTH, HEIGHT, AXIS = (
+    360,
+    230,
+    290,
+)  # px of a chart without its legend, for a small screen; AXIS: the axis of x
 DPI = 130  # of PNG
 FEW = 10  # bars, which have room for their values
 # share of its length that a turned label takes below the axis: the sine of its angle
@@ -28,7 +33,13 @@ TURN = 0.65
 INK, SOFT, LINE, ON = "#1b1f24", "#57606a", "#d8dee4", "#ffffff"
 # Distinct for colour-blind readers.
 COLOURS = ("#0072b2", "#c2410c", "#007a5a", "#8b5cf6", "#b4518f", "#6b7280")
-VARIABLES = {INK: "ink", SOFT: "soft", LINE: "line", ON: "on", **{c: f"c{i}" for i, c in enumerate(COLOURS)}}
+VARIABLES = {
+    INK: "ink",
+    SOFT: "soft",
+    LINE: "line",
+    ON: "on",
+    **{c: f"c{i}" for i, c in enumerate(COLOURS)},
+}
 
 
 @dataclass(frozen=True)
@@ -51,12 +62,19 @@ class Chart:
         self.figure.patch.set_visible(True)
         body = buffer.getvalue()
         body = body[body.index("<svg") :].partition(">")[2].rpartition("</svg>")[0]
-        body = re.sub(r"(?s)<defs>.*?</defs>|<metadata>.*?</metadata>|<!--.*?-->| id=\"[^\"]*\"|\n *", "", body)
+        body = re.sub(
+            r"(?s)<defs>.*?</defs>|<metadata>.*?</metadata>|<!--.*?-->| id=\"[^\"]*\"|\n *",
+            "",
+            body,
+        )
         # The family of letters is the page's.
         body = re.sub(r" font-family: [^;\"]*;|<g/>| transform=\"rotate\(-0 [^\"]*\"", "", body)
         body = re.sub("|".join(VARIABLES), lambda colour: f"var(--{VARIABLES[colour[0]]})", body)
         # Two equal charts on a page may share an id.
-        name = "svg-" + hashlib.sha256(f"{self.title}{self.description}{body}".encode()).hexdigest()[:12]
+        name = (
+            "svg-"
+            + hashlib.sha256(f"{self.title}{self.description}{body}".encode()).hexdigest()[:12]
+        )
         width, height = 72 * self.figure.get_size_inches()
         return (
             f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-labelledby="{name}-t {name}-d">'
@@ -89,10 +107,11 @@ def curves(
     dashed: Sequence[str] = (),
     marks: Sequence[tuple[float, float]] = (),
 ) -> Chart | None:
-    """Lines through points (x, y); None if there is no point. A point that is not finite breaks the line.
+    """Lines through points (x, y); None if there is no point. A point that is not finite breaks the
+    line.
 
-    Series with the same name before ":" share a colour and an entry of the legend; `dashed` has such names. The points
-    of `marks` are highlighted.
+    Series with the same name before ":" share a colour and an entry of the legend; `dashed` has
+    such names. The points of `marks` are highlighted.
     """
     points = [p for line in series.values() for p in line if math.isfinite(p[1])]
     if not points:
@@ -102,13 +121,20 @@ def curves(
     _scale(axes, [p[1] for p in points])
     ends = min(p[0] for p in points), max(p[0] for p in points)
     axes.set_xlim(ends[0], max(ends[1], ends[0] + 1e-9))
-    axes.set_xticks(range(math.ceil(ends[0]), math.floor(ends[1]) + 1, math.ceil((ends[1] - ends[0]) / 6) or 1))
+    axes.set_xticks(
+        range(math.ceil(ends[0]), math.floor(ends[1]) + 1, math.ceil((ends[1] - ends[0]) / 6) or 1)
+    )
     unnamed = list(names)
     for name, line in series.items():
         base = name.partition(":")[0]
-        style = {"color": COLOURS[names.index(base) % 6], "linestyle": (0, (4, 3)) if base in dashed else "-"}
+        style = {
+            "color": COLOURS[names.index(base) % 6],
+            "linestyle": (0, (4, 3)) if base in dashed else "-",
+        }
         label = unnamed.pop(0) if base in unnamed[:1] else None
-        axes.plot(*zip(*line, strict=True), linewidth=1.6, alpha=0.9, clip_on=False, label=label, **style)
+        axes.plot(
+            *zip(*line, strict=True), linewidth=1.6, alpha=0.9, clip_on=False, label=label, **style
+        )
         for number, point in enumerate(line):  # without neighbours there would be no line
             near = [line[i][1] for i in (number - 1, number + 1) if 0 <= i < len(line)]
             if math.isfinite(point[1]) and not any(map(math.isfinite, near)):
@@ -116,7 +142,9 @@ def curves(
     for mark in (mark for mark in marks if math.isfinite(mark[1])):
         _dot(axes, mark, 4, fill=False, edgecolor=INK, linewidth=1.3)
     _legend(axes, names)
-    shown_ends = ", ".join(f"{name} from {line[0][1]:.3g} to {line[-1][1]:.3g}" for name, line in series.items())
+    shown_ends = ", ".join(
+        f"{name} from {line[0][1]:.3g} to {line[-1][1]:.3g}" for name, line in series.items()
+    )
     return Chart(axes.figure, title, f"{y} by {x}: {shown_ends}")
 
 
@@ -128,7 +156,8 @@ def bars(
     x: str,
     y: str,
 ) -> Chart | None:
-    """Groups of bars: at each tick one bar of every series; None without any. Few bars of one series show values."""
+    """Groups of bars: at each tick one bar of every series; None without any. Few bars of one
+    series show values."""
     ends = [v for values in series.values() for v in values]
     if not ends:
         return None
@@ -154,7 +183,9 @@ def bars(
     return Chart(axes.figure, title, f"{y} by {x}. {_in_words(series, ticks, _number)}")
 
 
-def heat_map(counts: Sequence[Sequence[int]], names: Sequence[str], *, title: str, rows: str, columns: str) -> Chart:
+def heat_map(
+    counts: Sequence[Sequence[int]], names: Sequence[str], *, title: str, rows: str, columns: str
+) -> Chart:
     """A confusion matrix: counts, and the share of their row as a shade and in per cent."""
     from matplotlib.patches import Rectangle
 
@@ -197,8 +228,11 @@ def ranked(panels: Mapping[str, Sequence[tuple[str, float]]], *, title: str, x: 
     return png(figure)
 
 
-def ranges(rows: Mapping[str, tuple[float, float, float]], *, title: str, x: str, line: float) -> bytes:
-    """PNG: a dot with its range (value, least, most) for each row, the first on top; `line` is marked."""
+def ranges(
+    rows: Mapping[str, tuple[float, float, float]], *, title: str, x: str, line: float
+) -> bytes:
+    """PNG: a dot with its range (value, least, most) for each row, the first on top; `line` is
+    marked."""
     figure = _figure(620, 22 * len(rows) + 84, layout="constrained")
     axes = figure.subplots()
     value, least, most = np.array(list(rows.values())).T
@@ -224,10 +258,13 @@ def density(edges: Sequence[float], values: Sequence[float], *, title: str, x: s
 
 
 def attention(maps: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequence[str]) -> bytes:
-    """PNG: one map beside the other, each a matrix [rows, columns] of weights from 0 to 1, named by its key."""
+    """PNG: one map beside the other, each a matrix [rows, columns] of weights from 0 to 1, named by
+    its key."""
     width, height = max(144, 23 * len(columns)) + 115, max(108, 19 * len(rows)) + 115
     figure = _figure(width * len(maps), height, layout="constrained")
-    for axes, (title, matrix) in zip(np.ravel(figure.subplots(1, len(maps))), maps.items(), strict=True):
+    for axes, (title, matrix) in zip(
+        np.ravel(figure.subplots(1, len(maps))), maps.items(), strict=True
+    ):
         image = axes.imshow(np.asarray(matrix), cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
         axes.set_title(title, fontsize=10)
         axes.set_xticks(range(len(columns)), columns, rotation=60, ha="right", fontsize=8)
@@ -251,7 +288,8 @@ def _open_axes(axes, title):
 
 
 def _axes(x, y, names, more=0):
-    """Axes in a figure with room for a legend of these names, and for labels of `more` px beyond a line."""
+    """Axes in a figure with room for a legend of these names, and for labels of `more` px beyond a
+    line."""
     axes = _figure(WIDTH, HEIGHT + 16 * len(names) + more, layout="constrained").subplots()
     axes.set_xlabel(x, color=SOFT, fontsize=11)
     axes.set_ylabel(y, color=SOFT, fontsize=11)
@@ -275,7 +313,8 @@ def _scale(axes, values):
 
 
 def _dot(axes, place, radius, **style):
-    """A circle of a radius in px. It is a patch, because the page forbids the references that markers use."""
+    """A circle of a radius in px. It is a patch, because the page forbids the references that
+    markers use."""
     from matplotlib.patches import Circle
     from matplotlib.transforms import ScaledTranslation
 
@@ -285,14 +324,23 @@ def _dot(axes, place, radius, **style):
 
 def _legend(axes, names):
     if names:
-        style = {"frameon": False, "fontsize": 11, "labelcolor": SOFT, "labelspacing": 0.25, "handlelength": 1.4}
+        style = {
+            "frameon": False,
+            "fontsize": 11,
+            "labelcolor": SOFT,
+            "labelspacing": 0.25,
+            "handlelength": 1.4,
+        }
         axes.figure.legend(loc="outside lower left", **style)
 
 
 def _in_words(series, ticks, show) -> str:
     """The values of a chart: `name: tick value, tick value; name: ...`."""
     of = {name: zip(ticks, values, strict=True) for name, values in series.items()}
-    return "; ".join(f"{name}: {', '.join(f'{tick} {show(v)}' for tick, v in pairs)}" for name, pairs in of.items())
+    return "; ".join(
+        f"{name}: {', '.join(f'{tick} {show(v)}' for tick, v in pairs)}"
+        for name, pairs in of.items()
+    )
 
 
 def _number(value):

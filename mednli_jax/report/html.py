@@ -1,4 +1,5 @@
-"""Reports as one HTML file each: no script, no network, nothing beside it, and no sentence of a corpus."""
+"""Reports as one HTML file each: no script, no network, nothing beside it, and no sentence of a
+corpus."""
 
 import contextlib
 import shlex
@@ -20,7 +21,12 @@ CARD = "# Model card: "  # the first words of a model card's file
 
 def render(title: str, sections: Sequence[Section], warning: str = "") -> str:
     """The page. warning: a highlighted note below the title."""
-    how = {"autoescape": True, "undefined": jinja2.StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+    how = {
+        "autoescape": True,
+        "undefined": jinja2.StrictUndefined,
+        "trim_blocks": True,
+        "lstrip_blocks": True,
+    }
     loader = jinja2.PackageLoader("mednli_jax", "report")
     template = jinja2.Environment(loader=loader, **how).get_template("report.html.j2")
     return template.render(title=title, sections=sections, warning=warning, Markup=Markup)
@@ -49,9 +55,13 @@ def run_page(
             shown.append(_links(data["knowledge"]))
         origin = _origin(_json(directory.folder / "env.json"), result, data)
         shown += [*more, Section("Versions, files and command", facts=origin, folded=True)]
-        kept = [one for one in shown if one.grids or one.facts or any(chart for _, chart in one.charts)]
+        kept = [
+            one for one in shown if one.grids or one.facts or any(chart for _, chart in one.charts)
+        ]
         status, notes = result["status"], " ".join(result.get("notes", ()))
-        warning = "" if status == "complete" else f"The run is not finished: its status is {status}."
+        warning = (
+            "" if status == "complete" else f"The run is not finished: its status is {status}."
+        )
         model = result.get("model", directory.config["model"]["name"])
         title = f"{model}{_knowledge(directory.config, data)} on {corpus}"
         return render(title, kept, f"{warning} {notes}".strip())
@@ -75,7 +85,8 @@ def public_figures(folder: Path) -> dict:
 
 
 def public_pages(found: dict) -> tuple[str, str]:
-    """(the page of a run for others, the same in Markdown as the card of a model). found: of public_figures."""
+    """(the page of a run for others, the same in Markdown as the card of a model). found: of
+    public_figures."""
     about = dict(found["about"])
     title = f"{about.pop('model', 'a run')} on {about.pop('corpus', 'a corpus')}"
     facts = {name: _text(value) for name, value in (about | found["settings"]).items()}
@@ -103,19 +114,26 @@ def _json(path):
 
 
 def _sizes(splits):
-    return ", ".join(f"{name} {splits[name]['rows']:,}" for name in ("train", *SPLITS) if name in splits)
+    return ", ".join(
+        f"{name} {splits[name]['rows']:,}" for name in ("train", *SPLITS) if name in splits
+    )
 
 
 def _files(splits):
-    """The files that were read, with the first digits of their hashes. splits: facts of each split."""
-    return ", ".join(f"{of['file']} ({of['sha256'][:12]})" for of in splits if "file" in of and "sha256" in of)
+    """The files that were read, with the first digits of their hashes. splits: facts of each
+    split."""
+    return ", ".join(
+        f"{of['file']} ({of['sha256'][:12]})" for of in splits if "file" in of and "sha256" in of
+    )
 
 
 def _knowledge(config, data) -> str:
     """The title's words on the knowledge of a model that may use an ontology."""
     knowledge = config["model"].get("knowledge")
     if knowledge in (None, "none"):
-        return " without knowledge" * (knowledge == "none" and not config.get("vectors", {}).get("retrofit"))
+        return " without knowledge" * (
+            knowledge == "none" and not config.get("vectors", {}).get("retrofit")
+        )
     return f" with {_ontology(data) or config['knowledge']['ontology']} ({knowledge})"
 
 
@@ -137,7 +155,9 @@ def _settings(directory, corpus, result, data, units) -> dict[str, str]:
         "config": result.get("config", ""),
         "knowledge": chosen.get("knowledge", ""),
         "ontology": _ontology(data),
-        "word vectors": f"{words.get('source') or vectors}, {words['with_vector']:,} words" if words else "",
+        "word vectors": f"{words.get('source') or vectors}, {words['with_vector']:,} words"
+        if words
+        else "",
         **{name: str(chosen[field]) for name, field in named.items() if field in chosen},
         "epochs": ", best ".join(filter(None, (str(result.get("epochs", "")), best))),
         "seeds": ", ".join(map(str, config["seeds"])),
@@ -149,12 +169,19 @@ def _settings(directory, corpus, result, data, units) -> dict[str, str]:
 
 def _origin(env, result, data) -> dict[str, str]:
     """The files and programs that a run comes from."""
-    named = {"files": _files(data.get("splits", {}).values()), "prepared": result.get("prepared", "")}
+    named = {
+        "files": _files(data.get("splits", {}).values()),
+        "prepared": result.get("prepared", ""),
+    }
     return {**named, "devices": ", ".join(env.get("devices", ())), **_provenance(env)}
 
 
 def _provenance(env) -> dict[str, str]:
-    versions = {"mednli_jax": env.get("mednli_jax", ""), "python": env.get("python", ""), **env.get("versions", {})}
+    versions = {
+        "mednli_jax": env.get("mednli_jax", ""),
+        "python": env.get("python", ""),
+        **env.get("versions", {}),
+    }
     return {
         "started": env.get("started", ""),
         "versions": ", ".join(f"{name} {value}" for name, value in versions.items() if value),
@@ -178,7 +205,9 @@ def _curves(directory, result) -> Section:
                     if side == "dev" and best.get(seed) == row["epoch"]:
                         marks.append((row[time], value))
         title = f"{name.capitalize()} by {time}"
-        chart = charts.curves(series, title=title, x=time, y=f"{name} ({unit})", dashed=("train",), marks=marks)
+        chart = charts.curves(
+            series, title=title, x=time, y=f"{name} ({unit})", dashed=("train",), marks=marks
+        )
         drawn.append((f"{title}, a line per seed; circles: the epoch kept", chart))
     return Section("Learning curves", charts=drawn)
 
@@ -187,15 +216,24 @@ def _links(knowledge) -> Section:
     counts = knowledge["links_per_length"]
     keys = sorted(counts, key=int)
     title = f"Links between tokens by path length, {knowledge.get('ontology', '')}"
-    chart = charts.bars({"links": [counts[k] for k in keys]}, keys, title=title, x="shortest path", y="links")
+    chart = charts.bars(
+        {"links": [counts[k] for k in keys]}, keys, title=title, x="shortest path", y="links"
+    )
     pairs = f"{number_of(knowledge.get('pairs_with_links', 0), 'pair')} with links"
     return Section("Knowledge", [pairs], charts=[(title, chart)])
 
 
-def corpus_page(corpus: str, splits: dict[str, Split], sections: Sequence[Section], knowledge: str, notes: str) -> str:
-    """The page of a corpus's analyses. knowledge: the ontology of its concepts; notes: remarks for the reader."""
+def corpus_page(
+    corpus: str, splits: dict[str, Split], sections: Sequence[Section], knowledge: str, notes: str
+) -> str:
+    """The page of a corpus's analyses. knowledge: the ontology of its concepts; notes: remarks for
+    the reader."""
     sizes = ", ".join(f"{name} {len(split):,}" for name, split in splits.items())
-    facts = {"data": f"{sizes} pairs", "files": _files(split.facts for split in splits.values()), "ontology": knowledge}
+    facts = {
+        "data": f"{sizes} pairs",
+        "files": _files(split.facts for split in splits.values()),
+        "ontology": knowledge,
+    }
     about = Section("About", facts=facts | _provenance(environment()))
     return render(f"Corpus {corpus}", [*sections, about], notes)
 
@@ -207,7 +245,9 @@ def runs_section(folders: Sequence[Path]) -> Section:
         directory = RunDirectory.existing(folder)
         result, env = directory.result(), _provenance(_json(folder / "env.json"))
         seeds = ", ".join(map(str, result.get("seeds", ())))
-        rows.append((name, result.get("model", ""), result.get("corpus", ""), seeds, env.pop("commit")))
+        rows.append(
+            (name, result.get("model", ""), result.get("corpus", ""), seeds, env.pop("commit"))
+        )
         sizes = _sizes(_json(folder / "data.json").get("splits", {}))
         origins[name] = "; ".join(filter(None, (sizes, *env.values())))
     header = ("run", "model", "corpus", "seeds", "commit")

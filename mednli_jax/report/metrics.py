@@ -1,6 +1,7 @@
 """Scores of classifiers, with intervals and tests.
 
-`gold` and `predicted` are integer arrays [N] of indices into LABELS with N > 0. Probabilities are [N, C], rows sum to
+`gold` and `predicted` are integer arrays [N] of indices into LABELS with N > 0. Probabilities are
+[N, C], rows sum to
 1. Scores are from 0 to 1.
 """
 
@@ -49,7 +50,8 @@ def majority_share(per_class: dict) -> float:
 def macro_f1(gold, predicted) -> float:
     """Unweighted mean of the F1 of the classes that occur in `gold`.
 
-    Any system has an F1 of 0 for another class. Predictions of such a class are wrong: they lower recall.
+    Any system has an F1 of 0 for another class. Predictions of such a class are wrong: they lower
+    recall.
     """
     of_classes = per_class(gold, predicted).values()
     return float(np.mean([of["f1"] for of in of_classes if of["support"]]))
@@ -80,20 +82,25 @@ def mcnemar(gold, first, second) -> dict:
 
 
 def bootstrap_accuracy(right) -> dict:
-    """Accuracy and its 95 % bootstrap interval, over rows and seeds. right: bool [S, N], of each seed and row."""
+    """Accuracy and its 95 % bootstrap interval, over rows and seeds. right: bool [S, N], of each
+    seed and row."""
     (drawn,) = _drawn_accuracies([right])
     return {"accuracy": float(np.mean(right)), **_percentiles(drawn)}
 
 
 def paired_bootstrap(first, second) -> dict:
-    """Accuracy of the second system minus that of the first, with its interval. Both: bool [S, N]; S may differ.
+    """Accuracy of the second system minus that of the first, with its interval. Both: bool [S, N];
+    S may differ.
 
-    Each sample draws rows (the same for both systems) and seeds (for each system). Koehn 2004 draws rows only, so that
-    a difference caused by one lucky seed would look certain. With one seed per system, the interval is about these two
-    trained models, not about the two systems.
+    Each sample draws rows (the same for both systems) and seeds (for each system). Koehn 2004 draws
+    rows only, so that a difference caused by one lucky seed would look certain. With one seed per
+    system, the interval is about these two trained models, not about the two systems.
     """
     drawn_first, drawn_second = _drawn_accuracies([first, second])
-    return {"difference": float(np.mean(second) - np.mean(first)), **_percentiles(drawn_second - drawn_first)}
+    return {
+        "difference": float(np.mean(second) - np.mean(first)),
+        **_percentiles(drawn_second - drawn_first),
+    }
 
 
 def holm(p_values) -> list[float]:
@@ -109,7 +116,8 @@ def holm(p_values) -> list[float]:
 def _drawn_accuracies(systems):
     """One array [SAMPLES] per system: its accuracy over rows and seeds drawn with replacement."""
     rng = np.random.default_rng(0)
-    # Rows with the same right and wrong seeds are interchangeable: there are few patterns, with multinomial counts.
+    # Rows with the same right and wrong seeds are interchangeable: there are few patterns, with
+    # multinomial counts.
     kinds, counts = np.unique(np.concatenate(systems), axis=1, return_counts=True)
     n = int(counts.sum())
     block = max(1, 4_000_000 // len(counts))
@@ -132,7 +140,8 @@ def _percentiles(drawn):
 
 
 def reliability(probabilities, labels, bins=15) -> list[dict]:
-    """Confidence against accuracy in equal bins (low, high] of the winning probability (Guo et al. 2017, sec. 2).
+    """Confidence against accuracy in equal bins (low, high] of the winning probability (Guo et al.
+    2017, sec. 2).
 
     Confidence is the mean winning probability; it and the accuracy are None in empty bins.
     """
@@ -142,20 +151,26 @@ def reliability(probabilities, labels, bins=15) -> list[dict]:
     for low, high in pairwise(edges.tolist()):
         inside = (low < confidence) & (confidence <= high)
         count = int(inside.sum())
-        sure, often = (float(values[inside].mean()) if count else None for values in (confidence, right))
-        rows.append({"low": low, "high": high, "count": count, "confidence": sure, "accuracy": often})
+        sure, often = (
+            float(values[inside].mean()) if count else None for values in (confidence, right)
+        )
+        rows.append(
+            {"low": low, "high": high, "count": count, "confidence": sure, "accuracy": often}
+        )
     return rows
 
 
 def expected_calibration_error(probabilities, labels, bins=15) -> float:
-    """Mean gap between confidence and accuracy over the bins, weighted by their rows (Guo et al. 2017, eq. 3)."""
+    """Mean gap between confidence and accuracy over the bins, weighted by their rows (Guo et al.
+    2017, eq. 3)."""
     rows = [row for row in reliability(probabilities, labels, bins) if row["count"]]
     total = sum(row["count"] for row in rows)
     return sum(row["count"] / total * abs(row["confidence"] - row["accuracy"]) for row in rows)
 
 
 def mean_sd(values) -> dict:
-    """Scores of several seeds: mean, sd (sample, n - 1; 0.0 for one seed) and per_seed, the given scores."""
+    """Scores of several seeds: mean, sd (sample, n - 1; 0.0 for one seed) and per_seed, the given
+    scores."""
     values = [float(value) for value in values]
     sd = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
     return {"mean": float(np.mean(values)), "sd": sd, "per_seed": values}

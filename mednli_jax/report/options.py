@@ -1,4 +1,5 @@
-"""The options of commands as values: what analyses, tables and TASKs take in place of a command's flags.
+"""The options of commands as values: what analyses, tables and TASKs take in place of a command's
+flags.
 
 `--help` of the command says what each option is for.
 """

@@ -1,4 +1,5 @@
-"""The predictions of finished runs, item by item: as CSV files, and two systems compared on the same items, by uid."""
+"""The predictions of finished runs, item by item: as CSV files, and two systems compared on the
+same items, by uid."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,12 +38,15 @@ class Outcomes:
 
     def confusion(self) -> np.ndarray:
         """[3, 3] rows gold, columns predicted, summed over the seeds."""
-        return metrics.confusion(np.tile(self.gold, len(self.predicted)), self.predicted.reshape(-1))
+        return metrics.confusion(
+            np.tile(self.gold, len(self.predicted)), self.predicted.reshape(-1)
+        )
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A finished run and its predictions on `split`. name: of its folder, or longer where two folders have one name."""
+    """A finished run and its predictions on `split`. name: of its folder, or longer where two
+    folders have one name."""
 
     name: str
     folder: Path
@@ -57,7 +61,8 @@ class Finished:
 
     @property
     def corpus(self) -> str:
-        """The corpus it was tested on: `mednli` for `mednli+snli`, which mixes SNLI into the training pairs."""
+        """The corpus it was tested on: `mednli` for `mednli+snli`, which mixes SNLI into the
+        training pairs."""
         return self.result["corpus"].partition("+")[0]
 
 
@@ -66,11 +71,14 @@ def complete(folder: Path) -> tuple[RunDirectory, dict]:
     directory = RunDirectory.existing(folder)
     if (status := directory.status()) != "complete":
         raise directory.unfinished(status)
-    return directory, read_json(directory.folder / "result.json", "corpus", "model", "seeds", fix=DAMAGED)
+    return directory, read_json(
+        directory.folder / "result.json", "corpus", "model", "seeds", fix=DAMAGED
+    )
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
-    """The names of runs in a comparison: their folders' names, with parent folders where two are equal."""
+    """The names of runs in a comparison: their folders' names, with parent folders where two are
+    equal."""
     parts = [folder.resolve().parts for folder in folders]
     for depth in range(1, max(map(len, parts)) + 1):
         names = ["/".join(of[-depth:]) for of in parts]
@@ -88,10 +96,13 @@ def finished(
     return Finished(path.name, path, split, result, data, (read or read_outcomes)(directory, split))
 
 
-def read_rows(directory: RunDirectory, split: str, parse: Callable[[str], tuple | None], holds: str) -> list[tuple]:
+def read_rows(
+    directory: RunDirectory, split: str, parse: Callable[[str], tuple | None], holds: str
+) -> list[tuple]:
     """The rows of private/predictions.<split>.jsonl.
 
-    parse: of a line, a tuple that begins with its uid; None, or an error, for a line that is no row.
+    parse: of a line, a tuple that begins with its uid; None, or an error, for a line that is no
+    row.
     """
     path = directory.private / f"predictions.{split}.jsonl"
     if not path.is_file():
@@ -129,7 +140,9 @@ def read_outcomes(directory: RunDirectory, split: str) -> Outcomes:
     return outcomes_of(uids, *map(np.array, values))
 
 
-def outcomes_of(uids: Sequence[str], gold: np.ndarray, predicted: np.ndarray, probabilities: np.ndarray) -> Outcomes:
+def outcomes_of(
+    uids: Sequence[str], gold: np.ndarray, predicted: np.ndarray, probabilities: np.ndarray
+) -> Outcomes:
     """Outcomes from gold [N], predicted [N, S] and probabilities [N, S, C]."""
     mean = probabilities.mean(axis=1)
     votes = np.stack([(predicted == c).sum(axis=1) for c in range(len(LABELS))], axis=1)
@@ -138,14 +151,16 @@ def outcomes_of(uids: Sequence[str], gold: np.ndarray, predicted: np.ndarray, pr
 
 
 def read_metrics(directory: RunDirectory) -> list[dict]:
-    """Rows of a run's metrics.jsonl; if an epoch was trained again after a resume, only the later row."""
+    """Rows of a run's metrics.jsonl; if an epoch was trained again after a resume, only the later
+    row."""
     rows = [json.loads(line) for _, line in directory.metrics()]
     last = {row["epoch"]: row for row in rows if isinstance(row.get("seeds"), list)}
     return [last[epoch] for epoch in sorted(last)]
 
 
 def as_csv(folder: Path) -> dict[Path, str]:
-    """Path -> content of scores.csv, and of private/predictions.SPLIT.csv of each split that the run predicted.
+    """Path -> content of scores.csv, and of private/predictions.SPLIT.csv of each split that the
+    run predicted.
 
     A score has a name such as `test.accuracy.mean`; a column of predictions, `predicted.0` or
     `probabilities.0.entailment`.
@@ -153,7 +168,11 @@ def as_csv(folder: Path) -> dict[Path, str]:
     directory, result = complete(folder)
     scores = [("score", "value")]
     for part in (*SPLITS, "categories"):
-        scores += [(name, value) for name, value in _leaves(result.get(part), part) if isinstance(value, int | float)]
+        scores += [
+            (name, value)
+            for name, value in _leaves(result.get(part), part)
+            if isinstance(value, int | float)
+        ]
     found = {directory.folder / "scores.csv": csv_lines(scores) + "\n"}
     for split in SPLITS:
         path = directory.private / f"predictions.{split}.jsonl"
@@ -187,25 +206,40 @@ def check_corpora(first, second) -> None:
     """Raises RunError for two systems of different corpora."""
     if first.corpus != second.corpus:
         problem = f"one is of {first.corpus}, the other of {second.corpus}"
-        raise RunError(f"{first.name} and {second.name}: {problem}", fix="compare runs of one corpus")
+        raise RunError(
+            f"{first.name} and {second.name}: {problem}", fix="compare runs of one corpus"
+        )
 
 
 def aligned(first: Finished, second: Finished) -> Finished:
-    """The second run with its pairs in the order of the first's. Raises RunError where these are not the same."""
+    """The second run with its pairs in the order of the first's. Raises RunError where these are
+    not the same."""
     check_corpora(first, second)
     names, one, other = f"{first.name} and {second.name}", first.outcomes, second.outcomes
     place = {uid: i for i, uid in enumerate(other.uids)}
     if len(one) != len(other) or not all(uid in place for uid in one.uids):
         shared = sum(uid in place for uid in one.uids)
-        problem = f"{len(one):,} and {len(other):,} pairs in {first.split}, {shared:,} of them the same"
+        problem = (
+            f"{len(one):,} and {len(other):,} pairs in {first.split}, {shared:,} of them the same"
+        )
         raise RunError(f"{names}: {problem}", fix=SAME_FILES)
     order = [place[uid] for uid in one.uids]
-    files = [run.data["splits"].get(run.split, {}) for run in (first, second)]  # a gzipped file has another name
-    changed = files[0].get("file") == files[1].get("file") and files[0].get("sha256") != files[1].get("sha256")
+    files = [
+        run.data["splits"].get(run.split, {}) for run in (first, second)
+    ]  # a gzipped file has another name
+    changed = files[0].get("file") == files[1].get("file") and files[0].get("sha256") != files[
+        1
+    ].get("sha256")
     if changed or (other.gold[order] != one.gold).any():
-        what = f"the files {files[0]['file']} of {first.split} are not the same" if changed else "their labels differ"
+        what = (
+            f"the files {files[0]['file']} of {first.split} are not the same"
+            if changed
+            else "their labels differ"
+        )
         raise RunError(f"{names}: {what}", fix=SAME_FILES)
-    return replace(second, outcomes=Outcomes(one.uids, one.gold, other.predicted[:, order], other.voted[order]))
+    return replace(
+        second, outcomes=Outcomes(one.uids, one.gold, other.predicted[:, order], other.voted[order])
+    )
 
 
 def other_training(first: Finished, second: Finished) -> bool:
@@ -215,7 +249,8 @@ def other_training(first: Finished, second: Finished) -> bool:
 
 
 def comparison(first: Finished, second: Finished) -> dict:
-    """The second run against the first on the same pairs, as JSON values; `mcnemar` is on the two majority votes."""
+    """The second run against the first on the same pairs, as JSON values; `mcnemar` is on the two
+    majority votes."""
     second = aligned(first, second)
     one, other = first.outcomes, second.outcomes
     return {
@@ -234,7 +269,8 @@ def comparison(first: Finished, second: Finished) -> dict:
 
 
 def comparisons(runs: Sequence[Finished]) -> list[dict]:
-    """The first run against each other; `p_holm` is McNemar's p-value, adjusted for their number."""
+    """The first run against each other; `p_holm` is McNemar's p-value, adjusted for their
+    number."""
     found = [comparison(runs[0], run) for run in runs[1:]]
     adjusted = metrics.holm([row["mcnemar"]["p_value"] for row in found])
     return [{**row, "p_holm": p} for row, p in zip(found, adjusted, strict=True)]
@@ -257,36 +293,56 @@ def verdict(compared: Sequence[Mapping]) -> Section:
 def differences(names: Sequence[str], folders: Sequence[Path]) -> Section:
     """The fields in which the configs of runs differ, a column for each run."""
     configs = [flat(RunDirectory.existing(folder).config) for folder in folders]
-    fields = dict.fromkeys(field for config in configs[1:] for field in differing(configs[0], config))
-    rows = [(field, *(str(config.get(field, "-")) for config in configs)) for field in sorted(fields)]
+    fields = dict.fromkeys(
+        field for config in configs[1:] for field in differing(configs[0], config)
+    )
+    rows = [
+        (field, *(str(config.get(field, "-")) for config in configs)) for field in sorted(fields)
+    ]
     words = [] if rows else ["the configs are the same"]
-    return Section("What differs between the configs", words, [Grid("", ("field", *names), rows)] * bool(rows))
+    return Section(
+        "What differs between the configs", words, [Grid("", ("field", *names), rows)] * bool(rows)
+    )
 
 
 def class_gains(first: Outcomes, second: Outcomes) -> dict:
-    """gold class -> pairs, recall of both systems (mean over seeds), and the difference with its interval."""
+    """gold class -> pairs, recall of both systems (mean over seeds), and the difference with its
+    interval."""
     gains = {}
     for index, label in enumerate(LABELS):
         chosen = first.gold == index
         if chosen.any():
             one, other = first.right[:, chosen], second.right[:, chosen]
             recall = [float(one.mean()), float(other.mean())]
-            gains[label] = {"pairs": int(chosen.sum()), "recall": recall, **metrics.paired_bootstrap(one, other)}
+            gains[label] = {
+                "pairs": int(chosen.sum()),
+                "recall": recall,
+                **metrics.paired_bootstrap(one, other),
+            }
     return gains
 
 
 def flips(first: Outcomes, second: Outcomes) -> dict:
-    """gold class -> predictions that changed from the first system to the second, by the majority votes (section 6).
+    """gold class -> predictions that changed from the first system to the second, by the majority
+    votes (section 6).
 
-    gained_from has the classes that the first system predicted, lost_to those that the second predicts.
+    gained_from has the classes that the first system predicted, lost_to those that the second
+    predicts.
     """
     counts = np.zeros((len(LABELS),) * 3, int)  # gold, first, second
     np.add.at(counts, (first.gold, first.voted, second.voted), 1)
     found = {}
     for index, (label, moved) in enumerate(zip(LABELS, counts, strict=True)):
-        gained, lost = (dict(zip(LABELS, side.tolist(), strict=True)) for side in (moved[:, index], moved[index]))
+        gained, lost = (
+            dict(zip(LABELS, side.tolist(), strict=True))
+            for side in (moved[:, index], moved[index])
+        )
         del gained[label], lost[label]
-        of = {"changed": int(moved.sum() - moved.trace()), "gained": sum(gained.values()), "lost": sum(lost.values())}
+        of = {
+            "changed": int(moved.sum() - moved.trace()),
+            "gained": sum(gained.values()),
+            "lost": sum(lost.values()),
+        }
         wrong = of["changed"] - of["gained"] - of["lost"]
         more = {"gained_from": gained, "lost_to": lost, "wrong_to_wrong": wrong}
         found[label] = {"pairs": int(moved.sum()), **of, **more}

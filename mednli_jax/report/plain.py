@@ -1,4 +1,5 @@
-"""What is shown of a TASK without parts of its own for it (see tasks): scores and predictions as they are."""
+"""What is shown of a TASK without parts of its own for it (see tasks): scores and predictions as
+they are."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +11,9 @@ from mednli_jax.report.sections import Grid, Report, Section, seeds_named
 from mednli_jax.rundir import SPLITS, RunDirectory
 
 
-def run_sections(directory: RunDirectory, result: Mapping[str, Any]) -> tuple[Sequence[Section], Sequence[Section]]:
+def run_sections(
+    directory: RunDirectory, result: Mapping[str, Any]
+) -> tuple[Sequence[Section], Sequence[Section]]:
     """The scores of dev and test, before the learning curves; nothing after them."""
     return [_section(split, result[split]) for split in SPLITS if result.get(split)], []
 
@@ -52,4 +55,6 @@ class PlainPredictions:
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6f}"
-    return " ".join(value.split()) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return (
+        " ".join(value.split()) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    )

@@ -1,8 +1,8 @@
 """The part of a run or a table that may be shown outside: scores, and counts of at least LEAST.
 
-What is kept is named here: uids, words, paths, commands and names of folders, users and machines are left out. If one
-part of a family of slices, of a confusion or of the classes is smaller, the whole family is left out, because the small
-count would follow from the total and the other parts.
+What is kept is named here: uids, words, paths, commands and names of folders, users and machines
+are left out. If one part of a family of slices, of a confusion or of the classes is smaller, the
+whole family is left out, because the small count would follow from the total and the other parts.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,11 +20,18 @@ AVERAGES = ("macro", "weighted")  # of DisKnE's diseases
 CHOICES = ("name", "knowledge", "masking", "weighting", "cell", "pooling", "matching", "activation", "optimizer",
            "schedule", "select", "precision")  # fmt: skip
 FROM_FILES = ("semantic type", "skill")  # families of slices whose names come from a corpus
-FLAGS = ("compare", "categories", "categories_file", "paths", "skills")  # flags whose output shows few pairs
+FLAGS = (
+    "compare",
+    "categories",
+    "categories_file",
+    "paths",
+    "skills",
+)  # flags whose output shows few pairs
 
 
 def check(values: Mapping, runs: Sequence, shareable: bool) -> None:
-    """Raises UsageError for flags that ask for few pairs, names of runs, or a table that is not shareable.
+    """Raises UsageError for flags that ask for few pairs, names of runs, or a table that is not
+    shareable.
 
     values: of the flags of `report`, by name.
     """
@@ -32,7 +39,9 @@ def check(values: Mapping, runs: Sequence, shareable: bool) -> None:
     refused += ["--csv of a run"] * bool(values["csv"] and runs)
     refused += ["several runs"] * (len(runs) > 1) + [f"--table={values['table']}"] * (not shareable)
     if refused:
-        raise UsageError(f"--public shows no {refused[0]}", fix="give one run, or --table=3 to 7 or clicr4")
+        raise UsageError(
+            f"--public shows no {refused[0]}", fix="give one run, or --table=3 to 7 or clicr4"
+        )
 
 
 def figures(result: Mapping, config: Mapping, env: Mapping) -> dict:
@@ -45,10 +54,16 @@ def figures(result: Mapping, config: Mapping, env: Mapping) -> dict:
         diseases = of["diseases"].values()
         counts = [sum(one[name] for one in diseases) for name in ("positives", "negatives")]
         if len(diseases) > 1 and min(counts) >= LEAST:
-            categories[category] = {average: _measure(of[average]) for average in AVERAGES if average in of}
+            categories[category] = {
+                average: _measure(of[average]) for average in AVERAGES if average in of
+            }
     about = {name: result[name] for name in ABOUT if name in result}
     settings = {  # numbers, booleans and the words of CHOICES; no paths
-        part: {name: value for name, value in config[part].items() if isinstance(value, int | float) or name in CHOICES}
+        part: {
+            name: value
+            for name, value in config[part].items()
+            if isinstance(value, int | float) or name in CHOICES
+        }
         for part in ("model", "train")
         if part in config
     }
@@ -68,7 +83,9 @@ def scores(found: Mapping, seeds: int) -> dict:
     if found["examples"] < LEAST:
         return {}
     kept = {"examples": found["examples"]}
-    kept |= {name: _measure(found[name]) for name in MEASURES if isinstance(found.get(name), Mapping)}
+    kept |= {
+        name: _measure(found[name]) for name in MEASURES if isinstance(found.get(name), Mapping)
+    }
     if "calibration" in found:
         kept["calibration_error"] = _measure(found["calibration"]["ece"])
     cells = found.get("confusion", ())
@@ -95,14 +112,21 @@ def sections(found: Mapping) -> list[Section]:
     for split, of in found["scores"].items():
         grids = [Grid("", ("", "mean", "sd", "per seed"), measure_rows(of))]
         if "per_class" in of:
-            rows = [(label, *map(_share, values.values())) for label, values in of["per_class"].items()]
+            rows = [
+                (label, *map(_share, values.values())) for label, values in of["per_class"].items()
+            ]
             grids.append(Grid("classes", ("class", "precision", "recall", "F1"), rows))
         if "confusion" in of:
-            rows = [(label, *map(str, row)) for label, row in zip(LABELS, of["confusion"], strict=True)]
+            rows = [
+                (label, *map(str, row)) for label, row in zip(LABELS, of["confusion"], strict=True)
+            ]
             summed = ", summed over seeds" if len(found["about"].get("seeds", ())) > 1 else ""
             grids.append(Grid(f"confusion{summed}", ("gold", *LABELS), rows))
         for family, named in of.get("families", {}).items():
-            rows = [(name, str(one["examples"]), _share(one["accuracy"]["mean"])) for name, one in named.items()]
+            rows = [
+                (name, str(one["examples"]), _share(one["accuracy"]["mean"]))
+                for name, one in named.items()
+            ]
             grids.append(Grid(family, (family, "examples", "accuracy"), rows))
         shown.append(Section(f"Scores, {split}", [f"{of['examples']:,} examples"], grids))
     header = ("F1", "mean", "sd", "per seed")
@@ -118,18 +142,25 @@ def _share(value):
 
 def measure_rows(of: Mapping) -> list[tuple[str, str, str, str]]:
     """(name, mean, sd, values of the seeds) of each measure among some scores."""
-    scored = {name: value for name, value in of.items() if isinstance(value, Mapping) and "per_seed" in value}
+    scored = {
+        name: value
+        for name, value in of.items()
+        if isinstance(value, Mapping) and "per_seed" in value
+    }
     rows = []
     for name, value in scored.items():
         spread = _share(value.get("sd", 0)) if len(value["per_seed"]) > 1 else "-"
-        rows.append((name, _share(value["mean"]), spread, ", ".join(map(_share, value["per_seed"]))))
+        rows.append(
+            (name, _share(value["mean"]), spread, ", ".join(map(_share, value["per_seed"])))
+        )
     return rows
 
 
 def table(found: Mapping, runs: Collection[str] = ()) -> dict:
     """A table of the paper without counts of few pairs, missing runs and commands.
 
-    runs: of the paper's table. The cells of other runs, which are named after folders, are left out.
+    runs: of the paper's table. The cells of other runs, which are named after folders, are left
+    out.
     """
     kept = {**found, "lacking": {}, "notes": []}
     if "pairs" in found:

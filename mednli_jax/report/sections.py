@@ -1,4 +1,5 @@
-"""The content of a report, as words, grids of cells and charts, for a page, a terminal or Markdown."""
+"""The content of a report, as words, grids of cells and charts, for a page, a terminal or
+Markdown."""
 
 import csv
 import io
@@ -28,13 +29,16 @@ class Grid:
 class Section:
     """A part of a report, without text of a corpus.
 
-    facts: name -> value, below the words, on a page alone. folded: a page shows the title alone until it is opened.
+    facts: name -> value, below the words, on a page alone. folded: a page shows the title alone
+    until it is opened.
     """
 
     title: str
     words: list[str] = field(default_factory=list)
     grids: list[Grid] = field(default_factory=list)
-    charts: list[tuple[str, Chart | None]] = field(default_factory=list)  # (caption, chart or nothing to draw)
+    charts: list[tuple[str, Chart | None]] = field(
+        default_factory=list
+    )  # (caption, chart or nothing to draw)
     commands: list[tuple[str, str]] = field(default_factory=list)  # (what for, a line for a shell)
     facts: Mapping[str, str] = field(default_factory=dict)
     folded: bool = False
@@ -78,13 +82,18 @@ def in_full(name: str, report: Report) -> dict[str, Any]:
     notes = {"notes": list(report.notes)} if report.notes else {}
     found = {f"{name}.json": {**report.figures, **notes}, **report.files}
     if report.sections:
-        found[f"{name}.txt"] = "\n".join(line for section in report.sections for line in lines(section)) + "\n"
+        found[f"{name}.txt"] = (
+            "\n".join(line for section in report.sections for line in lines(section)) + "\n"
+        )
     return found
 
 
 def lines(section: Section) -> list[str]:
     """The section for a terminal: all but its charts."""
-    found = [section.title, *(line for words in section.words for line in textwrap.wrap(words, WIDTH))]
+    found = [
+        section.title,
+        *(line for words in section.words for line in textwrap.wrap(words, WIDTH)),
+    ]
     for grid in section.grids:
         found += grid_lines(grid)
     for what, command in section.commands:
@@ -107,14 +116,18 @@ def markdown(grid: Grid) -> Iterator[str]:
 def markdown_text(sections: Sequence[Section]) -> str:
     """Several sections in Markdown, without charts and commands."""
     return "\n\n".join(
-        "\n\n".join([f"## {one.title}", *one.words, *("\n".join(markdown(grid)) for grid in one.grids)])
+        "\n\n".join(
+            [f"## {one.title}", *one.words, *("\n".join(markdown(grid)) for grid in one.grids)]
+        )
         for one in sections
     )
 
 
 def csv_text(sections: Sequence[Section]) -> str:
     """The grids of several sections as CSV (RFC 4180), an empty line between two."""
-    return "\n\n".join(csv_lines([grid.header, *grid.rows]) for one in sections for grid in one.grids)
+    return "\n\n".join(
+        csv_lines([grid.header, *grid.rows]) for one in sections for grid in one.grids
+    )
 
 
 def csv_lines(rows: Iterable[Sequence[str]]) -> str:
@@ -171,7 +184,9 @@ def seeds_named(seeds: Sequence[int]) -> str:
 count, mean = "{:,}".format, "{:,.1f}".format  # as text
 
 
-def columns_of(columns: Mapping[str, Mapping], rows: Iterable[tuple], paper: Mapping[str, Mapping]) -> list[tuple]:
+def columns_of(
+    columns: Mapping[str, Mapping], rows: Iterable[tuple], paper: Mapping[str, Mapping]
+) -> list[tuple]:
     """Rows of a grid that has a column for each part of a corpus.
 
     Args:

@@ -1,9 +1,9 @@
 """The papers' tables: their figures, which are the files published/*.json, and ours beside them.
 
-A table reads the runs of one folder, each named for its row or cell. The tables of Romanov & Shivade 2018 are made
-here, those of the other papers in the task folders. A run is like the paper's if its whole config is that of its row:
-that of configs/ for the paper's corpus, with the flags that launch/mednli.sh gives the row (`rows` in
-published/mednli.json).
+A table reads the runs of one folder, each named for its row or cell. The tables of Romanov &
+Shivade 2018 are made here, those of the other papers in the task folders. A run is like the paper's
+if its whole config is that of its row: that of configs/ for the paper's corpus, with the flags that
+launch/mednli.sh gives the row (`rows` in published/mednli.json).
 """
 
 import json
@@ -26,7 +26,8 @@ from mednli_jax.rundir import RunDirectory, differing, read_json
 
 NAMES = {"features": "Features", "bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
 
-# Fields that may differ from the row's: places of files, which are compared by what they hold, and how a run is kept.
+# Fields that may differ from the row's: places of files, which are compared by what they hold, and
+# how a run is kept.
 FREE = re.compile(
     r"task|seeds|data\.(name|genre|dir|builder|labels)|vectors\.path|knowledge\.mentions|transfer\.init_from"
     r"|model\.weights|train\.checkpoint_\w+|diskne\.at_once"
@@ -42,12 +43,16 @@ OTHER_VECTORS = re.compile(r"(mimic|vectors-(fasttext|wiki|glove-bioasq))-")
 
 @cache
 def published(name: str) -> dict:
-    """The figures in published/NAME.json: mednli, clicr, diskne or artifacts. Callers must not change them."""
-    return json.loads((files("mednli_jax.report") / "published" / f"{name}.json").read_text("utf-8"))
+    """The figures in published/NAME.json: mednli, clicr, diskne or artifacts. Callers must not
+    change them."""
+    return json.loads(
+        (files("mednli_jax.report") / "published" / f"{name}.json").read_text("utf-8")
+    )
 
 
 def of_corpus(name: str, corpus: str, *path: str) -> dict:
-    """The figures at a path of names in published/NAME.json; empty for another corpus than the paper's."""
+    """The figures at a path of names in published/NAME.json; empty for another corpus than the
+    paper's."""
     found = published(name)
     if corpus != found["corpus"]:
         return {}
@@ -62,7 +67,8 @@ def fill(
     rows: Mapping[Hashable, Sequence[str]],
     columns: Iterable[tuple[str, Mapping[Hashable, str]]],
 ) -> Grid:
-    """The grid of a table: titles and cells of the first columns, then further columns, whose missing cells are empty.
+    """The grid of a table: titles and cells of the first columns, then further columns, whose
+    missing cells are empty.
 
     rows: key of a row -> its first cells. columns: (name, key of a row -> its cell).
     """
@@ -88,13 +94,18 @@ def state(folder: Path) -> str:
     return "in training" if status != "complete" and directory.in_training() else status
 
 
-def section(title: str, words: Sequence[str], found: Mapping, grid: Grid, paper: str, more: Sequence[str]) -> Section:
-    """A table for a reader. words, more: before and after the note on corpora. paper: the paper's corpus."""
+def section(
+    title: str, words: Sequence[str], found: Mapping, grid: Grid, paper: str, more: Sequence[str]
+) -> Section:
+    """A table for a reader. words, more: before and after the note on corpora. paper: the paper's
+    corpus."""
     words, commands = list(words), []
     if not found["corpus"]:
         words.append("no run of this table is finished yet")
     elif not found["comparable"]:
-        words.append(f"the paper's figures are of {paper}: they are NOT COMPARABLE with ours on {found['corpus']}")
+        words.append(
+            f"the paper's figures are of {paper}: they are NOT COMPARABLE with ours on {found['corpus']}"
+        )
     for command, names in found["lacking"].items():
         between = "; " if any("," in name for name in names) else ", "
         commands.append((f"not there yet: {between.join(names)}", command))
@@ -105,40 +116,54 @@ def section(title: str, words: Sequence[str], found: Mapping, grid: Grid, paper:
 
 
 def departures(folder: Path, baseline: Path | None, read: Read) -> list[str]:
-    """How a run, the run that it was transferred from, and its baseline differ from those of Romanov & Shivade 2018."""
+    """How a run, the run that it was transferred from, and its baseline differ from those of
+    Romanov & Shivade 2018."""
     found, (config, result) = _unlike_mednli(folder, read), _opened(folder)
     name = config.get("transfer", {}).get("init_from") or result.get("transfer", {}).get("source")
-    source = folder.parent / Path(name or "").name  # the run in the same folder whose weights this run started from
+    source = (
+        folder.parent / Path(name or "").name
+    )  # the run in the same folder whose weights this run started from
     if name and (source / "config.json").is_file():
-        found += [f"source: {words}" for words in _unlike_mednli(source, read) if words not in found]
+        found += [
+            f"source: {words}" for words in _unlike_mednli(source, read) if words not in found
+        ]
     if baseline is not None:
-        found += [f"baseline: {words}" for words in _unlike_mednli(baseline, read) if words not in found]
+        found += [
+            f"baseline: {words}" for words in _unlike_mednli(baseline, read) if words not in found
+        ]
         if result.get("seeds") != _opened(baseline)[1].get("seeds"):
             found.append("other seeds than the baseline")
     return found
 
 
 def _unlike_mednli(folder, read):
-    """`unlike` of a row; on MedNLI also the number of training pairs and the program that found the concepts."""
+    """`unlike` of a row; on MedNLI also the number of training pairs and the program that found the
+    concepts."""
     (config, result), paper, row = _opened(folder), published("mednli"), {}
     for pattern, flags in paper["rows"]:
         row |= flags if re.fullmatch(pattern, folder.name) else {}
     found = unlike(folder, read, paper["configs"].get(folder.name, config["model"]["name"]), row)
-    if result.get("corpus") == paper["corpus"] and result.get("transfer", {}).get("mode") != "direct":
+    if (
+        result.get("corpus") == paper["corpus"]
+        and result.get("transfer", {}).get("mode") != "direct"
+    ):
         splits = read_json(folder / "data.json", "splits")["splits"]
         if "train" in splits and splits["train"]["rows"] != paper["statistics"]["train"]["pairs"]:
             found.append(f"{splits['train']['rows']:,} training pairs")
-        linked = config["model"]["knowledge"] != "none" or config["vectors"]["retrofit"] == "concepts"
+        linked = (
+            config["model"]["knowledge"] != "none" or config["vectors"]["retrofit"] == "concepts"
+        )
         if linked and not config["knowledge"]["mentions"]:
             found.append("concepts by this package's linker, not MetaMap's")
     return found
 
 
 def unlike(folder: Path, read: Read, name: str, flags: Mapping = MappingProxyType({})) -> list[str]:
-    """How a run differs from a paper's: fields of its config and their numbers, seeds, vectors; no names of files.
+    """How a run differs from a paper's: fields of its config and their numbers, seeds, vectors; no
+    names of files.
 
-    name: of the config in configs/ that the paper's run has; its corpus is that of the run. flags: field -> its value
-    in the paper's run.
+    name: of the config in configs/ that the paper's run has; its corpus is that of the run. flags:
+    field -> its value in the paper's run.
     """
     config, result = _opened(folder)
     corpus = "demo" if config["data"]["name"].startswith("demo_") else config["data"]["name"]
@@ -154,7 +179,9 @@ def unlike(folder: Path, read: Read, name: str, flags: Mapping = MappingProxyTyp
     found, both = [], (expected, config)
     unused = ("train.",) * (result["model"] in ("features", "fasttext"))
     # Direct transfer has the source's fields.
-    if not any(_at(each, "model.knowledge") != "none" or _at(each, "vectors.retrofit") for each in both):
+    if not any(
+        _at(each, "model.knowledge") != "none" or _at(each, "vectors.retrofit") for each in both
+    ):
         unused += ("knowledge.", "vectors.retrofit_")
     for field in differing(expected, config):
         if FREE.fullmatch(field) or field.startswith(unused):
@@ -162,11 +189,15 @@ def unlike(folder: Path, read: Read, name: str, flags: Mapping = MappingProxyTyp
         # Pretrained weights add settings that the config leaves to them.
         if not config["model"].get("weights") or _at(expected, field) is not None:
             value = _at(config, field)
-            found.append(f"{field} {value:,}" if isinstance(value, int | float) else f"other {field}")
+            found.append(
+                f"{field} {value:,}" if isinstance(value, int | float) else f"other {field}"
+            )
     seeds, wanted = len(result.get("seeds", ())), len(expected["seeds"])
     if seeds != wanted > 1:
         found.append(f"{seeds} seed{'s' * (seeds != 1)}")
-    path, of_row = (ENDING.sub("", Path(_at(each, "vectors.path") or "").name) for each in (config, expected))
+    path, of_row = (
+        ENDING.sub("", Path(_at(each, "vectors.path") or "").name) for each in (config, expected)
+    )
     if not OTHER_VECTORS.match(folder.name) and path != of_row:
         found.append("other vectors" if path else "random vectors")
     return found
@@ -192,7 +223,9 @@ class Cell:
     row: str
     column: str
     run: str  # the name of its run's folder
-    paper: float | None  # the published figure; a cell without one is shown if its run exists, and is never missing
+    paper: (
+        float | None
+    )  # the published figure; a cell without one is shown if its run exists, and is never missing
     baseline: str = ""  # the name of the run whose accuracy is subtracted, if any
     split: str = "test"
 
@@ -208,7 +241,9 @@ class Table:
 
 
 TABLES = {
-    int(number): Table(int(number), **{**found, "cells": tuple(Cell(*cell) for cell in found["cells"])})
+    int(number): Table(
+        int(number), **{**found, "cells": tuple(Cell(*cell) for cell in found["cells"])}
+    )
     for number, found in published("mednli")["tables"].items()
 }
 
@@ -216,19 +251,24 @@ TABLES = {
 def filled(table: Table, folder: Path, read: Read) -> dict:
     """The table filled with the results of the folder's runs, as JSON values.
 
-    Each of `cells` has the Cell's fields and `state`: complete, missing, or what its run or its baseline is in. A cell
-    whose run is of another corpus than most, or of other pairs of it, has that for its state and no figure; the runs
-    of `corpora` in published/mednli.json have a corpus of their own.
-    A complete cell also has ours, low, high in points (95 %), seeds, sd (in points, of the run and of its baseline),
-    unlike (see `departures`) and difference: [ours less the paper's, low, high], None on another corpus. The paper's
-    figure is taken as exact: it came without an interval.
-    lacking: {command: [names of the runs it fills]}; it skips finished runs and goes on with others.
+    Each of `cells` has the Cell's fields and `state`: complete, missing, or what its run or its
+    baseline is in. A cell whose run is of another corpus than most, or of other pairs of it, has
+    that for its state and no figure; the runs of `corpora` in published/mednli.json have a corpus
+    of their own. A complete cell also has ours, low, high in points (95 %), seeds, sd (in points,
+    of the run and of its baseline), unlike (see `departures`) and difference: [ours less the
+    paper's, low, high], None on another corpus. The paper's figure is taken as exact: it came
+    without an interval. lacking: {command: [names of the runs it fills]}; it skips finished runs
+    and goes on with others.
     """
     folder, paper = check_folder(folder), published("mednli")["corpus"]
     every = (*table.cells, *_others(table, folder))
-    needed = dict.fromkeys((name, cell.split) for cell in every for name in (cell.run, cell.baseline) if name)
+    needed = dict.fromkeys(
+        (name, cell.split) for cell in every for name in (cell.run, cell.baseline) if name
+    )
     states = {(name, split): state(folder / name) for name, split in needed}
-    complete = {key: finished(folder / key[0], key[1]) for key, one in states.items() if one == "complete"}
+    complete = {
+        key: finished(folder / key[0], key[1]) for key, one in states.items() if one == "complete"
+    }
     corpus, runs, odd = _of_one_corpus(complete, paper)
     states |= odd
     sizes = {split: len(run.outcomes) for (_, split), run in runs.items() if run.corpus == corpus}
@@ -241,7 +281,9 @@ def filled(table: Table, folder: Path, read: Read) -> dict:
         missed |= {name for name, _ in lacks}
         values = {**vars(cell), "state": "complete"}
         if lacks:
-            values["state"] = states[lacks[0]] if lacks[0] == required[0] else f"baseline {states[lacks[0]]}"
+            values["state"] = (
+                states[lacks[0]] if lacks[0] == required[0] else f"baseline {states[lacks[0]]}"
+            )
         else:
             run, baseline = runs[required[0]], runs.get((cell.baseline, cell.split))
             values |= _ours(cell, run, baseline, read, comparable=corpus == paper)
@@ -250,7 +292,9 @@ def filled(table: Table, folder: Path, read: Read) -> dict:
             if baseline and other_training(baseline, run):
                 notes.add(f"{cell.run} was trained on other pairs than {cell.baseline}")
         cells.append(values)
-    variant = (corpus or paper) + "_code" * any("_code" in run.result.get("config", "") for run in runs.values())
+    variant = (corpus or paper) + "_code" * any(
+        "_code" in run.result.get("config", "") for run in runs.values()
+    )
     command = shlex.join(["bash", "launch/mednli.sh", str(folder), variant, str(table.number)])
     return {
         "table": table.number,
@@ -265,9 +309,11 @@ def filled(table: Table, folder: Path, read: Read) -> dict:
 
 
 def _of_one_corpus(complete, paper) -> tuple[str, dict, dict[tuple, str]]:
-    """(the corpus, runs that were scored on the same pairs, in one order, what is odd about each of the others).
+    """(the corpus, runs that were scored on the same pairs, in one order, what is odd about each of
+    the others).
 
-    The corpus is the paper's if there is a run of it, else the most frequent; of a split, most pairs decide.
+    The corpus is the paper's if there is a run of it, else the most frequent; of a split, most
+    pairs decide.
     """
     runs, odd, own = {}, {}, published("mednli")["corpora"]
     corpora = [run.corpus for (name, _), run in complete.items() if name not in own]
@@ -277,7 +323,9 @@ def _of_one_corpus(complete, paper) -> tuple[str, dict, dict[tuple, str]]:
             odd[key] = f"of {run.corpus}, not {own.get(key[0], corpus)}"
             continue
         place = run.corpus, key[1]
-        first = next((other for (_, split), other in runs.items() if (other.corpus, split) == place), run)
+        first = next(
+            (other for (_, split), other in runs.items() if (other.corpus, split) == place), run
+        )
         try:
             runs[key] = aligned(first, run)
         except RunError:
@@ -292,11 +340,15 @@ def _others(table, folder) -> Iterable[Cell]:
         match = re.fullmatch(table.others, path.name)
         if match and path.name not in known and (path / "config.json").is_file():
             part = match.groupdict()
-            column = f"{part['mode']} {NAMES[part['model']]}" if "mode" in part else NAMES[part["model"]]
+            column = (
+                f"{part['mode']} {NAMES[part['model']]}" if "mode" in part else NAMES[part["model"]]
+            )
             yield Cell(part["row"], column, path.name, None, part["model"])
 
 
-def _ours(cell: Cell, run: Finished, baseline: Finished | None, read: Read, *, comparable: bool) -> dict:
+def _ours(
+    cell: Cell, run: Finished, baseline: Finished | None, read: Read, *, comparable: bool
+) -> dict:
     if baseline is None:
         found = metrics.bootstrap_accuracy(run.outcomes.right)
         ours = found["accuracy"]
@@ -317,7 +369,9 @@ def _ours(cell: Cell, run: Finished, baseline: Finished | None, read: Read, *, c
 
 def table_section(found: dict) -> Section:
     """A table that `filled` gives, the paper's figures beside ours."""
-    words = ["points of accuracy, mean over the seeds; 95 % intervals by bootstrap over pairs and seeds"]
+    words = [
+        "points of accuracy, mean over the seeds; 95 % intervals by bootstrap over pairs and seeds"
+    ]
     if found["corpus"]:
         sizes = ", ".join(f"{n:,} {split} pairs" for split, n in found["pairs"].items())
         words.append(f"ours on {found['corpus']} ({sizes})")
@@ -326,8 +380,17 @@ def table_section(found: dict) -> Section:
     signed = "+" if any(cell["baseline"] for cell in cells.values()) else ""
     against = {n: cell["difference"] for n, cell in done.items() if cell["difference"] is not None}
     columns = (
-        ("paper", {n: "-" if c["paper"] is None else figure(c["paper"], signed) for n, c in cells.items()}),
-        ("ours", {n: figure(c["ours"], signed) if n in done else c["state"] for n, c in cells.items()}),
+        (
+            "paper",
+            {
+                n: "-" if c["paper"] is None else figure(c["paper"], signed)
+                for n, c in cells.items()
+            },
+        ),
+        (
+            "ours",
+            {n: figure(c["ours"], signed) if n in done else c["state"] for n, c in cells.items()},
+        ),
         ("95 %", {n: _interval(c["low"], c["high"], signed) for n, c in done.items()}),
         ("difference", {n: figure(value, "+") for n, (value, _, _) in against.items()}),
         ("95 %", {n: _interval(low, high, "+") for n, (_, low, high) in against.items()}),

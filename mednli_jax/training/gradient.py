@@ -1,4 +1,5 @@
-"""Gradient training of a network on one corpus, all seeds of a run in one program; its description by `--dry-run`."""
+"""Gradient training of a network on one corpus, all seeds of a run in one program; its description
+by `--dry-run`."""
 
 import json
 import time
@@ -35,7 +36,9 @@ def fit(experiment, prepared, session: Session) -> Fitted:
         should_stop=session.should_stop,
         profile=session.profile,
     )
-    kind = " ".join(dict.fromkeys((devices[0].platform, devices[0].device_kind)))  # "cpu" or "gpu NVIDIA H200"
+    kind = " ".join(
+        dict.fromkeys((devices[0].platform, devices[0].device_kind))
+    )  # "cpu" or "gpu NVIDIA H200"
     session.say(
         f"{experiment.model.name}: {_parameters(trainer.learner):,} parameters; seeds "
         f"{', '.join(map(str, experiment.seeds))}; {len(devices)} device{'s' * (len(devices) > 1)}, "
@@ -52,15 +55,23 @@ def fit(experiment, prepared, session: Session) -> Fitted:
     facts = {
         **({"transfer": taken} if taken else {}),
         "epochs": trainer.epoch - 1,
-        **({"passes": trainer.pass_of(trainer.epoch - 1)} if experiment.settings.evaluate_every else {}),
+        **(
+            {"passes": trainer.pass_of(trainer.epoch - 1)}
+            if experiment.settings.evaluate_every
+            else {}
+        ),
         "best_epoch": epochs,
         "parameters": _parameters(best),
-        "train_examples_per_second": round(trainer.trained_examples / max(trainer.train_seconds, 1e-9), 2),
+        "train_examples_per_second": round(
+            trainer.trained_examples / max(trainer.train_seconds, 1e-9), 2
+        ),
         "compile_seconds": round(program.compile_seconds, 2),
         "width": list(trainer.batches["train"].plan.width),
     }
     diverged = [seed for seed, epoch in zip(experiment.seeds, epochs, strict=True) if epoch == 0]
-    notes = [f"seed {seed} diverged: its scores are those of untrained parameters" for seed in diverged]
+    notes = [
+        f"seed {seed} diverged: its scores are those of untrained parameters" for seed in diverged
+    ]
     return Fitted(facts, lambda split: trainer.predict(split, best.variables), notes)
 
 
@@ -70,15 +81,21 @@ SELECTED = {"loss": "lowest dev loss", "accuracy": "highest dev accuracy", "last
 def _kept_line(directory, experiment, epochs) -> str:
     """The epoch of each seed that is kept, and their mean dev accuracy, from metrics.jsonl."""
     rows = {epoch: json.loads(line) for epoch, line in directory.metrics()}
-    kept = [(seed, rows[epoch]) for seed, epoch in zip(experiment.seeds, epochs, strict=True) if epoch]
+    kept = [
+        (seed, rows[epoch]) for seed, epoch in zip(experiment.seeds, epochs, strict=True) if epoch
+    ]
     accuracy = [row["dev_accuracy"][row["seeds"].index(seed)] for seed, row in kept]
     shown = "" if None in accuracy else f": dev accuracy {np.mean(accuracy):.4f}"
-    names = ", ".join(f"{row['pass']}, step {row['step']}" if "step" in row else str(row["epoch"]) for _, row in kept)
+    names = ", ".join(
+        f"{row['pass']}, step {row['step']}" if "step" in row else str(row["epoch"])
+        for _, row in kept
+    )
     return f"best epoch {names} ({SELECTED[experiment.settings.select]}){shown}"
 
 
 def start_from_pretrained(trainer: Trainer, experiment) -> str:
-    """Puts pretrained weights into a new trainer, the same for all seeds; returns a log line about them."""
+    """Puts pretrained weights into a new trainer, the same for all seeds; returns a log line about
+    them."""
     reader, weights = experiment.model.entry.pretrained, experiment.model.weights
     params, unused, drawn = reader.load_weights(weights, trainer.learner.params, stacked=True)
     trainer.begin(params=params)
@@ -87,7 +104,8 @@ def start_from_pretrained(trainer: Trainer, experiment) -> str:
 
 
 def _start(trainer, experiment, session) -> dict:
-    """Loads the weights of pretraining, a source run or a checkpoint, if any; returns facts about a source run."""
+    """Loads the weights of pretraining, a source run or a checkpoint, if any; returns facts about a
+    source run."""
     if not session.directory:  # the first process shares its weights
         return {}
     taken = {}
@@ -148,7 +166,10 @@ def describe(trainer: Trainer) -> Iterator[str]:
         return bodies.predict(layout, trainer.learner.variables, index)
 
     train_plan, seconds = batches["train"].epoch(1, np.asarray(trainer.learner.seed)), {}
-    for title, step, plan in (("train", train_step, train_plan), ("dev", dev_step, batches["dev"].once())):
+    for title, step, plan in (
+        ("train", train_step, train_plan),
+        ("dev", dev_step, batches["dev"].once()),
+    ):
         seconds[title] = 0.0
         for layout in dict.fromkeys(layout for layout, _ in plan):
             indices = [index for other, index in plan if other == layout]

@@ -1,8 +1,9 @@
 """Several processes, on one or more machines, that train one model together.
 
-All processes take the same steps; only the first writes files. Small messages (whether one should stop, whether all
-have the same corpus) use the key-value store of jax's coordination service, so that no device waits. Arrays are
-exchanged between devices. Where a process is lost, jax's service ends the others by SIGABRT, exit code 134.
+All processes take the same steps; only the first writes files. Small messages (whether one should
+stop, whether all have the same corpus) use the key-value store of jax's coordination service, so
+that no device waits. Arrays are exchanged between devices. Where a process is lost, jax's service
+ends the others by SIGABRT, exit code 134.
 """
 
 import errno
@@ -27,7 +28,9 @@ END_SECONDS = 60  # in which all processes must come to their end once one has
 # effectively no timeout: jax ends a process that waits for a lost one
 LONG_MS = 7 * 24 * 3600 * 1000
 FAILED = "mednli_jax/failed/"  # the meeting at which a failed process says so, and its exit code
-RESUMABLE = 3  # the exit code of a process that was interrupted, or that another run keeps from its folder
+RESUMABLE = (
+    3  # the exit code of a process that was interrupted, or that another run keeps from its folder
+)
 
 
 class Hosts:
@@ -45,16 +48,22 @@ class Hosts:
         return self.index == 0
 
     def meet(self) -> None:
-        """Waits until all processes call this. Raises RunError where one of them has failed instead."""
+        """Waits until all processes call this. Raises RunError where one of them has failed
+        instead."""
         if self.count > 1:
             self._wait(LONG_MS)
             for key, words in self._client.key_value_dir_get(FAILED):
                 meeting, code = map(int, words.split())
-                if meeting == self._meetings:  # a process that failed after it comes to the next one
+                if (
+                    meeting == self._meetings
+                ):  # a process that failed after it comes to the next one
                     self._told = True
                     process = key.rpartition("/")[2]
                     kind = ResumableError if code == RESUMABLE else RunError
-                    raise kind(f"process {process} of {self.count} has failed", fix="see the last output of it")
+                    raise kind(
+                        f"process {process} of {self.count} has failed",
+                        fix="see the last output of it",
+                    )
 
     def _wait(self, milliseconds):
         self._meetings += 1
@@ -66,25 +75,38 @@ class Hosts:
             return [value]
         self._rounds += 1
         folder = f"mednli_jax/round/{self._rounds}/"
-        self._client.key_value_set(f"{folder}{self.index}", f"={value}")  # the store drops empty values
+        self._client.key_value_set(
+            f"{folder}{self.index}", f"={value}"
+        )  # the store drops empty values
         self.meet()
-        found = {int(key.rpartition("/")[2]): text[1:] for key, text in self._client.key_value_dir_get(folder)}
-        if self._rounds > 1:  # all processes have read the earlier round, because they have reached this one
+        found = {
+            int(key.rpartition("/")[2]): text[1:]
+            for key, text in self._client.key_value_dir_get(folder)
+        }
+        if (
+            self._rounds > 1
+        ):  # all processes have read the earlier round, because they have reached this one
             self._client.key_value_delete(f"mednli_jax/round/{self._rounds - 1}/{self.index}")
         return [found[index] for index in range(self.count)]
 
     def agree(self, *values: float) -> list[float]:
         """The maximum of each value over all processes.
 
-        An allgather would wait for running steps: chunks could not be timed, and the devices would be idle.
+        An allgather would wait for running steps: chunks could not be timed, and the devices would
+        be idle.
         """
         texts = self.exchange(json.dumps([float(value) for value in values]))
         return [max(column) for column in zip(*map(json.loads, texts), strict=True)]
 
     def check_same(self, what: str, value) -> None:
-        """Raises RunError on all processes where their JSON values differ. what: the name of the value."""
-        digests = self.exchange(hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest())
-        if other := next((index for index, digest in enumerate(digests) if digest != digests[0]), None):
+        """Raises RunError on all processes where their JSON values differ. what: the name of the
+        value."""
+        digests = self.exchange(
+            hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+        )
+        if other := next(
+            (index for index, digest in enumerate(digests) if digest != digests[0]), None
+        ):
             problem = f"process {other} has another {what} than process 0"
             raise RunError(problem, fix="give all processes the same files, folders and flags")
 
@@ -98,7 +120,8 @@ class Hosts:
     # -- the end --------------------------------------------------------------------------------------------------
 
     def run(self, work) -> int:
-        """Runs `work` and returns its exit code. All processes end together; where one has failed, the others fail."""
+        """Runs `work` and returns its exit code. All processes end together; where one has failed,
+        the others fail."""
         code = work()
         if self.count == 1:
             return code
@@ -108,12 +131,15 @@ class Hosts:
             if not self._told:
                 self._wait(END_SECONDS * 1000 if code else LONG_MS)
             jax.distributed.shutdown()
-        except jax.errors.JaxRuntimeError:  # the others wait for this one on their devices; jax ends them
+        except (
+            jax.errors.JaxRuntimeError
+        ):  # the others wait for this one on their devices; jax ends them
             os._exit(code)
         return code
 
     def await_loss(self, error: BaseException) -> None:
-        """Waits after an error of a device: mostly another process was lost, and jax then ends this one."""
+        """Waits after an error of a device: mostly another process was lost, and jax then ends this
+        one."""
         if self.count > 1 and isinstance(error, jax.errors.JaxRuntimeError):
             time.sleep(2 * HEARTBEAT_SECONDS)
 
@@ -127,9 +153,14 @@ def here() -> Hosts:
 
 
 def join(
-    coordinator: str | None = None, processes: int | None = None, process: int | None = None, *, automatic: bool = False
+    coordinator: str | None = None,
+    processes: int | None = None,
+    process: int | None = None,
+    *,
+    automatic: bool = False,
 ) -> Hosts:
-    """Joins the other processes of a run, whose number is `processes`. Call it before any use of a jax device.
+    """Joins the other processes of a run, whose number is `processes`. Call it before any use of a
+    jax device.
 
     Args:
       coordinator: HOST:PORT of process 0; None: a single process, or the address that `automatic` finds.
@@ -147,16 +178,22 @@ def join(
         return _here
     for name, value in zip(("coordinator", "processes", "process"), explicit, strict=True):
         if value is None and not automatic:
-            raise RunError(f"--{name} is missing", fix="give --coordinator, --processes and --process")
+            raise RunError(
+                f"--{name} is missing", fix="give --coordinator, --processes and --process"
+            )
     if coordinator is not None and not coordinator.rpartition(":")[2].isdigit():
-        raise RunError("--coordinator has no port", fix="--coordinator=HOST:PORT, e.g. 10.0.0.2:8476")
+        raise RunError(
+            "--coordinator has no port", fix="--coordinator=HOST:PORT, e.g. 10.0.0.2:8476"
+        )
     if None not in (processes, process) and not 0 <= process < processes:
         raise RunError(f"--process is {process} of {processes}", fix=f"give 0 to {processes - 1}")
     if process == 0:
         say(f"process 0 of {processes}: waiting for the others at {coordinator}")
     _check_port(coordinator, process)
     try:
-        jax.config.update("jax_enable_preemption_service", False)  # this package handles SIGTERM itself
+        jax.config.update(
+            "jax_enable_preemption_service", False
+        )  # this package handles SIGTERM itself
         jax.distributed.initialize(
             coordinator,
             processes,
@@ -167,14 +204,18 @@ def join(
             shutdown_timeout_seconds=END_SECONDS,
         )
         check_jax()
-        counts = [len(jax.local_devices(process_index=index)) for index in range(jax.process_count())]
+        counts = [
+            len(jax.local_devices(process_index=index)) for index in range(jax.process_count())
+        ]
     except (ValueError, RuntimeError) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".")
         flags = "--coordinator=HOST:PORT --processes=N --process=I"
         fix = f"give {flags} to each process; process 0 is the coordinator"
         raise RunError(f"the other processes cannot be joined ({reason})", fix=fix) from None
     if len(set(counts)) != 1:
-        raise RunError(f"the processes have {counts} devices", fix="give each process the same number")
+        raise RunError(
+            f"the processes have {counts} devices", fix="give each process the same number"
+        )
     from orbax.checkpoint import multihost  # a slow import
 
     _here = Hosts(multihost.get_jax_distributed_client(), jax.process_index(), len(counts))
@@ -182,7 +223,8 @@ def join(
 
 
 def _check_port(coordinator: str | None, process: int | None) -> None:
-    """Raises RunError on process 0 where its port is in use: jax may end by a segmentation fault there."""
+    """Raises RunError on process 0 where its port is in use: jax may end by a segmentation fault
+    there."""
     port = int(coordinator.rpartition(":")[2]) if coordinator else _number("JAX_COORDINATOR_PORT")
     job = _number("SLURM_JOB_ID")
     if port is None and job is not None:
@@ -193,9 +235,14 @@ def _check_port(coordinator: str | None, process: int | None) -> None:
         try:
             Listener((address, port), family).close()
         except (OSError, OverflowError) as error:
-            if isinstance(error, OSError) and error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
+            if isinstance(error, OSError) and error.errno in (
+                errno.EAFNOSUPPORT,
+                errno.EADDRNOTAVAIL,
+            ):
                 continue  # a host without this family of addresses
-            problem = f"port {port} of the coordinator cannot be opened on this host ({error.args[-1]})"
+            problem = (
+                f"port {port} of the coordinator cannot be opened on this host ({error.args[-1]})"
+            )
             fix = "give another port in --coordinator=HOST:PORT; with --distributed, in $JAX_COORDINATOR_PORT"
             raise RunError(problem, fix=fix) from None
 

@@ -1,18 +1,21 @@
 """Many multinomial logistic regressions over subsets of the same rows, trained together.
 
-The objective is that of scikit-learn's LogisticRegression (C = 1): the sum of the cross-entropies of a model's rows and
-half the squared norm of its weights, without the intercept. Where a model's rows have two classes, scikit-learn has one
-vector of weights, the difference of the two here: their penalty is twice as large. The models share the rows, so that
-one matrix product gives the logits of all models; a mask selects the rows of each model.
+The objective is that of scikit-learn's LogisticRegression (C = 1): the sum of the cross-entropies
+of a model's rows and half the squared norm of its weights, without the intercept. Where a model's
+rows have two classes, scikit-learn has one vector of weights, the difference of the two here: their
+penalty is twice as large. The models share the rows, so that one matrix product gives the logits of
+all models; a mask selects the rows of each model.
 
-Mean word vectors are badly conditioned for plain gradient methods. But random subsets of the same rows have nearly the
-same second moment, and half of it bounds the curvature of all objectives (Boehning 1992, Multinomial logistic
-regression algorithm, Ann. Inst. Statist. Math. 44, theorem 5.1). The features are multiplied by the inverse root of
-this bound, and BFGS without memory minimises all objectives at the same time, each with its own steps. The models start
-at the optimum of all rows with the weight m / N. This start depends on the held-out rows of a model, but the result
-does not: each objective has one optimum, and each model trains until it has converged.
+Mean word vectors are badly conditioned for plain gradient methods. But random subsets of the same
+rows have nearly the same second moment, and half of it bounds the curvature of all objectives
+(Boehning 1992, Multinomial logistic regression algorithm, Ann. Inst. Statist. Math. 44, theorem
+5.1). The features are multiplied by the inverse root of this bound, and BFGS without memory
+minimises all objectives at the same time, each with its own steps. The models start at the optimum
+of all rows with the weight m / N. This start depends on the held-out rows of a model, but the
+result does not: each objective has one optimum, and each model trains until it has converged.
 
-Letters: N rows (R blocks of B), D features, K = D + 1 with the intercept, C classes, E = C - 1 contrasts, n models.
+Letters: N rows (R blocks of B), D features, K = D + 1 with the intercept, C classes, E = C - 1
+contrasts, n models.
 """
 
 from functools import partial
@@ -25,18 +28,22 @@ from scipy.linalg import helmert
 
 BLOCK = 2048  # rows per block; its logits fit into the processor's cache
 MAX_PASSES = 300
-# A model has converged when the next step would change the logits of its rows by about this root mean square. On mean
-# vectors 3 held-out predictions in 100,000 then differ from those of the exact optimum; with scikit-learn's default
-# tolerance 400 to 700 do.
+# A model has converged when the next step would change the logits of its rows by about this root
+# mean square. On mean vectors 3 held-out predictions in 100,000 then differ from those of the exact
+# optimum; with scikit-learn's default tolerance 400 to 700 do.
 TOLERANCE = 1e-4
 ABSENT = -1e9  # logit of a class that has no row in a model's subset
-# A step is accepted where the slope at its end is at most this share of the slope at its start, with the opposite sign.
-# On a quadratic this is Armijo's rule with 1/10. It needs no sums of losses, for which 32 bits are not exact enough.
+# A step is accepted where the slope at its end is at most this share of the slope at its start,
+# with the opposite sign. On a quadratic this is Armijo's rule with 1/10. It needs no sums of
+# losses, for which 32 bits are not exact enough.
 OVERSHOOT = 0.8
 
 
-def fit_predict(features, labels, chosen, *, capacity: int = 0, classes: int = 0, max_passes: int = MAX_PASSES):
-    """Fits one model to each subset of rows. A model never predicts a class that its rows do not have.
+def fit_predict(
+    features, labels, chosen, *, capacity: int = 0, classes: int = 0, max_passes: int = MAX_PASSES
+):
+    """Fits one model to each subset of rows. A model never predicts a class that its rows do not
+    have.
 
     Args:
       features, labels: float [N, D], int [N] from 0 up.
@@ -45,9 +52,14 @@ def fit_predict(features, labels, chosen, *, capacity: int = 0, classes: int = 0
       classes: C; 0 = as many as the labels have, at least two.
       max_passes: most passes over the rows.
 
-    Returns (int8 [n, N], the class of every row, also of the training rows; counts of passes and unconverged models).
+    Returns (int8 [n, N], the class of every row, also of the training rows; counts of passes and
+    unconverged models).
     """
-    (rows, dim), (models, size), classes = features.shape, chosen.shape, max(classes, 2, int(labels.max()) + 1)
+    (rows, dim), (models, size), classes = (
+        features.shape,
+        chosen.shape,
+        max(classes, 2, int(labels.max()) + 1),
+    )
     blocks = -(-max(rows, capacity) // BLOCK)
     x = np.zeros((blocks * BLOCK, dim + 1), np.float32)
     x[:rows, :dim], x[:rows, dim] = features, 1
@@ -65,19 +77,25 @@ def fit_predict(features, labels, chosen, *, capacity: int = 0, classes: int = 0
 @jax.jit
 def _fit(x, label, mask, present, rows, size, max_passes):
     """(predicted int8 [R, B, n], whether a model has not converged [n], passes)."""
-    # At the optimum the weights sum to 0 over the classes. Orthonormal contrasts [E, C] express such weights.
+    # At the optimum the weights sum to 0 over the classes. Orthonormal contrasts [E, C] express
+    # such weights.
     dim, (classes, models), basis = x.shape[-1], present.shape, helmert(len(present))
     blocks = jnp.ceil(rows / BLOCK).astype(jnp.int32)  # later blocks hold no rows
     penalty = jnp.eye(dim).at[-1, -1].set(0)
-    moment = jax.lax.fori_loop(0, blocks, lambda i, total: total + x[i].T @ x[i], jnp.zeros((dim, dim)))
-    # A constant feature is collinear with the intercept, which has no penalty: 1e-3 keeps the bound invertible.
+    moment = jax.lax.fori_loop(
+        0, blocks, lambda i, total: total + x[i].T @ x[i], jnp.zeros((dim, dim))
+    )
+    # A constant feature is collinear with the intercept, which has no penalty: 1e-3 keeps the bound
+    # invertible.
     root = jnp.linalg.cholesky(size / rows / 2 * moment + penalty + 1e-3 * jnp.eye(dim))
     inverse = jax.scipy.linalg.solve_triangular(root, jnp.eye(dim), lower=True)
     x, penalty = x @ inverse.T, inverse @ penalty @ inverse.T
 
     def logits(x, theta, present):
         v = jnp.split(x @ theta, classes - 1, axis=-1)
-        return [_weighted(row, v) + jnp.where(present[c], 0, ABSENT) for c, row in enumerate(basis.T)]
+        return [
+            _weighted(row, v) + jnp.where(present[c], 0, ABSENT) for c, row in enumerate(basis.T)
+        ]
 
     def solve(weight, present, theta):
         # The two vectors w / 2 and -w / 2 have half the squared norm of their difference w.
@@ -93,12 +111,16 @@ def _fit(x, label, mask, present, rows, size, max_passes):
 
         def gradient(theta):
             flat, shrunk = theta.reshape(dim, -1), (strength * theta).reshape(dim, -1)
-            return jax.lax.fori_loop(0, blocks, partial(add, theta=flat), penalty @ shrunk).reshape(theta.shape)
+            return jax.lax.fori_loop(0, blocks, partial(add, theta=flat), penalty @ shrunk).reshape(
+                theta.shape
+            )
 
         return _minimise(gradient, theta, TOLERANCE**2 * size, max_passes)
 
     real = jnp.arange(x.shape[0] * BLOCK).reshape(x.shape[0], BLOCK, 1) < rows
-    start = solve(real * (size / rows), present.any(axis=1, keepdims=True), jnp.zeros((dim, classes - 1, 1)))
+    start = solve(
+        real * (size / rows), present.any(axis=1, keepdims=True), jnp.zeros((dim, classes - 1, 1))
+    )
     end = solve(mask, present, jnp.broadcast_to(start.theta, (dim, classes - 1, models)))
     z = jnp.stack(logits(x, end.theta.reshape(dim, -1), present))
     return jnp.argmax(z, axis=0).astype(jnp.int8), end.going, end.passes
@@ -121,7 +143,8 @@ class _Search(NamedTuple):
 
 
 def _minimise(gradient_of, theta, enough, max_passes) -> _Search:
-    """Memoryless BFGS (Nocedal & Wright 2006, section 7.2) of n functions, until the squared gradient is `enough`."""
+    """Memoryless BFGS (Nocedal & Wright 2006, section 7.2) of n functions, until the squared
+    gradient is `enough`."""
     dot = partial(jnp.einsum, "ken,ken->n")
 
     def advance(search: _Search) -> _Search:
@@ -149,5 +172,9 @@ def _minimise(gradient_of, theta, enough, max_passes) -> _Search:
 
     gradient = gradient_of(theta)
     ones = jnp.ones(theta.shape[-1])
-    begun = _Search(theta, gradient, -gradient, ones, dot(gradient, gradient) > enough, jnp.int32(1))
-    return jax.lax.while_loop(lambda search: search.going.any() & (search.passes < max_passes), advance, begun)
+    begun = _Search(
+        theta, gradient, -gradient, ones, dot(gradient, gradient) > enough, jnp.int32(1)
+    )
+    return jax.lax.while_loop(
+        lambda search: search.going.any() & (search.passes < max_passes), advance, begun
+    )

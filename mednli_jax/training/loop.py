@@ -1,11 +1,13 @@
-"""The training loop: epochs of batches, dev scores, the best epoch of each seed, checkpoints; it can stop at any chunk.
+"""The training loop: epochs of batches, dev scores, the best epoch of each seed, checkpoints; it
+can stop at any chunk.
 
-With `evaluate_every`, dev is also scored every N steps within a pass over the training rows. The steps between two
-evaluations then count as an epoch: they have a number, a row of metrics, and weights that may become the best.
-Settings in epochs (`epochs`, `patience`, `halve_from`, ...) still count passes.
+With `evaluate_every`, dev is also scored every N steps within a pass over the training rows. The
+steps between two evaluations then count as an epoch: they have a number, a row of metrics, and
+weights that may become the best. Settings in epochs (`epochs`, `patience`, `halve_from`, ...) still
+count passes.
 
-The loop sees only row numbers; the task makes batches from them.
-Dimension letters: S seeds still training, A all seeds of the run, B rows of a batch, N rows of a split, C classes.
+The loop sees only row numbers; the task makes batches from them. Dimension letters: S seeds still
+training, A all seeds of the run, B rows of a batch, N rows of a split, C classes.
 """
 
 import contextlib
@@ -50,9 +52,15 @@ class Settings:
     schedule: str = "constant"  # one of optim.SCHEDULES, the one with which the optimiser was built
     halve_from: int = 1  # "halving": the first epoch with a lower rate
     average_from: int = 0  # the first epoch whose weights are averaged; 0 = no averaging
-    average_every: int = 0  # steps between two samples of the average; 0 = one sample at the end of each epoch
-    checkpoint_epochs: int = 1  # epochs between two checkpoints, in addition to those of `checkpoint_minutes`
-    evaluate_every: int = 0  # steps between two evaluations of the dev split; 0 = only at the end of a pass
+    average_every: int = (
+        0  # steps between two samples of the average; 0 = one sample at the end of each epoch
+    )
+    checkpoint_epochs: int = (
+        1  # epochs between two checkpoints, in addition to those of `checkpoint_minutes`
+    )
+    evaluate_every: int = (
+        0  # steps between two evaluations of the dev split; 0 = only at the end of a pass
+    )
     least_epochs: int = 0  # epochs that are trained whatever the patience
 
     @classmethod
@@ -75,8 +83,9 @@ class Settings:
 class Trainer:
     """Trains all seeds of a run. `run()` returns the best parameters of each.
 
-    With `average_from`, `average` holds the running mean of the weights. From its first sample on, the dev split is
-    scored with this mean, which can become the best. Training continues with the weights themselves.
+    With `average_from`, `average` holds the running mean of the weights. From its first sample on,
+    the dev split is scored with this mean, which can become the best. Training continues with the
+    weights themselves.
 
     Args:
       splits, batches: name -> rows with `label`, name -> their batches; "train" and "dev" are used.
@@ -111,11 +120,17 @@ class Trainer:
         self.checkpoints, self.should_stop = checkpoints, should_stop
         self.on_epoch, self.on_save = on_epoch, on_save
         self._profile, self._chunks = profile, 0
-        self.epoch, self.done, self.sums = 1, 0, None  # current epoch, its finished batches, their sums
+        self.epoch, self.done, self.sums = (
+            1,
+            0,
+            None,
+        )  # current epoch, its finished batches, their sums
         self.trained_examples, self.train_seconds = 0, 0.0  # of the finished epochs
         self.epoch_seconds = 0.0  # of the current epoch, summed over resumed processes
         steps = max(batches["train"].steps, 1)
-        self._steps = settings.evaluate_every or steps  # steps of an epoch; the last epoch of a pass may have fewer
+        self._steps = (
+            settings.evaluate_every or steps
+        )  # steps of an epoch; the last epoch of a pass may have fewer
         self._parts = -(-steps // self._steps)  # epochs of a pass
         started = time.monotonic()
         learner = program.draw(batches["train"].layouts[0], self.seeds)
@@ -126,7 +141,10 @@ class Trainer:
         self.learner, self.best, self.average = program.devices.replicate(drawn)
         self._saved = time.monotonic()
         self._compiled_for = 0  # number of seeds for which the programs are compiled
-        self._planner, self._plans = ThreadPoolExecutor(1, "plans"), {}  # (pass, seeds) -> future of its batches
+        self._planner, self._plans = (
+            ThreadPoolExecutor(1, "plans"),
+            {},
+        )  # (pass, seeds) -> future of its batches
         # steps of this chunk; steps of the next one by the speed of this process
         self._chunk = self._next_chunk = 4
 
@@ -147,12 +165,21 @@ class Trainer:
         return True
 
     def align(self):
-        """Gives all processes the state of the first one, whether it is new, resumed or from another run."""
+        """Gives all processes the state of the first one, whether it is new, resumed or from
+        another run."""
         if self._hosts.count > 1:
-            live, meta = json.loads(self._hosts.exchange(json.dumps([len(self.learner.seed), self._meta()]))[0])
-            learner, best, average = jax.tree.map(np.asarray, (self.learner, self.best, self.average))
-            learner, average = states.keep_seeds((learner, average), np.arange(live))  # in the first's shapes
-            self.learner, self.best, self.average = multihost_utils.broadcast_one_to_all((learner, best, average))
+            live, meta = json.loads(
+                self._hosts.exchange(json.dumps([len(self.learner.seed), self._meta()]))[0]
+            )
+            learner, best, average = jax.tree.map(
+                np.asarray, (self.learner, self.best, self.average)
+            )
+            learner, average = states.keep_seeds(
+                (learner, average), np.arange(live)
+            )  # in the first's shapes
+            self.learner, self.best, self.average = multihost_utils.broadcast_one_to_all(
+                (learner, best, average)
+            )
             self._go_on(self._carried(), meta)
 
     def _go_on(self, carried, meta):
@@ -161,9 +188,13 @@ class Trainer:
         self.learner = restored.get("learner", self.learner)
         self.average = restored.get("average", self.average)
         for name in (*_COUNTERS, "sums"):
-            setattr(self, name, {"epoch_seconds": 0.0, **meta}[name])  # older checkpoints lack epoch_seconds
+            setattr(
+                self, name, {"epoch_seconds": 0.0, **meta}[name]
+            )  # older checkpoints lack epoch_seconds
         if self.sums is not None:  # null becomes NaN
-            self.sums = {name: np.asarray(values, np.float64).tolist() for name, values in self.sums.items()}
+            self.sums = {
+                name: np.asarray(values, np.float64).tolist() for name, values in self.sums.items()
+            }
 
     def save(self):
         self._saved, over = time.monotonic(), self._over()
@@ -177,7 +208,8 @@ class Trainer:
         return {**{name: getattr(self, name) for name in _COUNTERS}, "sums": sums}
 
     def _carried(self, over=False):
-        """The arrays of a checkpoint: the best weights, and what training needs, unless it is over."""
+        """The arrays of a checkpoint: the best weights, and what training needs, unless it is
+        over."""
         if over:
             return {"best": self.best}
         carried = {"learner": self.learner, "best": self.best}
@@ -207,16 +239,20 @@ class Trainer:
         return self._pass > self.settings.epochs or not len(self._slots())
 
     def _slots(self):
-        """Indices in Best of the seeds that still train, by their patience after the last whole pass."""
+        """Indices in Best of the seeds that still train, by their patience after the last whole
+        pass."""
         done = (self.epoch - 1) // self._parts
         stale = done - self.pass_of(np.asarray(self.best.epoch))
-        return np.flatnonzero((stale < self.settings.patience) | (done < self.settings.least_epochs))
+        return np.flatnonzero(
+            (stale < self.settings.patience) | (done < self.settings.least_epochs)
+        )
 
     def _learner_slots(self):
         return np.array([self.seeds.index(seed) for seed in np.asarray(self.learner.seed).tolist()])
 
     def _drop_finished(self):
-        """Drops finished seeds once they are half of all, so that the program is not compiled again for each seed."""
+        """Drops finished seeds once they are half of all, so that the program is not compiled again
+        for each seed."""
         places = self._learner_slots()
         live = np.isin(places, self._slots())
         if self.done == 0 and live.sum() <= len(live) // 2:
@@ -224,14 +260,17 @@ class Trainer:
             self.learner, self.average = self.program.devices.replicate(kept)
 
     def _train_epoch(self):
-        """Trains the rest of the epoch; returns (examples of all seeds in it, whether to save after it)."""
+        """Trains the rest of the epoch; returns (examples of all seeds in it, whether to save after
+        it)."""
         begun, compiled, before = time.monotonic(), self.program.compile_seconds, self.epoch_seconds
         seeds = np.asarray(self.learner.seed)
         whole, first, save = self._plan(tuple(seeds.tolist())), self._first(), False
         plan = whole[first : first + self._steps]
         self._compile(whole)
         title = f"epoch {self._pass}/{self.settings.epochs}"
-        with Bar(title, len(self.splits["train"]), first=_examples(whole[: first + self.done])) as bar:
+        with Bar(
+            title, len(self.splits["train"]), first=_examples(whole[: first + self.done])
+        ) as bar:
             pending = None
             while self.done < len(plan):
                 chunk = plan[self.done : self.done + self._chunk]
@@ -242,7 +281,9 @@ class Trainer:
                     self._take(pending, started)
                 pending = sums
                 self.done += len(chunk)
-                stop, save = self._agreed(time.monotonic() - self._saved > 60 * self.settings.checkpoint_minutes)
+                stop, save = self._agreed(
+                    time.monotonic() - self._saved > 60 * self.settings.checkpoint_minutes
+                )
                 if stop or save or self.done == len(plan):
                     self._take(pending, started)
                     pending = None
@@ -257,29 +298,47 @@ class Trainer:
         return _examples(plan) * len(seeds), save
 
     def _compile(self, plan):
-        """Compiles the programs for the batches of a pass and of the dev split, once for each number of seeds."""
+        """Compiles the programs for the batches of a pass and of the dev split, once for each
+        number of seeds."""
         live = len(self.learner.seed)
         if self._compiled_for == live:
             return
         self._compiled_for, program = live, self.program
         training, predicting = (
-            {layout: index for layout, index in batches} for batches in (plan, self.batches["dev"].once())
+            {layout: index for layout, index in batches}
+            for batches in (plan, self.batches["dev"].once())
         )
-        bodies = [partial(program.train_body, layout, self.learner, index) for layout, index in training.items()]
+        bodies = [
+            partial(program.train_body, layout, self.learner, index)
+            for layout, index in training.items()
+        ]
         weights = self.learner.variables
-        bodies += [partial(program.predict_body, layout, weights, index) for layout, index in predicting.items()]
-        say(f"compiling {len(bodies)} programs: half a minute on two idle cores, seconds from the cache")
+        bodies += [
+            partial(program.predict_body, layout, weights, index)
+            for layout, index in predicting.items()
+        ]
+        say(
+            f"compiling {len(bodies)} programs: half a minute on two idle cores, seconds from the cache"
+        )
         program.compile(bodies)
 
     def _plan(self, seeds):
-        """The batches of the current pass. A thread prepares those of the next one while the device works."""
-        keys = [(number, seeds) for number in (self._pass, self._pass + 1) if number <= self.settings.epochs]
+        """The batches of the current pass. A thread prepares those of the next one while the device
+        works."""
+        keys = [
+            (number, seeds)
+            for number in (self._pass, self._pass + 1)
+            if number <= self.settings.epochs
+        ]
         deal = self.batches["train"].epoch
-        self._plans = {key: self._plans.get(key) or self._planner.submit(deal, *key) for key in keys}
+        self._plans = {
+            key: self._plans.get(key) or self._planner.submit(deal, *key) for key in keys
+        }
         return self._plans[keys[0]].result()
 
     def _train_chunk(self, chunk, steps):
-        """Dispatches the steps of a chunk; returns the sums of each step, on the device. steps: of the whole pass."""
+        """Dispatches the steps of a chunk; returns the sums of each step, on the device. steps: of
+        the whole pass."""
         sums = []
         first, every = self.settings.average_from, self.settings.average_every or steps
         for done, (layout, index) in enumerate(chunk, start=self._first() + self.done + 1):
@@ -291,7 +350,8 @@ class Trainer:
 
     @contextlib.contextmanager
     def _traced(self):
-        """Profiles the third chunk. It waits for the device, so that the trace contains exactly these steps."""
+        """Profiles the third chunk. It waits for the device, so that the trace contains exactly
+        these steps."""
         self._chunks += 1
         if not self._profile or self._chunks != 3:
             yield
@@ -302,13 +362,18 @@ class Trainer:
             jax.block_until_ready(self.learner)
 
     def _take(self, sums, started):
-        """Adds the sums of a chunk's steps to those of the epoch, and adapts the size of chunks to about two seconds.
+        """Adds the sums of a chunk's steps to those of the epoch, and adapts the size of chunks to
+        about two seconds.
 
-        The steps are added one by one in float64, so that the sums do not depend on the size of the chunks.
+        The steps are added one by one in float64, so that the sums do not depend on the size of the
+        chunks.
         """
         for of_step in jax.device_get(sums):
             before = self.sums or dict.fromkeys(of_step, 0.0)
-            added = {name: np.add(before[name], value, dtype=np.float64) for name, value in of_step.items()}
+            added = {
+                name: np.add(before[name], value, dtype=np.float64)
+                for name, value in of_step.items()
+            }
             self.sums = {name: value.tolist() for name, value in added.items()}
         seconds = time.monotonic() - started
         if seconds > 1.5 * CHUNK_SECONDS:
@@ -317,19 +382,26 @@ class Trainer:
             self._next_chunk = min(256, self._chunk * 2)
 
     def _finish_epoch(self, examples, save):
-        places, averaged = self._learner_slots(), self.average is not None and np.all(self.average.count)
+        places, averaged = (
+            self._learner_slots(),
+            self.average is not None and np.all(self.average.count),
+        )
         weights = self.average if averaged else self.learner
         logits = self.predict("dev", weights.variables)
         scores = self._score(self.splits["dev"], logits, np.asarray(self.learner.seed))
         unscored = scores["loss"] is None  # no dev answer can be scored
         if unscored and self.settings.select == "loss":
-            raise ConfigError("config.train.select is 'loss': no dev answer can be scored", fix="give accuracy or last")
+            raise ConfigError(
+                "config.train.select is 'loss': no dev answer can be scored",
+                fix="give accuracy or last",
+            )
         loss = np.full(len(places), np.nan) if unscored else np.array(scores["loss"]["per_seed"])
         accuracy = np.array(scores["accuracy"]["per_seed"])
         last = np.full(len(places), -self.epoch)
         value = {"loss": loss, "accuracy": 1 - accuracy, "last": last}[self.settings.select]
-        # A diverged seed never becomes the best. Neither does a finished seed that is trained only because the program
-        # still contains it: the result of a seed must not depend on the other seeds.
+        # A diverged seed never becomes the best. Neither does a finished seed that is trained only
+        # because the program still contains it: the result of a seed must not depend on the other
+        # seeds.
         allowed = (unscored | np.isfinite(loss)) & np.isin(places, self._slots())
         value = np.where(allowed, value, np.inf).astype(np.float32)
         self.program.devices.check_replicas(self.learner.params)
@@ -351,9 +423,14 @@ class Trainer:
         self.trained_examples += examples
         self.train_seconds += self.epoch_seconds
         self.epoch, self.done, self.sums, self.epoch_seconds = self.epoch + 1, 0, None, 0.0
-        # The row is written first: a run killed in between trains the epoch again and drops the row.
+        # The row is written first: a run killed in between trains the epoch again and drops the
+        # row.
         self.on_epoch(row)
-        if save or self._over() or (self.epoch - 1) % (self.settings.checkpoint_epochs * self._parts) == 0:
+        if (
+            save
+            or self._over()
+            or (self.epoch - 1) % (self.settings.checkpoint_epochs * self._parts) == 0
+        ):
             self.save()
 
     def _protocol_row(self):
@@ -366,7 +443,10 @@ class Trainer:
             row["averaged"] = int(np.max(self.average.count))
         if settings.evaluate_every:
             steps = self.batches["train"].steps
-            row |= {"pass": self._pass, "step": (self._pass - 1) * steps + self._first() + self.done}
+            row |= {
+                "pass": self._pass,
+                "step": (self._pass - 1) * steps + self._first() + self.done,
+            }
         return row
 
     def predict(self, split: str, variables) -> np.ndarray:
@@ -384,13 +464,15 @@ class Trainer:
         return logits
 
     def _stop_if_asked(self):
-        """Saves and stops within an evaluation where requested. A resumed run repeats the evaluation."""
+        """Saves and stops within an evaluation where requested. A resumed run repeats the
+        evaluation."""
         if self._agreed()[0]:
             self.save()
             raise Interrupted
 
     def _agreed(self, save=False):
-        """(whether to stop, whether to save), the same on all processes: yes where one process needs it.
+        """(whether to stop, whether to save), the same on all processes: yes where one process
+        needs it.
 
         Also sets the steps of the next chunk to the fewest of all processes.
         """

@@ -1,7 +1,7 @@
 """Optimisers and learning rate schedules of the papers, built from a config's `train` section.
 
-The batches are planned before the optimiser is built. The number of steps of an epoch is therefore known, and a
-schedule is an optax schedule, a function of the step.
+The batches are planned before the optimiser is built. The number of steps of an epoch is therefore
+known, and a schedule is an optax schedule, a function of the step.
 """
 
 import math
@@ -21,7 +21,8 @@ DECAY = 0.5  # factor of a lower rate
 
 
 class ByRows(optax.GradientTransformationExtraArgs):
-    """Its `update(..., index=index)` takes gradients of table rows (models.sparse_rows) and returns updates of them."""
+    """Its `update(..., index=index)` takes gradients of table rows (models.sparse_rows) and returns
+    updates of them."""
 
 
 class ByMoments(ByRows):
@@ -66,10 +67,12 @@ class Options:
 
 
 def build_optimizer(options: Options, epoch_steps: int = 1) -> optax.GradientTransformation:
-    """An optimiser with L2 regularisation added to the gradient first, as in PyTorch's `weight_decay`.
+    """An optimiser with L2 regularisation added to the gradient first, as in PyTorch's
+    `weight_decay`.
 
-    For Adam (Kingma & Ba 2015) this is not AdamW: the MedNLI systems were trained with the coupled form. "adamw" is
-    the decoupled form (Loshchilov & Hutter 2019) for matrices; biases and norms do not decay (Devlin et al. 2019).
+    For Adam (Kingma & Ba 2015) this is not AdamW: the MedNLI systems were trained with the coupled
+    form. "adamw" is the decoupled form (Loshchilov & Hutter 2019) for matrices; biases and norms do
+    not decay (Devlin et al. 2019).
 
     epoch_steps: batches of an epoch, for schedules.
     """
@@ -93,16 +96,22 @@ def build_optimizer(options: Options, epoch_steps: int = 1) -> optax.GradientTra
         rate = optax.scale_by_learning_rate(options.learning_rate)
     else:
         rate = optax.scale_by_learning_rate(_rate_of_step(options, epoch_steps))
-    whole = optax.chain(*parts, optax.chain(direction, rate))  # nested as in optax.adam, for the names in checkpoints
-    if options.optimizer not in ("adam", "sgd") or options.weight_decay > 0:  # their updates concern every row
+    whole = optax.chain(
+        *parts, optax.chain(direction, rate)
+    )  # nested as in optax.adam, for the names in checkpoints
+    if (
+        options.optimizer not in ("adam", "sgd") or options.weight_decay > 0
+    ):  # their updates concern every row
         return whole
     return by_rows(whole, moments=options.optimizer == "adam", norms=options.clip > 0)
 
 
 def by_rows(optimizer: optax.GradientTransformation, *, moments: bool, norms: bool) -> ByRows:
-    """The optimiser for gradients of single rows. The updates are the same as for gradients of whole tables.
+    """The optimiser for gradients of single rows. The updates are the same as for gradients of
+    whole tables.
 
-    moments: whether it returns updates of whole tables. norms: whether it needs the norm of the gradients.
+    moments: whether it returns updates of whole tables. norms: whether it needs the norm of the
+    gradients.
     """
     made = optax.with_extra_args_support(optimizer)
 
@@ -118,7 +127,9 @@ def _rate_of_step(options: Options, epoch_steps: int) -> optax.Schedule:
     """The learning rate as a function of the number of earlier steps."""
     steps, rate = options.epochs * epoch_steps, options.learning_rate
     if options.schedule == "halving":
-        starts = [(epoch - 1) * epoch_steps for epoch in range(options.halve_from, options.epochs + 1)]
+        starts = [
+            (epoch - 1) * epoch_steps for epoch in range(options.halve_from, options.epochs + 1)
+        ]
         return optax.piecewise_constant_schedule(rate, dict.fromkeys(starts, DECAY))
     warms_up = options.schedule == "warmup_linear"
     rising = math.ceil(round(options.warmup * steps, 6)) if warms_up else 0
@@ -128,10 +139,13 @@ def _rate_of_step(options: Options, epoch_steps: int) -> optax.Schedule:
     return optax.join_schedules([optax.linear_schedule(0.0, rate, rising), falling], [rising])
 
 
-def scale_by_adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> optax.GradientTransformationExtraArgs:
+def scale_by_adam(
+    b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
+) -> optax.GradientTransformationExtraArgs:
     """Adam (Kingma & Ba 2015) as in optax, which also takes gradients of single table rows.
 
-    The gradients of other rows count as 0: at every step the moments of all rows decay and all rows are updated.
+    The gradients of other rows count as 0: at every step the moments of all rows decay and all rows
+    are updated.
     """
     whole = optax.scale_by_adam(b1, b2, eps)
 
@@ -148,8 +162,14 @@ def scale_by_adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> opta
             return moved
 
         count = optax.safe_increment(state.count)
-        mu, nu = sparse_rows.walked(state.mu, moment(b1, 1)), sparse_rows.walked(state.nu, moment(b2, 2))
-        mean, size = optax.tree.bias_correction(mu, b1, count), optax.tree.bias_correction(nu, b2, count)
+        mu, nu = (
+            sparse_rows.walked(state.mu, moment(b1, 1)),
+            sparse_rows.walked(state.nu, moment(b2, 2)),
+        )
+        mean, size = (
+            optax.tree.bias_correction(mu, b1, count),
+            optax.tree.bias_correction(nu, b2, count),
+        )
         updates = jax.tree.map(lambda m, v: m / (jnp.sqrt(v) + eps), mean, size)
         return updates, optax.ScaleByAdamState(count, mu, nu)
 

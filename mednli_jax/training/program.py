@@ -1,6 +1,7 @@
 """Training and prediction over data on the devices, compiled once for each layout of a batch.
 
-Dimension letters: S seeds, Q units of a batch, G rows of a unit, B rows, N rows of a split, C classes.
+Dimension letters: S seeds, Q units of a batch, G rows of a unit, B rows, N rows of a split, C
+classes.
 """
 
 import collections
@@ -26,16 +27,21 @@ from mednli_jax.training.task import Scorer
 
 # batches computed on the device while the host receives an earlier one
 LOOKAHEAD = 2
-# The setting `train.precision` -> the value for jax.default_matmul_precision. None keeps the device's default: TF32 on
-# a GPU, 16-bit operands on a TPU, full float32 on a CPU. With bfloat16 all products of a model take operands of 16 bits
-# and sum in 32 (models.products); parameters, the optimiser, norms, softmax and losses keep 32 bits.
+# The setting `train.precision` -> the value for jax.default_matmul_precision. None keeps the
+# device's default: TF32 on a GPU, 16-bit operands on a TPU, full float32 on a CPU. With bfloat16
+# all products of a model take operands of 16 bits and sum in 32 (models.products); parameters, the
+# optimiser, norms, softmax and losses keep 32 bits.
 PRECISIONS = {"default": None, "float32": "float32", "tf32": "tensorfloat32", "bfloat16": HALF}
 
 
 def precision_context(precision: str):
     """The context in which a body is traced and compiled."""
     matmul_precision = PRECISIONS[precision]
-    return jax.default_matmul_precision(matmul_precision) if matmul_precision else contextlib.nullcontext()
+    return (
+        jax.default_matmul_precision(matmul_precision)
+        if matmul_precision
+        else contextlib.nullcontext()
+    )
 
 
 def _shape(x):
@@ -51,14 +57,17 @@ class Program:
     devices: Devices
     frozen: dict  # arrays that are not trained, on the devices
     data: dict  # arrays of the corpus, on the devices
-    optimizer: optax.GradientTransformation | None = None  # None for prediction, or until the number of steps is known
+    optimizer: optax.GradientTransformation | None = (
+        None  # None for prediction, or until the number of steps is known
+    )
     precision: str = "default"  # of matrix products, a key of PRECISIONS
     compile_seconds: float = 0.0
     _compiled: dict = field(default_factory=dict)
     _formats: dict = field(default_factory=dict)
 
     def draw(self, layout, seeds) -> states.Learner:
-        """New learners with random weights, one for each seed. layout: any layout, for the shapes of the model."""
+        """New learners with random weights, one for each seed. layout: any layout, for the shapes
+        of the model."""
         padding = jnp.full((layout.units, layout.group), -1, jnp.int32)
         batch = self.task.to_batch(self.data, padding, layout)
         return states.init_learner(self.model, self.optimizer, seeds, batch, self.frozen)
@@ -69,7 +78,8 @@ class Program:
         return call(*self._placed(call, learner), self.devices.split(index))
 
     def train_bytes(self, layout, learner, index) -> int:
-        """Bytes that `train` takes on each device: arguments, results, work space. learner: arrays or only shapes."""
+        """Bytes that `train` takes on each device: arguments, results, work space. learner: arrays
+        or only shapes."""
         sizes = self.train_body(layout, learner, index).memory_analysis()
         held = sizes.argument_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
         return held + sizes.temp_size_in_bytes
@@ -87,9 +97,14 @@ class Program:
 
     def predict_body(self, layout, variables, index, pool=None):
         """The compiled body of `predict`. variables: arrays or only shapes. pool: see `compile`."""
-        body, seeds = predict_step(self.model, self.task, layout), jax.tree.leaves(variables)[0].shape[0]
+        body, seeds = (
+            predict_step(self.model, self.task, layout),
+            jax.tree.leaves(variables)[0].shape[0],
+        )
         try:
-            return self._compiled_for(("predict", layout, seeds), body, variables, index, pool, reduced=False)
+            return self._compiled_for(
+                ("predict", layout, seeds), body, variables, index, pool, reduced=False
+            )
         except (ScopeParamNotFoundError, ScopeParamShapeError) as error:
             problem = "the weights do not fit the model of the config"
             raise RunError(problem, fix="restore the run directory") from error
@@ -101,7 +116,9 @@ class Program:
             started = time.monotonic()
             given = (state, self.frozen, self.data, self.devices.split(index))
             if self.devices.chooses_formats:
-                self._compiled[key] = self._with_formats(body, given, (key[0], "frozen", shapes), **how)
+                self._compiled[key] = self._with_formats(
+                    body, given, (key[0], "frozen", shapes), **how
+                )
             elif pool:
                 self._compiled[key] = pool.submit(self._lowered(body, given, **how).compile)
             else:
@@ -115,9 +132,12 @@ class Program:
             return self.devices.map(body, **how).lower(*given)
 
     def _with_formats(self, body, given, names, *, donate=False, **how):
-        """Compiles the body with the array formats that the first body chose; a step keeps the learner's format."""
+        """Compiles the body with the array formats that the first body chose; a step keeps the
+        learner's format."""
         known = [self._formats.get(name, self.devices.chosen_format) for name in names]
-        given = jax.tree.map(_shape, given)  # where the compiler chooses, jit refuses arrays, which have a format
+        given = jax.tree.map(
+            _shape, given
+        )  # where the compiler chooses, jit refuses arrays, which have a format
         out = {"out_shardings": (known[0], None)} if donate else {}
         how |= {"donate": donate, "in_shardings": (*known, None)}
         compiled = self._lowered(body, given, **how, **out).compile()
@@ -127,7 +147,8 @@ class Program:
         return compiled
 
     def _placed(self, call, state):
-        """(state, frozen, data) in the formats of a compiled body. Arrays returned by a step already have them."""
+        """(state, frozen, data) in the formats of a compiled body. Arrays returned by a step
+        already have them."""
         if not self.devices.chooses_formats:
             return state, self.frozen, self.data
 
@@ -135,11 +156,14 @@ class Program:
             return leaf if leaf.format == required else jax.device_put(leaf, required)
 
         of_state, of_frozen, of_data, _ = call.input_formats[0]
-        self.frozen, self.data = (jax.tree.map(put, *pair) for pair in ((self.frozen, of_frozen), (self.data, of_data)))
+        self.frozen, self.data = (
+            jax.tree.map(put, *pair) for pair in ((self.frozen, of_frozen), (self.data, of_data))
+        )
         return jax.tree.map(put, state, of_state), self.frozen, self.data
 
     def compile(self, bodies: list[Callable]) -> None:
-        """Compiles bodies, partial calls of train_body and predict_body without `pool`, in parallel."""
+        """Compiles bodies, partial calls of train_body and predict_body without `pool`, in
+        parallel."""
         started, before = time.monotonic(), self.compile_seconds
         with ThreadPoolExecutor(max(len(bodies), 1)) as pool:
             for body in bodies:  # traced in this thread, because jax's settings are per thread
@@ -154,8 +178,8 @@ class Program:
         return list(self._compiled.values())
 
     def logits(self, variables, batches: batching.Batches, *, tick=lambda rows: None) -> np.ndarray:
-        """Logits [S, N, C] of a split, each row once, in the order of the split. tick: called after each batch with the
-        number of its rows."""
+        """Logits [S, N, C] of a split, each row once, in the order of the split. tick: called after
+        each batch with the number of its rows."""
         result, pending = None, collections.deque()
 
         def take():

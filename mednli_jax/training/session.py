@@ -19,7 +19,9 @@ class Fitted:
     """The result of a fitter."""
 
     facts: dict  # fields of result.json
-    logits: Callable | None = None  # split -> logits [S, N, C] of its rows; None where the scores are in `facts`
+    logits: Callable | None = (
+        None  # split -> logits [S, N, C] of its rows; None where the scores are in `facts`
+    )
     notes: list[str] = field(default_factory=list)  # warnings for result.json
     lines: list[str] = field(default_factory=list)  # to print at the end
 
@@ -34,7 +36,14 @@ class Session:
       source: the finished run from whose weights training starts, or None.
     """
 
-    def __init__(self, directory: RunDirectory | None, *, resume: bool = False, profile: bool = False, source=None):
+    def __init__(
+        self,
+        directory: RunDirectory | None,
+        *,
+        resume: bool = False,
+        profile: bool = False,
+        source=None,
+    ):
         self.directory, self.resume, self.source = directory, resume, source
         self.profile = directory.folder / "profile" if directory and profile else None
         self.signals, self._begun = 0, time.monotonic()
@@ -55,9 +64,11 @@ class Session:
         return self.signals > 0
 
     def catch_signals(self) -> None:
-        """Installs signal handlers: the first signal stops after the current steps, the second at once.
+        """Installs signal handlers: the first signal stops after the current steps, the second at
+        once.
 
-        Only a process's main thread may have handlers; in another one a training ends by itself alone.
+        Only a process's main thread may have handlers; in another one a training ends by itself
+        alone.
         """
         if threading.current_thread() is not threading.main_thread():
             return
@@ -77,7 +88,9 @@ class Session:
     def count_earlier_sessions(self) -> None:
         """Reads the seconds of earlier sessions from result.json."""
         found = self.directory.result()
-        self._before = {name: found[name] for name in self._spent() if type(found.get(name)) in (int, float)}
+        self._before = {
+            name: found[name] for name in self._spent() if type(found.get(name)) in (int, float)
+        }
         self.compile_seconds = self._before.get("compile_seconds", 0.0)
 
     def _spent(self):
@@ -86,23 +99,28 @@ class Session:
         return {"seconds": round(seconds, 1), "compile_seconds": round(self.compile_seconds, 2)}
 
     def write_status(self, status: str, result: dict | None = None) -> None:
-        """Writes result.json: the status, the result of a complete run, and the seconds of all sessions."""
+        """Writes result.json: the status, the result of a complete run, and the seconds of all
+        sessions."""
         spent = self._spent() if result is None else {"seconds": self._spent()["seconds"]}
         self.directory.write_result(status, {**(result or {}), **spent})
 
     def write_failure(self, *, resumable: bool) -> None:
-        """Writes the result.json of a failed run. resumable: whether the same flags can continue it."""
+        """Writes the result.json of a failed run. resumable: whether the same flags can continue
+        it."""
         self.directory.write_result("failed", {**self._spent(), "resumable": resumable})
 
     def on_save(self, compile_seconds: float) -> None:
-        """Writes the seconds with each checkpoint, so that a killed run does not count the time of lost work."""
+        """Writes the seconds with each checkpoint, so that a killed run does not count the time of
+        lost work."""
         self.compile_seconds = compile_seconds
         self.write_status("running")
 
     def write_facts(self, manifest: dict, devices=()) -> None:
         """Writes env.json and data.json."""
         if self.directory:
-            named = {"devices": [f"{d.platform}:{d.device_kind}" for d in devices]} if devices else {}
+            named = (
+                {"devices": [f"{d.platform}:{d.device_kind}" for d in devices]} if devices else {}
+            )
             facts = {**environment(), **named, "settings": numeric_settings()}
             write_json(self.directory.folder / "env.json", facts)
             write_json(self.directory.folder / "data.json", manifest)
@@ -115,7 +133,8 @@ class Session:
 
 
 def epoch_line(row: dict, epochs: int, *measures: str) -> str:
-    """`epoch 2/6: train loss .7, dev loss .8, ...`: means over the seeds of a row of metrics; its step if it has one.
+    """`epoch 2/6: train loss .7, dev loss .8, ...`: means over the seeds of a row of metrics; its
+    step if it has one.
 
     measures: further names in the row, e.g. dev_accuracy.
     """
@@ -135,7 +154,10 @@ def epoch_line(row: dict, epochs: int, *measures: str) -> str:
 
 
 def check_converged(best_epoch, what: str) -> None:
-    """Raises ConfigError where no seed ever had a finite dev loss. best_epoch: [S], 0 = none. what: name of a seed."""
+    """Raises ConfigError where no seed ever had a finite dev loss. best_epoch: [S], 0 = none. what:
+    name of a seed."""
     if not any(epoch > 0 for epoch in best_epoch):
         problem = f"the dev loss of no {what} was ever a finite number"
-        raise ConfigError(problem, fix="give a lower --config.train.learning_rate, or --config.train.clip=10")
+        raise ConfigError(
+            problem, fix="give a lower --config.train.learning_rate, or --config.train.clip=10"
+        )

@@ -49,7 +49,8 @@ def check_jax() -> None:
 
 
 def _without_device(error: Exception) -> str:
-    """The message for jax's error: its reason, the setting that chose the platform, the extra to install."""
+    """The message for jax's error: its reason, the setting that chose the platform, the extra to
+    install."""
     reason = str(error).partition(" (set JAX_PLATFORMS")[0] or "it finds no device of this platform"
     platforms = jax.config.jax_platforms or jax.config.jax_platform_name or ""
     setting = "JAX_PLATFORMS" if jax.config.jax_platforms else "JAX_PLATFORM_NAME"

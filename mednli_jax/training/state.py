@@ -26,7 +26,8 @@ class _Weights:
 
 @struct.dataclass
 class Learner(_Weights):
-    """The state that a step updates. Every leaf has a leading seed axis [S, ...]; the step is vmapped over it."""
+    """The state that a step updates. Every leaf has a leading seed axis [S, ...]; the step is
+    vmapped over it."""
 
     seed: jax.Array  # [S] uint32
     step: jax.Array  # [S] int32, optimiser steps taken
@@ -50,9 +51,9 @@ class Best(_Weights):
 class Average(_Weights):
     """The unweighted mean of a learner's weights at some steps (Izmailov et al. 2018, Algorithm 1).
 
-    Running batch statistics are averaged like the parameters, which is cheap and close to those of the averaged
-    network. Exact statistics need a pass over the training data, here at every evaluation; the paper makes one at the
-    end.
+    Running batch statistics are averaged like the parameters, which is cheap and close to those of
+    the averaged network. Exact statistics need a pass over the training data, here at every
+    evaluation; the paper makes one at the end.
     """
 
     count: jax.Array  # [S] int32, samples so far
@@ -61,12 +62,18 @@ class Average(_Weights):
 
 
 def init_learner(model, optimizer, seeds, example_batch, frozen) -> Learner:
-    """One learner per seed, whose parameters depend on this seed only. Compiled once for a model and shapes."""
+    """One learner per seed, whose parameters depend on this seed only. Compiled once for a model
+    and shapes."""
     seeds = jnp.asarray(seeds, jnp.uint32)
     planned = _drawn.eval_shape(seeds, example_batch, frozen, model=model, optimizer=optimizer)
     room = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit")
-    room = room or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # a CPU has the machine's memory
-    needed = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves((planned, planned.params)))
+    room = room or os.sysconf("SC_PAGE_SIZE") * os.sysconf(
+        "SC_PHYS_PAGES"
+    )  # a CPU has the machine's memory
+    needed = sum(
+        math.prod(leaf.shape) * leaf.dtype.itemsize
+        for leaf in jax.tree.leaves((planned, planned.params))
+    )
     if needed > room:
         problem = f"weights and optimiser state need {needed / 1e9:.0f} GB of memory, and there are {room / 1e9:.0f} GB"
         raise RunError(problem, fix="give smaller sizes in config.model, or fewer seeds")
@@ -78,7 +85,9 @@ def _drawn(seeds, example_batch, frozen, *, model, optimizer):
     def one(seed):
         rngs = {"params": jax.random.key(seed)}
         mutable = ["params", "batch_stats"]
-        _, variables = model.apply({"frozen": frozen}, example_batch, train=False, rngs=rngs, mutable=mutable)
+        _, variables = model.apply(
+            {"frozen": frozen}, example_batch, train=False, rngs=rngs, mutable=mutable
+        )
         params = variables["params"]
         return Learner(
             seed=seed,
@@ -92,7 +101,8 @@ def _drawn(seeds, example_batch, frozen, *, model, optimizer):
 
 
 def init_best(learner: Learner) -> Best:
-    """A Best without an epoch. It is on the host, because one of several processes may still load other weights."""
+    """A Best without an epoch. It is on the host, because one of several processes may still load
+    other weights."""
     size = learner.seed.shape[0]
     return Best(
         value=np.full((size,), np.inf, np.float32),
@@ -107,8 +117,8 @@ def init_best(learner: Learner) -> Best:
 def update_best(best: Best, weights: Learner | Average, slots, value, epoch) -> Best:
     """Replaces the best weights of seeds whose dev value is better.
 
-    weights: of S seeds. slots: [S], the index of each in Best. value: [S], lower is better. epoch: number of this
-    evaluation.
+    weights: of S seeds. slots: [S], the index of each in Best. value: [S], lower is better. epoch:
+    number of this evaluation.
     """
     better = value < best.value[slots]
 
@@ -147,6 +157,7 @@ def add_sample(average: Average, learner: Learner) -> Average:
 
 
 def keep_seeds(carried, rows):
-    """The rows `rows` of all arrays with a seed axis, so that finished seeds are no longer computed."""
+    """The rows `rows` of all arrays with a seed axis, so that finished seeds are no longer
+    computed."""
     rows = np.asarray(rows)
     return jax.tree.map(lambda x: x[rows], carried)

@@ -1,6 +1,7 @@
 """The pure functions of one device (bodies): one for training and one for prediction.
 
-Dimension letters: S seeds, Q units of this device's share of the batch, G rows of a unit, B = Q G rows, C classes.
+Dimension letters: S seeds, Q units of this device's share of the batch, G rows of a unit, B = Q G
+rows, C classes.
 """
 
 import jax
@@ -15,16 +16,20 @@ from mednli_jax.training.state import Learner
 
 
 def row_keys(seed, step, index_B):
-    """[B] keys fold_in(seed, step, row), so that the dropout of a row depends on no other row and no device."""
+    """[B] keys fold_in(seed, step, row), so that the dropout of a row depends on no other row and
+    no device."""
     key = jax.random.fold_in(jax.random.key(seed), step)
     return jax.vmap(lambda row: jax.random.fold_in(key, row))(index_B)
 
 
 def _over_seeds(body, arguments):
-    """`body` mapped over the leading axis of all arguments. For a single seed the axis is removed, which is faster."""
+    """`body` mapped over the leading axis of all arguments. For a single seed the axis is removed,
+    which is faster."""
     if jax.tree.leaves(arguments)[0].shape[0] > 1:
         return jax.vmap(body)(*arguments)
-    return jax.tree.map(lambda leaf: leaf[None], body(*jax.tree.map(lambda leaf: leaf[0], arguments)))
+    return jax.tree.map(
+        lambda leaf: leaf[None], body(*jax.tree.map(lambda leaf: leaf[0], arguments))
+    )
 
 
 def train_step(model, task, optimizer, layout, axis_name=None):
@@ -36,8 +41,8 @@ def train_step(model, task, optimizer, layout, axis_name=None):
       layout: static shape of the batch, for the task.
       axis_name: the mapped device axis, None on one device.
 
-    The body takes index [S, Q, G] (row numbers, -1 = padding). The sums are over the global batch, each [S]: loss,
-    correct, count. They are divided once, at the end of the epoch.
+    The body takes index [S, Q, G] (row numbers, -1 = padding). The sums are over the global batch,
+    each [S]: loss, correct, count. They are divided once, at the end of the epoch.
     """
 
     takes_rows = isinstance(optimizer, optim.ByRows) and traits(model).trains_rows
@@ -48,7 +53,8 @@ def train_step(model, task, optimizer, layout, axis_name=None):
         return x if axis_name is None else lax.psum(x, axis_name)
 
     def slopes(learner, frozen, data, index_QG):
-        """(gradients, index of the table rows to which they belong, sums, batch statistics) of the global batch."""
+        """(gradients, index of the table rows to which they belong, sums, batch statistics) of the
+        global batch."""
         batch = task.to_batch(data, index_QG, layout)
         batch = batch.replace(row_key=row_keys(learner.seed, learner.step, index_QG.reshape(-1)))
         count = over_devices(batch.mask.sum())
@@ -70,7 +76,9 @@ def train_step(model, task, optimizer, layout, axis_name=None):
         return gradients, index, sums, changed.get("batch_stats", learner.batch_stats)
 
     def moved(learner, gradients, index, count, batch_stats):
-        updates, opt_state = optimizer.update(gradients, learner.opt_state, learner.params, index=index)
+        updates, opt_state = optimizer.update(
+            gradients, learner.opt_state, learner.params, index=index
+        )
         return Learner(
             seed=learner.seed,
             step=learner.step + 1,
@@ -83,20 +91,24 @@ def train_step(model, task, optimizer, layout, axis_name=None):
         gradients, index, sums, batch_stats = _over_seeds(
             lambda learner, index: slopes(learner, frozen, data, index), (learner, index_SQG)
         )
-        # vmap even for a single seed: without the axis XLA copies parameters and moments instead of reusing them.
+        # vmap even for a single seed: without the axis XLA copies parameters and moments instead of
+        # reusing them.
         return jax.vmap(moved)(learner, gradients, index, sums["count"], batch_stats), sums
 
     return step
 
 
 def predict_step(model, task, layout):
-    """The body `predict(variables, frozen, data, index) -> logits [S, B, C]`; index [Q, G] is shared by all seeds."""
+    """The body `predict(variables, frozen, data, index) -> logits [S, B, C]`; index [Q, G] is
+    shared by all seeds."""
 
     def one_seed(variables, frozen, data, index_QG):
         batch = task.to_batch(data, index_QG, layout)
         return model.apply({**variables, "frozen": frozen}, batch, train=False)
 
     def predict(variables, frozen, data, index_QG):
-        return _over_seeds(lambda variables: one_seed(variables, frozen, data, index_QG), (variables,))
+        return _over_seeds(
+            lambda variables: one_seed(variables, frozen, data, index_QG), (variables,)
+        )
 
     return predict

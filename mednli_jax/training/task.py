@@ -18,20 +18,24 @@ def frozen(vectors: np.ndarray) -> dict[str, dict[str, jax.Array]]:
 
 
 def summary(what: str, scores: dict, units: str, more: str = "") -> str:
-    """One line with the scores of a split: mean accuracy over the seeds, then the accuracy of each slice."""
+    """One line with the scores of a split: mean accuracy over the seeds, then the accuracy of each
+    slice."""
     accuracy, slices = scores["accuracy"], scores.get("slices", {}).items()
     text = f"{what} {accuracy['mean']:.4f}"
     if len(accuracy["per_seed"]) > 1:
         text += f" (sd {accuracy['sd']:.4f} over {len(accuracy['per_seed'])} seeds)"
-    shown = (f", {name} {s['accuracy']['mean']:.4f} ({s['examples']} {units})" for name, s in slices)
+    shown = (
+        f", {name} {s['accuracy']['mean']:.4f} ({s['examples']} {units})" for name, s in slices
+    )
     return "".join([text, more, *shown])
 
 
 class Scorer(Protocol):
-    """Turns row numbers into batches, and logits into scores. It sees numbers, not files; it is hashable and frozen.
+    """Turns row numbers into batches, and logits into scores. It sees numbers, not files; it is
+    hashable and frozen.
 
-    Dimension letters: S seeds, Q units of a batch, G rows of a unit, B = Q G, N rows of a split, C classes or
-    candidates.
+    Dimension letters: S seeds, Q units of a batch, G rows of a unit, B = Q G, N rows of a split, C
+    classes or candidates.
 
     Attributes:
       name: in result.json.
@@ -66,17 +70,22 @@ class Scorer(Protocol):
     def frozen(self, vectors: np.ndarray) -> dict[str, Any]:
         """The `frozen` collection of the models, from the vectors [V, D] of a vocabulary."""
 
-    def batches(self, prepared: Prepared, name: str, training: TrainingBatches, *, shares: int, model: Any) -> Batches:
+    def batches(
+        self, prepared: Prepared, name: str, training: TrainingBatches, *, shares: int, model: Any
+    ) -> Batches:
         """The batches of a split for a model on `shares` devices."""
 
     def new_examples(self, inputs: Sequence[tuple[str, str]], manifest: dict) -> list[Any]:
-        """Examples without labels from pairs of texts. manifest: of the corpus that the run was trained on."""
+        """Examples without labels from pairs of texts. manifest: of the corpus that the run was
+        trained on."""
 
     def described(self, rows: Any, logits: np.ndarray) -> list[dict[str, Any]]:
-        """The prediction for each row of new inputs, from logits [S, N, C]: means over the seeds."""
+        """The prediction for each row of new inputs, from logits [S, N, C]: means over the
+        seeds."""
 
     def to_batch(self, data: dict[str, jax.Array], index: jax.Array, layout: Layout) -> Any:
-        """The batch of rows `index` [Q, G] (-1 = padding) in the static shape `layout` (see models.batch).
+        """The batch of rows `index` [Q, G] (-1 = padding) in the static shape `layout` (see
+        models.batch).
 
         It is a flax.struct.dataclass with `mask` [B] float and `row_key` [B] or None.
         """
@@ -88,7 +97,8 @@ class Scorer(Protocol):
         """[B], 1 where the prediction is right."""
 
     def score(self, rows: Any, logits: np.ndarray) -> dict[str, Any]:
-        """The scores of a split as JSON values: `examples`, and report.metrics.mean_sd of each measure.
+        """The scores of a split as JSON values: `examples`, and report.metrics.mean_sd of each
+        measure.
 
         The loop reads `loss` and `accuracy` of dev.
         """
@@ -104,6 +114,12 @@ class AttentionScorer(Scorer, Protocol):
     """A Scorer whose models show attention (see tasks.Attention)."""
 
     def looked_at(
-        self, corpus: Corpus, vocabulary: Any, example: Any, lengths: tuple[int, int], sown: dict[str, Any]
+        self,
+        corpus: Corpus,
+        vocabulary: Any,
+        example: Any,
+        lengths: tuple[int, int],
+        sown: dict[str, Any],
     ) -> dict[str, Any]:
-        """The attention of one example with texts of these lengths, from the model's collection ATTENTION [S, ...]."""
+        """The attention of one example with texts of these lengths, from the model's collection
+        ATTENTION [S, ...]."""

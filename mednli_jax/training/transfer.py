@@ -1,7 +1,8 @@
-"""Transfer: training starts from the weights of a finished run (Romanov & Shivade 2018, section 4.1).
+"""Transfer: training starts from the weights of a finished run (Romanov & Shivade 2018, section
+4.1).
 
-The merge is strict: every weight of the new model is taken from the best epoch of the source, or its name matches
-`skip`. Otherwise the merge is refused with the names that do not fit.
+The merge is strict: every weight of the new model is taken from the best epoch of the source, or
+its name matches `skip`. Otherwise the merge is refused with the names that do not fit.
 """
 
 import re
@@ -14,9 +15,13 @@ from flax import traverse_util
 from mednli_jax.errors import RunError
 
 NAMED = 8  # most weights that an error lists
-# Weights that each domain has separately, as in the published code: ESIM shares all layers up to the pooled vector,
-# InferSent its encoder and the first layer, BOW the first block.
-PRIVATE = {"bow": r"(layer|norm)_[12]|logits", "infersent": r"layer_1|logits", "esim": r"layer|logits"}
+# Weights that each domain has separately, as in the published code: ESIM shares all layers up to
+# the pooled vector, InferSent its encoder and the first layer, BOW the first block.
+PRIVATE = {
+    "bow": r"(layer|norm)_[12]|logits",
+    "infersent": r"layer_1|logits",
+    "esim": r"layer|logits",
+}
 
 
 flat = partial(traverse_util.flatten_dict, sep="/")  # {"params/encoder/kernel": array, ...}
@@ -34,12 +39,15 @@ def seed_rows(source: Sequence[int], target: Sequence[int]) -> np.ndarray:
     if missing := [seed for seed in target if seed not in source]:
         problem = f"the source run has no seed {', '.join(map(str, missing))}"
         wanted, known = (", ".join(map(str, seeds)) for seeds in (target, source))
-        raise RunError(problem, fix=f"train its seeds {wanted}, or give --config.seeds among {known}")
+        raise RunError(
+            problem, fix=f"train its seeds {wanted}, or give --config.seeds among {known}"
+        )
     return np.array([list(source).index(seed) for seed in target])
 
 
 def merge(variables, source, *, rows, skip: re.Pattern | None = None):
-    """Takes the source's weights: (the new variables, names that were taken, names that keep random values).
+    """Takes the source's weights: (the new variables, names that were taken, names that keep random
+    values).
 
     Weights that only the source has are ignored, such as those of a replaced head.
 
@@ -64,7 +72,9 @@ def merge(variables, source, *, rows, skip: re.Pattern | None = None):
         else:
             taken[name] = np.asarray(of_source[name])[rows].astype(leaf.dtype)
     if wrong:
-        shown = "; ".join(wrong[:NAMED]) + (f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else "")
+        shown = "; ".join(wrong[:NAMED]) + (
+            f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
+        )
         problem = f"{len(wrong)} of {len(drawn)} weights do not fit the source run: {shown}"
         raise RunError(problem, fix="give the source's config.model")
     return traverse_util.unflatten_dict({**drawn, **taken}, sep="/"), sorted(taken), sorted(kept)

@@ -17,7 +17,8 @@ N = 60
 
 
 def by_feature(features, labels, chosen):
-    """A stand-in for the models: each predicts a row's label with the probability that the row's feature gives.
+    """A stand-in for the models: each predicts a row's label with the probability that the row's
+    feature gives.
 
     The same rows and subsets always get the same predictions.
     """
@@ -34,7 +35,8 @@ def corpus(rows=N, seed=0):
 
 
 def test_a_row_at_tau_goes_and_one_below_stays():
-    """Three models hold row 0 out, and two of them are right: at a tau of 2/3 the row goes, above it the row stays."""
+    """Three models hold row 0 out, and two of them are right: at a tau of 2/3 the row goes, above
+    it the row stays."""
 
     def two_of_three(features, labels, chosen):
         held = np.flatnonzero(~(chosen == 0).any(axis=1))
@@ -45,7 +47,11 @@ def test_a_row_at_tau_goes_and_one_below_stays():
     for tau, goes in ((2 / 3, True), (0.67, False)):
         options = Settings(m=1, n=3, k=1, tau=tau, seed=0)
         state = filtering.next_round(
-            np.zeros((9, 1)), np.zeros(9, int), options, two_of_three, State(np.zeros(9, np.int32), np.zeros(9))
+            np.zeros((9, 1)),
+            np.zeros(9, int),
+            options,
+            two_of_three,
+            State(np.zeros(9, np.int32), np.zeros(9)),
         )
         assert (state.score[0], state.easy[0]) == (2 / 3, goes)
 
@@ -63,7 +69,8 @@ def test_it_ends_as_soon_as_the_pairs_left_are_no_more_than_a_model_is_trained_o
 
 
 def test_the_scores_are_those_of_a_plain_loop():
-    """The reference is Algorithm 1 of the paper, row by row, over the subsets that the models were given."""
+    """The reference is Algorithm 1 of the paper, row by row, over the subsets that the models were
+    given."""
     features, labels = corpus()
     given = []
 
@@ -91,7 +98,11 @@ def test_the_scores_are_those_of_a_plain_loop():
     assert len(easy) == len(state.rounds) > 2
     assert state.ended.startswith("fewer than k = 7")
     last = state.rounds[-1]
-    assert (last["removed"], last["left"], sum(last["histogram"])) == (len(easy[-1]), len(left), last["pairs"])
+    assert (last["removed"], last["left"], sum(last["histogram"])) == (
+        len(easy[-1]),
+        len(left),
+        last["pairs"],
+    )
     assert left == np.flatnonzero(~state.easy).tolist()
 
 
@@ -123,7 +134,10 @@ def test_an_interrupted_filtering_goes_on_bit_for_bit(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         filtering.filtered(features, labels, options, stopped, tmp_path)
-    for changed, other in ((features + 1, options), (features, Settings(m=20, n=8, k=6, tau=0.6, seed=1))):
+    for changed, other in (
+        (features + 1, options),
+        (features, Settings(m=20, n=8, k=6, tau=0.6, seed=1)),
+    ):
         with pytest.raises(RunError, match=r"aflite\.state\.npz.*--resume"):
             filtering.filtered(changed, labels, other, by_feature, tmp_path, resume=True)
     resumed = filtering.filtered(features, labels, options, by_feature, tmp_path, resume=True)
@@ -135,7 +149,9 @@ def test_an_interrupted_filtering_goes_on_bit_for_bit(tmp_path):
 
 def test_the_settings_of_the_paper_and_in_proportion():
     def options(pairs, **more):
-        return filtering.settings(pairs, **{"m": None, "n": 64, "k": None, "tau": 0.75, "seed": 0, **more})
+        return filtering.settings(
+            pairs, **{"m": None, "n": 64, "k": None, "tau": 0.75, "seed": 0, **more}
+        )
 
     assert options(14_049) == Settings(m=5_620, n=64, k=500, tau=0.75, seed=0)
     assert (options(4_200).m, options(4_200).k) == (1_680, 149)
@@ -149,7 +165,10 @@ ROW_OF = {"brain": 0, "injury": 1, "brain_injury": 2, "no": 3}
 
 
 def test_the_mean_by_hand():
-    merged, separate = [[("brain", "injury"), ("no",), ("now",)]], [[("brain",), ("injury",), ("no",), ("now",)]]
+    merged, separate = (
+        [[("brain", "injury"), ("no",), ("now",)]],
+        [[("brain",), ("injury",), ("no",), ("now",)]],
+    )
     mean = partial(filtering.mean_vectors, vectors=VECTORS)
     skipped = partial(mean, unknown="skip")  # "now" has no vector
     np.testing.assert_allclose(skipped(merged, ROW_OF)[0], [[3, 1]])
@@ -157,29 +176,44 @@ def test_the_mean_by_hand():
     without = {word: row for word, row in ROW_OF.items() if word != "brain_injury"}
     made, facts = skipped(merged, without)
     np.testing.assert_allclose(made, [[2.25, 0.25]])  # the mean of (.5, .5) and (4, 0)
-    assert list(facts.values()) == [3, 1, 1, 1, 0]  # tokens, without vector, merged, without their own, empty texts
+    assert list(facts.values()) == [
+        3,
+        1,
+        1,
+        1,
+        0,
+    ]  # tokens, without vector, merged, without their own, empty texts
     dropped, facts = skipped(merged, without, lacking="drop")
     np.testing.assert_allclose(dropped, [[4, 0]])
     assert facts["without_vector"] == 2
-    # As published, the mean of four vectors: (1, 0), (0, 1), (4, 0), and (0, 0) for the unknown word "now".
+    # As published, the mean of four vectors: (1, 0), (0, 1), (4, 0), and (0, 0) for the unknown
+    # word "now".
     np.testing.assert_allclose(mean(separate, ROW_OF)[0], [[5 / 4, 1 / 4]])
     of_nothing, facts = mean([[("now",)], [], [("no",), ("no",), ("brain",)]], ROW_OF)
-    np.testing.assert_allclose(of_nothing, [[0, 0], [0, 0], [3, 0]])  # the published code gives NaN here
+    np.testing.assert_allclose(
+        of_nothing, [[0, 0], [0, 0], [3, 0]]
+    )  # the published code gives NaN here
     assert facts["texts_without_vector"] == 2
     with pytest.raises(DataError):
         mean([[("pain",)], [("head", "ache")]], ROW_OF)
 
 
 def test_features_of_a_pair_by_hand(tmp_path):
-    """As published: the sum of both sides' mean vectors, over raw words; "pain." and "pain" are different words."""
+    """As published: the sum of both sides' mean vectors, over raw words; "pain." and "pain" are
+    different words."""
     row = ("No pain.", "Brain injury pain", "neutral")
     write_own(tmp_path, train=[row], dev=[row])
     (tmp_path / "own.txt").write_text("no 4 0\npain 1 5\nbrain 1 0\ninjury 0 1\nbrain_injury 2 2\n")
     (tmp_path / "spans.tsv").write_text(
-        "uid\tside\tstart\tend\tconcept\n" + "".join(f"{uid}0\thypothesis\t0\t2\tENTITY\n" for uid in ("train", "dev"))
+        "uid\tside\tstart\tend\tconcept\n"
+        + "".join(f"{uid}0\thypothesis\t0\t2\tENTITY\n" for uid in ("train", "dev"))
     )
     config = defaults.nli("bow", "file")
-    config.data.dir, config.vectors.path, config.vectors.dim = str(tmp_path), str(tmp_path / "own.txt"), 2
+    config.data.dir, config.vectors.path, config.vectors.dim = (
+        str(tmp_path),
+        str(tmp_path / "own.txt"),
+        2,
+    )
     pairs = Pairs(corpus_of(config), spans=tmp_path / "spans.tsv")
     hypothesis, _ = filtering.mean_features(pairs, "hypothesis")
     np.testing.assert_allclose(hypothesis[0], [2 / 3, 2])  # the mean of (1, 0), (0, 1), (1, 5)

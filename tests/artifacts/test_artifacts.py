@@ -1,4 +1,5 @@
-"""Tokens, lengths and heuristics against cases worked out by hand and slow references; whose words are shown."""
+"""Tokens, lengths and heuristics against cases worked out by hand and slow references; whose words
+are shown."""
 
 import json
 import math
@@ -24,8 +25,8 @@ MESH = "id\tname\ttree_numbers\tsynonyms\nD1\tBrain Injury\tC10.100\t\nD2\tGout\
 
 @pytest.fixture
 def ask(tmp_path, monkeypatch):
-    """Runs the command on made-up corpora, in which three words tell the label, and a small ontology: (exit code,
-    stdout, stderr)."""
+    """Runs the command on made-up corpora, in which three words tell the label, and a small
+    ontology: (exit code, stdout, stderr)."""
     (tmp_path / "own.tsv").write_text(MESH)
     for split in ("train", "dev", "test"):
         if split != "test":
@@ -43,28 +44,56 @@ def ask(tmp_path, monkeypatch):
 
 
 def test_tokens_by_hand():
-    """Counts by class (E, N): x 3 0, y 1 3, z 1 2. The total is 10, 5 in each class. w is too rare."""
+    """Counts by class (E, N): x 3 0, y 1 3, z 1 2. The total is 10, 5 in each class. w is too
+    rare."""
     sentences = [("x", "x", "y"), ("x", "z"), ("y", "w"), ("y", "z"), ("y", "z")]
     given = sentences, (E, E, N, N, N), "aabbc"
     rows, facts = hypotheses.token_rows(*given, smoothing=0, min_count=2)
-    assert facts == {"tokens": 3, "rare_tokens": 1, "tokens_of_few_premises": 3, "pairs": {E: 2, N: 3}}
+    assert facts == {
+        "tokens": 3,
+        "rare_tokens": 1,
+        "tokens_of_few_premises": 3,
+        "pairs": {E: 2, N: 3},
+    }
     first, second, _ = rows[E]
     assert first == {
         "token": "x", "pmi": pytest.approx(1.0), "count": 3, "examples": 2,
         "share": 1.0, "p": 3 / 5, "p_smoothed": 3 / 5, "premises": 1,
     }  # fmt: skip
-    assert (second["token"], second["count"], second["share"], second["premises"]) == ("z", 1, 0.5, 3)
+    assert (second["token"], second["count"], second["share"], second["premises"]) == (
+        "z",
+        1,
+        0.5,
+        3,
+    )
     assert second["pmi"] == pytest.approx(math.log2(2 / 3))
     # x occurs in no neutral hypothesis, so it is never listed for that class.
-    assert [(row["token"], row["share"]) for row in rows[N]] == [("y", 1.0), ("z", pytest.approx(2 / 3))]
+    assert [(row["token"], row["share"]) for row in rows[N]] == [
+        ("y", 1.0),
+        ("z", pytest.approx(2 / 3)),
+    ]
     smoothed = hypotheses.token_rows(*given, smoothing=2, min_count=2)[0][E][0]
     assert (smoothed["p"], smoothed["p_smoothed"]) == (3 / 5, pytest.approx(5 / 11))
     assert smoothed["pmi"] == pytest.approx(math.log2((5 / 22) / (7 / 22 * 11 / 22)))
 
 
 def test_stop_words_are_dropped_as_published():
-    """By scikit-learn's list and pattern, which asks for two word characters in a row; merged entities stay whole."""
-    tokens = ("the", "patient", "has", "no", "history_of_cancer", ",", "x-ray", "n't", "p", ".", "not", "well")
+    """By scikit-learn's list and pattern, which asks for two word characters in a row; merged
+    entities stay whole."""
+    tokens = (
+        "the",
+        "patient",
+        "has",
+        "no",
+        "history_of_cancer",
+        ",",
+        "x-ray",
+        "n't",
+        "p",
+        ".",
+        "not",
+        "well",
+    )
     assert hypotheses.content(tokens) == ("patient", "history_of_cancer", "x-ray")
 
 
@@ -83,13 +112,23 @@ def lengths_of(lengths, labels):
 def test_lengths_by_hand():
     """The ranks are 1 2 | 3 4 | 5 6, so H = 12 / 42 (9/2 + 49/2 + 121/2) - 21."""
     found = lengths_of((1, 2, 3, 4, 5, 6), (E, E, N, N, C, C))
-    assert found["classes"][N] == {"pairs": 2, "mean": 3.5, "median": 3.5, "lengths": {"3": 1, "4": 1}}
+    assert found["classes"][N] == {
+        "pairs": 2,
+        "mean": 3.5,
+        "median": 3.5,
+        "lengths": {"3": 1, "4": 1},
+    }
     assert found["kruskal_wallis"]["statistic"] == pytest.approx(12 / 42 * 179 / 2 - 21)
     # two degrees of freedom
-    assert found["kruskal_wallis"]["p_value"] == pytest.approx(math.exp(-(12 / 42 * 179 / 2 - 21) / 2))
+    assert found["kruskal_wallis"]["p_value"] == pytest.approx(
+        math.exp(-(12 / 42 * 179 / 2 - 21) / 2)
+    )
     # U is 2 below its mean and has the variance 2 * 2 * 5 / 12; the continuity correction is 1/2
     p = math.erfc((2 - 1 / 2) / (20 / 12) ** 0.5 / 2**0.5)
-    of = [(pair["p_value"], pair["p_holm"], pair["u"], pair["longer"]) for pair in found["comparisons"]]
+    of = [
+        (pair["p_value"], pair["p_holm"], pair["u"], pair["longer"])
+        for pair in found["comparisons"]
+    ]
     assert of == [pytest.approx((p, 3 * p, 0, 0))] * 3
 
 
@@ -139,8 +178,11 @@ def mentions(*names):
 
 
 def satisfied(ontology, premise, hypothesis, words="x y z"):
-    """The names of the heuristics that one pair satisfies; its mentions lie on the first tokens of each side."""
-    rows = heuristics.satisfied([pair("p", words)], [mentions(*premise)], [mentions(*hypothesis)], ontology)
+    """The names of the heuristics that one pair satisfies; its mentions lie on the first tokens of
+    each side."""
+    rows = heuristics.satisfied(
+        [pair("p", words)], [mentions(*premise)], [mentions(*hypothesis)], ontology
+    )
     return {name for name, found in rows.items() if found}
 
 
@@ -156,16 +198,34 @@ def satisfied(ontology, premise, hypothesis, words="x y z"):
         (HYPERNYM, ["not there"], ["Endocrine System Diseases"], "x", False),
         # the hypothesis has a cause
         (CAUSE, ["Acromegaly"], ["Cigarette Smoking"], "x", True),
-        (CAUSE, ["Smoking"], ["Substance-Related Disorders"], "x", True),  # branch F is a kind of premise, too
+        (
+            CAUSE,
+            ["Smoking"],
+            ["Substance-Related Disorders"],
+            "x",
+            True,
+        ),  # branch F is a kind of premise, too
         (CAUSE, ["Acromegaly"], ["Diabetes Mellitus"], "x", False),
         (CAUSE, ["Heart"], ["Smoking"], "x", False),  # no cause is listed for anatomy
         # the hypothesis repeats a concept and affirms health
         (FINE, ["Acromegaly"], ["Acromegaly"], "acromegaly Denied", True),
         (FINE, ["Acromegaly"], ["Acromegaly"], "heart is healthy", True),
-        (FINE, ["Acromegaly"], ["Heart"], "heart is normal", False),  # the two concepts are unrelated
+        (
+            FINE,
+            ["Acromegaly"],
+            ["Heart"],
+            "heart is normal",
+            False,
+        ),  # the two concepts are unrelated
         (FINE, ["Patients"], ["Patients"], "patient is normal", False),
         (FINE, ["Patients", "Heart"], ["Patients", "Heart"], "patient heart normal", True),
-        (FINE, ["Heart"], ["Heart"], "normal is the heart", False),  # here a concept holds the first word
+        (
+            FINE,
+            ["Heart"],
+            ["Heart"],
+            "normal is the heart",
+            False,
+        ),  # here a concept holds the first word
     ],
 )
 def test_heuristics_of_a_pair(mesh, name, premise, hypothesis, words, holds):
@@ -174,7 +234,13 @@ def test_heuristics_of_a_pair(mesh, name, premise, hypothesis, words, holds):
 
 # c2 is-a c1 is-a c0; c3 stands alone. No concept has a tree number.
 CHAIN = Ontology(
-    "chain", "1", ("c0", "c1", "c2", "c3"), ("zero", "one", "two", "Patient"), (), is_a_matrix([(1, 0), (2, 1)], 4), ""
+    "chain",
+    "1",
+    ("c0", "c1", "c2", "c3"),
+    ("zero", "one", "two", "Patient"),
+    (),
+    is_a_matrix([(1, 0), (2, 1)], 4),
+    "",
 )
 
 
@@ -182,7 +248,9 @@ def test_any_ontology_has_hypernyms_but_not_causes():
     assert satisfied(CHAIN, ["c2"], ["c0"]) == {HYPERNYM}
     assert satisfied(CHAIN, ["c0"], ["c2"]) == set()
     assert satisfied(CHAIN, ["c2"], ["c2"], "x no z") == {FINE}
-    assert satisfied(CHAIN, ["c3"], ["c3"], "x no z") == set()  # c3 is the patient, which no heuristic counts
+    assert (
+        satisfied(CHAIN, ["c3"], ["c3"], "x no z") == set()
+    )  # c3 is the patient, which no heuristic counts
     # concepts of SNOMED CT have such references
     cuis = replace(CHAIN, cross_references=(("CUI", 2), ("CUI", 3), ("above", 0)))
     assert satisfied(cuis, ["CUI"], ["above"]) == {HYPERNYM}
@@ -192,7 +260,8 @@ def test_any_ontology_has_hypernyms_but_not_causes():
 
 
 def test_chi_square_by_hand():
-    """Counts 6, 3 and 0 where 3 each are expected: (9 + 0 + 9) / 3 = 6; with two degrees of freedom p = exp(-3)."""
+    """Counts 6, 3 and 0 where 3 each are expected: (9 + 0 + 9) / 3 = 6; with two degrees of freedom
+    p = exp(-3)."""
     labels = [E] * 6 + [N] * 3 + [C] * 9
     found = heuristics.spread({HYPERNYM: list(range(9)), FINE: []}, labels)
     assert found[HYPERNYM] == {
@@ -209,7 +278,10 @@ def test_tokens_of_an_open_corpus_are_shown(ask, tmp_path):
     assert "brain_injury" in out
     assert SECRET in out
     found = json.loads((tmp_path / "o" / "lexical.json").read_text())
-    assert {row["token"] for row in found["top"][C]} == {"patient", SECRET}  # joint_pain occurs only four times
+    assert {row["token"] for row in found["top"][C]} == {
+        "patient",
+        SECRET,
+    }  # joint_pain occurs only four times
     assert len(found["top"][E]) == 2  # patient, brain_injury
     kept = json.loads(ask("lexical", "--corpus=snli", "--top=3", "--stop_words", "--json")[1])
     assert {row["token"] for row in kept["top"][C]} >= {"no", SECRET}
@@ -230,9 +302,14 @@ def test_tokens_of_a_corpus_of_ones_own_stay_private(ask, tmp_path, corpus):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
         if path.is_file() and "private" not in path.relative_to(folder).parts:
             content = path.read_bytes().lower()
-            assert not [word for word in (SECRET, COMMON, "brain", "train-0") if word.encode() in content], path
+            assert not [
+                word for word in (SECRET, COMMON, "brain", "train-0") if word.encode() in content
+            ], path
     assert SECRET in (folder / "private" / "lexical.txt").read_text()
-    assert SECRET in {row["token"] for row in json.loads((folder / "private" / "lexical.json").read_text())["top"][C]}
+    assert SECRET in {
+        row["token"]
+        for row in json.loads((folder / "private" / "lexical.json").read_text())["top"][C]
+    }
     uids = json.loads((folder / "private" / "heuristics.json").read_text())["uids"]
     assert set(uids) == {HYPERNYM, CAUSE, FINE}
     assert {json.loads(path.read_text())["corpus"] for path in folder.glob("*.json")} == {"file"}
@@ -249,14 +326,21 @@ def test_public_shows_tokens_that_many_premises_have(ask, tmp_path):
 
 
 def test_mednli_is_linked_by_mesh_and_its_tokens_stand_beside_the_papers(ask, tmp_path):
-    """The config of MedNLI has the UMLS, which is not there. `evaluate --merged` takes the ontology of its run."""
-    assert {read(f"hypothesis_only:{name}").knowledge.ontology for name in ("mednli", "mednli_code")} == {"mesh"}
+    """The config of MedNLI has the UMLS, which is not there. `evaluate --merged` takes the ontology
+    of its run."""
+    assert {
+        read(f"hypothesis_only:{name}").knowledge.ontology for name in ("mednli", "mednli_code")
+    } == {"mesh"}
     for split in ("train", "dev", "test"):
         write_shared_premises(tmp_path / "mednli" / f"mli_{split}_v1.jsonl")
     code, out, err = call_command(analyze, "heuristics", "--corpus=mednli", "--json", words=1)
     assert (code, err.count("error")) == (0, 0), err
     found = json.loads(out)
-    assert (found["knowledge"].split()[0], CAUSE in found["heuristics"], found["notes"]) == ("mesh", True, [])
+    assert (found["knowledge"].split()[0], CAUSE in found["heuristics"], found["notes"]) == (
+        "mesh",
+        True,
+        [],
+    )
     code, out, _ = ask("lexical", "--corpus=mednli", "--public", "--top=1")
     assert code == 0
     assert [line.split() for line in out.splitlines() if "just" in line or "high_risk" in line] == [
@@ -276,9 +360,16 @@ def test_analyses_that_fail_do_not_stop_the_others(ask, tmp_path):
     page = (tmp_path / "o" / "report.html").read_text()
     assert "heuristics is missing: " in page
     assert "Table 3" in page
-    assert {path.stem for path in (tmp_path / "o").glob("*.json")} == {"stats", "lexical", "lengths"}
+    assert {path.stem for path in (tmp_path / "o").glob("*.json")} == {
+        "stats",
+        "lexical",
+        "lengths",
+    }
     code, _, err = ask("all", "--corpus=snli", "--config.data.dir=absent")
-    assert (code, len(err.splitlines())) == (2, 1)  # the folder does not exist, and one line says so
+    assert (code, len(err.splitlines())) == (
+        2,
+        1,
+    )  # the folder does not exist, and one line says so
 
 
 def test_the_page_of_all_analyses(ask, tmp_path):
@@ -291,12 +382,17 @@ def test_the_page_of_all_analyses(ask, tmp_path):
     for title in ("Sizes, snli", "Table 3", "Table 4", "Table 5", "Path lengths", "own 2024"):
         assert title in titles, title
     assert sum(tag == "svg" for tag, _ in page.tags) == 2  # of paths and of lengths
-    (command,) = [words for words in page.words if words.startswith("python -m mednli_jax.analyze all ")]
+    (command,) = [
+        words for words in page.words if words.startswith("python -m mednli_jax.analyze all ")
+    ]
     assert command.split()[5:7] == ["--corpus=snli", "--out=o"]  # the flags as the user typed them
     found = json.loads((tmp_path / "o" / "heuristics.json").read_text())
-    assert (found["splits"], found["pairs"]) == (["train", "dev", "test"], 108)  # all splits together, as in the paper
-    # In each split four contradictions have gout in the premise and joint pain in the hypothesis. With equal class
-    # counts each class would have four of these 12 pairs.
+    assert (found["splits"], found["pairs"]) == (
+        ["train", "dev", "test"],
+        108,
+    )  # all splits together, as in the paper
+    # In each split four contradictions have gout in the premise and joint pain in the hypothesis.
+    # With equal class counts each class would have four of these 12 pairs.
     assert found["uids"][HYPERNYM][:5] == [
         *(f"snli_1.0_train-{n}-{C}" for n in range(8, 12)), f"snli_1.0_dev-8-{C}",
     ]  # fmt: skip

@@ -1,4 +1,5 @@
-"""The benchmark's PyTorch models compute the same as ours, in every style. Skipped without torch."""
+"""The benchmark's PyTorch models compute the same as ours, in every style. Skipped without
+torch."""
 
 import numpy as np
 import pytest
@@ -16,7 +17,10 @@ from mednli_jax.models.bert_import import load_weights  # noqa: E402
 HIDDEN, DIM, ROWS = 6, 5, 21
 # in these styles padding does not change the result
 EXACT = {"bow": "distinct", "infersent": "packed", "esim": "packed"}
-CASES = [("bow", "bucketed"), *((model, style) for model in ("infersent", "esim") for style in ("bucketed", "chunked"))]
+CASES = [
+    ("bow", "bucketed"),
+    *((model, style) for model in ("infersent", "esim") for style in ("bucketed", "chunked")),
+]
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +29,18 @@ def work():
 
 
 def spec(model, style="", grouping="off", mode="train"):
-    values = {"model": model, "style": style or EXACT.get(model, "bucketed"), "grouping": grouping, "mode": mode}
+    values = {
+        "model": model,
+        "style": style or EXACT.get(model, "bucketed"),
+        "grouping": grouping,
+        "mode": mode,
+    }
     return {**values, "compiled": False, "hidden": HIDDEN, "batch": 9}
 
 
 def pytorch(values, work):
-    """PyTorch without dropout and with one bias for each gate: Adam would move the sum of two biases twice as far."""
+    """PyTorch without dropout and with one bias for each gate: Adam would move the sum of two
+    biases twice as far."""
     side = torch_side.side_of(values, work)
     for name, value in side.model.named_parameters():
         if "bias_hh" in name:
@@ -46,10 +56,13 @@ def arrays_of(side):
 
 
 def same_length(work):
-    """The pairs of a workload with sentences of one length: without padding all styles compute the same."""
+    """The pairs of a workload with sentences of one length: without padding all styles compute the
+    same."""
     arrays, size = dict(work.arrays), 4
     for side in ("premise", "hypothesis"):
-        tokens = np.random.default_rng(1).integers(2, 99, (len(arrays["label"]), size)).astype(np.int32)
+        tokens = (
+            np.random.default_rng(1).integers(2, 99, (len(arrays["label"]), size)).astype(np.int32)
+        )
         arrays[side], arrays[f"{side}_length"] = tokens, np.full(len(tokens), size, np.int32)
     arrays["premise"] = arrays["premise"][work.premise_of]
     return workload.Workload(arrays, work.vectors, work.spans, work.premise_of, work.facts)
@@ -64,7 +77,9 @@ def test_styles_agree(work, model, style, grouping):
     other = pytorch(spec(model, style, grouping, "predict"), work)
     other.model.load_state_dict(first.model.state_dict())
     batch = [np.arange(12)]
-    torch.testing.assert_close(other.predict(batch)[1][0], first.predict(batch)[1][0], atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        other.predict(batch)[1][0], first.predict(batch)[1][0], atol=1e-5, rtol=0
+    )
 
 
 @pytest.mark.parametrize("by_length", [False, True])
@@ -89,7 +104,15 @@ def test_batches_hold_each_pair_once(by_length, grouped):
 @pytest.mark.parametrize("model", ["bow", "infersent", "ga_reader", "sa_reader", "bert"])
 def test_the_plain_script_and_ours_train_an_epoch_of_every_family(model):
     values = spec(model, cases.PLAIN.style, mode="epoch")
-    values |= {"seeds": 1, "tokens": 24, "vectors": DIM, "pairs": 20, "length": 12, "prepared": "", "batch": 8}
+    values |= {
+        "seeds": 1,
+        "tokens": 24,
+        "vectors": DIM,
+        "pairs": 20,
+        "length": 12,
+        "prepared": "",
+        "batch": 8,
+    }
     if model == "bert":
         pytest.importorskip("transformers")
         values["hidden"] = workload.BERT_HEAD_SIZE
@@ -107,7 +130,8 @@ def test_the_plain_script_and_ours_train_an_epoch_of_every_family(model):
 
 
 def recurrent(w, name):
-    """The arrays of our GRU. PyTorch's update gate keeps what ours replaces, so its sign changes."""
+    """The arrays of our GRU. PyTorch's update gate keeps what ours replaces, so its sign
+    changes."""
 
     def gates(value):
         reset, update, candidate = np.split(value, 3)
@@ -133,15 +157,20 @@ def reader_tree(w):
 
 
 def steps_agree(values, work, tree):
-    """Both sides start from the same weights, take three steps on our batches and predict: the logits are equal.
+    """Both sides start from the same weights, take three steps on our batches and predict: the
+    logits are equal.
 
-    tree: (PyTorch's arrays by name, our parameters of one seed) -> our parameters with these arrays.
+    tree: (PyTorch's arrays by name, our parameters of one seed) -> our parameters with these
+    arrays.
     """
     mine, side = ours.Ours({**values, "seeds": 1}, work, dropout=0.0), pytorch(values, work)
     learner = mine.trainer.learner
     params = tree(arrays_of(side), jax.tree.map(lambda x: np.array(x[0]), learner.params))
     params = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32)[None], params)
-    jax.tree.map(np.testing.assert_array_equal, *(jax.tree.map(np.shape, tree) for tree in (learner.params, params)))
+    jax.tree.map(
+        np.testing.assert_array_equal,
+        *(jax.tree.map(np.shape, tree) for tree in (learner.params, params)),
+    )
     mine.trainer.learner = learner.replace(params=params)
     plan = mine.plan("train")[:3]
     mine.train(plan)
@@ -151,10 +180,13 @@ def steps_agree(values, work, tree):
     logits = mine.program.devices.join(np.asarray(logits))[0]
     real = index.reshape(-1) >= 0
     _, expected = side.predict([index.reshape(-1)[real].astype(np.int64)])
-    # PyTorch pads candidates to the most that any passage of the batch has, our side to the most of the corpus.
+    # PyTorch pads candidates to the most that any passage of the batch has, our side to the most of
+    # the corpus.
     width, expected = expected[0].shape[1], expected[0].numpy()
     if values["model"] == "ga_reader":  # our logits are logs of masses that sum to 1
-        expected = np.where(expected > torch_models.MASKED_ENERGY / 2, jax.nn.log_softmax(expected), expected)
+        expected = np.where(
+            expected > torch_models.MASKED_ENERGY / 2, jax.nn.log_softmax(expected), expected
+        )
     np.testing.assert_allclose(logits[real][:, :width], expected, atol=1e-4)
     assert (logits[real][:, width:] <= torch_models.MASKED_ENERGY).all()
 
@@ -168,13 +200,16 @@ def test_training_of_pairs_follows_ours(work, model, grouping):
 @pytest.mark.parametrize(("grouping", "batch"), [("off", 1), ("off", 8), ("premise", 8)])
 @pytest.mark.parametrize("model", ["ga_reader", "sa_reader"])
 def test_training_of_readers_follows_ours(monkeypatch, model, grouping, batch):
-    """Passages of all lengths come one by one, others in batches of one length: unpacked GRUs then see no padding."""
+    """Passages of all lengths come one by one, others in batches of one length: unpacked GRUs then
+    see no padding."""
     if batch > 1:
         monkeypatch.setattr(workload, "SHORTEST", 1.0)
         monkeypatch.setattr(workload, "LONGEST", 1.0)
         monkeypatch.setattr(workload, "QUERY_CAPS", (9, 9))
     cloze = workload.made_up_passages(20, tokens=12, dim=DIM)
-    steps_agree({**spec(model, grouping=grouping), "batch": batch}, cloze, lambda w, params: reader_tree(w))
+    steps_agree(
+        {**spec(model, grouping=grouping), "batch": batch}, cloze, lambda w, params: reader_tree(w)
+    )
 
 
 def test_training_of_bert_follows_ours(tmp_path):
@@ -182,12 +217,20 @@ def test_training_of_bert_follows_ours(tmp_path):
     pytest.importorskip("transformers")
 
     def tree(w, params):
-        encoder = {name.removeprefix("bert.bert."): array for name, array in w.items() if ".classifier" not in name}
+        encoder = {
+            name.removeprefix("bert.bert."): array
+            for name, array in w.items()
+            if ".classifier" not in name
+        }
         save_file(encoder, tmp_path / "model.safetensors")
         head = {"kernel": w["bert.classifier.weight"].T, "bias": w["bert.classifier.bias"]}
         return {**load_weights(tmp_path, params)[0], "logits": head}
 
-    steps_agree({**spec("bert", "eager"), "hidden": 64, "batch": 4}, workload.made_up_pieces(12, length=0), tree)
+    steps_agree(
+        {**spec("bert", "eager"), "hidden": 64, "batch": 4},
+        workload.made_up_pieces(12, length=0),
+        tree,
+    )
 
 
 @pytest.mark.parametrize("model", ["bow", "infersent", "esim", "ga_reader", "sa_reader", "bert"])

@@ -24,7 +24,12 @@ TRICKY = [
     ("chest pain", ["pain chest"], 0, 1),  # F1 ignores the order of words
     ("pain in the chest", ["chest pain"], 0, 4 / 5),  # 2 of 3 words match, and 2 of 2
     ("pain pain", ["chest pain"], 0, 1 / 2),  # the second word is one too many
-    ("T-cell lymphoma", ["T cell lymphoma"], 0, 2 / 5),  # punctuation is deleted, not replaced by a space
+    (
+        "T-cell lymphoma",
+        ["T cell lymphoma"],
+        0,
+        2 / 5,
+    ),  # punctuation is deleted, not replaced by a space
     ("C.R.P.", ["crp"], 1, 1),
     ("en–dash", ["en-dash"], 0, 0),  # the dash is not ASCII
     ("anaemia", ["an aemia"], 0, 0),  # only whole words are articles
@@ -33,7 +38,12 @@ TRICKY = [
     ("A", ["a"], 1, 1),  # "A" is an article, so nothing of "A" is left
     ("+", ["-"], 0, 0),
     ("MI", ["heart attack", "myocardial infarction", "MI"], 1, 1),
-    ("heart", ["heart attack of old age", "heart attack"], 0, 2 / 3),  # the best answer counts, not the first
+    (
+        "heart",
+        ["heart attack of old age", "heart attack"],
+        0,
+        2 / 3,
+    ),  # the best answer counts, not the first
 ]
 
 
@@ -55,9 +65,12 @@ def bleu(said, answers, order):
 
 
 def test_bleu_by_hand():
-    # Words match 3/3 and 1/1. Of two bigrams "chest pain" matches, and the other prediction has none. Lengths are 3 + 1
-    # against 2 (2 and 4 are equally near) + 2.
-    said, answers = ["acute chest pain", "fever"], [["chest pain", "acute pain in chest"], ["high fever"]]
+    # Words match 3/3 and 1/1. Of two bigrams "chest pain" matches, and the other prediction has
+    # none. Lengths are 3 + 1 against 2 (2 and 4 are equally near) + 2.
+    said, answers = (
+        ["acute chest pain", "fever"],
+        [["chest pain", "acute pain in chest"], ["high fever"]],
+    )
     assert bleu(said, answers, 2) == pytest.approx(math.sqrt(4 / 4 * 1 / 2))
     assert bleu(said, answers, 4) == 0.0
     assert bleu([""], [["pain"]], 2) == 0.0
@@ -72,7 +85,8 @@ def test_bleu_compares_lengths_with_the_nearest_answer():
 @pytest.mark.filterwarnings("ignore")  # nltk warns if an order has no match
 @pytest.mark.parametrize("seed", range(9))
 def test_bleu_equals_nltk(seed):
-    """Texts have at least four words, because nltk counts an n-gram for shorter ones although there is none."""
+    """Texts have at least four words, because nltk counts an n-gram for shorter ones although there
+    is none."""
     rng = np.random.default_rng(seed)
 
     def text(least):
@@ -96,7 +110,9 @@ def test_embedding_score_by_hand():
         return embedding_score(prediction, answers, VOCAB, VECTORS)
 
     assert emb("fever", "pain") == pytest.approx(0)
-    assert emb("Chest pain", "the pain!") == pytest.approx(1 / math.sqrt(1.25))  # (1/2, 1) against (0, 1)
+    assert emb("Chest pain", "the pain!") == pytest.approx(
+        1 / math.sqrt(1.25)
+    )  # (1/2, 1) against (0, 1)
     assert emb("chest pain", "fever", "pain") == emb("chest pain", "pain")
     assert emb("pain pain fever", "fever") == pytest.approx(1 / math.sqrt(5))  # (1/3, 2/3)
     assert emb("zebra fever", "fever") == pytest.approx(1)  # a word without a vector does not count
@@ -117,7 +133,9 @@ def test_a_split_scored_by_hand_and_without_answers():
     assert (scores["queries"], scores["missing"], scores["embedding"]) == (4, 1, None)
     assert scores["exact_match"] == pytest.approx(1 / 4)
     assert scores["f1"] == pytest.approx((1 + 2 / 3 + 0 + 0) / 4)
-    assert scores["predicted_length"] == pytest.approx((1 + 1 + 0) / 3)  # the mean over the three predictions
+    assert scores["predicted_length"] == pytest.approx(
+        (1 + 1 + 0) / 3
+    )  # the mean over the three predictions
     assert scores["answer_length"] == pytest.approx((1 + 2 + 5 + 1) / 4)
     by = scores["slices"]
     assert {family: list(named) for family, named in by.items()} == {

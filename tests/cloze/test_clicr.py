@@ -42,20 +42,41 @@ def write(path, value):
 
 
 def test_an_article_by_hand(tmp_path):
-    answers = [answer("return", "UMLS"), answer("Relapse", kind="Problem"), answer("recurrence", "UMLS", "C2", "")]
+    answers = [
+        answer("return", "UMLS"),
+        answer("Relapse", kind="Problem"),
+        answer("recurrence", "UMLS", "C2", ""),
+    ]
     text = "A BEG__rare Tumour__END\nneeds @placeholder ."
-    value = corpus(article(queries=[query("r1.1", text, answers), query("r1.2")], specialty="oncology"))
+    value = corpus(
+        article(queries=[query("r1.1", text, answers), query("r1.2")], specialty="oncology")
+    )
     split = read_clicr(write(tmp_path / "dev1.0.json", value))
     first, second = split.examples
     assert (first.uid, first.passage.uid, first.passage.specialty) == ("r1.1", "r1", "oncology")
     assert first.passage is second.passage
-    assert first.passage.tokens == ("The", "rare", "Tumour", "was", "treated", SECRET, ".", "No", "relapse", ".")
+    assert first.passage.tokens == (
+        "The",
+        "rare",
+        "Tumour",
+        "was",
+        "treated",
+        SECRET,
+        ".",
+        "No",
+        "relapse",
+        ".",
+    )
     assert first.passage.entities == (Entity(1, 3), Entity(8, 9))
     assert first.passage.sentences == (7, 10)
-    assert (first.passage.title, first.passage.title_entities) == (("A", "rare", "tumour"), (Entity(1, 3),))
+    assert (first.passage.title, first.passage.title_entities) == (
+        ("A", "rare", "tumour"),
+        (Entity(1, 3),),
+    )
     assert first.query == ("A", "rare", "Tumour", "needs", "@placeholder", ".")
     assert (first.query_entities, first.blank) == ((Entity(1, 3),), 4)
-    # the dataset's answer comes first, its semantic type in lower case, then synonyms in their order
+    # the dataset's answer comes first, its semantic type in lower case, then synonyms in their
+    # order
     assert first.answers == (
         Answer("Relapse", "C1", "problem", "dataset"),
         Answer("return", "C1", "problem", "UMLS"),
@@ -81,13 +102,20 @@ def test_an_article_by_hand(tmp_path):
          (3, 7, 9, 10, 11), 2),
     ],
 )  # fmt: skip
-def test_marks_are_token_boundaries_and_those_without_a_partner_are_counted(text, tokens, entities, sentences, stray):
+def test_marks_are_token_boundaries_and_those_without_a_partner_are_counted(
+    text, tokens, entities, sentences, stray
+):
     marked = parse_marked(text)
-    assert (marked.tokens, marked.entities) == (tuple(tokens.split()), tuple(Entity(*span) for span in entities))
+    assert (marked.tokens, marked.entities) == (
+        tuple(tokens.split()),
+        tuple(Entity(*span) for span in entities),
+    )
     assert (marked.sentences, marked.stray) == (sentences, stray)
 
 
-@pytest.mark.parametrize("text", ["to @placeholder, x", "to @ placeholder , x", "to @\nplaceholder , x"])
+@pytest.mark.parametrize(
+    "text", ["to @placeholder, x", "to @ placeholder , x", "to @\nplaceholder , x"]
+)
 def test_a_placeholder_is_found_where_the_tokeniser_touched_it(tmp_path, text):
     split = read_clicr(write(tmp_path / "x.json", corpus(article(queries=[query("r1.1", text)]))))
     assert split.examples[0].query == ("to", "@placeholder", ",", "x")
@@ -97,7 +125,8 @@ def test_a_placeholder_is_found_where_the_tokeniser_touched_it(tmp_path, text):
 @pytest.mark.parametrize("name", ["train1.0.json", "train1.0.json.gz"])
 def test_what_is_written_is_read_back(tmp_path, name):
     articles = (
-        article(f"r{n}", [query(f"r{n}.{q}", f'say "\\ é {n} @placeholder') for q in range(n)]) for n in range(4)
+        article(f"r{n}", [query(f"r{n}.{q}", f'say "\\ é {n} @placeholder') for q in range(n)])
+        for n in range(4)
     )
     value = corpus(*articles, note={"data": [1, "]", {}]})
     value["data"][1]["document"]["specialty"] = ["surgery", "oncology"]
@@ -116,33 +145,53 @@ NESTED = "The BEG__big BEG__tumour__END mass__END grew ."  # two of its four mar
 
 
 @pytest.mark.parametrize(("good", "refused"), [(49, False), (48, True)])
-def test_few_marks_without_a_partner_are_text_and_many_another_format(tmp_path, capsys, good, refused):
-    # Good articles have four marks, the other has six, two of them without a partner: 2 of 202, or of 198.
-    value = corpus(*(article(f"r{n}", context=NESTED if n == 0 else "BEG__a__END .") for n in range(good + 1)))
+def test_few_marks_without_a_partner_are_text_and_many_another_format(
+    tmp_path, capsys, good, refused
+):
+    # Good articles have four marks, the other has six, two of them without a partner: 2 of 202, or
+    # of 198.
+    value = corpus(
+        *(article(f"r{n}", context=NESTED if n == 0 else "BEG__a__END .") for n in range(good + 1))
+    )
     path = write(tmp_path / "dev1.0.json", value)
     if refused:
         with pytest.raises(DataError) as caught:
             read_clicr(path)
-        assert (caught.value.line, SECRET in str(caught.value)) == ("data[0].document.context", False)
+        assert (caught.value.line, SECRET in str(caught.value)) == (
+            "data[0].document.context",
+            False,
+        )
         return
     split = read_clicr(path)
     shown = capsys.readouterr().err
     assert shown.startswith("warning: dev1.0.json:data[0].document.context: ")
     assert split.facts["stray_marks"] == 2
     passage = split.examples[0].passage
-    assert (passage.tokens, passage.entities) == (("The", "big", "tumour", "mass", "grew", "."), (Entity(2, 3),))
+    assert (passage.tokens, passage.entities) == (
+        ("The", "big", "tumour", "mass", "grew", "."),
+        (Entity(2, 3),),
+    )
 
 
 def test_passages_without_candidates_are_reported_not_refused(tmp_path, capsys):
-    path = write(tmp_path / "test1.0.json", corpus(article("r1"), article("r2", context=f"No {SECRET} .")))
+    path = write(
+        tmp_path / "test1.0.json", corpus(article("r1"), article("r2", context=f"No {SECRET} ."))
+    )
     split = read_clicr(path)
-    assert (split.facts["passages_without_candidates"], split.facts["queries_without_candidates"]) == (1, 1)
+    assert (
+        split.facts["passages_without_candidates"],
+        split.facts["queries_without_candidates"],
+    ) == (1, 1)
     shown = capsys.readouterr().err
-    assert shown.startswith("warning: test1.0.json:data[1].document.context: 1 passages have no marked phrase")
+    assert shown.startswith(
+        "warning: test1.0.json:data[1].document.context: 1 passages have no marked phrase"
+    )
     assert SECRET not in shown
 
 
-def test_a_marked_phrase_of_a_title_is_a_candidate_where_passages_begin_with_titles(tmp_path, capsys):
+def test_a_marked_phrase_of_a_title_is_a_candidate_where_passages_begin_with_titles(
+    tmp_path, capsys
+):
     titled = article("r2", title="A BEG__case__END", context=f"No {SECRET} .")
     bare = article("r3", title="A case", context="No mark .")
     path = write(tmp_path / "test1.0.json", corpus(article("r1"), titled, bare))
@@ -163,7 +212,10 @@ def test_a_marked_phrase_of_a_title_is_a_candidate_where_passages_begin_with_tit
 
 def write_corpus(folder, ending="", **articles):
     for split, file in clicr.FILES.items():
-        write(folder / (file + ending), corpus(*articles.get(split, [article(split, [query(f"{split}.1")])])))
+        write(
+            folder / (file + ending),
+            corpus(*articles.get(split, [article(split, [query(f"{split}.1")])])),
+        )
     return folder
 
 

@@ -1,4 +1,5 @@
-"""Prepared cloze corpora hold the tokens of the views, each passage once, and only words of training."""
+"""Prepared cloze corpora hold the tokens of the views, each passage once, and only words of
+training."""
 
 from collections import Counter
 from dataclasses import replace
@@ -39,12 +40,27 @@ def test_arrays_say_what_the_views_say(setup, limits):
             assert texts.answers(row) == case.answers
             assert arrays["gold"][row] == arrays["label"][row] == view.gold
             size, candidates = arrays["query_length"][row], view.passage.candidates
-            assert (arrays["premise_length"][row], arrays["hypothesis_length"][row]) == (len(expected), size)
+            assert (arrays["premise_length"][row], arrays["hypothesis_length"][row]) == (
+                len(expected),
+                size,
+            )
             check_positions(arrays, "position", number, view.passage.positions)
             if setup == "noent":
-                check_positions(arrays, "loose_position", number, loose_positions(view.passage.tokens, candidates))
-            for phrase, type_ in zip(candidates, own_part(arrays, "candidate_type", number), strict=True):
-                assert types.setdefault(view.passage.names[phrase] if setup == "anonym" else phrase, type_) == type_
+                check_positions(
+                    arrays,
+                    "loose_position",
+                    number,
+                    loose_positions(view.passage.tokens, candidates),
+                )
+            for phrase, type_ in zip(
+                candidates, own_part(arrays, "candidate_type", number), strict=True
+            ):
+                assert (
+                    types.setdefault(
+                        view.passage.names[phrase] if setup == "anonym" else phrase, type_
+                    )
+                    == type_
+                )
             lengths = own_part(arrays, "candidate_length", number, "candidate_type")
             assert lengths == [len(phrase.split()) for phrase in candidates]
             assert arrays["query"][row, :size].tolist() == vocab.encode(view.query)
@@ -59,7 +75,12 @@ def test_arrays_say_what_the_views_say(setup, limits):
 
 
 def check_positions(arrays, name, number, positions):
-    places = [(c, p) for c, spans in enumerate(positions) for start, end in spans for p in range(start, end)]
+    places = [
+        (c, p)
+        for c, spans in enumerate(positions)
+        for start, end in spans
+        for p in range(start, end)
+    ]
     assert own_part(arrays, f"{name}_candidate", number, name) == [c for c, _ in places]
     assert own_part(arrays, name, number) == [p for _, p in places]
 
@@ -83,12 +104,18 @@ def test_training_is_filtered_dev_and_test_are_whole(setup):
 def test_the_vocabulary_is_that_of_training():
     splits = corpus()
     kept, _, vocab, _, facts = encode_cloze(splits, ClozeEncoding("noent", vectors_dim=4))
-    train = {token for case in kept["train"].examples for token in (*case.passage.tokens, *case.query)}
+    train = {
+        token for case in kept["train"].examples for token in (*case.passage.tokens, *case.query)
+    }
     assert set(vocab.words[2:]) == {word.lower() for word in train}
     assert "xylo" not in vocab
     dev = facts["splits"]["dev"]
     views = [view for _, view in all_views(kept["dev"].examples, "noent")]
-    assert dev["unknown_tokens"]["query"] == sum(vocab.encode(view.query).count(UNK) for view in views) > 0
+    assert (
+        dev["unknown_tokens"]["query"]
+        == sum(vocab.encode(view.query).count(UNK) for view in views)
+        > 0
+    )
     once = {case.passage.uid: case.passage for case in kept["train"].examples}.values()
     often = Counter(word for passage in once for word in passage.tokens)
     often.update(word for case in kept["train"].examples for word in case.query)
@@ -106,9 +133,15 @@ def test_words_of_other_splits_with_a_vector_are_added(tmp_path):
     assert "elsewhere" not in vocab
     assert by_word[SPECIALS[0]] == [0, 0, 0]
     words = facts["vocabulary"]
-    assert (words["with_vector"], words["of_other_splits"], words["words"]) == (2, 1, len(vocab) - 2)
+    assert (words["with_vector"], words["of_other_splits"], words["words"]) == (
+        2,
+        1,
+        len(vocab) - 2,
+    )
     assert words["source"] == "v.txt"
-    assert words["coverage"]["share_of_words"]["found"] == pytest.approx(2 / (len(vocab) - 2 + 1))  # "yodel" is missing
+    assert words["coverage"]["share_of_words"]["found"] == pytest.approx(
+        2 / (len(vocab) - 2 + 1)
+    )  # "yodel" is missing
 
 
 def test_queries_stand_between_bounds_where_that_is_asked_for():
@@ -131,7 +164,9 @@ def test_queries_stand_between_bounds_where_that_is_asked_for():
 
 def test_without_an_answerable_training_query_nothing_is_prepared():
     splits = corpus()
-    nowhere = tuple(replace(case, answers=(Answer("not there"),)) for case in splits["train"].examples)
+    nowhere = tuple(
+        replace(case, answers=(Answer("not there"),)) for case in splits["train"].examples
+    )
     splits["train"] = replace(splits["train"], examples=nowhere)
     with pytest.raises(UserError):
         encode_cloze(splits, ClozeEncoding("ent", vectors_dim=4))

@@ -14,7 +14,10 @@ from mednli_jax.data.examples import Split
 from mednli_jax.errors import RunError
 from mednli_jax.report.sections import lines
 
-A = replace(passage("[Dropsy] met the [heart failure] and the [dropsy] .", "a"), specialty="surgery; Oncology")
+A = replace(
+    passage("[Dropsy] met the [heart failure] and the [dropsy] .", "a"),
+    specialty="surgery; Oncology",
+)
 B = passage("No [fever] , [dropsy] .", "b")
 C = replace(passage("He had [DROPSY] .", "c"), specialty="surgery")
 TRAIN = (
@@ -41,7 +44,11 @@ def test_sizes_by_hand(found):
         "tokens": (14, 4, 18),  # the tokens of a passage count once
         "queries_of_passage": (3 / 2, 2, 5 / 3),
         "mean_tokens": (7, 4, 6),
-        "mean_tokens_of_query": ((9 + 9 + 5) / 3, 4, (9 + 9 + 5 + 4 + 4) / 5),  # a passage once for each of its queries
+        "mean_tokens_of_query": (
+            (9 + 9 + 5) / 3,
+            4,
+            (9 + 9 + 5 + 4 + 4) / 5,
+        ),  # a passage once for each of its queries
         "longest": (9, 4, 9),
         "word_types": (10, 4, 12),  # dropsy met the heart failure and . no fever , he had
         "entity_types": (3, 1, 3),
@@ -84,13 +91,24 @@ def written(path, text):
 
 
 def test_skills_by_hand(tmp_path):
-    rows = "uid\tskill\na.1\tbridging\na.1\tObject tracking\na.1\ttracking\nb.1\tnone\nz.9\tmeta\n\n"
+    rows = (
+        "uid\tskill\na.1\tbridging\na.1\tObject tracking\na.1\ttracking\nb.1\tnone\nz.9\tmeta\n\n"
+    )
     skills = cloze_stats.read_skills(written(tmp_path / "skills.tsv", rows))
-    assert skills == {"a.1": ("bridging", "object tracking"), "b.1": ("none",), "z.9": ("meta-knowledge",)}
+    assert skills == {
+        "a.1": ("bridging", "object tracking"),
+        "b.1": ("none",),
+        "z.9": ("meta-knowledge",),
+    }
     examples = SPLITS["train"].examples
     found = cloze_stats.skill_statistics(skills, examples, {"ours": {"a.1": 0.5}})
     assert (found["queries"], found["unknown"], found["mean"]) == (2, 1, 1.0)
-    assert found["shares"]["bridging"] == found["shares"]["object tracking"] == found["shares"]["none"] == 0.5
+    assert (
+        found["shares"]["bridging"]
+        == found["shares"]["object tracking"]
+        == found["shares"]["none"]
+        == 0.5
+    )
     assert found["shares"]["meta-knowledge"] == 0
     assert found["f1"]["ours"]["bridging"] == 0.5
     assert found["f1"]["ours"]["none"] == 0  # a query without a score counts as wrong
@@ -117,7 +135,12 @@ def corpus(tmp_path):
 def test_the_door_prints_and_writes(tmp_path, corpus):
     skills = written(tmp_path / "skills.tsv", "a.1\tbridging\nc.1\tmeta\n")
     scores = written(tmp_path / "ours.jsonl", '{"uid": "a.1", "f1": 1.0}\n')
-    flags = (f"--corpus={corpus}", f"--skills={skills}", f"--scores={scores}", f"--out={tmp_path / 'out'}")
+    flags = (
+        f"--corpus={corpus}",
+        f"--skills={skills}",
+        f"--scores={scores}",
+        f"--out={tmp_path / 'out'}",
+    )
     code, out, err = call_command(analyze, "cloze-stats", *flags, words=1)
     assert code == 0, err
     assert "cases" in out

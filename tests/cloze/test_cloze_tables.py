@@ -1,4 +1,5 @@
-"""Files of answers are read whole or refused with a line number; tables show our figures beside the paper's."""
+"""Files of answers are read whole or refused with a line number; tables show our figures beside the
+paper's."""
 
 import gzip
 import json
@@ -32,8 +33,8 @@ def test_both_forms_of_a_file_say_the_same(tmp_path):
     assert (tmp_path / "a.jsonl").stat().st_mode & 0o077 == 0
 
 
-# Two seeds on 30 queries. The first answers three right; the second answers one right and gives half of the words of
-# another.
+# Two seeds on 30 queries. The first answers three right; the second answers one right and gives
+# half of the words of another.
 SEEDS = ({f"p.{i}": "fever" for i in range(3)}, {"p.0": "fever", "p.1": "fever of unknown"})
 
 
@@ -45,14 +46,17 @@ def test_scores_of_several_seeds_are_means():
     whole, part = seed_scores(seeds_of()), seed_scores(seeds_of(), [0, 1])
     assert whole["accuracy"]["per_seed"] == pytest.approx([3 / 30, 1 / 30])
     assert (part["examples"], part["accuracy"]["mean"]) == (2, 0.75)
-    assert part["f1"]["per_seed"] == pytest.approx([1, 0.75])  # "fever of unknown" shares one word of three: F1 is .5
+    assert part["f1"]["per_seed"] == pytest.approx(
+        [1, 0.75]
+    )  # "fever of unknown" shares one word of three: F1 is .5
     each = {row["uid"]: row for row in rows(seeds_of())}
     assert each["p.1"] == {"uid": "p.1", "answered": 1, "exact_match": 0.5, "f1": 0.75}
     assert each["p.2"] == {"uid": "p.2", "answered": 0.5, "exact_match": 0.5, "f1": 0.5}
 
 
 def write_corpus(folder):
-    """Files in the layout of CliCR. The first answer of dev occurs in train, the second does not."""
+    """Files in the layout of CliCR. The first answer of dev occurs in train, the second does
+    not."""
     folder.mkdir(parents=True, exist_ok=True)
     about = passage("[Fever] and [rash] . | More [cough] , [rash] and fever .")
     answers = {"train": ("fever", "cough"), "dev": ("Fever", "rash"), "test": ("cough", "fever")}
@@ -70,14 +74,20 @@ def test_a_corpus_by_name_or_folder(tmp_path, monkeypatch):
         monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path))
         splits = corpus_named(name)
         assert [example.uid for example in splits["dev"].examples] == ["dev.0", "dev.1"]
-        assert [example.tags for example in split_of(splits, "dev").examples] == [("seen",), ("unseen",)]
+        assert [example.tags for example in split_of(splits, "dev").examples] == [
+            ("seen",),
+            ("unseen",),
+        ]
         # CliCR's passages begin with their titles, those of a folder do not.
-        assert splits["dev"].examples[0].passage.tokens[:2] == (("A", "case") if name == "clicr" else ("Fever", "and"))
+        assert splits["dev"].examples[0].passage.tokens[:2] == (
+            ("A", "case") if name == "clicr" else ("Fever", "and")
+        )
 
 
 @pytest.fixture
 def launch(tmp_path, monkeypatch, capsys):
-    """launch(script, *flags) -> (exit code, stdout, stderr), in a folder that has a corpus in own/."""
+    """launch(script, *flags) -> (exit code, stdout, stderr), in a folder that has a corpus in
+    own/."""
     write_corpus(tmp_path / "own")
     monkeypatch.chdir(tmp_path)
 
@@ -93,8 +103,12 @@ def test_the_baselines_of_a_corpus_in_a_table(launch, tmp_path):
     (tmp_path / "v.txt").write_text("and 1 0\nmore 0 1\nbeside 1 1\n")
     code, out, _ = launch("cloze_baselines.py", "--corpus=own", "--vectors=v.txt", "--out=runs")
     assert code == 0
-    rows = {cells[1].strip(): [c.strip() for c in cells[2:]] for cells in (r.split("|") for r in out.splitlines()[4:])}
-    # Rash is the most frequent entity, but it occurs in the query. Fever is the next, and answers one query of two.
+    rows = {
+        cells[1].strip(): [c.strip() for c in cells[2:]]
+        for cells in (r.split("|") for r in out.splitlines()[4:])
+    }
+    # Rash is the most frequent entity, but it occurs in the query. Fever is the next, and answers
+    # one query of two.
     assert rows["maxfreq-entity"][0] == "0.0"
     assert rows["maxfreq-entity, not in the query"][0] == "50.0"
     assert rows["upper bound"][0] == "100.0"
@@ -111,7 +125,14 @@ def test_the_baselines_of_a_corpus_in_a_table(launch, tmp_path):
 
 
 def test_a_search_for_vectors_goes_on_where_it_was(launch, tmp_path):
-    flags = ("pretrain_vectors.py", "--search=own", "--out=vectors", "--dims=4,6", "--min_count=1", "--epochs=1")
+    flags = (
+        "pretrain_vectors.py",
+        "--search=own",
+        "--out=vectors",
+        "--dims=4,6",
+        "--min_count=1",
+        "--epochs=1",
+    )
     assert launch(*flags, "--trials=1")[0] == 0
     (first,) = (tmp_path / "vectors" / "trials.jsonl").read_text().splitlines()
     assert launch(*flags, "--trials=2")[0] == 0

@@ -1,4 +1,5 @@
-"""Baselines that choose an entity of the passage: their answers to queries small enough to answer by hand."""
+"""Baselines that choose an entity of the passage: their answers to queries small enough to answer
+by hand."""
 
 from collections import Counter
 
@@ -21,7 +22,9 @@ from mednli_jax.cloze.scores import query_scores, summary
 from mednli_jax.data.text import SPECIALS, Vocab
 from mednli_jax.errors import DataError
 
-REPORT = "[Fever] and [chest pain] . | [Aspirin] for the [fever] . | [Chest Pain] went , [cough] came ."
+REPORT = (
+    "[Fever] and [chest pain] . | [Aspirin] for the [fever] . | [Chest Pain] went , [cough] came ."
+)
 
 
 def test_the_most_frequent_entity():
@@ -53,7 +56,8 @@ def test_random_mentions():
     examples = [cloze(f"q{i}", REPORT, "_ went", "Fever", "cough") for i in range(4000)]
     said = random_entity(examples)
     shares = {phrase: count / 4000 for phrase, count in Counter(said.values()).items()}
-    # Fever and chest pain have two of six mentions each. The standard deviation of a share is .0075.
+    # Fever and chest pain have two of six mentions each. The standard deviation of a share is
+    # .0075.
     expected = {"fever": 1 / 3, "chest pain": 1 / 3, "aspirin": 1 / 6, "cough": 1 / 6}
     assert shares == pytest.approx(expected, abs=4 * 0.0075)
     assert random_entity(examples) == said
@@ -61,21 +65,32 @@ def test_random_mentions():
     expected = random_expectation(examples[:1])
     assert (expected["exact_match"], expected["f1"]) == pytest.approx((3 / 6, 3 / 6))
     assert summary(query_scores(examples, said))["exact_match"] == pytest.approx(0.5, abs=4 * 0.008)
-    partly = [cloze("q", REPORT, "_ went", "back pain"), cloze("none", "no entity", "_ went", "fever")]
+    partly = [
+        cloze("q", REPORT, "_ went", "back pain"),
+        cloze("none", "no entity", "_ went", "fever"),
+    ]
     expected = random_expectation(partly)
     assert (expected["exact_match"], expected["f1"]) == pytest.approx((0, (2 / 6 * 1 / 2) / 2))
     assert expected["embedding"] is None
-    assert expected["predicted_length"] == pytest.approx(8 / 6)  # the mean over the one query that is answered
+    assert expected["predicted_length"] == pytest.approx(
+        8 / 6
+    )  # the mean over the one query that is answered
     words = set(random_entity(examples[:300], words=True).values())
     assert words == {word.lower() for word in passage(REPORT).tokens}
-    drawn = [summary(query_scores(partly, random_entity(partly, seed=seed)))["bleu2"] for seed in range(10)]
+    drawn = [
+        summary(query_scores(partly, random_entity(partly, seed=seed)))["bleu2"]
+        for seed in range(10)
+    ]
     assert expected["bleu2"] == pytest.approx(np.mean(drawn))
 
 
 def test_the_embedding_score_of_random_mentions_by_hand():
     # The cosines with "north" are: north 1, south -1, east 0, zebra 0 (it has no vector).
     about = passage("[North] and [south] , [east] and [zebra] .")
-    examples = [cloze("q", about, "_ went", "north"), cloze("two", about, "_ went", "north", "east")]
+    examples = [
+        cloze("q", about, "_ went", "north"),
+        cloze("two", about, "_ went", "north", "east"),
+    ]
     expected = random_expectation(examples, VOCAB, VECTORS)
     # With two answers the nearer one counts: 1, 0 (east), 1, 0.
     assert expected["embedding"] == pytest.approx(((1 - 1 + 0 + 0) / 4 + (1 + 0 + 1 + 0) / 4) / 2)
@@ -95,11 +110,15 @@ def test_the_entity_in_the_most_similar_context():
     text = "North [cough] north | South [Fever] ."
     assert similar("south of _", text) == "fever"
     assert similar("north of _", text) == "cough"
-    # East is as near to both, so the first mention wins. It also wins where no word around the blank has a vector.
+    # East is as near to both, so the first mention wins. It also wins where no word around the
+    # blank has a vector.
     assert similar("east of _", text) == similar("zebra _", text) == "cough"
     # The words of the next sentence are no context.
     assert similar("south of _", "north a [cough] | south south [fever] .", window=2) == "fever"
-    assert similar("east _ fever", "North a south | east Wanted [fever] east", window=1, words=True) == "wanted"
+    assert (
+        similar("east _ fever", "North a south | east Wanted [fever] east", window=1, words=True)
+        == "wanted"
+    )
 
 
 def test_the_best_window_by_f1():
@@ -112,10 +131,13 @@ def test_the_best_window_by_f1():
 
 
 def test_exact_matches_do_not_choose_the_window():
-    """Window 3 gives "cough" and window 5 "fever": one exact match, or two answers with an F1 of 2/3."""
+    """Window 3 gives "cough" and window 5 "fever": one exact match, or two answers with an F1 of
+    2/3."""
     text = "south south north a b [cough] | north a b c d [fever]"
     answers = ("cough", "high fever", "mild fever")
-    examples = [cloze(f"q{number}", text, "north _", answer) for number, answer in enumerate(answers)]
+    examples = [
+        cloze(f"q{number}", text, "north _", answer) for number, answer in enumerate(answers)
+    ]
     window, found = best_window(examples, VOCAB, VECTORS, windows=(3, 5))
     assert [found[size]["exact_match"] for size in (3, 5)] == pytest.approx([1 / 3, 0])
     assert [found[size]["f1"] for size in (3, 5)] == pytest.approx([1 / 3, 4 / 9])
@@ -135,7 +157,10 @@ def test_the_upper_bound_is_the_best_an_entity_can_score():
     assert best == {"there": "chest pain", "partly": "chest pain", "not": "fever"}
     outside = out_of_passage(examples, best)
     assert [example.uid for example in outside] == ["partly", "not", "no entity"]
-    scores, others = query_scores(examples, best), query_scores(examples, most_frequent_entity(examples))
+    scores, others = (
+        query_scores(examples, best),
+        query_scores(examples, most_frequent_entity(examples)),
+    )
     assert (others.exact <= scores.exact).all()
     assert (others.f1 <= scores.f1).all()
 

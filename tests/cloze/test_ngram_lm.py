@@ -1,4 +1,5 @@
-"""The language model against numbers worked out by hand and a small implementation of the published formulas."""
+"""The language model against numbers worked out by hand and a small implementation of the published
+formulas."""
 
 from collections import Counter
 
@@ -14,7 +15,10 @@ class Reference:
 
     def __init__(self, sentences, order):
         padded = [("<s>", *sentence, "</s>") for sentence in sentences]
-        grams = [Counter(s[i : i + n] for s in padded for i in range(len(s) - n + 1)) for n in range(1, order + 1)]
+        grams = [
+            Counter(s[i : i + n] for s in padded for i in range(len(s) - n + 1))
+            for n in range(1, order + 1)
+        ]
         self.grams = [found for found in grams if found]
         self.words = {gram[0] for gram in self.grams[0]} - {"<s>"} | {"<unk>"}
         self.adjusted = []
@@ -23,7 +27,9 @@ class Reference:
             if n + 1 < len(self.grams):
                 for gram in found:
                     if gram[0] != "<s>":
-                        counts[gram] = len({longer[0] for longer in self.grams[n + 1] if longer[1:] == gram})
+                        counts[gram] = len(
+                            {longer[0] for longer in self.grams[n + 1] if longer[1:] == gram}
+                        )
             if n == 0:
                 del counts[("<s>",)]
             self.adjusted.append(counts)
@@ -57,7 +63,8 @@ class Reference:
 
 
 def text(seed, sentences=120, words=9):
-    """Sentences in which each word tends to follow certain words, so that every order of n-gram matters."""
+    """Sentences in which each word tends to follow certain words, so that every order of n-gram
+    matters."""
     rng = np.random.default_rng(seed)
     names = [f"w{i}" for i in range(words)]
     result = []
@@ -70,10 +77,21 @@ def text(seed, sentences=120, words=9):
     return result
 
 
-HISTORIES = ([], ["w1"], ["w1", "w3"], ["w2", "w8", "w1"], ["w1", "zebra"], ["zebra", "w1"], ["w0"] * 7, ["w5", "w4"])
+HISTORIES = (
+    [],
+    ["w1"],
+    ["w1", "w3"],
+    ["w2", "w8", "w1"],
+    ["w1", "zebra"],
+    ["zebra", "w1"],
+    ["w0"] * 7,
+    ["w5", "w4"],
+)
 
 
-@pytest.mark.parametrize(("seed", "order", "sentences"), [(0, 4, 120), (1, 3, 300), (2, 2, 40), (3, 6, 2), (4, 1, 50)])
+@pytest.mark.parametrize(
+    ("seed", "order", "sentences"), [(0, 4, 120), (1, 3, 300), (2, 2, 40), (3, 6, 2), (4, 1, 50)]
+)
 def test_probabilities_equal_those_of_the_formulas(seed, order, sentences):
     corpus = text(seed, sentences)
     model, reference = estimate(corpus, order=order), Reference(corpus, order)
@@ -87,7 +105,9 @@ def test_probabilities_equal_those_of_the_formulas(seed, order, sentences):
         assert found[START] == 0
         for word, probability in zip(model.words, found, strict=True):
             if word != "<s>":
-                assert probability == pytest.approx(reference.p(word, ("<s>", *history)), rel=1e-10), (history, word)
+                assert probability == pytest.approx(
+                    reference.p(word, ("<s>", *history)), rel=1e-10
+                ), (history, word)
 
 
 def test_the_text_a_model_is_trained_on():
@@ -107,7 +127,10 @@ def test_the_text_a_model_is_trained_on():
 def test_continuations_of_queries():
     text, query = "the [fever] of the patient rose", "we gave [aspirin] for _ ."
     model = estimate(training_text([cloze(f"t{i}", text, query, "chest pain") for i in range(3)]))
-    asked = [cloze("a", "x", "they gave [aspirin] for _ today", "chest pain"), cloze("b", "x", "the _", "patient")]
+    asked = [
+        cloze("a", "x", "they gave [aspirin] for _ today", "chest pain"),
+        cloze("b", "x", "the _", "patient"),
+    ]
     assert continuations(model, asked) == {"a": "chest pain", "b": "fever"}
     model = estimate([["the", "patient"], ["the", "patient"], ["the", "@entityfever"]])
     assert continuations(model, asked[1:]) == {"b": "patient"}

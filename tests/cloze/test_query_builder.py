@@ -49,13 +49,23 @@ REPORT = {
 
 @pytest.fixture
 def ontology():
-    names = (("Heart Failure", 0), ("Cardiac Failure", 0), ("heart failure", 0), ("Furosemide", 1), ("Frusemide", 1))
+    names = (
+        ("Heart Failure", 0),
+        ("Cardiac Failure", 0),
+        ("heart failure", 0),
+        ("Furosemide", 1),
+        ("Frusemide", 1),
+    )
     types, labels = ("C14.280.434", "D02.065|E02"), ("Heart Failure", "Furosemide")
-    return Ontology("toy", "1", ("D1", "D2"), labels, names, is_a_matrix([], 2), "0" * 64, types=types)
+    return Ontology(
+        "toy", "1", ("D1", "D2"), labels, names, is_a_matrix([], 2), "0" * 64, types=types
+    )
 
 
 def written(path, *rows):
-    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows), "utf-8")
+    path.write_text(
+        "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows), "utf-8"
+    )
     return path
 
 
@@ -75,7 +85,11 @@ def sentence(text, *marks):
         ("heart failure ( HF ) came", (0, 5), "heart failure"),
         ("heart failure -LRB- HF -RRB- came", (0, 5), "heart failure"),
         ("heart failure ( NYHA ( III ) ) ( HF )", (0, 11), "heart failure"),
-        ("heart failure ( HF ) crisis", (0, 6), "heart failure ( HF ) crisis"),  # the bracket is not at the end
+        (
+            "heart failure ( HF ) crisis",
+            (0, 6),
+            "heart failure ( HF ) crisis",
+        ),  # the bracket is not at the end
         ("( HF )", (0, 3), "( HF )"),  # a name that is all bracket stays
         ("skin cancer(s) came", (0, 2), "skin cancer(s)"),
         ("failure ) came", (0, 2), "failure )"),  # the bracket has no beginning
@@ -91,10 +105,18 @@ def test_boundaries(text, mark, expected):
 @pytest.mark.parametrize(
     ("query", "passage", "expected"),
     [
-        ("a @placeholder can lead to shock .", "this can lead to shock at night", True),  # the right side is longer
+        (
+            "a @placeholder can lead to shock .",
+            "this can lead to shock at night",
+            True,
+        ),  # the right side is longer
         ("a @placeholder can lead to shock .", "this can lead to a shock", False),
         ("early shock follows @placeholder .", "EARLY Shock follows sepsis", True),
-        ("early shock follows @placeholder .", "nearly shock follows sepsis", False),  # only whole tokens match
+        (
+            "early shock follows @placeholder .",
+            "nearly shock follows sepsis",
+            False,
+        ),  # only whole tokens match
         # the passage holds the shorter side only
         ("shock follows @placeholder after days of rest", "shock follows it", False),
         # both sides are equally long, and either counts
@@ -114,7 +136,11 @@ def test_a_report_by_hand(tmp_path, ontology):
     assert [example.uid for example in split.examples] == ["r1.1", "r1.2", "r1.3", "r1.4"]
     passage = dropsy.passage
     assert all(example.passage is passage for example in split.examples)
-    assert (passage.uid, passage.specialty, " ".join(passage.title)) == ("r1", "cardiology", "A case of heart failure")
+    assert (passage.uid, passage.specialty, " ".join(passage.title)) == (
+        "r1",
+        "cardiology",
+        "A case of heart failure",
+    )
     assert passage.title_entities == (Entity(3, 5),)
     assert passage.sentences == (11, 16, 23)
     phrases = [" ".join(passage.tokens[e.start : e.end]) for e in passage.entities]
@@ -132,11 +158,25 @@ def test_a_report_by_hand(tmp_path, ontology):
     assert split.facts["concepts"] == {"by_id": 1, "by_name": 1, "none": 2}
     alone = build_queries(reports(tmp_path, REPORT))  # without an ontology
     assert {len(example.answers) for example in alone.examples} == {1}
-    point = {"text": "Try heart failure in two weeks , then stop .", "entities": [{"start": 1, "end": 3, "id": "D2"}]}
-    (example,) = build_queries(reports(tmp_path, {**REPORT, "learning_points": [point]}), ontology).examples
-    assert [answer.text for answer in example.answers] == ["heart failure", "Furosemide", "Frusemide"]  # id before name
-    point = {"text": "Give furosemide-like drugs in two weeks , then stop .", "entities": [{"start": 1, "end": 2}]}
-    (example,) = build_queries(reports(tmp_path, {**REPORT, "learning_points": [point]}), ontology).examples
+    point = {
+        "text": "Try heart failure in two weeks , then stop .",
+        "entities": [{"start": 1, "end": 3, "id": "D2"}],
+    }
+    (example,) = build_queries(
+        reports(tmp_path, {**REPORT, "learning_points": [point]}), ontology
+    ).examples
+    assert [answer.text for answer in example.answers] == [
+        "heart failure",
+        "Furosemide",
+        "Frusemide",
+    ]  # id before name
+    point = {
+        "text": "Give furosemide-like drugs in two weeks , then stop .",
+        "entities": [{"start": 1, "end": 2}],
+    }
+    (example,) = build_queries(
+        reports(tmp_path, {**REPORT, "learning_points": [point]}), ontology
+    ).examples
     assert example.answers == (Answer("furosemide-like"),)  # a part of a token names no answer
 
 
@@ -149,13 +189,22 @@ def test_by_hand_what_was_left_out(tmp_path, ontology):
     split = build_queries(reports(tmp_path, {**REPORT, "learning_points": points}), ontology)
     assert [example.uid for example in split.examples] == ["r1.4", "r1.5", "r1.6"]
     assert split.facts["dropped"] == {"repeats_passage": 1, "shows_answer": 2}
-    assert split.facts["mended"] == {"function_words": 2, "parentheticals": 1, "no_longer_marked": 0}
+    assert split.facts["mended"] == {
+        "function_words": 2,
+        "parentheticals": 1,
+        "no_longer_marked": 0,
+    }
     assert split.facts["concepts"] == {"by_id": 0, "by_name": 1, "none": 2}
 
 
 def test_semantic_types_of_mesh():
     ontology = read_mesh()
-    names = {"Heart Failure": "problem", "Furosemide": "treatment", "Electrocardiography": "test", "Kenya": ""}
+    names = {
+        "Heart Failure": "problem",
+        "Furosemide": "treatment",
+        "Electrocardiography": "test",
+        "Kenya": "",
+    }
     assert {name: semantic_type(ontology, ontology.labels.index(name)) for name in names} == names
 
 
@@ -180,14 +229,23 @@ def test_the_script_writes_a_corpus(tmp_path, monkeypatch, capsys):
 
     path = written(tmp_path / "reports.jsonl", *({**REPORT, "id": f"r{n}"} for n in range(20)))
     code, out, err = run_script(
-        f"--reports={path}", f"--out={tmp_path / 'corpus'}", "--ontology=none", "--dev=0.2", "--test=0.2"
+        f"--reports={path}",
+        f"--out={tmp_path / 'corpus'}",
+        "--ontology=none",
+        "--dev=0.2",
+        "--test=0.2",
     )
     assert code == 0, err
     counts = json.loads(out)
     splits = load(tmp_path / "corpus")
     assert {name: len(split) for name, split in splits.items()} == counts["queries"]
     path.write_text("zebrafish\n")
-    for out, file in (("corpus", f"{tmp_path}/corpus/train1.0.json: "), ("other", "reports.jsonl:1: ")):
+    for out, file in (
+        ("corpus", f"{tmp_path}/corpus/train1.0.json: "),
+        ("other", "reports.jsonl:1: "),
+    ):
         code, printed, err = run_script(f"--reports={path}", f"--out={tmp_path / out}")
         assert (code, printed, err.startswith(f"error: {file}")) == (2, "", True)
-    assert {name: len(split) for name, split in load(tmp_path / "corpus").items()} == counts["queries"]
+    assert {name: len(split) for name, split in load(tmp_path / "corpus").items()} == counts[
+        "queries"
+    ]

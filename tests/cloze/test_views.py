@@ -1,4 +1,5 @@
-"""The three set-ups by hand and their common properties; the training filter; the split into seen and unseen."""
+"""The three set-ups by hand and their common properties; the training filter; the split into seen
+and unseen."""
 
 from dataclasses import replace
 
@@ -25,8 +26,12 @@ CONTEXT = (
 
 def example(query, *answers, context=CONTEXT, title="On BEG__gout__END", uid="q"):
     title, body, marked = parse_marked(title), parse_marked(context), parse_marked(query)
-    passage = Passage("r", title.tokens, body.tokens, body.entities, body.sentences, "", title.entities)
-    texts = tuple(Answer(text, origin="UMLS" if number else "dataset") for number, text in enumerate(answers))
+    passage = Passage(
+        "r", title.tokens, body.tokens, body.entities, body.sentences, "", title.entities
+    )
+    texts = tuple(
+        Answer(text, origin="UMLS" if number else "dataset") for number, text in enumerate(answers)
+    )
     return ClozeExample(uid, passage, marked.tokens, marked.entities, marked.blanks[0], texts)
 
 
@@ -35,7 +40,10 @@ HAND = example("BEG__MRI__END of BEG__Chest Wall__END shows @placeholder .", "pa
 
 def test_ent_and_noent_by_hand():
     view = views(HAND, "noent")
-    assert " ".join(view.passage.tokens) == "the heart failure and pain . no heart pain or heart failure of mri ."
+    assert (
+        " ".join(view.passage.tokens)
+        == "the heart failure and pain . no heart pain or heart failure of mri ."
+    )
     assert " ".join(view.query) == "mri of chest wall shows @placeholder ."
     assert (view.blank, view.names) == (5, {})
     assert view.passage.positions == (((1, 3), (10, 12)), ((4, 5), (8, 9)), ((13, 14),))
@@ -53,9 +61,13 @@ def test_ent_and_noent_by_hand():
 
 
 def test_anonym_by_hand():
-    """Phrases are numbered by their first occurrence in the passage, then the query, then the answer."""
+    """Phrases are numbered by their first occurrence in the passage, then the query, then the
+    answer."""
     view = views(replace(HAND, answers=(Answer("new thing"),)), "anonym")
-    assert " ".join(view.passage.tokens) == "the @entity0 and @entity1 . no heart @entity1 or @entity0 of @entity2 ."
+    assert (
+        " ".join(view.passage.tokens)
+        == "the @entity0 and @entity1 . no heart @entity1 or @entity0 of @entity2 ."
+    )
     assert " ".join(view.query) == "@entity2 of @entity3 shows @placeholder ."
     names = {"heart failure": "@entity0", "pain": "@entity1", "mri": "@entity2"}
     assert view.names == names | {"chest wall": "@entity3", "new thing": "@entity4"}
@@ -67,7 +79,9 @@ def test_the_title_may_become_the_first_sentence():
     split = with_titles(Split("dev", cases, {"file": "f"}))
     one, other, bare = split.examples
     assert views(one, "ent").passage.candidates == ("gout", "heart failure", "pain", "mri")
-    assert " ".join(views(one, "ent").passage.tokens).startswith("on @entitygout the @entityheart_failure and")
+    assert " ".join(views(one, "ent").passage.tokens).startswith(
+        "on @entitygout the @entityheart_failure and"
+    )
     assert (one.passage.title, one.passage.sentences) == ((), (2, 8, 17))
     assert one.passage is other.passage
     assert bare.passage is cases[2].passage
@@ -75,7 +89,11 @@ def test_the_title_may_become_the_first_sentence():
 
 def test_the_dataset_answer_comes_before_synonyms_and_case_and_blanks_do_not_count():
     number_of = passage_view(HAND.passage, "noent").number_of
-    table = ((("MRI", "pain"), 2, "exact"), (("x", " Heart  FAILURE", "pain"), 0, "synonym"), (("x",), -1, "none"))
+    table = (
+        (("MRI", "pain"), 2, "exact"),
+        (("x", " Heart  FAILURE", "pain"), 0, "synonym"),
+        (("x",), -1, "none"),
+    )
     for answers, gold, kind in table:
         case = example("@placeholder", *answers)
         assert right_candidate(case, number_of) == (gold, kind)
@@ -100,10 +118,18 @@ def test_truncation_drops_what_is_not_kept_whole(setup):
 
 
 def test_seen_answers_are_those_of_training_whatever_their_case():
-    train = Split("train", (example("@placeholder", "Heart  failure", "syn"), example("@placeholder", "absent")))
+    train = Split(
+        "train",
+        (example("@placeholder", "Heart  failure", "syn"), example("@placeholder", "absent")),
+    )
     answers = ("heart failure", "Absent", "syn", "pain")
     test = Split("test", tuple(example("@placeholder", text, "absent") for text in answers))
     tagged = tag_seen({"train": train, "test": test})
-    assert [case.tags for case in tagged["test"].examples] == [("seen",), ("seen",), ("unseen",), ("unseen",)]
+    assert [case.tags for case in tagged["test"].examples] == [
+        ("seen",),
+        ("seen",),
+        ("unseen",),
+        ("unseen",),
+    ]
     assert tagged["test"].facts["answers_of_train"] == {"seen": 2, "unseen": 2}
     assert tagged["train"] is train

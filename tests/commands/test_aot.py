@@ -1,4 +1,5 @@
-"""launch/aot.py: the figures that it reads from a compiled program. Tests marked `aot` compile our steps.
+"""launch/aot.py: the figures that it reads from a compiled program. Tests marked `aot` compile our
+steps.
 
 The bounds are upper bounds of what the compilers report, for the versions that the extra pins.
 """
@@ -70,21 +71,35 @@ ENTRY %main (p: (s32[], f32[8,4], f32[4])) -> f32[8,4] {
 
 def command(*arguments):
     """Runs the script in a process of its own, without the compiler flags of this suite."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "JAX_PLATFORMS")}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("XLA_FLAGS", "JAX_PLATFORMS")
+    }
     environment["PYTHONPATH"] = str(ROOT)
     called = [sys.executable, str(SCRIPT), *arguments]
-    return subprocess.run(called, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        called, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 @functools.cache
 def compiled(config, target, *arguments):
-    done = command(f"--config=configs/{config.replace(':', '.py:')}", f"--target={target}", "--json", *arguments)
+    done = command(
+        f"--config=configs/{config.replace(':', '.py:')}",
+        f"--target={target}",
+        "--json",
+        *arguments,
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 def step(model, seeds, target, chips):
-    flags = f"--config.train.batch_size={64 * chips}", f"--config.seeds={','.join(map(str, range(seeds)))},"
+    flags = (
+        f"--config.train.batch_size={64 * chips}",
+        f"--config.seeds={','.join(map(str, range(seeds)))},",
+    )
     return compiled(f"{model}:mednli", target, *flags, f"--devices={chips}")
 
 
@@ -92,7 +107,12 @@ def test_a_loop_counts_as_often_as_it_runs():
     found = runpy.run_path(str(SCRIPT))["Hlo"](LOOP).counts()
     # Each of 5 iterations adds two numbers, and reads and writes one row and its position.
     moved = 5 * ((4 + 4 + 4) + (16 + 16 + 4)) + (128 + 128)
-    assert found == {"launches": 11, "cycles": 5 * (3 + 7) + 11, "bytes": moved, "all_reduce_bytes": 128}
+    assert found == {
+        "launches": 11,
+        "cycles": 5 * (3 + 7) + 11,
+        "bytes": moved,
+        "all_reduce_bytes": 128,
+    }
 
 
 def installed():

@@ -1,4 +1,5 @@
-"""The benchmark: its corpora have the published shapes, its rows the right figures, and errors name what is wrong."""
+"""The benchmark: its corpora have the published shapes, its rows the right figures, and errors name
+what is wrong."""
 
 import json
 from dataclasses import replace
@@ -22,7 +23,10 @@ def test_made_up_pairs_have_mednlis_shape():
     work = workload.made_up_pairs(11_232, dim=4)
     train = work.rows("train")
     premise, hypothesis = work.lengths(train)
-    assert (premise.mean(), hypothesis.mean()) == (pytest.approx(20, abs=0.8), pytest.approx(5.8, abs=0.2))
+    assert (premise.mean(), hypothesis.mean()) == (
+        pytest.approx(20, abs=0.8),
+        pytest.approx(5.8, abs=0.2),
+    )
     assert (premise.max(), hypothesis.max()) == (50, 20)
     assert np.bincount(work.arrays["label"][train]).tolist() == [3744] * 3
     assert set(np.bincount(work.premise_of[train])) == {3}
@@ -37,20 +41,31 @@ def test_made_up_passages_have_clicrs_shape():
     work = workload.made_up_passages(4_096, tokens=300, dim=4)
     train, arrays = work.rows("train"), work.arrays
     passage, query = work.lengths(train)
-    assert (passage.mean(), query.mean()) == (pytest.approx(300, rel=0.05), pytest.approx(25, abs=0.5))
+    assert (passage.mean(), query.mean()) == (
+        pytest.approx(300, rel=0.05),
+        pytest.approx(25, abs=0.5),
+    )
     assert 20 <= passage.min() < 900 < passage.max() <= 1200
     assert np.bincount(work.premise_of[train]).tolist() == [4] * 1024
-    candidates, positions = (np.diff(arrays[f"{name}_start"]) for name in ("candidate_type", "position"))
-    assert (candidates.mean(), positions.mean()) == (pytest.approx(30, abs=1), pytest.approx(60, abs=2))
+    candidates, positions = (
+        np.diff(arrays[f"{name}_start"]) for name in ("candidate_type", "position")
+    )
+    assert (candidates.mean(), positions.mean()) == (
+        pytest.approx(30, abs=1),
+        pytest.approx(60, abs=2),
+    )
     assert (arrays["gold"] < candidates[work.premise_of]).all()
-    assert (arrays["query"][np.arange(len(work.premise_of)), arrays["blank"]] == workload.BLANK).all()
+    assert (
+        arrays["query"][np.arange(len(work.premise_of)), arrays["blank"]] == workload.BLANK
+    ).all()
 
 
 # -- rows, on sides that only pretend ----------------------------------------------------------------------------------
 
 
 class Fake:
-    """A side whose examples take a known time. log: its rounds, as (name, quantiles of its batches)."""
+    """A side whose examples take a known time. log: its rounds, as (name, quantiles of its
+    batches)."""
 
     log = []  # noqa: RUF012
 
@@ -102,7 +117,14 @@ def test_a_row_compares_with_the_fastest_setting():
     assert (row["peak_mb"], row["torch_peak_mb"], row["compile_seconds"]) == (700, 700, 1.5)
     json.dumps(row, allow_nan=False)
     # The sides of a round get the same batches, those of another round others, in reversed order.
-    assert [name for name, _ in Fake.log] == ["ours", "bucketed", "chunked", "chunked", "bucketed", "ours"]
+    assert [name for name, _ in Fake.log] == [
+        "ours",
+        "bucketed",
+        "chunked",
+        "chunked",
+        "bucketed",
+        "ours",
+    ]
     assert Fake.log[0][1] == Fake.log[2][1] != Fake.log[3][1] == Fake.log[5][1]
     with pytest.raises(RunError, match=r"no compiler.*Fix: "):
         measure.measure_case(CASE, Broken)
@@ -111,7 +133,10 @@ def test_a_row_compares_with_the_fastest_setting():
 def test_several_seeds_stand_against_single_runs_and_epochs_against_the_plain_script_too():
     (row,) = rows_of(replace(CASE, seeds=6, against="none"))
     assert (row["seeds_cost"], row["ratio"], row["opponent"]) == (0.8, None, None)
-    assert [row["opponent"] for row in rows_of(replace(CASE, mode="epoch"))] == ["plain script", "chunked"]
+    assert [row["opponent"] for row in rows_of(replace(CASE, mode="epoch"))] == [
+        "plain script",
+        "chunked",
+    ]
 
 
 def test_the_table_and_the_figure_show_the_ratios(tmp_path):
@@ -119,7 +144,9 @@ def test_the_table_and_the_figure_show_the_ratios(tmp_path):
     titles, _, cells = (line.strip("| ").split(" | ") for line in benchmark.lines(rows))
     cells = dict(zip(titles, cells, strict=True))
     assert cells["ratio"] == "1.68"
-    assert cells["opponent"] == "chunked (no answer: bucketed, torch.compile; chunked, torch.compile)"
+    assert (
+        cells["opponent"] == "chunked (no answer: bucketed, torch.compile; chunked, torch.compile)"
+    )
     benchmark.write_figure(rows, path)
     assert path.read_bytes().startswith(b"\x89PNG")
 
@@ -129,7 +156,11 @@ def test_the_table_and_the_figure_show_the_ratios(tmp_path):
 
 @pytest.mark.parametrize("model", [pytest.param("ga_reader", marks=pytest.mark.slow), "bert"])
 def test_our_side_of_other_families_predicts(model):
-    small = {"hidden": 64, "vectors": 1, "length": 12} if model == "bert" else {"tokens": 40, "hidden": 8}
+    small = (
+        {"hidden": 64, "vectors": 1, "length": 12}
+        if model == "bert"
+        else {"tokens": 40, "hidden": 8}
+    )
     worker = measure.Worker()
     worker.start(replace(CASE, model=model, pairs=48, mode="predict", **small))
     assert worker.run([0.1], 0) > 0
@@ -147,7 +178,8 @@ def test_our_side_in_a_process(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("argument", "named"), [("--models=gpt", "--models"), ("--batch=0", "--batch"), ("--against=torch", "pip install")]
+    ("argument", "named"),
+    [("--models=gpt", "--models"), ("--batch=0", "--batch"), ("--against=torch", "pip install")],
 )
 def test_the_command_refuses(monkeypatch, argument, named):
     monkeypatch.setattr(benchmark, "version_of", lambda package: None)

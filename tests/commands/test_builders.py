@@ -1,4 +1,5 @@
-"""Loading through TFDS gives the same pairs, facts and arrays as loading directly, readable by the owner alone."""
+"""Loading through TFDS gives the same pairs, facts and arrays as loading directly, readable by the
+owner alone."""
 
 import sys
 
@@ -14,9 +15,14 @@ SECRET = "Zzyzx"
 
 
 def pair(name, n, **more):
-    # Brackets, quotes, accents, a token that looks like a number, and an unusual uid must all come back unchanged.
+    # Brackets, quotes, accents, a token that looks like a number, and an unusual uid must all come
+    # back unchanged.
     premise = f"Pt. №{n} -LRB- {name} -RRB- says `` naïve '' 1.50 gout"
-    values = {"pairID": f"{name}/{n}#é", "gold_label": (*LABELS, "-")[n % 4], "sentence1": f"{premise} ."}
+    values = {
+        "pairID": f"{name}/{n}#é",
+        "gold_label": (*LABELS, "-")[n % 4],
+        "sentence1": f"{premise} .",
+    }
     values |= {"sentence2": f"arthritis {n} {SECRET}", "sentence1_binary_parse": f"( {premise} . )"}
     return values | {"sentence2_binary_parse": f"( arthritis {n} )" if n % 3 else ""} | more
 
@@ -49,14 +55,25 @@ def test_mednli_comes_back_pair_by_pair_and_fact_by_fact(data, tmp_path, limit):
 def test_mediqa_snli_and_multinli_too(data, tmp_path):
     files = nli.CORPORA["mediqa_nli"]
     rows = [pair("t", n) for n in range(6)]
-    write_rows(data / "mediqa_nli" / files.files["test"], [{**row, "gold_label": None} for row in rows])
-    truth = "pair_id,label\n" + "".join(f"{row['pairID']},{LABELS[n % 3]}\n" for n, row in enumerate(rows))
+    write_rows(
+        data / "mediqa_nli" / files.files["test"], [{**row, "gold_label": None} for row in rows]
+    )
+    truth = "pair_id,label\n" + "".join(
+        f"{row['pairID']},{LABELS[n % 3]}\n" for n, row in enumerate(rows)
+    )
     (data / "mediqa_nli" / files.ground_truth).write_text(truth)
     for split, file in nli.CORPORA["snli"].files.items():
         write_rows(data / "snli" / file, [pair(split, n, captionID=f"c{n // 3}") for n in range(7)])
     for split, file in nli.CORPORA["multinli"].files.items():
-        write_rows(data / "multinli" / file, [pair(split, n, genre=("slate", "travel")[n % 2]) for n in range(9)])
-    for name, wishes in (("mediqa_nli", {}), ("snli", {"limit": 3}), ("multinli", {"genre": "slate", "limit": 2})):
+        write_rows(
+            data / "multinli" / file,
+            [pair(split, n, genre=("slate", "travel")[n % 2]) for n in range(9)],
+        )
+    for name, wishes in (
+        ("mediqa_nli", {}),
+        ("snli", {"limit": 3}),
+        ("multinli", {"genre": "slate", "limit": 2}),
+    ):
         assert load(name, data, tmp_path, **wishes) == nli.load_nli(name, data, **wishes)
     assert load("multinli", data, tmp_path)["train"].examples[1].tags == ("travel",)
 

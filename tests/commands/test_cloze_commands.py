@@ -1,4 +1,5 @@
-"""The commands prepare, train, evaluate, predict and report on cloze queries from a few made-up articles."""
+"""The commands prepare, train, evaluate, predict and report on cloze queries from a few made-up
+articles."""
 
 import io
 import json
@@ -76,11 +77,16 @@ def texts_of(home, split):
 
 
 def test_prepare_prints_what_a_corpus_holds(at_home):
-    code, out, err = call_command(prepare, CONFIG, "--config.data.dir=own", "--config.vectors.dim=8")
+    code, out, err = call_command(
+        prepare, CONFIG, "--config.data.dir=own", "--config.vectors.dim=8"
+    )
     assert (code, SECRET in out + err) == (0, False)
     assert re.search(r"^found in ", out)
     assert "  test: 9 queries of 3 passages; longest passage " in out
-    assert "    6 candidates, 2.0 a passage; answers among them: 6 as they stand, 0 by a synonym, 3 not\n" in out
+    assert (
+        "    6 candidates, 2.0 a passage; answers among them: 6 as they stand, 0 by a synonym, 3 not\n"
+        in out
+    )
 
 
 @pytest.mark.slow
@@ -99,7 +105,9 @@ def test_a_dev_split_without_an_answer_that_can_be_scored_has_no_loss(tmp_path, 
     assert "no dev loss (no dev answer can be scored)" in err
     assert read_json(tmp_path, "run", "result.json")["dev"]["loss"] is None
     assert call_command(report, tmp_path / "run")[0] == 0
-    code, _, err = call_command(train, *flags, "--config.train.select=loss", f"--workdir={tmp_path / 'other'}")
+    code, _, err = call_command(
+        train, *flags, "--config.train.select=loss", f"--workdir={tmp_path / 'other'}"
+    )
     assert (code, "config.train.select is 'loss': no dev answer can be scored" in err) == (2, True)
 
 
@@ -109,15 +117,24 @@ def test_a_seed_that_diverged_has_no_loss_and_leaves_that_of_others():
     np.testing.assert_allclose(losses, [np.log(4), np.nan])
 
 
-def test_predict_gives_the_predictions_of_training_in_any_order_and_with_any_hash_seed(home, tmp_path):
+def test_predict_gives_the_predictions_of_training_in_any_order_and_with_any_hash_seed(
+    home, tmp_path
+):
     """The run alone is enough: neither the corpus nor the cache is there."""
     shutil.copytree(home / "run", tmp_path / "run")
     given = list(texts_of(home, "test"))
-    expected = {row["uid"]: row["best"] for row in json_lines(home, "run", "private", "predictions.test.jsonl")}
+    expected = {
+        row["uid"]: row["best"]
+        for row in json_lines(home, "run", "private", "predictions.test.jsonl")
+    }
     page = (home / "run" / "report.html").read_text()
-    assert all(title in page for title in ("Learning curves", "Kinds of queries, test", "answer length"))
+    assert all(
+        title in page for title in ("Learning curves", "Kinds of queries, test", "answer length")
+    )
     for order, more in ((given, ("--attention",)), (given[::-1], ())):
-        stdin = "".join(json.dumps({"passage": passage, "query": query}) + "\n" for _, passage, query in order)
+        stdin = "".join(
+            json.dumps({"passage": passage, "query": query}) + "\n" for _, passage, query in order
+        )
         if more:
             with at(tmp_path):
                 code, out, err = call_command(predict, "--run=run", *more, stdin=stdin)
@@ -139,14 +156,24 @@ def test_predict_gives_the_predictions_of_training_in_any_order_and_with_any_has
             assert float(probability) == pytest.approx(chances[0] if chances else 0, abs=3e-6)
     made = tmp_path / "run" / "private" / "attention"
     assert stat.S_IMODE(made.stat().st_mode) == 0o700
-    names = [".gitignore", *(f"passage-{n}.{kind}" for n in range(1, 10) for kind in ("html", "json"))]
-    assert {p.name: stat.S_IMODE(p.stat().st_mode) for p in made.iterdir()} == dict.fromkeys(names, 0o600)
+    names = [
+        ".gitignore",
+        *(f"passage-{n}.{kind}" for n in range(1, 10) for kind in ("html", "json")),
+    ]
+    assert {p.name: stat.S_IMODE(p.stat().st_mode) for p in made.iterdir()} == dict.fromkeys(
+        names, 0o600
+    )
     page = (made / "passage-1.html").read_text()
-    assert (SECRET in page, page.count("<u>") + page.count("<u "), "://" in page) == (True, 3, False)
+    assert (SECRET in page, page.count("<u>") + page.count("<u "), "://" in page) == (
+        True,
+        3,
+        False,
+    )
 
 
 def test_where_a_reader_looks_is_what_it_answers_by(home, at_home):
-    """With pointer sum attention, a candidate's probability is the weight of its places, normalised over candidates."""
+    """With pointer sum attention, a candidate's probability is the weight of its places, normalised
+    over candidates."""
     run = load_run(home / "run")
     passage = "case BEG__New Thing__END shows BEG__fever__END xylo BEG__new thing__END ."
     given = [(passage, "case unheard @placeholder ."), ("shows xylo", "@placeholder")]
@@ -154,13 +181,17 @@ def test_where_a_reader_looks_is_what_it_answers_by(home, at_home):
     assert said.unknown_words == {"passage": 4, "query": 1}  # the new phrase twice, and xylo twice
     seen = looked[0]
     np.testing.assert_allclose(seen["weights"].sum(axis=1), 1, atol=1e-5)
-    mass_SC = np.array([[sum(w[s:e].sum() for s, e in spans) for spans in seen["spans"]] for w in seen["weights"]])
+    mass_SC = np.array(
+        [[sum(w[s:e].sum() for s, e in spans) for spans in seen["spans"]] for w in seen["weights"]]
+    )
     mean_C = (mass_SC / mass_SC.sum(axis=1, keepdims=True)).mean(axis=0)
     expected = dict(zip(seen["candidates"], mean_C, strict=True))
     assert {best["answer"] for best in said[0]["best"]} == {"new thing", "fever"}
     for best in said[0]["best"]:
         assert best["probability"] == pytest.approx(expected[best["answer"]], abs=1e-5)
-    assert [seen["names"][seen["passage"][spans[0][0]]] for spans in seen["spans"]] == seen["candidates"]
+    assert [seen["names"][seen["passage"][spans[0][0]]] for spans in seen["spans"]] == seen[
+        "candidates"
+    ]
     assert (looked[1]["candidates"], looked[1]["passage"]) == ([], ["shows", "xylo"])
 
 
@@ -177,18 +208,23 @@ def test_evaluate_repeats_the_scores_of_training(at_home):
     each = {row["uid"]: row for row in json_lines("each.jsonl")}
     assert sum(row["f1"] for row in each.values()) / 9 == pytest.approx(scores["f1"]["mean"])
     skill = scores["families"]["skill"]
-    assert skill["bridging"]["f1"]["mean"] == pytest.approx((each["test0.0"]["f1"] + each["test2.0"]["f1"]) / 2)
+    assert skill["bridging"]["f1"]["mean"] == pytest.approx(
+        (each["test0.0"]["f1"] + each["test2.0"]["f1"]) / 2
+    )
     assert (skill["bridging"]["examples"], each["test2.0"]["answered"]) == (2, 0)
 
 
 def test_answers_of_any_system_are_scored(at_home):
-    """Of nine queries two are answered right, one of them in other words, and seven have no answer."""
+    """Of nine queries two are answered right, one of them in other words, and seven have no
+    answer."""
     gold = {query["id"]: query["answers"][0]["text"] for article in read_json("own/test1.0.json")["data"]
             for query in article["document"]["qas"]}  # fmt: skip
     right = {"test0.0": f"The {gold['test0.0'].title()}!", "test2.0": gold["test2.0"]}
     Path("given.json").write_text(json.dumps(right))
     call = (evaluate, "--predictions=given.json", "--corpus=own")
-    code, out, err = call_command(*call, "--vectors=v.txt", "--skills=skills.tsv", "--scores=each2.jsonl", "--json")
+    code, out, err = call_command(
+        *call, "--vectors=v.txt", "--skills=skills.tsv", "--scores=each2.jsonl", "--json"
+    )
     assert code == 0, err
     scores = json.loads(out)
     assert (scores["queries"], scores["missing"], scores["split"]) == (9, 7, "test")
@@ -202,9 +238,17 @@ def test_answers_of_any_system_are_scored(at_home):
 WRONG = {
     "another corpus": (evaluate, ("--run=run", config_flag("ga_ent")), "--config"),
     "a partition": (evaluate, ("--run=run", "--partition=ids.txt"), "--partition"),
-    "answers and a run": (evaluate, ("--predictions=given.json", "--corpus=own", "--run=run"), "--run"),
+    "answers and a run": (
+        evaluate,
+        ("--predictions=given.json", "--corpus=own", "--run=run"),
+        "--run",
+    ),
     "kinds of error": (report, ("run", "--categories"), "--categories"),
-    "pairs beside queries": (report, ("run", "pairs", "--compare"), "pairs: is no run on cloze queries"),
+    "pairs beside queries": (
+        report,
+        ("run", "pairs", "--compare"),
+        "pairs: is no run on cloze queries",
+    ),
     "no folder of runs": (report, ("--table=clicr4", "--runs=none"), "none"),
 }
 
@@ -242,7 +286,9 @@ def test_runs_are_compared_on_the_same_queries(home, at_home):
     assert not any(phrase in page for phrase in (SECRET, *PHRASES))
     assert call_command(report, "run", "--csv")[0] == 0
     assert (
-        (home / "run/private/predictions.test.csv").read_text().startswith("uid,predicted.0,predicted.1,best.0.answer")
+        (home / "run/private/predictions.test.csv")
+        .read_text()
+        .startswith("uid,predicted.0,predicted.1,best.0.answer")
     )
     path.write_text("".join(json.dumps(row) + "\n" for row in rows[1:]))
     code, out, err = call_command(report, "run", "right", "--compare")
@@ -260,27 +306,43 @@ def test_the_papers_table_is_filled_from_a_folder(home, at_home):
     (folder / "baselines" / "baselines.test.json").write_text(json.dumps(baselines))
     for name in ("maxfreq-entity", "maxfreq-entity-not_in_the_query"):
         answers.write_answers(folder / "baselines" / "private" / f"{name}.test.jsonl", fever)
-    code, out, _ = call_command(report, "--table=clicr4", "--runs=table", "--skills=skills.tsv", "--out=table.html")
+    code, out, _ = call_command(
+        report, "--table=clicr4", "--runs=table", "--skills=skills.tsv", "--out=table.html"
+    )
     assert code == 0
     assert "human-expert" in (home / "table.html").read_text()
     rows = {line[:34].strip(): line[34:].split() for line in out.splitlines()}
     assert rows["maxfreq-entity"][:3] == ["1", f"{100 * found['exact_match']:.1f}", "-"]
     assert rows["maxfreq-entity"][-5:] == ["8.5", "12.6", "0.10", "0.05", "0.31"]
-    assert [rows[name][0] for name in ("GA-Anonym", "SA-Ent", "human-expert")] == ["2", "missing", "-"]
-    assert all(words in out for words in ("NOT COMPARABLE with ours on file", "launch/clicr.sh table CORPUS_FOLDER"))
+    assert [rows[name][0] for name in ("GA-Anonym", "SA-Ent", "human-expert")] == [
+        "2",
+        "missing",
+        "-",
+    ]
+    assert all(
+        words in out
+        for words in ("NOT COMPARABLE with ours on file", "launch/clicr.sh table CORPUS_FOLDER")
+    )
     fill = "python launch/cloze_baselines.py --corpus=CORPUS_FOLDER --split=test --vectors=FILE --out=table/baselines"
     assert f"{fill}\n" in out
     assert re.search(r"^bridging +66\.7 ", out, re.MULTILINE)
     script = runpy.run_path(str(ROOT / "launch" / "compare_cloze.py"))
     for row in script["against_baselines"](folder, "test", "ga_anonym"):
-        assert (row["first"], row["exact_match_of"][1]) == ("ga_anonym", pytest.approx(found["exact_match"]))
+        assert (row["first"], row["exact_match_of"][1]) == (
+            "ga_anonym",
+            pytest.approx(found["exact_match"]),
+        )
 
 
 def test_bad_passages_and_queries_are_named_by_line():
     good = 'BEG__a b__END c\tx @placeholder\n{"passage": "d", "query": "@placeholder"}\n'
     found = list(read_chunks(io.BytesIO(good.encode()), CLOZE.form))
     assert found == [[(("BEG__a b__END c", "x @placeholder"), {}), (("d", "@placeholder"), {})]]
-    for line in ("a passage alone", "BEG__a__END @placeholder\t@placeholder", f"BEG__{SECRET}\t@placeholder"):
+    for line in (
+        "a passage alone",
+        "BEG__a__END @placeholder\t@placeholder",
+        f"BEG__{SECRET}\t@placeholder",
+    ):
         with pytest.raises(UserError, match=r"^stdin:3: ") as caught:
             list(read_chunks(io.BytesIO(f"{good}{line}\n".encode()), CLOZE.form))
         assert SECRET not in str(caught.value)

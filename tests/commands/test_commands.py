@@ -1,4 +1,5 @@
-"""The commands as a newcomer uses them, from train to report, on one corpus of pairs; and what goes wrong."""
+"""The commands as a newcomer uses them, from train to report, on one corpus of pairs; and what goes
+wrong."""
 
 import html
 import json
@@ -54,16 +55,22 @@ def home(tmp_path_factory):
 
 @pytest.fixture
 def at_home(home, tmp_path, monkeypatch):
-    """A folder with a copy of the run in copy/ becomes the working folder; commands use the data and cache of home."""
+    """A folder with a copy of the run in copy/ becomes the working folder; commands use the data
+    and cache of home."""
     shutil.copytree(home / "run", tmp_path / "copy")
     monkeypatch.chdir(tmp_path)
     use_one_device(monkeypatch)
-    for name in ("MEDNLI_JAX_DATA", "MEDNLI_JAX_CACHE"):  # not XLA_FLAGS, which would apply to the whole suite
+    for name in (
+        "MEDNLI_JAX_DATA",
+        "MEDNLI_JAX_CACHE",
+    ):  # not XLA_FLAGS, which would apply to the whole suite
         monkeypatch.setenv(name, environment_of(home)[name])
 
 
 def set_status(folder, status):
-    (folder / "result.json").write_text(json.dumps({**read_json(folder, "result.json"), "status": status}))
+    (folder / "result.json").write_text(
+        json.dumps({**read_json(folder, "result.json"), "status": status})
+    )
 
 
 # -- train -------------------------------------------------------------------------------------------------------------
@@ -71,10 +78,18 @@ def set_status(folder, status):
 
 def test_train_leaves_a_result(home):
     result = read_json(home, "run", "result.json")
-    expected = {"status": "complete", "corpus": "mednli", "task": "nli", "model": "bow", "seeds": [0, 1]}
+    expected = {
+        "status": "complete",
+        "corpus": "mednli",
+        "task": "nli",
+        "model": "bow",
+        "seeds": [0, 1],
+    }
     assert {key: result[key] for key in expected} == expected
     for split in ("dev", "test"):
-        assert sum(map(sum, result[split]["confusion"])) == 2 * SIZES[split]  # every pair is scored for both seeds
+        assert (
+            sum(map(sum, result[split]["confusion"])) == 2 * SIZES[split]
+        )  # every pair is scored for both seeds
     assert result["train_examples_per_second"] > 0
     assert [row["epoch"] for row in json_lines(home, "run", "metrics.jsonl")] == [1, 2]
     splits = read_json(home, "run", "data.json")["splits"]
@@ -84,14 +99,20 @@ def test_train_leaves_a_result(home):
     assert Checkpoints(home / "run" / "checkpoints").load()[0].keys() == {"best"}
 
 
-@pytest.mark.parametrize("place", [["--workdir=my run"], ["--workdir", "my run"], ["-workdir", "my run", "--force"]])
+@pytest.mark.parametrize(
+    "place", [["--workdir=my run"], ["--workdir", "my run"], ["-workdir", "my run", "--force"]]
+)
 def test_the_command_that_continues_a_run_works_as_it_is_printed(at_home, monkeypatch, place):
     with monkeypatch.context() as patch:
         patch.setattr(Session, "should_stop", lambda session: True)
         code, _, err = call_command(train, *TRAINED, *place)
     assert code == cli.INTERRUPTED, err
     words = shlex.split(err.splitlines()[-1].partition("To continue: ")[2])
-    assert words[:3] == read_json("my run/env.json")["command"][:3] == ["python", "-m", "mednli_jax.train"]
+    assert (
+        words[:3]
+        == read_json("my run/env.json")["command"][:3]
+        == ["python", "-m", "mednli_jax.train"]
+    )
     code, _, err = call_command(train, *words[3:])
     assert (code, read_json("my run/result.json")["status"]) == (0, "complete"), err
     # The page has the command of the last session, which a complete run leaves as it is.
@@ -109,14 +130,21 @@ def test_a_removed_result_is_written_anew_and_a_complete_run_is_left_alone(at_ho
         code, _, err = call_command(*RESUME)
         assert code == 0, err
         after = read_json("copy/result.json")
-        assert [after[key] for key in ("status", "best_epoch")] == [before[key] for key in ("status", "best_epoch")]
+        assert [after[key] for key in ("status", "best_epoch")] == [
+            before[key] for key in ("status", "best_epoch")
+        ]
         assert after["test"]["accuracy"] == before["test"]["accuracy"]
     assert call_command(*RESUME, "--force")[0] == 2
 
 
 def test_an_unfinished_run_is_not_scored(at_home):
-    """A run in training is not called damaged, although its checkpoints come and go; else the message has the fix."""
-    path = next(path for path in Path("copy/checkpoints").rglob("*") if path.is_file() and path.stat().st_size > 8)
+    """A run in training is not called damaged, although its checkpoints come and go; else the
+    message has the fix."""
+    path = next(
+        path
+        for path in Path("copy/checkpoints").rglob("*")
+        if path.is_file() and path.stat().st_size > 8
+    )
     path.write_bytes(b"half")
     set_status(Path("copy"), "running")
     run = RunDirectory.existing(Path("copy"))
@@ -152,12 +180,26 @@ def test_a_run_is_carried_elsewhere(at_home, monkeypatch):
     code, out, err = call_command(export, "copy", "carried")
     assert (code, out) == (0, "carried\n"), err
     monkeypatch.setenv("MEDNLI_JAX_DATA", "absent")
-    assert call_command(predict, "--run=carried", stdin="No gout.\tHe has gout.\n")[:2] == before[:2]
+    assert (
+        call_command(predict, "--run=carried", stdin="No gout.\tHe has gout.\n")[:2] == before[:2]
+    )
     names = {name for name in contents(Path("carried")) if not name.startswith("checkpoints/")}
     private = {"private/vocabulary.json", "private/vectors.npy"}
-    assert names == {".gitignore", "README.md", "lock", "config.json", "data.json", "result.json", *private}
+    assert names == {
+        ".gitignore",
+        "README.md",
+        "lock",
+        "config.json",
+        "data.json",
+        "result.json",
+        *private,
+    }
     card = Path("carried/README.md").read_text()
-    assert (card.startswith("---\nlibrary_name: mednli_jax\n"), "accuracy" in card, "load_run" in card) == (True,) * 3
+    assert (
+        card.startswith("---\nlibrary_name: mednli_jax\n"),
+        "accuracy" in card,
+        "load_run" in card,
+    ) == (True,) * 3
     code, _, err = call_command(export, "copy", "carried")
     assert (code, err.count("\n"), "carried" in err) == (2, 1, True)
 
@@ -180,7 +222,8 @@ def test_evaluate_repeats_the_scores_of_training(at_home):
 
 
 def test_evaluate_by_partition(at_home):
-    """Two parts of the test split, a part by positions as published, and a part with pairs of other splits."""
+    """Two parts of the test split, a part by positions as published, and a part with pairs of other
+    splits."""
     for name, numbers in (("odd.txt", range(1, 17, 2)), ("even.txt", range(0, 17, 2))):
         Path(name).write_text("".join(f"test-{i}\n" for i in numbers) + "train-3\n")
     np.save("places.npy", np.array(["train0", "test66", "test68", "test70"]))
@@ -190,23 +233,38 @@ def test_evaluate_by_partition(at_home):
     assert code == 0, err
     scores = json.loads(out)
     found = scores["partitions"]
-    assert {name: part["examples"] for name, part in found.items()} == {"odd": 8, "even": 9, "places": 3, "others": 0}
+    assert {name: part["examples"] for name, part in found.items()} == {
+        "odd": 8,
+        "even": 9,
+        "places": 3,
+        "others": 0,
+    }
     both = [np.array(found[name]["confusion"]) for name in ("odd", "even")]
     assert (both[0] + both[1]).tolist() == scores["confusion"]
-    assert found["places"]["majority"] == pytest.approx(1 / 3)  # the labels of rows 0, 2 and 4 differ
+    assert found["places"]["majority"] == pytest.approx(
+        1 / 3
+    )  # the labels of rows 0, 2 and 4 differ
     Path("foreign.txt").write_text(f"test-1\n{SECRET}\n")
     code, _, err = call_command(*EVALUATE, "--partition=foreign.txt")
     assert (code, "foreign.txt:2:" in err, SECRET in err) == (2, True, False)
 
 
 def test_answers_of_any_system_are_scored_as_a_run(at_home):
-    """The answers are the labels that the run's first seed predicted, so all scores are those of this seed."""
-    expected, kept = read_json("copy/result.json")["test"], json_lines("copy/private/predictions.test.jsonl")
+    """The answers are the labels that the run's first seed predicted, so all scores are those of
+    this seed."""
+    expected, kept = (
+        read_json("copy/result.json")["test"],
+        json_lines("copy/private/predictions.test.jsonl"),
+    )
     given = [(row["uid"], row["predicted"][0].upper()) for row in reversed(kept)]
     write = {
         "csv": lambda rows: "uid,label\n" + "".join(f"{uid},{label}\n" for uid, label in rows),
-        "tsv": lambda rows: "model\tpairID\tpredicted\n" + "".join(f"x\t{uid}\t{label}\n" for uid, label in rows),
-        "jsonl": lambda rows: "".join(json.dumps({"uid": uid, "label": label}) + "\n" for uid, label in rows),
+        "tsv": lambda rows: (
+            "model\tpairID\tpredicted\n" + "".join(f"x\t{uid}\t{label}\n" for uid, label in rows)
+        ),
+        "jsonl": lambda rows: "".join(
+            json.dumps({"uid": uid, "label": label}) + "\n" for uid, label in rows
+        ),
     }
     for ending, text in write.items():
         Path(f"given.{ending}").write_text(text(given))
@@ -220,10 +278,17 @@ def test_answers_of_any_system_are_scored_as_a_run(at_home):
     assert call_command(*call)[1].startswith("given.jsonl on mednli, test: 17 pairs\n")
     code, out, err = call_command(report, "copy", "theirs-csv", "--compare", "--json")
     assert code == 0, err
-    assert json.loads(out)["comparisons"][0]["accuracy"][1] == pytest.approx(expected["accuracy"]["per_seed"][0])
+    assert json.loads(out)["comparisons"][0]["accuracy"][1] == pytest.approx(
+        expected["accuracy"]["per_seed"][0]
+    )
     assert call_command(report, "theirs-csv")[0] == 0
     (uid, label), *others = given
-    wrong = {"unknown": (SECRET, label), "label": (uid, SECRET), "twice": given[1], "own.copy": None}
+    wrong = {
+        "unknown": (SECRET, label),
+        "label": (uid, SECRET),
+        "twice": given[1],
+        "own.copy": None,
+    }
     for name, row in wrong.items():
         Path(f"{name}.jsonl").write_text(write["jsonl"]([*others, row] if row else others))
         code, out, err = call_command(evaluate, f"--predictions={name}.jsonl", TRAINED[0])
@@ -232,14 +297,18 @@ def test_answers_of_any_system_are_scored_as_a_run(at_home):
 
 
 def test_evaluate_on_a_probe(at_home):
-    """The probe puts the pairs of the test split into two categories; the split and both categories get scores."""
+    """The probe puts the pairs of the test split into two categories; the split and both categories
+    get scores."""
     source = Path(os.environ["MEDNLI_JAX_DATA"]) / "mednli" / "mli_test_v1.jsonl"
     rows = [json.loads(line) for line in source.read_text().splitlines()]
     lines = (json.dumps({**row, "genre": f"kind{n % 2}"}) + "\n" for n, row in enumerate(rows))
     Path("probe.jsonl").write_text("".join(lines))
     code, out, err = call_command(*EVALUATE, "--probe=probe.jsonl", "--json")
     assert code == 0, err
-    found, parts = json.loads(out), {name: part["confusion"] for name, part in json.loads(out)["slices"].items()}
+    found, parts = (
+        json.loads(out),
+        {name: part["confusion"] for name, part in json.loads(out)["slices"].items()},
+    )
     assert found["confusion"] == read_json("copy/result.json")["test"]["confusion"]
     assert list(parts) == ["kind0", "kind1"]
     assert np.sum(list(parts.values()), axis=0).tolist() == found["confusion"]
@@ -248,7 +317,8 @@ def test_evaluate_on_a_probe(at_home):
 
 
 def test_a_changed_corpus_is_refused(at_home, tmp_path, monkeypatch):
-    """A pair has another label: shapes, vocabulary and vectors stay equal, but the scores would change."""
+    """A pair has another label: shapes, vocabulary and vectors stay equal, but the scores would
+    change."""
     write_pairs(tmp_path / "mednli")
     path = tmp_path / "mednli" / "mli_test_v1.jsonl"
     path.write_text(path.read_text().replace('"neutral"', '"entailment"', 1))
@@ -258,7 +328,9 @@ def test_a_changed_corpus_is_refused(at_home, tmp_path, monkeypatch):
     assert "changed since the run began" in err
 
 
-@pytest.mark.parametrize(("file", "field"), [("config.json", "hidden_size"), ("result.json", "notes")])
+@pytest.mark.parametrize(
+    ("file", "field"), [("config.json", "hidden_size"), ("result.json", "notes")]
+)
 def test_a_run_of_another_version_is_refused(at_home, file, field):
     text = Path("copy", file).read_text()
     Path("copy", file).write_text(text.replace(f'"{field}":', '"other":', 1))
@@ -272,7 +344,11 @@ def test_a_run_of_another_version_is_refused(at_home, file, field):
 def test_predict_needs_no_corpus_and_counts_unknown_words(at_home, tmp_path, monkeypatch):
     monkeypatch.setenv("MEDNLI_JAX_DATA", "/nonexistent")
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path))
-    lines = [f"{SECRET} asthma .\tpatient has asthma", "no gout today\tpatient lacks gout", "w1 w2\tw3"]
+    lines = [
+        f"{SECRET} asthma .\tpatient has asthma",
+        "no gout today\tpatient lacks gout",
+        "w1 w2\tw3",
+    ]
     code, out, err = call_command(predict, "--run=copy", stdin="\n".join(lines) + "\n")
     assert (code, SECRET in out + err) == (0, False), err
     header, *rows = [line.split("\t") for line in out.splitlines()]
@@ -285,8 +361,14 @@ def test_predict_needs_no_corpus_and_counts_unknown_words(at_home, tmp_path, mon
 
 @pytest.mark.slow
 def test_published_masking_predicts_the_same_in_any_company(at_home):
-    """With published masking the padding matters, so a pair is padded as in training, whichever pairs come with it."""
-    esim = (config_flag("esim", "mednli"), *TRAINED[1:], "--config.model.masking=paper", "--workdir=published")
+    """With published masking the padding matters, so a pair is padded as in training, whichever
+    pairs come with it."""
+    esim = (
+        config_flag("esim", "mednli"),
+        *TRAINED[1:],
+        "--config.model.masking=paper",
+        "--workdir=published",
+    )
     code, _, err = call_command(train, *esim)
     assert code == 0, err
     run = load_run("published")

@@ -1,4 +1,5 @@
-"""launch/diskne.sh fills every cell of DisKnE's tables from made-up files in the published layouts."""
+"""launch/diskne.sh fills every cell of DisKnE's tables from made-up files in the published
+layouts."""
 
 import csv
 import json
@@ -22,7 +23,12 @@ from mednli_jax.nli.readers import CORPORA
 DISEASES = ("heart failure", "coronary atherosclerosis", "pneumonia", "anemia", "asthma")
 EACH = 3  # positive examples of each disease in each category
 DIM = 8
-SMALL = ("--config.train.epochs=1", "--config.seeds=0", "--config.train.max_buckets=1", f"--config.vectors.dim={DIM}")
+SMALL = (
+    "--config.train.epochs=1",
+    "--config.seeds=0",
+    "--config.train.max_buckets=1",
+    f"--config.vectors.dim={DIM}",
+)
 
 
 def cui(number):
@@ -32,10 +38,17 @@ def cui(number):
 def write_published(data: Path) -> None:
     """Writes mednli/, mediqa_nli/, diskne/, umls/ and vectors/.
 
-    Each disease has positive examples in every category, each with two negatives. The files "similar" and "random" of a
-    group have different negatives.
+    Each disease has positive examples in every category, each with two negatives. The files
+    "similar" and "random" of a group have different negatives.
     """
-    pairs, rows = [], {(group, kind): [] for group in ("medical", "terminological") for kind in ("similar", "random")}
+    pairs, rows = (
+        [],
+        {
+            (group, kind): []
+            for group in ("medical", "terminological")
+            for kind in ("similar", "random")
+        },
+    )
     for category in CATEGORIES:
         group = category if category == "terminological" else "medical"
         for disease, name in enumerate(DISEASES):
@@ -43,23 +56,44 @@ def write_published(data: Path) -> None:
                 n = len(pairs)
                 hypothesis = f"The patient has {name}."
                 pairs.append(
-                    {"pairID": f"p-{n}", "gold_label": "entailment", "sentence1": _premise(n), "sentence2": hypothesis}
+                    {
+                        "pairID": f"p-{n}",
+                        "gold_label": "entailment",
+                        "sentence1": _premise(n),
+                        "sentence2": hypothesis,
+                    }
                 )
                 start = hypothesis.index(name)
-                kind = next((named for named, ours in PUBLISHED_CATEGORIES.items() if ours == category), "")
+                kind = next(
+                    (named for named, ours in PUBLISHED_CATEGORIES.items() if ours == category), ""
+                )
                 for (of, negatives), found in rows.items():
                     if of == group:
                         found.append(
-                            (f"p-{n}", cui(disease), "entailment", cui(disease), start, start + len(name), kind)
+                            (
+                                f"p-{n}",
+                                cui(disease),
+                                "entailment",
+                                cui(disease),
+                                start,
+                                start + len(name),
+                                kind,
+                            )
                         )
                         for step in (1, 2) if negatives == "similar" else (2, 3):
                             other = cui((disease + step) % len(DISEASES))
-                            found.append((f"p-{n},ng", other, "non-entailment", cui(disease), "", "", kind))
+                            found.append(
+                                (f"p-{n},ng", other, "non-entailment", cui(disease), "", "", kind)
+                            )
     for pair in pairs:
-        pair.update({f"{side}_binary_parse": f"( {pair[side]} )" for side in ("sentence1", "sentence2")})
+        pair.update(
+            {f"{side}_binary_parse": f"( {pair[side]} )" for side in ("sentence1", "sentence2")}
+        )
     tail = pairs[-6:]  # these annotated pairs come from the shared task's test split
     mediqa = CORPORA["mediqa_nli"]
-    write_rows(data / "mediqa_nli" / mediqa.files["test"], [{**pair, "gold_label": None} for pair in tail])
+    write_rows(
+        data / "mediqa_nli" / mediqa.files["test"], [{**pair, "gold_label": None} for pair in tail]
+    )
     truth = "".join(f"{pair['pairID']},entailment\n" for pair in tail)
     (data / "mediqa_nli" / mediqa.ground_truth).write_text("pair_id,label\n" + truth)
     for place, file in enumerate(CORPORA["mednli"].files.values()):
@@ -70,13 +104,17 @@ def write_published(data: Path) -> None:
         with open(data / "diskne" / f"{group}_{negatives}_negatives.csv", "w", newline="") as file:
             csv.writer(file).writerows([columns, *(row[: len(columns)] for row in found)])
     (data / "umls").mkdir()
-    conso = "".join(umls_name(cui(n), name, preferred=True, CODE=str(n)) for n, name in enumerate(DISEASES))
+    conso = "".join(
+        umls_name(cui(n), name, preferred=True, CODE=str(n)) for n, name in enumerate(DISEASES)
+    )
     kinds = "".join(umls_type(cui(n), "T047") for n in range(len(DISEASES)))
     isa = umls_relation(cui(4), "PAR", cui(2), "inverse_isa")
     for file, content in {"MRCONSO.RRF": conso, "MRSTY.RRF": kinds, "MRREL.RRF": isa}.items():
         (data / "umls" / file).write_text(content)
     (data / "vectors").mkdir()
-    vectors = "".join(f"{word} {' '.join([str(n % 7 / 7)] * DIM)}\n" for n, word in enumerate(WORDS))
+    vectors = "".join(
+        f"{word} {' '.join([str(n % 7 / 7)] * DIM)}\n" for n, word in enumerate(WORDS)
+    )
     (data / "vectors" / "glove.840B.300d.txt").write_text(vectors)
 
 
@@ -91,8 +129,15 @@ def write_weights(folder, seed):
     matrices = {f"embeddings.{name}_embeddings": size for name, size in
                 (("word", len(pieces)), ("position", 512), ("token_type", 2))}  # fmt: skip
     square = [f"{layer}.attention.self.{name}" for name in ("query", "key", "value")]
-    square += [f"{layer}.{name}" for name in ("attention.output.dense", "intermediate.dense", "output.dense")]
-    norms = ["embeddings.LayerNorm", f"{layer}.attention.output.LayerNorm", f"{layer}.output.LayerNorm"]
+    square += [
+        f"{layer}.{name}"
+        for name in ("attention.output.dense", "intermediate.dense", "output.dense")
+    ]
+    norms = [
+        "embeddings.LayerNorm",
+        f"{layer}.attention.output.LayerNorm",
+        f"{layer}.output.LayerNorm",
+    ]
     shapes = {f"{name}.weight": (size, 8) for name, size in matrices.items()}
     shapes |= {f"{name}.weight": (8, 8) for name in (*square, "pooler.dense")}
     shapes |= {f"{name}.bias": (8,) for name in (*square, *norms, "pooler.dense")}
@@ -101,7 +146,12 @@ def write_weights(folder, seed):
     folder.mkdir()
     tensors = {name: rng.normal(0, 0.1, shape).astype(np.float32) for name, shape in shapes.items()}
     save_file(tensors, folder / "model.safetensors")
-    sizes = {"vocab_size": len(pieces), "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sizes = {
+        "vocab_size": len(pieces),
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+    }
     sizes |= {"intermediate_size": 8, "max_position_embeddings": 512}
     (folder / "config.json").write_text(json.dumps(sizes))
     (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
@@ -117,10 +167,18 @@ def check_filled(folder, number, systems):
         # over our diseases, and over those of the paper's list
         assert sum("average" in row[0] for row in grid.rows) == 4
     for row in grid.rows:
-        lacking = {name.partition(":")[0] for name, cell in zip(grid.header, row, strict=True) if not cell}
+        lacking = {
+            name.partition(":")[0] for name, cell in zip(grid.header, row, strict=True) if not cell
+        }
         name, expected = row[0], set()
         if theirs and "average" not in name:
-            expected = {"paper"} if name not in theirs else set(grid.header[1:-4]) if name not in DISEASES else set()
+            expected = (
+                {"paper"}
+                if name not in theirs
+                else set(grid.header[1:-4])
+                if name not in DISEASES
+                else set()
+            )
         assert lacking - ({"positives"} if "average" in name else set()) == expected, (number, name)
 
 
@@ -150,7 +208,9 @@ def test_every_table_is_filled_from_made_up_files_with_two_weights_side_by_side(
         assert f"Table {number}:" in printed
         columns = {"7": tables.PAPER["tables"]["7"]["columns"], "8": weights}.get(number, systems)
         check_filled(runs / {"7": "table7", "8": "table8"}.get(number, "main"), number, columns)
-    assert json.loads((runs / "main" / "two" / "config.json").read_text())["model"]["weights"] == str(weights["two"])
+    assert json.loads((runs / "main" / "two" / "config.json").read_text())["model"][
+        "weights"
+    ] == str(weights["two"])
     again = call(*script)  # nothing is trained a second time
     of_tables = [line for line in printed.splitlines() if not line.endswith("/result.json")]
     assert (again.stdout.splitlines(), "epoch 1" in again.stderr) == (of_tables, False)

@@ -15,13 +15,21 @@ RF2 = "snomed/Snapshot/Terminology/sct2_{}_Snapshot{}_INT_20240101.txt"
 MEDNLI = [f"mednli/{name}" for name in CORPORA["mednli"].files.values()]
 NAMES = {  # of the files of each kind
     "mednli": MEDNLI,
-    "mediqa_nli": [f"mediqa_nli/mednli_bionlp19_shared_task{end}" for end in (".jsonl", "_ground_truth.csv")] + MEDNLI,
+    "mediqa_nli": [
+        f"mediqa_nli/mednli_bionlp19_shared_task{end}" for end in (".jsonl", "_ground_truth.csv")
+    ]
+    + MEDNLI,
     "snli": [f"snli/{name}" for name in CORPORA["snli"].files.values()],
     "multinli": [f"multinli/{name}" for name in CORPORA["multinli"].files.values()],
     "clicr": [f"clicr/{split}1.0.json" for split in ("train", "dev", "test")],
     "umls": [f"umls/META/{name}.RRF" for name in ("MRCONSO", "MRREL", "MRSTY")],
-    "snomed": [RF2.format(*kind) for kind in (("Concept", ""), ("Description", "-en"), ("Relationship", ""))],
-    "wordnet": [f"wordnet/{name}" for name in ("data.noun", "data.verb", "index.noun", "index.verb")],
+    "snomed": [
+        RF2.format(*kind)
+        for kind in (("Concept", ""), ("Description", "-en"), ("Relationship", ""))
+    ],
+    "wordnet": [
+        f"wordnet/{name}" for name in ("data.noun", "data.verb", "index.noun", "index.verb")
+    ],
 }
 
 
@@ -31,7 +39,9 @@ def place(folder, names, private=True):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(f"{SECRET} 1 2\n")
     for path in (folder, *folder.rglob("*")):
-        path.chmod((0o700 if path.is_dir() else 0o600) if private else (0o755 if path.is_dir() else 0o644))
+        path.chmod(
+            (0o700 if path.is_dir() else 0o600) if private else (0o755 if path.is_dir() else 0o644)
+        )
     return folder
 
 
@@ -54,7 +64,11 @@ def test_without_a_data_folder_all_that_is_missing_is_named_with_its_source(data
     assert (code, lines["mesh"].partition(" ")[0]) == (0, "ok")
     for name in ("clicr", "diskne", "notes", *NAMES, "word vectors", "pretrained weights"):
         assert lines[name].startswith("missing"), name
-    for name, source in (("mednli", "physionet.org"), ("umls", "uts.nlm.nih.gov"), ("notes", "physionet.org")):
+    for name, source in (
+        ("mednli", "physionet.org"),
+        ("umls", "uts.nlm.nih.gov"),
+        ("notes", "physionet.org"),
+    ):
         assert source in lines[name]
     assert lines_of("--data=nowhere")[0] == 2
 
@@ -71,7 +85,13 @@ def test_a_kind_is_found_where_all_its_files_are_there(data, kind):
 
 
 def test_vectors_and_weights_are_told_from_what_cannot_be_used(data):
-    place(data, ["vectors/good.txt", *(f"weights/good/{name}" for name in ("model.safetensors", "vocab.txt"))])
+    place(
+        data,
+        [
+            "vectors/good.txt",
+            *(f"weights/good/{name}" for name in ("model.safetensors", "vocab.txt")),
+        ],
+    )
     place(data, ["weights/wordless/model.safetensors", "weights/pickled/vocab.txt"])
     (data / "vectors" / "cut.txt.gz").write_bytes(gzip.compress(b"x" * 99)[:-9])
     code, lines = lines_of(f"--data={data}")
@@ -82,7 +102,9 @@ def test_vectors_and_weights_are_told_from_what_cannot_be_used(data):
         assert lines[name].startswith("CHECK"), name
 
 
-PUBLIC = [f"{name}/{name}.txt" for name in ("snli", "multinli", "mesh", "wordnet", "vectors", "weights")]
+PUBLIC = [
+    f"{name}/{name}.txt" for name in ("snli", "multinli", "mesh", "wordnet", "vectors", "weights")
+]
 
 
 def states(folder):
@@ -103,7 +125,9 @@ def test_licensed_text_may_not_be_open(data, name):
         assert "1 files or folders are readable by others" in finding.note
         assert os.waitstatus_to_exitcode(os.system(finding.note.partition(": ")[2])) == 0
         assert states(data) == {"permissions": "ok"}
-    assert (data / "snli" / "snli.txt").stat().st_mode & 0o777 == 0o644  # the fix does not touch public text
+    assert (
+        data / "snli" / "snli.txt"
+    ).stat().st_mode & 0o777 == 0o644  # the fix does not touch public text
 
 
 def test_licensed_text_does_not_belong_in_a_work_tree(data):

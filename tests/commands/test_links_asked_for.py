@@ -1,4 +1,5 @@
-"""A config that asks for concepts is refused where no training pair can use one; mentions of other ids are counted."""
+"""A config that asks for concepts is refused where no training pair can use one; mentions of other
+ids are counted."""
 
 import json
 
@@ -11,7 +12,10 @@ from mednli_jax import prepare, train
 from mednli_jax.data.examples import LABELS
 
 TERMS = "[Term]\nid: X:1\nname: fever\n\n[Term]\nid: X:2\nname: high fever\nis_a: X:1\n\n[Term]\nid: X:3\nname: cough\n"
-UNLINKED, LINKED = ("No fever today .", "He has a cough ."), ("A high fever .", "The fever is gone .")
+UNLINKED, LINKED = (
+    ("No fever today .", "He has a cough ."),
+    ("A high fever .", "The fever is gone ."),
+)
 SETTINGS = ("--config.data.dir=own", "--config.knowledge.ontology=x.obo", "--config.vectors.dim=8")
 CONCEPTS = ("--config.model.knowledge=none", "--config.vectors.retrofit=concepts")
 
@@ -20,8 +24,13 @@ def write_pairs(folder, size, train_texts=UNLINKED):
     """Writes `size` training pairs; dev and test link their concepts."""
     for split, texts in {"train": train_texts, "dev": LINKED, "test": LINKED}.items():
         names = ("pairID", "sentence1", "sentence2", "gold_label")
-        rows = ((f"{split}{n}", *(f"{text} {split} {n}" for text in texts), LABELS[n % 3]) for n in range(size))
-        write_rows(folder / "own" / f"{split}.jsonl", (dict(zip(names, row, strict=True)) for row in rows))
+        rows = (
+            (f"{split}{n}", *(f"{text} {split} {n}" for text in texts), LABELS[n % 3])
+            for n in range(size)
+        )
+        write_rows(
+            folder / "own" / f"{split}.jsonl", (dict(zip(names, row, strict=True)) for row in rows)
+        )
     write(folder / "x.obo", TERMS)
 
 
@@ -46,7 +55,9 @@ NONE = "of {} training pairs none has"
         ("features", ("--config.model.knowledge=paths",)),
     ],
 )
-def test_concepts_that_link_no_training_pair_are_refused_also_from_the_cache(tmp_path, config, flags):
+def test_concepts_that_link_no_training_pair_are_refused_also_from_the_cache(
+    tmp_path, config, flags
+):
     """Obeying the fix helps."""
     fix = "--config.model.knowledge=none"
     write_pairs(tmp_path, 24)
@@ -87,7 +98,9 @@ def test_mentions_of_which_few_are_concepts_of_the_ontology_are_counted(tmp_path
     rows = ["uid\tside\tstart\tend\tconcept"]
     for split in ("train", "dev", "test"):
         for n in range(24):
-            rows += [f"{split}{n}\t{side}\t1\t2\t{concepts[n % 3]}" for side in ("premise", "hypothesis")]
+            rows += [
+                f"{split}{n}\t{side}\t1\t2\t{concepts[n % 3]}" for side in ("premise", "hypothesis")
+            ]
     write(tmp_path / "m.tsv", "\n".join(rows) + "\n")
     for _ in range(2):
         code, err = called(tmp_path, prepare, "--config.knowledge.mentions=m.tsv")
@@ -97,11 +110,21 @@ def test_mentions_of_which_few_are_concepts_of_the_ontology_are_counted(tmp_path
 
 def test_the_log_of_a_training_has_the_counts_of_mentions(tmp_path):
     write_pairs(tmp_path, 24, LINKED)
-    rows = [f"{split}0\t{side}\t1\t2\tC1\n" for split in ("train", "dev", "test") for side in ("premise", "hypothesis")]
+    rows = [
+        f"{split}0\t{side}\t1\t2\tC1\n"
+        for split in ("train", "dev", "test")
+        for side in ("premise", "hypothesis")
+    ]
     write(tmp_path / "m.tsv", "uid\tside\tstart\tend\tconcept\n" + "".join(rows))
-    small = ("--config.model.hidden_size=4", "--config.train.epochs=1", "--config.knowledge.mentions=m.tsv")
+    small = (
+        "--config.model.hidden_size=4",
+        "--config.train.epochs=1",
+        "--config.knowledge.mentions=m.tsv",
+    )
     with at(tmp_path):
-        code, _, err = call_command(train, config_flag("esim_kd", "file"), *SETTINGS, *small, "--workdir=run")
+        code, _, err = call_command(
+            train, config_flag("esim_kd", "file"), *SETTINGS, *small, "--workdir=run"
+        )
     assert code == 0, err
     assert "warning: m.tsv: only 0 of its 1 concepts" in (tmp_path / "run" / "log.txt").read_text()
     assert json.loads((tmp_path / "run" / "result.json").read_text())["status"] == "complete"

@@ -1,4 +1,5 @@
-"""launch/pretrain_vectors.py trains on one corpus after the other, and leaves nothing but the vectors."""
+"""launch/pretrain_vectors.py trains on one corpus after the other, and leaves nothing but the
+vectors."""
 
 import json
 import subprocess
@@ -13,10 +14,10 @@ from mednli_jax.data.text import SPECIALS
 from mednli_jax.data.vectors import load_vectors
 
 ROOT = Path(__file__).parents[2]
-NOTES = (
-    'ROW_ID,CATEGORY,ISERROR,TEXT\n1,Nursing,,"Past Medical History:\n1. Quokka bite\n2. HTN\n"\n2,Nursing,1,"Wrong"\n'
+NOTES = 'ROW_ID,CATEGORY,ISERROR,TEXT\n1,Nursing,,"Past Medical History:\n1. Quokka bite\n2. HTN\n"\n2,Nursing,1,"Wrong"\n'
+ARTICLES = (
+    '{"articles":[\n' + json.dumps({"title": "Ague of numbats.", "abstractText": "Rare."}) + "]}\n"
 )
-ARTICLES = '{"articles":[\n' + json.dumps({"title": "Ague of numbats.", "abstractText": "Rare."}) + "]}\n"
 
 
 def pretrain(*flags: str) -> subprocess.CompletedProcess:

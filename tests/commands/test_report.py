@@ -46,8 +46,15 @@ def test_page_of_a_run(printed, tmp_path):
     ):
         assert fact in words, fact
     assert "88.9" in page.words  # 8 of 9 in both seeds
-    assert [tag for tag, _ in page.tags].count("svg") == 4  # confusion of dev and test, loss, accuracy
-    order = ("test accuracy 88.9; the most frequent class alone gives 33.3", "hidden size", "learning rate", "Classes")
+    assert [tag for tag, _ in page.tags].count(
+        "svg"
+    ) == 4  # confusion of dev and test, loss, accuracy
+    order = (
+        "test accuracy 88.9; the most frequent class alone gives 33.3",
+        "hidden size",
+        "learning rate",
+        "Classes",
+    )
     places = [words.index(part) for part in (*order, "Versions, files and command", "0123abc")]
     assert places == sorted(places)
     assert [tag for tag, _ in page.tags].count("details") == 1
@@ -57,10 +64,18 @@ def test_page_of_a_run(printed, tmp_path):
 def test_page_of_one_seed_names_knowledge_and_explains_slices(tmp_path):
     folder = write_run(tmp_path / "run", GOLD)
     change(folder / "config.json", model__knowledge="replace")
-    links = {"ontology": "mesh", "version": 2024, "links_per_length": {"0": 1234, "1": 5}, "pairs_with_links": 1}
+    links = {
+        "ontology": "mesh",
+        "version": 2024,
+        "links_per_length": {"0": 1234, "1": 5},
+        "pairs_with_links": 1,
+    }
     edit(folder / "data.json", knowledge=links)
     result = json.loads((folder / "result.json").read_text())
-    test = {**result["test"], "slices": {"unseen_relation": result["test"], "fiction": result["test"]}}
+    test = {
+        **result["test"],
+        "slices": {"unseen_relation": result["test"], "fiction": result["test"]},
+    }
     edit(folder / "result.json", test=test)
     text = page_of(folder)
     words = " ".join(check_offline(text).words)
@@ -105,15 +120,26 @@ def test_comparison_is_printed_and_drawn(printed, tmp_path):
     code, out, err = printed("a", "b", "--compare")
     assert (code, err) == (0, "")
     (line,) = (line for line in out.splitlines() if re.match(r"b +esim", line))
-    assert re.fullmatch(r"b +esim-demo +1 +77\.8 +78\.3 +77\.8 +\+11\.1 +\[.+, .+\] +1 +2 +1\.0000 +1\.0000", line)
+    assert re.fullmatch(
+        r"b +esim-demo +1 +77\.8 +78\.3 +77\.8 +\+11\.1 +\[.+, .+\] +1 +2 +1\.0000 +1\.0000", line
+    )
     gained = "of 2 predictions gained, 100% are of neutral; 100% of these were contradiction before"
     assert gained in " ".join(out.split())
     assert not (tmp_path / "report.html").exists()
     assert printed("a", "b") == (0, "", "written: report.html\n")
     page = check_offline((tmp_path / "report.html").read_text())
-    order = "Verdict", "What differs between the configs", "Statistics", "b against a", "Confusion", "Runs"
+    order = (
+        "Verdict",
+        "What differs between the configs",
+        "Statistics",
+        "b against a",
+        "Confusion",
+        "Runs",
+    )
     assert [word for word in page.words if word in order] == [*order]
-    assert {"only a right", "only this run right", "previously", "the configs are the same"} <= set(page.words)
+    assert {"only a right", "only this run right", "previously", "the configs are the same"} <= set(
+        page.words
+    )
     found = json.loads(printed("a", "b", "--compare", "--json")[1])["comparisons"]
     assert found[0]["mcnemar"] == {"only_first": 1, "only_second": 2, "p_value": 1.0}
 
@@ -129,7 +155,12 @@ def test_a_comparison_says_what_differs_and_what_that_shows(printed, tmp_path):
     paper = "60% of neutral, 87% of these entailment"
     for pair, verdict, field, as_paper in (
         ("ab", "b is better than a: +66.7 points", r"model\.knowledge +none +replace", True),
-        ("bc", "no difference detected between c and b: -22.2 points", r"model\.hidden_size +128 +32", False),
+        (
+            "bc",
+            "no difference detected between c and b: -22.2 points",
+            r"model\.hidden_size +128 +32",
+            False,
+        ),
         ("ac", "c is better than a: +44.4 points", r"model\.hidden_size +128 +32", False),
     ):
         out = printed(*pair, "--compare")[1]
@@ -145,7 +176,9 @@ def test_a_folder_that_is_no_run_is_named_with_one_nearby(printed, tmp_path):
 
 
 def test_a_run_and_a_table_as_csv(printed, tmp_path):
-    run = write_run(tmp_path / "table" / "none-esim", "eeeccnccn", "eennnnccn", uids=["a,b", *"cdefghij"])
+    run = write_run(
+        tmp_path / "table" / "none-esim", "eeeccnccn", "eennnnccn", uids=["a,b", *"cdefghij"]
+    )
     assert printed("table/none-esim", "--csv")[0] == 0
     scores = dict(list(csv.reader((run / "scores.csv").open()))[1:])
     result = json.loads((run / "result.json").read_text())
@@ -166,8 +199,13 @@ def test_table_is_printed_and_drawn(printed, tmp_path):
     code, out, _ = printed("--table=3", "--runs=runs", "--out=table.html")
     assert (code, "NOT COMPARABLE" in out) == (0, False)
     interval = r"\[[-+\d.]+, [-+\d.]+\]"
-    assert re.search(rf"\ntest +ESIM +73\.1 +77\.8 +{interval} +\+4\.7 +{interval} +1 .*100 training pairs\n", out)
-    assert re.search(r"not there yet: bow, .*, infersent\n +bash launch/mednli\.sh runs mednli 3\n", out)
+    assert re.search(
+        rf"\ntest +ESIM +73\.1 +77\.8 +{interval} +\+4\.7 +{interval} +1 .*100 training pairs\n",
+        out,
+    )
+    assert re.search(
+        r"not there yet: bow, .*, infersent\n +bash launch/mednli\.sh runs mednli 3\n", out
+    )
     page = check_offline((tmp_path / "table.html").read_text())
     assert {"73.1", "77.8", "missing", "0123abc"} <= set(page.words)
     assert json.loads(printed("--table=3", "--runs=runs", "--json")[1])["lacking"]
@@ -189,31 +227,45 @@ def test_paths_are_drawn(printed, tmp_path):
 
 
 def test_categories_by_rules_hold_no_word_of_the_corpus(printed, tmp_path):
-    """The command reads the demo corpus again, but the page and the output hold none of its sentences."""
+    """The command reads the demo corpus again, but the page and the output hold none of its
+    sentences."""
     test = load_demo()["test"].examples
     gold, uids = "".join(example.label[0] for example in test), [example.uid for example in test]
     write_run(tmp_path / "run", gold, gold=gold, uids=uids)
     code, out, _ = printed("run", "--categories", "--json")
     found = json.loads(out)["run"]
     assert (code, found["annotated"], found["errors"]) == (0, len(test), 0)
-    assert all(score["pairs"] and score["accuracy"] == 1.0 for score in found["categories"].values())
+    assert all(
+        score["pairs"] and score["accuracy"] == 1.0 for score in found["categories"].values()
+    )
     text = (tmp_path / "run" / "report.html").read_text() + out
     assert not re.search("pneumonia|hypertension|patient|diabetes|history", text.lower())
     assert not [example.uid for example in test if example.uid in text or example.premise in text]
     (tmp_path / "kinds.tsv").write_text("".join(f"{uid}\tnegation\n" for uid in uids[:2]))
-    assert re.search(r"negations +2 +100\.0 +0 +- ", printed("run", "--categories_file=kinds.tsv")[1])
+    assert re.search(
+        r"negations +2 +100\.0 +0 +- ", printed("run", "--categories_file=kinds.tsv")[1]
+    )
 
 
 # -- charts ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_chart_is_the_same_each_time_and_loads_nothing():
-    charted = [charts.heat_map([[9, 1], [0, 0]], ["a", "b"], title="<t>", rows="gold", columns="said") for _ in "12"]
-    charted += [charts.curves({"dev:0": [(1, 0.5), (2, 0.7)]}, title="t", x="x", y="y", marks=[(2, 0.7)])]
+    charted = [
+        charts.heat_map([[9, 1], [0, 0]], ["a", "b"], title="<t>", rows="gold", columns="said")
+        for _ in "12"
+    ]
+    charted += [
+        charts.curves({"dev:0": [(1, 0.5), (2, 0.7)]}, title="t", x="x", y="y", marks=[(2, 0.7)])
+    ]
     charted += [charts.bars({"d": [1.0], "e": [2.0]}, ["a"], title="t", x="x", y="y")]
     assert charted[0].svg() == charted[1].svg()
     assert charted[0].png() == charted[1].png()
-    words = {e.text for e in ElementTree.fromstring(charted[0].svg()).iter() if e.tag in ("title", "desc", "text")}
+    words = {
+        e.text
+        for e in ElementTree.fromstring(charted[0].svg()).iter()
+        if e.tag in ("title", "desc", "text")
+    }
     assert {"<t>", "9", "90%", "1", "10%", "0"} <= words
     for chart in charted:
         assert chart.png().startswith(b"\x89PNG")
@@ -222,12 +274,21 @@ def test_a_chart_is_the_same_each_time_and_loads_nothing():
 
 def test_curves_share_a_colour_by_name_and_break_where_a_value_is_missing():
     nan = float("nan")
-    lines = {"dev:0": [(1, 1), (2, 2), (3, nan), (4, 1)], "dev:1": [(1, 3), (2, nan)], "train:0": [(1, 2), (5, 1)]}
-    (axes,) = charts.curves(lines, title="t", x="x", y="y", dashed=("train",), marks=[(2, 2)]).figure.axes
+    lines = {
+        "dev:0": [(1, 1), (2, 2), (3, nan), (4, 1)],
+        "dev:1": [(1, 3), (2, nan)],
+        "train:0": [(1, 2), (5, 1)],
+    }
+    (axes,) = charts.curves(
+        lines, title="t", x="x", y="y", dashed=("train",), marks=[(2, 2)]
+    ).figure.axes
     dev, other, train = axes.lines
     assert dev.get_color() == other.get_color() != train.get_color()
     assert (dev.is_dashed(), train.is_dashed()) == (False, True)
-    dots = [axes.transData.inverted().transform(dot.get_transform().transform((0, 0))) for dot in axes.patches]
+    dots = [
+        axes.transData.inverted().transform(dot.get_transform().transform((0, 0)))
+        for dot in axes.patches
+    ]
     np.testing.assert_allclose(dots, [(4, 1), (1, 3), (2, 2)])  # two isolated points, and the mark
 
 
@@ -235,17 +296,23 @@ def test_pictures_take_any_word():
     """Words are not parsed as formulas, and an empty panel does no harm."""
     panels = {"entailment": [("$x_1$", 0.5), ("a_b", 0.25)], "neutral": []}
     assert charts.ranked(panels, title="t", x="PMI").startswith(b"\x89PNG")
-    assert charts.attention({"map": np.eye(3)}, ["$a", "b$", "c"], ["$a", "b$", "c"]).startswith(b"\x89PNG")
+    assert charts.attention({"map": np.eye(3)}, ["$a", "b$", "c"], ["$a", "b$", "c"]).startswith(
+        b"\x89PNG"
+    )
 
 
 def test_runs_of_folds_are_compared_on_the_test_examples_of_all_folds(printed, tmp_path):
-    """Two folds of two examples each: the first run has all four right, the second has three right."""
+    """Two folds of two examples each: the first run has all four right, the second has three
+    right."""
     same = {"disease": "D1", "target": "D1", "category": "symptoms"}
     about = [{"uid": f"u{n}", "label": ("entailment", "neutral")[n % 2], **same} for n in range(4)]
     for name, words in (("a", "enen"), ("b", "enee")):
         folder = write_run(tmp_path / name, GOLD)
         edit(folder / "config.json", task="diskne")
-        said = {f"u{n}": [0.9, 0.1, 0.0] if word == "e" else [0.1, 0.9, 0.0] for n, word in enumerate(words)}
+        said = {
+            f"u{n}": [0.9, 0.1, 0.0] if word == "e" else [0.1, 0.9, 0.0]
+            for n, word in enumerate(words)
+        }
         slots = [
             {"disease": "D1", "group": str(half), "seed": 0, "best_epoch": 1, "dev": {},
              "test": {uid: said[uid] for uid in (f"u{2 * half}", f"u{2 * half + 1}")}}

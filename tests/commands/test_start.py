@@ -38,7 +38,9 @@ def test_hints_name_the_program_that_was_typed(words, typed, monkeypatch):
     assert cli.typed("train") == typed
 
 
-@pytest.mark.parametrize("form", [["--config=bow:file"], ["--config", "bow:file"], ["--config", "configs/bow.py:file"]])
+@pytest.mark.parametrize(
+    "form", [["--config=bow:file"], ["--config", "bow:file"], ["--config", "configs/bow.py:file"]]
+)
 def test_a_config_is_named_by_its_file_or_its_name(form, tmp_path):
     code, _, err = call_command(train, *form, f"--config.data.dir={tmp_path}", "--dry-run")
     # The data folder is empty, but the config was found.
@@ -47,7 +49,15 @@ def test_a_config_is_named_by_its_file_or_its_name(form, tmp_path):
 
 def test_a_field_and_its_value_may_be_two_words(monkeypatch):
     """Other processes, such as the trials of a sweep, are given the arguments as one word each."""
-    words = ["train", "--config", "bow:file", "--config.seeds", "3,4", "--config.data.hypothesis_only", "--dry-run"]
+    words = [
+        "train",
+        "--config",
+        "bow:file",
+        "--config.seeds",
+        "3,4",
+        "--config.data.hypothesis_only",
+        "--dry-run",
+    ]
     monkeypatch.setattr(sys, "argv", words)
     seen = []
 
@@ -55,7 +65,12 @@ def test_a_field_and_its_value_may_be_two_words(monkeypatch):
         seen.append((values.config.seeds, values.config.data.hypothesis_only, cli.arguments()))
 
     assert cli.run(main, "", train.define) == 0
-    joined = ["--config=bow:file", "--config.seeds=3,4", "--config.data.hypothesis_only", "--dry_run"]
+    joined = [
+        "--config=bow:file",
+        "--config.seeds=3,4",
+        "--config.data.hypothesis_only",
+        "--dry_run",
+    ]
     assert seen == [((3, 4), True, joined)]
 
 
@@ -67,10 +82,18 @@ def test_lists_name_every_config_corpus_field_and_command(monkeypatch, capsys):
     for name in CONFIGS:
         code, out, _ = call_command(train, f"--config={name}", "--fields", "--config.seeds=3,4")
         assert code == 0
-        assert "(3, 4)" in next(line for line in out.splitlines() if line.startswith("--config.seeds"))
-        assert [line for line in out.splitlines() if len(line.split("  ")[-1].split()) < 2] == []  # a word for each
+        assert "(3, 4)" in next(
+            line for line in out.splitlines() if line.startswith("--config.seeds")
+        )
+        assert [
+            line for line in out.splitlines() if len(line.split("  ")[-1].split()) < 2
+        ] == []  # a word for each
     package = Path(train.__file__).parent
-    runs = {path.stem for path in package.glob("*.py") if 'if __name__ == "__main__"' in path.read_text()}
+    runs = {
+        path.stem
+        for path in package.glob("*.py")
+        if 'if __name__ == "__main__"' in path.read_text()
+    }
     assert set(__main__.COMMANDS) == runs - {"__main__"} | {"report"}  # a package with a __main__
 
 
@@ -85,13 +108,16 @@ def in_shell(words, folder):
     """The output of these words, typed in a shell whose `python` is that of the tests."""
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     variables = {**environment_of(folder), "PATH": path}
-    done = subprocess.run(shlex.join(words), shell=True, cwd=folder, env=variables, capture_output=True, text=True)
+    done = subprocess.run(
+        shlex.join(words), shell=True, cwd=folder, env=variables, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.mark.parametrize(
-    ("command", "started"), [(train, "train.py"), (evaluate, "evaluate.py"), (report, "report/__main__.py")]
+    ("command", "started"),
+    [(train, "train.py"), (evaluate, "evaluate.py"), (report, "report/__main__.py")],
 )
 def test_a_stored_command_runs_as_it_stands(command, started, monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", [str(ROOT / "mednli_jax" / started), "--help"])
@@ -103,7 +129,9 @@ def test_the_stored_command_of_a_script_runs_as_it_stands(tmp_path):
     """A script that uses the package from Python, in a folder with a blank in its name."""
     (tmp_path / "my work").mkdir()
     script = tmp_path / "my work" / "train.py"
-    script.write_text("import json\nfrom mednli_jax.rundir import command_line\nprint(json.dumps(command_line()))\n")
+    script.write_text(
+        "import json\nfrom mednli_jax.rundir import command_line\nprint(json.dumps(command_line()))\n"
+    )
     stored = in_shell(["python", "my work/train.py", "two words", "--x=*"], tmp_path)
     assert in_shell(json.loads(stored), tmp_path) == stored
     assert json.loads(stored) == ["python", "my work/train.py", "two words", "--x=*"]

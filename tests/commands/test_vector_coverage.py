@@ -1,7 +1,15 @@
-"""`prepare` and `train` say which part of the training texts has word vectors, and refuse vectors of no word."""
+"""`prepare` and `train` say which part of the training texts has word vectors, and refuse vectors
+of no word."""
 
 import pytest
-from made_up_commands import SMALL, call_command, config_flag, use_one_device, write_articles, write_own_pairs
+from made_up_commands import (
+    SMALL,
+    call_command,
+    config_flag,
+    use_one_device,
+    write_articles,
+    write_own_pairs,
+)
 
 from mednli_jax import prepare, train
 
@@ -26,27 +34,38 @@ def home(tmp_path, monkeypatch):
 
 def vectors(home, *words, name="v.txt"):
     """The flags of a file with vectors of these words."""
-    (home / name).write_text("".join(f"{word} {number} 1 2 3\n" for number, word in enumerate(words)))
+    (home / name).write_text(
+        "".join(f"{word} {number} 1 2 3\n" for number, word in enumerate(words))
+    )
     return (f"--config.vectors.path={name}", "--config.vectors.dim=4")
 
 
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_few_tokens_with_a_vector_are_a_warning_and_none_is_refused(corpus, home):
     config, flags = CORPORA[corpus]
-    code, _, err = call_command(prepare, config, *flags, *vectors(home, "/c/en/patient", "/c/en/the"))
+    code, _, err = call_command(
+        prepare, config, *flags, *vectors(home, "/c/en/patient", "/c/en/the")
+    )
     assert code == 2
     assert err.splitlines()[-1].startswith("error: v.txt: ")
     for found in ("prepared", "found"):  # the second time the arrays come from the cache
         code, out, err = call_command(prepare, config, *flags, *vectors(home, "patient", "case"))
         assert (code, out.startswith(found)) == (0, True)
         assert WARNING in err
-    assert WARNING not in call_command(prepare, config, *flags, "--config.vectors.path=", "--config.vectors.dim=4")[2]
+    assert (
+        WARNING
+        not in call_command(
+            prepare, config, *flags, "--config.vectors.path=", "--config.vectors.dim=4"
+        )[2]
+    )
 
 
 def test_only_training_texts_count_and_each_of_their_tokens(home):
     words = ("patient", ".", "in", "train", "has", "may", "have", "lacks", "may")
     config, flags = CORPORA["pairs"]
-    code, _, err = call_command(prepare, config, *flags, *vectors(home, *words))  # names of diseases have none
+    code, _, err = call_command(
+        prepare, config, *flags, *vectors(home, *words)
+    )  # names of diseases have none
     assert (code, WARNING in err) == (0, False)
     code, _, err = call_command(prepare, config, *flags, *vectors(home, "dev", "test"))
     assert (code, "no word of the training texts" in err) == (2, True)
@@ -57,13 +76,19 @@ def test_only_training_texts_count_and_each_of_their_tokens(home):
 def test_training_says_so_and_leaves_no_folder_where_it_is_refused(home):
     config, flags = CORPORA["pairs"]
     small = [flag for flag in SMALL if "vectors.dim" not in flag]
-    code, _, err = call_command(train, config, *flags, *small, "--workdir=run", *vectors(home, "/c/en/patient"))
+    code, _, err = call_command(
+        train, config, *flags, *small, "--workdir=run", *vectors(home, "/c/en/patient")
+    )
     assert (code, (home / "run").exists()) == (2, False)
     assert "error: v.txt: " in err
-    code, _, err = call_command(train, config, *flags, *small, "--dry-run", *vectors(home, "patient"))
+    code, _, err = call_command(
+        train, config, *flags, *small, "--dry-run", *vectors(home, "patient")
+    )
     assert code == 0, err
     assert WARNING in err
-    code, _, err = call_command(train, config, *flags, *small, "--workdir=run", *vectors(home, "patient"))
+    code, _, err = call_command(
+        train, config, *flags, *small, "--workdir=run", *vectors(home, "patient")
+    )
     assert code == 0, err
     assert WARNING in err
     assert WARNING in (home / "run" / "log.txt").read_text()

@@ -1,4 +1,5 @@
-"""Each row is in one batch of an epoch, batches have similar lengths, and each batch fits its layout."""
+"""Each row is in one batch of an epoch, batches have similar lengths, and each batch fits its
+layout."""
 
 import itertools
 from types import SimpleNamespace
@@ -24,7 +25,10 @@ def lengths(rows=500, seed=0):
     """Token counts with the means, tails and limits of MedNLI."""
     rng = np.random.default_rng(seed)
     premise, hypothesis = rng.gamma(2.2, 20.5 / 2.2, rows), rng.gamma(4, 5.9 / 4, rows)
-    return tuple(np.clip(x.round().astype(int), 1, w) for x, w in zip((premise, hypothesis), WIDTH, strict=True))
+    return tuple(
+        np.clip(x.round().astype(int), 1, w)
+        for x, w in zip((premise, hypothesis), WIDTH, strict=True)
+    )
 
 
 def tokens(rows=500, seed=0, words=400):
@@ -55,10 +59,15 @@ def company(plan, place=0):
 
 def check_rows(plan, batches, seeds):
     """Every row occurs once for each seed, in the shape of its layout, and no unit is split."""
-    units = {tuple(unit) for unit in (batches.units + np.where(batches.units >= 0, batches.plan.first, 0)).tolist()}
+    units = {
+        tuple(unit)
+        for unit in (batches.units + np.where(batches.units >= 0, batches.plan.first, 0)).tolist()
+    }
     for place in range(seeds):
         index = np.concatenate([index[place].reshape(-1, batches.group) for _, index in plan])
-        assert sorted(index[index >= 0]) == list(range(batches.plan.first, batches.plan.first + batches.rows))
+        assert sorted(index[index >= 0]) == list(
+            range(batches.plan.first, batches.plan.first + batches.rows)
+        )
         assert {tuple(unit) for unit in index.tolist()} - {(-1,) * batches.group} == units
     for layout, index in plan:
         assert index.dtype == np.int32
@@ -72,11 +81,17 @@ def room(segments):
 
 def alive(lengths_of_sentences):
     """The number of sentences that have a token at each step, counted one by one."""
-    return np.array([sum(n > t for n in lengths_of_sentences) for t in range(max(lengths_of_sentences, default=0))])
+    return np.array(
+        [
+            sum(n > t for n in lengths_of_sentences)
+            for t in range(max(lengths_of_sentences, default=0))
+        ]
+    )
 
 
 def check_held(layout, index, batches):
-    """Each device's share of one seed's batch [Q, G] fits the staircases and the words of the layout."""
+    """Each device's share of one seed's batch [Q, G] fits the staircases and the words of the
+    layout."""
     for share in np.split(index, batches.plan.shares):
         rows = [unit[unit >= 0] - batches.plan.first for unit in share]
         premise, hypothesis = batches.length
@@ -120,10 +135,13 @@ def corpus():
 
 
 def test_the_sequence_of_buckets_depends_on_the_epoch_and_the_rows_on_the_seed_alone(corpus):
-    """No batch comes twice: seeds and epochs change which rows stand together, not only the order of the batches."""
+    """No batch comes twice: seeds and epochs change which rows stand together, not only the order
+    of the batches."""
 
     def of(epoch, seeds):
-        return [layout.width for layout, _ in corpus.epoch(epoch, seeds)]  # each bucket has its own width
+        return [
+            layout.width for layout, _ in corpus.epoch(epoch, seeds)
+        ]  # each bucket has its own width
 
     assert len(set(of(1, SEEDS))) == 2
     assert of(1, SEEDS) == of(1, (3,)) == of(1, (99, 0))
@@ -137,7 +155,8 @@ def test_the_sequence_of_buckets_depends_on_the_epoch_and_the_rows_on_the_seed_a
 
 
 def test_random_batches_take_rows_of_any_length():
-    """They are cut from a shuffled list, so their mean lengths vary as those of random samples do."""
+    """They are cut from a shuffled list, so their mean lengths vary as those of random samples
+    do."""
     spread = {}
     for shuffle in ("even", "random"):
         batches = make(lengths(480), shuffle=shuffle, seeds=SEEDS, epochs=60)
@@ -147,7 +166,9 @@ def test_random_batches_take_rows_of_any_length():
             check_held(layout, index[0], batches)
         means = [batches.length[0][index[0].ravel()].mean() for plan in plans for _, index in plan]
         spread[shuffle] = np.var(means)
-    expected = np.var(lengths(480)[0]) / BATCH * (1 - BATCH / 480)  # the variance of samples without replacement
+    expected = (
+        np.var(lengths(480)[0]) / BATCH * (1 - BATCH / 480)
+    )  # the variance of samples without replacement
     assert spread["random"] == pytest.approx(expected, rel=0.15)
     assert spread["even"] < 0.25 * expected
 
@@ -162,7 +183,9 @@ def test_binned_batches_have_passages_of_one_power_of_two(shares):
     check_rows(plans[0], batches, len(SEEDS))
     for layout, index in plans[0]:
         of_batch = passage[index[index >= 0]]
-        assert {int(length - 1).bit_length() for length in of_batch} == {int(of_batch[0] - 1).bit_length()}
+        assert {int(length - 1).bit_length() for length in of_batch} == {
+            int(of_batch[0] - 1).bit_length()
+        }
         assert layout.width[0] < 2 * of_batch.min()
     assert company(plans[0]).isdisjoint(company(plans[1]))  # drawn anew
 
@@ -173,14 +196,19 @@ def dealt(task, folder, shuffle):
         write_benchmark(big(), folds(big()), folder / "made")
         config, part = defaults.diskne("bow", "file"), "medical/train"
     else:
-        config, part = defaults.nli("bow", "file") if task == "nli" else defaults.cloze("ga_reader", "file"), "train"
+        config, part = (
+            defaults.nli("bow", "file") if task == "nli" else defaults.cloze("ga_reader", "file"),
+            "train",
+        )
         (write_own_pairs if task == "nli" else write_articles)(folder / "made")
     config.data.dir = str(folder / "made")
     config.train.update(batch_size=4, max_buckets=1, shuffle=shuffle)
     own = experiment_of(config)
     prepared, _ = own.prepare()
     model = SimpleNamespace(shares_words=False)
-    return company(own.task.batches(prepared, part, own.batches, shares=1, model=model).epoch(1, (0,)))
+    return company(
+        own.task.batches(prepared, part, own.batches, shares=1, model=model).epoch(1, (0,))
+    )
 
 
 @pytest.mark.parametrize("task", ["nli", "cloze", "diskne"])
@@ -196,18 +224,30 @@ def test_every_task_deals_as_its_config_says(task, tmp_path):
 @pytest.mark.parametrize("shares", [2, 3, 8])
 def test_the_company_does_not_depend_on_the_devices(shares):
     """The number of devices changes no experiment, even if it does not divide the batch size."""
-    one, many = (make(lengths(100), batch_size=7, shares=n, seeds=(0,), epochs=1) for n in (1, shares))
+    one, many = (
+        make(lengths(100), batch_size=7, shares=n, seeds=(0,), epochs=1) for n in (1, shares)
+    )
     for epoch in (1, 2):
         assert company(one.epoch(epoch, (5,))) == company(many.epoch(epoch, (5,)))
 
 
-@pytest.mark.parametrize(("shares", "grouped", "most"), [(1, False, 1), (2, True, 1), (1, True, 2), (4, False, 2)])
+@pytest.mark.parametrize(
+    ("shares", "grouped", "most"), [(1, False, 1), (2, True, 1), (1, True, 2), (4, False, 2)]
+)
 @pytest.mark.parametrize("rows", [90, 601])
 def test_every_batch_is_held_by_its_layout(rows, shares, grouped, most):
-    """Holds for epochs and seeds that fitting did not sample, and for the plan without chance, which no epoch has."""
+    """Holds for epochs and seeds that fitting did not sample, and for the plan without chance,
+    which no epoch has."""
     length, units = triples(rows) if grouped else (lengths(rows), None)
     batches = make(
-        length, groups=units, shares=shares, max_buckets=most, tokens=tokens(rows), seeds=(0,), epochs=1, batch_size=32
+        length,
+        groups=units,
+        shares=shares,
+        max_buckets=most,
+        tokens=tokens(rows),
+        seeds=(0,),
+        epochs=1,
+        batch_size=32,
     )
     for epoch in (1, 2, 17):
         for layout, index in batches.epoch(epoch, (0, 5)):
@@ -229,7 +269,9 @@ def test_a_staircase_is_the_best_of_all_that_cover(seed):
     profile = np.sort(rng.integers(1, (4, 30, 2000)[seed % 3], steps))[::-1]
     price = max(SEGMENT_COST * profile.sum(), 1)
     found = []
-    for cuts in itertools.chain.from_iterable(itertools.combinations(range(1, steps), n) for n in range(steps)):
+    for cuts in itertools.chain.from_iterable(
+        itertools.combinations(range(1, steps), n) for n in range(steps)
+    ):
         ends = (0, *cuts, steps)
         found.append(tuple((b - a, int(profile[a])) for a, b in itertools.pairwise(ends)))
     segments = staircase(np.append(profile, [0, 0]))
@@ -266,7 +308,9 @@ def test_rows_of_a_unit_share_the_premise():
         # There are no more units than necessary.
         count = np.unique(premises, axis=0, return_counts=True)[1]
         assert len(units) == (-(-count // most)).sum()
-    assert groups_of(premises[:1], 3).tolist() == [[0]]  # a unit has no room for more rows than occur
+    assert groups_of(premises[:1], 3).tolist() == [
+        [0]
+    ]  # a unit has no room for more rows than occur
 
 
 @pytest.mark.parametrize("width", [0, 4])
@@ -279,7 +323,10 @@ def test_empty_premises_and_empty_splits(width):
     plan = batches.epoch(1, SEEDS)
     check_rows(plan, batches, len(SEEDS))
     for layout, index in plan:
-        assert layout.width == (1, length[1].max())  # a width of 0 would leave no shape to compute with
+        assert layout.width == (
+            1,
+            length[1].max(),
+        )  # a width of 0 would leave no shape to compute with
         check_held(layout, index[0], batches)
     batches = make((np.zeros(0, int), np.zeros(0, int)))
     assert batches.once() == batches.epoch(1, SEEDS) == []

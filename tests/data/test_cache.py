@@ -1,4 +1,5 @@
-"""Prepared folders are found by their key, never read when damaged, never half-written, and private."""
+"""Prepared folders are found by their key, never read when damaged, never half-written, and
+private."""
 
 import hashlib
 import os
@@ -34,7 +35,9 @@ def test_second_call_is_a_hit_and_builds_nothing(tmp_path):
     assert_same(first, second)
     arrays, _, vectors, _ = encode_corpus(SPLITS, LINKER, ENCODING)
     np.testing.assert_equal((dict(second.arrays), second.vectors), (arrays, vectors))
-    other, hit = cache.get("c", {**KEY, "max_length": 2}, Builder(encoding=replace(ENCODING, max_length=2)))
+    other, hit = cache.get(
+        "c", {**KEY, "max_length": 2}, Builder(encoding=replace(ENCODING, max_length=2))
+    )
     assert (hit, other.arrays["premise"].shape[1]) == (False, 2)
     assert cache.get("c", KEY, build)[1]  # the old one stays beside it
 
@@ -49,11 +52,15 @@ def test_rows_of_each_split_stand_where_the_split_says(tmp_path):
         assert (rows.name, len(rows)) == (name, len(split))
         assert rows.uids == tuple(e.uid for e in split.examples)
         assert rows.tags == tuple(e.tags for e in split.examples)
-        assert [LABELS[n] if n >= 0 else "" for n in rows.label] == [e.label for e in split.examples]
+        assert [LABELS[n] if n >= 0 else "" for n in rows.label] == [
+            e.label for e in split.examples
+        ]
         for place, example in enumerate(split.examples):
             for side, length in zip(SIDES, rows.length, strict=True):
                 numbers = prepared.arrays[side][rows.first + place][: length[place]]
-                assert words_of(numbers, vocab) == [token.lower() for token in getattr(example, f"{side}_tokens")]
+                assert words_of(numbers, vocab) == [
+                    token.lower() for token in getattr(example, f"{side}_tokens")
+                ]
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "rows.json", "vocabulary.json", "vectors.npy"])
@@ -101,21 +108,29 @@ def can_have_own_process_ids():
         return False
 
 
-@pytest.mark.skipif(not can_have_own_process_ids(), reason="needs `unshare --pid`, and the right to use it")
+@pytest.mark.skipif(
+    not can_have_own_process_ids(), reason="needs `unshare --pid`, and the right to use it"
+)
 def test_two_containers_that_share_a_cache_prepare_one_corpus_at_once(tmp_path):
     command = [*OWN_PROCESS_IDS, sys.executable, "-c", WRITER, str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests")))}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    writers = [subprocess.Popen([*command, f"writer{n}"], env=environment, **pipes) for n in range(2)]
+    writers = [
+        subprocess.Popen([*command, f"writer{n}"], env=environment, **pipes) for n in range(2)
+    ]
     outputs = [writer.communicate(timeout=120) for writer in writers]
     expected = f"1 False {sorted(encode_corpus(SPLITS, LINKER, ENCODING)[0])}\n"
     assert outputs == [(expected, "")] * 2
     assert Cache(tmp_path / "cache").get("c", KEY, Builder())[1]
-    assert [path.name[:2] for path in sorted((tmp_path / "cache" / "prepared").iterdir())] == [".g", "c-"]
+    assert [path.name[:2] for path in sorted((tmp_path / "cache" / "prepared").iterdir())] == [
+        ".g",
+        "c-",
+    ]
 
 
 def test_digests_are_of_the_content_of_each_file_and_remembered(tmp_path, monkeypatch):
-    """Files of two folders may have one name; a change of the same size under the same date is noticed."""
+    """Files of two folders may have one name; a change of the same size under the same date is
+    noticed."""
     sources = [write(tmp_path / folder / "a.txt", "first") for folder in ("one", "two")]
     digest = hashlib.sha256(b"first").hexdigest()
     cache = Cache(tmp_path / "cache")

@@ -26,10 +26,17 @@ def array(tmp_path, value):
     return tmp_path / "ids.npy"
 
 
-@pytest.mark.parametrize("content", [b"\xef\xbb\xbfx1\r\n x2 \r\n\r\nx3", gzip.compress(b"x1\nx2\n\nx3\n", mtime=0)])
+@pytest.mark.parametrize(
+    "content", [b"\xef\xbb\xbfx1\r\n x2 \r\n\r\nx3", gzip.compress(b"x1\nx2\n\nx3\n", mtime=0)]
+)
 def test_one_id_a_line(tmp_path, content):
     found = read_partition(write(tmp_path / "easy.txt", content))
-    assert (found.name, found.file, found.ids, found.lines) == ("easy", "easy.txt", ("x1", "x2", "x3"), (1, 2, 4))
+    assert (found.name, found.file, found.ids, found.lines) == (
+        "easy",
+        "easy.txt",
+        ("x1", "x2", "x3"),
+        (1, 2, 4),
+    )
 
 
 def test_arrays_of_strings_and_others(tmp_path):
@@ -75,7 +82,11 @@ def test_ids_are_uids_or_numbers(ids, how, expected):
     [
         ("f secret a other", 2, {}),
         ("other secret", 1, {"filtered": True}),  # all ids are unknown
-        ("train0 dev3", 1, {"gaps": {"train"}}),  # the reader left pairs out, so numbers are unknown
+        (
+            "train0 dev3",
+            1,
+            {"gaps": {"train"}},
+        ),  # the reader left pairs out, so numbers are unknown
         ("train0 dev2", 2, {}),  # a number between two splits
     ],
 )
@@ -87,9 +98,13 @@ def test_ids_of_no_pair_are_counted_and_not_quoted(ids, line, how):
 
 
 def test_the_papers_tables_from_runs_and_partitions(tmp_path):
-    """Tables 1, 2 and 6 show per cent beside the paper's figures, and the mean confusion of two seeds."""
+    """Tables 1, 2 and 6 show per cent beside the paper's figures, and the mean confusion of two
+    seeds."""
     made_up_runs.write_run(tmp_path / "hypothesis", "eeennnccc", "eeennnnnn")
-    whole, easy = made_up_runs.scores("eeennnccc", ["eeennnccc", "eeennnnnn"]), made_up_runs.scores("een", ["eee"])
+    whole, easy = (
+        made_up_runs.scores("eeennnccc", ["eeennnccc", "eeennnnnn"]),
+        made_up_runs.scores("een", ["eee"]),
+    )
     scores = json.dumps({**whole, "partitions": {"easy": easy, "difficult": {"examples": 0}}})
     for name in ("hypothesis", "pair"):
         for split in ("dev", "test"):
@@ -97,24 +112,43 @@ def test_the_papers_tables_from_runs_and_partitions(tmp_path):
     lines = list(artifact_lines(tmp_path, made_up_runs.read))
     assert "| fastText | 83.3 (64.8) | 83.3 (62.6) |" in lines  # 9 and 6 of 9 are right
     assert "| majority class | 33.3 (33.3) | 33.3 (33.3) |" in lines
-    assert "| contradiction | 0 (69) | 2 (60) | 2 (345) |" in lines  # 3 in one seed and none in the other
+    assert (
+        "| contradiction | 0 (69) | 2 (60) | 2 (345) |" in lines
+    )  # 3 in one seed and none in the other
     row = "| no premise | fastText | dev | 83.3 (9) | 66.7 (3) | - (0) | 65 | 67 | 46 |"
     assert row in lines
-    assert "| with premise | majority | test | 33.3 (9) | 66.7 (3) | - (0) | 33 | 48 | 37 |" in lines
+    assert (
+        "| with premise | majority | test | 33.3 (9) | 66.7 (3) | - (0) | 33 | 48 | 37 |" in lines
+    )
     assert any("raw text" in line and "Table 6" in line for line in lines)
     code, out, _ = call_command(report, "--table=artifacts", f"--runs={tmp_path}", "--markdown")
     assert (code, set(filter(None, lines)) <= set(out.splitlines())) == (0, True)
-    assert call_command(report, "--table=artifacts", f"--runs={tmp_path}", "--public")[0] == 2  # counts of few pairs
+    assert (
+        call_command(report, "--table=artifacts", f"--runs={tmp_path}", "--public")[0] == 2
+    )  # counts of few pairs
     facts = dict.fromkeys(("merged", "merged_without_own_vector", "without_vector", "tokens"), 0)
-    facts |= {"kind": "mean vectors", "vectors": "mimic.vec", "dim": 8, "entities": "parts", "unknown": "zero"}
+    facts |= {
+        "kind": "mean vectors",
+        "vectors": "mimic.vec",
+        "dim": 8,
+        "entities": "parts",
+        "unknown": "zero",
+    }
     (tmp_path / "analysis").mkdir()
-    (tmp_path / "analysis" / "aflite.json").write_text(json.dumps({"features": facts, "merged_by": "spans.tsv"}))
-    (filtered,) = (line for line in artifact_lines(tmp_path, made_up_runs.read) if line.startswith("Filtering"))
+    (tmp_path / "analysis" / "aflite.json").write_text(
+        json.dumps({"features": facts, "merged_by": "spans.tsv"})
+    )
+    (filtered,) = (
+        line for line in artifact_lines(tmp_path, made_up_runs.read) if line.startswith("Filtering")
+    )
     assert all(text in filtered for text in ("no premise", "mimic.vec", "spans.tsv"))
     for split in ("dev", "test"):
         merged = {**json.loads(scores), "merged_by": "spans.tsv"}
         (tmp_path / f"partition-hypothesis-{split}.json").write_text(json.dumps(merged))
-    assert any("raw text and entities of spans.tsv" in line for line in artifact_lines(tmp_path, made_up_runs.read))
+    assert any(
+        "raw text and entities of spans.tsv" in line
+        for line in artifact_lines(tmp_path, made_up_runs.read)
+    )
     (tmp_path / "partition-pair-test.json").unlink()
     with pytest.raises(RunError, match=r".*partition-pair-test.json"):
         list(artifact_lines(tmp_path, made_up_runs.read))

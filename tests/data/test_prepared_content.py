@@ -1,8 +1,9 @@
-"""Every kind of stored content has a FORMAT number, which must rise when equal files and settings give other content.
+"""Every kind of stored content has a FORMAT number, which must rise when equal files and settings
+give other content.
 
-The table golden/prepared_content.json holds, for each module that makes stored content, its FORMAT and a hash of what
-it makes of a tiny corpus. `MEDNLI_JAX_RECORD=1 pytest -n 0 tests/data/test_prepared_content.py -k recorded` records
-the present ones.
+The table golden/prepared_content.json holds, for each module that makes stored content, its FORMAT
+and a hash of what it makes of a tiny corpus. `MEDNLI_JAX_RECORD=1 pytest -n 0
+tests/data/test_prepared_content.py -k recorded` records the present ones.
 """
 
 import hashlib
@@ -18,7 +19,16 @@ import made_up_features
 import numpy as np
 import pytest
 from made_up_cloze import write_clicr
-from made_up_knowledge import OBO, UMLS, WORDNET, fasttext_model, lay_out, snomed_folder, word2vec, write
+from made_up_knowledge import (
+    OBO,
+    UMLS,
+    WORDNET,
+    fasttext_model,
+    lay_out,
+    snomed_folder,
+    word2vec,
+    write,
+)
 from made_up_pairs import HEART
 
 from mednli_jax import defaults
@@ -46,13 +56,26 @@ def plain(value):
     """JSON that is equal on every platform: floats are rounded, arrays and examples are hashed."""
     if isinstance(value, np.ndarray):
         is_float = value.dtype.kind == "f"
-        digits = np.round(value.astype(np.float64), 4) + 0.0 if is_float else value  # adding 0 removes negative zeros
+        digits = (
+            np.round(value.astype(np.float64), 4) + 0.0 if is_float else value
+        )  # adding 0 removes negative zeros
         content = np.ascontiguousarray(digits, digits.dtype.newbyteorder("<")).tobytes()
-        return [value.dtype.newbyteorder("<").str, list(value.shape), hashlib.sha256(content).hexdigest()]
+        return [
+            value.dtype.newbyteorder("<").str,
+            list(value.shape),
+            hashlib.sha256(content).hexdigest(),
+        ]
     if isinstance(value, Split):
-        return [value.name, hashlib.sha256(ascii(value.examples).encode()).hexdigest(), plain(value.facts)]
+        return [
+            value.name,
+            hashlib.sha256(ascii(value.examples).encode()).hexdigest(),
+            plain(value.facts),
+        ]
     if isinstance(value, dict):
-        return [[str(key), plain(part)] for key, part in sorted(value.items(), key=lambda item: str(item[0]))]
+        return [
+            [str(key), plain(part)]
+            for key, part in sorted(value.items(), key=lambda item: str(item[0]))
+        ]
     if isinstance(value, list | tuple):
         return [plain(part) for part in value]
     if hasattr(value, "words"):
@@ -102,10 +125,21 @@ def named(split, pairs=PAIRS):
 
 def parse(text):
     """A binary parse that branches to the left; it gives the tokens, so that no tokeniser runs."""
-    return "( " * (len(text.split()) - 1) + text.split()[0] + "".join(f" {word} )" for word in text.split()[1:])
+    return (
+        "( " * (len(text.split()) - 1)
+        + text.split()[0]
+        + "".join(f" {word} )" for word in text.split()[1:])
+    )
 
 
-COLUMNS = ("pairID", "gold_label", "sentence1", "sentence2", "sentence1_binary_parse", "sentence2_binary_parse")
+COLUMNS = (
+    "pairID",
+    "gold_label",
+    "sentence1",
+    "sentence2",
+    "sentence1_binary_parse",
+    "sentence2_binary_parse",
+)
 
 
 def rows(pairs):
@@ -131,8 +165,13 @@ def own_files(folder):
     (folder / "tiny.obo").write_text(ONTOLOGY)
     (folder / "lexicon.txt").write_text("asthma wheezing\nheart disease failure\n")
     words = ("asthma", "heart", "failure", "disease", "wheezing", "No")
-    write(folder / "vectors.txt", "".join(f"{word} {n} {n * n} 0.5 -1\n" for n, word in enumerate(words)))
-    return nli("file", folder, **{"knowledge.ontology": str(folder / "tiny.obo"), "knowledge.types": ("",)})
+    write(
+        folder / "vectors.txt",
+        "".join(f"{word} {n} {n * n} 0.5 -1\n" for n, word in enumerate(words)),
+    )
+    return nli(
+        "file", folder, **{"knowledge.ontology": str(folder / "tiny.obo"), "knowledge.types": ("",)}
+    )
 
 
 def nli(name, folder, base="replace", **fields):
@@ -150,18 +189,24 @@ def changed(config, **fields):
 
 
 def vectors_of_each_kind(folder):
-    """What the readers make of vectors in a text file and in the binary files of word2vec and fastText."""
+    """What the readers make of vectors in a text file and in the binary files of word2vec and
+    fastText."""
     words, numbers = ("fever", "cough"), np.arange(39).reshape(13, 3) / 8
     binary = fasttext_model(words, numbers, buckets=11, minn=3, maxn=4)
     found, asked = [], (*SPECIALS, "Fever", "coughing", "absent")
-    for name, content in (("v.txt", "fever 1 2 3\ncough -1 0 0.25\n"), ("w.bin", word2vec()), ("f.bin", binary)):
+    for name, content in (
+        ("v.txt", "fever 1 2 3\ncough -1 0 0.25\n"),
+        ("w.bin", word2vec()),
+        ("f.bin", binary),
+    ):
         vectors = load_vectors(write(folder / name, content), asked, dim=3, seed=0)
         found += [vectors.words, vectors.matrix]
     return found
 
 
 def published_diskne(folder):
-    """A config for MedNLI with DisKnE's annotations; one annotated pair occurs only in the test split of MEDIQA-NLI."""
+    """A config for MedNLI with DisKnE's annotations; one annotated pair occurs only in the test
+    split of MEDIQA-NLI."""
     pairs = [(one.uid, one.premise, one.hypothesis, one.label) for one in made_up_diskne.PAIRS]
     jsonl(folder / "mednli" / "mli_train_v1.jsonl", pairs[:5])
     jsonl(folder / "mednli" / "mli_dev_v1.jsonl", pairs[5:6])
@@ -173,9 +218,15 @@ def published_diskne(folder):
 
 
 def mediqa_nli(folder, pairs):
-    jsonl(folder / "mediqa_nli" / "mednli_bionlp19_shared_task.jsonl", [(*pair[:3], "-") for pair in pairs])
+    jsonl(
+        folder / "mediqa_nli" / "mednli_bionlp19_shared_task.jsonl",
+        [(*pair[:3], "-") for pair in pairs],
+    )
     truth = "".join(f"{uid},{label}\n" for uid, _, _, label in pairs)
-    write(folder / "mediqa_nli" / "mednli_bionlp19_shared_task_ground_truth.csv", f"pair_id,label\n{truth}")
+    write(
+        folder / "mediqa_nli" / "mednli_bionlp19_shared_task_ground_truth.csv",
+        f"pair_id,label\n{truth}",
+    )
 
 
 def diskne(name, folder, **fields):
@@ -190,13 +241,19 @@ def words(folder):
     spans = "".join(f"{uid}\tpremise\t1\t2\tX:4\n" for uid in own) + "t0\thypothesis\t3\t5\tX:1\n"
     (folder / "found.tsv").write_text(f"uid\tside\tstart\tend\tconcept\n{spans}")
     trigger = '["asthma"-tx-1-"asthma"-noun-0]'
-    (folder / "found.mmi").write_text("".join(f"{uid}-p|MMI|3|Name|X:4|[x]|{trigger}|TX|6/6|\n" for uid in own))
+    (folder / "found.mmi").write_text(
+        "".join(f"{uid}-p|MMI|3|Name|X:4|[x]|{trigger}|TX|6/6|\n" for uid in own)
+    )
     settings = (
         {"vectors.path": str(folder / "vectors.txt"), "vectors.retrofit": "ontology"},
         {"vectors.retrofit": str(folder / "lexicon.txt"), "data.max_length": 4},
         {"knowledge.abbreviations": "bundled"},
         {"knowledge.direction": "undirected", "knowledge.max_links": 1},
-        {"knowledge.types": (), "knowledge.mentions": str(folder / "found.tsv"), "data.lowercase": False},
+        {
+            "knowledge.types": (),
+            "knowledge.mentions": str(folder / "found.tsv"),
+            "data.lowercase": False,
+        },
         {"knowledge.types": (), "knowledge.mentions": str(folder / "found.mmi")},
         {"data.hypothesis_only": True, "knowledge.permute_seed": 1},
     )
@@ -231,7 +288,20 @@ def typed_links(folder):
 
 
 def pieces(folder):
-    pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "asthma", "heart", "fail", "##ure", "no", "known", ".")
+    pieces = (
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "asthma",
+        "heart",
+        "fail",
+        "##ure",
+        "no",
+        "known",
+        ".",
+    )
     own = write(folder / "bert" / "vocab.txt", "\n".join(pieces) + "\n")
     source = corpus_of(own_files(folder))
     splits, encoding, made = source.splits(), source.encoding, []
@@ -251,7 +321,11 @@ def cloze(folder):
             made.append(encode_cloze(splits, ClozeEncoding(setup, vectors_dim=4)))
         limits = {"max_passage": 8, "max_words": 5, "query_bounds": True, "vectors_sd": 1.0}
         made.append(encode_cloze(splits, ClozeEncoding("ent", vectors_dim=4, **limits)))
-        made.append(encode_cloze(splits, ClozeEncoding("ent", vectors_dim=4, vectors_path=folder / "vectors.txt")))
+        made.append(
+            encode_cloze(
+                splits, ClozeEncoding("ent", vectors_dim=4, vectors_path=folder / "vectors.txt")
+            )
+        )
     return made, vectors_of_each_kind(folder)
 
 
@@ -263,9 +337,15 @@ def published(folder):
 
 
 def ontologies(folder):
-    table = "id\tname\ttree_numbers\tsynonyms\nD1\tFailure, Heart\tC14\tPump\nD2\tX\tC14.100|C15\t\n"
+    table = (
+        "id\tname\ttree_numbers\tsynonyms\nD1\tFailure, Heart\tC14\tPump\nD2\tX\tC14.100|C15\t\n"
+    )
     places = (
-        *(lay_out(folder / "umls", UMLS), snomed_folder(folder / "snomed"), lay_out(folder / "wordnet", WORDNET)),
+        *(
+            lay_out(folder / "umls", UMLS),
+            snomed_folder(folder / "snomed"),
+            lay_out(folder / "wordnet", WORDNET),
+        ),
         *(write(folder / "made_up.obo", OBO), write(folder / "own.tsv", table)),
     )
     made = []
@@ -274,7 +354,15 @@ def ontologies(folder):
             options = load.OntologyOptions(relations=relations)
             ontology = load.load_ontology(str(place), options=options)
             relations_of = {name: (2, matrix.nnz) for name, matrix in ontology.relations.items()}
-            made.append([ontology.name, ontology.version, ontology.link_types, relations_of, arrays_of(ontology)])
+            made.append(
+                [
+                    ontology.name,
+                    ontology.version,
+                    ontology.link_types,
+                    relations_of,
+                    arrays_of(ontology),
+                ]
+            )
     return made
 
 
@@ -285,26 +373,38 @@ def arrays_of(ontology):
     found = {}
     for part in ("names", "cross_references"):
         parts[part] = [name for name, _ in getattr(ontology, part)]
-        found[f"{part}.concepts"] = np.array([concept for _, concept in getattr(ontology, part)], np.int32)
+        found[f"{part}.concepts"] = np.array(
+            [concept for _, concept in getattr(ontology, part)], np.int32
+        )
     for part, strings in parts.items():
         encoded = [string.encode() for string in strings]
         found[f"{part}.bytes"] = np.frombuffer(b"".join(encoded), np.uint8)
         found[f"{part}.offsets"] = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-    found |= {f"parents.{name}": getattr(ontology.parents, name).astype(np.int64) for name in ("indptr", "indices")}
-    edges = [np.stack(matrix.nonzero()).astype(np.int32) for _, matrix in sorted(ontology.relations.items())]
+    found |= {
+        f"parents.{name}": getattr(ontology.parents, name).astype(np.int64)
+        for name in ("indptr", "indices")
+    }
+    edges = [
+        np.stack(matrix.nonzero()).astype(np.int32)
+        for _, matrix in sorted(ontology.relations.items())
+    ]
     return {**found, "relations": np.concatenate([np.zeros((2, 0), np.int32), *edges], axis=1)}
 
 
 def distances(folder):
     every = np.array([(a, b) for a in range(len(HEART)) for b in range(len(HEART))])
     return [
-        stored_paths(HEART, every, folder=folder, direction=name, max_length=n) for name in DIRECTIONS for n in (0, 1)
+        stored_paths(HEART, every, folder=folder, direction=name, max_length=n)
+        for name in DIRECTIONS
+        for n in (0, 1)
     ]
 
 
 def demo_diskne(folder):
     choices = (("similar", "name"), ("random", "full"))
-    made = [load_demo_diskne(negatives=negatives, wording=wording) for negatives, wording in choices]
+    made = [
+        load_demo_diskne(negatives=negatives, wording=wording) for negatives, wording in choices
+    ]
     return [[ascii(found.examples), found.names, found.synonyms, found.facts] for found in made]
 
 
@@ -324,15 +424,22 @@ MADE_BY = {  # name -> (function that makes content, the module that holds its F
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "demo_full")) for n in MADE_BY])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "demo_full")) for n in MADE_BY]
+)
 def test_content_is_what_was_recorded_under_its_format(name, tmp_path):
     (make, module), table = MADE_BY[name], json.loads(TABLE.read_bytes())
-    found = {"format": import_module(f"mednli_jax.{module}").FORMAT, "sha256": digest(make(tmp_path))}
+    found = {
+        "format": import_module(f"mednli_jax.{module}").FORMAT,
+        "sha256": digest(make(tmp_path)),
+    }
     if os.environ.get("MEDNLI_JAX_RECORD"):
         TABLE.write_text(json.dumps(table | {name: found}, indent=1) + "\n")
         return
     fix = f"where the code changed it, raise FORMAT in {module}, so that no cache serves the old content"
-    assert found == table.get(name), f"{name}: other content than was recorded. Fix: {fix}; then record it (see above)"
+    assert found == table.get(name), (
+        f"{name}: other content than was recorded. Fix: {fix}; then record it (see above)"
+    )
 
 
 @pytest.fixture
@@ -345,29 +452,49 @@ def corpora(tmp_path):
         "diskne": diskne("demo", tmp_path),
         "demo": nli("demo", tmp_path, "none"),
         "mesh": changed(own, **{"knowledge.ontology": "mesh"}),
-        "retrofitted": nli("file", tmp_path, "none", **{"knowledge.ontology": "mesh", "vectors.retrofit": "ontology"}),
+        "retrofitted": nli(
+            "file",
+            tmp_path,
+            "none",
+            **{"knowledge.ontology": "mesh", "vectors.retrofit": "ontology"},
+        ),
         "table": changed(own, **{"knowledge.ontology": str(tmp_path / "own.tsv")}),
         "abbreviations": changed(own, **{"knowledge.abbreviations": "bundled"}),
     }
-    pieces = changed(defaults.nli("bert", "file"), **{"data.dir": str(tmp_path), "model.weights": ""})
+    pieces = changed(
+        defaults.nli("bert", "file"), **{"data.dir": str(tmp_path), "model.weights": ""}
+    )
     free = {"own": own, "words": nli("file", tmp_path, "none"), "pieces": pieces}
-    return [{name: experiment_of(config).corpus for name, config in group.items()} for group in (shaped, free)]
+    return [
+        {name: experiment_of(config).corpus for name, config in group.items()}
+        for group in (shaped, free)
+    ]
 
 
 def keys_of(corpora, folder):
-    return {name: json.dumps(corpus.key(Cache(folder / "cache"))) for name, corpus in corpora.items()}
+    return {
+        name: json.dumps(corpus.key(Cache(folder / "cache"))) for name, corpus in corpora.items()
+    }
 
 
 @pytest.mark.parametrize("file", [mesh.ABBREVIATIONS, "aliases_everyday.tsv"])
-def test_a_changed_resource_changes_the_keys_of_what_it_shapes(corpora, tmp_path, monkeypatch, file):
+def test_a_changed_resource_changes_the_keys_of_what_it_shapes(
+    corpora, tmp_path, monkeypatch, file
+):
     shaped, free = corpora
     before = keys_of(shaped | free, tmp_path)
-    monkeypatch.setattr(mesh, "RESOURCES", Path(shutil.copytree(mesh.RESOURCES, tmp_path / "resources")))
+    monkeypatch.setattr(
+        mesh, "RESOURCES", Path(shutil.copytree(mesh.RESOURCES, tmp_path / "resources"))
+    )
     assert keys_of(shaped | free, tmp_path) == before
     with open(tmp_path / "resources" / file, "a") as stream:
         stream.write("zq\tasthma\tD001249\n")
     after = keys_of(shaped | free, tmp_path)
-    expected = set(shaped) - {"cloze", "demo"} - ({"abbreviations"} if file.startswith("aliases") else set())
+    expected = (
+        set(shaped)
+        - {"cloze", "demo"}
+        - ({"abbreviations"} if file.startswith("aliases") else set())
+    )
     assert {name for name in after if after[name] != before[name]} == expected
 
 
@@ -388,9 +515,16 @@ def test_mediqa_nlis_files_count_in_the_key_of_diskne(tmp_path):
 def test_each_choice_of_pairs_and_each_format_has_a_key_of_its_own(corpora, tmp_path, monkeypatch):
     shaped, free = corpora
     choices = ({}, {"genre": "slate"}, {"limit": 3})
-    assert len({*keys_of({str(c): replace(free["words"], **c) for c in choices}, tmp_path).values()}) == len(choices)
+    assert len(
+        {*keys_of({str(c): replace(free["words"], **c) for c in choices}, tmp_path).values()}
+    ) == len(choices)
     before = keys_of(shaped | free, tmp_path)
-    formats = {"words": "nli.encoding", "own": "knowledge.load", "cloze": "cloze.encoding", "diskne": "diskne.corpus"}
+    formats = {
+        "words": "nli.encoding",
+        "own": "knowledge.load",
+        "cloze": "cloze.encoding",
+        "diskne": "diskne.corpus",
+    }
     for name, module in formats.items():
         with monkeypatch.context() as patch:
             patch.setattr(f"mednli_jax.{module}.FORMAT", 99)

@@ -8,8 +8,24 @@ from mednli_jax.data.text import UNK, Vocab, binary_parse_tokens, split_sentence
 
 
 def test_binary_parse_keeps_words_and_restores_brackets():
-    parse = "( ( The patient ) ( ( is ( -LRB- ( not -RRB- ) ) ) ( -LSB- x -RSB- -LCB- y -RCB- ) ) . )"
-    assert binary_parse_tokens(parse) == ("The", "patient", "is", "(", "not", ")", "[", "x", "]", "{", "y", "}", ".")
+    parse = (
+        "( ( The patient ) ( ( is ( -LRB- ( not -RRB- ) ) ) ( -LSB- x -RSB- -LCB- y -RCB- ) ) . )"
+    )
+    assert binary_parse_tokens(parse) == (
+        "The",
+        "patient",
+        "is",
+        "(",
+        "not",
+        ")",
+        "[",
+        "x",
+        "]",
+        "{",
+        "y",
+        "}",
+        ".",
+    )
     assert binary_parse_tokens("( well :-RRB- )") == ("well", ":)")
     assert binary_parse_tokens("( B-12 low )") == ("B-12", "low")
     assert binary_parse_tokens("word") == ("word",)
@@ -21,7 +37,10 @@ def test_binary_parse_keeps_words_and_restores_brackets():
     [
         ("Has diabetes. A1c was 8.3. Can't walk.", "Has diabetes . A1c was 8.3 . Ca n't walk ."),
         ("Seen by Dr. Smith at St. John. Went home", "Seen by Dr. Smith at St. John . Went home"),
-        ("The pt. Smith has CHF. s/p CABG. h/o gout", "The pt. Smith has CHF . s/p CABG . h/o gout"),
+        (
+            "The pt. Smith has CHF. s/p CABG. h/o gout",
+            "The pt. Smith has CHF . s/p CABG . h/o gout",
+        ),
         ("pain at 8.3 units, e.g. Monday", "pain at 8.3 units , e.g. Monday"),
         ("felt well... He left ... Then", "felt well ... He left ... Then"),
         ("has fever. 38.5. 120/80.", "has fever . 38.5 . 120/80 ."),
@@ -48,7 +67,9 @@ def test_sentences_and_tokens_are_the_text_again():
 
 
 def test_vocab_keeps_every_token_in_order_of_frequency_and_no_text_reaches_the_special_words():
-    one, other = (Vocab.build(texts) for texts in ([("b", "a", "b"), ("c",)], [("c",), ("a",), ("b", "b")]))
+    one, other = (
+        Vocab.build(texts) for texts in ([("b", "a", "b"), ("c",)], [("c",), ("a",), ("b", "b")])
+    )
     assert one == other
     assert one.words == ("<pad>", "<unk>", "b", "a", "c")
     vocab = Vocab.build([("b", "a", "b", "<pad>", "<unk>")])

@@ -15,7 +15,15 @@ import pytest
 
 from mednli_jax.data.corpus import file_path
 from mednli_jax.data.text import PAD, SPECIALS, UNK
-from mednli_jax.data.vectors import RANDOM_SD, coverage, load_vectors, random_vectors, read_head, rows_of, vector_files
+from mednli_jax.data.vectors import (
+    RANDOM_SD,
+    coverage,
+    load_vectors,
+    random_vectors,
+    read_head,
+    rows_of,
+    vector_files,
+)
 from mednli_jax.errors import DataError, DataErrors, UserError
 
 WORDS = (*SPECIALS, "Fever", "cough", "BP", "absent", "naïve")
@@ -24,10 +32,14 @@ MODEL, WORD2VEC, write = made.fasttext_model, made.word2vec, made.write
 
 
 @pytest.mark.parametrize("name", ["glove.txt", "glove.txt.gz", "bioasq/"])
-def test_vectors_are_looked_for_in_the_folder_of_the_config_then_in_that_of_the_variable(tmp_path, monkeypatch, name):
+def test_vectors_are_looked_for_in_the_folder_of_the_config_then_in_that_of_the_variable(
+    tmp_path, monkeypatch, name
+):
     monkeypatch.setenv("MEDNLI_JAX_DATA", str(tmp_path / "shared"))
     text = f"$MEDNLI_JAX_DATA/vectors/{name.removesuffix('.gz')}"
-    assert file_path(text, tmp_path / "own") == tmp_path / "own" / "vectors" / name.removesuffix(".gz")  # nowhere
+    assert file_path(text, tmp_path / "own") == tmp_path / "own" / "vectors" / name.removesuffix(
+        ".gz"
+    )  # nowhere
     for folder in ("shared", "own"):
         path = tmp_path / folder / "vectors" / name
         (path if name.endswith("/") else path.parent).mkdir(parents=True)
@@ -64,7 +76,10 @@ def pair(folder, text=GLOVE, between=" "):
     """Writes BioASQ's two files."""
     rows = [line.split(" ", 1) for line in text.splitlines()]
     write(folder / "types.txt", "".join(word + "\n" for word, _ in rows))
-    write(folder / "vectors.txt", "".join(numbers.replace(" ", between) + f"{between}\n" for _, numbers in rows))
+    write(
+        folder / "vectors.txt",
+        "".join(numbers.replace(" ", between) + f"{between}\n" for _, numbers in rows),
+    )
     return folder
 
 
@@ -72,8 +87,12 @@ KINDS = {
     "glove.txt": lambda folder: write(folder / "v.txt", GLOVE),
     "fastText's .vec": lambda folder: write(folder / "v.vec", "6 3\n" + GLOVE.replace("\n", " \n")),
     "TABs": lambda folder: write(folder / "v.txt", GLOVE.replace(" ", "\t")),
-    "TABs after the words": lambda folder: write(folder / "v.txt", re.sub("(?m)^([^ ]+) ", r"\1\t", GLOVE)),
-    "a mark, a header and TABs": lambda folder: write(folder / "v.txt", "\ufeff6\t3\n" + GLOVE.replace(" ", " \t ")),
+    "TABs after the words": lambda folder: write(
+        folder / "v.txt", re.sub("(?m)^([^ ]+) ", r"\1\t", GLOVE)
+    ),
+    "a mark, a header and TABs": lambda folder: write(
+        folder / "v.txt", "\ufeff6\t3\n" + GLOVE.replace(" ", " \t ")
+    ),
     "a mark": lambda folder: write(folder / "v.txt", "\ufeff" + GLOVE),
     "pair": pair,
     "pair with TABs": lambda folder: pair(folder, between="\t"),
@@ -92,7 +111,9 @@ def test_every_kind_of_file_gives_the_same_vectors(tmp_path, kind):
     assert vocab.words == (*SPECIALS, "Fever", "cough", "BP", "naïve")
     np.testing.assert_array_equal(matrix, vectors.matrix[[PAD, UNK, 2, 3, 4, 6]])
     files = vector_files(path)
-    assert vectors.sha256 == hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    assert (
+        vectors.sha256 == hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    )
     assert vectors.file == path.name
     rows = dict(rows_of(path, 3))
     assert {"cough", "naïve"} < {word.decode() for word in rows}
@@ -102,7 +123,10 @@ def test_every_kind_of_file_gives_the_same_vectors(tmp_path, kind):
 
 def test_words_with_spaces_are_read_from_the_right_and_the_first_of_repeated_ones_counts(tmp_path):
     content = ". . . 4 5 6\ncough 1 2 3\nat name@domain.com 7 8 9\n\u00a0 1 1 1\n"
-    vectors = load(write(tmp_path / "v.txt", content), (*SPECIALS, ". . .", "at name@domain.com", "\u00a0", "at"))
+    vectors = load(
+        write(tmp_path / "v.txt", content),
+        (*SPECIALS, ". . .", "at name@domain.com", "\u00a0", "at"),
+    )
     assert vectors.words == (". . .", "at name@domain.com", "\u00a0")
     np.testing.assert_array_equal(vectors.matrix[2:5], [[4, 5, 6], [7, 8, 9], [1, 1, 1]])
     text = "cough 1 2 3\nx 0 0 0\nx 1 1 1\ncough 4 5 6\ncough 7 8 9\n"
@@ -118,8 +142,18 @@ def test_coverage_counts_words_and_tokens_by_the_way_they_got_their_vectors(tmp_
     vectors = load_vectors(path, (*SPECIALS, "Fever", "cough", "BP", "absent"), dim=2, seed=0)
     report = coverage(vectors, {"Fever": 1, "cough": 2, "BP": 4, "absent": 8, "<unk>": 1})
     assert (report["words"], report["tokens"]) == (5, 16)
-    assert report["share_of_words"] == {"exact": 2 / 5, "lowered": 1 / 5, "subwords": 0, "found": 3 / 5}
-    assert report["share_of_tokens"] == {"exact": 6 / 16, "lowered": 1 / 16, "subwords": 0, "found": 7 / 16}
+    assert report["share_of_words"] == {
+        "exact": 2 / 5,
+        "lowered": 1 / 5,
+        "subwords": 0,
+        "found": 3 / 5,
+    }
+    assert report["share_of_tokens"] == {
+        "exact": 6 / 16,
+        "lowered": 1 / 16,
+        "subwords": 0,
+        "found": 7 / 16,
+    }
     assert "cough" not in json.dumps(report).lower()
     assert coverage(vectors, {})["share_of_tokens"]["found"] == 0
 
@@ -160,14 +194,17 @@ def test_random_vectors_depend_on_seed_and_word_alone():
 
 
 def test_fasttext_by_hand(tmp_path):
-    """The word "ab" has the n-grams <ab and ab>, and "xy" has <xy and xy>. The row of each n-gram holds its number."""
+    """The word "ab" has the n-grams <ab and ab>, and "xy" has <xy and xy>. The row of each n-gram
+    holds its number."""
     matrix = np.array([[n, -n] for n in range(52)], float)
     path = write(tmp_path / "v.bin", MODEL(["ab", "</s>"], matrix, buckets=50))
     vectors = load(path, (*SPECIALS, "ab", "AB", "xy", "</s>", ""), dim=2)
     ab, xy = (0 + 10 + 8) / 3, (2 + 46) / 2
     np.testing.assert_allclose(vectors.matrix[2:6, 0], [ab, ab, xy, 1], rtol=1e-6)
     np.testing.assert_allclose(vectors.matrix[:, 1], -vectors.matrix[:, 0], rtol=1e-6)
-    np.testing.assert_allclose(vectors.matrix[[UNK, 6], 0], (ab + ab + xy + 1) / 4, rtol=1e-6)  # "" has no n-gram
+    np.testing.assert_allclose(
+        vectors.matrix[[UNK, 6], 0], (ab + ab + xy + 1) / 4, rtol=1e-6
+    )  # "" has no n-gram
     assert vectors.words == ("ab", "AB", "xy", "</s>")
     assert (vectors.found, vectors.lowered, vectors.composed) == (4, 1, 1)
     assert (read_head(path).rows, read_head(path).dim) == (2, 2)
@@ -177,7 +214,9 @@ def test_fasttext_by_hand(tmp_path):
     vectors = load(path, (*SPECIALS, "cd"), dim=1)
     assert (vectors.composed, vectors.matrix[2, 0]) == (1, (6 + 14) / 2)
     # A word may be no UTF-8.
-    data = MODEL(["ab", "q", "cd"], [[1], [2], [3]], buckets=0, minn=0, maxn=0).replace(b"q\0", b"\xff\0")
+    data = MODEL(["ab", "q", "cd"], [[1], [2], [3]], buckets=0, minn=0, maxn=0).replace(
+        b"q\0", b"\xff\0"
+    )
     assert load(write(path, data), (*SPECIALS, "cd", "\ud800", "\udcff"), dim=1).words == ("cd",)
     # Capitals of unseen words count where the model knows capitals.
     matrix, asked = np.random.default_rng(0).normal(size=(501, 2)), (*SPECIALS, "XY", "xy")
@@ -200,7 +239,11 @@ FAULTS = {
     "too large": ("v.txt", "cough 1 2 3\nfever 4 5 1e30\n", [2]),
     "no vectors": ("v.txt", "0 3\n", [None]),
     "neither kind": ("v.bin", b"\0\1\2\3", [None]),
-    "word2vec, a control character": ("v.bin", WORD2VEC({"fever": (1, 2, 3), "co\0ugh": (4, 5, 6)}), [None]),
+    "word2vec, a control character": (
+        "v.bin",
+        WORD2VEC({"fever": (1, 2, 3), "co\0ugh": (4, 5, 6)}),
+        [None],
+    ),
     "fastText, infinite": ("v.bin", MODEL(["fever", "cough"], ONES * np.inf), [None]),
     "fastText, quantised": ("v.bin", MODEL(["fever"], ONES[1:], quantised=1), [None]),
     "fastText, gzipped": ("v.bin", gzip.compress(WHOLE), [None]),
@@ -215,15 +258,27 @@ def test_a_fault_is_named_by_file_and_line(fault, tmp_path):
 
 @pytest.mark.parametrize("phrase", ["chest pain", "blood gas", "type 2 diabetes", "b x"])
 def test_word2vecs_format_has_no_room_for_a_space_in_a_word(phrase, tmp_path):
-    """Its readers end a word at the first space. The rest of it would be read as numbers, and numbers as words."""
+    """Its readers end a word at the first space. The rest of it would be read as numbers, and
+    numbers as words."""
     rng = np.random.default_rng(0)
-    rows = [f"{word} ".encode() + rng.normal(size=50).astype("<f4").tobytes() for word in ("fever", phrase, "cough")]
-    assert faults(write(tmp_path / "v.bin", b"3 50\n" + b"".join(rows)), dim=50) == [("v.bin", None)]
-    load(write(tmp_path / "v.bin", b"3 50\n" + b"".join(rows).replace(phrase.encode(), b"nausea")), dim=50)
+    rows = [
+        f"{word} ".encode() + rng.normal(size=50).astype("<f4").tobytes()
+        for word in ("fever", phrase, "cough")
+    ]
+    assert faults(write(tmp_path / "v.bin", b"3 50\n" + b"".join(rows)), dim=50) == [
+        ("v.bin", None)
+    ]
+    load(
+        write(tmp_path / "v.bin", b"3 50\n" + b"".join(rows).replace(phrase.encode(), b"nausea")),
+        dim=50,
+    )
 
 
 def test_numbers_that_are_not_finite_count_only_where_their_word_is_asked_for(tmp_path):
-    path = write(tmp_path / "v.bin", b"2 1\nother " + struct.pack("<f", np.nan) + b"cough " + struct.pack("<f", 1))
+    path = write(
+        tmp_path / "v.bin",
+        b"2 1\nother " + struct.pack("<f", np.nan) + b"cough " + struct.pack("<f", 1),
+    )
     assert load(path, dim=1).words == ("cough",)
     assert faults(path, (*SPECIALS, "other"), dim=1) == [("v.bin", None)]
 
@@ -244,7 +299,8 @@ def test_a_binary_file_that_was_cut_off_is_refused(tmp_path, content):
 
 
 def test_a_pickle_is_named_and_never_opened(tmp_path):
-    """The authors of MedNLI published such a pickle. Loading this one would leave a folder behind."""
+    """The authors of MedNLI published such a pickle. Loading this one would leave a folder
+    behind."""
     left = tmp_path / "left"
 
     class Harmful:

@@ -40,7 +40,9 @@ def test_numbers_equal_the_reference_s(case, vocabulary, tmp_path):
 
 
 def test_pieces_know_their_words(monkeypatch):
-    pieces = WordPieces((*SMALL, "me", "##nier", "##e", "'", "s"), lowercase=True, strip_accents=True)
+    pieces = WordPieces(
+        (*SMALL, "me", "##nier", "##e", "'", "s"), lowercase=True, strip_accents=True
+    )
     found = pieces.encode("The  Diabetes, Ménière's.")
     assert found.words == ("The", "Diabetes", ",", "Ménière", "'", "s", ".")
     assert found.word_of_piece == (0, 1, 1, 1, 2, 3, 3, 3, 4, 5, 6)
@@ -60,7 +62,8 @@ def test_a_pair_that_is_too_long_loses_pieces_of_its_longer_side_first():
 
 
 def test_a_corpus_s_own_vocabulary(tmp_path):
-    """Special pieces, then characters at the start of and inside words, then words by frequency and code point."""
+    """Special pieces, then characters at the start of and inside words, then words by frequency and
+    code point."""
     texts = ["AB ab b", "ab ac ac", "ca"]
     made = WordPieces.of_texts(texts, 13)
     assert made.words == (*SPECIALS, "a", "b", "c", "##a", "##b", "##c", "ab", "ac", "ca")
@@ -80,7 +83,9 @@ def test_files_decide_about_case_and_otherwise_the_pieces(tmp_path):
     capitals = (*SMALL, "The")
     assert WordPieces.load(written(tmp_path / "a", do_lower_case=True)).lowercase
     assert not WordPieces.load(written(tmp_path / "b", do_lower_case=False)).lowercase
-    assert WordPieces.load(written(tmp_path / "d")).lowercase  # the capitals of [CLS] do not count as cased text
+    assert WordPieces.load(
+        written(tmp_path / "d")
+    ).lowercase  # the capitals of [CLS] do not count as cased text
     cased = WordPieces.load(written(tmp_path / "e", capitals))
     assert not cased.lowercase
     assert [cased.words[i] for i in cased.encode("The the").numbers] == ["The", "the"]
@@ -97,7 +102,9 @@ def tokenizer_file(folder, model, normalizer):
 def test_both_files_hold_the_same_vocabulary(tmp_path):
     model = models.WordPiece({word: i for i, word in enumerate(SMALL)}, unk_token="[UNK]")
     for lowercase in (True, False):
-        folder = tokenizer_file(tmp_path / str(lowercase), model, normalizers.BertNormalizer(lowercase=lowercase))
+        folder = tokenizer_file(
+            tmp_path / str(lowercase), model, normalizers.BertNormalizer(lowercase=lowercase)
+        )
         read = WordPieces.load(folder)
         assert read == WordPieces(SMALL, lowercase=lowercase, strip_accents=lowercase)
         assert read == WordPieces.load(folder / "tokenizer.json")
@@ -119,7 +126,10 @@ NUMBERS = {word: i for i, word in enumerate(SMALL)}
 BAD = {
     "model is not WordPiece": (models.BPE({"secret": 0}, []), normalizers.BertNormalizer()),
     "not prepared as for BERT": (models.WordPiece(NUMBERS, unk_token="[UNK]"), normalizers.NFC()),
-    "not numbered from 0": (models.WordPiece({w: 2 * i for w, i in NUMBERS.items()}), normalizers.BertNormalizer()),
+    "not numbered from 0": (
+        models.WordPiece({w: 2 * i for w, i in NUMBERS.items()}),
+        normalizers.BertNormalizer(),
+    ),
 }
 
 

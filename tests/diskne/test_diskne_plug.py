@@ -20,13 +20,20 @@ from mednli_jax.run import experiment_of
 def config_of(variant="demo", **fields):
     """The config of sums of words with these fields, section__field=value."""
     config = defaults.diskne("bow", variant)
-    config.update_from_flattened_dict({name.replace("__", "."): value for name, value in fields.items()})
+    config.update_from_flattened_dict(
+        {name.replace("__", "."): value for name, value in fields.items()}
+    )
     return config
 
 
 @pytest.mark.parametrize(
     ("values", "names"),
-    [((), ()), (("a,b", "c"), ("a", "b", "c")), ((12, ""), ("12",)), (("gout,,mumps,",), ("gout", "mumps"))],
+    [
+        ((), ()),
+        (("a,b", "c"), ("a", "b", "c")),
+        ((12, ""), ("12",)),
+        (("gout,,mumps,",), ("gout", "mumps")),
+    ],
 )
 def test_a_tuple_of_names_may_come_as_one_string(values, names):
     assert plug.several(values) == names
@@ -53,7 +60,14 @@ def test_settings_that_folds_do_not_have_are_refused(variant, fields, refused):
 @pytest.mark.parametrize(
     ("variant", "fields"),
     [
-        ("demo", {"seeds": (0, MOST_SEED), "diskne__categories": ("symptoms,tests",), "diskne__wording": "full"}),
+        (
+            "demo",
+            {
+                "seeds": (0, MOST_SEED),
+                "diskne__categories": ("symptoms,tests",),
+                "diskne__wording": "full",
+            },
+        ),
         ("file", {"diskne__wording": "", "diskne__negatives": ""}),
         ("mednli", {"diskne__negatives": "random"}),
     ],
@@ -64,11 +78,24 @@ def test_other_settings_are_accepted(variant, fields):
 
 @pytest.mark.parametrize(("ontology", "names_from"), [("none", ""), ("umls", "umls")])
 def test_the_corpus_and_the_folds_are_those_of_the_config(ontology, names_from):
-    fields = {"diskne__ontology": ontology, "diskne__wording": "full", "diskne__negatives": "random"}
-    chosen = {"diskne__diseases": (7, "C01,C02"), "diskne__categories": ("tests",), "diskne__at_once": 3}
+    fields = {
+        "diskne__ontology": ontology,
+        "diskne__wording": "full",
+        "diskne__negatives": "random",
+    }
+    chosen = {
+        "diskne__diseases": (7, "C01,C02"),
+        "diskne__categories": ("tests",),
+        "diskne__at_once": 3,
+    }
     config = config_of("mednli", **fields, **chosen)
     made = plug.TASK.corpus(config)
-    assert (made.name, made.wording, made.negatives, made.names_from) == ("mednli", "full", "random", names_from)
+    assert (made.name, made.wording, made.negatives, made.names_from) == (
+        "mednli",
+        "full",
+        "random",
+        names_from,
+    )
     expected = FoldChoice(at_once=3, diseases=("7", "C01", "C02"), categories=("tests",))
     assert plug.TASK.fit(config).keywords["choice"] == expected
     assert isinstance(plug.TASK.scorer(config), DisKnETask)
@@ -78,11 +105,15 @@ def test_prepare_tells_diseases_folds_of_each_group_and_what_is_left_out(tmp_pat
     monkeypatch.setenv("MEDNLI_JAX_CACHE", str(tmp_path / "cache"))
     (tmp_path / "data" / "diskne").mkdir(parents=True)
     published(write_mednli(tmp_path / "data") / "diskne" / "m.csv")
-    config = config_of("mednli", data__dir=str(tmp_path / "data"), diskne__ontology="none", vectors__dim=8)
+    config = config_of(
+        "mednli", data__dir=str(tmp_path / "data"), diskne__ontology="none", vectors__dim=8
+    )
     config.vectors.path = ""
     prepared, _ = plug.TASK.corpus(config).prepare()
     first, second, *further = plug.TASK.prepared_lines(prepared)
-    assert first == "  diskne: 3 diseases; folds: medical 2"  # C06 has too few positive examples in a category
+    assert (
+        first == "  diskne: 3 diseases; folds: medical 2"
+    )  # C06 has too few positive examples in a category
     assert second == "    left out: 1 unnamed"
     assert any(line.startswith("  benchmark: 13 pairs") for line in further)
     groups = {fold.group for fold in corpus.folds_of(prepared)}
@@ -97,7 +128,8 @@ def test_no_analysis_of_pairs_is_offered_and_eight_tables_are(tmp_path):
 
 
 def test_two_classes_of_the_published_scripts_are_trained_and_kept_as_three():
-    """Their models of DisKnE have two logits; what is kept of a fold has the probabilities of all classes."""
+    """Their models of DisKnE have two logits; what is kept of a fold has the probabilities of all
+    classes."""
     task = experiment_of(defaults.diskne("esim", "demo")).task
     assert task.classes == (0, 1, 2)
     config = defaults.diskne("bow", "demo")

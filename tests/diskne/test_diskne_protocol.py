@@ -1,4 +1,5 @@
-"""The folds of DisKnE in one program: no slot sees its test, each ends as it would alone, and finished chunks stay."""
+"""The folds of DisKnE in one program: no slot sees its test, each ends as it would alone, and
+finished chunks stay."""
 
 import json
 from types import SimpleNamespace
@@ -26,7 +27,13 @@ from mednli_jax.training.loop import Interrupted
 from mednli_jax.training.session import Session
 
 SEEDS = (0, 3)
-SMALL = {"model.hidden_size": 4, "vectors.dim": 6, "train.epochs": 2, "train.batch_size": 16, "seeds": SEEDS}
+SMALL = {
+    "model.hidden_size": 4,
+    "vectors.dim": 6,
+    "train.epochs": 2,
+    "train.batch_size": 16,
+    "seeds": SEEDS,
+}
 # One of the two groups, with all folds of a seed at once.
 MEDICAL = {"diskne.categories": ("symptoms", "tests"), "diskne.at_once": 7}
 WORDS = SimpleNamespace(shares_words=True)  # replaces a model where batches are made
@@ -41,7 +48,8 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_program():
-    """All runs of this file share compiled programs, because compilation takes most of their time."""
+    """All runs of this file share compiled programs, because compilation takes most of their
+    time."""
     made, make = [], Experiment.program
 
     def program(own, prepared, names):
@@ -75,13 +83,19 @@ def prepared(folder, tmp_path_factory):
 
 @pytest.mark.parametrize("together", [1, 4])
 def test_no_batch_of_a_slot_has_a_row_of_its_test_or_names_its_disease(folder, prepared, together):
-    """Checks the rows that reach the device through the task, for every slot over several epochs."""
+    """Checks the rows that reach the device through the task, for every slot over several
+    epochs."""
     own = experiment_of(config_of(folder, **{"train.group": together}))
     benchmark, made = big(), folds_of(prepared)
     assert [e.uid for e in benchmark.examples] == list(prepared.splits["train"].uids)
     for group in dict.fromkeys(fold.group for fold in made):
         batches = own.task.batches(prepared, f"{group}/train", own.batches, shares=1, model=WORDS)
-        codes = [slot_code(f, seed) for f, fold in enumerate(made) if fold.group == group for seed in SEEDS]
+        codes = [
+            slot_code(f, seed)
+            for f, fold in enumerate(made)
+            if fold.group == group
+            for seed in SEEDS
+        ]
         for epoch in (1, 2):
             plan = batches.epoch(epoch, np.array(codes, np.uint32))
             for place, code in enumerate(codes):
@@ -107,7 +121,10 @@ def test_folds_of_other_sizes_have_the_same_batches_and_none_is_empty(most, shar
         for place, code in enumerate(codes):
             rows = [index[place][index[place] >= 0] for _, index in plan]
             assert min(map(len, rows)) > 0
-            assert sorted(np.concatenate(rows).tolist()) == np.flatnonzero(member[of_code(code)[0]]).tolist()
+            assert (
+                sorted(np.concatenate(rows).tolist())
+                == np.flatnonzero(member[of_code(code)[0]]).tolist()
+            )
         assert all(index.shape == (len(codes), layout.units * shares, 1) for layout, index in plan)
     assert len({layout for layout, _ in plan}) <= 2 * most
     other = batches.epoch(2, codes)
@@ -130,15 +147,20 @@ def test_what_is_predicted_is_each_row_once_and_coarse_batches_share_a_shape(pre
 
 
 def test_a_slot_is_scored_on_the_rows_of_its_own_fold():
-    """In slot 0 (rows 0 to 2) one positive is found, one missed, one alarm false. Slot 1 (rows 2, 3) is right."""
+    """In slot 0 (rows 0 to 2) one positive is found, one missed, one alarm false. Slot 1 (rows 2,
+    3) is right."""
     label = np.array([0, 0, 1, 0])
     member = np.array([[1, 1, 1, 0], [0, 0, 1, 1]], bool)
     right, wrong = np.log([0.6, 0.3, 0.1]), np.log([0.3, 0.6, 0.1])
     logits = np.array([[right, wrong, right, wrong], [wrong, wrong, wrong, right]])
-    found = DisKnETask().slot_scores(PartRows(label, member, 3), logits, [slot_code(0, 5), slot_code(1, 0)])
+    found = DisKnETask().slot_scores(
+        PartRows(label, member, 3), logits, [slot_code(0, 5), slot_code(1, 0)]
+    )
     assert found["accuracy"]["per_seed"] == [pytest.approx(1 / 3), 1]
     assert found["f1"]["per_seed"] == [pytest.approx(1 / 2), 1]
-    np.testing.assert_allclose(found["loss"]["per_seed"], [-np.log([0.6, 0.3, 0.3]).mean(), -np.log(0.6)])
+    np.testing.assert_allclose(
+        found["loss"]["per_seed"], [-np.log([0.6, 0.3, 0.3]).mean(), -np.log(0.6)]
+    )
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -166,18 +188,24 @@ def check_same(training, whole):
         other = slots_of(whole)[key]
         assert one["test"].keys() == other["test"].keys()
         assert one["best_epoch"] == other["best_epoch"]
-        np.testing.assert_allclose(list(one["test"].values()), list(other["test"].values()), atol=2e-6, rtol=0)
+        np.testing.assert_allclose(
+            list(one["test"].values()), list(other["test"].values()), atol=2e-6, rtol=0
+        )
         assert one["dev"]["loss"] == pytest.approx(other["dev"]["loss"], abs=1e-6)
 
 
 @pytest.fixture(scope="module")
 def unbroken(folder, prepared, tmp_path_factory):
-    training = training_of(config_of(folder, **MEDICAL), tmp_path_factory.mktemp("unbroken") / "run")
+    training = training_of(
+        config_of(folder, **MEDICAL), tmp_path_factory.mktemp("unbroken") / "run"
+    )
     training.run()
     return training
 
 
-def test_a_slot_ends_as_it_would_alone_and_the_program_of_chunks_is_compiled_once(unbroken, folder, tmp_path):
+def test_a_slot_ends_as_it_would_alone_and_the_program_of_chunks_is_compiled_once(
+    unbroken, folder, tmp_path
+):
     whole = unbroken
     first, second = (fold.disease for fold in whole.folds[1:3])
     some = (first, whole.benchmark.names[second].upper())  # by id or by name
@@ -186,17 +214,23 @@ def test_a_slot_ends_as_it_would_alone_and_the_program_of_chunks_is_compiled_onc
     assert len(one_by_one.chunks) == 2 * len(SEEDS)
     before = len(whole.program.compiled)
     one_by_one.run()
-    assert set(slots_of(one_by_one)) == {("medical", of, seed) for of in (first, second) for seed in SEEDS}
+    assert set(slots_of(one_by_one)) == {
+        ("medical", of, seed) for of in (first, second) for seed in SEEDS
+    }
     check_same(one_by_one, whole)
     assert len(whole.slots) == 7 * len(SEEDS)
     probabilities = [next(iter(slot["test"].values()))[0] for slot in whole.slots]
     assert len(set(probabilities)) > len(probabilities) // 2  # the slots do differ
-    # At most four programs for all chunks: training (fitted, and roomy for batches that do not fit), dev and test.
+    # At most four programs for all chunks: training (fitted, and roomy for batches that do not
+    # fit), dev and test.
     assert len(one_by_one.program.compiled) - before <= 4
 
 
-def test_as_many_slots_as_the_memory_holds_are_trained_at_once(unbroken, folder, tmp_path, monkeypatch):
-    """Each slot takes 1 MiB here. Chunks are for the memory of the first session, even when a resumed run has more."""
+def test_as_many_slots_as_the_memory_holds_are_trained_at_once(
+    unbroken, folder, tmp_path, monkeypatch
+):
+    """Each slot takes 1 MiB here. Chunks are for the memory of the first session, even when a
+    resumed run has more."""
     program, batches = unbroken.program, unbroken.batches["medical/train"]
     monkeypatch.setattr(program, "train_bytes", lambda layout, learner, index: len(index) << 20)
     program.optimizer, all_fit = unbroken.optimizers["medical"], 1 << 40
@@ -218,14 +252,22 @@ def test_as_many_slots_as_the_memory_holds_are_trained_at_once(unbroken, folder,
 
 
 def test_train_and_report_from_one_end_to_the_other(folder, tmp_path):
-    flags = [config_flag("diskne_esim", "file"), f"--config.data.dir={folder}", "--config.model.name=bow"]
+    flags = [
+        config_flag("diskne_esim", "file"),
+        f"--config.data.dir={folder}",
+        "--config.model.name=bow",
+    ]
     given = {**SMALL, "seeds": "0,3", **MEDICAL, "diskne.categories": "symptoms,tests"}
     small = [f"--config.{name}={value}" for name, value in given.items()]
     place = tmp_path / "runs" / "BOW"
     code, out, err = call_command(train, *flags, *small, f"--workdir={place}")
     assert (code, str(place / "result.json") in out, "slots done: " in err) == (0, True, True)
     result = json.loads((place / "result.json").read_text())
-    assert (result["status"], result["task"], result["seeds"]) == ("complete", "diskne", list(SEEDS))
+    assert (result["status"], result["task"], result["seeds"]) == (
+        "complete",
+        "diskne",
+        list(SEEDS),
+    )
     scored = result["categories"]["symptoms"]
     assert len(scored["macro"]["per_seed"]) == len(SEEDS)
     assert "Symptoms &gt; Disease" in (place / "report.html").read_text()
@@ -236,7 +278,12 @@ def test_train_and_report_from_one_end_to_the_other(folder, tmp_path):
         load_run(place)
 
 
-REFUSED = {"seeds": (MOST_SEED + 1,), "diskne.wording": "full", "data.dir": "/nowhere", "data.name": "snli"}
+REFUSED = {
+    "seeds": (MOST_SEED + 1,),
+    "diskne.wording": "full",
+    "data.dir": "/nowhere",
+    "data.name": "snli",
+}
 
 
 @pytest.mark.parametrize(("field", "value"), REFUSED.items())

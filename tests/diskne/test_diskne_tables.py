@@ -1,4 +1,5 @@
-"""F1 by disease worked out by hand, averages over runs, and tables with our figures beside the paper's."""
+"""F1 by disease worked out by hand, averages over runs, and tables with our figures beside the
+paper's."""
 
 import numpy as np
 import pytest
@@ -12,8 +13,15 @@ from mednli_jax.errors import RunError
 
 
 def made(**sizes):
-    """A benchmark with so many positive examples of each disease; each has a negative of each other disease."""
-    return assemble([claim(f"{of}{n}", f"{of} {n}", of, "symptoms") for of, size in sizes.items() for n in range(size)])
+    """A benchmark with so many positive examples of each disease; each has a negative of each other
+    disease."""
+    return assemble(
+        [
+            claim(f"{of}{n}", f"{of} {n}", of, "symptoms")
+            for of, size in sizes.items()
+            for n in range(size)
+        ]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +31,14 @@ def benchmark():
 
 
 def said(benchmark, wrong=(), constant=None):
-    """Probabilities that are wrong for the uids in `wrong` alone, or the same class for all examples."""
+    """Probabilities that are wrong for the uids in `wrong` alone, or the same class for all
+    examples."""
     found = {}
     for example in benchmark.examples:
         right = example.is_positive != (example.uid in wrong)
-        found[example.uid] = np.eye(3)[(0 if right else 2) if constant is None else constant].tolist()
+        found[example.uid] = np.eye(3)[
+            (0 if right else 2) if constant is None else constant
+        ].tolist()
     return found
 
 
@@ -47,7 +58,8 @@ def test_scores_are_those_worked_out_by_hand(benchmark):
     assert list(found) == ["symptoms"]
     by_disease = found["symptoms"]["diseases"]
     assert set(by_disease) == {"C05", "C06"}  # asthma has too few positive examples to be reported
-    # Run 1 finds 2 of 3 pneumonias without a false alarm: 4/5. It finds 2 of 2 infections with one false alarm: 4/5.
+    # Run 1 finds 2 of 3 pneumonias without a false alarm: 4/5. It finds 2 of 2 infections with one
+    # false alarm: 4/5.
     assert by_disease["C06"]["per_run"] == [1, pytest.approx(4 / 5), 0]
     assert by_disease["C05"]["per_run"] == [1, pytest.approx(4 / 5), 0]
     assert (by_disease["C06"]["positives"], by_disease["C06"]["negatives"]) == (3, 6)
@@ -60,7 +72,9 @@ def test_the_weighted_average_weighs_by_positive_examples(benchmark):
     found = scores(benchmark, folds(benchmark), {"0": said(benchmark, wrong=wrong)})["symptoms"]
     assert found["macro"]["mean"] == pytest.approx(1 / 2)
     assert found["weighted"]["mean"] == pytest.approx(2 / 5)
-    assert found["always_positive"]["macro"] == pytest.approx(1 / 2)  # two negatives for each positive: 2 / (1 + 3)
+    assert found["always_positive"]["macro"] == pytest.approx(
+        1 / 2
+    )  # two negatives for each positive: 2 / (1 + 3)
 
 
 def test_a_table_averages_over_our_diseases_and_over_those_of_the_papers_list():
@@ -85,12 +99,26 @@ def test_systems_with_other_diseases_are_refused(benchmark):
 
 def test_a_table_has_ours_the_constant_row_and_the_papers(benchmark):
     grid = table("2", benchmark, BOW={"0": said(benchmark), "1": said(benchmark, constant=1)})
-    assert grid.header == ("disease", "positives", "BOW", ALWAYS, *(f"paper: {model}" for model in PAPER["models"]))
+    assert grid.header == (
+        "disease",
+        "positives",
+        "BOW",
+        ALWAYS,
+        *(f"paper: {model}" for model in PAPER["models"]),
+    )
     rows = {row[0]: row[1:] for row in grid.rows}
     assert rows["pneumonia"] == ("3", "50", "50", "89", "93", "67", "100")
     assert rows["urinary tract infection"] == ("2", "50", "50", "100", "100", "67", "100")
     assert rows["chf"] == ("", "", "", "67", "67", "67", "67")
-    assert rows["macro average"] == ("", "50 ±70.7", "50", "46 ±3.0", "42 ±7.3", "43 ±3.1", "46 ±3.4")
+    assert rows["macro average"] == (
+        "",
+        "50 ±70.7",
+        "50",
+        "46 ±3.0",
+        "42 ±7.3",
+        "43 ±3.1",
+        "46 ±3.4",
+    )
     assert len(grid.rows) == 21 + 2
 
 
@@ -113,13 +141,19 @@ def test_every_table_is_made(benchmark):
 def test_ranks_and_precision_by_hand(probabilities, expected):
     examples = []
     for uid in ("p.symptoms.A", "q.symptoms.A"):
-        examples.append(DiseaseExample(NLIExample(uid, "", "", "entailment", (), ()), "A", "A", "symptoms"))
+        examples.append(
+            DiseaseExample(NLIExample(uid, "", "", "entailment", (), ()), "A", "A", "symptoms")
+        )
         for other in "BC":
             pair = NLIExample(f"{uid}.{other}", "", "", "neutral", (), ())
             examples.append(DiseaseExample(pair, other, "A", "symptoms"))
     none = np.zeros(0, np.int32)
     fold = Fold("A", "medical", ("symptoms",), none, none, np.arange(6, dtype=np.int32), {})
     said = {example.uid: (p, 0, 0) for example, p in zip(examples, probabilities, strict=True)}
-    found = scores(Benchmark("made up", tuple(examples), {}, {}), (fold,), {"0": said})["symptoms"]["ranking"]
-    assert [found[name]["mean"] for name in ("hits", "reciprocal_rank", "average_precision")] == pytest.approx(expected)
+    found = scores(Benchmark("made up", tuple(examples), {}, {}), (fold,), {"0": said})["symptoms"][
+        "ranking"
+    ]
+    assert [
+        found[name]["mean"] for name in ("hits", "reciprocal_rank", "average_precision")
+    ] == pytest.approx(expected)
     assert found["chance"] == pytest.approx(1 / 3)

@@ -2,9 +2,10 @@
 
     python tests/golden/make_golden.py        (needs torch and numpy, not this package; takes minutes)
 
-It writes golden.json (settings, names and shapes of the reference's weights, in PyTorch's own layout) and
-golden.npz (inputs, weights, and in float32 and float64 the logits, the summed loss, its gradient by every weight,
-running statistics, and weights after a few Adam steps). Flat vectors follow the order of the names.
+It writes golden.json (settings, names and shapes of the reference's weights, in PyTorch's own
+layout) and golden.npz (inputs, weights, and in float32 and float64 the logits, the summed loss, its
+gradient by every weight, running statistics, and weights after a few Adam steps). Flat vectors
+follow the order of the names.
 """
 
 import json
@@ -20,8 +21,8 @@ from torch import nn
 HERE = Path(__file__).parent
 SEED = 20
 PREMISE_LENGTH, HYPOTHESIS_LENGTH = (7, 4, 1, 5, 3, 6), (2, 5, 3, 1, 4, 5)
-# (premise token, hypothesis token, path length) of each row. Some rows have no links, and one link lies at (0, 0), to
-# which empty slots also point.
+# (premise token, hypothesis token, path length) of each row. Some rows have no links, and one link
+# lies at (0, 0), to which empty slots also point.
 LINKS = (
     ((0, 0, 1), (3, 1, 0), (6, 0, 4)),
     ((0, 4, 2), (2, 2, 0), (2, 3, 3), (3, 0, 1)),
@@ -31,9 +32,10 @@ LINKS = (
     (),
 )
 ALL, FIVE, FOUR = [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 5], [4, 1, 2, 5]
-# Without links every token attends equally to the whole other sentence, so both sentences have the same mean over their
-# own and their attended states. |u - v| is then 0 up to rounding, and its slope may have either sign. Gradients are
-# therefore compared on pairs with links, or on all pairs where the model does not use the difference of u and v.
+# Without links every token attends equally to the whole other sentence, so both sentences have the
+# same mean over their own and their attended states. |u - v| is then 0 up to rounding, and its
+# slope may have either sign. Gradients are therefore compared on pairs with links, or on all pairs
+# where the model does not use the difference of u and v.
 LINKED = [row for row, links in enumerate(LINKS) if links]
 ON_THE_KINK = [{"rows": ALL, "train": False, "gradient": False}, {"rows": LINKED, "train": False}]
 DTYPES = {torch.float32: "float32", torch.float64: "float64"}
@@ -42,7 +44,10 @@ LEARNING_RATE, WEIGHT_DECAY = 1e-3, 1e-6
 
 def infersent(**fields):
     defaults = {"cell": "lstm", "pooling": "max", "matching": "full"}
-    return {"model": "infersent", "fields": {**defaults, "knowledge": "none", "masking": "masked", **fields}}
+    return {
+        "model": "infersent",
+        "fields": {**defaults, "knowledge": "none", "masking": "masked", **fields},
+    }
 
 
 def esim(**fields):
@@ -50,9 +55,18 @@ def esim(**fields):
 
 
 def bow(**fields):
-    """Two training passes over different rows, then one with the running statistics that they leave."""
-    passes = [{"rows": FIVE, "train": True}, {"rows": FOUR, "train": True}, {"rows": ALL, "train": False}]
-    return {"model": "bow", "fields": {"knowledge": "none", "masking": "masked", **fields}, "passes": passes}
+    """Two training passes over different rows, then one with the running statistics that they
+    leave."""
+    passes = [
+        {"rows": FIVE, "train": True},
+        {"rows": FOUR, "train": True},
+        {"rows": ALL, "train": False},
+    ]
+    return {
+        "model": "bow",
+        "fields": {"knowledge": "none", "masking": "masked", **fields},
+        "passes": passes,
+    }
 
 
 CASES = {
@@ -63,9 +77,14 @@ CASES = {
 }
 CASES |= {
     "infersent-mean": infersent(pooling="mean"),
-    "infersent-mean-replace": {**infersent(pooling="mean", knowledge="replace"), "passes": ON_THE_KINK},
+    "infersent-mean-replace": {
+        **infersent(pooling="mean", knowledge="replace"),
+        "passes": ON_THE_KINK,
+    },
     "infersent-mean-bias": {**infersent(pooling="mean", knowledge="bias"), "passes": ON_THE_KINK},
-    "infersent-mean-concat-replace": infersent(pooling="mean", matching="concat", knowledge="replace"),
+    "infersent-mean-concat-replace": infersent(
+        pooling="mean", matching="concat", knowledge="replace"
+    ),
     "infersent-mean-concat-bias": infersent(pooling="mean", matching="concat", knowledge="bias"),
     "infersent-gru": infersent(cell="gru"),
     "infersent-gru-bias-paper": infersent(cell="gru", knowledge="bias", masking="paper"),
@@ -85,10 +104,15 @@ TRAINED += tuple(
 def make_inputs(rng):
     """The six pairs as arrays. Padding has token 0, whose vector is as large as any other."""
     inputs = {"label": np.array([0, 1, 2, 2, 1, 0], np.int32)}
-    for side, lengths, width in (("premise", PREMISE_LENGTH, 7), ("hypothesis", HYPOTHESIS_LENGTH, 5)):
+    for side, lengths, width in (
+        ("premise", PREMISE_LENGTH, 7),
+        ("hypothesis", HYPOTHESIS_LENGTH, 5),
+    ):
         tokens = rng.integers(1, WORDS, (6, width))
         inputs[f"{side}_length"] = np.array(lengths, np.int32)
-        inputs[side] = np.where(np.arange(width) < inputs[f"{side}_length"][:, None], tokens, 0).astype(np.int32)
+        inputs[side] = np.where(
+            np.arange(width) < inputs[f"{side}_length"][:, None], tokens, 0
+        ).astype(np.int32)
     slots = np.zeros((3, 6, 5), np.int16)
     slots[2] = -1
     inputs["distance"] = np.full((6, 7, 5), -1, np.int64)
@@ -96,20 +120,27 @@ def make_inputs(rng):
         for k, (p, h, d) in enumerate(links):
             slots[:, row, k] = p, h, d
             inputs["distance"][row, p, h] = d
-    return inputs | dict(zip(("link_premise", "link_hypothesis", "link_distance"), slots, strict=True))
+    return inputs | dict(
+        zip(("link_premise", "link_hypothesis", "link_distance"), slots, strict=True)
+    )
 
 
 def draw_weights(name, attempt, model, vectors):
-    """Draws weights that float32 holds exactly, equal for cases whose names differ only in the last word."""
+    """Draws weights that float32 holds exactly, equal for cases whose names differ only in the last
+    word."""
     rng = np.random.default_rng([SEED, zlib.crc32(name.rpartition("-")[0].encode()), attempt])
     with torch.no_grad():
         for key, weight in model.named_parameters():
             # Below a batch norm weights are small; float32 can then hold its gradients to 1e-5.
             sd = 0.1 if name.startswith("bow") and key.startswith(("layer", "logits")) else 0.4
             drawn = rng.normal(0, sd, weight.shape)
-            if key == "projection.bias" and name.startswith("bow"):  # else padding would add nothing
+            if key == "projection.bias" and name.startswith(
+                "bow"
+            ):  # else padding would add nothing
                 drawn = abs(drawn)
-            weight.copy_(torch.tensor(vectors if key == "embedding.weight" else drawn.astype(np.float32)))
+            weight.copy_(
+                torch.tensor(vectors if key == "embedding.weight" else drawn.astype(np.float32))
+            )
 
 
 def flat(tensors):
@@ -137,13 +168,20 @@ def run_passes(model, case, data):
 
 
 def make_cases(cases, data, vectors, out):
-    """Every pass of cases with equal weights, in both precisions; returns their entries of golden.json.
+    """Every pass of cases with equal weights, in both precisions; returns their entries of
+    golden.json.
 
-    Weights are drawn again if the reference's float32 differs from its float64 by more than 3e-6. Batch norm over five
-    rows can divide by almost 0, and then no float32 is right to 1e-5.
+    Weights are drawn again if the reference's float32 differs from its float64 by more than 3e-6.
+    Batch norm over five rows can divide by almost 0, and then no float32 is right to 1e-5.
     """
-    cases = {name: {"passes": [{"rows": ALL, "train": False}], **case} for name, case in cases.items()}
-    attempt = next(n for n in range(100_000) if all(is_sound(name, cases[name], n, data, vectors) for name in cases))
+    cases = {
+        name: {"passes": [{"rows": ALL, "train": False}], **case} for name, case in cases.items()
+    }
+    attempt = next(
+        n
+        for n in range(100_000)
+        if all(is_sound(name, cases[name], n, data, vectors) for name in cases)
+    )
     entries = {}
     for name, case in cases.items():
         for dtype, kind in DTYPES.items():
@@ -158,7 +196,9 @@ def make_cases(cases, data, vectors, out):
 
 
 def is_sound(name, case, attempt, data, vectors):
-    found = [run_passes(drawn(name, case, attempt, vectors).to(dtype), case, data) for dtype in DTYPES]
+    found = [
+        run_passes(drawn(name, case, attempt, vectors).to(dtype), case, data) for dtype in DTYPES
+    ]
     return max(abs(a - b).max() for a, b in zip(*map(dict.values, found), strict=True)) < 3e-6
 
 
@@ -169,10 +209,11 @@ def drawn(name, case, attempt, vectors):
 
 
 def make_training(name, case, data, vectors, out):
-    """Losses, weights and running statistics of three steps of Adam with L2 in float64, with frozen vectors.
+    """Losses, weights and running statistics of three steps of Adam with L2 in float64, with frozen
+    vectors.
 
-    PyTorch's LSTM has two bias vectors that are only ever added. Adam moves each by the same amount, so their sum moves
-    twice as fast as one bias would. One of them is therefore held at 0.
+    PyTorch's LSTM has two bias vectors that are only ever added. Adam moves each by the same
+    amount, so their sum moves twice as fast as one bias would. One of them is therefore held at 0.
     """
     model = drawn(name, case, case["attempt"], vectors)
     model.embedding.weight.requires_grad_(False)
@@ -189,17 +230,30 @@ def make_training(name, case, data, vectors, out):
         loss.backward()
         optimizer.step()
         losses.append(loss)
-    out |= {f"training/{name}/losses": flat(losses), f"training/{name}/after": flat(model.parameters())}
+    out |= {
+        f"training/{name}/losses": flat(losses),
+        f"training/{name}/after": flat(model.parameters()),
+    }
     if statistics(model):
         out[f"training/{name}/statistics"] = flat(statistics(model).values())
 
 
 def make_norm(rng, out):
-    """Batch norm alone: two batches of eight rows, of which 5 and 3 are real, then the running statistics."""
-    x, cotangent = rng.normal(1.0, 2.0, (2, 8, 4)).astype(np.float32), rng.normal(size=(2, 8, 4)).astype(np.float32)
+    """Batch norm alone: two batches of eight rows, of which 5 and 3 are real, then the running
+    statistics."""
+    x, cotangent = (
+        rng.normal(1.0, 2.0, (2, 8, 4)).astype(np.float32),
+        rng.normal(size=(2, 8, 4)).astype(np.float32),
+    )
     mask = np.array([[1, 1, 0, 1, 1, 1, 0, 0], [0, 0, 0, 1, 0, 0, 1, 1]], np.float32)
     scale, bias = rng.normal(size=(2, 4)).astype(np.float32)
-    out |= {"norm/x": x, "norm/cotangent": cotangent, "norm/mask": mask, "norm/scale": scale, "norm/bias": bias}
+    out |= {
+        "norm/x": x,
+        "norm/cotangent": cotangent,
+        "norm/mask": mask,
+        "norm/scale": scale,
+        "norm/bias": bias,
+    }
     for dtype, kind in DTYPES.items():
         for affine in (True, False):
             norm = nn.BatchNorm1d(4, affine=affine)
@@ -213,18 +267,26 @@ def make_norm(rng, out):
                 norm.zero_grad()
                 y = norm(rows)
                 (y * torch.tensor(cotangent[i][real], dtype=dtype)).sum().backward()
-                out |= {f"{place}/{i}/y": y.detach().numpy(), f"{place}/{i}/x_gradient": rows.grad.numpy()}
+                out |= {
+                    f"{place}/{i}/y": y.detach().numpy(),
+                    f"{place}/{i}/x_gradient": rows.grad.numpy(),
+                }
                 if affine:
                     gradients = torch.stack([norm.weight.grad, norm.bias.grad])
                     out[f"{place}/{i}/weight_gradient"] = gradients.numpy()
-                out[f"{place}/{i}/statistics"] = torch.stack([norm.running_mean, norm.running_var]).numpy()
+                out[f"{place}/{i}/statistics"] = torch.stack(
+                    [norm.running_mean, norm.running_var]
+                ).numpy()
             norm.eval()
             out[f"{place}/eval"] = norm(torch.tensor(x[0], dtype=dtype)).detach().numpy()
 
 
 def make_adam(rng, out):
     """Adam alone over three gradients. Where these are 0 or tiny, only L2 moves a weight."""
-    start, gradients = rng.normal(size=12).astype(np.float32), rng.normal(size=(3, 12)).astype(np.float32)
+    start, gradients = (
+        rng.normal(size=12).astype(np.float32),
+        rng.normal(size=(3, 12)).astype(np.float32),
+    )
     gradients[:, :3], gradients[:, 3:6] = 0, gradients[:, 3:6] * 1e-6
     out |= {"adam/start": start, "adam/gradients": gradients}
     for dtype, kind in DTYPES.items():
@@ -243,9 +305,15 @@ def main():
     rng = np.random.default_rng(SEED)
     inputs, vectors = make_inputs(rng), rng.normal(0, 0.6, (WORDS, DIM)).astype(np.float32)
     data = {k: torch.tensor(v) for k, v in inputs.items()}
-    out = {f"input/{k}": v for k, v in inputs.items() if k != "distance"} | {"input/vectors": vectors}
+    out = {f"input/{k}": v for k, v in inputs.items() if k != "distance"} | {
+        "input/vectors": vectors
+    }
     facts = {"torch": torch.__version__, "longest_path": LONGEST, "hidden_size": HIDDEN}
-    facts |= {"training_rows": [FIVE, FOUR, ALL], "learning_rate": LEARNING_RATE, "weight_decay": WEIGHT_DECAY}
+    facts |= {
+        "training_rows": [FIVE, FOUR, ALL],
+        "learning_rate": LEARNING_RATE,
+        "weight_decay": WEIGHT_DECAY,
+    }
     facts["cases"] = {}
     for draw in dict.fromkeys(name.rpartition("-")[0] for name in CASES):
         sharing = {name: case for name, case in CASES.items() if name.rpartition("-")[0] == draw}

@@ -2,9 +2,10 @@
 
     python tests/golden/make_golden_cloze.py        (needs torch and numpy, not this package; takes a minute)
 
-It writes golden_cloze.json (settings, names and shapes of the reference's weights) and golden_cloze.npz
-(inputs, weights, and in float32 and float64 the log probabilities of the candidates, the summed loss and its gradient
-by every weight). Flat vectors follow the order of the names.
+It writes golden_cloze.json (settings, names and shapes of the reference's weights) and
+golden_cloze.npz (inputs, weights, and in float32 and float64 the log probabilities of the
+candidates, the summed loss and its gradient by every weight). Flat vectors follow the order of the
+names.
 """
 
 import json
@@ -19,7 +20,8 @@ from reference_cloze import TYPES, build
 
 HERE = Path(__file__).parent
 PASSAGE_LENGTH, QUERY_LENGTH, BLANK = (9, 4, 7, 3, 6), (5, 3, 6, 2, 4), (2, 0, 5, 1, 3)
-# The places of each candidate. One place of the first passage belongs to two candidates; the fourth passage has none.
+# The places of each candidate. One place of the first passage belongs to two candidates; the fourth
+# passage has none.
 PLACES = (
     ((0, 4), (2, 3, 7, 8), (3,)),
     ((1, 2),),
@@ -58,13 +60,17 @@ def padded(rows, width, fill):
 
 
 def make_inputs(rng):
-    """The batch of five queries as arrays. Passages and queries share words, and both have the unknown word (1)."""
+    """The batch of five queries as arrays. Passages and queries share words, and both have the
+    unknown word (1)."""
     inputs = {}
     for side, lengths in (("passage", PASSAGE_LENGTH), ("query", QUERY_LENGTH)):
         rows = [rng.integers(2, 12, n) for n in lengths]
         for row in rows[:3]:
             row[-1] = 1
-        inputs[side], inputs[f"{side}_length"] = padded(rows, max(lengths), 0), np.array(lengths, np.int32)
+        inputs[side], inputs[f"{side}_length"] = (
+            padded(rows, max(lengths), 0),
+            np.array(lengths, np.int32),
+        )
     owners = [[c for c, places in enumerate(row) for _ in places] for row in PLACES]
     inputs["position"] = padded([sum(row, ()) for row in PLACES], PLACE_ROOM, 0)
     inputs["position_candidate"] = padded(owners, PLACE_ROOM, CANDIDATE_ROOM)
@@ -76,7 +82,10 @@ def make_inputs(rng):
 
 def case_of(inputs, row):
     """One query with its passage, cut to their true lengths."""
-    case = {side: torch.tensor(inputs[side][row, : inputs[f"{side}_length"][row]]) for side in ("passage", "query")}
+    case = {
+        side: torch.tensor(inputs[side][row, : inputs[f"{side}_length"][row]])
+        for side in ("passage", "query")
+    }
     case |= {"places": PLACES[row], "words": CANDIDATE_WORDS[row], "types": CANDIDATE_TYPES[row]}
     return case | {"blank": BLANK[row]}
 
@@ -90,7 +99,8 @@ def draw_weights(name, attempt, model):
 
 
 def run(model, inputs):
-    """Log probabilities [rows, C] (0 without a candidate, LEAST where impossible), loss and gradient."""
+    """Log probabilities [rows, C] (0 without a candidate, LEAST where impossible), loss and
+    gradient."""
     scores = {row: model(case_of(inputs, row)) for row in ANSWERED}
     loss = -sum(score[LABEL[row]] for row, score in scores.items())
     loss.backward()
@@ -103,7 +113,8 @@ def run(model, inputs):
 
 
 def make_case(name, case, inputs, out):
-    """One case in both precisions; returns its entry of golden_cloze.json. See make_golden.make_cases."""
+    """One case in both precisions; returns its entry of golden_cloze.json. See
+    make_golden.make_cases."""
     for attempt in range(100):
         found = {}
         for dtype in DTYPES:
@@ -117,7 +128,11 @@ def make_case(name, case, inputs, out):
     else:
         raise RuntimeError(f"{name}: no draw is well conditioned")
     out[f"{name}/weights"] = weights
-    out |= {f"{name}/{DTYPES[dtype]}/{key}": value for dtype, made in found.items() for key, value in made.items()}
+    out |= {
+        f"{name}/{DTYPES[dtype]}/{key}": value
+        for dtype, made in found.items()
+        for key, value in made.items()
+    }
     return {**case, "weights": [[key, list(w.shape)] for key, w in model.named_parameters()]}
 
 

@@ -1,8 +1,10 @@
-"""The models in plain PyTorch, written from the papers and the behaviour of the published code, for test_parity.
+"""The models in plain PyTorch, written from the papers and the behaviour of the published code, for
+test_parity.
 
-Nothing here has a mask. With masking "masked" every pair runs alone, cut to its true length. With "paper" the padded
-batch runs as published: packed recurrences with zeros behind them, softmax and maximum over the padded length, and
-averages over the true length. The sum of words then includes padding up to a fixed length, whose vectors are zero.
+Nothing here has a mask. With masking "masked" every pair runs alone, cut to its true length. With
+"paper" the padded batch runs as published: packed recurrences with zeros behind them, softmax and
+maximum over the padded length, and averages over the true length. The sum of words then includes
+padding up to a fixed length, whose vectors are zero.
 """
 
 import torch
@@ -15,7 +17,8 @@ FIELDS = ("premise", "hypothesis", "premise_length", "hypothesis_length", "dista
 
 
 class LSTM(nn.Module):
-    """[B, T, D] -> states [B, T, 2H], 0 behind the end of a row, and the last state of both directions [B, 2H]."""
+    """[B, T, D] -> states [B, T, 2H], 0 behind the end of a row, and the last state of both
+    directions [B, 2H]."""
 
     def __init__(self, size):
         super().__init__()
@@ -33,7 +36,9 @@ class GRUCell(nn.Module):
 
     def __init__(self, size):
         super().__init__()
-        self.reset_input, self.update_input, self.candidate_input = (nn.Linear(size, HIDDEN) for _ in range(3))
+        self.reset_input, self.update_input, self.candidate_input = (
+            nn.Linear(size, HIDDEN) for _ in range(3)
+        )
         self.reset_state, self.update_state, self.candidate_state = (
             nn.Linear(HIDDEN, HIDDEN, bias=False) for _ in range(3)
         )
@@ -45,7 +50,8 @@ class GRUCell(nn.Module):
 
 
 class GRU(nn.Module):
-    """Both directions, token by token over the true length of each row. Input and output are those of LSTM."""
+    """Both directions, token by token over the true length of each row. Input and output are those
+    of LSTM."""
 
     def __init__(self, size):
         super().__init__()
@@ -64,13 +70,16 @@ class GRU(nn.Module):
         for row, n in zip(x, length.tolist(), strict=True):
             onward, end = self.run(self.onward, row[:n])
             backward, start = self.run(self.backward, row[:n].flip(0))
-            rows.append(F.pad(torch.cat([onward, backward.flip(0)], dim=-1), (0, 0, 0, x.shape[1] - n)))
+            rows.append(
+                F.pad(torch.cat([onward, backward.flip(0)], dim=-1), (0, 0, 0, x.shape[1] - n))
+            )
             last.append(torch.cat([end, start]))
         return torch.stack(rows), torch.stack(last)
 
 
 class Reference(nn.Module):
-    """The common part of InferSent and ESIM: word vectors, energies from path lengths, soft alignment."""
+    """The common part of InferSent and ESIM: word vectors, energies from path lengths, soft
+    alignment."""
 
     def __init__(self, knowledge="none", knowledge_scale=1.0, masking="masked"):
         super().__init__()
@@ -80,7 +89,8 @@ class Reference(nn.Module):
             self.path_weight = nn.Parameter(torch.zeros(LONGEST + 1))
 
     def links(self, distance):
-        """Romanov & Shivade 2018, section 4.2.2: a shorter path gives a higher value, and no path gives 0."""
+        """Romanov & Shivade 2018, section 4.2.2: a shorter path gives a higher value, and no path
+        gives 0."""
         if self.knowledge == "bias":
             value = self.path_weight[distance.clamp(min=0)]
         else:
@@ -104,7 +114,8 @@ class Reference(nn.Module):
 
 
 class InferSent(Reference):
-    """Conneau et al. 2017. Attended states are appended along time (Romanov & Shivade 2018, section 4.2.2)."""
+    """Conneau et al. 2017. Attended states are appended along time (Romanov & Shivade 2018, section
+    4.2.2)."""
 
     def __init__(self, cell, pooling, matching, **shared):
         super().__init__(**shared)
@@ -128,7 +139,8 @@ class InferSent(Reference):
 
 
 class ESIM(Reference):
-    """Chen et al. 2017, section 3, with a second enhancement beside the first (Romanov & Shivade 2018, figure 2)."""
+    """Chen et al. 2017, section 3, with a second enhancement beside the first (Romanov & Shivade
+    2018, figure 2)."""
 
     def __init__(self, **shared):
         super().__init__(**shared)
@@ -161,9 +173,11 @@ class ESIM(Reference):
 
 
 class BOW(Reference):
-    """The sum of words (Bowman et al. 2015) with ReLU and batch norm without scale; padding rows never reach a norm.
+    """The sum of words (Bowman et al. 2015) with ReLU and batch norm without scale; padding rows
+    never reach a norm.
 
-    With knowledge a second sum is added: that of the words' attended vectors, weighted by path lengths alone.
+    With knowledge a second sum is added: that of the words' attended vectors, weighted by path
+    lengths alone.
     """
 
     def __init__(self, padded_length=8, **shared):
@@ -175,15 +189,23 @@ class BOW(Reference):
         for name in self.sums:
             setattr(self, f"norm_{name}", nn.BatchNorm1d(HIDDEN, affine=False))
         for i in range(3):
-            setattr(self, f"layer_{i}", nn.Linear((2 if i else len(self.sums)) * HIDDEN, 2 * HIDDEN))
+            setattr(
+                self, f"layer_{i}", nn.Linear((2 if i else len(self.sums)) * HIDDEN, 2 * HIDDEN)
+            )
             setattr(self, f"norm_{i}", nn.BatchNorm1d(2 * HIDDEN, affine=False))
         self.logits = nn.Linear(2 * HIDDEN, 3)
 
     def forward(self, data, rows, train):
         self.train(train)
         x = super().forward(data, rows, train)
-        x = torch.cat([getattr(self, f"norm_{name}")(x[:, i]) for i, name in enumerate(self.sums)], dim=-1)
-        for layer, norm in ((self.layer_0, self.norm_0), (self.layer_1, self.norm_1), (self.layer_2, self.norm_2)):
+        x = torch.cat(
+            [getattr(self, f"norm_{name}")(x[:, i]) for i, name in enumerate(self.sums)], dim=-1
+        )
+        for layer, norm in (
+            (self.layer_0, self.norm_0),
+            (self.layer_1, self.norm_1),
+            (self.layer_2, self.norm_2),
+        ):
             x = norm(F.relu(layer(x)))
         return self.logits(x)
 

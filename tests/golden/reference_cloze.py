@@ -1,7 +1,8 @@
 """The cloze readers in plain PyTorch, written from the papers, for test_cloze_readers.
 
-Nothing here has a mask or a batch. Every query runs alone with its passage, both cut to their true lengths, and a
-candidate is the list of its places. The equations are computed token by token, as printed.
+Nothing here has a mask or a batch. Every query runs alone with its passage, both cut to their true
+lengths, and a candidate is the list of its places. The equations are computed token by token, as
+printed.
 """
 
 import torch
@@ -21,8 +22,9 @@ def encode(rnn, x):
 class GAReader(nn.Module):
     """Dhingra et al. 2017, section 3, with the pointer sum attention of Kadlec et al. 2016.
 
-    pointer: "sum" is the published loss of unmarked passages. Its softmax runs over all words of candidates, and a
-    candidate's mass is not normalised over the others. "share" and "mean" normalise it.
+    pointer: "sum" is the published loss of unmarked passages. Its softmax runs over all words of
+    candidates, and a candidate's mass is not normalised over the others. "share" and "mean"
+    normalise it.
     """
 
     def __init__(self, hops, query_feature=True, pointer="sum"):
@@ -84,7 +86,10 @@ class SAReader(nn.Module):
         energies = torch.stack([token @ self.kernel @ q for token in h])
         o = F.softmax(energies, dim=0) @ h
         unseen = torch.tensor(-torch.inf, dtype=o.dtype)
-        scores = [self.types[kind] @ o + self.bias[kind] if kind < TYPES else unseen for kind in case["types"]]
+        scores = [
+            self.types[kind] @ o + self.bias[kind] if kind < TYPES else unseen
+            for kind in case["types"]
+        ]
         return F.log_softmax(torch.stack(scores), dim=0)
 
 

@@ -1,4 +1,5 @@
-"""Distances against SciPy's and a plain breadth-first search; links against pairs that are counted one by one."""
+"""Distances against SciPy's and a plain breadth-first search; links against pairs that are counted
+one by one."""
 
 from collections import deque
 from dataclasses import replace
@@ -41,7 +42,12 @@ def reference(edges, size, direction):
     return table
 
 
-SIZES = ({"BLOCK": 1}, {"BLOCK": 7, "SOURCES": 1}, {"BITS": 1, "SOURCES": 99}, {"BITS": 24_000, "BLOCK": 64})
+SIZES = (
+    {"BLOCK": 1},
+    {"BLOCK": 7, "SOURCES": 1},
+    {"BITS": 1, "SOURCES": 99},
+    {"BITS": 24_000, "BLOCK": 64},
+)
 
 
 @pytest.mark.parametrize("direction", ["either", "undirected", "all"])
@@ -67,7 +73,9 @@ def test_equals_a_plain_search_on_random_graphs(monkeypatch, direction, size, de
         with monkeypatch.context() as patch:
             for name, value in sizes.items():
                 patch.setattr(distances, name, value)
-            np.testing.assert_array_equal(shortest_paths(ontology, pairs, direction=direction), found)
+            np.testing.assert_array_equal(
+                shortest_paths(ontology, pairs, direction=direction), found
+            )
 
 
 def listed(links: Links):
@@ -80,7 +88,11 @@ def listed(links: Links):
         assert (links.premise[row][~filled] == 0).all()
         assert (links.hypothesis[row][~filled] == 0).all()
         for slot in np.flatnonzero(filled):
-            values = (links.premise[row, slot], links.hypothesis[row, slot], links.distance[row, slot])
+            values = (
+                links.premise[row, slot],
+                links.hypothesis[row, slot],
+                links.distance[row, slot],
+            )
             rows.append((row, *map(int, values)))
     return rows
 
@@ -96,7 +108,10 @@ def test_random_corpus_equals_counting_one_by_one(monkeypatch, rows):
 
     def mentions():
         starts = rng.integers(0, 11, rng.integers(0, 5))
-        return [Mention(int(s), int(s + rng.integers(1, 4)), f"X{rng.integers(size + unknown)}") for s in starts]
+        return [
+            Mention(int(s), int(s + rng.integers(1, 4)), f"X{rng.integers(size + unknown)}")
+            for s in starts
+        ]
 
     premises, hypotheses = [mentions() for _ in range(pairs)], [mentions() for _ in range(pairs)]
     expected, dropped, longest = [], 0, -1
@@ -121,12 +136,16 @@ def test_random_corpus_equals_counting_one_by_one(monkeypatch, rows):
 
 
 def test_the_longest_path_is_between_mentions_and_not_between_all_concepts_of_a_cross_reference():
-    """X0 to X5 are a chain; R stands for X1 and X5, Q for X4 alone. The nearest concept of a reference counts."""
+    """X0 to X5 are a chain; R stands for X1 and X5, Q for X4 alone. The nearest concept of a
+    reference counts."""
     chain = graph([(n + 1, n) for n in range(5)], 6)
     chain = replace(chain, cross_references=(("R", 1), ("R", 5), ("Q", 4)))
 
     def links(premise, hypothesis):
-        sides = [[[Mention(n, n + 1, concept) for n, concept in enumerate(side)]] for side in (premise, hypothesis)]
+        sides = [
+            [[Mention(n, n + 1, concept) for n, concept in enumerate(side)]]
+            for side in (premise, hypothesis)
+        ]
         found = corpus_links(chain, *sides, max_links=9, max_tokens=9)
         return found.longest, found.distance[found.distance >= 0].tolist()
 

@@ -45,10 +45,17 @@ def mesh():
         ("h/o CHF and htn", [("CHF", "D006333"), ("htn", "D006973")]),
         # Names match at the borders of words only.
         ("mid copse chfx", []),
-        # Words that hyphens or strokes join are names of their own, unless the whole token is linked.
+        # Words that hyphens or strokes join are names of their own, unless the whole token is
+        # linked.
         ("nausea/vomiting", [("nausea/vomiting", "D009325"), ("nausea/vomiting", "D014839")]),
-        ("CAD/CHF/htn", [("CAD/CHF/htn", "D003324"), ("CAD/CHF/htn", "D006333"), ("CAD/CHF/htn", "D006973")]),
-        ("HIV-positive , aspirin–induced", [("HIV-positive", "D006678"), ("aspirin–induced", "D001241")]),
+        (
+            "CAD/CHF/htn",
+            [("CAD/CHF/htn", "D003324"), ("CAD/CHF/htn", "D006333"), ("CAD/CHF/htn", "D006973")],
+        ),
+        (
+            "HIV-positive , aspirin–induced",
+            [("HIV-positive", "D006678"), ("aspirin–induced", "D001241")],
+        ),
         ("chest pain/cough", [("chest pain/cough", "D002637"), ("pain/cough", "D003371")]),
         ("lung cancer-related", [("lung cancer-related", "D008175")]),
         ("beta-blocker N/V", [("beta-blocker", "D000319"), ("N/V", "D009325")]),
@@ -61,12 +68,21 @@ def mesh():
         ("HISTORY OF AIDS", [("AIDS", "D000163")]),
         (
             "copd cad sob brain mets",
-            [("copd", "D029424"), ("cad", "D003324"), ("sob", "D004417"), ("brain", "D001921"), ("mets", "D009362")],
+            [
+                ("copd", "D029424"),
+                ("cad", "D003324"),
+                ("sob", "D004417"),
+                ("brain", "D001921"),
+                ("mets", "D009362"),
+            ],
         ),
         # A comma between two words keeps them apart.
         ("chest , pain", [("chest", "D013909"), ("pain", "D010146")]),
         # A mention does not absorb its neighbours.
-        ("asthma hypertension gout", [("asthma", "D001249"), ("hypertension", "D006973"), ("gout", "D006073")]),
+        (
+            "asthma hypertension gout",
+            [("asthma", "D001249"), ("hypertension", "D006973"), ("gout", "D006073")],
+        ),
         # Everyday words, words of grammar, de-identification marks and numbers are not linked.
         ("The patient 's mother had no history of water in the back .", []),
         ("He said or us it was hard at times", []),
@@ -100,11 +116,28 @@ DISEASES = {
 }
 INFARCTION = DISEASES | {"E": ["myocardial infarction"]}
 SHORT_FORMS = (
-    *(("HTN", "hypertensions"), ("hbp", "High Blood-Pressure"), ("h/f", "heart failure"), ("xyz", "not a name")),
+    *(
+        ("HTN", "hypertensions"),
+        ("hbp", "High Blood-Pressure"),
+        ("h/f", "heart failure"),
+        ("xyz", "not a name"),
+    ),
     *(("pt", "physical therapy"), ("pt", "gout"), ("pt", "heart failure")),
-    *(("or", "gout"), ("12", "gout"), ("gt", "gout"), ("ggt", "gt"), ("MI", "myocardial infarction")),
+    *(
+        ("or", "gout"),
+        ("12", "gout"),
+        ("gt", "gout"),
+        ("ggt", "gt"),
+        ("MI", "myocardial infarction"),
+    ),
 )
-WORDS = {"A": ["leukemia", "ALL"], "B": ["MAPs", "CAT", "cad"], "C": ["cats"], "D": ["Cat"], "E": ["COPD", "CHIP"]}
+WORDS = {
+    "A": ["leukemia", "ALL"],
+    "B": ["MAPs", "CAT", "cad"],
+    "C": ["cats"],
+    "D": ["Cat"],
+    "E": ["COPD", "CHIP"],
+}
 CAPITALS = {"A": ["MAP", "HIGH FEVER"], "B": ["HEART FAILURE"]}
 ALPHA = {"A": ["alpha beta"], "B": ["beta gamma delta"], "C": ["alpha"], "D": ["delta"]}
 BORDER = {"A": ["alpha beta"], "B": ["alpha"], "C": ["beta"]}
@@ -119,16 +152,24 @@ BORDER = {"A": ["alpha beta"], "B": ["alpha"], "C": ["beta"]}
         # A longer name off the token border does not hide a shorter one.
         (BORDER, "", {}, "alpha beta gamma", "alpha beta A"),
         (BORDER, "", {}, "alpha (beta)", "alpha B"),
-        # A name may end or begin inside a token whose words are joined, but not in a token that is linked as a whole.
+        # A name may end or begin inside a token whose words are joined, but not in a token that is
+        # linked as a whole.
         ({"A": ["beta gamma"], "B": ["alpha beta"]}, "", {}, "alpha beta-gamma", "beta-gamma A"),
         (BORDER, "", {}, "alpha beta-gamma", "alpha beta-gamma A"),
         (BORDER, "", {}, "alpha beta/beta", "alpha beta/beta A, beta/beta C"),
         (BORDER, "", {}, "alpha-beta gamma", "alpha-beta A"),
         (BORDER, "", {}, "gamma-alpha beta", "gamma-alpha beta A"),
         (BORDER, "", {"vocabulary": ("gamma/beta",)}, "gamma/beta", "gamma/beta C"),
-        # Of shared names the preferred one counts, then the first; letter for letter goes before plurals.
+        # Of shared names the preferred one counts, then the first; letter for letter goes before
+        # plurals.
         (SHARED, "", {}, "shared common names", "shared B, common names A"),
-        ({"A": ["suture"], "B": ["sutures"]}, "", {}, "suture sutures Sutures", "suture A, sutures B, Sutures B"),
+        (
+            {"A": ["suture"], "B": ["sutures"]},
+            "",
+            {},
+            "suture sutures Sutures",
+            "suture A, sutures B, Sutures B",
+        ),
         ({"B": ["sutures"]}, "", {}, "suture", "suture B"),
         ({"A": ["12"], "B": ["the"]}, "", {}, "12 the", ""),
         ({}, "", {}, "any", ""),
@@ -136,20 +177,33 @@ BORDER = {"A": ["alpha beta"], "B": ["alpha"], "C": ["beta"]}
         (SHORT, "", {}, "al bt", ""),
         (SHORT, "bt be", {}, "al bt be", "bt B"),
         # Stop words drop names, and whole concepts by their preferred names, but no abbreviations.
-        (STOPPED, "hard", {}, "face faces visage back backs leads beta-blockers HARD", "beta-blockers B, HARD C"),
+        (
+            STOPPED,
+            "hard",
+            {},
+            "face faces visage back backs leads beta-blockers HARD",
+            "beta-blockers B, HARD C",
+        ),
         (STOPPED, "", {"stop": ("gamma",)}, "visage gamma lead", "visage A, lead B"),
-        # Short forms are linked as their expansions, of several expansions as the first that is linked. No short form
-        # is a word of grammar, a number or an expansion itself.
+        # Short forms are linked as their expansions, of several expansions as the first that is
+        # linked. No short form is a word of grammar, a number or an expansion itself.
         (DISEASES, "", {"abbreviations": SHORT_FORMS}, "htn Hbp H/F xyz", "htn A, Hbp A, H/F B"),
         (DISEASES, "", {}, "htn Hbp H/F", ""),
         (DISEASES, "", {"abbreviations": SHORT_FORMS}, "pt or 12 gt ggt", "pt D, gt D"),
         (DISEASES, "", {"abbreviations": SHORT_FORMS, "stop": ("gout",)}, "pt", "pt B"),
-        # An acronym that is also a word is linked in capitals only. A word of grammar needs small letters beside it.
+        # An acronym that is also a word is linked in capitals only. A word of grammar needs small
+        # letters beside it.
         (WORDS, "", {}, "the map , maps , chips and all copd cad", "copd E, cad B"),
         (WORDS, "", {}, "The MAP , MAPS , CHIPs and ALL", "MAPS B, CHIPs E, ALL A"),
         (WORDS, "", {}, "ALL CHIPS", "CHIPS E"),
         (WORDS, "", {}, "a CAT or cat", "CAT B, cat D"),
-        (WORDS, "", {"abbreviations": (("map", "leukemia"), ("al", "leukemia"))}, "map MAP al", "MAP A, al A"),
+        (
+            WORDS,
+            "",
+            {"abbreviations": (("map", "leukemia"), ("al", "leukemia"))},
+            "map MAP al",
+            "MAP A, al A",
+        ),
         (WORDS, "", {}, "A CAT", "CAT D"),
         ({"A": ["AIDS"]}, "", {"abbreviations": (("hivd", "aids"),)}, "hivd aids", "hivd A"),
         ({"A": ["ANT"], "B": ["Ant"]}, "", {"stop": ()}, "ant ANT", "ant B, ANT A"),
@@ -166,11 +220,18 @@ def test_names_and_short_forms(names, abbreviations, how, sentence, expected):
 
 
 def test_a_linker_for_a_vocabulary_links_its_sentences_alike(mesh):
-    """The sentences consist of words of the names, so that nearly every part of them resembles a name."""
+    """The sentences consist of words of the names, so that nearly every part of them resembles a
+    name."""
     rng = np.random.default_rng(0)
-    labels = [label for c, label in enumerate(mesh.ontology.labels) if mesh.ontology.types[c].startswith("C14")]
+    labels = [
+        label
+        for c, label in enumerate(mesh.ontology.labels)
+        if mesh.ontology.types[c].startswith("C14")
+    ]
     words = sorted({word for label in labels for word in label.replace(",", " ,").split()})
-    sentences = [rng.choice(words, 12).tolist() for _ in range(300)] + [label.split() for label in labels[::3]]
+    sentences = [rng.choice(words, 12).tolist() for _ in range(300)] + [
+        label.split() for label in labels[::3]
+    ]
     vocabulary = {word for sentence in sentences for word in sentence}
     narrow = Linker(mesh.ontology, vocabulary=vocabulary)
     assert len(narrow._first) < len(mesh._first) / 4
@@ -181,13 +242,21 @@ def test_a_linker_for_a_vocabulary_links_its_sentences_alike(mesh):
 
 def test_a_vocabulary_keeps_plurals_hyphens_and_expansions():
     ontology = named(DISEASES | {"E": ["beta blockers", "beta blocker toxicity"]})
-    linker = Linker(ontology, vocabulary=("Beta-Blocker", "HTN"), abbreviations=(("htn", "hypertension"),))
+    linker = Linker(
+        ontology, vocabulary=("Beta-Blocker", "HTN"), abbreviations=(("htn", "hypertension"),)
+    )
     assert found(linker, "beta blockers htn gout") == [("beta blockers", "E"), ("htn", "A")]
     assert folded_words(("Beta-Blockers", "Crohn's")) == {"beta", "blocker", "crohn"}
 
 
 def test_singular_joins_one_and_many_and_leaves_singulars():
-    for pair in ("fracture fractures", "biopsy biopsies", "abscess abscesses", "crutch crutches", "box boxes"):
+    for pair in (
+        "fracture fractures",
+        "biopsy biopsies",
+        "abscess abscesses",
+        "crutch crutches",
+        "box boxes",
+    ):
         assert len({singular(word) for word in pair.split()}) == 1, pair
     for word in ("aids", "virus", "sepsis", "abscess", "sinus", "mass", "gas"):
         assert singular(word) == word

@@ -1,4 +1,5 @@
-"""Concepts found by other programs, in a table or in MetaMap's output, are placed on the right tokens or refused."""
+"""Concepts found by other programs, in a table or in MetaMap's output, are placed on the right
+tokens or refused."""
 
 import stat
 import subprocess
@@ -10,7 +11,13 @@ import pytest
 from mednli_jax.data.examples import Mention, NLIExample
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.knowledge import mentions
-from mednli_jax.knowledge.mentions import SENTENCE, Recognised, ascii_of, read_mentions, token_offsets
+from mednli_jax.knowledge.mentions import (
+    SENTENCE,
+    Recognised,
+    ascii_of,
+    read_mentions,
+    token_offsets,
+)
 
 HEADER = made.SPANS_HEADER
 PREMISE = made.SPAN_PAIRS[0].premise
@@ -58,7 +65,12 @@ def test_characters_become_the_tokens_they_touch(tmp_path, words, tokens):
 
 
 def test_overlaps_go_to_the_best_score_then_the_longest_then_the_first(tmp_path):
-    long, short, better, beside = (0, 3, "long", 0), (1, 2, "short", 0), (2, 4, "better", 1), (3, 5, "beside", 0)
+    long, short, better, beside = (
+        (0, 3, "long", 0),
+        (1, 2, "short", 0),
+        (2, 4, "better", 1),
+        (3, 5, "beside", 0),
+    )
     for rows, kept in (
         ([short, long], [long]),
         ([short, long, better], [short, better]),
@@ -79,9 +91,21 @@ def test_overlaps_go_to_the_best_score_then_the_longest_then_the_first(tmp_path)
         ("A “quote” here", ("A", "``", "quote", "''", "here"), ["A", "“", "quote", "”", "here"]),
         ("pt’s 1/2 — ok", ("pt", "'s", "1\\/2", "--", "ok"), ["pt", "’s", "1/2", "—", "ok"]),
         ("wait… so", ("wait", "...", "so"), ["wait", "…", "so"]),
-        ("colour of gold", ("color", "of", "gold"), ["", "of", "gold"]),  # the tokeniser changed the spelling
-        ("İstanbul fever", ("i̇stanbul", "fever"), ["", "fever"]),  # in lower case the text is longer
-        ("the pain, the pain", ("the", "pain", ",", "the", "pain"), ["the", "pain", ",", "the", "pain"]),
+        (
+            "colour of gold",
+            ("color", "of", "gold"),
+            ["", "of", "gold"],
+        ),  # the tokeniser changed the spelling
+        (
+            "İstanbul fever",
+            ("i̇stanbul", "fever"),
+            ["", "fever"],
+        ),  # in lower case the text is longer
+        (
+            "the pain, the pain",
+            ("the", "pain", ",", "the", "pain"),
+            ["the", "pain", ",", "the", "pain"],
+        ),
         ("x", ("y", "z"), ["", ""]),
     ],
 )
@@ -114,7 +138,9 @@ def test_ids_say_pair_and_side(ident, sentence, tmp_path):
     (pair,) = (pair for pair in made.MMI_PAIRS if pair.uid == sentence[0])
     text, _ = SENTENCE[sentence[1]](pair)
     positions = AT("ain", text).replace("/3", "/1")  # a position inside the word suffices
-    found, _ = metamap(tmp_path, LINE(ident, triggers='["Pain"-tx-1-"pain"-noun-0]', positions=positions))
+    found, _ = metamap(
+        tmp_path, LINE(ident, triggers='["Pain"-tx-1-"pain"-noun-0]', positions=positions)
+    )
     assert list(found) == [sentence]
 
 
@@ -124,7 +150,10 @@ PLACES = f"{AT('chest pain')};{AT('heart')};{AT('renal')}"
 TWO = '["Pain"-tx-1-"pain"-noun-1,"Heart"-tx-1-"heart"-noun-%d]'
 NESTED = LINE(cui="C4", score="1", triggers='["Pain"-tx-1-"pain"-noun-0]', positions=AT("pain"))
 CANDIDATES = [LINE(cui="C1", score="3.5"), LINE(cui="C2", score="7"), LINE(cui="C3", score="7.00")]
-OLD = {"triggers": '["Chest Pain"-tx-1-"chest pain"]', "positions": AT("chest pain").replace("/", ":")}
+OLD = {
+    "triggers": '["Chest Pain"-tx-1-"chest pain"]',
+    "positions": AT("chest pain").replace("/", ":"),
+}
 QUOTED = '["Pain, \\"chest\\", NOS"-tx-1-"chest pain"-noun-0,"A-B, C"-tx-2-"heart"-noun-1]'
 ONE = [(1, 3, "C1")]
 
@@ -132,7 +161,8 @@ ONE = [(1, 3, "C1")]
 @pytest.mark.parametrize(
     ("lines", "expected", "negated"),
     [
-        # Semicolons separate triggers, and brackets hold the places of one trigger. Each trigger has its own negation.
+        # Semicolons separate triggers, and brackets hold the places of one trigger. Each trigger
+        # has its own negation.
         ([LINE(triggers='["Heart"-tx-1-"heart"-noun-0,"Chest, NOS"-tx-1-"chest"-noun-1]',
                positions=f"[{AT('heart')}],[50/5];{AT('chest')}")], [(1, 2, "C1"), (5, 6, "C1"), (10, 11, "C1")], 1),
         ([LINE(triggers='["Heart failure"-tx-1-"heart failure"-noun-0]', positions=FAILURE)],
@@ -170,7 +200,9 @@ def test_layouts_of_lines(tmp_path, lines, expected, negated):
 
 def test_acronyms_and_pairs_the_corpus_leaves_out_are_skipped(tmp_path):
     one, two = (f"p1-p|{kind}|MI|myocardial infarction|1|2|3|21|33:2" for kind in ("AA", "UA"))
-    found, facts = metamap(tmp_path, one, LINE(), "", two, one, LINE("p9-p", positions="900/3"), partial=True)
+    found, facts = metamap(
+        tmp_path, one, LINE(), "", two, one, LINE("p9-p", positions="900/3"), partial=True
+    )
     assert spans(found) == ONE
     assert (facts["mentions"], facts["other_pairs"]) == (1, 1)
 
@@ -189,12 +221,19 @@ SAID_PAIR = NLIExample("p1", SAID, "Pain", "neutral", tuple(SAID.split()), ("Pai
         ("Crohn\\'s disease", 0, (13, 15)),
     ],
 )
-def test_a_trigger_is_found_where_a_wrapper_escaped_the_quotes_before_it(text, number, tokens, tmp_path):
-    """pymetamap passes the repr of a sentence. In the hypothesis, the trigger shows that positions count from 1."""
+def test_a_trigger_is_found_where_a_wrapper_escaped_the_quotes_before_it(
+    text, number, tokens, tmp_path
+):
+    """pymetamap passes the repr of a sentence. In the hypothesis, the trigger shows that positions
+    count from 1."""
     passed = repr(SAID)
     starts = [start for start in range(len(passed)) if passed.startswith(text, start)]
     lines = [
-        LINE("'p1-p'", triggers=f'["X"-tx-1-"{text}"-noun-0]', positions=f"{starts[number]}/{len(text)}"),
+        LINE(
+            "'p1-p'",
+            triggers=f'["X"-tx-1-"{text}"-noun-0]',
+            positions=f"{starts[number]}/{len(text)}",
+        ),
         LINE("'p1-h'", triggers='["Pain"-tx-1-"pain"-noun-0]', positions="1/4"),
     ]
     path = made.write(tmp_path / "m.mmi", "".join(f"{line}\n" for line in lines))
@@ -204,7 +243,9 @@ def test_a_trigger_is_found_where_a_wrapper_escaped_the_quotes_before_it(text, n
 
 def test_the_fix_for_the_line_that_metamap_prints_first_makes_a_good_file(tmp_path):
     """It prints its command line on stdout, with --silent, too."""
-    printed = "/opt/bin/SKRrun.20 /opt/bin/metamap20.BINARY.Linux --lexicon db -Z 2020AA -N --silent"
+    printed = (
+        "/opt/bin/SKRrun.20 /opt/bin/metamap20.BINARY.Linux --lexicon db -Z 2020AA -N --silent"
+    )
     with pytest.raises(DataError) as caught:
         metamap(tmp_path, printed, LINE())
     assert caught.value.line == 1
@@ -215,7 +256,9 @@ def test_the_fix_for_the_line_that_metamap_prints_first_makes_a_good_file(tmp_pa
 
 
 @pytest.mark.parametrize("elsewhere", [10, 11])
-def test_a_file_of_the_same_pairs_with_other_sentences_is_refused_with_counts(elsewhere, tmp_path, capsys):
+def test_a_file_of_the_same_pairs_with_other_sentences_is_refused_with_counts(
+    elsewhere, tmp_path, capsys
+):
     """Up to half of 20 triggers may stand elsewhere, counted from 0 or from 1 but not from both."""
     lines = [LINE()] * (20 - elsewhere) + [LINE(positions=AT("chest pain", first=1))] * 2
     lines += [LINE(positions=AT("heart attack"))] * (elsewhere - 2)
@@ -230,7 +273,10 @@ def test_a_file_of_the_same_pairs_with_other_sentences_is_refused_with_counts(el
 
 
 def test_a_file_of_another_corpus_is_refused_with_counts(tmp_path):
-    for lines, partial in (([LINE(), LINE("p7-p"), LINE("p8-h")], False), ([LINE("p7-p"), LINE("p8-h")], True)):
+    for lines, partial in (
+        ([LINE(), LINE("p7-p"), LINE("p8-h")], False),
+        ([LINE("p7-p"), LINE("p8-h")], True),
+    ):
         with pytest.raises(DataError, match=r"^m\.mmi:.* among the corpus's 2\b"):
             metamap(tmp_path, *lines, partial=partial)
 
@@ -245,7 +291,10 @@ def test_metamaps_input_has_an_ascii_character_for_each_original_one(tmp_path):
     assert (len(written), written.isascii()) == (len(FOREIGN), True)
     assert ascii_of("plain | ~ text") == "plain | ~ text"
     folder = tmp_path / "out"
-    assert mentions.write_metamap_input(FOREIGN_PAIRS, folder) == {"sentences": 2, "changed_characters": 9}
+    assert mentions.write_metamap_input(FOREIGN_PAIRS, folder) == {
+        "sentences": 2,
+        "changed_characters": 9,
+    }
     assert (folder / mentions.LINES).read_text() == f"p1-p|{written}\np1-h|Plain\n"
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
     # Positions in the output are those of the original sentence.
@@ -255,4 +304,6 @@ def test_metamaps_input_has_an_ascii_character_for_each_original_one(tmp_path):
     (mention,) = found["p1", "premise"]
     assert FOREIGN.split()[mention.start : mention.end] == ["Ménière’s", "disease"]
     with pytest.raises(UsageError):
-        mentions.write_metamap_input([NLIExample("a|b", "x", "y", "neutral", ("x",), ("y",))], tmp_path)
+        mentions.write_metamap_input(
+            [NLIExample("a|b", "x", "y", "neutral", ("x",), ("y",))], tmp_path
+        )

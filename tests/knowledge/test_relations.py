@@ -1,4 +1,5 @@
-"""Kinds of relations by hand: in a made-up WordNet, bundled MeSH, a made-up UMLS, and two ontologies at once."""
+"""Kinds of relations by hand: in a made-up WordNet, bundled MeSH, a made-up UMLS, and two
+ontologies at once."""
 
 from itertools import product
 
@@ -50,7 +51,8 @@ NUMBERS = {
 00000900 00 a 01 far 0 001 ! 00000500 a 0101 | not near
 """,
     "index.adj": "near a 1 1 ! 1 1 00000500\n",
-    "data.noun": WORDNET["data.noun"] + "00000800 10 n 02 i 0 over 0 001 @ 00000100 n 0000 | a letter\n",
+    "data.noun": WORDNET["data.noun"]
+    + "00000800 10 n 02 i 0 over 0 001 @ 00000100 n 0000 | a letter\n",
 }
 
 
@@ -60,12 +62,16 @@ def wordnet(tmp_path):
 
 
 def between(linker, premise, hypothesis, named=(), max_length=0):
-    """({kind, ...}, distance) between the longest mentions of two texts, or None if they are unrelated."""
+    """({kind, ...}, distance) between the longest mentions of two texts, or None if they are
+    unrelated."""
     sides = [linker.link(text.split()) for text in (premise, hypothesis)]
     longest = [max(mentions, key=lambda mention: mention.end - mention.start) for mentions in sides]
     units = [(mention.concept, tuple(linker.indices(mention.concept))) for mention in longest]
     if not isinstance(linker, Lemmas):
-        units = [(text, concepts) for text, (_, concepts) in zip((premise, hypothesis), units, strict=True)]
+        units = [
+            (text, concepts)
+            for text, (_, concepts) in zip((premise, hypothesis), units, strict=True)
+        ]
     found = related(linker.ontology, units, named, max_length)
     return kinds_by_key(found, named).get(1)  # from the first to the second
 
@@ -74,7 +80,10 @@ def kinds_by_key(found, named=()):
     """key -> ({kind, ...}, distance)."""
     rows = zip(found.keys.tolist(), found.bits.tolist(), found.distance.tolist(), strict=True)
     kinds = kinds_of(named)
-    return {key: ({kind for bit, kind in enumerate(kinds) if bits >> bit & 1}, steps) for key, bits, steps in rows}
+    return {
+        key: ({kind for bit, kind in enumerate(kinds) if bits >> bit & 1}, steps)
+        for key, bits, steps in rows
+    }
 
 
 def test_wordnet_by_hand(wordnet):
@@ -93,27 +102,42 @@ def test_wordnet_by_hand(wordnet):
     assert between(lemmas, "cold", "illness")[0] == {"hypernym"}
     assert between(lemmas, "inhale", "cold", ("entails", "part_of")) == ({"entails"}, 1)
     assert between(lemmas, "cold", "inhale", ("entails", "part_of")) == ({"inverse_entails"}, 1)
-    assert between(lemmas, "asleep", "awake") == between(lemmas, "awake", "asleep") == ({"antonym"}, 1)
+    assert (
+        between(lemmas, "asleep", "awake") == between(lemmas, "awake", "asleep") == ({"antonym"}, 1)
+    )
     assert between(lemmas, "drowsy", "asleep", ["similar_to"]) == ({"similar_to", "hypernym"}, 1)
     assert between(lemmas, "drowsy", "awake") == ({"antonym"}, 1)  # the opposite of its head
     assert between(lemmas, "bodices", "body") == ({"synonym"}, 0)
-    assert lemmas.link(["the", "body", "of", "12", "bodies"]) == [Mention(1, 2, "body"), Mention(4, 5, "body")]
+    assert lemmas.link(["the", "body", "of", "12", "bodies"]) == [
+        Mention(1, 2, "body"),
+        Mention(4, 5, "body"),
+    ]
 
 
 def test_words_of_grammar_numbers_and_phrases(tmp_path):
-    """Words of grammar are adjectives or adverbs alone; digits are words; a phrase does not hide its words."""
+    """Words of grammar are adjectives or adverbs alone; digits are words; a phrase does not hide
+    its words."""
     lemmas = Lemmas(read_wordnet(lay_out(tmp_path, WORDNET | NUMBERS), ALL))
     assert between(lemmas, "near", "far") == ({"antonym"}, 1)
     assert between(lemmas, "three", "four") == between(lemmas, "3", "four") == ({"co_hyponym"}, 2)
     assert between(lemmas, "three", "3") == ({"synonym"}, 0)
-    assert lemmas.link(["is", "i", "over", "the"]) == []  # "is" is the plural of the letter "i", "over" a noun here
-    spans = [(mention.start, mention.end) for mention in lemmas.link(["near", "common", "cold", "bodies"])]
+    assert (
+        lemmas.link(["is", "i", "over", "the"]) == []
+    )  # "is" is the plural of the letter "i", "over" a noun here
+    spans = [
+        (mention.start, mention.end)
+        for mention in lemmas.link(["near", "common", "cold", "bodies"])
+    ]
     assert spans == [(0, 1), (1, 3), (2, 3), (3, 4)]
 
 
 def reference(ontology, units, wanted):
-    """The kinds of `related` by the words of its docstring, one pair after the other, without distances."""
-    up = [{c: 0} | {ontology.index(a): n for a, n in ontology.ancestors(i).items()} for c, i in enumerate(ontology.ids)]
+    """The kinds of `related` by the words of its docstring, one pair after the other, without
+    distances."""
+    up = [
+        {c: 0} | {ontology.index(a): n for a, n in ontology.ancestors(i).items()}
+        for c, i in enumerate(ontology.ids)
+    ]
     antonyms = set(zip(*ontology.relations["antonym"].nonzero(), strict=True))
     others = set(zip(*ontology.relations["other"].nonzero(), strict=True))
     found = {}
@@ -143,11 +167,17 @@ def test_random_graphs_against_a_reference():
     edges, others = random_graph(rng, 60, 1.3)
     ontology = graph(edges, 60, other=others, antonym=map(tuple, rng.integers(0, 60, (40, 2))))
     units = [(f"word {n}", tuple(rng.integers(0, 60, 1 + n % 2).tolist())) for n in range(40)]
-    wanted = np.array([key for key in range(1600) if key % 41 and (key + key // 40) % 3])  # a word is not its own pair
+    wanted = np.array(
+        [key for key in range(1600) if key % 41 and (key + key // 40) % 3]
+    )  # a word is not its own pair
     wanted = np.union1d(wanted, wanted % 40 * 40 + wanted // 40)
     found = kinds_by_key(related(ontology, units, ("other",), wanted=wanted), ("other",))
-    assert {key: kinds for key, (kinds, _) in found.items()} == reference(ontology, units, wanted.tolist())
-    assert set().union(*(kinds for kinds, _ in found.values())) == {*kinds_of(("other",))} - {"same"}
+    assert {key: kinds for key, (kinds, _) in found.items()} == reference(
+        ontology, units, wanted.tolist()
+    )
+    assert set().union(*(kinds for kinds, _ in found.values())) == {*kinds_of(("other",))} - {
+        "same"
+    }
 
 
 def test_how_far_antonyms_and_common_ancestors_reach():
@@ -161,7 +191,8 @@ def test_how_far_antonyms_and_common_ancestors_reach():
 
 
 def test_named_relations_of_a_made_up_snomed(tmp_path):
-    """The site of narwhal flu is the pouch, part of belly, trunk and body; a pup's flu is one of narwhals."""
+    """The site of narwhal flu is the pouch, part of belly, trunk and body; a pup's flu is one of
+    narwhals."""
     added = {"106": "pup flu", "107": "belly", "108": "trunk", "109": "whole body"}
     edges = (("106", "103"), ("104", "107"), ("107", "108"), ("108", "109"))
     changed = {
@@ -170,7 +201,10 @@ def test_named_relations_of_a_made_up_snomed(tmp_path):
         "Relationship": [*RF2_ROWS["Relationship"], *(sct_edge(*edge) for edge in edges)],
     }
     linker = Linker(read_snomed(snomed_folder(tmp_path, **changed), ALL), types=())
-    illnesses, sites = ("narwhal flu", "pup flu", "wombat rash"), ("pouch", "belly", "trunk", "whole body")
+    illnesses, sites = (
+        ("narwhal flu", "pup flu", "wombat rash"),
+        ("pouch", "belly", "trunk", "whole body"),
+    )
     found = {pair: between(linker, *pair, ("finding_site",)) for pair in product(illnesses, sites)}
     # Wombat rash is above narwhal flu, and the whole body is three edges above the pouch.
     reached = dict.fromkeys(product(illnesses[:2], sites[:3]), ({"finding_site"}, 1))
@@ -186,14 +220,20 @@ def test_made_up_umls(tmp_path):
     named = ("has_finding_site",)
     assert between(linker, "quokka fever", "pouch", named) == ({"has_finding_site"}, 1)
     assert between(linker, "pouch", "quokka fever", named) == ({"inverse_has_finding_site"}, 1)
-    assert between(linker, "narwhal", "pouch", named) == ({"has_finding_site"}, 1)  # is-a quokka fever
+    assert between(linker, "narwhal", "pouch", named) == (
+        {"has_finding_site"},
+        1,
+    )  # is-a quokka fever
     assert between(linker, "quokka disease", "pouch", named) is None
     with pytest.raises(UserError, match="relations"):
         between(linker, "quokka fever", "pouch", ("has_finding_sight",))
 
 
 def test_two_ontologies_stand_side_by_side(wordnet):
-    mesh, sides = bundled_mesh(), ["he has a cold , no heart attack", "heat after a myocardial infarction"]
+    mesh, sides = (
+        bundled_mesh(),
+        ["he has a cold , no heart attack", "heat after a myocardial infarction"],
+    )
     both = side_by_side([wordnet, mesh])
     linker = Linkers(both, [Lemmas(wordnet), Linker(mesh, vocabulary=" ".join(sides).split())])
     assert len(both) == len(wordnet) + len(mesh)
@@ -207,7 +247,10 @@ def test_two_ontologies_stand_side_by_side(wordnet):
     rows = zip(*(column[0].tolist() for column in columns), strict=True)
     found = {(i, j): (distance, bits) for i, j, distance, bits in rows if distance >= 0}
     kinds = kinds_of(())
-    assert found[3, 0] == (1, 1 << kinds.index("antonym") | 1 << kinds.index("co_hyponym"))  # cold - heat
+    assert found[3, 0] == (
+        1,
+        1 << kinds.index("antonym") | 1 << kinds.index("co_hyponym"),
+    )  # cold - heat
     assert {found[i, j] for i in (6, 7) for j in (3, 4)} == {(0, 1 << kinds.index("same"))}
     assert links.relation.dtype == np.uint8
     assert (links.relation[links.distance < 0] == 0).all()

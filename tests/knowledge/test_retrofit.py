@@ -1,4 +1,5 @@
-"""Retrofitting: values by hand, the published algorithm, lexicons and their faults, concepts and tokens."""
+"""Retrofitting: values by hand, the published algorithm, lexicons and their faults, concepts and
+tokens."""
 
 import numpy as np
 import pytest
@@ -27,11 +28,14 @@ def both_ways(edges):
 def random_graph(size, edges, seed):
     """A graph without loops, whose edges hold in both directions; some rows have no neighbours."""
     ends = np.random.default_rng(seed).integers(0, size * 9 // 10, (edges, 2))
-    return is_a_matrix(both_ways([tuple(pair) for pair in ends.tolist() if pair[0] != pair[1]]), size)
+    return is_a_matrix(
+        both_ways([tuple(pair) for pair in ends.tolist() if pair[0] != pair[1]]), size
+    )
 
 
 def published(vectors, graph, rounds, order):
-    """The published algorithm, one word at a time: new = (n * old + sum of the n neighbours as they are now) / 2n."""
+    """The published algorithm, one word at a time: new = (n * old + sum of the n neighbours as they
+    are now) / 2n."""
     old, new = vectors.astype(float), vectors.astype(float)
     graph = csr_array(graph, dtype=bool)
     for _ in range(rounds):
@@ -42,7 +46,8 @@ def published(vectors, graph, rounds, order):
     return new
 
 
-# Words a, b, c, d lie at (1, 0), (0, 1), (2, 0), (4, 4). The edges are a - b - c, and d stands alone.
+# Words a, b, c, d lie at (1, 0), (0, 1), (2, 0), (4, 4). The edges are a - b - c, and d stands
+# alone.
 @pytest.mark.parametrize("seed", range(3))
 def test_equals_the_published_algorithm_in_the_same_order(seed):
     graph, rng = random_graph(150, 500, seed), np.random.default_rng(seed)
@@ -55,9 +60,7 @@ def test_equals_the_published_algorithm_in_the_same_order(seed):
 
 def test_lexicon_of_the_published_format(tmp_path):
     """Each number keeps its own spelling; the lines of one word are joined."""
-    content = (
-        "\ufeffSource\nPlant sow\r\n1,800 1800 1.8\nC0011849 C0011860 C0011849 \nna\u00efve  na\u00efve\u00a0one\n"
-    )
+    content = "\ufeffSource\nPlant sow\r\n1,800 1800 1.8\nC0011849 C0011860 C0011849 \nna\u00efve  na\u00efve\u00a0one\n"
     assert read_lexicon(write(tmp_path / "lexicon.txt.gz", content + "plant grow sow\n")) == {
         "source": (),
         "plant": ("sow", "grow"),
@@ -69,10 +72,17 @@ def test_lexicon_of_the_published_format(tmp_path):
 
 def test_a_lexicon_draws_one_way_and_only_among_known_words():
     words = (*SPECIALS, "plant", "sow", "Rot", "putrefy")
-    lexicon = {"plant": ("sow", "grow", "plant"), "rot": ("putrefy",), "sow": (), "grow": ("sow",), "<unk>": ("sow",)}
+    lexicon = {
+        "plant": ("sow", "grow", "plant"),
+        "rot": ("putrefy",),
+        "sow": (),
+        "grow": ("sow",),
+        "<unk>": ("sow",),
+    }
     graph = word_graph(lexicon, words)
     assert edges_of(graph, words) == {("plant", "sow"), ("Rot", "putrefy")}
-    # A concept id moves, too; the published script takes all words with a digit for one, so that no id moves.
+    # A concept id moves, too; the published script takes all words with a digit for one, so that no
+    # id moves.
     assert word_graph({"C0011849": ("C0011860",)}, ("C0011849", "C0011860")).nnz == 1
     # "grow" is unknown and does not count: "plant" moves half the way to "sow", not a third.
     vectors = np.eye(6, dtype=np.float32)
@@ -85,16 +95,31 @@ def test_a_lexicon_draws_one_way_and_only_among_known_words():
 
 #   0 disease (illness; OR)      4 stray (drifter)
 #   1 heart disease (cardiopathy) is-a 0; 2 infarction (MI, heart attack) is-a 1; 3 heart, which 1 is "part_of"
-def ontology(labels=("Disease", "Heart disease", "Infarction, acute", "Heart", "Stray"), names=None):
+def ontology(
+    labels=("Disease", "Heart disease", "Infarction, acute", "Heart", "Stray"), names=None
+):
     given = ("Disease illness OR", "cardiopathy", "MI", "", "Drifter")
     own = [(name, concept) for concept, row in enumerate(given) for name in row.split()]
     own[5:5] = [("Heart attack", 2), ("infarct-acute", 2)]
     relations = {"part_of": is_a_matrix(((1, 3),), 5), "opposite": is_a_matrix(((4, 0),), 5)}
-    return small(((1, 0), (2, 1)), labels, names=tuple(own) if names is None else names, relations=relations)
+    return small(
+        ((1, 0), (2, 1)), labels, names=tuple(own) if names is None else names, relations=relations
+    )
 
 
 def test_words_are_related_through_the_names_of_concepts():
-    words = (*SPECIALS, "disease", "illness", "Cardiopathy", "mi", "heart", "drifter", "stray", "or", "acute")
+    words = (
+        *SPECIALS,
+        "disease",
+        "illness",
+        "Cardiopathy",
+        "mi",
+        "heart",
+        "drifter",
+        "stray",
+        "or",
+        "acute",
+    )
 
     def found(*relations):
         return edges_of(ontology_word_graph(ontology(), words, relations=relations), words)
@@ -105,9 +130,13 @@ def test_words_are_related_through_the_names_of_concepts():
     assert found("is_a") == set(both_ways(above))
     part = {("Cardiopathy", "heart")}
     assert found("part_of") == set(both_ways(part))
-    opposite = {(stray, disease) for stray in ("drifter", "stray") for disease in ("disease", "illness")}
+    opposite = {
+        (stray, disease) for stray in ("drifter", "stray") for disease in ("disease", "illness")
+    }
     assert found("all") == set(both_ways(above | part | opposite))
-    assert edges_of(ontology_word_graph(ontology(), words), words) == set(both_ways(synonyms | above))
+    assert edges_of(ontology_word_graph(ontology(), words), words) == set(
+        both_ways(synonyms | above)
+    )
     assert found("part_of", "synonym") == set(both_ways(synonyms | part))
     with pytest.raises(ConfigError, match="parts"):
         found("parts")
@@ -116,12 +145,18 @@ def test_words_are_related_through_the_names_of_concepts():
 
 
 WORDS = (*SPECIALS, "heart", "attack", "MI", ",")
-TABLE = np.vstack([np.zeros((2, 4)), np.eye(4)]).astype(np.float32)  # word k of WORDS has its 1 in column k - 2
+TABLE = np.vstack([np.zeros((2, 4)), np.eye(4)]).astype(
+    np.float32
+)  # word k of WORDS has its 1 in column k - 2
 
 
 def test_concept_vectors_from_mentions():
-    """As for MedNLI: the words by which a training corpus mentions a concept, the most frequent first."""
-    mentions = [(phrase, 2) for phrase in ("Acute MI", "MI", "heart, attack", "ami", "heart, attack", "ami", "ami")]
+    """As for MedNLI: the words by which a training corpus mentions a concept, the most frequent
+    first."""
+    mentions = [
+        (phrase, 2)
+        for phrase in ("Acute MI", "MI", "heart, attack", "ami", "heart, attack", "ami", "ami")
+    ]
     vectors, missing = concept_vectors(ontology(), TABLE, WORDS, mentions)
     assert missing.tolist() == [True, True, False, True, True]
     assert vectors.dtype == np.float32
@@ -143,14 +178,19 @@ def test_words_are_looked_up_as_they_stand_then_lower_cased_then_in_pieces():
 
 def test_concepts_are_retrofitted_to_related_concepts_that_have_vectors():
     # "heart" is unknown here, so X3 has no vector, and only X0 and X2 are neighbours of X1.
-    words, table = (*SPECIALS, "disease", "cardiopathy", "mi"), np.vstack([np.zeros((2, 3)), np.eye(3) * 2])
+    words, table = (
+        (*SPECIALS, "disease", "cardiopathy", "mi"),
+        np.vstack([np.zeros((2, 3)), np.eye(3) * 2]),
+    )
     names = [*zip(ontology().labels, range(5), strict=True), *ontology().names]
     plain, _ = concept_vectors(ontology(), table, words, names)
     assert plain.tolist() == [[2, 0, 0], [2, 0, 0], [0, 0, 2], [0, 0, 0], [0, 0, 0]]
-    moved, missing, count = retrofit_concepts(ontology(), table, words, names, relations=("is_a", "part_of"), rounds=1)
+    moved, missing, count = retrofit_concepts(
+        ontology(), table, words, names, relations=("is_a", "part_of"), rounds=1
+    )
     assert missing.tolist() == [False, False, False, True, True]
-    # X0 and X2 move first: X0 stays, as X1 has the same vector; X2 = (0 0 2 + 2 0 0) / 2. Then X1 = (2 (2 0 0) + 2 0 0
-    # + 1 0 1) / 4.
+    # X0 and X2 move first: X0 stays, as X1 has the same vector; X2 = (0 0 2 + 2 0 0) / 2. Then X1 =
+    # (2 (2 0 0) + 2 0 0 + 1 0 1) / 4.
     assert count == 3
     assert moved.tolist() == [[2, 0, 0], [7 / 4, 0, 1 / 4], [1, 0, 1], [0, 0, 0], [0, 0, 0]]
     with pytest.raises(ConfigError):

@@ -1,4 +1,5 @@
-"""What the cache keeps of ontologies and of distances equals what was made, and nothing damaged is ever used."""
+"""What the cache keeps of ontologies and of distances equals what was made, and nothing damaged is
+ever used."""
 
 import os
 
@@ -16,12 +17,23 @@ OBO = "[Term]\nid: X:1\nname: fever\n\n[Term]\nid: X:2\nname: high fever\nis_a: 
 
 
 def assert_equal(one, other):
-    for part in ("name", "version", "ids", "labels", "sha256", "types", "link_types", "abbreviations"):
+    for part in (
+        "name",
+        "version",
+        "ids",
+        "labels",
+        "sha256",
+        "types",
+        "link_types",
+        "abbreviations",
+    ):
         assert getattr(one, part) == getattr(other, part), part
     for part in ("names", "cross_references"):
         assert tuple(getattr(one, part)) == tuple(getattr(other, part)), part
     assert (one.parents != other.parents).nnz == 0
-    edges = ({name: matrix.nonzero() for name, matrix in made.relations.items()} for made in (one, other))
+    edges = (
+        {name: matrix.nonzero() for name, matrix in made.relations.items()} for made in (one, other)
+    )
     np.testing.assert_equal(*edges)
 
 
@@ -61,7 +73,9 @@ def test_damage_is_reported_and_made_again(tmp_path, capsys, place, change):
 
 def test_a_source_is_read_once_until_its_content_changes(tmp_path, monkeypatch):
     counted, reader, path, cache = [], load.read_obo, tmp_path / "own.obo", tmp_path / "cache"
-    monkeypatch.setattr(load, "read_obo", lambda path, options: counted.append(path.name) or reader(path, options))
+    monkeypatch.setattr(
+        load, "read_obo", lambda path, options: counted.append(path.name) or reader(path, options)
+    )
     path.write_text(OBO)
     os.utime(path, ns=(0, 1))
     first = load_ontology(str(path), cache_dir=cache)
@@ -97,7 +111,9 @@ def test_distances_are_searched_once_in_whatever_order(tmp_path, searches, direc
     reported = []
     how = {"folder": tmp_path / "a" / "b", "direction": direction}
     for _ in range(2):
-        found = stored_paths(ontology(), pairs, progress=lambda *numbers: reported.append(numbers), **how)
+        found = stored_paths(
+            ontology(), pairs, progress=lambda *numbers: reported.append(numbers), **how
+        )
         np.testing.assert_array_equal(found, expected)
         assert found.dtype == np.int16
         found[0] = 5  # the array belongs to the caller

@@ -1,4 +1,5 @@
-"""BERT: rows of pieces, links, dropout and memory. test_bert_import.py compares it with the reference."""
+"""BERT: rows of pieces, links, dropout and memory. test_bert_import.py compares it with the
+reference."""
 
 import functools
 
@@ -15,7 +16,13 @@ from mednli_jax.models.batch import PairBatch
 from mednli_jax.nli.task import NLITask
 from mednli_jax.training import step
 
-SMALL = {"vocab_size": made_up.WORDS, "hidden_size": 12, "layers": 2, "attention_heads": 3, "intermediate_size": 20}
+SMALL = {
+    "vocab_size": made_up.WORDS,
+    "hidden_size": 12,
+    "layers": 2,
+    "attention_heads": 3,
+    "intermediate_size": 20,
+}
 SMALL |= {"positions": 48, "cls_id": 1, "sep_id": 2, "longest_path": made_up.LONGEST}
 WIDTH = (12, 8)
 
@@ -26,17 +33,23 @@ def build(**fields):
 
 def batch_of(rows, data=None, **more):
     data = {k: jnp.asarray(v) for k, v in (data or made_up.arrays()).items()}
-    batch = NLITask().to_batch(data, jnp.asarray(rows, jnp.int32)[:, None], Layout.full(len(rows), WIDTH))
+    batch = NLITask().to_batch(
+        data, jnp.asarray(rows, jnp.int32)[:, None], Layout.full(len(rows), WIDTH)
+    )
     return batch.replace(layout=None, **more)
 
 
 @functools.cache
 def drawn(model):
     """Large parameters, for which no layer is nearly linear."""
-    shapes = jax.eval_shape(lambda: model.init({"params": jax.random.key(0)}, batch_of([0, 1]), train=False)["params"])
+    shapes = jax.eval_shape(
+        lambda: model.init({"params": jax.random.key(0)}, batch_of([0, 1]), train=False)["params"]
+    )
     rng = np.random.default_rng(1)
     return jax.tree_util.tree_map_with_path(
-        lambda path, leaf: jnp.asarray(rng.normal("scale" in jax.tree_util.keystr(path), 0.3, leaf.shape), leaf.dtype),
+        lambda path, leaf: jnp.asarray(
+            rng.normal("scale" in jax.tree_util.keystr(path), 0.3, leaf.shape), leaf.dtype
+        ),
         shapes,
     )
 
@@ -66,16 +79,26 @@ def test_a_pair_becomes_one_row_without_gaps():
         mask=jnp.ones(3),
     )
     row = bert.rows_of_pairs(batch, 1, 2, 8)
-    expected = [[1, 11, 12, 13, 2, 21, 22, 2], [1, 14, 2, 23, 2, 0, 0, 0], [1, 2, 24, 25, 2, 0, 0, 0]]
+    expected = [
+        [1, 11, 12, 13, 2, 21, 22, 2],
+        [1, 14, 2, 23, 2, 0, 0, 0],
+        [1, 2, 24, 25, 2, 0, 0, 0],
+    ]
     np.testing.assert_array_equal(row.pieces_BT, expected)
     np.testing.assert_array_equal(row.real_BT, np.array(expected) > 0)
     second = [[0, 0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1, 1, 1]]
     np.testing.assert_array_equal(row.second_BT, second)
     grouped = batch.replace(
-        premise=batch.premise[:1], premise_length=batch.premise_length[:1], mask=jnp.array([1.0, 1, 0])
+        premise=batch.premise[:1],
+        premise_length=batch.premise_length[:1],
+        mask=jnp.array([1.0, 1, 0]),
     )
     row = bert.rows_of_pairs(grouped, 1, 2, 8)
-    expected = [[1, 11, 12, 13, 2, 21, 22, 2], [1, 11, 12, 13, 2, 23, 2, 0], [1, 2, 24, 25, 2, 0, 0, 0]]
+    expected = [
+        [1, 11, 12, 13, 2, 21, 22, 2],
+        [1, 11, 12, 13, 2, 23, 2, 0],
+        [1, 2, 24, 25, 2, 0, 0, 0],
+    ]
     np.testing.assert_array_equal(row.pieces_BT, expected)
 
 
@@ -85,7 +108,9 @@ def test_room_that_no_pair_needs_is_not_computed():
     assert longest < sum(WIDTH) + 3
     close, params = build(knowledge="bias", room=longest), drawn(model)
     np.testing.assert_allclose(logits_of(close, batch, params), logits_of(model, batch), atol=1e-5)
-    states = jax.eval_shape(lambda p: apply(close, p, batch, mutable=(bert.STATES,)), params)[1][bert.STATES]
+    states = jax.eval_shape(lambda p: apply(close, p, batch, mutable=(bert.STATES,)), params)[1][
+        bert.STATES
+    ]
     assert states["last"][0].shape == (8, longest, 12)
 
 
@@ -97,9 +122,13 @@ def test_links_of_no_weight_are_plain_bert():
     params = drawn(model)
     silent = {**params, "knowledge": jax.tree.map(jnp.zeros_like, params["knowledge"])}
     plain = {name: leaf for name, leaf in params.items() if name != "knowledge"}
-    np.testing.assert_allclose(logits_of(model, batch, silent), logits_of(build(), batch, plain), atol=1e-6)
+    np.testing.assert_allclose(
+        logits_of(model, batch, silent), logits_of(build(), batch, plain), atol=1e-6
+    )
     scaled = build(knowledge="bias", weighting="paper", knowledge_scale=0.0)
-    np.testing.assert_allclose(logits_of(scaled, batch, plain), logits_of(build(), batch, plain), atol=1e-6)
+    np.testing.assert_allclose(
+        logits_of(scaled, batch, plain), logits_of(build(), batch, plain), atol=1e-6
+    )
     changed = abs(logits_of(model, batch, params) - logits_of(build(), batch, plain)).max(axis=1)
     linked = np.asarray((batch.link_distance >= 0).any(axis=1))
     assert changed[~linked].max(initial=0) < 1e-6
@@ -107,7 +136,8 @@ def test_links_of_no_weight_are_plain_bert():
 
 
 def test_links_join_pieces_of_the_row_both_ways():
-    """In [CLS] p p [SEP] h [SEP], premise piece 1 and hypothesis piece 0 have the places 2 and 4."""
+    """In [CLS] p p [SEP] h [SEP], premise piece 1 and hypothesis piece 0 have the places 2 and
+    4."""
     batch = PairBatch(
         premise=jnp.array([[5, 6, 0]]),
         premise_length=jnp.array([2]),
@@ -115,7 +145,9 @@ def test_links_join_pieces_of_the_row_both_ways():
         hypothesis_length=jnp.array([1]),
         mask=jnp.ones(1),
     )
-    links = jnp.zeros((1, 3, 2)).at[0, 1, 0].set(4.0).at[0, 2, 1].set(9.0)  # the second link lies on padding
+    links = (
+        jnp.zeros((1, 3, 2)).at[0, 1, 0].set(4.0).at[0, 2, 1].set(9.0)
+    )  # the second link lies on padding
     for size in (6, 8):
         found = bert.between_sides(links, bert.rows_of_pairs(batch, 1, 2, size))
         expected = np.zeros((1, size, size))
@@ -128,11 +160,14 @@ def test_links_join_pieces_of_the_row_both_ways():
 
 @pytest.mark.parametrize("shape", [(6, 40, 200), (6, 4, 60, 60)])
 def test_dropout_keeps_its_share_at_random(shape):
-    """Pieces are dropped at the given rate and others scaled up, independently for rows, sites and neighbours."""
+    """Pieces are dropped at the given rate and others scaled up, independently for rows, sites and
+    neighbours."""
     rate, rows = 0.1, shape[0]
     noise = bert.noise_of(keys(np.arange(rows)))
     ones = jnp.ones((rows * shape[1], shape[2]) if len(shape) == 3 else shape)
-    made = {site: np.asarray(bert.drop(ones, rate, noise, site)).reshape(shape) for site in ("a", "b")}
+    made = {
+        site: np.asarray(bert.drop(ones, rate, noise, site)).reshape(shape) for site in ("a", "b")
+    }
     np.testing.assert_allclose(np.unique(made["a"]), [0, 1 / 0.9], rtol=1e-6)
     kept = made["a"] > 0
     error = (rate * (1 - rate) / kept[0].size) ** 0.5
@@ -146,15 +181,21 @@ def test_dropout_keeps_its_share_at_random(shape):
     for axis in range(1, len(shape)):
         size = shape[axis]
         for shift in (1, 2, min(8, size - 1)):
-            one, other = (np.take(kept, range(*ends), axis) for ends in ((0, size - shift), (shift, size)))
+            one, other = (
+                np.take(kept, range(*ends), axis) for ends in ((0, size - shift), (shift, size))
+            )
             assert correlation(one, other) < 4.5, (axis, shift)
 
 
 # ---- faults ----
 
 
-@pytest.mark.parametrize(("field", "value"), [("knowledge", "replace"), ("attention_heads", 5), ("positions", 22)])
+@pytest.mark.parametrize(
+    ("field", "value"), [("knowledge", "replace"), ("attention_heads", 5), ("positions", 22)]
+)
 def test_fields_that_do_not_go_together_are_refused(field, value):
     model = build(**{field: value})
     with pytest.raises(UserError, match=r" Fix: "):
-        jax.eval_shape(lambda b: model.init({"params": jax.random.key(0)}, b, train=False), batch_of([0]))
+        jax.eval_shape(
+            lambda b: model.init({"params": jax.random.key(0)}, b, train=False), batch_of([0])
+        )

@@ -1,4 +1,5 @@
-"""Pretrained weights: all names and shapes are accounted for, states equal the reference's, no file can run code."""
+"""Pretrained weights: all names and shapes are accounted for, states equal the reference's, no file
+can run code."""
 
 import functools
 import json
@@ -20,13 +21,24 @@ from mednli_jax.models.batch import PairBatch
 from mednli_jax.run import experiment_of
 
 FACTS, GOLDEN = golden("golden_bert")
-CONFIG = {**FACTS["sizes"], "model_type": "bert", "hidden_act": "gelu", "layer_norm_eps": 1e-12, "type_vocab_size": 2}
+CONFIG = {
+    **FACTS["sizes"],
+    "model_type": "bert",
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-12,
+    "type_vocab_size": 2,
+}
 SIDES = ("premise", "hypothesis")
 
 
 def reference(kind="weight"):
-    """The weights of the small model, or their gradients, by the library's names: bert.* and classifier.*."""
-    return {name.removeprefix(f"small/{kind}/"): array for name, array in GOLDEN.items() if f"small/{kind}/" in name}
+    """The weights of the small model, or their gradients, by the library's names: bert.* and
+    classifier.*."""
+    return {
+        name.removeprefix(f"small/{kind}/"): array
+        for name, array in GOLDEN.items()
+        if f"small/{kind}/" in name
+    }
 
 
 def written(folder, weights=None, **config):
@@ -37,7 +49,11 @@ def written(folder, weights=None, **config):
 
 
 def batch_of(which):
-    batch = {name: jnp.asarray(GOLDEN[f"{which}/{name}"]) for side in SIDES for name in (side, f"{side}_length")}
+    batch = {
+        name: jnp.asarray(GOLDEN[f"{which}/{name}"])
+        for side in SIDES
+        for name in (side, f"{side}_length")
+    }
     return PairBatch(**batch, mask=jnp.ones(len(batch["premise"])))
 
 
@@ -73,15 +89,23 @@ def test_sizes_states_and_gradients_are_the_reference_s(small, tmp_path):
     loaded, unused, _ = bert_import.load_weights(folder, params)
     assert unused == ["classifier.bias", "classifier.weight"]
     assert_same(loaded["logits"], params["logits"])  # the head keeps its initial weights
-    slopes, _, _ = bert_import.load_weights(written(tmp_path / "gradient", reference("gradient")), params)
+    slopes, _, _ = bert_import.load_weights(
+        written(tmp_path / "gradient", reference("gradient")), params
+    )
     for tree, arrays in ((loaded, reference()), (slopes, reference("gradient"))):
-        tree["logits"] = {"kernel": arrays["classifier.weight"].T, "bias": arrays["classifier.bias"]}
+        tree["logits"] = {
+            "kernel": arrays["classifier.weight"].T,
+            "bias": arrays["classifier.bias"],
+        }
     cotangents = [GOLDEN[f"small/{name}_cotangent"] for name in ("last", "logits")]
 
     def loss(params):
         logits, made = model.apply({"params": params}, batch, train=False, mutable=[bert.STATES])
         last = made[bert.STATES]["last"][0]
-        return sum((c * x).sum() for c, x in zip(cotangents, (last, logits), strict=True)), (last, logits)
+        return sum((c * x).sum() for c, x in zip(cotangents, (last, logits), strict=True)), (
+            last,
+            logits,
+        )
 
     with jax.enable_x64(True):
         loaded = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), loaded)
@@ -89,24 +113,34 @@ def test_sizes_states_and_gradients_are_the_reference_s(small, tmp_path):
         real = cotangents[0].any(axis=-1)
         np.testing.assert_allclose(last[real], GOLDEN["small/last"][real], rtol=0, atol=1e-5)
         np.testing.assert_allclose(logits, GOLDEN["small/logits"], rtol=0, atol=1e-5)
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-5), gradient, slopes)
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-5), gradient, slopes
+        )
         # without states to return, the last layer computes only the first pieces
         plain = jax.jit(lambda p: model.apply({"params": p}, batch, train=False))(loaded)
         np.testing.assert_allclose(plain, logits, rtol=0, atol=1e-12)
 
 
 def test_other_spellings_of_the_same_weights(small, tmp_path):
-    """Names without the prefix, the norms' names of the first releases, another file name, and 16-bit weights."""
+    """Names without the prefix, the norms' names of the first releases, another file name, and
+    16-bit weights."""
     _, params = small
     expected, _, _ = bert_import.load_weights(written(tmp_path / "plain"), params)
     weights = reference()
-    bare = {name.removeprefix("bert."): array for name, array in weights.items() if "classifier" not in name}
+    bare = {
+        name.removeprefix("bert."): array
+        for name, array in weights.items()
+        if "classifier" not in name
+    }
     bare["embeddings.position_ids"] = np.arange(20)[None]
     bare["cls.predictions.bias"] = np.zeros(3, np.float32)
     got, unused, _ = bert_import.load_weights(written(tmp_path / "bare", bare), params)
     assert_same(got, expected)
     assert unused == ["cls.predictions.bias"]
-    old = {n.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta"): a for n, a in weights.items()}
+    old = {
+        n.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta"): a
+        for n, a in weights.items()
+    }
     folder = written(tmp_path / "old", old)
     (folder / "model.safetensors").rename(folder / "biobert.safetensors")
     (folder / "config.json").rename(folder / "bert_config.json")
@@ -115,7 +149,11 @@ def test_other_spellings_of_the_same_weights(small, tmp_path):
         assert bert_import.read_architecture(path)["layers"] == 2
     halves = {name: array.astype(np.float16) for name, array in weights.items()}
     got, _, _ = bert_import.load_weights(written(tmp_path / "half", halves), params)
-    assert jax.tree.all(jax.tree.map(lambda a, b: np.allclose(a, b, atol=2e-3) and a.dtype == b.dtype, got, expected))
+    assert jax.tree.all(
+        jax.tree.map(
+            lambda a, b: np.allclose(a, b, atol=2e-3) and a.dtype == b.dtype, got, expected
+        )
+    )
 
 
 def test_a_size_beside_the_weights_is_refused_unless_it_is_theirs(tmp_path):
@@ -159,7 +197,9 @@ def test_an_installed_package_is_found_by_its_name(tmp_path, monkeypatch):
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: some-weights\nVersion: 1.0\n")
     (folder / "__init__.py").write_text("raise RuntimeError('imported')\n")
-    (about / "RECORD").write_text("".join(f"some_weights/{file.name},,\n" for file in folder.iterdir()))
+    (about / "RECORD").write_text(
+        "".join(f"some_weights/{file.name},,\n" for file in folder.iterdir())
+    )
     monkeypatch.syspath_prepend(tmp_path)
     assert find_weights("some-weights") == folder
     (folder / "config.json").unlink()
@@ -192,7 +232,9 @@ def test_all_weights_that_do_not_fit_are_named_together(small, tmp_path):
 
 def several(folder):
     for number in (1, 2):
-        shutil.copy(folder / "model.safetensors", folder / f"model-0000{number}-of-00002.safetensors")
+        shutil.copy(
+            folder / "model.safetensors", folder / f"model-0000{number}-of-00002.safetensors"
+        )
     (folder / "model.safetensors").unlink()
 
 
@@ -203,7 +245,10 @@ def several(folder):
         ({"hidden_act": "gelu_new"}, r"config\.json: another architecture: 'hidden_act' is"),
         ({"num_hidden_layers": 0}, r"config\.json: another architecture: 'num_hidden_layers' is"),
         (several, r"weights: .*2 files"),
-        (lambda folder: (folder / "model.safetensors").unlink(), r"weights: .*no model\.safetensors"),
+        (
+            lambda folder: (folder / "model.safetensors").unlink(),
+            r"weights: .*no model\.safetensors",
+        ),
     ],
 )
 def test_a_folder_without_weights_of_bert_is_refused(change, message, tmp_path):

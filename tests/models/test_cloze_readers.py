@@ -24,7 +24,14 @@ from mednli_jax.run import experiment_of
 
 FACTS, GOLDEN = golden("golden_cloze")
 CASES = FACTS["cases"]
-FIELDS = ("passage", "passage_length", "position", "position_candidate", "candidate_type", "candidate_length")
+FIELDS = (
+    "passage",
+    "passage_length",
+    "position",
+    "position_candidate",
+    "candidate_type",
+    "candidate_length",
+)
 FIELDS += ("query", "query_length", "blank", "label")
 
 
@@ -54,7 +61,8 @@ def scores_by_hand(energies, places, owners, lengths, how="share"):
 
 
 def test_a_candidate_has_the_mass_of_its_places():
-    """Energies log 1, log 2, ... give the masses 1 + 4, 2 and 3 of 10. The fifth word belongs to no candidate."""
+    """Energies log 1, log 2, ... give the masses 1 + 4, 2 and 3 of 10. The fifth word belongs to no
+    candidate."""
     energies = np.log([1.0, 2.0, 3.0, 4.0, 5.0])
     got, _ = scores_by_hand(energies, [0, 3, 1, 2, 0], [0, 0, 1, 2, 4], [1, 1, 1, 0])
     np.testing.assert_allclose(np.exp(got[:3]), [5, 2, 3], rtol=1e-5)
@@ -76,10 +84,11 @@ def test_a_place_of_two_candidates_counts_for_both_and_a_mean_is_by_word():
 
 
 def test_the_published_loss_of_unmarked_passages_is_not_normalised_over_candidates():
-    """The passage is "chest ct", the candidates are "ct" and "chest ct", and both words have equal energies.
+    """The passage is "chest ct", the candidates are "ct" and "chest ct", and both words have equal
+    energies.
 
-    The published loss gives "chest ct" all of the mass and "ct" half of it. Normalised over candidates these are 2/3
-    and 1/3.
+    The published loss gives "chest ct" all of the mass and "ct" half of it. Normalised over
+    candidates these are 2/3 and 1/3.
     """
     candidates = [0.3, 0.3], [1, 0, 1], [0, 1, 1], [1, 2]
     for how, masses, expected in (("sum", True, [0.5, 1]), ("share", False, [1 / 3, 2 / 3])):
@@ -87,7 +96,9 @@ def test_the_published_loss_of_unmarked_passages_is_not_normalised_over_candidat
         for gold, mass in enumerate(expected):
             lost = task.loss(jnp.asarray(got)[None], SimpleNamespace(label=jnp.array([gold])))
             np.testing.assert_allclose(lost, [-np.log(mass)], atol=1e-6)
-            rows = SimpleNamespace(label=np.array([gold, -1]))  # a query has no loss if its answer is not a candidate
+            rows = SimpleNamespace(
+                label=np.array([gold, -1])
+            )  # a query has no loss if its answer is not a candidate
             logits = np.stack([got, got])[None]
             np.testing.assert_allclose(task.losses(rows, logits), [-np.log(mass)], atol=1e-6)
         np.testing.assert_allclose(task.probabilities(got), expected, rtol=1e-6)
@@ -96,7 +107,8 @@ def test_the_published_loss_of_unmarked_passages_is_not_normalised_over_candidat
 
 @pytest.mark.parametrize("size", [1.0, 1e4])
 def test_large_energies_overflow_neither_in_scores_nor_in_gradients(size):
-    """The places of a candidate far below the best still compete with each other, because it has a scale of its own."""
+    """The places of a candidate far below the best still compete with each other, because it has a
+    scale of its own."""
     energies = np.array([1.0, 0.9999, -1.0, -1.0]) * size
     got, logits = scores_by_hand(energies, [0, 1, 2, 3, 0], [0, 0, 1, 1, 3], [1, 1, 0])
     expected = [np.logaddexp(*energies[:2]), -size + np.log(2), MASKED_ENERGY]
@@ -132,9 +144,12 @@ def golden_batch():
 QUICK = ("ga-mul-2", "ga-mul-2-plain", "sa-bilinear")
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in CASES])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in CASES]
+)
 def test_reader_equals_the_reference(name):
-    """Log probabilities (or masses), summed loss, and its gradients by every weight and by word vectors agree."""
+    """Log probabilities (or masses), summed loss, and its gradients by every weight and by word
+    vectors agree."""
     case, dtype = CASES[name], "float64"
     with jax.enable_x64(True):
         fields = {"hidden_size": FACTS["hidden_size"], "dropout": 0.0, **case["fields"]}
@@ -156,7 +171,9 @@ def test_reader_equals_the_reference(name):
         golden = {what: GOLDEN[f"{name}/{dtype}/{what}"] for what in ("scores", "loss", "gradient")}
         got = jnp.where(candidates, logits[:5] if masses else jax.nn.log_softmax(logits[:5]), 0.0)
         rows = FACTS["answered"]
-        assert_close(jnp.maximum(got, MASKED_ENERGY)[jnp.array(rows)], golden["scores"][rows], dtype)
+        assert_close(
+            jnp.maximum(got, MASKED_ENERGY)[jnp.array(rows)], golden["scores"][rows], dtype
+        )
         assert_close(loss, golden["loss"], dtype)
         assert_trees_close(gradient, tree_of(unflatten(golden["gradient"], case["weights"])), dtype)
         assert (np.asarray(logits[3]) == MASKED_ENERGY).all()
@@ -168,25 +185,32 @@ def test_reader_equals_the_reference(name):
 def batch_of(*rows):
     """The batch of these rows of the made-up queries, each with its passage."""
     corpus, layout = made.queries(), Layout.full(len(rows), made.queries().width, joint=False)
-    batch = corpus.task.to_batch(jax.tree.map(jnp.asarray, corpus.data), np.array(rows)[:, None], layout)
+    batch = corpus.task.to_batch(
+        jax.tree.map(jnp.asarray, corpus.data), np.array(rows)[:, None], layout
+    )
     return batch.replace(layout=None)
 
 
 def logits_of(name, model, batch):
-    return np.asarray(jax.jit(partial(model.apply, train=False))(made.variables_of(model, name), batch))
+    return np.asarray(
+        jax.jit(partial(model.apply, train=False))(made.variables_of(model, name), batch)
+    )
 
 
 def test_weights_are_drawn_as_the_published_code_draws_them():
     """GRUs are drawn from N(0, .1^2) without a bias, qe-comm from N(0, .01^2), as in Lasagne.
 
-    The bilinear map is drawn from U(-.01, .01), and the output layer as in Glorot & Bengio 2010 with bias 0.
+    The bilinear map is drawn from U(-.01, .01), and the output layer as in Glorot & Bengio 2010
+    with bias 0.
     """
     frozen = {"embedding": {"vectors": jnp.ones((30, 6))}}
 
     def drawn(name, **fields):
         model = table.entry(name).build({"hidden_size": 24, **fields}, num_types=500)
         draw = jax.jit(partial(model.apply, train=False, mutable=["params"]))
-        return draw({"frozen": frozen}, batch_of(0, 8), rngs={"params": jax.random.key(0)})[1]["params"]
+        return draw({"frozen": frozen}, batch_of(0, 8), rngs={"params": jax.random.key(0)})[1][
+            "params"
+        ]
 
     ga, sa = drawn("ga_reader", hops=2), drawn("sa_reader")
     for rnn in (ga["passage_1"], ga["query_0"], sa["passage"], sa["query"]):
@@ -209,7 +233,8 @@ def test_types_unseen_in_training_are_never_predicted():
 
 
 def test_an_unknown_word_of_the_query_is_no_word_of_the_passage():
-    """A word in both texts, a word in one, a word beyond the query's end, and the unknown word in both."""
+    """A word in both texts, a word in one, a word beyond the query's end, and the unknown word in
+    both."""
     batch = QueryBatch(
         passage=jnp.array([[5, 1, 6, 7, 0]]),
         passage_length=jnp.array([4]),

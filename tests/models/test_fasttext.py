@@ -1,4 +1,5 @@
-"""fastText's supervised mode: features of a text, steps equal to NumPy's, and steps that touch few rows of a table."""
+"""fastText's supervised mode: features of a text, steps equal to NumPy's, and steps that touch few
+rows of a table."""
 
 import itertools
 import json
@@ -51,15 +52,21 @@ def mixed(number):
 
 def features(row):
     """The rows of the table that a text reads, computed one by one with Python's integers."""
-    sides = (ARRAYS[side][row, : ARRAYS[f"{side}_length"][row]].tolist() for side in ("premise", "hypothesis"))
+    sides = (
+        ARRAYS[side][row, : ARRAYS[f"{side}_length"][row]].tolist()
+        for side in ("premise", "hypothesis")
+    )
     text = [*itertools.chain(*sides), 0]
     pairs = itertools.pairwise(text)
     return text + [WORDS + (mixed(a) * 116049371 + mixed(b)) % 2**32 % BUCKETS for a, b in pairs]
 
 
 def numpy_step(params, batch, rate):
-    """The rows, the linear layer and the mean loss of a step of SGD, computed example by example in float64."""
-    old, output = (np.asarray(leaf, np.float64) for leaf in (params["embedding"]["rows"], params["output"]))
+    """The rows, the linear layer and the mean loss of a step of SGD, computed example by example in
+    float64."""
+    old, output = (
+        np.asarray(leaf, np.float64) for leaf in (params["embedding"]["rows"], params["output"])
+    )
     new, new_output, total = old.copy(), output.copy(), 0.0
     for row in batch:
         read = features(row)
@@ -78,8 +85,12 @@ def numpy_step(params, batch, rate):
 
 def test_a_step_is_sgd_worked_example_by_example():
     learner, index = drawn(), np.array([3, -1, 9, -1], np.int32)[None, :, None]
-    after, sums = jax.jit(train_step(MODEL, TASK, SGD, Layout.full(4, WIDTH)))(learner, FROZEN, DATA, index)
-    before, params = (jax.tree.map(lambda leaf: np.array(leaf[0]), of.params) for of in (learner, after))
+    after, sums = jax.jit(train_step(MODEL, TASK, SGD, Layout.full(4, WIDTH)))(
+        learner, FROZEN, DATA, index
+    )
+    before, params = (
+        jax.tree.map(lambda leaf: np.array(leaf[0]), of.params) for of in (learner, after)
+    )
     table_MD, output, loss = numpy_step(before, (3, 9), RATE)
     np.testing.assert_allclose(params["embedding"]["rows"], table_MD, atol=1e-6)
     np.testing.assert_allclose(params["output"], output, atol=1e-6)
@@ -115,21 +126,38 @@ def test_a_run_is_trained_evaluated_and_asked(tmp_path, monkeypatch):
     use_one_device(monkeypatch)
     for split, size in (("train", 96), ("dev", 12), ("test", 12)):
         rows = [
-            (LABELS[i % 3], f"premise {i} .", f"patient {VERBS[LABELS[i % 3]]} gout {i % 5} .") for i in range(size)
+            (LABELS[i % 3], f"premise {i} .", f"patient {VERBS[LABELS[i % 3]]} gout {i % 5} .")
+            for i in range(size)
         ]
-        lines = [json.dumps(dict(zip(("gold_label", "sentence1", "sentence2"), row, strict=True))) for row in rows]
+        lines = [
+            json.dumps(dict(zip(("gold_label", "sentence1", "sentence2"), row, strict=True)))
+            for row in rows
+        ]
         Path(f"{split}.jsonl").write_text("\n".join(lines) + "\n")
-    config = (config_flag("hypothesis_only", "file"), "--config.data.dir=.", "--config.model.buckets=256")
+    config = (
+        config_flag("hypothesis_only", "file"),
+        "--config.data.dir=.",
+        "--config.model.buckets=256",
+    )
     code, _, err = call_command(train, *config, "--config.train.epochs=30", "--workdir=run")
     assert code == 0, err
     result = read_json("run/result.json")
-    assert (result["status"], result["model"], result["best_epoch"]) == ("complete", "fasttext", [30])
+    assert (result["status"], result["model"], result["best_epoch"]) == (
+        "complete",
+        "fasttext",
+        [30],
+    )
     assert result["test"]["accuracy"]["mean"] == 1.0
     run = load_run(Path("run"))
-    found = run.predict([("a premise", "patient lacks gout 1 ."), ("another one", "patient has gout 2 .")])
+    found = run.predict(
+        [("a premise", "patient lacks gout 1 ."), ("another one", "patient has gout 2 .")]
+    )
     assert [max(row, key=row.get) for row in found] == ["contradiction", "entailment"]
-    assert run.predict([("unlike the first", "patient lacks gout 1 .")])[0] == pytest.approx(found[0], abs=1e-5)
-    # An entity that contains the verb is an unknown word; the rest of the text is the same in all classes.
+    assert run.predict([("unlike the first", "patient lacks gout 1 .")])[0] == pytest.approx(
+        found[0], abs=1e-5
+    )
+    # An entity that contains the verb is an unknown word; the rest of the text is the same in all
+    # classes.
     splits = run.prepared.splits.values()
     uids = run.prepared.splits["test"].uids
     rows = [
@@ -148,13 +176,19 @@ def test_a_run_is_trained_evaluated_and_asked(tmp_path, monkeypatch):
     code, out, err = call_command(evaluate, *flags)
     assert code == 0, err
     scores = json.loads(out)
-    assert (scores["merged_by"], scores["examples"], scores["partitions"]["easy"]["examples"]) == ("spans.tsv", 12, 6)
+    assert (scores["merged_by"], scores["examples"], scores["partitions"]["easy"]["examples"]) == (
+        "spans.tsv",
+        12,
+        6,
+    )
     assert scores["accuracy"]["mean"] < 0.7
     assert "merged_by" not in json.loads(call_command(evaluate, "--run=run", "--json")[1])
     # Without a file of spans the ontology's concepts are merged. Gout is one, and a single word.
     code, out, err = call_command(evaluate, "--run=run", "--merged", "--json")
     assert (code, json.loads(out)["accuracy"]["mean"]) == (0, 1.0), err
-    Path("spans.tsv").write_text("uid\tside\tstart\tend\tconcept\nother\thypothesis\t0\t1\tENTITY\n")
+    Path("spans.tsv").write_text(
+        "uid\tside\tstart\tend\tconcept\nother\thypothesis\t0\t1\tENTITY\n"
+    )
     for wrong in (flags, ("--run=run", "--spans=spans.tsv"), ("--run=run", "--merged", config[0])):
         code, out, err = call_command(evaluate, *wrong)
         assert (code, out, err.count("\n")) == (2, "", 1)

@@ -1,4 +1,5 @@
-"""Padding, other rows, order and layout change neither the logits nor the gradients of any model."""
+"""Padding, other rows, order and layout change neither the logits nor the gradients of any
+model."""
 
 import functools
 
@@ -21,7 +22,9 @@ def logits_of(name, layout, train, params, model, noise, index):
     data, variables = jax.tree.map(jnp.asarray, (corpus.data, made.variables_of(model, name)))
     batch = corpus.task.to_batch(data, index, layout)
     batch = made.noisy(batch) if noise else batch
-    got, _ = model.apply({**variables, "params": params}, batch, train=train, mutable=["batch_stats"])
+    got, _ = model.apply(
+        {**variables, "params": params}, batch, train=train, mutable=["batch_stats"]
+    )
     got, rows = jnp.where(got <= MASKED_ENERGY / 2, 0.0, got), index.reshape(-1)
     at = jnp.where(rows >= 0, rows, made.ROWS)
     return jnp.zeros((made.ROWS, got.shape[1]), got.dtype).at[at].set(got, mode="drop")
@@ -36,15 +39,22 @@ def gradient_of(name, layout, model, noise, params, index):
     return jax.grad(loss, has_aux=True)(params)
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in made.MODELS])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in made.MODELS]
+)
 def test_padding_company_order_and_layout_change_nothing(name):
-    """Rows computed to the end are compared with a staircase of shared premises or passages, and distinct words.
+    """Rows computed to the end are compared with a staircase of shared premises or passages, and
+    distinct words.
 
-    There some units lack rows, one unit is padding, both sides are wider, and all padding holds words. Norms use the
-    statistics of the batch; the comparison with other company uses the running ones.
+    There some units lack rows, one unit is padding, both sides are wider, and all padding holds
+    words. Norms use the statistics of the batch; the comparison with other company uses the running
+    ones.
     """
     corpus, model = made.corpus_of(name), made.build(name)
-    full, plain = np.arange(made.ROWS)[:, None], Layout.full(made.ROWS, corpus.width, joint=corpus.joint)
+    full, plain = (
+        np.arange(made.ROWS)[:, None],
+        Layout.full(made.ROWS, corpus.width, joint=corpus.joint),
+    )
     units = np.concatenate([corpus.units, np.full((1, made.GROUP), -1)])
     tight = made.layout_for(corpus, units, more=3)
     assert len(tight.sentences) > 1
@@ -54,13 +64,19 @@ def test_padding_company_order_and_layout_change_nothing(name):
         found, others = gradient_of(name, tight, model, True, params, units)
         assert logits.dtype == np.float64
         np.testing.assert_allclose(others, logits, rtol=0, atol=1e-10)
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9), found, expected)
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9), found, expected
+        )
         few = np.array([5, 3, -1, 7, 0, -1, 1, 2])
         together = logits
         if "batch_stats" in made.variables_of(model, name):
             together = logits_of(name, plain, False, params, model, False, full)
-        apart = logits_of(name, made.layout_for(corpus, few[:, None]), False, params, model, True, few[:, None])
-        np.testing.assert_allclose(apart[few[few >= 0]], together[few[few >= 0]], rtol=0, atol=1e-10)
+        apart = logits_of(
+            name, made.layout_for(corpus, few[:, None]), False, params, model, True, few[:, None]
+        )
+        np.testing.assert_allclose(
+            apart[few[few >= 0]], together[few[few >= 0]], rtol=0, atol=1e-10
+        )
         assert np.ptp(logits, axis=0).min() > 1e-2  # the logits do depend on the row
         for path, leaf in jax.tree_util.tree_leaves_with_path(expected):
             at = jax.tree_util.keystr(path)  # a pooling behind ReLU may have no slope

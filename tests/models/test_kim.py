@@ -1,4 +1,5 @@
-"""ESIM with typed relations: equal to a dense PyTorch KIM, equal to ESIM at zero weights, and vectors by hand."""
+"""ESIM with typed relations: equal to a dense PyTorch KIM, equal to ESIM at zero weights, and
+vectors by hand."""
 
 import jax
 import jax.numpy as jnp
@@ -19,10 +20,19 @@ HIDDEN, SCALE, ROWS, WIDTH = 5, 1.5, 4, (7, 5)
 NAMES = kinds_of(["treats"])
 # The links of the golden file, which stores them densely.
 LINKS = (
-    [(0, 1, 0, ("same",)), (2, 3, 3, ("hypernym",)), (6, 0, 1, ("antonym", "treats")), (2, 0, 2, ("co_hyponym",))],
+    [
+        (0, 1, 0, ("same",)),
+        (2, 3, 3, ("hypernym",)),
+        (6, 0, 1, ("antonym", "treats")),
+        (2, 0, 2, ("co_hyponym",)),
+    ],
     [(1, 4, 1, ("hyponym", "co_hyponym")), (2, 0, 0, ("synonym",)), (1, 0, 9, ("hypernym",))],
     [],
-    [(5, 2, 8, ("hyponym",)), (4, 1, 1, ("inverse_treats",)), (0, 0, 4, ("hypernym", "hyponym", "antonym"))],
+    [
+        (5, 2, 8, ("hyponym",)),
+        (4, 1, 1, ("inverse_treats",)),
+        (0, 0, 4, ("hypernym", "hyponym", "antonym")),
+    ],
 )
 
 
@@ -42,15 +52,29 @@ def golden_data():
         for k, (i, j, edges, kinds) in enumerate(links):
             fields[:, row, k] = i, j, edges, bits(kinds)
     names = ("link_premise", "link_hypothesis", "link_distance")
-    return data | dict(zip(names, fields[:3], strict=True)) | {"link_relation": fields[3].astype(np.uint8)}
+    return (
+        data
+        | dict(zip(names, fields[:3], strict=True))
+        | {"link_relation": fields[3].astype(np.uint8)}
+    )
 
 
 def tree_of(kind, bias="both"):
     """Our parameters from PyTorch's layout, "weight" or "gradient"."""
-    w = {key.removeprefix(f"{kind}/"): value for key, value in GOLDEN.items() if key.startswith(f"{kind}/")}
-    w |= {key.replace(".weight_", ".rnn.weight_").replace(".bias_", ".rnn.bias_"): value for key, value in w.items()}
+    w = {
+        key.removeprefix(f"{kind}/"): value
+        for key, value in GOLDEN.items()
+        if key.startswith(f"{kind}/")
+    }
+    w |= {
+        key.replace(".weight_", ".rnn.weight_").replace(".bias_", ".rnn.bias_"): value
+        for key, value in w.items()
+    }
     of_g, of_layer = w["g.weight"].T, w["layer.weight"].T
-    side, width = np.arange(6 * HIDDEN), 2 * HIDDEN  # each side has a weighted sum, an average and a maximum
+    side, width = (
+        np.arange(6 * HIDDEN),
+        2 * HIDDEN,
+    )  # each side has a weighted sum, an average and a maximum
     plain = np.concatenate([side[width:], 6 * HIDDEN + side[width:]])
     pooled = np.concatenate([side[:width], 6 * HIDDEN + side[:width]])
     return {
@@ -70,11 +94,18 @@ def test_kim_equals_the_reference():
     """Logits agree to 1e-10, and so does every gradient. Padding rows stand among the real ones."""
     with jax.enable_x64(True):
         task = NLITask()
-        fields = {"hidden_size": HIDDEN, "dropout": 0.0, "knowledge": "typed", "knowledge_scale": SCALE}
+        fields = {
+            "hidden_size": HIDDEN,
+            "dropout": 0.0,
+            "knowledge": "typed",
+            "knowledge_scale": SCALE,
+        }
         model = table.entry("esim").build({**fields, "train_vectors": True}, relations=len(NAMES))
         tree = jax.tree.map(lambda x: jnp.asarray(x, "float64"), tree_of("weight"))
         index = np.array([0, -1, 1, 2, 3, -1], np.int32)
-        batch = task.to_batch(jax.tree.map(jnp.asarray, golden_data()), index[:, None], Layout.full(6, WIDTH))
+        batch = task.to_batch(
+            jax.tree.map(jnp.asarray, golden_data()), index[:, None], Layout.full(6, WIDTH)
+        )
         words = frozen(tree["embedding"]["vectors"])
 
         def loss_of(params):
@@ -86,7 +117,9 @@ def test_kim_equals_the_reference():
         np.testing.assert_allclose(logits[index >= 0], expected, rtol=0, atol=1e-10)
         for bias in ("ih", "hh"):
             theirs = tree_of("gradient", bias)
-            jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-9), gradient, theirs)
+            jax.tree.map(
+                lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-9), gradient, theirs
+            )
 
 
 @pytest.mark.parametrize("same_words", [True, False])
@@ -104,7 +137,9 @@ def test_relation_vectors_by_hand(same_words):
         link_premise=jnp.array([[0, 2, 5, 1, 0]], jnp.int16),
         link_hypothesis=jnp.array([[1, 0, 0, 0, 0]], jnp.int16),
         link_distance=jnp.array([[2, 1, 0, 0, -1]], jnp.int16),
-        link_relation=jnp.array([[bits(["hypernym"]), bits(["antonym", "treats"]), 1, 1, 0]], jnp.uint8),
+        link_relation=jnp.array(
+            [[bits(["hypernym"]), bits(["antonym", "treats"]), 1, 1, 0]], jnp.uint8
+        ),
     )
     relations = layers.Relations(batch, len(NAMES), same_words=same_words)
     onward, back = np.zeros((3, 2, len(NAMES))), np.zeros((3, 2, len(NAMES)))

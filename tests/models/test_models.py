@@ -23,7 +23,9 @@ def _float64():
 
 def batch_of(rows, width=None):
     corpus, rows = made.pairs(), jnp.asarray(rows)[:, None]
-    return corpus.task.to_batch(jax.tree.map(jnp.asarray, corpus.data), rows, Layout.full(len(rows), width or (12, 8)))
+    return corpus.task.to_batch(
+        jax.tree.map(jnp.asarray, corpus.data), rows, Layout.full(len(rows), width or (12, 8))
+    )
 
 
 def logits_of(model, variables, batch):
@@ -61,7 +63,8 @@ def test_a_model_declares_the_traits_that_differ():
 
 
 def test_knowledge_energies_by_hand():
-    """A = 1 - d / longest; 0 without a path and 1 for the same concept. An empty slot changes nothing."""
+    """A = 1 - d / longest; 0 without a path and 1 for the same concept. An empty slot changes
+    nothing."""
     batch = PairBatch(
         premise=jnp.zeros((1, 4), jnp.int32),
         premise_length=jnp.array([4]),
@@ -81,9 +84,13 @@ def test_knowledge_energies_by_hand():
     ):
         expected = np.zeros((4, 3))
         expected[[1, 3, 2], [0, 2, 1]] = values
-        np.testing.assert_allclose(layers.KnowledgeEnergies(*how).apply(variables, batch)[0], expected, atol=1e-7)
+        np.testing.assert_allclose(
+            layers.KnowledgeEnergies(*how).apply(variables, batch)[0], expected, atol=1e-7
+        )
     # If all links join identical concepts, the longest path is 0, and nothing must divide by it.
-    same = layers.KnowledgeEnergies("paper", 0).apply({}, batch.replace(link_distance=jnp.array([[0, -1, -1, -1]])))
+    same = layers.KnowledgeEnergies("paper", 0).apply(
+        {}, batch.replace(link_distance=jnp.array([[0, -1, -1, -1]]))
+    )
     assert np.argwhere(same).tolist() == [[0, 1, 0]]
     assert float(same.sum()) == 1.0
 
@@ -95,7 +102,8 @@ TOKENS = np.array([3, 5, 0, 3, 3, 7, 0, 5])  # four distinct ones
 
 
 def test_more_words_than_there_is_room_for_are_no_number():
-    """They become NaN instead of another word's vector, so a wrong layout cannot look like a result."""
+    """They become NaN instead of another word's vector, so a wrong layout cannot look like a
+    result."""
     words = layers.distinct_words(jnp.ones((9, 4)), jnp.asarray(TOKENS), 3)
     out = np.asarray(layers.project(words, jnp.ones((4, 2))))
     assert np.isnan(out[TOKENS == 7]).all()
@@ -106,7 +114,10 @@ def test_dropout_of_a_row_depends_on_neither_length_nor_place_but_on_layer_and_s
     class Layers(nn.Module):
         @nn.compact
         def __call__(self, x, keys, train=True):
-            return [layers.RowDropout(0.5, name=name)(x, keys, train=train) for name in ("first", "second")]
+            return [
+                layers.RowDropout(0.5, name=name)(x, keys, train=train)
+                for name in ("first", "second")
+            ]
 
     keys, x = jax.vmap(jax.random.key)(jnp.arange(4)), jnp.ones((4, 6, 8))
     first, second = Layers().apply({}, x, keys)

@@ -1,6 +1,8 @@
-"""Packed sentences are the padded ones in another order: no token is lost or mixed up, also in gradients.
+"""Packed sentences are the padded ones in another order: no token is lost or mixed up, also in
+gradients.
 
-In float64, on a staircase that just holds the sentences and on one that computes all of them to the end.
+In float64, on a staircase that just holds the sentences and on one that computes all of them to the
+end.
 """
 
 import jax
@@ -17,7 +19,9 @@ SHAPES = ((3, 4), (4, 3))  # two sides: sentences and padded positions
 LENGTH = np.array([4, 0, 2, 1, 0, 3, 1])
 STAIRCASES = {
     "full": None,
-    "fitted": staircase((np.arange(4) < LENGTH[:, None]).sum(axis=0)),  # five sentences, because two are empty
+    "fitted": staircase(
+        (np.arange(4) < LENGTH[:, None]).sum(axis=0)
+    ),  # five sentences, because two are empty
     "loose": ((2, 7), (1, 4), (3, 1)),  # goes beyond the longest sentence
 }
 SIZE = 4
@@ -66,14 +70,18 @@ def test_every_token_has_one_slot_which_says_whose_it_is(packing):
     assert (packed[~valid] == 0).all()
     np.testing.assert_array_equal(packed[valid, 0], np.asarray(packing.sentence_N)[valid])
     np.testing.assert_array_equal(packed[valid, 1], np.asarray(packing.time_N)[valid])
-    np.testing.assert_array_equal(packing.tokens(*(of[..., 0].astype(int) for of in padded)), packed[:, 0])
+    np.testing.assert_array_equal(
+        packing.tokens(*(of[..., 0].astype(int) for of in padded)), packed[:, 0]
+    )
     keys = packing.token_keys(jnp.arange(100, 100 + len(LENGTH)))
     np.testing.assert_array_equal(np.asarray(keys)[valid], 100 + packed[valid, 0])
 
 
 def test_mirrored_sentences_read_backwards(packing):
     packed = packing.pack(*map(jnp.asarray, sides()))
-    mirrored = [row for side in packing.unpack(packing.mirror(packed), *SHAPES) for row in np.asarray(side)]
+    mirrored = [
+        row for side in packing.unpack(packing.mirror(packed), *SHAPES) for row in np.asarray(side)
+    ]
     for row, x, n in zip(mirrored, [row for side in sides() for row in side], LENGTH, strict=True):
         np.testing.assert_array_equal(row[:n], x[:n][::-1])
         assert (row[n:] == 0).all()
@@ -83,9 +91,13 @@ def test_mirrored_sentences_read_backwards(packing):
 
 @pytest.mark.parametrize("what", ["pack", "unpack", "mirror", "max", "mean", "sum"])
 def test_gradients_are_those_of_what_is_computed(packing, what):
-    function = (lambda x: packing.unpack(x, *SHAPES)) if what == "unpack" else getattr(packing, what)
+    function = (
+        (lambda x: packing.unpack(x, *SHAPES)) if what == "unpack" else getattr(packing, what)
+    )
     given = sides() if what == "pack" else [slots(packing)]
-    check_grads(jax.jit(function), tuple(map(jnp.asarray, given)), order=1, modes="rev", eps=1e-6, rtol=1e-6)
+    check_grads(
+        jax.jit(function), tuple(map(jnp.asarray, given)), order=1, modes="rev", eps=1e-6, rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("what", ["max", "mean", "sum"])
@@ -94,7 +106,10 @@ def test_reductions_are_those_of_the_padded_sentences(packing, what):
     padded = [-abs(x) - 1 for x in sides()]
     got = getattr(packing, what)(packing.pack(*map(jnp.asarray, padded)))
     rows = [row for x in padded for row in x]
-    expected = [getattr(x[:n], what)(axis=0) if n else np.zeros(SIZE) for x, n in zip(rows, LENGTH, strict=True)]
+    expected = [
+        getattr(x[:n], what)(axis=0) if n else np.zeros(SIZE)
+        for x, n in zip(rows, LENGTH, strict=True)
+    ]
     np.testing.assert_allclose(got, np.stack(expected), rtol=1e-14)
     # Values on empty slots must not matter.
     spoilt = jnp.where(packing.valid_N[:, None], packing.pack(*map(jnp.asarray, padded)), 7.0)
@@ -108,7 +123,9 @@ def inputs_of(cell, packing, seed=0):
     """(gates [N, G], recurrent [H, G], bias [G]); the gates of empty slots are not zero."""
     rng = np.random.default_rng(seed)
     width = CELLS[cell][1] * SIZE
-    return tuple(rng.normal(size=shape) for shape in ((packing.size, width), (SIZE, width), (width,)))
+    return tuple(
+        rng.normal(size=shape) for shape in ((packing.size, width), (SIZE, width), (width,))
+    )
 
 
 def states_of(cell, packing, gates, recurrent, bias):
@@ -116,7 +133,9 @@ def states_of(cell, packing, gates, recurrent, bias):
     return CELLS[cell][0]((gates,), (recurrent,), (bias,), keep, packing.segments)[0]
 
 
-@pytest.mark.parametrize(("cell", "packing"), [("lstm", "fitted"), ("gru", "loose")], indirect=["packing"])
+@pytest.mark.parametrize(
+    ("cell", "packing"), [("lstm", "fitted"), ("gru", "loose")], indirect=["packing"]
+)
 def test_the_gradient_of_a_recurrence_is_automatic_differentiation_s(cell, packing):
     """The reference unrolls each sentence step by step, and JAX differentiates it."""
     arguments = tuple(map(jnp.asarray, inputs_of(cell, packing)))

@@ -24,7 +24,8 @@ def segments_of(lengths, which):
 
 
 def outcome(platform, cell, lengths, segments, seeds=1):
-    """States, and gradients of a weighted sum of them by parameters and inputs; seeds add a leading axis."""
+    """States, and gradients of a weighted sum of them by parameters and inputs; seeds add a leading
+    axis."""
     model = layers.BiRNN(SIZE, cell, platform=platform)
     length = jnp.asarray(lengths, jnp.int32)
     packing = Packing(length, segments, steps=max(lengths))
@@ -35,13 +36,18 @@ def outcome(platform, cell, lengths, segments, seeds=1):
         weight = jax.random.normal(key_weight, (packing.size, 2 * SIZE))
         params = model.init(key_params, x, packing)
         states = model.apply(params, x, packing)
-        return states, jax.grad(lambda p, x: jnp.sum(weight * model.apply(p, x, packing)), (0, 1))(params, x)
+        return states, jax.grad(lambda p, x: jnp.sum(weight * model.apply(p, x, packing)), (0, 1))(
+            params, x
+        )
 
     return jax.jit(one)(0) if seeds == 1 else jax.jit(jax.vmap(one))(jnp.arange(seeds))
 
 
 CASES = [("ragged", "full", 1), ("ragged", "floor", 1), ("empty", "segments", 1)]
-CASES = [("ragged", "segments", 2), *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES)]
+CASES = [
+    ("ragged", "segments", 2),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES),
+]
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
@@ -49,8 +55,12 @@ CASES = [("ragged", "segments", 2), *(pytest.param(*case, marks=pytest.mark.slow
 def test_stacked_loops_equal_the_others(name, which, seeds, cell):
     lengths = LENGTHS[name]
     segments = segments_of(lengths, which)
-    expected, found = (outcome(platform, cell, lengths, segments, seeds) for platform in ("cpu", "gpu"))
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(b, a, rtol=1e-5, atol=2e-6), expected, found)
+    expected, found = (
+        outcome(platform, cell, lengths, segments, seeds) for platform in ("cpu", "gpu")
+    )
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(b, a, rtol=1e-5, atol=2e-6), expected, found
+    )
 
 
 def test_a_floor_widens_a_staircase_to_what_there_is():

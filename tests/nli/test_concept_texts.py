@@ -13,8 +13,19 @@ from mednli_jax.run import experiment_of
 
 # D2 is-a D1; D3 stands alone.
 CONCEPTS = "D1\tcardiac illness\tC01\t\nD2\tpump trouble\tC01.100\t\nD3\tbird\tB01\t\n"
-VECTORS = {"cardiac": [2, 0], "illness": [4, 0], "pump": [0, 2], "trouble": [0, 4], "known": [1, 1], "has": [5, 5]}
-ROWS = (("Known pump trouble .", "Has cardiac illness"), ("Known pump trouble .", "A bird"), ("Known .", "A bird"))
+VECTORS = {
+    "cardiac": [2, 0],
+    "illness": [4, 0],
+    "pump": [0, 2],
+    "trouble": [0, 4],
+    "known": [1, 1],
+    "has": [5, 5],
+}
+ROWS = (
+    ("Known pump trouble .", "Has cardiac illness"),
+    ("Known pump trouble .", "A bird"),
+    ("Known .", "A bird"),
+)
 
 
 @pytest.fixture
@@ -26,7 +37,9 @@ def config(tmp_path):
     made = defaults.nli("bow", "file")
     made.data.dir = str(tmp_path)
     made.knowledge.update(ontology=str(tmp_path / "own.tsv"), types=("",))
-    made.vectors.update(path=str(tmp_path / "vectors.txt"), dim=2, retrofit="concepts", retrofit_rounds=1)
+    made.vectors.update(
+        path=str(tmp_path / "vectors.txt"), dim=2, retrofit="concepts", retrofit_rounds=1
+    )
     return made
 
 

@@ -1,4 +1,5 @@
-"""Entities as single tokens, from a tagger's file or the ontology; raw text as tokens; files that do not fit."""
+"""Entities as single tokens, from a tagger's file or the ontology; raw text as tokens; files that
+do not fit."""
 
 import json
 from dataclasses import replace
@@ -23,23 +24,34 @@ def corpus(tmp_path, monkeypatch):
     """Six training pairs and three dev pairs, with a file of spans in the layout of any tagger."""
     monkeypatch.chdir(tmp_path)
     sizes = {"train": 6, "dev": 3}
-    write_own(tmp_path, **{s: [(f"Gout, {n}.", HYPOTHESIS, LABELS[n % 3]) for n in range(sizes[s])] for s in sizes})
-    rows = "".join(f"{split}{n}\thypothesis\t6\t18\tENTITY\n" for split in sizes for n in range(sizes[split]))
+    write_own(
+        tmp_path,
+        **{s: [(f"Gout, {n}.", HYPOTHESIS, LABELS[n % 3]) for n in range(sizes[s])] for s in sizes},
+    )
+    rows = "".join(
+        f"{split}{n}\thypothesis\t6\t18\tENTITY\n" for split in sizes for n in range(sizes[split])
+    )
     (tmp_path / "spans.tsv").write_text(f"uid\tside\tstart_char\tend_char\tconcept\n{rows}")
     config = defaults.nli("esim", "file", knowledge="none")
     config.data.dir = str(tmp_path)
     return corpus_of(config)
 
 
-@pytest.mark.parametrize(("spans", "knowledge"), [("spans.tsv", "none"), (None, "replace"), (None, "none")])
+@pytest.mark.parametrize(
+    ("spans", "knowledge"), [("spans.tsv", "none"), (None, "replace"), (None, "none")]
+)
 def test_entities_become_one_token(corpus, tmp_path, spans, knowledge):
     """They are those of any tagger's file, else the concepts of the corpus, else there are none."""
-    (tmp_path / "own.tsv").write_text("id\tname\ttree_numbers\tsynonyms\nENTITY\tBrain Injury\tC10.100\t\n")
+    (tmp_path / "own.tsv").write_text(
+        "id\tname\ttree_numbers\tsynonyms\nENTITY\tBrain Injury\tC10.100\t\n"
+    )
     config = defaults.nli("esim", "file", knowledge=knowledge)
     config.data.dir, config.knowledge.ontology = str(tmp_path), "own.tsv"
     linked, splits = corpus_of(config), corpus.splits()
     examples = [example for split in splits.values() for example in split.examples]
-    mentions = find_mentions(examples, linked.recogniser(splits, spans and tmp_path / spans), linked.encoding)
+    mentions = find_mentions(
+        examples, linked.recogniser(splits, spans and tmp_path / spans), linked.encoding
+    )
     merged = knowledge == "replace" or spans
     assert mentions["hypothesis"] == [[Mention(1, 3, "ENTITY")] if merged else []] * 9
     assert mentions["premise"] == [[]] * 9
@@ -53,18 +65,24 @@ def test_entities_become_one_token(corpus, tmp_path, spans, knowledge):
 
 
 def test_analyses_merge_the_spans_and_keep_the_concepts(corpus, tmp_path):
-    """Each of 9 hypotheses has 7 tokens, two of which are merged. --lengths=train counts only 6 hypotheses."""
+    """Each of 9 hypotheses has 7 tokens, two of which are merged. --lengths=train counts only 6
+    hypotheses."""
     flags = ("--corpus=.", "--spans=spans.tsv", "--config.model.knowledge=none", "--json")
     code, out, err = call_command(analyze, "lengths", *flags, words=1)
     assert code == 0, err
     found = json.loads(out)
     assert (found["split"], found["merged_by"], found["knowledge"]) == ("all", "spans.tsv", "")
     of = {kind: found[kind]["classes"]["neutral"] for kind in ("separate", "merged")}
-    assert {kind: (c["pairs"], c["mean"]) for kind, c in of.items()} == {"separate": (3, 7.0), "merged": (3, 6.0)}
+    assert {kind: (c["pairs"], c["mean"]) for kind, c in of.items()} == {
+        "separate": (3, 7.0),
+        "merged": (3, 6.0),
+    }
     of_train = json.loads(call_command(analyze, "lengths", *flags, "--lengths=train", words=1)[1])
     assert (of_train["split"], of_train["merged"]["classes"]["neutral"]["pairs"]) == ("train", 2)
     # The tokens of a user's own corpus are counted, but only its owner may read them.
-    code, out, err = call_command(analyze, "lexical", *flags[:-1], "--min_count=1", "--out=o", words=1)
+    code, out, err = call_command(
+        analyze, "lexical", *flags[:-1], "--min_count=1", "--out=o", words=1
+    )
     assert code == 0, err
     rows = json.loads((tmp_path / "o" / "private" / "lexical.json").read_text())["top"]["neutral"]
     assert {row["token"] for row in rows} == {"acute", "brain_injury", "pain"}
@@ -85,7 +103,13 @@ def test_raw_text_is_what_stands_between_blanks(corpus, tmp_path):
 
 def test_overlapping_and_empty_mentions():
     tokens = blank_tokens("a severe brain injury")
-    assert encoding.units(tokens, [Mention(2, 4, "b"), Mention(1, 4, "a")]) == [("a",), ("severe", "brain", "injury")]
+    assert encoding.units(tokens, [Mention(2, 4, "b"), Mention(1, 4, "a")]) == [
+        ("a",),
+        ("severe", "brain", "injury"),
+    ]
     example = NLIExample("u", "", "", "", (), tokens)
     (merged,) = encoding.merged([example], {"premise": [[]], "hypothesis": [[Mention(2, 4, "b")]]})
-    assert (merged.premise_tokens, merged.hypothesis_tokens) == ((), ("a", "severe", "brain_injury"))
+    assert (merged.premise_tokens, merged.hypothesis_tokens) == (
+        (),
+        ("a", "severe", "brain_injury"),
+    )

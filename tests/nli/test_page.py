@@ -28,17 +28,29 @@ def cells(section, number=0):
 
 def test_a_page_shows_test_first_with_its_majority_and_each_split_with_its_slices():
     test = {**scores(GOLD, SEEDS), "slices": {"slate": scores("een", ("een", "eee"))}}
-    (shown, confusion), classes = page.run_sections(of_run(dev=scores("eeec", ("eeee", "eeee")), test=test))
+    (shown, confusion), classes = page.run_sections(
+        of_run(dev=scores("eeec", ("eeee", "eeee")), test=test)
+    )
     assert shown.words[0] == "test accuracy 83.3; the most frequent class alone gives 33.3"
     assert shown.words[1].startswith("dev accuracy 75.0; the most frequent class alone gives 75.0")
     rows = cells(shown)
     assert list(rows) == ["dev", "test", "test, slate"]
     # macro F1: 1 of seed 0; of seed 1 the classes have 2/3, 1 and 0, so 5/9.
-    expected = {"accuracy": "83.3", "majority": "33.3", "macro F1": "77.8", "pairs": "9", "loss": "1.0000", "ECE": "-"}
+    expected = {
+        "accuracy": "83.3",
+        "majority": "33.3",
+        "macro F1": "77.8",
+        "pairs": "9",
+        "loss": "1.0000",
+        "ECE": "-",
+    }
     assert {name: rows["test"][name] for name in expected} == expected
     assert rows["test"]["accuracy per seed"] == "100.0, 66.7"
     assert rows["test, slate"]["pairs"] == "3"
-    assert [caption for caption, _ in confusion.charts] == ["dev, summed over 2 seeds", "test, summed over 2 seeds"]
+    assert [caption for caption, _ in confusion.charts] == [
+        "dev, summed over 2 seeds",
+        "test, summed over 2 seeds",
+    ]
     assert [section.title for section in classes] == ["Classes, dev", "Classes, test"]
     # Of 2 x 3 contradictions 3 are found, and 3 are taken for entailments.
     found = cells(classes[1])["contradiction"]
@@ -47,7 +59,8 @@ def test_a_page_shows_test_first_with_its_majority_and_each_split_with_its_slice
 
 
 def fake_run(folder, merged_by=""):
-    """What `evaluate` needs of a run: scores of nine pairs, of three in a partition, and of none in any other."""
+    """What `evaluate` needs of a run: scores of nine pairs, of three in a partition, and of none in
+    any other."""
 
     def partition_scores(split, partition):
         return scores("een", ("een", "eee")) if partition.name == "easy" else {"examples": 0}
@@ -70,13 +83,20 @@ def test_evaluation_gives_an_interval_the_majority_and_parts_that_hold_pairs(tmp
     assert (figures["corpus"], figures["trained_on"], figures["split"]) == ("snli", "demo", "test")
     # Wilson's interval of 8 of 9, the next number to 23 of 27, at z = 1.96
     z, n, share = 1.959964, 9, 8 / 9
-    centre, spread = share + z * z / (2 * n), z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    centre, spread = (
+        share + z * z / (2 * n),
+        z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)),
+    )
     bounds = [(centre + sign * spread) / (1 + z * z / n) for sign in (-1, 1)]
-    assert [figures["interval"][name] for name in ("low", "high")] == pytest.approx(bounds, abs=1e-5)
+    assert [figures["interval"][name] for name in ("low", "high")] == pytest.approx(
+        bounds, abs=1e-5
+    )
     assert figures["majority"] == pytest.approx(1 / 3)
     assert figures["partitions"]["easy"]["majority"] == pytest.approx(2 / 3)
     assert figures["partitions"]["empty"] == {"examples": 0}
-    names = [line.split()[0] for section in report.sections for line in lines(section) if line.strip()]
+    names = [
+        line.split()[0] for section in report.sections for line in lines(section) if line.strip()
+    ]
     assert ("easy" in names, "empty" in names, report.notes) == (True, False, ["a note"])
     assert "trained on demo" in report.title
     assert ("merged by mesh 2024" in report.title) == ("merged_by" in figures) == bool(merged_by)
@@ -84,7 +104,8 @@ def test_evaluation_gives_an_interval_the_majority_and_parts_that_hold_pairs(tmp
 
 
 def test_a_comparison_tells_gains_in_words_and_names_the_paper_for_attention_alone(tmp_path):
-    # The second run gains the two last neutral pairs, entailments before, and a contradiction, neutral before.
+    # The second run gains the two last neutral pairs, entailments before, and a contradiction,
+    # neutral before.
     gained = ("eeenecccn", "eeennnccc")
     first = write_run(tmp_path / "a", "eeeneeccn")
     second, third = write_run(tmp_path / "b", gained[1]), write_run(tmp_path / "c", gained[1])
@@ -96,10 +117,14 @@ def test_a_comparison_tells_gains_in_words_and_names_the_paper_for_attention_alo
     assert report.title == "a and b and c: test of demo"
     assert [row["second"] for row in report.figures["comparisons"]] == ["b", "c"]
     assert len(report.page_only[0].charts) == 3
-    changes = {section.title: section for section in report.sections if " against " in section.title}
+    changes = {
+        section.title: section for section in report.sections if " against " in section.title
+    }
     first_words = {name: section.words[0] for name, section in changes.items()}
     for words in first_words.values():
-        assert words.startswith("of 3 predictions gained, 67% are of neutral; 100% of these were entailment before")
+        assert words.startswith(
+            "of 3 predictions gained, 67% are of neutral; 100% of these were entailment before"
+        )
     assert ["the paper" in words for words in first_words.values()] == [True, False]
     assert cells(changes["b against a"], 1)["contradiction"]["previously"] == "1 neutral"
 
@@ -115,7 +140,9 @@ def test_a_prediction_is_the_most_probable_class():
 
 
 def test_attention_maps_are_private_and_never_over_older_ones(tmp_path):
-    of_seeds = np.array([[[0.25, 0.75]], [[0.75, 0.25]]])  # [seeds, premise tokens, hypothesis tokens]
+    of_seeds = np.array(
+        [[[0.25, 0.75]], [[0.75, 0.25]]]
+    )  # [seeds, premise tokens, hypothesis tokens]
     maps = {"words": {"premise": of_seeds, "hypothesis": of_seeds.transpose(0, 2, 1)}}
     pair = {"premise": ["gout"], "hypothesis": ["no", "gout"], "maps": maps}
     run = fake_run(tmp_path)
@@ -126,7 +153,10 @@ def test_attention_maps_are_private_and_never_over_older_ones(tmp_path):
         "private/attention-2",
     ]
     names = [sorted(path.name for path in folder.glob("pair-*")) for folder in folders]
-    assert names == [["pair-1.json", "pair-1.png", "pair-2.json", "pair-2.png"], ["pair-1.json", "pair-1.png"]]
+    assert names == [
+        ["pair-1.json", "pair-1.png", "pair-2.json", "pair-2.png"],
+        ["pair-1.json", "pair-1.png"],
+    ]
     kept = json.loads((folders[0] / "pair-2.json").read_text())
     assert kept["maps"]["words"]["premise"] == of_seeds.tolist()
     assert kept["hypothesis"] == ["no", "gout"]

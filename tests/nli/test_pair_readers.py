@@ -1,4 +1,5 @@
-"""Readers of the NLI corpora, on made-up files in the official layouts; damaged files are in tests/test_readers.py."""
+"""Readers of the NLI corpora, on made-up files in the official layouts; damaged files are in
+tests/test_readers.py."""
 
 import hashlib
 import json
@@ -9,7 +10,14 @@ from made_up_knowledge import write
 
 from mednli_jax.data.examples import NLIExample, Split
 from mednli_jax.errors import DataError, DataErrors, UserError
-from mednli_jax.nli.readers import CORPORA, check_disjoint, load_nli, read_nli_file, shared_texts, source_files
+from mednli_jax.nli.readers import (
+    CORPORA,
+    check_disjoint,
+    load_nli,
+    read_nli_file,
+    shared_texts,
+    source_files,
+)
 
 SECRET = "Zzyzx"  # stands for clinical text and must never occur in a message
 SNLI_HEADER = [
@@ -24,7 +32,10 @@ TASK, TRUTH = "mednli_bionlp19_shared_task.jsonl", "mednli_bionlp19_shared_task_
 def row(uid="p1", label="entailment", premise="Pt is ill .", hypothesis="Pt is not well .", **more):
     """A row with the official fields; a field given as ... is left out."""
     fields = {"pairID": uid, "gold_label": label, "sentence1": premise, "sentence2": hypothesis}
-    fields |= {"sentence1_binary_parse": f"( {premise} )", "sentence2_binary_parse": f"( {hypothesis} )"}
+    fields |= {
+        "sentence1_binary_parse": f"( {premise} )",
+        "sentence2_binary_parse": f"( {hypothesis} )",
+    }
     return {key: value for key, value in (fields | more).items() if value is not ...}
 
 
@@ -32,9 +43,17 @@ def lines(rows):
     return "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in rows)
 
 
-def snli_row(uid="p1", label="neutral", premise="A man ( old ) sleeps .", hypothesis='He says " no " .'):
+def snli_row(
+    uid="p1", label="neutral", premise="A man ( old ) sleeps .", hypothesis='He says " no " .'
+):
     parses = [f"( {s.replace('(', '-LRB-').replace(')', '-RRB-')} )" for s in (premise, hypothesis)]
-    values = dict(zip(SNLI_HEADER, [label, *parses, "(X)", "(X)", premise, hypothesis, "c1", uid, label], strict=False))
+    values = dict(
+        zip(
+            SNLI_HEADER,
+            [label, *parses, "(X)", "(X)", premise, hypothesis, "c1", uid, label],
+            strict=False,
+        )
+    )
     return [values.get(name, "") for name in SNLI_HEADER]
 
 
@@ -47,7 +66,8 @@ def read(path, **options):
 
 
 def faults(call, *arguments, **options):
-    """(file, line, field) of the faults that a call raises; no message holds a word of the sentences."""
+    """(file, line, field) of the faults that a call raises; no message holds a word of the
+    sentences."""
     with pytest.raises(UserError) as caught:
         call(*arguments, **options)
     assert SECRET not in str(caught.value)
@@ -66,32 +86,66 @@ def test_pairs_are_read_and_counted(tmp_path):
     split = read_nli_file(path, split="dev")
     first, second, third = split.examples
     texts = ("Pt is ill .", "Pt is not well .")
-    assert first == NLIExample("a", *texts, "entailment", *(tuple(text.split()) for text in texts), group="c7")
-    assert (second.uid, second.premise_tokens, second.group) == ("c", ("BP", "(", "high", ")"), "31")
-    # One parse is missing, so both sides are tokenised, and the hash of the premise serves as the group.
-    assert (third.uid, third.premise_tokens) == ("mli_dev_v1:4", ("He", "ca", "n't", "``", "walk", "''", "."))
+    assert first == NLIExample(
+        "a", *texts, "entailment", *(tuple(text.split()) for text in texts), group="c7"
+    )
+    assert (second.uid, second.premise_tokens, second.group) == (
+        "c",
+        ("BP", "(", "high", ")"),
+        "31",
+    )
+    # One parse is missing, so both sides are tokenised, and the hash of the premise serves as the
+    # group.
+    assert (third.uid, third.premise_tokens) == (
+        "mli_dev_v1:4",
+        ("He", "ca", "n't", "``", "walk", "''", "."),
+    )
     assert third.group == hashlib.sha256(third.premise.encode()).hexdigest()[:16]
-    facts = {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "rows": 4, "kept": 3}
+    facts = {
+        "file": path.name,
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "rows": 4,
+        "kept": 3,
+    }
     facts |= {"dropped_unlabelled": 1, "tokens": {"binary parse": 2, "treebank": 1}}
     assert split.facts == {**facts, "labels": {"entailment": 1, "neutral": 1, "contradiction": 1}}
 
 
 def test_limit_counts_labelled_pairs_and_reads_no_further(tmp_path):
-    path = write(tmp_path / "x.jsonl", lines([row("a", "-"), row("b"), row("c", "-"), row("d"), "broken"]))
+    path = write(
+        tmp_path / "x.jsonl", lines([row("a", "-"), row("b"), row("c", "-"), row("d"), "broken"])
+    )
     split = read(path, limit=2)
-    assert ([pair.uid for pair in split.examples], split.facts["dropped_unlabelled"]) == (["b", "d"], 2)
+    assert ([pair.uid for pair in split.examples], split.facts["dropped_unlabelled"]) == (
+        ["b", "d"],
+        2,
+    )
 
 
 @pytest.mark.parametrize("name", ["snli_1.0_train.txt", "snli_1.0_train.txt.gz"])
 def test_snlis_table_means_the_same_as_its_json(tmp_path, name):
-    rows = [snli_row("a"), snli_row("b", "-"), snli_row("c", "entailment", "It rains .", 'A 5 " nail .')]
+    rows = [
+        snli_row("a"),
+        snli_row("b", "-"),
+        snli_row("c", "entailment", "It rains .", 'A 5 " nail .'),
+    ]
     rows[0] = rows[0][:10]  # a row may end before the columns of annotators that it does not need
     split = read(write(tmp_path / name, tsv(*rows)))
-    same = read(write(tmp_path / "x.jsonl", lines([dict(zip(SNLI_HEADER, row, strict=False)) for row in rows])))
+    same = read(
+        write(
+            tmp_path / "x.jsonl", lines([dict(zip(SNLI_HEADER, row, strict=False)) for row in rows])
+        )
+    )
     assert split.examples == same.examples
     assert [pair.uid for pair in split.examples] == ["a", "c"]
     assert split.examples[0].premise_tokens == ("A", "man", "(", "old", ")", "sleeps", ".")
-    assert split.examples[1].hypothesis_tokens == ("A", "5", '"', "nail", ".")  # a quotation mark has no meaning
+    assert split.examples[1].hypothesis_tokens == (
+        "A",
+        "5",
+        '"',
+        "nail",
+        ".",
+    )  # a quotation mark has no meaning
     assert {**split.facts, "file": "", "sha256": ""} == {**same.facts, "file": "", "sha256": ""}
 
 
@@ -109,7 +163,12 @@ def test_own_files_of_each_kind_mean_the_same(tmp_path, ending, written, asked):
     write(tmp_path / f"train.{ending}{written}", OWN[ending])
     split = read(tmp_path / f"train.{ending}{asked}")
     first, second = split.examples
-    assert (first.uid, first.premise, first.hypothesis, first.label) == ("u1", "A, b", 'say "c"', "neutral")
+    assert (first.uid, first.premise, first.hypothesis, first.label) == (
+        "u1",
+        "A, b",
+        'say "c"',
+        "neutral",
+    )
     assert first.premise_tokens == ("A", ",", "b")
     assert second.uid == ("train:2" if ending == "jsonl" else "train:3")
     assert split.facts["file"] == f"train.{ending}{written}"
@@ -120,12 +179,24 @@ def test_own_files_of_each_kind_mean_the_same(tmp_path, ending, written, asked):
     [
         ("", ("Entailment", " NEUTRAL", "-"), ["entailment", "neutral"]),
         ("yes:entailment,No:contradiction", ("YES", "no", "-"), ["entailment", "contradiction"]),
-        ("0:entailment,1:neutral,2:contradiction,-1:-", (0, 2, -1), ["entailment", "contradiction"]),
-        ("entailment,not_entailment:neutral", ("entailment", "not_entailment", "-"), ["entailment", "neutral"]),
+        (
+            "0:entailment,1:neutral,2:contradiction,-1:-",
+            (0, 2, -1),
+            ["entailment", "contradiction"],
+        ),
+        (
+            "entailment,not_entailment:neutral",
+            ("entailment", "not_entailment", "-"),
+            ["entailment", "neutral"],
+        ),
     ],
 )
-def test_labels_of_own_files_are_mapped_and_the_case_of_names_is_ignored(tmp_path, labels, values, expected):
-    rows = [{"Premise": f"A {n}", "HYPOTHESIS": "B", "Label": value} for n, value in enumerate(values)]
+def test_labels_of_own_files_are_mapped_and_the_case_of_names_is_ignored(
+    tmp_path, labels, values, expected
+):
+    rows = [
+        {"Premise": f"A {n}", "HYPOTHESIS": "B", "Label": value} for n, value in enumerate(values)
+    ]
     for name in ("train", "validation"):
         write(tmp_path / f"{name}.jsonl", lines(rows))
     splits = load_nli("file", tmp_path, labels=labels)
@@ -136,19 +207,36 @@ def test_labels_of_own_files_are_mapped_and_the_case_of_names_is_ignored(tmp_pat
     assert [label for label, count in splits["dev"].facts["labels"].items() if count] == expected
 
 
-SYNONYMS = [("gold_label", "label"), ("sentence1", "premise"), ("sentence2", "hypothesis"), ("pairID", "uid")]
+SYNONYMS = [
+    ("gold_label", "label"),
+    ("sentence1", "premise"),
+    ("sentence2", "hypothesis"),
+    ("pairID", "uid"),
+]
 
 
 def with_both_names(folder, ending, names, values):
-    """A file of two pairs with both names of a field, which have one value in the first pair and two in the second."""
-    fields = {"pairID": "p2", "gold_label": "neutral", "sentence1": "A", "sentence2": "B", names[0]: values[0]}
+    """A file of two pairs with both names of a field, which have one value in the first pair and
+    two in the second."""
+    fields = {
+        "pairID": "p2",
+        "gold_label": "neutral",
+        "sentence1": "A",
+        "sentence2": "B",
+        names[0]: values[0],
+    }
     good = {"pairID": "p1", "gold_label": "neutral", "sentence1": "C", "sentence2": "D"}
     rows = [{**of, names[1]: value} for of, value in ((good, good[names[0]]), (fields, values[1]))]
     path = folder / f"train.{ending}"
     if ending == "jsonl":
         return write(path, lines(rows))
     separator = "," if ending == "csv" else "\t"
-    return write(path, "".join(separator.join(cells) + "\n" for cells in (rows[0], *(row.values() for row in rows))))
+    return write(
+        path,
+        "".join(
+            separator.join(cells) + "\n" for cells in (rows[0], *(row.values() for row in rows))
+        ),
+    )
 
 
 @pytest.mark.parametrize("names", SYNONYMS, ids="/".join)
@@ -164,8 +252,14 @@ def test_two_names_of_a_field_that_differ_are_refused_with_the_line(tmp_path, en
 @pytest.mark.parametrize(
     ("file", "content"),
     [
-        ("x.jsonl", '{"premise": "A", "hypothesis": "B", "label": "neutral", "label": "entailment"}\n'),
-        ("x.jsonl", '{"premise": "A", "hypothesis": "B", "label": "neutral", "Label": "entailment"}\n'),
+        (
+            "x.jsonl",
+            '{"premise": "A", "hypothesis": "B", "label": "neutral", "label": "entailment"}\n',
+        ),
+        (
+            "x.jsonl",
+            '{"premise": "A", "hypothesis": "B", "label": "neutral", "Label": "entailment"}\n',
+        ),
         ("x.csv", "premise,Premise,hypothesis,label\nA,A,B,neutral\n"),
         ("x.tsv", "premise\thypothesis\tlabel\tLABEL\nA\tB\tneutral\tneutral\n"),
         ("x.csv", "premise,hypothesis,label,note,note\nA,B,neutral,1,2\n"),
@@ -185,14 +279,19 @@ def test_columns_without_a_name_may_repeat(tmp_path):
 @pytest.mark.parametrize("ending", ["tsv", "txt", "csv", "jsonl"])
 def test_quoted_cells_are_counted_between_tabs_alone(tmp_path, ending):
     cells = ['"He said ""no""."', '"a" and "b"', '""', '"""Well"" he said"', '"']
-    rows = [{"premise": cell, "hypothesis": f"B {n}", "label": "neutral"} for n, cell in enumerate(cells)]
+    rows = [
+        {"premise": cell, "hypothesis": f"B {n}", "label": "neutral"}
+        for n, cell in enumerate(cells)
+    ]
     if ending == "jsonl":
         content = lines(rows)
     elif ending == "csv":
         quoted = ('"' + cell.replace('"', '""') + '"' for cell in cells)
         content = "premise,hypothesis,label\n" + "".join(f"{cell},B,neutral\n" for cell in quoted)
     else:
-        content = "premise\thypothesis\tlabel\n" + "".join("\t".join(row.values()) + "\n" for row in rows)
+        content = "premise\thypothesis\tlabel\n" + "".join(
+            "\t".join(row.values()) + "\n" for row in rows
+        )
     split = read(write(tmp_path / f"train.{ending}", content))
     assert [pair.premise for pair in split.examples] == cells
     expected = {"first_line": 2, "cells": 2} if ending in ("tsv", "txt") else None
@@ -201,9 +300,15 @@ def test_quoted_cells_are_counted_between_tabs_alone(tmp_path, ending):
 
 def test_multinli_by_genre(tmp_path):
     def rows(split, genres):
-        return lines(row(f"{split}{n}", premise=f"{split} {n}", genre=genre) for n, genre in enumerate(genres))
+        return lines(
+            row(f"{split}{n}", premise=f"{split} {n}", genre=genre)
+            for n, genre in enumerate(genres)
+        )
 
-    write(tmp_path / "multinli_1.0_train.jsonl", rows("t", ["slate", "travel", "slate", "fiction", "slate"]))
+    write(
+        tmp_path / "multinli_1.0_train.jsonl",
+        rows("t", ["slate", "travel", "slate", "fiction", "slate"]),
+    )
     write(tmp_path / "multinli_1.0_dev_matched.jsonl.gz", rows("d", ["travel", "slate"]))
     splits = load_nli("multinli", tmp_path, genre="slate", limit=2)
     assert [pair.uid for pair in splits["train"].examples] == ["t0", "t2"]
@@ -213,7 +318,9 @@ def test_multinli_by_genre(tmp_path):
     (tmp_path / "multinli_1.0_train.jsonl").rename(tmp_path / "multinli_0.9_train.jsonl")
     everything = load_nli("multinli", tmp_path)
     assert {split: len(pairs) for split, pairs in everything.items()} == {"train": 5, "dev": 2}
-    assert faults(read, write(tmp_path / "x.jsonl", lines([row("a")])), genre="slate") == [("x.jsonl", 1, "genre")]
+    assert faults(read, write(tmp_path / "x.jsonl", lines([row("a")])), genre="slate") == [
+        ("x.jsonl", 1, "genre")
+    ]
 
 
 def mediqa(folder, truth="pair_id,label\nt2,contradiction\nt0,entailment\nt1,neutral\n"):
@@ -227,12 +334,19 @@ def mediqa(folder, truth="pair_id,label\nt2,contradiction\nt0,entailment\nt1,neu
 def test_mediqa_takes_its_labels_from_the_ground_truth_and_the_rest_from_mednli(tmp_path):
     folder = mediqa(tmp_path)
     splits = load_nli("mediqa_nli", folder)
-    assert {name: split.facts["file"] for name, split in splits.items()} == CORPORA["mediqa_nli"].files
+    assert {name: split.facts["file"] for name, split in splits.items()} == CORPORA[
+        "mediqa_nli"
+    ].files
     labels = {pair.uid: pair.label for pair in splits["test"].examples}
     assert labels == {"t0": "entailment", "t1": "neutral", "t2": "contradiction"}
     assert set(splits["test"].facts["read_with"]) == {TRUTH}
-    assert {path.name for path in source_files("mediqa_nli", folder)} == {*CORPORA["mediqa_nli"].files.values(), TRUTH}
-    assert load_nli("mediqa_nli", folder / "mediqa_nli") == splits  # the corpus finds MedNLI beside its own folder
+    assert {path.name for path in source_files("mediqa_nli", folder)} == {
+        *CORPORA["mediqa_nli"].files.values(),
+        TRUTH,
+    }
+    assert (
+        load_nli("mediqa_nli", folder / "mediqa_nli") == splits
+    )  # the corpus finds MedNLI beside its own folder
     headless = mediqa(tmp_path / "b", "t0,entailment\nt1,neutral\nt2,contradiction\n")
     assert load_nli("mediqa_nli", headless)["test"].examples == splits["test"].examples
     (folder / "mediqa_nli" / TRUTH).unlink()
@@ -241,7 +355,10 @@ def test_mediqa_takes_its_labels_from_the_ground_truth_and_the_rest_from_mednli(
 
 def test_a_corpus_of_ones_own_may_mix_formats_and_leave_test_out(tmp_path):
     write(tmp_path / "train.tsv.gz", OWN["tsv"])
-    write(tmp_path / "dev.csv", OWN["csv"].replace("u1", "u2").replace("A, b", "F").replace(",D,", ",G,"))
+    write(
+        tmp_path / "dev.csv",
+        OWN["csv"].replace("u1", "u2").replace("A, b", "F").replace(",D,", ",G,"),
+    )
     splits = load_nli("file", tmp_path, limit=1)
     assert {name: len(split) for name, split in splits.items()} == {"train": 1, "dev": 2}
     assert [path.name for path in source_files("file", tmp_path)] == ["train.tsv.gz", "dev.csv"]
@@ -260,7 +377,11 @@ def test_snli_is_found_as_json_then_as_table(tmp_path):
     [
         ("mednli", ("mli_train_v1.jsonl", "mli_test_v1.jsonl"), CORPORA["mednli"].source),
         ("mednli", ("physionet.org/1.0.0/mli_train_v1.jsonl",), "1.0.0/mli_train_v1.jsonl"),
-        ("file", ("train.jsonl", "dev.csv", "train.jsonl.gz"), "train.jsonl and train.jsonl.gz: two files hold train"),
+        (
+            "file",
+            ("train.jsonl", "dev.csv", "train.jsonl.gz"),
+            "train.jsonl and train.jsonl.gz: two files hold train",
+        ),
         ("file", ("train.csv", "dev.csv"), "pairID"),
     ],
 )
@@ -272,7 +393,9 @@ def test_missing_files_and_two_of_one_split_are_named(tmp_path, name, files, say
 
 
 def pairs(name, *rows):
-    examples = [NLIExample(uid, *(*texts, "h")[:2], "neutral", ("p",), ("h",)) for uid, *texts in rows]
+    examples = [
+        NLIExample(uid, *(*texts, "h")[:2], "neutral", ("p",), ("h",)) for uid, *texts in rows
+    ]
     return Split(name, tuple(examples), {"file": f"{name}.jsonl"})
 
 
@@ -283,7 +406,11 @@ def test_equal_uids_are_refused_and_equal_texts_counted():
         "dev": {"train": {"pairs": 0, "premises": 0}},
         "test": {"train": {"pairs": 1, "premises": 2}, "dev": {"pairs": 1, "premises": 1}},
     }
-    assert check_disjoint({"train": train, "dev": dev, "test": test}) == {"train": train, "dev": dev, "test": test}
+    assert check_disjoint({"train": train, "dev": dev, "test": test}) == {
+        "train": train,
+        "dev": dev,
+        "test": test,
+    }
     with pytest.raises(DataError) as caught:
         check_disjoint({"train": train, "dev": dev, "test": pairs("test", ("c", "q"), ("b", "q"))})
     assert (caught.value.file, caught.value.field) == ("test.jsonl", "pairID")

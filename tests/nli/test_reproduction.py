@@ -1,4 +1,5 @@
-"""The reproduction check: the expected range, a verdict for each published cell, and no text of the corpus."""
+"""The reproduction check: the expected range, a verdict for each published cell, and no text of the
+corpus."""
 
 import json
 import math
@@ -29,7 +30,8 @@ def cell(found, number, run):
 
 
 def test_the_expected_range_by_hand():
-    """Six seeds with sd .6: 1 + 1.96 * sqrt(.36 * 2/6). For a gain the variance of the baseline is added."""
+    """Six seeds with sd .6: 1 + 1.96 * sqrt(.36 * 2/6). For a gain the variance of the baseline is
+    added."""
     low, high = reproduction.expected(73.1, [0.6], [6])
     assert (73.1 - low, high - 73.1) == pytest.approx((1 + 1.96 * math.sqrt(0.12),) * 2)
     low, high = reproduction.expected(-1.7, [0.6, 0.8], [6, 3])
@@ -39,7 +41,9 @@ def test_the_expected_range_by_hand():
 
 def test_every_published_cell_has_a_line_whatever_is_there(tmp_path):
     found = reproduction.checked(tmp_path, read)
-    paper = [one for table in tables.TABLES.values() for one in table.cells if one.paper is not None]
+    paper = [
+        one for table in tables.TABLES.values() for one in table.cells if one.paper is not None
+    ]
     lines = [one for cells in found["tables"].values() for one in cells]
     assert len(lines) == len(paper) + 8  # Table 2 adds 8
     assert found["verdicts"]["missing"] == len(lines)
@@ -51,15 +55,26 @@ def test_every_published_cell_has_a_line_whatever_is_there(tmp_path):
 
 
 def test_verdicts(tmp_path):
-    seeds = [wrong(3)] * 6  # accuracy 70.0 and sd 0, for which 1 stands: 70.2 is within 2.1 points, 73.1 is not
+    seeds = [
+        wrong(3)
+    ] * 6  # accuracy 70.0 and sd 0, for which 1 stands: 70.2 is within 2.1 points, 73.1 is not
     for name in ("bow", "esim"):
         as_published(tmp_path / name, *seeds)
     as_published(tmp_path / "infersent", wrong(3))
     as_published(tmp_path / "features", *seeds, status="interrupted")
     found = reproduction.checked(tmp_path, read)
-    verdicts = {run: cell(found, 3, run)["verdict"] for run in ("bow", "esim", "infersent", "features")}
-    assert verdicts == {"bow": "pass", "esim": "FAIL", "infersent": "not judged", "features": "missing"}
-    assert cell(found, 3, "bow")["expected"] == pytest.approx([70.2 - 2.1316, 70.2 + 2.1316], abs=1e-3)
+    verdicts = {
+        run: cell(found, 3, run)["verdict"] for run in ("bow", "esim", "infersent", "features")
+    }
+    assert verdicts == {
+        "bow": "pass",
+        "esim": "FAIL",
+        "infersent": "not judged",
+        "features": "missing",
+    }
+    assert cell(found, 3, "bow")["expected"] == pytest.approx(
+        [70.2 - 2.1316, 70.2 + 2.1316], abs=1e-3
+    )
     assert cell(found, 3, "infersent")["remark"] == "1 seed"
     assert cell(found, 3, "features")["remark"] == "interrupted"
 
@@ -76,7 +91,10 @@ def test_a_gain_is_judged_with_its_baseline(tmp_path):
     as_published(tmp_path / "replace-esim", *[wrong(3)] * 6)
     as_published(tmp_path / "unit-esim", *[wrong(2)] * 6)
     found = reproduction.checked(tmp_path, read)
-    assert (cell(found, 7, "replace-esim")["verdict"], cell(found, 7, "replace-esim")["ours"]) == ("pass", 0.0)
+    assert (cell(found, 7, "replace-esim")["verdict"], cell(found, 7, "replace-esim")["ours"]) == (
+        "pass",
+        0.0,
+    )
     (control,) = (one for one in found["tables"]["6"] if one["row"] == "unit length only")
     assert (control["paper"], control["verdict"], control["ours"]) == (None, "-", pytest.approx(10))
 
@@ -100,7 +118,11 @@ def test_a_run_that_differs_in_any_field_is_not_judged(tmp_path, field):
 
 
 def test_table_2_is_exact(tmp_path):
-    figures = {"pairs": 11_232, "premise": {"mean": 20.04, "longest": 202}, "hypothesis": {"mean": 5.86, "longest": 20}}
+    figures = {
+        "pairs": 11_232,
+        "premise": {"mean": 20.04, "longest": 202},
+        "hypothesis": {"mean": 5.86, "longest": 20},
+    }
     stats = {"corpus": "mednli", "splits": {"train": figures, "dev": {"pairs": 1395}, "test": {"pairs": 1421}},
              "all": {**figures, "premises": 4683}}  # fmt: skip
     (tmp_path / "corpus").mkdir()
@@ -108,18 +130,31 @@ def test_table_2_is_exact(tmp_path):
     verdicts = [one["verdict"] for one in reproduction.checked(tmp_path, read)["tables"]["2"]]
     assert verdicts == ["pass", "pass", "FAIL", "pass", "pass", "FAIL", "pass", "pass"]
     (tmp_path / "corpus" / "stats.json").write_text(json.dumps({**stats, "corpus": "demo"}))
-    assert {one["verdict"] for one in reproduction.checked(tmp_path, read)["tables"]["2"]} == {"not judged"}
+    assert {one["verdict"] for one in reproduction.checked(tmp_path, read)["tables"]["2"]} == {
+        "not judged"
+    }
     (tmp_path / "corpus" / "stats.json").write_text("{")
-    assert {one["remark"] for one in reproduction.checked(tmp_path, read)["tables"]["2"]} == {"stats.json is damaged"}
+    assert {one["remark"] for one in reproduction.checked(tmp_path, read)["tables"]["2"]} == {
+        "stats.json is damaged"
+    }
 
 
 def test_counts_of_few_pairs_are_left_out(tmp_path):
-    paths = {"version": "x", "split": "train", "occurrences": {"0": 10, "1": 9, "no path": 400}, "nearest": {}}
+    paths = {
+        "version": "x",
+        "split": "train",
+        "occurrences": {"0": 10, "1": 9, "no path": 400},
+        "nearest": {},
+    }
     for folder, corpus, ontology in (("corpus", "mednli", "umls"), ("snli", "snli", "wordnet")):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "paths.json").write_text(json.dumps({**paths, "corpus": corpus, "ontology": ontology}))
+        (tmp_path / folder / "paths.json").write_text(
+            json.dumps({**paths, "corpus": corpus, "ontology": ontology})
+        )
     kinds = {kind: {"pairs": 9 + n, "accuracy": 0.5} for n, kind in enumerate(categories.RULES)}
-    (tmp_path / "categories.json").write_text(json.dumps({"categories": {"esim": {"categories": kinds}}}))
+    (tmp_path / "categories.json").write_text(
+        json.dumps({"categories": {"esim": {"categories": kinds}}})
+    )
     found = reproduction.checked(tmp_path, read)
     assert found["figure 3"]["occurrences"] == {"0": 10, "no path": 400}
     shown = [words for section in reproduction.sections(found) for words in section.words]
@@ -129,16 +164,31 @@ def test_counts_of_few_pairs_are_left_out(tmp_path):
 
 
 def test_gained_predictions_by_class(tmp_path):
-    """Section 6: of 20 gained, 12 are neutral, 9 of which were entailment before; rows of few are left out."""
+    """Section 6: of 20 gained, 12 are neutral, 9 of which were entailment before; rows of few are
+    left out."""
     gold = "n" * 12 + "e" * 8
-    for run, said in (("esim", "e" * 9 + "c" * 3 + "n" * 8), ("replace-esim", gold), ("infersent", "e" * 9 + gold[9:])):
+    for run, said in (
+        ("esim", "e" * 9 + "c" * 3 + "n" * 8),
+        ("replace-esim", gold),
+        ("infersent", "e" * 9 + gold[9:]),
+    ):
         write_run(tmp_path / run, said, gold=gold, corpus="mednli")
     write_run(tmp_path / "replace-infersent", gold, gold=gold, corpus="mednli")
-    write_run(tmp_path / "vectors-fasttext-mimic-esim", gold, gold=gold, corpus="mednli", uids=[*map(str, range(20))])
+    write_run(
+        tmp_path / "vectors-fasttext-mimic-esim",
+        gold,
+        gold=gold,
+        corpus="mednli",
+        uids=[*map(str, range(20))],
+    )
     found = reproduction.checked(tmp_path, read)
     shares = {"entailment": 0.4, "neutral": 0.6, "contradiction": 0}
-    assert found["section 6"] == [{"by": "attention", "model": "ESIM", "shares": shares, "entailment before": 0.75}]
-    (shown,) = (section for section in reproduction.sections(found) if section.title.startswith("Section 6"))
+    assert found["section 6"] == [
+        {"by": "attention", "model": "ESIM", "shares": shares, "entailment before": 0.75}
+    ]
+    (shown,) = (
+        section for section in reproduction.sections(found) if section.title.startswith("Section 6")
+    )
     assert shown.grids[0].rows == [("attention", "ESIM", "40", "60", "0", "75")]
 
 
@@ -149,9 +199,19 @@ def test_the_page_can_be_passed_on(tmp_path, monkeypatch):
     as_published(secret / "esim", GOLD, uids=list(WORDS[:10]))
     as_published(secret / f"{WORDS[1]}-sequential-esim", GOLD, uids=list(WORDS[:10]))
     change(secret / "esim" / "config.json", vectors__path=f"/home/someone/{WORDS[2]}.txt")
-    edit(secret / "esim" / "env.json", command=["train.py", f"--config={WORDS[3]}"], platform=WORDS[4])
+    edit(
+        secret / "esim" / "env.json",
+        command=["train.py", f"--config={WORDS[3]}"],
+        platform=WORDS[4],
+    )
     (secret / "corpus").mkdir()
-    paths = {"corpus": "mednli", "ontology": WORDS[5], "version": WORDS[6], "occurrences": {"0": 90}, "nearest": {}}
+    paths = {
+        "corpus": "mednli",
+        "ontology": WORDS[5],
+        "version": WORDS[6],
+        "occurrences": {"0": 90},
+        "nearest": {},
+    }
     (secret / "corpus" / "paths.json").write_text(json.dumps(paths))
     flags = ("--table=mednli", f"--runs={secret}")
     code, out, _ = call_command(report, *flags, "--markdown", "--out=check.html")

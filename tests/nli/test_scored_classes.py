@@ -1,4 +1,5 @@
-"""What pages, comparisons and `evaluate` show of pairs, against scores that scikit-learn computes from the labels."""
+"""What pages, comparisons and `evaluate` show of pairs, against scores that scikit-learn computes
+from the labels."""
 
 import json
 
@@ -25,12 +26,17 @@ def test_a_comparison_has_the_macro_f1_of_all_seeds_over_the_gold_classes(tmp_pa
     seeds = "eenenccce", "cceeecnnc", "nnnneeccc"
     folders = [write_run(tmp_path / name, *seeds, gold=gold) for name in "ab"]
     labels = np.unique(indices(gold))
-    each = [f1_score(indices(gold), indices(of), labels=labels, average="macro", zero_division=0) for of in seeds]
+    each = [
+        f1_score(indices(gold), indices(of), labels=labels, average="macro", zero_division=0)
+        for of in seeds
+    ]
     expected = points(np.mean(each))
     assert points(each[0]) != expected
     assert [row["macro F1"] for row in statistics(*folders)] == [expected] * 2
     (scores, _), _ = page.run_sections(json.loads((folders[0] / "result.json").read_text()))
-    assert {row[scores.grids[0].header.index("macro F1")] for row in scores.grids[0].rows} == {expected}
+    assert {row[scores.grids[0].header.index("macro F1")] for row in scores.grids[0].rows} == {
+        expected
+    }
 
 
 @pytest.mark.parametrize(("split", "second"), [("test", "dev"), ("dev", "test")])
@@ -44,9 +50,14 @@ def test_a_comparison_also_has_the_accuracy_on_the_second_split(tmp_path, split,
 
 @pytest.mark.parametrize("right", [[6, 7, 7], [29] * 3])
 def test_the_interval_of_one_run_is_of_the_nearest_number_of_right_pairs(right):
-    """A mean of 6.67 right pairs counts as 7; .29 * 100 is 28.999999999999996 in floating point and counts as 29."""
+    """A mean of 6.67 right pairs counts as 7; .29 * 100 is 28.999999999999996 in floating point and
+    counts as 29."""
     size = 9 if max(right) < 9 else 100
-    accuracy = {"mean": float(np.mean([n / size for n in right])), "sd": 0.0, "per_seed": [n / size for n in right]}
+    accuracy = {
+        "mean": float(np.mean([n / size for n in right])),
+        "sd": 0.0,
+        "per_seed": [n / size for n in right],
+    }
     of_class = {"entailment": {"support": size}}
     scores = {"examples": size, "accuracy": accuracy, "macro_f1": accuracy, "per_class": of_class}
     scores["confusion"] = [[size, 0, 0], [0, 0, 0], [0, 0, 0]]

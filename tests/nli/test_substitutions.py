@@ -1,4 +1,5 @@
-"""The probe that replaces words, on a corpus of a few sentences, with bundled MeSH and a made-up WordNet."""
+"""The probe that replaces words, on a corpus of a few sentences, with bundled MeSH and a made-up
+WordNet."""
 
 import json
 from dataclasses import replace
@@ -15,8 +16,11 @@ from mednli_jax.nli.plug import corpus_of
 from mednli_jax.nli.substitutions import FILE, substitutions
 from mednli_jax.report.options import AnalysisOptions
 
-# MeSH puts asthma and bronchitis under Bronchial Diseases (C08.127.108 and .446), but not hypertension.
-TRAIN = [pair("Known asthma and bronchitis .", "He has hypertension .", uid=f"t{n}") for n in range(3)]
+# MeSH puts asthma and bronchitis under Bronchial Diseases (C08.127.108 and .446), but not
+# hypertension.
+TRAIN = [
+    pair("Known asthma and bronchitis .", "He has hypertension .", uid=f"t{n}") for n in range(3)
+]
 TEST = [
     pair("The lady has an Asthma .", "x", uid="a"),
     pair("She had no asthma .", "x", uid="b"),
@@ -45,7 +49,9 @@ def made(pairs):
 
 def test_a_word_is_replaced_by_its_co_hyponym(pairs):
     figures, rows = made(pairs)
-    assert [(row["sentence1"], row["sentence2"], row["gold_label"], row["genre"]) for row in rows] == [
+    assert [
+        (row["sentence1"], row["sentence2"], row["gold_label"], row["genre"]) for row in rows
+    ] == [
         ("The lady has an Asthma .", "The lady has a Bronchitis .", "contradiction", "co_hyponym")
     ]
     assert figures["categories"] == {"co_hyponym": {"pairs": 1, "label": "contradiction"}}
@@ -65,10 +71,15 @@ def test_text_of_a_corpus_that_is_not_open_is_private(pairs, monkeypatch):
 
 
 def test_wordnet_words_fit_their_place(tmp_path):
-    """A noun follows a determiner. In its first sense "cold" is the antonym of heat, in another a kind of illness."""
+    """A noun follows a determiner. In its first sense "cold" is the antonym of heat, in another a
+    kind of illness."""
     folder = lay_out(tmp_path, WORDNET)
     train = [pair("body illness cold heat", "Paris", uid=f"t{n}") for n in range(3)]
-    test = [pair("See the body .", "x", uid="a"), pair("See body .", "x", uid="b"), pair("See a cold .", "x", uid="c")]
+    test = [
+        pair("See the body .", "x", uid="a"),
+        pair("See body .", "x", uid="b"),
+        pair("See a cold .", "x", uid="c"),
+    ]
     _, rows = made(pairs_of(train, test, folder))
     found = {(row["sentence2"], row["genre"]) for row in rows}
     assert {text for text, _ in found if not text.startswith(("See the", "See a"))} == set()

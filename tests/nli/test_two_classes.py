@@ -31,7 +31,9 @@ def test_scores_and_predictions_of_two_logits():
     names = [row["predicted"][0] for row in TASK.predictions(ROWS, LOGITS)]
     assert names == ["entailment", "contradiction", "entailment"]
     first = TASK.described(ROWS, LOGITS)[0]
-    assert first == pytest.approx({"entailment": 1 / (1 + np.exp(-1)), "neutral": 0, "contradiction": 1 / (1 + np.e)})
+    assert first == pytest.approx(
+        {"entailment": 1 / (1 + np.exp(-1)), "neutral": 0, "contradiction": 1 / (1 + np.e)}
+    )
 
 
 def test_the_labels_of_a_config_decide_the_classes():
@@ -42,7 +44,8 @@ def test_the_labels_of_a_config_decide_the_classes():
     assert (task.classes, facts["num_classes"]) == ((0, 2), 2)
 
 
-# The gold labels of the pairs that are scored, the classes of the model, and whether there is a loss.
+# The gold labels of the pairs that are scored, the classes of the model, and whether there is a
+# loss.
 SCORED = {
     "a model of two classes on three": ([0, 1, 2, 1, 2, 0], (0, 2), False),
     "a model of three classes on two": ([0, 2, 2, 0, 2, 0], (0, 1, 2), True),
@@ -61,7 +64,9 @@ def test_scores_are_over_the_classes_of_the_pairs_that_are_scored(case):
     for part, chosen in ((scores, slice(None)), (scores["slices"]["x"], slice(2))):
         gold = np.array(label)[chosen]
         expected = [
-            f1_score(gold, of_seed[chosen], labels=np.unique(gold), average="macro", zero_division=0)
+            f1_score(
+                gold, of_seed[chosen], labels=np.unique(gold), average="macro", zero_division=0
+            )
             for of_seed in predicted
         ]
         assert part["macro_f1"]["per_seed"] == pytest.approx(expected)
@@ -83,7 +88,12 @@ def test_a_model_that_diverged_has_a_loss_for_the_loop():
 
 @pytest.mark.parametrize(("label", "has_loss"), [([0, 2, 2], True), ([0, 1, 2], False)])
 def test_trees_have_no_logit_for_a_class_that_training_lacks(label, has_loss):
-    table, rows = np.eye(6)[:, :3], Rows("dev", 0, np.array(label), ((), ()), ("a", "b", "c"), ((), (), ()))
-    p_SNC, _, _ = boosting.fit_predict(table, np.array([0, 2, 0, 2, 0, 2]), slice(None), (0,), trees=2)
+    table, rows = (
+        np.eye(6)[:, :3],
+        Rows("dev", 0, np.array(label), ((), ()), ("a", "b", "c"), ((), (), ())),
+    )
+    p_SNC, _, _ = boosting.fit_predict(
+        table, np.array([0, 2, 0, 2, 0, 2]), slice(None), (0,), trees=2
+    )
     scores = NLITask().score(rows, boosting.logits_of(p_SNC)[:, :3])
     assert ("loss" in scores, "calibration" in scores) == (has_loss, True)

@@ -20,7 +20,8 @@ def test_the_vote_is_the_majority_and_a_tie_goes_to_the_likelier_class(tmp_path)
     folder = write_run(tmp_path / "run", "en", "en", "nn", "nc", gold="ee")
     path = folder / "private" / "predictions.test.jsonl"
     first, second = (json.loads(line) for line in path.read_text().splitlines())
-    # Two seeds vote for entailment and two for neutral; the mean probabilities, .4 and .5, decide for neutral.
+    # Two seeds vote for entailment and two for neutral; the mean probabilities, .4 and .5, decide
+    # for neutral.
     first["probabilities"] = [[0.6, 0.3, 0.1], [0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.2, 0.7, 0.1]]
     path.write_text(json.dumps(first) + "\n" + json.dumps(second) + "\n")
     assert outcomes.finished(folder).outcomes.voted.tolist() == [1, 1]
@@ -92,13 +93,17 @@ def test_training_pairs_may_differ_and_are_noted(tmp_path):
 def test_a_file_of_other_content_is_refused(tmp_path):
     runs = [write_run(tmp_path / name, GOLD) for name in "ab"]
     for folder in runs:
-        edit(folder / "data.json", splits={"test": {"rows": 9, "file": "x.jsonl", "sha256": folder.name * 64}})
+        edit(
+            folder / "data.json",
+            splits={"test": {"rows": 9, "file": "x.jsonl", "sha256": folder.name * 64}},
+        )
     with pytest.raises(RunError, match="a and b: "):
         outcomes.aligned(*map(outcomes.finished, runs))
 
 
 def test_comparison_by_hand(tmp_path):
-    """Right are 6 of 9 and 7 of 9: the last e in the first run alone, two pairs in the second run alone."""
+    """Right are 6 of 9 and 7 of 9: the last e in the first run alone, two pairs in the second run
+    alone."""
     first, second = opened(tmp_path / "a", "eeeccnccn"), opened(tmp_path / "b", "eennnnccn")
     (row,) = outcomes.comparisons([first, second])
     assert row["accuracy"] == pytest.approx([6 / 9, 7 / 9])
@@ -122,7 +127,8 @@ def test_comparison_by_hand(tmp_path):
 
 
 def test_votes_are_tested_and_accuracies_are_means_over_seeds(tmp_path):
-    """Seeds of a and b differ in single pairs, but their votes are equal; McNemar's test compares votes."""
+    """Seeds of a and b differ in single pairs, but their votes are equal; McNemar's test compares
+    votes."""
     first = opened(tmp_path / "a", GOLD, GOLD, GOLD)
     second = opened(tmp_path / "b", "n" + GOLD[1:], "eeeennccc", GOLD[:-1] + "e")
     row = outcomes.comparison(first, second)
@@ -131,7 +137,9 @@ def test_votes_are_tested_and_accuracies_are_means_over_seeds(tmp_path):
 
 
 def test_a_wrong_answer_that_turns_into_another_is_neither_gained_nor_lost(tmp_path):
-    row = outcomes.comparison(opened(tmp_path / "a", "nnn", gold="eee"), opened(tmp_path / "b", "cnn", gold="eee"))
+    row = outcomes.comparison(
+        opened(tmp_path / "a", "nnn", gold="eee"), opened(tmp_path / "b", "cnn", gold="eee")
+    )
     found = row["flips"]["entailment"]
     assert [found[name] for name in ("changed", "gained", "lost", "wrong_to_wrong")] == [1, 0, 0, 1]
     assert list(row["class_gains"]) == ["entailment"]  # the other classes have no pair
@@ -151,12 +159,18 @@ TABLE_8 = (
         ("depression",),
         ("ekg",),
     ),
-    ("Head CT was negative for bleed .", "The patient has intracranial hemorrhage", ("ct", "bleed"), ("hemorrhage",)),
+    (
+        "Head CT was negative for bleed .",
+        "The patient has intracranial hemorrhage",
+        ("ct", "bleed"),
+        ("hemorrhage",),
+    ),
 )
 
 
 def by_rules(*cases):
-    """The categories of each (premise, hypothesis, concepts of the premise, concepts of the hypothesis)."""
+    """The categories of each (premise, hypothesis, concepts of the premise, concepts of the
+    hypothesis)."""
     examples = [pair(*case[:2], uid=str(number)) for number, case in enumerate(cases)]
     found = ([mentions(*case[side]) for case in cases] for side in (2, 3))
     return [*categories.categories(examples, *found, ("WBC", "ct", "ekg", "cp", "or")).values()]
@@ -164,13 +178,18 @@ def by_rules(*cases):
 
 def test_rules_by_hand():
     assert by_rules(*TABLE_8) == [
-        ("numerical reasoning", "abbreviations"),  # the hypothesis names no concept that the premise lacks
+        (
+            "numerical reasoning",
+            "abbreviations",
+        ),  # the hypothesis names no concept that the premise lacks
         ("world knowledge",),  # both sides are negated, so negation does not decide
         ("abbreviations", "medical knowledge"),
         ("abbreviations", "medical knowledge", "negations"),  # V3-5 is an ECG lead, not a number
         ("abbreviations", "medical knowledge", "negations"),
     ]
-    plain = by_rules(*((premise, "he is well", (), ()) for premise in ("pain or fever", "went to OR")))
+    plain = by_rules(
+        *((premise, "he is well", (), ()) for premise in ("pain or fever", "went to OR"))
+    )
     assert plain == [("world knowledge",), ("abbreviations",)]
     for token in ("3.5", "120/80", "98%", "325mg", "twenty", ">100", "V3", "B12", "-", "T4-5"):
         kind = "world knowledge" if token in ("V3", "B12", "-", "T4-5") else "numerical reasoning"
@@ -178,9 +197,15 @@ def test_rules_by_hand():
 
 
 def test_scores_of_categories_by_hand(tmp_path):
-    """u0 and u1 are right in both seeds, u2 in neither. u3 and the pairs after it have no category."""
+    """u0 and u1 are right in both seeds, u2 in neither. u3 and the pairs after it have no
+    category."""
     run = opened(tmp_path / "run", "eecnnnccc", "eennnnccc")
-    given = {"u0": ("negations",), "u1": ("negations", "abbreviations"), "u2": ("negations",), "u99": ("negations",)}
+    given = {
+        "u0": ("negations",),
+        "u1": ("negations", "abbreviations"),
+        "u2": ("negations",),
+        "u99": ("negations",),
+    }
     found = categories.category_scores(run.outcomes, given)
     assert (found["annotated"], found["errors"]) == (3, 1)
     assert found["categories"]["negations"] == {
@@ -188,12 +213,19 @@ def test_scores_of_categories_by_hand(tmp_path):
         "confusions": {f"{LABELS[0]} > {LABELS[run.outcomes.voted[2]]}": 1},
     }  # fmt: skip
     assert found["categories"]["abbreviations"]["accuracy"] == 1.0
-    assert found["categories"]["world knowledge"] == {"pairs": 0, "accuracy": None, "errors": 0, "confusions": {}}
+    assert found["categories"]["world knowledge"] == {
+        "pairs": 0,
+        "accuracy": None,
+        "errors": 0,
+        "confusions": {},
+    }
     with pytest.raises(RunError):
         categories.category_scores(run.outcomes, {"other": ("negations",)})
 
 
 def test_annotations_may_be_abbreviated_and_several(tmp_path):
-    (tmp_path / "kinds.tsv").write_text("uid\tcategory\nu0\tNegation\nu1\tnumbers\n\nu0\tmedical knowledge\n")
+    (tmp_path / "kinds.tsv").write_text(
+        "uid\tcategory\nu0\tNegation\nu1\tnumbers\n\nu0\tmedical knowledge\n"
+    )
     found = categories.read_annotations(tmp_path / "kinds.tsv")
     assert found == {"u0": ("negations", "medical knowledge"), "u1": ("numerical reasoning",)}

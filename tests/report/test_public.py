@@ -33,14 +33,19 @@ def test_a_public_report_has_scores_and_counts_of_ten_and_nothing_else(tmp_path,
         code, _, err = call_command(report, "run", "--public", *more)
         assert (code, "--public" in err) == (2, True)
     write_run(tmp_path / "few", predicted, gold=gold[:29] + "n" + gold[30:])  # one count is nine
-    assert "confusion" not in json.loads(call_command(report, "few", "--public", "--json")[1])["scores"]["test"]
+    assert (
+        "confusion"
+        not in json.loads(call_command(report, "few", "--public", "--json")[1])["scores"]["test"]
+    )
     write_run(tmp_path / "tiny", "eeennnccc")
     assert json.loads(call_command(report, "tiny", "--public", "--json")[1])["scores"] == {}
 
 
 def test_a_model_card_says_what_the_public_page_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_run(tmp_path / "secret", "e" * 90, gold="e" * 30 + "n" * 30 + "c" * 30, uids=list(WORDS[:90]))
+    write_run(
+        tmp_path / "secret", "e" * 90, gold="e" * 30 + "n" * 30 + "c" * 30, uids=list(WORDS[:90])
+    )
     code, out, err = call_command(report, "secret", "--public", "--markdown")
     assert (code, out, err.split()[1::2]) == (0, "", ["secret/public.html", "secret/public.md"])
     card = (tmp_path / "secret" / "public.md").read_text()
@@ -53,7 +58,9 @@ def test_a_public_table_has_the_papers_cells_alone_and_names_no_folder(tmp_path,
     monkeypatch.chdir(tmp_path)
     for name in ("esim", "ward-direct-esim"):
         write_run(tmp_path / "secret" / name, "eennnnccn", corpus="mednli")
-    code, out, _ = call_command(report, "--table=4", "--runs=secret", "--public", "--out=table.html", "--json")
+    code, out, _ = call_command(
+        report, "--table=4", "--runs=secret", "--public", "--out=table.html", "--json"
+    )
     found = json.loads(out)
     assert (code, found["pairs"], found["lacking"]) == (0, {}, {})  # there are fewer than ten pairs
     for text in (out, (tmp_path / "table.html").read_text()):
@@ -67,7 +74,10 @@ def scores(examples, **more):
 
 
 def test_a_family_with_a_small_part_is_left_out_whole():
-    families = {"length": {"1": scores(90), "2": scores(10)}, "type": {"a": scores(91), "b": scores(9)}}
+    families = {
+        "length": {"1": scores(90), "2": scores(10)},
+        "type": {"a": scores(91), "b": scores(9)},
+    }
     families["semantic type"] = families["length"]  # its names come from the corpus
     found = public.scores(scores(100, families=families, missing=3), seeds=1)
     assert list(found["families"]) == ["length"]
@@ -78,13 +88,20 @@ def test_a_family_with_a_small_part_is_left_out_whole():
 def test_a_public_report_has_no_average_over_few_and_no_cell_that_could_be_worked_out():
     def category(diseases, positives):
         one = {"positives": positives, "negatives": 50}
-        return {"macro": {"mean": 1.0}, "diseases": {str(number): one for number in range(diseases)}}
+        return {
+            "macro": {"mean": 1.0},
+            "diseases": {str(number): one for number in range(diseases)},
+        }
 
     found = {"categories": {"one": category(1, 20), "few": category(2, 4), "kept": category(2, 5)}}
     assert list(public.figures(found, {}, {})["categories"]) == ["kept"]
-    classes = {label: {"precision": 0.5, "recall": 0.5, "f1": 0.5, "support": 50} for label in "abc"}
+    classes = {
+        label: {"precision": 0.5, "recall": 0.5, "f1": 0.5, "support": 50} for label in "abc"
+    }
     cells = [[30, 10, 10], [10, 30, 10], [10, 10, 30]]
     shown = public.scores(scores(150, per_class=classes, confusion=cells), seeds=1)
     assert {"confusion", "per_class"} <= set(shown)
     cells[0] = [31, 10, 9]
-    assert not {"confusion", "per_class"} & set(public.scores(scores(150, per_class=classes, confusion=cells), seeds=1))
+    assert not {"confusion", "per_class"} & set(
+        public.scores(scores(150, per_class=classes, confusion=cells), seeds=1)
+    )

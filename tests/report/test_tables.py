@@ -1,4 +1,5 @@
-"""The paper's tables: figures as printed, the runs that fill the cells, and what empty cells say."""
+"""The paper's tables: figures as printed, the runs that fill the cells, and what empty cells
+say."""
 
 import json
 import re
@@ -12,22 +13,35 @@ from mednli_jax.report import sections, tables
 
 
 def runs(folder, corpus="mednli", **said):
-    """Writes {name of a run: the predictions of its seeds}; an underscore in a name becomes a hyphen."""
+    """Writes {name of a run: the predictions of its seeds}; an underscore in a name becomes a
+    hyphen."""
     for name, words in said.items():
         write_run(folder / name.replace("_", "-"), *words, gold=GOLD, corpus=corpus)
     return folder
 
 
 def cells(found, **wanted):
-    return [cell for cell in found["cells"] if all(cell[key] == value for key, value in wanted.items())]
+    return [
+        cell for cell in found["cells"] if all(cell[key] == value for key, value in wanted.items())
+    ]
 
 
 def test_the_papers_figures_are_as_printed():
     """Sums and corner cells of the printed tables, added up by hand from the paper."""
-    figures = {n: [c.paper for c in table.cells if c.paper is not None] for n, table in tables.TABLES.items()}
+    figures = {
+        n: [c.paper for c in table.cells if c.paper is not None]
+        for n, table in tables.TABLES.items()
+    }
     assert {n: len(f) for n, f in figures.items()} == {3: 9, 4: 54, 5: 21, 6: 3, 7: 4}
     assert figures[3] == [51.9, 71.9, 76.0, 74.4, 51.9, 70.2, 73.5, 73.1, 61.9]
-    rows = {"snli": -72.1, "fiction": -65.6, "government": -74.4, "slate": -66.3, "telephone": -76.7, "travel": -77.1}
+    rows = {
+        "snli": -72.1,
+        "fiction": -65.6,
+        "government": -74.4,
+        "slate": -66.3,
+        "telephone": -76.7,
+        "travel": -77.1,
+    }
     for source, total in rows.items():
         values = [c.paper for c in tables.TABLES[4].cells if c.row == source]
         assert sum(values) == pytest.approx(total), source
@@ -45,18 +59,28 @@ def test_accuracies_beside_the_papers(tmp_path):
     folder = runs(tmp_path / "my runs", esim=(wrong(2), wrong(4)), bow=(wrong(5),))
     write_run(folder / "features", RIGHT, gold=GOLD, status="interrupted")
     found = tables.filled(tables.TABLES[3], folder, read)
-    assert (found["corpus"], found["comparable"], found["pairs"]) == ("mednli", True, {"dev": 10, "test": 10})
+    assert (found["corpus"], found["comparable"], found["pairs"]) == (
+        "mednli",
+        True,
+        {"dev": 10, "test": 10},
+    )
     (esim,) = cells(found, run="esim", split="test")
     assert (esim["state"], esim["seeds"], esim["ours"]) == ("complete", 2, pytest.approx(70))
     assert esim["low"] < 70 < esim["high"]
     assert esim["difference"] == pytest.approx([70 - 73.1, esim["low"] - 73.1, esim["high"] - 73.1])
-    states = {name: {cell["state"] for cell in cells(found, run=name)} for name in ("infersent", "features")}
+    states = {
+        name: {cell["state"] for cell in cells(found, run=name)}
+        for name in ("infersent", "features")
+    }
     assert states == {"infersent": {"missing"}, "features": {"interrupted"}}
-    assert found["lacking"] == {f"bash launch/mednli.sh '{folder}' mednli 3": ["features", "hypothesis", "infersent"]}
+    assert found["lacking"] == {
+        f"bash launch/mednli.sh '{folder}' mednli 3": ["features", "hypothesis", "infersent"]
+    }
 
 
 def test_gains_are_over_the_baseline_on_the_same_pairs(tmp_path):
-    """The run is right on all pairs of the baseline and on 3 more, so the interval never goes below 0."""
+    """The run is right on all pairs of the baseline and on 3 more, so the interval never goes below
+    0."""
     folder = runs(tmp_path, esim=(wrong(5),), concepts_esim=(wrong(2),), concepts_bow=(RIGHT,))
     found = tables.filled(tables.TABLES[6], folder, read)
     (esim,) = cells(found, run="concepts-esim")
@@ -75,7 +99,11 @@ def test_on_another_corpus_nothing_is_said_to_differ(tmp_path):
     folder = runs(tmp_path, corpus="demo", esim=(wrong(2),))
     found = tables.filled(tables.TABLES[3], folder, read)
     (esim,) = cells(found, run="esim", split="test")
-    assert (esim["ours"], esim["difference"], found["comparable"]) == (pytest.approx(80), None, False)
+    assert (esim["ours"], esim["difference"], found["comparable"]) == (
+        pytest.approx(80),
+        None,
+        False,
+    )
     printed = sections.lines(tables.table_section(found))
     assert any("NOT COMPARABLE with ours on demo" in line for line in printed)
     (line,) = (line for line in printed if re.match(r"test +ESIM", line))
@@ -101,13 +129,23 @@ def test_runs_of_other_corpora_and_pairs_are_named_in_their_cells(tmp_path):
 
 
 def test_runs_unlike_the_papers_are_named_in_their_cells(tmp_path):
-    for name in ("esim", "replace-esim", "vectors-fasttext-mimic-esim", "mimic-replace-esim", "infersent"):
+    for name in (
+        "esim",
+        "replace-esim",
+        "vectors-fasttext-mimic-esim",
+        "mimic-replace-esim",
+        "infersent",
+    ):
         write_run(tmp_path / name, *[RIGHT] * 6, gold=GOLD, corpus="mednli", train={"rows": 11_232})
-        change(tmp_path / name / "config.json", knowledge__mentions="metamap.mmi", data__dir="/data")
+        change(
+            tmp_path / name / "config.json", knowledge__mentions="metamap.mmi", data__dir="/data"
+        )
     change(tmp_path / "mimic-replace-esim" / "config.json", vectors__path="mimic.bin")
     found = tables.filled(tables.TABLES[7], tmp_path, read)
     assert [cell["unlike"] for cell in cells(found, column="ESIM", state="complete")] == [[], []]
-    config = write_run(tmp_path / "replace-infersent", RIGHT, gold=GOLD, corpus="mednli", train={"rows": 60})
+    config = write_run(
+        tmp_path / "replace-infersent", RIGHT, gold=GOLD, corpus="mednli", train={"rows": 60}
+    )
     change(config / "config.json", data__limit=60, model__hidden_size=8, train__epochs=1, train__select="accuracy",
            vectors__path="/home/someone/made-up.txt", vectors__dim=8)  # fmt: skip
     (cell,) = cells(tables.filled(tables.TABLES[7], tmp_path, read), run="replace-infersent")
@@ -121,7 +159,10 @@ def test_runs_unlike_the_papers_are_named_in_their_cells(tmp_path):
 def test_a_check_on_another_corpus_stands_beside_the_papers_rows(tmp_path):
     """Section 5.4.1: retrofitting on MultiNLI's fiction, whose dev pairs are scored."""
     folder = runs(tmp_path, esim=(wrong(5),), concepts_esim=(wrong(2),))
-    for name, said in (("source-fiction-infersent", wrong(1)), ("fiction-retrofit-infersent", wrong(3))):
+    for name, said in (
+        ("source-fiction-infersent", wrong(1)),
+        ("fiction-retrofit-infersent", wrong(3)),
+    ):
         write_run(folder / name, said, gold=GOLD, corpus="multinli/fiction")
     found = tables.filled(tables.TABLES[6], folder, read)
     assert (found["corpus"], found["pairs"]) == ("mednli", {"test": 10})
@@ -132,7 +173,9 @@ def test_a_check_on_another_corpus_stands_beside_the_papers_rows(tmp_path):
 
 def test_the_classifier_of_hypotheses_is_compared_with_its_own_config(tmp_path):
     config = json.loads(json.dumps(read("hypothesis_only:mednli").to_dict()))
-    folder = write_run(tmp_path / "hypothesis", *[wrong(4)] * 6, gold=GOLD, corpus="mednli", train={"rows": 11_232})
+    folder = write_run(
+        tmp_path / "hypothesis", *[wrong(4)] * 6, gold=GOLD, corpus="mednli", train={"rows": 11_232}
+    )
     (folder / "config.json").write_text(json.dumps(config))
     edit(folder / "result.json", model="fasttext")
     (cell,) = cells(tables.filled(tables.TABLES[3], tmp_path, read), run="hypothesis")
@@ -143,32 +186,63 @@ def test_what_a_source_was_trained_on_is_named(tmp_path):
     folder = runs(tmp_path, bow=(RIGHT,), snli_sequential_bow=(RIGHT,), snli_direct_bow=(RIGHT,))
     write_run(folder / "source-snli-bow", RIGHT, gold=GOLD, corpus="snli")
     change(folder / "source-snli-bow" / "config.json", data__limit=20_000)
-    change(folder / "snli-sequential-bow" / "config.json", transfer__init_from=f"{tmp_path}/source-snli-bow")
-    edit(folder / "snli-direct-bow" / "result.json", transfer={"source": "source-snli-bow", "mode": "direct"})
-    given = {"knowledge__ontology": "mesh", "vectors__retrofit_relations": ["is_a"]}  # the source's, and not used
+    change(
+        folder / "snli-sequential-bow" / "config.json",
+        transfer__init_from=f"{tmp_path}/source-snli-bow",
+    )
+    edit(
+        folder / "snli-direct-bow" / "result.json",
+        transfer={"source": "source-snli-bow", "mode": "direct"},
+    )
+    given = {
+        "knowledge__ontology": "mesh",
+        "vectors__retrofit_relations": ["is_a"],
+    }  # the source's, and not used
     change(folder / "snli-direct-bow" / "config.json", **given)
     found = tables.filled(tables.TABLES[4], folder, read)
-    assert not [words for words in cells(found, run="snli-direct-bow")[0]["unlike"] if words.startswith("other")]
+    assert not [
+        words
+        for words in cells(found, run="snli-direct-bow")[0]["unlike"]
+        if words.startswith("other")
+    ]
     for run in ("snli-sequential-bow", "snli-direct-bow"):
         assert "source: data.limit 20,000" in cells(found, run=run)[0]["unlike"]
 
 
 def test_runs_that_the_paper_has_not_are_shown_where_they_are(tmp_path):
-    folder = runs(tmp_path, esim=(wrong(5),), demo_full_sequential_esim=(wrong(1),), snli_mixed_esim=(wrong(4),))
+    folder = runs(
+        tmp_path,
+        esim=(wrong(5),),
+        demo_full_sequential_esim=(wrong(1),),
+        snli_mixed_esim=(wrong(4),),
+    )
     found = tables.filled(tables.TABLES[4], folder, read)
     (own,) = cells(found, run="demo-full-sequential-esim")
-    assert (own["row"], own["column"], own["paper"], own["difference"]) == ("demo-full", "sequential ESIM", None, None)
+    assert (own["row"], own["column"], own["paper"], own["difference"]) == (
+        "demo-full",
+        "sequential ESIM",
+        None,
+        None,
+    )
     assert own["ours"] == pytest.approx(40)
     assert [cell["ours"] for cell in cells(found, column="mixed ESIM")] == [pytest.approx(10)]
     assert len(found["cells"]) == 56
-    seven = tables.filled(tables.TABLES[7], runs(tmp_path / "seven", bow=(wrong(3),), bias_bow=(wrong(1),)), read)
+    seven = tables.filled(
+        tables.TABLES[7], runs(tmp_path / "seven", bow=(wrong(3),), bias_bow=(wrong(1),)), read
+    )
     assert [cell["ours"] for cell in cells(seven, row="GloVe CC, bias")] == [pytest.approx(20)]
 
 
 def test_pretrained_weights_decide_the_sizes_of_their_model(tmp_path):
-    """The file of weights may lie anywhere; sizes that only the weights have are no difference, other settings are."""
+    """The file of weights may lie anywhere; sizes that only the weights have are no difference,
+    other settings are."""
     config = read("diskne_bert:mednli").to_dict()
-    config["model"] |= {"weights": "/home/someone/bert", "hidden_size": 768, "layers": 12, "vocab_size": 28_996}
+    config["model"] |= {
+        "weights": "/home/someone/bert",
+        "hidden_size": 768,
+        "layers": 12,
+        "vocab_size": 28_996,
+    }
     config["train"]["learning_rate"], config["seeds"] = 1e-4, (3, 4, 5)
     folder = write_run(tmp_path / "biobert", RIGHT, RIGHT, RIGHT, gold=GOLD, corpus="mednli")
     (folder / "config.json").write_text(json.dumps(config))

@@ -1,4 +1,5 @@
-"""A checkpoint is restored bit for bit or not at all: damage is noticed, and the previous one is used."""
+"""A checkpoint is restored bit for bit or not at all: damage is noticed, and the previous one is
+used."""
 
 import json
 import shutil
@@ -23,7 +24,9 @@ SEEDS, FEATURES, CLASSES = (0, 4, 9), 3, 2
 def training():
     """A learner and its best epoch, with random arrays."""
     rng, shape = np.random.default_rng(1), (len(SEEDS), FEATURES)
-    params = {"logits": {"kernel": jnp.zeros((*shape, CLASSES)), "bias": jnp.zeros((len(SEEDS), CLASSES))}}
+    params = {
+        "logits": {"kernel": jnp.zeros((*shape, CLASSES)), "bias": jnp.zeros((len(SEEDS), CLASSES))}
+    }
     stats = {"norm": {"mean": jnp.zeros(shape), "variance": jnp.zeros(shape)}}
     optimizer = optax.chain(optax.add_decayed_weights(1e-6), optax.adam(1e-2))
     moments, numbers = jax.vmap(optimizer.init)(params), jnp.zeros(len(SEEDS), jnp.int32)
@@ -111,7 +114,12 @@ def test_a_checkpoint_without_manifest_does_not_count(copied):
     copied.save(training(), {"epoch": 5})
     assert epoch_of(copied) == 5
     assert copied.numbers() == [1, 2]
-    assert sorted(path.name for path in copied.folder.iterdir()) == ["1", "1.manifest.json", "2", "2.manifest.json"]
+    assert sorted(path.name for path in copied.folder.iterdir()) == [
+        "1",
+        "1.manifest.json",
+        "2",
+        "2.manifest.json",
+    ]
     shutil.rmtree(copied.folder / "2")  # a manifest without its checkpoint does not count either
     assert epoch_of(copied) == 1
 

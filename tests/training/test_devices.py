@@ -1,4 +1,5 @@
-"""Memory is kept between steps, unless the user has set glibc's options; formats of arrays change no result."""
+"""Memory is kept between steps, unless the user has set glibc's options; formats of arrays change
+no result."""
 
 import os
 import platform
@@ -20,7 +21,9 @@ GLIBC = sys.platform.startswith("linux") and platform.libc_ver()[0] == "glibc"
 @pytest.mark.skipif(not GLIBC, reason="of glibc's allocator")
 def test_memory_is_kept_unless_the_user_has_settings(monkeypatch):
     told = []
-    monkeypatch.setattr(devices.ctypes, "CDLL", lambda _: SimpleNamespace(mallopt=lambda *of: told.append(of) or 1))
+    monkeypatch.setattr(
+        devices.ctypes, "CDLL", lambda _: SimpleNamespace(mallopt=lambda *of: told.append(of) or 1)
+    )
     assert not devices.keep_memory.__wrapped__()  # conftest.py has settings
     assert told == []
     for name in [name for name in os.environ if name.startswith(("MALLOC_", "GLIBC_TUNABLES"))]:
@@ -40,14 +43,25 @@ def test_chosen_formats_change_no_result():
         model = made.build("bow", dropout=0.3, axis_name=some.axis_name)
         frozen, data = some.replicate(words), some.replicate(corpus.data)
         program = Program(
-            model, corpus.task, some, frozen, data, optim.build_optimizer(optim.Options(learning_rate=0.1))
+            model,
+            corpus.task,
+            some,
+            frozen,
+            data,
+            optim.build_optimizer(optim.Options(learning_rate=0.1)),
         )
         learner, losses = some.replicate(program.draw(layout, seeds)), []
         for _ in range(2):
             learner, sums = program.train(layout, learner, index)
             losses.append(np.asarray(sums["loss"]))
         some.check_replicas(learner.params)
-        found.append((losses, some.join(program.predict(layout, learner.variables, index[0])), learner.params))
+        found.append(
+            (
+                losses,
+                some.join(program.predict(layout, learner.variables, index[0])),
+                learner.params,
+            )
+        )
     assert abs(found[0][0][0] - found[0][0][1]).min() > 1e-3
     assert found[0][1].shape[:2] == (2, 8)
     jax.tree.map(np.testing.assert_array_equal, *found)

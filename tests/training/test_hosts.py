@@ -18,7 +18,15 @@ import jax
 import numpy as np
 import pytest
 from compiler import FAST
-from made_up_commands import ROOT, SMALL, config_flag, environment_of, json_lines, read_json, write_pairs
+from made_up_commands import (
+    ROOT,
+    SMALL,
+    config_flag,
+    environment_of,
+    json_lines,
+    read_json,
+    write_pairs,
+)
 
 from mednli_jax.errors import ResumableError, RunError
 from mednli_jax.training import hosts
@@ -93,9 +101,15 @@ def both(work, first, second):
 
 
 def test_messages_reach_all_processes():
-    assert both(lambda here, text: [here.exchange(text), here.exchange("")], "a", "b") == [[["a", "b"], ["", ""]]] * 2
+    assert (
+        both(lambda here, text: [here.exchange(text), here.exchange("")], "a", "b")
+        == [[["a", "b"], ["", ""]]] * 2
+    )
     assert both(lambda here, value: here.agree(value, -value), 3, 5) == [[5.0, -3.0]] * 2
-    assert both(lambda here, value: here.check_same("corpus", value), {"a": 1}, {"a": 1}) == [None, None]
+    assert both(lambda here, value: here.check_same("corpus", value), {"a": 1}, {"a": 1}) == [
+        None,
+        None,
+    ]
     found = both(lambda here, value: here.check_same("corpus", value), {"a": 1}, {"a": 2})
     assert found[0] == found[1]
     assert found[0].startswith("process 1 has another corpus than process 0. Fix: ")
@@ -119,7 +133,10 @@ def test_where_one_has_failed_the_others_fail_at_their_next_meeting(code, monkey
         return here.run(body)
 
     said = []
-    assert both(work, False, True) == [3 if code == 3 else 2, code]  # 3: another process holds the run
+    assert both(work, False, True) == [
+        3 if code == 3 else 2,
+        code,
+    ]  # 3: another process holds the run
     assert said == ["process 1 of 2 has failed. Fix: see the last output of it."]
 
 
@@ -139,11 +156,20 @@ def test_incomplete_flags_are_one_line(flags, message):
 @pytest.mark.parametrize("address", ["127.0.0.1", "", "::1"])
 @pytest.mark.parametrize(
     "variables",
-    [{}, {"JAX_COORDINATOR_PORT": "{port}", "SLURM_PROCID": "0"}, {"SLURM_JOB_ID": "{job}", "SLURM_PROCID": "0"}],
+    [
+        {},
+        {"JAX_COORDINATOR_PORT": "{port}", "SLURM_PROCID": "0"},
+        {"SLURM_JOB_ID": "{job}", "SLURM_PROCID": "0"},
+    ],
 )
 def test_a_port_in_use_is_one_line(address, variables, monkeypatch):
     """The port is given, set in the environment, or taken from the number of a Slurm job."""
-    for name in ("JAX_COORDINATOR_ADDRESS", "JAX_COORDINATOR_PORT", "JAX_PROCESS_ID", "JAX_NUM_PROCESSES"):
+    for name in (
+        "JAX_COORDINATOR_ADDRESS",
+        "JAX_COORDINATOR_PORT",
+        "JAX_PROCESS_ID",
+        "JAX_NUM_PROCESSES",
+    ):
         monkeypatch.delenv(name, raising=False)
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as taken:
         port = next(port for port in range(61440, 65536) if is_free(taken, address, port))
@@ -171,9 +197,21 @@ def test_a_port_in_use_ends_the_command_with_bad_input(tmp_path):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         place = f"--coordinator=127.0.0.1:{taken.getsockname()[1]}"
-        command = [sys.executable, "-m", "mednli_jax.train", "--config=bow", place, "--processes=2", "--process=0"]
+        command = [
+            sys.executable,
+            "-m",
+            "mednli_jax.train",
+            "--config=bow",
+            place,
+            "--processes=2",
+            "--process=0",
+        ]
         done = subprocess.run(
-            command, cwd=tmp_path, env=environment(**environment_of(tmp_path)), capture_output=True, text=True
+            command,
+            cwd=tmp_path,
+            env=environment(**environment_of(tmp_path)),
+            capture_output=True,
+            text=True,
         )
     assert done.returncode == 2, done.stderr
     assert done.stderr.splitlines()[-1].startswith("error: port ")
@@ -196,11 +234,26 @@ def train(home, run, *flags, processes=2):
     for index in range(processes):
         own = (f"--coordinator=127.0.0.1:{port}", f"--processes={processes}", f"--process={index}")
         command = [
-            *(sys.executable, "-m", "mednli_jax.train", config_flag("bow", "mednli"), "--config.vectors.path=", *SMALL),
+            *(
+                sys.executable,
+                "-m",
+                "mednli_jax.train",
+                config_flag("bow", "mednli"),
+                "--config.vectors.path=",
+                *SMALL,
+            ),
             *(f"--workdir={run}", *flags, *(own if processes > 1 else ())),
         ]
-        with open(home / f"{run}.{index}.out", "w") as out, open(home / f"{run}.{index}.err", "w") as err:
-            how = {"cwd": home, "stdout": out, "stderr": err, "env": environment(**environment_of(home))}
+        with (
+            open(home / f"{run}.{index}.out", "w") as out,
+            open(home / f"{run}.{index}.err", "w") as err,
+        ):
+            how = {
+                "cwd": home,
+                "stdout": out,
+                "stderr": err,
+                "env": environment(**environment_of(home)),
+            }
             STARTED.append(subprocess.Popen(command, **how))
     return STARTED[-processes:]
 
@@ -239,13 +292,18 @@ def test_a_run_of_two_processes_is_that_of_one(home):
     for a, b in zip(epochs(home, "one"), epochs(home, "two"), strict=True):
         np.testing.assert_allclose(a["train_loss"], b["train_loss"], atol=1e-5)
         np.testing.assert_allclose(a["dev_loss"], b["dev_loss"], atol=1e-5)
-    rows = [(home / run / "private" / "predictions.test.jsonl").read_text().splitlines() for run in ("one", "two")]
+    rows = [
+        (home / run / "private" / "predictions.test.jsonl").read_text().splitlines()
+        for run in ("one", "two")
+    ]
     for a, b in zip(*(map(json.loads, lines) for lines in rows), strict=True):
         assert (a["uid"], a["predicted"]) == (b["uid"], b["predicted"])
         np.testing.assert_allclose(a["probabilities"], b["probabilities"], atol=1e-4)
     assert len(json.loads((home / "two" / "env.json").read_text())["devices"]) == 2 * DEVICES
     lines = (home / "two.1.out").read_text().splitlines()
-    assert all(line.startswith("[Gloo]") for line in lines)  # of its own the second process prints nothing
+    assert all(
+        line.startswith("[Gloo]") for line in lines
+    )  # of its own the second process prints nothing
     assert (home / "two.0.out").read_text().splitlines()[-1] == "two/result.json"
 
 
@@ -269,7 +327,8 @@ def test_one_that_is_asked_to_stop_stops_all_and_the_run_goes_on_with_any_number
         found, wanted = epochs(home, run), epochs(home, "whole")
         assert [row["epoch"] for row in found] == list(range(1, 41))
         for name in ("train_loss", "dev_loss"):
-            # Batch norm over a few rows magnifies rounding errors, so only the first 10 of 40 epochs are compared.
+            # Batch norm over a few rows magnifies rounding errors, so only the first 10 of 40
+            # epochs are compared.
             near = [np.array([row[name] for row in rows[:10]]) for rows in (found, wanted)]
             np.testing.assert_allclose(*near, atol=1e-3, err_msg=run)
 
@@ -293,7 +352,9 @@ def test_one_that_is_lost_ends_the_other_and_the_run_goes_on_bit_identically(hom
         assert "resumed in epoch" in stderr(home, run, 0)
         for row, other in zip(epochs(home, run), epochs(home, "unbroken"), strict=True):
             assert {name: row[name] for name in SAME} == {name: other[name] for name in SAME}
-        found, wanted = (home / name / "private" / "predictions.test.jsonl" for name in (run, "unbroken"))
+        found, wanted = (
+            home / name / "private" / "predictions.test.jsonl" for name in (run, "unbroken")
+        )
         assert found.read_bytes() == wanted.read_bytes()
 
 
@@ -302,7 +363,9 @@ def test_one_that_is_lost_ends_the_other_and_the_run_goes_on_bit_identically(hom
 
 def pod(*arguments, **settings):
     command = ["bash", LAUNCH / "tpu_pod.sh", "--dry-run", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **settings})
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={**os.environ, **settings}
+    )
     return [shlex.split(line) for line in done.stdout.splitlines()]
 
 
@@ -311,8 +374,18 @@ def test_tpu_pod_makes_trains_fetches_and_deletes():
     commands = pod("all", *flags, NAME="pod7", ZONE="here", DATA="/corpora")
     assert [command[0] for command in commands if command[0] != "gcloud"] == ["git", "mkdir"]
     cloud = [command[1:] for command in commands if command[0] == "gcloud"]
-    assert [command[3] for command in cloud] == ["create", "scp", "ssh", "scp", "ssh", "scp", "delete"]
-    assert all("--zone=here" in command and any("pod7" in word for word in command) for command in cloud)
+    assert [command[3] for command in cloud] == [
+        "create",
+        "scp",
+        "ssh",
+        "scp",
+        "ssh",
+        "scp",
+        "delete",
+    ]
+    assert all(
+        "--zone=here" in command and any("pod7" in word for word in command) for command in cloud
+    )
     (train,) = (word for word in cloud[4] if word.startswith("--command="))
     assert "--worker=all" in cloud[4]
     assert "python -m mednli_jax.train --distributed" in train
@@ -321,7 +394,8 @@ def test_tpu_pod_makes_trains_fetches_and_deletes():
     assert [command[3] for command in (c[1:] for c in pod("create"))] == ["create"]
 
 
-# Starts two processes, as srun would, and returns the highest exit code. $VENV/bin/python takes its code from $CODES.
+# Starts two processes, as srun would, and returns the highest exit code. $VENV/bin/python takes its
+# code from $CODES.
 SRUN = """#!/bin/bash
 echo "$*" >>calls
 highest=0
@@ -339,7 +413,8 @@ exit ${codes[$SLURM_PROCID]}
 
 @pytest.fixture
 def slurm(tmp_path):
-    """slurm(codes of the two processes, restarts so far) -> (exit code, flags of srun, whether the job is requeued)."""
+    """slurm(codes of the two processes, restarts so far) -> (exit code, flags of srun, whether the
+    job is requeued)."""
     (tmp_path / "venv" / "bin").mkdir(parents=True)
     scontrol = '#!/bin/sh\necho "scontrol $@" >>calls\n'
     for name, body in (("srun", SRUN), ("scontrol", scontrol), ("venv/bin/python", PROCESS)):
@@ -372,10 +447,14 @@ def slurm(tmp_path):
         ("139 134", 0, 139, False),
     ],
 )
-def test_a_slurm_job_goes_back_into_the_queue_only_where_it_can_go_on(slurm, codes, restarts, code, queued):
+def test_a_slurm_job_goes_back_into_the_queue_only_where_it_can_go_on(
+    slurm, codes, restarts, code, queued
+):
     ended, flags, requeued = slurm(codes, restarts)
     assert (ended, requeued) == (code, queued)
-    assert flags.endswith("--wait=120 --distributed --workdir=runs/slurm-5 --resume --config=configs/bow.py")
+    assert flags.endswith(
+        "--wait=120 --distributed --workdir=runs/slurm-5 --resume --config=configs/bow.py"
+    )
 
 
 def test_a_slurm_job_that_was_refused_may_be_started_again(slurm):
@@ -387,11 +466,17 @@ def test_a_signal_to_a_task_of_slurm_lets_the_training_save(tmp_path):
     (tmp_path / "venv" / "bin").mkdir(parents=True)
     starts = '#!/bin/bash\n"${@:2}" & task=$!\nuntil [ -e begun ]; do sleep 0.05; done\n'
     starts += "pkill -TERM -P $task; kill $task; wait $task; wait $task\n"  # Slurm's signal reaches all of a task
-    for name, body in (("srun", starts), ("scontrol", "#!/bin/sh\ntouch queued\n"), ("venv/bin/python", saves)):
+    for name, body in (
+        ("srun", starts),
+        ("scontrol", "#!/bin/sh\ntouch queued\n"),
+        ("venv/bin/python", saves),
+    ):
         (tmp_path / name).write_text(body)
         (tmp_path / name).chmod(0o755)
     settings = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "5"}
-    done = subprocess.run(["bash", LAUNCH / "slurm.sbatch"], cwd=tmp_path, env={**os.environ, **settings}, timeout=60)
+    done = subprocess.run(
+        ["bash", LAUNCH / "slurm.sbatch"], cwd=tmp_path, env={**os.environ, **settings}, timeout=60
+    )
     assert done.returncode == 3
     assert (tmp_path / "saved").exists()
     assert (tmp_path / "queued").exists()
@@ -404,7 +489,10 @@ def test_hosts_of_gke_wait_for_a_held_run_and_only_bad_input_ends_them(tmp_path,
     job = spec["replicatedJobs"][0]["template"]["spec"]
     (rule,) = job["podFailurePolicy"]["rules"]
     assert (rule["action"], rule["onExitCodes"]) == ("FailJob", {"operator": "In", "values": [2]})
-    assert (job["backoffLimit"], spec["failurePolicy"]["maxRestarts"]) == (0, 20)  # 3 and 134 restart all hosts
+    assert (job["backoffLimit"], spec["failurePolicy"]["maxRestarts"]) == (
+        0,
+        20,
+    )  # 3 and 134 restart all hosts
     (container,) = job["template"]["spec"]["containers"]
     (tmp_path / "python").write_text('#!/bin/sh\necho "$*"\nexit 3\n')
     (tmp_path / "python").chmod(0o755)
@@ -414,4 +502,9 @@ def test_hosts_of_gke_wait_for_a_held_run_and_only_bad_input_ends_them(tmp_path,
     settings = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(command, env=settings, capture_output=True, text=True)
     assert done.returncode == 3
-    assert done.stdout.split()[2:6] == ["--wait=120", "--distributed", f"--workdir={tmp_path}/run", again]
+    assert done.stdout.split()[2:6] == [
+        "--wait=120",
+        "--distributed",
+        f"--workdir={tmp_path}/run",
+        again,
+    ]

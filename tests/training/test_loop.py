@@ -1,4 +1,5 @@
-"""The training loop: each seed stops by itself, with its best weights. test_resume.py stops and resumes runs.
+"""The training loop: each seed stops by itself, with its best weights. test_resume.py stops and
+resumes runs.
 
 The tests run in float64, because batch norm over a few rows and Adam magnify rounding errors.
 """
@@ -32,7 +33,8 @@ SETTINGS = Settings(epochs=3, patience=5, select="loss", checkpoint_minutes=60.0
 
 
 def arrays():
-    """Made-up rows. Those of the dev split share four premises, one of which has a single hypothesis."""
+    """Made-up rows. Those of the dev split share four premises, one of which has a single
+    hypothesis."""
     made = made_up.arrays(rows=sum(ROWS.values()))
     dev = made["premise"][ROWS["train"] :], made["premise_length"][ROWS["train"] :]
     for array in dev:
@@ -79,7 +81,9 @@ def trainer_of(program, settings=SETTINGS, seeds=SEEDS, **how):
 def build(**how):
     devices = Devices(jax.local_devices()[:1])
     program = Program(
-        model=table.entry("bow").build({"hidden_size": 8, "dropout": 0.5}, axis_name=devices.axis_name),
+        model=table.entry("bow").build(
+            {"hidden_size": 8, "dropout": 0.5}, axis_name=devices.axis_name
+        ),
         task=NLITask(),
         devices=devices,
         frozen=devices.replicate(made_up.as_type(frozen(made_up.vectors()), np.float64)),
@@ -92,17 +96,24 @@ def build(**how):
 
 @pytest.fixture(scope="module", autouse=True)
 def _float64():
-    """Also draws initial parameters once for each program, not for each trainer, to save compilation."""
+    """Also draws initial parameters once for each program, not for each trainer, to save
+    compilation."""
     drawn, draw = {}, state.init_learner
 
     def init_learner(model, optimizer, seeds, *rest):
         if (model, optimizer, seeds) not in drawn:
-            drawn[model, optimizer, seeds] = made_up.as_type(draw(model, optimizer, seeds, *rest), np.float64)
-        return jax.tree.map(jnp.copy, drawn[model, optimizer, seeds])  # training overwrites its learner
+            drawn[model, optimizer, seeds] = made_up.as_type(
+                draw(model, optimizer, seeds, *rest), np.float64
+            )
+        return jax.tree.map(
+            jnp.copy, drawn[model, optimizer, seeds]
+        )  # training overwrites its learner
 
     with jax.enable_x64(True), pytest.MonkeyPatch.context() as patch:
         patch.setattr(state, "init_learner", init_learner)
-        patch.setattr(loop, "CHUNK_SECONDS", 0.0)  # chunks stay short on any machine, so that it can stop anywhere
+        patch.setattr(
+            loop, "CHUNK_SECONDS", 0.0
+        )  # chunks stay short on any machine, so that it can stop anywhere
         yield
 
 
@@ -171,7 +182,16 @@ class Scripted(NLITask):
 
 
 SCRIPT = {
-    0: [1.0, 2.0, 3.0, 0.1, 0.1, 0.1, 0.1, 0.1],  # patience 2 ends it after epoch 3, whatever would follow
+    0: [
+        1.0,
+        2.0,
+        3.0,
+        0.1,
+        0.1,
+        0.1,
+        0.1,
+        0.1,
+    ],  # patience 2 ends it after epoch 3, whatever would follow
     5: [1.0, 0.9, 0.8, 0.7, 0.8, 0.9, 0.1, 0.1],  # ends after epoch 6
     7: [3.0, 2.0, 1.0, 2.0, 0.5, 0.6, 0.4, 0.9],  # one epoch without a better loss does not end it
 }
@@ -192,16 +212,30 @@ def test_each_seed_ends_by_its_patience_with_the_weights_of_its_best_epoch(bow):
     best, rows, _ = scripted(bow, SEEDS)
     assert best.epoch.tolist() == [1, 4, 7]
     np.testing.assert_allclose(best.value, [1.0, 0.7, 0.4], rtol=1e-6)
-    assert [dict(zip(row["seeds"], row["stale"], strict=True))[7] for row in rows] == [0, 0, 0, 1, 0, 1, 0, 1]
-    assert [tuple(row["seeds"]) for row in rows] == [SEEDS] * 6 + [(7,)] * 2  # the program keeps more than half
-    _, _, trainer = scripted(bow, SEEDS, epochs=4)  # this learner has the weights of seed 5's best epoch
+    assert [dict(zip(row["seeds"], row["stale"], strict=True))[7] for row in rows] == [
+        0,
+        0,
+        0,
+        1,
+        0,
+        1,
+        0,
+        1,
+    ]
+    assert [tuple(row["seeds"]) for row in rows] == [SEEDS] * 6 + [
+        (7,)
+    ] * 2  # the program keeps more than half
+    _, _, trainer = scripted(
+        bow, SEEDS, epochs=4
+    )  # this learner has the weights of seed 5's best epoch
     assert same(of_seed(trainer.learner.variables, 1), of_seed(best.variables, 1))
     _, rows, _ = scripted(bow, SEEDS, {seed: [1.0, 2.0, 3.0] for seed in SEEDS}, patience=1)
     assert [row["epoch"] for row in rows] == [1, 2]  # no seed is left
 
 
 def test_a_dev_loss_that_is_no_number_never_becomes_the_best(bow):
-    """Holds even if accuracy decides: the argmax of NaN is a class, and a constant class can be right by chance."""
+    """Holds even if accuracy decides: the argmax of NaN is a class, and a constant class can be
+    right by chance."""
     nan = float("nan")
     script = {0: [nan, nan, nan], 5: [1.0, nan, 0.5], 7: [np.inf, 2.0, nan]}
     best, rows, _ = scripted(bow, SEEDS, script, patience=5, epochs=3, select="accuracy")
@@ -212,7 +246,8 @@ def test_a_dev_loss_that_is_no_number_never_becomes_the_best(bow):
 
 
 def test_a_diverged_seed_harms_no_other_and_can_be_resumed(bow, tmp_path):
-    """The losses of the diverged seed are NaN from the middle of an epoch on; metrics hold null, as JSON has no NaN."""
+    """The losses of the diverged seed are NaN from the middle of an epoch on; metrics hold null, as
+    JSON has no NaN."""
     unharmed, _, _ = train(bow)
     checkpoints = Checkpoints(tmp_path)
     trainer = trainer_of(bow, checkpoints=checkpoints, should_stop=stop_at_once())
@@ -234,9 +269,12 @@ def test_a_diverged_seed_harms_no_other_and_can_be_resumed(bow, tmp_path):
     assert np.isfinite([row["train_loss"][::2] for row in rows]).all()
 
 
-@pytest.mark.parametrize(("select", "epochs"), [("loss", [3, 1, 2]), ("accuracy", [2, 3, 1]), ("last", [3, 3, 3])])
+@pytest.mark.parametrize(
+    ("select", "epochs"), [("loss", [3, 1, 2]), ("accuracy", [2, 3, 1]), ("last", [3, 3, 3])]
+)
 def test_the_best_epoch_is_the_one_that_the_setting_asks_for(bow, select, epochs):
-    """The lowest loss, the highest accuracy (of equal ones the first) or the last epoch, for each seed."""
+    """The lowest loss, the highest accuracy (of equal ones the first) or the last epoch, for each
+    seed."""
     losses = iter([[0.9, 0.1, 0.5], [0.8, 0.4, 0.2], [0.7, 0.3, 0.3]])
     accuracies = iter([[0.1, 0.5, 0.3], [0.2, 0.5, 0.1], [0.2, 0.6, 0.2]])
 
@@ -258,7 +296,8 @@ def often(program, values, **fields):
 
 
 def test_dev_is_scored_after_so_many_steps_and_at_the_end_of_an_epoch(bow):
-    """The steps equal those of a run without it; a row's training figures cover the steps since the last row."""
+    """The steps equal those of a run without it; a row's training figures cover the steps since the
+    last row."""
     settings = dataclasses.replace(SETTINGS, epochs=2, **OFTEN)
     best, rows, trainer, seen = recorded(bow, settings)
     _, whole_rows, whole, plain = recorded(bow, dataclasses.replace(SETTINGS, epochs=2))
@@ -269,14 +308,22 @@ def test_dev_is_scored_after_so_many_steps_and_at_the_end_of_an_epoch(bow):
     ]  # fmt: skip
     for row in rows:
         logits = trainer.predict("dev", seen[row["step"] - 1])
-        np.testing.assert_array_equal(bow.task.score(splits()["dev"], logits)["loss"]["per_seed"], row["dev_loss"])
+        np.testing.assert_array_equal(
+            bow.task.score(splits()["dev"], logits)["loss"]["per_seed"], row["dev_loss"]
+        )
     for place, epoch in enumerate(best.epoch.tolist()):
-        assert same(of_seed(best.params, place), of_seed(seen[rows[epoch - 1]["step"] - 1]["params"], place))
+        assert same(
+            of_seed(best.params, place), of_seed(seen[rows[epoch - 1]["step"] - 1]["params"], place)
+        )
     plan = trainer.batches["train"].epoch(1, SEEDS)
-    count = [sum((index[0] >= 0).sum() for _, index in part) for part in (plan[:4], plan[4:8], plan[8:])]
+    count = [
+        sum((index[0] >= 0).sum() for _, index in part) for part in (plan[:4], plan[4:8], plan[8:])
+    ]
     for name in ("train_loss", "train_accuracy"):
         parts = np.array([row[name] for row in rows[:3]])
-        np.testing.assert_allclose(np.average(parts, axis=0, weights=count), whole_rows[0][name], rtol=1e-6)
+        np.testing.assert_allclose(
+            np.average(parts, axis=0, weights=count), whole_rows[0][name], rtol=1e-6
+        )
     assert trainer.trained_examples == whole.trained_examples
 
 
@@ -288,7 +335,8 @@ def test_a_rate_is_halved_with_epochs_not_with_evaluations(bow):
 
 
 def test_patience_counts_epochs_without_a_better_evaluation(bow):
-    """Patience 1 ends after the last evaluation of the first epoch without a better one, as published for GA."""
+    """Patience 1 ends after the last evaluation of the first epoch without a better one, as
+    published for GA."""
     _, rows, _ = often(bow, [3.0, 4.0, 4.0, 4.0, 2.0, 4.0, 4.0, 4.0, 2.0, 0.1], patience=1)
     assert [row["step"] for row in rows] == [4, 8, 9, 13, 17, 18, 22, 26, 27]
     _, rows, _ = often(bow, [3.0, 4.0, 4.0, *[4.0] * 5, 1.0, *[4.0] * 99], patience=3)
@@ -296,12 +344,16 @@ def test_patience_counts_epochs_without_a_better_evaluation(bow):
 
 
 def test_a_least_number_of_epochs_comes_before_patience(bow):
-    """As published for SA, but with 5 for 26: after epoch 4, training ends when three epochs brought nothing better."""
+    """As published for SA, but with 5 for 26: after epoch 4, training ends when three epochs
+    brought nothing better."""
     worse = [4.0] * 99
     for values, end in (
         ([3.0, *worse], 5),
         ([3.0, 4.0, *worse[:10], 1.0, *worse], 8),  # the loss is better in epoch 5
-        ([3.0, 4.0, *worse[:3], 1.0, *worse], 5),  # the loss is better in epoch 2, and not in 3, 4, 5
+        (
+            [3.0, 4.0, *worse[:3], 1.0, *worse],
+            5,
+        ),  # the loss is better in epoch 2, and not in 3, 4, 5
         ([3.0, 4.0, *worse[:6], 1.0, *worse], 6),
     ):
         _, rows, _ = often(bow, values, patience=3, least_epochs=5)
@@ -327,12 +379,15 @@ def recorded(program, settings, **how):
 
 @pytest.mark.parametrize(("every", "first"), [(4, 2), (0, 3)])
 def test_the_average_is_the_mean_of_the_weights_at_its_samples(bow, every, first):
-    """An epoch has nine steps. Before the first sample the weights are scored, after it the average."""
+    """An epoch has nine steps. Before the first sample the weights are scored, after it the
+    average."""
     settings = dataclasses.replace(SETTINGS, average_from=first, average_every=every)
     best, rows, trainer, seen = recorded(bow, settings)
     steps = len(trainer.batches["train"].epoch(1, SEEDS))
     ends = range((first - 1) * steps + (every or steps) - 1, 3 * steps, every or steps)
-    assert [row["averaged"] for row in rows] == [sum(step < steps * row["epoch"] for step in ends) for row in rows]
+    assert [row["averaged"] for row in rows] == [
+        sum(step < steps * row["epoch"] for step in ends) for row in rows
+    ]
     assert trainer.average.count.tolist() == [len(ends)] * 3
 
     def by_hand(epoch):
@@ -347,7 +402,9 @@ def test_the_average_is_the_mean_of_the_weights_at_its_samples(bow, every, first
     _, plain, raw = train(bow)
     assert same(trainer.learner, raw.learner)  # training continued with the weights themselves
     for row, other in zip(rows, plain, strict=True):
-        itself = row["averaged"] == 1 and every == 0  # the average of one sample, taken at the end of the epoch
+        itself = (
+            row["averaged"] == 1 and every == 0
+        )  # the average of one sample, taken at the end of the epoch
         assert (row["dev_loss"] == other["dev_loss"]) == (row["averaged"] == 0 or itself)
     scores = bow.task.score(splits()["dev"], trainer.predict("dev", trainer.average.variables))
     np.testing.assert_array_equal(scores["loss"]["per_seed"], rows[-1]["dev_loss"])
@@ -360,9 +417,12 @@ PARTS = {  # dev losses of the four parts of two epochs
 }
 
 
-@pytest.mark.parametrize("name", ["constant", "parts", pytest.param("average", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["constant", "parts", pytest.param("average", marks=pytest.mark.slow)]
+)
 def test_a_seed_ends_as_it_would_alone(bow, name):
-    """Neither other seeds nor their end changes what a seed learns, its rate, its average or its end."""
+    """Neither other seeds nor their end changes what a seed learns, its rate, its average or its
+    end."""
     how = PROTOCOLS[name] | {"epochs": 7}
     script = PARTS if name == "parts" else SCRIPT
     best, rows, trainer = scripted(bow, SEEDS, script, **how)
@@ -370,9 +430,14 @@ def test_a_seed_ends_as_it_would_alone(bow, name):
     for place in (0, 1, 2) if name == "constant" else (1, 2):
         alone, alone_rows, alone_trainer = scripted(bow, (SEEDS[place],), script, **how)
         assert len(alone_rows) == ((6, 8, 14) if name == "parts" else (3, 6, 7))[place]
-        assert (int(alone.epoch[0]), float(alone.value[0])) == (int(best.epoch[place]), float(best.value[place]))
+        assert (int(alone.epoch[0]), float(alone.value[0])) == (
+            int(best.epoch[place]),
+            float(best.value[place]),
+        )
         for a, b in leaves(alone, best):
-            np.testing.assert_allclose(a[0], b[place], atol=1e-4, rtol=0)  # rounding errors after 60 steps
+            np.testing.assert_allclose(
+                a[0], b[place], atol=1e-4, rtol=0
+            )  # rounding errors after 60 steps
         assert max(abs(a[0] - b[(place + 1) % 3]).max() for a, b in leaves(alone, best)) > 0.1
     for field in ("rate_factor", "averaged"):  # seed 7 trains to the end of both runs
         assert alone_rows[-1].get(field) == rows[-1].get(field)

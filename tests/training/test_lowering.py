@@ -1,4 +1,5 @@
-"""The train step of every model lowers for CPU, CUDA and TPU on any machine, because `jax.export` needs no device."""
+"""The train step of every model lowers for CPU, CUDA and TPU on any machine, because `jax.export`
+needs no device."""
 
 import jax
 import jax.export
@@ -22,7 +23,14 @@ MODELS = {
     "bert": ("bert", {}),
 }
 # Sizes and the optimiser of each model; models without an entry take those of None.
-_BERT = {"vocab_size": 64, "hidden_size": 8, "layers": 2, "attention_heads": 2, "intermediate_size": 8, "positions": 32}
+_BERT = {
+    "vocab_size": 64,
+    "hidden_size": 8,
+    "layers": 2,
+    "attention_heads": 2,
+    "intermediate_size": 8,
+    "positions": 32,
+}
 SMALL = {None: {"hidden_size": 8}, "fasttext": {"dim": 8, "buckets": 64}, "bert": _BERT}
 OPTIMIZERS = {
     None: {"weight_decay": 1e-6, "clip": 1.0},
@@ -32,7 +40,9 @@ OPTIMIZERS = {
 
 
 QUICK = [("esim-bias", 2), ("fasttext", 1)]
-CASES = [pytest.param(name, 2, marks=() if (name, 2) in QUICK else pytest.mark.slow) for name in MODELS]
+CASES = [
+    pytest.param(name, 2, marks=() if (name, 2) in QUICK else pytest.mark.slow) for name in MODELS
+]
 
 
 @pytest.mark.parametrize(("name", "seeds"), [*CASES, ("fasttext", 1)])
@@ -51,16 +61,24 @@ def test_train_and_predict_steps_lower_for_every_platform(name, seeds):
     layout, index = batches.epoch(1, range(seeds))[0]
     assert layout.words  # the shared projection of words is lowered, too
     first = task.to_batch(data, jnp.asarray(index[0]), layout)
-    learner = jax.eval_shape(lambda: state.init_learner(model, optimizer, tuple(range(seeds)), first, vectors))
+    learner = jax.eval_shape(
+        lambda: state.init_learner(model, optimizer, tuple(range(seeds)), first, vectors)
+    )
     for body, carried, rows in (
         (train_step(model, task, optimizer, layout), learner, index),
         (predict_step(model, task, layout), learner.variables, index[0]),
     ):
         flat, tree = jax.tree.flatten(carried)
 
-        def call(flat, vectors, data, rows, body=body, tree=tree):  # export accepts plain containers only
+        def call(
+            flat, vectors, data, rows, body=body, tree=tree
+        ):  # export accepts plain containers only
             return jax.tree.leaves(body(jax.tree.unflatten(tree, flat), vectors, data, rows))
 
         exported = jax.export.export(jax.jit(call), platforms=PLATFORMS)(flat, vectors, data, rows)
         assert exported.platforms == PLATFORMS
-        assert b"while" in exported.mlir_module_serialized or name.split("-")[0] in ("bow", "fasttext", "bert")
+        assert b"while" in exported.mlir_module_serialized or name.split("-")[0] in (
+            "bow",
+            "fasttext",
+            "bert",
+        )

@@ -10,9 +10,22 @@ from mednli_jax.data.batching import Layout
 from mednli_jax.training import optim, program, state
 from mednli_jax.training.step import train_step
 
-QUICK = [("bfloat16", "bow", "cpu"), ("bfloat16", "infersent", "gpu"), ("float32", "esim-bias", "cpu")]
-CASES = [("bfloat16", name, "cpu") for name in ("esim-bias", "fasttext", "bert", "ga_reader", "sa_reader")]
-CASES = [*QUICK, *(pytest.param(*case, marks=pytest.mark.slow) for case in [*CASES, ("bfloat16", "ga_reader", "gpu")])]
+QUICK = [
+    ("bfloat16", "bow", "cpu"),
+    ("bfloat16", "infersent", "gpu"),
+    ("float32", "esim-bias", "cpu"),
+]
+CASES = [
+    ("bfloat16", name, "cpu")
+    for name in ("esim-bias", "fasttext", "bert", "ga_reader", "sa_reader")
+]
+CASES = [
+    *QUICK,
+    *(
+        pytest.param(*case, marks=pytest.mark.slow)
+        for case in [*CASES, ("bfloat16", "ga_reader", "gpu")]
+    ),
+]
 
 
 @pytest.mark.parametrize(("setting", "name", "platform"), CASES)
@@ -23,7 +36,10 @@ def test_every_product_of_both_passes_takes_operands_of_the_setting(setting, nam
         optim.build_optimizer(optim.Options(learning_rate=1e-3)),
     )
     model = model if platform == "cpu" else model.clone(platform=platform)
-    layout, index = Layout.full(4, corpus.width, joint=corpus.joint), np.arange(4, dtype=np.int32)[:, None]
+    layout, index = (
+        Layout.full(4, corpus.width, joint=corpus.joint),
+        np.arange(4, dtype=np.int32)[:, None],
+    )
     data, words = jax.tree.map(jnp.asarray, (corpus.data, made.words_of(name)))
     first = corpus.task.to_batch(data, index, layout)
     learner = jax.eval_shape(lambda: state.init_learner(model, optimizer, (0,), first, words))
@@ -34,6 +50,8 @@ def test_every_product_of_both_passes_takes_operands_of_the_setting(setting, nam
     jax.tree.map(lambda old, new: np.testing.assert_equal(new.dtype, old.dtype), learner, after)
     products = [line.rpartition(":")[2] for line in text.splitlines() if "dot_general" in line]
     assert products
-    assert {line.partition("->")[0].count("bf16") for line in products} == {2 if setting == "bfloat16" else 0}
+    assert {line.partition("->")[0].count("bf16") for line in products} == {
+        2 if setting == "bfloat16" else 0
+    }
     if name != "bert":  # whose attention has states of 16 bits
         assert not any("bf16" in line.partition("->")[2] for line in products)

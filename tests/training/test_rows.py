@@ -1,4 +1,5 @@
-"""Steps by gradients of only the rows that a batch reads equal those by gradients of whole tables, for Adam and SGD."""
+"""Steps by gradients of only the rows that a batch reads equal those by gradients of whole tables,
+for Adam and SGD."""
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +31,9 @@ def trained(name, optimizer, seeds=(0, 3)):
     fields = {"hidden_size": 3, "dropout": 0.3, **({"hops": 1} if name == "ga_reader" else {})}
     model = table.entry(name).build(fields, num_types=made.TYPES)
     frozen, data = corpus.task.frozen(VECTORS), jax.tree.map(jnp.asarray, corpus.data)
-    first = corpus.task.to_batch(data, np.zeros((1, 1), np.int32), Layout.full(1, corpus.width, joint=False))
+    first = corpus.task.to_batch(
+        data, np.zeros((1, 1), np.int32), Layout.full(1, corpus.width, joint=False)
+    )
     learner = init_learner(model, optimizer, seeds, first, frozen)
     program = Program(model, corpus.task, device, frozen, data, optimizer)
     index = np.tile(np.array([[0], [8], [16], [-1]], np.int32), (len(seeds), 1, 1))
@@ -46,7 +49,11 @@ def whole(optimizer):
     return optax.GradientTransformationExtraArgs(optimizer.init, optimizer.update)
 
 
-CASES = [("sa_reader", "adam"), ("sa_reader", "sgd"), pytest.param("ga_reader", "adam", marks=pytest.mark.slow)]
+CASES = [
+    ("sa_reader", "adam"),
+    ("sa_reader", "sgd"),
+    pytest.param("ga_reader", "adam", marks=pytest.mark.slow),
+]
 
 
 @pytest.mark.parametrize(("name", "how"), CASES)
@@ -65,5 +72,6 @@ def test_training_is_that_of_whole_tables_and_needs_no_room_for_a_second_one(nam
 @pytest.mark.parametrize("name", ["sgd", "adamw"])
 def test_what_is_of_every_row_takes_whole_tables(name):
     assert not isinstance(
-        optim.build_optimizer(optim.Options(learning_rate=0.1, optimizer=name, weight_decay=0.1)), optim.ByRows
+        optim.build_optimizer(optim.Options(learning_rate=0.1, optimizer=name, weight_decay=0.1)),
+        optim.ByRows,
     )

@@ -1,4 +1,5 @@
-"""Transfer: which weights are merged, drawn anew or frozen; sequential and direct transfer by the commands."""
+"""Transfer: which weights are merged, drawn anew or frozen; sequential and direct transfer by the
+commands."""
 
 import contextlib
 import json
@@ -33,10 +34,14 @@ from mednli_jax.training import optim, state, transfer
 
 
 def tree(seeds, *, bias=2, start=0.0):
-    """Weights of a small model: an encoder, a head and a norm's running mean. Leaves are [S, ...]."""
+    """Weights of a small model: an encoder, a head and a norm's running mean. Leaves are [S,
+    ...]."""
     base = start + np.arange(seeds, dtype=np.float32)[:, None]
     params = {
-        "encoder": {"kernel": base[:, None] * np.ones((4, 2), np.float32), "bias": base + np.zeros(bias, np.float32)},
+        "encoder": {
+            "kernel": base[:, None] * np.ones((4, 2), np.float32),
+            "bias": base + np.zeros(bias, np.float32),
+        },
         "logits": {"kernel": base[:, None] + np.zeros((2, 3), np.float32)},
     }
     return {"params": params, "batch_stats": {"norm": {"mean": base + np.zeros(2, np.float32)}}}
@@ -64,19 +69,29 @@ OWN = {  # the layers of a domain; Romanov & Shivade's code shares all others
 
 def learner_of(name, seeds, optimizer=None, **fields):
     """A small model and its learner."""
-    model = table.entry(name).build({"hidden_size": 4, "dropout": 0.0, **fields}, longest_path=made_up.LONGEST)
-    batch = NLITask().to_batch(
-        jax.tree.map(jnp.asarray, made_up.arrays()), jnp.zeros((2, 1), jnp.int32), Layout.full(2, (12, 8))
+    model = table.entry(name).build(
+        {"hidden_size": 4, "dropout": 0.0, **fields}, longest_path=made_up.LONGEST
     )
-    optimizer = optimizer or optim.build_optimizer(optim.Options(learning_rate=1e-2, weight_decay=1e-2))
+    batch = NLITask().to_batch(
+        jax.tree.map(jnp.asarray, made_up.arrays()),
+        jnp.zeros((2, 1), jnp.int32),
+        Layout.full(2, (12, 8)),
+    )
+    optimizer = optimizer or optim.build_optimizer(
+        optim.Options(learning_rate=1e-2, weight_decay=1e-2)
+    )
     return model, state.init_learner(model, optimizer, seeds, batch, frozen(made_up.vectors()))
 
 
 @pytest.mark.parametrize("name", OWN)
 def test_private_layers_are_drawn_anew_and_no_others(name):
     shapes = jax.eval_shape(lambda: learner_of(name, (3,))[1]).variables
-    zeros, ones = (jax.tree.map(lambda leaf, x=x: np.full(leaf.shape, x, leaf.dtype), shapes) for x in (0, 1))
-    merged, taken, kept = transfer.merge(zeros, ones, rows=np.zeros(1, int), skip=transfer.drawn_anew(name))
+    zeros, ones = (
+        jax.tree.map(lambda leaf, x=x: np.full(leaf.shape, x, leaf.dtype), shapes) for x in (0, 1)
+    )
+    merged, taken, kept = transfer.merge(
+        zeros, ones, rows=np.zeros(1, int), skip=transfer.drawn_anew(name)
+    )
     layers = {weight.split("/")[1] for weight in kept}
     assert layers == {*OWN[name]}
     assert layers.isdisjoint(weight.split("/")[1] for weight in taken)
@@ -92,7 +107,8 @@ SMALL = ("--config.vectors.dim=6", "--config.model.hidden_size=4", "--config.mod
 
 
 class Home:
-    """A user's two corpora in here/ and there/, vectors of their words in v.txt, and a run on here/ in source/."""
+    """A user's two corpora in here/ and there/, vectors of their words in v.txt, and a run on here/
+    in source/."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -100,16 +116,27 @@ class Home:
         words |= write_own_pairs(folder / "there", THERE, SIZES.items())
         rng = np.random.default_rng(0)
         for name in ("v.txt", "w.txt"):
-            rows = [f"{word} {' '.join(f'{x:.4f}' for x in rng.normal(size=6))}" for word in sorted(words)]
+            rows = [
+                f"{word} {' '.join(f'{x:.4f}' for x in rng.normal(size=6))}"
+                for word in sorted(words)
+            ]
             (folder / name).write_text("\n".join(rows) + "\n")
 
     def call(self, command, *flags):
         with contextlib.chdir(self.folder):
             return call_command(command, *flags, stdin="gout\tgout\n")
 
-    def train(self, workdir, *flags, corpus="here", vectors="v.txt", model="infersent", seeds="0,1"):
-        given = (f"--config.data.dir={corpus}", f"--config.vectors.path={vectors}", f"--config.seeds={seeds}")
-        return self.call(train, config_flag(model, "file"), *given, *SMALL, f"--workdir={workdir}", *flags)
+    def train(
+        self, workdir, *flags, corpus="here", vectors="v.txt", model="infersent", seeds="0,1"
+    ):
+        given = (
+            f"--config.data.dir={corpus}",
+            f"--config.vectors.path={vectors}",
+            f"--config.seeds={seeds}",
+        )
+        return self.call(
+            train, config_flag(model, "file"), *given, *SMALL, f"--workdir={workdir}", *flags
+        )
 
     def json(self, *parts):
         return read_json(self.folder, *parts)
@@ -125,7 +152,9 @@ def home(tmp_path_factory):
         patch.setenv("MEDNLI_JAX_CACHE", str(folder / "cache"))
         use_one_device(patch)
         home = Home(folder)
-        code, _, err = home.train("source", "--config.train.epochs=2", "--config.train.learning_rate=0.05")
+        code, _, err = home.train(
+            "source", "--config.train.epochs=2", "--config.train.learning_rate=0.05"
+        )
         assert code == 0, err
         yield home
 
@@ -146,22 +175,34 @@ def test_untrained_transfer_to_the_same_corpus_has_the_sources_scores(home):
     for split in ("dev", "test"):
         assert result[split]["accuracy"] == source[split]["accuracy"]
         assert result[split]["confusion"] == source[split]["confusion"]
-        assert result[split]["loss"]["per_seed"] == pytest.approx(source[split]["loss"]["per_seed"], rel=1e-6)
+        assert result[split]["loss"]["per_seed"] == pytest.approx(
+            source[split]["loss"]["per_seed"], rel=1e-6
+        )
     own, other = (transfer.flat(home.run(name).variables) for name in ("source", "same"))
     jax.tree.map(np.testing.assert_array_equal, own, other)
-    facts = {"source": "source", "corpus": "file", "seeds": [0, 1], "best_epoch": source["best_epoch"]}
+    facts = {
+        "source": "source",
+        "corpus": "file",
+        "seeds": [0, 1],
+        "best_epoch": source["best_epoch"],
+    }
     assert result["transfer"] == {**facts, "weights_taken": len(own), "weights_drawn": []}
     assert f"{len(own)} weights from source" in err
     assert home.train("alone", *STILL)[0] == 0  # equal scores without transfer would prove nothing
-    scores = [home.json(name, "result.json")["dev"]["loss"]["per_seed"] for name in ("source", "alone")]
+    scores = [
+        home.json(name, "result.json")["dev"]["loss"]["per_seed"] for name in ("source", "alone")
+    ]
     assert np.abs(np.subtract(*scores)).min() > 1e-3
 
 
 def test_a_private_layer_starts_from_random_values(home):
-    """Multi-target transfer: the target has its own last layers (Romanov & Shivade 2018, section 4.1)."""
+    """Multi-target transfer: the target has its own last layers (Romanov & Shivade 2018, section
+    4.1)."""
     code, _, err = home.train("private", INIT, "--config.transfer.private=True")
     assert code == 0, err
-    drawn = [f"params/{layer}/{part}" for layer in ("layer_1", "logits") for part in ("bias", "kernel")]
+    drawn = [
+        f"params/{layer}/{part}" for layer in ("layer_1", "logits") for part in ("bias", "kernel")
+    ]
     assert home.json("private", "result.json")["transfer"]["weights_drawn"] == drawn
 
 
@@ -170,7 +211,8 @@ def elsewhere(*flags):
 
 
 def test_direct_transfer_scores_as_prediction_does(home):
-    """Scores agree for pairs whose words the run knows; other words have vectors here and none in prediction."""
+    """Scores agree for pairs whose words the run knows; other words have vectors here and none in
+    prediction."""
     code, out, err = home.call(evaluate, *elsewhere("--split=test", "--json"))
     assert code == 0, err
     scores = json.loads(out)
@@ -197,7 +239,8 @@ def test_direct_transfer_scores_as_prediction_does(home):
 
 
 def test_a_word_without_a_vector_is_the_runs_unknown_word(home):
-    """A row of its own would be a mean of this corpus's vectors, but the weights know that of the source."""
+    """A row of its own would be a mean of this corpus's vectors, but the weights know that of the
+    source."""
     write_own_pairs(home.folder / "odd", (*THERE, "blorf"), SIZES.items())
     run = home.run("source")
     data = run.config.copy_and_resolve_references().data
@@ -212,7 +255,11 @@ CONCEPTS = "D1\tasthma\tC01\t\nD2\tgout\tC01.100\t\nD3\tsepsis\tC01.200\t\nD4\ta
 KEPT = {  # what a run makes of its training pairs, and reads other pairs by -> its flags
     "vectors of concepts": (
         "bow",
-        ("--config.vectors.retrofit=concepts", "--config.knowledge.ontology=own.tsv", '--config.knowledge.types=("",)'),
+        (
+            "--config.vectors.retrofit=concepts",
+            "--config.knowledge.ontology=own.tsv",
+            '--config.knowledge.types=("",)',
+        ),
     ),
     "vectors of words, retrofitted": ("bow", ("--config.vectors.retrofit=lexicon.txt",)),
 }
@@ -220,18 +267,25 @@ KEPT = {  # what a run makes of its training pairs, and reads other pairs by -> 
 
 @pytest.mark.parametrize("kept", KEPT)
 def test_a_run_reads_another_corpus_by_what_it_made_of_its_own(home, kept, monkeypatch):
-    """Its scores agree with `predict` on the same pairs, where it knows their words. No training pairs are needed."""
+    """Its scores agree with `predict` on the same pairs, where it knows their words. No training
+    pairs are needed."""
     model, flags = KEPT[kept]
     monkeypatch.chdir(home.folder)
     (home.folder / "own.tsv").write_text("\t".join(mesh.HEADER) + "\n" + CONCEPTS)
-    (home.folder / "lexicon.txt").write_text("asthma gout stroke sepsis anemia\npatient has may lacks sepsis\n")
+    (home.folder / "lexicon.txt").write_text(
+        "asthma gout stroke sepsis anemia\npatient has may lacks sepsis\n"
+    )
     name = kept.replace(" ", "-")
     code, _, err = home.train(name, *flags, model=model)
     assert code == 0, err
     alone = home.folder / f"{name}-test"
     write_own_pairs(alone, THERE, [("test", SIZES["test"])])
     code, out, err = home.call(
-        evaluate, f"--run={name}", config_flag(model, "file"), f"--config.data.dir={alone}", "--json"
+        evaluate,
+        f"--run={name}",
+        config_flag(model, "file"),
+        f"--config.data.dir={alone}",
+        "--json",
     )
     assert code == 0, err
     assert json.loads(out)["examples"] == SIZES["test"]
@@ -251,7 +305,8 @@ def test_a_run_reads_another_corpus_by_what_it_made_of_its_own(home, kept, monke
 
 
 def test_sequential_transfer_keeps_the_sources_vectors(home):
-    """Those of the unknown word and of words that both corpora have; the weights were trained on them."""
+    """Those of the unknown word and of words that both corpora have; the weights were trained on
+    them."""
     write_own_pairs(home.folder / "unlike", (*THERE, "blorf"), SIZES.items())
     code, _, err = home.train("target", INIT, *STILL, corpus="unlike")
     assert code == 0, err
@@ -263,7 +318,9 @@ def test_sequential_transfer_keeps_the_sources_vectors(home):
     code, out, err = home.call(evaluate, "--run=target", "--split=test", "--json")
     assert code == 0, err
     result = home.json("target", "result.json")
-    assert json.loads(out)["loss"]["per_seed"] == pytest.approx(result["test"]["loss"]["per_seed"], rel=1e-6)
+    assert json.loads(out)["loss"]["per_seed"] == pytest.approx(
+        result["test"]["loss"]["per_seed"], rel=1e-6
+    )
 
 
 def test_a_direct_run_is_complete_and_report_reads_it(home):
@@ -286,19 +343,26 @@ def test_a_direct_run_is_complete_and_report_reads_it(home):
 
 
 def test_direct_transfer_between_corpora_of_other_classes(home):
-    """Each run is scored over the classes of the corpus; without a logit for one of them there is no loss."""
+    """Each run is scored over the classes of the corpus; without a logit for one of them there is
+    no loss."""
     labels = "--config.data.labels=entailment:entailment,contradiction:contradiction"
     for split, size in SIZES.items():
         pairs = [own_pair(split, number, HERE) for number in range(size)]
         rows = [
-            dict(zip(("label", "premise", "hypothesis"), pair, strict=True)) for pair in pairs if pair[0] != "neutral"
+            dict(zip(("label", "premise", "hypothesis"), pair, strict=True))
+            for pair in pairs
+            if pair[0] != "neutral"
         ]
         (home.folder / "fewer").mkdir(exist_ok=True)
         write_rows(home.folder / "fewer" / f"{split}.jsonl", rows)
     code, _, err = home.train("two", labels, corpus="fewer")
     assert code == 0, err
     config, found = config_flag("infersent", "file"), {}
-    for run, corpus, flags in (("two", "here", ()), ("source", "fewer", (labels,)), ("source", "fewer", ())):
+    for run, corpus, flags in (
+        ("two", "here", ()),
+        ("source", "fewer", (labels,)),
+        ("source", "fewer", ()),
+    ):
         name = f"{run}-on-{corpus}{len(flags)}"
         given = (f"--run={run}", config, f"--config.data.dir={corpus}", *flags, f"--workdir={name}")
         code, out, err = home.call(evaluate, *given)
@@ -314,7 +378,11 @@ def test_direct_transfer_between_corpora_of_other_classes(home):
 
 
 REFUSED = {
-    "other vectors": ((INIT,), {"vectors": "w.txt"}, "source: has other word vectors than this config"),
+    "other vectors": (
+        (INIT,),
+        {"vectors": "w.txt"},
+        "source: has other word vectors than this config",
+    ),
     "unknown words otherwise": (
         (INIT, "--config.vectors.unknown=random"),
         {"corpus": "there"},

@@ -1,8 +1,8 @@
 """Reader of MeSH, the Medical Subject Headings, from a table of descriptors.
 
-Layout: UTF-8 text, plain or gzip, a header line, then one descriptor per line with four fields between tabs:
-`id`, `name`, `tree_numbers` ("|" between them), `synonyms` ("|" between them, may be empty).
-MeSH is courtesy of the U.S. National Library of Medicine; see resources/CREDITS.md.
+Layout: UTF-8 text, plain or gzip, a header line, then one descriptor per line with four fields
+between tabs: `id`, `name`, `tree_numbers` ("|" between them), `synonyms` ("|" between them, may be
+empty). MeSH is courtesy of the U.S. National Library of Medicine; see resources/CREDITS.md.
 """
 
 import hashlib
@@ -23,27 +23,39 @@ ALIAS_HEADER = ("alias", "concept")
 ABBREVIATION_HEADER = ("abbreviation", "expansion", "concept")
 TREE_NUMBER = re.compile(r"[A-Z][0-9]{2}(\.[0-9]{3})*")
 
-# Types worth linking in clinical text: anatomy, fungi, bacteria and viruses, diseases, drugs and chemicals, diagnosis,
-# treatment and equipment, drinking, smoking, symptoms of behaviour, anxiety and mental disorders, body functions.
-# Left out are the trees of general things that a text mentions all the time without stating a finding: animals, plants,
-# food, research methods, behaviour at large, people, places, professions, publications, administration.
+# Types worth linking in clinical text: anatomy, fungi, bacteria and viruses, diseases, drugs and
+# chemicals, diagnosis, treatment and equipment, drinking, smoking, symptoms of behaviour, anxiety
+# and mental disorders, body functions. Left out are the trees of general things that a text
+# mentions all the time without stating a finding: animals, plants, food, research methods,
+# behaviour at large, people, places, professions, publications, administration.
 LINK_TYPES = (
     *(f"A{part:02}" for part in (*range(1, 13), *range(14, 18))),
     *("B01.300", "B03", "B04", "C", "D", "E01", "E02", "E03", "E04", "E06", "E07"),
-    *("F01.145.126", "F01.145.317", "F01.145.805", "F01.470.132", "F03", "G08", "G09", "G10", "G11"),
+    *(
+        "F01.145.126",
+        "F01.145.317",
+        "F01.145.805",
+        "F01.470.132",
+        "F03",
+        "G08",
+        "G09",
+        "G10",
+        "G11",
+    ),
 )
 
 
 def read_mesh(path: Path | str | None = None, options: OntologyOptions | None = None) -> Ontology:
     """MeSH: the bundled 2024 edition, or a file of the same layout.
 
-    A descriptor is-a each owner of one of its tree numbers less the last part (no owner: no parent).
-    A tree number that lies below another one of the same descriptor is only a second place in the printed tree (2024
-    files Ocular Motility Disorders under its child Strabismus); it gives no edge, because it would close a cycle.
+    A descriptor is-a each owner of one of its tree numbers less the last part (no owner: no
+    parent). A tree number that lies below another one of the same descriptor is only a second place
+    in the printed tree (2024 files Ocular Motility Disorders under its child Strabismus); it gives
+    no edge, because it would close a cycle.
 
-    Names, in order of precedence: preferred names, the bundled abbreviations, the bundled aliases, synonyms, and last
-    the natural order of inverted names ("Diabetes Mellitus, Type 2" gives "Type 2 Diabetes Mellitus") where no
-    descriptor has that name already. `types` are the tree numbers.
+    Names, in order of precedence: preferred names, the bundled abbreviations, the bundled aliases,
+    synonyms, and last the natural order of inverted names ("Diabetes Mellitus, Type 2" gives "Type
+    2 Diabetes Mellitus") where no descriptor has that name already. `types` are the tree numbers.
     """
     source = RESOURCES / BUNDLED if path is None else Path(path)
     digest = hashlib.sha256()
@@ -52,7 +64,9 @@ def read_mesh(path: Path | str | None = None, options: OntologyOptions | None = 
     for file in alias_files():
         header = ABBREVIATION_HEADER if file.name == ABBREVIATIONS else ALIAS_HEADER
         rows = _rows(file, header, digest, Problems())
-        aliases.append([(row[header[0]], index[row["concept"]]) for _, row in rows if row["concept"] in index])
+        aliases.append(
+            [(row[header[0]], index[row["concept"]]) for _, row in rows if row["concept"] in index]
+        )
     is_a = Edges([(child, parent, lines[child], 0) for child, parent in _edges(trees)])
     options = options or OntologyOptions()
     parents, relations = graphs(is_a, Edges(), (), ids, options, lambda child: source.name)
@@ -72,8 +86,8 @@ def read_mesh(path: Path | str | None = None, options: OntologyOptions | None = 
 
 
 def natural_order(name: str) -> str | None:
-    """Turns "Neoplasms, Breast" into "Breast Neoplasms"; None for a name that is not an inversion, such as chemical
-    names ("2,4-D", "Ethanol, 2-chloro-") and lists ("Nose, Mouth, and Throat")."""
+    """Turns "Neoplasms, Breast" into "Breast Neoplasms"; None for a name that is not an inversion,
+    such as chemical names ("2,4-D", "Ethanol, 2-chloro-") and lists ("Nose, Mouth, and Throat")."""
     parts = name.split(", ")
     if len(parts) < 2 or any(not part or part.endswith("-") or "(" in part for part in parts):
         return None
@@ -84,11 +98,16 @@ def natural_order(name: str) -> str | None:
 
 def alias_files() -> list[Path]:
     """The bundled files of other names, in order of precedence."""
-    return [RESOURCES / name for name in (ABBREVIATIONS, "aliases_everyday.tsv", "aliases_doid.tsv")]
+    return [
+        RESOURCES / name for name in (ABBREVIATIONS, "aliases_everyday.tsv", "aliases_doid.tsv")
+    ]
 
 
-def _rows(path, names: tuple[str, ...], digest, problems: Problems) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line number, {column: cell}) of the rows with the right number of cells; the others go into `problems`."""
+def _rows(
+    path, names: tuple[str, ...], digest, problems: Problems
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """(line number, {column: cell}) of the rows with the right number of cells; the others go into
+    `problems`."""
 
     def columns(number, header):
         if tuple(header) != names:
@@ -98,14 +117,17 @@ def _rows(path, names: tuple[str, ...], digest, problems: Problems) -> Iterator[
 
     content = hashlib.sha256()
     lines = text_lines(path, digest=content)
-    lines = chain([next(lines, (1, ""))], lines)  # the first line is the header, even if it is empty
+    lines = chain(
+        [next(lines, (1, ""))], lines
+    )  # the first line is the header, even if it is empty
     records = ((number, line.split("\t")) for number, line in lines if line or number == 1)
     yield from table_rows(path.name, records, problems, columns)
     digest.update(content.digest())
 
 
 def _read_descriptors(path, digest) -> Iterator[tuple]:
-    """(ids, labels, tree numbers, synonyms, line of each), sorted by id; raises every fault of the file together."""
+    """(ids, labels, tree numbers, synonyms, line of each), sorted by id; raises every fault of the
+    file together."""
     problems, rows, owner = Problems(), {}, {}
 
     def fault(problem, line, name, fix):

@@ -1,8 +1,10 @@
-"""Reader of OBO files (versions 1.0 to 1.4): the Human Phenotype Ontology, the Disease Ontology, Mondo and their like.
+"""Reader of OBO files (versions 1.0 to 1.4): the Human Phenotype Ontology, the Disease Ontology,
+Mondo and their like.
 
-A file is a header and stanzas of `tag: value` lines. Of [Term] stanzas these tags are read: id, name, namespace,
-synonym (and 1.0's exact_synonym and so on), is_a, relationship, xref, alt_id, is_obsolete, replaced_by; of [Typedef]
-stanzas id and name. Definitions, logical axioms (intersection_of, union_of, ...) and [Instance] stanzas are ignored.
+A file is a header and stanzas of `tag: value` lines. Of [Term] stanzas these tags are read: id,
+name, namespace, synonym (and 1.0's exact_synonym and so on), is_a, relationship, xref, alt_id,
+is_obsolete, replaced_by; of [Typedef] stanzas id and name. Definitions, logical axioms
+(intersection_of, union_of, ...) and [Instance] stanzas are ignored.
 """
 
 import hashlib
@@ -13,7 +15,14 @@ from pathlib import Path
 
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import FRESH_COPY, empty_file, line_fault, text_lines
-from mednli_jax.knowledge.ontology import DROPPED_CYCLES, Edges, Ontology, OntologyOptions, graphs, shown_id
+from mednli_jax.knowledge.ontology import (
+    DROPPED_CYCLES,
+    Edges,
+    Ontology,
+    OntologyOptions,
+    graphs,
+    shown_id,
+)
 from mednli_jax.terminal import warn
 
 # a name of another scope (NARROW, BROAD, RELATED) may mean something else
@@ -32,7 +41,9 @@ _VALUE = re.compile(
 )
 _KEYS = re.compile(rf"({_KEY})\s*=\s*({_CONTENT})")
 _SHORTHAND = re.compile(r"abbreviation|acronym", re.IGNORECASE)
-_OLD_SYNONYMS = {f"{scope.lower()}_synonym": scope for scope in ("EXACT", "NARROW", "BROAD", "RELATED")}
+_OLD_SYNONYMS = {
+    f"{scope.lower()}_synonym": scope for scope in ("EXACT", "NARROW", "BROAD", "RELATED")
+}
 
 
 @dataclass
@@ -47,7 +58,9 @@ class _Term:
     name: str = ""
     namespace: str = ""
     obsolete: bool = False
-    synonyms: list[tuple[str, bool]] = field(default_factory=list)  # (text, whether it is shorthand)
+    synonyms: list[tuple[str, bool]] = field(
+        default_factory=list
+    )  # (text, whether it is shorthand)
     parents: list[tuple[str, int]] = field(default_factory=list)
     relationships: list[tuple[str, str, int]] = field(default_factory=list)
     conditional: set[int] = field(default_factory=set)
@@ -59,14 +72,16 @@ class _Term:
 def read_obo(path: Path, options: OntologyOptions) -> Ontology:
     """The terms that are not obsolete.
 
-    Names are the terms' names, then their exact synonyms; those of a synonym type called abbreviation
-    or acronym are `abbreviations`. `types` are the namespaces. `cross_references` are the xrefs, the ids that were
-    merged into the term (alt_id) and the obsolete terms that it alone replaces; by these ids is-a and other relations
-    find it, too. With relations="all" a relationship is kept by the name of its [Typedef] ("part_of").
+    Names are the terms' names, then their exact synonyms; those of a synonym type called
+    abbreviation or acronym are `abbreviations`. `types` are the namespaces. `cross_references` are
+    the xrefs, the ids that were merged into the term (alt_id) and the obsolete terms that it alone
+    replaces; by these ids is-a and other relations find it, too. With relations="all" a
+    relationship is kept by the name of its [Typedef] ("part_of").
 
-    A relation may lead to a term of another ontology that the file does not have (its id begins otherwise than those of
-    most terms), as in "-base" editions and where terms of other ontologies are imported in part: it is left out and
-    counted. So is one that `_is_conditional`. A term without a name is kept, but never linked.
+    A relation may lead to a term of another ontology that the file does not have (its id begins
+    otherwise than those of most terms), as in "-base" editions and where terms of other ontologies
+    are imported in part: it is left out and counted. So is one that `_is_conditional`. A term
+    without a name is kept, but never linked.
     """
     path = Path(path)
     digest = hashlib.sha256(repr((options.relations, DROPPED_CYCLES, SCOPES)).encode())
@@ -75,7 +90,9 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
     index = _index(path, every)
     edges = _edges(path, terms, index, relations, options.relations == "all")
     names = dict.fromkeys((term.name, place) for place, term in enumerate(terms) if term.name)
-    names |= dict.fromkeys((text, place) for place, term in enumerate(terms) for text, _ in term.synonyms)
+    names |= dict.fromkeys(
+        (text, place) for place, term in enumerate(terms) for text, _ in term.synonyms
+    )
     default = header.get("default-namespace", "")
     types = tuple(term.namespace or default for term in terms)
     ids = tuple(term.id for term in terms)
@@ -96,7 +113,8 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
 
 
 def _read_stanzas(path, digest) -> tuple[dict[str, str], list[_Term], dict[str, str]]:
-    """(header, terms, id -> name of relations); raises every malformed line of the file together."""
+    """(header, terms, id -> name of relations); raises every malformed line of the file
+    together."""
     header, terms, relations = {}, [], {}
     shorthand = set()  # types of synonyms that mark abbreviations
     problems, kind, term = Problems(), "", None
@@ -185,19 +203,26 @@ def _value(text: str) -> str:
 
 
 def _is_conditional(text: str) -> bool:
-    """Whether the modifiers of a relation say that it holds under a condition, or for no instance of its target.
+    """Whether the modifiers of a relation say that it holds under a condition, or for no instance
+    of its target.
 
-    That is a general class inclusion (gci_relation and gci_filler: only where the term has this relation to that
-    class), a cardinality of 0, or all_only without all_some. Other modifiers, such as source, only annotate.
+    That is a general class inclusion (gci_relation and gci_filler: only where the term has this
+    relation to that class), a cardinality of 0, or all_only without all_some. Other modifiers, such
+    as source, only annotate.
     """
-    modifiers = {key: value.strip('"') for key, value in _KEYS.findall(_VALUE.fullmatch(text)["modifiers"] or "")}
+    modifiers = {
+        key: value.strip('"')
+        for key, value in _KEYS.findall(_VALUE.fullmatch(text)["modifiers"] or "")
+    }
     none = "0" in (modifiers.get("cardinality"), modifiers.get("maxCardinality"))
     only = modifiers.get("all_only") == "true" and modifiers.get("all_some") != "true"
     return "gci_relation" in modifiers or "gci_filler" in modifiers or none or only
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[1]), text) if "\\" in text else text
+    return (
+        _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[1]), text) if "\\" in text else text
+    )
 
 
 def _index(path, terms: list[_Term]) -> dict[str, int]:
@@ -221,15 +246,19 @@ def _index(path, terms: list[_Term]) -> dict[str, int]:
 
 
 def _add_old_ids(index: dict[str, int], terms: list[_Term]) -> None:
-    """Adds the ids that lead to one term in use over any number of steps, whatever the order of the stanzas.
+    """Adds the ids that lead to one term in use over any number of steps, whatever the order of the
+    stanzas.
 
-    An alt_id leads to its terms, an obsolete term to those that replace it; the alt_id of a term in use goes before.
+    An alt_id leads to its terms, an obsolete term to those that replace it; the alt_id of a term in
+    use goes before.
     """
     successors: dict[str, list[str]] = {}
     merged_into_obsolete: dict[str, list[str]] = {}
     for term in terms:
         for old in term.merged:
-            (merged_into_obsolete if term.obsolete else successors).setdefault(old, []).append(term.id)
+            (merged_into_obsolete if term.obsolete else successors).setdefault(old, []).append(
+                term.id
+            )
     replaced = {term.id: term.replaced_by for term in terms if term.obsolete and term.replaced_by}
     for old, following in (*replaced.items(), *merged_into_obsolete.items()):
         successors.setdefault(old, following)
@@ -270,9 +299,13 @@ def _edges(path, terms, index, relations, take_all):
                 others.append((place, to, line, kinds.setdefault(relation, len(kinds))))
     problems.raise_if_any()
     if foreign:
-        warn(f"{path.name}: left out {foreign} relations to terms of other ontologies, which the file does not have")
+        warn(
+            f"{path.name}: left out {foreign} relations to terms of other ontologies, which the file does not have"
+        )
     if conditional:
-        warn(f"{path.name}: left out {conditional} relations whose modifiers (gci_relation and the like) limit them")
+        warn(
+            f"{path.name}: left out {conditional} relations whose modifiers (gci_relation and the like) limit them"
+        )
     return Edges(is_a), Edges(others), list(kinds)
 
 
@@ -285,4 +318,6 @@ def _references(terms: list[_Term], index: dict[str, int]) -> tuple[tuple[str, i
     """Every (reference, concept) once: xrefs in the file's order, then the old ids."""
     current = {term.id: term for term in terms if not term.obsolete}
     found = [(code, index[term.id]) for term in current.values() for code in term.references]
-    return tuple(dict.fromkeys([*found, *(item for item in index.items() if item[0] not in current)]))
+    return tuple(
+        dict.fromkeys([*found, *(item for item in index.items() if item[0] not in current)])
+    )

@@ -1,8 +1,9 @@
-"""Reader of SNOMED CT in Release Format 2: the concepts, descriptions and relationships of one snapshot.
+"""Reader of SNOMED CT in Release Format 2: the concepts, descriptions and relationships of one
+snapshot.
 
-The official names (sct2_Concept_Snapshot_INT_20240101.txt, sct2_Concept_MONOSnapshot_GB_20240313.txt and so on) are
-looked for anywhere below a folder, plain or gzipped. SNOMED CT is licensed by SNOMED International; nothing of it comes
-with this package.
+The official names (sct2_Concept_Snapshot_INT_20240101.txt,
+sct2_Concept_MONOSnapshot_GB_20240313.txt and so on) are looked for anywhere below a folder, plain
+or gzipped. SNOMED CT is licensed by SNOMED International; nothing of it comes with this package.
 """
 
 import hashlib
@@ -21,7 +22,14 @@ from mednli_jax.knowledge.readers.umls import cuis_of_codes
 _COMPONENT = ("id", "effectiveTime", "active", "moduleId")
 COLUMNS = {
     "Concept": (*_COMPONENT, "definitionStatusId"),
-    "Description": (*_COMPONENT, "conceptId", "languageCode", "typeId", "term", "caseSignificanceId"),
+    "Description": (
+        *_COMPONENT,
+        "conceptId",
+        "languageCode",
+        "typeId",
+        "term",
+        "caseSignificanceId",
+    ),
     "Relationship": (
         *(*_COMPONENT, "sourceId", "destinationId", "relationshipGroup"),
         *("typeId", "characteristicTypeId", "modifierId"),
@@ -29,15 +37,18 @@ COLUMNS = {
 }
 IS_A = 116680003
 FULLY_SPECIFIED, SYNONYM = "900000000000003001", "900000000000013009"
-_FILE = re.compile(r"x?sct2_(Concept|Description|Relationship)_([A-Za-z]*)Snapshot(?:-([\w-]+?))?_(\w+)\.txt(?:\.gz)?")
+_FILE = re.compile(
+    r"x?sct2_(Concept|Description|Relationship)_([A-Za-z]*)Snapshot(?:-([\w-]+?))?_(\w+)\.txt(?:\.gz)?"
+)
 _ACTIVE = ("active", "1", "0")  # the column and its values
 _TAG = re.compile(r"\s*\(([^()]+)\)\s*$")
 # Languages as the UMLS abbreviates them, for those that name them so for every terminology.
 _ISO = {"ENG": "en", "SPA": "es", "FRE": "fr", "DUT": "nl", "GER": "de", "SWE": "sv", "DAN": "da", "NOR": "no",
         "POR": "pt", "EST": "et", "CHI": "zh"}  # fmt: skip
 
-# Semantic tags worth linking in clinical text: those of the UMLS semantic groups disorders and findings, procedures,
-# anatomy, chemicals and drugs. A tag counts by its beginning: "medicinal product form" is a "medicinal product".
+# Semantic tags worth linking in clinical text: those of the UMLS semantic groups disorders and
+# findings, procedures, anatomy, chemicals and drugs. A tag counts by its beginning: "medicinal
+# product form" is a "medicinal product".
 LINK_TYPES = (
     *("disorder", "finding", "situation", "morphologic abnormality"),
     *("procedure", "regime/therapy"),
@@ -48,7 +59,8 @@ LINK_TYPES = (
 
 @dataclass
 class _Concepts:
-    """Rows of the concept file, by id. ids: int64 [N], ascending. index: int32 [N], of the active ones, else -1."""
+    """Rows of the concept file, by id. ids: int64 [N], ascending. index: int32 [N], of the active
+    ones, else -1."""
 
     ids: np.ndarray
     index: np.ndarray
@@ -59,7 +71,8 @@ class _Concepts:
         return self.ids[self.index >= 0]
 
     def find(self, block: Block, column: str) -> np.ndarray:
-        """int32 [R], the index of each row's concept, -1 where it is inactive. Raises for unknown ids."""
+        """int32 [R], the index of each row's concept, -1 where it is inactive. Raises for unknown
+        ids."""
         wanted = block.numbers(column)
         place = np.minimum(np.searchsorted(self.ids, wanted), len(self.ids) - 1)
         problem = f"field '{column}' names a concept that the concept file does not have"
@@ -69,17 +82,21 @@ class _Concepts:
 
 
 def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = None) -> Ontology:
-    """The active concepts of a snapshot, their names in the chosen languages and their inferred relationships.
+    """The active concepts of a snapshot, their names in the chosen languages and their inferred
+    relationships.
 
-    A concept's label is its fully specified name without the semantic tag, which becomes its type: "Heart failure
-    (disorder)" gives label "Heart failure", type "disorder". Without one the label is the first synonym, else the id.
-    Names are the labels and the synonyms. Languages are given as in the UMLS ("ENG") or as in the files ("en").
-    With relations="all" the other relationships are kept by the name of their type in lower case ("finding_site"):
-    relations["finding_site"][a, b] says that b is the finding site of a. `cross_references` are the CUIs of concepts
-    where `conso`, the UMLS's MRCONSO.RRF, is given.
+    A concept's label is its fully specified name without the semantic tag, which becomes its type:
+    "Heart failure (disorder)" gives label "Heart failure", type "disorder". Without one the label
+    is the first synonym, else the id. Names are the labels and the synonyms. Languages are given as
+    in the UMLS ("ENG") or as in the files ("en"). With relations="all" the other relationships are
+    kept by the name of their type in lower case ("finding_site"): relations["finding_site"][a, b]
+    says that b is the finding site of a. `cross_references` are the CUIs of concepts where `conso`,
+    the UMLS's MRCONSO.RRF, is given.
     """
     found, version = snomed_files(Path(folder), options.languages)
-    tables = {kind: [Table(path, COLUMNS[kind], is_rrf=False) for path in found[kind]] for kind in found}
+    tables = {
+        kind: [Table(path, COLUMNS[kind], is_rrf=False) for path in found[kind]] for kind in found
+    }
     digest = hashlib.sha256(repr((options.languages, options.relations, DROPPED_CYCLES)).encode())
     concepts, lines = _read_concepts(tables["Concept"][0], digest)
     labels, names, types = _read_names(tables, concepts, lines, options.languages, digest)
@@ -113,9 +130,15 @@ def _languages(languages):
 
 
 def release_files(folder: Path) -> list[Path]:
-    """The Snapshot files of a release: in the folder, in a folder in it, or in their Snapshot/Terminology/."""
+    """The Snapshot files of a release: in the folder, in a folder in it, or in their
+    Snapshot/Terminology/."""
     places = ("", "*/", "Snapshot/Terminology/", "*/Snapshot/Terminology/")
-    return sorted(path for place in places for path in folder.glob(f"{place}*sct2_*Snapshot*") if path.is_file())
+    return sorted(
+        path
+        for place in places
+        for path in folder.glob(f"{place}*sct2_*Snapshot*")
+        if path.is_file()
+    )
 
 
 def snomed_files(folder: Path, languages: tuple[str, ...]) -> tuple[dict[str, list[Path]], str]:
@@ -128,7 +151,9 @@ def snomed_files(folder: Path, languages: tuple[str, ...]) -> tuple[dict[str, li
         kind, extension, language, release = match.groups()
         if kind != "Description" or not wanted or not language or language.split("-")[0] in wanted:
             editions.add(f"{extension}_{release}".lstrip("_"))
-            found[kind].setdefault(path.name.removesuffix(".gz"), path)  # the plain file if both exist
+            found[kind].setdefault(
+                path.name.removesuffix(".gz"), path
+            )  # the plain file if both exist
     for kind, paths in found.items():
         if not paths:
             pattern = f"sct2_{kind}_Snapshot{f'-{wanted[0]}' if kind == 'Description' and wanted else ''}_*.txt"
@@ -165,7 +190,9 @@ def _read_names(tables, concepts: _Concepts, lines, languages, digest):
     codes, wanted = _languages(languages), ("conceptId", "active", "languageCode", "typeId", "term")
     owners, texts, full = [], [], {}
     named = np.zeros(len(concepts.active), bool)
-    for block in chain.from_iterable(table.blocks(digest, *wanted) for table in tables["Description"]):
+    for block in chain.from_iterable(
+        table.blocks(digest, *wanted) for table in tables["Description"]
+    ):
         owner = concepts.find(block, "conceptId")
         named[owner[owner >= 0]] = True
         keep = block.is_set(*_ACTIVE) & (owner >= 0)
@@ -174,14 +201,18 @@ def _read_names(tables, concepts: _Concepts, lines, languages, digest):
         block, owner = block.only(keep), owner[keep]
         block.refuse(block.is_blank("term"), "field 'term' is empty", "term")
         whole, synonym = (block.is_any("typeId", kind) for kind in (FULLY_SPECIFIED, SYNONYM))
-        for concept, term in zip(owner[whole].tolist(), block.only(whole).texts("term"), strict=True):
+        for concept, term in zip(
+            owner[whole].tolist(), block.only(whole).texts("term"), strict=True
+        ):
             full.setdefault(concept, term)
         owners.append(owner[synonym])
         texts += block.only(synonym).texts("term")
     if not named.all():
         first = int(lines[concepts.index >= 0][~named].min())
         problem = f"the concept has no description, as {np.count_nonzero(~named)} active ones do"
-        raise tables["Concept"][0].fault(problem, first, "id", "take all files from one edition, whole")
+        raise tables["Concept"][0].fault(
+            problem, first, "id", "take all files from one edition, whole"
+        )
     owners = np.concatenate(owners).tolist()
     synonyms = dict(reversed(list(zip(owners, texts, strict=True))))  # the first of each concept
     labels, types = [], []
@@ -190,7 +221,11 @@ def _read_names(tables, concepts: _Concepts, lines, languages, digest):
         tag = _TAG.search(name)
         labels.append((name[: tag.start()] if tag else name) or synonyms.get(concept, str(number)))
         types.append(tag[1] if tag else "")
-    given = ((label, concept) for concept, label in enumerate(labels) if concept in full or concept in synonyms)
+    given = (
+        (label, concept)
+        for concept, label in enumerate(labels)
+        if concept in full or concept in synonyms
+    )
     names = tuple(dict.fromkeys(chain(given, zip(texts, owners, strict=True))))
     return tuple(labels), names, tuple(types)
 

@@ -1,4 +1,5 @@
-"""Tables of millions of rows (RRF of the UMLS, RF2 of SNOMED CT), read by Arrow, a block of rows at a time."""
+"""Tables of millions of rows (RRF of the UMLS, RF2 of SNOMED CT), read by Arrow, a block of rows at
+a time."""
 
 import codecs
 import hashlib
@@ -23,26 +24,36 @@ def all_there(files: Mapping[str, Path | None], folder: Path, fix: str) -> dict[
     """The files by name; all that are missing are reported at once."""
     missing = [name for name, path in files.items() if path is None]
     if missing:
-        problem = f"no such file in {folder}" + (f", nor {' and '.join(missing[1:])}" if missing[1:] else "")
+        problem = f"no such file in {folder}" + (
+            f", nor {' and '.join(missing[1:])}" if missing[1:] else ""
+        )
         raise DataError(problem, file=missing[0], fix=fix)
     return dict(files)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A file of rows with these columns: RRF, with | after each column, or RF2, with tabs and a header."""
+    """A file of rows with these columns: RRF, with | after each column, or RF2, with tabs and a
+    header."""
 
     path: Path
     columns: tuple[str, ...]
     is_rrf: bool
 
-    def fault(self, problem: str, line: int | None = None, field: str | None = None, fix: str = WHOLE) -> DataError:
+    def fault(
+        self, problem: str, line: int | None = None, field: str | None = None, fix: str = WHOLE
+    ) -> DataError:
         return DataError(problem, file=self.path.name, line=line, field=field, fix=fix)
 
     def blocks(self, digest, *wanted: str) -> Iterator["Block"]:
-        """The wanted columns of the rows, in blocks. digest: gets the hash of the content at the end."""
+        """The wanted columns of the rows, in blocks. digest: gets the hash of the content at the
+        end."""
         problems, line = Problems(), 1 if self.is_rrf else 2
-        if line == 2 and tuple(next((text for _, text in text_lines(self.path)), "").split("\t")) != self.columns:
+        if (
+            line == 2
+            and tuple(next((text for _, text in text_lines(self.path)), "").split("\t"))
+            != self.columns
+        ):
             fix = f"the first line must name, between tabs: {', '.join(self.columns)}"
             raise self.fault("the header is not that of this table", 1, fix=fix)
         with opened(self.path) as stream:
@@ -51,7 +62,11 @@ class Table:
                     problems.raise_if_any()
                     block = Block(self, batch, np.arange(line, line + len(batch)))
                     for column in wanted:
-                        block.refuse(block.holds(column, "\0"), f"field '{column}' holds a NUL character", column)
+                        block.refuse(
+                            block.holds(column, "\0"),
+                            f"field '{column}' holds a NUL character",
+                            column,
+                        )
                     yield block
                     line += len(batch)
             except (pa.ArrowInvalid, UnicodeDecodeError):  # their messages quote the row
@@ -74,11 +89,21 @@ class Table:
             return "skip"
 
         names = [*self.columns, *([""] if self.is_rrf else [])]  # after the last | there is nothing
-        form = {"delimiter": "|" if self.is_rrf else "\t", "quote_char": False, "ignore_empty_lines": False}
-        types = {"column_types": dict.fromkeys(wanted, pa.string()), "include_columns": wanted, "check_utf8": False}
+        form = {
+            "delimiter": "|" if self.is_rrf else "\t",
+            "quote_char": False,
+            "ignore_empty_lines": False,
+        }
+        types = {
+            "column_types": dict.fromkeys(wanted, pa.string()),
+            "include_columns": wanted,
+            "check_utf8": False,
+        }
         return csv.open_csv(
             stream,
-            csv.ReadOptions(column_names=names, skip_rows=skipped, block_size=_BLOCK_BYTES, use_threads=False),
+            csv.ReadOptions(
+                column_names=names, skip_rows=skipped, block_size=_BLOCK_BYTES, use_threads=False
+            ),
             csv.ParseOptions(invalid_row_handler=fault, **form),
             csv.ConvertOptions(**types),
         )
@@ -102,7 +127,8 @@ class Block:
         return _numpy(pc.is_in(self.columns[column], value_set=pa.array(values, pa.string())))
 
     def is_set(self, column: str, yes: str, *no: str) -> np.ndarray:
-        """bool [R]: which fields are `yes`. Other values than these are a sign of shifted columns."""
+        """bool [R]: which fields are `yes`. Other values than these are a sign of shifted
+        columns."""
         problem = f"field '{column}' is none of {', '.join((yes, *no))}"
         self.refuse(~self.is_any(column, yes, *no), problem, column)
         return self.is_any(column, yes)
@@ -118,7 +144,8 @@ class Block:
         return self.columns[column].to_pylist()
 
     def numbers(self, column: str, prefix: str = "", digits: int = 0) -> np.ndarray:
-        """int64 [R]: fields of `prefix` and digits (as many as `digits`, 0 for 1 to 18), as numbers."""
+        """int64 [R]: fields of `prefix` and digits (as many as `digits`, 0 for 1 to 18), as
+        numbers."""
         texts = self.columns[column]
         rest = pc.utf8_slice_codeunits(texts, len(prefix)) if prefix else texts
         fits = pc.and_(pc.starts_with(texts, prefix), pc.ascii_is_decimal(rest))
@@ -144,7 +171,9 @@ def _checked_text(stream: BinaryIO) -> codecs.StreamRecoder:
         return text.replace(MARK, "").encode(errors=errors), len(text)
 
     utf_8 = codecs.lookup("utf-8")
-    return codecs.StreamRecoder(stream, encode, utf_8.decode, utf_8.streamreader, utf_8.streamwriter)
+    return codecs.StreamRecoder(
+        stream, encode, utf_8.decode, utf_8.streamreader, utf_8.streamwriter
+    )
 
 
 def _numpy(array: pa.Array) -> np.ndarray:

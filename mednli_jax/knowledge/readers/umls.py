@@ -1,6 +1,8 @@
-"""Reader of the UMLS Metathesaurus in Rich Release Format: MRCONSO.RRF, MRSTY.RRF and MRREL.RRF of one folder.
+"""Reader of the UMLS Metathesaurus in Rich Release Format: MRCONSO.RRF, MRSTY.RRF and MRREL.RRF of
+one folder.
 
-The UMLS is licensed by the U.S. National Library of Medicine; nothing of it comes with this package.
+The UMLS is licensed by the U.S. National Library of Medicine; nothing of it comes with this
+package.
 """
 
 import hashlib
@@ -32,14 +34,36 @@ _FILTERED, _UNKNOWN = -1, -2
 # a CUI is C and seven digits: small enough for an array over all there can be
 _CUIS = 10_000_000
 
-# The semantic types of four of the UMLS semantic groups, those that a clinical text states findings with:
-# anatomy (ANAT), chemicals and drugs (CHEM, with the types it lost in 2018), disorders and findings (DISO), procedures
-# (PROC).
+# The semantic types of four of the UMLS semantic groups, those that a clinical text states findings
+# with: anatomy (ANAT), chemicals and drugs (CHEM, with the types it lost in 2018), disorders and
+# findings (DISO), procedures (PROC).
 LINK_TYPES = tuple(
     f"T{number:03}"
     for number in (
         *(17, 18, 21, 22, 23, 24, 25, 26, 29, 30, 31),
-        *(103, 104, 109, 110, 111, 114, 115, 116, 118, 119, 120, 121, 122, 123, 124, 125, 126, 127, 129, 130, 131),
+        *(
+            103,
+            104,
+            109,
+            110,
+            111,
+            114,
+            115,
+            116,
+            118,
+            119,
+            120,
+            121,
+            122,
+            123,
+            124,
+            125,
+            126,
+            127,
+            129,
+            130,
+            131,
+        ),
         *(192, 195, 196, 197, 200),
         *(19, 20, 33, 37, 46, 47, 48, 49, 50, 184, 190, 191),
         *(58, 59, 60, 61, 62, 63, 65),
@@ -47,7 +71,8 @@ LINK_TYPES = tuple(
 )
 # the column, N of names that are not suppressed, and its other values
 _SUPPRESS = ("SUPPRESS", "N", "O", "E", "Y")
-# What follows the name of a file in the names of its parts: .aa.gz (as in a distribution's archives), .aa, .gz.aa
+# What follows the name of a file in the names of its parts: .aa.gz (as in a distribution's
+# archives), .aa, .gz.aa
 _PART = re.compile(r"(\.gz)?\.a[a-z](\.gz)?")
 # REL of rows that state no relation: not related, deleted.
 _NO_RELATION = ("XR", "DEL")
@@ -56,19 +81,25 @@ _NO_RELATION = ("XR", "DEL")
 def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
     """The concepts that `options` lets pass, their names, semantic types and relations.
 
-    Names are the rows of MRCONSO.RRF in the chosen languages (LAT) and sources (SAB) that are not suppressed
-    (SUPPRESS N); a concept is there when it has such a name. Its label is the first of them that is marked as preferred
-    throughout (TS P, STT PF, ISPREF Y), else the first. `cross_references` are the codes of these rows, "SAB:CODE".
-    `types` are semantic types by identifier ("T047|T191"); see LINK_TYPES for those that are linked.
+    Names are the rows of MRCONSO.RRF in the chosen languages (LAT) and sources (SAB) that are not
+    suppressed (SUPPRESS N); a concept is there when it has such a name. Its label is the first of
+    them that is marked as preferred throughout (TS P, STT PF, ISPREF Y), else the first.
+    `cross_references` are the codes of these rows, "SAB:CODE". `types` are semantic types by
+    identifier ("T047|T191"); see LINK_TYPES for those that are linked.
 
-    A row of MRREL.RRF reads "CUI2 is REL, and RELA, of CUI1". Is-a are the rows of the chosen sources, not suppressed,
-    with REL PAR (CUI2 is the parent) or CHD, the source's hierarchy, or with RELA inverse_isa or isa (CUI2 is-a
-    CUI1). With relations="all" every other row is kept by its RELA, else its REL: relations["part_of"][a, b] says that
-    a is part_of b. Rows from a concept to itself, and REL XR (not related) and DEL, are left out.
+    A row of MRREL.RRF reads "CUI2 is REL, and RELA, of CUI1". Is-a are the rows of the chosen
+    sources, not suppressed, with REL PAR (CUI2 is the parent) or CHD, the source's hierarchy, or
+    with RELA inverse_isa or isa (CUI2 is-a CUI1). With relations="all" every other row is kept by
+    its RELA, else its REL: relations["part_of"][a, b] says that a is part_of b. Rows from a concept
+    to itself, and REL XR (not related) and DEL, are left out.
     """
     folder = Path(folder)
-    digest = hashlib.sha256(repr((options.sources, options.languages, options.relations, DROPPED_CYCLES)).encode())
-    conso, sty, rel = (Table(path, COLUMNS[name], is_rrf=True) for name, path in umls_files(folder).items())
+    digest = hashlib.sha256(
+        repr((options.sources, options.languages, options.relations, DROPPED_CYCLES)).encode()
+    )
+    conso, sty, rel = (
+        Table(path, COLUMNS[name], is_rrf=True) for name, path in umls_files(folder).items()
+    )
     names, index = _read_names(conso, options, digest)
     types = _read_types(sty, index, len(names["ids"]), digest)
     edges = _read_relations(rel, index, options, digest)
@@ -95,7 +126,8 @@ def umls_files(folder: Path) -> dict[str, Path]:
 
 
 def joining_command(folder: Path, name: str) -> str:
-    """The shell command that joins the parts of a missing file, such as MRCONSO.RRF.aa.gz; "" if it has none."""
+    """The shell command that joins the parts of a missing file, such as MRCONSO.RRF.aa.gz; "" if it
+    has none."""
     endings = [_PART.fullmatch(path.name.removeprefix(name)) for path in folder.glob(f"{name}.*")]
     part = next(filter(None, endings), None)
     if either_name(folder / name) or part is None:
@@ -133,7 +165,9 @@ def _read_names(table: Table, options: OntologyOptions, digest) -> tuple[dict, n
     index = np.full(_CUIS, _UNKNOWN, np.int32)
     wanted, seen = {"SAB": options.sources, "LAT": options.languages}, {"SAB": set(), "LAT": set()}
     concepts, preferred, texts, references = [], [], [], {}
-    for block in table.blocks(digest, "CUI", "LAT", "TS", "STT", "ISPREF", "SAB", "CODE", "STR", "SUPPRESS"):
+    for block in table.blocks(
+        digest, "CUI", "LAT", "TS", "STT", "ISPREF", "SAB", "CODE", "STR", "SUPPRESS"
+    ):
         cuis = block.numbers("CUI", "C", digits=7)
         index[cuis] = _FILTERED
         kept = block.is_set(*_SUPPRESS)
@@ -144,26 +178,36 @@ def _read_names(table: Table, options: OntologyOptions, digest) -> tuple[dict, n
         block.refuse(block.is_blank("STR"), "field 'STR' is empty", "STR")
         concepts.append(cuis.astype(np.int32))
         marks = (("TS", "P"), ("STT", "PF"), ("ISPREF", "Y"))
-        preferred.append(np.logical_and.reduce([block.is_any(column, mark) for column, mark in marks]))
+        preferred.append(
+            np.logical_and.reduce([block.is_any(column, mark) for column, mark in marks])
+        )
         texts += block.texts("STR")
         coded = ~block.is_any("CODE", "NOCODE", "")
-        codes = zip(*map(block.only(coded).texts, ("SAB", "CODE")), cuis[coded].tolist(), strict=True)
+        codes = zip(
+            *map(block.only(coded).texts, ("SAB", "CODE")), cuis[coded].tolist(), strict=True
+        )
         references |= dict.fromkeys((f"{source}:{code}", cui) for source, code, cui in codes)
     for column, names in wanted.items():
         if missing := sorted(set(names) - seen[column]):
             found = sorted(seen[column])
             fix = f"leave it out; the file has {', '.join(found[:8])}{' and others' if len(found) > 8 else ''}"
-            raise table.fault(f"has no row whose {column} is {' or '.join(missing)}", field=column, fix=fix)
+            raise table.fault(
+                f"has no row whose {column} is {' or '.join(missing)}", field=column, fix=fix
+            )
     if not texts:
         problem = "holds no name in the chosen sources and languages that is not suppressed"
         raise table.fault(problem, fix="choose others")
     cuis = np.concatenate(concepts)
     kept, owner = np.unique(cuis, return_inverse=True)
-    order = np.lexsort((~np.concatenate(preferred), owner))  # stable: of equals the first in the file
+    order = np.lexsort(
+        (~np.concatenate(preferred), owner)
+    )  # stable: of equals the first in the file
     first = order[np.searchsorted(owner[order], np.arange(len(kept)))]
     labels = tuple(texts[row] for row in first.tolist())
     index[kept] = np.arange(len(kept))
-    given = chain(zip(labels, range(len(kept)), strict=True), zip(texts, owner.tolist(), strict=True))
+    given = chain(
+        zip(labels, range(len(kept)), strict=True), zip(texts, owner.tolist(), strict=True)
+    )
     return {
         "ids": tuple(f"C{cui:07}" for cui in kept.tolist()),
         "labels": labels,
@@ -175,7 +219,8 @@ def _read_names(table: Table, options: OntologyOptions, digest) -> tuple[dict, n
 def _indices(block: Block, column: str, index: np.ndarray) -> np.ndarray:
     """int32 [R], the index of each row's concept, or _FILTERED.
 
-    An id that MRCONSO.RRF lacks altogether shows that the files do not belong together, or that one is cut short.
+    An id that MRCONSO.RRF lacks altogether shows that the files do not belong together, or that one
+    is cut short.
     """
     found = index[block.numbers(column, "C", digits=7)]
     problem = f"field '{column}' names a concept that MRCONSO.RRF does not have"
@@ -184,10 +229,13 @@ def _indices(block: Block, column: str, index: np.ndarray) -> np.ndarray:
 
 
 def _read_types(table: Table, index: np.ndarray, size: int, digest) -> tuple[str, ...]:
-    """[C], the identifiers of each concept's semantic types joined by "|", in the order of the file."""
+    """[C], the identifiers of each concept's semantic types joined by "|", in the order of the
+    file."""
     pairs = []
     for block in table.blocks(digest, "CUI", "TUI"):
-        pairs.append(_indices(block, "CUI", index) * np.int64(1000) + block.numbers("TUI", "T", digits=3))
+        pairs.append(
+            _indices(block, "CUI", index) * np.int64(1000) + block.numbers("TUI", "T", digits=3)
+        )
     pairs = np.unique(np.concatenate(pairs))
     types = [""] * size
     for concept, kind in zip((pairs // 1000).tolist(), (pairs % 1000).tolist(), strict=True):

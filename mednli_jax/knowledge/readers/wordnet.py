@@ -1,8 +1,10 @@
-"""Reader of WordNet's database files (wndb(5WN)): nouns and verbs, their hypernyms and other pointers.
+"""Reader of WordNet's database files (wndb(5WN)): nouns and verbs, their hypernyms and other
+pointers.
 
-Read are data.noun, data.verb, index.noun and index.verb of WordNet 3.0, plain or gzipped, as Princeton's archive has
-them in dict/ and the Debian package wordnet-base in /usr/share/wordnet; other versions have the same layout.
-WordNet 3.0 Copyright 2006 by Princeton University; nothing of it comes with this package.
+Read are data.noun, data.verb, index.noun and index.verb of WordNet 3.0, plain or gzipped, as
+Princeton's archive has them in dict/ and the Debian package wordnet-base in /usr/share/wordnet;
+other versions have the same layout. WordNet 3.0 Copyright 2006 by Princeton University; nothing of
+it comes with this package.
 """
 
 import hashlib
@@ -23,7 +25,8 @@ FILES = tuple(f"{kind}.{part}" for part in PARTS for kind in ("data", "index"))
 EXCEPTIONS = {f"{part}.exc": letter for part, letter in LETTERS.items()}  # irregular forms
 FOLDER = Path("/usr/share/wordnet")  # where Debian's package puts the files
 HYPERNYMS = ("@", "@i")
-# Pointers by name; those that only turn another one round (hyponyms, meronyms, domain members) are left out.
+# Pointers by name; those that only turn another one round (hyponyms, meronyms, domain members) are
+# left out.
 RELATIONS = {
     "!": "antonym",
     "#m": "member_of",
@@ -43,15 +46,68 @@ RELATIONS = {
 }
 # lexnames(5WN): the lexicographers' files by number.
 LEXICOGRAPHER_FILES = (
-    *("adj.all", "adj.pert", "adv.all", "noun.Tops", "noun.act", "noun.animal", "noun.artifact", "noun.attribute"),
-    *("noun.body", "noun.cognition", "noun.communication", "noun.event", "noun.feeling", "noun.food", "noun.group"),
-    *("noun.location", "noun.motive", "noun.object", "noun.person", "noun.phenomenon", "noun.plant"),
-    *("noun.possession", "noun.process", "noun.quantity", "noun.relation", "noun.shape", "noun.state"),
-    *("noun.substance", "noun.time", "verb.body", "verb.change", "verb.cognition", "verb.communication"),
-    *("verb.competition", "verb.consumption", "verb.contact", "verb.creation", "verb.emotion", "verb.motion"),
-    *("verb.perception", "verb.possession", "verb.social", "verb.stative", "verb.weather", "adj.ppl"),
+    *(
+        "adj.all",
+        "adj.pert",
+        "adv.all",
+        "noun.Tops",
+        "noun.act",
+        "noun.animal",
+        "noun.artifact",
+        "noun.attribute",
+    ),
+    *(
+        "noun.body",
+        "noun.cognition",
+        "noun.communication",
+        "noun.event",
+        "noun.feeling",
+        "noun.food",
+        "noun.group",
+    ),
+    *(
+        "noun.location",
+        "noun.motive",
+        "noun.object",
+        "noun.person",
+        "noun.phenomenon",
+        "noun.plant",
+    ),
+    *(
+        "noun.possession",
+        "noun.process",
+        "noun.quantity",
+        "noun.relation",
+        "noun.shape",
+        "noun.state",
+    ),
+    *(
+        "noun.substance",
+        "noun.time",
+        "verb.body",
+        "verb.change",
+        "verb.cognition",
+        "verb.communication",
+    ),
+    *(
+        "verb.competition",
+        "verb.consumption",
+        "verb.contact",
+        "verb.creation",
+        "verb.emotion",
+        "verb.motion",
+    ),
+    *(
+        "verb.perception",
+        "verb.possession",
+        "verb.social",
+        "verb.stative",
+        "verb.weather",
+        "adj.ppl",
+    ),
 )
-# Princeton's 3.0 says of these two verbs that each is a kind of the other; Debian's edition has the first edge no more.
+# Princeton's 3.0 says of these two verbs that each is a kind of the other; Debian's edition has the
+# first edge no more.
 _KNOWN_LOOP = ("inhibit", "restrain")
 _MARKER = re.compile(r"\((?:a|p|ip)\)$")  # where an adjective may stand
 _VERSION = re.compile(r"WordNet (\d[\d.]*) Copyright")
@@ -64,7 +120,9 @@ class _Synsets:
     ids: list[str] = field(default_factory=list)
     words: list[list[str]] = field(default_factory=list)
     types: list[str] = field(default_factory=list)
-    pointers: list[tuple[int, str, str, int, str]] = field(default_factory=list)  # from, symbol, target, line, file
+    pointers: list[tuple[int, str, str, int, str]] = field(
+        default_factory=list
+    )  # from, symbol, target, line, file
     satellites: set[int] = field(default_factory=set)
     version: str = ""
 
@@ -72,20 +130,25 @@ class _Synsets:
 def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
     """The synsets of nouns and verbs.
 
-    Ids are part of speech and offset ("n00001740"), types the lexicographer's file ("noun.body"), so that the prefixes
-    "n" and "v" name the parts of speech. Is-a are hypernyms, those of instances (Paris is-a city) included.
+    Ids are part of speech and offset ("n00001740"), types the lexicographer's file ("noun.body"),
+    so that the prefixes "n" and "v" name the parts of speech. Is-a are hypernyms, those of
+    instances (Paris is-a city) included.
 
-    Names stand in the order of the index files, a word's most frequent sense first: a name that several synsets have
-    means the first of them. A synset's label is the first of its words that means this synset, else its first word
-    with the number of its sense: "cold (noun 3)".
+    Names stand in the order of the index files, a word's most frequent sense first: a name that
+    several synsets have means the first of them. A synset's label is the first of its words that
+    means this synset, else its first word with the number of its sense: "cold (noun 3)".
 
-    With relations="all" the other pointers are kept, see RELATIONS, adjectives and adverbs are read where their files
-    are there, and irregular forms ("men") become names of the synsets of their base form. Pointers between words, such
-    as antonyms, hold here between the synsets of these words. A satellite adjective is-a its head: tiny is-a small.
+    With relations="all" the other pointers are kept, see RELATIONS, adjectives and adverbs are read
+    where their files are there, and irregular forms ("men") become names of the synsets of their
+    base form. Pointers between words, such as antonyms, hold here between the synsets of these
+    words. A satellite adjective is-a its head: tiny is-a small.
 
-    An official is-a loop of WordNet 3.0, between the verbs inhibit and restrain, is opened whatever `options` say.
+    An official is-a loop of WordNet 3.0, between the verbs inhibit and restrain, is opened whatever
+    `options` say.
     """
-    paths = wordnet_files(Path(folder)) | (further_files(Path(folder)) if options.relations == "all" else {})
+    paths = wordnet_files(Path(folder)) | (
+        further_files(Path(folder)) if options.relations == "all" else {}
+    )
     digest = hashlib.sha256(repr((options.relations, DROPPED_CYCLES)).encode())
     parts = {part: letter for part, letter in LETTERS.items() if f"data.{part}" in paths}
     synsets = _Synsets()
@@ -101,9 +164,13 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
     for name, letter in EXCEPTIONS.items():
         if name in paths and letter in parts.values():
             _read_exceptions(paths[name], letter, synsets, digest, names)
-    lacking = [f"{part}.exc" for part in PARTS if options.relations == "all" and f"{part}.exc" not in paths]
+    lacking = [
+        f"{part}.exc" for part in PARTS if options.relations == "all" and f"{part}.exc" not in paths
+    ]
     if lacking:
-        warn(f"{folder}: without {' and '.join(lacking)}, irregular forms (men) are not found; copy it from dict/")
+        warn(
+            f"{folder}: without {' and '.join(lacking)}, irregular forms (men) are not found; copy it from dict/"
+        )
     is_a, others = _edges(synsets, index, options, tuple(parts.values()))
     return Ontology(
         name="wordnet",
@@ -121,16 +188,22 @@ def read_wordnet(folder: Path, options: OntologyOptions) -> Ontology:
 def wordnet_files(folder: Path) -> dict[str, Path]:
     """The four files by name."""
     fix = f"install the package wordnet-base, which puts them into {FOLDER}, or unpack WordNet 3.0's dict/ folder"
-    found = {name: either_name(folder / name) or either_name(folder / "dict" / name) for name in FILES}
+    found = {
+        name: either_name(folder / name) or either_name(folder / "dict" / name) for name in FILES
+    }
     return all_there(found, folder, f"{fix} into $MEDNLI_JAX_DATA/wordnet")
 
 
 def further_files(folder: Path) -> dict[str, Path]:
-    """The files of adjectives, adverbs and irregular forms that are there, by name; of a part both files or none."""
+    """The files of adjectives, adverbs and irregular forms that are there, by name; of a part both
+    files or none."""
     pairs = [(f"data.{part}", f"index.{part}") for part in FURTHER_PARTS]
     found = {}
     for names in (*pairs, *((name,) for name in EXCEPTIONS)):
-        paths = {name: either_name(folder / name) or either_name(folder / "dict" / name) for name in names}
+        paths = {
+            name: either_name(folder / name) or either_name(folder / "dict" / name)
+            for name in names
+        }
         found |= paths if all(paths.values()) else {}
     return found
 
@@ -153,17 +226,20 @@ def _read_data(path, part, synsets, digest):
         synsets.words.append(words)
         synsets.types.append(kind)
         synsets.satellites |= {place} if satellite else set()
-        synsets.pointers += ((place, symbol, target, number, path.name) for symbol, target in pointers)
+        synsets.pointers += (
+            (place, symbol, target, number, path.name) for symbol, target in pointers
+        )
     problems.raise_if_any()
     if len(synsets.ids) == before:
         raise empty_file(path, "no synsets")
 
 
 def _synset(line, part):
-    """(id, type, words, [(symbol, id of the target)], whether it is a satellite) of a line; ValueError or IndexError
-    where it is none.
+    """(id, type, words, [(symbol, id of the target)], whether it is a satellite) of a line;
+    ValueError or IndexError where it is none.
 
-    offset lex_filenum ss_type w_cnt {word lex_id} p_cnt {symbol offset pos source/target} [frames] | gloss
+    offset lex_filenum ss_type w_cnt {word lex_id} p_cnt {symbol offset pos source/target} [frames]
+    | gloss
     """
     given, bar, _ = line.partition(" | ")
     fields, letter = given.split(), LETTERS[part]
@@ -177,7 +253,11 @@ def _synset(line, part):
     stop = end + 1 + 4 * int(fields[end])
     rest = fields[stop:]
     # Frames of verbs are a number and that many times "+ f_num w_num".
-    if not words or stop > len(fields) or (rest and (letter != "v" or len(rest) != 1 + 3 * int(rest[0]))):
+    if (
+        not words
+        or stop > len(fields)
+        or (rest and (letter != "v" or len(rest) != 1 + 3 * int(rest[0])))
+    ):
         raise ValueError
     columns = (fields[place:stop:4] for place in (end + 1, end + 2, end + 3))
     pointers = [(symbol, _id(part, offset)) for symbol, offset, part in zip(*columns, strict=True)]
@@ -191,7 +271,8 @@ def _id(part, offset):
 
 
 def _read_index(path, letter, synsets, index, digest, names, senses):
-    """Adds to `names` each (word as its synset spells it, synset), and the number of the sense to `senses`.
+    """Adds to `names` each (word as its synset spells it, synset), and the number of the sense to
+    `senses`.
 
     lemma pos synset_cnt p_cnt {symbol} sense_cnt tagsense_cnt {offset}
     """
@@ -212,17 +293,28 @@ def _read_index(path, letter, synsets, index, digest, names, senses):
         lemma = fields[0].replace("_", " ")
         for sense, concept in enumerate(concepts, start=1):
             place = index.get(concept)
-            spelled = [] if place is None else [word for word in synsets.words[place] if word.lower() == lemma]
+            spelled = (
+                []
+                if place is None
+                else [word for word in synsets.words[place] if word.lower() == lemma]
+            )
             if not spelled:
-                problem = f"the entry names {concept}, " + ("which is not there" if place is None else "which lacks it")
-                problems.add(line_fault(path.name, number, problem, "take index and data files from one edition"))
+                problem = f"the entry names {concept}, " + (
+                    "which is not there" if place is None else "which lacks it"
+                )
+                problems.add(
+                    line_fault(
+                        path.name, number, problem, "take index and data files from one edition"
+                    )
+                )
             senses[lemma, place] = sense
             names.update(dict.fromkeys((word, place) for word in spelled))
     problems.raise_if_any()
 
 
 def _read_exceptions(path, letter, synsets, digest, names):
-    """Adds to `names` each (irregular form, synset of its base form), last, for each sense of the base form.
+    """Adds to `names` each (irregular form, synset of its base form), last, for each sense of the
+    base form.
 
     A line is a form and its base forms.
     """
@@ -232,7 +324,9 @@ def _read_exceptions(path, letter, synsets, digest, names):
             places.setdefault(word.lower(), []).append(place)
     for _, line in text_lines(path, digest=digest):
         forms = [word.replace("_", " ") for word in line.split()]
-        names.update(dict.fromkeys((forms[0], place) for base in forms[1:] for place in places.get(base, ())))
+        names.update(
+            dict.fromkeys((forms[0], place) for base in forms[1:] for place in places.get(base, ()))
+        )
 
 
 def _labels(synsets, names, senses):
@@ -251,7 +345,9 @@ def _edges(synsets, index, options, letters):
     problems, is_a, others, kinds, file_of = Problems(), [], [], list(RELATIONS.values()), {}
     for place, symbol, target, line, file in synsets.pointers:
         hypernym = symbol in HYPERNYMS
-        if not hypernym and (options.relations != "all" or symbol not in RELATIONS or target[0] not in letters):
+        if not hypernym and (
+            options.relations != "all" or symbol not in RELATIONS or target[0] not in letters
+        ):
             continue
         to = index.get(target)
         if to is None:
@@ -275,7 +371,9 @@ def _opened(synsets, is_a):
     both = {(synsets.words[child][0], synsets.words[parent][0]) for child, parent, *_ in is_a}
     if not both.issuperset((_KNOWN_LOOP, _KNOWN_LOOP[::-1])):
         return is_a
-    say(f"WordNet: left out that {_KNOWN_LOOP[0]} is-a {_KNOWN_LOOP[1]}, a known loop of version 3.0")
+    say(
+        f"WordNet: left out that {_KNOWN_LOOP[0]} is-a {_KNOWN_LOOP[1]}, a known loop of version 3.0"
+    )
     kept = []
     for edge in is_a:
         ends = tuple(synsets.words[end][0] for end in edge[:2])

@@ -51,17 +51,28 @@ def test_cross_references_and_old_ids(path):
     ontology = read_obo(path, PLAIN)
     expected = {("MESH:D006333", 3), ("UMLS:C0018801", 3), ("XP:40", 3), ("XP:9", 3)}
     assert set(ontology.cross_references) == expected
-    assert [ontology.index(old) for old in ("XP:40", "XP:9", "MESH:D006333", "XP:2")] == [3, 3, 3, 1]
+    assert [ontology.index(old) for old in ("XP:40", "XP:9", "MESH:D006333", "XP:2")] == [
+        3,
+        3,
+        3,
+        1,
+    ]
     assert ontology.ancestors("XP:40") == ontology.ancestors("XP:4")
     more = "\n[Term]\nid: XP:6\nname: six\nis_a: XP:40\nis_a: XP:9\n"
-    more += "\n[Term]\nid: XP:8\nname: split\nis_obsolete: true\nreplaced_by: XP:2\nreplaced_by: XP:3\n"
+    more += (
+        "\n[Term]\nid: XP:8\nname: split\nis_obsolete: true\nreplaced_by: XP:2\nreplaced_by: XP:3\n"
+    )
     ontology = read_obo(write(path, OBO + more), ALL)
     assert ontology.ancestors("XP:6")["XP:4"] == 1
-    assert "XP:8" not in dict(ontology.cross_references)  # two terms replace it: it stands for neither
+    assert "XP:8" not in dict(
+        ontology.cross_references
+    )  # two terms replace it: it stands for neither
 
 
 def test_a_term_without_a_name_stays_in_the_graph_alone(tmp_path):
-    path = write(tmp_path / "made_up.obo", "[Term]\nid: X:1\n\n[Term]\nid: X:2\nname: fever\nis_a: X:1\n")
+    path = write(
+        tmp_path / "made_up.obo", "[Term]\nid: X:1\n\n[Term]\nid: X:2\nname: fever\nis_a: X:1\n"
+    )
     ontology = read_obo(path, PLAIN)
     assert ontology.ancestors("X:2") == {"X:1": 1}
     assert (ontology.labels, ontology.names) == (("X:1", "fever"), (("fever", 1),))
@@ -77,22 +88,38 @@ CURRENT = stanza("X:3", "name: fever", "alt_id: X:30"), stanza("X:4", "name: cou
 CHAINS = (
     # (stanzas besides CURRENT, the concept of each old id)
     ({"X:1": ("replaced_by: X:2",), "X:2": ("replaced_by: X:3",)}, {"X:1": "X:3", "X:2": "X:3"}),
-    ({"X:1": ("replaced_by: X:20",), "X:2": ("replaced_by: X:30", "alt_id: X:20")}, {"X:1": "X:3", "X:20": "X:3"}),
-    ({"X:1": ("replaced_by: X:2", "replaced_by: X:3"), "X:2": ("replaced_by: X:3",)}, {"X:1": "X:3"}),
-    ({"X:1": ("replaced_by: X:2", "replaced_by: X:4"), "X:2": ("replaced_by: X:3",)}, {"X:1": None, "X:2": "X:3"}),
+    (
+        {"X:1": ("replaced_by: X:20",), "X:2": ("replaced_by: X:30", "alt_id: X:20")},
+        {"X:1": "X:3", "X:20": "X:3"},
+    ),
+    (
+        {"X:1": ("replaced_by: X:2", "replaced_by: X:3"), "X:2": ("replaced_by: X:3",)},
+        {"X:1": "X:3"},
+    ),
+    (
+        {"X:1": ("replaced_by: X:2", "replaced_by: X:4"), "X:2": ("replaced_by: X:3",)},
+        {"X:1": None, "X:2": "X:3"},
+    ),
     ({"X:1": ("replaced_by: X:2",), "X:2": ("replaced_by: X:1",)}, {"X:1": None, "X:2": None}),
     ({"X:1": ("replaced_by: X:2",), "X:2": ("replaced_by: Y:9",)}, {"X:1": None, "X:2": None}),
-    ({"X:1": ("replaced_by: X:1", "alt_id: X:2"), "X:2": ("replaced_by: X:4",)}, {"X:1": None, "X:2": "X:4"}),
+    (
+        {"X:1": ("replaced_by: X:1", "alt_id: X:2"), "X:2": ("replaced_by: X:4",)},
+        {"X:1": None, "X:2": "X:4"},
+    ),
 )
 
 
 @pytest.mark.parametrize(("obsolete", "expected"), CHAINS)
-def test_old_ids_lead_over_any_number_of_steps_to_one_term_in_any_order(tmp_path, obsolete, expected):
+def test_old_ids_lead_over_any_number_of_steps_to_one_term_in_any_order(
+    tmp_path, obsolete, expected
+):
     old = [stanza(concept, "is_obsolete: true", *tags) for concept, tags in obsolete.items()]
     for stanzas in permutations([*CURRENT, *old]):
         ontology = read_obo(write(tmp_path / "x.obo", "".join(stanzas)), PLAIN)
         found = {concept: ontology.index(concept) for concept in expected}
-        assert {c: None if place is None else ontology.ids[place] for c, place in found.items()} == expected
+        assert {
+            c: None if place is None else ontology.ids[place] for c, place in found.items()
+        } == expected
 
 
 @pytest.mark.parametrize(
@@ -118,7 +145,10 @@ def test_only_modifiers_and_comments_at_the_end_are_no_part_of_a_name(tmp_path, 
     "rest", ['EXACT [] {source="a ! b"}', "EXACT ! {c}", 'EXACT abbreviation {a="["} ! b', "EXACT"]
 )
 def test_modifiers_and_comments_are_no_part_of_a_synonym(tmp_path, rest):
-    path = write(tmp_path / "x.obo", stanza("X:1", "name: a", rf'synonym: "cyclo{{b}} ! c {{d=e}}\nf" {rest}'))
+    path = write(
+        tmp_path / "x.obo",
+        stanza("X:1", "name: a", rf'synonym: "cyclo{{b}} ! c {{d=e}}\nf" {rest}'),
+    )
     ontology = load_ontology(str(path), cache_dir=tmp_path / "cache")
     assert ontology.names == (("a", 0), ("cyclo{b} ! c {d=e} f", 0))
     assert bool(ontology.abbreviations) == ("abbreviation" in rest)
@@ -151,7 +181,9 @@ def test_relations_under_a_condition_are_left_out_and_counted(tmp_path, capsys, 
     assert ("left out 2 relations" in capsys.readouterr().err) == (not holds)
 
 
-def test_relations_to_terms_that_are_not_there_are_refused_within_the_prefix_of_most_terms_alone(tmp_path, capsys):
+def test_relations_to_terms_that_are_not_there_are_refused_within_the_prefix_of_most_terms_alone(
+    tmp_path, capsys
+):
     """Terms of other ontologies are often imported in part."""
     terms = stanza("X:1", "name: a") + stanza("X:2", "name: b", "is_a: Y:8", "is_a: X:1")
     terms += stanza("Y:1", "name: c", "is_a: Y:9", "relationship: part_of Z:1")

@@ -1,4 +1,5 @@
-"""The SNOMED CT reader on made-up RF2 snapshots in the official layout: names, tags, relationships."""
+"""The SNOMED CT reader on made-up RF2 snapshots in the official layout: names, tags,
+relationships."""
 
 import made_up_knowledge as made
 import pytest
@@ -22,14 +23,38 @@ def refused(folder, options=PLAIN):
 
 def test_labels_types_and_names(tmp_path):
     ontology = read_snomed(made.snomed_folder(tmp_path), PLAIN)
-    assert ontology.ids == ("101", "102", "103", "104", "64572001", made.IS_A, made.SITE)  # in the order of numbers
-    assert ontology.labels[:5] == ("Quokka (small) fever", "Wombat rash", "narwhal flu", "pouch", "Disease")
-    assert ontology.types == ("disorder", "finding", "disorder", "", "disorder", "attribute", "attribute")
+    assert ontology.ids == (
+        "101",
+        "102",
+        "103",
+        "104",
+        "64572001",
+        made.IS_A,
+        made.SITE,
+    )  # in the order of numbers
+    assert ontology.labels[:5] == (
+        "Quokka (small) fever",
+        "Wombat rash",
+        "narwhal flu",
+        "pouch",
+        "Disease",
+    )
+    assert ontology.types == (
+        "disorder",
+        "finding",
+        "disorder",
+        "",
+        "disorder",
+        "attribute",
+        "attribute",
+    )
     labels = zip(ontology.labels, range(7), strict=True)
     assert set(ontology.names) == {*labels, ("quokka fever", 0), ("flu of narwhals", 2)}
     assert len(set(ontology.names)) == len(ontology.names)
     assert (ontology.name, ontology.version) == ("snomed", "INT_20240101")
-    linked = Linker(ontology).link(["finding", "site", "of", "a", "quokka", "fever"])  # an attribute is not linked
+    linked = Linker(ontology).link(
+        ["finding", "site", "of", "a", "quokka", "fever"]
+    )  # an attribute is not linked
     assert [(mention.start, mention.end, mention.concept) for mention in linked] == [(4, 6, "101")]
 
 
@@ -41,12 +66,21 @@ def test_active_relationships_by_their_type(tmp_path):
     assert made.edges_of(ontology.parents, ontology.ids) == PARENTS
     assert list(ontology.relations) == ["finding_site"]
     assert made.edges_of(ontology.relations["finding_site"], ontology.ids) == {("103", "104")}
-    # Relationships of an inactive type are left out; a type that is no concept is a fault where types count.
+    # Relationships of an inactive type are left out; a type that is no concept is a fault where
+    # types count.
     made.snomed_folder(
-        tmp_path, Relationship=(*EDGES, made.sct_edge("101", "102", "105"), made.sct_edge("102", "104", made.SITE))
+        tmp_path,
+        Relationship=(
+            *EDGES,
+            made.sct_edge("101", "102", "105"),
+            made.sct_edge("102", "104", made.SITE),
+        ),
     )
     ontology = read_snomed(tmp_path, ALL)
-    assert made.edges_of(ontology.relations["finding_site"], ontology.ids) == {("103", "104"), ("102", "104")}
+    assert made.edges_of(ontology.relations["finding_site"], ontology.ids) == {
+        ("103", "104"),
+        ("102", "104"),
+    }
     made.snomed_folder(tmp_path, Relationship=(*EDGES, made.sct_edge("101", "102", "999")))
     assert read_snomed(tmp_path, PLAIN).parents.nnz == 4
     error = refused(tmp_path, ALL)
@@ -58,9 +92,13 @@ def test_languages(tmp_path):
     both = read_snomed(tmp_path, OntologyOptions(languages=("ENG", "fr")))
     assert ("fièvre", 0) in both.names
     spanish = made.rf2_table(
-        "Description", made.sct_term("101", "fiebre", language="es"), made.sct_term("102", "x (x)", made.FSN, "es")
+        "Description",
+        made.sct_term("101", "fiebre", language="es"),
+        made.sct_term("102", "x (x)", made.FSN, "es"),
     )
-    made.write(tmp_path / made.RF2_FOLDER / made.RF2_FILES["Description"].replace("-en_", "-es_"), spanish)
+    made.write(
+        tmp_path / made.RF2_FOLDER / made.RF2_FILES["Description"].replace("-en_", "-es_"), spanish
+    )
     assert not {name for name, _ in read_snomed(tmp_path, PLAIN).names} & {"fiebre", "x"}
     mixed = read_snomed(tmp_path, OntologyOptions(languages=("SPA", "ENG")))
     assert ("fiebre", 0) in mixed.names
@@ -76,7 +114,10 @@ def test_gzip_and_line_ends_change_nothing(tmp_path):
     for name in made.RF2_FILES.values():
         content = (tmp_path / "plain" / made.RF2_FOLDER / name).read_bytes()
         made.write(tmp_path / "zipped" / f"{name}.gz", content)
-        made.write(tmp_path / "unix" / f"x{name}", b"\xef\xbb\xbf" + content.replace(b"\r\n", b"\n").rstrip())
+        made.write(
+            tmp_path / "unix" / f"x{name}",
+            b"\xef\xbb\xbf" + content.replace(b"\r\n", b"\n").rstrip(),
+        )
     zipped, unix = read_snomed(tmp_path / "zipped", ALL), read_snomed(tmp_path / "unix", ALL)
     for other in (zipped, unix):
         assert (other.ids, other.names, other.types) == (whole.ids, whole.names, whole.types)
@@ -95,11 +136,17 @@ def test_gzip_and_line_ends_change_nothing(tmp_path):
     ],
 )
 @pytest.mark.parametrize("ending", [".txt", ".txt.gz"])
-def test_an_edition_of_any_name_is_read_alone_and_beside_another_both_are_named(tmp_path, kind, release, ending):
+def test_an_edition_of_any_name_is_read_alone_and_beside_another_both_are_named(
+    tmp_path, kind, release, ending
+):
     international = made.snomed_folder(tmp_path / "snomed" / "international")
     whole = read_snomed(international, ALL)
     for name in made.RF2_FILES.values():
-        renamed = name.replace("Snapshot", f"{kind}Snapshot").replace("INT_20240101", release).replace(".txt", ending)
+        renamed = (
+            name.replace("Snapshot", f"{kind}Snapshot")
+            .replace("INT_20240101", release)
+            .replace(".txt", ending)
+        )
         content = (international / made.RF2_FOLDER / name).read_bytes()
         made.write(tmp_path / "snomed" / kind / made.RF2_FOLDER / renamed, content)
     for place in (tmp_path / "snomed" / kind, tmp_path / "snomed" / kind / made.RF2_FOLDER):
@@ -130,13 +177,23 @@ def conso(cui, number, **fields):
 
 
 def test_cuis_lead_to_concepts_where_the_umls_is_there(tmp_path):
-    """One CUI has two concepts, one concept two CUIs. Unknown, suppressed and other sources' codes do not count."""
+    """One CUI has two concepts, one concept two CUIs. Unknown, suppressed and other sources' codes
+    do not count."""
     made.snomed_folder(tmp_path / "snomed")
     plain = load_ontology("snomed", tmp_path)
     assert len(plain.cross_references) == 0
     rows = (
-        *(conso("C0000001", "101"), conso("C0000001", "103"), conso("C0000001", "103"), conso("C0000002", "103")),
-        *(conso("C0000004", "999"), conso("C0000005", "102", SUPPRESS="O"), conso("C0000006", "102", SAB="MSH")),
+        *(
+            conso("C0000001", "101"),
+            conso("C0000001", "103"),
+            conso("C0000001", "103"),
+            conso("C0000002", "103"),
+        ),
+        *(
+            conso("C0000004", "999"),
+            conso("C0000005", "102", SUPPRESS="O"),
+            conso("C0000006", "102", SAB="MSH"),
+        ),
     )
     made.write(tmp_path / "umls" / "META" / "MRCONSO.RRF", "".join(rows))
     first, second = plain.index("101"), plain.index("103")
@@ -147,4 +204,6 @@ def test_cuis_lead_to_concepts_where_the_umls_is_there(tmp_path):
         assert joined.indices("C0000001") == [first, second]
         assert (joined.indices("C0000002"), joined.indices("C0000005")) == ([second], [])
     assert joined.sha256 != plain.sha256
-    assert load_ontology(str(tmp_path / "snomed")).sha256 == plain.sha256  # no data folder is given, so no UMLS
+    assert (
+        load_ontology(str(tmp_path / "snomed")).sha256 == plain.sha256
+    )  # no data folder is given, so no UMLS

@@ -1,4 +1,5 @@
-"""The UMLS reader on made-up files in the official layout: names, filters, directions of relations."""
+"""The UMLS reader on made-up files in the official layout: names, filters, directions of
+relations."""
 
 import gzip
 import subprocess
@@ -13,7 +14,9 @@ from mednli_jax.knowledge.ontology import OntologyOptions
 from mednli_jax.knowledge.readers.umls import LINK_TYPES, read_umls
 
 PLAIN, ALL = OntologyOptions(), OntologyOptions(relations="all")
-IS_A = {(f"C000000{child}", f"C000000{parent}") for child, parent in ((2, 1), (3, 1), (4, 2), (4, 3))}
+IS_A = {
+    (f"C000000{child}", f"C000000{parent}") for child, parent in ((2, 1), (3, 1), (4, 2), (4, 3))
+}
 
 
 @pytest.fixture
@@ -31,8 +34,16 @@ def test_names_labels_and_cross_references_in_the_chosen_sources_and_languages(m
     ontology = read_umls(made_up, PLAIN)
     assert ontology.name == "umls"
     assert ontology.ids == ("C0000001", "C0000002", "C0000003", "C0000004", "C0000005")
-    assert ontology.labels == ("quokka disease", "fever of quokkas", "wombat first", "narwhal", "pouch")
-    assert list(ontology.names[:5]) == [(label, index) for index, label in enumerate(ontology.labels)]
+    assert ontology.labels == (
+        "quokka disease",
+        "fever of quokkas",
+        "wombat first",
+        "narwhal",
+        "pouch",
+    )
+    assert list(ontology.names[:5]) == [
+        (label, index) for index, label in enumerate(ontology.labels)
+    ]
     assert set(ontology.names[5:]) == {("quokka fever", 1), ("wombat naïve", 2)}
     assert len(set(ontology.names)) == len(ontology.names)
     own = {(f"SNOMEDCT_US:{code * 3}", index) for index, code in enumerate("12345")}
@@ -44,8 +55,12 @@ def test_names_labels_and_cross_references_in_the_chosen_sources_and_languages(m
     french = read_umls(made_up, OntologyOptions(languages=("FRE",)))
     assert french.labels == ("fièvre",)
     everything = read_umls(made_up, OntologyOptions(sources=(), languages=()))
-    assert everything.ids == tuple(f"C000000{n}" for n in (1, 2, 3, 4, 5, 7, 8))  # all but the suppressed one
-    assert made.edges_of(everything.parents, everything.ids) > {("C0000005", "C0000001")}  # MSH states this edge
+    assert everything.ids == tuple(
+        f"C000000{n}" for n in (1, 2, 3, 4, 5, 7, 8)
+    )  # all but the suppressed one
+    assert made.edges_of(everything.parents, everything.ids) > {
+        ("C0000005", "C0000001")
+    }  # MSH states this edge
     assert len({other.sha256 for other in (mesh, french, everything, ontology)}) == 4
 
 
@@ -55,7 +70,9 @@ def test_is_a_and_other_relations_however_they_are_stated(made_up):
     assert ontology.ancestors("C0000004") == {"C0000002": 1, "C0000003": 1, "C0000001": 2}
     assert dict(ontology.relations) == {}
     ontology = read_umls(made_up, ALL)
-    assert {name: made.edges_of(matrix, ontology.ids) for name, matrix in ontology.relations.items()} == {
+    assert {
+        name: made.edges_of(matrix, ontology.ids) for name, matrix in ontology.relations.items()
+    } == {
         "has_finding_site": {("C0000002", "C0000005")},
         "finding_site_of": {("C0000005", "C0000002")},
         "RB": {("C0000001", "C0000003")},
@@ -85,21 +102,34 @@ def test_types_filter_what_is_linked(tmp_path):
     assert {"T047", "T023", "T061", "T121"} < set(LINK_TYPES)
     assert "T097" not in LINK_TYPES
     linked = Linker(ontology).link(["the", "narwhal", "has", "quokka", "fever"])
-    assert [(mention.start, mention.end, mention.concept) for mention in linked] == [(3, 5, "C0000002")]
+    assert [(mention.start, mention.end, mention.concept) for mention in linked] == [
+        (3, 5, "C0000002")
+    ]
 
 
 def test_is_a_edges_on_cycles_are_left_out_and_counted(tmp_path, capsys):
     # C1 is-a C4 closes the cycles C4-C2-C1 and C4-C3-C1. All five is-a edges lie on one.
-    folder = made.lay_out(tmp_path, made.UMLS, MRREL_RRF=made.REL + made.umls_relation("C0000001", "PAR", "C0000004"))
+    folder = made.lay_out(
+        tmp_path, made.UMLS, MRREL_RRF=made.REL + made.umls_relation("C0000001", "PAR", "C0000004")
+    )
     assert read_umls(folder, PLAIN).parents.nnz == 0
     assert "left out 5 is-a edges" in capsys.readouterr().err
     # C1 is-a C2 leaves the edges of C3 and C4 off the cycle.
-    made.lay_out(tmp_path, made.UMLS, MRREL_RRF=made.REL + made.umls_relation("C0000001", "PAR", "C0000002"))
-    assert made.edges_of(read_umls(folder, PLAIN).parents, "12345") == {("3", "1"), ("4", "2"), ("4", "3")}
+    made.lay_out(
+        tmp_path, made.UMLS, MRREL_RRF=made.REL + made.umls_relation("C0000001", "PAR", "C0000002")
+    )
+    assert made.edges_of(read_umls(folder, PLAIN).parents, "12345") == {
+        ("3", "1"),
+        ("4", "2"),
+        ("4", "3"),
+    }
 
 
 def test_the_release_is_its_version(tmp_path):
-    made.lay_out(tmp_path, {**made.UMLS, "release.dat": "umls.release.date=20240506\numls.release.name=2024AA\n"})
+    made.lay_out(
+        tmp_path,
+        {**made.UMLS, "release.dat": "umls.release.date=20240506\numls.release.name=2024AA\n"},
+    )
     assert read_umls(tmp_path, PLAIN).version == "2024AA"
 
 
@@ -111,7 +141,10 @@ def test_a_source_or_language_that_is_not_there_is_a_fault(made_up):
     error = refused(made_up, OntologyOptions(languages=("ENG", "SPA", "GER")))
     assert (error.file, error.field) == ("MRCONSO.RRF", "LAT")
     assert "GER or SPA" in error.problem
-    assert refused(made_up, OntologyOptions(sources=("MSH",), languages=("FRE",))).file == "MRCONSO.RRF"
+    assert (
+        refused(made_up, OntologyOptions(sources=("MSH",), languages=("FRE",))).file
+        == "MRCONSO.RRF"
+    )
 
 
 @pytest.mark.parametrize("form", ["{name}.{part}.gz", "{name}.{part}", "{name}.gz.{part}"])
