@@ -2,6 +2,7 @@
 arrays."""
 
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 # The label order of the whole package. Numbers of labels are never read from files, because systems
 # disagree on them.
@@ -111,8 +112,11 @@ class ClozeExample:
     tags: tuple[str, ...] = ()
 
 
+Example = TypeVar("Example", NLIExample, ClozeExample)
+
+
 @dataclass(frozen=True)
-class Split:
+class Split(Generic[Example]):
     """The examples of one split and their source.
 
     facts: the source as plain JSON values, e.g. `{"file": "mli_dev_v1.jsonl", "sha256": "...",
@@ -121,8 +125,8 @@ class Split:
     """
 
     name: str
-    examples: tuple[NLIExample, ...] | tuple[ClozeExample, ...]
-    facts: dict = field(default_factory=dict)
+    examples: tuple[Example, ...]
+    facts: dict[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.examples)
