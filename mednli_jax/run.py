@@ -50,7 +50,7 @@ from mednli_jax.rundir import (
 from mednli_jax.training import gradient, hosts, loop, optim, transfer
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.devices import Devices
-from mednli_jax.training.program import Program
+from mednli_jax.training.program import PRECISIONS, Program
 from mednli_jax.training.session import Fitted, Session
 from mednli_jax.training.settings import check_jax, numeric_settings
 from mednli_jax.training.task import Scorer
@@ -128,11 +128,16 @@ class Experiment:
 
     def bare_program(self, vectors: np.ndarray, model_facts: dict, devices: Devices) -> Program:
         """A Program without data and optimiser, for words with the vectors [V, D]."""
+        precision = PRECISIONS[self.precision]
         model = self.model.entry.build(
-            self.model.fields, axis_name=devices.axis_name, platform=devices.platform, **model_facts
+            self.model.fields,
+            axis_name=devices.axis_name,
+            platform=devices.platform,
+            product_dtype=precision.product_dtype,
+            **model_facts,
         )
         frozen = devices.replicate(self.task.frozen(vectors))
-        return Program(model, self.task, devices, frozen, data={}, precision=self.precision)
+        return Program(model, self.task, devices, frozen, data={}, precision=precision)
 
     def batches_of(self, prepared: Prepared, split: str, program: Program) -> batching.Batches:
         """The batches of a split for a Program."""

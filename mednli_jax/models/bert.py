@@ -9,16 +9,18 @@ are [B T, D], because a matrix product with a third axis costs a copy in the bac
 import math
 import zlib
 from dataclasses import dataclass
+from functools import partial
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import DTypeLike
 
 from mednli_jax.errors import ConfigError
 from mednli_jax.models import layers
 from mednli_jax.models.packing import MASKED_ENERGY
-from mednli_jax.models.products import halved, matmul
+from mednli_jax.models.products import matmul
 from mednli_jax.models.sparse_rows import take
 
 # collection for the last layer's states [B, T, D]; filled where the caller makes it mutable
@@ -35,8 +37,7 @@ class BERT(nn.Module):
     """Transformer encoder with layer norm after each sublayer, tanh pooler of [CLS], dropout,
     linear layer -> logits.
 
-    Where the operands of products have 16 bits (models.products), states and activations have too,
-    except in softmax and norms.
+    States and activations have `product_dtype`, except in softmax and norms.
 
     Args:
       vocab_size: number of pieces.
@@ -49,6 +50,7 @@ class BERT(nn.Module):
         both directions, in all heads and layers; with weights of 0 the model is plain BERT.
       longest_path, weighting, knowledge_scale: as in layers.KnowledgeEnergies.
       room: the length, with the three special pieces, to which all pairs were cut; 0: not known.
+      product_dtype: see models.products.
     """
 
     vocab_size: int
@@ -67,6 +69,7 @@ class BERT(nn.Module):
     weighting: str = "auto"
     knowledge_scale: float = 1.0
     room: int = 0
+    product_dtype: DTypeLike | None = None
 
     @nn.compact
     def __call__(self, batch, *, train: bool):
@@ -84,10 +87,10 @@ class BERT(nn.Module):
             x_BTD = x.reshape(*row.pieces_BT.shape, -1)
             self.sow(STATES, "last", x_BTD)
             x = x_BTD[:, 0]
-        pooled_BD = jnp.tanh(Affine(self.hidden_size, name="pooler")(x))
+        pooled_BD = jnp.tanh(Affine(self.hidden_size, self.product_dtype, name="pooler")(x))
         self.sow(STATES, "pooled", pooled_BD)
         pooled_BD = drop(pooled_BD, self.dropout, noise, "pooled")
-        return Affine(self.num_classes, name="logits")(pooled_BD)
+        return Affine(self.num_classes, self.product_dtype, name="logits")(pooled_BD)
 
     def _encoded(self, row, noise, links_BTT=None, *, first_only=False):
         """The last layer's states [B T, D], or [B, D] of the first pieces. links_BTT: added to the
@@ -96,7 +99,8 @@ class BERT(nn.Module):
             self.vocab_size, self.hidden_size, self.positions, self.epsilon, name="embeddings"
         )
         x = embeddings(row)
-        x = drop(x.astype(jnp.bfloat16) if halved() else x, self.dropout, noise, "embeddings")
+        x = x if self.product_dtype is None else x.astype(self.product_dtype)
+        x = drop(x, self.dropout, noise, "embeddings")
         bias = jnp.where(row.real_BT, 0.0, MASKED_ENERGY)[:, None, None, :]
         if links_BTT is not None:
             bias = bias + links_BTT[:, None]
@@ -106,6 +110,7 @@ class BERT(nn.Module):
                 self.intermediate_size,
                 self.epsilon,
                 self.dropout,
+                self.product_dtype,
                 name=f"layer_{i}",
             )(x, bias, noise, first_only and i == self.layers - 1)
         return wide(x)
@@ -182,13 +187,14 @@ class Affine(nn.Module):
     """y = x W + b over the last axis, with BERT's initial weights."""
 
     features: int
+    product_dtype: DTypeLike | None
 
     @nn.compact
     def __call__(self, x, columns=slice(None)):
         """x [..., D] -> [..., features], or only the given columns."""
         kernel = self.param("kernel", _draw, (x.shape[-1], self.features))
         bias = self.param("bias", nn.initializers.zeros, (self.features,))
-        return (matmul(x, kernel[:, columns]) + bias[columns]).astype(x.dtype)
+        return (matmul(x, kernel[:, columns], self.product_dtype) + bias[columns]).astype(x.dtype)
 
 
 class LayerNorm(nn.Module):
@@ -231,6 +237,7 @@ class Layer(nn.Module):
     intermediate_size: int
     epsilon: float
     dropout: float
+    product_dtype: DTypeLike | None
 
     @nn.compact
     def __call__(self, x, bias, noise, first_only: bool):
@@ -239,7 +246,8 @@ class Layer(nn.Module):
         bias: [B, 1, 1 or T, T], added to the attention scores.
         """
         size = x.shape[-1]
-        qkv = Affine(3 * size, name="qkv")
+        affine = partial(Affine, product_dtype=self.product_dtype)
+        qkv = affine(3 * size, name="qkv")
         if first_only:
             keys_values = qkv(x, slice(size, None))
             x, bias = x.reshape(bias.shape[0], -1, size)[:, 0], bias[:, :, :1]
@@ -249,11 +257,11 @@ class Layer(nn.Module):
         site = "/".join(self.path)
         attended = self._attend(q_k_v, bias, noise, site)
         attended = drop(
-            Affine(size, name="attended")(attended), self.dropout, noise, site + "/attended"
+            affine(size, name="attended")(attended), self.dropout, noise, site + "/attended"
         )
         x = LayerNorm(self.epsilon, name="norm_attended")(x + attended)
-        inner = gelu(Affine(self.intermediate_size, name="inner")(x))
-        outer = drop(Affine(size, name="outer")(inner), self.dropout, noise, site + "/outer")
+        inner = gelu(affine(self.intermediate_size, name="inner")(x))
+        outer = drop(affine(size, name="outer")(inner), self.dropout, noise, site + "/outer")
         return LayerNorm(self.epsilon, name="norm_outer")(x + outer)
 
     def _attend(self, q_k_v, bias, noise, site):

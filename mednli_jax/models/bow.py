@@ -41,7 +41,7 @@ class BOW(layers.PairModel):
         def norm(name):
             return layers.MaskedBatchNorm(axis_name=self.axis_name, name=name)
 
-        projection = layers.Linear(self.hidden_size, name="projection")
+        projection = self.linear(self.hidden_size, "projection")
         projected_ND = nn.relu(projection(words))
         sums_RD, padding_D = packing.sum(projected_ND), None
         if self.masking == "paper":
@@ -61,10 +61,10 @@ class BOW(layers.PairModel):
         x = jnp.concatenate(sides, axis=-1)
         x = layers.RowDropout(self.dropout, name="dropout_sum")(x, batch.row_key, train=train)
         for i in range(3):
-            x = nn.relu(layers.Linear(2 * self.hidden_size, name=f"layer_{i}")(x))
+            x = nn.relu(self.linear(2 * self.hidden_size, f"layer_{i}")(x))
             x = layers.RowDropout(self.dropout, name=f"dropout_{i}")(x, batch.row_key, train=train)
             x = norm(f"norm_{i}")(x, batch.mask, train=train)
-        return layers.Linear(self.num_classes, name="logits")(x)
+        return self.linear(self.num_classes, "logits")(x)
 
     def _attend(self, batch, padded, padding_D):
         """Sums [B, D] of the states to which the tokens of each side attend.
@@ -90,7 +90,7 @@ class BOW(layers.PairModel):
             masks = [jnp.ones((energies_BPH.shape[0], self.padded_length), bool)] * 2
         weights = layers.alignment(energies_BPH, *masks)
         self.sow(layers.ATTENTION, "links", weights)
-        attended = layers.attend(weights, *padded)
+        attended = layers.attend(weights, *padded, self.product_dtype)
         return [
             layers.masked_sum(states, mask) for states, mask in zip(attended, masks, strict=True)
         ]

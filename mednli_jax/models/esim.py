@@ -7,6 +7,7 @@ sentences, D feature.
 
 import flax.linen as nn
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from mednli_jax.models import layers
 from mednli_jax.models.products import matmul
@@ -50,29 +51,25 @@ class ESIM(layers.PairModel):
             tokens, distinct=distinct
         )
         words = self._drop_tokens(words, packing, batch, "drop_words", train)
-        encoded_ND = layers.BiRNN(self.hidden_size, platform=self.platform, name="encoder")(
-            words, packing
-        )
+        encoded_ND = self.birnn("encoder")(words, packing)
         inputs_ND, related_NR = self._local_inference(batch, encoded_ND, packing, paired, masked)
         inputs_ND = self._drop_tokens(inputs_ND, paired, batch, "drop_enhanced", train)
-        states_ND = layers.BiRNN(self.hidden_size, platform=self.platform, name="composition")(
-            inputs_ND, paired
-        )
+        states_ND = self.birnn("composition")(inputs_ND, paired)
         pooled_BD = self._pool(batch, states_ND, paired, masked)
         pooled_BD = layers.RowDropout(self.dropout, name="drop_pooled")(
             pooled_BD, row_key, train=train
         )
-        hidden_BH = layers.Linear(self.hidden_size, name="layer")(pooled_BD)
+        hidden_BH = self.linear(self.hidden_size, "layer")(pooled_BD)
         if related_NR is not None:
             weighted_BD = self._weighted_pool(states_ND, related_NR, paired)
             dropout = layers.RowDropout(self.dropout, name="drop_weighted")
             weighted_BD = dropout(weighted_BD, row_key, train=train)
-            hidden_BH += layers.Linear(self.hidden_size, False, name="pooled")(weighted_BD)
+            hidden_BH += self.linear(self.hidden_size, "pooled", biased=False)(weighted_BD)
         hidden_BH = jnp.tanh(hidden_BH)
         hidden_BH = layers.RowDropout(self.dropout, name="drop_layer")(
             hidden_BH, row_key, train=train
         )
-        return layers.Linear(self.num_classes, name="logits")(hidden_BH)
+        return self.linear(self.num_classes, "logits")(hidden_BH)
 
     def _drop_tokens(self, x, packing, batch, name, train):
         """Dropout of packed tokens [N, D]. The mask depends on the side, the row and the token's
@@ -96,7 +93,7 @@ class ESIM(layers.PairModel):
         """[B, 4H], premise then hypothesis: the mean of states weighted by a softmax of
         relu(F(relations)), F linear (Chen et al. 2018, knowledge-enhanced inference
         composition)."""
-        energies_N1 = nn.relu(layers.Linear(1, name="pooling")(related_NR))
+        energies_N1 = nn.relu(self.linear(1, "pooling")(related_NR))
         return jnp.concatenate(jnp.split(paired.softmax_mean(energies_N1, states_ND), 2), axis=-1)
 
     def _local_inference(self, batch, encoded_ND, packing, paired, masked):
@@ -106,7 +103,7 @@ class ESIM(layers.PairModel):
         masks = layers.sentence_masks(batch)
         if batch.group > 1:
             encoded_ND = paired.pack(layers.per_pair(padded[0], batch), padded[1])
-        enhance = Enhancement(self.hidden_size, name="projection")
+        enhance = Enhancement(self.hidden_size, self.product_dtype, name="projection")
 
         def align(energies_BPH, name="tokens"):
             weights = layers.alignment(energies_BPH, *masks, masked=masked)
@@ -114,9 +111,10 @@ class ESIM(layers.PairModel):
             return weights
 
         def aligned(weights, related_ND=0.0):
-            return enhance(encoded_ND, paired.pack(*layers.attend(weights, *padded)), related_ND)
+            attended = layers.attend(weights, *padded, self.product_dtype)
+            return enhance(encoded_ND, paired.pack(*attended), related_ND)
 
-        energies_BPH = layers.token_products(*padded)
+        energies_BPH = layers.token_products(*padded, self.product_dtype)
         if self.knowledge == "none":
             return aligned(align(energies_BPH)), None
         if self.knowledge == "typed":
@@ -124,7 +122,7 @@ class ESIM(layers.PairModel):
             weights = align(energies_BPH + relations.energies(self.knowledge_scale))
             related_NR = paired.pack(*relations.attended(weights))
             return aligned(
-                weights, layers.Linear(self.hidden_size, False, name="relations")(related_NR)
+                weights, self.linear(self.hidden_size, "relations", biased=False)(related_NR)
             ), related_NR
         links_BPH = layers.knowledge_energies(self, batch)
         if self.knowledge == "bias":
@@ -142,6 +140,7 @@ class Enhancement(nn.Module):
     """
 
     features: int
+    product_dtype: DTypeLike | None = None  # see models.products
 
     @nn.compact
     def __call__(self, a_ND, b_ND, more_ND=0.0):
@@ -150,9 +149,9 @@ class Enhancement(nn.Module):
         bias = self.param("bias", layers.uniform_init(size), (self.features,))
         own, other, difference, product = jnp.split(kernel, 4)
         linear_ND = (
-            matmul(a_ND, own + difference)
-            + matmul(b_ND, other - difference)
-            + matmul(a_ND * b_ND, product)
+            matmul(a_ND, own + difference, self.product_dtype)
+            + matmul(b_ND, other - difference, self.product_dtype)
+            + matmul(a_ND * b_ND, product, self.product_dtype)
         )
         linear_ND = linear_ND + bias
         return nn.relu(linear_ND + more_ND)

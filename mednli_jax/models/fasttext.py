@@ -8,6 +8,7 @@ slots of packed sentences, V vocabulary, D feature.
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from mednli_jax.models import layers
 from mednli_jax.models.products import matmul
@@ -58,12 +59,14 @@ class FastText(nn.Module):
       dim: D.
       buckets: rows of the table of bigrams, by hash. The library has 2 million, 800 MB that are hardly used.
       train_vectors: always True.
+      product_dtype: see models.products.
     """
 
     dim: int = 100
     buckets: int = 1 << 17
     num_classes: int = 3
     train_vectors: bool = True
+    product_dtype: DTypeLike | None = None
 
     shares_words = False  # words are not projected
     trains_rows = True
@@ -93,9 +96,8 @@ class FastText(nn.Module):
         # The words, the end token, and a bigram between any two neighbours.
         count_B = 2 * (premise_B + hypothesis_B) + 1
         mean_BD = (of_premises_BD + of_hypotheses_BD + end_1D) / count_B[:, None]
-        return matmul(
-            mean_BD, self.param("output", nn.initializers.zeros, (self.dim, self.num_classes))
-        )
+        output = self.param("output", nn.initializers.zeros, (self.dim, self.num_classes))
+        return matmul(mean_BD, output, self.product_dtype)
 
 
 class TrainedRows(nn.Module):

@@ -9,6 +9,7 @@ from functools import partial
 
 import flax.linen as nn
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from mednli_jax.models import layers, pointer
 from mednli_jax.models.products import einsum, matmul
@@ -33,6 +34,7 @@ class GAReader(nn.Module):
       pointer: a candidate's logit: "sum": log of its attention; "share": log of its share of all candidates' attention;
         "mean": log of its attention divided by its words; "span": as "share", where the batch holds marked places only.
       platform: of the device.
+      product_dtype: see models.products.
     """
 
     hidden_size: int = 64
@@ -42,6 +44,7 @@ class GAReader(nn.Module):
     pointer: str = "sum"
     train_vectors: bool = True
     platform: str = "cpu"
+    product_dtype: DTypeLike | None = None
 
     trains_rows = True
 
@@ -74,7 +77,7 @@ class GAReader(nn.Module):
         states_BND = paired.unpack(states_TD, (len(batch.query), batch.passage.shape[1]))[0]
         blank_BD = jnp.take_along_axis(query_BQD, batch.blank[:, None, None], axis=1)[:, 0]
         # Dhingra et al. 2017, "Answer Prediction".
-        energies_BN = einsum("bnd,bd->bn", states_BND, blank_BD)
+        energies_BN = einsum("bnd,bd->bn", states_BND, blank_BD, self.product_dtype)
         mask_BN = layers.length_mask(pointer.passage_lengths(batch), energies_BN.shape[1])
         self.sow(layers.ATTENTION, "places", layers.masked_softmax(energies_BN, mask_BN))
         return pointer.candidate_logits(energies_BN, batch, self.pointer)
@@ -82,7 +85,14 @@ class GAReader(nn.Module):
     def _encode(self, hop, x_TD, words_TD, packing, queries, batch):
         """States of a hop: of passage tokens [T, 2H] and of query tokens [B, Q, 2H] (the paper's D
         and Q)."""
-        gru = partial(layers.BiRNN, self.hidden_size, "gru", lasagne=True, platform=self.platform)
+        gru = partial(
+            layers.BiRNN,
+            self.hidden_size,
+            "gru",
+            lasagne=True,
+            platform=self.platform,
+            product_dtype=self.product_dtype,
+        )
         states_TD = gru(name=f"passage_{hop}")(x_TD, packing)
         query_TD = gru(name=f"query_{hop}")(words_TD, queries)
         return states_TD, queries.unpack(query_TD, batch.query.shape)[0]
@@ -94,11 +104,10 @@ class GAReader(nn.Module):
         if packing is not paired:
             states_TD = paired.pack(pointer.per_query(states, batch))
         mask_BQ = layers.length_mask(batch.query_length, query_BQD.shape[1])
-        weights_BNQ = layers.masked_softmax(
-            layers.token_products(states, query_BQD), mask_BQ[:, None, :]
-        )
+        energies_BNQ = layers.token_products(states, query_BQD, self.product_dtype)
+        weights_BNQ = layers.masked_softmax(energies_BNQ, mask_BQ[:, None, :])
         self.sow(layers.ATTENTION, f"hop_{hop}", weights_BNQ)
-        attended_TD = paired.pack(matmul(weights_BNQ, query_BQD))
+        attended_TD = paired.pack(matmul(weights_BNQ, query_BQD, self.product_dtype))
         return states_TD * attended_TD
 
 

@@ -37,9 +37,7 @@ class InferSent(layers.PairModel):
         words = layers.WordEmbedding(self.train_vectors, name="embedding")(
             tokens, distinct=distinct
         )
-        states_ND = layers.BiRNN(
-            self.hidden_size, self.cell, platform=self.platform, name="encoder"
-        )(words, packing)
+        states_ND = self.birnn("encoder", self.cell)(words, packing)
         if self.knowledge != "none" or self.masking != "masked" or self.pooling == "last":
             premise_BD, hypothesis_BD = self._pool_padded(
                 batch, packing.unpack(states_ND, *batch.shapes)
@@ -54,9 +52,9 @@ class InferSent(layers.PairModel):
         x = jnp.concatenate(features, axis=-1)
         for i in range(2):
             x = layers.RowDropout(self.dropout, name=f"dropout_{i}")(x, batch.row_key, train=train)
-            x = jnp.tanh(layers.Linear(self.hidden_size, name=f"layer_{i}")(x))
+            x = jnp.tanh(self.linear(self.hidden_size, f"layer_{i}")(x))
         x = layers.RowDropout(self.dropout, name="dropout_2")(x, batch.row_key, train=train)
-        return layers.Linear(self.num_classes, name="logits")(x)
+        return self.linear(self.num_classes, "logits")(x)
 
     def _pool_padded(self, batch, states):
         """Pooled (premise [B, D], hypothesis [B, D]) of padded states [Q, P, 2H], [B, H, 2H] and
@@ -68,7 +66,7 @@ class InferSent(layers.PairModel):
                 layers.knowledge_energies(self, batch), *masks, masked=masked
             )
             self.sow(layers.ATTENTION, "links", weights)
-            attended = layers.attend(weights, *states)
+            attended = layers.attend(weights, *states, self.product_dtype)
             padded = tuple(
                 jnp.concatenate(pair, axis=1) for pair in zip(padded, attended, strict=True)
             )

@@ -10,11 +10,13 @@ results of real rows.
 
 import zlib
 from dataclasses import dataclass
+from functools import partial
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import DTypeLike
 
 from mednli_jax.models import sparse_rows, stacked
 from mednli_jax.models.batch import PairBatch
@@ -64,27 +66,27 @@ def distinct_words(table_VD, tokens_N, most: int) -> Words:
     return Words(table_VD, tokens_N, words_U, place_N)
 
 
-def project(x, kernel):
-    """x @ kernel, for an array [..., D] or for Words."""
+def project(x, kernel, dtype: DTypeLike | None):
+    """x @ kernel, for an array [..., D] or for Words. dtype: see models.products."""
     if not isinstance(x, Words):
-        return matmul(x, kernel)
-    return _project_words(kernel, x.table, x.tokens, x.words, x.place)
+        return matmul(x, kernel, dtype)
+    return _project_words(kernel, x.table, x.tokens, x.words, x.place, dtype)
 
 
-@jax.custom_vjp
-def _project_words(kernel, table, tokens, words, place):
-    return jnp.take(dot(jnp.matmul, table[words], kernel), place, axis=0)
+@partial(jax.custom_vjp, nondiff_argnums=(5,))
+def _project_words(kernel, table, tokens, words, place, dtype):
+    return jnp.take(dot(jnp.matmul, table[words], kernel, dtype), place, axis=0)
 
 
-def _project_words_forward(kernel, table, tokens, words, place):
-    return _project_words(kernel, table, tokens, words, place), (table, tokens)
+def _project_words_forward(kernel, table, tokens, words, place, dtype):
+    return _project_words(kernel, table, tokens, words, place, dtype), (table, tokens)
 
 
-def _project_words_backward(saved, d_out):
+def _project_words_backward(dtype, saved, d_out):
     # Summing the gradients of equal words first would need a scatter, which costs more than this
     # larger product.
     table, tokens = saved
-    return dot(BY_ROWS, table[tokens], d_out), None, None, None, None
+    return dot(BY_ROWS, table[tokens], d_out, dtype), None, None, None, None
 
 
 _project_words.defvjp(_project_words_forward, _project_words_backward)
@@ -116,11 +118,13 @@ class Linear(nn.Module):
 
     features: int
     biased: bool = True
+    product_dtype: DTypeLike | None = None  # see models.products
 
     @nn.compact
     def __call__(self, x):
         init = uniform_init(x.shape[-1])
-        y = project(x, self.param("kernel", init, (x.shape[-1], self.features)))
+        kernel = self.param("kernel", init, (x.shape[-1], self.features))
+        y = project(x, kernel, self.product_dtype)
         return y + self.param("bias", init, (self.features,)) if self.biased else y
 
 
@@ -242,12 +246,14 @@ class BiRNN(nn.Module):
       cell: "lstm" or "gru".
       lasagne: whether weights start as in Lasagne's GRU, N(0, 0.1^2) and biases 0; otherwise as in PyTorch.
       platform: of the device. A GPU runs the loops of `stacked`, other devices those of `recurrence`.
+      product_dtype: see models.products.
     """
 
     hidden_size: int
     cell: str = "lstm"
     lasagne: bool = False
     platform: str = "cpu"
+    product_dtype: DTypeLike | None = None
 
     @nn.compact
     def __call__(self, x, packing):
@@ -263,9 +269,13 @@ class BiRNN(nn.Module):
         backwards = x.mirrored(packing) if isinstance(x, Words) else packing.mirror(x)
         kernels, biases = jnp.split(kernel, 2, axis=1), jnp.split(bias, 2)
         projected = tuple(
-            project(inputs, own) for inputs, own in zip((x, backwards), kernels, strict=True)
+            project(inputs, own, self.product_dtype)
+            for inputs, own in zip((x, backwards), kernels, strict=True)
         )
-        states = recurrence(projected, tuple(recurrent), tuple(biases), keep_N1, packing.segments)
+        recurrents, biases = tuple(recurrent), tuple(biases)
+        states = recurrence(
+            projected, recurrents, biases, keep_N1, packing.segments, self.product_dtype
+        )
         return jnp.concatenate([states[0], packing.mirror(states[1])], axis=-1)
 
     def _stacked(self, x, kernel, recurrent, bias, keep_N1, packing):
@@ -280,13 +290,13 @@ class BiRNN(nn.Module):
         recurrent = jnp.pad(
             padded(recurrent, 2, size).swapaxes(0, 1), ((0, more), (0, 0), (0, 0), (0, 0))
         )
-        projected = (project(x, kernel.reshape(x.shape[-1], -1)) + bias.reshape(-1)).reshape(
-            -1, *bias.shape
-        )
+        projected = project(x, kernel.reshape(x.shape[-1], -1), self.product_dtype)
+        projected = (projected + bias.reshape(-1)).reshape(-1, *bias.shape)
         projected = jnp.stack([projected[:, 0], packing.mirror(projected[:, 1])], axis=1)
-        states = stacked.CELLS[self.cell](projected, recurrent, keep_N1, packing.segments)[
-            ..., :size
-        ]
+        states = stacked.CELLS[self.cell](
+            projected, recurrent, keep_N1, packing.segments, self.product_dtype
+        )
+        states = states[..., :size]
         return jnp.concatenate([states[:, 0], packing.mirror(states[:, 1])], axis=-1)
 
 
@@ -298,6 +308,7 @@ class PairModel(nn.Module):
       weighting: "auto", or "paper", "exp", "learned" in any mode (KnowledgeEnergies, also for longest_path).
       knowledge_scale: factor of the paper's matrix A; the paper's is 1.
       platform: of the device.
+      product_dtype: see models.products.
     """
 
     hidden_size: int = 300
@@ -309,6 +320,21 @@ class PairModel(nn.Module):
     longest_path: int = 0
     knowledge_scale: float = 1.0
     platform: str = "cpu"
+    product_dtype: DTypeLike | None = None
+
+    def linear(self, features: int, name: str, *, biased: bool = True) -> Linear:
+        """A Linear with products of the model's `product_dtype`."""
+        return Linear(features, biased, self.product_dtype, name=name)
+
+    def birnn(self, name: str, cell: str = "lstm") -> BiRNN:
+        """A BiRNN of the model's hidden size, for its platform and `product_dtype`."""
+        return BiRNN(
+            self.hidden_size,
+            cell,
+            platform=self.platform,
+            product_dtype=self.product_dtype,
+            name=name,
+        )
 
     @property
     def shares_words(self) -> bool:
@@ -448,8 +474,9 @@ def alignment(energies_BPH, mask_BP, mask_BH, *, masked: bool = True):
     )
 
 
-def attend(weights, premise_QPD, hypothesis_BHD):
-    """Each side's tokens as weighted sums of the other side's. weights: see `alignment`.
+def attend(weights, premise_QPD, hypothesis_BHD, dtype: DTypeLike | None):
+    """Each side's tokens as weighted sums of the other side's. weights: see `alignment`; dtype: see
+    models.products.
 
     There are Q premises, each with B / Q hypotheses.
     Returns (attended premise [B, P, D], attended hypothesis [B, H, D]).
@@ -457,18 +484,19 @@ def attend(weights, premise_QPD, hypothesis_BHD):
     over_hypothesis_BPH, over_premise_BHP = weights
     # One matrix product for all hypotheses of a premise.
     grouped = over_premise_BHP.reshape(premise_QPD.shape[0], -1, premise_QPD.shape[1])
-    grouped = matmul(grouped, premise_QPD)
-    return matmul(over_hypothesis_BPH, hypothesis_BHD), grouped.reshape(
-        *hypothesis_BHD.shape[:2], -1
-    )
+    grouped = matmul(grouped, premise_QPD, dtype)
+    premise_BPD = matmul(over_hypothesis_BPH, hypothesis_BHD, dtype)
+    return premise_BPD, grouped.reshape(*hypothesis_BHD.shape[:2], -1)
 
 
-def token_products(premise_QPD, hypothesis_BHD):
-    """[B, P, H], the dot products of all tokens of each pair (Chen et al. 2017, eq. 11)."""
+def token_products(premise_QPD, hypothesis_BHD, dtype: DTypeLike | None):
+    """[B, P, H], the dot products of all tokens of each pair (Chen et al. 2017, eq. 11).
+
+    dtype: see models.products.
+    """
     (units, size), (rows, width) = premise_QPD.shape[:2], hypothesis_BHD.shape[:2]
-    products = matmul(
-        premise_QPD, jnp.swapaxes(hypothesis_BHD.reshape(units, -1, hypothesis_BHD.shape[-1]), 1, 2)
-    )
+    grouped = hypothesis_BHD.reshape(units, -1, hypothesis_BHD.shape[-1])
+    products = matmul(premise_QPD, jnp.swapaxes(grouped, 1, 2), dtype)
     products = products.reshape(units, size, rows // units, width)
     return jnp.swapaxes(products, 1, 2).reshape(rows, size, width)
 

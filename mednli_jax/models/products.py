@@ -1,64 +1,73 @@
-"""Matrix products of the models, in full precision or with operands of 16 bits (training.program).
+"""Matrix products whose operands may be cast to a narrower type (config.train.precision).
 
-With 16-bit operands the sums have 32 bits, and so have the results and the gradients, whose
-products are cast likewise. XLA's own setting for 16-bit operands has no effect on a CPU.
+Each function takes `dtype`, the type of both operands: jnp.bfloat16, or None for the type that they
+have. Models have it as their field `product_dtype`. Sums, results and gradients keep the wide type,
+and the products of the gradients cast their operands likewise. XLA's own setting for operands of 16
+bits has no effect on a CPU.
 """
 
 import re
+from collections.abc import Callable
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import DTypeLike
 
-# value of jax's setting for products, under which operands are cast
-HALF = "bfloat16"
 # d @ u.T and x.T @ d, for gradients.
 BY_COLUMNS = partial(lax.dot_general, dimension_numbers=(((1,), (1,)), ((), ())))
 BY_ROWS = partial(lax.dot_general, dimension_numbers=(((0,), (0,)), ((), ())))
 
 
-def halved() -> bool:
-    """Whether the program that is being traced casts the operands of products."""
-    return jax.config.jax_default_matmul_precision == HALF
+def dot(
+    product: Callable[..., jax.Array], a: jax.Array, b: jax.Array, dtype: DTypeLike | None
+) -> jax.Array:
+    """product(a, b), for code that defines its gradient itself.
+
+    product: jnp.matmul, BY_COLUMNS, BY_ROWS or a partial jnp.einsum.
+    """
+    if dtype is None:
+        return product(a, b)
+    wide = jnp.result_type(a, b)
+    return product(a.astype(dtype), b.astype(dtype), preferred_element_type=wide)
 
 
-def dot(of, a, b):
-    """The product of(a, b), for code that has a gradient of its own. of: jnp.matmul, jnp.einsum or
-    lax.dot_general."""
-    if not halved():
-        return of(a, b)
-    return of(
-        a.astype(jnp.bfloat16), b.astype(jnp.bfloat16), preferred_element_type=jnp.result_type(a, b)
-    )
-
-
-def matmul(a, b):
-    """a @ b for b [K], [K, N] or [..., K, N] with the leading axes of a; differentiable."""
-    if not halved():
+def matmul(a: jax.Array, b: jax.Array, dtype: DTypeLike | None) -> jax.Array:
+    """a @ b for a [..., K] and b [K, N], or [..., K, N] with the leading axes of a; differentiable."""
+    if dtype is None:
         return a @ b
     rows = "abcdefgh"[: a.ndim - 1]
-    inner = rows[:-1] if b.ndim > 2 else ""
-    return einsum(
-        f"{rows}k,{inner}k->{rows}" if b.ndim == 1 else f"{rows}k,{inner}kn->{rows}n", a, b
-    )
+    batch = rows[:-1] if b.ndim > 2 else ""
+    return _cast_einsum(f"{rows}k,{batch}kn->{rows}n", a, b, dtype)
 
 
-def einsum(spec: str, a, b):
+def einsum(spec: str, a: jax.Array, b: jax.Array, dtype: DTypeLike | None) -> jax.Array:
     """jnp.einsum of two arrays, whose axes all occur twice in the spec; differentiable."""
-    return _narrow(spec, a, b) if halved() else jnp.einsum(spec, a, b)
+    if dtype is None:
+        return jnp.einsum(spec, a, b)
+    return _cast_einsum(spec, a, b, dtype)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _narrow(spec, a, b):
-    return dot(partial(jnp.einsum, spec), a, b)
+@partial(jax.custom_vjp, nondiff_argnums=(0, 3))
+def _cast_einsum(spec: str, a: jax.Array, b: jax.Array, dtype: DTypeLike) -> jax.Array:
+    return dot(partial(jnp.einsum, spec), a, b, dtype)
 
 
-def _narrow_backward(spec, saved, d):
-    (a, b), (of_a, of_b, out) = saved, re.split(",|->", spec)
-    d_a = dot(partial(jnp.einsum, f"{out},{of_b}->{of_a}"), d, b)
-    d_b = dot(partial(jnp.einsum, f"{out},{of_a}->{of_b}"), d, a)
+def _cast_einsum_forward(
+    spec: str, a: jax.Array, b: jax.Array, dtype: DTypeLike
+) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    return _cast_einsum(spec, a, b, dtype), (a, b)
+
+
+def _cast_einsum_backward(
+    spec: str, dtype: DTypeLike, saved: tuple[jax.Array, jax.Array], d_out: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    a, b = saved
+    axes_a, axes_b, axes_out = re.split(",|->", spec)
+    d_a = dot(partial(jnp.einsum, f"{axes_out},{axes_b}->{axes_a}"), d_out, b, dtype)
+    d_b = dot(partial(jnp.einsum, f"{axes_out},{axes_a}->{axes_b}"), d_out, a, dtype)
     return d_a.astype(a.dtype), d_b.astype(b.dtype)
 
 
-_narrow.defvjp(lambda spec, a, b: (_narrow(spec, a, b), (a, b)), _narrow_backward)
+_cast_einsum.defvjp(_cast_einsum_forward, _cast_einsum_backward)

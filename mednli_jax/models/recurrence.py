@@ -55,8 +55,8 @@ def _grow(x, rows):
     return jnp.pad(x, ((0, rows - x.shape[0]), (0, 0)))
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(4,))
-def lstm(gates, recurrent, bias, keep_N1, segments):
+@partial(jax.custom_vjp, nondiff_argnums=(4, 5))
+def lstm(gates, recurrent, bias, keep_N1, segments, dtype):
     """States ([N, H], ...) of LSTMs that read the same packed sentences, one for each direction.
 
     The equations are those of Hochreiter & Schmidhuber (1997) with forget gates. Both directions
@@ -65,8 +65,9 @@ def lstm(gates, recurrent, bias, keep_N1, segments):
 
     gates, recurrent, bias: for each direction x W [N, G], in PyTorch's order input, forget, cell,
     output, U [H, G] and b [G]. keep_N1: 1 on tokens, 0 on slots without one, where states are 0.
+    dtype: see models.products.
     """
-    return _lstm_forward(gates, recurrent, bias, keep_N1, segments)[0]
+    return _lstm_forward(gates, recurrent, bias, keep_N1, segments, dtype)[0]
 
 
 def _gate_kinds(size, dtype):
@@ -76,18 +77,16 @@ def _gate_kinds(size, dtype):
     return np.where(is_cell, 1.0, 0.5).astype(dtype), np.where(is_cell, 0.0, 0.5).astype(dtype)
 
 
-def _lstm_forward(gates, recurrent, bias, keep, segments):
-    size, dtype = recurrent[0].shape[0], gates[0].dtype
+def _lstm_forward(gates, recurrent, bias, keep, segments, dtype):
+    size, wide = recurrent[0].shape[0], gates[0].dtype
     at_step = jnp.asarray(offsets(segments))
-    scale, shift = _gate_kinds(size, dtype)
+    scale, shift = _gate_kinds(size, wide)
 
     def step(at, state, u, b):
         h, c, activations, h_all, c_all = state
         rows = h.shape[0]
-        a = (
-            jnp.tanh((_read(activations, at, rows) + dot(jnp.matmul, h, u) + b) * scale) * scale
-            + shift
-        )
+        a = _read(activations, at, rows) + dot(jnp.matmul, h, u, dtype) + b
+        a = jnp.tanh(a * scale) * scale + shift
         i, f, g, o = jnp.split(a, 4, axis=-1)
         k = _read(keep, at, rows)
         c = k * (f * c + i * g)
@@ -96,8 +95,8 @@ def _lstm_forward(gates, recurrent, bias, keep, segments):
         return h, c, _write(activations, a, at), _write(h_all, h, at), _write(c_all, c, at)
 
     zeros, everywhere = (
-        jnp.zeros((segments[0][1], size), dtype),
-        jnp.zeros((gates[0].shape[0], size), dtype),
+        jnp.zeros((segments[0][1], size), wide),
+        jnp.zeros((gates[0].shape[0], size), wide),
     )
     states = [(zeros, zeros, of_direction, everywhere, everywhere) for of_direction in gates]
     for first, steps, rows in _starts(segments):
@@ -117,7 +116,7 @@ def _lstm_forward(gates, recurrent, bias, keep, segments):
     )
 
 
-def _lstm_backward(segments, saved, d_out):
+def _lstm_backward(segments, dtype, saved, d_out):
     h_all, c_all, activations, recurrent, keep = saved
     size = recurrent[0].shape[0]
     at_step = jnp.asarray(offsets(segments))
@@ -138,7 +137,7 @@ def _lstm_backward(segments, saved, d_out):
             [g, c_last, i, tanh_c], axis=-1
         )
         d_gate = d_gate * jnp.where(is_cell, 1 - a**2, a * (1 - a))
-        return dot(BY_COLUMNS, d_gate, u), d_c * f, _write(d_gates, d_gate, at)
+        return dot(BY_COLUMNS, d_gate, u, dtype), d_c * f, _write(d_gates, d_gate, at)
 
     starts = _starts(segments)
     zeros = jnp.zeros((starts[-1][2], size), d_out[0].dtype)
@@ -155,7 +154,7 @@ def _lstm_backward(segments, saved, d_out):
         )  # fmt: skip
     d_gates, before = tuple(state[2] for state in states), slot_before(segments)
     d_recurrent = tuple(
-        dot(BY_ROWS, jnp.take(h, before, axis=0, mode="fill", fill_value=0), d)
+        dot(BY_ROWS, jnp.take(h, before, axis=0, mode="fill", fill_value=0), d, dtype)
         for h, d in zip(h_all, d_gates, strict=True)
     )
     return d_gates, d_recurrent, tuple(_column_sums(d) for d in d_gates), None
@@ -173,27 +172,28 @@ def slot_before(segments) -> np.ndarray:
     return np.concatenate(before)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(4,))
-def gru(gates, recurrent, bias, keep_N1, segments):
+@partial(jax.custom_vjp, nondiff_argnums=(4, 5))
+def gru(gates, recurrent, bias, keep_N1, segments, dtype):
     """States ([N, H], ...) of GRUs with the reset gate after the recurrent product (Lasagne,
     cuDNN). Args as `lstm`.
 
     r, u = sigmoid(...); c = tanh(x W + r * (h U) + b); h = (1 - u) h + u c. Gate order reset,
     update, candidate.
     """
-    return _gru_loop(gates, recurrent, bias, keep_N1, segments, keeps=False)[0]
+    return _gru_loop(gates, recurrent, bias, keep_N1, segments, dtype, keeps=False)[0]
 
 
-def _gru_loop(gates, recurrent, bias, keep, segments, *, keeps):
+def _gru_loop(gates, recurrent, bias, keep, segments, dtype, *, keeps):
     """(states, activations, products h U of the candidates); the last two, for the gradient, only
     with `keeps`."""
-    size, dtype = recurrent[0].shape[0], gates[0].dtype
+    size, wide = recurrent[0].shape[0], gates[0].dtype
     at_step = jnp.asarray(offsets(segments))
 
     def step(at, state, gates, u, b):
         h, h_all, *stored = state
         rows = h.shape[0]
-        x, product = _read(stored[0] if keeps else gates, at, rows) + b, dot(jnp.matmul, h, u)
+        x = _read(stored[0] if keeps else gates, at, rows) + b
+        product = dot(jnp.matmul, h, u, dtype)
         # sigmoid(x) = (tanh(x / 2) + 1) / 2
         both = jnp.tanh((x[:, : 2 * size] + product[:, : 2 * size]) * 0.5) * 0.5 + 0.5
         r, z = jnp.split(both, 2, axis=-1)
@@ -206,8 +206,8 @@ def _gru_loop(gates, recurrent, bias, keep, segments, *, keeps):
         return h, _write(h_all, h, at), *stored
 
     zeros, everywhere = (
-        jnp.zeros((segments[0][1], size), dtype),
-        jnp.zeros((gates[0].shape[0], size), dtype),
+        jnp.zeros((segments[0][1], size), wide),
+        jnp.zeros((gates[0].shape[0], size), wide),
     )
     states = [(zeros, everywhere, *([x, everywhere] if keeps else [])) for x in gates]
     for first, steps, rows in _starts(segments):
@@ -220,12 +220,14 @@ def _gru_loop(gates, recurrent, bias, keep, segments, *, keeps):
     return tuple(tuple(state[n] for state in states) for n in range(1, 4 if keeps else 2))
 
 
-def _gru_forward(gates, recurrent, bias, keep, segments):
-    h_all, activations, products = _gru_loop(gates, recurrent, bias, keep, segments, keeps=True)
+def _gru_forward(gates, recurrent, bias, keep, segments, dtype):
+    h_all, activations, products = _gru_loop(
+        gates, recurrent, bias, keep, segments, dtype, keeps=True
+    )
     return h_all, (h_all, activations, products, recurrent, keep)
 
 
-def _gru_backward(segments, saved, d_out):
+def _gru_backward(segments, dtype, saved, d_out):
     h_all, activations, products, recurrent, keep = saved
     size = recurrent[0].shape[0]
     at_step = jnp.asarray(offsets(segments))
@@ -240,7 +242,7 @@ def _gru_backward(segments, saved, d_out):
         d_r = d_c * _read(products, at, rows) * r * (1 - r)
         d_z = d_h * (c - h_last) * z * (1 - z)
         d_product = jnp.concatenate([d_r, d_z, d_c * r], axis=-1)
-        d_last = d_h * (1 - z) + dot(BY_COLUMNS, d_product, u)
+        d_last = d_h * (1 - z) + dot(BY_COLUMNS, d_product, u, dtype)
         return d_last, _write(d_gates, jnp.concatenate([d_r, d_z, d_c], axis=-1), at)
 
     starts = _starts(segments)
@@ -262,7 +264,7 @@ def _gru_backward(segments, saved, d_out):
         # The gradient of the candidate's product h U is multiplied by the reset gate.
         d_product = jnp.concatenate([d[:, : 2 * size], d[:, 2 * size :] * a[:, :size]], axis=-1)
         last = jnp.take(h, before, axis=0, mode="fill", fill_value=0)
-        return dot(BY_ROWS, last, d_product)
+        return dot(BY_ROWS, last, d_product, dtype)
 
     d_recurrent = tuple(
         of_recurrent(*parts) for parts in zip(h_all, d_gates, activations, strict=True)

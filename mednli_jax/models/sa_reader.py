@@ -8,6 +8,7 @@ candidates, E types of candidates, D feature.
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from mednli_jax.models import layers, pointer
 from mednli_jax.models.packing import MASKED_ENERGY
@@ -27,6 +28,8 @@ class SAReader(nn.Module):
     Args:
       dropout: of the words that the BiGRUs read.
       num_types: number of output vectors. A candidate that training never shows has no vector and is not predicted.
+      platform: of the device.
+      product_dtype: see models.products.
     """
 
     hidden_size: int = 70
@@ -34,6 +37,7 @@ class SAReader(nn.Module):
     num_types: int = 0
     train_vectors: bool = True
     platform: str = "cpu"
+    product_dtype: DTypeLike | None = None
 
     trains_rows = True
 
@@ -51,7 +55,12 @@ class SAReader(nn.Module):
                 self.dropout, words_TD, packing, keys, name=f"drop_{name}", train=train
             )
             gru = layers.BiRNN(
-                self.hidden_size, "gru", lasagne=True, platform=self.platform, name=name
+                self.hidden_size,
+                "gru",
+                lasagne=True,
+                platform=self.platform,
+                product_dtype=self.product_dtype,
+                name=name,
             )
             return gru(words_TD, packing)
 
@@ -67,13 +76,14 @@ class SAReader(nn.Module):
         states_UND = passages.unpack(states_TD, batch.passage.shape)[0]
         size = query_BD.shape[-1]
         kernel = self.param("kernel", published_init, (size, size))
-        mapped_BD = matmul(query_BD, kernel.T)
-        energies_BN = layers.token_products(states_UND, mapped_BD[:, None])[..., 0]
+        mapped_BD = matmul(query_BD, kernel.T, self.product_dtype)
+        energies_BN1 = layers.token_products(states_UND, mapped_BD[:, None], self.product_dtype)
+        energies_BN = energies_BN1[..., 0]
         mask_BN = layers.length_mask(pointer.passage_lengths(batch), batch.passage.shape[1])
         weights_BN = layers.masked_softmax(energies_BN, mask_BN)
         self.sow(layers.ATTENTION, "places", weights_BN)
         weights_UGN = weights_BN.reshape(len(states_UND), -1, states_UND.shape[1])
-        return matmul(weights_UGN, states_UND).reshape(-1, size)
+        return matmul(weights_UGN, states_UND, self.product_dtype).reshape(-1, size)
 
     def _scores(self, read_BD, batch):
         """[B, C], e(i)^T o + b_i for the candidates of each passage (Suster & Daelemans 2018, eq.
@@ -91,7 +101,8 @@ class SAReader(nn.Module):
         )
         bias_UC = take(bias_E, known_UC)
         read_UGD = read_BD.reshape(len(type_UC), -1, size)
-        scores_UGC = matmul(read_UGD, jnp.swapaxes(vectors_UCD, 1, 2)) + bias_UC[:, None]
+        scores_UGC = matmul(read_UGD, jnp.swapaxes(vectors_UCD, 1, 2), self.product_dtype)
+        scores_UGC = scores_UGC + bias_UC[:, None]
         scores_BC = scores_UGC.reshape(len(read_BD), -1)
         known_BC = pointer.candidate_mask(batch) & pointer.per_query(
             type_UC < self.num_types, batch

@@ -137,37 +137,37 @@ def _grown(state, rows):
     return jnp.pad(state, ((0, 0), (0, rows - state.shape[1]), *((0, 0),) * (state.ndim - 2)))
 
 
-def _product(h, recurrent):
+def _product(h, recurrent, dtype):
     """h U of all directions: [D, R, H], [H, D, K, H] -> [D, R, K, H]."""
-    return dot(partial(jnp.einsum, "drh,hdkg->drkg"), h, recurrent)
+    return dot(partial(jnp.einsum, "drh,hdkg->drkg"), h, recurrent, dtype)
 
 
-def _transposed(d, recurrent):
-    return dot(partial(jnp.einsum, "drkg,hdkg->drh"), d, recurrent)
+def _transposed(d, recurrent, dtype):
+    return dot(partial(jnp.einsum, "drkg,hdkg->drh"), d, recurrent, dtype)
 
 
-def _slope(last_h, d):
+def _slope(last_h, d, dtype):
     """The gradient [H, D, K, H] of U from the states one step earlier and the gradients of all
     products, in parts."""
     of_parts = zip(last_h, d, strict=True)
-    return sum(dot(partial(jnp.einsum, "tdrh,tdrkg->hdkg"), *parts) for parts in of_parts)
+    return sum(dot(partial(jnp.einsum, "tdrh,tdrkg->hdkg"), *parts, dtype) for parts in of_parts)
 
 
 def _recurrence(forward, backward):
     """A recurrence from its forward pass, which also returns what it stores, and its backward
     pass."""
 
-    def saving(gates, recurrent, keep_N1, segments):
+    def saving(gates, recurrent, keep_N1, segments, dtype):
         keep = jnp.repeat(keep_N1[:, None], 2, axis=1)
-        states, stored = _over_seeds(partial(forward, segments), gates, recurrent, keep)
+        states, stored = _over_seeds(partial(forward, segments, dtype), gates, recurrent, keep)
         return states, (stored, recurrent, keep)
 
-    def slopes(segments, saved, d_out):
-        return *_over_seeds(partial(backward, segments), *saved, d_out), None
+    def slopes(segments, dtype, saved, d_out):
+        return *_over_seeds(partial(backward, segments, dtype), *saved, d_out), None
 
-    @partial(jax.custom_vjp, nondiff_argnums=(3,))
-    def states(gates, recurrent, keep_N1, segments):
-        return saving(gates, recurrent, keep_N1, segments)[0]
+    @partial(jax.custom_vjp, nondiff_argnums=(3, 4))
+    def states(gates, recurrent, keep_N1, segments, dtype):
+        return saving(gates, recurrent, keep_N1, segments, dtype)[0]
 
     states.defvjp(saving, slopes)
     return states
@@ -184,10 +184,10 @@ def _zeros(recurrent, segment, *gates):
     return jnp.zeros((directions, segment[1], *gates, size), recurrent.dtype)
 
 
-def _lstm_forward(segments, gates, recurrent, keep):
+def _lstm_forward(segments, dtype, gates, recurrent, keep):
     def step(states, x, k):
         h, last = states
-        a = x[:, :, :4] + _product(h, recurrent)
+        a = x[:, :, :4] + _product(h, recurrent, dtype)
         i, f, o = (0.5 * jnp.tanh(0.5 * a[:, :, gate]) + 0.5 for gate in (0, 1, 3))
         g = jnp.tanh(a[:, :, 2])
         c = k * (f * last + i * g)
@@ -199,12 +199,12 @@ def _lstm_forward(segments, gates, recurrent, keep):
     return _slots([part[:, :, :, 5] for part in stored]), stored
 
 
-def _lstm_backward(segments, stored, recurrent, keep, d_out):
+def _lstm_backward(segments, dtype, stored, recurrent, keep, d_out):
     def step(states, _, a, d_out, k):
         d_gates, d_c = states
         i, f, g, o, last = (a[:, :, part] for part in range(5))
         tanh_c = jnp.tanh(k * (f * last + i * g))
-        d_h = k * (_transposed(d_gates, recurrent) + d_out)
+        d_h = k * (_transposed(d_gates, recurrent, dtype) + d_out)
         d_c = k * (d_c + d_h * o * (1 - tanh_c**2))
         d_gates = [
             d_c * g * i * (1 - i),
@@ -217,13 +217,14 @@ def _lstm_backward(segments, stored, recurrent, keep, d_out):
 
     states = _zeros(recurrent, segments[-1], 4), _zeros(recurrent, segments[-1])
     d_gates = _backward(step, states, 4, stored, _parts(d_out, segments), _parts(keep, segments))
-    return _slots(d_gates), _slope(_last([part[:, :, :, 5] for part in stored]), d_gates)
+    last_h = _last([part[:, :, :, 5] for part in stored])
+    return _slots(d_gates), _slope(last_h, d_gates, dtype)
 
 
-def _gru_forward(segments, gates, recurrent, keep):
+def _gru_forward(segments, dtype, gates, recurrent, keep):
     def step(states, x, k):
         (last,) = states
-        product = _product(last, recurrent)
+        product = _product(last, recurrent, dtype)
         r, z = (
             0.5 * jnp.tanh(0.5 * (x[:, :, gate] + product[:, :, gate])) + 0.5 for gate in (0, 1)
         )
@@ -236,13 +237,13 @@ def _gru_forward(segments, gates, recurrent, keep):
     return _slots([part[:, :, :, 4] for part in stored]), stored
 
 
-def _gru_backward(segments, stored, recurrent, keep, d_out):
+def _gru_backward(segments, dtype, stored, recurrent, keep, d_out):
     last_h = list(_last([part[:, :, :, 4] for part in stored]))
 
     def step(states, _, a, d_out, last, k):
         d_products, d_h = states
         r, z, c, product = (a[:, :, part] for part in range(4))
-        d_h = k * (d_h + _transposed(d_products, recurrent) + d_out)
+        d_h = k * (d_h + _transposed(d_products, recurrent, dtype) + d_out)
         d_c = d_h * z * (1 - c**2)
         d_r = d_c * product * r * (1 - r)
         d_z = d_h * (c - last) * z * (1 - z)
@@ -255,11 +256,11 @@ def _gru_backward(segments, stored, recurrent, keep, d_out):
         step, states, 4, stored, _parts(d_out, segments), last_h, _parts(keep, segments)
     )
     d_products = [jnp.concatenate([part[:, :, :, :2], part[:, :, :, 3:]], axis=3) for part in found]
-    return _slots([part[:, :, :, :3] for part in found]), _slope(last_h, d_products)
+    return _slots([part[:, :, :, :3] for part in found]), _slope(last_h, d_products, dtype)
 
 
 # States [N, 2, H] of the RNNs of both directions, see `recurrence`: (gates, recurrent, keep_N1,
-# segments) -> states. They are not differentiable by keep_N1, which is 1 on tokens and 0 on slots
+# segments, dtype of products) -> states. They are not differentiable by keep_N1, which is 1 on tokens and 0 on slots
 # without one, where states are 0. gates: x W + b [N, 2, K, H], in the order input, forget, cell,
 # output, or reset, update, candidate. recurrent: U [H, 2, K, H].
 CELLS = {

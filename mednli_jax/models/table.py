@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 
 import flax.linen as nn
+from jax.typing import DTypeLike
 
 from mednli_jax.errors import ConfigError
 from mednli_jax.models import bert_import
@@ -82,6 +83,7 @@ class Entry:
         *,
         axis_name: str | None = None,
         platform: str = "cpu",
+        product_dtype: DTypeLike | None = None,
         **facts: int,
     ) -> nn.Module:
         """A linen module from typed fields.
@@ -91,11 +93,20 @@ class Entry:
             effect.
           axis_name: the mapped device axis, for models that normalise over the global batch.
           platform: of the devices, "cpu", "gpu" or "tpu", for models with code for a platform.
+          product_dtype: of the operands of matrix products (models.products); None: that of the weights.
           facts: of the corpus, for fields of the module that `fields` does not set: longest_path of its links (edges);
             num_types of candidates that occur in training; vocab_size, cls_id, sep_id, room of its pieces.
         """
         own_names, is_plugin = self._field_names, ":" in self.name
-        extras = {**facts, "axis_name": axis_name, "platform": platform}
+        extras = {
+            **facts,
+            "axis_name": axis_name,
+            "platform": platform,
+            "product_dtype": product_dtype,
+        }
+        if product_dtype is not None and "product_dtype" not in own_names:
+            problem = f"model '{self.name}' has no field `product_dtype`"
+            raise ConfigError(problem, field="train.precision", fix="give another precision")
         arguments = {key: value for key, value in extras.items() if key in own_names}
         for key, value in fields.items():
             if key == "vocab_size" and not value:  # 0: as many as the corpus has

@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax.errors import ScopeParamNotFoundError, ScopeParamShapeError
+from jax.typing import DTypeLike
 
 from mednli_jax.data import batching
 from mednli_jax.errors import RunError
-from mednli_jax.models.products import HALF
 from mednli_jax.training import state as states
 from mednli_jax.training.devices import Devices
 from mednli_jax.training.step import predict_step, train_step
@@ -27,21 +27,36 @@ from mednli_jax.training.task import Scorer
 
 # batches computed on the device while the host receives an earlier one
 LOOKAHEAD = 2
-# The setting `train.precision` -> the value for jax.default_matmul_precision. None keeps the
-# device's default: TF32 on a GPU, 16-bit operands on a TPU, full float32 on a CPU. With bfloat16
-# all products of a model take operands of 16 bits and sum in 32 (models.products); parameters, the
-# optimiser, norms, softmax and losses keep 32 bits.
-PRECISIONS = {"default": None, "float32": "float32", "tf32": "tensorfloat32", "bfloat16": HALF}
 
 
-def precision_context(precision: str):
-    """The context in which a body is traced and compiled."""
-    matmul_precision = PRECISIONS[precision]
-    return (
-        jax.default_matmul_precision(matmul_precision)
-        if matmul_precision
-        else contextlib.nullcontext()
-    )
+@dataclass(frozen=True)
+class Precision:
+    """The precision of a model's matrix products.
+
+    Args:
+      matmul: jax's setting while a body is traced. None keeps the device's default: TF32 on a GPU, operands of 16 bits
+        on a TPU, float32 on a CPU.
+      product_dtype: of the operands, a field of the model (models.products). The products sum in 32 bits. Parameters,
+        the optimiser, norms, softmax and losses keep 32 bits.
+    """
+
+    matmul: str | None = None
+    product_dtype: DTypeLike | None = None
+
+    def tracing(self) -> contextlib.AbstractContextManager[None]:
+        """The context in which a body is traced and compiled."""
+        if self.matmul is None:
+            return contextlib.nullcontext()
+        return jax.default_matmul_precision(self.matmul)
+
+
+# by the setting `train.precision`
+PRECISIONS = {
+    "default": Precision(),
+    "float32": Precision("float32"),
+    "tf32": Precision("tensorfloat32"),
+    "bfloat16": Precision(product_dtype=jnp.bfloat16),
+}
 
 
 def _shape(x):
@@ -60,7 +75,7 @@ class Program:
     optimizer: optax.GradientTransformation | None = (
         None  # None for prediction, or until the number of steps is known
     )
-    precision: str = "default"  # of matrix products, a key of PRECISIONS
+    precision: Precision = Precision()  # of the model's matrix products
     compile_seconds: float = 0.0
     _compiled: dict = field(default_factory=dict)
     _formats: dict = field(default_factory=dict)
@@ -128,7 +143,7 @@ class Program:
         return self._compiled[key]
 
     def _lowered(self, body, given, **how):
-        with precision_context(self.precision):
+        with self.precision.tracing():
             return self.devices.map(body, **how).lower(*given)
 
     def _with_formats(self, body, given, names, *, donate=False, **how):

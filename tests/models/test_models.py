@@ -105,7 +105,7 @@ def test_more_words_than_there_is_room_for_are_no_number():
     """They become NaN instead of another word's vector, so a wrong layout cannot look like a
     result."""
     words = layers.distinct_words(jnp.ones((9, 4)), jnp.asarray(TOKENS), 3)
-    out = np.asarray(layers.project(words, jnp.ones((4, 2))))
+    out = np.asarray(layers.project(words, jnp.ones((4, 2)), None))
     assert np.isnan(out[TOKENS == 7]).all()
     np.testing.assert_array_equal(out[TOKENS != 7], 4.0)
 

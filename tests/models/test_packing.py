@@ -130,7 +130,7 @@ def inputs_of(cell, packing, seed=0):
 
 def states_of(cell, packing, gates, recurrent, bias):
     keep = packing.valid_N[:, None].astype(gates.dtype)
-    return CELLS[cell][0]((gates,), (recurrent,), (bias,), keep, packing.segments)[0]
+    return CELLS[cell][0]((gates,), (recurrent,), (bias,), keep, packing.segments, None)[0]
 
 
 @pytest.mark.parametrize(

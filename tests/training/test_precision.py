@@ -35,6 +35,8 @@ def test_every_product_of_both_passes_takes_operands_of_the_setting(setting, nam
         made.build(name),
         optim.build_optimizer(optim.Options(learning_rate=1e-3)),
     )
+    precision = program.PRECISIONS[setting]
+    model = model.clone(product_dtype=precision.product_dtype)
     model = model if platform == "cpu" else model.clone(platform=platform)
     layout, index = (
         Layout.full(4, corpus.width, joint=corpus.joint),
@@ -43,7 +45,7 @@ def test_every_product_of_both_passes_takes_operands_of_the_setting(setting, nam
     data, words = jax.tree.map(jnp.asarray, (corpus.data, made.words_of(name)))
     first = corpus.task.to_batch(data, index, layout)
     learner = jax.eval_shape(lambda: state.init_learner(model, optimizer, (0,), first, words))
-    with program.precision_context(setting):
+    with precision.tracing():
         body = jax.jit(train_step(model, corpus.task, optimizer, layout))
         text = body.lower(learner, words, data, index[None]).as_text()
         after, _ = jax.eval_shape(body, learner, words, data, index[None])
