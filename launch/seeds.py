@@ -108,7 +108,7 @@ def fit(parts: list[RunDirectory], experiment, prepared, session):
     weights = program.devices.replicate(
         {name: best.get(name, {}) for name in ("params", "batch_stats")}
     )
-    results = [part.result() for part in parts]
+    results = [part.result().values for part in parts]
     facts = joined([{name: result[name] for name in FACTS if name in result} for result in results])
     notes = [note for result in results for note in result["notes"] if note.startswith("seed ")]
     return Fitted(facts, lambda split: program.logits(weights, batches[split]), notes)

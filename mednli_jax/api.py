@@ -51,7 +51,7 @@ class Run:
     @_Errors()
     def __init__(self, folder):
         directory = RunDirectory.existing(local_path(folder, "the folder of a run"))
-        self.folder, self.result = directory.folder, directory.result()
+        self.folder, self.result = directory.folder, directory.result().values
 
     @property
     def scores(self) -> dict[str, dict[str, float]]:

@@ -51,11 +51,9 @@ def main(values: cli.Flags) -> int:
     if folder is not None and not os.path.isdir(folder):
         raise UsageError(f"{folder}: is not a folder", fix="check $MEDNLI_JAX_DATA or --data")
     here = rundir.environment()
-    print(
-        f"mednli_jax {here['mednli_jax']} {here['commit']}, Python {here['python']}, {here['platform']}"
-    )
-    print("  " + ", ".join(f"{name} {version}" for name, version in here["versions"].items()))
-    print(f"{here['cpus']} CPUs, load {here['load']:.1f}")
+    print(f"mednli_jax {here.mednli_jax} {here.commit}, Python {here.python}, {here.platform}")
+    print("  " + ", ".join(f"{name} {version}" for name, version in here.versions.items()))
+    print(f"{here.cpus} CPUs, load {here.load:.1f}")
     findings = _show("devices", [devices()])
     findings += _show("cache", [cache(cache_folder())])
     if folder is None:

@@ -40,7 +40,7 @@ from mednli_jax.errors import UsageError
 from mednli_jax.files import write_over
 from mednli_jax.report.options import EvaluationOptions
 from mednli_jax.report.sections import ITEMS, Report, lines
-from mednli_jax.rundir import RunDirectory, read_json
+from mednli_jax.rundir import RunDirectory
 
 
 def define(values: cli.Flags) -> None:
@@ -103,9 +103,7 @@ def scores(values: cli.Flags) -> Report:
 def _check_split(folder, split):
     """Refuses a split that neither the run nor any official corpus has."""
     directory = RunDirectory.existing(folder)
-    known = dict.fromkeys(
-        (*read_json(directory.folder / "data.json").get("splits", ()), "train", "dev", "test")
-    )
+    known = dict.fromkeys((*directory.data("splits").splits, "train", "dev", "test"))
     if split not in known:
         hint = did_you_mean(split, known)
         raise UsageError(

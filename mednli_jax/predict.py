@@ -112,7 +112,7 @@ def _predict(folder, chunks, mapped, target, out):
         warn(
             f"texts cut to the run's length: {', '.join(f'{count} {what}' for what, count in cut.items())}"
         )
-    for note in run.result["notes"]:
+    for note in run.result.notes:
         say(f"note on the run: {note}")
 
 

@@ -38,10 +38,12 @@ from mednli_jax.models import table
 from mednli_jax.models.layers import ATTENTION
 from mednli_jax.report import html, sections
 from mednli_jax.rundir import (
+    DIRECT,
     SPLITS,
     TREES,
     TYPES,
     RunDirectory,
+    RunResult,
     environment,
     read_json,
     read_kept,
@@ -403,8 +405,6 @@ def _prepared(experiment, here) -> tuple[Prepared, bool, "FinishedRun | None"]:
 # -- systems and their scores ------------------------------------------------------------------------------------------
 
 
-# mode of transfer: evaluation on another corpus without training on it
-DIRECT = "direct"
 NAMING = (
     "name",
     "genre",
@@ -443,7 +443,7 @@ class System(ABC):
     Attributes:
       directory: of the run; its folder is the file of answers.
       config, experiment: of the system; on another corpus (`FinishedRun.on`) with that corpus.
-      result: the content of result.json.
+      result: of the run.
       scored_corpus: the arrays of another corpus; None for the system's own, which is prepared at first use.
       merged_by: the source of the entities whose tokens are merged, if any are.
     """
@@ -451,7 +451,7 @@ class System(ABC):
     directory: RunDirectory
     config: config_dict.ConfigDict
     experiment: Experiment
-    result: dict
+    result: RunResult
     scored_corpus: Prepared | None = None
     merged_by: str = ""
     _scores: dict[str, tuple[dict, np.ndarray]] = field(
@@ -514,17 +514,21 @@ class System(ABC):
         """Writes a complete run directory of the system on another corpus, so that `report` can
         compare it."""
         directory, source = RunDirectory.create(folder, self.config.to_dict()), self.directory
-        write_json(directory.folder / "env.json", environment())
+        write_json(directory.folder / "env.json", environment().to_json())
         write_json(directory.folder / "data.json", self.prepared.manifest)
-        kept = ("model", "config", "seeds", "best_epoch", "epochs", "parameters")
         splits = self.prepared.manifest["splits"].values()
         result = {
-            **{name: self.result[name] for name in kept},
+            "model": self.result.model,
+            "config": self.result.config,
+            "seeds": self.result.seeds,
+            "best_epoch": self.result.best_epoch,
+            "epochs": self.result.epochs,
+            "parameters": self.result.parameters,
             "task": self.task.name,
             "corpus": self.experiment.corpus.title,
             "transfer": {
                 "source": source.folder.name,
-                "corpus": self.result["corpus"],
+                "corpus": self.result.corpus,
                 "mode": DIRECT,
             },
             "notes": sorted({facts["note"] for facts in splits if "note" in facts}),
@@ -718,7 +722,7 @@ class FinishedRun(System):
         )
         self._check_ontology(prepared)
         # Where the logits depend on the padded length, it is that of training.
-        width = self.result["width"] if self.task.padded_length else None
+        width = self.result.width if self.task.padded_length else None
         return self.task.with_rows(
             replace(prepared, arrays=roomy(prepared.arrays, width)), self.experiment.corpus
         )
@@ -799,17 +803,20 @@ class Answered(System):
 def answered(config, path: Path, split: str) -> Answered:
     """The answers of a file to the pairs of one split of the corpus of a config."""
     experiment = experiment_of(config)
-    facts = {"seeds": [0], "notes": [], "best_epoch": [], "epochs": 0, "parameters": 0}
     return Answered(
         directory=RunDirectory(path),
         config=config,
         experiment=replace(experiment, corpus=replace(experiment.corpus, only=split)),
-        result={
-            "model": path.name,
-            "config": path.name,
-            "corpus": experiment.corpus.title,
-            **facts,
-        },
+        result=RunResult(
+            "complete",
+            model=path.name,
+            config=path.name,
+            corpus=experiment.corpus.title,
+            seeds=[0],
+            best_epoch=[],
+            epochs=0,
+            parameters=0,
+        ),
         split=split,
     )
 
@@ -819,11 +826,11 @@ def load_run(folder) -> FinishedRun:
     check_jax()
     directory = RunDirectory.existing(local_path(folder, "the folder of a run"))
     result = directory.result()
-    if result["status"] != "complete":  # the checkpoints may change while they are read
-        raise directory.unfinished(result["status"])
-    direct = result.get("transfer", {}).get("mode") == DIRECT
-    if direct or "folds" in result:
-        problem = f"{directory.folder}: a run of {'direct transfer' if direct else 'folds'} keeps no weights"
+    if result.status != "complete":  # the checkpoints may change while they are read
+        raise directory.unfinished(result.status)
+    if result.direct or "folds" in result.values:
+        kind = "direct transfer" if result.direct else "folds"
+        problem = f"{directory.folder}: a run of {kind} keeps no weights"
         shown_by = f"python -m mednli_jax.report {shlex.quote(str(directory.folder))}"
         fix = f"its scores are in result.json, `{shown_by}` shows them"
         raise RunError(problem, fix=fix)
@@ -861,11 +868,11 @@ def _kept_file(directory: RunDirectory, manifest: dict, name: str) -> Path:
     )
 
 
-def _best(directory: RunDirectory, result: dict) -> dict:
+def _best(directory: RunDirectory, result: RunResult) -> dict:
     """The variables of the best epoch of each seed."""
     loaded = Checkpoints(directory.checkpoints).load()
     best = loaded[0]["best"] if loaded else None
-    if best is None or best["epoch"].tolist() != result["best_epoch"]:
+    if best is None or best["epoch"].tolist() != result.best_epoch:
         problem = f"{directory.checkpoints}: what is left undamaged is not the finished run"
         raise RunError(problem, fix="restore the run directory, or train again with --force")
     return {"params": best["params"], "batch_stats": best.get("batch_stats", {})}

@@ -14,9 +14,11 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import mednli_jax
 from mednli_jax.errors import ResumableError, RunError
@@ -37,7 +39,10 @@ TYPES = "types.json"  # the phrases of the training split in the order of their 
 # of the feature-based system: the trees of each seed, the TF-IDF terms
 TREES = "trees.json"
 SPLITS = ("dev", "test")  # that a run scores
+DIRECT = "direct"  # mode of transfer: scored on another corpus without training on it
 EXAMPLE = "runs/esim_kd-demo"  # of a run directory
+Json = Any  # a JSON value
+Scores = Mapping[str, Json]  # of a split, as Scorer.score returns them
 FAILED = "correct the fault that its log.txt names"  # the first step for a run that failed
 # `in_training` holds the lock for a moment, so the lock is tried for so long at least.
 LOCK_SECONDS = 0.5
@@ -98,19 +103,239 @@ def command_line() -> list[str]:
     return [*["python"] * (file.suffix == ".py"), program, *arguments]
 
 
-def environment() -> dict:
-    """Versions, machine and command of this process. The commands add the devices."""
-    return {
-        "mednli_jax": mednli_jax.__version__,
-        "commit": _commit(),
-        "python": platform.python_version(),
-        "versions": {name: metadata.version(name) for name in _PACKAGES},
-        "platform": platform.platform(),
-        "cpus": os.cpu_count(),
-        "load": os.getloadavg()[0],
-        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "command": [_PASSWORD.sub(r"\1***@", part) for part in command_line()],
-    }
+# -- the files as values -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RunEnvironment:
+    """The content of env.json: versions, machine and command of the process that trained a run.
+
+    A run without env.json, as exported ones are, has an empty one.
+
+    Attributes:
+      mednli_jax: version of this package.
+      commit: of the package's checkout, with + where it had changes; "" outside of a checkout.
+      versions: package -> version.
+      load: of the machine, mean of the last minute.
+      started: UTC.
+      devices: of jax, as platform:kind.
+      settings: of jax, those that change numbers.
+    """
+
+    mednli_jax: str = ""
+    commit: str = ""
+    python: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    platform: str = ""
+    cpus: int | None = None
+    load: float = 0.0
+    started: str = ""
+    command: Sequence[str] = ()
+    devices: Sequence[str] = ()
+    settings: Mapping[str, Json] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Json]) -> "RunEnvironment":
+        return cls(
+            mednli_jax=values.get("mednli_jax", ""),
+            commit=values.get("commit", ""),
+            python=values.get("python", ""),
+            versions=values.get("versions", {}),
+            platform=values.get("platform", ""),
+            cpus=values.get("cpus"),
+            load=values.get("load", 0.0),
+            started=values.get("started", ""),
+            command=values.get("command", ()),
+            devices=values.get("devices", ()),
+            settings=values.get("settings", {}),
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """The fields; devices and settings only where they were recorded."""
+        values = asdict(self)
+        for name in ("devices", "settings"):
+            if not values[name]:
+                del values[name]
+        return values
+
+
+@dataclass(frozen=True)
+class SplitFacts:
+    """A split in data.json.
+
+    Attributes:
+      file, sha256: the file from which the split was read; "" where there is none.
+      labels: label -> number of rows.
+      note: a remark, such as a split that is lacking.
+      values: all fields, also those that one task alone has.
+    """
+
+    rows: int
+    file: str = ""
+    sha256: str = ""
+    labels: Mapping[str, int] = field(default_factory=dict)
+    note: str = ""
+    values: Mapping[str, Json] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Json]) -> "SplitFacts":
+        return cls(
+            rows=values.get("rows", 0),
+            file=values.get("file", ""),
+            sha256=values.get("sha256", ""),
+            labels=values.get("labels", {}),
+            note=values.get("note", ""),
+            values=values,
+        )
+
+
+@dataclass(frozen=True)
+class RunData:
+    """The content of data.json: the manifest of the prepared corpus of a run.
+
+    Attributes:
+      files: file of the prepared folder -> sha256.
+      key: all settings that shape the prepared files.
+      sources: file of the corpus, the vectors or the ontology -> sha256.
+      splits: split -> its facts.
+      setup: how a task shows its corpus to models; "" where there is one way.
+      words, words_with_vector: size of the vocabulary.
+      vectors, vectors_sha256: the source of the word vectors, and its content.
+      ontology, ontology_version, ontology_sha256: "" without knowledge.
+      links_per_length: number of edges -> links between tokens.
+      vectors_of_run: sha256 of vectors that come from another run; "" for those of the corpus.
+      values: the whole manifest, with the fields that one task alone has.
+    """
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    key: Mapping[str, Json] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+    splits: Mapping[str, SplitFacts] = field(default_factory=dict)
+    setup: str = ""
+    words: int | None = None
+    words_with_vector: int = 0
+    vectors: str = ""
+    vectors_sha256: str = ""
+    ontology: str = ""
+    ontology_version: str = ""
+    ontology_sha256: str = ""
+    links_per_length: Mapping[str, int] = field(default_factory=dict)
+    pairs_with_links: int = 0
+    vectors_of_run: str = ""
+    values: Mapping[str, Json] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Json]) -> "RunData":
+        key = values.get("key", {})
+        splits = values.get("splits", {})
+        vocabulary = values.get("vocabulary", {})
+        knowledge = values.get("knowledge", {})
+        return cls(
+            files=values.get("files", {}),
+            key=key,
+            sources=key.get("sources", {}),
+            splits={name: SplitFacts.from_json(facts) for name, facts in splits.items()},
+            setup=values.get("setup", ""),
+            words=vocabulary.get("words"),
+            words_with_vector=vocabulary.get("with_vector", 0),
+            vectors=vocabulary.get("source", ""),
+            vectors_sha256=vocabulary.get("sha256", ""),
+            ontology=knowledge.get("ontology", ""),
+            ontology_version=knowledge.get("version", ""),
+            ontology_sha256=knowledge.get("sha256", ""),
+            links_per_length=knowledge.get("links_per_length", {}),
+            pairs_with_links=knowledge.get("pairs_with_links", 0),
+            vectors_of_run=values.get("vectors_of_run", ""),
+            values=values,
+        )
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """The content of result.json. A run that is not complete has a status and seconds alone.
+
+    Attributes:
+      status: running, interrupted, complete or failed.
+      resumable: whether the same flags can continue the run.
+      corpus: its title; of a run of direct transfer, the corpus on which it was scored.
+      task: name of its scorer.
+      config: name of its config and variant.
+      prepared: name of the folder of prepared data.
+      best_epoch: of each seed.
+      epochs: that were trained.
+      parameters: of one seed.
+      width: tokens to which the two sides of the training batches are padded.
+      notes: remarks and warnings.
+      source: name of the run whose weights this one took; "" for none.
+      direct: whether the source was scored on this corpus without training on it.
+      values: the whole content, with the fields that one task alone has.
+    """
+
+    status: str
+    resumable: bool = True
+    corpus: str = ""
+    task: str = ""
+    model: str = ""
+    config: str = ""
+    prepared: str = ""
+    seeds: Sequence[int] = ()
+    best_epoch: Sequence[int] = ()
+    epochs: int | None = None
+    parameters: int | None = None
+    width: tuple[int, int] | None = None
+    seconds: float | None = None
+    compile_seconds: float | None = None
+    notes: Sequence[str] = ()
+    source: str = ""
+    direct: bool = False
+    values: Mapping[str, Json] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Json]) -> "RunResult":
+        transfer = values.get("transfer", {})
+        return cls(
+            status=values["status"],
+            resumable=values.get("resumable", True),
+            corpus=values.get("corpus", ""),
+            task=values.get("task", ""),
+            model=values.get("model", ""),
+            config=values.get("config", ""),
+            prepared=values.get("prepared", ""),
+            seeds=values.get("seeds", []),
+            best_epoch=values.get("best_epoch", []),
+            epochs=values.get("epochs"),
+            parameters=values.get("parameters"),
+            width=values.get("width"),
+            seconds=values.get("seconds"),
+            compile_seconds=values.get("compile_seconds"),
+            notes=values.get("notes", []),
+            source=transfer.get("source", ""),
+            direct=transfer.get("mode") == DIRECT,
+            values=values,
+        )
+
+    def scores(self, split: str) -> Scores | None:
+        """The scores of dev or test; None for a split that was not scored."""
+        return self.values.get(split)
+
+    def scored(self) -> dict[str, Scores]:
+        """The scores of the splits that were scored."""
+        return {split: self.values[split] for split in SPLITS if self.values.get(split)}
+
+
+def environment() -> RunEnvironment:
+    """Versions, machine and command of this process, without devices and settings of jax."""
+    return RunEnvironment(
+        mednli_jax=mednli_jax.__version__,
+        commit=_commit(),
+        python=platform.python_version(),
+        versions={name: metadata.version(name) for name in _PACKAGES},
+        platform=platform.platform(),
+        cpus=os.cpu_count(),
+        load=os.getloadavg()[0],
+        started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        command=[_PASSWORD.sub(r"\1***@", word) for word in command_line()],
+    )
 
 
 def _commit() -> str:
@@ -227,26 +452,21 @@ class RunDirectory:
 
     def check_data(self, manifest: dict) -> None:
         """Raises RunError where the prepared data differs from that with which the run began."""
-        path = self.folder / "data.json"
-        fix = "restore the file, or start over with --force"
-        if (
-            not path.is_file()
-            or (before := read_json(path, "files", fix=fix))["files"] == manifest["files"]
-        ):
+        if not (self.folder / "data.json").is_file():
             return
-        sources = [
-            one.get("key", {}).get("sources", {}) for one in (before, manifest)
-        ]  # {file: its hash}
-        changed = ", ".join(differing(*sources)[:5]) or "the corpus, the vectors or the ontology"
+        before = self.data("files", fix="restore the file, or start over with --force")
+        now = RunData.from_json(manifest)
+        if before.files == now.files:
+            return
+        sources = differing(before.sources, now.sources)[:5]
+        changed = ", ".join(sources) or "the corpus, the vectors or the ontology"
         problem = f"{self.folder}: changed since the run began: {changed}"
         raise RunError(problem, fix="restore what changed, or start over with --force")
 
     def check_settings(self, settings: dict) -> None:
         """Raises RunError where a setting of jax differs from that with which the run began, if it
         was recorded."""
-        path = self.folder / "env.json"
-        fix = "restore the file, or start over with --force"
-        before = read_json(path, fix=fix).get("settings", {}) if path.is_file() else {}
+        before = self.environment(fix="restore the file, or start over with --force").settings
         changed = [name for name in before if name in settings and before[name] != settings[name]]
         if not changed:
             return
@@ -335,7 +555,7 @@ class RunDirectory:
     def can_resume(self) -> bool:
         """Whether the same flags can continue the run: not where they or the data are the fault
         that ended it."""
-        return self.result().get("resumable", True)
+        return self.result().resumable
 
     def in_training(self) -> bool:
         """Whether any process holds the lock."""
@@ -348,20 +568,36 @@ class RunDirectory:
             return False
         return False
 
-    def result(self) -> dict:
+    def result(self, *fields: str, fix: str = "") -> RunResult:
         """The content of result.json. A run that was killed before it wrote it has the status
-        `running`."""
+        `running`.
+
+        Args:
+          fields: without which the file counts as damaged.
+          fix: for a damaged file.
+        """
         path = self.folder / "result.json"
         if not path.is_file():
-            return {"status": "running"}
-        return read_json(
-            path,
-            "status",
-            fix="restore it, or remove it and train with --resume, which writes it again",
-        )
+            return RunResult("running")
+        write_again = "restore it, or remove it and train with --resume, which writes it again"
+        return RunResult.from_json(read_json(path, "status", *fields, fix=fix or write_again))
 
     def status(self) -> str:
-        return self.result()["status"]
+        return self.result().status
+
+    def data(self, *fields: str, fix: str = "restore the file") -> RunData:
+        """The content of data.json; empty for a run that lacks it. Arguments as in `result`."""
+        path = self.folder / "data.json"
+        if not path.is_file() and not fields:
+            return RunData()
+        return RunData.from_json(read_json(path, *fields, fix=fix))
+
+    def environment(self, fix: str = "restore the file") -> RunEnvironment:
+        """The content of env.json; empty for a run that lacks it."""
+        path = self.folder / "env.json"
+        if not path.is_file():
+            return RunEnvironment()
+        return RunEnvironment.from_json(read_json(path, fix=fix))
 
     def write_result(self, status: str, values: dict) -> None:
         write_json(self.folder / "result.json", {**values, "status": status})
@@ -447,13 +683,13 @@ def read_kept(directory: RunDirectory, name: str) -> dict:
         raise RunError(problem, fix="restore the run directory") from None
 
 
-def differing(old: dict, new: dict) -> list[str]:
+def differing(old: Mapping[str, Json], new: Mapping[str, Json]) -> list[str]:
     """The fields, such as `train.epochs`, in which two trees of JSON values differ."""
     old, new = flat(old), flat(new)
     return sorted(key for key in old.keys() | new.keys() if old.get(key, ...) != new.get(key, ...))
 
 
-def flat(tree: dict, prefix: str = "") -> dict:
+def flat(tree: Mapping[str, Json], prefix: str = "") -> dict[str, Json]:
     """The leaves of a tree of JSON values, named as `train.epochs`."""
     leaves = {}
     for key, value in tree.items():

@@ -464,9 +464,10 @@ class Worker:
             time.sleep(1)
         if run.status() != "complete":
             self._call(run.folder, attempt.params, device)
-        if (score := _number_at(run.result(), metric)) is None:
+        result = run.result().values
+        if (score := _number_at(result, metric)) is None:
             raise RunError(f"result.json has no number '{metric}'", fix="correct get_sweep")
-        self._set(attempt, "test", _number_at(run.result(), metric.replace("dev", "test", 1)))
+        self._set(attempt, "test", _number_at(result, metric.replace("dev", "test", 1)))
         say(f"trial {trial}: {metric} {score:.4f}")
         return score
 

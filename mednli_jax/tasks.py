@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # `--help` needs none of them
         ReportOptions,
     )
     from mednli_jax.report.sections import Report, Section
-    from mednli_jax.rundir import RunDirectory
+    from mednli_jax.rundir import RunDirectory, RunResult
     from mednli_jax.training.task import Scorer
 
 NLI, CLOZE, DISKNE = "nli", "cloze", "diskne"
@@ -170,13 +170,11 @@ class Reports(Protocol):
     """The page of a run, the end of `train`, and `report` on several runs."""
 
     def run_sections(
-        self, directory: RunDirectory, result: Mapping[str, Any]
+        self, directory: RunDirectory, result: RunResult
     ) -> tuple[Sequence[Section], Sequence[Section]]:
         """The sections of a run's page that are shown before and after the learning curves."""
 
-    def closing_sections(
-        self, directory: RunDirectory, result: Mapping[str, Any]
-    ) -> Sequence[Section]:
+    def closing_sections(self, directory: RunDirectory, result: RunResult) -> Sequence[Section]:
         """What `train` prints besides the scores of the splits."""
 
     def compare(self, folders: Sequence[Path], split: str) -> Report:

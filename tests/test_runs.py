@@ -411,7 +411,7 @@ def test_the_commit_is_that_of_the_packages_own_checkout(tmp_path, monkeypatch, 
     head = subprocess.run(
         [*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True
     ).stdout
-    commit = environment()["commit"]
+    commit = environment().commit
     assert head.startswith(commit)
     assert bool(commit) == tracked
 

@@ -33,7 +33,7 @@ from mednli_jax.report.options import (
 )
 from mednli_jax.report.sections import Report, Section
 from mednli_jax.report.tables import published
-from mednli_jax.rundir import RunDirectory, write_kept
+from mednli_jax.rundir import RunDirectory, RunResult, write_kept
 
 if TYPE_CHECKING:
     from mednli_jax.cloze.task import ClozeTask
@@ -161,13 +161,11 @@ class Cloze:
         yield f"  vocabulary: {{words}} words, {source}; {more}".format_map(words)
 
     def run_sections(
-        self, directory: RunDirectory, result: Mapping[str, Any]
+        self, directory: RunDirectory, result: RunResult
     ) -> tuple[Sequence[Section], Sequence[Section]]:
         return tables.run_sections(result)
 
-    def closing_sections(
-        self, directory: RunDirectory, result: Mapping[str, Any]
-    ) -> Sequence[Section]:
+    def closing_sections(self, directory: RunDirectory, result: RunResult) -> Sequence[Section]:
         return ()
 
     def compare(self, folders: Sequence[Path], split: str) -> Report:

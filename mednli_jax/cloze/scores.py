@@ -352,7 +352,7 @@ def queries_of(folder: Path, split: str) -> list[Query]:
 def finished(folder: Path, split: str, queries: Sequence[Query]) -> System:
     """A finished run on the queries of its split, joined by uid."""
     directory, result = complete(folder)
-    name, seeds = directory.folder.resolve().name, len(result["seeds"])
+    name, seeds = directory.folder.resolve().name, len(result.seeds)
 
     def parse(line):
         row = json.loads(line)
@@ -367,7 +367,7 @@ def finished(folder: Path, split: str, queries: Sequence[Query]) -> System:
     predictions = [
         {uid: texts[seed] for uid, texts in rows if texts[seed]} for seed in range(seeds)
     ]
-    return system(name, result["corpus"], queries, predictions)
+    return system(name, result.corpus, queries, predictions)
 
 
 def comparison(first: System, second: System) -> dict:

@@ -38,7 +38,7 @@ from mednli_jax.report.sections import (
     seeds_named,
 )
 from mednli_jax.report.tables import Read, check_folder, fill, published, section, state, unlike
-from mednli_jax.rundir import read_json
+from mednli_jax.rundir import RunResult, read_json
 
 SPLITS = ("dev", "test")
 HEADER = {"exact_match": "EM", "f1": "F1", "bleu2": "BLEU-2", "bleu4": "BLEU-4", "embedding": "Emb"}
@@ -120,7 +120,7 @@ def evaluate(run, options: EvaluationOptions) -> Report:
         named = answers.slices(rows.queries(), skills).get("skill", {})
         found = {name: answers.seed_scores(scored, places) for name, places in named.items()}
         scores = {**scores, "families": {**scores["families"], "skill": found}}
-    seeds = run.result["seeds"]
+    seeds = run.result.seeds
     low, high = _interval(scores["accuracy"]["mean"], scores["examples"])
     figures = {
         "run": str(run.directory.folder),
@@ -130,10 +130,10 @@ def evaluate(run, options: EvaluationOptions) -> Report:
         **scores,
         "interval": {"low": low, "high": high, "level": 0.95},
     }
-    title = f"{run.result['model']} on {corpus}, {split}, {seeds_named(seeds)}"
+    title = f"{run.result.model} on {corpus}, {split}, {seeds_named(seeds)}"
     private = {ITEMS: item_lines(answers.rows(scored))} if each else {}
     sections = [_scores({split: scores}), _slices(split, scores)]
-    return Report(figures, sections, private=private, title=title, notes=run.result["notes"])
+    return Report(figures, sections, private=private, title=title, notes=run.result.notes)
 
 
 def evaluate_answers(corpus: str, predictions: Path, options: EvaluationOptions) -> Report:
@@ -322,10 +322,10 @@ FAMILIES = {
 }
 
 
-def run_sections(result: dict) -> tuple[list[Section], list[Section]]:
+def run_sections(result: RunResult) -> tuple[list[Section], list[Section]]:
     """Scores of the run's splits, shown before the learning curves; then scores of subsets of the
     queries: answers seen in training or not, by the corpus's tags, by length, by type."""
-    scored = {split: result[split] for split in SPLITS if result.get(split)}
+    scored = result.scored()
     return [_scores(scored)], [_slices(split, scores) for split, scores in scored.items()]
 
 

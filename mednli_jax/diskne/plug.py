@@ -21,7 +21,7 @@ from mednli_jax.nli.plug import NLI, corpus_of, scorer_fields
 from mednli_jax.report.options import PaperTable, TableOptions
 from mednli_jax.report.sections import Report, Section
 from mednli_jax.report.tables import published
-from mednli_jax.rundir import RunDirectory
+from mednli_jax.rundir import RunDirectory, RunResult
 
 if TYPE_CHECKING:
     from mednli_jax.diskne.task import DisKnETask
@@ -112,13 +112,11 @@ class DisKnE(NLI):
         yield from super().prepared_lines(prepared)
 
     def run_sections(
-        self, directory: RunDirectory, result: Mapping[str, Any]
+        self, directory: RunDirectory, result: RunResult
     ) -> tuple[Sequence[Section], Sequence[Section]]:
         return tables.run_sections(directory.folder)
 
-    def closing_sections(
-        self, directory: RunDirectory, result: Mapping[str, Any]
-    ) -> Sequence[Section]:
+    def closing_sections(self, directory: RunDirectory, result: RunResult) -> Sequence[Section]:
         return tables.run_sections(directory.folder)[0]
 
     def compare(self, folders: Sequence[Path], split: str) -> Report:

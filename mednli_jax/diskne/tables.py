@@ -180,7 +180,7 @@ def systems(folder: Path, read: Read) -> list[System]:
     for path in sorted(path.parent for path in Path(folder).glob("*/config.json")):
         run = RunDirectory(path)
         if (path / "lock").is_file() and run.task == "diskne" and run.status() == "complete":
-            about, result = read_json(path / "data.json", "diskne")["diskne"], run.result()
+            about, result = read_json(path / "data.json", "diskne")["diskne"], run.result().values
             sizes = PAPER["sizes"] if "weights" in run.config["model"] else {}
             different = unlike(path, read, str(result["config"]).partition("-")[0], sizes)
             found.append(System(path.name, about, result["categories"], different))
@@ -392,7 +392,7 @@ def outcomes(directory: RunDirectory, split: str) -> Outcomes:
 def run_sections(folder: Path) -> tuple[list[Section], list[Section]]:
     """(averages of each category, F1 of each disease) of a finished run; nothing of an unfinished
     one."""
-    result = RunDirectory.existing(folder).result()
+    result = RunDirectory.existing(folder).result().values
     if result["status"] != "complete":
         return [], []
     rows, each = [], []

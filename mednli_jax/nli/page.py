@@ -26,7 +26,7 @@ from mednli_jax.report.sections import (
     sd,
     seeds_named,
 )
-from mednli_jax.rundir import differing
+from mednli_jax.rundir import RunResult, differing
 
 SPLITS = ("dev", "test")
 # What the pairs of a slice have in common; the other slices are genres.
@@ -35,10 +35,10 @@ SLICES = {
 }
 
 
-def run_sections(result: dict) -> tuple[list[Section], list[Section]]:
+def run_sections(result: RunResult) -> tuple[list[Section], list[Section]]:
     """The sections of a run's result.json before and after the learning curves."""
-    scored = {split: result[split] for split in SPLITS if result.get(split)}
-    seeds = len(result.get("seeds", ()))
+    scored = result.scored()
+    seeds = len(result.seeds)
     confusion = [
         _confusion(split, f"Confusion on {split}", of["confusion"], seeds)
         for split, of in scored.items()
@@ -131,10 +131,10 @@ def evaluate(run, split: str, partitions: Sequence[Partition] = ()) -> Report:
     figures = {
         "run": str(run.directory.folder),
         "corpus": corpus,
-        "trained_on": run.result["corpus"],
+        "trained_on": run.result.corpus,
         "split": split,
         **({"merged_by": run.merged_by} if run.merged_by else {}),
-        "seeds": run.result["seeds"],
+        "seeds": run.result.seeds,
         **_with_interval(scores),
         **({"partitions": found} if partitions else {}),
     }
@@ -144,8 +144,8 @@ def evaluate(run, split: str, partitions: Sequence[Partition] = ()) -> Report:
 
 def evaluate_probe(run, scores: dict, name: str) -> Report:
     """The scores of the pairs of a file, by category. scores: of the run; name: of the file."""
-    figures = {"run": str(run.directory.folder), "probe": name, "trained_on": run.result["corpus"]}
-    figures |= {"seeds": run.result["seeds"], **_with_interval(scores)}
+    figures = {"run": str(run.directory.folder), "probe": name, "trained_on": run.result.corpus}
+    figures |= {"seeds": run.result.seeds, **_with_interval(scores)}
     return _scores_report(figures, run.result, name, "probe", scores, {})
 
 
@@ -160,14 +160,14 @@ def _with_interval(scores: Mapping) -> Mapping:
 
 
 def _scores_report(
-    figures: dict, result: dict, corpus: str, split: str, scores, parts: Mapping
+    figures: dict, result: RunResult, corpus: str, split: str, scores, parts: Mapping
 ) -> Report:
     """The scores of a split and of parts of it. result: the run's; corpus: that of the split."""
-    trained = "" if corpus == result["corpus"] else f", trained on {result['corpus']}"
-    title = f"{result['model']}{trained} on {corpus}, {split}, {seeds_named(result['seeds'])}"
+    trained = "" if corpus == result.corpus else f", trained on {result.corpus}"
+    title = f"{result.model}{trained} on {corpus}, {split}, {seeds_named(result.seeds)}"
     parts = {name: part for name, part in parts.items() if part["examples"]}
-    sections = [_scores({split: scores, **parts}), _classes(split, scores, len(result["seeds"]))]
-    return Report(figures, sections, title=title, notes=result["notes"])
+    sections = [_scores({split: scores, **parts}), _classes(split, scores, len(result.seeds))]
+    return Report(figures, sections, title=title, notes=result.notes)
 
 
 def compare(folders: Sequence[Path], split: str, read: Callable | None = None) -> Report:
@@ -224,8 +224,8 @@ def _statistics(runs: Sequence[Finished], compared: Sequence[dict], split: str) 
         if row["other_training"]:
             words.append(f"{row['second']} was trained on other pairs than {first}")
     for run, tested in zip(runs, tests, strict=True):
-        found, of = run.outcomes, run.result.get(other)
-        config = str(run.result.get("config", run.result["model"]))
+        found, of = run.outcomes, run.result.scores(other)
+        config = run.result.config or run.result.model
         scores = (
             found.right.mean(),
             np.mean([macro_f1(found.gold, each) for each in found.predicted]),

@@ -64,7 +64,7 @@ from mednli_jax.report.options import (
     TableOptions,
 )
 from mednli_jax.report.sections import Report, Section
-from mednli_jax.rundir import RunDirectory
+from mednli_jax.rundir import RunDirectory, RunResult
 from mednli_jax.terminal import warn
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ class NLI:
         return boosting.fit
 
     def predictor(self, run: Any) -> Any:
-        if run.result["model"] != "features":
+        if run.result.model != "features":
             return None
         from mednli_jax.nli import boosting
 
@@ -360,13 +360,11 @@ class NLI:
         raise ConfigError(problem, fix=fix)
 
     def run_sections(
-        self, directory: RunDirectory, result: Mapping[str, Any]
+        self, directory: RunDirectory, result: RunResult
     ) -> tuple[Sequence[Section], Sequence[Section]]:
         return page.run_sections(result)
 
-    def closing_sections(
-        self, directory: RunDirectory, result: Mapping[str, Any]
-    ) -> Sequence[Section]:
+    def closing_sections(self, directory: RunDirectory, result: RunResult) -> Sequence[Section]:
         return ()
 
     def compare(self, folders: Sequence[Path], split: str) -> Report:

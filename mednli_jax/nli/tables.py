@@ -94,7 +94,7 @@ def checked(folder: Path, read: tables.Read) -> dict:
     return {
         "source": tables.published(NAME)["source"],
         "variants": sorted(configs & set(_KNOWN_VARIANTS)),
-        "versions": {"mednli_jax": here["mednli_jax"], "commit": here["commit"]},
+        "versions": {"mednli_jax": here.mednli_jax, "commit": here.commit},
         "verdicts": {name: verdicts[name] for name in (PASS, FAIL, NOT_JUDGED, MISSING, NO_FIGURE)},
         "rule": list(JUDGED_BY),
         "tables": {str(number): cells for number, cells in found.items()},

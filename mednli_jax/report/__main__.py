@@ -135,9 +135,7 @@ def _comparison(values, folders):
     if values.out or not values.compare:
         shown = [*sections, *more.page_only, *compared.page_only, html.runs_section(folders)]
         notes = (
-            note
-            for folder in folders
-            for note in RunDirectory.existing(folder).result().get("notes", ())
+            note for folder in folders for note in RunDirectory.existing(folder).result().notes
         )
         page = html.render(compared.title, shown, "; ".join(dict.fromkeys(notes)))
         _write(values.out or Path("report.html"), page)

@@ -14,7 +14,7 @@ from mednli_jax.errors import RunError
 from mednli_jax.report import charts, public
 from mednli_jax.report.outcomes import names_of, read_metrics
 from mednli_jax.report.sections import Grid, Section, markdown_text, number_of
-from mednli_jax.rundir import SPLITS, RunDirectory, environment, read_json
+from mednli_jax.rundir import SPLITS, RunDirectory, RunResult, environment, read_json
 
 CARD = "# Model card: "  # the first words of a model card's file
 
@@ -34,7 +34,7 @@ def render(title: str, sections: Sequence[Section], warning: str = "") -> str:
 
 def run_page(
     directory: RunDirectory,
-    sections: Callable[[RunDirectory, dict], tuple[Sequence[Section], Sequence[Section]]],
+    sections: Callable[[RunDirectory, RunResult], tuple[Sequence[Section], Sequence[Section]]],
     units: str,
     more: Sequence[Section] = (),
 ) -> str:
@@ -46,8 +46,8 @@ def run_page(
       more: sections at the end, before versions, files and command, which are folded.
     """
     with _of_this_version(directory):
-        result, data = directory.result(), _json(directory.folder / "data.json")
-        first, rest = sections(directory, result)
+        first, rest = sections(directory, directory.result())
+        result, data = directory.result().values, directory.data().values
         corpus = result.get("corpus", directory.config["data"]["name"])
         settings = Section("Settings", facts=_settings(directory, corpus, result, data, units))
         shown = [*first[:1], settings, *first[1:], _curves(directory, result), *rest]
@@ -81,7 +81,9 @@ def public_figures(folder: Path) -> dict:
     """The part of a run that may be shown outside, see public.figures."""
     directory = RunDirectory.existing(folder)
     with _of_this_version(directory):
-        return public.figures(directory.result(), directory.config, _json(folder / "env.json"))
+        return public.figures(
+            directory.result().values, directory.config, _json(folder / "env.json")
+        )
 
 
 def public_pages(found: dict) -> tuple[str, str]:
@@ -234,7 +236,7 @@ def corpus_page(
         "files": _files(split.facts for split in splits.values()),
         "ontology": knowledge,
     }
-    about = Section("About", facts=facts | _provenance(environment()))
+    about = Section("About", facts=facts | _provenance(environment().to_json()))
     return render(f"Corpus {corpus}", [*sections, about], notes)
 
 
@@ -243,7 +245,7 @@ def runs_section(folders: Sequence[Path]) -> Section:
     rows, origins = [], {}
     for name, folder in zip(names_of(folders), folders, strict=True):
         directory = RunDirectory.existing(folder)
-        result, env = directory.result(), _provenance(_json(folder / "env.json"))
+        result, env = directory.result().values, _provenance(_json(folder / "env.json"))
         seeds = ", ".join(map(str, result.get("seeds", ())))
         rows.append(
             (name, result.get("model", ""), result.get("corpus", ""), seeds, env.pop("commit"))

@@ -13,7 +13,7 @@ from mednli_jax.errors import DataError, Problems, RunError
 from mednli_jax.files import text_lines
 from mednli_jax.report import metrics
 from mednli_jax.report.sections import Grid, Section, csv_lines, interval, points
-from mednli_jax.rundir import SPLITS, RunDirectory, differing, flat, read_json
+from mednli_jax.rundir import SPLITS, RunData, RunDirectory, RunResult, differing, flat
 
 DAMAGED = "restore the file, or train again with --force"
 SAME_FILES = "compare runs of the same files, or train one of them again"
@@ -51,8 +51,8 @@ class Finished:
     name: str
     folder: Path
     split: str
-    result: dict
-    data: dict
+    result: RunResult
+    data: RunData
     outcomes: Outcomes
 
     @property
@@ -63,17 +63,15 @@ class Finished:
     def corpus(self) -> str:
         """The corpus it was tested on: `mednli` for `mednli+snli`, which mixes SNLI into the
         training pairs."""
-        return self.result["corpus"].partition("+")[0]
+        return self.result.corpus.partition("+")[0]
 
 
-def complete(folder: Path) -> tuple[RunDirectory, dict]:
+def complete(folder: Path) -> tuple[RunDirectory, RunResult]:
     """A finished run and its result. Raises RunError for a run that is not finished."""
     directory = RunDirectory.existing(folder)
     if (status := directory.status()) != "complete":
         raise directory.unfinished(status)
-    return directory, read_json(
-        directory.folder / "result.json", "corpus", "model", "seeds", fix=DAMAGED
-    )
+    return directory, directory.result("corpus", "model", "seeds", fix=DAMAGED)
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
@@ -91,7 +89,7 @@ def finished(
     folder: Path, split: str = "test", read: Callable[[RunDirectory, str], Outcomes] | None = None
 ) -> Finished:
     directory, result = complete(folder)
-    data = read_json(directory.folder / "data.json", "splits", fix=DAMAGED)
+    data = directory.data("splits", fix=DAMAGED)
     path = directory.folder.resolve()
     return Finished(path.name, path, split, result, data, (read or read_outcomes)(directory, split))
 
@@ -170,14 +168,14 @@ def as_csv(folder: Path) -> dict[Path, str]:
     for part in (*SPLITS, "categories"):
         scores += [
             (name, value)
-            for name, value in _leaves(result.get(part), part)
+            for name, value in _leaves(result.values.get(part), part)
             if isinstance(value, int | float)
         ]
     found = {directory.folder / "scores.csv": csv_lines(scores) + "\n"}
     for split in SPLITS:
         path = directory.private / f"predictions.{split}.jsonl"
         if path.is_file():
-            rows = [_columns(json.loads(line), result["seeds"]) for _, line in text_lines(path)]
+            rows = [_columns(json.loads(line), result.seeds) for _, line in text_lines(path)]
             header = list(dict.fromkeys(name for row in rows for name in row))
             lines = [header, *([row.get(name, "") for name in header] for row in rows)]
             found[path.with_suffix(".csv")] = csv_lines(lines) + "\n"
@@ -224,15 +222,13 @@ def aligned(first: Finished, second: Finished) -> Finished:
         )
         raise RunError(f"{names}: {problem}", fix=SAME_FILES)
     order = [place[uid] for uid in one.uids]
-    files = [
-        run.data["splits"].get(run.split, {}) for run in (first, second)
-    ]  # a gzipped file has another name
-    changed = files[0].get("file") == files[1].get("file") and files[0].get("sha256") != files[
-        1
-    ].get("sha256")
+    one_file, other_file = (run.data.splits.get(run.split) for run in (first, second))
+    # A gzipped file has another name.
+    same_name = one_file and other_file and one_file.file == other_file.file
+    changed = same_name and one_file.sha256 != other_file.sha256
     if changed or (other.gold[order] != one.gold).any():
         what = (
-            f"the files {files[0]['file']} of {first.split} are not the same"
+            f"the files {one_file.file} of {first.split} are not the same"
             if changed
             else "their labels differ"
         )
@@ -244,8 +240,10 @@ def aligned(first: Finished, second: Finished) -> Finished:
 
 def other_training(first: Finished, second: Finished) -> bool:
     """Whether the two runs were trained on other pairs."""
-    facts = [run.data["splits"].get("train", {}) for run in (first, second)]
-    return any(facts[0].get(name) != facts[1].get(name) for name in ("rows", "labels", "sha256"))
+    one, other = (run.data.splits.get("train") for run in (first, second))
+    if one is None or other is None:
+        return one is not other
+    return (one.rows, one.labels, one.sha256) != (other.rows, other.labels, other.sha256)
 
 
 def comparison(first: Finished, second: Finished) -> dict:

@@ -8,30 +8,30 @@ from typing import Any
 from mednli_jax.report.options import EvaluationOptions
 from mednli_jax.report.public import measure_rows
 from mednli_jax.report.sections import Grid, Report, Section, seeds_named
-from mednli_jax.rundir import SPLITS, RunDirectory
+from mednli_jax.rundir import RunDirectory, RunResult
 
 
 def run_sections(
-    directory: RunDirectory, result: Mapping[str, Any]
+    directory: RunDirectory, result: RunResult
 ) -> tuple[Sequence[Section], Sequence[Section]]:
     """The scores of dev and test, before the learning curves; nothing after them."""
-    return [_section(split, result[split]) for split in SPLITS if result.get(split)], []
+    return [_section(split, scores) for split, scores in result.scored().items()], []
 
 
 def evaluate(run, options: EvaluationOptions) -> Report:
     """The scores of a split. run: a FinishedRun."""
-    corpus, split, seeds = run.experiment.corpus.title, options.split, run.result["seeds"]
+    corpus, split, seeds = run.experiment.corpus.title, options.split, run.result.seeds
     scores, _ = run.scores(split)
     figures = {
         "run": str(run.directory.folder),
         "corpus": corpus,
-        "trained_on": run.result["corpus"],
+        "trained_on": run.result.corpus,
         "split": split,
         "seeds": seeds,
         **scores,
     }
-    title = f"{run.result['model']} on {corpus}, {split}, {seeds_named(seeds)}"
-    return Report(figures, [_section(split, scores)], title=title, notes=run.result["notes"])
+    title = f"{run.result.model} on {corpus}, {split}, {seeds_named(seeds)}"
+    return Report(figures, [_section(split, scores)], title=title, notes=list(run.result.notes))
 
 
 def _section(split: str, scores: Mapping[str, Any]) -> Section:

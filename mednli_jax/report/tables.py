@@ -210,7 +210,7 @@ def _at(config, field):
 
 def _opened(folder):
     run = RunDirectory.existing(folder)
-    return run.config, run.result()
+    return run.config, run.result().values
 
 
 # -- Tables 3 to 7 of Romanov & Shivade 2018 ---------------------------------------------------------------------------
@@ -293,7 +293,7 @@ def filled(table: Table, folder: Path, read: Read) -> dict:
                 notes.add(f"{cell.run} was trained on other pairs than {cell.baseline}")
         cells.append(values)
     variant = (corpus or paper) + "_code" * any(
-        "_code" in run.result.get("config", "") for run in runs.values()
+        "_code" in run.result.config for run in runs.values()
     )
     command = shlex.join(["bash", "launch/mednli.sh", str(folder), variant, str(table.number)])
     return {

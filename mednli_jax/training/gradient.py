@@ -132,9 +132,9 @@ def _start_from_source(trainer, experiment, source) -> dict:
     trainer.begin(**merged)
     return {
         "source": source.directory.folder.name,
-        "corpus": source.result["corpus"],
+        "corpus": source.result.corpus,
         "seeds": list(source.experiment.seeds),
-        "best_epoch": source.result["best_epoch"],
+        "best_epoch": source.result.best_epoch,
         "weights_taken": len(taken),
         "weights_drawn": kept,
     }

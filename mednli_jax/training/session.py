@@ -4,7 +4,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mednli_jax.errors import ConfigError
@@ -47,7 +47,7 @@ class Session:
         self.directory, self.resume, self.source = directory, resume, source
         self.profile = directory.folder / "profile" if directory and profile else None
         self.signals, self._begun = 0, time.monotonic()
-        self._before = {}  # seconds of earlier sessions
+        self._seconds_before = 0.0  # of earlier sessions
         self.compile_seconds = 0.0  # of all sessions
 
     def say(self, line: str) -> None:
@@ -87,15 +87,13 @@ class Session:
 
     def count_earlier_sessions(self) -> None:
         """Reads the seconds of earlier sessions from result.json."""
-        found = self.directory.result()
-        self._before = {
-            name: found[name] for name in self._spent() if type(found.get(name)) in (int, float)
-        }
-        self.compile_seconds = self._before.get("compile_seconds", 0.0)
+        earlier = self.directory.result()
+        self._seconds_before = earlier.seconds or 0.0
+        self.compile_seconds = earlier.compile_seconds or 0.0
 
     def _spent(self):
         """The seconds of all sessions so far, as fields of result.json."""
-        seconds = self._before.get("seconds", 0.0) + time.monotonic() - self._begun
+        seconds = self._seconds_before + time.monotonic() - self._begun
         return {"seconds": round(seconds, 1), "compile_seconds": round(self.compile_seconds, 2)}
 
     def write_status(self, status: str, result: dict | None = None) -> None:
@@ -118,11 +116,9 @@ class Session:
     def write_facts(self, manifest: dict, devices=()) -> None:
         """Writes env.json and data.json."""
         if self.directory:
-            named = (
-                {"devices": [f"{d.platform}:{d.device_kind}" for d in devices]} if devices else {}
-            )
-            facts = {**environment(), **named, "settings": numeric_settings()}
-            write_json(self.directory.folder / "env.json", facts)
+            names = [f"{device.platform}:{device.device_kind}" for device in devices]
+            facts = replace(environment(), devices=names, settings=numeric_settings())
+            write_json(self.directory.folder / "env.json", facts.to_json())
             write_json(self.directory.folder / "data.json", manifest)
 
     def write_epoch(self, row: dict, line: str) -> None:

@@ -111,7 +111,7 @@ def test_pairs_of_a_split_that_an_earlier_one_has_are_a_warning(home):
 
 
 def test_what_a_folder_lacks_is_a_warning_and_the_kept_epoch_is_logged(home, run):
-    epochs = ", ".join(map(str, run.result["best_epoch"]))
+    epochs = ", ".join(map(str, run.result.best_epoch))
     assert (
         f"best epoch {epochs} (lowest dev loss): dev accuracy "
         in (home / "run" / "log.txt").read_text()

@@ -665,13 +665,13 @@ def test_seeds_apart_give_the_run_of_one_process(tmp_path):
         assert done.returncode == 0, done.stderr
     assert (tmp_path / "apart.parts" / "1" / "result.json").is_file()
     one, joined = (load_run(tmp_path / name) for name in ("one", "apart"))
-    assert joined.result["seeds"] == [0, 1, 5]
-    assert set(joined.result) == set(one.result)
+    assert joined.result.seeds == [0, 1, 5]
+    assert set(joined.result.values) == set(one.result.values)
     for split in ("dev", "test"):
         logits = [run.scores(split)[1] for run in (one, joined)]
         assert abs(logits[0][0] - logits[0][1]).max() > 1e-3
         np.testing.assert_allclose(logits[1], logits[0], rtol=0, atol=1e-6)
-        losses = [run.result[split]["loss"]["per_seed"] for run in (one, joined)]
+        losses = [run.result.scores(split)["loss"]["per_seed"] for run in (one, joined)]
         np.testing.assert_allclose(losses[1], losses[0], rtol=0, atol=1e-6)
     rows = [
         json.loads((tmp_path / name / "metrics.jsonl").read_text()) for name in ("one", "apart")

@@ -121,7 +121,7 @@ def in_shell(words, folder):
 )
 def test_a_stored_command_runs_as_it_stands(command, started, monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", [str(ROOT / "mednli_jax" / started), "--help"])
-    assert environment()["command"][0] == "python"
+    assert environment().command[0] == "python"
     assert in_shell(command_line(), tmp_path) == call_command(command, "--help")[1]
 
 

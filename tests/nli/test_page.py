@@ -11,13 +11,16 @@ from made_up_runs import GOLD, change, scores, write_run
 from mednli_jax.data.partitions import Partition
 from mednli_jax.nli import page
 from mednli_jax.report.sections import lines
+from mednli_jax.rundir import RunResult
 
 # Seed 0 is right on all nine pairs; seed 1 takes the three contradictions for entailments.
 SEEDS = ("eeennnccc", "eeennneee")
 
 
 def of_run(**splits):
-    return {"seeds": [0, 1], "model": "esim", "corpus": "demo", "notes": ["a note"], **splits}
+    return RunResult(
+        "complete", seeds=[0, 1], model="esim", corpus="demo", notes=["a note"], values=splits
+    )
 
 
 def cells(section, number=0):

@@ -1,8 +1,6 @@
 """What pages, comparisons and `evaluate` show of pairs, against scores that scikit-learn computes
 from the labels."""
 
-import json
-
 import numpy as np
 import pytest
 from made_up_runs import indices, write_run
@@ -11,6 +9,7 @@ from sklearn.metrics import f1_score
 from mednli_jax.nli import page
 from mednli_jax.report.metrics import wilson_interval
 from mednli_jax.report.sections import points
+from mednli_jax.rundir import RunDirectory, RunResult
 
 
 def statistics(*folders, split="test"):
@@ -33,7 +32,7 @@ def test_a_comparison_has_the_macro_f1_of_all_seeds_over_the_gold_classes(tmp_pa
     expected = points(np.mean(each))
     assert points(each[0]) != expected
     assert [row["macro F1"] for row in statistics(*folders)] == [expected] * 2
-    (scores, _), _ = page.run_sections(json.loads((folders[0] / "result.json").read_text()))
+    (scores, _), _ = page.run_sections(RunDirectory(folders[0]).result())
     assert {row[scores.grids[0].header.index("macro F1")] for row in scores.grids[0].rows} == {
         expected
     }
@@ -63,7 +62,9 @@ def test_the_interval_of_one_run_is_of_the_nearest_number_of_right_pairs(right):
     scores["confusion"] = [[size, 0, 0], [0, 0, 0], [0, 0, 0]]
     of_class["entailment"] |= {"precision": 1.0, "recall": 1.0, "f1": 1.0}
     of_class |= {label: {"support": 0} for label in ("neutral", "contradiction")}
-    (shown, _), _ = page.run_sections({"seeds": [0, 1, 2], "test": scores})
+    (shown, _), _ = page.run_sections(
+        RunResult("complete", seeds=[0, 1, 2], values={"test": scores})
+    )
     row = dict(zip(shown.grids[0].header, shown.grids[0].rows[0], strict=True))
     low, high = wilson_interval(max(right), size)
     assert row["95 % of one run"] == f"[{points(low)}, {points(high)}]"
@@ -71,7 +72,7 @@ def test_the_interval_of_one_run_is_of_the_nearest_number_of_right_pairs(right):
 
 def test_classes_without_a_gold_pair_are_not_scored(tmp_path):
     folders = [write_run(tmp_path / name, "ecn", gold="ecc") for name in "ab"]
-    _, (classes, *_) = page.run_sections(json.loads((folders[0] / "result.json").read_text()))
+    _, (classes, *_) = page.run_sections(RunDirectory(folders[0]).result())
     assert [row[0] for row in classes.grids[0].rows] == ["entailment", "contradiction"]
     sections = page.compare(folders, "test").sections
     for grid in sections[-1].grids:
