@@ -35,7 +35,7 @@ from mednli_jax.cloze import baselines
 from mednli_jax.cloze.clicr import by_passage
 from mednli_jax.cloze.encoding import corpus_named
 from mednli_jax.data.text import sentence_tokens
-from mednli_jax.data.vectors import rows_of
+from mednli_jax.data.vector_formats import rows_of
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.files import atomic_file, either_name, private_folder, text_lines, write_atomic
 from mednli_jax.nli import notes

@@ -161,7 +161,7 @@ def ontologies(folder: Path | None) -> list[Finding]:
 
 def vectors(folder: Path | None) -> list[Finding]:
     """A finding for each file of vectors/: its dimension, from its first two rows."""
-    from mednli_jax.data.vectors import read_head
+    from mednli_jax.data.vector_formats import read_head
 
     def head(path):
         found = read_head(path)

@@ -281,7 +281,7 @@ def mean_features(
     vectors = load_vectors(
         encoding.vectors_path, words, dim=encoding.vectors_dim, seed=encoding.vectors_seed
     )
-    vocabulary, matrix = vectors.known()
+    vocabulary, matrix = vectors.covered()
     row_of = {word: row for row, word in enumerate(vocabulary.words) if word not in SPECIALS}
     made = [mean_vectors(side, row_of, matrix, lacking=entities, unknown=unknown) for side in found]
     facts = {

@@ -35,7 +35,8 @@ from mednli_jax.cloze.scores import (
 )
 from mednli_jax.data.examples import ClozeExample, Entity
 from mednli_jax.data.text import UNK, Vocab
-from mednli_jax.data.vectors import load_vectors, read_head
+from mednli_jax.data.vector_formats import read_head
+from mednli_jax.data.vectors import load_vectors
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import FUNCTION_WORDS
 from mednli_jax.terminal import Bar
@@ -147,12 +148,12 @@ def known_vectors(
     words.update(*(normalise(text).split() for text in more))
     dim = read_head(path).dim
     found = load_vectors(path, Vocab.build([sorted(words)]).words, dim=dim, seed=0)
-    if not found.found:
+    if not found.with_vector:
         fix = "give vectors of the corpus's language"
         raise DataError(
             "has a vector for none of the corpus's words", file=Path(found.file).name, fix=fix
         )
-    return found.known()
+    return found.covered()
 
 
 def most_similar_entity(

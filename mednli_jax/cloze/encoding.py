@@ -26,7 +26,7 @@ import json
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -40,13 +40,13 @@ from mednli_jax.data.cache import Cache
 from mednli_jax.data.corpus import cache_folder, required_folder, warn_of_exposure
 from mednli_jax.data.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
 from mednli_jax.data.text import SPECIALS, UNK, Vocab
+from mednli_jax.data.vector_formats import vector_files
 from mednli_jax.data.vectors import (
     RANDOM_SD,
     coverage,
     load_vectors,
     random_vectors,
     training_coverage,
-    vector_files,
 )
 from mednli_jax.errors import ConfigError, DataError, UsageError
 from mednli_jax.files import local_path, variable_path
@@ -480,10 +480,10 @@ def _vocabulary(flat, arrays, train_sizes, encoding) -> tuple[Vocab, np.ndarray,
         facts |= {
             "source": found.file,
             "sha256": found.sha256,
-            "coverage": coverage(found, number_of),
+            "coverage": asdict(coverage(found, number_of)),
         }
         of_kept = {words[place]: int(of_train[place]) for place in places[:kept]}
-        facts["training_tokens"] = training_coverage(found, of_kept)
+        facts["training_tokens"] = asdict(training_coverage(found, of_kept))
         known = frozenset(found.words)
         rows = [row for row, place in enumerate(places) if row < kept or words[place] in known]
         matrix, places = (

@@ -14,7 +14,7 @@ from mednli_jax.data.cache import Cache
 from mednli_jax.data.corpus import cache_folder, in_order, required_folder, warn_of_exposure
 from mednli_jax.data.examples import Split
 from mednli_jax.data.text import Vocab, blank_tokens
-from mednli_jax.data.vectors import vector_files
+from mednli_jax.data.vector_formats import vector_files
 from mednli_jax.data.wordpiece import WordPieces, vocabulary_files
 from mednli_jax.errors import ConfigError, DataError, UsageError
 from mednli_jax.files import check_readable, digest, no_such_file

@@ -7,7 +7,7 @@ Dimension letters: N rows, T tokens, K links, V words, D numbers per word.
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -373,7 +373,7 @@ class WordTexts:
             unknown=encoding.unknown,
             lowered=encoding.lowered,
         )
-        vocabulary, matrix = vectors.known()
+        vocabulary, matrix = vectors.covered()
         graph = retrofit_graph(vocabulary.words)
         if graph is not None:
             matrix = retrofit(matrix, graph, rounds=encoding.retrofit_rounds)
@@ -384,12 +384,14 @@ class WordTexts:
             matrix,
             {
                 "words": len(seen) - 2,
-                "with_vector": vectors.found,
+                "with_vector": vectors.with_vector,
                 "lowered": vectors.lowered,
                 "source": vectors.file,
                 "sha256": vectors.sha256,
-                "coverage": coverage(vectors, counts),
-                "training_tokens": training_coverage(vectors, counts_of.get("train", counts)),
+                "coverage": asdict(coverage(vectors, counts)),
+                "training_tokens": asdict(
+                    training_coverage(vectors, counts_of.get("train", counts))
+                ),
                 "retrofitted": 0 if graph is None else int((np.diff(graph.indptr) > 0).sum()),
             },
         )

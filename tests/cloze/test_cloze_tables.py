@@ -15,7 +15,7 @@ from mednli_jax.cloze.clicr import write_clicr
 from mednli_jax.cloze.encoding import corpus_named, split_of
 from mednli_jax.cloze.scores import query_scores, read_answers, rows, seed_scores, write_answers
 from mednli_jax.cloze.tables import PAPER
-from mednli_jax.data.vectors import read_head
+from mednli_jax.data.vector_formats import read_head
 
 LAUNCH = Path(__file__).parents[2] / "launch"
 EXAMPLES = [cloze(f"p.{i}", "x [fever]", "_", "fever", tags=("seen",)) for i in range(30)]

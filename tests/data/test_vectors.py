@@ -8,6 +8,7 @@ import pickle
 import re
 import struct
 import sys
+from dataclasses import asdict
 
 import made_up_knowledge as made
 import numpy as np
@@ -15,15 +16,8 @@ import pytest
 
 from mednli_jax.data.corpus import file_path
 from mednli_jax.data.text import PAD, SPECIALS, UNK
-from mednli_jax.data.vectors import (
-    RANDOM_SD,
-    coverage,
-    load_vectors,
-    random_vectors,
-    read_head,
-    rows_of,
-    vector_files,
-)
+from mednli_jax.data.vector_formats import read_head, rows_of, vector_files
+from mednli_jax.data.vectors import RANDOM_SD, coverage, load_vectors, random_vectors
 from mednli_jax.errors import DataError, DataErrors, UserError
 
 WORDS = (*SPECIALS, "Fever", "cough", "BP", "absent", "naïve")
@@ -65,7 +59,12 @@ def faults(path, words=WORDS, dim=3):
 
 def check(vectors):
     assert vectors.words == ("Fever", "cough", "BP", "naïve")
-    assert (vectors.found, vectors.lowered, vectors.composed, vectors.duplicates) == (4, 1, 0, 0)
+    assert (vectors.with_vector, vectors.lowered, vectors.composed, vectors.duplicates) == (
+        4,
+        1,
+        0,
+        0,
+    )
     assert vectors.matrix.dtype == np.float32
     mean = [(4 + 1 + 0.5 + 7) / 4, (5 + 2 + 0 + 8) / 4, (6 + 3 - 0.25 + 9) / 4]
     expected = [[0, 0, 0], mean, [4, 5, 6], [1, 2, 3], [0.5, 0, -0.25], mean, [7, 8, 9]]
@@ -107,7 +106,7 @@ def test_every_kind_of_file_gives_the_same_vectors(tmp_path, kind):
     path = KINDS[kind](tmp_path)
     vectors = load(path)
     check(vectors)
-    vocab, matrix = vectors.known()
+    vocab, matrix = vectors.covered()
     assert vocab.words == (*SPECIALS, "Fever", "cough", "BP", "naïve")
     np.testing.assert_array_equal(matrix, vectors.matrix[[PAD, UNK, 2, 3, 4, 6]])
     files = vector_files(path)
@@ -141,21 +140,21 @@ def test_coverage_counts_words_and_tokens_by_the_way_they_got_their_vectors(tmp_
     path = write(tmp_path / "v.txt", "fever 1 2\ncough 3 4\nBP 7 8\n")
     vectors = load_vectors(path, (*SPECIALS, "Fever", "cough", "BP", "absent"), dim=2, seed=0)
     report = coverage(vectors, {"Fever": 1, "cough": 2, "BP": 4, "absent": 8, "<unk>": 1})
-    assert (report["words"], report["tokens"]) == (5, 16)
-    assert report["share_of_words"] == {
+    assert (report.words, report.tokens) == (5, 16)
+    assert report.share_of_words == {
         "exact": 2 / 5,
         "lowered": 1 / 5,
         "subwords": 0,
         "found": 3 / 5,
     }
-    assert report["share_of_tokens"] == {
+    assert report.share_of_tokens == {
         "exact": 6 / 16,
         "lowered": 1 / 16,
         "subwords": 0,
         "found": 7 / 16,
     }
-    assert "cough" not in json.dumps(report).lower()
-    assert coverage(vectors, {})["share_of_tokens"]["found"] == 0
+    assert "cough" not in json.dumps(asdict(report)).lower()
+    assert coverage(vectors, {}).share_of_tokens["found"] == 0
 
 
 def test_unknown_words_share_the_mean_or_one_random_vector(tmp_path):
@@ -175,7 +174,7 @@ def test_unknown_words_share_the_mean_or_one_random_vector(tmp_path):
     exact = load_vectors(path, WORDS, dim=3, seed=0, lowered=False)
     assert (exact.words, exact.lowered) == (("cough", "BP", "naïve"), 0)
     none = load(write(path, "x 1 2 3\n"))
-    assert (none.found, none.words) == (0, ())
+    assert (none.with_vector, none.words) == (0, ())
     assert none.matrix[UNK].any()
     assert not none.matrix[PAD].any()
 
@@ -206,7 +205,7 @@ def test_fasttext_by_hand(tmp_path):
         vectors.matrix[[UNK, 6], 0], (ab + ab + xy + 1) / 4, rtol=1e-6
     )  # "" has no n-gram
     assert vectors.words == ("ab", "AB", "xy", "</s>")
-    assert (vectors.found, vectors.lowered, vectors.composed) == (4, 1, 1)
+    assert (vectors.with_vector, vectors.lowered, vectors.composed) == (4, 1, 1)
     assert (read_head(path).rows, read_head(path).dim) == (2, 2)
     assert [word for word, _ in rows_of(path, 2)] == [b"ab", b"</s>"]
     # A word that is only a label in the model gets the mean of its n-grams, <cd and cd>.
