@@ -84,10 +84,8 @@ def links_of(arrays, row):
 
 def encode_links(examples, linker, encoding):
     """(link arrays of words, facts about them)."""
-    whole = words.whole_mentions(examples, linker, encoding)
-    return words.encode_links(
-        examples, words.find_mentions(examples, linker, encoding), whole, linker, encoding
-    )
+    mentions = words.find_mentions(examples, linker, encoding)
+    return words.encode_links(examples, mentions, linker, encoding)
 
 
 # ---- files ----

@@ -23,7 +23,7 @@ from mednli_jax.data.vectors import load_vectors
 from mednli_jax.errors import DataError, RunError, UsageError
 from mednli_jax.files import atomic_file, private_folder
 from mednli_jax.nli.analyses import Pairs
-from mednli_jax.nli.encoding import Unit, rows_in, units
+from mednli_jax.nli.encoding import Tokens, rows_in, units
 from mednli_jax.report.options import AnalysisOptions, FitPredict
 from mednli_jax.report.sections import Grid, Report, Section
 from mednli_jax.report.tables import of_corpus
@@ -308,7 +308,7 @@ def run_features(pairs, run: str, outputs: Mapping[str, np.ndarray]) -> tuple[np
 
 
 def mean_vectors(
-    found: Sequence[Sequence[Unit]],
+    found: Sequence[Sequence[Tokens]],
     row_of: Mapping[str, int],
     vectors: np.ndarray,
     *,

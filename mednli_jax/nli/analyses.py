@@ -1,16 +1,19 @@
 """The pairs of a corpus as analyses take them, and two of the analyses: sizes, and paths between
 concepts."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
-from mednli_jax.data.arrays import SIDES
+import numpy as np
+
 from mednli_jax.data.examples import LABELS, Mention, Split
 from mednli_jax.errors import UsageError
 from mednli_jax.knowledge.load import TABLES
-from mednli_jax.knowledge.ontology import induced
+from mednli_jax.knowledge.ontology import Ontology, induced
 from mednli_jax.knowledge.readers.mesh import LINK_TYPES
 from mednli_jax.knowledge.relations import kinds_in_pairs, kinds_of
 from mednli_jax.nli import corpus_stats, encoding
@@ -24,6 +27,14 @@ OPEN = {"demo", "demo_full", "snli", "multinli"}
 # Types of MeSH for persons who smoke, drink or are homeless. MeSH's reader links these types only
 # if they are named.
 PERSONS = ("M01.808", "M01.066", "M01.325")
+
+
+class Knowledge(NamedTuple):
+    """The concepts of a corpus. lemmas: a word may have several senses, the most frequent first."""
+
+    ontology: Ontology
+    source: encoding.ConceptSource
+    lemmas: bool
 
 
 class Pairs:
@@ -40,15 +51,14 @@ class Pairs:
         *,
         splits: Mapping[str, Split] | None = None,
         spans: Path | None = None,
-    ):
+    ) -> None:
         self.corpus, self.name, self.spans = corpus, corpus.title, spans
-        self.linked = {}
-        self.splits = splits or corpus.splits()
-        self.examples = [example for split in self.splits.values() for example in split.examples]
-        self.notes = sorted(
-            {split.facts["note"] for split in self.splits.values() if "note" in split.facts}
-        )
-        self.notes += [line for split in self.splits.values() for line in quoted_cells(split.facts)]
+        self.splits = dict(splits or corpus.splits())
+        self.examples = encoding.examples_of(self.splits)
+        facts = [split.facts for split in self.splits.values()]
+        self.notes = sorted({of_split["note"] for of_split in facts if "note" in of_split})
+        for of_split in facts:
+            self.notes += quoted_cells(of_split)
 
     @property
     def is_open(self) -> bool:
@@ -67,43 +77,48 @@ class Pairs:
         none."""
         return self.knowledge if self.spans is None else self.spans.name
 
-    def needs_knowledge(self, analysis: str) -> None:
+    def needs_knowledge(self, analysis: str) -> Knowledge:
         """Refuses a config without concepts."""
-        if self.corpus.linking is None:
+        ontology, linking = self.corpus.ontology, self.corpus.linking
+        if linking is None or ontology is None or self.finder is None:
             fix = "--corpus=NAME, or --config=esim_kd, or --config.model.knowledge=replace"
             raise UsageError(f"analyze {analysis}: the config takes no knowledge", fix=fix)
+        return Knowledge(ontology, self.finder, linking.lemmas)
 
     @cached_property
-    def finder(self):
+    def finder(self) -> encoding.ConceptSource | None:
         """The linker, or the file of mentions, that gives the concepts of sentences; None without
         knowledge."""
         return self.corpus.recogniser(self.splits)
 
     @cached_property
-    def mentions(self) -> tuple[list[list[Mention]], ...]:
-        """The concepts of the premises and of the hypotheses within the tokens that models read."""
-        given = self.examples, self.finder, self.corpus.encoding, self.linked
-        return tuple(encoding.find_mentions(*given).values())
+    def linked(self) -> encoding.PairMentions:
+        """The concepts of all pairs; none without knowledge."""
+        return encoding.find_mentions(self.examples, self.finder, self.corpus.encoding)
+
+    @property
+    def mentions(self) -> tuple[list[list[Mention]], list[list[Mention]]]:
+        """The concepts of the premises and of the hypotheses within the tokens that models see."""
+        visible = self.linked.visible
+        return visible["premise"], visible["hypothesis"]
 
     @cached_property
-    def entities(self) -> dict[str, list[list[Mention]]]:
+    def entities(self) -> encoding.SideMentions:
         """The entities of each side whose tokens are merged: those of the file of spans, else the
         concepts."""
         if self.spans is None:
-            return dict(zip(SIDES, self.mentions, strict=True))
-        finder = self.corpus.recogniser(self.splits, self.spans)
-        return encoding.find_mentions(self.examples, finder, self.corpus.encoding)
+            return self.linked.visible
+        recognised = self.corpus.recogniser(self.splits, self.spans)
+        return encoding.find_mentions(self.examples, recognised, self.corpus.encoding).visible
 
     def hypotheses(self, *, merged: bool) -> list[tuple[str, ...]]:
         """The hypotheses' tokens in lower case; merged: those of an entity as one, brain injury ->
         brain_injury."""
-        mentions = self.entities["hypothesis"] if merged else [()] * len(self.examples)
-        return [
-            tuple(
-                "_".join(unit).lower() for unit in encoding.units(example.hypothesis_tokens, found)
-            )
-            for example, found in zip(self.examples, mentions, strict=True)
-        ]
+        examples = encoding.merged(self.examples, self.entities) if merged else self.examples
+        sentences = []
+        for example in examples:
+            sentences.append(tuple(token.lower() for token in example.hypothesis_tokens))
+        return sentences
 
 
 def pairs_of(corpus: NLICorpus, path: Path | None, spans: Path | None = None) -> Pairs:
@@ -115,12 +130,13 @@ def pairs_of(corpus: NLICorpus, path: Path | None, spans: Path | None = None) ->
     """
     if path is None:
         return Pairs(corpus, spans=spans)
-    linking, splits = corpus.linking, None
-    is_mesh = corpus.terminology and (
-        corpus.terminology.name == "mesh" or corpus.terminology.name.endswith(TABLES)
+    linking, terminology = corpus.linking, corpus.terminology
+    is_mesh = terminology is not None and (
+        terminology.name == "mesh" or terminology.name.endswith(TABLES)
     )
     if linking is not None and is_mesh and not linking.types and not linking.mentions:
         corpus = replace(corpus, linking=replace(linking, types=(*LINK_TYPES, *PERSONS)))
+    splits = None
     if corpus.name == FILE and path.is_file():
         splits = {"train": read_nli_file(path, split="train", limit=corpus.limit)}
     return Pairs(corpus, splits=splits, spans=spans)
@@ -134,47 +150,48 @@ def stats(pairs: Pairs, options: AnalysisOptions) -> Report:
 
 def paths(pairs: Pairs, options: AnalysisOptions) -> Report:
     """Path lengths and types of relations between the concepts of premises and hypotheses."""
-    pairs.needs_knowledge("paths")
-    corpus, ontology, given, finder = (
-        pairs.corpus,
-        pairs.corpus.ontology,
-        pairs.corpus.encoding,
-        pairs.finder,
-    )
+    ontology, source, lemmas = pairs.needs_knowledge("paths")
+    settings = pairs.corpus.encoding
     count = len(pairs.splits["train"] if options.lengths == "train" else pairs.examples)
-    examples, sides = pairs.examples[:count], [side[:count] for side in pairs.mentions]
-    choice = {name: getattr(given, name) for name in ("direction", "max_path", "graph")}
+    examples = pairs.examples[:count]
+    premises, hypotheses = (of_side[:count] for of_side in pairs.mentions)
     graph = ontology
-    if choice["graph"] == "mentioned":
-        whole = encoding.whole_mentions(pairs.examples, finder, given, found=pairs.linked)
-        graph = induced(ontology, encoding.mentioned(whole, encoding.rows_in(pairs.splits)))
+    if settings.graph == "mentioned":
+        rows = encoding.rows_in(pairs.splits)
+        graph = induced(ontology, encoding.mentioned(pairs.linked.whole, rows))
 
-    def distances(ends):
-        return corpus_paths(
-            graph, ends, direction=choice["direction"], max_length=choice["max_path"]
-        )
+    def distances(ends: np.ndarray) -> np.ndarray:
+        return corpus_paths(graph, ends, direction=settings.direction, max_length=settings.max_path)
 
-    # Paths of a word with several senses start at its most frequent one.
-    indices = (
-        (lambda concept: finder.indices(concept)[:1]) if corpus.linking.lemmas else finder.indices
+    def indices(concept: str) -> Sequence[int]:
+        senses = source.indices(concept)
+        # Paths of a word with several senses start at its most frequent one.
+        return senses[:1] if lemmas else senses
+
+    named = settings.relations or ()
+    bits = kinds_in_pairs(
+        graph,
+        premises,
+        hypotheses,
+        encoding.units_of(pairs.examples, source, settings),
+        named=named,
+        max_length=settings.max_path,
     )
-    found = corpus_stats.path_statistics(examples, *sides, indices, distances)
+    classes = Counter(example.label for example in examples)
     figures = {
         "ontology": ontology.name,
         "version": ontology.version,
         "split": options.lengths,
-        **choice,
-        **found,
+        "direction": settings.direction,
+        "max_path": settings.max_path,
+        "graph": settings.graph,
+        **corpus_stats.path_statistics(examples, premises, hypotheses, indices, distances),
+        "classes": {name: classes[name] for name in LABELS if classes[name]},
+        "relations": corpus_stats.relation_statistics(examples, bits, kinds_of(named)),
     }
-    unit_of, named = encoding.units_of(pairs.examples, finder, given), given.relations or ()
-    bits = kinds_in_pairs(graph, *sides, unit_of, named=named, max_length=choice["max_path"])
-    figures["classes"] = {
-        name: n for name in LABELS if (n := sum(e.label == name for e in examples))
-    }
-    figures["relations"] = corpus_stats.relation_statistics(examples, bits, kinds_of(named))
-    chart = corpus_stats.path_chart(pairs.name, figures)
     sections = [
         corpus_stats.path_section(pairs.name, figures),
         corpus_stats.relation_section(figures),
     ]
+    chart = corpus_stats.path_chart(pairs.name, figures)
     return Report(figures, sections, {"paths.png": chart.png()} if chart else {})

@@ -183,7 +183,7 @@ def load(corpus: NLICorpus, prepared: Prepared) -> np.ndarray:
 def _matrix(corpus, splits, linker, vocab, vectors, terms=None) -> np.ndarray:
     encoding = corpus.encoding
     examples = [example for split in splits.values() for example in split.examples]
-    mentions = tuple(find_mentions(examples, linker, encoding).values())
+    mentions = tuple(find_mentions(examples, linker, encoding).visible.values())
     how = {"encoding": encoding, "ontology": corpus.ontology, "terms": terms}
     return features.matrix(splits, vocab=vocab, vectors=vectors, mentions=mentions, **how)
 

@@ -61,7 +61,9 @@ def error_kinds(
     else:
         corpus = corpus_of(folders[0])
         splits = corpus.splits()
-        mentions = find_mentions(splits[split].examples, corpus.recogniser(splits), corpus.encoding)
+        mentions = find_mentions(
+            splits[split].examples, corpus.recogniser(splits), corpus.encoding
+        ).visible
         short = (form for form, _ in read_abbreviations())
         of_uid = categories(splits[split].examples, *mentions.values(), short)
         words = ["by rules over the words of each pair", *map(": ".join, RULES.items())]

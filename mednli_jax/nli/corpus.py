@@ -362,10 +362,15 @@ class NLICorpus:
             return words.PieceTexts(self.encoding, self.pieces, vocabulary)
         if self.concepts_as_words:
             of_run = self.concepts_of_run
+            finder = words.MentionFinder(linker, self.encoding)
             return words.ConceptTexts(
-                self.encoding, vocabulary, linker, self.retrofit_relations, of_run
+                self.encoding,
+                vocabulary or words.NO_WORDS,
+                finder=finder,
+                relations=self.retrofit_relations,
+                of_run=of_run,
             )
-        return words.WordTexts(self.encoding, vocabulary)
+        return words.WordTexts(self.encoding, vocabulary or words.NO_WORDS)
 
     def encoded(
         self, splits, vocabulary, vectors, concepts: Sequence[str] | None = None

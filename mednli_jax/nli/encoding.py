@@ -1,30 +1,31 @@
 """From Examples to padded arrays of words or of word pieces (for BERT): premise, hypothesis [N, T]
 and link_* [N, K].
 
-Dimension letters: N rows, T tokens, K links, V words, D numbers per word.
+Dimension letters: N rows, T tokens, K links, V words, D numbers per word, C concepts.
 """
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from mednli_jax.data.arrays import PLURAL, SIDES, pad
 from mednli_jax.data.examples import LABELS, Mention, NLIExample, Split
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vectors import coverage, load_vectors, training_coverage
 from mednli_jax.data.wordpiece import Pieces, WordPieces, room_for
-from mednli_jax.knowledge.distances import corpus_links, shortest_paths
-from mednli_jax.knowledge.linking import Lemmas, Linker, normalise, singular
+from mednli_jax.knowledge.distances import Links, corpus_links, shortest_paths
+from mednli_jax.knowledge.linking import Lemmas, Linker, Linkers, normalise, singular
 from mednli_jax.knowledge.mentions import Recognised
-from mednli_jax.knowledge.ontology import induced
-from mednli_jax.knowledge.relations import kinds_of, typed_links
+from mednli_jax.knowledge.ontology import Ontology, induced
+from mednli_jax.knowledge.relations import UnitOf, kinds_of, typed_links
 from mednli_jax.knowledge.retrofit import retrofit, retrofit_concepts, unit_rows
 from mednli_jax.terminal import watched
 
@@ -32,7 +33,14 @@ FORMAT = 5  # when to raise it: tests/data/test_prepared_content.py
 SPECIAL_PIECES = 3  # [CLS] premise [SEP] hypothesis [SEP]
 GRAPH_SPLITS = ("train", "dev")
 UNLIMITED = np.iinfo(np.int16).max  # tokens of a side
-Mentions = dict[str, list[list[Mention]]]
+
+Tokens = tuple[str, ...]
+TextLinker = Linker | Lemmas | Linkers  # finds concepts in any sentence
+ConceptSource = TextLinker | Recognised  # finds them in the sentences of a corpus
+SideMentions = dict[str, list[list[Mention]]]  # side -> the mentions of each of N sentences
+Facts = dict[str, Any]  # counts and names of a manifest, as JSON values
+Paths = Callable[..., np.ndarray]  # distances.shortest_paths or a function with its arguments
+RetrofitGraph = Callable[[Sequence[str]], csr_array | None]  # words -> their neighbours, [V, V]
 
 
 @dataclass(frozen=True)
@@ -42,10 +50,13 @@ class Encoding:
     Args:
       max_length: tokens kept of each sentence, its "first" or its "last" ones (keep).
       hypothesis_only: premises are left empty.
-      vectors_path: None = random. unknown, lowered: see vectors.load_vectors. unit_length: of every word's vector.
+      vectors_path: None = random. unknown, lowered: see vectors.load_vectors.
+      unit_length: every word's vector is scaled to length 1.
       max_links: K. max_path: longest path in edges, 0 = no limit.
-      graph: the ontology's "whole" graph, or that of the concepts that train and dev have "mentioned".
-      relations: named relations of typed links (`knowledge.relations`), None for links without types.
+      graph: the ontology's "whole" graph, or that of the concepts that train and dev have
+        "mentioned".
+      relations: named relations of typed links (`knowledge.relations`), None for links without
+        types.
     """
 
     lowercase: bool
@@ -66,201 +77,288 @@ class Encoding:
     lowered: bool = True
     relations: tuple[str, ...] | None = None
 
+    def reads(self, side: str) -> bool:
+        return side != "premise" or not self.hypothesis_only
+
     def first_kept(self, size: int) -> int:
         """The position of the first token that is kept of a sentence with `size` tokens."""
         return max(0, size - self.max_length) if self.keep == "last" else 0
 
 
-def tokens_of(example, side: str, encoding: Encoding) -> list[str]:
-    """The tokens a model sees of one side of an example."""
-    if encoding.hypothesis_only and side == "premise":
-        return []
-    tokens = all_tokens(example, side)
-    first = encoding.first_kept(len(tokens))
-    return [
-        token.lower() if encoding.lowercase else token
-        for token in tokens[first : first + encoding.max_length]
-    ]
+# ---- tokens and mentions ----
 
 
-def all_tokens(example, side: str) -> tuple[str, ...]:
+def all_tokens(example: NLIExample, side: str) -> Tokens:
     return example.premise_tokens if side == "premise" else example.hypothesis_tokens
 
 
-def whole_mentions(examples, linker: Linker | Recognised | None, encoding: Encoding, found=None):
-    """The mentions of each side in whole sentences: the linker's, those of a file, or none.
-
-    found: sentence -> its mentions, filled here, so that each distinct sentence is linked once.
-    """
-    found = {} if found is None else found
-
-    def of(example, side):
-        if linker is None or (encoding.hypothesis_only and side == "premise"):
-            return []
-        if isinstance(linker, Recognised):
-            return linker.mentions(example.uid, side)
-        sentence = all_tokens(example, side)
-        if sentence not in found:
-            found[sentence] = linker.link(sentence)
-        return found[sentence]
-
-    return {
-        side: [of(example, side) for example in watched(examples, f"concepts of {PLURAL[side]}")]
-        for side in SIDES
-    }
+def tokens_of(example: NLIExample, side: str, encoding: Encoding) -> list[str]:
+    """The tokens a model sees of one side of an example."""
+    if not encoding.reads(side):
+        return []
+    tokens = all_tokens(example, side)
+    first = encoding.first_kept(len(tokens))
+    tokens = tokens[first : first + encoding.max_length]
+    return [token.lower() for token in tokens] if encoding.lowercase else list(tokens)
 
 
-def find_mentions(examples, linker, encoding: Encoding, found=None) -> Mentions:
-    """The mentions of `whole_mentions` within the tokens that are kept, counted from the first kept
-    token.
+class PairMentions(NamedTuple):
+    """The concepts of N pairs within the tokens that models see, and in whole sentences.
 
     Whole sentences are linked, because the beginning of a cut name could be taken for another name.
+    Positions in `visible` count from the first visible token.
     """
-    return _kept(whole_mentions(examples, linker, encoding, found), examples, encoding)
+
+    visible: SideMentions
+    whole: SideMentions
 
 
-def _kept(whole: Mentions, examples, encoding) -> Mentions:
-    most, kept = encoding.max_length, {side: [] for side in SIDES}
-    for side, mentions in whole.items():
-        for of_example, example in zip(mentions, examples, strict=True):
-            size = len(all_tokens(example, side))
-            if size > most:
-                of_example = _within(of_example, encoding.first_kept(size), most)
-            kept[side].append(of_example)
-    return kept
+@dataclass(frozen=True, eq=False)
+class MentionFinder:
+    """Finds the concepts of sentences; links each distinct sentence once."""
+
+    source: ConceptSource
+    encoding: Encoding
+    _linked: dict[Tokens, list[Mention]] = field(default_factory=dict, repr=False)
+
+    def whole(self, example: NLIExample, side: str) -> list[Mention]:
+        """The mentions in a whole sentence."""
+        if not self.encoding.reads(side):
+            return []
+        if isinstance(self.source, Recognised):
+            return self.source.mentions(example.uid, side)
+        sentence = all_tokens(example, side)
+        if sentence not in self._linked:
+            self._linked[sentence] = self.source.link(sentence)
+        return self._linked[sentence]
+
+    def visible(self, example: NLIExample, side: str) -> list[Mention]:
+        """The mentions within the tokens that models see, counted from the first of them."""
+        mentions = self.whole(example, side)
+        size = len(all_tokens(example, side))
+        if size <= self.encoding.max_length:
+            return mentions
+        return _within(mentions, self.encoding.first_kept(size), self.encoding.max_length)
+
+    def pairs(self, examples: Sequence[NLIExample]) -> PairMentions:
+        mentions = PairMentions({}, {})
+        for side in SIDES:
+            rows = watched(examples, f"concepts of {PLURAL[side]}")
+            mentions.whole[side] = [self.whole(example, side) for example in rows]
+            mentions.visible[side] = [self.visible(example, side) for example in examples]
+        return mentions
 
 
-def _within(mentions: Sequence[Mention], first: int, most: int) -> list[Mention]:
-    """The mentions within the `most` tokens from `first` on, counted from there."""
-    moved = (
-        Mention(mention.start - first, mention.end - first, mention.concept) for mention in mentions
-    )
-    return [mention for mention in moved if mention.start >= 0 and mention.end <= most]
+def find_mentions(
+    examples: Sequence[NLIExample], source: ConceptSource | None, encoding: Encoding
+) -> PairMentions:
+    """The concepts of the examples; none without a source."""
+    if source is None:
+        empty: SideMentions = {side: [[]] * len(examples) for side in SIDES}
+        return PairMentions(empty, empty)
+    return MentionFinder(source, encoding).pairs(examples)
 
 
-def mentioned(whole: Mentions, rows: dict[str, slice]) -> set[str]:
-    """The concepts that the pairs of GRAPH_SPLITS mention. rows: of each split."""
-    parts = [lists[rows[name]] for name in GRAPH_SPLITS if name in rows for lists in whole.values()]
-    return {mention.concept for lists in parts for found in lists for mention in found}
+def _within(mentions: Sequence[Mention], first: int, size: int) -> list[Mention]:
+    """The mentions within the `size` tokens from `first` on, counted from there."""
+    inside = []
+    for mention in mentions:
+        start, end = mention.start - first, mention.end - first
+        if start >= 0 and end <= size:
+            inside.append(Mention(start, end, mention.concept))
+    return inside
 
 
-def rows_in(splits: dict[str, Split]) -> dict[str, slice]:
+def rows_in(splits: Mapping[str, Split]) -> dict[str, slice]:
     """The rows of each split in arrays of all splits, one after the other."""
     ends = np.cumsum([0, *map(len, splits.values())]).tolist()
-    return {name: slice(*part) for name, part in zip(splits, pairwise(ends), strict=True)}
+    return {name: slice(*bounds) for name, bounds in zip(splits, pairwise(ends), strict=True)}
 
 
-Unit = tuple[str, ...]  # a token, or the tokens of an entity
-
-
-def units(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> list[Unit]:
+def units(tokens: Sequence[str], mentions: Sequence[Mention] = ()) -> list[Tokens]:
     """The tokens, with each entity as one unit. Of overlapping entities the first is used, and of
     those the longest."""
-    longest: dict[int, int] = {}
+    last: dict[int, int] = {}
     for mention in mentions:
-        longest[mention.start] = max(mention.end, longest.get(mention.start, 0))
-    found, place = [], 0
-    while place < len(tokens):
-        end = max(longest.get(place, 0), place + 1)
-        found.append(tuple(tokens[place:end]))
-        place = end
-    return found
+        last[mention.start] = max(mention.end, last.get(mention.start, 0))
+    text_units = []
+    start = 0
+    while start < len(tokens):
+        end = max(last.get(start, 0), start + 1)
+        text_units.append(tuple(tokens[start:end]))
+        start = end
+    return text_units
 
 
-def merged(examples: Sequence[NLIExample], mentions: Mentions) -> list[NLIExample]:
+def merged(examples: Sequence[NLIExample], mentions: SideMentions) -> list[NLIExample]:
     """The examples, with the tokens of each entity as one, brain_injury (Herlihy & Rudinger 2021,
     section 6)."""
-    found = []
-    for example, *both in zip(examples, *mentions.values(), strict=True):
-        tokens = {}
-        for side, spans in zip(mentions, both, strict=True):
-            tokens[f"{side}_tokens"] = tuple(map("_".join, units(all_tokens(example, side), spans)))
-        found.append(replace(example, **tokens))
-    return found
+
+    def joined(tokens: Tokens, of_sentence: Sequence[Mention]) -> Tokens:
+        return tuple("_".join(unit) for unit in units(tokens, of_sentence))
+
+    return [
+        replace(
+            example,
+            premise_tokens=joined(example.premise_tokens, in_premise),
+            hypothesis_tokens=joined(example.hypothesis_tokens, in_hypothesis),
+        )
+        for example, in_premise, in_hypothesis in zip(
+            examples, mentions["premise"], mentions["hypothesis"], strict=True
+        )
+    ]
 
 
-def units_of(examples, linker, encoding):
-    """The `unit_of` of knowledge.relations; concepts that the ontology lacks get numbers after the
-    known ones."""
-    unknown = {}
+# ---- links ----
+
+
+class ArraysAndFacts(NamedTuple):
+    arrays: dict[str, np.ndarray]
+    facts: Facts
+
+
+def encode_links(
+    examples: Sequence[NLIExample],
+    mentions: PairMentions,
+    source: ConceptSource,
+    encoding: Encoding,
+    paths: Paths = shortest_paths,
+    concepts: Iterable[str] | None = None,
+    rows: Mapping[str, slice] | None = None,
+) -> ArraysAndFacts:
+    """The link arrays [N, K] of some examples, by the ontology of `source`, and counts of the
+    links.
+
+    Args:
+      paths: finds distances between concepts, see distances.corpus_links.
+      concepts: of the graph (the fact `graph_concepts`). None: those of GRAPH_SPLITS if the
+        encoding asks for them, else all.
+      rows: of each split, for the fact `splits`.
+    """
+    rows = rows or {}
+    graph = source.ontology
+    facts: Facts = {"graph": encoding.graph}
+    has_graph_splits = not rows.keys().isdisjoint(GRAPH_SPLITS)
+    if concepts is None and encoding.graph == "mentioned" and has_graph_splits:
+        concepts = mentioned(mentions.whole, rows)
+    if concepts is not None:
+        facts["graph_concepts"] = sorted(_ids(concepts, source))
+        graph = induced(graph, facts["graph_concepts"])
+    links = _links(graph, examples, mentions.visible, source, encoding, paths)
+    if links.relation is not None:
+        facts["relations"] = _links_per_kind(links.relation, kinds_of(encoding.relations or ()))
+    facts |= _link_facts(links, mentions.visible, source)
+    if rows:
+        facts["splits"] = {
+            name: _split_facts(links.distance[of_split], mentions.visible, of_split)
+            for name, of_split in rows.items()
+        }
+    return ArraysAndFacts(_link_arrays(links), facts)
+
+
+def mentioned(whole: SideMentions, rows: Mapping[str, slice]) -> set[str]:
+    """The concepts that the pairs of GRAPH_SPLITS mention. rows: of each split."""
+    concepts: set[str] = set()
+    for name in GRAPH_SPLITS:
+        if name in rows:
+            for of_side in whole.values():
+                concepts.update(_concepts(of_side[rows[name]]))
+    return concepts
+
+
+def _concepts(sentences: Iterable[Sequence[Mention]]) -> list[str]:
+    """The concept of each mention."""
+    return [mention.concept for mentions in sentences for mention in mentions]
+
+
+def _ids(concepts: Iterable[str], source: ConceptSource) -> set[str]:
+    """The concepts as the ontology knows them; a key that joins several senses is split."""
+    ontology = source.ontology
+    ids = set()
+    for concept in concepts:
+        senses = [] if ontology.indices(concept) else source.indices(concept)
+        ids.update([ontology.ids[sense] for sense in senses] or [concept])
+    return ids
+
+
+def _links(
+    graph: Ontology,
+    examples: Sequence[NLIExample],
+    mentions: SideMentions,
+    source: ConceptSource,
+    encoding: Encoding,
+    paths: Paths,
+) -> Links:
+    if encoding.relations is None:
+        return corpus_links(
+            graph,
+            mentions["premise"],
+            mentions["hypothesis"],
+            max_links=encoding.max_links,
+            max_tokens=UNLIMITED,
+            direction=encoding.direction,
+            max_length=encoding.max_path,
+            paths=paths,
+        )
+    return typed_links(
+        graph,
+        mentions["premise"],
+        mentions["hypothesis"],
+        units_of(examples, source, encoding),
+        named=encoding.relations,
+        max_links=encoding.max_links,
+        max_tokens=UNLIMITED,
+        max_length=encoding.max_path,
+    )
+
+
+def units_of(examples: Sequence[NLIExample], source: ConceptSource, encoding: Encoding) -> UnitOf:
+    """The `unit_of` of knowledge.relations; concepts that the ontology lacks get numbers after
+    those that it has."""
+    unknown: dict[str, int] = {}
 
     @cache
-    def words_of(tokens):
+    def words_of(tokens: Tokens) -> str:
         return " ".join(singular(part) for token in tokens for part in normalise(token))
 
-    def unit_of(side, number, mention):
-        indices = linker.indices(mention.concept)
-        if isinstance(linker, Lemmas):
+    def unit_of(side: str, number: int, mention: Mention) -> tuple[str, tuple[int, ...]]:
+        indices = source.indices(mention.concept)
+        if isinstance(source, Lemmas):
             return mention.concept, tuple(indices)
+        if not indices:
+            place = unknown.setdefault(mention.concept, len(unknown))
+            indices = [len(source.ontology) + place]
         tokens = tokens_of(examples[number], side, encoding)[mention.start : mention.end]
-        indices = indices or [
-            len(linker.ontology) + unknown.setdefault(mention.concept, len(unknown))
-        ]
         return words_of(tuple(tokens)), tuple(indices)
 
     return unit_of
 
 
-def encode_links(
-    examples,
-    mentions: Mentions,
-    whole: Mentions,
-    linker: Linker | Recognised,
-    encoding: Encoding,
-    paths=shortest_paths,
-    concepts: Iterable[str] | None = None,
-    rows: dict[str, slice] | None = None,
-) -> tuple[dict, dict]:
-    """(link arrays [N, K] of some examples, by the linker's ontology; facts about the links).
-
-    Args:
-      mentions: mentions within the tokens that are kept.
-      whole: mentions in whole sentences, whose concepts form the graph of mentioned concepts.
-      paths: finds distances between concepts, see distances.corpus_links.
-      concepts: of the graph (the fact `graph_concepts`), None for those of GRAPH_SPLITS if the encoding asks for them.
-      rows: of each split, for the fact `splits`.
-    """
-    ontology, rows = linker.ontology, rows or {}
-    graph, facts = ontology, {"graph": encoding.graph}
-    if (
-        concepts is None
-        and encoding.graph == "mentioned"
-        and not rows.keys().isdisjoint(GRAPH_SPLITS)
-    ):
-        concepts = mentioned(whole, rows)
-    if concepts is not None:
-        facts["graph_concepts"] = sorted(_ids(concepts, linker))
-        graph = induced(ontology, facts["graph_concepts"])
-    both = (graph, mentions["premise"], mentions["hypothesis"])
-    limits = {
-        "max_links": encoding.max_links,
-        "max_tokens": UNLIMITED,
-        "max_length": encoding.max_path,
+def _link_arrays(links: Links) -> dict[str, np.ndarray]:
+    """The arrays [N, K]; K = the most links of a pair."""
+    most = int((links.distance >= 0).sum(axis=1).max(initial=0))
+    width = max(most, 1)
+    arrays = {
+        "link_premise": links.premise[:, :width],
+        "link_hypothesis": links.hypothesis[:, :width],
+        "link_distance": links.distance[:, :width],
     }
-    if encoding.relations is None:
-        links = corpus_links(*both, direction=encoding.direction, paths=paths, **limits)
-    else:
-        links = typed_links(
-            *both, units_of(examples, linker, encoding), named=encoding.relations, **limits
-        )
-    filled = links.distance >= 0
-    width = max(int(filled.sum(axis=1).max(initial=0)), 1)
-    arrays = {f"link_{name}": getattr(links, name)[:, :width] for name in (*SIDES, "distance")}
-    if encoding.relations is not None:
+    if links.relation is not None:
         arrays["link_relation"] = links.relation[:, :width]
-        kinds = kinds_of(encoding.relations)
-        facts["relations"] = {
-            kind: int((links.relation >> bit & 1).sum()) for bit, kind in enumerate(kinds)
-        }
-    given = [mention.concept for lists in mentions.values() for found in lists for mention in found]
-    named = set(given)
-    unknown = {concept for concept in named if not linker.indices(concept)}
-    facts |= {
-        "sentences_with_mentions": sum(
-            bool(found) for lists in mentions.values() for found in lists
-        ),
-        "concepts_mentioned": len(named),
-        "concepts_in_ontology": len(named - unknown),
+    return arrays
+
+
+def _link_facts(links: Links, mentions: SideMentions, source: ConceptSource) -> Facts:
+    ontology = source.ontology
+    sentences = [*mentions["premise"], *mentions["hypothesis"]]
+    concepts = _concepts(sentences)
+    distinct = set(concepts)
+    unknown = {concept for concept in distinct if not source.indices(concept)}
+    filled = links.distance >= 0
+    facts = {
+        "sentences_with_mentions": sum(map(bool, sentences)),
+        "concepts_mentioned": len(distinct),
+        "concepts_in_ontology": len(distinct) - len(unknown),
         "ontology": ontology.name,
         "version": ontology.version,
         "sha256": ontology.sha256,
@@ -269,57 +367,53 @@ def encode_links(
         "dropped_links": links.dropped,
         "pairs_with_links": int(filled.any(axis=1).sum()),
         "links": int(filled.sum()),
-        "links_per_length": _per_length(links.distance),
+        "links_per_length": _links_per_length(links.distance),
     }
-    if rows:
-        facts["splits"] = {
-            name: _linked(mentions, links.distance, part) for name, part in rows.items()
-        }
-    if isinstance(linker, Recognised):
+    if isinstance(source, Recognised):
         counts = {
-            "of_unknown_concepts": sum(c in unknown for c in given),
+            "of_unknown_concepts": sum(concept in unknown for concept in concepts),
             "unknown_concepts": len(unknown),
         }
-        facts["mentions"] = linker.facts | counts
-    return arrays, facts
+        facts["mentions"] = source.facts | counts
+    return facts
 
 
-def _ids(concepts, linker) -> set[str]:
-    """The concepts as the ontology knows them; a key that joins several senses is split."""
-    ontology = linker.ontology
-    found = ((c, [] if ontology.indices(c) else linker.indices(c)) for c in concepts)
+def _split_facts(distance_NK: np.ndarray, mentions: SideMentions, rows: slice) -> Facts:
+    """Counts of the pairs of a split that name concepts and that are linked."""
+    premises, hypotheses = mentions["premise"][rows], mentions["hypothesis"][rows]
+    in_premise_N = np.array(list(map(bool, premises)), bool)
+    in_hypothesis_N = np.array(list(map(bool, hypotheses)), bool)
     return {
-        concept
-        for c, senses in found
-        for concept in ([ontology.ids[place] for place in senses] or [c])
+        "premises": int(in_premise_N.sum()),
+        "hypotheses": int(in_hypothesis_N.sum()),
+        "pairs_with_concepts": int((in_premise_N & in_hypothesis_N).sum()),
+        "pairs_with_links": int((distance_NK >= 0).any(axis=1).sum()),
+        "concepts": len(set(_concepts([*premises, *hypotheses]))),
+        "links_per_length": _links_per_length(distance_NK),
     }
 
 
-def _per_length(distance):
-    """{edges: links} of link distances, -1 where there is no link."""
-    lengths, counts = np.unique(distance[distance >= 0], return_counts=True)
-    return {str(d): int(n) for d, n in zip(lengths, counts, strict=True)}
+def _links_per_length(distance_NK: np.ndarray) -> dict[str, int]:
+    """The number of links for each number of edges; -1 is no link."""
+    lengths, counts = np.unique(distance_NK[distance_NK >= 0], return_counts=True)
+    pairs = zip(lengths, counts, strict=True)
+    return {str(length): int(count) for length, count in pairs}
 
 
-def _linked(mentions, distance, rows):
-    """Counts of some pairs: how many name concepts, how many are linked, and over how many
-    edges."""
-    has = [np.array([bool(found) for found in mentions[side][rows]], bool) for side in SIDES]
-    return {
-        "premises": int(has[0].sum()),
-        "hypotheses": int(has[1].sum()),
-        "pairs_with_concepts": int((has[0] & has[1]).sum()),
-        "pairs_with_links": int((distance[rows] >= 0).any(axis=1).sum()),
-        "concepts": len(
-            {
-                mention.concept
-                for side in SIDES
-                for found in mentions[side][rows]
-                for mention in found
-            }
-        ),
-        "links_per_length": _per_length(distance[rows]),
-    }
+def _links_per_kind(relation_NK: np.ndarray, kinds: Sequence[str]) -> dict[str, int]:
+    """The number of links that have the bit of each kind."""
+    return {kind: int((relation_NK >> bit & 1).sum()) for bit, kind in enumerate(kinds)}
+
+
+# ---- texts as numbers ----
+
+
+class FittedTexts(NamedTuple):
+    """Texts with a vocabulary, its vectors [V, D] and counts for the manifest."""
+
+    texts: "Texts"
+    vectors: np.ndarray
+    facts: Facts
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,36 +432,44 @@ class Encoded:
     pieces: dict[str, list[Pieces]] = field(default_factory=dict)
 
 
-def _padded(numbers: dict[str, list]) -> dict[str, np.ndarray]:
+def examples_of(splits: Mapping[str, Split]) -> list[NLIExample]:
+    """The examples of all splits, in the order of the arrays' rows."""
+    return [example for split in splits.values() for example in split.examples]
+
+
+def _padded(numbers: Mapping[str, Sequence[Sequence[int]]]) -> dict[str, np.ndarray]:
     arrays = {}
-    for side, of_side in numbers.items():
-        longest = max(max(map(len, of_side), default=0), 1)
-        arrays[side], arrays[f"{side}_length"] = pad(of_side, longest)
+    for side, texts in numbers.items():
+        longest = max(map(len, texts), default=0)
+        arrays[side], arrays[f"{side}_length"] = pad(texts, max(longest, 1))
     return arrays
+
+
+NO_WORDS = Vocab(())
 
 
 @dataclass(frozen=True, eq=False)
 class WordTexts:
-    """How the texts of pairs become numbers: words with vectors. `PieceTexts` is the same for
-    pieces of words.
+    """Turns the texts of pairs into numbers of words, which have vectors. `PieceTexts` is the same
+    for pieces of words.
 
-    vocabulary: None until one is fitted.
+    vocabulary: empty until one is fitted.
     """
 
     encoding: Encoding
-    vocabulary: Vocab | None = None
+    vocabulary: Vocab = NO_WORDS
 
     unknown: ClassVar[int] = UNK
 
-    def fit(self, splits, examples, retrofit_graph) -> tuple[Vocab, np.ndarray, dict]:
-        """(the vocabulary of the examples, its vectors [V, D], facts of it)."""
+    def fit(self, splits: Mapping[str, Split], retrofit_graph: RetrofitGraph) -> FittedTexts:
+        """The vocabulary of the words in all splits that have a vector."""
         encoding = self.encoding
         counts_of = {name: self._counts(split.examples) for name, split in splits.items()}
         counts = sum(counts_of.values(), Counter())
-        seen = Vocab.of_counts(counts)
+        words = Vocab.of_counts(counts).words
         vectors = load_vectors(
             encoding.vectors_path,
-            seen.words,
+            words,
             dim=encoding.vectors_dim,
             seed=encoding.vectors_seed,
             unknown=encoding.unknown,
@@ -375,59 +477,51 @@ class WordTexts:
         )
         vocabulary, matrix = vectors.covered()
         graph = retrofit_graph(vocabulary.words)
+        retrofitted = 0
         if graph is not None:
             matrix = retrofit(matrix, graph, rounds=encoding.retrofit_rounds)
+            retrofitted = int((np.diff(graph.indptr) > 0).sum())
         if encoding.unit_length:
             matrix = unit_rows(matrix)
-        return (
-            vocabulary,
-            matrix,
-            {
-                "words": len(seen) - 2,
-                "with_vector": vectors.with_vector,
-                "lowered": vectors.lowered,
-                "source": vectors.file,
-                "sha256": vectors.sha256,
-                "coverage": asdict(coverage(vectors, counts)),
-                "training_tokens": asdict(
-                    training_coverage(vectors, counts_of.get("train", counts))
-                ),
-                "retrofitted": 0 if graph is None else int((np.diff(graph.indptr) > 0).sum()),
-            },
-        )
+        in_training = training_coverage(vectors, counts_of.get("train", counts))
+        facts = {
+            "words": len(words) - 2,
+            "with_vector": vectors.with_vector,
+            "lowered": vectors.lowered,
+            "source": vectors.file,
+            "sha256": vectors.sha256,
+            "coverage": asdict(coverage(vectors, counts)),
+            "training_tokens": asdict(in_training),
+            "retrofitted": retrofitted,
+        }
+        return FittedTexts(replace(self, vocabulary=vocabulary), matrix, facts)
 
-    def _counts(self, examples: Sequence[NLIExample]) -> Counter:
-        """How often each word stands in the examples."""
-        rows = watched(examples, "vocabulary")
-        return Counter(
-            token
-            for example in rows
-            for side in SIDES
-            for token in tokens_of(example, side, self.encoding)
-        )
+    def _counts(self, examples: Sequence[NLIExample]) -> Counter[str]:
+        """The number of occurrences of each word in the examples."""
+        counts: Counter[str] = Counter()
+        for example in watched(examples, "vocabulary"):
+            for side in SIDES:
+                counts.update(tokens_of(example, side, self.encoding))
+        return counts
 
-    def tokens(self, example, side: str) -> list[str]:
-        """The words that the numbers of one side stand for, known or not."""
+    def tokens(self, example: NLIExample, side: str) -> list[str]:
+        """The words that the numbers of one side stand for, those without a number included."""
         return tokens_of(example, side, self.encoding)
 
     def encode(self, examples: Sequence[NLIExample]) -> Encoded:
-        """The examples as numbers of words."""
-        numbers, cut = {}, {}
+        numbers = {}
+        cut = {}
         for side in SIDES:
             rows = watched(examples, f"words of {PLURAL[side]}")
             numbers[side] = [self.vocabulary.encode(self.tokens(example, side)) for example in rows]
-            cut[side] = sum(
-                len(all_tokens(example, side)) > self.encoding.max_length for example in examples
-            )
+            sizes = (len(all_tokens(example, side)) for example in examples)
+            cut[side] = sum(size > self.encoding.max_length for size in sizes)
         return Encoded(examples, _padded(numbers), cut)
 
-    def mentions(self, encoded: Encoded, linker: Linker | Recognised) -> tuple[Mentions, Mentions]:
-        """The mentions within the arrays, and in whole sentences."""
-        whole = whole_mentions(encoded.examples, linker, self.encoding)
-        return _kept(whole, encoded.examples, self.encoding), whole
+    def mentions(self, encoded: Encoded, source: ConceptSource) -> PairMentions:
+        return find_mentions(encoded.examples, source, self.encoding)
 
-    def facts(self, encoded: Encoded) -> dict:
-        """Counts of what the arrays leave out."""
+    def facts(self, encoded: Encoded) -> Facts:
         return {"truncated": encoded.cut}
 
 
@@ -446,9 +540,8 @@ class ConceptVectors:
     @classmethod
     def of_vocabulary(cls, vocabulary: Vocab, vectors: np.ndarray) -> "ConceptVectors":
         rows = [row for row, word in enumerate(vocabulary.words) if word.startswith(" ")]
-        return cls(
-            tuple(vocabulary.words[row] for row in rows), np.asarray(vectors[rows], np.float32)
-        )
+        words = tuple(vocabulary.words[row] for row in rows)
+        return cls(words, np.asarray(vectors[rows], np.float32))
 
     def digest(self) -> str:
         """The sha256 of the content."""
@@ -464,64 +557,79 @@ class ConceptTexts(WordTexts):
     Every word of a mention becomes the id of its concept: the published code made one token of a
     mention, here lengths and links stay. The vector of a concept is the mean of the words of its
     most frequent mention in training (which the published code computes but does not use),
-    retrofitted along these relations. A concept without a known word leaves its words as they are.
+    retrofitted along these relations. A concept without a word that has a vector leaves its words
+    as they are.
 
     of_run: the concepts of the run that is asked about another corpus, in place of new ones.
-    linked: sentence -> its mentions, so that each distinct sentence is linked once.
     """
 
-    linker: Linker | Recognised | None = None
+    finder: MentionFinder = field(kw_only=True)
     relations: Sequence[str] = ()
     of_run: ConceptVectors | None = None
-    linked: dict[tuple[str, ...], list[Mention]] = field(default_factory=dict, repr=False)
 
-    def _mentions(self, examples):
-        return find_mentions(examples, self.linker, self.encoding, self.linked)
-
-    def tokens(self, example, side: str) -> list[str]:
+    def tokens(self, example: NLIExample, side: str) -> list[str]:
         """The tokens of one side; of overlapping mentions the first is used."""
         words = super().tokens(example, side)
-        for mention in reversed(self._mentions([example])[side][0]):
-            if (word := mark(mention.concept)) in self.vocabulary:
+        for mention in reversed(self.finder.visible(example, side)):
+            word = mark(mention.concept)
+            if word in self.vocabulary:
                 words[mention.start : mention.end] = [word] * (mention.end - mention.start)
         return words
 
-    def fit(self, splits, examples, retrofit_graph) -> tuple[Vocab, np.ndarray, dict]:
-        """(the vocabulary of words and of concepts, its vectors [V, D], facts of it)."""
-        of_words, matrix, facts = super().fit(splits, examples, retrofit_graph)
-        if self.of_run:
+    def fit(self, splits: Mapping[str, Split], retrofit_graph: RetrofitGraph) -> FittedTexts:
+        """The vocabulary of words, and after them of concepts."""
+        texts, matrix, facts = super().fit(splits, retrofit_graph)
+        words: Tokens = texts.vocabulary.words
+        if self.of_run is not None:
             count = len(self.of_run.words)
+            concepts = self.of_run
             facts |= {"concepts": count, "concepts_with_vector": count}
-            vocabulary = Vocab(of_words.words + self.of_run.words)
-            return vocabulary, np.concatenate([matrix, self.of_run.vectors]), facts
-        ontology, phrases, mentioned_concepts = self.linker.ontology, Counter(), set()
-        trained = {example.uid for example in splits["train"].examples}
-        for side, of_side in self._mentions(examples).items():
-            for example, mentions in zip(examples, of_side, strict=True):
-                words = super().tokens(example, side)
-                for mention in mentions:
-                    index = ontology.index_of.get(mention.concept)
-                    if index is None:
-                        continue
-                    mentioned_concepts.add(index)
-                    if example.uid in trained:
-                        phrases[" ".join(words[mention.start : mention.end]), index] += 1
-        vectors, missing, moved = retrofit_concepts(
+        else:
+            concepts, of_concepts = self._fit_concepts(splits, words, matrix)
+            facts |= of_concepts
+        matrix = np.concatenate([matrix, concepts.vectors])
+        return FittedTexts(replace(self, vocabulary=Vocab(words + concepts.words)), matrix, facts)
+
+    def _fit_concepts(
+        self, splits: Mapping[str, Split], words: Sequence[str], vectors: np.ndarray
+    ) -> tuple[ConceptVectors, Facts]:
+        """The concepts of all splits that have a vector. words, vectors [V, D]: of the texts."""
+        ontology = self.finder.source.ontology
+        phrases = self._phrases(splits)
+        concept_vectors, missing, moved = retrofit_concepts(
             ontology,
-            matrix,
-            of_words.words,
+            vectors,
+            words,
             list(phrases.elements()),
             relations=self.relations,
             rounds=self.encoding.retrofit_rounds,
         )
-        served = sorted(index for index in mentioned_concepts if not missing[index])
-        vocabulary = Vocab(of_words.words + tuple(mark(ontology.ids[index]) for index in served))
-        facts |= {
-            "concepts": len(mentioned_concepts),
-            "concepts_with_vector": len(served),
+        indices = {index for _, index in phrases}
+        with_vector = sorted(index for index in indices if not missing[index])
+        marks = tuple(mark(ontology.ids[index]) for index in with_vector)
+        facts = {
+            "concepts": len(indices),
+            "concepts_with_vector": len(with_vector),
             "retrofitted": moved,
         }
-        return vocabulary, np.concatenate([matrix, vectors[served]]).astype(np.float32), facts
+        return ConceptVectors(marks, concept_vectors[with_vector].astype(np.float32)), facts
+
+    def _phrases(self, splits: Mapping[str, Split]) -> Counter[tuple[str, int]]:
+        """How often each phrase names each concept in training; 0 for those of other splits."""
+        phrases: Counter[tuple[str, int]] = Counter()
+        trained = {example.uid for example in splits["train"].examples}
+        for side in SIDES:
+            for example in watched(examples_of(splits), f"concepts of {PLURAL[side]}"):
+                words = super().tokens(example, side)
+                for mention in self.finder.visible(example, side):
+                    index = self.finder.source.ontology.index_of.get(mention.concept)
+                    if index is not None:
+                        phrase = " ".join(words[mention.start : mention.end])
+                        phrases[phrase, index] += example.uid in trained
+        return phrases
+
+
+# ---- texts as word pieces ----
 
 
 @dataclass(frozen=True)
@@ -529,8 +637,10 @@ class PieceEncoding:
     """The settings of pieces. Every field is part of the prepared folder's key.
 
     Args:
-      file: the weights' folder or vocabulary; None makes a vocabulary of `size` pieces from the training texts.
-      room: most pieces of a pair, special ones included; the longer side is cut first. Encoding.keep says at which end.
+      file: the weights' folder or vocabulary; None makes a vocabulary of `size` pieces from the
+        training texts.
+      room: most pieces of a pair, special ones included; the longer side is cut first.
+        Encoding.keep says at which end.
     """
 
     file: Path | None
@@ -545,141 +655,155 @@ class PieceTexts:
 
     encoding: Encoding
     pieces: PieceEncoding
-    vocabulary: WordPieces | None = None
+    vocabulary: WordPieces = None  # type: ignore[assignment]  # until one is fitted
 
     @property
     def unknown(self) -> int:
-        return self.vocabulary.unk
+        return int(self.vocabulary.unk)
 
-    def fit(self, splits, examples, retrofit_graph) -> tuple[WordPieces, np.ndarray, dict]:
-        """(the vocabulary of the weights, or one of the training texts; no vectors [V, 1]; facts of
-        it)."""
+    def fit(self, splits: Mapping[str, Split], retrofit_graph: RetrofitGraph) -> FittedTexts:
+        """The vocabulary of the weights, or one of the training texts; vectors are zeros [V, 1]."""
         if self.pieces.file is not None:
             vocabulary = WordPieces.load(self.pieces.file)
+            source = f"pieces of {self.pieces.file.name}"
         else:
-            texts = (
-                text
-                for example in splits["train"].examples
-                for text in (example.premise, example.hypothesis)
-            )
-            vocabulary = WordPieces.of_texts(
-                texts, self.pieces.size, lowercase=self.encoding.lowercase
-            )
-        source = (
-            "pieces of training texts"
-            if self.pieces.file is None
-            else f"pieces of {self.pieces.file.name}"
-        )
-        words = len(vocabulary)
+            train = splits["train"].examples
+            texts = (text for example in train for text in (example.premise, example.hypothesis))
+            size = self.pieces.size
+            vocabulary = WordPieces.of_texts(texts, size, lowercase=self.encoding.lowercase)
+            source = "pieces of training texts"
         facts = {
-            "words": words,
+            "words": len(vocabulary),
             "with_vector": 0,
             "lowered": 0,
             "source": source,
             "sha256": "",
             "retrofitted": 0,
         }
-        return vocabulary, np.zeros((words, 1), np.float32), facts
+        vectors = np.zeros((len(vocabulary), 1), np.float32)
+        return FittedTexts(replace(self, vocabulary=vocabulary), vectors, facts)
 
     def encode(self, examples: Sequence[NLIExample]) -> Encoded:
-        """The examples as numbers of pieces."""
-        pieces, pieces_of = {}, cache(self.vocabulary.encode)
+        pieces_of = cache(self.vocabulary.encode)
+        pieces: dict[str, list[Pieces]] = {}
         for side in SIDES:
-            left_out = self.encoding.hypothesis_only and side == "premise"
-            rows = watched(examples, f"pieces of {PLURAL[side]}")
-            pieces[side] = [
-                pieces_of("" if left_out else getattr(example, side)) for example in rows
-            ]
-        cut, numbers = 0, {side: [] for side in SIDES}
-        for both in zip(*pieces.values(), strict=True):
-            sizes = tuple(len(of_side.numbers) for of_side in both)
-            fitting = room_for(*sizes, self.pieces.room - SPECIAL_PIECES)
-            cut += fitting != sizes
-            for side, of_side, most in zip(SIDES, both, fitting, strict=True):
-                first = self._first_kept(of_side, most)
-                numbers[side].append(of_side.numbers[first : first + most])
-        return Encoded(examples, _padded(numbers), {"pairs": cut}, pieces)
+            pieces[side] = []
+            for example in watched(examples, f"pieces of {PLURAL[side]}"):
+                text = getattr(example, side) if self.encoding.reads(side) else ""
+                pieces[side].append(pieces_of(text))
+        numbers: dict[str, list[tuple[int, ...]]] = {side: [] for side in SIDES}
+        pairs_cut = 0
+        for premise, hypothesis in zip(*pieces.values(), strict=True):
+            sizes = len(premise.numbers), len(hypothesis.numbers)
+            fitting = room_for(*sizes, size=self.pieces.room - SPECIAL_PIECES)
+            pairs_cut += fitting != sizes
+            for side, text, size in zip(SIDES, (premise, hypothesis), fitting, strict=True):
+                first = self._first_kept(text, size)
+                numbers[side].append(text.numbers[first : first + size])
+        return Encoded(examples, _padded(numbers), {"pairs": pairs_cut}, pieces)
 
-    def _first_kept(self, of_side: Pieces, most: int) -> int:
-        """The position of the first of `most` pieces that are kept of a text."""
-        return len(of_side.numbers) - most if self.encoding.keep == "last" else 0
+    def _first_kept(self, text: Pieces, size: int) -> int:
+        """The position of the first of `size` pieces that are kept of a text."""
+        return len(text.numbers) - size if self.encoding.keep == "last" else 0
 
-    def tokens(self, example, side: str) -> list[str]:
+    def tokens(self, example: NLIExample, side: str) -> list[str]:
         """The pieces of one side, before any is cut."""
-        return [
-            self.vocabulary.words[number]
-            for number in self.vocabulary.encode(getattr(example, side)).numbers
-        ]
+        numbers = self.vocabulary.encode(getattr(example, side)).numbers
+        return [self.vocabulary.words[number] for number in numbers]
 
-    def mentions(self, encoded: Encoded, linker: Linker) -> tuple[Mentions, Mentions]:
-        """See WordTexts."""
-        linked, whole, mentions = {}, {}, {}
-        for side, pieces in encoded.pieces.items():
-            rows = watched(pieces, f"concepts of {PLURAL[side]}")
-            whole[side] = [_of_pieces(of_text, linker, linked) for of_text in rows]
-            mentions[side], lengths = [], encoded.arrays[f"{side}_length"].tolist()
-            for of_whole, of_text, most in zip(whole[side], pieces, lengths, strict=True):
-                mentions[side].append(_within(of_whole, self._first_kept(of_text, most), most))
-        return mentions, whole
+    def mentions(self, encoded: Encoded, source: ConceptSource) -> PairMentions:
+        assert not isinstance(source, Recognised)  # a file of mentions is about words
+        linked = cache(source.link)
+        mentions = PairMentions({}, {})
+        for side, texts in encoded.pieces.items():
+            rows = watched(texts, f"concepts of {PLURAL[side]}")
+            whole = [_over_pieces(linked(text.words), text) for text in rows]
+            visible = []
+            sizes = encoded.arrays[f"{side}_length"].tolist()
+            for of_text, text, size in zip(whole, texts, sizes, strict=True):
+                visible.append(_within(of_text, self._first_kept(text, size), size))
+            mentions.whole[side], mentions.visible[side] = whole, visible
+        return mentions
 
-    def facts(self, encoded: Encoded) -> dict:
+    def facts(self, encoded: Encoded) -> Facts:
         """Sizes and special pieces of the vocabulary, and pairs that were cut."""
-        pieces = self.vocabulary
-        numbers = {"size": len(pieces), "cls": pieces.cls, "sep": pieces.sep, "unknown": pieces.unk}
-        return {"pieces": {**numbers, "room": self.pieces.room}, "truncated": encoded.cut}
+        pieces = {
+            "size": len(self.vocabulary),
+            "cls": self.vocabulary.cls,
+            "sep": self.vocabulary.sep,
+            "unknown": self.vocabulary.unk,
+            "room": self.pieces.room,
+        }
+        return {"pieces": pieces, "truncated": encoded.cut}
 
 
-def _of_pieces(of_side: Pieces, linker, linked: dict) -> list[Mention]:
-    """Mentions among the words, as spans of pieces."""
-    if of_side.words not in linked:
-        first = np.searchsorted(of_side.word_of_piece, np.arange(len(of_side.words) + 1)).tolist()
-        linked[of_side.words] = [
-            Mention(first[mention.start], first[mention.end], mention.concept)
-            for mention in linker.link(of_side.words)
-        ]
-    return linked[of_side.words]
+def _over_pieces(mentions: Sequence[Mention], text: Pieces) -> list[Mention]:
+    """Mentions among the words of a text as spans of its pieces."""
+    words = np.arange(len(text.words) + 1)
+    first = np.searchsorted(text.word_of_piece, words).tolist()
+    return [Mention(first[word.start], first[word.end], word.concept) for word in mentions]
+
+
+Texts = WordTexts | PieceTexts
+
+
+# ---- splits ----
+
+
+class EncodedCorpus(NamedTuple):
+    """See EncodedSplits; vectors [V, D] in the order of the vocabulary."""
+
+    arrays: dict[str, np.ndarray]
+    vocabulary: Vocab | WordPieces
+    vectors: np.ndarray
+    facts: Facts
 
 
 def encode_corpus(
-    splits, linker, encoding, retrofit_graph=lambda words: None, paths=shortest_paths, texts=None
-):
-    """(arrays, vocabulary, vectors, facts) of a corpus. texts: None = WordTexts. The others: see
-    encode_splits."""
+    splits: Mapping[str, Split],
+    source: ConceptSource | None,
+    encoding: Encoding,
+    retrofit_graph: RetrofitGraph = lambda words: None,
+    paths: Paths = shortest_paths,
+    texts: Texts | None = None,
+) -> EncodedCorpus:
+    """Fits a vocabulary and encodes the splits in it. texts: None = WordTexts."""
     texts = texts or WordTexts(encoding)
-    examples = [example for split in splits.values() for example in split.examples]
-    vocabulary, vectors, of_vocabulary = texts.fit(splits, examples, retrofit_graph)
-    arrays, facts = encode_splits(splits, replace(texts, vocabulary=vocabulary), linker, paths)
-    return arrays, vocabulary, vectors, {**facts, "vocabulary": of_vocabulary}
+    texts, vectors, of_vocabulary = texts.fit(splits, retrofit_graph)
+    arrays, facts = encode_splits(splits, texts, source, paths)
+    facts["vocabulary"] = of_vocabulary
+    return EncodedCorpus(arrays, texts.vocabulary, vectors, facts)
 
 
 def encode_splits(
-    splits: dict[str, Split],
-    texts,
-    linker: Linker | Recognised | None,
-    paths: Callable = shortest_paths,
+    splits: Mapping[str, Split],
+    texts: Texts,
+    source: ConceptSource | None,
+    paths: Paths = shortest_paths,
     concepts: Iterable[str] | None = None,
-) -> tuple[dict, dict]:
-    """(arrays of some splits, facts about them), in the vocabulary of `texts`. paths, concepts: see
-    encode_links."""
-    examples = [example for split in splits.values() for example in split.examples]
+) -> ArraysAndFacts:
+    """The arrays of some splits in the vocabulary of `texts`, and counts for the manifest.
+
+    paths, concepts: see encode_links.
+    """
+    examples = examples_of(splits)
     rows = rows_in(splits)
     encoded = texts.encode(examples)
-    links, knowledge = {}, {"ontology": "none", "longest_path": 0}
-    if linker is not None:
-        mentions, whole = texts.mentions(encoded, linker)
-        links, knowledge = encode_links(
-            examples, mentions, whole, linker, texts.encoding, paths, concepts, rows
-        )
-    facts = {
-        "splits": {
-            name: {**s.facts, "first": rows[name].start, "rows": len(s)}
-            for name, s in splits.items()
-        },
-        "unknown_tokens": {
-            side: int((encoded.arrays[side] == texts.unknown).sum()) for side in SIDES
-        },
-        **texts.facts(encoded),
-        "knowledge": knowledge,
+    links = ArraysAndFacts({}, {"ontology": "none", "longest_path": 0})
+    if source is not None:
+        mentions = texts.mentions(encoded, source)
+        links = encode_links(examples, mentions, source, texts.encoding, paths, concepts, rows)
+    split_facts = {
+        name: split.facts | {"first": rows[name].start, "rows": len(split)}
+        for name, split in splits.items()
     }
-    label = np.array([LABELS.index(e.label) if e.label else -1 for e in examples], np.int32)
-    return {**encoded.arrays, "label": label, **links}, facts
+    unknown = {side: int((encoded.arrays[side] == texts.unknown).sum()) for side in SIDES}
+    facts = {
+        "splits": split_facts,
+        "unknown_tokens": unknown,
+        **texts.facts(encoded),
+        "knowledge": links.facts,
+    }
+    labels = [LABELS.index(example.label) if example.label else -1 for example in examples]
+    arrays = {**encoded.arrays, "label": np.array(labels, np.int32), **links.arrays}
+    return ArraysAndFacts(arrays, facts)

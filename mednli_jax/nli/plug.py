@@ -411,7 +411,7 @@ class NLI:
         finder = corpus.recogniser(splits, spans)
         joined = {}
         for name, split in splits.items():
-            mentions = find_mentions(split.examples, finder, corpus.encoding)
+            mentions = find_mentions(split.examples, finder, corpus.encoding).visible
             joined[name] = replace(split, examples=tuple(merged(split.examples, mentions)))
         prepared = trained.encoded(joined, run.vocabulary, run.prepared.vectors)
         by = spans.name if spans else f"{corpus.ontology.name} {corpus.ontology.version}"

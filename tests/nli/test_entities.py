@@ -51,7 +51,7 @@ def test_entities_become_one_token(corpus, tmp_path, spans, knowledge):
     examples = [example for split in splits.values() for example in split.examples]
     mentions = find_mentions(
         examples, linked.recogniser(splits, spans and tmp_path / spans), linked.encoding
-    )
+    ).visible
     merged = knowledge == "replace" or spans
     assert mentions["hypothesis"] == [[Mention(1, 3, "ENTITY")] if merged else []] * 9
     assert mentions["premise"] == [[]] * 9
