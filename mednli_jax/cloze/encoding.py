@@ -4,19 +4,28 @@ A passage is stored once for all its queries. Passages have very different lengt
 to 6,000 tokens), so the arrays are flat, with offsets: the part of passage a is
 field[field_start[a] : field_start[a + 1]]. Rows are the queries of all splits in turn.
 
-  passage [P] int32                     tokens
-  candidate_type [C] int32              the phrase's number among all phrases (of its tokens, in the set-up anonym);
-                                        those below manifest["candidates"]["types_of_train"] occur in training
-  candidate_length [C] int32            words of the phrase; starts as candidate_type's
-  position, position_candidate [S]      int32: tokens within the marks, by place in the passage, and the number of their
-                                        candidate within the passage, ascending; starts: position_start
-  loose_position, ..._candidate [L]     int32: the same for all tokens that are a word of a candidate, as the published
-                                        readers score unmarked passages; noent only; starts: loose_position_start
-  query [N, Q], query_length [N] int32  tokens, 0 = padding
-  blank, query_passage, gold [N] int32  place of the placeholder; the passage; the right candidate's number in it, or -1
-  label, premise_length, hypothesis_length [N] int32: gold, tokens of the passage and of the query, under the names by
-                                        which the cache knows what every corpus has
-  candidate_text, answer_text uint8     see Texts
+  passage [P] int32
+      tokens
+  candidate_type [C] int32
+      the phrase's number among all phrases (of its tokens, in the set-up anonym); those below
+      manifest["candidates"]["types_of_train"] occur in training
+  candidate_length [C] int32
+      words of the phrase; starts as candidate_type's
+  position, position_candidate [S] int32
+      tokens within the marks, by place in the passage, and the number of their candidate within the
+      passage, ascending; starts: position_start
+  loose_position, loose_position_candidate [L] int32
+      the same for all tokens that are a word of a candidate, as the published readers score
+      unmarked passages; noent only; starts: loose_position_start
+  query [N, Q], query_length [N] int32
+      tokens, 0 = padding
+  blank, query_passage, gold [N] int32
+      place of the placeholder; the passage; the right candidate's number in it, or -1
+  label, premise_length, hypothesis_length [N] int32
+      gold, tokens of the passage and of the query, under the names by which the cache knows what
+      every corpus has
+  candidate_text, answer_text uint8
+      see Texts
 
 Dimension letters: N queries, A passages, P tokens, C candidates, S, L positions, Q tokens of a
 query, V words.
@@ -24,18 +33,17 @@ query, V words.
 
 import json
 from array import array
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from mednli_jax import demo
 from mednli_jax.cloze import clicr
-from mednli_jax.data.arrays import Prepared, Rows, pad, rows_of_splits
+from mednli_jax.data.arrays import Prepared, Rows, rows_of_splits
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.corpus import cache_folder, required_folder, warn_of_exposure
 from mednli_jax.data.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
@@ -57,7 +65,22 @@ from mednli_jax.terminal import watched
 SETUPS = ("ent", "anonym", "noent")
 ENTITY = "@entity"
 SEEN, UNSEEN = "seen", "unseen"
-Spans = tuple[tuple[int, int], ...]
+Span = tuple[int, int]
+Facts = dict[str, Any]  # JSON values of a manifest
+
+
+class _EntityNames(dict[str, str]):
+    """phrase -> its token: the phrase's words in one (ent), or a number by first occurrence
+    (anonym)."""
+
+    def __init__(self, setup: str, names: Mapping[str, str]):
+        super().__init__(names)
+        self.setup = setup
+
+    def __missing__(self, phrase: str) -> str:
+        name = phrase.replace(" ", "_") if self.setup == "ent" else str(len(self))
+        self[phrase] = ENTITY + name
+        return self[phrase]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +95,18 @@ class PassageView:
 
     tokens: tuple[str, ...]
     candidates: tuple[str, ...]
-    positions: tuple[Spans, ...]
+    positions: tuple[tuple[Span, ...], ...]
     number_of: Mapping[str, int]
     names: Mapping[str, str]
-    cut: frozenset[str] = frozenset()
-    dropped: int = 0
+    cut: frozenset[str]
+    dropped: int
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class QueryView:
     """A query and its passage in one set-up.
 
-    query: lower-cased tokens, query[blank] is PLACEHOLDER. gold, answerable: see right_candidate.
+    query: lower-cased tokens, query[blank] is PLACEHOLDER. gold, answerable: see RightCandidate.
     names: phrase -> its token, of passage, query and answer (ent, anonym).
     """
 
@@ -95,168 +118,186 @@ class View:
     names: Mapping[str, str]
 
 
+class RightCandidate(NamedTuple):
+    """number: its place among the candidates, -1 = none. kind: "exact" (the dataset's own answer),
+    "synonym" or "none"."""
+
+    number: int
+    kind: str
+
+
 def phrase_of(text: str) -> str:
     """The form in which candidates and answers are compared: lower-cased words between single
     spaces."""
     return " ".join(text.lower().split())
 
 
-def right_candidate(example: ClozeExample, number_of: Mapping[str, int]) -> tuple[int, str]:
-    """The place of the right candidate, or -1, and the kind of answer: "exact" (the dataset's own,
-    which comes before its synonyms), "synonym" or "none"."""
-    for number, answer in enumerate(example.answers):
-        if (place := number_of.get(phrase_of(answer.text))) is not None:
-            return place, "synonym" if number else "exact"
-    return -1, "none"
+def right_candidate(example: ClozeExample, number_of: Mapping[str, int]) -> RightCandidate:
+    """The candidate that is an answer; the dataset's own answer comes before its synonyms."""
+    own, *synonyms = [number_of.get(phrase_of(answer.text)) for answer in example.answers]
+    if own is not None:
+        return RightCandidate(own, "exact")
+    for number in synonyms:
+        if number is not None:
+            return RightCandidate(number, "synonym")
+    return RightCandidate(-1, "none")
 
 
 def passage_view(passage: Passage, setup: str, *, max_tokens: int = 0) -> PassageView:
     """max_tokens: number of tokens that are kept, 0 = all; a phrase that is cut is no longer
     marked."""
-    words, names, spans = [token.lower() for token in passage.tokens], {}, defaultdict(list)
+    words = [token.lower() for token in passage.tokens]
+    names = _EntityNames(setup, {})
+    spans: dict[str, list[Span]] = defaultdict(list)
     if setup == "noent":
         for entity in passage.entities:
-            spans[" ".join(words[entity.start : entity.end])].append((entity.start, entity.end))
+            phrase = " ".join(words[entity.start : entity.end])
+            spans[phrase].append((entity.start, entity.end))
     else:
-        words, phrases = merged(words, passage.entities, partial(_name, setup, names))
-        for phrase, place in phrases:
+        words, marked = merged(words, passage.entities, names.__getitem__)
+        for phrase, place in marked:
             spans[phrase].append((place, place + 1))
-    cut, dropped = frozenset(), 0
-    if 0 < max_tokens < len(words):
-        dropped, words = len(words) - max_tokens, words[:max_tokens]
-        kept = {
-            phrase: [span for span in found if span[1] <= max_tokens]
-            for phrase, found in spans.items()
-        }
-        spans = {phrase: found for phrase, found in kept.items() if found}
-        cut = frozenset(kept.keys() - spans.keys())
-    number_of = {phrase: number for number, phrase in enumerate(spans)}
+    length = max_tokens or len(words)
+    positions = {}
+    for phrase, spans_of_phrase in spans.items():
+        whole_spans = [span for span in spans_of_phrase if span[1] <= length]
+        if whole_spans:
+            positions[phrase] = tuple(whole_spans)
     return PassageView(
-        tuple(words),
-        tuple(spans),
-        tuple(map(tuple, spans.values())),
-        number_of,
-        names,
-        cut,
-        dropped,
+        tokens=tuple(words[:length]),
+        candidates=tuple(positions),
+        positions=tuple(positions.values()),
+        number_of={phrase: number for number, phrase in enumerate(positions)},
+        names=names,
+        cut=frozenset(spans.keys() - positions.keys()),
+        dropped=max(len(words) - length, 0),
     )
 
 
-def views(
-    example: ClozeExample, setup: str, *, max_tokens: int = 0, passage: PassageView | None = None
-) -> View:
-    """A query in one set-up. passage: the view of its passage, if the caller has it."""
-    passage = passage or passage_view(example.passage, setup, max_tokens=max_tokens)
-    words, blank, names = [token.lower() for token in example.query], example.blank, {}
+def query_view(example: ClozeExample, setup: str, passage: PassageView | None = None) -> QueryView:
+    """A query in one set-up. passage: the view of its passage, None = of the whole passage."""
+    passage = passage or passage_view(example.passage, setup)
+    words = [token.lower() for token in example.query]
+    blank = example.blank
+    names = _EntityNames(setup, passage.names)
     if setup != "noent":
-        names = dict(passage.names)
-        blank -= sum(e.end - e.start - 1 for e in example.query_entities if e.end <= blank)
-        words, _ = merged(words, example.query_entities, partial(_name, setup, names))
-        _name(setup, names, phrase_of(example.answers[0].text))
+        for entity in example.query_entities:
+            if entity.end <= example.blank:
+                blank -= entity.end - entity.start - 1
+        words, _ = merged(words, example.query_entities, names.__getitem__)
+        names[phrase_of(example.answers[0].text)]  # the answer has a name, too
     words[blank] = PLACEHOLDER
-    return View(passage, tuple(words), blank, *right_candidate(example, passage.number_of), names)
+    right = right_candidate(example, passage.number_of)
+    return QueryView(passage, tuple(words), blank, right.number, right.kind, names)
 
 
 def all_views(
     examples: Iterable[ClozeExample], setup: str, *, max_tokens: int = 0
-) -> Iterator[tuple[ClozeExample, View]]:
+) -> Iterator[tuple[ClozeExample, QueryView]]:
     """Each example with its view; neighbours with the same passage share the view of that."""
-    last, shared = None, None
+    last_passage = None
     for example in examples:
-        if example.passage is not last:
-            last = example.passage
-            shared = passage_view(last, setup, max_tokens=max_tokens)
-        yield example, views(example, setup, passage=shared)
+        if example.passage is not last_passage:
+            last_passage = example.passage
+            shared_view = passage_view(example.passage, setup, max_tokens=max_tokens)
+        yield example, query_view(example, setup, shared_view)
 
 
-def loose_positions(tokens: Sequence[str], phrases: Sequence[str]) -> tuple[Spans, ...]:
+def loose_positions(tokens: Sequence[str], phrases: Sequence[str]) -> list[tuple[Span, ...]]:
     """Every token that is a word of a candidate, wherever it stands, as one-token spans.
 
     The published readers score unmarked passages like this. The masses of a passage may then sum to
     more than 1, and long candidates gain.
     """
-    places = defaultdict(list)
+    places_of_word = defaultdict(list)
     for place, token in enumerate(tokens):
-        places[token].append(place)
-    found = ({place for word in phrase.split() for place in places[word]} for phrase in phrases)
-    return tuple(tuple((place, place + 1) for place in sorted(of_phrase)) for of_phrase in found)
+        places_of_word[token].append(place)
+    positions = []
+    for phrase in phrases:
+        places: set[int] = set()
+        for word in phrase.split():
+            places.update(places_of_word[word])
+        positions.append(tuple((place, place + 1) for place in sorted(places)))
+    return positions
 
 
-def with_titles(split: Split) -> Split:
+def with_titles(split: Split[ClozeExample]) -> Split[ClozeExample]:
     """The split with each title as the first sentence of its passage, as CliCR's published readers
     have it."""
-    joined = {}
-    for passage in {id(example.passage): example.passage for example in split.examples}.values():
-        joined[id(passage)] = passage
-        if shift := len(passage.title):
-            moved = (
-                Entity(entity.start + shift, entity.end + shift) for entity in passage.entities
-            )
-            joined[id(passage)] = replace(
-                passage,
-                title=(),
-                title_entities=(),
-                tokens=passage.title + passage.tokens,
-                entities=(*passage.title_entities, *moved),
-                sentences=(shift, *(end + shift for end in passage.sentences)),
-            )
-    examples = tuple(
-        replace(example, passage=joined[id(example.passage)]) for example in split.examples
+    examples = []
+    for passage, queries in clicr.by_passage(split.examples):
+        longer = _with_title(passage)
+        examples += [replace(query, passage=longer) for query in queries]
+    return replace(
+        split, examples=tuple(examples), facts={**split.facts, "titles_in_passages": True}
     )
-    return replace(split, examples=examples, facts={**split.facts, "titles_in_passages": True})
 
 
-def tag_seen(splits: Mapping[str, Split]) -> dict[str, Split]:
+def _with_title(passage: Passage) -> Passage:
+    shift = len(passage.title)
+    if not shift:
+        return passage
+    moved = [Entity(entity.start + shift, entity.end + shift) for entity in passage.entities]
+    ends = [end + shift for end in passage.sentences]
+    return replace(
+        passage,
+        title=(),
+        title_entities=(),
+        tokens=passage.title + passage.tokens,
+        entities=(*passage.title_entities, *moved),
+        sentences=(shift, *ends),
+    )
+
+
+def tag_seen(splits: Mapping[str, Split[ClozeExample]]) -> dict[str, Split[ClozeExample]]:
     """The splits, with dev and test queries tagged "seen" (their answer is that of a training
     query) or "unseen"."""
-    seen = {phrase_of(example.answers[0].text) for example in splits["train"].examples}
+    answers_of_train = {phrase_of(query.answers[0].text) for query in splits["train"].examples}
     tagged = dict(splits)
     for name in splits.keys() - {"train"}:
-        examples, tags = splits[name].examples, []
-        for example in examples:
-            tags.append(SEEN if phrase_of(example.answers[0].text) in seen else UNSEEN)
-        with_tag = (replace(e, tags=(*e.tags, tag)) for e, tag in zip(examples, tags, strict=True))
-        facts = {
-            **splits[name].facts,
-            "answers_of_train": {tag: tags.count(tag) for tag in (SEEN, UNSEEN)},
-        }
-        tagged[name] = replace(splits[name], examples=tuple(with_tag), facts=facts)
+        split = splits[name]
+        counts = {SEEN: 0, UNSEEN: 0}
+        examples = []
+        for query in split.examples:
+            tag = SEEN if phrase_of(query.answers[0].text) in answers_of_train else UNSEEN
+            counts[tag] += 1
+            examples.append(replace(query, tags=(*query.tags, tag)))
+        facts = {**split.facts, "answers_of_train": counts}
+        tagged[name] = replace(split, examples=tuple(examples), facts=facts)
     return tagged
 
 
+class Merged(NamedTuple):
+    """words: with each entity as one token. phrases: (phrase, place of that token) of each."""
+
+    words: list[str]
+    phrases: list[tuple[str, int]]
+
+
 def merged(
-    words: list[str], entities: Iterable[Entity], name_of: Callable
-) -> tuple[list[str], list]:
-    """(words with each entity as one token, (phrase, place of that token) of each). name_of: phrase
-    -> its token."""
-    found, phrases, end = [], [], 0
+    words: Sequence[str], entities: Iterable[Entity], name_of: Callable[[str], str]
+) -> Merged:
+    """Puts one token in the place of the words of each entity. name_of: phrase -> its token."""
+    shorter: list[str] = []
+    phrases = []
+    end = 0
     for entity in entities:
-        found += words[end : entity.start]
+        shorter += words[end : entity.start]
         phrase = " ".join(words[entity.start : entity.end])
-        phrases.append((phrase, len(found)))
-        found.append(name_of(phrase))
+        phrases.append((phrase, len(shorter)))
+        shorter.append(name_of(phrase))
         end = entity.end
-    return found + words[end:], phrases
-
-
-def _name(setup, names, phrase):
-    """The token of a phrase: its words in one (ent), or a number by first occurrence (anonym)."""
-    return names.setdefault(
-        phrase, ENTITY + (phrase.replace(" ", "_") if setup == "ent" else str(len(names)))
-    )
+    shorter += words[end:]
+    return Merged(shorter, phrases)
 
 
 # -- arrays ------------------------------------------------------------------------------------------------------------
 
 
 FORMAT = 3  # when to raise it: tests/data/test_prepared_content.py
-_INTS = (
-    *("passage", "candidate_type", "candidate_length", "position", "position_candidate"),
-    *("query_tokens", "query_length", "blank", "query_passage", "gold"),
-)
-_LOOSE = ("loose_position", "loose_position_candidate")
-_TEXTS = ("candidate_text", "answer_text")
-_STARTED = ("passage", "candidate_type", "position", "loose_position", *_TEXTS)
+_PASSAGE_FIELDS = ("passage", "candidate_type", "candidate_length", "position")
+_QUERY_FIELDS = ("query_tokens", "query_length", "blank", "query_passage", "gold")
+_CANDIDATE_TEXT, _ANSWER_TEXT = _TEXTS = ("candidate_text", "answer_text")
 BEGIN, END = "@begin", "@end"
 # random vectors: their making takes eight times the memory of the result
 _AT_A_TIME = 50_000
@@ -282,231 +323,269 @@ class ClozeEncoding:
     vectors_sd: float = RANDOM_SD
 
 
-def encode_cloze(splits: Mapping[str, Split], encoding: ClozeEncoding) -> tuple:
-    """(splits as encoded, arrays, vocabulary, vectors [V, D], facts) of a corpus."""
-    flat, kept, facts = _Flat(encoding), {}, {}
-    for name in sorted(splits, key=lambda name: name != "train"):
-        kept[name], facts[name] = flat.add(splits[name], answerable_only=name == "train")
-        if name == "train":
-            train_types, train_sizes = (
-                len(flat.types),
-                {name: len(values) for name, values in flat.ints.items()},
-            )
-    if not len(kept["train"]):
+class EncodedCloze(NamedTuple):
+    """A corpus as arrays. splits: the queries that were taken. vectors: [V, D]. facts: of the
+    manifest."""
+
+    splits: dict[str, Split[ClozeExample]]
+    arrays: dict[str, np.ndarray]
+    vocabulary: Vocab
+    vectors: np.ndarray
+    facts: Facts
+
+
+def encode_cloze(
+    splits: Mapping[str, Split[ClozeExample]], encoding: ClozeEncoding
+) -> EncodedCloze:
+    """Encodes a corpus. Training queries without a right candidate are left out."""
+    flat = _FlatLists(encoding)
+    taken = {"train": flat.add(splits["train"], answerable_only=True)}
+    if not len(taken["train"].split):
         problem = "no training query has its answer among the marked phrases of its passage"
-        raise DataError(
-            problem, fix="check that the passages are marked, or keep more tokens of them"
-        )
-    arrays = flat.arrays()
-    vocab, matrix, numbers, words = _vocabulary(flat, arrays, train_sizes, encoding)
-    _number(arrays, numbers)
-    for rows in facts.values():
-        passages = slice(rows["first_passage"], rows["first_passage"] + rows["passages"])
-        queries = slice(rows["first"], rows["first"] + rows["rows"])
-        start, end = arrays["passage_start"][[passages.start, passages.stop]]
-        gold, of_passage = arrays["gold"][queries], arrays["query_passage"][queries]
-        right = arrays["candidate_type_start"][of_passage[gold >= 0]] + gold[gold >= 0]
-        rows |= {
-            "tokens": {
-                "passage": int(end - start),
-                "query": int(arrays["query_length"][queries].sum()),
-            },
-            "unknown_tokens": {
-                "passage": int((arrays["passage"][start:end] == UNK).sum()),
-                "query": int((arrays["query"][queries] == UNK).sum()),
-            },
-            "candidates": int(np.diff(arrays["candidate_type_start"])[passages].sum()),
-            "answers_of_unseen_type": int((arrays["candidate_type"][right] >= train_types).sum()),
-        }
-    types = {"types": len(flat.types), "types_of_train": train_types}
-    facts = {"setup": encoding.setup, "splits": facts, "vocabulary": words, "candidates": types}
-    return kept, arrays, vocab, matrix, facts
+        fix = "check that the passages are marked, or keep more tokens of them"
+        raise DataError(problem, fix=fix)
+    types_of_train = len(flat.type_numbers)
+    train_counts = flat.word_counts()
+    for name, split in splits.items():
+        if name != "train":
+            taken[name] = flat.add(split, answerable_only=False)
+    vocabulary = _vocabulary(train_counts, flat.word_counts(), encoding)
+    arrays = flat.arrays(vocabulary.vocab)
+    split_facts = {}
+    for name, (_, facts) in taken.items():
+        split_facts[name] = facts | _array_counts(arrays, facts, types_of_train)
+    return EncodedCloze(
+        splits={name: split for name, (split, _) in taken.items()},
+        arrays=arrays,
+        vocabulary=vocabulary.vocab,
+        vectors=vocabulary.vectors,
+        facts={
+            "setup": encoding.setup,
+            "splits": split_facts,
+            "vocabulary": vocabulary.facts,
+            "candidates": {"types": len(flat.type_numbers), "types_of_train": types_of_train},
+        },
+    )
 
 
 def encode_new(
-    splits: Mapping[str, Split], vocab: Vocab, encoding: ClozeEncoding, types: Sequence[str]
-) -> tuple[dict, dict]:
+    splits: Mapping[str, Split[ClozeExample]],
+    vocab: Vocab,
+    encoding: ClozeEncoding,
+    types: Sequence[str],
+) -> tuple[dict[str, np.ndarray], Facts]:
     """(arrays, facts) of new queries, answerable or not, in the vocabulary of a run.
 
     types: names of the phrases of training, see types_of_train; other phrases are numbered behind
     them.
     """
-    flat = _Flat(encoding, types)
-    facts = {name: flat.add(split, answerable_only=False)[1] for name, split in splits.items()}
-    arrays = flat.arrays()
-    numbers = np.array(vocab.encode(flat.number_of), np.int32)
-    _number(arrays, np.maximum(numbers, UNK))
-    cut = sum(of_split["truncated"]["passages"] for of_split in facts.values())
+    flat = _FlatLists(encoding, types)
+    facts = {name: flat.add(split, answerable_only=False).facts for name, split in splits.items()}
+    arrays = flat.arrays(vocab)
+    cut = sum(split_facts["truncated"]["passages"] for split_facts in facts.values())
     unknown = {side: int((arrays[side] == UNK).sum()) for side in ("passage", "query")}
     return arrays, {"splits": facts, "unknown_tokens": unknown, "truncated": {"passage": cut}}
 
 
-def _number(arrays, numbers) -> None:
-    """Puts words' numbers in the vocabulary in the place of those of the flat lists, and pads the
-    queries."""
-    arrays["passage"], queries = numbers[arrays["passage"]], numbers[arrays.pop("query_tokens")]
-    cuts = np.cumsum(arrays["query_length"])[:-1]
-    arrays["query"], _ = pad(np.split(queries, cuts), int(arrays["query_length"].max()))
-    lengths = np.diff(arrays["passage_start"]).astype(np.int32)
-    arrays["premise_length"], arrays["hypothesis_length"] = (
-        lengths[arrays["query_passage"]],
-        arrays["query_length"],
-    )
-    arrays["label"] = arrays["gold"]
+def _array_counts(arrays: Mapping[str, np.ndarray], facts: Facts, types_of_train: int) -> Facts:
+    """Counts of a split. facts: its rows and passages in the arrays."""
+    first_passage, first_query = facts["first_passage"], facts["first"]
+    last_passage = first_passage + facts["passages"]
+    queries = slice(first_query, first_query + facts["rows"])
+    start, end = arrays["passage_start"][[first_passage, last_passage]]
+    type_start = arrays["candidate_type_start"]
+    gold, passage = arrays["gold"][queries], arrays["query_passage"][queries]
+    answerable = gold >= 0
+    right = type_start[passage[answerable]] + gold[answerable]
+    return {
+        "tokens": {
+            "passage": int(end - start),
+            "query": int(arrays["query_length"][queries].sum()),
+        },
+        "unknown_tokens": {
+            "passage": int((arrays["passage"][start:end] == UNK).sum()),
+            "query": int((arrays["query"][queries] == UNK).sum()),
+        },
+        "candidates": int(type_start[last_passage] - type_start[first_passage]),
+        "answers_of_unseen_type": int((arrays["candidate_type"][right] >= types_of_train).sum()),
+    }
 
 
-class _Flat:
-    """Flat lists of what splits hold, in numbers of its own: tokens by first occurrence, phrases
+class _Numbers(dict[str, int]):
+    """Numbers of strings by first occurrence; `numbers[text]` gives a new string the next one."""
+
+    def __missing__(self, text: str) -> int:
+        self[text] = len(self)
+        return self[text]
+
+
+class _Taken(NamedTuple):
+    """split: the queries of a split that were taken. facts: its own, and counts."""
+
+    split: Split[ClozeExample]
+    facts: Facts
+
+
+class _FlatLists:
+    """Flat lists of what splits hold, in numbers of their own: tokens by first occurrence, phrases
     behind `types`."""
 
-    def __init__(self, encoding, types=()):
-        self.encoding, self._passages = encoding, {}
-        self.types = {name: number for number, name in enumerate(types)}
-        self.number_of = defaultdict()
-        self.number_of.default_factory = self.number_of.__len__
-        self.ints = {
-            name: array("i") for name in (*_INTS, *(_LOOSE if encoding.setup == "noent" else ()))
-        }
-        self._starts = {
-            name: array("q", [0]) for name in _STARTED if name in self.ints or name in _TEXTS
-        }
+    def __init__(self, encoding: ClozeEncoding, types: Sequence[str] = ()):
+        self.encoding = encoding
+        self.type_numbers = _Numbers(zip(types, range(len(types)), strict=True))
+        self._word_numbers = _Numbers()
+        self._passage_numbers: dict[int, int] = {}  # id of the object -> number
+        self._marks = ("position", "loose_position")[: 2 if encoding.setup == "noent" else 1]
+        self._passage_starts = ("passage", "candidate_type", _CANDIDATE_TEXT, *self._marks)
+        names = [*_PASSAGE_FIELDS, *_QUERY_FIELDS, *self._marks]
+        names += [f"{name}_candidate" for name in self._marks]
+        self._numbers = {name: array("i") for name in names}
         self._texts = {name: bytearray() for name in _TEXTS}
+        self._starts = {name: array("q", [0]) for name in (*self._passage_starts, _ANSWER_TEXT)}
 
-    def add(self, split: Split, answerable_only: bool) -> tuple[Split, dict]:
-        """(the split as it was taken, its facts)."""
-        encoding, examples, answers = self.encoding, [], Counter(exact=0, synonym=0, none=0)
-        lost, first_passage = Counter(passages=0, tokens=0, answers=0), len(self._passages)
-        facts = {**split.facts, "first": len(self.ints["gold"]), "first_passage": first_passage}
-        shared = all_views(
-            watched(split.examples, "queries"), encoding.setup, max_tokens=encoding.max_passage
-        )
-        for example, view in shared:
-            passage = view.passage
-            answers[view.answerable] += 1
-            if view.gold < 0 and any(
-                phrase_of(answer.text) in passage.cut for answer in example.answers
-            ):
-                lost["answers"] += 1
-            if view.gold < 0 and answerable_only:
-                continue
-            if id(example.passage) not in self._passages:
-                lost.update(passages=int(passage.dropped > 0), tokens=passage.dropped)
-                self._passages[id(example.passage)] = len(self._passages)
-                self._add_passage(passage)
+    def add(self, split: Split[ClozeExample], answerable_only: bool) -> _Taken:
+        """Appends the queries of a split."""
+        encoding = self.encoding
+        first_passage = len(self._passage_numbers)
+        facts = {**split.facts, "first": len(self._numbers["gold"]), "first_passage": first_passage}
+        answerable = {"exact": 0, "synonym": 0, "none": 0}
+        lost = {"passages": 0, "tokens": 0, "answers": 0}
+        queries = watched(split.examples, "queries")
+        examples = []
+        for example, view in all_views(queries, encoding.setup, max_tokens=encoding.max_passage):
+            answerable[view.answerable] += 1
+            if view.gold < 0:
+                phrases = {phrase_of(answer.text) for answer in example.answers}
+                lost["answers"] += not phrases.isdisjoint(view.passage.cut)
+                if answerable_only:
+                    continue
+            if id(example.passage) not in self._passage_numbers:
+                self._passage_numbers[id(example.passage)] = len(self._passage_numbers)
+                lost["passages"] += view.passage.dropped > 0
+                lost["tokens"] += view.passage.dropped
+                self._add_passage(view.passage)
             self._add_query(example, view)
             examples.append(example)
-        facts |= {"rows": len(examples), "passages": len(self._passages) - first_passage}
-        facts |= {"answerable": dict(answers), "truncated": dict(lost)}
-        return replace(split, examples=tuple(examples)), facts
+        passages = len(self._passage_numbers) - first_passage
+        facts |= {"rows": len(examples), "passages": passages}
+        facts |= {"answerable": answerable, "truncated": lost}
+        return _Taken(replace(split, examples=tuple(examples)), facts)
 
-    def _add_passage(self, view):
-        self.ints["passage"].extend(map(self.number_of.__getitem__, view.tokens))
+    def _add_passage(self, view: PassageView) -> None:
+        self._numbers["passage"].extend(map(self._word_numbers.__getitem__, view.tokens))
         for phrase in view.candidates:
-            type_ = view.names[phrase] if self.encoding.setup == "anonym" else phrase
-            self.ints["candidate_type"].append(self.types.setdefault(type_, len(self.types)))
-            self.ints["candidate_length"].append(phrase.count(" ") + 1)
+            type_name = view.names[phrase] if self.encoding.setup == "anonym" else phrase
+            self._numbers["candidate_type"].append(self.type_numbers[type_name])
+            self._numbers["candidate_length"].append(phrase.count(" ") + 1)
         self._add_positions("position", view.positions)
         if self.encoding.setup == "noent":
             self._add_positions("loose_position", loose_positions(view.tokens, view.candidates))
-        self._texts["candidate_text"] += "\n".join(view.candidates).encode()
-        for name, starts in self._starts.items():
-            if name != "answer_text":
-                starts.append(len(self._texts[name] if name in _TEXTS else self.ints[name]))
+        self._texts[_CANDIDATE_TEXT] += "\n".join(view.candidates).encode()
+        for name in self._passage_starts:
+            values = self._texts[name] if name in _TEXTS else self._numbers[name]
+            self._starts[name].append(len(values))
 
-    def _add_positions(self, name, positions):
-        for number, spans in enumerate(positions):
-            places = [place for start, end in spans for place in range(start, end)]
-            self.ints[name].extend(places)
-            self.ints[f"{name}_candidate"].extend([number] * len(places))
+    def _add_positions(self, name: str, positions: Sequence[Sequence[Span]]) -> None:
+        for candidate, spans in enumerate(positions):
+            for start, end in spans:
+                self._numbers[name].extend(range(start, end))
+                self._numbers[f"{name}_candidate"].extend([candidate] * (end - start))
 
-    def _add_query(self, example, view):
+    def _add_query(self, example: ClozeExample, view: QueryView) -> None:
         query, blank = view.query, view.blank
         if self.encoding.query_bounds:
-            query, blank = (BEGIN, *query, END), blank + 1
-        self.ints["query_tokens"].extend(map(self.number_of.__getitem__, query))
-        passage = self._passages[id(example.passage)]
-        of_query = {
-            "query_length": len(query),
-            "blank": blank,
-            "query_passage": passage,
-            "gold": view.gold,
-        }
-        for name, number in of_query.items():
-            self.ints[name].append(number)
-        answers = [[a.text, a.concept, a.semantic_type, a.origin] for a in example.answers]
-        self._texts["answer_text"] += json.dumps(answers, ensure_ascii=False).encode()
-        self._starts["answer_text"].append(len(self._texts["answer_text"]))
+            query = (BEGIN, *query, END)
+            blank += 1
+        numbers = self._numbers
+        numbers["query_tokens"].extend(map(self._word_numbers.__getitem__, query))
+        numbers["query_length"].append(len(query))
+        numbers["blank"].append(blank)
+        numbers["query_passage"].append(self._passage_numbers[id(example.passage)])
+        numbers["gold"].append(view.gold)
+        answers = json.dumps([astuple(answer) for answer in example.answers], ensure_ascii=False)
+        self._texts[_ANSWER_TEXT] += answers.encode()
+        self._starts[_ANSWER_TEXT].append(len(self._texts[_ANSWER_TEXT]))
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        arrays = {name: np.array(values, np.int32) for name, values in self.ints.items()}
-        arrays |= {
-            f"{name}_start": np.array(values, np.int64) for name, values in self._starts.items()
-        }
-        return arrays | {name: np.array(text, np.uint8) for name, text in self._texts.items()}
+    def word_counts(self) -> dict[str, int]:
+        """How often each word occurs, a passage counted once."""
+        words = len(self._word_numbers)
+        passages, queries = self._numbers["passage"], self._numbers["query_tokens"]
+        counts = np.bincount(np.array(passages, np.int32), minlength=words)
+        counts += np.bincount(np.array(queries, np.int32), minlength=words)
+        return dict(zip(self._word_numbers, counts.tolist(), strict=True))
+
+    def arrays(self, vocab: Vocab) -> dict[str, np.ndarray]:
+        """The arrays, with the numbers that a vocabulary has for the words."""
+        arrays = {name: np.array(values, np.int32) for name, values in self._numbers.items()}
+        arrays |= {name: np.array(text, np.uint8) for name, text in self._texts.items()}
+        for name, starts in self._starts.items():
+            arrays[f"{name}_start"] = np.array(starts, np.int64)
+        number_V = np.array(vocab.encode(self._word_numbers), np.int32)
+        arrays["passage"] = number_V[arrays["passage"]]
+        length_N = arrays["query_length"]
+        query_NQ = np.zeros((len(length_N), length_N.max()), np.int32)
+        is_token_NQ = np.arange(query_NQ.shape[1]) < length_N[:, None]
+        query_NQ[is_token_NQ] = number_V[arrays.pop("query_tokens")]
+        arrays["query"] = query_NQ
+        passage_length_A = np.diff(arrays["passage_start"]).astype(np.int32)
+        arrays["premise_length"] = passage_length_A[arrays["query_passage"]]
+        arrays["hypothesis_length"] = length_N
+        arrays["label"] = arrays["gold"]
+        return arrays
 
 
-def _vocabulary(flat, arrays, train_sizes, encoding) -> tuple[Vocab, np.ndarray, np.ndarray, dict]:
-    """(vocabulary, vectors [V, D], the number in the vocabulary of each word of the flat lists,
-    counts of words).
+class _Vocabulary(NamedTuple):
+    """vectors: [V, D]. facts: counts of words."""
 
-    The words of training, where they have no vector with a random one, as in the published readers;
-    and of other splits those that have a pretrained vector.
+    vocab: Vocab
+    vectors: np.ndarray
+    facts: Facts
+
+
+def _vocabulary(
+    train_counts: Mapping[str, int], counts: Mapping[str, int], encoding: ClozeEncoding
+) -> _Vocabulary:
+    """The words of training, where they have no vector with a random one, as in the published
+    readers; and of other splits those that have a pretrained vector.
+
+    train_counts, counts: how often each word occurs in training and in all splits.
     """
-    names, words = ("passage", "query_tokens"), list(flat.number_of)
-    counts = sum(np.bincount(arrays[name], minlength=len(words)) for name in names)
-    of_train = sum(
-        np.bincount(arrays[name][: train_sizes[name]], minlength=len(words)) for name in names
-    )
-
-    def ordered(counts, chosen):
-        """Places of the chosen words, the most frequent first, equally frequent ones by code
-        point."""
-        places = [
-            place for place in np.flatnonzero(chosen).tolist() if words[place] not in SPECIALS
-        ]
-        return sorted(places, key=lambda place: (-counts[place], words[place]))
-
-    settings = {"dim": encoding.vectors_dim, "seed": encoding.vectors_seed}
-    train = ordered(of_train, of_train > 0)
-    places, matrix, known = train[: encoding.max_words or None], None, frozenset()
-    kept = len(places)
-    facts = {"of_train": kept, "cut": len(train) - kept}
-    if encoding.vectors_path is not None:
-        places += ordered(counts, of_train == 0)
-        found = load_vectors(
-            encoding.vectors_path, (*SPECIALS, *(words[place] for place in places)), **settings
-        )
-        number_of = dict(zip(words, counts.tolist(), strict=True))
-        facts |= {
-            "source": found.file,
-            "sha256": found.sha256,
-            "coverage": asdict(coverage(found, number_of)),
-        }
-        of_kept = {words[place]: int(of_train[place]) for place in places[:kept]}
-        facts["training_tokens"] = asdict(training_coverage(found, of_kept))
-        known = frozenset(found.words)
-        rows = [row for row, place in enumerate(places) if row < kept or words[place] in known]
-        matrix, places = (
-            found.matrix[[0, 1, *(row + 2 for row in rows)]],
-            [places[row] for row in rows],
-        )
-    vocab = Vocab(SPECIALS + tuple(words[place] for place in places))
-    lacking = [row for row in range(2, len(vocab)) if vocab.words[row] not in known]
-    if matrix is None:
-        matrix, lacking = np.zeros((len(vocab), encoding.vectors_dim), np.float32), [UNK, *lacking]
-    for start in range(0, len(lacking), _AT_A_TIME):
-        part = lacking[start : start + _AT_A_TIME]
-        matrix[part] = random_vectors(
-            [vocab.words[row] for row in part], sd=encoding.vectors_sd, **settings
-        )
-    numbers = np.full(len(words), UNK, np.int32)
-    numbers[places] = np.arange(2, len(vocab))
-    facts |= {
-        "words": len(places),
-        "of_other_splits": len(places) - kept,
-        "with_vector": len(known),
-    }
-    return vocab, matrix, numbers, facts
+    dim, seed = encoding.vectors_dim, encoding.vectors_seed
+    train_words = Vocab.of_counts(train_counts).words  # begin with SPECIALS
+    size = len(SPECIALS) + encoding.max_words if encoding.max_words else len(train_words)
+    words = train_words[:size]
+    facts: Facts = {"of_train": len(words) - len(SPECIALS), "cut": len(train_words) - len(words)}
+    random_rows: Sequence[int]
+    if encoding.vectors_path is None:
+        vocab = Vocab(words)
+        vectors = np.zeros((len(vocab), dim), np.float32)
+        words_of_file: frozenset[str] = frozenset()
+        random_rows = range(UNK, len(vocab))
+    else:
+        other_counts = {word: n for word, n in counts.items() if word not in train_counts}
+        other_words = Vocab.of_counts(other_counts).words[len(SPECIALS) :]
+        candidates = (*words, *other_words)
+        pretrained = load_vectors(encoding.vectors_path, candidates, dim=dim, seed=seed)
+        words_of_file = frozenset(pretrained.words)
+        facts["source"] = pretrained.file
+        facts["sha256"] = pretrained.sha256
+        facts["coverage"] = asdict(coverage(pretrained, counts))
+        chosen_counts = {word: train_counts[word] for word in words[len(SPECIALS) :]}
+        facts["training_tokens"] = asdict(training_coverage(pretrained, chosen_counts))
+        added = [word for word in other_words if word in words_of_file]
+        vocab = Vocab((*words, *added))
+        row_of = {word: row for row, word in enumerate(candidates)}
+        vectors = pretrained.matrix[[row_of[word] for word in vocab.words]]
+        rows = range(len(SPECIALS), len(vocab))
+        random_rows = [row for row in rows if vocab.words[row] not in words_of_file]
+    for start in range(0, len(random_rows), _AT_A_TIME):
+        some_rows = random_rows[start : start + _AT_A_TIME]
+        names = [vocab.words[row] for row in some_rows]
+        vectors[some_rows] = random_vectors(names, dim=dim, seed=seed, sd=encoding.vectors_sd)
+    facts["words"] = len(vocab) - len(SPECIALS)
+    facts["of_other_splits"] = len(vocab) - len(words)
+    facts["with_vector"] = len(words_of_file)
+    return _Vocabulary(vocab, vectors, facts)
 
 
 # -- the strings of the arrays ----------------------------------------------------------------------------------------
@@ -529,19 +608,21 @@ class Texts:
 
     def candidates(self, passage: int) -> tuple[str, ...]:
         """The candidates of a passage in the order of their numbers."""
-        text = self._piece("candidate_text", passage)
+        text = self._piece(_CANDIDATE_TEXT, passage)
         return tuple(text.split("\n")) if text else ()
 
     def answers(self, row: int) -> tuple[Answer, ...]:
         """All answers of a query, the dataset's first."""
-        return tuple(Answer(*fields) for fields in json.loads(self._piece("answer_text", row)))
+        return tuple(Answer(*fields) for fields in json.loads(self._piece(_ANSWER_TEXT, row)))
 
     def queries(self, rows: Rows) -> list[Query]:
         """The queries of a split, for scoring."""
-        answers = (self.answers(rows.first + row) for row in range(len(rows)))
-        return list(map(Query, rows.uids, answers, rows.tags))
+        queries = []
+        for number, (uid, tags) in enumerate(zip(rows.uids, rows.tags, strict=True), rows.first):
+            queries.append(Query(uid, self.answers(number), tags))
+        return queries
 
-    def _piece(self, name, number):
+    def _piece(self, name: str, number: int) -> str:
         start, end = self.arrays[f"{name}_start"][number : number + 2]
         return self.arrays[name][start:end].tobytes().decode()
 
@@ -549,17 +630,17 @@ class Texts:
 def types_of_train(prepared: Prepared) -> tuple[str, ...]:
     """The phrases that occur in training, in the order of their numbers; in the set-up anonym their
     tokens."""
-    arrays, manifest = prepared.arrays, prepared.manifest
-    count, rows = manifest["candidates"]["types_of_train"], manifest["splits"]["train"]
-    if manifest["setup"] == "anonym":
+    count = prepared.manifest["candidates"]["types_of_train"]
+    if prepared.manifest["setup"] == "anonym":
         return tuple(f"{ENTITY}{number}" for number in range(count))
-    texts, names = Texts(arrays), {}
-    for passage in range(rows["first_passage"], rows["first_passage"] + rows["passages"]):
-        start, end = arrays["candidate_type_start"][passage : passage + 2]
-        names |= zip(
-            arrays["candidate_type"][start:end].tolist(), texts.candidates(passage), strict=True
-        )
-    return tuple(names[number] for number in range(count))
+    facts = prepared.manifest["splits"]["train"]
+    start, types = prepared.arrays["candidate_type_start"], prepared.arrays["candidate_type"]
+    texts = Texts(prepared.arrays)
+    phrase_of_type: dict[int, str] = {}
+    for passage in range(facts["first_passage"], facts["first_passage"] + facts["passages"]):
+        numbers = types[start[passage] : start[passage + 1]].tolist()
+        phrase_of_type.update(zip(numbers, texts.candidates(passage), strict=True))
+    return tuple(phrase_of_type[number] for number in range(count))
 
 
 # -- a corpus ----------------------------------------------------------------------------------------------------------
@@ -586,17 +667,17 @@ class ClozeCorpus:
     def title(self) -> str:
         return self.name
 
-    def splits(self) -> Mapping[str, Split]:
+    def splits(self) -> Mapping[str, Split[ClozeExample]]:
         """Train, dev and test, the queries of dev and test tagged seen or unseen."""
         if self.name == DEMO:
             splits = clicr.load_demo_cloze()
             train = splits["train"]
-            return tag_seen(
-                {**splits, "train": replace(train, examples=train.examples[: self.limit])}
-            )
-        folder, titles = required_folder(self.name, self.folder), self.name == CLICR
-        splits = clicr.load(folder, limit=self.limit, titles=titles)
-        if titles:
+            splits["train"] = replace(train, examples=train.examples[: self.limit])
+            return tag_seen(splits)
+        has_titles = self.name == CLICR
+        folder = required_folder(self.name, self.folder)
+        splits = clicr.load(folder, limit=self.limit, titles=has_titles)
+        if has_titles:
             warn_of_exposure(self.folder, clicr.LICENSED)
             splits = {name: with_titles(split) for name, split in splits.items()}
         return tag_seen(splits)
@@ -604,7 +685,13 @@ class ClozeCorpus:
     def read_vocabulary(self, path: Path) -> Vocab:
         return Vocab.load(path)
 
-    def encoded(self, splits, vocabulary, vectors, types: Sequence[str] | None = None) -> Prepared:
+    def encoded(
+        self,
+        splits: Mapping[str, Split[ClozeExample]],
+        vocabulary: Vocab,
+        vectors: np.ndarray,
+        types: Sequence[str] | None = None,
+    ) -> Prepared:
         """See data.corpus.Corpus. types: the phrases that have an output in the model."""
         arrays, facts = encode_new(splits, vocabulary, self.encoding, types or ())
         return Prepared(None, facts, arrays, vectors, rows_of_splits(splits, arrays, facts))
@@ -613,20 +700,24 @@ class ClozeCorpus:
         """See data.corpus.Corpus. Training queries without a right candidate are left out; dev and
         test keep them."""
         cache = Cache(cache_folder())
-        found = cache.get(
+        prepared, was_cached = cache.get(
             self.name, self.key(cache), lambda: encode_cloze(self.splits(), self.encoding)
         )
         if self.name == CLICR:
             warn_of_exposure(self.folder, clicr.LICENSED)
-        return found
+        return prepared, was_cached
 
-    def key(self, cache: Cache) -> dict:
+    def key(self, cache: Cache) -> Facts:
         """Everything that shapes the arrays, as JSON: settings, and sources by content."""
-        settings = {
-            name: str(v) if isinstance(v, Path) else v for name, v in vars(self.encoding).items()
+        path = self.encoding.vectors_path
+        return {
+            "corpus": self.name,
+            "limit": self.limit or 0,
+            "format": FORMAT,
+            **asdict(self.encoding),
+            "vectors_path": path and str(path),
+            "sources": cache.digests(self.source_files()),
         }
-        about = {"corpus": self.name, "limit": self.limit or 0, "format": FORMAT}
-        return {**about, **settings, "sources": cache.digests(self.source_files())}
 
     def source_files(self) -> list[Path]:
         """All files whose content shapes the arrays."""
@@ -634,33 +725,35 @@ class ClozeCorpus:
             files = demo.demo_files("cloze")
         else:
             files = list(clicr.source_files(required_folder(self.name, self.folder)).values())
-        for path in vector_files(self.encoding.vectors_path) if self.encoding.vectors_path else ():
-            if not path.is_file():
-                fix = "check --config.vectors.path, or leave it empty for random vectors (--config.vectors.path=)"
-                raise ConfigError(
-                    f"{path}: there is no such file", fix=f"{fix}; exact match will be lower"
-                )
-            files.append(path)
-        return files
+        path = self.encoding.vectors_path
+        vectors = vector_files(path) if path else []
+        for file in vectors:
+            if not file.is_file():
+                fix = "check --config.vectors.path, or leave it empty for random vectors"
+                fix += " (--config.vectors.path=); exact match will be lower"
+                raise ConfigError(f"{file}: there is no such file", fix=fix)
+        return [*files, *vectors]
 
 
-def corpus_named(name: str) -> Mapping[str, Split]:
+def corpus_named(name: str) -> Mapping[str, Split[ClozeExample]]:
     """The splits of demo_cloze, clicr (in $MEDNLI_JAX_DATA/clicr), or a folder in its layout."""
-    place = variable_path("MEDNLI_JAX_DATA") if name == CLICR else local_path(name, "--corpus")
-    if place is None:
-        raise UsageError(
-            f"--corpus={CLICR}: $MEDNLI_JAX_DATA is not set", fix="set it, or give a folder"
-        )
-    if name != DEMO and not place.is_dir():
-        raise UsageError(
-            f"{place}: is no folder", fix=f"give --corpus={DEMO}, {CLICR}, or a FOLDER like it"
-        )
-    return ClozeCorpus(
-        name if name in (DEMO, CLICR) else FILE, ClozeEncoding("ent"), place
-    ).splits()
+    encoding = ClozeEncoding("ent")  # the examples do not depend on it
+    if name == DEMO:
+        return ClozeCorpus(DEMO, encoding).splits()
+    folder = variable_path("MEDNLI_JAX_DATA") if name == CLICR else local_path(name, "--corpus")
+    if folder is None:
+        fix = "set it, or give a folder"
+        raise UsageError(f"--corpus={CLICR}: $MEDNLI_JAX_DATA is not set", fix=fix)
+    if not folder.is_dir():
+        fix = f"give --corpus={DEMO}, {CLICR}, or a FOLDER like it"
+        raise UsageError(f"{folder}: is no folder", fix=fix)
+    return ClozeCorpus(CLICR if name == CLICR else FILE, encoding, folder).splits()
 
 
-def split_of(splits: Mapping, name: str):
+OfSplit = TypeVar("OfSplit")
+
+
+def split_of(splits: Mapping[str, OfSplit], name: str) -> OfSplit:
     """A split by name. Raises UsageError for one that the corpus has not."""
     if name not in splits:
         raise UsageError(f"--split={name}: no such split", fix=f"give one of {', '.join(splits)}")

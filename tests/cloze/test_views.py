@@ -11,9 +11,9 @@ from mednli_jax.cloze.encoding import (
     SETUPS,
     loose_positions,
     passage_view,
+    query_view,
     right_candidate,
     tag_seen,
-    views,
     with_titles,
 )
 from mednli_jax.data.examples import Answer, ClozeExample, Passage, Split
@@ -39,7 +39,7 @@ HAND = example("BEG__MRI__END of BEG__Chest Wall__END shows @placeholder .", "pa
 
 
 def test_ent_and_noent_by_hand():
-    view = views(HAND, "noent")
+    view = query_view(HAND, "noent")
     assert (
         " ".join(view.passage.tokens)
         == "the heart failure and pain . no heart pain or heart failure of mri ."
@@ -49,7 +49,7 @@ def test_ent_and_noent_by_hand():
     assert view.passage.positions == (((1, 3), (10, 12)), ((4, 5), (8, 9)), ((13, 14),))
     loose = loose_positions(view.passage.tokens, view.passage.candidates)[0]
     assert loose == tuple((p, p + 1) for p in (1, 2, 7, 10, 11))
-    view = views(HAND, "ent")
+    view = query_view(HAND, "ent")
     assert " ".join(view.passage.tokens) == (
         "the @entityheart_failure and @entitypain . no heart @entitypain or @entityheart_failure of @entitymri ."
     )
@@ -63,7 +63,7 @@ def test_ent_and_noent_by_hand():
 def test_anonym_by_hand():
     """Phrases are numbered by their first occurrence in the passage, then the query, then the
     answer."""
-    view = views(replace(HAND, answers=(Answer("new thing"),)), "anonym")
+    view = query_view(replace(HAND, answers=(Answer("new thing"),)), "anonym")
     assert (
         " ".join(view.passage.tokens)
         == "the @entity0 and @entity1 . no heart @entity1 or @entity0 of @entity2 ."
@@ -78,8 +78,8 @@ def test_the_title_may_become_the_first_sentence():
     cases = (HAND, replace(HAND, uid="other"), example("@placeholder", "x", title=""))
     split = with_titles(Split("dev", cases, {"file": "f"}))
     one, other, bare = split.examples
-    assert views(one, "ent").passage.candidates == ("gout", "heart failure", "pain", "mri")
-    assert " ".join(views(one, "ent").passage.tokens).startswith(
+    assert query_view(one, "ent").passage.candidates == ("gout", "heart failure", "pain", "mri")
+    assert " ".join(query_view(one, "ent").passage.tokens).startswith(
         "on @entitygout the @entityheart_failure and"
     )
     assert (one.passage.title, one.passage.sentences) == ((), (2, 8, 17))
@@ -97,7 +97,7 @@ def test_the_dataset_answer_comes_before_synonyms_and_case_and_blanks_do_not_cou
     for answers, gold, kind in table:
         case = example("@placeholder", *answers)
         assert right_candidate(case, number_of) == (gold, kind)
-        assert views(case, "noent").gold == gold
+        assert query_view(case, "noent").gold == gold
 
 
 @pytest.mark.parametrize("setup", SETUPS)
