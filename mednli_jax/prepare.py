@@ -37,6 +37,7 @@ def main(values: cli.Flags) -> None:
     config = cli.config(values)
     from mednli_jax import run, tasks
     from mednli_jax.knowledge.mentions import write_metamap_input
+    from mednli_jax.report.prepared import fact_lines
 
     started = time.monotonic()
     if values.metamap:
@@ -57,7 +58,7 @@ def main(values: cli.Flags) -> None:
     print(
         f"{'found' if hit else 'prepared'} in {time.monotonic() - started:.1f} s: {prepared.folder}"
     )
-    for line in tasks.prepared_lines(spec.kind, prepared):
+    for line in fact_lines(prepared, spec.task.sides, spec.kind.units):
         print(line)
     for line in tasks.warnings(spec.kind, prepared):
         warn(line)

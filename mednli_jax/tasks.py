@@ -123,10 +123,7 @@ class Training(Protocol):
 
 @runtime_checkable
 class Inspection(Protocol):
-    """What `prepare` and `train` say of a prepared corpus."""
-
-    def prepared_lines(self, prepared: Prepared) -> Iterator[str]:
-        """Facts of a prepared corpus."""
+    """What `prepare` and `train` check of a prepared corpus."""
 
     def warnings(self, prepared: Prepared) -> Iterator[str]:
         """What may be wrong with a prepared corpus."""
@@ -375,13 +372,6 @@ def part(task: Task, protocol: type[PartT], request: str) -> PartT:
     if not isinstance(task, protocol):
         raise UsageError(f"{request} is not for runs on {task.corpora}", fix="leave it out")
     return task
-
-
-def prepared_lines(task: Task, prepared: Prepared) -> Iterable[str]:
-    """Facts of a prepared corpus."""
-    if isinstance(task, Inspection):
-        return task.prepared_lines(prepared)
-    return [f"  {name}: {len(rows):,} {task.units}" for name, rows in prepared.splits.items()]
 
 
 def warnings(task: Task, prepared: Prepared) -> list[str]:

@@ -131,35 +131,6 @@ class Cloze:
                 kept[name].append([query.uid, answers, query.tags])
         write_kept(directory, ANSWERS, {"splits": kept})
 
-    def prepared_lines(self, prepared: Prepared) -> Iterator[str]:
-        manifest = prepared.manifest
-        for name, rows in prepared.splits.items():
-            facts = manifest["splits"][name]
-            answers = "{exact} as they stand, {synonym} by a synonym, {none} not".format_map(
-                facts["answerable"]
-            )
-            lost = sum(facts["answerable"].values()) - len(rows)
-            lost = f", {lost} without an answer in their passage left out" if lost else ""
-            longest, query = (max(length.tolist(), default=0) for length in rows.length)
-            yield (
-                f"  {name}: {len(rows)} queries of {facts['passages']} passages{lost}; "
-                f"longest passage {longest}, query {query} tokens"
-            )
-            each = facts["candidates"] / max(facts["passages"], 1)
-            yield f"    {facts['candidates']} candidates, {each:.1f} a passage; answers among them: {answers}"
-            yield f"    right candidates that training never shows: {facts['answers_of_unseen_type']}"
-            if facts["truncated"]["passages"]:
-                cut = "    truncated: {passages} passages, {tokens} tokens dropped, {answers} answers lost"
-                yield cut.format_map(facts["truncated"])
-        known = "{types} phrases, {types_of_train} of them in training".format_map(
-            manifest["candidates"]
-        )
-        yield f"  set-up {manifest['setup']}: {known}"
-        words = manifest["vocabulary"]
-        source = "{with_vector} with a vector ({source})" if "source" in words else "random vectors"
-        more = "{of_other_splits} of dev and test alone, {cut} rare ones left out"
-        yield f"  vocabulary: {{words}} words, {source}; {more}".format_map(words)
-
     def run_sections(
         self, directory: RunDirectory, result: RunResult
     ) -> tuple[Sequence[Section], Sequence[Section]]:

@@ -118,18 +118,6 @@ class Benchmark:
             about["name"], tuple(examples), about["names"], about["synonyms"], about["facts"]
         )
 
-    def left_out(self) -> str:
-        """The rows or pairs that are no examples, by reason: "200 repeated, 20 without positive";
-        "" for none."""
-        counts = dict(self.facts.get("left_out", {}))
-        for name in ("repeated", "same_name"):
-            counts[name] = self.facts.get(name, 0)
-        return ", ".join(
-            f"{count:,} {reason.replace('_', ' ')}"
-            for reason, count in sorted(counts.items())
-            if count
-        )
-
 
 def with_article(before: str, name: str) -> str:
     """`before`, with an article a or an at its end changed to fit the sound of `name`; the paper

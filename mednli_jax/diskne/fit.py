@@ -19,6 +19,7 @@ from mednli_jax.diskne.folds import FoldChoice, slot_code
 from mednli_jax.errors import ConfigError, DataError
 from mednli_jax.files import write_atomic, write_json
 from mednli_jax.nli import task as nli
+from mednli_jax.report.prepared import left_out
 from mednli_jax.training import devices
 from mednli_jax.training.checkpoint import Checkpoints
 from mednli_jax.training.gradient import start_from_pretrained
@@ -120,8 +121,8 @@ class FoldTraining:
             f"{', '.join(map(str, self.experiment.seeds))}: {self.total} slots in {len(self.chunks)} chunks"
             + (f", {len(done)} slots done" if done else "")
         )
-        if left_out := self.benchmark.left_out():
-            self.session.say(f"{self.benchmark.name}: left out: {left_out}")
+        if reasons := left_out(self.benchmark.facts):
+            self.session.say(f"{self.benchmark.name}: left out: {reasons}")
         for chunk in self.chunks:
             if (
                 not {(chunk.group, self.folds[fold].disease, seed) for fold, seed in chunk.slots}

@@ -3,7 +3,6 @@ disease."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -11,9 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from mednli_jax.data.arrays import Prepared
 from mednli_jax.diskne import tables
-from mednli_jax.diskne.corpus import ALL, NAMES, DisKnECorpus, benchmark_of
+from mednli_jax.diskne.corpus import NAMES, DisKnECorpus
 from mednli_jax.diskne.data import CATEGORIES, WORDINGS, annotation_files
 from mednli_jax.diskne.folds import MOST_SEED, FoldChoice
 from mednli_jax.nli import page
@@ -59,7 +57,6 @@ class DisKnE(NLI):
     )
     with_builder = ()
     licensed = ("diskne",)
-    called = MappingProxyType({ALL: "benchmark"})
 
     @property
     def sources(self) -> Mapping[str, tuple[Callable[[Path], Iterable[Path]], str]]:
@@ -100,16 +97,6 @@ class DisKnE(NLI):
 
         named = {name: several(config.diskne[name]) for name in ("diseases", "categories")}
         return partial(fit, choice=FoldChoice(at_once=config.diskne.at_once, **named))
-
-    def prepared_lines(self, prepared: Prepared) -> Iterator[str]:
-        """Facts of DisKnE, whose pairs are one split, and of its folds."""
-        benchmark = benchmark_of(prepared)
-        groups = Counter(fold["group"] for fold in prepared.manifest["diskne"]["folds"])
-        counts = ", ".join(f"{group} {count}" for group, count in groups.items())
-        yield f"  {benchmark.name}: {len(benchmark.names)} diseases; folds: {counts}"
-        if left_out := benchmark.left_out():
-            yield f"    left out: {left_out}"
-        yield from super().prepared_lines(prepared)
 
     def run_sections(
         self, directory: RunDirectory, result: RunResult

@@ -238,67 +238,6 @@ class NLI:
             "notes": (lambda folder: (folder / "notes").rglob("NOTEEVENTS.csv*"), notes),
         }
 
-    called: Mapping[str, str] = MappingProxyType({})
-
-    def prepared_lines(self, prepared: Prepared) -> Iterator[str]:
-        manifest, called = (
-            prepared.manifest,
-            {name: self.called.get(name, name) for name in prepared.splits},
-        )
-        for name, rows in prepared.splits.items():
-            facts = manifest["splits"][name]
-            dropped = (
-                f", {facts['dropped_unlabelled']} unlabelled dropped"
-                if facts.get("dropped_unlabelled")
-                else ""
-            )
-            yield (
-                f"  {called[name]}: {len(rows)} pairs{dropped}; longest premise {rows.length[0].max()}, "
-                f"hypothesis {rows.length[1].max()} tokens"
-            )
-            if "tokens" in facts:
-                kinds = ", ".join(
-                    f"{kind} {count}" for kind, count in facts["tokens"].items() if count
-                )
-                yield f"    tokens from: {kinds}"
-            for earlier, counts in manifest.get("shared", {}).get(name, {}).items():
-                if counts["premises"]:
-                    yield f"    premises that {earlier} has, too: in {counts['premises']} pairs"
-        words = manifest["vocabulary"]
-        yield "  vocabulary: {words} words, {with_vector} with a vector ({source})".format_map(
-            words
-        )
-        if words["retrofitted"]:
-            yield f"  retrofitting moved {words['retrofitted']} vectors"
-        cut, knowledge = manifest["truncated"], manifest["knowledge"]
-        if "pairs" in cut:
-            yield f"  truncated to {manifest['pieces']['room']} pieces: {cut['pairs']} pairs"
-        else:
-            sides = f"{cut['premise']} premises, {cut['hypothesis']} hypotheses"
-            yield f"  truncated to {manifest['key']['max_length']} tokens: {sides}"
-        if knowledge["ontology"] != "none":
-            yield (
-                "  {ontology} {version}: {links} links in {pairs_with_links} pairs, longest path {longest_path}, "
-                "{dropped_links} links over max_links dropped"
-            ).format_map(knowledge)
-            yield (
-                "    {sentences_with_mentions} sentences with a concept; {concepts_mentioned} concepts, "
-                "{concepts_in_ontology} of them in the ontology; graph: {graph}"
-            ).format_map(knowledge)
-            if kinds := knowledge.get("relations"):
-                yield f"    links by kind: {', '.join(f'{kind} {kinds[kind]}' for kind in kinds if kinds[kind])}"
-            for name in prepared.splits:
-                of = knowledge["splits"][name]
-                yield f"    {called[name]}: " + (
-                    "{concepts} concepts, in {premises} premises, {hypotheses} hypotheses, both sides of "
-                    "{pairs_with_concepts} pairs; {pairs_with_links} pairs linked"
-                ).format_map(of)
-                by_length = sorted(
-                    (int(length), count) for length, count in of["links_per_length"].items()
-                )
-                lengths = ", ".join(f"{length}: {count}" for length, count in by_length) or "none"
-                yield f"      links by edges between their concepts: {lengths}"
-
     def warnings(self, prepared: Prepared) -> Iterator[str]:
         """Warnings of words without vectors, a missing split, quoted cells, a class without pairs,
         and shared pairs."""

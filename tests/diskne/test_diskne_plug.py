@@ -9,11 +9,13 @@ from made_up_diskne import published, write_mednli
 
 from mednli_jax import defaults
 from mednli_jax.checks import check
+from mednli_jax.data.arrays import SIDES
 from mednli_jax.diskne import corpus, plug
 from mednli_jax.diskne.data import GROUPS
 from mednli_jax.diskne.folds import MOST_SEED, FoldChoice
 from mednli_jax.diskne.task import DisKnETask
 from mednli_jax.errors import ConfigError
+from mednli_jax.report.prepared import fact_lines
 from mednli_jax.run import experiment_of
 
 
@@ -110,7 +112,7 @@ def test_prepare_tells_diseases_folds_of_each_group_and_what_is_left_out(tmp_pat
     )
     config.vectors.path = ""
     prepared, _ = plug.TASK.corpus(config).prepare()
-    first, second, *further = plug.TASK.prepared_lines(prepared)
+    first, second, *further = fact_lines(prepared, SIDES, "pairs")
     assert (
         first == "  diskne: 3 diseases; folds: medical 2"
     )  # C06 has too few positive examples in a category

@@ -39,7 +39,8 @@ from mednli_jax.nli.encoding import (
     WordTexts,
     encode_corpus,
 )
-from mednli_jax.nli.plug import TASK, corpus_of
+from mednli_jax.nli.plug import corpus_of
+from mednli_jax.report.prepared import fact_lines
 from mednli_jax.run import experiment_of
 
 
@@ -255,7 +256,7 @@ def test_a_graph_of_mentioned_concepts_serves_training_and_new_pairs_alike(tmp_p
     assert links_of(found["whole"].arrays, 0) == [(1, 1, 2)]
     assert links_of(found["mentioned"].arrays, 0) == []
     assert links_of(found["mentioned"].arrays, 2) == [(1, 1, 0)]
-    *_, train, of_train, dev, of_dev = TASK.prepared_lines(found["whole"])
+    *_, train, of_train, dev, of_dev = fact_lines(found["whole"], SIDES, "pairs")
     numbers = [list(map(int, re.findall(r"\d+", line))) for line in (train, of_train, dev, of_dev)]
     assert numbers == [
         [2, 1, 1, 1, 1],

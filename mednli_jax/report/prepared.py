@@ -1,0 +1,149 @@
+"""The facts of a prepared corpus as lines, for `prepare`. A line is shown where the manifest has
+its facts."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mednli_jax.data.arrays import Prepared, Rows
+
+Facts = Mapping[str, Any]  # a part of a manifest
+
+
+def fact_lines(prepared: Prepared, sides: tuple[str, str], units: str) -> Iterator[str]:
+    """All facts of a prepared corpus.
+
+    Args:
+      sides: names of the two texts of a row.
+      units: name of the rows.
+    """
+    manifest = prepared.manifest
+    titles = {name: name for name in prepared.splits}
+    if "diskne" in manifest:
+        titles = dict.fromkeys(prepared.splits, "benchmark")  # its one split becomes many folds
+        yield from _fold_lines(manifest["diskne"])
+    for name, rows in prepared.splits.items():
+        facts = manifest["splits"][name]
+        yield _size(titles[name], rows, facts, sides, units)
+        yield from _split_lines(facts, manifest.get("shared", {}).get(name, {}))
+    if "setup" in manifest:
+        phrases = "{types} phrases, {types_of_train} of them in training"
+        yield f"  set-up {manifest['setup']}: {phrases.format_map(manifest['candidates'])}"
+    if "vocabulary" in manifest:
+        yield from _vocabulary_lines(manifest["vocabulary"])
+    if "max_length" in manifest["key"]:
+        yield _truncated(manifest)
+    if manifest.get("knowledge", {}).get("ontology", "none") != "none":
+        yield from _knowledge_lines(manifest["knowledge"], titles)
+
+
+def left_out(facts: Facts) -> str:
+    """The rows of DisKnE that are no examples, by reason: "200 repeated, 20 without positive"; ""
+    for none."""
+    counts = dict(facts.get("left_out", {}))
+    counts["repeated"] = facts.get("repeated", 0)
+    counts["same_name"] = facts.get("same_name", 0)
+    return _counts({reason.replace("_", " "): counts[reason] for reason in sorted(counts)})
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    """`200 repeated, 20 unnamed`, without those that are 0."""
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+
+
+def _named_counts(counts: Mapping[str, int]) -> str:
+    """`treebank 30, binary parse 2`, without those that are 0."""
+    return ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+
+
+def _fold_lines(benchmark: Facts) -> Iterator[str]:
+    groups = Counter(fold["group"] for fold in benchmark["folds"])
+    diseases = len(benchmark["diseases"])
+    yield f"  {benchmark['name']}: {diseases} diseases; folds: {_named_counts(groups)}"
+    if reasons := left_out(benchmark["facts"]):
+        yield f"    left out: {reasons}"
+
+
+def _size(title: str, rows: Rows, facts: Facts, sides: tuple[str, str], units: str) -> str:
+    """The number of rows of a split, and its longest texts."""
+    size = f"{len(rows)} {units}"
+    if "passages" in facts:
+        size += f" of {facts['passages']} passages"
+    if facts.get("dropped_unlabelled"):
+        size += f", {facts['dropped_unlabelled']} unlabelled dropped"
+    unanswered = sum(facts["answerable"].values()) - len(rows) if "answerable" in facts else 0
+    if unanswered:
+        size += f", {unanswered} without an answer in their passage left out"
+    first, second = (max(length_N.tolist(), default=0) for length_N in rows.length)
+    return f"  {title}: {size}; longest {sides[0]} {first}, {sides[1]} {second} tokens"
+
+
+def _split_lines(facts: Facts, shared: Mapping[str, Facts]) -> Iterator[str]:
+    """Further facts of a split. shared: earlier split -> what both have."""
+    if "tokens" in facts and "passages" not in facts:  # of queries they are counts by side
+        yield f"    tokens from: {_named_counts(facts['tokens'])}"
+    for earlier, counts in shared.items():
+        if counts["premises"]:
+            yield f"    premises that {earlier} has, too: in {counts['premises']} pairs"
+    if "candidates" in facts:
+        mean = facts["candidates"] / max(facts["passages"], 1)
+        answers = "{exact} as they stand, {synonym} by a synonym, {none} not"
+        answers = answers.format_map(facts["answerable"])
+        yield (
+            f"    {facts['candidates']} candidates, {mean:.1f} a passage; "
+            f"answers among them: {answers}"
+        )
+        unseen = facts["answers_of_unseen_type"]
+        yield f"    right candidates that training never shows: {unseen}"
+        if facts["truncated"]["passages"]:
+            cut = "{passages} passages, {tokens} tokens dropped, {answers} answers lost"
+            yield f"    truncated: {cut.format_map(facts['truncated'])}"
+
+
+def _vocabulary_lines(vocabulary: Facts) -> Iterator[str]:
+    line = f"  vocabulary: {vocabulary['words']} words, "
+    if "source" in vocabulary:
+        line += "{with_vector} with a vector ({source})".format_map(vocabulary)
+    else:
+        line += "random vectors"
+    if "cut" in vocabulary:
+        rare = "; {of_other_splits} of dev and test alone, {cut} rare ones left out"
+        line += rare.format_map(vocabulary)
+    yield line
+    if vocabulary.get("retrofitted"):
+        yield f"  retrofitting moved {vocabulary['retrofitted']} vectors"
+
+
+def _truncated(manifest: Facts) -> str:
+    counts = manifest["truncated"]
+    if "pairs" in counts:
+        return f"  truncated to {manifest['pieces']['room']} pieces: {counts['pairs']} pairs"
+    texts = f"{counts['premise']} premises, {counts['hypothesis']} hypotheses"
+    return f"  truncated to {manifest['key']['max_length']} tokens: {texts}"
+
+
+def _knowledge_lines(knowledge: Facts, titles: Mapping[str, str]) -> Iterator[str]:
+    """The links between concepts of both texts. titles: split -> its name in lines."""
+    links = (
+        "  {ontology} {version}: {links} links in {pairs_with_links} pairs, "
+        "longest path {longest_path}, {dropped_links} links over max_links dropped"
+    )
+    yield links.format_map(knowledge)
+    concepts = (
+        "    {sentences_with_mentions} sentences with a concept; "
+        "{concepts_mentioned} concepts, {concepts_in_ontology} of them in the ontology; "
+        "graph: {graph}"
+    )
+    yield concepts.format_map(knowledge)
+    if knowledge.get("relations"):
+        yield f"    links by kind: {_named_counts(knowledge['relations'])}"
+    for split, title in titles.items():
+        facts = knowledge["splits"][split]
+        sentences = (
+            "{concepts} concepts, in {premises} premises, {hypotheses} hypotheses, "
+            "both sides of {pairs_with_concepts} pairs; {pairs_with_links} pairs linked"
+        )
+        yield f"    {title}: {sentences.format_map(facts)}"
+        links_of = facts["links_per_length"]
+        lengths = [f"{length}: {links_of[length]}" for length in sorted(links_of, key=int)]
+        yield f"      links by edges between their concepts: {', '.join(lengths) or 'none'}"
