@@ -7,12 +7,16 @@ then have nearly the same lengths, and one compiled program with a *staircase* s
 docs/architecture.md). With one bucket every batch is a fair sample of the corpus; with two, the
 default of training, half of the work is in batches of short premises.
 
-Rows that share a premise can be kept together (`groups`), so that a premise is encoded once for all
-its hypotheses. A row number of -1 is padding. Dimension letters: N rows, M units, Q units of a
-batch, G rows of a unit, S seeds.
+Rows that share a premise can stay together as a unit, so that the premise is encoded once for all
+its hypotheses. A row number of -1 is padding.
+
+Dimension letters: N rows, M units, B batches of a bucket, Q units of a batch, G rows of a unit,
+S seeds, D shares of a batch (one for each device), T steps.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,22 +24,23 @@ from mednli_jax.data.arrays import LEAST, power_of_two
 
 MAX_BUCKETS = 4
 Segments = tuple[tuple[int, int], ...]  # (steps, sentences) of a staircase, sentences falling
-# cost of the calls of one more loop, as a share of the staircase's area
+# The time that one more segment takes, whatever it computes, as a share of the time of the whole
+# staircase.
 SEGMENT_COST = 0.006
-# cost of compiling one more loop (2.8 CPU seconds of the demo's ESIM), in tokens that this model
-# trains on in that time
+# Compiling the loop of one more segment takes 2.8 CPU seconds (ESIM on the demo). In that time the
+# model trains on this many tokens.
 COMPILE_TOKENS = 30_000
-# share of the sentences alive that is added to each step, for plans that were not examined
+# Share of the sentences alive that is added to each step, for plans that were not examined.
 MARGIN = 0.02
-# a GPU computes up to this many sentences in about the time of one
+# A GPU computes up to this many sentences in about the time of one.
 GPU_FLOOR = 256
-LOOKED_AT = 400_000  # at most this many rows of plans are examined to fit a staircase
+EXAMINED_UNITS = 400_000  # at most this many units of plans are examined to fit a staircase
 
 
 @dataclass(frozen=True)
 class TrainingBatches:
-    """The settings of training batches (see Batches). size: rows of a batch over all devices.
-    group: rows of one premise or passage that are kept together."""
+    """The settings of training batches (see BatchPlan). size: rows of a batch over all devices.
+    group: most rows of one premise or passage that stay together."""
 
     size: int
     group: int = 1
@@ -49,11 +54,12 @@ class TrainingBatches:
 class Layout:
     """The static shape of a batch, on one device.
 
-    units: premises of the batch. group: hypotheses of each. width: padded tokens (P, H) of the two
-    sides. sentences: staircase of the Q premises and Q G hypotheses, sorted by length. pairs: the
-    same where every hypothesis has a premise of its own, as layers after the alignment need it.
-    Both of premises alone, where the two sides do not share a loop (Batches' `joint`). words: most
-    distinct words in the batch; 0 if words are not shared.
+    units: number of premises. group: hypotheses of each.
+    width: padded tokens of (premise, hypothesis).
+    sentences: staircase of the Q premises and Q G hypotheses, sorted by length.
+    pairs: staircase of Q G premises and Q G hypotheses, for layers after the alignment.
+    Both staircases are of premises alone where the sides do not share a loop (`BatchPlan.joint`).
+    words: most distinct words in the batch; 0 if words are not shared.
     """
 
     units: int
@@ -73,10 +79,20 @@ class Layout:
     ) -> "Layout":
         """The layout that holds any rows of these lengths: every sentence is computed to the
         end."""
-        steps, rows = max(width[0], joint * width[1], 1), units * group
-        return cls(
-            units, group, width, ((steps, units + joint * rows),), ((steps, (1 + joint) * rows),)
-        )
+        premise_width, hypothesis_width = width
+        rows = units * group
+        if joint:
+            steps = max(premise_width, hypothesis_width, 1)
+            return cls(units, group, width, ((steps, units + rows),), ((steps, 2 * rows),))
+        steps = max(premise_width, 1)
+        return cls(units, group, width, ((steps, units),), ((steps, rows),))
+
+
+class PlannedBatch(NamedTuple):
+    """A batch of a plan. rows: int32 [S, Q, G] of `epoch`, [Q, G] of `once`."""
+
+    layout: Layout
+    rows: np.ndarray
 
 
 def floor_on(platform: str) -> int:
@@ -84,50 +100,57 @@ def floor_on(platform: str) -> int:
     return GPU_FLOOR if platform == "gpu" else 1
 
 
-def staircase(profile: np.ndarray, floor: int = 1, uses: int = 0) -> Segments:
-    """The segments that cover a profile (sentences alive at each step, falling) with the least area
-    and few loops.
+def staircase(alive_T: np.ndarray, floor: int = 1, uses: int = 0) -> Segments:
+    """The segments that cover the sentences alive at each step (falling) with the least area and
+    few loops: a shortest path over cut points.
 
     floor: number of sentences below which a step gets no faster. uses: number of batches that a run
     computes with these segments, 0 = many. Few do not justify compiling many loops.
     """
-    profile = np.trim_zeros(np.asarray(profile, np.int64), "b")
-    profile = profile if len(profile) else np.ones(1, np.int64)
-    profile = np.maximum(profile, min(floor, profile[0]))
-    steps = len(profile)
-    price = max(SEGMENT_COST * profile.sum(), COMPILE_TOKENS / uses if uses else 0, 1)
-    best, cut = np.zeros(steps + 1), np.zeros(steps + 1, np.int64)
-    for start in range(steps - 1, -1, -1):
-        costs = profile[start] * np.arange(1, steps - start + 1) + price + best[start + 1 :]
-        cut[start] = start + 1 + int(costs.argmin())
-        best[start] = costs.min()
+    alive_T = np.trim_zeros(np.asarray(alive_T, np.int64), "b")
+    if not len(alive_T):
+        alive_T = np.ones(1, np.int64)
+    alive_T = np.maximum(alive_T, min(floor, alive_T[0]))
+    steps = len(alive_T)
+    compile_cost = COMPILE_TOKENS / uses if uses else 0
+    segment_cost = max(SEGMENT_COST * alive_T.sum(), compile_cost, 1)
+    least_cost = np.zeros(steps + 1)  # of the segments from a step on
+    next_cut = np.zeros(steps + 1, np.int64)  # the end of the segment that begins at a step
+    for start in reversed(range(steps)):
+        area = alive_T[start] * np.arange(1, steps - start + 1)  # by the segment's length
+        costs = area + segment_cost + least_cost[start + 1 :]
+        next_cut[start] = start + 1 + int(costs.argmin())
+        least_cost[start] = costs.min()
     segments, start = [], 0
     while start < steps:
-        segments.append((int(cut[start] - start), int(profile[start])))
-        start = cut[start]
+        end = int(next_cut[start])
+        segments.append((end - start, int(alive_T[start])))
+        start = end
     return tuple(segments)
 
 
-def groups_of(premises, most: int) -> np.ndarray:
-    """Units [M, G] of rows with equal premises [N, T], at most `most` each; in the order of first
-    rows, -1 = empty."""
+def groups_of(premises: np.ndarray, most: int) -> np.ndarray:
+    """int32 [M, G], units of rows with equal premises [N, T], at most `most` each.
+
+    Units stand in the order of their first rows; -1 is an empty place.
+    """
     _, owner = np.unique(premises, axis=0, return_inverse=True)
-    order = np.argsort(owner.ravel(), kind="stable")
-    sorted_owner = owner.ravel()[order]
-    starts = np.flatnonzero(np.r_[True, sorted_owner[1:] != sorted_owner[:-1]])
+    owner = owner.ravel()
+    order = np.argsort(owner, kind="stable")
+    is_last_of_group = owner[order][1:] != owner[order][:-1]
     units = []
-    for members in np.split(order, starts[1:]):
-        units += [members[i : i + most] for i in range(0, len(members), most)]
+    for rows in np.split(order, np.flatnonzero(is_last_of_group) + 1):
+        units += [rows[start : start + most] for start in range(0, len(rows), most)]
     units.sort(key=lambda unit: unit[0])
-    result = np.full((len(units), max(map(len, units), default=1)), -1, np.int32)
-    for row, unit in zip(result, units, strict=True):
+    units_MG = np.full((len(units), max(map(len, units), default=1)), -1, np.int32)
+    for row, unit in zip(units_MG, units, strict=True):
         row[: len(unit)] = unit
-    return result
+    return units_MG
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """How the rows of a split are put into batches.
+    """The settings by which the rows of a split are put into batches.
 
     Args:
       batch_size: rows per batch over all devices; at least one unit a device.
@@ -136,13 +159,17 @@ class BatchPlan:
       max_buckets: 1 to 4 length buckets of units, each with a staircase of its own.
       first: number of the split's first row, added to each row number.
       seeds, epochs: those that the run will plan; the staircases are fitted to some of these plans.
-      passes: how many times a run computes the split, over all seeds; 0 = epochs times seeds, for training.
-      coarse: do not fit the layouts, so that other rows of the same width reuse the compiled programs.
-      fixed: every batch is padded to `width`, for models that see the padding; else a bucket to its own longest.
+      passes: how many times a run computes the split, over all seeds; 0 = epochs times seeds, for
+        training.
+      coarse: do not fit the layouts, so that other rows of the same width reuse the compiled
+        programs.
+      fixed: every batch is padded to `width`, for models that see the padding; else a bucket to its
+        own longest.
       joint: one loop goes over premises and hypotheses; False: over long premises (passages) alone.
-      shuffle: "even": every batch has units of all lengths, drawn at random among units of similar length; "random":
-        all units of a bucket are drawn at random; "binned": likewise, with a bucket for the premises of each power of
-        two (lengths 33 to 64, 65 to 128, ...), whatever `max_buckets` says.
+      shuffle: "even": every batch has units of all lengths, drawn at random among units of similar
+        length; "random": all units of a bucket are drawn at random; "binned": likewise, with a
+        bucket for the premises of each power of two (lengths 33 to 64, 65 to 128, ...), whatever
+        `max_buckets` says.
       floor: of the staircases, see `staircase`.
     """
 
@@ -165,10 +192,52 @@ class BatchPlan:
         return self.passes or self.epochs * len(self.seeds)
 
     @property
-    def rounded(self) -> bool:
+    def is_rounded(self) -> bool:
         """Whether numbers of units and widths are rounded up, so that other rows reuse the
         programs."""
         return self.coarse and self.max_buckets > 1
+
+
+class Bucket(NamedTuple):
+    """Units of similar lengths. units: int [U], indices into the units. per_batch: units of a
+    batch. batches: their number."""
+
+    units: np.ndarray
+    per_batch: int
+    batches: int
+
+
+class Draw(NamedTuple):
+    """Determines the random numbers of a plan."""
+
+    seed: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Need:
+    """The room that batches need. sentences, pairs: int64 [T], most sentences alive at each step
+    (see Layout). words: most distinct words of a batch, 0 if words are not shared."""
+
+    sentences: np.ndarray
+    pairs: np.ndarray
+    words: int
+
+    def joined(self, need: "Need") -> "Need":
+        return Need(
+            np.maximum(self.sentences, need.sentences),
+            np.maximum(self.pairs, need.pairs),
+            max(self.words, need.words),
+        )
+
+    def with_margin(self) -> "Need":
+        words = int(self.words * (1 + MARGIN)) + 1 if self.words else 0
+        return Need(_with_margin(self.sentences), _with_margin(self.pairs), words)
+
+
+def _with_margin(alive_T: np.ndarray) -> np.ndarray:
+    more_T = alive_T + 1 + (MARGIN * alive_T).astype(int)
+    return np.where(alive_T > 0, np.minimum(more_T, alive_T[0]), 0)
 
 
 class Batches:
@@ -177,285 +246,309 @@ class Batches:
     Args:
       premise_length, hypothesis_length: [N] token counts.
       groups: [M, G] rows of each unit; None = every row is its own unit.
-      tokens: ([N, P], [N, H]) word numbers, to bound the distinct words of a batch; None = words are not shared.
+      tokens: ([N, P], [N, H]) word numbers, to bound the distinct words of a batch; None = words
+        are not shared.
     """
 
     def __init__(
-        self, premise_length, hypothesis_length, plan: BatchPlan, *, groups=None, tokens=None
-    ):
+        self,
+        premise_length: np.ndarray,
+        hypothesis_length: np.ndarray,
+        plan: BatchPlan,
+        *,
+        groups: np.ndarray | None = None,
+        tokens: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> None:
         self.plan, self.tokens = plan, tokens
         self.length = (
             np.asarray(premise_length, np.int64),
             np.asarray(hypothesis_length, np.int64),
         )
-        self.vocabulary = (
-            1 + max((int(side.max(initial=0)) for side in tokens), default=0) if tokens else 0
-        )
-        rows = len(self.length[0])
-        self.units = (
-            np.arange(rows, dtype=np.int32)[:, None]
-            if groups is None
-            else np.asarray(groups, np.int32)
-        )
-        self.rows, self.group = rows, self.units.shape[1]
-        self.premise_of_unit = (
-            self.length[0][self.units.max(axis=1)] if rows else np.zeros(0, np.int64)
-        )
+        self.rows = len(self.length[0])
+        if groups is None:
+            groups = np.arange(self.rows)[:, None]
+        self.units = np.asarray(groups, np.int32)
+        self.group = self.units.shape[1]
+        self.premise_of_unit = np.zeros(len(self.units), np.int64)
+        if self.rows:
+            self.premise_of_unit = self.length[0][self.units.max(axis=1)]
         self.hypothesis_of_unit = np.where(self.units >= 0, self.length[1][self.units], 0)
-        self.buckets = self._buckets()
-        self.roomy = [self._roomy(units, per_batch) for units, per_batch, _ in self.buckets]
-        self.layouts = self.roomy
+        self._most_words = 1 + max((int(side.max(initial=0)) for side in tokens or ()), default=0)
+        self.buckets = self.cut_into_buckets()
+        self.roomy = [self._roomy(bucket) for bucket in self.buckets]
+        self.layouts = list(self.roomy)
         if not plan.coarse:
-            self.layouts = [
-                self._fitted(
-                    bucket, *self._needs(bucket, plan.seeds, plan.epochs), batches * plan.all_passes
-                )
-                for bucket, (*_, batches) in enumerate(self.buckets)
-            ]
+            draws = self.examined_draws() if plan.epochs else []
+            for number, bucket in enumerate(self.buckets):
+                need = self.need(number, draws)
+                self.layouts[number] = self.fitted(number, need, bucket.batches * plan.all_passes)
 
-    def _roomy(self, units, per_batch) -> Layout:
-        """The layout that holds any `per_batch` of these units."""
+    # -- buckets and layouts
+
+    def cut_into_buckets(self) -> list[Bucket]:
+        """The length buckets: equal shares of the premises' steps."""
         plan = self.plan
-        whole = plan.fixed or (plan.coarse and not plan.rounded)
-        width = plan.width if whole else self._longest(units)
-        return Layout.full(-(-per_batch // plan.shares), width, self.group, plan.joint)
-
-    @property
-    def sizes(self) -> list[int]:
-        """Rows of a batch over all devices, on average, of each bucket; equal ones once."""
-        rows = [((self.units[units] >= 0).sum(), batches) for units, _, batches in self.buckets]
-        return sorted({round(count / batches) for count, batches in rows if batches})
-
-    def _buckets(self):
-        """(units, units per batch, batches) of each length bucket: equal shares of the premises'
-        steps."""
-        plan = self.plan
-        per_batch = max(
-            1, round(plan.batch_size * len(self.units) / max(self.rows, 1))
-        )  # some units are not full
-        order = np.lexsort((self.hypothesis_of_unit.sum(axis=1), self.premise_of_unit))
-        # Few units do not justify a program for each bucket.
-        most = max(1, min(plan.max_buckets, len(order) // (2 * per_batch)))
-        work = np.cumsum(self.premise_of_unit[order] + 1)
-        cuts = np.searchsorted(work, work[-1] * np.arange(1, most) / most) if len(order) else []
-        if self.plan.shuffle == "binned":
-            exponents = np.frexp(np.maximum(self.premise_of_unit[order], 1) - 1)[
-                1
-            ]  # 2^(e-1) < length <= 2^e
-            cuts = np.flatnonzero(np.diff(exponents)) + 1
+        # Some units are not full.
+        per_batch = max(1, round(plan.batch_size * len(self.units) / max(self.rows, 1)))
+        if plan.shuffle == "binned":
+            cuts = self._cut_by_powers_of_two()
+        else:
+            # Few units do not justify a program for each bucket.
+            count = max(1, min(plan.max_buckets, len(self.units) // (2 * per_batch)))
+            cuts = self.cut_by_work(np.arange(len(self.units)), count)
         buckets = []
-        for units in np.split(order, cuts):
-            if self.plan.rounded:
+        for units in cuts:
+            if plan.is_rounded:
                 per_batch = power_of_two(min(per_batch, len(units)), 8)
             batches = -(-len(units) // per_batch)
             # All batches have the same number of units, for any number of devices.
             even = per_batch if plan.coarse else -(-len(units) // max(batches, 1))
-            buckets.append((units, even, batches))
+            buckets.append(Bucket(units, even, batches))
         return buckets
 
-    def _longest(self, units):
-        longest = [
-            max(int(x[units].max(initial=0)), 1)
-            for x in (self.premise_of_unit, self.hypothesis_of_unit)
-        ]
-        steps = [
-            max(LEAST, power_of_two(length) // 4) if self.plan.rounded else 1 for length in longest
-        ]
-        return tuple(-(-length // step) * step for length, step in zip(longest, steps, strict=True))
+    def by_length(self, units: np.ndarray) -> np.ndarray:
+        """The units sorted by the length of their premises, then of their hypotheses."""
+        hypotheses = self.hypothesis_of_unit[units].sum(axis=1)
+        return units[np.lexsort((hypotheses, self.premise_of_unit[units]))]
 
-    def _fitted(self, bucket, sentences, pairs, words, uses):
-        """The layout of a bucket with room for these profiles and so many words; uses: see
-        `staircase`."""
+    def cut_by_work(self, units: np.ndarray, count: int) -> list[np.ndarray]:
+        """The units sorted by length, as `count` parts with about equally many steps."""
+        units = self.by_length(units)
+        if not len(units):
+            return [units]
+        work = np.cumsum(self.premise_of_unit[units] + 1)
+        return np.split(units, np.searchsorted(work, work[-1] * np.arange(1, count) / count))
+
+    def _cut_by_powers_of_two(self) -> list[np.ndarray]:
+        units = self.by_length(np.arange(len(self.units)))
+        longest_but_one = np.maximum(self.premise_of_unit[units], 1) - 1
+        _, exponents = np.frexp(longest_but_one)  # 2^(exponent - 1) < length <= 2^exponent
+        return np.split(units, np.flatnonzero(np.diff(exponents)) + 1)
+
+    def _roomy(self, bucket: Bucket) -> Layout:
+        """The layout that holds any `per_batch` units of a bucket."""
+        plan = self.plan
+        width = plan.width
+        if not (plan.fixed or (plan.coarse and not plan.is_rounded)):
+            premise = self._width_for(self.premise_of_unit[bucket.units])
+            width = premise, self._width_for(self.hypothesis_of_unit[bucket.units])
+        return Layout.full(-(-bucket.per_batch // plan.shares), width, self.group, plan.joint)
+
+    def _width_for(self, lengths: np.ndarray) -> int:
+        longest = max(int(lengths.max(initial=0)), 1)
+        multiple = max(LEAST, power_of_two(longest) // 4) if self.plan.is_rounded else 1
+        return -(-longest // multiple) * multiple
+
+    def fitted(self, number: int, need: Need, uses: int) -> Layout:
+        """The layout of a bucket with the room that its batches need; uses: see `staircase`."""
         return replace(
-            self.roomy[bucket],
-            sentences=staircase(sentences, self.plan.floor, uses),
-            pairs=staircase(pairs, self.plan.floor, uses),
-            words=-(-words // 32) * 32,
+            self.roomy[number],
+            sentences=staircase(need.sentences, self.plan.floor, uses),
+            pairs=staircase(need.pairs, self.plan.floor, uses),
+            words=-(-need.words // 32) * 32,
         )
 
-    def _needs(self, bucket, seeds=(), epochs=0):
-        """(profile of sentences, profile of pairs, distinct words) that hold the batches of a
-        bucket."""
-        units = self.buckets[bucket][0]
-        looks = (
-            self._looks(seeds, epochs)[: max(2, LOOKED_AT // max(len(units), 1))]
-            if epochs
-            else [None]
-        )
-        sentences = pairs = np.zeros(max(*self.plan.width, 1), np.int64)
-        words = 0
-        for look in looks:
-            parts = self._shares(self._deal(bucket, look))
-            sentences = np.maximum(
-                sentences, self._alive(parts, paired=False).max(axis=0, initial=0)
-            )
-            pairs = np.maximum(pairs, self._alive(parts, paired=True).max(axis=0, initial=0))
-            words = max(words, max(map(self._words, parts), default=0) if self.tokens else 0)
-        if epochs:  # plans that were not examined may need a little more room
-            sentences, pairs = (
-                np.where(p > 0, np.minimum(p + 1 + (MARGIN * p).astype(int), p[0]), 0)
-                for p in (sentences, pairs)
-            )
-            words = int(words * (1 + MARGIN)) + 1 if words else 0
-        return sentences, pairs, words
+    def examined_draws(self) -> list[Draw]:
+        """The plans that a staircase is fitted to."""
+        epochs = range(1, min(self.plan.epochs, 8) + 1)
+        return [Draw(seed, epoch) for epoch in epochs for seed in self.plan.seeds[:6]]
 
-    def _looks(self, seeds, epochs):
-        """(seed, epoch) of the plans that a staircase is fitted to."""
-        return [
-            (seed, epoch) for epoch in range(1, min(epochs, 8) + 1) for seed in tuple(seeds)[:6]
-        ]
-
-    def _alive(self, parts, *, paired):
-        """Sentences alive at each step of each part: [n, Q, G] -> [n, steps]."""
+    def need(self, number: int, draws: Sequence[Draw] = ()) -> Need:
+        """The room that the batches of a bucket need; draws: none for batches without
+        randomness."""
         steps = max(*self.plan.width, 1)
-        alive = np.zeros((len(parts), steps + 1), np.int64)
-        real = parts >= 0
-        hypothesis = np.where(real, self.length[1][parts], 0)
-        if paired:
-            premise = np.where(real, self.length[0][parts], 0)
-        else:
-            owner = parts.max(axis=2)
-            premise = np.where(owner >= 0, self.length[0][owner], 0)
-        for lengths in (premise, hypothesis) if self.plan.joint else (premise,):
-            places = np.repeat(np.arange(len(parts)), lengths[:1].size)
-            np.add.at(alive, (places, lengths.ravel()), 1)
-        longer = alive.sum(axis=1, keepdims=True) - np.cumsum(
-            alive, axis=1
-        )  # sentences longer than t
+        need = Need(np.zeros(steps, np.int64), np.zeros(steps, np.int64), 0)
+        if not draws:
+            return need.joined(self._need_of(self.deal(number, None)))
+        most = max(2, EXAMINED_UNITS // max(len(self.buckets[number].units), 1))
+        for draw in draws[:most]:
+            need = need.joined(self._need_of(self.deal(number, draw)))
+        return need.with_margin()  # other plans may need a little more room
+
+    def _need_of(self, rows_BQG: np.ndarray) -> Need:
+        rows_DQG = self._device_shares(rows_BQG)
+        words = 0
+        if self.tokens:
+            words = max(map(self._distinct_words, rows_DQG), default=0)
+        return Need(
+            self._alive(rows_DQG, paired=False).max(axis=0, initial=0),
+            self._alive(rows_DQG, paired=True).max(axis=0, initial=0),
+            words,
+        )
+
+    def _device_shares(self, rows: np.ndarray) -> np.ndarray:
+        """[..., Q, G] -> [D, Q / shares, G]: the devices' shares of a batch are contiguous."""
+        units, group = rows.shape[-2] // self.plan.shares, rows.shape[-1]
+        return rows.reshape(rows.size // max(units * group, 1), units, group)
+
+    def _alive(self, rows_DQG: np.ndarray, *, paired: bool) -> np.ndarray:
+        """int64 [D, T]: sentences alive at each step. paired: each row has a premise of its own."""
+        steps = max(*self.plan.width, 1)
+        owners = rows_DQG if paired else rows_DQG.max(axis=2)
+        sides = [np.where(owners >= 0, self.length[0][owners], 0)]
+        if self.plan.joint:
+            sides.append(np.where(rows_DQG >= 0, self.length[1][rows_DQG], 0))
+        of_length = np.zeros((len(rows_DQG), steps + 1), np.int64)  # number of sentences
+        for lengths in sides:
+            share = np.repeat(np.arange(len(rows_DQG)), lengths[:1].size)
+            np.add.at(of_length, (share, lengths.ravel()), 1)
+        longer: np.ndarray = of_length.sum(axis=1, keepdims=True) - of_length.cumsum(axis=1)
         return longer[:, :steps]
 
-    def _words(self, part):
-        """Number of distinct words in the rows [Q, G] of a batch, padding included."""
-        rows = part[part >= 0]
-        seen = np.zeros(self.vocabulary, bool)
-        seen[0] = True
-        for side, length in zip(self.tokens, self.length, strict=True):
-            seen[side[rows][np.arange(side.shape[1]) < length[rows, None]]] = True
-        return int(np.count_nonzero(seen))
+    def _distinct_words(self, rows_QG: np.ndarray) -> int:
+        """Number of distinct words in the rows of a batch, padding included."""
+        rows = rows_QG[rows_QG >= 0]
+        occurs = np.zeros(self._most_words, bool)
+        occurs[0] = True
+        for side, length in zip(self.tokens or (), self.length, strict=True):
+            is_token = np.arange(side.shape[1]) < length[rows, None]
+            occurs[side[rows][is_token]] = True
+        return int(np.count_nonzero(occurs))
 
-    def _fits(self, batches, layout):
-        """Whether each batch [n, (S,) Q, G], for all its seeds, has room in a layout: [n]."""
-        parts, fits = self._shares(batches), np.ones(len(batches), bool)
-        if not len(batches):
-            return fits
+    def _fits(self, rows: np.ndarray, layout: Layout) -> np.ndarray:
+        """bool [B]: whether each batch [B, (S,) Q, G], for all its seeds, has room in a layout."""
+        if not len(rows):
+            return np.ones(0, bool)
+        rows_DQG = self._device_shares(rows)
+        fits_D = np.ones(len(rows_DQG), bool)
         for paired, segments in ((False, layout.sentences), (True, layout.pairs)):
-            alive = self._alive(parts, paired=paired)
-            room = np.repeat([rows for _, rows in segments], [steps for steps, _ in segments])
-            room = np.pad(room, (0, alive.shape[1] - len(room)))
-            fits &= (alive <= room).reshape(len(batches), -1).all(axis=1)
+            alive_DT = self._alive(rows_DQG, paired=paired)
+            room = [sentences for steps, sentences in segments for _ in range(steps)]
+            room_T = np.pad(room, (0, alive_DT.shape[1] - len(room)))
+            fits_D &= np.all(alive_DT <= room_T, axis=1)
         if layout.words:
-            words = np.array([self._words(part) <= layout.words for part in parts], bool)
-            fits &= words.reshape(len(batches), -1).all(axis=1)
-        return fits
+            words = [self._distinct_words(rows_QG) for rows_QG in rows_DQG]
+            fits_D &= np.array(words, int) <= layout.words
+        fits_B: np.ndarray = np.all(fits_D.reshape(len(rows), -1), axis=1)
+        return fits_B
 
-    def _shares(self, batches):
-        """[n, Q, G] -> [n shares, Q / shares, G]: the devices' parts are contiguous."""
-        units = batches.shape[-2] // self.plan.shares
-        return batches.reshape(
-            batches.size // max(units * batches.shape[-1], 1), units, batches.shape[-1]
-        )
+    # -- plans
 
-    def _deal(self, bucket, look, content=None):
-        """Row numbers [batches, Q, G] within the split: one unit of every stratum in each batch.
+    def deal(self, number: int, draw: Draw | None, bucket: Bucket | None = None) -> np.ndarray:
+        """int32 [B, Q, G], rows within the split: a unit of every stratum in each batch.
 
-        look: (seed, epoch) draws at random within the strata; None deals in the order of length.
-        content: (units, units per batch, batches), None = those of the bucket.
+        draw: None deals in the order of length. bucket: None = that of the number.
         """
-        units, per_batch, batches = content or self.buckets[bucket]
-        premise, hypothesis = (
-            self.premise_of_unit[units],
-            self.hypothesis_of_unit[units].sum(axis=1),
-        )
-        # Strata of `batches` units each, sorted by premise in blocks, and within a block by
-        # hypothesis, so that the lengths of both sides are spread evenly. Units of equal lengths
-        # are in random order.
-        rng = None if look is None else np.random.default_rng([*map(int, look), bucket])
-        tie = np.arange(len(units)) if rng is None else rng.permutation(len(units))
-        order = np.lexsort((tie, premise)) if rng is None or self.plan.shuffle == "even" else tie
-        block = batches * max(1, round(per_batch**0.5 / 2))
-        block_of = np.arange(len(units)) // max(block, 1)
-        inner = np.where(block_of % 2 == 0, hypothesis[order], -hypothesis[order])
-        if rng is None or self.plan.shuffle == "even":
-            order = order[np.lexsort((tie[order], inner, block_of))]
-        if (
-            rng is not None
-        ):  # strata begin at a random place, so that any two neighbours can be in one batch
-            order = np.roll(order, rng.integers(batches) if batches else 0)
-        dealt = np.full((per_batch, batches), -1, np.int64)
-        flat = dealt.reshape(-1)
-        flat[: len(units)] = order
+        if bucket is None:
+            bucket = self.buckets[number]
+        units, per_batch, batches = bucket
+        rng = None
+        if draw is not None:
+            rng = np.random.default_rng([int(draw.seed), int(draw.epoch), number])
+        strata = np.full((per_batch, batches), -1, np.int64)
+        strata.reshape(-1)[: len(units)] = self._order(bucket, rng)
         if rng is not None:
-            for stratum in dealt:
-                # the last stratum may be incomplete: its gaps are spread at random, too
+            for stratum in strata:
+                # The last stratum may be incomplete: its gaps are spread at random, too.
                 rng.shuffle(stratum)
-        # [batches, strata]; each device gets every shares-th stratum.
+        # Each device gets every shares-th stratum.
         shares = self.plan.shares
-        dealt = np.pad(dealt.T, ((0, 0), (0, -per_batch % shares)), constant_values=-1)
-        by_device = dealt.reshape(batches, dealt.shape[1] // shares, shares).swapaxes(1, 2)
-        dealt = by_device.reshape(dealt.shape)
-        return np.where(dealt[..., None] >= 0, self.units[units[dealt]], -1).astype(np.int32)
+        padded = np.pad(strata.T, ((0, 0), (0, -per_batch % shares)), constant_values=-1)
+        by_device = padded.reshape(batches, padded.shape[1] // shares, shares).swapaxes(1, 2)
+        place_BQ = by_device.reshape(padded.shape)
+        rows = np.where(place_BQ[..., None] >= 0, self.units[units[place_BQ]], -1)
+        return rows.astype(np.int32)
+
+    def _order(self, bucket: Bucket, rng: np.random.Generator | None) -> np.ndarray:
+        """int [U], the order in which the units of a bucket are cut into strata."""
+        if rng is None:
+            return self._sorted_in_blocks(bucket, np.arange(len(bucket.units)))
+        order = rng.permutation(len(bucket.units))
+        if self.plan.shuffle == "even":
+            order = self._sorted_in_blocks(bucket, order)
+        # Strata begin at a random place, so that any two neighbours can be in one batch.
+        return np.roll(order, rng.integers(bucket.batches) if bucket.batches else 0)
+
+    def _sorted_in_blocks(self, bucket: Bucket, tie: np.ndarray) -> np.ndarray:
+        """int [U], the units of a bucket sorted by premise in blocks, and by hypothesis within a
+        block: rising in one block, falling in the next. So the lengths of both sides are spread
+        evenly over the strata.
+
+        tie: int [U], decides among units of equal lengths.
+        """
+        premise = self.premise_of_unit[bucket.units]
+        hypothesis = self.hypothesis_of_unit[bucket.units].sum(axis=1)
+        order = np.lexsort((tie, premise))
+        block_size = bucket.batches * max(1, round(bucket.per_batch**0.5 / 2))
+        block = np.arange(len(order)) // max(block_size, 1)
+        rising_or_falling = np.where(block % 2 == 0, hypothesis[order], -hypothesis[order])
+        return order[np.lexsort((tie[order], rising_or_falling, block))]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Rows of a batch over all devices, on average, of each bucket; equal ones once."""
+        sizes = set()
+        for bucket in self.buckets:
+            if bucket.batches:
+                rows = (self.units[bucket.units] >= 0).sum()
+                sizes.add(round(rows / bucket.batches))
+        return sorted(sizes)
 
     @property
     def steps(self) -> int:
         """Number of batches of an epoch, the same for all epochs and seeds."""
-        return sum(batches for *_, batches in self.buckets)
+        return sum(bucket.batches for bucket in self.buckets)
 
-    def epoch(self, epoch: int, seeds) -> list[tuple[Layout, np.ndarray]]:
-        """The batches of one epoch as (layout, rows [S, Q, G]).
+    def epoch(self, epoch: int, seeds: Sequence[int] | np.ndarray) -> list[PlannedBatch]:
+        """The batches of one epoch, rows [S, Q, G].
 
         The sequence of buckets depends on the epoch alone, so that all seeds share one program; the
         rows within depend on (seed, epoch). A batch that does not fit for one of the seeds takes
         the roomy layout, which changes no result. Each row occurs once per seed.
         """
-        plan = []
-        for bucket in range(len(self.buckets)):
-            dealt = np.stack(
-                [self._deal(bucket, (seed, epoch)) for seed in seeds], axis=1
-            )  # [batches, S, Q, G]
-            plan += self._laid_out(bucket, dealt)
-        order = np.random.default_rng([epoch]).permutation(len(plan))
-        return [plan[i] for i in order]
+        batches = []
+        for number in range(len(self.buckets)):
+            dealt = [self.deal(number, Draw(seed, epoch)) for seed in seeds]
+            batches += self._planned(number, np.stack(dealt, axis=1))
+        order = np.random.default_rng([epoch]).permutation(len(batches))
+        return [batches[place] for place in order]
 
-    def once(self) -> list[tuple[Layout, np.ndarray]]:
-        """Every row once, in an order without randomness: (layout, rows [Q, G])."""
-        dealt = enumerate(self._deal(bucket, None) for bucket in range(len(self.buckets)))
-        return [item for bucket, rows in dealt for item in self._laid_out(bucket, rows)]
+    def once(self) -> list[PlannedBatch]:
+        """Every row once, in an order without randomness; rows [Q, G]."""
+        batches = []
+        for number in range(len(self.buckets)):
+            batches += self._planned(number, self.deal(number, None))
+        return batches
 
-    def _laid_out(self, bucket, dealt):
-        """(layout, row numbers) of each batch. A batch that the fitted layout cannot hold gets the
-        roomy one."""
-        fitted, roomy = self.layouts[bucket], self.roomy[bucket]
-        fits = self._fits(dealt, fitted) if fitted is not roomy else [True] * len(dealt)
-        numbered = np.where(dealt >= 0, dealt + self.plan.first, -1).astype(np.int32)
-        return [
-            (fitted if fit else roomy, batch) for fit, batch in zip(fits, numbered, strict=True)
-        ]
+    def _planned(self, number: int, dealt: np.ndarray) -> list[PlannedBatch]:
+        """The batches [B, (S,) Q, G] of a bucket. A batch that the fitted layout cannot hold gets
+        the roomy one."""
+        fitted, roomy = self.layouts[number], self.roomy[number]
+        fits = np.ones(len(dealt), bool)
+        if fitted is not roomy:
+            fits = self._fits(dealt, fitted)
+        rows = np.where(dealt >= 0, dealt + self.plan.first, -1).astype(np.int32)
+        layouts = [fitted if fit else roomy for fit in fits]
+        return list(map(PlannedBatch, layouts, rows))
 
 
-def sharing(named: dict[str, Batches]) -> dict[str, Batches]:
+def sharing(splits: dict[str, Batches]) -> dict[str, Batches]:
     """The splits with shared layouts that have room for each of them, so that one program serves
     all.
 
     Splits with other numbers of buckets, or other groups, keep their own.
     """
-    splits = list(named.values())
-    if len({(len(split.buckets), split.group) for split in splits}) != 1:
-        return named
-    for bucket in range(len(splits[0].buckets)):
-        per_batch = max(split.buckets[bucket][1] for split in splits)
-        width = tuple(
-            max(sides)
-            for sides in zip(*(split.roomy[bucket].width for split in splits), strict=True)
-        )
-        for split in splits:
-            units = split.buckets[bucket][0]
-            split.buckets[bucket] = (units, per_batch, -(-len(units) // max(per_batch, 1)))
-            split.roomy[bucket] = Layout.full(
-                -(-per_batch // split.plan.shares), width, split.group, split.plan.joint
-            )
-        needs = zip(*(split._needs(bucket) for split in splits), strict=True)
-        sentences, pairs, words = (np.max(need, axis=0) for need in needs)
-        uses = sum(split.buckets[bucket][2] * split.plan.all_passes for split in splits)
-        for split in splits:
-            split.layouts[bucket] = split._fitted(bucket, sentences, pairs, int(words), uses)
-    return named
+    every = list(splits.values())
+    if len({(len(split.buckets), split.group) for split in every}) == 1:
+        for number in range(len(every[0].buckets)):
+            _share_layout(every, number)
+    return splits
+
+
+def _share_layout(splits: Sequence[Batches], number: int) -> None:
+    """Gives a bucket of each split the same layout."""
+    per_batch = max(split.buckets[number].per_batch for split in splits)
+    widths = [split.roomy[number].width for split in splits]
+    premise_width, hypothesis_width = np.max(widths, axis=0).tolist()
+    for split in splits:
+        units, plan = split.buckets[number].units, split.plan
+        split.buckets[number] = Bucket(units, per_batch, -(-len(units) // max(per_batch, 1)))
+        width = (premise_width, hypothesis_width)
+        share = -(-per_batch // plan.shares)
+        split.roomy[number] = Layout.full(share, width, split.group, plan.joint)
+    need = splits[0].need(number)
+    for split in splits[1:]:
+        need = need.joined(split.need(number))
+    uses = sum(split.buckets[number].batches * split.plan.all_passes for split in splits)
+    for split in splits:
+        split.layouts[number] = split.fitted(number, need, uses)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mednli_jax.data.batching import Batches, BatchPlan
+from mednli_jax.data.batching import Batches, BatchPlan, Bucket, Draw
 from mednli_jax.diskne.data import GROUPS, Benchmark
 from mednli_jax.errors import DataError
 from mednli_jax.knowledge.linking import FUNCTION_WORDS, singular
@@ -290,7 +290,7 @@ class FoldBatches(Batches):
             tokens=tokens,
         )
 
-    def _buckets(self):
+    def cut_into_buckets(self) -> list[Bucket]:
         """Each fold is cut into buckets of equal work; they have as many batches, and room, as the
         largest needs."""
         held = self.member[:, self.units] & (self.units >= 0)
@@ -300,7 +300,8 @@ class FoldBatches(Batches):
         per_batch = max(1, round(self.plan.batch_size * units / max(rows[largest], 1)))
         most = max(1, min(self.plan.max_buckets, units // (2 * per_batch)))
         cut = {
-            fold: self._cut(np.flatnonzero(held[fold].any(axis=1)), most) for fold in self.of_group
+            fold: self.cut_by_work(np.flatnonzero(held[fold].any(axis=1)), most)
+            for fold in self.of_group
         }
         buckets = []
         self._of_fold = {fold: [] for fold in self.of_group}
@@ -310,28 +311,21 @@ class FoldBatches(Batches):
             batches = max(1, min(-(-longest // per_batch), *map(len, parts.values())))
             even = -(-longest // batches)
             for fold, part in parts.items():
-                self._of_fold[fold].append((part, even, batches))
-            buckets.append((np.unique(np.concatenate(list(parts.values()))), even, batches))
+                self._of_fold[fold].append(Bucket(part, even, batches))
+            buckets.append(Bucket(np.unique(np.concatenate(list(parts.values()))), even, batches))
         return buckets
 
-    def _cut(self, units, most):
-        """The units in the order of their length, as `most` parts of about equal work."""
-        order = np.lexsort(
-            (self.hypothesis_of_unit[units].sum(axis=1), self.premise_of_unit[units])
-        )
-        work = np.cumsum(self.premise_of_unit[units][order] + 1)
-        return np.split(units[order], np.searchsorted(work, work[-1] * np.arange(1, most) / most))
-
-    def _looks(self, seeds, epochs):
+    def examined_draws(self) -> list[Draw]:
         """Slot after slot, each in another epoch: folds differ more than the epochs of one do."""
-        turns = range(min(epochs, 4))
+        epochs = self.plan.epochs
         return [
-            (code, 1 + (turn + place) % epochs)
-            for turn in turns
-            for place, code in enumerate(seeds)
+            Draw(code, 1 + (turn + place) % epochs)
+            for turn in range(min(epochs, 4))
+            for place, code in enumerate(self.plan.seeds)
         ]
 
-    def _deal(self, bucket, look):
-        fold = of_code(look[0])[0]
-        rows = super()._deal(bucket, look, self._of_fold[fold][bucket])
+    def deal(self, number: int, draw: Draw | None, bucket: Bucket | None = None) -> np.ndarray:
+        assert draw is not None, "the seed of a draw is the number of a slot"
+        fold, _ = of_code(draw.seed)
+        rows = super().deal(number, draw, self._of_fold[fold][number])
         return np.where((rows >= 0) & self.member[fold][rows], rows, -1).astype(np.int32)
