@@ -30,6 +30,7 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -39,6 +40,10 @@ from mednli_jax.files import append_line, local_path, write_atomic
 from mednli_jax.report import charts
 from mednli_jax.report.sections import Grid, markdown
 from mednli_jax.terminal import Bar, say, warn
+
+if TYPE_CHECKING:
+    from mednli_jax.benchmarking.cases import Choices
+    from mednli_jax.benchmarking.measure import Measurement
 
 COLUMNS = {
     "model": "model", "batch": "batch", "seeds": "seeds", "mode": "mode", "grouping": "grouping",
@@ -86,7 +91,7 @@ def main(values: cli.Flags) -> None:
     from mednli_jax.benchmarking.cases import MODELS, cases_of
     from mednli_jax.benchmarking.measure import measure_case
 
-    cases, machine, rows = cases_of(values), machine_facts(), []
+    cases, machine, rows = cases_of(_choices(values)), machine_facts(), []
     file = None if values.json in (None, "true") else local_path(values.json, "--json")
     for package in {package for case in cases for package in MODELS[case.model].packages}:
         if values.against == "torch" and not version_of(package):
@@ -101,9 +106,9 @@ def main(values: cli.Flags) -> None:
             for row in measure_case(case):
                 rows.append(row)
                 say(
-                    "; ".join(row["notes"]) or "not compared"
+                    "; ".join(row.notes) or "not compared"
                 )  # each setting of PyTorch with its speed, or why it has none
-                line = json.dumps({**row, **machine}, allow_nan=False)
+                line = json.dumps({**vars(row), **machine}, allow_nan=False)
                 if values.json == "true":
                     print(line, flush=True)
                 elif file:
@@ -113,6 +118,30 @@ def main(values: cli.Flags) -> None:
         print("\n".join(lines(rows)))
     if values.figure:
         write_figure(rows, values.figure)
+
+
+def _choices(values: cli.Flags) -> "Choices":
+    from mednli_jax.benchmarking.cases import Choices
+
+    return Choices(
+        models=values.models,
+        modes=values.mode,
+        groupings=values.grouping,
+        seeds=_numbers(values.seeds),
+        batches=_numbers(values.batch),
+        pairs=_numbers(values.pairs),
+        hidden=values.hidden,
+        vectors=values.vectors,
+        tokens=values.tokens,
+        length=values.length,
+        precision=values.precision,
+        against=values.against,
+        rounds=values.rounds,
+    )
+
+
+def _numbers(words: Sequence[str] | None) -> list[int]:
+    return [int(word) for word in words or ()]
 
 
 def version_of(package: str) -> str | None:
@@ -135,30 +164,30 @@ def machine_facts() -> dict:
     return {**versions, "python": platform.python_version(), "cpu": cpu, "cpus": cores}
 
 
-def write_figure(results: Sequence[dict], path: Path) -> None:
+def write_figure(results: "Sequence[Measurement]", path: Path) -> None:
     """Draws the ratio of each row and its range to a PNG file; rows without PyTorch are left
     out."""
-    rows = [row for row in results if row["ratio"] is not None]
+    rows = [row for row in results if row.ratio is not None]
     if not rows:
         warn("no row was compared with PyTorch: no figure is drawn")
         return
     named = {
-        f"{row['model']}, {row['mode']}, {row['batch']}{', premise groups' * (row['grouping'] != 'off')}"
-        f"  |  {row['opponent']}": (row["ratio"], row["ratio_min"], row["ratio_max"])
+        f"{row.model}, {row.mode}, {row.batch}{', premise groups' * (row.grouping != 'off')}"
+        f"  |  {row.opponent}": (row.ratio, row.ratio_min, row.ratio_max)
         for row in rows
     }
     title, x = (
-        f"Speed as a multiple of PyTorch's, {rows[0]['device']}",
+        f"Speed as a multiple of PyTorch's, {rows[0].device}",
         "above 1: mednli_jax is faster",
     )
     write_atomic(path, charts.ranges(named, title=title, x=x, line=1.0))
     say(f"figure: {path}")
 
 
-def lines(results: Sequence[dict]) -> list[str]:
+def lines(results: "Sequence[Measurement]") -> list[str]:
     """The table in Markdown. A column that is empty in all rows is left out."""
-    spreads = (row["ratio"] and f"{row['ratio_min']:.2f}-{row['ratio_max']:.2f}" for row in results)
-    table = [{**row, "spread": spread} for row, spread in zip(results, spreads, strict=True)]
+    spreads = (row.ratio and f"{row.ratio_min:.2f}-{row.ratio_max:.2f}" for row in results)
+    table = [{**vars(row), "spread": spread} for row, spread in zip(results, spreads, strict=True)]
     for row in table:
         if silent := [
             note.partition(":")[0] for note in row["notes"] if not note.endswith(" examples/s")

@@ -2,8 +2,11 @@
 row."""
 
 import itertools
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
+
+from ml_collections import ConfigDict
 
 from mednli_jax import defaults
 from mednli_jax.benchmarking import workload
@@ -13,10 +16,11 @@ from mednli_jax.errors import UsageError
 
 
 class Setting(NamedTuple):
-    """One way to run a model in PyTorch: a layout of text in matrix products, with torch.compile or
-    without.
+    """One way to run a model in PyTorch.
 
-    style: of the module torch_models, or PLAIN.
+    Args:
+      style: the layout of text in matrix products, see torch_models; or that of PLAIN.
+      compiled: by torch.compile.
     """
 
     style: str
@@ -24,32 +28,50 @@ class Setting(NamedTuple):
 
     @property
     def name(self) -> str:
-        return f"{self.style}{', torch.compile' if self.compiled else ''}"
+        return f"{self.style}, torch.compile" if self.compiled else self.style
 
 
 PLAIN = Setting("plain script")  # the script that one would write first, for whole epochs
 
 
 class Family(NamedTuple):
-    """What the models of a kind share: settings of PyTorch, and defaults of the command's flags."""
+    """The settings of PyTorch for some models, and defaults of the command's flags.
 
-    settings: tuple[Setting, ...]  # of which the fastest counts
+    Args:
+      settings: the fastest of them counts.
+      batch: sizes of batches.
+      rows: of training.
+      rows_per_premise: or for each passage.
+      predict_buckets: number of length buckets in prediction.
+    """
+
+    settings: tuple[Setting, ...]
     hidden: int = 300
     vectors: int = 300
     batch: tuple[int, ...] = (64, 512)
-    rows: int = 11_232  # of training
-    rows_per_premise: int = workload.PAIRS_PER_PREMISE  # or of a passage
-    predict_buckets: int = MAX_BUCKETS  # length buckets of what is predicted
+    rows: int = 11_232
+    rows_per_premise: int = workload.PAIRS_PER_PREMISE
+    predict_buckets: int = MAX_BUCKETS
     packages: tuple[str, ...] = ("torch",)
 
 
 RECURRENT = Family(
-    tuple(
-        Setting(style, compiled) for compiled in (False, True) for style in ("bucketed", "chunked")
+    (
+        Setting("bucketed"),
+        Setting("chunked"),
+        Setting("bucketed", compiled=True),
+        Setting("chunked", compiled=True),
     ),
     predict_buckets=1,
 )
-READER = Family((Setting("bucketed"),), 64, 200, (32,), 4_096, workload.QUERIES_PER_PASSAGE)
+READER = Family(
+    (Setting("bucketed"),),
+    hidden=64,
+    vectors=200,
+    batch=(32,),
+    rows=4_096,
+    rows_per_premise=workload.QUERIES_PER_PASSAGE,
+)
 MODELS = {
     "bow": Family((Setting("distinct"),), predict_buckets=1),
     "infersent": RECURRENT,
@@ -57,10 +79,10 @@ MODELS = {
     "ga_reader": READER,
     "sa_reader": READER,
     "bert": Family(
-        (Setting("eager"), Setting("sdpa", True)),
-        384,
-        1,
-        (16, 32),
+        (Setting("eager"), Setting("sdpa", compiled=True)),
+        hidden=384,
+        vectors=1,
+        batch=(16, 32),
         packages=("torch", "transformers"),
     ),
 }
@@ -68,14 +90,20 @@ MODELS = {
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table, by the command's flags."""
+    """One row of the table, in terms of the command's flags.
+
+    Args:
+      seeds: trained in one program.
+      pairs: training rows, which for readers are queries.
+      against: "torch" or "none".
+    """
 
     model: str
     batch: int
-    seeds: int  # trained in one program
+    seeds: int
     mode: str
     grouping: str
-    pairs: int  # training rows, which for readers are queries
+    pairs: int
     hidden: int = 300
     vectors: int = 300
     tokens: int = 1500
@@ -84,66 +112,86 @@ class Case:
     against: str = "torch"
     rounds: int = 3
 
-    def spec(self, **changes) -> dict:
-        """This case for a side, with these changes."""
-        return {**asdict(self), **changes}
+
+@dataclass(frozen=True)
+class Choices:
+    """The cases that a command asks for: one for each model, size and mode. Where a size is None or
+    empty, that of the model's family holds."""
+
+    models: Sequence[str]
+    modes: Sequence[str]
+    groupings: Sequence[str]
+    seeds: Sequence[int]
+    batches: Sequence[int]
+    pairs: Sequence[int]
+    hidden: int | None
+    vectors: int | None
+    tokens: int
+    length: int
+    precision: str
+    against: str
+    rounds: int
 
 
-def cases_of(values) -> list[Case]:
-    """The cases that the command's flags ask for."""
-    found = []
-    for model in values.models:
+def cases_of(choices: Choices) -> list[Case]:
+    cases = []
+    for model in choices.models:
         family = MODELS[model]
-        if model == "bert" and values.grouping != ["off"]:
-            raise UsageError(
-                "--grouping=premise: bert reads both sentences together", fix="leave it out"
+        if model == "bert" and list(choices.groupings) != ["off"]:
+            problem = "--grouping=premise: bert reads both sentences together"
+            raise UsageError(problem, fix="leave it out")
+        combinations = itertools.product(
+            choices.pairs or (family.rows,),
+            choices.modes,
+            choices.batches or family.batch,
+            choices.groupings,
+            choices.seeds,
+        )
+        for pairs, mode, batch, grouping, seeds in combinations:
+            case = Case(
+                model,
+                batch,
+                seeds,
+                mode,
+                grouping,
+                pairs,
+                hidden=choices.hidden or family.hidden,
+                vectors=choices.vectors or family.vectors,
+                tokens=choices.tokens,
+                length=choices.length,
+                precision=choices.precision,
+                against=choices.against,
+                rounds=choices.rounds,
             )
-        shared = {
-            name: values[name].value
-            for name in ("tokens", "length", "precision", "against", "rounds")
-        }
-        shared |= {
-            "hidden": values.hidden or family.hidden,
-            "vectors": values.vectors or family.vectors,
-        }
-        of_rows, batches = values.pairs or [family.rows], values.batch or family.batch
-        found += [
-            Case(model, int(batch), int(seeds), mode, grouping, int(rows), **shared)
-            for rows, mode, batch, grouping, seeds in itertools.product(
-                of_rows, values.mode, batches, values.grouping, values.seeds
-            )
-        ]
-    return found
+            cases.append(case)
+    return cases
 
 
-def workload_of(spec: dict) -> Workload:
+def workload_of(case: Case) -> Workload:
     """The corpus of a case."""
-    if spec["model"] == "bert":
-        return workload.made_up_pieces(spec["pairs"], length=spec["length"])
-    if MODELS[spec["model"]] is READER:
-        return workload.made_up_passages(spec["pairs"], tokens=spec["tokens"], dim=spec["vectors"])
-    return workload.made_up_pairs(spec["pairs"], dim=spec["vectors"])
+    if case.model == "bert":
+        return workload.made_up_pieces(case.pairs, length=case.length)
+    if MODELS[case.model] is READER:
+        return workload.made_up_passages(case.pairs, tokens=case.tokens, dim=case.vectors)
+    return workload.made_up_pairs(case.pairs, dim=case.vectors)
 
 
-def config_of(spec: dict):
+def config_of(case: Case) -> ConfigDict:
     """The published config of a case's model, in the case's sizes."""
-    family, hidden = MODELS[spec["model"]], spec["hidden"]
-    config = (
-        defaults.cloze(spec["model"], "clicr")
-        if family is READER
-        else defaults.nli(spec["model"], "mednli")
-    )
-    if spec["model"] == "bert":
-        config.model.update(
-            layers=workload.BERT_LAYERS, attention_heads=hidden // workload.BERT_HEAD_SIZE
-        )
-        config.model.intermediate_size = workload.BERT_INNER * hidden
-        config.train.schedule = (
-            "constant"  # the first steps of a warm-up would hardly change the weights
-        )
-    config.seeds = tuple(range(spec["seeds"]))
-    config.model.hidden_size = hidden
-    config.train.batch_size = spec["batch"]
-    config.train.precision = spec.get("precision", "float32")
-    config.train.group = family.rows_per_premise if spec["grouping"] == "premise" else 1
+    family = MODELS[case.model]
+    if family is READER:
+        config = defaults.cloze(case.model, "clicr")
+    else:
+        config = defaults.nli(case.model, "mednli")
+    if case.model == "bert":
+        heads = case.hidden // workload.BERT_HEAD_SIZE
+        config.model.update(layers=workload.BERT_LAYERS, attention_heads=heads)
+        config.model.intermediate_size = workload.BERT_INNER * case.hidden
+        # The first steps of a warm-up would hardly change the weights.
+        config.train.schedule = "constant"
+    config.seeds = tuple(range(case.seeds))
+    config.model.hidden_size = case.hidden
+    config.train.batch_size = case.batch
+    config.train.precision = case.precision
+    config.train.group = family.rows_per_premise if case.grouping == "premise" else 1
     return config

@@ -12,21 +12,24 @@ import resource
 import signal
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from mednli_jax.benchmarking.cases import MODELS, PLAIN, Case, workload_of
+from mednli_jax.benchmarking.cases import MODELS, PLAIN, Case, Setting, workload_of
+from mednli_jax.benchmarking.workload import Workload
 from mednli_jax.errors import RunError, UserError
 
 ROUND_SECONDS = 1.5  # of a round of our side
-# batches of a round: their costs differ tenfold between length buckets, so that fewer are no fair
-# sample
+# Batches of a round. Their costs differ tenfold between length buckets: fewer are no fair sample.
 FEWEST = 6
-SHARED_DEVICE = {
-    "XLA_PYTHON_CLIENT_PREALLOCATE": "false"
-}  # jax would take 75 % of a GPU, but the sides share it
+GOLDEN = 0.618034  # multiples of it, modulo 1, are spread evenly
+# jax would take 75 % of a GPU, but the sides share it.
+SHARED_DEVICE = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 # PyTorch's allocator: glibc's default returns pages to the system and requests them again at each
 # step, which halves PyTorch's speed at batch 512. glibc refuses a large enough mmap threshold, but
 # it accepts to use no mmap at all. The plain script has the default.
@@ -35,53 +38,104 @@ TUNED = {
     "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
     "MALLOC_TOP_PAD_": str(64 << 20),
 }
-KEYS = (
-    *("model", "batch", "seeds", "mode", "grouping", "pairs"),
-    *(
-        "examples_per_second",
-        "torch_examples_per_second",
-        "opponent",
-        "ratio",
-        "ratio_min",
-        "ratio_max",
-    ),
-    *(
-        "seconds",
-        "torch_seconds",
-        "seeds_cost",
-        "peak_mb",
-        "torch_peak_mb",
-        "compile_seconds",
-        "rounds",
-    ),
-    *("device", "corpus", "hidden", "precision", "notes"),
-)
+MEGABYTE = 1e6
+# A batch of a plan: (layout, rows) on our side, rows [B] on PyTorch's.
+Batch = Any
+Answer = TypeVar("Answer")
 
-# -- a side in its process ---------------------------------------------------------------------------------------------
+
+@dataclass(kw_only=True)
+class Measurement:
+    """A row of the benchmark, with the fields of its JSON form.
+
+    Args:
+      opponent: the fastest setting of PyTorch.
+      ratio: PyTorch's seconds of an example over ours, the median of the rounds; above 1 we are
+        faster. With several seeds, the examples of all seeds count.
+      seconds, torch_seconds: of one epoch at the measured speed.
+      seeds_cost: our seconds for S seeds in one program over S times those of one seed.
+      notes: the speed of each setting, or why it has none.
+    """
+
+    model: str
+    batch: int
+    seeds: int
+    mode: str
+    grouping: str
+    pairs: int
+    examples_per_second: float
+    torch_examples_per_second: float | None = None
+    opponent: str | None = None
+    ratio: float | None = None
+    ratio_min: float | None = None
+    ratio_max: float | None = None
+    seconds: float
+    torch_seconds: float | None = None
+    seeds_cost: float | None = None
+    peak_mb: int
+    torch_peak_mb: int | None = None
+    compile_seconds: float
+    rounds: int
+    device: str
+    corpus: str
+    hidden: int
+    precision: str
+    notes: list[str] = field(default_factory=list)
+
+
+# -- a side in its process -------------------------------------------------------------------------
+
+
+class Started(NamedTuple):
+    """seconds: of a batch on our side; 0 on PyTorch's and for whole epochs."""
+
+    seconds: float
+    device: str
+
+
+class Usage(NamedTuple):
+    """The corpus of a side, the size of its training part, and the cost of the side.
+
+    mb: peak memory of the accelerator if there is one, else of the process.
+    """
+
+    corpus: str
+    pairs: int
+    mb: int
+    compile_seconds: float
 
 
 class Side:
     """A process that builds a side and runs it. environment: variables that it has besides this
     one's."""
 
-    def __init__(self, environment: dict):
+    def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = {**SHARED_DEVICE, **environment}
         self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin)
 
-    def __enter__(self):
+    def __enter__(self) -> "Side":
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def ask(self, do: str, *arguments):
-        """The answer to a method of Worker. Raises what the process raised, or says that it
+    def start(self, case: Case, setting: Setting | None = None) -> Started:
+        return self._call(Worker.start, case, setting)
+
+    def run(self, positions: Sequence[float], number: int) -> float:
+        return self._call(Worker.run, positions, number)
+
+    def end(self) -> Usage:
+        return self._call(Worker.end)
+
+    def _call(self, method: Callable[..., Answer], *arguments: object) -> Answer:
+        """The answer of a method of Worker. Raises what the process raised, or says that it
         ended."""
         before = dict(os.environ)
         # glibc reads its variables when the process starts, with the first call
         os.environ.update(self._environment)
         try:
-            answer = self._pool.submit(_call, do, arguments)
+            answer = self._pool.submit(_answer, method, arguments)
         finally:
             os.environ.clear()
             os.environ.update(before)
@@ -93,145 +147,200 @@ def _begin() -> None:
     os.dup2(2, 1)  # what libraries print
 
 
-def _call(do, arguments):
-    return getattr(WORKER, do)(*arguments)
+def _answer(method: Callable[..., Answer], arguments: Sequence[object]) -> Answer:
+    return method(WORKER, *arguments)
+
+
+class Contender(Protocol):
+    """Our side (ours.Ours) or PyTorch's (torch_side.TorchSide)."""
+
+    device: str
+
+    @property
+    def compile_seconds(self) -> float: ...
+
+    def plan(self, mode: str) -> list[Batch]: ...
+
+    def warm(self, mode: str, plan: list[Batch]) -> float: ...
+
+    def run(self, mode: str, batches: list[Batch]) -> int: ...
+
+    def epoch(self, number: int) -> int: ...
+
+    def peak_bytes(self) -> int | None: ...
+
+
+def _built(case: Case, setting: Setting | None, work: Workload) -> Contender:
+    if setting is None:
+        from mednli_jax.benchmarking.ours import Ours
+
+        return Ours(case, work)
+    from mednli_jax.benchmarking import torch_side
+
+    return torch_side.side_of(case, setting, work)
 
 
 class Worker:
     """A side in its process."""
 
-    def start(self, case: Case, setting=None) -> tuple[float, str]:
-        """Builds a side, ours without a setting, and warms it up. Returns (seconds of a batch of
-        ours, device).
+    side: Contender
+    plan: list[Batch]
 
-        The mode "epoch" runs an epoch and returns 0 seconds.
-        """
-        self.mode, work = case.mode, workload_of(case.spec())
-        self.facts = {"corpus": work.facts["corpus"], "pairs": len(work.rows("train"))}
-        if setting:
-            from mednli_jax.benchmarking import torch_side
-
-            self.side = torch_side.side_of(case.spec(**setting._asdict()), work)
-        else:
-            from mednli_jax.benchmarking.ours import Ours
-
-            self.side = Ours(case.spec(), work)
+    def start(self, case: Case, setting: Setting | None = None) -> Started:
+        """Builds a side, ours without a setting, and warms it up: in the mode "epoch" by an
+        epoch."""
+        self.mode, self.work = case.mode, workload_of(case)
+        self.side = _built(case, setting, self.work)
         if self.mode == "epoch":
             self.side.epoch(0)
-            return 0.0, self.side.device
+            return Started(0.0, self.side.device)
         self.plan = self.side.plan(self.mode)
-        return self.side.warm(self.mode, self.plan), self.side.device
+        return Started(self.side.warm(self.mode, self.plan), self.side.device)
 
-    def run(self, positions, number: int) -> float:
-        """Seconds of an example in a round; what is compiled on the way is not counted."""
+    def run(self, positions: Sequence[float], number: int) -> float:
+        """Seconds of an example in a round, without those of compilation on the way.
+
+        positions: of the round's batches in the plan, from 0 to 1.
+        """
         compiled, started = self.side.compile_seconds, time.perf_counter()
         if self.mode == "epoch":
             examples = self.side.epoch(number)
         else:
-            examples = self.side.run(
-                self.mode, [self.plan[int(place * len(self.plan))] for place in positions]
-            )
-        return (time.perf_counter() - started - (self.side.compile_seconds - compiled)) / examples
+            batches = [self.plan[int(position * len(self.plan))] for position in positions]
+            examples = self.side.run(self.mode, batches)
+        compiling = self.side.compile_seconds - compiled
+        return (time.perf_counter() - started - compiling) / examples
 
-    def end(self) -> dict:
-        """Facts of the corpus, seconds of compilation, peak memory of the accelerator if there is
-        one, else here."""
-        scale = 1 if sys.platform == "darwin" else 1024
-        most = self.side.peak_bytes() or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
-        return {
-            **self.facts,
-            "mb": round(most / 1e6),
-            "compile_seconds": rounded(self.side.compile_seconds),
-        }
+    def end(self) -> Usage:
+        peak = self.side.peak_bytes()
+        if not peak:
+            unit = 1 if sys.platform == "darwin" else 1024
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+        return Usage(
+            self.work.corpus,
+            len(self.work.rows("train")),
+            round(peak / MEGABYTE),
+            rounded(self.side.compile_seconds),
+        )
 
 
 WORKER = Worker()
 
-# -- measuring ---------------------------------------------------------------------------------------------------------
+MakeSide = Callable[[Mapping[str, str]], Side]
+
+# -- measuring -------------------------------------------------------------------------------------
 
 
-def measure_case(case: Case, side=Side) -> list[dict]:
-    """The rows (KEYS) of a case: against the fastest setting; for whole epochs before it one
-    against the plain script.
-
-    ratio: PyTorch's seconds per example over ours; above 1 we are faster. With several seeds, the
-    examples of all seeds count. seeds_cost: our seconds for S seeds in one program over S times
-    those of one seed. seconds: of one epoch at the measured speed.
-    """
+def measure_case(case: Case, side: MakeSide = Side) -> list[Measurement]:
+    """The rows of a case: against the fastest setting; for whole epochs before it one against the
+    plain script."""
     if case.against == "none":
-        return [_row(case, (), {}, side)]
-    row = _row(case, MODELS[case.model].settings, TUNED, side)
-    return [_row(case, (PLAIN,), {}, side), row] if case.mode == "epoch" else [row]
+        return [_measured(case, (), {}, side)]
+    row = _measured(case, MODELS[case.model].settings, TUNED, side)
+    if case.mode == "epoch":
+        return [_measured(case, (PLAIN,), {}, side), row]
+    return [row]
 
 
-def _row(case, settings, environment, side):
-    single, notes = Case(**case.spec(seeds=1)), []
+def _measured(
+    case: Case,
+    settings: Sequence[Setting],
+    environment: Mapping[str, str],
+    side: MakeSide,
+) -> Measurement:
+    """The row of a case against some settings of PyTorch, which have these variables."""
+    one_seed = replace(case, seeds=1)
+    notes = []
+    opponents = {}
     with ExitStack() as stack:
-        sides = {"ours": stack.enter_context(side({}))}
-        seconds, device = sides["ours"].ask("start", case)
+        ours = stack.enter_context(side({}))
+        started = ours.start(case)
+        sides = {"ours": ours}
         if case.seeds > 1:
-            sides["single"] = stack.enter_context(side({}))
-            sides["single"].ask("start", single)
+            sides["one seed"] = stack.enter_context(side({}))
+            sides["one seed"].start(one_seed)
         for setting in settings:
-            child = stack.enter_context(side(environment))
+            opponent = stack.enter_context(side(environment))
             try:
-                child.ask("start", single, setting)
-                sides[setting.name] = child
+                opponent.start(one_seed, setting)
+                opponents[setting.name] = opponent
             except UserError:
                 raise
-            except (
-                Exception
-            ) as failure:  # the benchmark goes on without a setting that does not work here
-                first = (str(failure).strip().splitlines() or [""])[0]
-                notes.append(f"{setting.name}: {type(failure).__name__}: {first[:200]}")
-        if len(notes) == len(settings) > 0:
-            where = f"{case.model}, batch {case.batch}, {case.mode}"
-            raise RunError(
-                f"{where}: {'; '.join(notes)}", fix="leave the row out, or give --against=none"
-            )
-        count = max(FEWEST, math.ceil(ROUND_SECONDS / (seconds or ROUND_SECONDS)))
-        each = {
-            name: np.zeros(case.rounds) for name in sides
-        }  # seconds of an example in each round
-        for number in range(case.rounds):
-            # Evenly spaced quantiles of an epoch's batches by cost; each round starts elsewhere
-            # between two.
-            positions = [(i + (0.5 + number * 0.618034) % 1.0) / count for i in range(count)]
-            for name in list(sides)[
-                :: -1 if number % 2 else 1
-            ]:  # in turn, the order reversed every other round
-                each[name][number] = sides[name].ask("run", positions, number)
-        ends = {name: child.ask("end") for name, child in sides.items()}
-    ours, pairs = each.pop("ours"), ends["ours"]["pairs"]
-    row = {
-        **dict.fromkeys(KEYS),
-        **{name: value for name, value in case.spec().items() if name in KEYS},
-        **{name: ends["ours"][name] for name in ("corpus", "pairs", "compile_seconds")},
-        **{"device": device, "notes": notes, "peak_mb": ends["ours"]["mb"]},
-        "examples_per_second": rounded(np.median(1 / ours)),
-        "seconds": rounded(np.median(ours) * pairs * case.seeds),
-    }
-    if "single" in each:
-        row["seeds_cost"] = rounded(np.median(ours / each.pop("single")))
-    if each:
-        notes += [
-            f"{name}: {np.median(1 / seconds):.4g} examples/s" for name, seconds in each.items()
-        ]
-        fastest = min(each, key=lambda name: np.median(each[name]))
-        theirs = each[fastest]
-        ratio = theirs / ours
-        row |= {
-            "opponent": fastest,
-            "torch_examples_per_second": rounded(np.median(1 / theirs)),
-            "torch_seconds": rounded(np.median(theirs) * pairs),
-            "torch_peak_mb": ends[fastest]["mb"],
-            "ratio": rounded(np.median(ratio)),
-            "ratio_min": rounded(ratio.min()),
-            "ratio_max": rounded(ratio.max()),
-        }
+            # The benchmark goes on without a setting that does not work here.
+            except Exception as failure:
+                notes.append(f"{setting.name}: {type(failure).__name__}: {_first_line(failure)}")
+        if settings and not opponents:
+            problem = f"{case.model}, batch {case.batch}, {case.mode}: {'; '.join(notes)}"
+            raise RunError(problem, fix="leave the row out, or give --against=none")
+        sides |= opponents
+        seconds = _seconds_of_rounds(sides, case.rounds, started.seconds)
+        usage = {name: measured.end() for name, measured in sides.items()}
+    row = _row_of_ours(case, started.device, seconds["ours"], usage["ours"])
+    if "one seed" in sides:
+        row.seeds_cost = rounded(np.median(seconds["ours"] / seconds["one seed"]))
+    notes += [f"{name}: {np.median(1 / seconds[name]):.4g} examples/s" for name in opponents]
+    row.notes = notes
+    if opponents:
+        fastest = min(opponents, key=lambda name: np.median(seconds[name]))
+        row.opponent = fastest
+        _enter_opponent(row, seconds["ours"], seconds[fastest], usage[fastest])
     return row
 
 
-def rounded(value) -> float:
+def _first_line(failure: Exception) -> str:
+    return str(failure).strip().partition("\n")[0][:200]
+
+
+def _seconds_of_rounds(
+    sides: dict[str, Side], rounds: int, seconds_of_batch: float
+) -> dict[str, np.ndarray]:
+    """side -> seconds of an example in each round. seconds_of_batch: of our side; 0 for whole
+    epochs."""
+    count = max(FEWEST, math.ceil(ROUND_SECONDS / (seconds_of_batch or ROUND_SECONDS)))
+    seconds = {name: np.zeros(rounds) for name in sides}
+    for number in range(rounds):
+        # Evenly spaced quantiles of an epoch's batches by cost; each round starts elsewhere.
+        offset = (0.5 + number * GOLDEN) % 1.0
+        positions = [(i + offset) / count for i in range(count)]
+        # In turn, the order reversed every other round.
+        for name in reversed(sides) if number % 2 else sides:
+            seconds[name][number] = sides[name].run(positions, number)
+    return seconds
+
+
+def _row_of_ours(case: Case, device: str, seconds: np.ndarray, usage: Usage) -> Measurement:
+    """A row without an opponent. seconds: of an example in each round."""
+    return Measurement(
+        model=case.model,
+        batch=case.batch,
+        seeds=case.seeds,
+        mode=case.mode,
+        grouping=case.grouping,
+        pairs=usage.pairs,
+        examples_per_second=rounded(np.median(1 / seconds)),
+        seconds=rounded(np.median(seconds) * usage.pairs * case.seeds),
+        peak_mb=usage.mb,
+        compile_seconds=usage.compile_seconds,
+        rounds=case.rounds,
+        device=device,
+        corpus=usage.corpus,
+        hidden=case.hidden,
+        precision=case.precision,
+    )
+
+
+def _enter_opponent(row: Measurement, ours: np.ndarray, opponent: np.ndarray, usage: Usage) -> None:
+    """Enters the figures of PyTorch's fastest setting. ours, opponent: seconds of an example in
+    each round."""
+    ratio = opponent / ours
+    row.torch_examples_per_second = rounded(np.median(1 / opponent))
+    row.torch_seconds = rounded(np.median(opponent) * row.pairs)
+    row.torch_peak_mb = usage.mb
+    row.ratio = rounded(np.median(ratio))
+    row.ratio_min = rounded(ratio.min())
+    row.ratio_max = rounded(ratio.max())
+
+
+def rounded(value: float) -> float:
     """Rounded to four significant digits, the precision of such a measurement."""
     return float(f"{value:.4g}")

@@ -3,6 +3,7 @@ training loop."""
 
 import collections
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +11,12 @@ import jax
 import numpy as np
 
 from mednli_jax.benchmarking import cases
+from mednli_jax.benchmarking.cases import Case
+from mednli_jax.benchmarking.workload import Workload
 from mednli_jax.cloze.encoding import Texts
 from mednli_jax.cloze.task import ClozeRows
 from mednli_jax.data.arrays import Prepared, Rows
-from mednli_jax.data.batching import TrainingBatches
+from mednli_jax.data.batching import Layout, TrainingBatches
 from mednli_jax.run import experiment_of
 from mednli_jax.training import loop
 from mednli_jax.training.program import LOOKAHEAD
@@ -21,41 +24,39 @@ from mednli_jax.training.settings import check_jax
 
 # most steps under way; the training loop waits for the device from time to time, too
 AHEAD = 64
+LaidOut = tuple[Layout, np.ndarray]  # a batch: its layout, and its rows
 
 
-def prepared_of(work) -> Prepared:
+def prepared_of(work: Workload) -> Prepared:
     """A workload as the prepared corpus that the rest of the package expects."""
-    splits, cloze = {}, "query_passage" in work.arrays
-    for name, (first, size) in work.spans.items():
-        rows = np.arange(first, first + size)
-        common = (
-            name,
-            first,
-            work.arrays["label"][rows],
-            work.lengths(rows),
-            ("",) * size,
-            ((),) * size,
-        )
-        splits[name] = (
-            ClozeRows(*common, Texts(work.arrays), work.premise_of[rows])
-            if cloze
-            else Rows(*common)
-        )
+    splits = {name: _rows_of(work, name) for name in work.spans}
     manifest = {
         "knowledge": {"longest_path": 0},
-        "candidates": {"types_of_train": work.facts.get("types", 0)},
+        "candidates": {"types_of_train": work.types},
     }
-    if "pieces" in work.facts:
-        manifest["pieces"] = work.facts["pieces"]
+    if work.pieces:
+        manifest["pieces"] = work.pieces._asdict()
     return Prepared(Path(), manifest, work.arrays, work.vectors, splits)
+
+
+def _rows_of(work: Workload, split: str) -> Rows:
+    first, size = work.spans[split]
+    index = work.rows(split)
+    label, length = work.arrays["label"][index], work.lengths(index)
+    uids, tags = ("",) * size, ((),) * size
+    if "query_passage" not in work.arrays:
+        return Rows(split, first, label, length, uids, tags)
+    texts, passage = Texts(work.arrays), work.premise_of[index]
+    return ClozeRows(split, first, label, length, uids, tags, texts, passage)
 
 
 class Ours:
     """One model with S seeds over one workload. dropout: None = the published rate."""
 
-    def __init__(self, spec: dict, work, *, dropout: float | None = None):
+    def __init__(self, case: Case, work: Workload, *, dropout: float | None = None) -> None:
         check_jax()
-        self.config, self.device = cases.config_of(spec), jax.devices()[0].platform
+        self.config = cases.config_of(case)
+        self.device = jax.devices()[0].platform
         if dropout is not None:
             self.config.model.dropout = dropout
         self.prepared = prepared_of(work)
@@ -63,11 +64,10 @@ class Ours:
         self.program, self.epochs = self.experiment.program(self.prepared)
         self.trainer = self._trainer()
 
-    def _trainer(self):
+    def _trainer(self) -> loop.Trainer:
         settings = replace(self.experiment.settings, epochs=1)
-        return loop.Trainer(
-            self.program, settings, self.prepared.splits, self.epochs, self.config.seeds
-        )
+        splits, seeds = self.prepared.splits, self.config.seeds
+        return loop.Trainer(self.program, settings, splits, self.epochs, seeds)
 
     @property
     def compile_seconds(self) -> float:
@@ -76,24 +76,28 @@ class Ours:
     def peak_bytes(self) -> int | None:
         """The most that the accelerator held; None on a CPU."""
         stats = jax.local_devices()[0].memory_stats() if self.device != "cpu" else None
-        return stats and stats.get("peak_bytes_in_use")
+        return stats.get("peak_bytes_in_use") if stats else None
 
-    def plan(self, mode: str) -> list:
-        """The batches of one pass over the training rows, as (layout, rows), cheapest first."""
+    def plan(self, mode: str) -> list[LaidOut]:
+        """The batches of one pass over the training rows, cheapest first."""
         if mode == "train":
-            plan = self.epochs["train"].epoch(1, np.asarray(self.config.seeds))
-        else:
-            train, task, model = self.config.train, self.experiment.task, self.program.model
-            buckets = cases.MODELS[self.config.model.name].predict_buckets
-            how = TrainingBatches(train.batch_size, train.group, buckets)
-            plan = task.batches(
-                self.prepared, "train", how, shares=self.program.devices.count, model=model
-            ).once()
-        return sorted(
-            plan, key=lambda item: sum(steps * sentences for steps, sentences in item[0].sentences)
-        )
+            seeds = np.asarray(self.config.seeds)
+            return sorted(self.epochs["train"].epoch(1, seeds), key=_tokens)
+        return sorted(self._prediction_plan(), key=_tokens)
 
-    def warm(self, mode: str, plan: list) -> float:
+    def _prediction_plan(self) -> Sequence[LaidOut]:
+        train = self.config.train
+        buckets = cases.MODELS[self.config.model.name].predict_buckets
+        batches = self.experiment.task.batches(
+            self.prepared,
+            "train",
+            TrainingBatches(train.batch_size, train.group, buckets),
+            shares=self.program.devices.count,
+            model=self.program.model,
+        )
+        return batches.once()
+
+    def warm(self, mode: str, plan: list[LaidOut]) -> float:
         """Compiles and runs each layout of a plan; seconds of a batch, on average of the
         layouts."""
         layouts = list({layout: (layout, index) for layout, index in plan}.values())
@@ -102,12 +106,12 @@ class Ours:
         self.run(mode, layouts)
         return (time.perf_counter() - started) / len(layouts)
 
-    def run(self, mode: str, batches: list) -> int:
+    def run(self, mode: str, batches: list[LaidOut]) -> int:
         """Trains on, or predicts, these batches; returns their examples once all is computed. Seeds
         count each."""
         return self.train(batches) if mode == "train" else self.predict(batches)
 
-    def train(self, batches) -> int:
+    def train(self, batches: list[LaidOut]) -> int:
         examples = 0
         for number, (layout, index) in enumerate(batches, start=1):
             self.trainer.learner, _ = self.program.train(layout, self.trainer.learner, index)
@@ -117,15 +121,18 @@ class Ours:
         jax.block_until_ready(self.trainer.learner)
         return examples
 
-    def predict(self, batches) -> int:
-        variables, pending = self.trainer.learner.variables, collections.deque()
+    def predict(self, batches: list[LaidOut]) -> int:
+        variables = self.trainer.learner.variables
+        examples = 0
+        pending: collections.deque[jax.Array] = collections.deque()
         for layout, index in batches:
             pending.append(self.program.predict(layout, variables, index))
+            examples += int((index >= 0).sum()) * len(self.config.seeds)
             if len(pending) > LOOKAHEAD:
                 np.asarray(pending.popleft())
-        for part in pending:
-            np.asarray(part)
-        return sum(int((index >= 0).sum()) for _, index in batches) * len(self.config.seeds)
+        for logits in pending:
+            np.asarray(logits)
+        return examples
 
     def epoch(self, number: int) -> int:
         """One epoch as `train` runs it, the dev split scored after it, from newly drawn weights."""
@@ -133,3 +140,9 @@ class Ours:
         trainer.run()
         jax.block_until_ready(trainer.best)
         return len(self.prepared.splits["train"]) * len(self.config.seeds)
+
+
+def _tokens(batch: LaidOut) -> int:
+    """Token slots of a batch, padding included."""
+    layout, _ = batch
+    return sum(steps * sentences for steps, sentences in layout.sentences)

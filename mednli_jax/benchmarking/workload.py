@@ -6,13 +6,17 @@ passages, C candidates and S marked tokens of all passages.
 """
 
 import json
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from mednli_jax.data.arrays import SIDES
 
-WORDS, FIRST_WORD = 14_000, 2  # vocabulary; 0 and 1 are padding and unknown, as in text.Vocab
+WORDS = 14_000
+FIRST_WORD = 2  # 0 and 1 are padding and unknown, as in text.Vocab
 # Zipf-Mandelbrot: about 520 distinct words among 1,700 tokens and 2,000 among 13,000. Real corpora
 # (SNLI, the demo) have fewer, 450-540 and 1,700, so that a model that shares work among equal words
 # gains no advantage here.
@@ -20,86 +24,109 @@ OFFSET, EXPONENT = 8.0, 1.4
 
 # Sentence pairs with the lengths of MedNLI: mean and shape of a gamma distribution, and the
 # longest.
-DEV_PAIRS, PAIRS_PER_PREMISE = 1_395, 3
-MEANS, SHAPES, CAPS = (
-    {"premise": 20.0, "hypothesis": 5.8},
-    {"premise": 2.2, "hypothesis": 4.0},
-    (50, 20),
-)
+DEV_PAIRS = 1_395
+PAIRS_PER_PREMISE = 3
+MEANS = {"premise": 20.0, "hypothesis": 5.8}
+SHAPES = {"premise": 2.2, "hypothesis": 4.0}
+CAPS = {"premise": 50, "hypothesis": 20}
 
-# Word pieces of BERT, and its sizes: 6 layers of 384 with 12 heads is the smallest model with
-# published weights.
-PIECES, SPECIAL_PIECES, FIRST_PIECE, PIECES_PER_WORD = 30_522, 3, 1_000, 1.35
-CLS, SEP = 101, 102  # of the published vocabularies
-BERT_LAYERS, BERT_HEAD_SIZE, BERT_INNER = (
-    6,
-    32,
-    4,
-)  # layers, numbers of a head, inner size over hidden size
+# Word pieces of BERT's published vocabularies.
+PIECES = 30_522
+CLS, SEP = 101, 102
+FIRST_PIECE = 1_000
+SPECIAL_PIECES = 3  # of a pair
+PIECES_PER_WORD = 1.35
+# Sizes of BERT: 6 layers of 384 with 12 heads is the smallest model with published weights.
+BERT_LAYERS = 6
+BERT_HEAD_SIZE = 32
+BERT_INNER = 4  # the inner size over the hidden size
 
 # Passages and queries with the lengths of CliCR (Šuster & Daelemans 2018, table 2 and figure 2a):
 # about 1,500 tokens, some passages four times as long, some with less than a hundred. A phrase is
 # one token, as in the set-up "ent".
-QUERIES_PER_PASSAGE, DEV_PASSAGES = 4, 8
+QUERIES_PER_PASSAGE = 4
+DEV_PASSAGES = 8
 TYPES = 20_000  # phrases of the corpus
 CANDIDATES, MARKS = 30, 60  # of a passage, on average
-PASSAGE_SHAPE, SHORTEST, LONGEST = 3.0, 1 / 15, 4.0  # gamma's shape; limits, times the mean length
-QUERY_MEAN, QUERY_SHAPE, QUERY_CAPS = 25.0, 6.0, (5, 60)
+PASSAGE_SHAPE = 3.0  # of the gamma distribution
+SHORTEST, LONGEST = 1 / 15, 4.0  # limits, times the mean length
+QUERY_MEAN, QUERY_SHAPE = 25.0, 6.0
+QUERY_CAPS = (5, 60)
 BLANK = FIRST_WORD  # the placeholder's number
 PHRASES = WORDS // 2  # words, the rarest, that stand for phrases
+
+
+class Pieces(NamedTuple):
+    """A vocabulary of word pieces, as in the manifest of a prepared corpus. room: most pieces of a
+    pair."""
+
+    size: int
+    cls: int
+    sep: int
+    room: int
 
 
 @dataclass(frozen=True)
 class Workload:
     """A corpus as arrays, training rows first.
 
-    arrays: of pairs, premise and hypothesis [N, T] int32; of readers, the arrays of cloze.encoding.
-    Both have
-      premise_length, hypothesis_length and label [N] int32; a passage counts as a premise, a query as a hypothesis.
-    vectors: [V, D] float32. spans: split -> (first row, rows), for "train" and "dev". premise_of:
-    [N], the number of each row's premise or passage; rows that share one are equal here. facts:
-    JSON values for the reader of a result.
+    Args:
+      arrays: of pairs, premise and hypothesis [N, T] int32; of readers, those of cloze.encoding.
+        Both have premise_length, hypothesis_length and label [N] int32; a passage counts as a
+        premise, a query as a hypothesis.
+      vectors: [V, D] float32.
+      spans: split -> (first row, rows), for "train" and "dev".
+      premise_of: [N] the number of each row's premise or passage.
+      corpus: its description, for the result.
+      types: number of phrases, of readers.
     """
 
     arrays: dict[str, np.ndarray]
     vectors: np.ndarray
     spans: dict[str, tuple[int, int]]
     premise_of: np.ndarray
-    facts: dict
+    corpus: str
+    types: int = 0
+    pieces: Pieces | None = None
 
     def rows(self, split: str) -> np.ndarray:
         first, size = self.spans[split]
         return np.arange(first, first + size)
 
-    def lengths(self, rows) -> tuple[np.ndarray, np.ndarray]:
-        return tuple(self.arrays[f"{side}_length"][rows] for side in SIDES)
+    def lengths(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(of premises, of hypotheses) [N]"""
+        premise, hypothesis = (f"{side}_length" for side in SIDES)
+        return self.arrays[premise][rows], self.arrays[hypothesis][rows]
 
 
 def _groups(train: int, dev: int, size: int) -> np.ndarray:
     """[train + dev] the group of each row, `size` to a group; splits share none, their last ones
     may have fewer."""
-    return np.concatenate([np.arange(train) // size, -(-train // size) + np.arange(dev) // size])
+    train_groups = np.arange(train) // size
+    dev_groups = np.arange(dev) // size + math.ceil(train / size)
+    return np.concatenate([train_groups, dev_groups])
 
 
 def made_up_pairs(
     pairs: int, *, dim: int = 300, dev_pairs: int | None = None, seed: int = 0
 ) -> Workload:
     """Pairs of words. There is nothing to learn."""
-    dev_pairs = (
-        min(DEV_PAIRS, max(PAIRS_PER_PREMISE, pairs // 8)) if dev_pairs is None else dev_pairs
-    )
-    rng, total = np.random.default_rng(seed), pairs + dev_pairs
+    if dev_pairs is None:
+        dev_pairs = min(DEV_PAIRS, max(PAIRS_PER_PREMISE, pairs // 8))
+    rng = np.random.default_rng(seed)
     premise_of = _groups(pairs, dev_pairs, PAIRS_PER_PREMISE)
     label = np.concatenate([np.arange(pairs), np.arange(dev_pairs)]) % 3
+    sentences = {"premise": int(premise_of[-1]) + 1, "hypothesis": pairs + dev_pairs}
     arrays = {"label": label.astype(np.int32)}
-    for side, cap, number in zip(SIDES, CAPS, (int(premise_of[-1]) + 1, total), strict=True):
+    for side, number in sentences.items():
+        cap = CAPS[side]
         length = _lengths(rng, number, MEANS[side], SHAPES[side], 1, cap).astype(np.int32)
         arrays[side] = _padded(zipf(rng, number * cap).reshape(number, cap), length)
         arrays[f"{side}_length"] = length
-    arrays |= {name: arrays[name][premise_of] for name in ("premise", "premise_length")}
-    facts = {"corpus": "synthetic, of MedNLI's shape"}
+    for name in ("premise", "premise_length"):
+        arrays[name] = arrays[name][premise_of]
     spans = {"train": (0, pairs), "dev": (pairs, dev_pairs)}
-    return Workload(arrays, _vectors(rng, dim), spans, premise_of, facts)
+    return Workload(arrays, _vectors(rng, dim), spans, premise_of, "synthetic, of MedNLI's shape")
 
 
 def made_up_pieces(pairs: int, *, length: int = 64, seed: int = 0) -> Workload:
@@ -108,29 +135,32 @@ def made_up_pieces(pairs: int, *, length: int = 64, seed: int = 0) -> Workload:
     length: pieces of every pair with its three special ones; 0: as many as the words of MedNLI
     would have.
     """
-    rng, words = np.random.default_rng(seed), made_up_pairs(pairs, dim=1, seed=seed)
+    rng = np.random.default_rng(seed)
+    words = made_up_pairs(pairs, dim=1, seed=seed)
     arrays, total = dict(words.arrays), len(words.premise_of)
-    sizes = {s: np.ceil(PIECES_PER_WORD * arrays[f"{s}_length"]).astype(np.int32) for s in SIDES}
+    sizes = {}
     if length:
         hypothesis = round((length - SPECIAL_PIECES) * MEANS["hypothesis"] / sum(MEANS.values()))
-        parts = (length - SPECIAL_PIECES - hypothesis, hypothesis)
-        sizes = {
-            side: np.full(total, size, np.int32) for side, size in zip(SIDES, parts, strict=True)
-        }
+        sizes["premise"] = np.full(total, length - SPECIAL_PIECES - hypothesis, np.int32)
+        sizes["hypothesis"] = np.full(total, hypothesis, np.int32)
+    else:
+        for side in SIDES:
+            sizes[side] = np.ceil(PIECES_PER_WORD * arrays[f"{side}_length"]).astype(np.int32)
     for side, size in sizes.items():
         pieces = rng.integers(FIRST_PIECE, PIECES, (total, int(size.max())))
         if side == "premise":
             pieces = pieces[words.premise_of]
-        arrays[side], arrays[f"{side}_length"] = _padded(pieces, size), size
+        arrays[side] = _padded(pieces, size)
+        arrays[f"{side}_length"] = size
+    room = int((sizes["premise"] + sizes["hypothesis"]).max()) + SPECIAL_PIECES
     shape = f"{length} pieces a pair" if length else "of MedNLI's shape"
-    pieces = {
-        "size": PIECES,
-        "cls": CLS,
-        "sep": SEP,
-        "room": int(sum(sizes.values()).max()) + SPECIAL_PIECES,
-    }
-    facts = {**words.facts, "corpus": f"synthetic, word pieces, {shape}", "pieces": pieces}
-    return Workload(arrays, np.zeros((2, 1), np.float32), words.spans, words.premise_of, facts)
+    return replace(
+        words,
+        arrays=arrays,
+        vectors=np.zeros((2, 1), np.float32),
+        corpus=f"synthetic, word pieces, {shape}",
+        pieces=Pieces(PIECES, CLS, SEP, room),
+    )
 
 
 def made_up_passages(
@@ -138,112 +168,119 @@ def made_up_passages(
 ) -> Workload:
     """Queries over passages of a mean length, QUERIES_PER_PASSAGE each. The right candidate is
     drawn at random."""
-    rng, dev = np.random.default_rng(seed), DEV_PASSAGES * QUERIES_PER_PASSAGE
-    passage_of = _groups(queries, dev, QUERIES_PER_PASSAGE)
-    total = len(passage_of)
+    rng = np.random.default_rng(seed)
+    dev_queries = DEV_PASSAGES * QUERIES_PER_PASSAGE
+    total = queries + dev_queries
+    passage_of = _groups(queries, dev_queries, QUERIES_PER_PASSAGE)
     arrays = _passages(rng, int(passage_of[-1]) + 1, tokens)
     length = _lengths(rng, total, QUERY_MEAN, QUERY_SHAPE, *QUERY_CAPS).astype(np.int32)
     query = zipf(rng, total * int(length.max())).reshape(total, -1)
     blank = (rng.random(total) * length).astype(np.int32)
     query[np.arange(total), blank] = BLANK
-    gold = (rng.random(total) * np.diff(arrays["candidate_type_start"])[passage_of]).astype(
-        np.int32
-    )
+    candidates = np.diff(arrays["candidate_type_start"])[passage_of]
+    gold = (rng.random(total) * candidates).astype(np.int32)
     arrays |= {
         "query": _padded(query, length),
         "query_length": length,
+        "query_passage": passage_of.astype(np.int32),
         "blank": blank,
         "gold": gold,
         "label": gold,
+        "premise_length": np.diff(arrays["passage_start"]).astype(np.int32)[passage_of],
+        "hypothesis_length": length,
     }
-    arrays |= {"query_passage": passage_of.astype(np.int32), "hypothesis_length": length}
-    arrays["premise_length"] = np.diff(arrays["passage_start"]).astype(np.int32)[passage_of]
     arrays |= _texts(arrays, passage_of, gold)
-    facts = {"corpus": f"synthetic, of CliCR's shape, {tokens} tokens a passage", "types": TYPES}
     return Workload(
         arrays,
         _vectors(rng, dim),
-        {"train": (0, queries), "dev": (queries, dev)},
+        {"train": (0, queries), "dev": (queries, dev_queries)},
         passage_of,
-        facts,
+        f"synthetic, of CliCR's shape, {tokens} tokens a passage",
+        types=TYPES,
     )
 
 
-def _texts(arrays, passage_of, gold):
-    """What candidates and answers are called, as `cloze.encoding.Texts` reads them: their
-    numbers."""
+def _texts(
+    arrays: dict[str, np.ndarray], passage_of: np.ndarray, gold: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The names of candidates and answers, as `cloze.encoding.Texts` reads them: their numbers."""
     of_passage = np.split(arrays["candidate_type"], arrays["candidate_type_start"][1:-1])
-    right = (of_passage[passage][number] for passage, number in zip(passage_of, gold, strict=True))
-    named = {
-        "candidate_text": ["\n".join(map(str, numbers)).encode() for numbers in of_passage],
-        "answer_text": [json.dumps([[str(number)]]).encode() for number in right],
-    }
-    starts = {f"{name}_start": np.cumsum([0, *map(len, parts)]) for name, parts in named.items()}
-    return starts | {
-        name: np.frombuffer(b"".join(parts), np.uint8) for name, parts in named.items()
+    candidates = ["\n".join(map(str, types)).encode() for types in of_passage]
+    answers = []
+    for passage, number in zip(passage_of, gold, strict=True):
+        answers.append(json.dumps([[str(of_passage[passage][number])]]).encode())
+    return {
+        "candidate_text": np.frombuffer(b"".join(candidates), np.uint8),
+        "candidate_text_start": _starts(map(len, candidates)),
+        "answer_text": np.frombuffer(b"".join(answers), np.uint8),
+        "answer_text_start": _starts(map(len, answers)),
     }
 
 
-def _passages(rng, number, tokens):
+def _passages(rng: np.random.Generator, number: int, tokens: int) -> dict[str, np.ndarray]:
     """Flat arrays of all passages: tokens [P], candidates [C], marked tokens [S], and where each
     passage starts."""
-    limits = max(4, tokens * SHORTEST), LONGEST * tokens
-    length = _lengths(rng, number, tokens, PASSAGE_SHAPE, *limits).astype(np.int64)
+    shortest, longest = max(4, tokens * SHORTEST), LONGEST * tokens
+    length = _lengths(rng, number, tokens, PASSAGE_SHAPE, shortest, longest).astype(np.int64)
     start = _starts(length)
     words = zipf(rng, int(start[-1]))
-    types, sizes, places, owners = [], [], [], []
-    for first, size in zip(start, length, strict=False):
+    types, sizes, positions, owners = [], [], [], []
+    for first, size in zip(start[:-1], length, strict=True):
         most = max(1, min(size // 2, rng.poisson(CANDIDATES)))
-        chosen = rng.permutation(np.unique((TYPES * rng.random(most) ** 2).astype(np.int32)))
-        again = rng.integers(0, len(chosen), rng.poisson(len(chosen) * (MARKS / CANDIDATES - 1)))
-        owner = np.sort(np.concatenate([np.arange(len(chosen)), again])[:size])
-        place = rng.choice(size, len(owner), replace=False)
-        place = place[np.lexsort((place, owner))]
-        words[first + place] = FIRST_WORD + WORDS - 1 - chosen[owner] % PHRASES
-        types.append(chosen)
-        sizes.append(rng.integers(1, 5, len(chosen)))
-        places.append(place)
+        drawn = (TYPES * rng.random(most) ** 2).astype(np.int32)
+        phrases = rng.permutation(np.unique(drawn))
+        # Each candidate is marked once, and some again.
+        repeats = rng.poisson(len(phrases) * (MARKS / CANDIDATES - 1))
+        again = rng.integers(0, len(phrases), repeats)
+        owner = np.sort(np.concatenate([np.arange(len(phrases)), again])[:size])
+        position = rng.choice(size, len(owner), replace=False)
+        position = position[np.lexsort((position, owner))]
+        words[first + position] = FIRST_WORD + WORDS - 1 - phrases[owner] % PHRASES
+        types.append(phrases)
+        sizes.append(rng.integers(1, 5, len(phrases)))
+        positions.append(position)
         owners.append(owner)
-    lists = {
-        "candidate_type": types,
-        "candidate_length": sizes,
-        "position": places,
-        "position_candidate": owners,
-    }
     return {
-        **{name: np.concatenate(parts).astype(np.int32) for name, parts in lists.items()},
-        **{
-            f"{name}_start": _starts([len(part) for part in lists[name]])
-            for name in ("candidate_type", "position")
-        },
-        **{"passage": words, "passage_start": start},
+        "passage": words,
+        "passage_start": start,
+        "candidate_type": _joined(types),
+        "candidate_type_start": _starts(map(len, types)),
+        "candidate_length": _joined(sizes),
+        "position": _joined(positions),
+        "position_start": _starts(map(len, positions)),
+        "position_candidate": _joined(owners),
     }
 
 
-def _starts(sizes):
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate(parts).astype(np.int32)
 
 
-def zipf(rng, number: int) -> np.ndarray:
+def _starts(sizes: Iterable[int]) -> np.ndarray:
+    return np.cumsum([0, *sizes], dtype=np.int64)
+
+
+def zipf(rng: np.random.Generator, number: int) -> np.ndarray:
     """[number] int32 words, each as often as a text has a word of its rank."""
     share = (np.arange(1, WORDS + 1) + OFFSET) ** -EXPONENT
     edges = np.cumsum(share / share.sum())
-    return (FIRST_WORD + np.minimum(np.searchsorted(edges, rng.random(number)), WORDS - 1)).astype(
-        np.int32
-    )
+    rank = np.minimum(np.searchsorted(edges, rng.random(number)), WORDS - 1)
+    return (FIRST_WORD + rank).astype(np.int32)
 
 
-def _lengths(rng, number, mean, shape, least, most):
+def _lengths(
+    rng: np.random.Generator, number: int, mean: float, shape: float, least: float, most: float
+) -> np.ndarray:
     """[number] whole numbers of a gamma distribution, clipped."""
     return np.clip(np.round(rng.gamma(shape, mean / shape, number)), least, most)
 
 
-def _padded(tokens, length):
+def _padded(tokens: np.ndarray, length: np.ndarray) -> np.ndarray:
     """Tokens [N, T] with 0 after each row's length [N]."""
     return np.where(np.arange(tokens.shape[1]) < length[:, None], tokens, 0).astype(np.int32)
 
 
-def _vectors(rng, dim):
+def _vectors(rng: np.random.Generator, dim: int) -> np.ndarray:
     vectors = rng.normal(0.0, 0.4, (FIRST_WORD + WORDS, dim)).astype(np.float32)
     vectors[0] = 0.0
     return vectors

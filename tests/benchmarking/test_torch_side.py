@@ -1,6 +1,8 @@
 """The benchmark's PyTorch models compute the same as ours, in every style. Skipped without
 torch."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -28,20 +30,16 @@ def work():
     return workload.made_up_pairs(ROWS, dim=DIM, dev_pairs=6)
 
 
-def spec(model, style="", grouping="off", mode="train"):
-    values = {
-        "model": model,
-        "style": style or EXACT.get(model, "bucketed"),
-        "grouping": grouping,
-        "mode": mode,
-    }
-    return {**values, "compiled": False, "hidden": HIDDEN, "batch": 9}
+def case_of(model, grouping="off", mode="train", **sizes):
+    small = {"batch": 9, "pairs": 20, "hidden": HIDDEN, "vectors": DIM, "tokens": 24, "length": 12}
+    return cases.Case(model=model, seeds=1, mode=mode, grouping=grouping, **{**small, **sizes})
 
 
-def pytorch(values, work):
+def pytorch(case, work, style=""):
     """PyTorch without dropout and with one bias for each gate: Adam would move the sum of two
     biases twice as far."""
-    side = torch_side.side_of(values, work)
+    setting = cases.Setting(style or EXACT.get(case.model, "bucketed"))
+    side = torch_side.side_of(case, setting, work)
     for name, value in side.model.named_parameters():
         if "bias_hh" in name:
             value.requires_grad_(False).zero_()
@@ -65,7 +63,7 @@ def same_length(work):
         )
         arrays[side], arrays[f"{side}_length"] = tokens, np.full(len(tokens), size, np.int32)
     arrays["premise"] = arrays["premise"][work.premise_of]
-    return workload.Workload(arrays, work.vectors, work.spans, work.premise_of, work.facts)
+    return replace(work, arrays=arrays)
 
 
 @pytest.mark.parametrize(("model", "style"), CASES)
@@ -73,13 +71,11 @@ def same_length(work):
 def test_styles_agree(work, model, style, grouping):
     """LSTMs get pairs without padding. Grouping premises changes nothing."""
     work = work if model == "bow" else same_length(work)
-    first = pytorch(spec(model, mode="predict"), work)
-    other = pytorch(spec(model, style, grouping, "predict"), work)
+    first = pytorch(case_of(model, mode="predict"), work)
+    other = pytorch(case_of(model, grouping, "predict"), work, style)
     other.model.load_state_dict(first.model.state_dict())
     batch = [np.arange(12)]
-    torch.testing.assert_close(
-        other.predict(batch)[1][0], first.predict(batch)[1][0], atol=1e-5, rtol=0
-    )
+    torch.testing.assert_close(other.predict(batch)[0], first.predict(batch)[0], atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("by_length", [False, True])
@@ -103,25 +99,16 @@ def test_batches_hold_each_pair_once(by_length, grouped):
 
 @pytest.mark.parametrize("model", ["bow", "infersent", "ga_reader", "sa_reader", "bert"])
 def test_the_plain_script_and_ours_train_an_epoch_of_every_family(model):
-    values = spec(model, cases.PLAIN.style, mode="epoch")
-    values |= {
-        "seeds": 1,
-        "tokens": 24,
-        "vectors": DIM,
-        "pairs": 20,
-        "length": 12,
-        "prepared": "",
-        "batch": 8,
-    }
+    case = case_of(model, mode="epoch", batch=8)
     if model == "bert":
         pytest.importorskip("transformers")
-        values["hidden"] = workload.BERT_HEAD_SIZE
-    work = cases.workload_of(values)
-    script = pytorch(values, work)
+        case = replace(case, hidden=workload.BERT_HEAD_SIZE)
+    work = cases.workload_of(case)
+    script = pytorch(case, work, cases.PLAIN.style)
     assert isinstance(script, torch_side.PlainEpoch)
     before = {name: value.clone() for name, value in script.model.state_dict().items()}
     rows = len(work.rows("train"))
-    assert script.epoch(0) == rows == ours.Ours(values, work).epoch(0)
+    assert script.epoch(0) == rows == ours.Ours(case, work).epoch(0)
     after = script.model.state_dict()
     assert any(not torch.equal(before[name], after[name]) for name in before)
 
@@ -156,14 +143,14 @@ def reader_tree(w):
     return {**tree, "occurrence": w["feature.weight"]}
 
 
-def steps_agree(values, work, tree):
+def steps_agree(case, work, tree, style=""):
     """Both sides start from the same weights, take three steps on our batches and predict: the
     logits are equal.
 
     tree: (PyTorch's arrays by name, our parameters of one seed) -> our parameters with these
     arrays.
     """
-    mine, side = ours.Ours({**values, "seeds": 1}, work, dropout=0.0), pytorch(values, work)
+    mine, side = ours.Ours(case, work, dropout=0.0), pytorch(case, work, style)
     learner = mine.trainer.learner
     params = tree(arrays_of(side), jax.tree.map(lambda x: np.array(x[0]), learner.params))
     params = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32)[None], params)
@@ -179,11 +166,11 @@ def steps_agree(values, work, tree):
     logits = mine.program.predict(layout, mine.trainer.learner.variables, index)
     logits = mine.program.devices.join(np.asarray(logits))[0]
     real = index.reshape(-1) >= 0
-    _, expected = side.predict([index.reshape(-1)[real].astype(np.int64)])
+    expected = side.predict([index.reshape(-1)[real].astype(np.int64)])
     # PyTorch pads candidates to the most that any passage of the batch has, our side to the most of
     # the corpus.
     width, expected = expected[0].shape[1], expected[0].numpy()
-    if values["model"] == "ga_reader":  # our logits are logs of masses that sum to 1
+    if case.model == "ga_reader":  # our logits are logs of masses that sum to 1
         expected = np.where(
             expected > torch_models.MASKED_ENERGY / 2, jax.nn.log_softmax(expected), expected
         )
@@ -194,7 +181,7 @@ def steps_agree(values, work, tree):
 @pytest.mark.parametrize("grouping", ["off", "premise"])
 @pytest.mark.parametrize("model", EXACT)
 def test_training_of_pairs_follows_ours(work, model, grouping):
-    steps_agree(spec(model, grouping=grouping), work, lambda w, params: tree_of(w))
+    steps_agree(case_of(model, grouping), work, lambda w, params: tree_of(w))
 
 
 @pytest.mark.parametrize(("grouping", "batch"), [("off", 1), ("off", 8), ("premise", 8)])
@@ -207,9 +194,7 @@ def test_training_of_readers_follows_ours(monkeypatch, model, grouping, batch):
         monkeypatch.setattr(workload, "LONGEST", 1.0)
         monkeypatch.setattr(workload, "QUERY_CAPS", (9, 9))
     cloze = workload.made_up_passages(20, tokens=12, dim=DIM)
-    steps_agree(
-        {**spec(model, grouping=grouping), "batch": batch}, cloze, lambda w, params: reader_tree(w)
-    )
+    steps_agree(case_of(model, grouping, batch=batch), cloze, lambda w, params: reader_tree(w))
 
 
 def test_training_of_bert_follows_ours(tmp_path):
@@ -226,23 +211,20 @@ def test_training_of_bert_follows_ours(tmp_path):
         head = {"kernel": w["bert.classifier.weight"].T, "bias": w["bert.classifier.bias"]}
         return {**load_weights(tmp_path, params)[0], "logits": head}
 
-    steps_agree(
-        {**spec("bert", "eager"), "hidden": 64, "batch": 4},
-        workload.made_up_pieces(12, length=0),
-        tree,
-    )
+    case = case_of("bert", hidden=64, batch=4)
+    steps_agree(case, workload.made_up_pieces(12, length=0), tree, "eager")
 
 
 @pytest.mark.parametrize("model", ["bow", "infersent", "esim", "ga_reader", "sa_reader", "bert"])
 def test_bfloat16_is_near_float32_and_keeps_its_parameters(model):
-    values = spec(model) | {"tokens": 24, "vectors": DIM, "pairs": 20, "length": 12, "prepared": ""}
+    case, style = case_of(model), ""
     if model == "bert":
         pytest.importorskip("transformers")
-        values |= {"style": "sdpa", "hidden": workload.BERT_HEAD_SIZE}
-    work, batches, found = cases.workload_of(values), [np.arange(8)], []
+        case, style = replace(case, hidden=workload.BERT_HEAD_SIZE), "sdpa"
+    work, batches, found = cases.workload_of(case), [np.arange(8)], []
     for precision in ("float32", "bfloat16"):
-        side = pytorch(values | {"precision": precision}, work)
-        found.append(side.predict(batches)[1][0])
+        side = pytorch(replace(case, precision=precision), work, style)
+        found.append(side.predict(batches)[0])
         side.train(batches)
         assert {parameter.dtype for parameter in side.model.parameters()} == {torch.float32}
     full, near = found

@@ -78,14 +78,11 @@ class Fake:
     def __exit__(self, *error):
         pass
 
-    def ask(self, do, *arguments):
-        return getattr(self, do)(*arguments)
-
     def start(self, case, setting=None):
         if setting and setting.compiled:
             raise ValueError("no compiler")
         self.name, self.seeds = setting.style if setting else "ours", case.seeds
-        return 0.5, "cpu"
+        return measure.Started(0.5, "cpu")
 
     def run(self, positions, number):
         Fake.log.append((self.name, tuple(positions)))
@@ -94,7 +91,7 @@ class Fake:
         return {"bucketed": 0.02, "chunked": 0.016}.get(self.name, 0.05) * (1 + number / 10)
 
     def end(self):
-        return {"corpus": "made up", "pairs": 60, "mb": 700, "compile_seconds": 1.5}
+        return measure.Usage("made up", pairs=60, mb=700, compile_seconds=1.5)
 
 
 class Broken(Fake):
@@ -109,13 +106,12 @@ def rows_of(case):
 
 def test_a_row_compares_with_the_fastest_setting():
     (row,) = rows_of(CASE)
-    assert tuple(row) == measure.KEYS
-    assert row["opponent"] == "chunked"
-    assert sum("no compiler" in note for note in row["notes"]) == 2
-    assert (row["ratio_min"], row["ratio"], row["ratio_max"]) == (1.6, 1.68, 1.76)  # two rounds
-    assert (row["examples_per_second"], row["seconds"]) == (100.0, 0.6)
-    assert (row["peak_mb"], row["torch_peak_mb"], row["compile_seconds"]) == (700, 700, 1.5)
-    json.dumps(row, allow_nan=False)
+    assert row.opponent == "chunked"
+    assert sum("no compiler" in note for note in row.notes) == 2
+    assert (row.ratio_min, row.ratio, row.ratio_max) == (1.6, 1.68, 1.76)  # two rounds
+    assert (row.examples_per_second, row.seconds) == (100.0, 0.6)
+    assert (row.peak_mb, row.torch_peak_mb, row.compile_seconds) == (700, 700, 1.5)
+    json.dumps(vars(row), allow_nan=False)
     # The sides of a round get the same batches, those of another round others, in reversed order.
     assert [name for name, _ in Fake.log] == [
         "ours",
@@ -132,8 +128,8 @@ def test_a_row_compares_with_the_fastest_setting():
 
 def test_several_seeds_stand_against_single_runs_and_epochs_against_the_plain_script_too():
     (row,) = rows_of(replace(CASE, seeds=6, against="none"))
-    assert (row["seeds_cost"], row["ratio"], row["opponent"]) == (0.8, None, None)
-    assert [row["opponent"] for row in rows_of(replace(CASE, mode="epoch"))] == [
+    assert (row.seeds_cost, row.ratio, row.opponent) == (0.8, None, None)
+    assert [row.opponent for row in rows_of(replace(CASE, mode="epoch"))] == [
         "plain script",
         "chunked",
     ]
@@ -169,12 +165,12 @@ def test_our_side_of_other_families_predicts(model):
 def test_our_side_in_a_process(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", FAST)
     with measure.Side({}) as side:
-        seconds, device = side.ask("start", replace(CASE, model="bow"))
-        assert (seconds > 0, device) == (True, "cpu")
-        assert side.ask("run", [0.1, 0.6], 0) > 0
-        with pytest.raises(AttributeError):  # the process lives on
-            side.ask("nonsense")
-        assert side.ask("end")["mb"] > 50
+        started = side.start(replace(CASE, model="bow"))
+        assert (started.seconds > 0, started.device) == (True, "cpu")
+        assert side.run([0.1, 0.6], 0) > 0
+        with pytest.raises(ValueError, match="invalid literal"):  # the process lives on
+            side.run("x", 0)
+        assert side.end().mb > 50
 
 
 @pytest.mark.parametrize(
