@@ -8,6 +8,8 @@ from typing import Any, Generic, TypeVar
 # disagree on them.
 LABELS = ("entailment", "neutral", "contradiction")
 
+Facts = dict[str, Any]  # counts and names for a manifest, as JSON values
+
 
 @dataclass(frozen=True, slots=True)
 class Mention:
@@ -126,7 +128,7 @@ class Split(Generic[Example]):
 
     name: str
     examples: tuple[Example, ...]
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.examples)

@@ -33,7 +33,7 @@ from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted, s
 from mednli_jax.knowledge.relations import FORMAT as TYPED_FORMAT
 from mednli_jax.nli import encoding as words
 from mednli_jax.nli import readers
-from mednli_jax.nli.readers import CORPORA, licensed, source_files
+from mednli_jax.nli.corpora import CORPORA, licensed, source_files
 from mednli_jax.terminal import Bar, say, warn
 
 NAMES = (*demo.SIZES, *CORPORA)
@@ -184,7 +184,7 @@ class NLICorpus:
       folder: the data folder, None where none is set.
       genre: of MultiNLI. limit: first training pairs that are kept. builder: "direct", or "tfds" to read through a TFDS
         builder.
-      labels: of the user's own files, see readers.classes_of.
+      labels: of the user's own files, see readers.class_of_label.
       blanks: tokens are what is between the blanks of the raw sentence, in place of the corpus's own tokens.
       pieces: how word pieces are made, None for words.
       terminology: of links and of retrofitting. linking: how concepts are found, None for a corpus without links.

@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from mednli_jax.data.arrays import PLURAL, SIDES, pad
-from mednli_jax.data.examples import LABELS, Mention, NLIExample, Split
+from mednli_jax.data.examples import LABELS, Facts, Mention, NLIExample, Split
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vectors import coverage, load_vectors, training_coverage
 from mednli_jax.data.wordpiece import Pieces, WordPieces, room_for
@@ -38,7 +38,6 @@ Tokens = tuple[str, ...]
 TextLinker = Linker | Lemmas | Linkers  # finds concepts in any sentence
 ConceptSource = TextLinker | Recognised  # finds them in the sentences of a corpus
 SideMentions = dict[str, list[list[Mention]]]  # side -> the mentions of each of N sentences
-Facts = dict[str, Any]  # counts and names of a manifest, as JSON values
 Paths = Callable[..., np.ndarray]  # distances.shortest_paths or a function with its arguments
 RetrofitGraph = Callable[[Sequence[str]], csr_array | None]  # words -> their neighbours, [V, V]
 

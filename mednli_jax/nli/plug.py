@@ -28,6 +28,7 @@ from mednli_jax.nli import page
 from mednli_jax.nli import tables as mednli_tables
 from mednli_jax.nli.analyses import Pairs, pairs_of, paths, stats
 from mednli_jax.nli.categories import error_kinds
+from mednli_jax.nli.corpora import CORPORA, RESTRICTED, licensed, source_files
 from mednli_jax.nli.corpus import (
     BLANKS,
     FORMATS,
@@ -41,17 +42,13 @@ from mednli_jax.nli.corpus import (
 from mednli_jax.nli.corpus_stats import sections_of_file
 from mednli_jax.nli.encoding import Encoding, PieceEncoding, find_mentions, merged
 from mednli_jax.nli.readers import (
-    CORPORA,
     NO_TEST,
-    RESTRICTED,
     UNLABELLED,
-    classes_of,
-    labels_given_twice,
-    licensed,
+    class_of_label,
     quoted_cells,
     read_answers,
     read_nli_file,
-    source_files,
+    repeated_labels,
 )
 from mednli_jax.nli.substitutions import substitutions
 from mednli_jax.report import public as public_part
@@ -146,11 +143,11 @@ class NLI:
             yield "data.tokens", "this model reads words", "leave it out, or give model bert"
         if data.builder == "tfds" and data.name not in self.with_builder:
             yield "data.builder", "this corpus has no TFDS builder", LEAVE
-        classes = set(classes_of(data.labels).values()) - {UNLABELLED}
+        classes = set(class_of_label(data.labels).values()) - {UNLABELLED}
         if data.labels and (len(classes) < 2 or classes - set(LABELS)):
             fix = f"e.g. yes:entailment,no:contradiction; classes are {', '.join(LABELS)}, and {UNLABELLED} for none"
             yield "data.labels", "needs two classes or three, each as label:class", fix
-        if twice := labels_given_twice(data.labels):
+        if twice := repeated_labels(data.labels):
             yield (
                 "data.labels",
                 f"gives a label twice: {', '.join(twice)}",
@@ -418,7 +415,7 @@ def _accuracies(number: int, runs: Path, options: TableOptions) -> Report:
 def scorer_fields(config) -> dict:
     """The settings of the batches and scores of pairs."""
     padded = config.data.max_length if config.model.masking == "paper" else 0
-    present = classes_of(config.data.labels).values()
+    present = class_of_label(config.data.labels).values()
     classes = tuple(number for number, label in enumerate(LABELS) if label in present)
     return {"pieces": of_pieces(config), "padded_length": padded, "classes": classes}
 

@@ -25,6 +25,7 @@ from mednli_jax.data.examples import NLIExample, Split
 from mednli_jax.errors import ConfigError, RunError
 from mednli_jax.files import atomic_folder, digest, private_folder, sha256, writing
 from mednli_jax.nli import encoding, readers
+from mednli_jax.nli.corpora import CORPORA, check_options, source_files
 from mednli_jax.terminal import warn
 
 RELEASE = "1.0.0"
@@ -69,7 +70,7 @@ class PairBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
         features |= {name: tfds.features.Sequence(tfds.features.Text()) for name in _SEQUENCES}
         return tfds.core.DatasetInfo(
             builder=self,
-            description=f"Premise-hypothesis pairs of {self.name}. {readers.CORPORA[self.name].source}",
+            description=f"Premise-hypothesis pairs of {self.name}. {CORPORA[self.name].source}",
             features=tfds.features.FeaturesDict(features),
             metadata=tfds.core.MetadataDict(),
         )
@@ -110,14 +111,14 @@ def load_tfds(
         raise ConfigError(
             f"'{name}' has no TFDS builder", field="data.builder", fix=f"give one of {known}"
         )
-    readers.check_options(name, genre)
+    check_options(name, genre)
     folder, manual_dir, builder, choice = (
         Path(folder),
         Path(manual_dir),
         BUILDERS[name],
         part(limit, genre),
     )
-    sources = [[path.name, sha256(path)] for path in readers.source_files(name, manual_dir)]
+    sources = [[path.name, sha256(path)] for path in source_files(name, manual_dir)]
     root = folder / f"{name}-{choice.name}-{digest([RELEASE, encoding.FORMAT, sources])[:16]}"
     splits = _read(builder, root, choice)
     if splits is None:

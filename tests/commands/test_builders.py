@@ -10,6 +10,7 @@ from made_up_pairs import write_rows
 from mednli_jax.data.examples import LABELS
 from mednli_jax.nli import readers as nli
 from mednli_jax.nli import tfds as builders
+from mednli_jax.nli.corpora import CORPORA
 
 SECRET = "Zzyzx"
 
@@ -28,7 +29,7 @@ def pair(name, n, **more):
 
 
 def write_mednli(folder, size=23):
-    for split, file in nli.CORPORA["mednli"].files.items():
+    for split, file in CORPORA["mednli"].files.items():
         write_rows(folder / "mednli" / file, [pair(split, n) for n in range(size)])
     return folder
 
@@ -53,7 +54,7 @@ def test_mednli_comes_back_pair_by_pair_and_fact_by_fact(data, tmp_path, limit):
 
 
 def test_mediqa_snli_and_multinli_too(data, tmp_path):
-    files = nli.CORPORA["mediqa_nli"]
+    files = CORPORA["mediqa_nli"]
     rows = [pair("t", n) for n in range(6)]
     write_rows(
         data / "mediqa_nli" / files.files["test"], [{**row, "gold_label": None} for row in rows]
@@ -62,9 +63,9 @@ def test_mediqa_snli_and_multinli_too(data, tmp_path):
         f"{row['pairID']},{LABELS[n % 3]}\n" for n, row in enumerate(rows)
     )
     (data / "mediqa_nli" / files.ground_truth).write_text(truth)
-    for split, file in nli.CORPORA["snli"].files.items():
+    for split, file in CORPORA["snli"].files.items():
         write_rows(data / "snli" / file, [pair(split, n, captionID=f"c{n // 3}") for n in range(7)])
-    for split, file in nli.CORPORA["multinli"].files.items():
+    for split, file in CORPORA["multinli"].files.items():
         write_rows(
             data / "multinli" / file,
             [pair(split, n, genre=("slate", "travel")[n % 2]) for n in range(9)],

@@ -17,7 +17,7 @@ from mednli_jax.cli import read_config
 from mednli_jax.data.wordpiece import WordPieces
 from mednli_jax.diskne import tables
 from mednli_jax.diskne.data import CATEGORIES, COLUMNS, PUBLISHED_CATEGORIES
-from mednli_jax.nli.readers import CORPORA
+from mednli_jax.nli.corpora import CORPORA
 
 # All of the paper's tables but one list the first two diseases; none lists the last.
 DISEASES = ("heart failure", "coronary atherosclerosis", "pneumonia", "anemia", "asthma")

@@ -8,7 +8,7 @@ from made_up_commands import call_command
 
 from mednli_jax import doctor
 from mednli_jax.knowledge.readers import wordnet
-from mednli_jax.nli.readers import CORPORA, RESTRICTED
+from mednli_jax.nli.corpora import CORPORA, RESTRICTED
 
 SECRET = "zyzzyva"
 RF2 = "snomed/Snapshot/Terminology/sct2_{}_Snapshot{}_INT_20240101.txt"

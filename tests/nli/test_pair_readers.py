@@ -10,14 +10,8 @@ from made_up_knowledge import write
 
 from mednli_jax.data.examples import NLIExample, Split
 from mednli_jax.errors import DataError, DataErrors, UserError
-from mednli_jax.nli.readers import (
-    CORPORA,
-    check_disjoint,
-    load_nli,
-    read_nli_file,
-    shared_texts,
-    source_files,
-)
+from mednli_jax.nli.corpora import CORPORA, source_files
+from mednli_jax.nli.readers import check_disjoint, load_nli, read_nli_file, shared_texts
 
 SECRET = "Zzyzx"  # stands for clinical text and must never occur in a message
 SNLI_HEADER = [

@@ -1,0 +1,226 @@
+"""The files of MedNLI, MEDIQA-NLI, SNLI, MultiNLI and the user's own pairs, and where they are."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+
+from mednli_jax.data.corpus import check_name
+from mednli_jax.errors import ConfigError, DataError, Problems
+from mednli_jax.files import check_readable, either_name
+
+OWN = "file"  # the name of the user's own corpus
+SPLIT_NAMES = ("train", "dev", "validation", "test")
+DATA_ENDINGS = {".jsonl", ".txt", ".tsv", ".csv", ".json", ".parquet", ".xlsx"}
+
+
+@dataclass(frozen=True)
+class CorpusFiles:
+    """The files of a corpus.
+
+    Args:
+      files: split -> official file name.
+      source: where to get the files.
+      genres: of the training file.
+      endings: other endings of the files, tried in this order.
+      older: a part of the names, and the same part in an older release.
+      folders: split -> the corpus that it is taken from, if it is another one.
+      ground_truth: the file with the test labels where the test file has none.
+      optional: splits that may be missing.
+      restricted: the licence forbids that other users can read the data folder.
+    """
+
+    files: dict[str, str]
+    source: str
+    genres: tuple[str, ...] = ()
+    endings: tuple[str, ...] = ()
+    older: tuple[str, str] = ("", "")
+    folders: dict[str, str] = field(default_factory=dict)
+    ground_truth: str = ""
+    optional: tuple[str, ...] = ()
+    restricted: bool = False
+
+    def names(self, split: str) -> list[str]:
+        """File names that may hold a split, the official one first."""
+        official = self.files[split]
+        stem = official.removesuffix(".jsonl")
+        names = [official, *(stem + ending for ending in self.endings)]
+        new, old = self.older
+        if new:
+            names += [name.replace(new, old) for name in names]
+        return list(dict.fromkeys(names))
+
+
+MEDNLI = {"train": "mli_train_v1.jsonl", "dev": "mli_dev_v1.jsonl", "test": "mli_test_v1.jsonl"}
+CORPORA = {
+    "mednli": CorpusFiles(
+        MEDNLI,
+        "apply for PhysioNet credentialed access at physionet.org/content/mednli",
+        restricted=True,
+    ),
+    # The 405 test pairs of the MEDIQA 2019 shared task, task 1; its participants trained on MedNLI.
+    "mediqa_nli": CorpusFiles(
+        {**MEDNLI, "test": "mednli_bionlp19_shared_task.jsonl"},
+        "apply for PhysioNet credentialed access at physionet.org/content/mednli-bionlp19",
+        folders={"train": "mednli", "dev": "mednli"},
+        ground_truth="mednli_bionlp19_shared_task_ground_truth.csv",
+        restricted=True,
+    ),
+    "snli": CorpusFiles(
+        {
+            "train": "snli_1.0_train.jsonl",
+            "dev": "snli_1.0_dev.jsonl",
+            "test": "snli_1.0_test.jsonl",
+        },
+        "download it from nlp.stanford.edu/projects/snli",
+        endings=(".txt",),
+    ),
+    # MultiNLI's test labels are not public. dev_mismatched holds other genres than training, so it
+    # is no dev set here.
+    "multinli": CorpusFiles(
+        {"train": "multinli_1.0_train.jsonl", "dev": "multinli_1.0_dev_matched.jsonl"},
+        "download it from cims.nyu.edu/~sbowman/multinli",
+        ("fiction", "government", "slate", "telephone", "travel"),
+        endings=(".txt",),
+        older=("multinli_1.0", "multinli_0.9"),  # the release that Romanov & Shivade 2018 used
+    ),
+    # The fields are those of SNLI, or premise, hypothesis, label (and uid).
+    OWN: CorpusFiles(
+        {"train": "train.jsonl", "dev": "dev.jsonl", "test": "test.jsonl"},
+        "put one file of pairs per split (.jsonl, .tsv or .csv)",
+        endings=(".tsv", ".csv"),
+        older=("dev", "validation"),  # as Hugging Face's data sets call it
+        optional=("test",),
+    ),
+}
+# Folders whose licences forbid passing on their content: other users must not be able to read them.
+RESTRICTED = (
+    *(name for name, corpus in CORPORA.items() if corpus.restricted),
+    "notes",
+    "umls",
+    "snomed",
+)
+
+
+def licensed(names: Iterable[str]) -> list[str]:
+    """Those of these folders that are RESTRICTED, and their files that readers also accept in the
+    data folder."""
+    folders = [name for name in names if name in RESTRICTED]
+    loose: set[str] = set()
+    for name in folders:
+        if name in CORPORA:
+            loose.update(CORPORA[name].files.values(), [CORPORA[name].ground_truth])
+    files = sorted(loose - {""})
+    return [*folders, *files, *(f"{file}.gz" for file in files)]
+
+
+def check_options(name: str, genre: str) -> None:
+    """Refuses an unknown corpus or genre."""
+    check_name(name, tuple(CORPORA))
+    genres = CORPORA[name].genres
+    if genre and genre not in genres:
+        fix = f"give one of {', '.join(genres)}" if genres else "leave it out"
+        raise ConfigError(f"'{name}' has no genre '{genre}'", field="data.genre", fix=fix)
+
+
+def find_files(name: str, folder: Path, needed: str = "") -> dict[str, Path]:
+    """split -> the file that holds it.
+
+    needed: the one split that is needed; if it is there, the files of the others may be missing.
+    """
+    corpus, problems = CORPORA[name], Problems()
+    files = {split: _files(name, Path(folder), split) for split in corpus.files}
+    for split, paths in files.items():
+        if not paths and split not in corpus.optional and not files.get(needed):
+            owner = corpus.folders.get(split, name)
+            folders = _folders(name, Path(folder), owner)
+            problems.add(_missing(owner, corpus.files[split], folders))
+        elif len(paths) > 1 and name == OWN:
+            names = " and ".join(path.name for path in paths)
+            problems.add(DataError(f"two files hold {split}", file=names, fix="keep one of them"))
+        elif not paths and name == OWN:
+            _check_spelling(Path(folder), split, problems)
+    first = {split: paths[0] for split, paths in files.items() if paths}
+    if corpus.ground_truth and "test" in first and not ground_truth_path(name, first):
+        problems.add(_missing(name, corpus.ground_truth, [first["test"].parent]))
+    problems.raise_if_any()
+    return first
+
+
+def source_files(name: str, folder: Path, needed: str = "") -> list[Path]:
+    """Every file that readers.load_nli reads for a corpus; each is there and can be read."""
+    paths = find_files(name, folder, needed)
+    truth = ground_truth_path(name, paths)
+    files = [*paths.values(), *([truth] if truth else [])]
+    for file in files:
+        check_readable(file)
+    return files
+
+
+def ground_truth_path(name: str, paths: dict[str, Path]) -> Path | None:
+    """The file of test labels; None where the corpus has none, or no test split is there."""
+    file = CORPORA[name].ground_truth
+    return either_name(paths["test"].with_name(file)) if file and "test" in paths else None
+
+
+def _files(name: str, folder: Path, split: str) -> list[Path]:
+    """All files that may hold a split. Of each name: the plain and the gzipped file in the first of
+    the folders that holds one."""
+    corpus = CORPORA[name]
+    folders = _folders(name, folder, corpus.folders.get(split, name))
+    files = []
+    for file in corpus.names(split):
+        for place in folders:
+            present = [path for path in (place / file, place / f"{file}.gz") if path.is_file()]
+            if present:
+                files += present
+                break
+    return files
+
+
+def _folders(name: str, folder: Path, owner: str) -> list[Path]:
+    """Folders that may hold a split of corpus `name`, taken from corpus `owner`."""
+    if name == owner:
+        return [folder / name if (folder / name).is_dir() else folder]
+    return [folder / owner, folder / name, folder, folder.parent / owner]
+
+
+def _missing(owner: str, file: str, folders: Sequence[Path]) -> DataError:
+    source = CORPORA[owner].source
+    fix = f"put {file} into $MEDNLI_JAX_DATA/{owner}/; to get it, {source}"
+    if owner == OWN:
+        fix = f"{source}, called {Path(file).stem}, into --config.data.dir"
+    folder = next(filter(Path.is_dir, folders), None)
+    if folder is None:
+        return DataError(f"no folder {folders[0]}", file=file, fix=fix)
+    problem = f"neither {file} nor {file}.gz is in {folder}"
+    if deeper := next(folder.rglob(f"{file}*"), None):
+        problem += f", but {deeper} is there"
+    elif owner == OWN and (path := _misspelled(folder, Path(file).stem)):
+        problem += f", but {path.name} is there"
+    return DataError(problem, file=file, fix=fix)
+
+
+def _check_spelling(folder: Path, split: str, problems: Problems) -> None:
+    """Adds a problem where an optional split is missing and a file has nearly its name."""
+    path = _misspelled(folder, split)
+    if path is None:
+        return
+    corpus = CORPORA[OWN]
+    name = f"{split}{''.join(path.suffixes)}"
+    if name.removesuffix(".gz") not in corpus.names(split):
+        name = corpus.files[split]
+    problem = f"is not read, and there is no file of {split}. Did you mean {name}?"
+    problems.add(DataError(problem, file=path.name, fix="rename it, or move it elsewhere"))
+
+
+def _misspelled(folder: Path, split: str) -> Path | None:
+    """A file of data with nearly the name of a split, such as tset.tsv."""
+    path_of = {}
+    for path in sorted(folder.glob("*.*")):
+        stem = path.name.partition(".")[0].casefold()
+        is_data = path.is_file() and DATA_ENDINGS & {*path.suffixes}
+        if is_data and (stem == split or stem not in SPLIT_NAMES):
+            path_of[stem] = path
+    close = get_close_matches(split, path_of, n=1, cutoff=0.7)
+    return path_of[close[0]] if close else None
