@@ -1,7 +1,8 @@
 """CliCR (Šuster & Daelemans 2018) and corpora in its format, one JSON object a file.
 
-    {"version": "1.0", "data": [{"source": "...", "document": {"title": "...", "context": "...", "qas": [
-      {"id": "...", "query": "...", "answers": [{"text", "cui", "sem_type", "origin"}]}]}}]}
+    {"version": "1.0", "data": [
+      {"source": "...", "document": {"title": "...", "context": "...", "qas": [
+        {"id": "...", "query": "...", "answers": [{"text", "cui", "sem_type", "origin"}]}]}}]}
 
 Phrases are marked as `BEG__w1 w2__END` in title, context and query; `@placeholder` is the query's
 blank; each line of the context is a sentence; `document.specialty` may name the branch of medicine,
@@ -17,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from mednli_jax import demo
 from mednli_jax.data.examples import (
@@ -48,6 +49,9 @@ BEGIN, END = "BEG__", "__END"
 EXPECTED = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
 # The tokeniser that CliCR went through left the placeholder of some queries in two parts.
 _MARKS = re.compile(rf"({BEGIN}|{END}|@\s?placeholder(?![^\W_])|\n)")
+Kind = TypeVar("Kind", dict, list, str, int)
+Json = Any  # a value of a JSON file
+Facts = dict[str, Json]
 
 
 class Node:
@@ -57,7 +61,7 @@ class Node:
     line: of a file of JSON lines. Without one a fault names the path in place of the line.
     """
 
-    def __init__(self, file: str, path: str, values, line: int | None = None):
+    def __init__(self, file: str, path: str, values: Json, line: int | None = None) -> None:
         self.file, self.path, self.values, self.line = file, path, values, line
 
     def fault(self, problem: str, field: str = "", fix: str = FRESH_COPY) -> DataError:
@@ -72,12 +76,16 @@ class Node:
     def place(self, field: str) -> str:
         return f"{self.path}.{field}" if self.path and field else self.path or field
 
+    def node(self, field: str) -> "Node":
+        """An object in a field."""
+        return Node(self.file, self.place(field), self.get(field, dict), self.line)
+
     def nodes(self, field: str) -> list["Node"]:
         """The items of a list; their types are checked when their fields are requested."""
-        items = enumerate(self.get(field, list))
+        place = self.place(field)
         return [
-            Node(self.file, f"{self.place(field)}[{number}]", value, self.line)
-            for number, value in items
+            Node(self.file, f"{place}[{number}]", value, self.line)
+            for number, value in enumerate(self.get(field, list))
         ]
 
     def specialties(self) -> str:
@@ -92,14 +100,14 @@ class Node:
         blank."""
         if optional and isinstance(self.values, dict) and self.values.get(field) is None:
             return ""
-        value = self.get(field, str)
-        if not (empty or optional or value.strip()):
+        text = self.get(field, str)
+        if not (empty or optional or text.strip()):
             raise self.fault("is empty", field, "fill in the text, or remove what it belongs to")
-        if problem := character_fault(value):
+        if problem := character_fault(text):
             raise self.fault(problem, field)
-        return value
+        return text
 
-    def get(self, field: str, kind: type):
+    def get(self, field: str, kind: type[Kind]) -> Kind:
         """The value of a field, which is a `kind`; without a name the value itself."""
         value = self.values
         if field and not isinstance(value, dict):
@@ -107,9 +115,8 @@ class Node:
         if isinstance(value, RepeatedField):
             raise self.fault(value.problem, fix=KEEP_ONE)
         if field and field not in value:
-            raise self.fault(
-                "is missing", field, f"use the official file, which has '{field}' here"
-            )
+            fix = f"use the official file, which has '{field}' here"
+            raise self.fault("is missing", field, fix)
         value = value[field] if field else value
         if not isinstance(value, kind) or isinstance(value, bool):
             raise self.fault(f"is a {type(value).__name__}, expected {EXPECTED[kind]}", field)
@@ -135,30 +142,34 @@ class Marked(NamedTuple):
 def parse_marked(text: str) -> Marked:
     """Reads `BEG__w1 w2__END` and placeholders; marks are token boundaries, a line break within
     marks is a space."""
-    tokens, entities, blanks, start, stray, joined = [], [], [], -1, 0, 0
-    ends, held = [], []  # of lines; held are those since a BEG__ that may have no partner
+    tokens: list[str] = []
+    entities, blanks = [], []
+    line_ends: list[int] = []
+    start = -1  # of the entity whose BEG__ has no __END yet
+    lines_before = stray = joined = 0
     for number, piece in enumerate(_MARKS.split(text)):
-        if number % 2 == 0:
+        if number % 2 == 0:  # text between two marks
             tokens += piece.split()
         elif piece == "\n":
-            (ends if start < 0 else held).append(len(tokens))
+            line_ends.append(len(tokens))
         elif piece == END and 0 <= start < len(tokens):
             entities.append(Entity(start, len(tokens)))
-            start, held = -1, []
+            del line_ends[lines_before:]
+            start = -1
         else:
             stray += start >= 0 or piece == END
-            ends += held
-            start, held = len(tokens) if piece == BEGIN else -1, []
+            start = len(tokens) if piece == BEGIN else -1
+            lines_before = len(line_ends)
             if piece not in (BEGIN, END):
                 joined += piece != PLACEHOLDER
                 blanks.append(len(tokens))
                 tokens.append(PLACEHOLDER)
-    sentences = dict.fromkeys(end for end in (*ends, *held, len(tokens)) if end)
+    stray += start >= 0
+    line_ends.append(len(tokens))
+    sentences = dict.fromkeys(end for end in line_ends if end)
     # A corpus repeats its words: one string for each keeps it in memory.
     words = tuple(map(sys.intern, tokens))
-    return Marked(
-        words, tuple(entities), tuple(sentences), tuple(blanks), stray + (start >= 0), joined
-    )
+    return Marked(words, tuple(entities), tuple(sentences), tuple(blanks), stray, joined)
 
 
 def marked_text(
@@ -170,13 +181,15 @@ def marked_text(
     for entity in entities:
         words[entity.start] = BEGIN + words[entity.start]
         words[entity.end - 1] += END
-    ends = sentences or (len(words),)
-    return "\n".join(
-        " ".join(words[start:end]) for start, end in zip((0, *ends), ends, strict=False)
-    )
+    lines = []
+    start = 0
+    for end in sentences or (len(words),):
+        lines.append(" ".join(words[start:end]))
+        start = end
+    return "\n".join(lines)
 
 
-# -- files of CliCR ----------------------------------------------------------------------------------------------------
+# -- files of CliCR --------------------------------------------------------------------------------
 
 VERSION = "1.0"
 FILES = {"train": "train1.0.json", "dev": "dev1.0.json", "test": "test1.0.json"}
@@ -188,59 +201,58 @@ SEMANTIC_TYPES = ("problem", "treatment", "test")
 MOST_STRAY = 0.01  # share of a file's marks
 
 
-def load(folder: Path, *, limit: int | None = None, titles: bool = False) -> dict[str, Split]:
+def load(
+    folder: Path, *, limit: int | None = None, titles: bool = False
+) -> dict[str, Split[ClozeExample]]:
     """Train, dev and test, each with facts["shared_passages"]: how many passages it shares with
     each earlier split.
 
     folder: the corpus's own folder, or the data folder ($MEDNLI_JAX_DATA) that holds it as clicr/.
     limit: number of training queries that are read. titles: see read_clicr.
     """
-    splits = {}
+    splits: dict[str, Split[ClozeExample]] = {}
     for name, path in source_files(folder).items():
-        split = read_clicr(
-            path, split=name, limit=limit if name == "train" else None, titles=titles
-        )
-        uids, passages, shared = (
-            {e.uid for e in split.examples},
-            {e.passage.uid for e in split.examples},
-            {},
-        )
+        most = limit if name == "train" else None
+        split = read_clicr(path, split=name, limit=most, titles=titles)
+        uids = {query.uid for query in split.examples}
+        passages = _passage_uids(split)
+        shared = {}
         for earlier in splits.values():
-            if common := sum(example.uid in uids for example in earlier.examples):
+            if common := sum(query.uid in uids for query in earlier.examples):
                 problem = f"{common} queries are in {earlier.name} as well as in {name} (same id)"
                 raise DataError(problem, file=split.facts["file"], field="id", fix=FRESH_COPY)
-            shared[earlier.name] = len(
-                passages & {example.passage.uid for example in earlier.examples}
-            )
+            shared[earlier.name] = len(passages & _passage_uids(earlier))
         splits[name] = replace(split, facts={**split.facts, "shared_passages": shared})
     return splits
 
 
+def _passage_uids(split: Split[ClozeExample]) -> set[str]:
+    return {query.passage.uid for query in split.examples}
+
+
 def source_files(folder: Path) -> dict[str, Path]:
     """split -> its file, plain or gzipped."""
-    place = Path(folder) / "clicr" if (Path(folder) / "clicr").is_dir() else Path(folder)
-    found, problems = (
-        {split: either_name(place / file) for split, file in FILES.items()},
-        Problems(),
-    )
-    for file in (FILES[split] for split, path in found.items() if path is None):
-        lacking = (
-            f"neither {file} nor {file}.gz is in {place}"
-            if place.is_dir()
-            else f"no folder {place}"
-        )
-        problems.add(
-            DataError(
-                lacking, file=file, fix=f"{SOURCE} and put {file} into $MEDNLI_JAX_DATA/clicr/"
-            )
-        )
+    folder = Path(folder)
+    if (folder / "clicr").is_dir():
+        folder /= "clicr"
+    paths, problems = {}, Problems()
+    for split, file in FILES.items():
+        path = either_name(folder / file)
+        if path:
+            paths[split] = path
+            continue
+        problem = f"neither {file} nor {file}.gz is in {folder}"
+        if not folder.is_dir():
+            problem = f"no folder {folder}"
+        fix = f"{SOURCE} and put {file} into $MEDNLI_JAX_DATA/clicr/"
+        problems.add(DataError(problem, file=file, fix=fix))
     problems.raise_if_any()
-    return found
+    return paths
 
 
 def read_clicr(
     path: Path, *, split: str = "", limit: int | None = None, titles: bool = False
-) -> Split:
+) -> Split[ClozeExample]:
     """Reads one file, plain or gzipped, whether or not `path` ends in .gz.
 
     split: name of the split; by default the file's. limit: number of queries that are read. titles:
@@ -251,103 +263,97 @@ def read_clicr(
     path = either_name(Path(path)) or Path(path)
     try:
         with opened_text(path) as stream:
-            top = Node(
-                path.name, "", json.loads(json_text(stream.read()), object_pairs_hook=json_object)
-            )
+            values = json.loads(json_text(stream.read()), object_pairs_hook=json_object)
     except (json.JSONDecodeError, RecursionError):
-        raise DataError(
-            "the file is not valid JSON, or cut short", file=path.name, fix=FRESH_COPY
-        ) from None
+        problem = "the file is not valid JSON, or cut short"
+        raise DataError(problem, file=path.name, fix=FRESH_COPY) from None
+    top = Node(path.name, "", values)
     if top.text("version") != VERSION:
         fix = f"this reader knows version {VERSION} only: take that release"
         raise top.fault(f"is not {VERSION}", "version", fix)
-    reader, articles = _Reader(path.name, titles), top.get("data", list)
+    reader = _Reader(path.name, titles)
+    articles = top.get("data", list)
     for number, article in enumerate(watched(articles, path.name)):
         reader.take(Node(path.name, f"data[{number}]", article))
         if limit is not None and len(reader.examples) >= limit:
             break
-    reader.problems.raise_if_any()
-    reader.check_marks()
     examples = tuple(reader.examples[:limit])
-    facts = {
-        "file": path.name,
-        "sha256": sha256(path),
-        "version": VERSION,
-        **reader.facts(examples),
-    }
-    if facts["queries_without_candidates"] == len(examples):
-        what = "holds no query whose passage has a marked phrase"
-        raise DataError(
-            what, file=path.name, fix="use the release with BEG__ and __END in the contexts"
-        )
-    if reader.bare:
-        warn(
-            f"{path.name}:{reader.bare[0]}: {len(reader.bare)} passages have no marked phrase, this is the first; the "
-            f"{facts['queries_without_candidates']} queries about them cannot be answered. Fix: mark their phrases."
-        )
-    return Split(split or path.name, examples, facts)
+    reader.check(examples)
+    facts = {"file": path.name, "sha256": sha256(path), "version": VERSION}
+    return Split(split or path.name, examples, facts | reader.facts(examples))
 
 
 class _Reader:
-    """Turns the articles of one file into examples, and counts."""
+    """Turns the articles of one file into examples, and counts.
 
-    def __init__(self, file, titles):
-        self.file, self.titles, self.problems = file, titles, Problems()
-        self.examples, self.places, self.bare = [], {}, []
-        self.articles = self.unasked = self.marks = self.stray = self.joined = 0
-        self.first_stray = None
+    without_candidates: places of the passages without a marked phrase. without_queries: number of
+    articles.
+    """
 
-    def take(self, node):
+    def __init__(self, file: str, titles: bool) -> None:
+        self.file, self.titles = file, titles
+        self.problems = Problems()
+        self.examples: list[ClozeExample] = []
+        self.place_of_uid: dict[tuple[str, str], str] = {}  # (field, uid) -> place of the field
+        self.without_candidates: list[str] = []
+        self.articles = self.without_queries = 0
+        self.marks = self.stray = self.joined = 0
+        self.first_stray: tuple[Node, str] | None = None
+
+    def take(self, article: Node) -> None:
+        """Adds an article. Of its faults, as many are reported as parts of it can be read."""
         self.articles += 1
-        document = Node(
-            self.file, node.place("document"), self._guarded(node.get, "document", dict)
-        )
-        queries = None if document.values is None else self._guarded(document.nodes, "qas")
-        if queries is None:
+        try:
+            document = article.node("document")
+            queries = document.nodes("qas")
+        except DataError as fault:
+            self.problems.add(fault)
             return
-        passage = self._guarded(self._passage, node, document)
-        if passage is not None and not self._has_candidates(passage):
-            self.bare.append(document.place("context"))
-        self.unasked += not queries
-        examples = [self._guarded(self._query, passage, query) for query in queries]
-        self.examples += [example for example in examples if example is not None]
+        self.without_queries += not queries
+        passage = None
+        try:
+            passage = self._passage(article, document)
+            if not self._has_candidates(passage):
+                self.without_candidates.append(document.place("context"))
+        except DataError as fault:
+            self.problems.add(fault)
+        for query in queries:
+            try:
+                example = self._query(passage, query)
+            except DataError as fault:
+                self.problems.add(fault)
+            else:
+                self.examples += [example] if example else []
 
     def _has_candidates(self, passage: Passage) -> bool:
         return bool(passage.entities or (self.titles and passage.title_entities))
 
-    def _guarded(self, read, *arguments):
-        try:
-            return read(*arguments)
-        except DataError as error:
-            self.problems.add(error)
-            return None
-
-    def _passage(self, node, document):
-        uid = self._uid(node, "source")
+    def _passage(self, article: Node, document: Node) -> Passage:
+        uid = self._uid(article, "source")
         title = self._marked(document, "title", empty=True)
         context = self._marked(document, "context")
         specialty = sys.intern(document.specialties())
         if not context.tokens:
             raise document.fault("holds nothing but marks", "context", "fill in the text")
         return Passage(
-            uid,
-            title.tokens,
-            context.tokens,
-            context.entities,
-            context.sentences,
-            specialty,
-            title.entities,
+            uid=uid,
+            title=title.tokens,
+            tokens=context.tokens,
+            entities=context.entities,
+            sentences=context.sentences,
+            specialty=specialty,
+            title_entities=title.entities,
         )
 
-    def _query(self, passage, node):
+    def _query(self, passage: Passage | None, node: Node) -> ClozeExample | None:
+        """None for a query without faults whose passage has one."""
         uid = self._uid(node, "id")
         query = self._marked(node, "query")
         self.joined += query.joined
         if len(query.blanks) != 1:
+            problem = f"holds {len(query.blanks)} of {PLACEHOLDER}, expected one"
             fix = f"put one {PLACEHOLDER} where the answer belongs, or remove the query"
-            raise node.fault(
-                f"holds {len(query.blanks)} of {PLACEHOLDER}, expected one", "query", fix
-            )
+            raise node.fault(problem, "query", fix)
         answers = [self._answer(answer) for answer in node.nodes("answers")]
         answers.sort(key=lambda answer: ORIGINS.index(answer.origin))
         if not answers or answers[0].origin != "dataset":
@@ -355,26 +361,25 @@ class _Reader:
             raise node.fault("holds no answer of origin 'dataset'", "answers", fix)
         if passage is None:
             return None
-        return ClozeExample(
-            uid, passage, query.tokens, query.entities, query.blanks[0], tuple(answers)
-        )
+        blank = query.blanks[0]
+        return ClozeExample(uid, passage, query.tokens, query.entities, blank, tuple(answers))
 
-    def _answer(self, node):
+    def _answer(self, node: Node) -> Answer:
         origin = node.text("origin")
         if origin not in ORIGINS:
             raise node.fault(f"is none of {', '.join(ORIGINS)}", "origin", "correct the origin")
-        concept, kind = (
-            sys.intern(node.text(field, optional=True)) for field in ("cui", "sem_type")
-        )
-        return Answer(node.text("text"), concept, kind.lower(), sys.intern(origin))
+        concept = sys.intern(node.text("cui", optional=True))
+        semantic_type = sys.intern(node.text("sem_type", optional=True).lower())
+        return Answer(node.text("text"), concept, semantic_type, sys.intern(origin))
 
-    def _uid(self, node, field):
-        uid, place = node.text(field), node.place(field)
-        if self.places.setdefault((field, uid), place) != place:
-            raise node.fault(f"repeats that of {self.places[field, uid]}", field)
+    def _uid(self, node: Node, field: str) -> str:
+        uid = node.text(field)
+        earlier = self.place_of_uid.setdefault((field, uid), node.place(field))
+        if earlier != node.place(field):
+            raise node.fault(f"repeats that of {earlier}", field)
         return uid
 
-    def _marked(self, node, field, *, empty=False):
+    def _marked(self, node: Node, field: str, *, empty: bool = False) -> Marked:
         marked = parse_marked(node.text(field, empty=empty))
         if marked.stray and not self.first_stray:
             self.first_stray = node, field
@@ -382,63 +387,74 @@ class _Reader:
         self.stray += marked.stray
         return marked
 
-    def check_marks(self):
-        """Warns of stray marks; too many are refused."""
-        if not self.stray:
-            return
-        node, field = self.first_stray
-        counted = (
-            f"{self.stray:,} of the file's {self.marks:,} marks are unbalanced or mark nothing"
-        )
-        if self.stray > MOST_STRAY * self.marks:
-            problem = f"{counted}, this is the first; over {MOST_STRAY:.0%} means another format"
-            raise node.fault(problem, field, f"give every {BEGIN} its {END} in the same text")
-        warn(
-            f"{self.file}:{node.place(field)}: {counted}, this is the first; their words are read as plain text"
-        )
+    def check(self, examples: Sequence[ClozeExample]) -> None:
+        """Refuses a file with faults, with too many stray marks or without candidates; warns of
+        stray marks and of passages without candidates."""
+        self.problems.raise_if_any()
+        if self.first_stray:
+            self._check_marks(*self.first_stray)
+        unanswerable = self._without_candidates(examples)
+        if unanswerable == len(examples):
+            problem = "holds no query whose passage has a marked phrase"
+            fix = "use the release with BEG__ and __END in the contexts"
+            raise DataError(problem, file=self.file, fix=fix)
+        if self.without_candidates:
+            number, first = len(self.without_candidates), self.without_candidates[0]
+            warn(
+                f"{self.file}:{first}: {number} passages have no marked phrase, this is the first; "
+                f"the {unanswerable} queries about them cannot be answered. "
+                "Fix: mark their phrases."
+            )
 
-    def facts(self, examples):
+    def _check_marks(self, node: Node, field: str) -> None:
+        """node, field: place of the first stray mark."""
+        counts = f"{self.stray:,} of the file's {self.marks:,} marks"
+        problem = f"{counts} are unbalanced or mark nothing, this is the first"
+        if self.stray > MOST_STRAY * self.marks:
+            problem += f"; over {MOST_STRAY:.0%} means another format"
+            raise node.fault(problem, field, f"give every {BEGIN} its {END} in the same text")
+        warn(f"{self.file}:{node.place(field)}: {problem}; their words are read as plain text")
+
+    def _without_candidates(self, examples: Iterable[ClozeExample]) -> int:
+        return sum(not self._has_candidates(example.passage) for example in examples)
+
+    def facts(self, examples: Sequence[ClozeExample]) -> Facts:
         answers = Counter(answer.origin for example in examples for answer in example.answers)
-        kinds = Counter(example.answers[0].semantic_type for example in examples)
-        others = sum(count for kind, count in kinds.items() if kind not in SEMANTIC_TYPES)
+        types = Counter(example.answers[0].semantic_type for example in examples)
+        counts = {name: types[name] for name in SEMANTIC_TYPES}
         return {
             "articles": self.articles,
-            "articles_without_queries": self.unasked,
-            "passages_without_candidates": len(self.bare),
+            "articles_without_queries": self.without_queries,
+            "passages_without_candidates": len(self.without_candidates),
             "queries": len(examples),
-            "queries_without_candidates": sum(
-                not self._has_candidates(example.passage) for example in examples
-            ),
+            "queries_without_candidates": self._without_candidates(examples),
             "answers": {origin: answers[origin] for origin in ORIGINS},
-            "semantic_types": {kind: kinds[kind] for kind in SEMANTIC_TYPES} | {"other": others},
+            "semantic_types": {**counts, "other": len(examples) - sum(counts.values())},
             "stray_marks": self.stray,
             "joined_placeholders": self.joined,
         }
 
 
-def load_demo_cloze() -> dict[str, Split]:
+def load_demo_cloze() -> dict[str, Split[ClozeExample]]:
     """The demo queries; each has the tag "circumstance" or "name", to which its fact relates the
     answer."""
-    found = {}
+    splits = {}
     for name, facts in demo.facts("cloze").items():
         path = demo.FOLDER / "cloze" / f"{FILES[name]}.gz"
         with opened_text(path) as stream:
             reports = json.load(stream)["data"]
-        tags = {
-            query["id"]: (query["tag"],)
-            for report in reports
-            for query in report["document"]["qas"]
-        }
+        tag_of: dict[str, str] = {}
+        for report in reports:
+            tag_of.update((query["id"], query["tag"]) for query in report["document"]["qas"])
         queries = read_clicr(path, split=name).examples
-        found[name] = Split(
-            name, tuple(replace(query, tags=tags[query.uid]) for query in queries), facts
-        )
-    return found
+        tagged = tuple(replace(query, tags=(tag_of[query.uid],)) for query in queries)
+        splits[name] = Split(name, tagged, facts)
+    return splits
 
 
 def by_passage(examples: Iterable[ClozeExample]) -> Iterator[tuple[Passage, list[ClozeExample]]]:
     """Each passage with its queries, in the order of its first one."""
-    groups = {}
+    groups: dict[int, list[ClozeExample]] = {}
     for example in examples:
         groups.setdefault(id(example.passage), []).append(example)
     for queries in groups.values():
@@ -449,27 +465,27 @@ def write_clicr(examples: Iterable[ClozeExample], path: Path) -> None:
     """Writes what read_clicr reads, gzipped where the name ends in .gz, article by article; tags
     are not written."""
     compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-    data = ",\n".join(compact(_article(*of_one)) for of_one in by_passage(examples))
-    path = Path(path)
+    articles = [compact(_article(passage, queries)) for passage, queries in by_passage(examples)]
+    data = ",\n".join(articles)
     content = f'{{"version":"{VERSION}","data":[\n{data}\n]}}\n'.encode()
+    path = Path(path)
     write_atomic(path, gzip.compress(content, 6, mtime=0) if path.suffix == ".gz" else content)
 
 
-def _article(passage, examples):
+def _article(passage: Passage, examples: Iterable[ClozeExample]) -> Facts:
     queries = []
     for example in examples:
-        text = marked_text(example.query, example.query_entities)
-        answers = [
-            {
+        answers = []
+        for answer in example.answers:
+            answers.append({
                 "text": answer.text,
                 "cui": answer.concept,
                 "sem_type": answer.semantic_type,
                 "origin": answer.origin,
-            }
-            for answer in example.answers
-        ]
+            })  # fmt: skip
+        text = marked_text(example.query, example.query_entities)
         queries.append({"id": example.uid, "query": text, "answers": answers})
-    document = {
+    document: Facts = {
         "title": marked_text(passage.title, passage.title_entities),
         "context": marked_text(passage.tokens, passage.entities, passage.sentences),
         "qas": queries,

@@ -60,7 +60,7 @@ from mednli_jax.errors import ConfigError, DataError, UsageError
 from mednli_jax.files import local_path, variable_path
 from mednli_jax.terminal import watched
 
-# -- set-ups -----------------------------------------------------------------------------------------------------------
+# -- set-ups ---------------------------------------------------------------------------------------
 
 SETUPS = ("ent", "anonym", "noent")
 ENTITY = "@entity"
@@ -73,7 +73,7 @@ class _EntityNames(dict[str, str]):
     """phrase -> its token: the phrase's words in one (ent), or a number by first occurrence
     (anonym)."""
 
-    def __init__(self, setup: str, names: Mapping[str, str]):
+    def __init__(self, setup: str, names: Mapping[str, str]) -> None:
         super().__init__(names)
         self.setup = setup
 
@@ -291,7 +291,7 @@ def merged(
     return Merged(shorter, phrases)
 
 
-# -- arrays ------------------------------------------------------------------------------------------------------------
+# -- arrays ----------------------------------------------------------------------------------------
 
 
 FORMAT = 3  # when to raise it: tests/data/test_prepared_content.py
@@ -430,7 +430,7 @@ class _FlatLists:
     """Flat lists of what splits hold, in numbers of their own: tokens by first occurrence, phrases
     behind `types`."""
 
-    def __init__(self, encoding: ClozeEncoding, types: Sequence[str] = ()):
+    def __init__(self, encoding: ClozeEncoding, types: Sequence[str] = ()) -> None:
         self.encoding = encoding
         self.type_numbers = _Numbers(zip(types, range(len(types)), strict=True))
         self._word_numbers = _Numbers()
@@ -588,7 +588,7 @@ def _vocabulary(
     return _Vocabulary(vocab, vectors, facts)
 
 
-# -- the strings of the arrays ----------------------------------------------------------------------------------------
+# -- the strings of the arrays ---------------------------------------------------------------------
 
 
 class Query(NamedTuple):
@@ -643,7 +643,7 @@ def types_of_train(prepared: Prepared) -> tuple[str, ...]:
     return tuple(phrase_of_type[number] for number in range(count))
 
 
-# -- a corpus ----------------------------------------------------------------------------------------------------------
+# -- a corpus --------------------------------------------------------------------------------------
 
 
 DEMO, CLICR, FILE = NAMES = ("demo_cloze", "clicr", "file")

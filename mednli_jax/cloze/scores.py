@@ -131,7 +131,7 @@ def embedding_score(
     return max((cosine(predicted, mean(answer)) for answer in answers), default=0.0)
 
 
-# -- a split -----------------------------------------------------------------------------------------------------------
+# -- a split ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ def figures(
     return {**summary(scores), "slices": found}
 
 
-# -- files of answers --------------------------------------------------------------------------------------------------
+# -- files of answers ------------------------------------------------------------------------------
 
 _FORMS = 'write lines {"uid": "...", "answer": "..."}, or one JSON object {"<uid>": "<answer>"}'
 
@@ -315,7 +315,7 @@ def write_answers(path: Path, answers: Mapping[str, str]) -> None:
     write_atomic(path, "".join(row + "\n" for row in rows))
 
 
-# -- systems -----------------------------------------------------------------------------------------------------------
+# -- systems ---------------------------------------------------------------------------------------
 
 
 class System(NamedTuple):

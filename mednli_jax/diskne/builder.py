@@ -147,7 +147,7 @@ class Kinship:
     """Which concepts an ontology has one above the other; concepts that it lacks are nobody's
     kin."""
 
-    def __init__(self, ontology: Ontology | None):
+    def __init__(self, ontology: Ontology | None) -> None:
         self.ontology, self.above = ontology, cache(self._above)
 
     def _above(self, concept: str) -> frozenset[str]:

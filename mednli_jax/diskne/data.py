@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mednli_jax.data.examples import LABELS, NLIExample
 from mednli_jax.data.text import treebank_tokens
@@ -38,6 +38,9 @@ POSITIVE, NEGATIVE = LABELS[:2]
 # then reveal the label. full: the whole sentence, the disease in it replaced (section 3.2).
 WORDINGS = ("name", "mention", "full")
 
+Facts = dict[str, Any]  # JSON values
+PositiveKey = tuple[str, str, str]  # pair, disease, category
+
 _WORD = re.compile(r"\w+")
 _ARTICLE = re.compile(r"\b(an?)(\s+)$", re.IGNORECASE)
 _LETTER_WITH_VOWEL = frozenset("AEFHILMNORSX")  # an MI, a UTI
@@ -60,6 +63,13 @@ class Positive:
     @property
     def mention(self) -> str:
         return self.pair.hypothesis[self.start : self.end]
+
+
+class Negative(NamedTuple):
+    """The false claim that the patient of a positive example has another disease."""
+
+    positive: Positive
+    disease: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,21 +107,25 @@ class Benchmark:
     examples: tuple[DiseaseExample, ...]
     names: dict[str, str]
     synonyms: dict[str, list[str]]
-    facts: dict = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.examples)
 
-    def description(self) -> dict:
+    def description(self) -> Facts:
         """All but the examples, as JSON values."""
-        return {name: value for name, value in vars(self).items() if name != "examples"}
+        return {
+            "name": self.name,
+            "names": self.names,
+            "synonyms": self.synonyms,
+            "facts": self.facts,
+        }
 
     @classmethod
-    def described(cls, about: Mapping, examples: Iterable[DiseaseExample]) -> "Benchmark":
-        """The benchmark of a description and examples."""
-        return cls(
-            about["name"], tuple(examples), about["names"], about["synonyms"], about["facts"]
-        )
+    def described(cls, description: Facts, examples: Iterable[DiseaseExample]) -> "Benchmark":
+        """The benchmark of a `description`, which may have other fields, and examples."""
+        fields = {name: description[name] for name in ("name", "names", "synonyms", "facts")}
+        return cls(examples=tuple(examples), **fields)
 
 
 def with_article(before: str, name: str) -> str:
@@ -120,30 +134,32 @@ def with_article(before: str, name: str) -> str:
     match = _ARTICLE.search(before)
     if not match:
         return before
-    word = next(iter(_WORD.findall(name)), "")
-    vowel = word[:1].casefold() in tuple("aeiou") and not _YOU.match(word.casefold())
+    words = _WORD.findall(name)
+    word = words[0] if words else ""
     if len(word) > 1 and word.isupper():
-        vowel = word[0] in _LETTER_WITH_VOWEL
-    article = "an" if vowel else "a"
-    return (
-        before[: match.start()]
-        + (article.capitalize() if match[1][0].isupper() else article)
-        + match[2]
-    )
+        has_vowel = word[0] in _LETTER_WITH_VOWEL
+    else:
+        has_vowel = word[:1].casefold() in tuple("aeiou") and not _YOU.match(word.casefold())
+    article = "an" if has_vowel else "a"
+    if match[1][0].isupper():
+        article = article.capitalize()
+    return before[: match.start()] + article + match[2]
 
 
 def hypothesis_of(positive: Positive, disease: str, name: str, wording: str) -> str:
     """The hypothesis that claims `disease`, called `name`, in place of the positive example's
     own."""
     is_positive = disease == positive.disease
-    if wording == "full":
-        text = positive.pair.hypothesis
-        if is_positive:
-            return text
-        if positive.mention[:1].isupper() and not positive.mention.isupper():
-            name = name[:1].upper() + name[1:]  # else a capital letter would reveal a positive
-        return with_article(text[: positive.start], name) + name + text[positive.end :]
-    return positive.mention.strip().lower() if wording == "mention" and is_positive else name
+    if wording == "mention" and is_positive:
+        return positive.mention.strip().lower()
+    if wording != "full":
+        return name
+    text = positive.pair.hypothesis
+    if is_positive:
+        return text
+    if positive.mention[:1].isupper() and not positive.mention.isupper():
+        name = name[:1].upper() + name[1:]  # else a capital letter would reveal a positive
+    return with_article(text[: positive.start], name) + name + text[positive.end :]
 
 
 def example_of(
@@ -151,22 +167,26 @@ def example_of(
 ) -> DiseaseExample:
     """The example that claims `disease` on a positive example's premise; positive where the disease
     is its own."""
-    is_positive = disease == positive.disease
-    pair, category = positive.pair, positive.category
+    pair = positive.pair
+    uid = f"{pair.uid}.{positive.category}.{positive.disease}"
+    label = POSITIVE
+    if disease != positive.disease:
+        uid += f".{disease}"
+        label = NEGATIVE
     hypothesis = hypothesis_of(positive, disease, names[disease], wording)
-    uid = f"{pair.uid}.{category}.{positive.disease}"
+    tokens = pair.hypothesis_tokens
+    if hypothesis != pair.hypothesis:
+        tokens = _tokens(hypothesis)
     claim = replace(
         pair,
-        uid=uid if is_positive else f"{uid}.{disease}",
+        uid=uid,
         hypothesis=hypothesis,
-        hypothesis_tokens=pair.hypothesis_tokens
-        if hypothesis == pair.hypothesis
-        else _tokens(hypothesis),
-        label=POSITIVE if is_positive else NEGATIVE,
+        hypothesis_tokens=tokens,
+        label=label,
         group=premise_key(pair.premise),
-        tags=(category,),
+        tags=(positive.category,),
     )
-    return DiseaseExample(claim, disease, positive.disease, category)
+    return DiseaseExample(claim, disease, positive.disease, positive.category)
 
 
 _tokens = lru_cache(maxsize=1 << 14)(treebank_tokens)
@@ -177,72 +197,81 @@ def premise_key(premise: str) -> str:
     return hashlib.sha256(" ".join(premise.casefold().split()).encode()).hexdigest()[:16]
 
 
-def disease_names(
-    ontology: Ontology, concepts: Collection[str]
-) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    """(name, all names) of concepts: the preferred name in lower case and natural order, and every
-    synonym.
+class DiseaseNames(NamedTuple):
+    """concept -> its name, and concept -> all its names."""
+
+    names: dict[str, str]
+    synonyms: dict[str, tuple[str, ...]]
+
+
+def disease_names(ontology: Ontology, concepts: Collection[str]) -> DiseaseNames:
+    """The preferred name of each concept, in lower case and natural order, and every synonym.
 
     Concepts that the ontology lacks are left out.
     """
-    index = {
-        concept: at for concept in sorted(concepts) if (at := ontology.index(concept)) is not None
-    }
-    every = {at: {ontology.labels[at]} for at in index.values()}
-    for name, at in ontology.names:
-        if at in every:
-            every[at].add(name)
-    names = {
-        concept: (natural_order(ontology.labels[at]) or ontology.labels[at])
-        for concept, at in index.items()
-    }
-    synonyms = {
-        concept: tuple(sorted(every[at] | {names[concept]})) for concept, at in index.items()
-    }
-    return {concept: name.lower() for concept, name in names.items()}, synonyms
+    names_of_index: dict[int, set[str]] = {}
+    index_of = {}
+    for concept in sorted(concepts):
+        index = ontology.index(concept)
+        if index is not None:
+            index_of[concept] = index
+            names_of_index[index] = {ontology.labels[index]}
+    for name, index in ontology.names:
+        if index in names_of_index:
+            names_of_index[index].add(name)
+    names, synonyms = {}, {}
+    for concept, index in index_of.items():
+        label = ontology.labels[index]
+        name = natural_order(label) or label
+        names[concept] = name.lower()
+        synonyms[concept] = tuple(sorted(names_of_index[index] | {name}))
+    return DiseaseNames(names, synonyms)
 
 
 def assembled(
     name: str,
     positives: Iterable[Positive],
-    negatives: Iterable[tuple[Positive, str]],
+    negatives: Iterable[Negative],
     names: Mapping[str, str],
     synonyms: Mapping[str, Iterable[str]],
     wording: str,
-    facts: dict,
+    facts: Facts,
 ) -> Benchmark:
-    """The benchmark of positive examples and (positive example, other disease) negatives.
+    """The benchmark of positive and negative examples.
 
     Of equal uids the first counts. A negative whose disease has the name of the true one is left
     out (`same_name`).
     """
-    negatives = list(negatives)
-    apart = [
-        (positive, disease)
-        for positive, disease in negatives
-        if names[disease] != names[positive.disease]
-    ]
-    pairs = [*((positive, positive.disease) for positive in positives), *apart]
-    found = {}
-    for positive, disease in pairs:
+    claims = [(positive, positive.disease) for positive in positives]
+    same_name = 0
+    for positive, disease in negatives:
+        if names[disease] == names[positive.disease]:
+            same_name += 1
+        else:
+            claims.append((positive, disease))
+    by_uid: dict[str, DiseaseExample] = {}
+    for positive, disease in claims:
         example = example_of(positive, disease, names, wording)
-        found.setdefault(example.uid, example)
-    order = sorted(found.values(), key=lambda e: (CATEGORIES.index(e.category), e.target, e.uid))
-    used = sorted({e.disease for e in order} | {e.target for e in order})
-    counts = Counter((e.category, e.is_positive) for e in order)
+        by_uid.setdefault(example.uid, example)
+    examples = sorted(
+        by_uid.values(), key=lambda e: (CATEGORIES.index(e.category), e.target, e.uid)
+    )
+    counts = Counter((example.category, example.is_positive) for example in examples)
+    diseases = {example.disease for example in examples} | {example.target for example in examples}
     facts = {
         **facts,
         "wording": wording,
-        "diseases": len(used),
-        "repeated": len(pairs) - len(order),
-        "same_name": len(negatives) - len(apart),
+        "diseases": len(diseases),
+        "repeated": len(claims) - len(examples),
+        "same_name": same_name,
         "positives": {category: counts[category, True] for category in CATEGORIES},
         "negatives": {category: counts[category, False] for category in CATEGORIES},
     }
-    every = {disease: sorted({names[disease], *synonyms.get(disease, ())}) for disease in used}
-    return Benchmark(
-        name, tuple(order), {disease: names[disease] for disease in used}, every, facts
-    )
+    used_names, used_synonyms = {}, {}
+    for disease in sorted(diseases):
+        used_names[disease] = names[disease]
+        used_synonyms[disease] = sorted({names[disease], *synonyms.get(disease, ())})
+    return Benchmark(name, tuple(examples), used_names, used_synonyms, facts)
 
 
 # The rows are `pair_id,CUI,label,category,original_cui,start_index,end_index`; the indices are the
@@ -277,64 +306,78 @@ class Annotation(NamedTuple):
     start: int = -1
     end: int = -1
 
+    @property
+    def key(self) -> PositiveKey:
+        return self.pair_id, self.target, self.category
+
+    def fault(self, field: str, problem: str, fix: str) -> DataError:
+        return _fault(self.file, self.line, field, problem, fix)
+
 
 def read_annotations(path: Path) -> list[Annotation]:
     """The rows of one file, plain or gzipped."""
-    path, problems, found = Path(path), Problems(), []
+    path, problems = Path(path), Problems()
 
-    def columns(number, header):
+    def columns(line: int, header: list[str]) -> list[str]:
         for name in COLUMNS:
             if name not in header:
+                problem = f"column '{name}' is missing"
                 fix = f"name the columns {', '.join(COLUMNS)}, and category for medical knowledge"
-                raise DataError(
-                    f"column '{name}' is missing", file=path.name, line=number, field=name, fix=fix
-                )
+                raise DataError(problem, file=path.name, line=line, field=name, fix=fix)
         return header
 
-    for number, row in table_rows(path.name, csv_records(path, problems), problems, columns):
-        row = {name: cell.strip() for name, cell in row.items()}
-        is_positive = PUBLISHED_LABELS.get(row["label"])
-        category = (
-            PUBLISHED_CATEGORIES.get(row["category"]) if "category" in row else "terminological"
-        )
-        if is_positive is None or category is None:
-            field = "label" if is_positive is None else "category"
-            problems.add(_fault(path.name, number, field, "has an unknown value"))
-            continue
-        places = ("start_index", "end_index") if is_positive else ()
-        if wrong := [name for name in places if not _INDEX.fullmatch(row[name])]:
-            problems.add(_fault(path.name, number, wrong[0], "is no whole number of a character"))
-            continue
-        place = [int(_INDEX.fullmatch(row[name])[1]) for name in places]
-        target = row["CUI" if is_positive else "original_cui"]
-        pair_id = row["pair_id"].removesuffix(OF_NEGATIVE)
-        found.append(
-            Annotation(
-                path.name, number, pair_id, row["CUI"], is_positive, category, target, *place
-            )
-        )
+    annotations = []
+    for line, cells in table_rows(path.name, csv_records(path, problems), problems, columns):
+        try:
+            annotations.append(_annotation(path.name, line, cells))
+        except DataError as fault:
+            problems.add(fault)
     problems.raise_if_any()
-    if not any(row.is_positive for row in found):
+    if not any(row.is_positive for row in annotations):
         raise empty_file(path, "no positive example")
-    return found
+    return annotations
 
 
-def _fault(file, line, field, problem, fix=FRESH_COPY):
+def _annotation(file: str, line: int, cells: Mapping[str, str]) -> Annotation:
+    row = {column: cell.strip() for column, cell in cells.items()}
+    if row["label"] not in PUBLISHED_LABELS:
+        raise _fault(file, line, "label", "has an unknown value")
+    category = "terminological"
+    if "category" in row:
+        if row["category"] not in PUBLISHED_CATEGORIES:
+            raise _fault(file, line, "category", "has an unknown value")
+        category = PUBLISHED_CATEGORIES[row["category"]]
+    pair_id = row["pair_id"].removesuffix(OF_NEGATIVE)
+    disease = row["CUI"]
+    if not PUBLISHED_LABELS[row["label"]]:
+        return Annotation(file, line, pair_id, disease, False, category, row["original_cui"])
+    span = []
+    for column in ("start_index", "end_index"):
+        match = _INDEX.fullmatch(row[column])
+        if not match:
+            raise _fault(file, line, column, "is no whole number of a character")
+        span.append(int(match[1]))
+    return Annotation(file, line, pair_id, disease, True, category, disease, *span)
+
+
+def _fault(file: str, line: int, field: str, problem: str, fix: str = FRESH_COPY) -> DataError:
     return DataError(f"field '{field}' {problem}", file=file, line=line, field=field, fix=fix)
 
 
 def pair_files(folder: Path) -> list[Path]:
     """Every file that `source_pairs` reads."""
-    names = ("mednli", "mediqa_nli") if _mediqa_nli(folder) else ("mednli",)
-    return list(dict.fromkeys(file for name in names for file in source_files(name, folder)))
+    files = source_files("mednli", folder)
+    if _mediqa_nli(folder):
+        files += source_files("mediqa_nli", folder)
+    return list(dict.fromkeys(files))
 
 
-def _mediqa_nli(folder):
-    """split -> file of MEDIQA-NLI; None where a part of it is missing."""
+def _mediqa_nli(folder: Path) -> dict[str, Path]:
+    """split -> file of MEDIQA-NLI; {} where a part of it is missing."""
     try:
         return find_files("mediqa_nli", folder)
     except (DataError, DataErrors):
-        return None
+        return {}
 
 
 def annotation_files(folder: Path, negatives: str = "") -> list[Path]:
@@ -343,26 +386,32 @@ def annotation_files(folder: Path, negatives: str = "") -> list[Path]:
     negatives: "similar" or "random": without the files that the other word names, as the published
     ones; "" = all.
     """
-    found = [*(folder / "diskne").glob("*.csv"), *(folder / "diskne").glob("*.csv.gz")]
+    files = [*(folder / "diskne").glob("*.csv"), *(folder / "diskne").glob("*.csv.gz")]
     if negatives:
-        other = "random" if negatives == "similar" else "similar"
-        found = [path for path in found if other not in path.name.lower()]
-    return sorted(found)
+        unwanted = "random" if negatives == "similar" else "similar"
+        files = [path for path in files if unwanted not in path.name.lower()]
+    return sorted(files)
 
 
-def source_pairs(folder: Path) -> tuple[list[NLIExample], dict]:
-    """(all pairs of MedNLI and, where it is there, of MEDIQA-NLI's test, facts) of a data
-    folder."""
+class SourcePairs(NamedTuple):
+    """The pairs that annotations refer to. facts: the files that they are from."""
+
+    pairs: list[NLIExample]
+    facts: Facts
+
+
+def source_pairs(folder: Path) -> SourcePairs:
+    """All pairs of MedNLI and, where it is there, of MEDIQA-NLI's test, in a data folder."""
     splits = list(load_nli("mednli", folder).values())
-    paths = _mediqa_nli(folder)
-    if paths:
-        truth = ground_truth_path("mediqa_nli", paths)
-        splits.append(read_nli_file(paths["test"], split="test", ground_truth=truth))
+    mediqa_nli = _mediqa_nli(folder)
+    if mediqa_nli:
+        truth = ground_truth_path("mediqa_nli", mediqa_nli)
+        splits.append(read_nli_file(mediqa_nli["test"], split="test", ground_truth=truth))
     facts = {
         "files": {split.facts["file"]: split.facts["sha256"] for split in splits},
-        "mediqa_nli": bool(paths),
+        "mediqa_nli": bool(mediqa_nli),
     }
-    return [pair for split in splits for pair in split.examples], facts
+    return SourcePairs([pair for split in splits for pair in split.examples], facts)
 
 
 def read_published(
@@ -371,7 +420,7 @@ def read_published(
     ontology: Ontology | None = None,
     *,
     wording: str = "name",
-    facts: Mapping | None = None,
+    facts: Facts | None = None,
 ) -> Benchmark:
     """The benchmark of annotation files: medical, terminological or both, of similar or of random
     negatives.
@@ -381,73 +430,77 @@ def read_published(
     annotations of unknown pairs; negatives whose disease has no name, or which a positive example
     claims on the same premise.
     """
-    of_file = {Path(path).name: read_annotations(path) for path in paths}
-    rows = [row for of_this in of_file.values() for row in of_this]
-    keys = {}
-    for name, of_this in of_file.items():
-        keys[name] = {
-            (row.pair_id, row.disease, row.category) for row in of_this if row.is_positive
-        }
-    for (one, of_one), (other, of_other) in combinations(
-        keys.items(), 2
-    ):  # their negatives may be alternatives
-        if 2 * len(of_one & of_other) > min(len(of_one), len(of_other)):
-            fix = "--config.diskne.negatives=similar or random"
-            raise DataError(
-                f"has the positive examples of {one}: only one of the two can be used",
-                file=other,
-                fix=fix,
-            )
-    by_uid = {pair.uid: pair for pair in pairs}
-    unknown = _unknown(rows, by_uid)
-    known = [row for row in rows if row.pair_id in by_uid]
-    positives = _positives(known, by_uid)
-    mentions = defaultdict(Counter)
-    for positive in positives.values():
-        mentions[positive.disease][positive.mention.lower()] += 1
-    names, synonyms = (
-        disease_names(ontology, {row.disease for row in known}) if ontology else ({}, {})
-    )
-    for disease, of_disease in mentions.items():
-        names.setdefault(
-            disease, min(of_disease, key=lambda name: (-of_disease[name], -len(name), name))
-        )
-        synonyms[disease] = (*synonyms.get(disease, ()), *of_disease)
-    counts: Counter = Counter()
-    made_up = list(_negatives(known, positives, names, counts))
+    rows_of_file = {Path(path).name: read_annotations(path) for path in paths}
+    _check_alternatives(rows_of_file)
+    rows = [row for rows_of_one in rows_of_file.values() for row in rows_of_one]
+    pair_of = {pair.uid: pair for pair in pairs}
+    unknown_pairs = _count_unknown(rows, pair_of)
+    joined = [row for row in rows if row.pair_id in pair_of]
+    positives = _positives(joined, pair_of)
+    names, synonyms = _names(joined, positives.values(), ontology)
+    left_out = Counter(without_positive=0, unnamed=0, contradicted=0)
+    negatives = list(_negatives(joined, positives, names, left_out))
     facts = {
         **(facts or {}),
         "annotations": {Path(path).name: sha256(path) for path in paths},
-        "unknown_pairs": unknown,
+        "unknown_pairs": unknown_pairs,
         "not_entailed": sum(positive.pair.label != POSITIVE for positive in positives.values()),
-        "left_out": {
-            "of_unknown_pairs": len(rows) - len(known),
-            **{name: counts[name] for name in ("without_positive", "unnamed", "contradicted")},
-        },
+        "left_out": {"of_unknown_pairs": len(rows) - len(joined), **left_out},
         "ontology_sha256": ontology.sha256 if ontology else "",
     }
-    return assembled("diskne", positives.values(), made_up, names, synonyms, wording, facts)
+    return assembled("diskne", positives.values(), negatives, names, synonyms, wording, facts)
 
 
-def _unknown(rows: Sequence[Annotation], by_uid: Mapping[str, NLIExample]) -> int:
+def _check_alternatives(rows_of_file: Mapping[str, Sequence[Annotation]]) -> None:
+    """Refuses two files with the same positive examples: their negatives are alternatives."""
+    keys_of_file = {}
+    for file, rows in rows_of_file.items():
+        keys_of_file[file] = {row.key for row in rows if row.is_positive}
+    for first, second in combinations(keys_of_file, 2):
+        first_keys, second_keys = keys_of_file[first], keys_of_file[second]
+        if 2 * len(first_keys & second_keys) > min(len(first_keys), len(second_keys)):
+            problem = f"has the positive examples of {first}: only one of the two can be used"
+            fix = "--config.diskne.negatives=similar or random"
+            raise DataError(problem, file=second, fix=fix)
+
+
+def _names(
+    rows: Iterable[Annotation], positives: Iterable[Positive], ontology: Ontology | None
+) -> DiseaseNames:
+    """The ontology's names of the diseases; the most frequent mention, of several the longest, for
+    those that it lacks. Mentions are synonyms."""
+    names, synonyms = DiseaseNames({}, {})
+    if ontology:
+        names, synonyms = disease_names(ontology, {row.disease for row in rows})
+    mentions: dict[str, Counter[str]] = defaultdict(Counter)
+    for positive in positives:
+        mentions[positive.disease][positive.mention.lower()] += 1
+    for disease, counts in mentions.items():
+        ranked = sorted(counts, key=lambda name: (-counts[name], -len(name), name))
+        names.setdefault(disease, ranked[0])
+        synonyms[disease] = (*synonyms.get(disease, ()), *counts)
+    return DiseaseNames(names, synonyms)
+
+
+def _count_unknown(rows: Sequence[Annotation], pair_of: Mapping[str, NLIExample]) -> int:
     """The number of annotated ids that no corpus has. A few of them are reported; many are an
     error.
 
     Some published ids are parts of sentences, so that no message and no file shows an id.
     """
-    annotated: dict[str, Annotation] = {}
+    first_row: dict[str, Annotation] = {}
     for row in rows:
-        annotated.setdefault(row.pair_id, row)
-    unknown = [row for row in annotated.values() if row.pair_id not in by_uid]
+        first_row.setdefault(row.pair_id, row)
+    unknown = [row for row in first_row.values() if row.pair_id not in pair_of]
     if not unknown:
         return 0
     first = unknown[0]
-    lines = [str(row.line) for row in unknown if row.file == first.file]
-    shown = ", ".join(lines[:5]) + (", ..." if len(unknown) > len(lines[:5]) else "")
-    problem = (
-        f"{len(unknown):,} of {len(annotated):,} annotated pairs are in no corpus (lines {shown})"
-    )
-    if len(unknown) > MOST_UNKNOWN * len(annotated):
+    lines = [str(row.line) for row in unknown if row.file == first.file][:5]
+    if len(unknown) > len(lines):
+        lines.append("...")
+    counts = f"{len(unknown):,} of {len(first_row):,} annotated pairs are in no corpus"
+    problem = f"{counts} (lines {', '.join(lines)})"
+    if len(unknown) > MOST_UNKNOWN * len(first_row):
         fix = "give all files of MedNLI and MEDIQA-NLI, as they were released"
         raise DataError(problem, file=first.file, line=first.line, field="pair_id", fix=fix)
     warn(f"{first.file}: {problem}; they are left out.")
@@ -455,23 +508,22 @@ def _unknown(rows: Sequence[Annotation], by_uid: Mapping[str, NLIExample]) -> in
 
 
 def _positives(
-    rows: Iterable[Annotation], by_uid: Mapping[str, NLIExample]
-) -> dict[tuple[str, str, str], Positive]:
-    """(pair, disease, category) -> positive example."""
-    found, problems = {}, Problems()
+    rows: Iterable[Annotation], pair_of: Mapping[str, NLIExample]
+) -> dict[PositiveKey, Positive]:
+    positives: dict[PositiveKey, Positive] = {}
+    problems = Problems()
     for row in rows:
         if not row.is_positive:
             continue
-        pair = by_uid[row.pair_id]
+        pair = pair_of[row.pair_id]
         if not 0 <= row.start < row.end <= len(pair.hypothesis):
             fix = "take the corpora and the annotations as they were released"
-            problems.add(_fault(row.file, row.line, "end_index", "is outside the hypothesis", fix))
+            problems.add(row.fault("end_index", "is outside the hypothesis", fix))
             continue
         start, end = _whole_words(pair.hypothesis, row.start, row.end)
-        key = row.pair_id, row.disease, row.category
-        found.setdefault(key, Positive(pair, row.disease, row.category, start, end))
+        positives.setdefault(row.key, Positive(pair, row.disease, row.category, start, end))
     problems.raise_if_any()
-    return found
+    return positives
 
 
 def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
@@ -489,30 +541,26 @@ def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
 
 def _negatives(
     rows: Iterable[Annotation],
-    positives: Mapping[tuple[str, str, str], Positive],
-    names: Mapping,
-    counts: Counter,
-) -> Iterator[tuple[Positive, str]]:
-    """(what it is made from, other disease) of the negative rows; counts those that are left
-    out."""
-    any_category = {
-        (pair, disease): positive for (pair, disease, _), positive in reversed(positives.items())
-    }
-    claimed = {
-        (premise_key(positive.pair.premise), positive.disease) for positive in positives.values()
-    }
+    positives: Mapping[PositiveKey, Positive],
+    names: Mapping[str, str],
+    left_out: Counter[str],
+) -> Iterator[Negative]:
+    """The negatives of rows; counts those that are left out."""
+    in_any_category: dict[tuple[str, str], Positive] = {}
+    claims = set()  # (premise, disease)
+    for (pair_id, disease, _), positive in positives.items():
+        in_any_category.setdefault((pair_id, disease), positive)
+        claims.add((premise_key(positive.pair.premise), disease))
     for row in rows:
         if row.is_positive:
             continue
-        positive = positives.get((row.pair_id, row.target, row.category)) or any_category.get(
-            (row.pair_id, row.target)
-        )
-        if positive is None:
-            counts["without_positive"] += 1
+        # In a category that the pair is no positive example of, the files still have negatives.
+        source = positives.get(row.key) or in_any_category.get((row.pair_id, row.target))
+        if source is None:
+            left_out["without_positive"] += 1
         elif row.disease not in names:
-            counts["unnamed"] += 1
-        elif (premise_key(positive.pair.premise), row.disease) in claimed:
-            counts["contradicted"] += 1
+            left_out["unnamed"] += 1
+        elif (premise_key(source.pair.premise), row.disease) in claims:
+            left_out["contradicted"] += 1
         else:
-            # In a category that the pair is no positive example of, the files still have negatives.
-            yield replace(positive, category=row.category), row.disease
+            yield Negative(replace(source, category=row.category), row.disease)

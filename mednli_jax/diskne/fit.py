@@ -83,7 +83,7 @@ def fit(experiment, prepared, session: Session, choice: FoldChoice) -> Fitted:
 class FoldTraining:
     """The training of all slots of one run."""
 
-    def __init__(self, experiment, prepared, session: Session, choice: FoldChoice):
+    def __init__(self, experiment, prepared, session: Session, choice: FoldChoice) -> None:
         self.experiment, self.prepared, self.session, self.choice = (
             experiment,
             prepared,

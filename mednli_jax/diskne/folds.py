@@ -236,7 +236,7 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV) -> tupl
     return tuple(found)
 
 
-# -- batches of many folds ---------------------------------------------------------------------------------------------
+# -- batches of many folds -------------------------------------------------------------------------
 
 # A slot is a fold and a seed. The training loop identifies it by one number, in place of a seed;
 # everything random in a slot depends on that number alone. The folds of a group have equally many
@@ -277,7 +277,7 @@ class FoldBatches(Batches):
         group: Sequence[int],
         groups=None,
         tokens=None,
-    ):
+    ) -> None:
         self.member, self.of_group = np.asarray(member, bool), tuple(group)
         if groups is None:
             groups = np.flatnonzero(self.member[list(group)].any(axis=0)).astype(np.int32)[:, None]
