@@ -11,7 +11,10 @@ from tensorboardX.proto import event_pb2
 from mednli_jax import defaults
 from mednli_jax.cli import read_config as read
 from mednli_jax.data.examples import LABELS
-from mednli_jax.report import metrics, tables
+from mednli_jax.nli import tables
+from mednli_jax.nli.runs import RUNS
+from mednli_jax.report import metrics
+from mednli_jax.report.paper import PaperRun
 
 # A letter stands for a label (e, n, c), and a word such as "een" for the predictions of a seed.
 LETTERS = {label[0]: i for i, label in enumerate(LABELS)}
@@ -127,17 +130,17 @@ def write_run(
 
 
 def row_config(row, corpus):
-    """The config that launch/mednli.sh gives a row of a table; of another corpus, with its name."""
+    """The config of the paper's run of a row of a table; of another corpus, with its name."""
     model = row.rpartition("-")[2]
-    model = model if model in tables.NAMES else "esim"
-    config = json.loads(
-        json.dumps(read(f"{model}:{corpus if corpus in defaults.VARIANTS else 'demo'}").to_dict())
-    )
+    run = RUNS.get(row) or PaperRun(row, model if model in tables.NAMES else "esim")
+    variant = corpus if corpus in defaults.VARIANTS else "demo"
+    config = json.loads(json.dumps(read(f"{run.config}:{variant}").to_dict()))
     config["data"]["name"] = corpus
-    for pattern, flags in tables.published("mednli")["rows"]:
-        for field, value in flags.items() if re.fullmatch(pattern, row) else ():
-            section, _, name = field.partition(".")
-            config[section][name] = value
+    for field, value in run.settings.items():
+        section, _, name = field.rpartition(".")
+        (config[section] if section else config)[name] = value
+    if run.vectors:
+        config["vectors"]["path"] = f"{run.vectors[0]}.vec"
     return config
 
 

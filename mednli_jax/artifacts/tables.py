@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mednli_jax.artifacts.aflite import features_text
+from mednli_jax.artifacts.runs import RUNS
 from mednli_jax.data.examples import LABELS
 from mednli_jax.report.metrics import majority_share
 from mednli_jax.report.options import TableOptions
@@ -16,7 +17,6 @@ from mednli_jax.rundir import read_json
 
 NAME = "artifacts"
 SPLITS = ("dev", "test")
-CONFIGS = {"hypothesis": "hypothesis_only", "pair": "premise_hypothesis_fasttext"}
 INPUTS = {"hypothesis": "no premise", "pair": "with premise"}
 PARTS = ("full", "easy", "difficult")
 FILTERED = {"hypothesis": "analysis/aflite.json", "pair": "analysis-pair/aflite.json"}
@@ -29,7 +29,7 @@ def filled(folder: Path, options: TableOptions) -> Report:
     words = [*_remarks(folder, options.read)]
     figures = {grid.caption: [grid.header, *grid.rows] for grid in grids}
     section = Section(f"Tables 1, 2 and 6 ({published(NAME)['source']})", words, grids)
-    return Report(figures, [section], runs=[folder / name for name in CONFIGS])
+    return Report(figures, [section], runs=[folder / name for name in RUNS])
 
 
 def artifact_lines(folder: Path, read: Read) -> Iterator[str]:
@@ -59,7 +59,7 @@ def _remarks(folder: Path, read: Read) -> Iterator[str]:
             yield f"Filtering, {INPUTS[name]}: {features_text(given['features'], given['merged_by'])}."
     for name in INPUTS:
         if (folder / name / "config.json").is_file() and (
-            words := unlike(folder / name, read, CONFIGS[name])
+            words := unlike(folder / name, read, RUNS[name])
         ):
             yield f"The run `{name}` is unlike the paper's: {'; '.join(words)}."
 

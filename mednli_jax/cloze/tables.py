@@ -18,6 +18,7 @@ import numpy as np
 from mednli_jax.cloze import scores as answers
 from mednli_jax.cloze.baselines import known_vectors
 from mednli_jax.cloze.encoding import CLICR, DEMO, FILE, SEEN, UNSEEN, corpus_named, split_of
+from mednli_jax.cloze.runs import RUNS as PAPER_RUNS
 from mednli_jax.cloze.scores import comparison, finished, queries_of
 from mednli_jax.cloze.stats import read_skills, skill_statistics
 from mednli_jax.data.examples import PLACEHOLDER
@@ -212,7 +213,7 @@ def filled(folder: Path, read: Read, split: str = "test") -> dict:
             if of["state"] == "complete":
                 result = read_json(folder / row["run"] / "result.json", "corpus", "seeds", split)
                 of |= {"ours": dict(_metrics(result[split])), "seeds": len(result["seeds"])}
-                of["unlike"] = unlike(folder / row["run"], read, row["run"])
+                of["unlike"] = unlike(folder / row["run"], read, PAPER_RUNS[row["run"]])
                 corpora.setdefault(result["corpus"], row["system"])
         rows.append({"system": row["system"], "kind": kind, **of, "paper": row["paper"]})
     if len(corpora) > 1:
@@ -274,7 +275,15 @@ def table_section(found: dict) -> Section:
     columns.append(("unlike the paper's", different))
     grid = fill("", ("",), {system: (system,) for system in rows}, columns)
     return section(
-        "Table 4: answers to CliCR's queries", words, found, grid, "CliCR", [humans, lengths]
+        4,
+        "answers to CliCR's queries",
+        words,
+        grid,
+        corpus=found["corpus"],
+        comparable=found["comparable"],
+        paper="CliCR",
+        lacking=found["lacking"],
+        more=[humans, lengths],
     )
 
 

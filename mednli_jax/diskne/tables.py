@@ -20,6 +20,7 @@ from mednli_jax.errors import Problems, RunError
 from mednli_jax.files import json_lines
 from mednli_jax.report.metrics import mean_sd, per_class
 from mednli_jax.report.outcomes import Outcomes, outcomes_of
+from mednli_jax.report.paper import PaperRun
 from mednli_jax.report.sections import Grid, Section, points
 from mednli_jax.report.tables import Read, fill, published, unlike
 from mednli_jax.rundir import RunDirectory, read_json
@@ -182,7 +183,8 @@ def systems(folder: Path, read: Read) -> list[System]:
         if (path / "lock").is_file() and run.task == "diskne" and run.status() == "complete":
             about, result = read_json(path / "data.json", "diskne")["diskne"], run.result().values
             sizes = PAPER["sizes"] if "weights" in run.config["model"] else {}
-            different = unlike(path, read, str(result["config"]).partition("-")[0], sizes)
+            paper_run = PaperRun(path.name, str(result["config"]).partition("-")[0], sizes)
+            different = unlike(path, read, paper_run)
             found.append(System(path.name, about, result["categories"], different))
     if not found:
         raise RunError(

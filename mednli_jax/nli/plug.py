@@ -24,8 +24,7 @@ from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.data.wordpiece import find_weights
 from mednli_jax.errors import ConfigError, UsageError
 from mednli_jax.knowledge.ontology import RELATIONS, OntologyOptions
-from mednli_jax.nli import page
-from mednli_jax.nli import tables as mednli_tables
+from mednli_jax.nli import page, reproduction, tables
 from mednli_jax.nli.analyses import Pairs, pairs_of, paths, stats
 from mednli_jax.nli.categories import error_kinds
 from mednli_jax.nli.corpora import CORPORA, RESTRICTED, licensed, source_files
@@ -51,8 +50,6 @@ from mednli_jax.nli.readers import (
     repeated_labels,
 )
 from mednli_jax.nli.substitutions import substitutions
-from mednli_jax.report import public as public_part
-from mednli_jax.report import tables
 from mednli_jax.report.options import (
     AnalysisOptions,
     EvaluationOptions,
@@ -385,31 +382,29 @@ class NLI:
 
     @property
     def tables(self) -> Mapping[str, PaperTable]:
-        source = tables.published("mednli")["source"]
+        source = tables.PAPER["source"]
         numbered = {
             str(number): PaperTable(partial(_accuracies, number), source)
             for number in tables.TABLES
         }
-        return {mednli_tables.NAME: PaperTable(_reproduction, source), **numbered}
+        return {reproduction.NAME: PaperTable(_reproduction, source), **numbered}
 
 
 TASK = NLI()
 
 
 def _reproduction(runs: Path, options: TableOptions) -> Report:
-    values = mednli_tables.checked(runs, options.read)
-    return Report(values, mednli_tables.sections(values))
+    check = reproduction.checked(runs, options.read)
+    return Report(check.to_json(), reproduction.sections(check))
 
 
 def _accuracies(number: int, runs: Path, options: TableOptions) -> Report:
-    table = tables.TABLES[number]
-    found = tables.filled(table, runs, options.read)
+    table = tables.filled(tables.TABLES[number], runs, options.read)
     if options.public:
-        found = public_part.table(found, [cell.run for cell in table.cells])
-    names = {name for cell in found["cells"] for name in (cell["run"], cell["baseline"]) if name}
-    return Report(
-        found, [tables.table_section(found)], runs=[runs / name for name in sorted(names)]
-    )
+        table = table.shareable()
+    names = {name for filled in table.cells for name, _ in filled.cell.keys}
+    folders = [runs / name for name in sorted(names)]
+    return Report(table.to_json(), [tables.table_section(table)], runs=folders)
 
 
 def scorer_fields(config) -> dict:

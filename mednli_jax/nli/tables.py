@@ -1,328 +1,397 @@
-"""The reproduction check of MedNLI: the paper's figures beside ours.
+"""Tables 3 to 7 of Romanov & Shivade 2018: accuracies, and gains of accuracy over a baseline."""
 
-The check judges every figure that Romanov & Shivade 2018 print; report/tables.py makes their Tables
-3 to 7. It may be published: it holds averages, counts of at least public.LEAST and the paper's
-names of rows; no text, no uid, no name of a file or a folder.
-"""
-
-import math
+import re
+import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from mednli_jax.data.examples import LABELS
-from mednli_jax.errors import RunError, UserError
-from mednli_jax.nli import corpus_stats
-from mednli_jax.nli.categories import RULES
-from mednli_jax.report import outcomes, tables
+import numpy as np
+
+from mednli_jax.errors import RunError
+from mednli_jax.nli.runs import RUNS
+from mednli_jax.report import metrics, tables
+from mednli_jax.report.outcomes import Finished, aligned, finished, other_training
+from mednli_jax.report.paper import PaperRun
 from mednli_jax.report.public import LEAST
-from mednli_jax.report.sections import Grid, Section, figure, points
-from mednli_jax.rundir import environment, read_json
+from mednli_jax.report.sections import Grid, Section, figure
+from mednli_jax.report.tables import Read
+from mednli_jax.rundir import RunDirectory
 
-NAME = "mednli"
-STATS, KINDS = "corpus/stats.json", "categories.json"
-PATHS = {
-    "figure 3": ("corpus/paths.json", "Figure 3: lengths of the shortest paths between concepts"),
-    "section 5.4.1": (
-        "snli/paths.json",
-        "Section 5.4.1: the same paths of SNLI, which in the paper are short",
-    ),
-}
-PASS, FAIL, NOT_JUDGED, MISSING, NO_FIGURE = "pass", "FAIL", "not judged", "missing", "-"
-# points: another framework, other random numbers, a figure of one decimal
-SLACK = 1.0
-SEEDS = 6  # of the paper
-USUAL_SD = 1.0  # points, assumed for seeds without a known deviation
-CERTAIN = 1.96  # deviations of 95 % of a normal distribution
-JUDGED_BY = (
-    f"Expected: the paper's figure, {SLACK:.1f} points and the seeds' 95 % interval to either side. The interval is "
-    f"{CERTAIN} times the deviation of the difference of two means, sqrt(sum of sd^2 (1/n + 1/6)): sd is that of our n "
-    "seeds, in a gain of the run and of its baseline, and the paper's means are of 6 runs with the same sd. The pairs "
-    "are the same on both sides and add nothing. "
-    f"Where a run is missing, has one seed, or its seeds agree, sd is {USUAL_SD:.1f}. "
-    "Table 2 is expected to the last decimal that the paper prints.",
-    f"{PASS}: our mean lies in that range. {FAIL}: it does not. {NOT_JUDGED}: a run differs from the paper's in "
-    "any field of its config, in corpus, pairs, vectors, seeds or linker; the remark says in what. "
-    f"{MISSING}: there is no figure; the remark says why. {NO_FIGURE}: the paper has no figure. "
-    "A gain within its range is not contradicted; one that is smaller than its range is wide is not confirmed either.",
-)
-_STATISTICS = (
-    *((f"{split} pairs", "size", 0, (split, "pairs")) for split in ("train", "dev", "test")),
-    ("distinct premises", "size", 0, ("all", "premises")),
-    *((side, "mean tokens", 1, ("all", side, "mean")) for side in ("premise", "hypothesis")),
-    *((side, "longest", 0, ("all", side, "longest")) for side in ("premise", "hypothesis")),
-)
-_ONTOLOGIES = ("mesh", "umls", "snomed", "wordnet")
-_KNOWN_VARIANTS = ("mednli", "mednli_code", "demo", "demo_full")
-_SYSTEMS = {"bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
-# Section 6: what gains predictions -> (names of its runs, of their baselines) without the model.
-_GAINING = {
-    "MIMIC-III vectors": ("vectors-fasttext-mimic-", ""),
-    "attention": ("replace-", ""),
-    "attention, MIMIC-III vectors": ("mimic-replace-", "vectors-fasttext-mimic-"),
-}
+PAPER = tables.published("mednli")
+CORPUS: str = PAPER["corpus"]
+NAMES = {"features": "Features", "bow": "BOW", "infersent": "InferSent", "esim": "ESIM"}
+COMPLETE, MISSING = "complete", "missing"
+Json = Any
+RunKey = tuple[str, str]  # (name of a run, split)
 
 
-def expected(paper: float, deviations: Sequence[float | None], seeds: Sequence[int]) -> list[float]:
-    """[low, high] in points, see JUDGED_BY. deviations, seeds: of the run and its baseline."""
-    pairs = zip(deviations, seeds, strict=True)
-    variance = sum((sd or USUAL_SD) ** 2 * (1 / n + 1 / SEEDS) for sd, n in pairs)
-    half = SLACK + CERTAIN * math.sqrt(variance)
-    return [paper - half, paper + half]
+@dataclass(frozen=True)
+class Cell:
+    """One figure of a table, in points of accuracy.
 
-
-def checked(folder: Path, read: tables.Read) -> dict:
-    """The check of a folder that launch/mednli.sh filled, as JSON values.
-
-    tables: number -> its cells, see _cell: low and high are ours (95 %), expected is [low, high];
-    figure 3, section
-    5.4.1: occurrences {length: concept pairs}, and table 8: {kind of error: {"pairs", "accuracy" {model: share}}}, or
-    why there is none; section 6: see _changes; verdicts: {verdict: number of cells of Tables 2 to 7}; variants: of
-    MedNLI, of the runs' configs.
+    Args:
+      run: the name of its run's folder.
+      paper: the published figure. A cell without one is shown if its run exists, and is never missing.
+      baseline: the name of the run whose accuracy is subtracted, if any.
     """
+
+    row: str
+    column: str
+    run: str
+    paper: float | None
+    baseline: str = ""
+    split: str = "test"
+
+    @property
+    def keys(self) -> list[RunKey]:
+        """The run, and its baseline if there is one."""
+        return [(name, self.split) for name in (self.run, self.baseline) if name]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of accuracies.
+
+    others: pattern for names of runs beside the paper's; their gains are over the run of the model.
+    """
+
+    number: int
+    title: str
+    cells: tuple[Cell, ...]
+    others: str = ""
+
+    @property
+    def runs(self) -> list[str]:
+        """The names of its runs and of their baselines."""
+        return list(dict.fromkeys(name for cell in self.cells for name, _ in cell.keys))
+
+
+def _read_tables() -> Iterator[Table]:
+    for number, values in PAPER["tables"].items():
+        cells = tuple(Cell(*cell) for cell in values["cells"])
+        yield Table(int(number), values["title"], cells, values.get("others", ""))
+
+
+TABLES = {table.number: table for table in _read_tables()}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Our figure of a cell.
+
+    Args:
+      ours, low, high: points, 95 % interval.
+      sd: points, over the seeds, of the run and of its baseline; None for a single seed.
+      unlike: see `departures`.
+      difference: ours less the paper's, low, high; None on another corpus. The paper's figure came without an interval
+        and is taken as exact.
+    """
+
+    ours: float
+    low: float
+    high: float
+    seeds: int
+    sd: list[float | None]
+    unlike: list[str]
+    difference: list[float] | None
+
+
+@dataclass(frozen=True)
+class FilledCell:
+    """A cell with the state of its run.
+
+    state: complete, missing, or the state of the run or of its baseline. A run of another corpus
+    than most, or of other pairs of it, has that for its state and no figure.
+    """
+
+    cell: Cell
+    state: str
+    measured: Measured | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        measured = asdict(self.measured) if self.measured else {}
+        return {**asdict(self.cell), "state": self.state, **measured}
+
+
+@dataclass(frozen=True)
+class FilledTable:
+    """A table with the figures of the runs in a folder.
+
+    Args:
+      corpus: of the runs; "" where none is finished.
+      pairs: split -> number of pairs.
+      lacking: command -> the names of the runs that it makes. It skips finished runs.
+    """
+
+    table: Table
+    corpus: str
+    pairs: dict[str, int]
+    cells: list[FilledCell]
+    lacking: dict[str, list[str]]
+    notes: list[str]
+
+    @property
+    def comparable(self) -> bool:
+        return self.corpus == CORPUS
+
+    def shareable(self) -> "FilledTable":
+        """The table without counts of few pairs, runs that are not the paper's, and commands."""
+        paper_runs = {cell.run for cell in self.table.cells}
+        cells = [filled for filled in self.cells if filled.cell.run in paper_runs]
+        pairs = {split: n for split, n in self.pairs.items() if n >= LEAST}
+        return replace(self, pairs=pairs, cells=cells, lacking={}, notes=[])
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "table": self.table.number,
+            "title": self.table.title,
+            "corpus": self.corpus,
+            "comparable": self.comparable,
+            "pairs": self.pairs,
+            "cells": [filled.to_json() for filled in self.cells],
+            "lacking": self.lacking,
+            "notes": self.notes,
+        }
+
+
+# -- filling a table -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """The runs of a table.
+
+    Args:
+      corpus: the paper's if there is a run of it, else the most frequent one.
+      of_key: runs that were scored on the same pairs, in one order.
+      states: of all runs; a run of another corpus or of other pairs has that for its state.
+    """
+
+    corpus: str
+    of_key: dict[RunKey, Finished]
+    states: dict[RunKey, str]
+
+
+def filled(table: Table, folder: Path, read: Read) -> FilledTable:
+    """The table filled with the results of the folder's runs."""
     folder = tables.check_folder(folder)
-    found = {2: _statistics(folder)}
-    found |= {number: _gains(table, folder, read) for number, table in tables.TABLES.items()}
-    verdicts = Counter(cell["verdict"] for cells in found.values() for cell in cells)
-    here = environment()
-    results = [_read(path, "config") for path in folder.glob("*/result.json")]
-    configs = {
-        str(result["config"]).rpartition("-")[2]
-        for result in results
-        if not isinstance(result, str)
-    }
-    return {
-        "source": tables.published(NAME)["source"],
-        "variants": sorted(configs & set(_KNOWN_VARIANTS)),
-        "versions": {"mednli_jax": here.mednli_jax, "commit": here.commit},
-        "verdicts": {name: verdicts[name] for name in (PASS, FAIL, NOT_JUDGED, MISSING, NO_FIGURE)},
-        "rule": list(JUDGED_BY),
-        "tables": {str(number): cells for number, cells in found.items()},
-        **{name: _paths(folder / file) for name, (file, _) in PATHS.items()},
-        "section 6": list(_changes(folder)),
-        "table 8": _kinds(folder),
-    }
-
-
-def _cell(row, column, paper, **known) -> dict:
-    empty = {
-        "ours": None,
-        "low": None,
-        "high": None,
-        "expected": None,
-        "verdict": MISSING,
-        "remark": "",
-    }
-    return {"row": row, "column": column, "paper": paper, **empty, **known}
-
-
-def _read(path: Path, *fields: str) -> dict | str:
-    """The values of a file, or why there are none."""
-    if not path.is_file():
-        return f"no {path.name}"
-    try:
-        return read_json(path, *fields)
-    except UserError:
-        return f"{path.name} is damaged"
-
-
-def _statistics(folder) -> list[dict]:
-    read, paper = _read(folder / STATS, "corpus", "splits", "all"), tables.published(NAME)
-    cells = []
-    for row, column, decimals, way in _STATISTICS:
-        printed = _at(paper["statistics"], way)
-        half = 0.5 * 10**-decimals if decimals else 0
-        known = {"expected": [printed - half, printed + half]}
-        if isinstance(read, str):
-            known["remark"] = read
+    every_cell = (*table.cells, *_others(table, folder))
+    runs = _open_runs(folder, every_cell)
+    pairs = {}
+    for (_, split), run in runs.of_key.items():
+        if run.corpus == runs.corpus:
+            pairs[split] = len(run.outcomes)
+    cells: list[FilledCell] = []
+    missing: set[str] = set()
+    notes: set[str] = set()
+    for cell in every_cell:
+        lacking = [key for key in cell.keys if runs.states[key] != COMPLETE]
+        if lacking and cell.paper is None and runs.states[cell.keys[0]] == MISSING:
+            continue
+        if lacking:
+            cells.append(FilledCell(cell, _state(cell, lacking[0], runs)))
+            missing.update(name for name, _ in lacking)
         else:
-            known["ours"] = ours = _at({**read["splits"], "all": read["all"]}, way)
-            known["verdict"] = (
-                PASS if ours is not None and round(ours, decimals) == printed else FAIL
-            )
-            if read["corpus"] != paper["corpus"]:
-                known |= {"verdict": NOT_JUDGED, "remark": f"of {read['corpus']}"}
-        cells.append(_cell(row, column, printed, **known))
-    return cells
+            cells.append(FilledCell(cell, COMPLETE, _measured(cell, runs, read)))
+            notes.update(_notes(cell, runs))
+    lacks = {_command(folder, table, runs): sorted(missing)} if missing else {}
+    return FilledTable(table, runs.corpus, dict(sorted(pairs.items())), cells, lacks, sorted(notes))
 
 
-def _at(values, way):
-    for name in way:
-        values = values.get(name) if isinstance(values, Mapping) else None
-    return values
+def _open_runs(folder: Path, cells: Iterable[Cell]) -> _Runs:
+    """Opens the runs of the cells. Of a split, the pairs of the largest run decide."""
+    keys = dict.fromkeys(key for cell in cells for key in cell.keys)
+    states = {(name, split): tables.state(folder / name) for name, split in keys}
+    complete = [(key, finished(folder / key[0], key[1])) for key in keys if states[key] == COMPLETE]
+    own_corpora: Mapping[str, str] = PAPER["corpora"]
+    corpora = Counter(run.corpus for (name, _), run in complete if name not in own_corpora)
+    corpus = (
+        CORPUS if CORPUS in corpora else max(corpora, key=lambda name: corpora[name], default="")
+    )
+    of_key: dict[RunKey, Finished] = {}
+    first_of_pairs: dict[tuple[str, str], Finished] = {}
+    for key, run in sorted(complete, key=lambda item: len(item[1].outcomes), reverse=True):
+        name, split = key
+        expected = own_corpora.get(name, corpus)
+        if run.corpus != expected:
+            states[key] = f"of {run.corpus}, not {expected}"
+            continue
+        first = first_of_pairs.setdefault((run.corpus, split), run)
+        try:
+            of_key[key] = aligned(first, run)
+        except RunError:
+            states[key] = f"of other {split} pairs"
+    return _Runs(corpus, of_key, states)
 
 
-def _gains(table: tables.Table, folder: Path, read: tables.Read) -> list[dict]:
-    """The paper's cells of a table, and the further cells that are shown."""
-    filled, cells = tables.filled(table, folder, read), []
-    found = {(cell["run"], cell["split"]): cell for cell in filled["cells"]}
-    for cell in table.cells:
-        ours = found.get((cell.run, cell.split), {"state": "missing"})
-        if cell.paper is not None or "ours" in ours:
-            cells.append(_judged(cell, ours, filled))
-    return cells
+def _others(table: Table, folder: Path) -> Iterator[Cell]:
+    """Cells of the folder's runs that the paper has not, e.g. another source domain."""
+    if not table.others:
+        return
+    for path in sorted(folder.iterdir()):
+        match = re.fullmatch(table.others, path.name)
+        if match is None or path.name in table.runs or not (path / "config.json").is_file():
+            continue
+        parts = match.groupdict()
+        title = NAMES[parts["model"]]
+        column = f"{parts['mode']} {title}" if "mode" in parts else title
+        yield Cell(parts["row"], column, path.name, None, parts["model"])
 
 
-def _judged(cell, ours, filled) -> dict:
-    there, systems = "ours" in ours, 2 if cell.baseline else 1
-    deviations = ours["sd"] if there else [None] * systems
-    seeds = [ours["seeds"]] * systems if there else [SEEDS] * systems
-    found = _cell(cell.row, cell.column, cell.paper, run=cell.run, remark=ours["state"])
-    if cell.paper is not None:
-        found["expected"] = expected(cell.paper, deviations, seeds)
-    if not there:
-        return found
-    remarks = [*[f"of {filled['corpus']}"] * (not filled["comparable"]), *ours["unlike"]]
-    found |= {name: ours[name] for name in ("ours", "low", "high")} | {"remark": "; ".join(remarks)}
-    if cell.paper is None:
-        return {**found, "verdict": NO_FIGURE}
-    low, high = found["expected"]
-    inside = PASS if low <= ours["ours"] <= high else FAIL
-    return {**found, "verdict": NOT_JUDGED if remarks else inside}
+def _state(cell: Cell, lacking: RunKey, runs: _Runs) -> str:
+    state = runs.states[lacking]
+    return state if lacking == cell.keys[0] else f"baseline {state}"
 
 
-def _changes(folder) -> Iterator[dict]:
-    """Predictions that became right, by the seeds' majority votes: shares of the classes among
-    them, and the share of the neutral ones that were taken for entailment before; of at least LEAST
-    neutral ones."""
-    for by, (run, baseline) in _GAINING.items():
-        for model, title in _SYSTEMS.items():
-            folders = [folder / f"{name}{model}" for name in (baseline, run)]
-            if not all(tables.state(path) == "complete" for path in folders):
-                continue
-            first, second = map(outcomes.finished, folders)
-            try:
-                flips = outcomes.flips(first.outcomes, outcomes.aligned(first, second).outcomes)
-            except RunError:  # runs of other pairs, which Table 7 names
-                continue
-            gained = {label: flip["gained"] for label, flip in flips.items()}
-            if gained["neutral"] >= LEAST:
-                shares = {label: count / sum(gained.values()) for label, count in gained.items()}
-                before = flips["neutral"]["gained_from"]["entailment"] / gained["neutral"]
-                yield {"by": by, "model": title, "shares": shares, "entailment before": before}
-
-
-def _paths(path) -> dict | str:
-    """Pairs of concepts by the length of the path between them; few pairs are left out."""
-    read = _read(path, "corpus", "ontology", "version", "occurrences")
-    if isinstance(read, str):
-        return read
-    counts = {length: n for length, n in read["occurrences"].items() if n >= LEAST}
-    ontology = read["ontology"] if read["ontology"] in _ONTOLOGIES else "another ontology"
-    left_out = len(read["occurrences"]) - len(counts)
-    split = "training" if read.get("split") == "train" else "all"
-    about = {"corpus": read["corpus"], "split": split, "ontology": ontology}
-    return {**about, "occurrences": counts, "left out": left_out}
-
-
-def _kinds(folder) -> dict | str:
-    """Categories of errors of the systems of Table 3; a category with few pairs has no figures."""
-    read = _read(folder / KINDS, "categories")
-    if isinstance(read, str):
-        return read
-    given = read["categories"]
-    runs = {title: given[run]["categories"] for run, title in _SYSTEMS.items() if run in given}
-    if not runs:
-        return f"{KINDS} names none of {', '.join(_SYSTEMS)}"
-    found = {}
-    for kind in RULES:
-        pairs = next(iter(runs.values()))[kind]["pairs"]
-        accuracy = {title: kinds[kind]["accuracy"] for title, kinds in runs.items()}
-        found[kind] = {"pairs": pairs, "accuracy": accuracy} if pairs >= LEAST else None
-    return found
-
-
-def sections(found: dict) -> list[Section]:
-    """The check for a page, a terminal and Markdown. found: of `checked`."""
-    counts = ", ".join(f"{count} {name}" for name, count in found["verdicts"].items() if count)
-    version = " ".join(filter(None, found["versions"].values()))
-    variants = f"configs :{', :'.join(found['variants'])}; " if found["variants"] else ""
-    cells = f"cells of Tables 2 to 7: {counts}; {variants}by mednli_jax {version}"
-    shown = [Section("Reproduction check", [cells, *found["rule"]])]
-    for number, cells in found["tables"].items():
-        title = (
-            "key statistics of the corpus" if number == "2" else tables.TABLES[int(number)].title
-        )
-        shown.append(Section(f"Table {number}: {title}", grids=[_grid(number, cells)]))
-    paths = (_paths_section(title, found[name]) for name, (_, title) in PATHS.items())
-    return [*shown, *paths, _changes_section(found["section 6"]), _kinds_section(found["table 8"])]
-
-
-def _grid(number, cells) -> Grid:
-    signed = "+" if int(number) > 3 else ""
-
-    def show(value):
-        if value is None:
-            return NO_FIGURE
-        if number == "2":
-            return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
-        return figure(value, signed)
-
-    def between(low, high):
-        return NO_FIGURE if low is None else f"{show(low)} to {show(high)}"
-
-    rows = []
-    for cell in cells:
-        figures = show(cell["paper"]), show(cell["ours"]), between(cell["low"], cell["high"])
-        judged = (
-            between(*(cell["expected"] or (None, None))),
-            cell["verdict"],
-            cell["remark"] or NO_FIGURE,
-        )
-        rows.append((cell["row"], cell["column"], *figures, *judged))
-    return Grid(
-        "", ("", "", "paper", "ours", "95 %", "expected", "verdict", "remark"), rows, left=2
+def _measured(cell: Cell, runs: _Runs, read: Read) -> Measured:
+    run = runs.of_key[cell.run, cell.split]
+    systems = [run.outcomes.right]
+    baseline = runs.of_key.get((cell.baseline, cell.split))
+    if baseline is None:
+        drawn = metrics.bootstrap_accuracy(run.outcomes.right)
+        ours = drawn["accuracy"]
+    else:
+        systems.append(baseline.outcomes.right)
+        drawn = metrics.paired_bootstrap(baseline.outcomes.right, run.outcomes.right)
+        ours = drawn["difference"]
+    points = [100 * value for value in (ours, drawn["low"], drawn["high"])]
+    difference = None
+    if runs.corpus == CORPUS and cell.paper is not None:
+        difference = [value - cell.paper for value in points]
+    return Measured(
+        ours=points[0],
+        low=points[1],
+        high=points[2],
+        seeds=len(run.outcomes.predicted),
+        sd=[_sd_over_seeds(right_SN) for right_SN in systems],
+        unlike=departures(run.folder, baseline.folder if baseline else None, read),
+        difference=difference,
     )
 
 
-def _paths_section(title, found) -> Section:
-    if isinstance(found, str):
-        return Section(title, [f"{MISSING}: {found}"])
+def _sd_over_seeds(right_SN: np.ndarray) -> float | None:
+    """The deviation of the accuracies of S seeds, in points."""
+    accuracy_S = 100 * right_SN.mean(axis=1)
+    return float(np.std(accuracy_S, ddof=1)) if len(accuracy_S) > 1 else None
+
+
+def _notes(cell: Cell, runs: _Runs) -> Iterator[str]:
+    run = runs.of_key[cell.run, cell.split]
+    baseline = runs.of_key.get((cell.baseline, cell.split))
+    if run.config.get("knowledge", {}).get("mentions"):
+        yield "concepts are those of a file of mentions, such as MetaMap's"
+    if baseline and other_training(baseline, run):
+        yield f"{cell.run} was trained on other pairs than {cell.baseline}"
+
+
+def _command(folder: Path, table: Table, runs: _Runs) -> str:
+    """The command that makes what is missing."""
+    is_code = any("_code" in run.result.config for run in runs.of_key.values())
+    corpus = f"{runs.corpus or CORPUS}{'_code' if is_code else ''}"
+    words = ["python", "-m", "mednli_jax.reproduce", "mednli", str(folder), corpus]
+    return shlex.join([*words, f"--tables={table.number}"])
+
+
+# -- how a run differs from the paper's ------------------------------------------------------------
+
+
+def departures(folder: Path, baseline: Path | None, read: Read) -> list[str]:
+    """How a run, the run that it was transferred from, and its baseline differ from those of the
+    paper."""
+    directory = RunDirectory.existing(folder)
+    result = directory.result()
+    remarks = _unlike_paper(folder, read)
+    origin = directory.config.get("transfer", {}).get("init_from") or result.source
+    source = folder.parent / Path(origin).name
+    if origin and (source / "config.json").is_file():
+        remarks += _new_remarks("source", _unlike_paper(source, read), remarks)
+    if baseline is not None:
+        remarks += _new_remarks("baseline", _unlike_paper(baseline, read), remarks)
+        if result.seeds != RunDirectory.existing(baseline).result().seeds:
+            remarks.append("other seeds than the baseline")
+    return remarks
+
+
+def _new_remarks(of: str, remarks: Iterable[str], known: Sequence[str]) -> list[str]:
+    return [f"{of}: {remark}" for remark in remarks if remark not in known]
+
+
+def _unlike_paper(folder: Path, read: Read) -> list[str]:
+    """How one run differs; on MedNLI also in the number of training pairs, and in the program that
+    found the concepts."""
+    directory = RunDirectory.existing(folder)
+    config, result = directory.config, directory.result()
+    model = config["model"]["name"]
+    remarks = tables.unlike(folder, read, RUNS.get(folder.name, PaperRun(folder.name, model)))
+    if result.corpus == CORPUS and not result.direct:
+        remarks += _other_data(directory, config)
+    return remarks
+
+
+def _other_data(directory: RunDirectory, config: tables.Fields) -> Iterator[str]:
+    train = directory.data("splits").splits.get("train")
+    if train and train.rows != PAPER["statistics"]["train"]["pairs"]:
+        yield f"{train.rows:,} training pairs"
+    links = config["model"]["knowledge"] != "none" or config["vectors"]["retrofit"] == "concepts"
+    mentions = config["knowledge"]["mentions"]
+    if links and not mentions:
+        yield "concepts by this package's linker, not MetaMap's"
+    elif links and mentions.endswith((".tsv", ".tsv.gz")):  # MetaMap's output is no table of spans
+        yield "concepts of a table of spans, not MetaMap's"
+
+
+# -- for a reader ----------------------------------------------------------------------------------
+
+
+def table_section(filled_table: FilledTable) -> Section:
+    """A table, the paper's figures beside ours."""
     words = [
-        f"{found['corpus']}, {found['split']} pairs, {found['ontology']}; the paper prints no figures"
+        "points of accuracy, mean over the seeds; 95 % intervals by bootstrap over pairs and seeds"
     ]
-    if found["left out"]:
-        words.append(
-            f"{found['left out']} lengths of fewer than {LEAST} pairs of concepts are left out"
-        )
-    figures = {**found, "version": "", "nearest": {}}
-    rows = [
-        (length, f"{found['occurrences'][length]:,}")
-        for length in corpus_stats.ordered_keys(figures)
-    ]
-    drawn = corpus_stats.path_chart(found["corpus"], figures)
-    grid = Grid("", ("path", "pairs of concepts"), rows)
-    return Section(title, words, [grid], [(drawn.title if drawn else "", drawn)])
-
-
-def _changes_section(found) -> Section:
-    words = [
-        "Of the predictions that are right by majority vote and were wrong before, the share of each gold class, and "
-        "the share of the neutral ones that were taken for entailment before, in %. In the paper MIMIC-III vectors "
-        "gain the same in each class; of the gains by attention 60 % are neutral, 87 % of which were entailment. "
-        f"Rows of fewer than {LEAST} neutral ones are left out",
-    ]
-    rows = []
-    for of in found:
-        shares = *of["shares"].values(), of["entailment before"]
-        rows.append((of["by"], of["model"], *(f"{100 * share:.0f}" for share in shares)))
-    header = ("gain by", "", *LABELS, "entailment before")
-    grids = [Grid("", header, rows, left=2)] * bool(rows)
-    return Section("Section 6: classes of the gained predictions", words, grids)
-
-
-def _kinds_section(found) -> Section:
-    title = "Table 8: kinds of error"
-    if isinstance(found, str):
-        return Section(title, [f"{MISSING}: {found}"])
-    models = next((list(kind["accuracy"]) for kind in found.values() if kind), [])
-    rows = []
-    for name, kind in found.items():
-        figures = [points(kind["accuracy"][model]) if kind else NO_FIGURE for model in models]
-        rows.append((name, f"{kind['pairs']:,}" if kind else f"under {LEAST}", *figures))
-    words = "kinds by rules over the words of a pair, which may be of several; the paper prints examples and no figure"
-    return Section(
-        title,
-        [words],
-        [Grid("", ("kind", "pairs", *(f"accuracy, {model}" for model in models)), rows)],
+    if filled_table.corpus:
+        sizes = ", ".join(f"{n:,} {split} pairs" for split, n in filled_table.pairs.items())
+        words.append(f"ours on {filled_table.corpus} ({sizes})")
+    table = filled_table.table
+    signed = "+" if any(filled.cell.baseline for filled in filled_table.cells) else ""
+    rows = [_row(filled, signed) for filled in filled_table.cells]
+    header = ("", "", "paper", "ours", "95 %", "difference", "95 %", "seeds", "unlike the paper's")
+    return tables.section(
+        table.number,
+        table.title,
+        words,
+        Grid("", header, rows, left=2),
+        corpus=filled_table.corpus,
+        comparable=filled_table.comparable,
+        paper="MedNLI",
+        lacking=filled_table.lacking,
+        more=filled_table.notes,
     )
+
+
+def _row(filled: FilledCell, signed: str) -> tuple[str, ...]:
+    cell, measured = filled.cell, filled.measured
+    paper = "-" if cell.paper is None else figure(cell.paper, signed)
+    if measured is None:
+        return (cell.row, cell.column, paper, filled.state, "", "", "", "", "")
+    difference, interval = "", ""
+    if measured.difference is not None:
+        value, low, high = measured.difference
+        difference, interval = figure(value, "+"), _interval(low, high, "+")
+    return (
+        cell.row,
+        cell.column,
+        paper,
+        figure(measured.ours, signed),
+        _interval(measured.low, measured.high, signed),
+        difference,
+        interval,
+        str(measured.seeds),
+        "; ".join(measured.unlike),
+    )
+
+
+def _interval(low: float, high: float, signed: str) -> str:
+    return f"[{figure(low, signed)}, {figure(high, signed)}]"

@@ -10,10 +10,8 @@ from made_up_commands import call_command
 from made_up_runs import TEN as GOLD
 from made_up_runs import change, check_offline, edit, read, write_run, wrong
 
-from mednli_jax.nli import categories
-from mednli_jax.nli import tables as reproduction
+from mednli_jax.nli import categories, reproduction, tables
 from mednli_jax.report import __main__ as report
-from mednli_jax.report import tables
 
 SIX = {"rows": 11_232}
 
@@ -22,6 +20,14 @@ def as_published(folder, *seeds, **how):
     """Writes a run whose settings are the paper's."""
     write_run(folder, *seeds, gold=GOLD, corpus="mednli", train=SIX, **how)
     change(folder / "config.json", knowledge__mentions="metamap.mmi")
+
+
+def checked(folder):
+    return reproduction.checked(folder, read).to_json()
+
+
+def sections(folder):
+    return reproduction.sections(reproduction.checked(folder, read))
 
 
 def cell(found, number, run):
@@ -40,7 +46,7 @@ def test_the_expected_range_by_hand():
 
 
 def test_every_published_cell_has_a_line_whatever_is_there(tmp_path):
-    found = reproduction.checked(tmp_path, read)
+    found = checked(tmp_path)
     paper = [
         one for table in tables.TABLES.values() for one in table.cells if one.paper is not None
     ]
@@ -49,7 +55,7 @@ def test_every_published_cell_has_a_line_whatever_is_there(tmp_path):
     assert found["verdicts"]["missing"] == len(lines)
     for one in lines:
         assert (one["ours"], bool(one["remark"]), bool(one["expected"])) == (None, True, True)
-    for section in reproduction.sections(found):
+    for section in sections(tmp_path):
         for grid in section.grids:
             assert all(all(row) for row in grid.rows), section.title
 
@@ -62,7 +68,7 @@ def test_verdicts(tmp_path):
         as_published(tmp_path / name, *seeds)
     as_published(tmp_path / "infersent", wrong(3))
     as_published(tmp_path / "features", *seeds, status="interrupted")
-    found = reproduction.checked(tmp_path, read)
+    found = checked(tmp_path)
     verdicts = {
         run: cell(found, 3, run)["verdict"] for run in ("bow", "esim", "infersent", "features")
     }
@@ -82,7 +88,7 @@ def test_verdicts(tmp_path):
 @pytest.mark.parametrize(("seeds", "verdict"), [(5, "not judged"), (6, "pass"), (7, "not judged")])
 def test_a_run_is_judged_with_as_many_seeds_as_the_paper_has(tmp_path, seeds, verdict):
     as_published(tmp_path / "bow", *[wrong(3)] * seeds)
-    found = cell(reproduction.checked(tmp_path, read), 3, "bow")
+    found = cell(checked(tmp_path), 3, "bow")
     assert (found["verdict"], found["remark"]) == (verdict, "" if seeds == 6 else f"{seeds} seeds")
 
 
@@ -90,9 +96,9 @@ def test_a_gain_is_judged_with_its_baseline(tmp_path):
     as_published(tmp_path / "esim", *[wrong(3)] * 6)
     as_published(tmp_path / "replace-esim", *[wrong(3)] * 6)
     as_published(tmp_path / "unit-esim", *[wrong(2)] * 6)
-    found = reproduction.checked(tmp_path, read)
+    found = checked(tmp_path)
     assert (cell(found, 7, "replace-esim")["verdict"], cell(found, 7, "replace-esim")["ours"]) == (
-        "pass",
+        reproduction.PASS_LIKE_ZERO,
         0.0,
     )
     (control,) = (one for one in found["tables"]["6"] if one["row"] == "unit length only")
@@ -100,21 +106,54 @@ def test_a_gain_is_judged_with_its_baseline(tmp_path):
 
 
 OTHER = {
-    "knowledge__ontology": "mesh", "knowledge__relations": "is_a", "knowledge__mentions": "",
-    "vectors__retrofit": "unit", "model__knowledge_scale": 4.0, "model__dropout": 0.5, "model__knowledge": "bias",
-    "data__max_length": 10, "train__learning_rate": 0.01, "train__patience": 1, "train__weight_decay": 0.0,
+    "data__limit": 60, "knowledge__ontology": "mesh", "knowledge__relations": "is_a", "knowledge__mentions": "",
+    "vectors__retrofit": "unit", "vectors__path": "own.vec", "model__knowledge_scale": 4.0, "model__dropout": 0.5,
+    "model__knowledge": "bias", "data__max_length": 10, "train__learning_rate": 0.01, "train__patience": 1,
+    "train__weight_decay": 0.0,
 }  # fmt: skip
+
+
+def judged_and_changed(folder, number, run, **changes):
+    """The verdict of a run of the paper, and the cell of the run with other fields."""
+    as_published(folder / run, *[wrong(3)] * 6)
+    verdict = cell(checked(folder), number, run)["verdict"]
+    change(folder / run / "config.json", **changes)
+    return verdict, cell(checked(folder), number, run)
 
 
 @pytest.mark.parametrize("field", OTHER)
 def test_a_run_that_differs_in_any_field_is_not_judged(tmp_path, field):
-    for name in ("esim", "replace-esim"):
+    as_published(tmp_path / "esim", *[wrong(3)] * 6)
+    before, changed = judged_and_changed(tmp_path, 7, "replace-esim", **{field: OTHER[field]})
+    assert (before, changed["verdict"]) == (reproduction.PASS_LIKE_ZERO, "not judged")
+    words = {"knowledge__mentions": "MetaMap", "vectors__path": "other vectors"}
+    assert words.get(field, field.replace("__", ".")) in changed["remark"]
+
+
+def test_concepts_of_a_table_of_spans_are_not_metamaps(tmp_path):
+    as_published(tmp_path / "esim", *[wrong(3)] * 6)
+    _, changed = judged_and_changed(tmp_path, 7, "replace-esim", knowledge__mentions="scispacy.tsv")
+    assert (changed["verdict"], "MetaMap" in changed["remark"]) == ("not judged", True)
+
+
+def test_vectors_of_subwords_are_not_the_papers(tmp_path):
+    for name in ("esim", "vectors-fasttext-wiki-esim"):
         as_published(tmp_path / name, *[wrong(3)] * 6)
-    assert cell(reproduction.checked(tmp_path, read), 7, "replace-esim")["verdict"] == "pass"
-    change(tmp_path / "replace-esim" / "config.json", **{field: OTHER[field]})
-    found = cell(reproduction.checked(tmp_path, read), 7, "replace-esim")
-    assert found["verdict"] == "not judged"
-    assert ("MetaMap" if "mentions" in field else field.replace("__", ".")) in found["remark"]
+    run = tmp_path / "vectors-fasttext-wiki-esim"
+    change(run / "config.json", vectors__path="/data/vectors/wiki.en.bin")
+    found = cell(checked(tmp_path), 5, run.name)
+    assert (found["verdict"], found["remark"]) == ("FAIL", "")
+    change(run / "data.json", vocabulary__coverage={"share_of_words": {"subwords": 0.1}})
+    assert cell(checked(tmp_path), 5, run.name)["remark"] == "vectors of subwords"
+
+
+def test_a_fasttext_classifier_of_other_epochs_is_not_judged(tmp_path):
+    as_published(tmp_path / "hypothesis", *[wrong(4)])
+    edit(tmp_path / "hypothesis" / "result.json", model="fasttext")
+    assert cell(checked(tmp_path), 3, "hypothesis")["verdict"] == "pass"
+    change(tmp_path / "hypothesis" / "config.json", train__epochs=25)
+    found = cell(checked(tmp_path), 3, "hypothesis")
+    assert (found["verdict"], found["remark"]) == ("not judged", "train.epochs 25")
 
 
 def test_table_2_is_exact(tmp_path):
@@ -127,16 +166,12 @@ def test_table_2_is_exact(tmp_path):
              "all": {**figures, "premises": 4683}}  # fmt: skip
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / "stats.json").write_text(json.dumps(stats))
-    verdicts = [one["verdict"] for one in reproduction.checked(tmp_path, read)["tables"]["2"]]
+    verdicts = [one["verdict"] for one in checked(tmp_path)["tables"]["2"]]
     assert verdicts == ["pass", "pass", "FAIL", "pass", "pass", "FAIL", "pass", "pass"]
     (tmp_path / "corpus" / "stats.json").write_text(json.dumps({**stats, "corpus": "demo"}))
-    assert {one["verdict"] for one in reproduction.checked(tmp_path, read)["tables"]["2"]} == {
-        "not judged"
-    }
+    assert {one["verdict"] for one in checked(tmp_path)["tables"]["2"]} == {"not judged"}
     (tmp_path / "corpus" / "stats.json").write_text("{")
-    assert {one["remark"] for one in reproduction.checked(tmp_path, read)["tables"]["2"]} == {
-        "stats.json is damaged"
-    }
+    assert {one["remark"] for one in checked(tmp_path)["tables"]["2"]} == {"stats.json is damaged"}
 
 
 def test_counts_of_few_pairs_are_left_out(tmp_path):
@@ -155,9 +190,9 @@ def test_counts_of_few_pairs_are_left_out(tmp_path):
     (tmp_path / "categories.json").write_text(
         json.dumps({"categories": {"esim": {"categories": kinds}}})
     )
-    found = reproduction.checked(tmp_path, read)
+    found = checked(tmp_path)
     assert found["figure 3"]["occurrences"] == {"0": 10, "no path": 400}
-    shown = [words for section in reproduction.sections(found) for words in section.words]
+    shown = [words for section in sections(tmp_path) for words in section.words]
     for about in ("mednli, training pairs, umls", "snli, training pairs, wordnet"):
         assert sum(words.startswith(about) for words in shown) == 1
     assert [kind and kind["pairs"] for kind in found["table 8"].values()] == [None, 10, 11, 12, 13]
@@ -181,14 +216,12 @@ def test_gained_predictions_by_class(tmp_path):
         corpus="mednli",
         uids=[*map(str, range(20))],
     )
-    found = reproduction.checked(tmp_path, read)
+    found = checked(tmp_path)
     shares = {"entailment": 0.4, "neutral": 0.6, "contradiction": 0}
     assert found["section 6"] == [
         {"by": "attention", "model": "ESIM", "shares": shares, "entailment before": 0.75}
     ]
-    (shown,) = (
-        section for section in reproduction.sections(found) if section.title.startswith("Section 6")
-    )
+    (shown,) = (section for section in sections(tmp_path) if section.title.startswith("Section 6"))
     assert shown.grids[0].rows == [("attention", "ESIM", "40", "60", "0", "75")]
 
 

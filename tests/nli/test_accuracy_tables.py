@@ -9,7 +9,10 @@ from made_up_runs import TEN as GOLD
 from made_up_runs import TEN as RIGHT
 from made_up_runs import change, edit, read, write_run, wrong
 
-from mednli_jax.report import sections, tables
+from mednli_jax.nli import tables
+from mednli_jax.report import sections
+from mednli_jax.report.paper import PaperRun
+from mednli_jax.report.tables import unlike
 
 
 def runs(folder, corpus="mednli", **said):
@@ -18,6 +21,10 @@ def runs(folder, corpus="mednli", **said):
     for name, words in said.items():
         write_run(folder / name.replace("_", "-"), *words, gold=GOLD, corpus=corpus)
     return folder
+
+
+def filled(number, folder):
+    return tables.filled(tables.TABLES[number], folder, read).to_json()
 
 
 def cells(found, **wanted):
@@ -58,7 +65,7 @@ def test_the_papers_figures_are_as_printed():
 def test_accuracies_beside_the_papers(tmp_path):
     folder = runs(tmp_path / "my runs", esim=(wrong(2), wrong(4)), bow=(wrong(5),))
     write_run(folder / "features", RIGHT, gold=GOLD, status="interrupted")
-    found = tables.filled(tables.TABLES[3], folder, read)
+    found = filled(3, folder)
     assert (found["corpus"], found["comparable"], found["pairs"]) == (
         "mednli",
         True,
@@ -74,7 +81,11 @@ def test_accuracies_beside_the_papers(tmp_path):
     }
     assert states == {"infersent": {"missing"}, "features": {"interrupted"}}
     assert found["lacking"] == {
-        f"bash launch/mednli.sh '{folder}' mednli 3": ["features", "hypothesis", "infersent"]
+        f"python -m mednli_jax.reproduce mednli '{folder}' mednli --tables=3": [
+            "features",
+            "hypothesis",
+            "infersent",
+        ]
     }
 
 
@@ -82,7 +93,7 @@ def test_gains_are_over_the_baseline_on_the_same_pairs(tmp_path):
     """The run is right on all pairs of the baseline and on 3 more, so the interval never goes below
     0."""
     folder = runs(tmp_path, esim=(wrong(5),), concepts_esim=(wrong(2),), concepts_bow=(RIGHT,))
-    found = tables.filled(tables.TABLES[6], folder, read)
+    found = filled(6, folder)
     (esim,) = cells(found, run="concepts-esim")
     assert esim["ours"] == pytest.approx(30)
     assert esim["low"] >= 0
@@ -91,20 +102,22 @@ def test_gains_are_over_the_baseline_on_the_same_pairs(tmp_path):
     assert bow["state"] == "baseline missing"
     assert list(found["lacking"].values()) == [["bow", "concepts-infersent", "infersent"]]
     edit(folder / "esim" / "data.json", splits={"train": {"rows": 7}, "test": {}})
-    found = tables.filled(tables.TABLES[6], folder, read)
+    found = filled(6, folder)
     assert found["notes"] == ["concepts-esim was trained on other pairs than esim"]
 
 
 def test_on_another_corpus_nothing_is_said_to_differ(tmp_path):
     folder = runs(tmp_path, corpus="demo", esim=(wrong(2),))
-    found = tables.filled(tables.TABLES[3], folder, read)
+    found = filled(3, folder)
     (esim,) = cells(found, run="esim", split="test")
     assert (esim["ours"], esim["difference"], found["comparable"]) == (
         pytest.approx(80),
         None,
         False,
     )
-    printed = sections.lines(tables.table_section(found))
+    section = tables.table_section(tables.filled(tables.TABLES[3], folder, read))
+    assert not section.title.startswith("Table")
+    printed = sections.lines(section)
     assert any("NOT COMPARABLE with ours on demo" in line for line in printed)
     (line,) = (line for line in printed if re.match(r"test +ESIM", line))
     assert re.fullmatch(r"test +ESIM +73\.1 +80\.0 +\[\d+\.\d, \d+\.\d\] +1", line)
@@ -117,14 +130,14 @@ def test_runs_of_other_corpora_and_pairs_are_named_in_their_cells(tmp_path):
     write_run(folder / "features", RIGHT, gold=GOLD, corpus="demo")
     write_run(folder / "concepts-bow", RIGHT, gold=GOLD, corpus="mednli")
     write_run(folder / "infersent", "eee", gold="eee", corpus="mednli")
-    found = tables.filled(tables.TABLES[3], folder, read)
+    found = filled(3, folder)
     assert (found["corpus"], found["comparable"]) == ("mednli", True)
     for cell in cells(found, split="test"):
         assert ("ours" in cell) == (cell["run"] == "esim"), cell["run"]
         assert (cell["state"] == "complete") == (cell["run"] == "esim")
     assert "demo" in cells(found, run="bow")[0]["state"]
     assert list(found["lacking"].values()) == [["bow", "features", "hypothesis", "infersent"]]
-    (cell,) = cells(tables.filled(tables.TABLES[6], folder, read), run="concepts-bow")
+    (cell,) = cells(filled(6, folder), run="concepts-bow")
     assert (cell["state"], "ours" in cell) == ("baseline of demo, not mednli", False)
 
 
@@ -141,14 +154,14 @@ def test_runs_unlike_the_papers_are_named_in_their_cells(tmp_path):
             tmp_path / name / "config.json", knowledge__mentions="metamap.mmi", data__dir="/data"
         )
     change(tmp_path / "mimic-replace-esim" / "config.json", vectors__path="mimic.bin")
-    found = tables.filled(tables.TABLES[7], tmp_path, read)
+    found = filled(7, tmp_path)
     assert [cell["unlike"] for cell in cells(found, column="ESIM", state="complete")] == [[], []]
     config = write_run(
         tmp_path / "replace-infersent", RIGHT, gold=GOLD, corpus="mednli", train={"rows": 60}
     )
     change(config / "config.json", data__limit=60, model__hidden_size=8, train__epochs=1, train__select="accuracy",
            vectors__path="/home/someone/made-up.txt", vectors__dim=8)  # fmt: skip
-    (cell,) = cells(tables.filled(tables.TABLES[7], tmp_path, read), run="replace-infersent")
+    (cell,) = cells(filled(7, tmp_path), run="replace-infersent")
     assert cell["unlike"] == [
         "data.limit 60", "model.hidden_size 8", "train.epochs 1", "other train.select", "vectors.dim 8", "1 seed",
         "other vectors", "60 training pairs", "concepts by this package's linker, not MetaMap's",
@@ -164,7 +177,7 @@ def test_a_check_on_another_corpus_stands_beside_the_papers_rows(tmp_path):
         ("fiction-retrofit-infersent", wrong(3)),
     ):
         write_run(folder / name, said, gold=GOLD, corpus="multinli/fiction")
-    found = tables.filled(tables.TABLES[6], folder, read)
+    found = filled(6, folder)
     assert (found["corpus"], found["pairs"]) == ("mednli", {"test": 10})
     assert cells(found, run="concepts-esim")[0]["ours"] == pytest.approx(30)
     (fiction,) = cells(found, run="fiction-retrofit-infersent")
@@ -178,7 +191,7 @@ def test_the_classifier_of_hypotheses_is_compared_with_its_own_config(tmp_path):
     )
     (folder / "config.json").write_text(json.dumps(config))
     edit(folder / "result.json", model="fasttext")
-    (cell,) = cells(tables.filled(tables.TABLES[3], tmp_path, read), run="hypothesis")
+    (cell,) = cells(filled(3, tmp_path), run="hypothesis")
     assert (cell["paper"], cell["unlike"]) == (61.9, [])
 
 
@@ -199,7 +212,7 @@ def test_what_a_source_was_trained_on_is_named(tmp_path):
         "vectors__retrofit_relations": ["is_a"],
     }  # the source's, and not used
     change(folder / "snli-direct-bow" / "config.json", **given)
-    found = tables.filled(tables.TABLES[4], folder, read)
+    found = filled(4, folder)
     assert not [
         words
         for words in cells(found, run="snli-direct-bow")[0]["unlike"]
@@ -216,7 +229,7 @@ def test_runs_that_the_paper_has_not_are_shown_where_they_are(tmp_path):
         demo_full_sequential_esim=(wrong(1),),
         snli_mixed_esim=(wrong(4),),
     )
-    found = tables.filled(tables.TABLES[4], folder, read)
+    found = filled(4, folder)
     (own,) = cells(found, run="demo-full-sequential-esim")
     assert (own["row"], own["column"], own["paper"], own["difference"]) == (
         "demo-full",
@@ -227,9 +240,7 @@ def test_runs_that_the_paper_has_not_are_shown_where_they_are(tmp_path):
     assert own["ours"] == pytest.approx(40)
     assert [cell["ours"] for cell in cells(found, column="mixed ESIM")] == [pytest.approx(10)]
     assert len(found["cells"]) == 56
-    seven = tables.filled(
-        tables.TABLES[7], runs(tmp_path / "seven", bow=(wrong(3),), bias_bow=(wrong(1),)), read
-    )
+    seven = filled(7, runs(tmp_path / "seven", bow=(wrong(3),), bias_bow=(wrong(1),)))
     assert [cell["ours"] for cell in cells(seven, row="GloVe CC, bias")] == [pytest.approx(20)]
 
 
@@ -247,5 +258,6 @@ def test_pretrained_weights_decide_the_sizes_of_their_model(tmp_path):
     folder = write_run(tmp_path / "biobert", RIGHT, RIGHT, RIGHT, gold=GOLD, corpus="mednli")
     (folder / "config.json").write_text(json.dumps(config))
     sizes = {"model.hidden_size": 768, "model.layers": 12}
-    assert tables.unlike(folder, read, "diskne_bert", sizes) == ["train.learning_rate 0.0001"]
-    assert "model.hidden_size 768" in tables.unlike(folder, read, "diskne_bert")
+    sized, bare = (PaperRun("biobert", "diskne_bert", settings) for settings in (sizes, {}))
+    assert unlike(folder, read, sized) == ["train.learning_rate 0.0001"]
+    assert "model.hidden_size 768" in unlike(folder, read, bare)

@@ -1,0 +1,120 @@
+"""The runs of a paper as data: `reproduce` trains them, tables read them, verdicts compare runs with
+them.
+
+Each task folder has its papers in `runs.py`.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+Setting = str | int | float | bool | tuple[int, ...]
+Settings = Mapping[str, Setting]
+
+
+@dataclass(frozen=True)
+class PaperRun:
+    """A run of a paper.
+
+    Args:
+      name: of its folder, below the folder of the paper's runs.
+      config: name of a config in configs/, without its variant.
+      settings: config field -> value, where the run differs from its config.
+      corpus: the variant of its config; "" for the corpus that `reproduce` is given.
+      init_from: name of the run whose weights training starts from.
+      direct: whether the run `init_from` is scored on the corpus, without training.
+      vectors: names of its file of word vectors, the first of which is the name in our tables; ()
+        for the vectors of the config.
+      weights: name of its pretrained weights.
+      optional: whether it is trained only where --only names it.
+    """
+
+    name: str
+    config: str
+    settings: Settings = field(default_factory=dict)
+    corpus: str = ""
+    init_from: str = ""
+    direct: bool = False
+    vectors: tuple[str, ...] = ()
+    weights: str = ""
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command beside the trainings, which writes a file that tables read.
+
+    Args:
+      file: that it writes, below the folder of the paper's runs. It exists once the step is done.
+      words: the command and its arguments, without "python -m mednli_jax.".
+      tables: numbers of the tables that need it.
+      after: names of the runs, and files of the steps, that it reads.
+      config: of its --config; "" for a command without one. corpus, settings: as of a PaperRun.
+      prints: whether the file is what the command prints.
+      key: of the corpus of the config, the fields and values that the file must have. With other
+        values the step is done again.
+    """
+
+    file: str
+    words: tuple[str, ...]
+    tables: tuple[int, ...]
+    after: tuple[str, ...] = ()
+    config: str = ""
+    corpus: str = ""
+    settings: Settings = field(default_factory=dict)
+    prints: bool = False
+    key: Callable[[Any], Mapping[str, str]] | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of `reproduce`.
+
+    Args:
+      folder: of the paper's runs.
+      corpus: the variant of the configs.
+      place: the corpus as --corpus of `analyze` takes it: its name, or the folder of own files.
+      tables: numbers of the tables to fill.
+      weights: name -> folder of pretrained weights.
+      fields: config field -> value as text, for all runs.
+      mentions: file of concepts or entities that another program found.
+      lexicon: file of related words.
+      entities: --entities of `analyze`.
+    """
+
+    folder: Path
+    corpus: str
+    place: str
+    tables: tuple[int, ...]
+    weights: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
+    mentions: Path | None = None
+    lexicon: Path | None = None
+    entities: str = "none"
+
+
+class Paper(Protocol):
+    """A paper, for `reproduce`.
+
+    Attributes:
+      name: as `reproduce` takes it.
+      numbers: of the tables that `reproduce` fills.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def numbers(self) -> Sequence[int]: ...
+
+    def runs(self, request: Request) -> Sequence[PaperRun]:
+        """The runs of the tables, in the order of training. Optional ones are among them."""
+
+    def steps(self, request: Request) -> Sequence[Step]:
+        """The commands beside the trainings."""
+
+    def tables(self, request: Request) -> Collection[str]:
+        """Names of the tables to print, as `report --table` takes them."""
+
+    def notes(self, request: Request) -> Sequence[str]:
+        """What the user must know before the runs begin."""
