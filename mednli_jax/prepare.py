@@ -36,7 +36,7 @@ def define(values: cli.Flags) -> None:
 def main(values: cli.Flags) -> None:
     config = cli.config(values)
     from mednli_jax import run, tasks
-    from mednli_jax.knowledge.mentions import write_metamap_input
+    from mednli_jax.knowledge.metamap import write_metamap_input
     from mednli_jax.report.prepared import fact_lines
 
     started = time.monotonic()
@@ -48,10 +48,9 @@ def main(values: cli.Flags) -> None:
             )
         splits = task.pairs(config).splits()
         examples = (example for split in splits.values() for example in split.examples)
-        counts = write_metamap_input(examples, values.metamap)
-        print(
-            f"{counts['sentences']} sentences, {counts['changed_characters']} characters changed: {values.metamap}"
-        )
+        written = write_metamap_input(examples, values.metamap)
+        counts = f"{written.sentences} sentences, {written.changed_characters} characters changed"
+        print(f"{counts}: {values.metamap}")
         return
     spec = run.experiment_of(config)
     prepared, hit = spec.corpus.prepare()

@@ -28,7 +28,7 @@ from mednli_jax.knowledge.linking import (
     bundled_abbreviations,
     read_abbreviations,
 )
-from mednli_jax.knowledge.mentions import ENDINGS, SENTENCE, Recognised, read_mentions
+from mednli_jax.knowledge.mentions import ENDINGS, Recognised, read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted, side_by_side
 from mednli_jax.knowledge.relations import FORMAT as TYPED_FORMAT
 from mednli_jax.nli import encoding as words
@@ -102,12 +102,12 @@ class Linking:
 def _compare_splits(file: str, splits: dict[str, Split], found: Recognised) -> None:
     """Refuses a file that has no mentions in one split but in another; warns where one has far
     fewer."""
-    sizes = {name: len(SENTENCE) * len(split) for name, split in splits.items() if len(split)}
+    sizes = {name: len(SIDES) * len(split) for name, split in splits.items() if len(split)}
     linked = {
         name: sum(
             (example.uid, side) in found.spans
             for example in splits[name].examples
-            for side in SENTENCE
+            for side in SIDES
         )
         for name in sizes
     }

@@ -10,14 +10,10 @@ import pytest
 
 from mednli_jax.data.examples import Mention, NLIExample
 from mednli_jax.errors import DataError, UsageError
-from mednli_jax.knowledge import mentions
-from mednli_jax.knowledge.mentions import (
-    SENTENCE,
-    Recognised,
-    ascii_of,
-    read_mentions,
-    token_offsets,
-)
+from mednli_jax.knowledge import metamap as of_metamap
+from mednli_jax.knowledge.mentions import Recognised, read_mentions
+from mednli_jax.knowledge.metamap import ascii_of
+from mednli_jax.knowledge.placing import sentence_of, token_offsets
 
 HEADER = made.SPANS_HEADER
 PREMISE = made.SPAN_PAIRS[0].premise
@@ -136,7 +132,7 @@ def metamap(folder, *lines, name="m.mmi", **options):
 )
 def test_ids_say_pair_and_side(ident, sentence, tmp_path):
     (pair,) = (pair for pair in made.MMI_PAIRS if pair.uid == sentence[0])
-    text, _ = SENTENCE[sentence[1]](pair)
+    text = sentence_of(pair, sentence[1]).text
     positions = AT("ain", text).replace("/3", "/1")  # a position inside the word suffices
     found, _ = metamap(
         tmp_path, LINE(ident, triggers='["Pain"-tx-1-"pain"-noun-0]', positions=positions)
@@ -291,11 +287,8 @@ def test_metamaps_input_has_an_ascii_character_for_each_original_one(tmp_path):
     assert (len(written), written.isascii()) == (len(FOREIGN), True)
     assert ascii_of("plain | ~ text") == "plain | ~ text"
     folder = tmp_path / "out"
-    assert mentions.write_metamap_input(FOREIGN_PAIRS, folder) == {
-        "sentences": 2,
-        "changed_characters": 9,
-    }
-    assert (folder / mentions.LINES).read_text() == f"p1-p|{written}\np1-h|Plain\n"
+    assert of_metamap.write_metamap_input(FOREIGN_PAIRS, folder) == (2, 9)
+    assert (folder / of_metamap.LINES).read_text() == f"p1-p|{written}\np1-h|Plain\n"
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
     # Positions in the output are those of the original sentence.
     text = "Meniere's disease"
@@ -304,6 +297,6 @@ def test_metamaps_input_has_an_ascii_character_for_each_original_one(tmp_path):
     (mention,) = found["p1", "premise"]
     assert FOREIGN.split()[mention.start : mention.end] == ["Ménière’s", "disease"]
     with pytest.raises(UsageError):
-        mentions.write_metamap_input(
+        of_metamap.write_metamap_input(
             [NLIExample("a|b", "x", "y", "neutral", ("x",), ("y",))], tmp_path
         )
