@@ -30,8 +30,8 @@ from mednli_jax.diskne.folds import mentioned
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import csv_records
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.placing import token_offsets
 from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.knowledge.placing import token_offsets
 
 COUNT = 10  # negatives of a positive example (section 3.2)
 _DIGITS = 9  # of a cosine; the last ones differ between machines
