@@ -8,20 +8,34 @@ import re
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from types import SimpleNamespace
+from typing import Any, NamedTuple
 
+import jax
+import numpy as np
 from absl import flags
+from jax.experimental import topologies
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+from ml_collections import ConfigDict
 
 from mednli_jax import cli
+from mednli_jax.benchmarking import ours, workload
+from mednli_jax.data.arrays import SIDES, Prepared
+from mednli_jax.data.batching import Layout
 from mednli_jax.errors import UsageError
-from mednli_jax.run import experiment_of
+from mednli_jax.nli.task import NLITask
+from mednli_jax.run import Experiment, experiment_of
+from mednli_jax.training import state
+from mednli_jax.training.devices import Devices
 
-USAGE = """Compile the step of a config for an H100 or for v5e chips on any machine, and count its operations.
+USAGE = """Compile the step of a config for an H100 or for v5e chips on any machine, and count its
+operations.
 
-  python launch/aot.py --config=configs/infersent.py:mednli --config.train.batch_size=64 --target=h100
+  python launch/aot.py --config=configs/infersent.py:mednli --target=h100
   python launch/aot.py --config=configs/esim.py:mednli --target=v5e --mode=predict
   python launch/aot.py --config=configs/esim.py:mednli --target=v5e --devices=4 --json
   python launch/aot.py --config=configs/ga_ent.py:clicr --config.seeds=0,1,2,3,4,5 --target=h100
@@ -34,24 +48,31 @@ USAGE = """Compile the step of a config for an H100 or for v5e chips on any mach
   --length=N                   word pieces of a pair (64; 0 = as MedNLI's), of bert
   --json                       one JSON object in a line
 
-No data and no device is needed: the corpus is the synthetic one of the benchmark, with the lengths of MedNLI or CliCR.
-The step is that of the layout which most batches of an epoch have.
-All figures come from the compiler; none is measured. An operation in a loop counts once for each iteration:
+No data and no device is needed: the corpus is the synthetic one of the benchmark, with the lengths
+of MedNLI or CliCR. The step is that of the layout which most batches of an epoch have. All figures
+come from the compiler; none is measured. An operation in a loop counts once for each iteration:
   launches          operations that the device starts in one step
   cycles            the compiler's estimate (v5e); custom calls are not included
   bytes, flops      bytes read and written by all operations; FLOPs of the matrix products
   memory_bytes      memory of one device: arguments, results and work space
   all_reduce_bytes  results of all-reduces on one device (--devices)
   compile_seconds   on this machine; other programs make it longer
-pip install 'mednli_jax[aot]' brings the compilers. Exit codes: 0 done, 2 bad input or usage, 3 interrupted."""
+pip install 'mednli_jax[aot]' brings the compilers. Exit codes: 0 done, 2 bad input or usage, 3
+interrupted."""
 
-TARGETS, MODES = ("h100", "v5e"), ("train", "predict")
+PyTree = Any
+TARGETS = ("h100", "v5e")
+MODES = ("train", "predict")
 PACKAGES = {"h100": "jax-cuda12-plugin", "v5e": "libtpu"}  # package that compiles for the target
 # Settings that libtpu reads from the host of a chip. This machine is no such host.
 TPU_HOST = {
-    "TPU_SKIP_MDS_QUERY": "1", "TPU_WORKER_HOSTNAMES": "localhost", "TPU_ACCELERATOR_TYPE": "v5litepod-4",
-    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1", "TPU_MIN_LOG_LEVEL": "3", "TF_CPP_MIN_LOG_LEVEL": "3",
-}  # fmt: skip
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-4",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    "TPU_MIN_LOG_LEVEL": "3",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+}
 COUNTS = ("launches", "cycles", "bytes", "flops", "memory_bytes", "all_reduce_bytes")
 PAIRS, QUERIES = 11_232, 1_024  # rows of the synthetic corpus
 LINKS, LONGEST_PATH = 16, 20  # of a synthetic pair; the longest path between its concepts, in edges
@@ -84,13 +105,24 @@ device_description_str: "NVIDIA H100 80GB HBM3"
 """
 
 
-# -- the compiled program as text (HLO) --------------------------------------------------------------------------------
+# -- the compiled program as text (HLO) ------------------------------------------------------------
 
 # Instructions for which the device launches nothing.
 NO_LAUNCH = {
-    "parameter", "tuple", "get-tuple-element", "bitcast", "constant", "partition-id", "replica-id", "after-all",
-    "opt-barrier", "async-done", "copy-done", "all-reduce-done", "all-gather-done",
-}  # fmt: skip
+    "parameter",
+    "tuple",
+    "get-tuple-element",
+    "bitcast",
+    "constant",
+    "partition-id",
+    "replica-id",
+    "after-all",
+    "opt-barrier",
+    "async-done",
+    "copy-done",
+    "all-reduce-done",
+    "all-gather-done",
+}
 BYTES = {
     "f64": 8,
     "s64": 8,
@@ -113,36 +145,61 @@ NAME = re.compile(r"%([\w.\-]+)")
 
 @dataclass(frozen=True)
 class Instruction:
-    """One line of a computation; kind: name of the operation; root: whether the computation returns
-    it.
+    """One line of a computation.
 
-    Text: shape of the result; given, its operands or the value of a constant; rest, its attributes.
+    Args:
+      shape: of the result, as text.
+      operation: its name.
+      arguments: the operands, or the value of a constant, as text.
+      attributes: the text after the arguments.
+      root: whether the computation returns it.
     """
 
     name: str
     shape: str
-    kind: str
-    given: str
-    rest: str
+    operation: str
+    arguments: str
+    attributes: str
     root: bool
 
     @cached_property
     def size(self) -> int:
         """Bytes of the result."""
-        dims = (
-            (kind, map(int, filter(None, text.split(","))))
-            for kind, text in SHAPE.findall(self.shape)
-        )
-        return sum(BYTES.get(kind, 4) * math.prod(sizes) for kind, sizes in dims)
+        size = 0
+        for number, dimensions in SHAPE.findall(self.shape):
+            size += BYTES.get(number, 4) * math.prod(map(int, re.findall(r"\d+", dimensions)))
+        return size
 
     @cached_property
     def operands(self) -> list[str]:
-        return NAME.findall(self.given)
+        return NAME.findall(self.arguments)
 
-    def called(self, *names: str) -> str | None:
-        """The computation that is the value of one of these attributes of the instruction."""
-        found = re.search(rf"\b(?:{'|'.join(names)})=%?([\w.\-]+)", self.rest)
-        return found and found[1]
+    def called(self, *attributes: str) -> str:
+        """The computation that is the value of the first of these attributes; "" without it."""
+        match = re.search(rf"\b(?:{'|'.join(attributes)})=\{{?%?([\w.\-]+)", self.attributes)
+        return match[1] if match else ""
+
+
+Body = dict[str, Instruction]
+
+
+class Launch(NamedTuple):
+    """An operation that the device starts, the instructions of its computation, and how often it
+    runs."""
+
+    instruction: Instruction
+    body: Body
+    times: int
+
+
+@dataclass
+class Counts:
+    """Figures of a step, see USAGE."""
+
+    launches: int = 0
+    cycles: int = 0
+    bytes: int = 0
+    all_reduce_bytes: int = 0
 
 
 def _closing(text: str, start: int = 0) -> int:
@@ -155,30 +212,32 @@ def _closing(text: str, start: int = 0) -> int:
     return len(text)
 
 
-def _instruction(root, name, text) -> Instruction:
+def _instruction(match: re.Match[str]) -> Instruction:
+    root, name, text = match.groups()
     shape_end = _closing(text) + 1 if text.startswith("(") else text.index(" ")
     shape, text = text[:shape_end], text[shape_end:].lstrip()
-    begin = text.index("(")
-    end = _closing(text, begin)
-    return Instruction(
-        name, shape, text[:begin], text[begin + 1 : end], text[end + 1 :], bool(root)
-    )
+    start = text.index("(")
+    end = _closing(text, start)
+    arguments = text[start + 1 : end]
+    return Instruction(name, shape, text[:start], arguments, text[end + 1 :], bool(root))
 
 
 class Hlo:
     """A compiled program: its computations by name, and the name of the entry computation."""
 
-    def __init__(self, text: str):
-        self.computations, self.entry, current = {}, "", None
+    def __init__(self, text: str) -> None:
+        self.computations: dict[str, Body] = {}
+        self.entry = ""
+        body: Body = {}
         for line in text.splitlines():
             if head := HEAD.fullmatch(line):
-                current = self.computations.setdefault(head[2], {})
-                self.entry = head[2] if head[1] else self.entry
-            elif line.startswith("}"):
-                current = None
-            elif current is not None and (match := INSTRUCTION.match(line)):
-                each = _instruction(*match.groups())
-                current[each.name] = each
+                is_entry, name = head.groups()
+                body = self.computations.setdefault(name, {})
+                if is_entry:
+                    self.entry = name
+            elif match := INSTRUCTION.match(line):
+                instruction = _instruction(match)
+                body[instruction.name] = instruction
 
     def trips(self, loop: Instruction) -> int:
         """The number of iterations of a loop, as the compiler states it.
@@ -186,109 +245,107 @@ class Hlo:
         Without such a statement it is the number with which the condition compares the counter:
         scans count from 0.
         """
-        if stated := re.search(r'known_trip_count":\{"n":"(\d+)"', loop.rest):
+        if stated := re.search(r'known_trip_count":\{"n":"(\d+)"', loop.attributes):
             return int(stated[1])
-        return max(self._numbers(loop.called("condition")), default=1)
+        return max(self._constants(loop.called("condition")), default=1)
 
-    def _numbers(self, computation):
-        for each in self.computations[computation].values():
-            if each.kind == "constant" and re.fullmatch(r"\d+", each.given):
-                yield int(each.given)
-            elif called := each.called("calls", "to_apply"):
-                yield from self._numbers(called)
+    def _constants(self, computation: str) -> Iterator[int]:
+        for instruction in self.computations[computation].values():
+            if instruction.operation == "constant" and instruction.arguments.isdigit():
+                yield int(instruction.arguments)
+            elif called := instruction.called("calls", "to_apply"):
+                yield from self._constants(called)
 
-    def launched(self, computation: str = "", times: int = 1):
-        """(instruction, the instructions of its computation, number of runs) for each launched
-        operation.
-
-        Only the first branch of a condition counts.
-        """
+    def launched(self, computation: str = "", times: int = 1) -> Iterator[Launch]:
+        """The launched operations. Only the first branch of a condition counts."""
         body = self.computations[computation or self.entry]
-        for each in body.values():
-            if each.kind == "while":
-                yield from self.launched(each.called("body"), times * self.trips(each))
-            elif each.kind == "conditional":
-                yield from self.launched(
-                    re.search(r"_computations?=\{?%?([\w.\-]+)", each.rest)[1], times
-                )
-            elif each.kind == "call" or (each.kind == "async-start" and each.called("calls")):
-                yield from self.launched(each.called("to_apply", "calls"), times)
-            elif each.kind not in NO_LAUNCH:
-                yield each, body, times
+        for instruction in body.values():
+            operation = instruction.operation
+            if operation == "while":
+                trips = self.trips(instruction)
+                yield from self.launched(instruction.called("body"), times * trips)
+            elif operation == "conditional":
+                branch = instruction.called("branch_computations", "true_computation")
+                yield from self.launched(branch, times)
+            elif operation == "call" or (
+                operation == "async-start" and instruction.called("calls")
+            ):
+                yield from self.launched(instruction.called("to_apply", "calls"), times)
+            elif operation not in NO_LAUNCH:
+                yield Launch(instruction, body, times)
 
-    def moved(self, each: Instruction, body) -> int:
+    def moved(self, instruction: Instruction, body: Body) -> int:
         """Bytes that an operation reads and writes. Slices, gathers and updates in place count used
         rows only."""
-        sizes = [body[name].size for name in each.operands if name in body]
-        if each.kind != "fusion":
-            if each.kind in SLICES:
-                return 2 * each.size
-            if each.kind in UPDATES:
-                return 2 * sizes[1]
-            return each.size + sum(sizes)
-        inside = self.computations[each.called("calls")]
-        return sum(
-            self._read(part, inside)
-            if part.kind == "parameter"
-            else self._written(part, inside) * part.root
-            for part in inside.values()
-        )
+        if instruction.operation == "fusion":
+            return self._moved_by_fusion(self.computations[instruction.called("calls")])
+        sizes = [body[name].size for name in instruction.operands if name in body]
+        if instruction.operation in SLICES:
+            return 2 * instruction.size
+        if instruction.operation in UPDATES:
+            return 2 * sizes[1]
+        return instruction.size + sum(sizes)
 
-    def _read(self, parameter, inside) -> int:
-        users = [part for part in inside.values() if parameter.name in part.operands]
-        if any(
-            user.kind not in SLICES + UPDATES or user.operands[0] != parameter.name
-            for user in users
-        ):
-            return parameter.size
-        return sum(user.size for user in users if user.kind in SLICES)
+    def _moved_by_fusion(self, body: Body) -> int:
+        moved = 0
+        for instruction in body.values():
+            if instruction.operation == "parameter":
+                moved += self._read(instruction, body)
+            elif instruction.root:
+                moved += self._written(instruction, body)
+        return moved
 
-    def _written(self, part, inside) -> int:
-        if part.kind in ("tuple", "bitcast"):
-            return sum(self._written(inside[name], inside) for name in part.operands)
-        return inside[part.operands[1]].size if part.kind in UPDATES else part.size
+    def _read(self, parameter: Instruction, body: Body) -> int:
+        read = 0
+        for user in body.values():
+            if parameter.name not in user.operands:
+                continue
+            if user.operation not in SLICES + UPDATES or user.operands[0] != parameter.name:
+                return parameter.size
+            if user.operation in SLICES:
+                read += user.size
+        return read
 
-    def counts(self) -> dict:
-        """launches, cycles, bytes and all_reduce_bytes of a step."""
-        found = dict.fromkeys(("launches", "cycles", "bytes", "all_reduce_bytes"), 0)
-        for each, body, times in self.launched():
-            found["launches"] += times
-            found["bytes"] += times * self.moved(each, body)
-            if estimate := re.search(r'"estimated_cycles":"?(\d+)', each.rest):
-                found["cycles"] += times * int(estimate[1])
-            if each.kind.startswith("all-reduce"):
-                found["all_reduce_bytes"] += times * each.size
-        return found
+    def _written(self, instruction: Instruction, body: Body) -> int:
+        if instruction.operation in ("tuple", "bitcast"):
+            return sum(self._written(body[name], body) for name in instruction.operands)
+        if instruction.operation in UPDATES:
+            return body[instruction.operands[1]].size
+        return instruction.size
+
+    def counts(self) -> Counts:
+        counts = Counts()
+        for instruction, body, times in self.launched():
+            counts.launches += times
+            counts.bytes += times * self.moved(instruction, body)
+            estimate = re.search(r'"estimated_cycles":"?(\d+)', instruction.attributes)
+            if estimate:
+                counts.cycles += times * int(estimate[1])
+            if instruction.operation.startswith("all-reduce"):
+                counts.all_reduce_bytes += times * instruction.size
+        return counts
 
 
-# -- the step ----------------------------------------------------------------------------------------------------------
+# -- the step --------------------------------------------------------------------------------------
 
 
-def described(target: str, count: int) -> list:
+def described(target: str, count: int) -> list[jax.Device]:
     """Descriptions of the target's devices, for the compiler."""
-    from jax.experimental import topologies
-
     if target == "v5e":
-        found = topologies.get_topology_desc("v5e:2x2x1", "tpu").devices
+        topology = topologies.get_topology_desc("v5e:2x2x1", "tpu")
     else:
-        found = topologies.get_topology_desc(
+        topology = topologies.get_topology_desc(
             "h100", "cuda", target_config=H100, topology="1x1x1"
-        ).devices
-    return list(found[:count])
-
-
-def made_up(asked, config, tokens: int, length: int):
-    """A synthetic prepared corpus with the lengths of the config's corpus, and links and features
-    if the model has."""
-    import numpy as np
-
-    from mednli_jax.benchmarking import ours, workload
-
-    if asked.model.entry.module is None:
-        raise UsageError(
-            f"the model '{asked.model.name}' is not a network and has no step",
-            fix="give another config",
         )
+    return list(topology.devices[:count])
+
+
+def made_up(asked: Experiment, config: ConfigDict, tokens: int, length: int) -> Prepared:
+    """A synthetic prepared corpus with the lengths of the config's corpus, and links if the model
+    has knowledge."""
+    if asked.model.entry.module is None:
+        problem = f"the model '{asked.model.name}' is not a network and has no step"
+        raise UsageError(problem, fix="give another config")
     if asked.task.name == "cloze":
         work = workload.made_up_passages(QUERIES, tokens=tokens, dim=config.vectors.dim)
     elif asked.task.pieces:
@@ -298,57 +355,64 @@ def made_up(asked, config, tokens: int, length: int):
     prepared = ours.prepared_of(work)
     rng, rows = np.random.default_rng(0), len(work.premise_of)
     if config.model.get("knowledge", "none") != "none":
-        most = {side: work.arrays[f"{side}_length"][:, None] for side in ("premise", "hypothesis")}
-        for side, size in most.items():
-            prepared.arrays[f"link_{side}"] = (rng.random((rows, LINKS)) * size).astype(np.int16)
-        prepared.arrays["link_distance"] = rng.integers(0, LONGEST_PATH + 1, (rows, LINKS)).astype(
-            np.int16
-        )
+        for side in SIDES:
+            sizes = work.arrays[f"{side}_length"][:, None]
+            prepared.arrays[f"link_{side}"] = (rng.random((rows, LINKS)) * sizes).astype(np.int16)
+        distances = rng.integers(0, LONGEST_PATH + 1, (rows, LINKS))
+        prepared.arrays["link_distance"] = distances.astype(np.int16)
         prepared.manifest["knowledge"]["longest_path"] = LONGEST_PATH
     if "pieces" in prepared.manifest:
         prepared.manifest["pieces"]["mask"] = workload.FIRST_PIECE
     return prepared
 
 
-def step_of(config, target: str, count: int, mode: str, tokens: int, length: int):
-    """The compiled step of a config: (layout, batches of an epoch that have it, Compiled,
-    FLOPs)."""
-    import jax
+class DescribedDevices(Devices):
+    """Devices whose arrays are only shapes. A mapped function can be lowered; `flops` are those of
+    the last one."""
 
-    from mednli_jax.nli.task import NLITask
-    from mednli_jax.training import state
-    from mednli_jax.training.devices import Devices
+    def replicate(self, tree: PyTree) -> PyTree:
+        def shape(x: jax.Array) -> jax.ShapeDtypeStruct:
+            return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._shared)
 
-    class Described(Devices):
-        """Devices whose arrays are only shapes."""
+        return jax.tree.map(shape, tree)
 
-        def replicate(self, tree):
-            return jax.tree.map(
-                lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self._shared), tree
-            )
+    def split(self, index: np.ndarray) -> PyTree:
+        return jax.eval_shape(lambda x: x, super().split(index))
 
-        def split(self, index):
-            return jax.eval_shape(lambda x: x, super().split(index))
+    def map(self, body: Callable[..., PyTree], **options: PyTree) -> SimpleNamespace:
+        mapped = super().map(body, **options)
 
-        def map(self, body, **how):
-            mapped = super().map(body, **how)
+        def lower(*arguments: PyTree) -> jax.stages.Lowered:
+            self.flops = product_flops(jax.make_jaxpr(mapped)(*arguments).jaxpr)
+            lowered: jax.stages.Lowered = mapped.lower(*arguments)
+            return lowered
 
-            def lower(*given):
-                self.flops = product_flops(jax.make_jaxpr(mapped)(*given).jaxpr)
-                return mapped.lower(*given)
+        return SimpleNamespace(lower=lower)
 
-            return SimpleNamespace(lower=lower)
 
+class CompiledStep(NamedTuple):
+    """The step of the layout that most batches of an epoch have. batches: their number."""
+
+    layout: Layout
+    batches: int
+    program: jax.stages.Compiled
+    flops: int
+
+
+def step_of(
+    config: ConfigDict, target: str, count: int, mode: str, tokens: int, length: int
+) -> CompiledStep:
+    """The compiled step of a config."""
     asked = experiment_of(config)
-    if config.task == "diskne":  # DisKnE: the step of a slot is the step of sentence pairs
+    if config.task == "diskne":  # the step of a slot is the step of sentence pairs
         asked = replace(asked, task=NLITask(asked.task.pieces, asked.task.padded_length))
-    devices = Described(described(target, count))
+    devices = DescribedDevices(described(target, count))
     program, batches = asked.program(made_up(asked, config, tokens, length), devices=devices)
     plan = batches["train"].epoch(1, asked.seeds) if mode == "train" else batches["dev"].once()
     ((layout, times),) = Counter(layout for layout, _ in plan).most_common(1)
-    index = dict(reversed(plan))[layout]
+    index = next(rows for of_batch, rows in plan if of_batch == layout)
 
-    def learner_of(data, frozen, rows):
+    def learner_of(data: PyTree, frozen: PyTree, rows: jax.Array) -> state.Learner:
         batch = program.task.to_batch(data, rows, layout)
         return state.init_learner(program.model, program.optimizer, asked.seeds, batch, frozen)
 
@@ -358,49 +422,68 @@ def step_of(config, target: str, count: int, mode: str, tokens: int, length: int
         compiled = program.train_body(layout, learner, index)
     else:
         compiled = program.predict_body(layout, learner.variables, index)
-    return layout, times, compiled, devices.flops
+    return CompiledStep(layout, times, compiled, devices.flops)
 
 
-def product_flops(jaxpr) -> int:
+def product_flops(program: Jaxpr) -> int:
     """FLOPs of all matrix products of a traced program on one device; products in a scan count once
-    per iteration."""
+    for each iteration."""
     total = 0
-    for equation in jaxpr.eqns:
-        if equation.primitive.name == "dot_general":
+    for equation in program.eqns:
+        primitive = equation.primitive.name
+        if primitive == "dot_general":
             (contracted, _), _ = equation.params["dimension_numbers"]
-            left = equation.invars[0].aval.shape
-            total += (
-                2
-                * math.prod(equation.outvars[0].aval.shape)
-                * math.prod(left[axis] for axis in contracted)
-            )
-        given = equation.params.values()
-        inner = (
-            leaf for value in given for leaf in (value if isinstance(value, tuple) else (value,))
-        )
-        found = [
-            product_flops(each)
-            for leaf in inner
-            if hasattr(each := getattr(leaf, "jaxpr", leaf), "eqns")
-        ]
-        many = equation.params["length"] if equation.primitive.name == "scan" else 1
-        total += many * (max(found, default=0) if equation.primitive.name == "cond" else sum(found))
+            left, result = _shape(equation.invars[0]), _shape(equation.outvars[0])
+            total += 2 * math.prod(result) * math.prod(left[axis] for axis in contracted)
+        inner = [product_flops(called) for called in _called_programs(equation)]
+        if primitive == "cond":
+            total += max(inner)
+        else:
+            times = equation.params["length"] if primitive == "scan" else 1
+            total += times * sum(inner)
     return total
 
 
-def counted(config, target: str, count: int, mode: str, tokens: int, length: int) -> dict:
-    """The figures of a config's step."""
+def _shape(variable: PyTree) -> tuple[int, ...]:
+    return tuple(variable.aval.shape)
+
+
+def _called_programs(equation: JaxprEqn) -> Iterator[Jaxpr]:
+    for value in equation.params.values():
+        for leaf in value if isinstance(value, tuple) else (value,):
+            if isinstance(leaf, ClosedJaxpr):
+                yield leaf.jaxpr
+            elif isinstance(leaf, Jaxpr):
+                yield leaf
+
+
+def counted(
+    config: ConfigDict, target: str, count: int, mode: str, tokens: int, length: int
+) -> dict[str, str | int | float]:
+    """The figures of a config's step, by name."""
     before = time.monotonic()
-    layout, times, compiled, flops = step_of(config, target, count, mode, tokens, length)
-    seconds, memory = round(time.monotonic() - before, 1), compiled.memory_analysis()
-    held = memory.argument_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes
+    step = step_of(config, target, count, mode, tokens, length)
+    seconds = round(time.monotonic() - before, 1)
+    text, memory = step.program.as_text(), step.program.memory_analysis()
+    # The compilers of both targets give them.
+    assert text is not None
+    assert memory is not None
+    arrays = memory.argument_size_in_bytes + memory.output_size_in_bytes
     return {
-        "model": config.model.name, "target": target, "devices": count, "mode": mode, "seeds": len(config.seeds),
-        "rows": layout.rows * count, "batches": times, "segments": len(layout.sentences),
-        "steps": sum(steps for steps, _ in layout.sentences),
-        **Hlo(compiled.as_text()).counts(), "flops": flops, "memory_bytes": held + memory.temp_size_in_bytes,
+        "model": config.model.name,
+        "target": target,
+        "devices": count,
+        "mode": mode,
+        "seeds": len(config.seeds),
+        "rows": step.layout.rows * count,
+        "batches": step.batches,
+        "segments": len(step.layout.sentences),
+        "steps": sum(steps for steps, _ in step.layout.sentences),
+        **vars(Hlo(text).counts()),
+        "flops": step.flops,
+        "memory_bytes": arrays - memory.alias_size_in_bytes + memory.temp_size_in_bytes,
         "compile_seconds": seconds,
-    }  # fmt: skip
+    }
 
 
 def define(values: cli.Flags) -> None:
@@ -416,29 +499,24 @@ def define(values: cli.Flags) -> None:
 
 
 def main(values: cli.Flags) -> None:
-    config, target = (
-        cli.config(values),
-        cli.required(values, "target", "--target=h100 or --target=v5e"),
-    )
+    config = cli.config(values)
+    target = str(cli.required(values, "target", "--target=h100 or --target=v5e"))
     try:
         version(PACKAGES[target])
     except PackageNotFoundError:
         problem = f"--target={target}: the package {PACKAGES[target]} is not installed"
-        raise UsageError(f"{problem}. Fix: pip install 'mednli_jax[aot]'") from None
-    os.environ.update({name: value for name, value in TPU_HOST.items() if name not in os.environ})
-    import jax
-
+        raise UsageError(problem, fix="pip install 'mednli_jax[aot]'") from None
+    os.environ.update(TPU_HOST | os.environ)
     jax.config.update("jax_platforms", "cpu")
-    found = counted(config, target, values.devices, values.mode, values.tokens, values.length)
+    figures = counted(config, target, values.devices, values.mode, values.tokens, values.length)
     if values.json:
-        print(json.dumps(found))
+        print(json.dumps(figures))
     else:
-        print(
-            ", ".join(
-                f"{name} {value:,}" if name in COUNTS else f"{name} {value}"
-                for name, value in found.items()
-            )
-        )
+        print(", ".join(f"{name} {_text(name, value)}" for name, value in figures.items()))
+
+
+def _text(name: str, value: str | int | float) -> str:
+    return f"{value:,}" if name in COUNTS else str(value)
 
 
 if __name__ == "__main__":

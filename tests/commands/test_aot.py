@@ -104,7 +104,7 @@ def step(model, seeds, target, chips):
 
 
 def test_a_loop_counts_as_often_as_it_runs():
-    found = runpy.run_path(str(SCRIPT))["Hlo"](LOOP).counts()
+    found = vars(runpy.run_path(str(SCRIPT))["Hlo"](LOOP).counts())
     # Each of 5 iterations adds two numbers, and reads and writes one row and its position.
     moved = 5 * ((4 + 4 + 4) + (16 + 16 + 4)) + (128 + 128)
     assert found == {
