@@ -1,0 +1,483 @@
+"""Pretrained transformer encoders over a pair of texts, fine-tuned as classifiers, and ontology
+links in their attention: BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019), ELECTRA (Clark et
+al. 2020) and Megatron-BERT (Shoeybi et al. 2019; GatorTron).
+
+Dimension letters: B pairs, Q premises, P premise pieces, H hypothesis pieces, T pieces of a row
+with the special ones, U query positions (all T, or only the first), N heads, A size of a head,
+D hidden, K links, R types of relations, L layers. States are [B T, D], because a matrix product
+with a third axis costs a copy in the backward pass.
+"""
+
+import math
+import zlib
+from dataclasses import dataclass
+from functools import partial
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.typing import DTypeLike
+
+from mednli_jax.errors import ConfigError
+from mednli_jax.models import layers
+from mednli_jax.models.batch import PairBatch
+from mednli_jax.models.packing import MASKED_ENERGY
+from mednli_jax.models.products import einsum, matmul
+from mednli_jax.models.sparse_rows import take
+
+# collection for the last layer's states [B, T, D]; filled where the caller makes it mutable
+STATES = "states"
+# standard deviation of random weights, as in the code of Devlin et al.
+SPREAD = 0.02
+# more than any row's positions; makes dropout masks independent of the padded length
+LONGEST = 1 << 12
+_draw = nn.initializers.normal(SPREAD)
+
+
+class Encoder(nn.Module):
+    """Transformer encoder, a dense layer over the first piece's state, linear layer -> logits.
+
+    The fields up to `epsilon` are the architecture (see models.families for that of each family);
+    their defaults are BERT's. States and activations have `product_dtype`, except in softmax and
+    norms.
+
+    Args:
+      vocab_size: number of pieces.
+      positions: rows of the table of position embeddings.
+      first_position: the row of the first piece; those before it are not used.
+      token_types: rows of the table of text embeddings, of which pieces of the first text have row 0;
+        0 for no table.
+      second_type: the row of the second text.
+      embedding_size: numbers of an embedding, projected to hidden_size; 0: hidden_size.
+      norm_first: layer norms before the sublayers and after the last one, in place of after the
+        sublayers and the embeddings.
+      head: of the first piece's state x, with W linear and then a linear layer.
+        "pooler": tanh(W x); "tanh" and "gelu": that activation of W x, with dropout also of x.
+      epsilon: of the layer norms.
+      dropout: of embeddings, attention weights, both sublayers and the pooled state.
+      rematerialise: layers are computed again in the backward pass, which saves memory.
+      cls_id, sep_id: numbers of the pieces at the start of a row and after a text.
+      separators: pieces sep_id between the texts.
+      knowledge: "none"; "bias": a weight of the path's length is added to the attention scores
+        between linked pieces of premise and hypothesis, in both directions, in all heads and
+        layers; "typed": a learned weight of each type of relation, layer and head is. With weights
+        of 0 the model is the plain encoder.
+      longest_path, weighting, knowledge_scale: of "bias", as in layers.KnowledgeEnergies.
+      relations, same_words: of "typed", as in layers.Relations.
+      room: the length, with the special pieces, to which all pairs were cut; 0: not known.
+      product_dtype: see models.products.
+    """
+
+    vocab_size: int
+    hidden_size: int = 768
+    layers: int = 12
+    attention_heads: int = 12
+    intermediate_size: int = 3072
+    positions: int = 512
+    first_position: int = 0
+    token_types: int = 2
+    second_type: int = 1
+    embedding_size: int = 0
+    norm_first: bool = False
+    head: str = "pooler"
+    epsilon: float = 1e-12
+    dropout: float = 0.1
+    num_classes: int = 3
+    rematerialise: bool = False
+    cls_id: int = 101
+    sep_id: int = 102
+    separators: int = 1
+    knowledge: str = "none"
+    longest_path: int = 0
+    weighting: str = "auto"
+    knowledge_scale: float = 1.0
+    relations: int = 0
+    same_words: bool = True
+    room: int = 0
+    product_dtype: DTypeLike | None = None
+
+    @nn.compact
+    def __call__(self, batch: PairBatch, *, train: bool) -> jax.Array:
+        row = rows_of_pairs(batch, self.cls_id, self.sep_id, self.separators, self._size(batch))
+        noise_B2 = noise_of(batch.row_key) if train and self.dropout > 0 else None
+        keeps_states = self.is_mutable_collection(STATES)
+        # The head reads only the first piece, so the last layer computes queries only for it.
+        x = self._encoded(batch, row, noise_B2, first_only=not keeps_states)
+        if keeps_states:
+            x_BTD = x.reshape(*row.pieces_BT.shape, -1)
+            self.sow(STATES, "last", x_BTD)
+            x = x_BTD[:, 0]
+        pooled_BD = self._pooled(x, noise_B2)
+        self.sow(STATES, "pooled", pooled_BD)
+        pooled_BD = drop(pooled_BD, self.dropout, noise_B2, "pooled")
+        return Affine(self.num_classes, self.product_dtype, name="logits")(pooled_BD)
+
+    def _pooled(self, x_BD: jax.Array, noise_B2: jax.Array | None) -> jax.Array:
+        """[B, D] from the states of the first pieces."""
+        if self.head != "pooler":
+            x_BD = drop(x_BD, self.dropout, noise_B2, "first")
+        dense_BD = Affine(self.hidden_size, self.product_dtype, name="pooler")(x_BD)
+        return gelu(dense_BD) if self.head == "gelu" else jnp.tanh(dense_BD)
+
+    def _encoded(
+        self, batch: PairBatch, row: "Row", noise_B2: jax.Array | None, *, first_only: bool
+    ) -> jax.Array:
+        """The last layer's states [B T, D], or with first_only [B, D] of the first pieces."""
+        x = self._embedded(row)
+        x = x if self.product_dtype is None else x.astype(self.product_dtype)
+        x = drop(x, self.dropout, noise_B2, "embeddings")
+        if self.embedding_size not in (0, self.hidden_size):
+            x = Affine(self.hidden_size, self.product_dtype, name="projection")(x)
+        bias = jnp.where(row.real_BT, 0.0, MASKED_ENERGY)[:, None, None, :]
+        if self.knowledge == "bias":
+            links_BTT = between_sides(layers.knowledge_energies(self, batch), row)
+            bias = bias + links_BTT[:, None]
+        relations = self._relations(batch) if self.knowledge == "typed" else None
+        layer_class = nn.remat(Layer, static_argnums=(4,)) if self.rematerialise else Layer
+        for i in range(self.layers):
+            layer = layer_class(
+                self.attention_heads,
+                self.intermediate_size,
+                self.norm_first,
+                self.epsilon,
+                self.dropout,
+                self.product_dtype,
+                name=f"layer_{i}",
+            )
+            first_alone = first_only and i == self.layers - 1
+            # No link joins the first piece.
+            typed = relations is not None and not first_alone
+            layer_bias = bias + relations.energies(i, row) if typed else bias
+            x = layer(x, layer_bias, noise_B2, first_alone)
+        if self.norm_first:
+            x = LayerNorm(self.epsilon, name="norm")(x)
+        return wide(x)
+
+    def _embedded(self, row: "Row") -> jax.Array:
+        return Embeddings(
+            self.vocab_size,
+            self.embedding_size or self.hidden_size,
+            self.positions,
+            self.first_position,
+            self.token_types,
+            self.second_type,
+            None if self.norm_first else self.epsilon,
+            name="embeddings",
+        )(row)
+
+    def _relations(self, batch: PairBatch) -> "TypedLinks":
+        relations = layers.Relations(batch, self.relations, same_words=self.same_words)
+        weights = TypedRelations(
+            self.layers, self.attention_heads, self.product_dtype, name="knowledge"
+        )
+        return weights(relations.value_BKR, relations.turned_BKR, *batch.linked_tokens)
+
+    def _size(self, batch: PairBatch) -> int:
+        """Pieces of the longest row."""
+        if self.hidden_size % self.attention_heads:
+            problem = (
+                f"a hidden_size of {self.hidden_size} is not divisible by {self.attention_heads}"
+            )
+            fix = "give a number of heads that divides hidden_size"
+            raise ConfigError(problem, field="model.attention_heads", fix=fix)
+        specials = 2 + self.separators
+        size = batch.premise.shape[1] + batch.hypothesis.shape[1] + specials
+        size = min(size, self.room) if self.room else size
+        most = self.positions - self.first_position
+        if size > most:
+            problem = f"a pair of {size} pieces is longer than the model's {most} positions"
+            raise ConfigError(problem, fix="lower config.data.max_length")
+        return size
+
+
+@dataclass(frozen=True)
+class Row:
+    """[CLS] premise [SEP] hypothesis [SEP] of each pair, without gaps; arrays [B, T]."""
+
+    pieces_BT: jax.Array  # int32, 0 after the end
+    real_BT: jax.Array  # bool, True up to the end
+    second_BT: jax.Array  # bool, True after the separators between the texts
+    premise_BT: jax.Array  # bool, True on the premise's pieces
+    hypothesis_BT: jax.Array  # bool, True on the hypothesis's pieces
+    place_BT: jax.Array  # int32, on the hypothesis's pieces their index in the hypothesis
+    start_B1: jax.Array  # int32, the place of the hypothesis's first piece
+
+
+def rows_of_pairs(batch: PairBatch, cls_id: int, sep_id: int, separators: int, size: int) -> Row:
+    """The pairs of a batch as rows of `size` places. Padding pairs have no premise, as with
+    hypothesis_only.
+
+    separators: pieces sep_id between premise and hypothesis.
+    """
+    premise_B1, hypothesis_B1 = (length[:, None] for length in layers.pair_lengths(batch))
+    at = jnp.arange(size)[None, :]
+    middle_B1 = premise_B1 + separators  # the last separator between the two
+    end_B1 = middle_B1 + hypothesis_B1 + 1
+    in_premise, in_hypothesis = (at > 0) & (at <= premise_B1), (at > middle_B1) & (at < end_B1)
+    place_BT = jnp.clip(at - middle_B1 - 1, 0, batch.hypothesis.shape[1] - 1)
+    own_BT = jnp.take_along_axis(batch.hypothesis, place_BT, axis=1)
+    pieces_BT = jnp.where(in_hypothesis, own_BT, jnp.where(at <= end_B1, sep_id, 0))
+    premise_BT = shifted(layers.per_pair(batch.premise, batch), size)
+    pieces_BT = jnp.where(in_premise, premise_BT, pieces_BT)
+    pieces_BT = jnp.where(at == 0, cls_id, pieces_BT)
+    return Row(
+        pieces_BT,
+        at <= end_B1,
+        at > middle_B1,
+        in_premise,
+        in_hypothesis,
+        place_BT,
+        middle_B1 + 1,
+    )
+
+
+def between_sides(links_BPH: jax.Array, row: Row) -> jax.Array:
+    """Links [B, P, H] moved to the places of the pieces in the row [B, T, T], in both directions; 0
+    elsewhere."""
+    links_BTH = shifted(links_BPH, row.pieces_BT.shape[1])
+    links_BTT = jnp.take_along_axis(links_BTH, row.place_BT[:, None, :], axis=2)
+    links_BTT = jnp.where(
+        row.premise_BT[:, :, None] & row.hypothesis_BT[:, None, :], links_BTT, 0.0
+    )
+    return links_BTT + jnp.swapaxes(links_BTT, 1, 2)
+
+
+def shifted(x: jax.Array, size: int) -> jax.Array:
+    """x [B, P, ...] of premise pieces, moved to their places in the row [B, size, ...]; 0
+    elsewhere."""
+    widths = ((0, 0), (1, max(size - 1 - x.shape[1], 0)), *((0, 0),) * (x.ndim - 2))
+    return jnp.pad(x, widths)[:, :size]
+
+
+@dataclass(frozen=True)
+class TypedLinks:
+    """Values of typed links for each layer and head, and the pieces that they join.
+
+    onward_LBKN: of the premise's piece for the hypothesis's; inverse_LBKN: the other direction.
+    premise_BK, hypothesis_BK: int32, pieces counted from the start of each text.
+    """
+
+    onward_LBKN: jax.Array
+    inverse_LBKN: jax.Array
+    premise_BK: jax.Array
+    hypothesis_BK: jax.Array
+
+    def energies(self, layer: int, row: Row) -> jax.Array:
+        """[B, N, T, T], what a layer adds to its attention scores."""
+        rows, size = row.pieces_BT.shape
+        pairs_B1 = jnp.arange(rows)[:, None]
+        from_BK, to_BK = self.premise_BK + 1, self.hypothesis_BK + row.start_B1
+        energies_BTTN = jnp.zeros((rows, size, size, self.onward_LBKN.shape[-1]))
+        # Links are unique per pair of pieces, so that adding sets the value. Empty links add 0.
+        for value_BKN, query_BK, key_BK in (
+            (self.onward_LBKN[layer], from_BK, to_BK),
+            (self.inverse_LBKN[layer], to_BK, from_BK),
+        ):
+            placed = energies_BTTN.at[pairs_B1, query_BK, key_BK]
+            energies_BTTN = placed.add(value_BKN, mode="drop")
+        return jnp.moveaxis(energies_BTTN, -1, 1)
+
+
+class TypedRelations(nn.Module):
+    """A learned weight of each type of relation, layer and head, 0 at the start."""
+
+    layers: int
+    heads: int
+    product_dtype: DTypeLike | None
+
+    @nn.compact
+    def __call__(
+        self,
+        value_BKR: jax.Array,
+        turned_BKR: jax.Array,
+        premise_BK: jax.Array,
+        hypothesis_BK: jax.Array,
+    ) -> TypedLinks:
+        """value_BKR, turned_BKR: see layers.Relations."""
+        shape = (self.layers, value_BKR.shape[-1], self.heads)
+        weight_LRN = self.param("relation_weight", nn.initializers.zeros, shape)
+        spec = "bkr,lrn->lbkn"
+        onward_LBKN = einsum(spec, value_BKR, weight_LRN, self.product_dtype)
+        inverse_LBKN = einsum(spec, turned_BKR, weight_LRN, self.product_dtype)
+        return TypedLinks(onward_LBKN, inverse_LBKN, premise_BK, hypothesis_BK)
+
+
+class Affine(nn.Module):
+    """y = x W + b over the last axis, with BERT's initial weights."""
+
+    features: int
+    product_dtype: DTypeLike | None
+
+    @nn.compact
+    def __call__(self, x: jax.Array, columns: slice = slice(None)) -> jax.Array:
+        """x [..., D] -> [..., features], or only the given columns."""
+        kernel = self.param("kernel", _draw, (x.shape[-1], self.features))
+        bias = self.param("bias", nn.initializers.zeros, (self.features,))
+        return (matmul(x, kernel[:, columns], self.product_dtype) + bias[columns]).astype(x.dtype)
+
+
+class LayerNorm(nn.Module):
+    """(x - mean) / sqrt(variance + epsilon) over the last axis, times scale, plus bias (Ba et al.
+    2016)."""
+
+    epsilon: float
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        scale = self.param("scale", nn.initializers.ones, (x.shape[-1],))
+        bias = self.param("bias", nn.initializers.zeros, (x.shape[-1],))
+        centred = wide(x) - wide(x).mean(axis=-1, keepdims=True)
+        variance = (centred**2).mean(axis=-1, keepdims=True)
+        return (centred * lax.rsqrt(variance + self.epsilon) * scale + bias).astype(x.dtype)
+
+
+class Embeddings(nn.Module):
+    """Sum of word, position and text embeddings [B T, D], normalised. The sizes are those of
+    Encoder; epsilon: None for no norm."""
+
+    vocab_size: int
+    features: int
+    positions: int
+    first_position: int
+    token_types: int
+    second_type: int
+    epsilon: float | None
+
+    @nn.compact
+    def __call__(self, row: Row) -> jax.Array:
+        words = self.param("words", _draw, (self.vocab_size, self.features))
+        positions = self.param("positions", _draw, (self.positions, self.features))
+        x_BTD = take(words, row.pieces_BT)
+        if self.token_types:
+            texts = self.param("texts", _draw, (self.token_types, self.features))
+            second = texts[self.second_type]
+            x_BTD = x_BTD + jnp.where(row.second_BT[..., None], second, texts[0])
+        x_BTD = x_BTD + positions[self.first_position :][: x_BTD.shape[1]]
+        x = x_BTD.reshape(-1, self.features)
+        return x if self.epsilon is None else LayerNorm(self.epsilon, name="norm")(x)
+
+
+class Layer(nn.Module):
+    """Self-attention and a perceptron, each with dropout, residual connection and layer norm."""
+
+    heads: int
+    intermediate_size: int
+    norm_first: bool
+    epsilon: float
+    dropout: float
+    product_dtype: DTypeLike | None
+
+    @nn.compact
+    def __call__(
+        self, x: jax.Array, bias: jax.Array, noise_B2: jax.Array | None, first_only: bool
+    ) -> jax.Array:
+        """States [B T, D] from x [B T, D]; with first_only those of the first pieces [B, D].
+
+        bias: [B, 1 or N, 1 or T, T], added to the attention scores.
+        """
+        size, site = x.shape[-1], "/".join(self.path)
+        norm_attended = LayerNorm(self.epsilon, name="norm_attended")
+        norm_outer = LayerNorm(self.epsilon, name="norm_outer")
+
+        def dropped(states: jax.Array, part: str) -> jax.Array:
+            return drop(states, self.dropout, noise_B2, f"{site}/{part}")
+
+        affine = partial(Affine, product_dtype=self.product_dtype)
+        qkv = affine(3 * size, name="qkv")
+        read = norm_attended(x) if self.norm_first else x
+        if first_only:
+            keys_values = qkv(read, slice(size, None))
+            x, read = (_first_pieces(states, bias.shape[0]) for states in (x, read))
+            bias = bias[:, :, :1]
+            q_k_v = qkv(read, slice(size)), *jnp.split(keys_values, 2, axis=-1)
+        else:
+            q_k_v = jnp.split(qkv(read), 3, axis=-1)
+        attended = self._attend(*q_k_v, bias, noise_B2, site)
+        x = x + dropped(affine(size, name="attended")(attended), "attended")
+        x = x if self.norm_first else norm_attended(x)
+        read = norm_outer(x) if self.norm_first else x
+        inner = gelu(affine(self.intermediate_size, name="inner")(read))
+        x = x + dropped(affine(size, name="outer")(inner), "outer")
+        return x if self.norm_first else norm_outer(x)
+
+    def _attend(
+        self,
+        queries: jax.Array,
+        keys: jax.Array,
+        values: jax.Array,
+        bias: jax.Array,
+        noise_B2: jax.Array | None,
+        site: str,
+    ) -> jax.Array:
+        """Attention of all heads (Vaswani et al. 2017, eq. 1): [B U, D]."""
+        rows, size = bias.shape[0], queries.shape[-1]
+        heads = (rows, -1, self.heads, size // self.heads)
+        projected = (queries, keys, values)
+        q_BNUA, k_BNTA, v_BNTA = (jnp.swapaxes(x.reshape(heads), 1, 2) for x in projected)
+        energies_BNUT = wide((q_BNUA * heads[-1] ** -0.5) @ jnp.swapaxes(k_BNTA, 2, 3)) + bias
+        weights_BNUT = nn.softmax(energies_BNUT).astype(v_BNTA.dtype)
+        weights_BNUT = drop(weights_BNUT, self.dropout, noise_B2, site + "/weights")
+        return jnp.swapaxes(weights_BNUT @ v_BNTA, 1, 2).reshape(-1, size)
+
+
+def _first_pieces(x: jax.Array, rows: int) -> jax.Array:
+    """[B, D], the first piece of each row of [B T, D]."""
+    return x.reshape(rows, -1, x.shape[-1])[:, 0]
+
+
+def wide(x: jax.Array) -> jax.Array:
+    """x in at least 32 bits."""
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+
+
+@jax.custom_vjp
+def gelu(x: jax.Array) -> jax.Array:
+    """x Phi(x) by the exact error function (Hendrycks & Gimpel 2016)."""
+    return _gelu_forward(x)[0]
+
+
+def _gelu_forward(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(gelu(x), its slope). Only the slope is kept for the backward pass, so that the error
+    function is computed once."""
+    x_wide = wide(x)
+    below = 0.5 + 0.5 * lax.erf(x_wide * math.sqrt(0.5))
+    slope = below + x_wide * jnp.exp(-0.5 * x_wide**2) * (2 * math.pi) ** -0.5
+    return (x_wide * below).astype(x.dtype), slope.astype(x.dtype)
+
+
+gelu.defvjp(_gelu_forward, lambda slope, d_out: (slope * d_out,))
+
+
+def noise_of(row_key_B: jax.Array) -> jax.Array:
+    """The source of dropout masks [B, 2]: the two words of each row's key."""
+    return jax.vmap(jax.random.key_data)(row_key_B)
+
+
+def drop(x: jax.Array, rate: float, noise_B2: jax.Array | None, site: str) -> jax.Array:
+    """Dropout of states [B T, D] or [B, D], or of attention weights [B, N, U, T].
+
+    As in layers.RowDropout the mask depends on the row and the place in it, not on the padded
+    length. A layer needs millions of random numbers, which take jax.random as long as the layer's
+    products. Here they are mixed from the row's key, the name of the site and the place.
+    """
+    if noise_B2 is None or rate == 0.0:
+        return x
+    rows = noise_B2.shape[0]
+    of_rows = x.reshape((rows, -1, x.shape[1]) if x.ndim == 2 else x.shape)
+    place = jnp.uint32(0)
+    for axis in range(of_rows.ndim - 1):
+        place = place * LONGEST + lax.broadcasted_iota(jnp.uint32, of_rows.shape[1:], axis)
+    first, second = jnp.moveaxis(noise_B2.reshape(rows, 2, *(1,) * (of_rows.ndim - 1)), 1, 0)
+    site_number = jnp.uint32(zlib.crc32(site.encode()))
+    bits = mixed(mixed(place ^ first) + (second ^ site_number))
+    stays = bits >= jnp.uint32(round(rate * 2**32))
+    return jnp.where(stays, of_rows / (1.0 - rate), 0.0).reshape(x.shape)
+
+
+def mixed(x: jax.Array) -> jax.Array:
+    """A permutation of uint32: each bit of x flips about half of the bits of the result (Wellons
+    2018, lowbias32)."""
+    x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
+    x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
+    return x ^ (x >> 16)

@@ -1,0 +1,171 @@
+"""The families of pretrained encoders: what their config.json means for models.encoder.Encoder, and
+what the Transformers library calls their weights."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mednli_jax.errors import DataError
+
+CONFIG = "config.json"
+Config = dict[str, Any]  # the content of a config.json
+Fields = dict[str, Any]  # fields of Encoder
+
+# Field of the library's config -> our field. The values are positive integers.
+SIZES = {
+    "vocab_size": "vocab_size",
+    "hidden_size": "hidden_size",
+    "num_hidden_layers": "layers",
+    "num_attention_heads": "attention_heads",
+    "intermediate_size": "intermediate_size",
+    "max_position_embeddings": "positions",
+}
+# Field -> (required value, default of a file without the field).
+REQUIRED = {
+    "hidden_act": ("gelu", "gelu"),
+    "position_embedding_type": ("absolute", "absolute"),
+    "is_decoder": (False, False),
+    "add_cross_attention": (False, False),
+}
+TWO_TEXTS = {"type_vocab_size": (2, 2)}
+
+# Our module -> theirs. # is the number of a layer; {a,b} are tensors that are one array of ours.
+_EMBEDDINGS = {
+    "embeddings/words": "embeddings.word_embeddings",
+    "embeddings/positions": "embeddings.position_embeddings",
+    "embeddings/texts": "embeddings.token_type_embeddings",
+}
+_LAYER = {
+    "layer_#/qkv": "encoder.layer.#.attention.self.{query,key,value}",
+    "layer_#/attended": "encoder.layer.#.attention.output.dense",
+    "layer_#/inner": "encoder.layer.#.intermediate.dense",
+    "layer_#/outer": "encoder.layer.#.output.dense",
+}
+_NORMS_AFTER = {
+    "embeddings/norm": "embeddings.LayerNorm",
+    "layer_#/norm_attended": "encoder.layer.#.attention.output.LayerNorm",
+    "layer_#/norm_outer": "encoder.layer.#.output.LayerNorm",
+}
+_NORMS_BEFORE = {
+    "layer_#/norm_attended": "encoder.layer.#.attention.ln",
+    "layer_#/norm_outer": "encoder.layer.#.ln",
+    "norm": "encoder.ln",
+}
+_POOLER = {"pooler": "pooler.dense"}
+_LINEAR_HEAD = {"logits": "classifier"}
+_DENSE_HEAD = {"pooler": "classifier.dense", "logits": "classifier.out_proj"}
+
+
+@dataclass(frozen=True)
+class Family:
+    """A model_type of the Transformers library.
+
+    Args:
+      prefix: of the encoder's weights in a model with a head.
+      class_name: the library's class of a classifier.
+      encoder, head: our modules -> theirs, inside and outside of the prefix.
+      constants: fields of Encoder that differ from BERT's.
+      sizes: of config.json -> fields of Encoder, with their values without the field; None: needed.
+      required: of config.json -> (the only value that is read, the value without the field).
+      after_padding: whether positions count from the number of the padding piece + 1 on.
+    """
+
+    model_type: str
+    prefix: str
+    class_name: str
+    encoder: Mapping[str, str]
+    head: Mapping[str, str]
+    constants: Fields = field(default_factory=dict)
+    sizes: Mapping[str, str] = field(default_factory=lambda: SIZES)
+    required: Mapping[str, tuple[Any, Any]] = field(default_factory=lambda: REQUIRED | TWO_TEXTS)
+    after_padding: bool = False
+
+
+FAMILIES = {
+    family.model_type: family
+    for family in (
+        Family(
+            model_type="bert",
+            prefix="bert.",
+            class_name="BertForSequenceClassification",
+            encoder=_EMBEDDINGS | _LAYER | _NORMS_AFTER | _POOLER,
+            head=_LINEAR_HEAD,
+        ),
+        Family(
+            model_type="roberta",
+            prefix="roberta.",
+            class_name="RobertaForSequenceClassification",
+            encoder=_EMBEDDINGS | _LAYER | _NORMS_AFTER,
+            head=_DENSE_HEAD,
+            constants={"head": "tanh", "second_type": 0},
+            sizes=SIZES | {"type_vocab_size": "token_types"},
+            required=REQUIRED,
+            after_padding=True,
+        ),
+        Family(
+            model_type="electra",
+            prefix="electra.",
+            class_name="ElectraForSequenceClassification",
+            encoder=_EMBEDDINGS
+            | _LAYER
+            | _NORMS_AFTER
+            | {"projection": "embeddings_project"},
+            head=_DENSE_HEAD,
+            constants={"head": "gelu"},
+            sizes=SIZES | {"embedding_size": "embedding_size"},
+        ),
+        Family(
+            model_type="megatron-bert",
+            prefix="bert.",
+            class_name="MegatronBertForSequenceClassification",
+            encoder=_EMBEDDINGS | _LAYER | _NORMS_BEFORE | _POOLER,
+            head=_LINEAR_HEAD,
+            constants={"norm_first": True},
+        ),
+    )
+}
+PADDING = 1  # number of RoBERTa's padding piece in a config without it
+
+
+def family_of(fields: Fields) -> Family:
+    """The family of an Encoder's fields: of those that have its constants the one with most."""
+    families = (
+        family for family in FAMILIES.values() if family.constants.items() <= fields.items()
+    )
+    return max(families, key=lambda family: len(family.constants))
+
+
+def named_family(config: Config) -> Family:
+    """The family that a config.json names; BERT's where it names none."""
+    model_type = config.get("model_type", "bert")
+    if model_type in FAMILIES:
+        return FAMILIES[model_type]
+    fix = f"give weights of {', '.join(FAMILIES)}"
+    raise DataError(
+        f"another architecture: 'model_type' is {json.dumps(model_type)}", file=CONFIG, fix=fix
+    )
+
+
+def fields_of(config: Config) -> Fields:
+    """The fields of Encoder that pretrained weights set. Raises DataError that names every entry
+    which asks for what Encoder lacks."""
+    family = named_family(config)
+    faults = []
+    for name, (value, default) in family.required.items():
+        asked = config.get(name, default)
+        if asked != value:
+            faults.append(f"'{name}' is {json.dumps(asked)}, not {json.dumps(value)}")
+    for name in family.sizes:
+        if type(config.get(name)) is not int or config[name] < 1:
+            faults.append(f"'{name}' is not a whole number over 0")
+    epsilon = config.get("layer_norm_eps", 1e-12)
+    if not isinstance(epsilon, float) or not 0 < epsilon < 1:
+        faults.append("'layer_norm_eps' is not a small number")
+    if faults:
+        fix = f"give other weights of {', '.join(FAMILIES)}"
+        raise DataError(f"another architecture: {'; '.join(faults)}", file=CONFIG, fix=fix)
+    fields = {ours: config[name] for name, ours in family.sizes.items()}
+    if family.after_padding:
+        fields["first_position"] = config.get("pad_token_id", PADDING) + 1
+    return fields | family.constants | {"epsilon": epsilon}

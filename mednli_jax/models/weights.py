@@ -1,0 +1,284 @@
+"""Reads weights of encoders in the format of the Transformers library: config.json and safetensors.
+
+Other formats are not read, because they hold programs (pickle) that reading would run. Every weight
+is checked: one error lists all weights that are missing, have another shape or are unknown to the
+family (models.families).
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from flax import traverse_util
+from safetensors import SafetensorError, safe_open
+
+from mednli_jax.errors import DataError, UserError
+from mednli_jax.models import families
+from mednli_jax.models.families import Config, Fields
+
+CONFIGS = (families.CONFIG, "bert_config.json")
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"  # names the files of weights that are in several
+NAMED = 8  # most weights that an error lists
+FLOATS = ("F64", "F32", "F16", "BF16")  # the types of numbers that are read
+_POSITIONS = re.compile(r"embeddings\.(position|token_type)_ids")
+_OLD_NORMS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+_PREFIXES = ("module.", "model.", *(family.prefix for family in families.FAMILIES.values()))
+_PREFIX = re.compile(f"(?:{'|'.join(map(re.escape, _PREFIXES))})*")
+_COPY = "copy the file again from where the weights came from"
+
+Place = tuple[str, ...]  # the path of a parameter
+Leaves = dict[Place, np.ndarray]  # parameters by their paths
+Params = dict[str, "np.ndarray | Params"]
+
+
+class Loaded(NamedTuple):
+    """Parameters with pretrained weights.
+
+    unused: names of weights in the file that belong to other heads. drawn: parts that keep their
+    random values, because the file lacks them. warning: that a head is not used, or "".
+    """
+
+    params: Params
+    unused: list[str]
+    drawn: list[str]
+    warning: str
+
+
+class Tensors(NamedTuple):
+    """The tensors of weights, by their names without prefixes.
+
+    arrays: float32. other_types: of tensors that are not read, the type. prefixes: that were seen.
+    """
+
+    arrays: dict[str, np.ndarray]
+    other_types: dict[str, str]
+    prefixes: set[str]
+
+
+def read_architecture(path: str | Path) -> Fields:
+    """The fields of Encoder that pretrained weights set (see read_config)."""
+    return families.fields_of(read_config(path))
+
+
+def read_config(path: str | Path) -> Config:
+    """The config.json of weights: of a folder, or beside a safetensors file."""
+    file = weight_files(path)[0]
+    for name in CONFIGS:
+        config = file.with_name(name)
+        if config.is_file():
+            return _json(config)
+    raise DataError("no such file", file=families.CONFIG, fix=f"put it beside {file.name}")
+
+
+def load_weights(
+    path: str | Path, params: Params, *, labels: Sequence[str] = (), stacked: bool = False
+) -> Loaded:
+    """The parameters of an Encoder with pretrained weights.
+
+    The links keep their initial values, and so does the classifier, unless the weights have one
+    for the labels.
+
+    Args:
+      params: nested parameters of Encoder.
+      labels: of the logits.
+      stacked: whether leaves have a leading axis [S, ...] of seeds, which all start from the same
+        weights.
+    """
+    config = read_config(path)
+    family = families.named_family(config)
+    tensors = _read_tensors(weight_files(path))
+    leaves: Leaves = traverse_util.flatten_dict(params)
+    sources = sources_of(leaves, family.encoder)
+    head = sources_of(leaves, family.head)
+    has_head = _names(head) <= tensors.arrays.keys()
+    order = _order(labels_of(config), labels) if has_head else []
+    warning = ""
+    if order:
+        sources |= head
+    elif has_head and labels:
+        warning = (
+            f"the weights have a classifier for the labels {', '.join(labels_of(config))}, and the "
+            f"corpus has {', '.join(labels)}: a new classifier is trained"
+        )
+    drawn = []
+    pooler = {place: names for place, names in sources.items() if place[0] == "pooler"}
+    if _names(pooler).isdisjoint(tensors.arrays):
+        drawn.append("pooler")
+        sources = {place: names for place, names in sources.items() if place not in pooler}
+    merged = leaves | _fitted(tensors, sources, leaves, stacked=stacked, file=Path(path).name)
+    for leaf in ("kernel", "bias") if order else ():
+        merged["logits", leaf] = merged["logits", leaf][..., order]
+    unused = sorted(tensors.arrays.keys() - _names(sources))
+    return Loaded(traverse_util.unflatten_dict(merged), unused, drawn, warning)
+
+
+def labels_of(config: Config) -> list[str]:
+    """The labels of a config.json, in the order of the logits."""
+    labels = config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
+    return [str(labels[number]) for number in sorted(labels, key=int)]
+
+
+def _order(theirs: Sequence[str], ours: Sequence[str]) -> list[int]:
+    """The place of each of our labels among theirs; [] where they are not the same labels."""
+    lowered = [label.lower() for label in theirs]
+    if sorted(lowered) != sorted(ours):
+        return []
+    return [lowered.index(label) for label in ours]
+
+
+def sources_of(places: Iterable[Place], modules: Mapping[str, str]) -> dict[Place, tuple[str, ...]]:
+    """The tensors that a parameter consists of, for each parameter of these modules (see
+    models.families)."""
+    sources = {}
+    for place in places:
+        path = "/".join(place)
+        layer = re.match(r"layer_(\d+)/", path)
+        path = re.sub(r"^layer_\d+/", "layer_#/", path)
+        module, _, leaf = path.rpartition("/")
+        theirs = modules.get(path) or modules.get(module)
+        if theirs is None:
+            continue
+        theirs = theirs.replace("#", layer[1] if layer else "")
+        ending = "bias" if leaf == "bias" else "weight"
+        before, _, alternatives = theirs.partition("{")
+        names = alternatives.rstrip("}").split(",")
+        sources[place] = tuple(f"{before}{name}.{ending}" for name in names)
+    return sources
+
+
+def weight_files(path: str | Path) -> list[Path]:
+    """The safetensors files of a path, which is one of these files or a folder."""
+    path = Path(path)
+    fix = "name the one file of the weights; transformers' save_pretrained converts others"
+    if not path.is_dir():
+        if path.suffix == ".safetensors":
+            return [path]
+        problem = f"{path.name}: only safetensors are read, other formats can run programs"
+        raise UserError(problem, fix="convert them by transformers' save_pretrained")
+    if (path / WEIGHTS).is_file():
+        return [path / WEIGHTS]
+    if (path / INDEX).is_file():
+        parts = _json(path / INDEX).get("weight_map", {})
+        files = [path / name for name in sorted(set(parts.values()))]
+        missing = [file.name for file in files if not file.is_file()]
+        if not files or missing:
+            problem = f"names files that are not there: {', '.join(missing) or 'none'}"
+            raise DataError(problem, file=INDEX, fix=_COPY)
+        return files
+    files = sorted(path.glob("*.safetensors"))
+    if len(files) == 1:
+        return files
+    holds = f"{len(files)} files .safetensors and no {INDEX}" if files else f"no {WEIGHTS}"
+    raise UserError(f"{path.name}: the folder holds {holds}", fix=fix)
+
+
+def _json(path: Path) -> Config:
+    """The object of a JSON file."""
+    try:
+        return dict(json.loads(path.read_bytes()))
+    except (TypeError, ValueError):
+        raise DataError("not a JSON object", file=path.name, fix=_COPY) from None
+
+
+def _read_tensors(files: Sequence[Path]) -> Tensors:
+    tensors = Tensors({}, {}, set())
+    for file in files:
+        try:
+            not_finite = _read_file(file, tensors)
+        except (OSError, SafetensorError):  # the library's message may quote bytes of the file
+            problem = "the weights are damaged or cut short"
+            raise DataError(problem, file=file.name, fix=_COPY) from None
+        if not_finite:
+            problem = f"{_listed(not_finite)}: not all numbers are finite"
+            raise DataError(problem, file=file.name, fix=_COPY)
+    return tensors
+
+
+def _read_file(file: Path, tensors: Tensors) -> list[str]:
+    """Adds the tensors of a file; returns the names of those with numbers that are not finite."""
+    not_finite = []
+    with safe_open(file, framework="numpy") as content:
+        for full_name in content.keys():  # noqa: SIM118 - not a mapping
+            name = bare_name(full_name)
+            tensors.prefixes.add(full_name.removesuffix(name))
+            number_type = content.get_slice(full_name).get_dtype()
+            if number_type not in FLOATS:
+                tensors.other_types[name] = number_type
+                continue
+            array = content.get_tensor(full_name).astype(np.float32)
+            if not np.isfinite(array).all():
+                not_finite.append(full_name)
+            for old, new in _OLD_NORMS.items():
+                name = name.replace(old, new)
+            tensors.arrays[name] = array
+    return not_finite
+
+
+def bare_name(name: str) -> str:
+    """A tensor's name without the prefixes of models with heads and of training on several
+    devices."""
+    return _PREFIX.sub("", name, count=1)
+
+
+def _fitted(
+    tensors: Tensors,
+    sources: Mapping[Place, Sequence[str]],
+    leaves: Leaves,
+    *,
+    stacked: bool,
+    file: str,
+) -> Leaves:
+    """The parameters of the tensors. Raises UserError that names all tensors which do not fit."""
+    fitted, missing, misshaped = {}, [], []
+    unreadable = [name for name in sorted(_names(sources)) if name in tensors.other_types]
+    if unreadable:
+        number_type = tensors.other_types[unreadable[0]]
+        problem = f"{len(unreadable)} weights are of type {number_type}: {_listed(unreadable)}"
+        fix = "give weights of float32, float16 or bfloat16 (save_pretrained of a loaded model)"
+        raise DataError(problem, file=file, fix=fix)
+    for place, names in sources.items():
+        shape = leaves[place].shape[1 if stacked else 0 :]
+        part_shape = (*shape[:-1], shape[-1] // len(names))
+        is_kernel = place[-1] == "kernel"
+        their_shape = part_shape[::-1] if is_kernel else part_shape
+        parts = []
+        for name in names:
+            array = tensors.arrays.get(name)
+            if array is None:
+                missing.append(name)
+            elif array.shape != their_shape:
+                sizes = ("x".join(map(str, size)) for size in (array.shape, their_shape))
+                misshaped.append("{} ({} in the file, {} in the model)".format(name, *sizes))
+            else:
+                parts.append(array.T if is_kernel else array)
+        if len(parts) == len(names):
+            array = np.broadcast_to(np.concatenate(parts, axis=-1), leaves[place].shape)
+            fitted[place] = np.ascontiguousarray(array).astype(leaves[place].dtype)
+    modules = {f"{name.partition('.')[0]}." for name in _names(sources)}
+    unknown = [
+        name
+        for name in sorted(tensors.arrays.keys() - _names(sources))
+        if name.startswith(tuple(modules)) and not _POSITIONS.match(name)
+    ]
+    faults = (("missing", missing), ("of another shape", misshaped), ("unknown", unknown))
+    problems = [f"{len(names)} {kind}: {_listed(names)}" for kind, names in faults if names]
+    if problems:
+        prefixes = " ".join(sorted(filter(None, tensors.prefixes))) or "none"
+        problem = "its weights do not fit the model; " + ". ".join(problems)
+        fix = "give the model the sizes of the config.json beside the weights, or other weights"
+        raise UserError(f"{file}: {problem} (prefixes in the file: {prefixes})", fix=fix)
+    return fitted
+
+
+def _names(sources: Mapping[Place, Sequence[str]]) -> set[str]:
+    """The names of all tensors."""
+    return {name for names in sources.values() for name in names}
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
