@@ -20,7 +20,7 @@ fi
 folder=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
 
-sizes=() model=() epochs=2 tests=(tests/models/test_stacked.py tests/models/test_models.py tests/models/test_bert.py)
+sizes=() model=() epochs=2 tests=(tests/models/test_stacked.py tests/models/test_models.py tests/models/test_encoder.py)
 if [ -n "${SMALL:-}" ]; then
   sizes=(--pairs=160 --rounds=1 --vectors=8 --tokens=40 --length=16)
   model=(--config.model.hidden_size=8 --config.vectors.dim=8)

@@ -80,6 +80,7 @@ class ClozeTask:
     sides: tuple[str, str] = ("passage", "query")
     units: str = "queries"
     pieces: bool = False
+    labels: tuple[str, ...] = ()
     padded_length: int = 0
 
     types = staticmethod(types_of_train)

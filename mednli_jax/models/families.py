@@ -107,10 +107,7 @@ FAMILIES = {
             model_type="electra",
             prefix="electra.",
             class_name="ElectraForSequenceClassification",
-            encoder=_EMBEDDINGS
-            | _LAYER
-            | _NORMS_AFTER
-            | {"projection": "embeddings_project"},
+            encoder=_EMBEDDINGS | _LAYER | _NORMS_AFTER | {"projection": "embeddings_project"},
             head=_DENSE_HEAD,
             constants={"head": "gelu"},
             sizes=SIZES | {"embedding_size": "embedding_size"},

@@ -9,9 +9,9 @@ import flax.linen as nn
 from jax.typing import DTypeLike
 
 from mednli_jax.errors import ConfigError
-from mednli_jax.models import bert_import
-from mednli_jax.models.bert import BERT
+from mednli_jax.models import weights
 from mednli_jax.models.bow import BOW
+from mednli_jax.models.encoder import Encoder
 from mednli_jax.models.esim import ESIM
 from mednli_jax.models.fasttext import FastText
 from mednli_jax.models.ga_reader import GAReader
@@ -133,7 +133,8 @@ MODELS = {
         Entry("infersent", InferSent),
         Entry("esim", ESIM),
         Entry("fasttext", FastText),
-        Entry("bert", BERT, pretrained=bert_import),
+        Entry("bert", Encoder, pretrained=weights),
+        Entry("encoder", Encoder, pretrained=weights),
         Entry("ga_reader", GAReader),
         Entry("sa_reader", SAReader),
     )

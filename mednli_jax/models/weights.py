@@ -90,8 +90,11 @@ def load_weights(
     """
     config = read_config(path)
     family = families.named_family(config)
-    tensors = _read_tensors(weight_files(path))
+    files = weight_files(path)
+    tensors = _read_tensors(files)
     leaves: Leaves = traverse_util.flatten_dict(params)
+    if leaves["logits", "bias"].shape[-1] != len(labels):
+        labels = ()
     sources = sources_of(leaves, family.encoder)
     head = sources_of(leaves, family.head)
     has_head = _names(head) <= tensors.arrays.keys()
@@ -109,7 +112,7 @@ def load_weights(
     if _names(pooler).isdisjoint(tensors.arrays):
         drawn.append("pooler")
         sources = {place: names for place, names in sources.items() if place not in pooler}
-    merged = leaves | _fitted(tensors, sources, leaves, stacked=stacked, file=Path(path).name)
+    merged = leaves | _fitted(tensors, sources, leaves, stacked=stacked, file=files[0].name)
     for leaf in ("kernel", "bias") if order else ():
         merged["logits", leaf] = merged["logits", leaf][..., order]
     unused = sorted(tensors.arrays.keys() - _names(sources))

@@ -41,6 +41,10 @@ class NLITask:
     units: str = "pairs"
     classes: tuple[int, ...] = tuple(range(len(LABELS)))
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(LABELS[number] for number in self.classes)
+
     def with_rows(self, prepared: Prepared, corpus) -> Prepared:
         return prepared
 

@@ -97,10 +97,13 @@ def start_from_pretrained(trainer: Trainer, experiment) -> str:
     """Puts pretrained weights into a new trainer, the same for all seeds; returns a log line about
     them."""
     reader, weights = experiment.model.entry.pretrained, experiment.model.weights
-    params, unused, drawn = reader.load_weights(weights, trainer.learner.params, stacked=True)
-    trainer.begin(params=params)
-    lacking = f"; not in the file, random: {', '.join(drawn)}" if drawn else ""
-    return f"weights from {weights.name}; weights of other heads, not used: {len(unused)}{lacking}"
+    labels = experiment.task.labels
+    loaded = reader.load_weights(weights, trainer.learner.params, labels=labels, stacked=True)
+    trainer.begin(params=loaded.params)
+    unused = f"weights of other heads, not used: {len(loaded.unused)}"
+    lacking = f"; not in the file, random: {', '.join(loaded.drawn)}" if loaded.drawn else ""
+    warning = f"; warning: {loaded.warning}" if loaded.warning else ""
+    return f"weights from {weights.name}; {unused}{lacking}{warning}"
 
 
 def _start(trainer, experiment, session) -> dict:

@@ -42,6 +42,7 @@ class Scorer(Protocol):
       sides: names of the two texts of a row; the arrays of a corpus are named after them.
       units: name of the rows.
       pieces: whether the rows are of word pieces, whose embeddings the model has.
+      labels: of the logits of a classifier; () for other models.
       padded_length: tokens to which each side is padded for models that see the padding; 0 for others.
 
     `rows` are a split of a prepared corpus as `with_rows` makes them, data.arrays.Rows or more.
@@ -55,6 +56,8 @@ class Scorer(Protocol):
     def units(self) -> str: ...
     @property
     def pieces(self) -> bool: ...
+    @property
+    def labels(self) -> tuple[str, ...]: ...
     @property
     def padded_length(self) -> int: ...
 

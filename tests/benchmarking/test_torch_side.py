@@ -14,7 +14,7 @@ from references import tree_of  # noqa: E402
 from safetensors.numpy import save_file  # noqa: E402
 
 from mednli_jax.benchmarking import cases, ours, torch_models, torch_side, workload  # noqa: E402
-from mednli_jax.models.bert_import import load_weights  # noqa: E402
+from mednli_jax.models.weights import load_weights  # noqa: E402
 
 HIDDEN, DIM, ROWS = 6, 5, 21
 # in these styles padding does not change the result

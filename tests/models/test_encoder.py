@@ -1,4 +1,4 @@
-"""BERT: rows of pieces, links, dropout and memory. test_bert_import.py compares it with the
+"""BERT: rows of pieces, links, dropout and memory. test_families.py compares families with
 reference."""
 
 import functools
@@ -11,7 +11,7 @@ import pytest
 
 from mednli_jax.data.batching import Layout
 from mednli_jax.errors import UserError
-from mednli_jax.models import bert
+from mednli_jax.models import encoder
 from mednli_jax.models.batch import PairBatch
 from mednli_jax.nli.task import NLITask
 from mednli_jax.training import step
@@ -28,7 +28,7 @@ WIDTH = (12, 8)
 
 
 def build(**fields):
-    return bert.BERT(**{**SMALL, "dropout": 0.0, **fields})
+    return encoder.Encoder(**{**SMALL, "dropout": 0.0, **fields})
 
 
 def batch_of(rows, data=None, **more):
@@ -78,7 +78,7 @@ def test_a_pair_becomes_one_row_without_gaps():
         hypothesis_length=jnp.array([2, 1, 2]),
         mask=jnp.ones(3),
     )
-    row = bert.rows_of_pairs(batch, 1, 2, 8)
+    row = encoder.rows_of_pairs(batch, 1, 2, 1, 8)
     expected = [
         [1, 11, 12, 13, 2, 21, 22, 2],
         [1, 14, 2, 23, 2, 0, 0, 0],
@@ -93,7 +93,7 @@ def test_a_pair_becomes_one_row_without_gaps():
         premise_length=batch.premise_length[:1],
         mask=jnp.array([1.0, 1, 0]),
     )
-    row = bert.rows_of_pairs(grouped, 1, 2, 8)
+    row = encoder.rows_of_pairs(grouped, 1, 2, 1, 8)
     expected = [
         [1, 11, 12, 13, 2, 21, 22, 2],
         [1, 11, 12, 13, 2, 23, 2, 0],
@@ -108,8 +108,8 @@ def test_room_that_no_pair_needs_is_not_computed():
     assert longest < sum(WIDTH) + 3
     close, params = build(knowledge="bias", room=longest), drawn(model)
     np.testing.assert_allclose(logits_of(close, batch, params), logits_of(model, batch), atol=1e-5)
-    states = jax.eval_shape(lambda p: apply(close, p, batch, mutable=(bert.STATES,)), params)[1][
-        bert.STATES
+    states = jax.eval_shape(lambda p: apply(close, p, batch, mutable=(encoder.STATES,)), params)[1][
+        encoder.STATES
     ]
     assert states["last"][0].shape == (8, longest, 12)
 
@@ -149,7 +149,7 @@ def test_links_join_pieces_of_the_row_both_ways():
         jnp.zeros((1, 3, 2)).at[0, 1, 0].set(4.0).at[0, 2, 1].set(9.0)
     )  # the second link lies on padding
     for size in (6, 8):
-        found = bert.between_sides(links, bert.rows_of_pairs(batch, 1, 2, size))
+        found = encoder.between_sides(links, encoder.rows_of_pairs(batch, 1, 2, 1, size))
         expected = np.zeros((1, size, size))
         expected[0, 2, 4] = expected[0, 4, 2] = 4.0
         np.testing.assert_array_equal(found, expected)
@@ -163,10 +163,11 @@ def test_dropout_keeps_its_share_at_random(shape):
     """Pieces are dropped at the given rate and others scaled up, independently for rows, sites and
     neighbours."""
     rate, rows = 0.1, shape[0]
-    noise = bert.noise_of(keys(np.arange(rows)))
+    noise = encoder.noise_of(keys(np.arange(rows)))
     ones = jnp.ones((rows * shape[1], shape[2]) if len(shape) == 3 else shape)
     made = {
-        site: np.asarray(bert.drop(ones, rate, noise, site)).reshape(shape) for site in ("a", "b")
+        site: np.asarray(encoder.drop(ones, rate, noise, site)).reshape(shape)
+        for site in ("a", "b")
     }
     np.testing.assert_allclose(np.unique(made["a"]), [0, 1 / 0.9], rtol=1e-6)
     kept = made["a"] > 0
@@ -190,9 +191,7 @@ def test_dropout_keeps_its_share_at_random(shape):
 # ---- faults ----
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [("knowledge", "replace"), ("attention_heads", 5), ("positions", 22)]
-)
+@pytest.mark.parametrize(("field", "value"), [("attention_heads", 5), ("positions", 22)])
 def test_fields_that_do_not_go_together_are_refused(field, value):
     model = build(**{field: value})
     with pytest.raises(UserError, match=r" Fix: "):

@@ -16,8 +16,10 @@ from safetensors.numpy import save_file
 from mednli_jax import defaults
 from mednli_jax.data.wordpiece import find_weights
 from mednli_jax.errors import ConfigError, UserError
-from mednli_jax.models import bert, bert_import
+from mednli_jax.models import families
+from mednli_jax.models import weights as weight_files
 from mednli_jax.models.batch import PairBatch
+from mednli_jax.models.encoder import STATES, Encoder
 from mednli_jax.run import experiment_of
 
 FACTS, GOLDEN = golden("golden_bert")
@@ -58,7 +60,7 @@ def batch_of(which):
 
 
 def model_of(path, **fields):
-    return bert.BERT(**bert_import.read_architecture(path), **fields)
+    return Encoder(**weight_files.read_architecture(path), **fields)
 
 
 def drawn(model, batch):
@@ -69,9 +71,9 @@ def drawn(model, batch):
 @pytest.fixture(scope="module")
 def small():
     """(batch, initial parameters) of the small model."""
-    sizes = {ours: FACTS["sizes"][theirs] for theirs, ours in bert_import.SIZES.items()}
+    sizes = {ours: FACTS["sizes"][theirs] for theirs, ours in families.SIZES.items()}
     batch = batch_of("small")
-    return batch, drawn(bert.BERT(**sizes, cls_id=FACTS["cls"], sep_id=FACTS["sep"]), batch)
+    return batch, drawn(Encoder(**sizes, cls_id=FACTS["cls"], sep_id=FACTS["sep"]), batch)
 
 
 assert_same = functools.partial(jax.tree.map, np.testing.assert_array_equal)
@@ -86,10 +88,10 @@ def test_sizes_states_and_gradients_are_the_reference_s(small, tmp_path):
     folder = written(tmp_path / "weights")
     model = model_of(folder, cls_id=FACTS["cls"], sep_id=FACTS["sep"], dropout=0.0)
     assert (model.layers, model.hidden_size, model.positions) == (2, 16, 20)
-    loaded, unused, _ = bert_import.load_weights(folder, params)
+    loaded, unused, *_ = weight_files.load_weights(folder, params)
     assert unused == ["classifier.bias", "classifier.weight"]
     assert_same(loaded["logits"], params["logits"])  # the head keeps its initial weights
-    slopes, _, _ = bert_import.load_weights(
+    slopes, *_ = weight_files.load_weights(
         written(tmp_path / "gradient", reference("gradient")), params
     )
     for tree, arrays in ((loaded, reference()), (slopes, reference("gradient"))):
@@ -100,8 +102,8 @@ def test_sizes_states_and_gradients_are_the_reference_s(small, tmp_path):
     cotangents = [GOLDEN[f"small/{name}_cotangent"] for name in ("last", "logits")]
 
     def loss(params):
-        logits, made = model.apply({"params": params}, batch, train=False, mutable=[bert.STATES])
-        last = made[bert.STATES]["last"][0]
+        logits, made = model.apply({"params": params}, batch, train=False, mutable=[STATES])
+        last = made[STATES]["last"][0]
         return sum((c * x).sum() for c, x in zip(cotangents, (last, logits), strict=True)), (
             last,
             logits,
@@ -125,7 +127,7 @@ def test_other_spellings_of_the_same_weights(small, tmp_path):
     """Names without the prefix, the norms' names of the first releases, another file name, and
     16-bit weights."""
     _, params = small
-    expected, _, _ = bert_import.load_weights(written(tmp_path / "plain"), params)
+    expected, *_ = weight_files.load_weights(written(tmp_path / "plain"), params)
     weights = reference()
     bare = {
         name.removeprefix("bert."): array
@@ -134,7 +136,7 @@ def test_other_spellings_of_the_same_weights(small, tmp_path):
     }
     bare["embeddings.position_ids"] = np.arange(20)[None]
     bare["cls.predictions.bias"] = np.zeros(3, np.float32)
-    got, unused, _ = bert_import.load_weights(written(tmp_path / "bare", bare), params)
+    got, unused, *_ = weight_files.load_weights(written(tmp_path / "bare", bare), params)
     assert_same(got, expected)
     assert unused == ["cls.predictions.bias"]
     old = {
@@ -145,10 +147,10 @@ def test_other_spellings_of_the_same_weights(small, tmp_path):
     (folder / "model.safetensors").rename(folder / "biobert.safetensors")
     (folder / "config.json").rename(folder / "bert_config.json")
     for path in (folder, folder / "biobert.safetensors"):
-        assert_same(bert_import.load_weights(path, params)[0], expected)
-        assert bert_import.read_architecture(path)["layers"] == 2
+        assert_same(weight_files.load_weights(path, params)[0], expected)
+        assert weight_files.read_architecture(path)["layers"] == 2
     halves = {name: array.astype(np.float16) for name, array in weights.items()}
-    got, _, _ = bert_import.load_weights(written(tmp_path / "half", halves), params)
+    got, *_ = weight_files.load_weights(written(tmp_path / "half", halves), params)
     assert jax.tree.all(
         jax.tree.map(
             lambda a, b: np.allclose(a, b, atol=2e-3) and a.dtype == b.dtype, got, expected
@@ -175,9 +177,9 @@ def test_all_seeds_start_from_the_same_weights(small, tmp_path):
     _, params = small
     weights = {name: array for name, array in reference().items() if "pooler" not in name}
     folder = written(tmp_path / "weights", weights)
-    expected, _, lacking = bert_import.load_weights(folder, params)
+    expected, _, lacking, _ = weight_files.load_weights(folder, params)
     stacked = jax.tree.map(lambda leaf: np.stack([leaf, leaf + 1]), params)
-    got, _, _ = bert_import.load_weights(folder, stacked, stacked=True)
+    got, *_ = weight_files.load_weights(folder, stacked, stacked=True)
     assert lacking == ["pooler"]
     for name in ("pooler", "logits"):
         assert_same(got.pop(name), stacked[name])
@@ -224,10 +226,10 @@ def test_all_weights_that_do_not_fit_are_named_together(small, tmp_path):
         "2 missing: encoder.layer.1.attention.self.key.weight, pooler.dense.bias. "
         "2 of another shape: embeddings.word_embeddings.weight (24x16 in the file, 23x16 in the model), "
         "encoder.layer.0.intermediate.dense.weight (16x24 in the file, 24x16 in the model). "
-        "1 unknown to BERT: encoder.layer.2.output.dense.bias. Fix: "
+        "1 unknown: encoder.layer.2.output.dense.bias (prefixes in the file: bert.). Fix: "
     )
     with pytest.raises(UserError, match=re.escape(parts)):
-        bert_import.load_weights(folder, params)
+        weight_files.load_weights(folder, params)
 
 
 def several(folder):
@@ -241,7 +243,7 @@ def several(folder):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model_type": "roberta"}, r"config\.json: another architecture: 'model_type' is"),
+        ({"model_type": "t5"}, r"config\.json: another architecture: 'model_type' is"),
         ({"hidden_act": "gelu_new"}, r"config\.json: another architecture: 'hidden_act' is"),
         ({"num_hidden_layers": 0}, r"config\.json: another architecture: 'num_hidden_layers' is"),
         (several, r"weights: .*2 files"),
@@ -256,4 +258,4 @@ def test_a_folder_without_weights_of_bert_is_refused(change, message, tmp_path):
     if callable(change):
         change(folder)
     with pytest.raises(UserError, match=rf"{message}.*\. Fix: "):
-        bert_import.read_architecture(folder)
+        weight_files.read_architecture(folder)
