@@ -100,7 +100,8 @@ class Encoder(nn.Module):
     @nn.compact
     def __call__(self, batch: PairBatch, *, train: bool) -> jax.Array:
         row = rows_of_pairs(batch, self.cls_id, self.sep_id, self.separators, self._size(batch))
-        noise_B2 = noise_of(batch.row_key) if train and self.dropout > 0 else None
+        row_key_B = batch.row_key if train and self.dropout > 0 else None
+        noise_B2 = None if row_key_B is None else noise_of(row_key_B)
         keeps_states = self.is_mutable_collection(STATES)
         # The head reads only the first piece, so the last layer computes queries only for it.
         x = self._encoded(batch, row, noise_B2, first_only=not keeps_states)
@@ -146,9 +147,9 @@ class Encoder(nn.Module):
                 name=f"layer_{i}",
             )
             first_alone = first_only and i == self.layers - 1
-            # No link joins the first piece.
-            typed = relations is not None and not first_alone
-            layer_bias = bias + relations.energies(i, row) if typed else bias
+            layer_bias = bias
+            if relations is not None and not first_alone:  # no link joins the first piece
+                layer_bias = bias + relations.energies(i, row)
             x = layer(x, layer_bias, noise_B2, first_alone)
         if self.norm_first:
             x = LayerNorm(self.epsilon, name="norm")(x)
@@ -387,13 +388,13 @@ class Layer(nn.Module):
         qkv = affine(3 * size, name="qkv")
         read = norm_attended(x) if self.norm_first else x
         if first_only:
-            keys_values = qkv(read, slice(size, None))
+            keys, values = jnp.split(qkv(read, slice(size, None)), 2, axis=-1)
             x, read = (_first_pieces(states, bias.shape[0]) for states in (x, read))
             bias = bias[:, :, :1]
-            q_k_v = qkv(read, slice(size)), *jnp.split(keys_values, 2, axis=-1)
+            queries = qkv(read, slice(size))
         else:
-            q_k_v = jnp.split(qkv(read), 3, axis=-1)
-        attended = self._attend(*q_k_v, bias, noise_B2, site)
+            queries, keys, values = jnp.split(qkv(read), 3, axis=-1)
+        attended = self._attend(queries, keys, values, bias, noise_B2, site)
         x = x + dropped(affine(size, name="attended")(attended), "attended")
         x = x if self.norm_first else norm_attended(x)
         read = norm_outer(x) if self.norm_first else x

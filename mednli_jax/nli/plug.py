@@ -66,7 +66,12 @@ if TYPE_CHECKING:
 
 LEAVE = "leave it out"
 RETROFITS = ("ontology", "concepts", "unit")
-KNOWLEDGE = {"esim": ("none", "replace", "bias", "typed"), "features": ("none", "paths")}
+KNOWLEDGE = {
+    "esim": ("none", "replace", "bias", "typed"),
+    "features": ("none", "paths"),
+    "bert": ("none", "bias"),
+    "encoder": ("none", "bias"),
+}
 
 
 def of_pieces(config):
@@ -100,7 +105,7 @@ class NLI:
     base: str = "nli"
     corpora: str = "sentence pairs"
     units: str = "pairs"
-    models: Sequence[str] = ("features", "bow", "infersent", "esim", "fasttext", "bert")
+    models: Sequence[str] = ("features", "bow", "infersent", "esim", "fasttext", "bert", "encoder")
     form = Form((("premise", "sentence1"), ("hypothesis", "sentence2")), "a pair of sentences")
     flags: Mapping[str, Sequence[str]] = MappingProxyType({
         "report": ("categories", "categories_file", "paths"),
