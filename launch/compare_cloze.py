@@ -28,7 +28,7 @@ def against_baselines(folder: Path, split: str, run: str) -> list[dict]:
         said = scores.read_answers(
             folder / "baselines" / "private" / f"{name}.{split}.jsonl", queries
         )
-        baseline = scores.system(name, reader.corpus, queries, [said])
+        baseline = scores.scored_system(name, reader.corpus, queries, [said])
         rows.append({**scores.comparison(reader, baseline), "split": split})
     return rows
 

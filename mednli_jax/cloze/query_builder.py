@@ -17,7 +17,9 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
 from mednli_jax.cloze.clicr import BEGIN, END, SEMANTIC_TYPES, Node, parse_marked
 from mednli_jax.data.examples import PLACEHOLDER, Answer, ClozeExample, Entity, Passage, Split
@@ -26,12 +28,14 @@ from mednli_jax.files import empty_file, json_lines
 from mednli_jax.knowledge.linking import Linker
 from mednli_jax.knowledge.ontology import Ontology
 
-_DETERMINERS_AND_PRONOUNS = """
-    a an the this that these those no any some each every either neither both all another other such what which whose
+_WORDS = """
+    a an the this that these those no any some each every either neither both all another other
+    such what which whose
     my your his her its our their i you he she it we they me him us them who whom
     myself yourself himself herself itself ourselves yourselves themselves
 """
-FUNCTION_WORDS = frozenset(_DETERMINERS_AND_PRONOUNS.split())
+DETERMINERS_AND_PRONOUNS = frozenset(_WORDS.split())
+ClozeSplit = Split[ClozeExample]
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")"}
 _STOPS = frozenset(".!?;:,")
 # Prefixes of MeSH's tree numbers and of the UMLS's semantic types, as the i2b2 2010 task divides
@@ -85,70 +89,83 @@ class Report:
 
 def read_reports(path: Path) -> list[Report]:
     """The reports of a file."""
-    path, reports, lines, problems = Path(path), [], {}, Problems()
-    for number, values in json_lines(path, problems):
-        node = Node(path.name, "", values, number)
+    path, problems = Path(path), Problems()
+    reports = []
+    line_of_uid: dict[str, int] = {}
+    for line, values in json_lines(path, problems):
+        node = Node(path.name, "", values, line)
         try:
-            uid, specialty = node.text("id"), node.specialties()
-            title = _sentence(Node(node.file, "title", values.get("title") or "", number))
-            sentences, points = (
-                tuple(map(_sentence, node.nodes(name))) for name in ("sentences", "learning_points")
-            )
-            if not any(sentence.tokens for sentence in sentences):
-                raise node.fault("holds no token", "sentences", "give the report's text")
-            report = Report(uid, title, sentences, points, specialty)
-            if lines.setdefault(report.uid, number) != number:
-                raise node.fault(f"repeats that of line {lines[report.uid]}", "id", "rename one")
+            report = _report(node)
+            first = line_of_uid.setdefault(report.uid, line)
+            if first != line:
+                raise node.fault(f"repeats that of line {first}", "id", "rename one")
+        except DataError as fault:
+            problems.add(fault)
+        else:
             reports.append(report)
-        except DataError as error:
-            problems.add(error)
     problems.raise_if_any()
     if not reports:
         raise empty_file(path, "no report")
     return reports
 
 
+def _report(node: Node) -> Report:
+    uid, specialty = node.text("id"), node.specialties()
+    title = Node(node.file, "title", node.values.get("title") or "", node.line)
+    report = Report(
+        uid=uid,
+        title=_sentence(title),
+        sentences=tuple(map(_sentence, node.nodes("sentences"))),
+        learning_points=tuple(map(_sentence, node.nodes("learning_points"))),
+        specialty=specialty,
+    )
+    if not any(sentence.tokens for sentence in report.sentences):
+        raise node.fault("holds no token", "sentences", "give the report's text")
+    return report
+
+
 def _sentence(node: Node) -> Sentence:
     """A sentence from its string, or from its text and entities."""
-    if isinstance(node.values, str):
-        marked = parse_marked(node.text(empty=True))
-        marks, stray = (
-            tuple(Mark(entity.start, entity.end) for entity in marked.entities),
-            marked.stray,
-        )
+    is_string = isinstance(node.values, str)
+    marked = parse_marked(node.text("" if is_string else "text", empty=True))
+    stray = marked.stray
+    marks: tuple[Mark, ...] = ()
+    if is_string:
+        marks = tuple(Mark(entity.start, entity.end) for entity in marked.entities)
     else:
-        marked = parse_marked(node.text("text", empty=True))
-        marks = _marks(node, len(marked.tokens)) if "entities" in node.values else ()
-        stray = marked.stray + len(marked.entities)
+        stray += len(marked.entities)
+        if "entities" in node.values:
+            marks = _marks(node, len(marked.tokens))
     if stray:
-        fix = f"give every {BEGIN} its {END} around at least one token, and no marks where entities are listed"
-        raise node.fault(f"has {stray} marks that are unbalanced or mark nothing", fix=fix)
+        problem = f"has {stray} marks that are unbalanced or mark nothing"
+        fix = f"give every {BEGIN} its {END} around at least one token"
+        raise node.fault(problem, fix=f"{fix}, and no marks where entities are listed")
     if marked.blanks:
-        raise node.fault(
-            f"holds {PLACEHOLDER}, which marks the gap of a query", fix="write it otherwise"
-        )
+        problem = f"holds {PLACEHOLDER}, which marks the gap of a query"
+        raise node.fault(problem, fix="write it otherwise")
     return Sentence(marked.tokens, marks)
 
 
 def _marks(node: Node, length: int) -> tuple[Mark, ...]:
+    """The entities of a sentence of `length` tokens."""
     marks = []
     for row in node.nodes("entities"):
-        start, end = (row.get(field, int) for field in ("start", "end"))
-        concept, kind = (row.text(field, optional=True) for field in ("id", "type"))
+        start, end = row.get("start", int), row.get("end", int)
+        concept, kind = row.text("id", optional=True), row.text("type", optional=True)
         if kind not in ("", *SEMANTIC_TYPES):
             raise row.fault(f"is none of {', '.join(SEMANTIC_TYPES)}", "type", "correct the type")
         marks.append(Mark(start, end, concept, kind))
     marks.sort(key=lambda mark: mark.start)
-    ends = [0, *(mark.end for mark in marks)]
-    if any(
-        not end <= mark.start < mark.end <= length for mark, end in zip(marks, ends, strict=False)
-    ):
-        problem = f"holds entities that are empty, overlap or lie outside the {length} tokens"
-        raise node.fault(problem, "entities", "count tokens from 0; the end is exclusive")
+    end = 0
+    for mark in marks:
+        if not end <= mark.start < mark.end <= length:
+            problem = f"holds entities that are empty, overlap or lie outside the {length} tokens"
+            raise node.fault(problem, "entities", "count tokens from 0; the end is exclusive")
+        end = mark.end
     return tuple(marks)
 
 
-def cleaned(sentence: Sentence, counts: Counter) -> Sentence:
+def cleaned(sentence: Sentence, counts: Counter[str]) -> Sentence:
     """The sentence with the boundaries of its phrases mended (section 3); its tokens stay.
 
     Determiners and pronouns at the beginning are moved out, and so are parentheticals at the end. A
@@ -157,11 +174,12 @@ def cleaned(sentence: Sentence, counts: Counter) -> Sentence:
     marks = []
     for mark in sentence.marks:
         start, end = mark.start, mark.end
-        while start < end and sentence.tokens[start].lower() in FUNCTION_WORDS:
+        while start < end and sentence.tokens[start].lower() in DETERMINERS_AND_PRONOUNS:
             start += 1
         while start < (before := _before_parenthetical(sentence.tokens, start, end)) < end:
             end = before
-        counts.update({"function_words": start > mark.start, "parentheticals": end < mark.end})
+        counts["function_words"] += start > mark.start
+        counts["parentheticals"] += end < mark.end
         counts["no_longer_marked"] += start == end
         if start < end:
             marks.append(replace(mark, start=start, end=end))
@@ -181,7 +199,16 @@ def _before_parenthetical(tokens: Sequence[str], start: int, end: int) -> int:
     return end
 
 
-def build_queries(reports: Sequence[Report], ontology: Ontology | None = None) -> Split:
+class Draft(NamedTuple):
+    """A query without answers. phrase: the words of its answer. mark: their place in the learning
+    point."""
+
+    query: ClozeExample
+    phrase: str
+    mark: Mark
+
+
+def build_queries(reports: Sequence[Report], ontology: Ontology | None = None) -> ClozeSplit:
     """One query for every marked phrase of every learning point; the rest of the report is its
     passage.
 
@@ -192,61 +219,66 @@ def build_queries(reports: Sequence[Report], ontology: Ontology | None = None) -
     ontology: extends the answers by all names of the phrase's concept (section 3.2), which is found
     by the report's id or else by the whole phrase as its name. None: no synonyms.
     """
-    drafts, dropped = [], Counter(repeats_passage=0, shows_answer=0)
+    drafts = []
+    dropped = Counter(repeats_passage=0, shows_answer=0)
     mended = Counter(function_words=0, parentheticals=0, no_longer_marked=0)
     for report in reports:
         drafts += _drafts(report, dropped, mended)
     if not drafts:
+        problem = f"{len(reports)} reports give no query, {dropped.total()} were left out"
         fix = "mark phrases in the learning points; see the counts of a smaller file"
-        raise DataError(
-            f"{len(reports)} reports give no query, {dropped.total()} were left out", fix=fix
-        )
-    answers, found = _answers(ontology, [(phrase, mark) for _, phrase, mark in drafts])
-    examples = tuple(
-        replace(draft[0], answers=of) for draft, of in zip(drafts, answers, strict=True)
-    )
+        raise DataError(problem, fix=fix)
+    concepts = Counter(by_id=0, by_name=0, none=0)
+    if ontology is None:
+        queries = [replace(draft.query, answers=(_own_answer(draft),)) for draft in drafts]
+    else:
+        queries = _extended(drafts, ontology, concepts)
     facts = {
         "reports": len(reports),
         "learning_points": sum(len(report.learning_points) for report in reports),
-        "rows": len(examples),
+        "rows": len(queries),
         "dropped": dict(dropped),
         "mended": dict(mended),
-        "concepts": found,
-        "extended": sum(len(example.answers) > 1 for example in examples),
+        "concepts": concepts,
+        "extended": sum(len(query.answers) > 1 for query in queries),
         "ontology_sha256": ontology.sha256 if ontology else "",
     }
-    return Split("all", examples, facts)
+    return Split("all", tuple(queries), facts)
 
 
-def _drafts(
-    report: Report, dropped: Counter, mended: Counter
-) -> list[tuple[ClozeExample, str, Mark]]:
-    """(query without answers, answer's words, mark) of a report; counts what was left out and
-    mended."""
-    passage, drafts = _passage(report, mended), []
+def _drafts(report: Report, dropped: Counter[str], mended: Counter[str]) -> list[Draft]:
+    """The queries of a report; counts what was left out and mended."""
+    passage = _passage(report, mended)
     text = f" {' '.join(passage.tokens).lower()} "
-    points = [cleaned(point, mended) for point in report.learning_points]
-    marks = ((point, mark) for point in points for mark in point.marks)
-    for number, (point, mark) in enumerate(marks, start=1):
-        query, phrase = (
-            (*point.tokens[: mark.start], PLACEHOLDER, *point.tokens[mark.end :]),
-            point.phrase(mark),
-        )
-        shift = mark.end - mark.start - 1
-        moved = (
-            (other, shift if other.start > mark.start else 0)
-            for other in point.marks
-            if other is not mark
-        )
-        entities = tuple(Entity(other.start - by, other.end - by) for other, by in moved)
-        example = ClozeExample(f"{report.uid}.{number}", passage, query, entities, mark.start, ())
-        if repeats_passage(example.query, example.blank, text):
-            dropped["repeats_passage"] += 1
-        elif f" {phrase.lower()} " in f" {' '.join(example.query).lower()} ":
-            dropped["shows_answer"] += 1
-        else:
-            drafts.append((example, phrase, mark))
+    drafts = []
+    number = 0
+    for point in report.learning_points:
+        point = cleaned(point, mended)
+        for mark in point.marks:
+            number += 1
+            tokens = (*point.tokens[: mark.start], PLACEHOLDER, *point.tokens[mark.end :])
+            entities = _entities_beside(point, mark)
+            uid = f"{report.uid}.{number}"
+            query = ClozeExample(uid, passage, tokens, entities, mark.start, answers=())
+            phrase = point.phrase(mark)
+            if repeats_passage(tokens, mark.start, text):
+                dropped["repeats_passage"] += 1
+            elif f" {phrase.lower()} " in f" {' '.join(tokens).lower()} ":
+                dropped["shows_answer"] += 1
+            else:
+                drafts.append(Draft(query, phrase, mark))
     return drafts
+
+
+def _entities_beside(sentence: Sentence, gap: Mark) -> tuple[Entity, ...]:
+    """The places of all marks but one, where that is a single token."""
+    shift = gap.end - gap.start - 1
+    entities = []
+    for mark in sentence.marks:
+        if mark is not gap:
+            moved_by = shift if mark.start > gap.start else 0
+            entities.append(Entity(mark.start - moved_by, mark.end - moved_by))
+    return tuple(entities)
 
 
 def repeats_passage(query: Sequence[str], blank: int, passage: str) -> bool:
@@ -259,94 +291,104 @@ def repeats_passage(query: Sequence[str], blank: int, passage: str) -> bool:
     words = [word.lower() for word in query]
     while len(words) > blank + 1 and words[-1] in _STOPS:
         words.pop()
-    sides = words[:blank], words[blank + 1 :]
-    longest = max(map(len, sides))
-    return longest == 0 or any(
-        len(side) == longest and f" {' '.join(side)} " in passage for side in sides
-    )
+    left, right = words[:blank], words[blank + 1 :]
+    longest = max(len(left), len(right))
+    if longest == 0:
+        return True
+    return any(len(side) == longest and f" {' '.join(side)} " in passage for side in (left, right))
 
 
-def _passage(report: Report, mended: Counter) -> Passage:
-    tokens, entities, ends = [], [], []
-    for sentence in (cleaned(sentence, mended) for sentence in report.sentences if sentence.tokens):
-        entities += [
-            Entity(mark.start + len(tokens), mark.end + len(tokens)) for mark in sentence.marks
-        ]
+def _passage(report: Report, mended: Counter[str]) -> Passage:
+    tokens: list[str] = []
+    entities, ends = [], []
+    for sentence in report.sentences:
+        if not sentence.tokens:
+            continue
+        start = len(tokens)
+        for mark in cleaned(sentence, mended).marks:
+            entities.append(Entity(start + mark.start, start + mark.end))
         tokens += sentence.tokens
         ends.append(len(tokens))
     title = cleaned(report.title, mended)
-    marks = tuple(Entity(mark.start, mark.end) for mark in title.marks)
     return Passage(
-        report.uid,
-        title.tokens,
-        tuple(tokens),
-        tuple(entities),
-        tuple(ends),
-        report.specialty,
-        marks,
+        uid=report.uid,
+        title=title.tokens,
+        tokens=tuple(tokens),
+        entities=tuple(entities),
+        sentences=tuple(ends),
+        specialty=report.specialty,
+        title_entities=tuple(Entity(mark.start, mark.end) for mark in title.marks),
     )
 
 
-def _answers(ontology, marks) -> tuple[list[tuple[Answer, ...]], Counter]:
-    """(for each (phrase, mark) the phrase, then every other name of its concept, each once but for
-    case; counts of queries by the way in which their concepts were found)."""
-    counts, concepts, names, answers = Counter(by_id=0, by_name=0, none=0), {}, {}, []
-    if ontology is not None:
-        linker = Linker(
-            ontology, types=(), vocabulary={word for phrase, _ in marks for word in phrase.split()}
-        )
-        for phrase, given in dict.fromkeys((phrase, mark.concept) for phrase, mark in marks):
-            found, index = "by_id", ontology.index(given) if given else None
-            if index is None:
-                tokens = phrase.split()
-                whole = [
-                    one
-                    for one in linker.link(tokens, parts=False)
-                    if (one.start, one.end) == (0, len(tokens))
-                ]
-                found, index = (
-                    ("by_name", ontology.index_of[whole[0].concept]) if whole else ("none", None)
-                )
-            concepts[phrase, given] = found, index
-        names = {
-            index: [ontology.labels[index]] for _, index in concepts.values() if index is not None
-        }
-        for name, index in ontology.names:
-            if index in names:
-                names[index].append(name)
-        counts.update(concepts[phrase, mark.concept][0] for phrase, mark in marks)
-    for phrase, mark in marks:
-        _, index = concepts.get((phrase, mark.concept), ("", None))
-        if index is None:
-            answers.append((Answer(phrase, mark.concept, mark.semantic_type),))
-            continue
-        concept, kind = ontology.ids[index], mark.semantic_type or semantic_type(ontology, index)
-        texts = {phrase.lower(): phrase}
-        for name in names[index]:
-            texts.setdefault(name.lower(), name)
-        _, *others = texts.values()
-        answers.append(
-            (
-                Answer(phrase, concept, kind),
-                *(Answer(text, concept, kind, "UMLS") for text in others),
-            )
-        )
-    return answers, counts
+def _own_answer(draft: Draft) -> Answer:
+    return Answer(draft.phrase, draft.mark.concept, draft.mark.semantic_type)
+
+
+def _extended(
+    drafts: Sequence[Draft], ontology: Ontology, counts: Counter[str]
+) -> list[ClozeExample]:
+    """The queries with their phrase and every other name of its concept as answers, each once but
+    for case; counts the ways in which concepts were found."""
+    words = {word for draft in drafts for word in draft.phrase.split()}
+    linker = Linker(ontology, types=(), vocabulary=words)
+    concept_of = cache(partial(_concept_of, linker))
+    concepts = [concept_of(draft.phrase, draft.mark.concept) for draft in drafts]
+    counts.update(concept.found for concept in concepts)
+    names_of: dict[int, list[str]] = {}
+    for concept in concepts:
+        if concept.index is not None:
+            names_of[concept.index] = [ontology.labels[concept.index]]
+    for name, index in ontology.names:
+        if index in names_of:
+            names_of[index].append(name)
+    queries = []
+    for draft, concept in zip(drafts, concepts, strict=True):
+        answers = [_own_answer(draft)]
+        if concept.index is not None:
+            concept_id = ontology.ids[concept.index]
+            kind = draft.mark.semantic_type or semantic_type(ontology, concept.index)
+            answers = [Answer(draft.phrase, concept_id, kind)]
+            texts = {draft.phrase.lower()}
+            for name in names_of[concept.index]:
+                if name.lower() not in texts:
+                    texts.add(name.lower())
+                    answers.append(Answer(name, concept_id, kind, "UMLS"))
+        queries.append(replace(draft.query, answers=tuple(answers)))
+    return queries
+
+
+@dataclass(frozen=True)
+class _Concept:
+    """found: "by_id", "by_name" or "none". index: in the ontology."""
+
+    found: str
+    index: int | None
+
+
+def _concept_of(linker: Linker, phrase: str, concept_id: str) -> _Concept:
+    """The concept of an id ("" = none), else the one that the whole phrase names."""
+    index = linker.ontology.index(concept_id) if concept_id else None
+    if index is not None:
+        return _Concept("by_id", index)
+    tokens = phrase.split()
+    for mention in linker.link(tokens, parts=False):
+        if (mention.start, mention.end) == (0, len(tokens)):
+            return _Concept("by_name", linker.ontology.index_of[mention.concept])
+    return _Concept("none", None)
 
 
 def semantic_type(ontology: Ontology, index: int) -> str:
     """ "problem", "test" or "treatment" by a concept's types in MeSH or the UMLS; "" for all
     others."""
     types = ontology.types[index].split("|") if len(ontology.types) else []
-    found = (
-        kind
-        for kind, prefixes in PREFIXES.items()
-        if any(one.startswith(prefixes) for one in types)
-    )
-    return next(found, "")
+    for kind, prefixes in PREFIXES.items():
+        if any(name.startswith(prefixes) for name in types):
+            return kind
+    return ""
 
 
-def divided(split: Split, dev: float, test: float) -> dict[str, Split]:
+def divided(split: ClozeSplit, dev: float, test: float) -> dict[str, ClozeSplit]:
     """The queries as train, dev and test, all of one report in the same; which one, the hash of its
     uid decides.
 
@@ -355,12 +397,13 @@ def divided(split: Split, dev: float, test: float) -> dict[str, Split]:
     if min(dev, test) < 0 or not dev + test < 1:
         fix = "give two numbers from 0 on that sum to less than 1"
         raise UsageError(f"{dev:g} and {test:g} are no shares of dev and test", fix=fix)
-    places = {"train": [], "dev": [], "test": []}
-    for example in split.examples:
-        digest = hashlib.sha256(example.passage.uid.encode()).digest()
-        point = int.from_bytes(digest[:8], "big") / 2**64
-        places["dev" if point < dev else "test" if point < dev + test else "train"].append(example)
-    return {
-        name: Split(name, tuple(found), {**split.facts, "rows": len(found)})
-        for name, found in places.items()
-    }
+    queries: dict[str, list[ClozeExample]] = {"train": [], "dev": [], "test": []}
+    for query in split.examples:
+        digest = hashlib.sha256(query.passage.uid.encode()).digest()
+        point = int.from_bytes(digest[:8], "big") / 2**64  # from 0 to 1
+        name = "dev" if point < dev else "test" if point < dev + test else "train"
+        queries[name].append(query)
+    splits = {}
+    for name, examples in queries.items():
+        splits[name] = Split(name, tuple(examples), {**split.facts, "rows": len(examples)})
+    return splits

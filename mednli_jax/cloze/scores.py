@@ -4,20 +4,22 @@ BLEU-4, embedding.
 A query has several accepted answers: the dataset's answer and its synonyms. The answer with the
 best score counts. A query without a prediction scores 0. Scores are from 0 to 1. Lengths are in
 words after `normalise`.
+
+Dimension letters: S seeds, N queries, V words, D numbers per word.
 """
 
 import json
 import re
 import string
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mednli_jax.cloze.encoding import Query, split_of
+from mednli_jax.cloze.encoding import Query, phrase_of, split_of
 from mednli_jax.data.examples import Answer, ClozeExample
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.errors import DataError, Problems, RunError
@@ -38,6 +40,11 @@ ORDERS = 4
 ANSWERS = "answers.json"
 LONG_ANSWER = 5  # answers of this many words or more share a slice
 
+Figures = dict[str, Any]  # JSON values
+Answers = Mapping[str, str]  # uid -> text
+Rows = Sequence[int] | slice
+ALL = slice(None)
+
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
@@ -48,48 +55,53 @@ def normalise(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
-def exact_match(prediction: str, answers: Sequence[str]) -> bool:
+def exact_match(prediction: str, answers: Iterable[str]) -> bool:
     """Whether the prediction equals one of the answers after `normalise`, or, where both are empty
     then ("A", the vitamin; "+"), in lower case. An empty prediction is never right."""
     for answer in answers:
-        words = normalise(prediction), normalise(answer)
-        if not any(words):
-            words = " ".join(prediction.lower().split()), " ".join(answer.lower().split())
-        if words[0] == words[1] != "":
+        predicted, expected = normalise(prediction), normalise(answer)
+        if not (predicted or expected):
+            predicted, expected = phrase_of(prediction), phrase_of(answer)
+        if predicted and predicted == expected:
             return True
     return False
 
 
-def token_f1(prediction: str, answers: Sequence[str]) -> float:
+def token_f1(prediction: str, answers: Iterable[str]) -> float:
     """The highest F1 over the answers, of words as bags. Where both sides are empty: as
     `exact_match`."""
-    predicted, found = Counter(normalise(prediction).split()), [0.0]
+    predicted = Counter(normalise(prediction).split())
+    highest = 0.0
     for answer in answers:
         expected = Counter(normalise(answer).split())
         words = predicted.total() + expected.total()
-        same = not words and exact_match(prediction, [answer])
-        found.append(2 * (predicted & expected).total() / words if words else float(same))
-    return max(found)
+        if words:
+            f1 = 2 * (predicted & expected).total() / words
+        else:
+            f1 = float(exact_match(prediction, [answer]))
+        highest = max(highest, f1)
+    return highest
 
 
-def _bleu_counts(prediction, answers):
+def _bleu_counts(prediction: str, answers: Iterable[str]) -> list[int]:
     """[2 * ORDERS + 2]: matching n-grams of each order, predicted n-grams of each order, lengths of
     both sides."""
     from nltk.translate import bleu_score
 
-    tokens, references = (
-        normalise(prediction).split(),
-        [normalise(answer).split() for answer in answers],
-    )
-    orders = range(1, ORDERS + 1)
-    matches = [bleu_score.modified_precision(references, tokens, n).numerator for n in orders]
-    totals = [max(0, len(tokens) - n + 1) for n in orders]
-    return [*matches, *totals, len(tokens), bleu_score.closest_ref_length(references, len(tokens))]
+    tokens = normalise(prediction).split()
+    references = [normalise(answer).split() for answer in answers]
+    matches, totals = [], []
+    for order in range(1, ORDERS + 1):
+        precision = bleu_score.modified_precision(references, tokens, order)
+        matches.append(precision.numerator)
+        totals.append(max(0, len(tokens) - order + 1))
+    nearest = bleu_score.closest_ref_length(references, len(tokens))
+    return [*matches, *totals, len(tokens), nearest]
 
 
-def _bleu(counts, order):
+def _bleu(counts: np.ndarray, order: int) -> float:
     """BLEU of all predictions together (Papineni et al. 2002, section 2.3), with n-grams of 1 to
-    `order` words.
+    `order` words. counts: [N, 2 * ORDERS + 2].
 
     The accepted answers of a query are the references; the reference length is the nearest, of two
     the shorter. There is no smoothing: an order without a match makes BLEU 0. The paper used the
@@ -100,35 +112,38 @@ def _bleu(counts, order):
     from nltk.translate.bleu_score import brevity_penalty
 
     sums = counts.sum(axis=0)
-    matches, totals, (predicted, expected) = sums[:order], sums[ORDERS : ORDERS + order], sums[-2:]
+    matches, totals = sums[:order], sums[ORDERS : ORDERS + order]
+    predicted_length, expected_length = sums[-2:]
     if not matches.all():
         return 0.0
-    return float(brevity_penalty(expected, predicted) * np.exp(np.log(matches / totals).mean()))
+    mean_precision = np.exp(np.log(matches / totals).mean())
+    return float(brevity_penalty(expected_length, predicted_length) * mean_precision)
 
 
 def embedding_score(
-    prediction: str, answers: Sequence[str], vocab: Vocab, vectors: np.ndarray
+    prediction: str, answers: Iterable[str], vocab: Vocab, vectors: np.ndarray
 ) -> float:
     """The highest cosine over the answers, between the mean vectors of prediction and answer (Liu
     et al. 2016).
 
     Words without a vector are left out. A side without words scores 0. vectors: [V, D].
     """
+    predicted = _mean_vector(prediction, vocab, vectors)
+    expected = [_mean_vector(answer, vocab, vectors) for answer in answers]
+    return max((_cosine(predicted, vector) for vector in expected), default=0.0)
 
-    def mean(text):
-        rows = [row for row in vocab.encode(normalise(text).split()) if row != UNK]
-        return (
-            np.asarray(vectors[rows], np.float64).mean(axis=0)
-            if rows
-            else np.zeros(vectors.shape[1])
-        )
 
-    def cosine(first, second):
-        lengths = np.linalg.norm(first) * np.linalg.norm(second)
-        return float(first @ second / lengths) if lengths else 0.0
+def _mean_vector(text: str, vocab: Vocab, vectors: np.ndarray) -> np.ndarray:
+    rows = [row for row in vocab.encode(normalise(text).split()) if row != UNK]
+    if not rows:
+        return np.zeros(vectors.shape[1])
+    mean: np.ndarray = np.asarray(vectors[rows], np.float64).mean(axis=0)
+    return mean
 
-    predicted = mean(prediction)
-    return max((cosine(predicted, mean(answer)) for answer in answers), default=0.0)
+
+def _cosine(first: np.ndarray, second: np.ndarray) -> float:
+    lengths = np.linalg.norm(first) * np.linalg.norm(second)
+    return float(first @ second / lengths) if lengths else 0.0
 
 
 # -- a split ---------------------------------------------------------------------------------------
@@ -151,79 +166,86 @@ class QueryScores:
     answer_length: np.ndarray
 
 
-def texts(example: ClozeExample) -> tuple[str, ...]:
+def texts(query: ClozeExample | Query) -> tuple[str, ...]:
     """The accepted answers of a query, the dataset's answer first."""
-    return tuple(answer.text for answer in example.answers)
+    return tuple(answer.text for answer in query.answers)
 
 
 def query_scores(
-    examples: Sequence[ClozeExample],
-    predictions: Mapping[str, str],
+    queries: Sequence[ClozeExample | Query],
+    predictions: Answers,
     vocab: Vocab | None = None,
     vectors: np.ndarray | None = None,
 ) -> QueryScores:
-    """Scores predictions {uid: text} of queries; without word vectors there is no embedding
-    score."""
-    answers = [texts(example) for example in examples]
-    predicted = [predictions.get(example.uid, "") for example in examples]
-    pairs = list(zip(predicted, answers, strict=True))
-    embedding = None
-    if vocab is not None and vectors is not None:
-        embedding = np.array([embedding_score(*pair, vocab, vectors) for pair in pairs], np.float64)
+    """Scores predictions; without word vectors there is no embedding score."""
+    exact, f1, bleu_counts, embedding, length = [], [], [], [], []
+    for query in queries:
+        prediction, answers = predictions.get(query.uid, ""), texts(query)
+        exact.append(exact_match(prediction, answers))
+        f1.append(token_f1(prediction, answers))
+        bleu_counts.append(_bleu_counts(prediction, answers))
+        length.append(len(normalise(answers[0]).split()))
+        if vocab is not None and vectors is not None:
+            embedding.append(embedding_score(prediction, answers, vocab, vectors))
     return QueryScores(
-        tuple(example.uid for example in examples),
-        np.array([example.uid in predictions for example in examples], bool),
-        np.array([exact_match(*pair) for pair in pairs], bool),
-        np.array([token_f1(*pair) for pair in pairs], np.float64),
-        embedding,
-        np.array([_bleu_counts(*pair) for pair in pairs], np.int64).reshape(-1, 2 * ORDERS + 2),
-        np.array([len(normalise(accepted[0]).split()) for accepted in answers], np.int64),
+        uids=tuple(query.uid for query in queries),
+        answered=np.array([query.uid in predictions for query in queries], bool),
+        exact=np.array(exact, bool),
+        f1=np.array(f1, np.float64),
+        embedding=None if vocab is None else np.array(embedding, np.float64),
+        bleu_counts=np.array(bleu_counts, np.int64).reshape(-1, 2 * ORDERS + 2),
+        answer_length=np.array(length, np.int64),
     )
 
 
-def summary(scores: QueryScores, places: Sequence[int] | slice = slice(None)) -> dict:
-    """Scores of the queries at `places`, as plain numbers for JSON; lengths are means, in words."""
-    answered, counts = scores.answered[places], scores.bleu_counts[places]
+def summary(scores: QueryScores, rows: Rows = ALL) -> Figures:
+    """Scores of some queries, as plain numbers for JSON; lengths are means, in words."""
+    answered, counts = scores.answered[rows], scores.bleu_counts[rows]
     lengths = counts[:, -2][answered]
     return {
         "queries": len(answered),
         "missing": int((~answered).sum()),
-        "exact_match": float(scores.exact[places].mean()),
-        "f1": float(scores.f1[places].mean()),
+        "exact_match": float(scores.exact[rows].mean()),
+        "f1": float(scores.f1[rows].mean()),
         "bleu2": _bleu(counts, 2),
         "bleu4": _bleu(counts, 4),
-        "embedding": None if scores.embedding is None else float(scores.embedding[places].mean()),
+        "embedding": None if scores.embedding is None else float(scores.embedding[rows].mean()),
         "predicted_length": float(lengths.mean()) if len(lengths) else None,
-        "answer_length": float(scores.answer_length[places].mean()),
+        "answer_length": float(scores.answer_length[rows].mean()),
     }
 
 
-def rows(each: Sequence[QueryScores]) -> list[dict]:
+def rows(scores_S: Sequence[QueryScores]) -> list[Figures]:
     """One object per query, means over the seeds: uid, answered, exact_match, f1, and embedding
     with vectors."""
-    found = [{"uid": uid} for uid in each[0].uids]
-    fields = {"answered": "answered", "exact_match": "exact", "f1": "f1", "embedding": "embedding"}
-    for name, field in fields.items():
-        values = [getattr(scores, field) for scores in each]
-        for row, mean in zip(
-            found, () if values[0] is None else np.mean(values, axis=0), strict=False
-        ):
-            row[name] = float(mean)
-    return found
+    columns = {
+        "answered": np.mean([scores.answered for scores in scores_S], axis=0),
+        "exact_match": np.mean([scores.exact for scores in scores_S], axis=0),
+        "f1": np.mean([scores.f1 for scores in scores_S], axis=0),
+    }
+    embeddings = [scores.embedding for scores in scores_S if scores.embedding is not None]
+    if embeddings:
+        columns["embedding"] = np.mean(embeddings, axis=0)
+    objects = []
+    for row, uid in enumerate(scores_S[0].uids):
+        means = {name: float(mean_N[row]) for name, mean_N in columns.items()}
+        objects.append({"uid": uid, **means})
+    return objects
 
 
-def seed_scores(each: Sequence[QueryScores], places: Sequence[int] | slice = slice(None)) -> dict:
-    """Exact match (as accuracy) and F1 of the queries at `places`, mean_sd over the seeds, with how
-    many there are."""
-    found = [summary(scores, places) for scores in each]
-    exact, f1 = (
-        metrics.mean_sd([scores[name] for scores in found]) for name in ("exact_match", "f1")
-    )
-    return {"examples": found[0]["queries"], "accuracy": exact, "f1": f1}
+def seed_scores(scores_S: Sequence[QueryScores], rows: Rows = ALL) -> Figures:
+    """Exact match (as accuracy) and F1 of some queries, mean_sd over the seeds, with how many there
+    are."""
+    summaries = [summary(scores, rows) for scores in scores_S]
+    return {
+        "examples": summaries[0]["queries"],
+        "accuracy": metrics.mean_sd([figures["exact_match"] for figures in summaries]),
+        "f1": metrics.mean_sd([figures["f1"] for figures in summaries]),
+    }
 
 
 def slices(
-    examples: Sequence[ClozeExample], skills: Mapping[str, Iterable[str]] | None = None
+    queries: Sequence[ClozeExample | Query], skills: Mapping[str, Iterable[str]] | None = None
 ) -> dict[str, dict[str, list[int]]]:
     """Slices of the queries: {family: {name: row numbers}}, names sorted. skills: {uid: skills that
     the query needs}.
@@ -231,33 +253,36 @@ def slices(
     The families: "answer length" in words of the dataset's answer, "semantic type" of that answer,
     "tag" of the example, such as seen and unseen, and "skill".
     """
-    families = {}
-    for row, example in enumerate(examples):
-        answer = example.answers[0]
+    by_length, by_type = defaultdict(list), defaultdict(list)
+    by_tag, by_skill = defaultdict(list), defaultdict(list)
+    for row, query in enumerate(queries):
+        answer = query.answers[0]
         length = len(normalise(answer.text).split())
-        names = {
-            "answer length": (f"{LONG_ANSWER}+" if length >= LONG_ANSWER else str(length),),
-            "semantic type": (answer.semantic_type or "none",),
-            "tag": example.tags,
-            "skill": (skills or {}).get(example.uid, ()),
-        }
-        for family, of_example in names.items():
-            found = families.setdefault(family, {})
-            for name in dict.fromkeys(of_example):
-                found.setdefault(name, []).append(row)
-    return {family: dict(sorted(found.items())) for family, found in families.items() if found}
+        by_length[str(length) if length < LONG_ANSWER else f"{LONG_ANSWER}+"].append(row)
+        by_type[answer.semantic_type or "none"].append(row)
+        for tag in set(query.tags):
+            by_tag[tag].append(row)
+        for skill in set((skills or {}).get(query.uid, ())):
+            by_skill[skill].append(row)
+    families = {
+        "answer length": by_length,
+        "semantic type": by_type,
+        "tag": by_tag,
+        "skill": by_skill,
+    }
+    return {family: dict(sorted(named.items())) for family, named in families.items() if named}
 
 
 def figures(
-    examples: Sequence[ClozeExample],
+    queries: Sequence[ClozeExample | Query],
     scores: QueryScores,
     skills: Mapping[str, Iterable[str]] | None = None,
-) -> dict:
-    """`summary` of all examples, and under the key `slices` the `summary` of each slice."""
-    found = slices(examples, skills)
-    for family, named in found.items():
-        found[family] = {name: summary(scores, rows) for name, rows in named.items()}
-    return {**summary(scores), "slices": found}
+) -> Figures:
+    """`summary` of all queries, and under the key `slices` the `summary` of each slice."""
+    summaries = {}
+    for family, named in slices(queries, skills).items():
+        summaries[family] = {name: summary(scores, rows) for name, rows in named.items()}
+    return {**summary(scores), "slices": summaries}
 
 
 # -- files of answers ------------------------------------------------------------------------------
@@ -265,35 +290,20 @@ def figures(
 _FORMS = 'write lines {"uid": "...", "answer": "..."}, or one JSON object {"<uid>": "<answer>"}'
 
 
-def read_answers(path: Path, examples: Iterable[ClozeExample]) -> dict[str, str]:
+def read_answers(path: Path, queries: Iterable[ClozeExample | Query]) -> dict[str, str]:
     """The answers of a system, {uid: text}.
 
     path: JSON lines {"uid": ..., "answer": ...}, or one JSON object {uid: text} as CliCR's own
-    script reads. examples: the queries that may be answered; not all need be.
+    script reads. queries: those that may be answered; not all need be.
     """
-    path, answers, problems = Path(path), {}, Problems()
-    known = {example.uid for example in examples}
-    with opened_text(path) as stream:
-        try:
-            whole = json.loads(json_text(stream.read()), object_pairs_hook=json_object)
-        except (json.JSONDecodeError, RecursionError):
-            whole = None
-    if isinstance(whole, dict) and not ("uid" in whole or ".jsonl" in path.suffixes):
-        if isinstance(whole, RepeatedField):
-            problem = "uid is that of an earlier entry"
-            raise DataError(problem, file=path.name, line=f"entry {whole.entry}", fix=KEEP_ONE)
-        entries = (
-            (f"entry {number}", *entry) for number, entry in enumerate(whole.items(), start=1)
-        )
-    else:
-        entries = (
-            (line, row.get("uid"), row.get("answer")) for line, row in json_lines(path, problems)
-        )
-    for place, uid, answer in entries:
+    path, problems = Path(path), Problems()
+    uids = {query.uid for query in queries}
+    answers: dict[str, str] = {}
+    for place, uid, answer in _entries(path, problems):
         problem, fix = "", _FORMS
         if not (isinstance(uid, str) and isinstance(answer, str)):
             problem = "uid or answer is missing or no text"
-        elif uid in answers or uid not in known:
+        elif uid in answers or uid not in uids:
             problem = "uid is that of an earlier row, or of no query of this split"
             fix = "keep one answer a query, and score its split: --corpus and --split"
         if problem:
@@ -306,20 +316,37 @@ def read_answers(path: Path, examples: Iterable[ClozeExample]) -> dict[str, str]
     return answers
 
 
-def write_answers(path: Path, answers: Mapping[str, str]) -> None:
+def _entries(path: Path, problems: Problems) -> Iterator[tuple[int | str, Any, Any]]:
+    """(line or "entry NUMBER", uid, answer) of each entry of either form."""
+    with opened_text(path) as stream:
+        try:
+            whole = json.loads(json_text(stream.read()), object_pairs_hook=json_object)
+        except (json.JSONDecodeError, RecursionError):
+            whole = None
+    if not isinstance(whole, dict) or "uid" in whole or ".jsonl" in path.suffixes:
+        for line, row in json_lines(path, problems):
+            yield line, row.get("uid"), row.get("answer")
+        return
+    if isinstance(whole, RepeatedField):
+        problem = "uid is that of an earlier entry"
+        raise DataError(problem, file=path.name, line=f"entry {whole.entry}", fix=KEEP_ONE)
+    for number, (uid, answer) in enumerate(whole.items(), start=1):
+        yield f"entry {number}", uid, answer
+
+
+def write_answers(path: Path, answers: Answers) -> None:
     """Writes {uid: text} as JSON lines."""
-    rows = (
-        json.dumps({"uid": uid, "answer": text}, ensure_ascii=False)
-        for uid, text in answers.items()
-    )
-    write_atomic(path, "".join(row + "\n" for row in rows))
+    lines = []
+    for uid, text in answers.items():
+        lines.append(json.dumps({"uid": uid, "answer": text}, ensure_ascii=False) + "\n")
+    write_atomic(path, "".join(lines))
 
 
 # -- systems ---------------------------------------------------------------------------------------
 
 
-class System(NamedTuple):
-    """A system that answered the queries of a split. exact: bool [S, N], by seed. f1: [N], mean
+class ScoredSystem(NamedTuple):
+    """Scores of a system's answers to the queries of a split. exact: bool [S, N]. f1: [N], mean
     over the seeds."""
 
     name: str
@@ -329,13 +356,14 @@ class System(NamedTuple):
     f1: np.ndarray
 
 
-def system(
-    name: str, corpus: str, queries: Sequence[Query], said: Iterable[Mapping[str, str]]
-) -> System:
-    """said: {uid: text} of each seed."""
-    each = [query_scores(queries, of_seed) for of_seed in said]
-    exact, f1 = (np.stack([getattr(scores, field) for scores in each]) for field in ("exact", "f1"))
-    return System(name, corpus, each[0].uids, exact, f1.mean(axis=0))
+def scored_system(
+    name: str, corpus: str, queries: Sequence[Query], predictions_S: Iterable[Answers]
+) -> ScoredSystem:
+    """predictions_S: the answers of each seed."""
+    scores_S = [query_scores(queries, predictions) for predictions in predictions_S]
+    exact_SN = np.stack([scores.exact for scores in scores_S])
+    f1_SN = np.stack([scores.f1 for scores in scores_S])
+    return ScoredSystem(name, corpus, scores_S[0].uids, exact_SN, f1_SN.mean(axis=0))
 
 
 def queries_of(folder: Path, split: str) -> list[Query]:
@@ -343,34 +371,35 @@ def queries_of(folder: Path, split: str) -> list[Query]:
     directory = RunDirectory.existing(folder)
     if directory.task != "cloze":
         raise RunError(f"{folder}: is no run on cloze queries", fix="name runs of one task")
-    rows = split_of(read_kept(directory, ANSWERS)["splits"], split)
-    return [
-        Query(uid, tuple(Answer(*of) for of in answers), tuple(tags)) for uid, answers, tags in rows
-    ]
+    queries = []
+    for uid, answers, tags in split_of(read_kept(directory, ANSWERS)["splits"], split):
+        queries.append(Query(uid, tuple(Answer(*fields) for fields in answers), tuple(tags)))
+    return queries
 
 
-def finished(folder: Path, split: str, queries: Sequence[Query]) -> System:
+def finished(folder: Path, split: str, queries: Sequence[Query]) -> ScoredSystem:
     """A finished run on the queries of its split, joined by uid."""
     directory, result = complete(folder)
     name, seeds = directory.folder.resolve().name, len(result.seeds)
 
-    def parse(line):
+    def parse(line: str) -> tuple[str, list[str]] | None:
         row = json.loads(line)
         return (row["uid"], row["predicted"]) if len(row["predicted"]) == seeds else None
 
-    rows = read_rows(directory, split, parse, "uid, and predicted of each seed")
-    uids = {uid for uid, _ in rows}
-    if uids != {query.uid for query in queries}:
-        shared = sum(query.uid in uids for query in queries)
-        problem = f"{len(uids):,} predictions for {len(queries):,} queries in {split}, {shared:,} of them the same"
-        raise RunError(f"{name}: {problem}", fix=SAME_FILES)
-    predictions = [
-        {uid: texts[seed] for uid, texts in rows if texts[seed]} for seed in range(seeds)
-    ]
-    return system(name, result.corpus, queries, predictions)
+    predicted = dict(read_rows(directory, split, parse, "uid, and predicted of each seed"))
+    uids = {query.uid for query in queries}
+    if predicted.keys() != uids:
+        shared = len(predicted.keys() & uids)
+        problem = f"{len(predicted):,} predictions for {len(queries):,} queries in {split}"
+        raise RunError(f"{name}: {problem}, {shared:,} of them the same", fix=SAME_FILES)
+    predictions_S = []
+    for seed in range(seeds):
+        answers = {uid: answer_S[seed] for uid, answer_S in predicted.items()}
+        predictions_S.append({uid: answer for uid, answer in answers.items() if answer})
+    return scored_system(name, result.corpus, queries, predictions_S)
 
 
-def comparison(first: System, second: System) -> dict:
+def comparison(first: ScoredSystem, second: ScoredSystem) -> Figures:
     """The second system less the first on the same queries, as JSON values; shares are 0-1.
 
     The interval of exact_match is drawn over queries and seeds, that of f1 over queries alone.
@@ -381,14 +410,14 @@ def comparison(first: System, second: System) -> dict:
         "second": second.name,
         "queries": len(first.uids),
         "seeds": [len(first.exact), len(second.exact)],
-        "exact_match_of": [float(system.exact.mean()) for system in (first, second)],
-        "f1_of": [float(system.f1.mean()) for system in (first, second)],
+        "exact_match_of": [float(first.exact.mean()), float(second.exact.mean())],
+        "f1_of": [float(first.f1.mean()), float(second.f1.mean())],
         "exact_match": metrics.paired_bootstrap(first.exact, second.exact),
         "f1": f1_difference(first.f1, second.f1),
     }
 
 
-def f1_difference(first: np.ndarray, second: np.ndarray) -> dict:
+def f1_difference(first: np.ndarray, second: np.ndarray) -> Figures:
     """The mean of `second` [N] less that of `first` [N], with an interval: the percentiles of
     samples that draw queries with replacement, the same for both systems (Koehn 2004)."""
     gains, counts = np.unique(second - first, return_counts=True)
@@ -397,9 +426,8 @@ def f1_difference(first: np.ndarray, second: np.ndarray) -> dict:
     rng = np.random.default_rng(0)
     drawn = rng.multinomial(n, counts / n, size=metrics.SAMPLES) @ gains / n
     low, high = np.quantile(drawn, [(1 - metrics.LEVEL) / 2, (1 + metrics.LEVEL) / 2])
-    difference = float(gains @ counts / n)
     return {
-        "difference": difference,
+        "difference": float(gains @ counts / n),
         "low": float(low),
         "high": float(high),
         "level": metrics.LEVEL,

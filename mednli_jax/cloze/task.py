@@ -6,21 +6,31 @@ passage's candidates in the order of their first occurrence; C is the largest nu
 of a passage.
 """
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from flax import linen as nn
 
 from mednli_jax.cloze import scores as answers
 from mednli_jax.cloze.baselines import known_vectors
 from mednli_jax.cloze.clicr import parse_marked
-from mednli_jax.cloze.encoding import Query, Texts, all_views, types_of_train
+from mednli_jax.cloze.encoding import (
+    ClozeCorpus,
+    Query,
+    Texts,
+    passage_view,
+    query_view,
+    types_of_train,
+)
 from mednli_jax.data import batching
 from mednli_jax.data.arrays import LEAST, NEW, SIDES, Prepared, Rows, power_of_two
+from mednli_jax.data.corpus import Corpus
 from mednli_jax.data.examples import Answer, ClozeExample, Passage
 from mednli_jax.data.text import Vocab
 from mednli_jax.models.batch import QueryBatch
@@ -36,6 +46,9 @@ BEST = 5
 FIGURES = ("exact_match", "f1", "bleu2", "bleu4", "embedding", "missing", "predicted_length")
 _FLAT = ("passage", "passage_start", "candidate_type", "candidate_type_start", "candidate_length")
 _OF_QUERY = ("query", "query_length", "blank", "query_passage", "gold")
+
+Arrays = Mapping[str, jax.Array]
+Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -57,10 +70,10 @@ class ClozeRows(Rows):
 
     def strings(self) -> set[str]:
         """The texts of all candidates and answers."""
-        found = {answer.text for query in self.queries() for answer in query.answers}
-        return found.union(
-            *(self.texts.candidates(passage) for passage in set(self.passage.tolist()))
-        )
+        strings = {answer.text for query in self.queries() for answer in query.answers}
+        for passage in np.unique(self.passage):
+            strings.update(self.texts.candidates(passage))
+        return strings
 
 
 @dataclass(frozen=True)
@@ -85,29 +98,25 @@ class ClozeTask:
 
     types = staticmethod(types_of_train)
 
-    def with_rows(self, prepared: Prepared, corpus) -> Prepared:
-        """The splits with the texts of their candidates and answers."""
-        texts, words = Texts(prepared.arrays), None
-        splits = {
-            name: ClozeRows(
-                **{field.name: getattr(rows, field.name) for field in fields(Rows)},
-                texts=texts,
-                passage=np.array(
-                    prepared.arrays["query_passage"][rows.first : rows.first + len(rows)]
-                ),
-            )
-            for name, rows in prepared.splits.items()
-        }
-        if self.answer_vectors and NEW not in splits:
-            found = set().union(
-                *(rows.strings() for name, rows in splits.items() if name != "train")
-            )
-            words = known_vectors(str(self.answer_vectors), (), sorted(found))
-        return replace(
-            prepared, splits={name: replace(rows, words=words) for name, rows in splits.items()}
-        )
+    # -- rows and batches
 
-    def model_facts(self, manifest: dict) -> dict:
+    def with_rows(self, prepared: Prepared, corpus: Corpus) -> Prepared:
+        """The splits with the texts of their candidates and answers."""
+        texts = Texts(prepared.arrays)
+        splits: dict[str, ClozeRows] = {}
+        strings: set[str] = set()
+        for name, rows in prepared.splits.items():
+            passage = prepared.arrays["query_passage"][rows.first : rows.first + len(rows)]
+            fields = (rows.name, rows.first, rows.label, rows.length, rows.uids, rows.tags)
+            splits[name] = ClozeRows(*fields, texts, np.array(passage))
+            if self.answer_vectors and name not in ("train", NEW):
+                strings |= splits[name].strings()
+        if strings:
+            words = known_vectors(self.answer_vectors, (), sorted(strings))
+            splits = {name: replace(rows, words=words) for name, rows in splits.items()}
+        return replace(prepared, splits={**splits})
+
+    def model_facts(self, manifest: Json) -> Json:
         """Arguments of models.table.Entry.build: the number of different phrases in the training
         split."""
         return {"num_types": manifest["candidates"]["types_of_train"]}
@@ -115,20 +124,19 @@ class ClozeTask:
     def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
         """The arrays on the device. Starts are converted to 32 bits. The length of `*_places` is
         the largest count."""
-        arrays = prepared.arrays
         marks = "loose_position" if self.loose else "position"
-        names = (*_FLAT, *_OF_QUERY, marks, f"{marks}_start", f"{marks}_candidate")
-        found = {name.replace("loose_", ""): np.asarray(arrays[name]) for name in names}
-        found |= {
-            name: array.astype(np.int32) for name, array in found.items() if array.dtype == np.int64
-        }
+        resident = {}
+        for name in (*_FLAT, *_OF_QUERY, marks, f"{marks}_start", f"{marks}_candidate"):
+            array = np.asarray(prepared.arrays[name])
+            resident[name.removeprefix("loose_")] = array.astype(np.int32, copy=False)
         for name in ("candidate_type", "position"):
-            most = int(np.diff(found[f"{name}_start"]).max(initial=1))
-            most = power_of_two(most, LEAST) if NEW in prepared.splits else most
-            found[f"{name}_places"] = np.arange(most, dtype=np.int32)
-        return found
+            most = int(np.diff(resident[f"{name}_start"]).max(initial=1))
+            if NEW in prepared.splits:
+                most = power_of_two(most, LEAST)
+            resident[f"{name}_places"] = np.arange(most, dtype=np.int32)
+        return resident
 
-    def frozen(self, vectors: np.ndarray) -> dict:
+    def frozen(self, vectors: np.ndarray) -> dict[str, dict[str, jax.Array]]:
         return frozen(vectors)
 
     def batches(
@@ -138,117 +146,100 @@ class ClozeTask:
         training: batching.TrainingBatches,
         *,
         shares: int,
-        model,
-    ):
+        model: nn.Module,
+    ) -> batching.Batches:
         """A split's batches. On dev and test a passage is encoded once for several of its
         queries."""
-        widths = tuple(
-            max(int(prepared.arrays[f"{side}_length"].max(initial=1)), 1) for side in SIDES
-        )
-        shared = batching.BatchPlan(
+        passage, query = (prepared.arrays[f"{side}_length"].max(initial=1) for side in SIDES)
+        plan = batching.BatchPlan(
             training.size,
-            width=widths,
+            width=(max(int(passage), 1), max(int(query), 1)),
             shares=shares,
             joint=False,
             floor=batching.floor_on(traits(model).platform),
         )
         if name == "train":
             plan = replace(
-                shared,
+                plan,
                 max_buckets=training.max_buckets,
                 seeds=training.seeds,
                 epochs=training.epochs,
                 shuffle=training.shuffle,
             )
-            return _batches(prepared.splits[name], min(training.group, training.size), plan)
+            return _batches(prepared, name, min(training.group, training.size), plan)
         plan = replace(
-            shared,
+            plan,
             batch_size=PREDICT_ROWS,
             max_buckets=batching.MAX_BUCKETS,
             passes=training.epochs * len(training.seeds),
             coarse=name == NEW,
         )
         if name == NEW:
-            return _batches(prepared.splits[name], PREDICT_GROUP, plan)
+            return _batches(prepared, name, PREDICT_GROUP, plan)
         predicted = [split for split in prepared.splits if split != "train"]
-        batches = {
-            split: _batches(prepared.splits[split], PREDICT_GROUP, plan) for split in predicted
-        }
+        batches = {split: _batches(prepared, split, PREDICT_GROUP, plan) for split in predicted}
         return batching.sharing(batches)[name]
 
-    def new_examples(self, inputs, manifest: dict) -> list[ClozeExample]:
+    def new_examples(self, inputs: Sequence[tuple[str, str]], manifest: Json) -> list[ClozeExample]:
         """Queries without answers from marked (passage, query) strings; equal passages become one
         object."""
-        passages, examples = {}, []
+        passages: dict[str, Passage] = {}
+        examples = []
         for number, (passage, query) in enumerate(inputs):
             if passage not in passages:
-                marked, uid = parse_marked(passage), f"passage {len(passages)}"
+                marked = parse_marked(passage)
+                uid = f"passage {len(passages)}"
                 passages[passage] = Passage(
                     uid, (), marked.tokens, marked.entities, marked.sentences
                 )
             marked = parse_marked(query)
-            of_query = (marked.tokens, marked.entities, marked.blanks[0], (Answer(""),))
-            examples.append(ClozeExample(str(number), passages[passage], *of_query))
+            example = ClozeExample(
+                uid=str(number),
+                passage=passages[passage],
+                query=marked.tokens,
+                query_entities=marked.entities,
+                blank=marked.blanks[0],
+                answers=(Answer(""),),
+            )
+            examples.append(example)
         return examples
 
-    def described(self, rows: ClozeRows, logits: np.ndarray) -> list[dict]:
-        """For each query "answer", the most likely candidate ("" for none), "best", the five most
-        likely ones with their probabilities, and "candidates", their number."""
-        found = []
-        for row, p_C in enumerate(self.probabilities(logits).mean(axis=0)):
-            best = best_of(rows, row, p_C)
-            answer = best[0]["answer"] if p_C.any() else ""
-            found.append({"answer": answer, "best": best, "candidates": len(rows.candidates(row))})
-        return found
-
-    def looked_at(
-        self, corpus, vocabulary, example: ClozeExample, lengths: tuple[int, int], sown: dict
-    ) -> dict:
-        """The tokens of "passage" and "query"; "names": {token: the phrase that it represents};
-        "candidates": their texts [C]; "spans": the (start, end) pairs of each; "weights": attention
-        to the passage's tokens [S, N]."""
-        encoding = corpus.encoding
-        _, view = next(iter(all_views([example], encoding.setup, max_tokens=encoding.max_passage)))
-        return {
-            "passage": list(view.passage.tokens),
-            "query": list(view.query),
-            "names": {token: phrase for phrase, token in view.names.items() if phrase},
-            "candidates": list(view.passage.candidates),
-            "spans": [[list(span) for span in spans] for spans in view.passage.positions],
-            "weights": sown["places"][0][:, 0, : len(view.passage.tokens)],
-        }
-
-    def to_batch(self, data, index, layout):
+    def to_batch(self, data: Arrays, index: jax.Array, layout: batching.Layout) -> QueryBatch:
         """The QueryBatch of rows `index` [U, G]; the G queries of a unit share its passage."""
-        units, index = index.max(axis=1), index.reshape(-1)
-        row, real = jnp.maximum(index, 0), index >= 0
-        passage, present = data["query_passage"][jnp.maximum(units, 0)], units >= 0
-        tokens = _of_passage(data, "passage", passage, jnp.arange(layout.width[0]), present)
-        types = _of_passage(data, "candidate_type", passage, data["candidate_type_places"], present)
-        marks = _of_passage(data, "position", passage, data["position_places"], present)
-        most = data["candidate_type_places"].shape[0]
+        row_of_unit, index = index.max(axis=1), index.reshape(-1)
+        row, is_real = jnp.maximum(index, 0), index >= 0
+        passage = data["query_passage"][jnp.maximum(row_of_unit, 0)]
+        is_present = row_of_unit >= 0
+        tokens = _places_of(data, "passage", jnp.arange(layout.width[0]), passage, is_present)
+        place = data["candidate_type_places"]
+        types = _places_of(data, "candidate_type", place, passage, is_present)
+        marks = _places_of(data, "position", data["position_places"], passage, is_present)
         return QueryBatch(
-            passage=jnp.where(tokens.inside, data["passage"][tokens.at], 0),
+            passage=tokens.take(data["passage"]),
             passage_length=tokens.length,
-            candidate_type=jnp.where(types.inside, data["candidate_type"][types.at], 0),
-            candidate_length=jnp.where(types.inside, data["candidate_length"][types.at], 0),
-            position=jnp.where(marks.inside, data["position"][marks.at], 0),
-            position_candidate=jnp.where(marks.inside, data["position_candidate"][marks.at], most),
-            query=jnp.where(real[:, None], data["query"][row][:, : layout.width[1]], 0),
-            query_length=jnp.where(real, data["query_length"][row], 0),
+            candidate_type=types.take(data["candidate_type"]),
+            candidate_length=types.take(data["candidate_length"]),
+            position=marks.take(data["position"]),
+            position_candidate=marks.take(data["position_candidate"], len(place)),
+            query=jnp.where(is_real[:, None], data["query"][row][:, : layout.width[1]], 0),
+            query_length=jnp.where(is_real, data["query_length"][row], 0),
             blank=data["blank"][row],
             label=jnp.maximum(data["gold"][row], 0),
-            mask=real.astype(jnp.float32),
+            mask=is_real.astype(jnp.float32),
             layout=layout,
         )
 
-    def loss(self, logits, batch):
-        if self.masses:
-            return -jnp.take_along_axis(logits, batch.label[:, None], axis=1)[:, 0]
-        return optax.softmax_cross_entropy_with_integer_labels(logits, batch.label)
+    # -- losses and scores
 
-    def correct(self, logits, batch):
-        return (jnp.argmax(logits, axis=-1) == batch.label).astype(jnp.float32)
+    def loss(self, logits: jax.Array, batch: QueryBatch) -> jax.Array:
+        label = _label(batch)
+        if self.masses:
+            return -jnp.take_along_axis(logits, label[:, None], axis=1)[:, 0]
+        losses_B: jax.Array = optax.softmax_cross_entropy_with_integer_labels(logits, label)
+        return losses_B
+
+    def correct(self, logits: jax.Array, batch: QueryBatch) -> jax.Array:
+        return jnp.equal(jnp.argmax(logits, axis=-1), _label(batch)).astype(jnp.float32)
 
     def losses(self, rows: ClozeRows, logits: np.ndarray) -> np.ndarray | None:
         """Mean loss of each seed [S] over the queries whose answer is a candidate with a score;
@@ -256,119 +247,174 @@ class ClozeTask:
 
         NaN for a seed that diverged.
         """
-        gold_SN = np.take_along_axis(logits, np.maximum(rows.label, 0)[None, :, None], axis=-1)[
-            ..., 0
-        ]
-        known_N = (rows.label >= 0) & ~(gold_SN <= MASKED_ENERGY / 2).any(axis=0)
-        if not known_N.any():
+        gold_SN = _of_label(logits, np.maximum(rows.label, 0))
+        is_scored_N = (rows.label >= 0) & ~(gold_SN <= MASKED_ENERGY / 2).any(axis=0)
+        if not is_scored_N.any():
             return None
-        logp = np.log(np.maximum(self.probabilities(logits[:, known_N]), 1e-300))
-        logp_SN = np.take_along_axis(logp, rows.label[known_N][None, :, None], axis=-1)[..., 0]
-        return -np.where(np.isnan(gold_SN[:, known_N]), np.nan, logp_SN).mean(axis=1)
+        p_SNC = self.probabilities(logits[:, is_scored_N])
+        log_p_SN = _of_label(np.log(np.maximum(p_SNC, 1e-300)), rows.label[is_scored_N])
+        log_p_SN = np.where(np.isnan(gold_SN[:, is_scored_N]), np.nan, log_p_SN)
+        return np.asarray(-log_p_SN.mean(axis=1))
 
-    def score(self, rows: ClozeRows, logits: np.ndarray) -> dict:
+    def score(self, rows: ClozeRows, logits: np.ndarray) -> Json:
         """Exact match, F1, BLEU and embedding score of the best candidates, by seed and for slices
         of the queries.
 
         accuracy is exact match, under the name that the loop reads. in_passage: number of queries
         whose answer is a candidate. loss: None where no answer can be scored.
         """
-        each, losses = self.scored(rows, logits), self.losses(rows, logits)
-        summaries = [answers.summary(found) for found in each]
-        scores = {
+        scores_S = self.scored(rows, logits)
+        summaries = [answers.summary(scores) for scores in scores_S]
+        losses = self.losses(rows, logits)
+        families = {}
+        for family, named in answers.slices(rows.queries()).items():
+            families[family] = {
+                name: answers.seed_scores(scores_S, places) for name, places in named.items()
+            }
+        slices = families.pop("tag", {})
+        return {
             "examples": len(rows),
             "in_passage": int((rows.label >= 0).sum()),
             "accuracy": _mean(summaries, "exact_match"),
             **{name: _mean(summaries, name) for name in FIGURES},
             "loss": None if losses is None else metrics.mean_sd(losses.tolist()),
+            **({"slices": slices} if slices else {}),
+            "families": families,
         }
-        families = {
-            family: {name: answers.seed_scores(each, places) for name, places in named.items()}
-            for family, named in answers.slices(rows.queries()).items()
-        }
-        slices = families.pop("tag", {})
-        return {**scores, **({"slices": slices} if slices else {}), "families": families}
 
     def scored(self, rows: ClozeRows, logits: np.ndarray) -> list[answers.QueryScores]:
         """The scores of each query, by seed."""
-        queries = rows.queries()
+        queries, words = rows.queries(), rows.words or ()
         return [
-            answers.query_scores(queries, self.answers(rows, part), *(rows.words or ()))
-            for part in logits
+            answers.query_scores(queries, self.answers(rows, logits_NC), *words)
+            for logits_NC in logits
         ]
 
     def answers(self, rows: ClozeRows, logits: np.ndarray) -> dict[str, str]:
         """{uid: text} of the best candidates, from the logits [N, C] of one seed."""
-        found = {}
-        for row, (uid, best) in enumerate(
-            zip(rows.uids, logits.argmax(axis=-1).tolist(), strict=True)
-        ):
+        texts = {}
+        for row, best in enumerate(logits.argmax(axis=-1).tolist()):
             if logits[row, best] > MASKED_ENERGY / 2:
-                found[uid] = rows.candidates(row)[best]
-        return found
+                texts[rows.uids[row]] = rows.candidates(row)[best]
+        return texts
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
         """Probabilities [..., C] of the candidates in float64, 0 without a candidate. Masses may
         sum to more than 1."""
         logits = np.asarray(logits, np.float64)
-        there = logits > MASKED_ENERGY / 2
-        top = 0.0 if self.masses else logits.max(axis=-1, keepdims=True)
-        exp = np.where(there, np.exp(np.where(there, logits - top, 0.0)), 0.0)
-        return exp if self.masses else exp / np.maximum(exp.sum(axis=-1, keepdims=True), 1e-300)
+        is_candidate = logits > MASKED_ENERGY / 2
+        if not self.masses:
+            logits = logits - logits.max(axis=-1, keepdims=True)
+        masses = np.where(is_candidate, np.exp(np.where(is_candidate, logits, 0.0)), 0.0)
+        if self.masses:
+            return masses
+        return np.asarray(masses / np.maximum(masses.sum(axis=-1, keepdims=True), 1e-300))
 
-    def predictions(self, rows: ClozeRows, logits: np.ndarray) -> list[dict]:
+    # -- predictions
+
+    def described(self, rows: ClozeRows, logits: np.ndarray) -> list[Json]:
+        """For each query "answer", the most likely candidate ("" for none), "best", the five most
+        likely ones with their probabilities, and "candidates", their number."""
+        descriptions: list[Json] = []
+        for row, p_C in enumerate(self.probabilities(logits).mean(axis=0)):
+            best = best_of(rows, row, p_C)
+            answer = best[0]["answer"] if p_C.any() else ""
+            number = len(rows.candidates(row))
+            descriptions.append({"answer": answer, "best": best, "candidates": number})
+        return descriptions
+
+    def predictions(self, rows: ClozeRows, logits: np.ndarray) -> list[Json]:
         """A JSON row per query: uid, the answer of each seed ("" for none), and the most likely
         candidates."""
-        answers_S, mean_NC = (
-            [self.answers(rows, part) for part in logits],
-            self.probabilities(logits).mean(axis=0),
-        )
-        return [
-            {
-                "uid": uid,
-                "predicted": [of_seed.get(uid, "") for of_seed in answers_S],
-                "best": best_of(rows, row, p_C),
-            }
-            for row, (uid, p_C) in enumerate(zip(rows.uids, mean_NC, strict=True))
-        ]
+        answers_S = [self.answers(rows, logits_NC) for logits_NC in logits]
+        mean_NC = self.probabilities(logits).mean(axis=0)
+        predictions: list[Json] = []
+        for row, uid in enumerate(rows.uids):
+            predicted = [answers_of_seed.get(uid, "") for answers_of_seed in answers_S]
+            best = best_of(rows, row, mean_NC[row])
+            predictions.append({"uid": uid, "predicted": predicted, "best": best})
+        return predictions
 
-    def summary(self, split: str, scores: dict) -> str:
-        return summary(
-            f"{split} exact match", scores, self.units, f", F1 {scores['f1']['mean']:.4f}"
-        )
+    def summary(self, split: str, scores: Json) -> str:
+        f1 = f", F1 {scores['f1']['mean']:.4f}"
+        return summary(f"{split} exact match", scores, self.units, f1)
+
+    def looked_at(
+        self,
+        corpus: ClozeCorpus,
+        vocabulary: Vocab,
+        example: ClozeExample,
+        lengths: tuple[int, int],
+        sown: Json,
+    ) -> Json:
+        """The tokens of "passage" and "query"; "names": {token: the phrase that it represents};
+        "candidates": their texts [C]; "spans": the (start, end) pairs of each; "weights": attention
+        to the passage's tokens [S, N]."""
+        setup, max_tokens = corpus.encoding.setup, corpus.encoding.max_passage
+        passage = passage_view(example.passage, setup, max_tokens=max_tokens)
+        view = query_view(example, setup, passage)
+        return {
+            "passage": list(passage.tokens),
+            "query": list(view.query),
+            "names": {token: phrase for phrase, token in view.names.items() if phrase},
+            "candidates": list(passage.candidates),
+            "spans": [list(map(list, spans)) for spans in passage.positions],
+            "weights": sown["places"][0][:, 0, : len(passage.tokens)],
+        }
 
 
-def _batches(rows: ClozeRows, group: int, plan: batching.BatchPlan) -> batching.Batches:
+def _batches(
+    prepared: Prepared, name: str, group: int, plan: batching.BatchPlan
+) -> batching.Batches:
     """The batches of a split; up to `group` queries of a passage are kept together."""
+    rows = prepared.splits[name]
+    assert isinstance(rows, ClozeRows)  # see with_rows
     groups = batching.groups_of(rows.passage[:, None], group) if group > 1 else None
     return batching.Batches(*rows.length, replace(plan, first=rows.first), groups=groups)
 
 
-def best_of(rows: ClozeRows, row: int, p_C: np.ndarray) -> list[dict]:
+def best_of(rows: ClozeRows, row: int, p_C: np.ndarray) -> list[Json]:
     """The most likely candidates of a query, best first: [{"answer": ..., "probability": ...},
     ...]."""
-    names = rows.candidates(row)
-    order = np.argsort(-p_C[: len(names)], kind="stable")[:BEST]
-    return [{"answer": names[i], "probability": round(float(p_C[i]), 6)} for i in order]
+    candidates = rows.candidates(row)
+    order = np.argsort(-p_C[: len(candidates)], kind="stable")[:BEST]
+    return [{"answer": candidates[i], "probability": round(float(p_C[i]), 6)} for i in order]
 
 
 class _Places(NamedTuple):
-    """Indices `at` [U, T] in a flat array, whether each belongs to the passage, and the number [U]
-    that do."""
+    """Indices `place` [U, T] in a flat array, whether each belongs to the passage, and the number
+    [U] that do."""
 
-    at: jax.Array
-    inside: jax.Array
+    place: jax.Array
+    is_inside: jax.Array
     length: jax.Array
 
-
-def _of_passage(data, name, passage_U, places_T, present_U):
-    start, end = data[f"{name}_start"][passage_U], data[f"{name}_start"][passage_U + 1]
-    length = jnp.where(present_U, end - start, 0)
-    inside = places_T < length[:, None]
-    return _Places(jnp.where(inside, start[:, None] + places_T, 0), inside, length)
+    def take(self, flat: jax.Array, padding: int = 0) -> jax.Array:
+        """[U, T], the values of a flat array."""
+        return jnp.where(self.is_inside, flat[self.place], padding)
 
 
-def _mean(summaries, name):
+def _places_of(
+    data: Arrays, name: str, place_T: jax.Array, passage_U: jax.Array, is_present_U: jax.Array
+) -> _Places:
+    """The places of a flat array that belong to each passage."""
+    start = data[f"{name}_start"][passage_U]
+    length = jnp.where(is_present_U, data[f"{name}_start"][passage_U + 1] - start, 0)
+    is_inside = place_T < length[:, None]
+    return _Places(jnp.where(is_inside, start[:, None] + place_T, 0), is_inside, length)
+
+
+def _label(batch: QueryBatch) -> jax.Array:
+    assert batch.label is not None  # see to_batch
+    return batch.label
+
+
+def _of_label(values_SNC: np.ndarray, label_N: np.ndarray) -> np.ndarray:
+    """[S, N], the value of the label of each row."""
+    return np.take_along_axis(values_SNC, label_N[None, :, None], axis=-1)[..., 0]
+
+
+def _mean(summaries: Sequence[answers.Figures], name: str) -> Json | None:
     """mean_sd of a score over seeds, None where a seed has none."""
-    values = [found[name] for found in summaries]
+    values = [figures[name] for figures in summaries]
     return None if None in values else metrics.mean_sd(values)
