@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # `--help` needs none of them
         PaperTable,
         ReportOptions,
     )
-    from mednli_jax.report.sections import Report, Section
+    from mednli_jax.report.sections import Report, RunSections, Section
     from mednli_jax.rundir import RunDirectory, RunResult
     from mednli_jax.training.task import Scorer
 
@@ -166,9 +166,7 @@ class Flags(Protocol):
 class Reports(Protocol):
     """The page of a run, the end of `train`, and `report` on several runs."""
 
-    def run_sections(
-        self, directory: RunDirectory, result: RunResult
-    ) -> tuple[Sequence[Section], Sequence[Section]]:
+    def run_sections(self, directory: RunDirectory, result: RunResult) -> RunSections:
         """The sections of a run's page that are shown before and after the learning curves."""
 
     def closing_sections(self, directory: RunDirectory, result: RunResult) -> Sequence[Section]:
@@ -392,7 +390,7 @@ def more_sections(task: Task, folders: Sequence[Path], options: ReportOptions) -
     return task.more_sections(folders, options) if isinstance(task, Reports) else Report({})
 
 
-def run_sections(task: Task) -> Callable[..., tuple[Sequence[Section], Sequence[Section]]]:
+def run_sections(task: Task) -> Callable[[RunDirectory, RunResult], RunSections]:
     """(run directory, result) -> the sections of a run's page."""
     from mednli_jax.report import plain
 

@@ -31,7 +31,7 @@ from mednli_jax.report.options import (
     ReportOptions,
     TableOptions,
 )
-from mednli_jax.report.sections import Report, Section
+from mednli_jax.report.sections import Report, RunSections, Section
 from mednli_jax.report.tables import published
 from mednli_jax.rundir import RunDirectory, RunResult, write_kept
 
@@ -131,9 +131,7 @@ class Cloze:
                 kept[name].append([query.uid, answers, query.tags])
         write_kept(directory, ANSWERS, {"splits": kept})
 
-    def run_sections(
-        self, directory: RunDirectory, result: RunResult
-    ) -> tuple[Sequence[Section], Sequence[Section]]:
+    def run_sections(self, directory: RunDirectory, result: RunResult) -> RunSections:
         return tables.run_sections(result)
 
     def closing_sections(self, directory: RunDirectory, result: RunResult) -> Sequence[Section]:

@@ -31,6 +31,7 @@ from mednli_jax.report.sections import (
     ITEMS,
     Grid,
     Report,
+    RunSections,
     Section,
     interval,
     item_lines,
@@ -331,11 +332,12 @@ FAMILIES = {
 }
 
 
-def run_sections(result: RunResult) -> tuple[list[Section], list[Section]]:
+def run_sections(result: RunResult) -> RunSections:
     """Scores of the run's splits, shown before the learning curves; then scores of subsets of the
     queries: answers seen in training or not, by the corpus's tags, by length, by type."""
     scored = result.scored()
-    return [_scores(scored)], [_slices(split, scores) for split, scores in scored.items()]
+    slices = [_slices(split, scores) for split, scores in scored.items()]
+    return RunSections([_scores(scored)], slices)
 
 
 def _scores(scored) -> Section:

@@ -17,7 +17,7 @@ from mednli_jax.diskne.folds import MOST_SEED, FoldChoice
 from mednli_jax.nli import page
 from mednli_jax.nli.plug import NLI, corpus_of, scorer_fields
 from mednli_jax.report.options import PaperTable, TableOptions
-from mednli_jax.report.sections import Report, Section
+from mednli_jax.report.sections import Report, RunSections, Section
 from mednli_jax.report.tables import published
 from mednli_jax.rundir import RunDirectory, RunResult
 
@@ -98,13 +98,11 @@ class DisKnE(NLI):
         named = {name: several(config.diskne[name]) for name in ("diseases", "categories")}
         return partial(fit, choice=FoldChoice(at_once=config.diskne.at_once, **named))
 
-    def run_sections(
-        self, directory: RunDirectory, result: RunResult
-    ) -> tuple[Sequence[Section], Sequence[Section]]:
+    def run_sections(self, directory: RunDirectory, result: RunResult) -> RunSections:
         return tables.run_sections(directory.folder)
 
     def closing_sections(self, directory: RunDirectory, result: RunResult) -> Sequence[Section]:
-        return tables.run_sections(directory.folder)[0]
+        return tables.run_sections(directory.folder).before
 
     def compare(self, folders: Sequence[Path], split: str) -> Report:
         return page.compare(folders, split, tables.outcomes)

@@ -21,7 +21,7 @@ from mednli_jax.files import json_lines
 from mednli_jax.report.metrics import mean_sd, per_class
 from mednli_jax.report.outcomes import Outcomes, outcomes_of
 from mednli_jax.report.paper import PaperRun
-from mednli_jax.report.sections import Grid, Section, points
+from mednli_jax.report.sections import Grid, RunSections, Section, points
 from mednli_jax.report.tables import Read, fill, published, unlike
 from mednli_jax.rundir import RunDirectory, read_json
 
@@ -391,12 +391,12 @@ def outcomes(directory: RunDirectory, split: str) -> Outcomes:
     return outcomes_of(uids, gold, found.argmax(axis=2), found)
 
 
-def run_sections(folder: Path) -> tuple[list[Section], list[Section]]:
+def run_sections(folder: Path) -> RunSections:
     """(averages of each category, F1 of each disease) of a finished run; nothing of an unfinished
     one."""
     result = RunDirectory.existing(folder).result().values
     if result["status"] != "complete":
-        return [], []
+        return RunSections()
     rows, each = [], []
     for category, found in result["categories"].items():
         diseases = found["diseases"]
@@ -432,9 +432,8 @@ def run_sections(folder: Path) -> tuple[list[Section], list[Section]]:
     ]
     rows = [row + ("-",) * (len(header) - len(row)) for row in rows]
     diseases = Grid("", ("disease", "category", "positives", "F1"), each, left=2)
-    return [Section("Scores", words, [Grid("", header, rows)])], [
-        Section("Diseases", grids=[diseases])
-    ]
+    scores = Section("Scores", words, [Grid("", header, rows)])
+    return RunSections([scores], [Section("Diseases", grids=[diseases])])
 
 
 def _mean_sd(found):

@@ -18,6 +18,7 @@ from mednli_jax.report.outcomes import Finished
 from mednli_jax.report.sections import (
     Grid,
     Report,
+    RunSections,
     Section,
     interval,
     number_of,
@@ -35,7 +36,7 @@ SLICES = {
 }
 
 
-def run_sections(result: RunResult) -> tuple[list[Section], list[Section]]:
+def run_sections(result: RunResult) -> RunSections:
     """The sections of a run's result.json before and after the learning curves."""
     scored = result.scored()
     seeds = len(result.seeds)
@@ -48,7 +49,7 @@ def run_sections(result: RunResult) -> tuple[list[Section], list[Section]]:
     for split, of in scored.items():  # test stands first
         majority = f"the most frequent class alone gives {points(majority_share(of['per_class']))}"
         scores.words.insert(0, f"{split} accuracy {points(of['accuracy']['mean'])}; {majority}")
-    return [scores, Section("Confusion", charts=confusion)], classes
+    return RunSections([scores, Section("Confusion", charts=confusion)], classes)
 
 
 def _scores(scored) -> Section:

@@ -57,7 +57,7 @@ from mednli_jax.report.options import (
     ReportOptions,
     TableOptions,
 )
-from mednli_jax.report.sections import Report, Section
+from mednli_jax.report.sections import Report, RunSections, Section
 from mednli_jax.rundir import RunDirectory, RunResult
 from mednli_jax.terminal import warn
 
@@ -297,9 +297,7 @@ class NLI:
         fix = "give another ontology or file of mentions, or train without (--config.model.knowledge=none)"
         raise ConfigError(problem, fix=fix)
 
-    def run_sections(
-        self, directory: RunDirectory, result: RunResult
-    ) -> tuple[Sequence[Section], Sequence[Section]]:
+    def run_sections(self, directory: RunDirectory, result: RunResult) -> RunSections:
         return page.run_sections(result)
 
     def closing_sections(self, directory: RunDirectory, result: RunResult) -> Sequence[Section]:

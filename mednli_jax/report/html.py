@@ -13,7 +13,7 @@ from mednli_jax.data.examples import Split
 from mednli_jax.errors import RunError
 from mednli_jax.report import charts, public
 from mednli_jax.report.outcomes import names_of, read_metrics
-from mednli_jax.report.sections import Grid, Section, markdown_text, number_of
+from mednli_jax.report.sections import Grid, RunSections, Section, markdown_text, number_of
 from mednli_jax.rundir import SPLITS, RunDirectory, RunResult, environment, read_json
 
 CARD = "# Model card: "  # the first words of a model card's file
@@ -34,7 +34,7 @@ def render(title: str, sections: Sequence[Section], warning: str = "") -> str:
 
 def run_page(
     directory: RunDirectory,
-    sections: Callable[[RunDirectory, RunResult], tuple[Sequence[Section], Sequence[Section]]],
+    sections: Callable[[RunDirectory, RunResult], RunSections],
     units: str,
     more: Sequence[Section] = (),
 ) -> str:
@@ -46,11 +46,12 @@ def run_page(
       more: sections at the end, before versions, files and command, which are folded.
     """
     with _of_this_version(directory):
-        first, rest = sections(directory, directory.result())
+        of_task = sections(directory, directory.result())
         result, data = directory.result().values, directory.data().values
         corpus = result.get("corpus", directory.config["data"]["name"])
         settings = Section("Settings", facts=_settings(directory, corpus, result, data, units))
-        shown = [*first[:1], settings, *first[1:], _curves(directory, result), *rest]
+        shown = [*of_task.before[:1], settings, *of_task.before[1:], _curves(directory, result)]
+        shown += of_task.after
         if "links_per_length" in data.get("knowledge", {}):
             shown.append(_links(data["knowledge"]))
         origin = _origin(_json(directory.folder / "env.json"), result, data)

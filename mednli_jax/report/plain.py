@@ -2,20 +2,18 @@
 they are."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mednli_jax.report.options import EvaluationOptions
 from mednli_jax.report.public import measure_rows
-from mednli_jax.report.sections import Grid, Report, Section, seeds_named
+from mednli_jax.report.sections import Grid, Report, RunSections, Section, seeds_named
 from mednli_jax.rundir import RunDirectory, RunResult
 
 
-def run_sections(
-    directory: RunDirectory, result: RunResult
-) -> tuple[Sequence[Section], Sequence[Section]]:
+def run_sections(directory: RunDirectory, result: RunResult) -> RunSections:
     """The scores of dev and test, before the learning curves; nothing after them."""
-    return [_section(split, scores) for split, scores in result.scored().items()], []
+    return RunSections([_section(split, scores) for split, scores in result.scored().items()])
 
 
 def evaluate(run, options: EvaluationOptions) -> Report:

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mednli_jax.report.charts import Chart
 
@@ -67,6 +67,13 @@ class Report:
     notes: Sequence[str] = ()
     page_only: Sequence[Section] = ()
     runs: Sequence[Path] = ()
+
+
+class RunSections(NamedTuple):
+    """The sections of a run's page before and after the learning curves."""
+
+    before: Sequence[Section] = ()
+    after: Sequence[Section] = ()
 
 
 ITEMS = "items.jsonl"  # a private file with the scores of each item
