@@ -8,10 +8,9 @@ run.predict([("Pt with h/o CHF, denies chest pain.", "The patient has heart fail
 
 import contextlib
 import html
-import re
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -22,33 +21,22 @@ from mednli_jax.files import local_path
 from mednli_jax.rundir import SPLITS, RunDirectory
 from mednli_jax.training.loop import Interrupted
 
-# What messages for the shell say -> for Python.
-ARGUMENTS = {
-    r"--(resume|force)\b": r"\1=True",
-    r"--config\.([\w.]+)=([^\s;)]+[^\s;).,])": r"config.\1 = \2",
-    r"--(config\b|workdir\b|split\b)": r"\1",
-}
 
-
-class _Errors(contextlib.ContextDecorator):
-    """Errors name the arguments of Python instead of flags."""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, trace):
-        if isinstance(error, UserError):
-            text = str(error)
-            for flag, argument in ARGUMENTS.items():
-                text = re.sub(flag, argument, text)
-            error.args = (text,)
+@contextlib.contextmanager
+def _python_errors() -> Iterator[None]:
+    """Messages of errors have arguments of Python in place of flags."""
+    try:
+        yield
+    except UserError as error:
+        error.name_python_arguments()
+        raise
 
 
 class Run:
     """A run directory (folder): its result (the content of result.json), and its predictions on new
     inputs."""
 
-    @_Errors()
+    @_python_errors()
     def __init__(self, folder):
         directory = RunDirectory.existing(local_path(folder, "the folder of a run"))
         self.folder, self.result = directory.folder, directory.result().values
@@ -77,7 +65,7 @@ class Run:
         runs.start_jax()
         return runs.load_run(self.folder)
 
-    @_Errors()
+    @_python_errors()
     def predict(self, inputs) -> runs.Predictions | dict:
         """Predictions for new inputs, in their order: the label, and means over the seeds.
 
@@ -95,7 +83,7 @@ class Run:
             else runs.Predictions(rows, predicted.unknown_words, predicted.truncated)
         )
 
-    @_Errors()
+    @_python_errors()
     def evaluate(self, split: str = "test", config=None) -> dict:
         """Scores of a split, in the form of result.json. config: names another corpus (see
         `get_config`)."""
@@ -132,14 +120,14 @@ def _labelled(row):
     return {"label": max(row, key=row.get), **row} if of_classes else row
 
 
-@_Errors()
+@_python_errors()
 def get_config(name: str):
     """The config `name`, as on the command line: "esim_kd", "esim_kd:mednli" or
     "configs/esim_kd.py:mednli"."""
     return cli.read_config(name)
 
 
-@_Errors()
+@_python_errors()
 def train_model(config, workdir, *, resume: bool = False, force: bool = False) -> Run:
     """Trains a model into a run directory, as `python -m mednli_jax.train` does.
 

@@ -96,9 +96,8 @@ def main(values: cli.Flags) -> None:
     for package in {package for case in cases for package in MODELS[case.model].packages}:
         if values.against == "torch" and not version_of(package):
             name = "PyTorch" if package == "torch" else package
-            raise RunError(
-                f"{name} is not installed. Fix: pip install 'mednli_jax[torch]', or --against=none"
-            )
+            fix = "pip install 'mednli_jax[torch]', or --against=none"
+            raise RunError(f"{name} is not installed", fix=fix)
     say(", ".join(f"{key} {value}" for key, value in machine.items()))
     with Bar("benchmark", len(cases), unit="rows") as bar:
         for number, case in enumerate(cases, start=1):

@@ -92,7 +92,8 @@ def check(config) -> Checked:
     for (least, most), fields in NUMBERS.items():
         for field in fields.split():
             if (value := _value(config, field)) is not None and not least <= value <= most:
-                raise ConfigError(f"config.{field} is {value}", fix=f"give {least} to {most}")
+                problem = f"is {value}"
+                raise ConfigError(problem, field=field, fix=f"give {least} to {most}")
     for fields, where, reason in (*EMPTY, *(limits.empty if limits else ())):
         for field in fields.split():
             if _value(config, field) not in (None, "", "none", 0, ()) and where(config):
@@ -115,7 +116,7 @@ def _broken(config, task: tasks.Task, model: Entry) -> Iterator[tuple[str, str, 
     seeds = config.seeds
     whole = all(type(seed) is int and 0 <= seed < 2**32 for seed in seeds)
     if not seeds or len(set(seeds)) < len(seeds) or not whole:
-        yield "seeds", "expected distinct numbers from 0 up", "--config.seeds=0,1,2"
+        yield "seeds", "expected distinct numbers from 0 up", "give e.g. 0,1,2"
     if config.train.average_from > config.train.epochs:
         yield (
             "train.average_from",

@@ -250,7 +250,7 @@ def _parse(values: Flags, corpus_config: str | None) -> list[str]:
         _check_fields(values, argv, found)
         config_flags.DEFINE_config_dict("config", found, flag_values=values, sys_argv=argv)
     elif any(each.startswith("--config.") for each in argv):
-        raise UsageError("--config is missing. Fix: --config=esim_kd")
+        raise UsageError("--config is missing", fix="--config=esim_kd")
     try:
         return values(argv)[1:]
     except (flags.Error, TypeError, ValueError) as error:
@@ -341,14 +341,14 @@ def _configs() -> dict[str, Path]:
 
 def config(values: Flags) -> ConfigDict:
     if "config" not in values or values.config is None:  # --fields of a command without configs
-        raise UsageError("--config is missing. Fix: --config=esim_kd")
+        raise UsageError("--config is missing", fix="--config=esim_kd")
     return values.config
 
 
 def required(values: Flags, name: str, example: str) -> str | Path:
     """The value of a flag."""
     if not values[name].value:
-        raise UsageError(f"--{name} is missing. Fix: {example}")
+        raise UsageError(f"--{name} is missing", fix=example)
     return values[name].value
 
 

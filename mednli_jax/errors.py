@@ -11,13 +11,54 @@ import os
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
 
 MAX_PROBLEMS = 20
+MOST_LINES = 3  # numbers of lines that one message names
 PACKAGE = Path(__file__).parent
 SHOW_ALL = "MEDNLI_JAX_TRACEBACK"
 PLUGINS = "MEDNLI_JAX_PLUGINS"  # packages of the user that may be imported, separated by commas
 MOST_FRAMES = 24  # innermost frames of a bug's report
+
+
+class Setting(NamedTuple):
+    """A flag of a command, or a field of a config, within a message.
+
+    A shell shows `--resume` and `--config.train.clip=10`; Python `resume=True` and
+    `config.train.clip = 10`.
+
+    Attributes:
+      name: such as `resume`, `config.train.clip`.
+      value: to give; None for the name alone, True for a flag without a value.
+    """
+
+    name: str
+    value: object = None
+
+    def in_shell(self) -> str:
+        is_switch = self.value is True and not self.name.startswith("config.")
+        if self.value is None or is_switch:
+            return f"--{self.name}"
+        return f"--{self.name}={self.value}"
+
+    def in_python(self) -> str:
+        if self.value is None:
+            return self.name
+        equals = " = " if self.name.startswith("config.") else "="
+        return f"{self.name}{equals}{self.value or repr(self.value)}"
+
+
+Text = str | tuple[str | Setting, ...]  # of a message; the parts of a tuple follow each other
+RESUME, FORCE, WORKDIR = Setting("resume", True), Setting("force", True), Setting("workdir")
+
+
+def config_field(name: str, value: object = None) -> Setting:
+    """A field of a config, such as `train.clip`, and the value to give."""
+    return Setting(f"config.{name}", value)
 
 
 class UserError(Exception):
@@ -29,9 +70,36 @@ class UserError(Exception):
       fix: what the user can do; "" where `problem` says it.
     """
 
-    def __init__(self, problem: str = "", *, fix: str = ""):
-        message = f"{_sentence(problem)} Fix: {fix}." if fix else problem
-        super().__init__(message.replace("\n", "\\n"))
+    for_python = False  # whether the message names arguments of the Python interface, not flags
+
+    def __init__(self, problem: Text = "", *, fix: Text = ""):
+        super().__init__(problem)
+        self.problem, self.fix = problem, fix
+
+    def __str__(self) -> str:
+        message = self._headline()
+        if self.fix:
+            fix = self._rendered(self.fix).removesuffix(".")
+            message = f"{_sentence(message)} Fix: {fix}."
+        return message.replace("\n", "\\n")
+
+    def _headline(self) -> str:
+        """The message without its fix."""
+        return self._rendered(self.problem)
+
+    def name_python_arguments(self) -> None:
+        """From now on the message has arguments of Python in place of flags."""
+        self.for_python = True
+
+    def _rendered(self, text: Text) -> str:
+        parts = (text,) if isinstance(text, str) else text
+        words = []
+        for part in parts:
+            if isinstance(part, Setting):
+                words.append(part.in_python() if self.for_python else part.in_shell())
+            else:
+                words.append(part)
+        return "".join(words)
 
 
 def _sentence(text: str) -> str:
@@ -44,15 +112,22 @@ class UsageError(UserError):
 
 
 class ConfigError(UserError):
-    """A config field with a wrong value: `config.FIELD: PROBLEM. Fix: FIX.`
+    """A config field with a wrong value: `--config.FIELD: PROBLEM. Fix: FIX.`
 
     Args:
       problem, fix: as in UserError.
-      field: the name of the field with its sections, such as `model.name`; "" where `problem` names it.
+      field: the field with its section, such as `model.name`; "" where `problem` names it.
     """
 
-    def __init__(self, problem: str = "", *, field: str = "", fix: str = ""):
-        super().__init__(f"config.{field}: {problem}" if field else problem, fix=fix)
+    def __init__(self, problem: Text = "", *, field: str = "", fix: Text = ""):
+        super().__init__(problem, fix=fix)
+        self.field = field
+
+    def _headline(self) -> str:
+        problem = super()._headline()
+        if not self.field:
+            return problem
+        return f"{self._rendered((config_field(self.field),))}: {problem}"
 
 
 class RunError(UserError):
@@ -71,62 +146,97 @@ class DataError(UserError):
     names the field.
     """
 
-    def __init__(self, problem, *, file=None, line=None, field=None, fix=""):
-        self.problem, self.file, self.line, self.field, self.fix = problem, file, line, field, fix
-        where = "".join(f"{part}:" for part in (file, line) if part is not None)
-        super().__init__(f"{where} {_sentence(problem)}".lstrip(), fix=fix.removesuffix("."))
+    def __init__(
+        self,
+        problem: Text,
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        field: str | None = None,
+        fix: Text = "",
+    ):
+        super().__init__(problem, fix=fix)
+        self.file, self.line, self.field = file, line, field
+
+    def _headline(self) -> str:
+        problem = _sentence(super()._headline())
+        place = "".join(f"{part}:" for part in (self.file, self.line) if part is not None)
+        return f"{place} {problem}" if place else problem
 
 
 class DataErrors(UserError):
     """Several errors of one pass over a file: the first 20 and the number of further ones."""
 
-    def __init__(self, errors, total):
-        self.errors, more = errors, total - len(errors)
-        lines = [*map(str, errors), *[f"... and {more} more problems."] * bool(more)]
-        Exception.__init__(self, "\n".join(lines))
+    def __init__(self, errors: Sequence[DataError], total: int):
+        super().__init__()
+        self.errors, self.total = errors, total
+
+    def name_python_arguments(self) -> None:
+        for error in self.errors:
+            error.name_python_arguments()
+
+    def __str__(self) -> str:
+        lines = [str(error) for error in self.errors]
+        if self.total > len(self.errors):
+            lines.append(f"... and {self.total - len(self.errors)} more problems.")
+        return "\n".join(lines)
+
+
+@dataclass
+class _Repeated:
+    """Errors that differ in their lines alone."""
+
+    first: list[DataError]  # at most MOST_LINES
+    count: int = 0
+
+    def as_one(self) -> DataError:
+        """One error with the numbers of the first lines."""
+        error = self.first[0]
+        if self.count == 1:
+            return error
+        lines = [str(repeated.line) for repeated in self.first if repeated.line is not None]
+        where = f"{self.count:,} times"
+        if lines:
+            where += f", in lines {', '.join(lines)}"
+        if self.count > len(self.first):
+            where += ", ..."
+        return DataError(
+            f"{error.problem} ({where})",
+            file=error.file,
+            line=error.line,
+            field=error.field,
+            fix=error.fix,
+        )
 
 
 class Problems:
     """Collects the errors of one file, so that the user sees the first 20 at once; equal ones are
     counted as one."""
 
-    def __init__(self):
-        self.total, self._more = 0, 0
-        # (file, problem, fix) -> errors that differ in their lines alone: the first three, and
-        # their number
-        self._found = {}
+    def __init__(self) -> None:
+        self.total = 0
+        self._unlisted = 0
+        self._by_message: dict[tuple[str | None, Text, Text], _Repeated] = {}
 
-    def add(self, error: DataError):
+    def add(self, error: DataError) -> None:
         self.total += 1
-        key = (error.file, error.problem, error.fix)
-        if key not in self._found and len(self._found) == MAX_PROBLEMS:
-            self._more += 1
-            return
-        first, count = self._found.get(key, ([], 0))
-        self._found[key] = (first + [error] * (count < 3), count + 1)
+        message = (error.file, error.problem, error.fix)
+        if message not in self._by_message:
+            if len(self._by_message) == MAX_PROBLEMS:
+                self._unlisted += 1
+                return
+            self._by_message[message] = _Repeated([])
+        repeated = self._by_message[message]
+        repeated.count += 1
+        if len(repeated.first) < MOST_LINES:
+            repeated.first.append(error)
 
-    def raise_if_any(self):
-        errors = [_counted(first, count) for first, count in self._found.values()]
+    def raise_if_any(self) -> None:
+        errors = [repeated.as_one() for repeated in self._by_message.values()]
         if len(errors) > 1:
-            raise DataErrors(errors, len(errors) + self._more)
+            raise DataErrors(errors, len(errors) + self._unlisted)
         if errors:
             raise errors[0]
-
-
-def _counted(first: list[DataError], count: int) -> DataError:
-    """One error for `count` equal ones, with the numbers of the first lines."""
-    one = first[0]
-    if count == 1:
-        return one
-    lines = ", ".join(str(error.line) for error in first if error.line is not None)
-    where = (
-        f"{count:,} times"
-        + (f", in lines {lines}" if lines else "")
-        + (", ..." if count > len(first) else "")
-    )
-    return DataError(
-        f"{one.problem} ({where})", file=one.file, line=one.line, field=one.field, fix=one.fix
-    )
 
 
 def of_plugin(error: BaseException) -> str:
@@ -138,16 +248,24 @@ def of_plugin(error: BaseException) -> str:
             code = frame.f_code
             reason, _, _ = str(error).partition("\n")  # jax explains itself in further lines
             place = f"{code.co_filename}:{line} ({code.co_name})"
-            return (
-                f"{place}: {type(error).__name__}: {reason.rstrip('.')}. Fix: correct this module."
-            )
+            problem = f"{place}: {type(error).__name__}: {reason}"
+            return str(UserError(problem, fix="correct this module"))
     return ""
 
 
 def hide_messages() -> None:
     """Reports exceptions that nothing catches without their messages, in all threads."""
-    sys.excepthook = lambda kind, error, trace: report_bug(error)
-    threading.excepthook = lambda thread: report_bug(thread.exc_value or Exception())
+
+    def of_process(
+        kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        report_bug(error)
+
+    def of_thread(thread: threading.ExceptHookArgs) -> None:
+        report_bug(thread.exc_value or Exception())
+
+    sys.excepthook = of_process
+    threading.excepthook = of_thread
 
 
 def report_bug(error: BaseException) -> None:
@@ -164,33 +282,39 @@ def report_bug(error: BaseException) -> None:
     fix = (
         f"report these lines, which quote no text; {SHOW_ALL}=1 shows all, where text may be shown"
     )
-    lines = [
-        f"bug: {summary(error)}. Fix: {fix}.",
-        *(f"  {place}" for place in _places(error)[-MOST_FRAMES:]),
-    ]
-    while error := error.__cause__ or (None if error.__suppress_context__ else error.__context__):
-        lines.append(f"  after {summary(error)}")
+    lines = [f"bug: {summary(error)}. Fix: {fix}."]
+    lines += [f"  {place}" for place in _places(error)[-MOST_FRAMES:]]
+    cause = _cause(error)
+    while cause:
+        lines.append(f"  after {summary(cause)}")
+        cause = _cause(cause)
     print("\n".join(lines), file=sys.stderr, flush=True)
+
+
+def _cause(error: BaseException) -> BaseException | None:
+    """The exception that led to this one."""
+    context = None if error.__suppress_context__ else error.__context__
+    return error.__cause__ or context
 
 
 def summary(error: BaseException) -> str:
     """`KeyError in mednli_jax/data/text.py:120 (pad)`: the innermost frame of this package, else of
     all frames."""
     places = _places(error)
-    innermost = ([place for place in places if place.startswith(PACKAGE.name)] or places)[-1:]
+    own = [place for place in places if place.startswith(PACKAGE.name)]
+    innermost = (own or places)[-1:]
     return f"{type(error).__name__}{''.join(f' in {place}' for place in innermost)}"
 
 
-def _places(error):
+def _places(error: BaseException) -> list[str]:
     """`mednli_jax/data/text.py:120 (pad)` for each frame. traceback.extract_tb would read the
     source lines."""
     places = []
     for frame, line in traceback.walk_tb(error.__traceback__):
         path = Path(frame.f_code.co_filename)
-        path = (
-            path.relative_to(PACKAGE.parent)
-            if path.is_relative_to(PACKAGE)
-            else Path(*path.parts[-2:])
-        )
-        places.append(f"{path}:{line} ({frame.f_code.co_name})")
+        if path.is_relative_to(PACKAGE):
+            shown = path.relative_to(PACKAGE.parent)
+        else:
+            shown = Path(*path.parts[-2:])
+        places.append(f"{shown}:{line} ({frame.f_code.co_name})")
     return places

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from mednli_jax.errors import DataError, Problems, RunError, UsageError
+from mednli_jax.errors import DataError, Problems, RunError, Text, UsageError
 
 # -- writing -----------------------------------------------------------------------------------------------------------
 
@@ -27,7 +27,7 @@ SHORTER_NAME = "give a shorter name"
 
 
 @contextlib.contextmanager
-def writing(path: Path, fix: str = _FIX):
+def writing(path: Path, fix: Text = _FIX):
     """Turns an OSError into a RunError that names the file or its folder."""
     try:
         yield
@@ -154,7 +154,7 @@ def write_over(path: Path, content: str, mark: str) -> None:
 
 
 @contextlib.contextmanager
-def atomic_folder(folder: Path, *, keep: bool = True, fix: str = _FIX) -> Iterator[Path]:
+def atomic_folder(folder: Path, *, keep: bool = True, fix: Text = _FIX) -> Iterator[Path]:
     """An empty temporary folder, 0700, which is renamed to `folder` when the block ends and removed
     where it fails.
 
@@ -207,7 +207,7 @@ def digest(values) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def private_folder(folder: Path, *, ours: bool = False, fix: str = _FIX) -> Path:
+def private_folder(folder: Path, *, ours: bool = False, fix: Text = _FIX) -> Path:
     """Creates the folder where it is missing, 0700, and returns it.
 
     A new or empty folder gets a .gitignore that excludes all its files; a folder with files only
@@ -278,7 +278,7 @@ _ESCAPED_MARK = re.compile(
 )  # but not the ufeff after a backslash's escape
 
 
-def line_fault(file: str, line: int | None, problem: str, fix: str = FRESH_COPY) -> DataError:
+def line_fault(file: str, line: int | None, problem: str, fix: Text = FRESH_COPY) -> DataError:
     return DataError(problem, file=file, line=line, fix=fix)
 
 
@@ -291,7 +291,7 @@ def empty_field(path: Path, line: int, field: str) -> DataError:
     return DataError(problem, file=path.name, line=line, field=field, fix=fix)
 
 
-def no_such_file(path: Path, fix: str = "check the path") -> DataError:
+def no_such_file(path: Path, fix: Text = "check the path") -> DataError:
     path = Path(path)
     problem = (
         "is a folder, not a file"

@@ -15,8 +15,8 @@ def imported(name: str, field: str):
     """
     package = name.partition(":")[0].partition(".")[0]
     if package not in os.environ.get(PLUGINS, "").split(","):
-        problem = f"config.{field}: '{name}' is code of the package '{package}', which is not allowed to run"
-        raise ConfigError(problem, fix=f"if you trust it, export {PLUGINS}={package}")
+        problem = f"'{name}' is code of the package '{package}', which is not allowed to run"
+        raise ConfigError(problem, field=field, fix=f"if you trust it, export {PLUGINS}={package}")
     try:
         return pkgutil.resolve_name(name)
     except SyntaxError as error:

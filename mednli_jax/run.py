@@ -25,12 +25,15 @@ from mednli_jax.data.examples import Split
 from mednli_jax.data.text import Vocab
 from mednli_jax.data.wordpiece import WordPieces, find_weights
 from mednli_jax.errors import (
+    FORCE,
     ConfigError,
     DataError,
     ResumableError,
     RunError,
+    Setting,
     UsageError,
     UserError,
+    config_field,
     summary,
 )
 from mednli_jax.files import local_path, private_folder, sha256, write_atomic, write_json
@@ -212,10 +215,9 @@ def _model(config, entry: table.Entry) -> Model:
         for name, size in found.items():
             # A size without a default is that of the weights of a finished run.
             if name in values and values[name] not in (size, before.get(name, size)):
-                problem = f"config.model.{name} is {values[name]}, and the weights of config.model.weights have {size}"
-                raise ConfigError(
-                    problem, fix=f"leave config.model.{name} out; the weights decide it"
-                )
+                problem = f"is {values[name]}, and the weights of model.weights have {size}"
+                fix = "leave it out; the weights decide it"
+                raise ConfigError(problem, field=f"model.{name}", fix=fix)
         values |= found
         WordPieces.load(weights).check_size(values["vocab_size"])
     if entry.module is not None:  # refuses bad fields
@@ -412,11 +414,11 @@ NAMING = (
     "limit",
     "labels",
 )  # fields of `data` that name a corpus, besides its folder
-# Settings that decide the vector of a word: name in the manifest's key -> flag.
+# Settings that decide the vector of a word: name in the manifest's key -> field of the config.
 OF_WORDS = {
-    "lowercase": "--config.data.lowercase",
-    "unknown": "--config.vectors.unknown",
-    "lowered": "--config.vectors.lowered",
+    "lowercase": "data.lowercase",
+    "unknown": "vectors.unknown",
+    "lowered": "vectors.lowered",
 }
 
 
@@ -488,9 +490,8 @@ class System(ABC):
         """(scores, logits [S, N, C]) of a split, kept for a second call."""
         if split not in self.prepared.splits:
             names = ", ".join(self.prepared.splits)
-            raise UsageError(
-                f"--split={split}: the corpus has no such split", fix=f"give one of {names}"
-            )
+            problem = (Setting("split", split), ": the corpus has no such split")
+            raise UsageError(problem, fix=f"give one of {names}")
         if split not in self._scores:
             logits = self._logits(split)
             self._scores[split] = self.task.score(self.prepared.splits[split], logits), logits
@@ -600,7 +601,8 @@ class FinishedRun(System):
     def check_task(self, config) -> None:
         """Raises UsageError where a config is of another task than the run."""
         if config.task != self.config.task:
-            problem = f"--config is of {tasks.task_of(config).corpora}, and the run of {self.kind.corpora}"
+            corpora = f"{tasks.task_of(config).corpora}, and the run of {self.kind.corpora}"
+            problem = (Setting("config"), f" is of {corpora}")
             raise UsageError(problem, fix="give another")
 
     def on(self, data, split: str = "") -> "FinishedRun":
@@ -661,22 +663,24 @@ class FinishedRun(System):
             return
         if trained:
             problem = "trained its word vectors, and the other corpus has other words"
-            fix = "train a source whose vectors stay as they are (--config.model.train_vectors=False; not fasttext)"
-        elif same["vocabulary.json"] or _vectors_of(mine) != _vectors_of(other):
-            problem, fix = (
-                "has other word vectors than this config",
-                "give both the same --config.vectors",
+            fix = (
+                "train a source whose vectors stay as they are (",
+                config_field("model.train_vectors", False),
+                "; not fasttext)",
             )
+        elif same["vocabulary.json"] or _vectors_of(mine) != _vectors_of(other):
+            problem = "has other word vectors than this config"
+            fix = ("give both the same ", config_field("vectors"))
         elif unlike := [
             flag
             for name, flag in OF_WORDS.items()
             if mine["key"].get(name) != other["key"].get(name)
         ]:
-            flags = ", ".join(unlike)
-            problem, fix = f"looks up words in another way ({flags})", f"give both the same {flags}"
+            problem = f"looks up words in another way ({', '.join(unlike)})"
+            fix = f"give both the same {', '.join(unlike)}"
         elif not self.config.vectors.path:
             problem = "has random word vectors, and the other corpus has other words"
-            fix = "train the source with --config.vectors.path=FILE"
+            fix = ("train the source with ", config_field("vectors.path", "FILE"))
         else:
             return
         raise RunError(f"{self.directory.folder}: {problem}", fix=fix)
@@ -874,7 +878,7 @@ def _best(directory: RunDirectory, result: RunResult) -> dict:
     best = loaded[0]["best"] if loaded else None
     if best is None or best["epoch"].tolist() != result.best_epoch:
         problem = f"{directory.checkpoints}: what is left undamaged is not the finished run"
-        raise RunError(problem, fix="restore the run directory, or train again with --force")
+        raise RunError(problem, fix=("restore the run directory, or train again with ", FORCE))
     return {"params": best["params"], "batch_stats": best.get("batch_stats", {})}
 
 
@@ -889,7 +893,7 @@ def source_run(target: Experiment, prepared) -> FinishedRun:
     source.check_words(prepared)
     if source.experiment.trains_words and not target.trains_words:
         problem = f"{source.directory.folder}: trained its word vectors, which this config does not take over"
-        raise RunError(problem, fix="also give --config.model.train_vectors=True")
+        raise RunError(problem, fix=("also give ", config_field("model.train_vectors", True)))
     transfer.seed_rows(source.experiment.seeds, target.seeds)
     return source
 

@@ -21,7 +21,16 @@ from pathlib import Path
 from typing import Any
 
 import mednli_jax
-from mednli_jax.errors import ResumableError, RunError
+from mednli_jax.errors import (
+    FORCE,
+    RESUME,
+    WORKDIR,
+    ResumableError,
+    RunError,
+    Setting,
+    Text,
+    config_field,
+)
 from mednli_jax.files import (
     TEMPORARY,
     append_line,
@@ -46,6 +55,8 @@ Scores = Mapping[str, Json]  # of a split, as Scorer.score returns them
 FAILED = "correct the fault that its log.txt names"  # the first step for a run that failed
 # `in_training` holds the lock for a moment, so the lock is tried for so long at least.
 LOCK_SECONDS = 0.5
+CHECK_WORKDIR = ("check ", WORKDIR)
+RESTORE = ("restore the file, or start over with ", FORCE)
 # Fields of configs of version 1 that are gone, and the value with which a run of that version means
 # the same today.
 RETIRED = {
@@ -73,7 +84,7 @@ _PACKAGES = (
 )
 
 
-def read_json(path: Path, *fields: str, fix: str = "restore the file") -> dict:
+def read_json(path: Path, *fields: str, fix: Text = "restore the file") -> dict:
     """The JSON object of a file in a run directory. Raises RunError for a file without one, or
     without `fields`."""
     try:
@@ -394,15 +405,15 @@ class RunDirectory:
         files = (path for path in run.folder.rglob("*") if path.is_file())
         # A killed start leaves a lock and hidden files.
         if not found and any(path.name != "lock" and path.name[0] != "." for path in files):
-            raise RunError(f"{run.folder}: holds other files", fix="choose an empty --workdir")
+            raise RunError(f"{run.folder}: holds other files", fix=("choose an empty ", WORKDIR))
         if resume and not run.folder.exists():
-            fix = "name the run to continue with, or leave --resume out to start a run there"
+            fix = ("name the run to continue with, or leave ", RESUME, " out to start a run there")
             raise RunError(f"{run.folder}: no such run directory", fix=fix)
         if found and not (resume or force) and (locked or not run.in_training()):
             status = run.status()
-            go_on = "--resume to continue, " if run.can_resume() else ""
-            first = f"{FAILED}, then " if status == "failed" else ""
-            fix = f"{first}{go_on}--force to start over, or another --workdir"
+            first = (f"{FAILED}, then ",) if status == "failed" else ()
+            go_on = (RESUME, " to continue, ") if run.can_resume() else ()
+            fix = (*first, *go_on, FORCE, " to start over, or another ", WORKDIR)
             raise RunError(f"{run.folder}: already holds a run (status {status})", fix=fix)
         return found
 
@@ -423,12 +434,12 @@ class RunDirectory:
         """
         run = cls(folder)
         cls.check(folder, resume=resume, force=force)
-        private_folder(run.folder, ours=True, fix="check --workdir")
+        private_folder(run.folder, ours=True, fix=CHECK_WORKDIR)
         try:
             run.lock(wait)
             # Another process may have made the run since the first check.
             found = cls.check(folder, resume=resume, force=force, locked=True)
-            with writing(run.private, "check --workdir"):
+            with writing(run.private, CHECK_WORKDIR):
                 run.private.mkdir(mode=0o700, exist_ok=True)
                 for left in run.folder.rglob(TEMPORARY):  # of a process that was killed as it wrote
                     left.unlink()
@@ -439,10 +450,14 @@ class RunDirectory:
                 run.config, json.loads(json.dumps(config))
             ):  # tuples become lists
                 problem = f"{run.folder}: the run was started with other values of {', '.join(changed[:5])}"
-                fix = "resume with the same flags, or choose another --workdir"
+                fix = ("resume with the same flags, or choose another ", WORKDIR)
                 if run.status() == "complete":
-                    fix = "a complete run is not trained longer: train a new one, perhaps from its weights "
-                    fix += f"(--config.transfer.init_from={run.folder})"
+                    fix = (
+                        "a complete run is not trained longer: train a new one, "
+                        "perhaps from its weights (",
+                        config_field("transfer.init_from", run.folder),
+                        ")",
+                    )
                 raise RunError(problem, fix=fix)
         except BaseException:
             # the error refers to this object, so the lock would live as long as the error
@@ -454,19 +469,19 @@ class RunDirectory:
         """Raises RunError where the prepared data differs from that with which the run began."""
         if not (self.folder / "data.json").is_file():
             return
-        before = self.data("files", fix="restore the file, or start over with --force")
+        before = self.data("files", fix=RESTORE)
         now = RunData.from_json(manifest)
         if before.files == now.files:
             return
         sources = differing(before.sources, now.sources)[:5]
         changed = ", ".join(sources) or "the corpus, the vectors or the ontology"
         problem = f"{self.folder}: changed since the run began: {changed}"
-        raise RunError(problem, fix="restore what changed, or start over with --force")
+        raise RunError(problem, fix=("restore what changed, or start over with ", FORCE))
 
     def check_settings(self, settings: dict) -> None:
         """Raises RunError where a setting of jax differs from that with which the run began, if it
         was recorded."""
-        before = self.environment(fix="restore the file, or start over with --force").settings
+        before = self.environment(fix=RESTORE).settings
         changed = [name for name in before if name in settings and before[name] != settings[name]]
         if not changed:
             return
@@ -479,7 +494,7 @@ class RunDirectory:
             for name in changed
         ]
         problem = f"{self.folder}: the run began with {began}, and this process has {now}"
-        raise RunError(problem, fix=f"{'; '.join(steps)}; or start over with --force")
+        raise RunError(problem, fix=(f"{'; '.join(steps)}; or start over with ", FORCE))
 
     def _clear(self):
         """Removes the files of an earlier run. The config is last: the folder is a run as long as
@@ -501,7 +516,7 @@ class RunDirectory:
         Raises ResumableError where another process holds the lock for more than `wait` seconds.
         """
         deadline = time.monotonic() + max(wait, LOCK_SECONDS)
-        with writing(self.folder, "choose another --workdir"):
+        with writing(self.folder, ("choose another ", WORKDIR)):
             self._lock = open(self.folder / "lock", "w")  # noqa: SIM115 - held until `close`
             if wait and self.in_training():
                 say(
@@ -513,7 +528,7 @@ class RunDirectory:
                     break
                 except BlockingIOError:
                     if time.monotonic() > deadline:
-                        fix = "wait for it and give --resume, or choose another --workdir"
+                        fix = ("wait for it and give ", RESUME, ", or choose another ", WORKDIR)
                         problem = f"{self.folder}: another process is training here"
                         raise ResumableError(problem, fix=fix) from None
                     time.sleep(0.1)
@@ -546,10 +561,11 @@ class RunDirectory:
             return RunError(
                 f"{self.folder}: the run is in training", fix="wait until it is finished"
             )
-        fix = f"continue with it: train with its flags, --workdir={self.folder} and --resume"
+        workdir = Setting("workdir", self.folder)
+        fix = ("continue with it: train with its flags, ", workdir, " and ", RESUME)
         if status == "failed":
-            go_on = "--resume to continue with the same flags, or " if self.can_resume() else ""
-            fix = f"{FAILED}, then train with --workdir={self.folder} and {go_on}--force to start over"
+            go_on = (RESUME, " to continue with the same flags, or ") if self.can_resume() else ()
+            fix = (f"{FAILED}, then train with ", workdir, " and ", *go_on, FORCE, " to start over")
         return RunError(f"{self.folder}: the run is not finished (status {status})", fix=fix)
 
     def can_resume(self) -> bool:
@@ -568,7 +584,7 @@ class RunDirectory:
             return False
         return False
 
-    def result(self, *fields: str, fix: str = "") -> RunResult:
+    def result(self, *fields: str, fix: Text = "") -> RunResult:
         """The content of result.json. A run that was killed before it wrote it has the status
         `running`.
 
@@ -579,20 +595,24 @@ class RunDirectory:
         path = self.folder / "result.json"
         if not path.is_file():
             return RunResult("running")
-        write_again = "restore it, or remove it and train with --resume, which writes it again"
+        write_again = (
+            "restore it, or remove it and train with ",
+            RESUME,
+            ", which writes it again",
+        )
         return RunResult.from_json(read_json(path, "status", *fields, fix=fix or write_again))
 
     def status(self) -> str:
         return self.result().status
 
-    def data(self, *fields: str, fix: str = "restore the file") -> RunData:
+    def data(self, *fields: str, fix: Text = "restore the file") -> RunData:
         """The content of data.json; empty for a run that lacks it. Arguments as in `result`."""
         path = self.folder / "data.json"
         if not path.is_file() and not fields:
             return RunData()
         return RunData.from_json(read_json(path, *fields, fix=fix))
 
-    def environment(self, fix: str = "restore the file") -> RunEnvironment:
+    def environment(self, fix: Text = "restore the file") -> RunEnvironment:
         """The content of env.json; empty for a run that lacks it."""
         path = self.folder / "env.json"
         if not path.is_file():
@@ -689,7 +709,7 @@ def differing(old: Mapping[str, Json], new: Mapping[str, Json]) -> list[str]:
     return sorted(key for key in old.keys() | new.keys() if old.get(key, ...) != new.get(key, ...))
 
 
-def flat(tree: Mapping[str, Json], prefix: str = "") -> dict[str, Json]:
+def flat(tree: Mapping[str, Json], prefix: Text = "") -> dict[str, Json]:
     """The leaves of a tree of JSON values, named as `train.epochs`."""
     leaves = {}
     for key, value in tree.items():

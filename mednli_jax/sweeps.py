@@ -213,9 +213,8 @@ def _storage(address: str, grace: int) -> optuna.storages.RDBStorage:
         fix = "install the optuna that made them: pip install --upgrade optuna"
         if schema in storage.get_all_versions():
             fix = f"optuna storage upgrade --storage {shlex.quote(url.render_as_string())}"
-        raise RunError(
-            f"--storage: its tables have optuna's schema {schema}, not {newest}. Fix: {fix}"
-        )
+        problem = f"--storage: its tables have optuna's schema {schema}, not {newest}"
+        raise RunError(problem, fix=fix)
     if storage.engine.name == "sqlite":
 
         def begin(connection: sqlalchemy.Connection) -> None:

@@ -310,8 +310,9 @@ def named(name: str) -> Task:
         task = imported(name, "task")
         if not isinstance(task, Task):
             lacking = [member for member in MEMBERS if not hasattr(task, member)]
-            problem = f"config.task: '{name}' is no TASK, it has no {', '.join(lacking)}"
-            raise ConfigError(problem, fix="give the object what docs/plugins.md lists")
+            problem = f"'{name}' is no TASK, it has no {', '.join(lacking)}"
+            fix = "give the object what docs/plugins.md lists"
+            raise ConfigError(problem, field="task", fix=fix)
         return task
     if name not in list(tasks()):  # which takes a value of any type
         raise ConfigError(
@@ -458,9 +459,8 @@ def with_analysis(name: str, config: Config | None = None) -> Analyses:
     known: dict[str, Analyses] = {ALL: tasks()[NLI]}
     known |= {analysis: task for task in tasks().values() for analysis in analyses_of(task)}
     if name not in known:
-        raise UsageError(
-            f"unknown analysis '{name}'. Known: {', '.join(known)}. Fix: analyze stats --config=FILE"
-        )
+        problem = f"unknown analysis '{name}'"
+        raise UsageError(problem, fix=f"give one of {', '.join(known)}, e.g. analyze stats")
     return known[name]
 
 

@@ -79,6 +79,22 @@ def test_a_run_from_python_is_a_run_of_the_command(tmp_path):
         mednli_jax.train_model(small(), "runs/python")
 
 
+def test_errors_name_fields_as_their_interface_writes_them():
+    config = small()
+    config.train.epochs = 0
+    with pytest.raises(ConfigError, match=r"^config\.train\.epochs: is 0\. Fix: "):
+        mednli_jax.train_model(config, "runs/none")
+    config = small()
+    config.data.dir = "absent"
+    with pytest.raises(ConfigError, match=r"absent: config\.data\.dir names .* config\.data\.dir"):
+        mednli_jax.train_model(config, "runs/none")
+    flags = (f"--config={ROOT}/configs/bow.py:file", "--workdir=runs/none")
+    _, _, err = call_command(train, *flags, "--config.data.dir=own", "--config.train.epochs=0")
+    assert "error: --config.train.epochs: is 0. Fix: " in err
+    _, _, err = call_command(train, *flags, "--config.data.dir=absent")
+    assert "absent: --config.data.dir names " in err
+
+
 # -- models that are plugged in ----------------------------------------------------------------------------------
 
 
@@ -87,7 +103,7 @@ def test_a_run_from_python_is_a_run_of_the_command(tmp_path):
 )
 def test_what_is_no_model_is_refused(name, monkeypatch):
     monkeypatch.setenv(PLUGINS, "plugin_model,plugin_modell")
-    with pytest.raises(ConfigError, match=r"config\.model\.name"):
+    with pytest.raises(ConfigError, match=r"^--config\.model\.name: "):
         table.entry(name)
 
 
@@ -112,7 +128,7 @@ def test_what_is_no_model_is_refused(name, monkeypatch):
         ),
         ("data.name=plugin_syntax:read", "plugin_syntax.py:1: ", "correct this module"),
         ("model.name=plugin_model:Broken", "plugin_model.py:", "TypeError: "),
-        ("model.name=plugin_model:Narrow", "config.model.name: ", "of 3 classes, not 2"),
+        ("model.name=plugin_model:Narrow", "--config.model.name: ", "of 3 classes, not 2"),
     ],
 )
 def test_an_error_of_ones_own_code_is_shown_with_its_place(monkeypatch, field, place, reason):
@@ -133,7 +149,7 @@ def test_an_error_of_ones_own_code_is_shown_with_its_place(monkeypatch, field, p
         True,
         True,
     ), err
-    ours = place == "config.model.name: "  # a message of this package, which quotes nothing
+    ours = place == "--config.model.name: "  # a message of this package, which quotes nothing
     assert (
         ours or not Path("run/log.txt").is_file() or reason not in Path("run/log.txt").read_text()
     )

@@ -73,7 +73,7 @@ def test_a_config_with_its_own_values_may_be_used(name):
 @pytest.mark.parametrize("name", checks.CHOICES)
 def test_a_field_with_choices_takes_no_other_and_names_them(name):
     message = refusal(with_field(name), **{name.replace(".", "__"): "zyzzyva"})
-    assert message.startswith(f"config.{name}: unknown value 'zyzzyva'. Fix: give one of ")
+    assert message.startswith(f"--config.{name}: unknown value 'zyzzyva'. Fix: give one of ")
     assert all(choice in message for choice in checks.CHOICES[name])
 
 
@@ -84,7 +84,7 @@ BOUNDS = [(name, *bounds) for bounds, names in checks.NUMBERS.items() for name i
 def test_a_number_may_be_its_bounds_and_no_less_no_more_and_not_nan(name, least, most):
     field, step = name.replace(".", "__"), 1 if isinstance(most, int) else most / 999
     allowed = re.escape(f"{least} to {most}")
-    refused = re.compile(rf"config\.{name} is \S+\. Fix: give {allowed}\.$")
+    refused = re.compile(rf"--config\.{name}: is \S+\. Fix: give {allowed}\.$")
     for value in (least - step, most + step, float("nan")):
         assert refused.match(refusal(with_field(name), **{field: value}))
     for value in (least, most):  # another rule may refuse the config with it
@@ -113,7 +113,7 @@ OTHER_RULES = {
 def test_another_rule_names_the_field_and_its_fix_works(case):
     fields, name, fixed = OTHER_RULES[case]
     message = refusal(defaults.nli("bow"), **fields)
-    assert re.match(rf"config\.{name}: .*\. Fix: .*\.$", message)
+    assert re.match(rf"--config\.{name}: .*\. Fix: .*\.$", message)
     assert refusal(defaults.nli("bow"), **{**fields, **fixed}) == ""
 
 
@@ -127,7 +127,7 @@ def test_another_rule_names_the_field_and_its_fix_works(case):
 )
 def test_a_setting_that_cannot_work_is_named(config, wrong, others):
     config.update_from_flattened_dict({**wrong, **others})
-    with pytest.raises(ConfigError, match=rf"^config\.{next(iter(wrong))}\b.* Fix: "):
+    with pytest.raises(ConfigError, match=rf"^--config\.{next(iter(wrong))}\b.* Fix: "):
         experiment_of(config)
 
 

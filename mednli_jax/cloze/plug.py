@@ -21,7 +21,7 @@ from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_
 from mednli_jax.data.examples import PLACEHOLDER
 from mednli_jax.data.inputs import Form
 from mednli_jax.data.vectors import coverage_warnings
-from mednli_jax.errors import UsageError
+from mednli_jax.errors import Text, UsageError, config_field
 from mednli_jax.files import local_path
 from mednli_jax.report import public as public_part
 from mednli_jax.report.options import (
@@ -75,11 +75,11 @@ class Cloze:
     choices: Mapping[str, Sequence[str]] = MappingProxyType({"data.setup": SETUPS})
     empty: Sequence[tuple[str, Callable[[Any], bool], str]] = ()
 
-    def rules(self, config: Any) -> Iterator[tuple[str, str, str]]:
+    def rules(self, config: Any) -> Iterator[tuple[str, str, Text]]:
         """(field, what is wrong, the fix) of each rule of cloze queries that a config breaks."""
         setup = config.data.setup
         if config.model.get("pointer", "sum") != "sum" and setup != "noent":
-            fix = "give sum, or --config.data.setup=noent"
+            fix = ("give sum, or ", config_field("data.setup", "noent"))
             yield "model.pointer", "a phrase is one token", fix
 
     def accepts(self, name: str, module: Any) -> bool:

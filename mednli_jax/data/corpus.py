@@ -9,7 +9,7 @@ from typing import Protocol
 
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.examples import Split
-from mednli_jax.errors import ConfigError
+from mednli_jax.errors import ConfigError, config_field
 from mednli_jax.files import either_name, local_path, variable_path
 from mednli_jax.terminal import warn
 
@@ -98,16 +98,18 @@ def required_folder(name: str, folder: Path | None) -> Path:
     """The folder with the files of a corpus."""
     if folder is None:
         problem = f"no data folder is set for corpus '{name}'"
-        fix = f"set $MEDNLI_JAX_DATA to the folder that holds {name}/, or give --config.data.dir=FOLDER"
+        folder_field = config_field("data.dir", "FOLDER")
+        fix = (f"set $MEDNLI_JAX_DATA to the folder that holds {name}/, or give ", folder_field)
         if name == "file":
             problem = "no folder is set for your own files"
-            fix = "give --config.data.dir=FOLDER with the files of each split in it"
+            fix = ("give ", folder_field, " with the files of each split in it")
         raise ConfigError(problem, fix=fix)
     if not folder.is_dir():
         by_variable = os.environ.get("MEDNLI_JAX_DATA") and folder == data_folder(None)
-        source = "$MEDNLI_JAX_DATA" if by_variable else "--config.data.dir"
-        problem = f"{folder}: {source} names this folder, which does not exist (moved, or another working folder?)"
-        raise ConfigError(problem, fix=f"put it back, or correct {source}")
+        source = "$MEDNLI_JAX_DATA" if by_variable else config_field("data.dir")
+        reason = "names this folder, which does not exist (moved, or another working folder?)"
+        problem = (f"{folder}: ", source, f" {reason}")
+        raise ConfigError(problem, fix=("put it back, or correct ", source))
     return folder
 
 
@@ -120,8 +122,8 @@ def corpus_folder(data) -> Path | None:
 def check_name(name: str, known: Sequence[str], field: str = "name") -> None:
     """Raises ConfigError for an unknown corpus. field: of the `data` section, for the message."""
     if name not in known:
-        problem = f"config.data.{field}: unknown corpus '{name}'"
-        raise ConfigError(problem, fix=f"give one of {', '.join(known)}")
+        fix = f"give one of {', '.join(known)}"
+        raise ConfigError(f"unknown corpus '{name}'", field=f"data.{field}", fix=fix)
 
 
 def vectors_of(config, folder: Path | None) -> dict:

@@ -23,7 +23,7 @@ import numpy as np
 
 from mednli_jax.data import fasttext_model
 from mednli_jax.data.fasttext_model import FastTextModel
-from mednli_jax.errors import DataError, Problems
+from mednli_jax.errors import DataError, Problems, Text, config_field
 from mednli_jax.files import (
     FRESH_COPY,
     MARK,
@@ -120,7 +120,7 @@ def check_dim(path: Path, head: Head, dim: int) -> None:
     if head.dim == dim:
         return
     problem = f"holds {head.dim} numbers a word, expected {dim}"
-    fix = f"set --config.vectors.dim={head.dim} or use another file"
+    fix: Text = ("set ", config_field("vectors.dim", head.dim), " or use another file")
     if not head.dim:
         problem = "the line does not end in numbers"
         fix = (

@@ -16,7 +16,7 @@ from mednli_jax.diskne import tables
 from mednli_jax.diskne.corpus import benchmark_of, folds_of
 from mednli_jax.diskne.data import GROUPS
 from mednli_jax.diskne.folds import FoldChoice, slot_code
-from mednli_jax.errors import ConfigError, DataError
+from mednli_jax.errors import ConfigError, DataError, config_field
 from mednli_jax.files import write_atomic, write_json
 from mednli_jax.nli import task as nli
 from mednli_jax.report.prepared import left_out
@@ -57,7 +57,9 @@ def chunks_of(choice: FoldChoice, seeds, prepared) -> list[Chunk]:
     )
     if not chosen or wanted - set().union(*called):
         problem = "no fold of a disease or category requested"
-        raise ConfigError(f"{benchmark.name}: {problem}", fix="give other --config.diskne settings")
+        raise ConfigError(
+            f"{benchmark.name}: {problem}", fix=("give other settings of ", config_field("diskne"))
+        )
     for place in chosen:
         for name in ("train", "dev"):
             if not len(getattr(found[place], name)):

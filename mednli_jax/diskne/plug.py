@@ -69,7 +69,7 @@ class DisKnE(NLI):
 
     def rules(self, config: Any) -> Iterator[tuple[str, str, str]]:
         if max(config.seeds) > MOST_SEED:
-            yield "seeds", f"with folds a seed is at most {MOST_SEED}", "--config.seeds=0,1,2"
+            yield "seeds", f"with folds a seed is at most {MOST_SEED}", "give e.g. 0,1,2"
         yield from super().rules(config)
         if set(several(config.diskne.categories)) - set(CATEGORIES):
             yield (

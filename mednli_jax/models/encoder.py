@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import DTypeLike
 
-from mednli_jax.errors import ConfigError
+from mednli_jax.errors import ConfigError, config_field
 from mednli_jax.models import layers
 from mednli_jax.models.batch import PairBatch
 from mednli_jax.models.packing import MASKED_ENERGY
@@ -188,7 +188,7 @@ class Encoder(nn.Module):
         most = self.positions - self.first_position
         if size > most:
             problem = f"a pair of {size} pieces is longer than the model's {most} positions"
-            raise ConfigError(problem, fix="lower config.data.max_length")
+            raise ConfigError(problem, fix=("lower ", config_field("data.max_length")))
         return size
 
 

@@ -20,7 +20,7 @@ from mednli_jax.data.cache import kept
 from mednli_jax.data.corpus import cache_folder
 from mednli_jax.data.examples import LABELS, Split
 from mednli_jax.data.text import Vocab
-from mednli_jax.errors import DataError
+from mednli_jax.errors import DataError, config_field
 from mednli_jax.nli import features
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encoding import find_mentions
@@ -109,7 +109,8 @@ def fit_predict(
     rows = rows[np.asarray(label)[rows] >= 0]
     wanted = np.asarray(label)[rows]
     if len(np.unique(wanted)) < 2:
-        fix = f"train on a corpus with {', '.join(LABELS)}, or raise --config.data.limit"
+        limit = config_field("data.limit")
+        fix = (f"train on a corpus with {', '.join(LABELS)}, or raise ", limit)
         raise DataError("the labelled training pairs hold fewer than two labels", fix=fix)
 
     def one(seed):

@@ -16,7 +16,7 @@ from mednli_jax.data.examples import Split
 from mednli_jax.data.text import Vocab, blank_tokens
 from mednli_jax.data.vector_formats import vector_files
 from mednli_jax.data.wordpiece import WordPieces, vocabulary_files
-from mednli_jax.errors import ConfigError, DataError, UsageError
+from mednli_jax.errors import ConfigError, DataError, UsageError, config_field
 from mednli_jax.files import check_readable, digest, no_such_file
 from mednli_jax.knowledge import load, retrofit
 from mednli_jax.knowledge.distances import stored_paths
@@ -454,17 +454,20 @@ class NLICorpus:
             files += self.terminology.files()
         if lexicon := self.encoding.retrofit_lexicon:
             if not lexicon.is_file():
-                fix = "check --config.vectors.retrofit: 'ontology', or the path of a lexicon"
+                setting = config_field("vectors.retrofit")
+                fix = ("check ", setting, ": 'ontology', or the path of a lexicon")
                 raise no_such_file(lexicon, fix)
             files.append(lexicon)
         for path in self.linking.files() if self.linking else ():
             check_readable(path, "check the path, or leave the setting empty")
             files.append(path)
         if missing := [path for path in files if not path.is_file()]:
-            fix = "check --config.vectors.path, or leave it empty for random vectors (--config.vectors.path=)"
-            raise ConfigError(
-                f"{missing[0]}: there is no such file", fix=f"{fix}; accuracy will be lower"
+            fix = (
+                "check the path, or give ",
+                config_field("vectors.path", ""),
+                " for random vectors; accuracy will be lower",
             )
+            raise ConfigError(f"{missing[0]}: there is no such file", fix=fix)
         return list(dict.fromkeys(files))
 
     def build(self):

@@ -22,7 +22,7 @@ from mednli_jax.data.examples import LABELS
 from mednli_jax.data.inputs import Form
 from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.data.wordpiece import find_weights
-from mednli_jax.errors import ConfigError, UsageError
+from mednli_jax.errors import ConfigError, UsageError, config_field
 from mednli_jax.knowledge.ontology import RELATIONS, OntologyOptions
 from mednli_jax.nli import page, reproduction, tables
 from mednli_jax.nli.analyses import Pairs, pairs_of, paths, stats
@@ -288,14 +288,16 @@ class NLI:
         counts = "{premises:,} premises, {hypotheses:,} hypotheses with a concept".format_map(
             knowledge["splits"][name]
         )
-        problem = (
-            f"config.knowledge.ontology: of {size:,} training pairs none has a link ({counts})"
+        problem, field = (
+            f"of {size:,} training pairs none has a link ({counts})",
+            "knowledge.ontology",
         )
         if experiment.corpus.limit or size < excerpt:
-            warn(problem)
+            warn(str(ConfigError(problem, field=field)))
             return
-        fix = "give another ontology or file of mentions, or train without (--config.model.knowledge=none)"
-        raise ConfigError(problem, fix=fix)
+        without = config_field("model.knowledge", "none")
+        fix = ("give another ontology or file of mentions, or train without (", without, ")")
+        raise ConfigError(problem, field=field, fix=fix)
 
     def run_sections(self, directory: RunDirectory, result: RunResult) -> RunSections:
         return page.run_sections(result)

@@ -207,10 +207,9 @@ class NLITask:
         """The labels [B] as places among the logits."""
         label = batch.label
         if logits.shape[-1] not in (len(self.classes), len(LABELS)):
-            problem = (
-                f"config.model.name: the model has to return logits of {len(self.classes)} classes"
-            )
-            raise ConfigError(f"{problem}, not {logits.shape[-1]}", fix="correct its module")
+            wanted = f"{len(self.classes)} classes, not {logits.shape[-1]}"
+            problem = f"the model has to return logits of {wanted}"
+            raise ConfigError(problem, field="model.name", fix="correct its module")
         return (
             jnp.searchsorted(jnp.array(self.classes), label)
             if self._lacks_classes(logits)

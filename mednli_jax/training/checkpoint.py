@@ -22,7 +22,7 @@ import orbax.checkpoint as ocp
 from flax import serialization
 
 from mednli_jax import files
-from mednli_jax.errors import RunError
+from mednli_jax.errors import FORCE, RESUME, RunError
 from mednli_jax.terminal import warn
 
 KEEP = 2
@@ -113,13 +113,11 @@ class Checkpoints:
             refusals = (text for text in map(os.strerror, REFUSALS) if text in str(error))
             reason = cause.strerror if isinstance(cause, OSError) else None
             reason = reason or next(refusals, type(error).__name__)
-            before = (
-                "--resume continues from the previous checkpoint"
-                if self.numbers()
-                else "then --resume"
-            )
+            go_on = (RESUME, " continues from the previous checkpoint")
+            if not self.numbers():
+                go_on = ("then ", RESUME)
             problem = f"{self.folder}: the checkpoint could not be saved ({reason})"
-            raise RunError(problem, fix=f"free space; {before}") from error
+            raise RunError(problem, fix=("free space; ", *go_on)) from error
         with contextlib.suppress(
             OSError
         ):  # the new checkpoint is saved; the next save deletes the remaining old ones
@@ -159,7 +157,7 @@ class Checkpoints:
             warn(f"{self.folder / str(number)}: the checkpoint is damaged; trying the one before.")
         if numbers:
             raise RunError(
-                f"{self.folder}: every checkpoint is damaged", fix="train again with --force"
+                f"{self.folder}: every checkpoint is damaged", fix=("train again with ", FORCE)
             )
         return None
 

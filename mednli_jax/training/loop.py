@@ -391,10 +391,8 @@ class Trainer:
         scores = self._score(self.splits["dev"], logits, np.asarray(self.learner.seed))
         unscored = scores["loss"] is None  # no dev answer can be scored
         if unscored and self.settings.select == "loss":
-            raise ConfigError(
-                "config.train.select is 'loss': no dev answer can be scored",
-                fix="give accuracy or last",
-            )
+            problem = "is 'loss', and no dev answer can be scored"
+            raise ConfigError(problem, field="train.select", fix="give accuracy or last")
         loss = np.full(len(places), np.nan) if unscored else np.array(scores["loss"]["per_seed"])
         accuracy = np.array(scores["accuracy"]["per_seed"])
         last = np.full(len(places), -self.epoch)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from mednli_jax.errors import ConfigError
+from mednli_jax.errors import ConfigError, config_field
 from mednli_jax.files import write_json
 from mednli_jax.rundir import RunDirectory, environment
 from mednli_jax.terminal import say
@@ -154,6 +154,5 @@ def check_converged(best_epoch, what: str) -> None:
     name of a seed."""
     if not any(epoch > 0 for epoch in best_epoch):
         problem = f"the dev loss of no {what} was ever a finite number"
-        raise ConfigError(
-            problem, fix="give a lower --config.train.learning_rate, or --config.train.clip=10"
-        )
+        rate, clip = config_field("train.learning_rate"), config_field("train.clip", 10)
+        raise ConfigError(problem, fix=("give a lower ", rate, ", or ", clip))

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 from flax import traverse_util
 
-from mednli_jax.errors import RunError
+from mednli_jax.errors import RunError, config_field
 
 NAMED = 8  # most weights that an error lists
 # Weights that each domain has separately, as in the published code: ESIM shares all layers up to
@@ -39,9 +39,8 @@ def seed_rows(source: Sequence[int], target: Sequence[int]) -> np.ndarray:
     if missing := [seed for seed in target if seed not in source]:
         problem = f"the source run has no seed {', '.join(map(str, missing))}"
         wanted, known = (", ".join(map(str, seeds)) for seeds in (target, source))
-        raise RunError(
-            problem, fix=f"train its seeds {wanted}, or give --config.seeds among {known}"
-        )
+        fix = (f"train its seeds {wanted}, or give ", config_field("seeds"), f" among {known}")
+        raise RunError(problem, fix=fix)
     return np.array([list(source).index(seed) for seed in target])
 
 

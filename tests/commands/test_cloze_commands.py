@@ -108,7 +108,10 @@ def test_a_dev_split_without_an_answer_that_can_be_scored_has_no_loss(tmp_path, 
     code, _, err = call_command(
         train, *flags, "--config.train.select=loss", f"--workdir={tmp_path / 'other'}"
     )
-    assert (code, "config.train.select is 'loss': no dev answer can be scored" in err) == (2, True)
+    assert (code, "--config.train.select: is 'loss', and no dev answer can be scored" in err) == (
+        2,
+        True,
+    )
 
 
 def test_a_seed_that_diverged_has_no_loss_and_leaves_that_of_others():

@@ -82,7 +82,7 @@ def test_few_pairs_may_have_no_link_by_chance(tmp_path, command, size, flags, re
     write_pairs(tmp_path, size)
     code, err = called(tmp_path, command, *flags)
     assert code == (2 if refused else 0)
-    assert ("error: " if refused else "warning: ") + "config.knowledge.ontology" in err
+    assert ("error: " if refused else "warning: ") + "--config.knowledge.ontology: of" in err
 
 
 def test_concepts_without_links_serve_as_words(tmp_path):

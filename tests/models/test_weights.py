@@ -168,7 +168,7 @@ def test_a_size_beside_the_weights_is_refused_unless_it_is_theirs(tmp_path):
     config.model.update(fields)  # as in the config of a finished run
     assert experiment_of(config).model.fields == fields
     config.model.layers = 7
-    with pytest.raises(ConfigError, match=r"config\.model\.layers is 7"):
+    with pytest.raises(ConfigError, match=r"--config\.model\.layers: is 7"):
         experiment_of(config)
 
 
