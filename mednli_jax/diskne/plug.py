@@ -15,7 +15,8 @@ from mednli_jax.diskne.corpus import NAMES, DisKnECorpus
 from mednli_jax.diskne.data import CATEGORIES, WORDINGS, annotation_files
 from mednli_jax.diskne.folds import MOST_SEED, FoldChoice
 from mednli_jax.nli import page
-from mednli_jax.nli.plug import NLI, corpus_of, scorer_fields
+from mednli_jax.nli.config import class_numbers, corpus_of, of_pieces, padded_length
+from mednli_jax.nli.plug import NLI
 from mednli_jax.report.options import PaperTable, TableOptions
 from mednli_jax.report.sections import Report, RunSections, Section
 from mednli_jax.report.tables import published
@@ -80,17 +81,20 @@ class DisKnE(NLI):
 
     def corpus(self, config: Any) -> DisKnECorpus:
         choice = config.diskne
-        further = {"wording": choice.wording, "negatives": choice.negatives}
-        names_from = "" if choice.ontology == "none" else choice.ontology
-        return corpus_of(config, DisKnECorpus, NAMES, names_from=names_from, **further)
+        of_diskne = partial(
+            DisKnECorpus,
+            wording=choice.wording,
+            negatives=choice.negatives,
+            names_from="" if choice.ontology == "none" else choice.ontology,
+        )
+        return corpus_of(config, of_diskne, NAMES)
 
     def scorer(self, config: Any) -> DisKnETask:
         from mednli_jax.diskne.task import DisKnETask
 
-        fields = scorer_fields(config)
         # The published scripts train two classes, positive and negative: the first two of LABELS.
-        fields["classes"] = fields["classes"][: config.model.get("num_classes")]
-        return DisKnETask(**fields)
+        classes = class_numbers(config)[: config.model.get("num_classes")]
+        return DisKnETask(of_pieces(config), padded_length(config), classes=classes)
 
     def fit(self, config: Any) -> Callable:
         from mednli_jax.diskne.fit import fit

@@ -53,6 +53,7 @@ class Pairs:
         spans: Path | None = None,
     ) -> None:
         self.corpus, self.name, self.spans = corpus, corpus.title, spans
+        self.knowledge = corpus.knowledge
         self.splits = dict(splits or corpus.splits())
         self.examples = encoding.examples_of(self.splits)
         facts = [split.facts for split in self.splits.values()]
@@ -64,12 +65,6 @@ class Pairs:
     def is_open(self) -> bool:
         """Whether the words of all its pairs may be shown."""
         return self.corpus.name in OPEN
-
-    @property
-    def knowledge(self) -> str:
-        """The ontology of the concepts and its version; "" where none are looked for."""
-        ontology = self.corpus.ontology if self.corpus.linking is not None else None
-        return "" if ontology is None else f"{ontology.name} {ontology.version}"
 
     @property
     def merged_by(self) -> str:

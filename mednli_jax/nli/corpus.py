@@ -289,6 +289,12 @@ class NLICorpus:
         parts = self._ontologies
         return side_by_side(parts) if len(parts) > 1 else next(iter(parts), None)
 
+    @property
+    def knowledge(self) -> str:
+        """The ontology of the concepts and its version; "" where none are looked for."""
+        ontology = self.ontology if self.linking is not None else None
+        return "" if ontology is None else f"{ontology.name} {ontology.version}"
+
     @cached_property
     def linker(self) -> Linker | Lemmas | Linkers | None:
         """Finds concepts in any sentence, also where a file of mentions has none; None for a corpus

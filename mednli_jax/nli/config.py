@@ -1,0 +1,239 @@
+"""From a config of sentence pairs to its corpus and its classes, and the rules for such configs."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path
+from mednli_jax.data.examples import LABELS
+from mednli_jax.data.wordpiece import find_weights
+from mednli_jax.knowledge.ontology import RELATIONS, OntologyOptions
+from mednli_jax.nli.corpora import OWN
+from mednli_jax.nli.corpus import (
+    BLANKS,
+    FORMATS,
+    NAMES,
+    Linking,
+    NLICorpus,
+    Terminology,
+    has_format,
+)
+from mednli_jax.nli.encoding import Encoding, PieceEncoding
+from mednli_jax.nli.readers import UNLABELLED, class_of_label, repeated_labels
+
+Config = Any  # a ConfigDict
+Rule = tuple[str, str, str]  # field, what is wrong, the fix
+CorpusT = TypeVar("CorpusT", bound=NLICorpus)
+
+LEAVE = "leave it out"
+RETROFITS = ("ontology", "concepts", "unit")  # other values of vectors.retrofit are lexicons
+WITH_BUILDER = ("mednli", "mediqa_nli", "snli", "multinli")
+# The values of model.knowledge for models that have others than most.
+KNOWLEDGE = {
+    "esim": ("none", "replace", "bias", "typed"),
+    "features": ("none", "paths"),
+    "bert": ("none", "bias"),
+    "encoder": ("none", "bias"),
+}
+
+
+def of_pieces(config: Config) -> bool:
+    return bool(config.data.tokens == "pieces")
+
+
+def of_blanks(config: Config) -> bool:
+    return bool(config.data.tokens == BLANKS)
+
+
+def of_features(config: Config) -> bool:
+    return bool(config.model.name == "features")
+
+
+def of_rows(config: Config) -> bool:
+    """Whether the model trains only single rows of its table, by plain SGD."""
+    return bool(config.model.name == "fasttext")
+
+
+def has_mentions(config: Config) -> bool:
+    """Whether the concepts of a config come from a file."""
+    return config.model.knowledge != "none" and bool(config.knowledge.mentions)
+
+
+# (fields, function of a config, reason): the fields must be empty where the function holds.
+EMPTY: Sequence[tuple[str, Callable[[Config], bool], str]] = (
+    ("vectors.path vectors.retrofit knowledge.mentions", of_pieces, "word pieces do not use it"),
+    ("model.knowledge", of_blanks, "concepts are not found in tokens 'blanks'"),
+    (
+        "knowledge.types knowledge.abbreviations",
+        has_mentions,
+        "is for the linker, not for mentions",
+    ),
+    ("transfer.init_from", of_features, "features have no weights to transfer"),
+    ("train.weight_decay train.clip", of_rows, "model 'fasttext' has no such setting"),
+    ("vectors.path vectors.retrofit", of_rows, "model 'fasttext' has no such setting"),
+)
+
+
+def broken_rules(config: Config, with_builder: Sequence[str]) -> Iterator[Rule]:
+    """The rules of sentence pairs that a config breaks. with_builder: corpora that TFDS reads."""
+    if config.train.shuffle == "binned":
+        yield "train.shuffle", "'binned' is for passages", "give even or random"
+    if of_rows(config) and config.train.optimizer != "sgd":
+        yield "train.optimizer", "model 'fasttext' is trained by sgd alone", "give sgd"
+    if of_pieces(config) and "weights" not in config.model:
+        yield "data.tokens", "this model reads words", "leave it out, or give model bert"
+    if config.data.builder == "tfds" and config.data.name not in with_builder:
+        yield "data.builder", "this corpus has no TFDS builder", LEAVE
+    if config.data.labels:
+        yield from _broken_label_rules(config.data)
+    yield from _broken_knowledge_rules(config)
+    if config.model.knowledge == "typed":
+        if config.model.masking == "paper":
+            yield "model.masking", "'paper' is not for knowledge 'typed'", "give masked"
+        if config.model.weighting != "auto":
+            yield "model.weighting", "typed relations have no such weights", LEAVE
+    if config.model.knowledge != "none" and config.model.get("pooling") == "last":
+        yield "model.pooling", "'last' cannot pool attention over links", "give max or mean"
+
+
+def _broken_label_rules(data: Config) -> Iterator[Rule]:
+    classes = set(class_of_label(data.labels).values()) - {UNLABELLED}
+    if len(classes) < 2 or not classes.issubset(LABELS):
+        example = "e.g. yes:entailment,no:contradiction"
+        fix = f"{example}; classes are {', '.join(LABELS)}, and {UNLABELLED} for none"
+        yield "data.labels", "needs two classes or three, each as label:class", fix
+    if repeated := repeated_labels(data.labels):
+        problem = f"gives a label twice: {', '.join(repeated)}"
+        yield "data.labels", problem, "give each label of your files once"
+    if data.name != OWN:
+        yield "data.labels", "is for files of your own", f"{LEAVE}, or give the variant :file"
+
+
+def _broken_knowledge_rules(config: Config) -> Iterator[Rule]:
+    model, knowledge = config.model, config.knowledge
+    if of_blanks(config) and config.vectors.retrofit == "concepts":
+        yield "vectors.retrofit", "tokens 'blanks' have no concepts", LEAVE
+    if knowledge.mentions and not has_format(knowledge.mentions):
+        yield "knowledge.mentions", "unknown file ending", FORMATS
+    if has_mentions(config) and knowledge.permute_seed is not None:
+        yield "knowledge.permute_seed", "has no effect on config.knowledge.mentions", LEAVE
+    forms = KNOWLEDGE.get(model.name, ("none", "replace", "bias"))
+    if model.knowledge not in forms:
+        problem = f"unknown value '{model.knowledge}'"
+        yield "model.knowledge", problem, f"give one of {', '.join(forms)}"
+    named = named_relations(knowledge.relations) if model.knowledge == "typed" else ()
+    if knowledge.relations not in RELATIONS and not named:
+        also = "with knowledge 'typed' also names of relations"
+        fix = f"give one of {', '.join(RELATIONS)}; {also}"
+        yield "knowledge.relations", "unknown value", fix
+
+
+def named_relations(value: str) -> tuple[str, ...]:
+    """The names in a config's knowledge.relations; () where it is one of RELATIONS."""
+    if value in RELATIONS:
+        return ()
+    names = (name.strip() for name in value.split(","))
+    return tuple(dict.fromkeys(filter(None, names)))
+
+
+def class_numbers(config: Config) -> tuple[int, ...]:
+    """The places in LABELS of the classes of a config's training pairs."""
+    present = class_of_label(config.data.labels).values()
+    return tuple(number for number, label in enumerate(LABELS) if label in present)
+
+
+def padded_length(config: Config) -> int:
+    """See task.NLITask."""
+    return int(config.data.max_length) if config.model.masking == "paper" else 0
+
+
+def corpus_of(
+    config: Config,
+    corpus_class: Callable[..., CorpusT] = NLICorpus,  # type: ignore[assignment]
+    names: Sequence[str] = NAMES,
+) -> CorpusT:
+    """The corpus of a config of sentence pairs.
+
+    Args:
+      corpus_class: NLICorpus, or a class with more fields that are bound already.
+      names: of the corpora that this class knows.
+    """
+    data, vectors, model = config.data, config.vectors, config.model
+    folder = data_folder(data.dir)
+    if ":" not in data.name:
+        check_name(data.name, names)
+    pieces = None
+    if of_pieces(config):
+        weights = file_path(model.get("weights"), folder)
+        file = find_weights(weights) if weights else None
+        pieces = PieceEncoding(file, data.pieces, data.max_length)
+    concepts_as_words = vectors.retrofit == "concepts"
+    retrofits_by_ontology = vectors.retrofit in ("ontology", "concepts")
+    has_links = model.knowledge != "none"
+    return corpus_class(
+        name=data.name,
+        encoding=_encoding(config, folder),
+        folder=corpus_folder(data),
+        genre=data.genre,
+        limit=data.limit,
+        builder=data.builder,
+        labels=data.labels,
+        blanks=of_blanks(config),
+        pieces=pieces,
+        terminology=_terminology(config, folder) if has_links or retrofits_by_ontology else None,
+        linking=_linking(config, folder) if has_links or concepts_as_words else None,
+        concepts_as_words=concepts_as_words,
+        retrofit_relations=tuple(vectors.retrofit_relations) if retrofits_by_ontology else None,
+    )
+
+
+def _encoding(config: Config, folder: Path | None) -> Encoding:
+    data, vectors, knowledge = config.data, config.vectors, config.knowledge
+    relations = None
+    if config.model.knowledge == "typed":
+        names = named_relations(knowledge.relations)
+        relations = tuple(name for name in names if name != "antonym")
+    own_lexicon = vectors.retrofit not in RETROFITS
+    return Encoding(
+        lowercase=data.lowercase,
+        max_length=data.max_length,
+        keep=data.keep,
+        hypothesis_only=data.hypothesis_only,
+        vectors_path=file_path(vectors.path, folder),
+        vectors_dim=vectors.dim,
+        vectors_seed=vectors.seed,
+        unknown=vectors.unknown,
+        lowered=vectors.lowered,
+        unit_length=vectors.retrofit == "unit",
+        retrofit_lexicon=file_path(vectors.retrofit, folder) if own_lexicon else None,
+        retrofit_rounds=vectors.retrofit_rounds,
+        direction=knowledge.direction,
+        max_path=knowledge.max_path,
+        max_links=knowledge.max_links,
+        graph=knowledge.graph,
+        relations=relations,
+    )
+
+
+def _terminology(config: Config, folder: Path | None) -> Terminology:
+    knowledge = config.knowledge
+    relations = "all" if named_relations(knowledge.relations) else knowledge.relations
+    options = OntologyOptions(tuple(knowledge.sources), tuple(knowledge.languages), relations)
+    name = os.path.expanduser(knowledge.ontology)
+    return Terminology(name, folder, options, knowledge.permute_seed)
+
+
+def _linking(config: Config, folder: Path | None) -> Linking:
+    knowledge = config.knowledge
+    types: list[str] = []
+    for value in knowledge.types:
+        # On a command line A,B is one string. An empty string is a prefix of all types.
+        types += [name.strip() for name in value.split(",") if name.strip()] if value else [""]
+    return Linking(
+        mentions=file_path(knowledge.mentions, folder),
+        candidates=knowledge.candidates,
+        types=tuple(types),
+        abbreviations=knowledge.abbreviations,
+        lemmas=config.model.knowledge == "typed" and knowledge.ontology != "mesh",
+    )
