@@ -38,7 +38,7 @@ from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vector_formats import read_head
 from mednli_jax.data.vectors import load_vectors
 from mednli_jax.errors import DataError
-from mednli_jax.knowledge.linking import FUNCTION_WORDS
+from mednli_jax.knowledge.words import FUNCTION_WORDS
 from mednli_jax.terminal import Bar
 
 WINDOW = 3  # words to each side (Appendix A)

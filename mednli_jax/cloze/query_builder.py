@@ -372,7 +372,7 @@ def _concept_of(linker: Linker, phrase: str, concept_id: str) -> _Concept:
     if index is not None:
         return _Concept("by_id", index)
     tokens = phrase.split()
-    for mention in linker.link(tokens, parts=False):
+    for mention in linker.link(tokens, inside_tokens=False):
         if (mention.start, mention.end) == (0, len(tokens)):
             return _Concept("by_name", linker.ontology.index_of[mention.concept])
     return _Concept("none", None)

@@ -113,7 +113,7 @@ def _positive(pair, linker) -> Positive | str:
     category = category_of(pair, mentions[0].concept, linker)
     if not category:
         return "no_category"
-    if mentions[0] not in linker.link(pair.hypothesis_tokens, parts=False):
+    if mentions[0] not in linker.link(pair.hypothesis_tokens, inside_tokens=False):
         return "not_found"  # the name is a part of a token
     offsets = token_offsets(pair.hypothesis, pair.hypothesis_tokens)
     start, end = offsets[mentions[0].start][0], offsets[mentions[0].end - 1][1]

@@ -16,7 +16,7 @@ import numpy as np
 from mednli_jax.data.batching import Batches, BatchPlan, Bucket, Draw
 from mednli_jax.diskne.data import GROUPS, Benchmark
 from mednli_jax.errors import DataError
-from mednli_jax.knowledge.linking import FUNCTION_WORDS, singular
+from mednli_jax.knowledge.words import FUNCTION_WORDS, singular
 
 # positive examples of a disease in a category that is reported (section 4.1)
 LEAST = 2

@@ -196,7 +196,7 @@ def permuted(ontology: Ontology, seed: int) -> Ontology:
 
 def side_by_side(parts: Sequence[Ontology]) -> Ontology:
     """The concepts of all parts, one part after the other. Relations of one name are one."""
-    starts = begins(parts)
+    starts = first_concepts(parts)
     size = sum(map(len, parts))
     edges = {}
     for part, begin in zip(parts, starts, strict=True):
@@ -229,7 +229,8 @@ def side_by_side(parts: Sequence[Ontology]) -> Ontology:
     )
 
 
-def begins(parts: Sequence[Ontology]) -> list[int]:
+def first_concepts(parts: Sequence[Ontology]) -> list[int]:
+    """The first concept of each part, where they stand one after the other."""
     return list(accumulate(map(len, parts), initial=0))[:-1]
 
 

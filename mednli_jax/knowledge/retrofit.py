@@ -25,9 +25,9 @@ from scipy.sparse import csr_array
 from mednli_jax.data.text import SPECIALS
 from mednli_jax.errors import ConfigError, Problems
 from mednli_jax.files import empty_file, line_fault, text_lines
-from mednli_jax.knowledge.linking import FUNCTION_WORDS
-from mednli_jax.knowledge.linking import normalise as pieces
 from mednli_jax.knowledge.ontology import Ontology, bool_matrix
+from mednli_jax.knowledge.words import FUNCTION_WORDS
+from mednli_jax.knowledge.words import normalise as pieces
 from mednli_jax.terminal import Bar
 
 # Words of a lexicon end at ASCII spaces only: a no-break space is part of a word, as in the

@@ -14,7 +14,8 @@ import numpy as np
 from mednli_jax.data import partitions
 from mednli_jax.data.examples import LABELS, Mention, NLIExample
 from mednli_jax.errors import RunError
-from mednli_jax.knowledge.linking import FUNCTION_WORDS, read_abbreviations
+from mednli_jax.knowledge.linking import read_abbreviations
+from mednli_jax.knowledge.words import FUNCTION_WORDS
 from mednli_jax.nli.corpus import NLICorpus
 from mednli_jax.nli.encoding import find_mentions
 from mednli_jax.nli.features import NEGATIONS

@@ -20,9 +20,9 @@ from mednli_jax.errors import ConfigError, DataError, UsageError, config_field
 from mednli_jax.files import check_readable, digest, no_such_file
 from mednli_jax.knowledge import load, retrofit
 from mednli_jax.knowledge.distances import stored_paths
+from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import (
     BUNDLED,
-    Lemmas,
     Linker,
     Linkers,
     bundled_abbreviations,

@@ -22,11 +22,13 @@ from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vectors import coverage, load_vectors, training_coverage
 from mednli_jax.data.wordpiece import Pieces, WordPieces, room_for
 from mednli_jax.knowledge.distances import Links, corpus_links, shortest_paths
-from mednli_jax.knowledge.linking import Lemmas, Linker, Linkers, normalise, singular
+from mednli_jax.knowledge.lemmas import Lemmas
+from mednli_jax.knowledge.linking import Linker, Linkers
 from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.ontology import Ontology, induced
 from mednli_jax.knowledge.relations import UnitOf, kinds_of, typed_links
 from mednli_jax.knowledge.retrofit import retrofit, retrofit_concepts, unit_rows
+from mednli_jax.knowledge.words import normalise, singular
 from mednli_jax.terminal import watched
 
 FORMAT = 5  # when to raise it: tests/data/test_prepared_content.py

@@ -38,8 +38,8 @@ from mednli_jax.data.arrays import SIDES
 from mednli_jax.data.examples import Mention, NLIExample, Split
 from mednli_jax.data.text import PAD, UNK, Vocab
 from mednli_jax.knowledge.distances import shortest_paths
-from mednli_jax.knowledge.linking import FUNCTION_WORDS
 from mednli_jax.knowledge.ontology import Ontology
+from mednli_jax.knowledge.words import FUNCTION_WORDS
 from mednli_jax.nli.encoding import Encoding, all_tokens
 from mednli_jax.terminal import watched
 

@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from mednli_jax.data.examples import NLIExample
 from mednli_jax.errors import DataError, UsageError
-from mednli_jax.knowledge.linking import FUNCTION_WORDS, Lemmas, singular
+from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.relations import ANTONYM, CO_HYPONYM, KINDS, related
+from mednli_jax.knowledge.words import FUNCTION_WORDS, singular
 from mednli_jax.nli.analyses import Pairs
 from mednli_jax.report.options import AnalysisOptions
 from mednli_jax.report.sections import Grid, Report, Section, in_full

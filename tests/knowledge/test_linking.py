@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from made_up_knowledge import bundled_mesh, small
 
-from mednli_jax.knowledge.linking import Linker, folded_words, singular
+from mednli_jax.knowledge.linking import Linker
+from mednli_jax.knowledge.words import folded_words, singular
 
 
 def named(names, /, **fields):
@@ -234,7 +235,7 @@ def test_a_linker_for_a_vocabulary_links_its_sentences_alike(mesh):
     ]
     vocabulary = {word for sentence in sentences for word in sentence}
     narrow = Linker(mesh.ontology, vocabulary=vocabulary)
-    assert len(narrow._first) < len(mesh._first) / 4
+    assert len(narrow._first_name) < len(mesh._first_name) / 4
     linked = [mesh.link(sentence) for sentence in sentences]
     assert sum(map(len, linked)) > 300
     assert [narrow.link(sentence) for sentence in sentences] == linked

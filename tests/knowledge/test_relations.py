@@ -21,7 +21,8 @@ from made_up_knowledge import (
 
 from mednli_jax.data.examples import Mention
 from mednli_jax.errors import UserError
-from mednli_jax.knowledge.linking import Lemmas, Linker, Linkers
+from mednli_jax.knowledge.lemmas import Lemmas
+from mednli_jax.knowledge.linking import Linker, Linkers
 from mednli_jax.knowledge.ontology import OntologyOptions, side_by_side
 from mednli_jax.knowledge.readers.snomed import read_snomed
 from mednli_jax.knowledge.readers.umls import read_umls
