@@ -13,7 +13,7 @@ import re
 import string
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -386,7 +386,7 @@ def finished(folder: Path, split: str, queries: Sequence[Query]) -> ScoredSystem
         row = json.loads(line)
         return (row["uid"], row["predicted"]) if len(row["predicted"]) == seeds else None
 
-    predicted = dict(read_rows(directory, split, parse, "uid, and predicted of each seed"))
+    predicted = read_rows(directory, split, parse, "uid, and predicted of each seed")
     uids = {query.uid for query in queries}
     if predicted.keys() != uids:
         shared = len(predicted.keys() & uids)
@@ -412,7 +412,7 @@ def comparison(first: ScoredSystem, second: ScoredSystem) -> Figures:
         "seeds": [len(first.exact), len(second.exact)],
         "exact_match_of": [float(first.exact.mean()), float(second.exact.mean())],
         "f1_of": [float(first.f1.mean()), float(second.f1.mean())],
-        "exact_match": metrics.paired_bootstrap(first.exact, second.exact),
+        "exact_match": asdict(metrics.paired_bootstrap(first.exact, second.exact)),
         "f1": f1_difference(first.f1, second.f1),
     }
 

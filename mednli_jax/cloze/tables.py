@@ -26,7 +26,7 @@ from mednli_jax.errors import RunError
 from mednli_jax.files import next_free, private_folder, write_atomic
 from mednli_jax.report.metrics import mean_sd, wilson_interval
 from mednli_jax.report.options import EvaluationOptions
-from mednli_jax.report.outcomes import differences, names_of, verdict
+from mednli_jax.report.outcomes import Judged, differences, names_of, verdict
 from mednli_jax.report.sections import (
     ITEMS,
     Grid,
@@ -177,9 +177,14 @@ def compare(folders: Sequence[Path], split: str) -> Report:
         runs.append(finished(folder, split, queries)._replace(name=name))
     first, *others = runs
     rows = [{**comparison(first, other), "split": split} for other in others]
-    decided = verdict([row | row["exact_match"] for row in rows])
+    decided = verdict(_judged(row) for row in rows)
     sections = [decided, differences(called, folders), comparison_section(rows)]
     return Report({"comparisons": rows}, sections, title=f"{' and '.join(called)}: {split}")
+
+
+def _judged(row: dict) -> Judged:
+    of = row["exact_match"]
+    return Judged(row["first"], row["second"], of["difference"], of["low"], of["high"])
 
 
 # -- Table 4 -----------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from mednli_jax.data.partitions import Partition
 from mednli_jax.files import next_free, private_folder, write_atomic
 from mednli_jax.report import charts, outcomes
 from mednli_jax.report.metrics import macro_f1, majority_share, wilson_interval
-from mednli_jax.report.outcomes import Finished
+from mednli_jax.report.outcomes import Comparison, Finished
 from mednli_jax.report.sections import (
     Grid,
     Report,
@@ -186,13 +186,17 @@ def compare(folders: Sequence[Path], split: str, read: Callable | None = None) -
     first, *others = runs
     attention = [run.name for run in others if _adds_attention(first, run)]
     sections = [
-        outcomes.verdict(compared),
+        outcomes.verdict(
+            outcomes.Judged(row.first, row.second, row.difference, row.low, row.high)
+            for row in compared
+        ),
         outcomes.differences(names, folders),
         _statistics(runs, compared, split),
     ]
-    sections += [_changes(row, row["second"] in attention) for row in compared]
+    sections += [_changes(row, row.second in attention) for row in compared]
     page_only = [Section("Confusion", charts=drawn)]
-    return Report({"comparisons": compared}, sections, title=title, page_only=page_only)
+    figures = {"comparisons": [row.to_json() for row in compared]}
+    return Report(figures, sections, title=title, page_only=page_only)
 
 
 def _adds_attention(first: Finished, second: Finished) -> bool:
@@ -204,26 +208,26 @@ def _adds_attention(first: Finished, second: Finished) -> bool:
     return all(re.match(r"model\.(knowledge|weighting)|knowledge\.|seeds", name) for name in fields)
 
 
-def _statistics(runs: Sequence[Finished], compared: Sequence[dict], split: str) -> Section:
+def _statistics(runs: Sequence[Finished], compared: Sequence[Comparison], split: str) -> Section:
     """The scores and tests of a comparison: `compared` is outcomes.comparisons(runs)."""
     other = next(name for name in SPLITS if name != split)
     words = [
-        f"{number_of(compared[0]['pairs'], f'{split} pair')} of {runs[0].corpus}; points, mean over the seeds; "
+        f"{number_of(compared[0].pairs, f'{split} pair')} of {runs[0].corpus}; points, mean over the seeds; "
         f"{other}: accuracy on that split",
         "difference: the run less the first, 95 % interval by paired bootstrap over pairs and seeds; McNemar's exact "
         "test is of the seeds' majority votes, Holm's correction over the rows",
         "pairs of one premise are counted as independent, so that intervals are a little too narrow",
     ]
-    first = compared[0]["first"]
+    first = compared[0].first
     header = ("run", "config", "seeds", "accuracy", "macro F1", other, "difference", "95 %")
     header += (f"only {first} right", "only this run right", "McNemar p", "Holm p")
     rows, tests = [], [("",) * 6]
     for row in compared:
-        change = points(row["difference"], "+"), interval(row["low"], row["high"])
-        only = (str(row["mcnemar"][name]) for name in ("only_first", "only_second"))
-        tests.append((*change, *only, p_value(row["mcnemar"]["p_value"]), p_value(row["p_holm"])))
-        if row["other_training"]:
-            words.append(f"{row['second']} was trained on other pairs than {first}")
+        change = points(row.difference, "+"), interval(row.low, row.high)
+        only = str(row.mcnemar.only_first), str(row.mcnemar.only_second)
+        tests.append((*change, *only, p_value(row.mcnemar.p_value), p_value(row.p_holm)))
+        if row.other_training:
+            words.append(f"{row.second} was trained on other pairs than {first}")
     for run, tested in zip(runs, tests, strict=True):
         found, of = run.outcomes, run.result.scores(other)
         config = run.result.config or run.result.model
@@ -236,34 +240,30 @@ def _statistics(runs: Sequence[Finished], compared: Sequence[dict], split: str) 
     return Section("Statistics", words, [Grid("", header, rows, left=2)])
 
 
-def _changes(row, attention: bool) -> Section:
+def _changes(row: Comparison, attention: bool) -> Section:
     """What changed by class. attention: whether the second run is the first with attention by
     knowledge."""
-    gains, flips = row["class_gains"], row["flips"]
+    gains, flips = row.class_gains, row.flips
     recall = []
     for label, gain in gains.items():
-        change = points(gain["difference"], "+"), interval(gain["low"], gain["high"])
-        recall.append((label, str(gain["pairs"]), *map(points, gain["recall"]), *change))
+        change = points(gain.difference, "+"), interval(gain.low, gain.high)
+        recall.append((label, str(gain.pairs), *map(points, gain.recall), *change))
     changed = []
     for label, flip in flips.items():
-        if not flip["pairs"]:
+        if not flip.pairs:
             continue
-        gained = (
-            *(str(flip[name]) for name in ("pairs", "changed", "gained")),
-            _each(flip["gained_from"]),
-        )
+        gained = str(flip.gained), _each(flip.gained_from)
+        lost = str(flip.lost), _each(flip.lost_to)
         changed.append(
-            (label, *gained, str(flip["lost"]), _each(flip["lost_to"]), str(flip["wrong_to_wrong"]))
+            (label, str(flip.pairs), str(flip.changed), *gained, *lost, str(flip.wrong_to_wrong))
         )
     header = ("gold", "pairs", "changed", "gained", "previously", "lost", "now", "wrong to wrong")
-    of_classes = ("gold", "pairs", row["first"], row["second"], "difference", "95 %")
+    of_classes = ("gold", "pairs", row.first, row.second, "difference", "95 %")
     grids = [
         Grid("recall of each class, mean over seeds", of_classes, recall),
         Grid("predictions that changed, by the majority votes", header, changed),
     ]
-    return Section(
-        f"{row['second']} against {row['first']}", _gains_in_words(flips, attention), grids
-    )
+    return Section(f"{row.second} against {row.first}", _gains_in_words(flips, attention), grids)
 
 
 def _each(counts):
@@ -272,13 +272,13 @@ def _each(counts):
 
 def _gains_in_words(flips, attention):
     """The gains in words, for attention by knowledge beside those of section 6 of the paper."""
-    total = sum(flip["gained"] for flip in flips.values())
+    total = sum(flip.gained for flip in flips.values())
     if not total:
         return ["no prediction was gained"]
-    label = max(LABELS, key=lambda name: flips[name]["gained"])
+    label = max(LABELS, key=lambda name: flips[name].gained)
     flip = flips[label]
-    source = max(flip["gained_from"], key=flip["gained_from"].get)
-    share, of_these = flip["gained"] / total, flip["gained_from"][source] / flip["gained"]
+    source = max(flip.gained_from, key=flip.gained_from.__getitem__)
+    share, of_these = flip.gained / total, flip.gained_from[source] / flip.gained
     paper = " (the paper, knowledge-directed attention on MedNLI: 60% of neutral, 87% of these entailment before)"
     gained = f"of {number_of(total, 'prediction')} gained, {share:.0%} are of {label}"
     return [f"{gained}; {of_these:.0%} of these were {source} before{paper if attention else ''}"]

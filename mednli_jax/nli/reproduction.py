@@ -375,11 +375,11 @@ def _gained(folder: Path) -> Iterator[GainedPredictions]:
                 flips = outcomes.flips(first.outcomes, outcomes.aligned(first, second).outcomes)
             except RunError:  # runs of other pairs, which Table 7 names
                 continue
-            gained = {label: flip["gained"] for label, flip in flips.items()}
+            gained = {label: flip.gained for label, flip in flips.items()}
             neutral, total = gained["neutral"], sum(gained.values())
             if neutral >= LEAST:
                 shares = {label: count / total for label, count in gained.items()}
-                before = flips["neutral"]["gained_from"]["entailment"] / neutral
+                before = flips["neutral"].gained_from["entailment"] / neutral
                 yield GainedPredictions(by, title, shares, before)
 
 

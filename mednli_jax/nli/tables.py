@@ -252,12 +252,12 @@ def _measured(cell: Cell, runs: _Runs, read: Read) -> Measured:
     baseline = runs.of_key.get((cell.baseline, cell.split))
     if baseline is None:
         drawn = metrics.bootstrap_accuracy(run.outcomes.right)
-        ours = drawn["accuracy"]
+        ours = drawn.accuracy
     else:
         systems.append(baseline.outcomes.right)
         drawn = metrics.paired_bootstrap(baseline.outcomes.right, run.outcomes.right)
-        ours = drawn["difference"]
-    points = [100 * value for value in (ours, drawn["low"], drawn["high"])]
+        ours = drawn.difference
+    points = [100 * value for value in (ours, drawn.low, drawn.high)]
     difference = None
     if runs.corpus == CORPUS and cell.paper is not None:
         difference = [value - cell.paper for value in points]

@@ -1,63 +1,124 @@
 """Scores of classifiers, with intervals and tests.
 
 `gold` and `predicted` are integer arrays [N] of indices into LABELS with N > 0. Probabilities are
-[N, C], rows sum to
-1. Scores are from 0 to 1.
+[N, C], rows sum to 1. Scores are from 0 to 1. Typed dicts are JSON values of result.json.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypedDict
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mednli_jax.data.examples import LABELS
 
 LEVEL = 0.95  # of all intervals
 SAMPLES = 5000  # of a bootstrap
+BLOCK = 4_000_000  # numbers that are drawn at a time
 
 
-def accuracy(gold, predicted) -> float:
+class ClassScores(TypedDict):
+    """Of one class. support: its gold rows."""
+
+    precision: float
+    recall: float
+    f1: float
+    support: int
+
+
+class MeanSd(TypedDict):
+    """Of the scores of several seeds. sd: of the sample (n - 1); 0.0 for one seed."""
+
+    mean: float
+    sd: float
+    per_seed: list[float]
+
+
+class Bin(TypedDict):
+    """Rows whose winning probability is in (low, high]; the means are None where there is none."""
+
+    low: float
+    high: float
+    count: int
+    confidence: float | None
+    accuracy: float | None
+
+
+@dataclass(frozen=True)
+class McNemar:
+    """only_first, only_second: rows that only this system has right."""
+
+    only_first: int
+    only_second: int
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """An accuracy with its interval."""
+
+    accuracy: float
+    low: float
+    high: float
+    level: float = LEVEL
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The accuracy of one system minus that of another, with its interval."""
+
+    difference: float
+    low: float
+    high: float
+    level: float = LEVEL
+
+
+def accuracy(gold: ArrayLike, predicted: ArrayLike) -> float:
     return float(np.mean(np.asarray(gold) == predicted))
 
 
-def confusion(gold, predicted) -> np.ndarray:
+def confusion(gold: ArrayLike, predicted: ArrayLike) -> np.ndarray:
     """Counts [C, C] int64: row = gold class, column = predicted class."""
     classes = len(LABELS)
-    cell = classes * np.asarray(gold, np.int64) + predicted
+    cell = classes * np.asarray(gold, np.int64) + np.asarray(predicted)
     return np.bincount(cell, minlength=classes**2).reshape(classes, classes)
 
 
-def per_class(gold, predicted) -> dict:
-    """Precision, recall, F1 and support (gold rows) of each class by name; a ratio 0/0 is 0."""
+def per_class(gold: ArrayLike, predicted: ArrayLike) -> dict[str, ClassScores]:
+    """The scores of each class by name; a ratio 0/0 is 0."""
     counts = confusion(gold, predicted)
-    right, support, predictions = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
-    return {
-        label: {
-            "precision": _ratio(both, predicted),
-            "recall": _ratio(both, gold),
-            "f1": _ratio(2 * both, predicted + gold),
-            "support": int(gold),
+    scores: dict[str, ClassScores] = {}
+    for index, label in enumerate(LABELS):
+        right = counts[index, index]
+        support, predictions = counts[index].sum(), counts[:, index].sum()
+        scores[label] = {
+            "precision": _ratio(right, predictions),
+            "recall": _ratio(right, support),
+            "f1": _ratio(2 * right, predictions + support),
+            "support": int(support),
         }
-        for label, both, predicted, gold in zip(LABELS, right, predictions, support, strict=True)
-    }
+    return scores
 
 
-def majority_share(per_class: dict) -> float:
-    """Share of the most frequent gold label. per_class: the result of the function of that name."""
-    support = [of_class["support"] for of_class in per_class.values()]
+def majority_share(scores: Mapping[str, ClassScores]) -> float:
+    """Share of the most frequent gold label. scores: of per_class."""
+    support = [of_class["support"] for of_class in scores.values()]
     return max(support) / sum(support)
 
 
-def macro_f1(gold, predicted) -> float:
+def macro_f1(gold: ArrayLike, predicted: ArrayLike) -> float:
     """Unweighted mean of the F1 of the classes that occur in `gold`.
 
     Any system has an F1 of 0 for another class. Predictions of such a class are wrong: they lower
     recall.
     """
-    of_classes = per_class(gold, predicted).values()
-    return float(np.mean([of["f1"] for of in of_classes if of["support"]]))
+    scores = per_class(gold, predicted).values()
+    return float(np.mean([of_class["f1"] for of_class in scores if of_class["support"]]))
 
 
-def wilson_interval(correct, n) -> tuple[float, float]:
+def wilson_interval(correct: int, n: int) -> tuple[float, float]:
     """95 % score interval of a proportion (Wilson 1927): (low, high). For n = 0 it is (0, 1)."""
     if n == 0:
         return 0.0, 1.0
@@ -67,114 +128,118 @@ def wilson_interval(correct, n) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def mcnemar(gold, first, second) -> dict:
-    """Exact two-sided binomial test (McNemar 1947) of whether two systems differ on the same rows.
-
-    only_first and only_second count the rows that only this system has right.
-    """
+def mcnemar(gold: ArrayLike, first: ArrayLike, second: ArrayLike) -> McNemar:
+    """Exact two-sided binomial test (McNemar 1947) of whether two systems differ on the same
+    rows."""
     from scipy.stats import binomtest
 
-    first, second = np.asarray(gold) == first, np.asarray(gold) == second
-    only_first, only_second = int(np.sum(first & ~second)), int(np.sum(~first & second))
+    first_right, second_right = np.asarray(gold) == first, np.asarray(gold) == second
+    only_first = int(np.sum(first_right & ~second_right))
+    only_second = int(np.sum(~first_right & second_right))
     n = only_first + only_second
-    p = float(binomtest(only_first, n).pvalue) if n else 1.0
-    return {"only_first": only_first, "only_second": only_second, "p_value": p}
+    p_value = float(binomtest(only_first, n).pvalue) if n else 1.0
+    return McNemar(only_first, only_second, p_value)
 
 
-def bootstrap_accuracy(right) -> dict:
-    """Accuracy and its 95 % bootstrap interval, over rows and seeds. right: bool [S, N], of each
-    seed and row."""
+def bootstrap_accuracy(right: np.ndarray) -> Accuracy:
+    """Accuracy and its bootstrap interval, over rows and seeds. right: bool [S, N]."""
     (drawn,) = _drawn_accuracies([right])
-    return {"accuracy": float(np.mean(right)), **_percentiles(drawn)}
+    return Accuracy(float(np.mean(right)), *_interval(drawn))
 
 
-def paired_bootstrap(first, second) -> dict:
-    """Accuracy of the second system minus that of the first, with its interval. Both: bool [S, N];
-    S may differ.
+def paired_bootstrap(first: np.ndarray, second: np.ndarray) -> Difference:
+    """Accuracy of the second system minus that of the first. Both: bool [S, N], where the system is
+    right; S may differ.
 
     Each sample draws rows (the same for both systems) and seeds (for each system). Koehn 2004 draws
     rows only, so that a difference caused by one lucky seed would look certain. With one seed per
     system, the interval is about these two trained models, not about the two systems.
     """
     drawn_first, drawn_second = _drawn_accuracies([first, second])
-    return {
-        "difference": float(np.mean(second) - np.mean(first)),
-        **_percentiles(drawn_second - drawn_first),
-    }
+    difference = float(np.mean(second) - np.mean(first))
+    return Difference(difference, *_interval(drawn_second - drawn_first))
 
 
-def holm(p_values) -> list[float]:
+def holm(p_values: ArrayLike) -> list[float]:
     """p-values adjusted for multiple comparisons (Holm 1979), in the order given."""
-    p_values = np.asarray(p_values, np.float64)
-    order = np.argsort(p_values, kind="stable")
-    adjusted = np.empty(len(p_values))
-    steps = p_values[order] * np.arange(len(p_values), 0, -1)
+    p = np.asarray(p_values, np.float64)
+    order = np.argsort(p, kind="stable")
+    steps = p[order] * np.arange(len(p), 0, -1)
+    adjusted = np.empty(len(p))
     adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return adjusted.tolist()
+    return [float(value) for value in adjusted]
 
 
-def _drawn_accuracies(systems):
-    """One array [SAMPLES] per system: its accuracy over rows and seeds drawn with replacement."""
+def _drawn_accuracies(systems: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """One array [SAMPLES] for each system [S, N]: its accuracy over rows and seeds drawn with
+    replacement."""
     rng = np.random.default_rng(0)
-    # Rows with the same right and wrong seeds are interchangeable: there are few patterns, with
-    # multinomial counts.
-    kinds, counts = np.unique(np.concatenate(systems), axis=1, return_counts=True)
-    n = int(counts.sum())
-    block = max(1, 4_000_000 // len(counts))
-    parts = [
-        rng.multinomial(n, counts / n, size=min(block, SAMPLES - done)) @ kinds.T / n
-        for done in range(0, SAMPLES, block)
-    ]
-    accuracies, drawn, first = np.concatenate(parts), [], 0
+    # Rows that the same seeds have right are interchangeable. Few such patterns exist, and their
+    # numbers in a sample are multinomial.
+    patterns, counts = np.unique(np.concatenate(systems), axis=1, return_counts=True)
+    rows = int(counts.sum())
+    block = max(1, BLOCK // len(counts))
+    blocks = []
+    for start in range(0, SAMPLES, block):
+        size = min(block, SAMPLES - start)
+        blocks.append(rng.multinomial(rows, counts / rows, size=size) @ patterns.T / rows)
+    accuracy_of_seeds = np.concatenate(blocks)  # [SAMPLES, seeds of all systems]
+    drawn, first = [], 0
     for right in systems:
         seeds = len(right)
         share = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=SAMPLES) / seeds
-        drawn.append((accuracies[:, first : first + seeds] * share).sum(axis=1))
+        drawn.append((accuracy_of_seeds[:, first : first + seeds] * share).sum(axis=1))
         first += seeds
     return drawn
 
 
-def _percentiles(drawn):
+def _interval(drawn: np.ndarray) -> tuple[float, float]:
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return {"low": float(low), "high": float(high), "level": LEVEL}
+    return float(low), float(high)
 
 
-def reliability(probabilities, labels, bins=15) -> list[dict]:
-    """Confidence against accuracy in equal bins (low, high] of the winning probability (Guo et al.
-    2017, sec. 2).
-
-    Confidence is the mean winning probability; it and the accuracy are None in empty bins.
-    """
-    probabilities = np.asarray(probabilities, np.float64)
-    confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
-    edges, rows = np.arange(bins + 1) / bins, []
+def reliability(probabilities: ArrayLike, labels: ArrayLike, bins: int = 15) -> list[Bin]:
+    """Confidence against accuracy in equal bins of the winning probability (Guo et al. 2017,
+    sec. 2). Confidence is the mean winning probability."""
+    p_NC = np.asarray(probabilities, np.float64)
+    confidence, right = p_NC.max(axis=1), p_NC.argmax(axis=1) == labels
+    edges = np.arange(bins + 1) / bins
+    rows: list[Bin] = []
     for low, high in pairwise(edges.tolist()):
         inside = (low < confidence) & (confidence <= high)
-        count = int(inside.sum())
-        sure, often = (
-            float(values[inside].mean()) if count else None for values in (confidence, right)
-        )
-        rows.append(
-            {"low": low, "high": high, "count": count, "confidence": sure, "accuracy": often}
-        )
+        row: Bin = {
+            "low": low,
+            "high": high,
+            "count": int(inside.sum()),
+            "confidence": None,
+            "accuracy": None,
+        }
+        if row["count"]:
+            row["confidence"] = float(confidence[inside].mean())
+            row["accuracy"] = float(right[inside].mean())
+        rows.append(row)
     return rows
 
 
-def expected_calibration_error(probabilities, labels, bins=15) -> float:
+def expected_calibration_error(
+    probabilities: ArrayLike, labels: ArrayLike, bins: int = 15
+) -> float:
     """Mean gap between confidence and accuracy over the bins, weighted by their rows (Guo et al.
     2017, eq. 3)."""
-    rows = [row for row in reliability(probabilities, labels, bins) if row["count"]]
+    rows = reliability(probabilities, labels, bins)
     total = sum(row["count"] for row in rows)
-    return sum(row["count"] / total * abs(row["confidence"] - row["accuracy"]) for row in rows)
+    error = 0.0
+    for row in rows:
+        if row["confidence"] is not None and row["accuracy"] is not None:
+            error += row["count"] / total * abs(row["confidence"] - row["accuracy"])
+    return error
 
 
-def mean_sd(values) -> dict:
-    """Scores of several seeds: mean, sd (sample, n - 1; 0.0 for one seed) and per_seed, the given
-    scores."""
-    values = [float(value) for value in values]
-    sd = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-    return {"mean": float(np.mean(values)), "sd": sd, "per_seed": values}
+def mean_sd(values: Iterable[float]) -> MeanSd:
+    scores = [float(value) for value in values]
+    sd = float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0
+    return {"mean": float(np.mean(scores)), "sd": sd, "per_seed": scores}
 
 
-def _ratio(part, whole):
+def _ratio(part: float, whole: float) -> float:
     return float(part / whole) if whole else 0.0

@@ -2,9 +2,10 @@
 same items, by uid."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -13,20 +14,28 @@ from mednli_jax.errors import DataError, Problems, RunError
 from mednli_jax.files import text_lines
 from mednli_jax.report import metrics
 from mednli_jax.report.sections import Grid, Section, csv_lines, interval, points
-from mednli_jax.rundir import SPLITS, RunData, RunDirectory, RunResult, differing, flat
+from mednli_jax.rundir import SPLITS, Json, RunData, RunDirectory, RunResult, differing, flat
 
 DAMAGED = "restore the file, or train again with --force"
 SAME_FILES = "compare runs of the same files, or train one of them again"
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Predictions of S seeds for the N items of a split; classes are indices into LABELS."""
+    """Predictions of S seeds for the N items of a split; classes are indices into LABELS.
+
+    Args:
+      gold: int [N]
+      predicted: int [S, N]
+      voted: int [N], predicted by most seeds; of several such classes, the one of highest mean
+        probability.
+    """
 
     uids: tuple[str, ...]
-    gold: np.ndarray  # int [N]
-    predicted: np.ndarray  # int [S, N]
-    voted: np.ndarray  # int [N], predicted by most seeds; of several such classes, the one of highest mean probability
+    gold: np.ndarray
+    predicted: np.ndarray
+    voted: np.ndarray
 
     def __len__(self) -> int:
         return len(self.uids)
@@ -34,13 +43,16 @@ class Outcomes:
     @property
     def right(self) -> np.ndarray:
         """bool [S, N]"""
-        return self.predicted == self.gold
+        right: np.ndarray = self.predicted == self.gold
+        return right
 
     def confusion(self) -> np.ndarray:
         """[3, 3] rows gold, columns predicted, summed over the seeds."""
-        return metrics.confusion(
-            np.tile(self.gold, len(self.predicted)), self.predicted.reshape(-1)
-        )
+        gold = np.tile(self.gold, len(self.predicted))
+        return metrics.confusion(gold, self.predicted.reshape(-1))
+
+
+ReadOutcomes = Callable[[RunDirectory, str], Outcomes]
 
 
 @dataclass(frozen=True)
@@ -56,7 +68,7 @@ class Finished:
     outcomes: Outcomes
 
     @property
-    def config(self) -> dict:
+    def config(self) -> Mapping[str, Json]:
         return RunDirectory.existing(self.folder).config
 
     @property
@@ -77,65 +89,81 @@ def complete(folder: Path) -> tuple[RunDirectory, RunResult]:
 def names_of(folders: Sequence[Path]) -> list[str]:
     """The names of runs in a comparison: their folders' names, with parent folders where two are
     equal."""
-    parts = [folder.resolve().parts for folder in folders]
-    for depth in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(of[-depth:]) for of in parts]
-        if len(set(names)) == len(set(parts)):
+    paths = [folder.resolve().parts for folder in folders]
+    names: list[str] = []
+    for depth in range(1, max(map(len, paths)) + 1):
+        names = ["/".join(path[-depth:]) for path in paths]
+        if len(set(names)) == len(set(paths)):
             break
     return names
 
 
-def finished(
-    folder: Path, split: str = "test", read: Callable[[RunDirectory, str], Outcomes] | None = None
-) -> Finished:
+# -- predictions of a run --------------------------------------------------------------------------
+
+
+def finished(folder: Path, split: str = "test", read: ReadOutcomes | None = None) -> Finished:
     directory, result = complete(folder)
     data = directory.data("splits", fix=DAMAGED)
     path = directory.folder.resolve()
-    return Finished(path.name, path, split, result, data, (read or read_outcomes)(directory, split))
+    outcomes = (read or read_outcomes)(directory, split)
+    return Finished(path.name, path, split, result, data, outcomes)
 
 
 def read_rows(
-    directory: RunDirectory, split: str, parse: Callable[[str], tuple | None], holds: str
-) -> list[tuple]:
-    """The rows of private/predictions.<split>.jsonl.
+    directory: RunDirectory,
+    split: str,
+    parse: Callable[[str], tuple[str, Value] | None],
+    holds: str,
+) -> dict[str, Value]:
+    """uid -> its row of private/predictions.<split>.jsonl.
 
-    parse: of a line, a tuple that begins with its uid; None, or an error, for a line that is no
-    row.
+    parse: of a line, its uid and its row; None, or an error, for a line that is no row.
     """
     path = directory.private / f"predictions.{split}.jsonl"
     if not path.is_file():
         problem = f"{path}: no such file, so the run has no predictions of this split"
         fix = "give --split=dev or --split=test as the corpus has them, or train again"
         raise RunError(problem, fix=fix)
-    problems, rows = Problems(), {}
+    problems = Problems()
+    rows: dict[str, Value] = {}
     for number, line in text_lines(path, problems):
         try:
-            row = parse(line)
+            parsed = parse(line)
         except (ValueError, TypeError, KeyError):
-            row = None
-        if row is None or row[0] in rows:
+            parsed = None
+        if parsed is None or parsed[0] in rows:
             problem = f"the row must hold {holds}; a uid may occur once"
             problems.add(DataError(problem, file=path.name, line=number, fix=DAMAGED))
         else:
-            rows[row[0]] = row
+            uid, row = parsed
+            rows[uid] = row
     problems.raise_if_any()
     if not rows:
         raise DataError("the file holds no prediction", file=path.name, fix=DAMAGED)
-    return list(rows.values())
+    return rows
+
+
+class PredictedPair(NamedTuple):
+    """Of S seeds. probabilities: [S, C]"""
+
+    gold: int
+    predicted: list[int]
+    probabilities: np.ndarray
+
+
+def _predicted_pair(line: str) -> tuple[str, PredictedPair]:
+    row = json.loads(line)
+    predicted = [LABELS.index(label) for label in row["predicted"]]
+    probabilities = np.array(row["probabilities"], float).reshape(len(predicted), len(LABELS))
+    return row["uid"], PredictedPair(LABELS.index(row["label"]), predicted, probabilities)
 
 
 def read_outcomes(directory: RunDirectory, split: str) -> Outcomes:
     """The predictions of a run for a split."""
-
-    def parse(line):
-        row = json.loads(line)
-        predicted = [LABELS.index(label) for label in row["predicted"]]
-        probabilities = np.array(row["probabilities"], float).reshape(len(predicted), len(LABELS))
-        return row["uid"], LABELS.index(row["label"]), predicted, probabilities
-
     holds = "uid, label, and of each seed predicted and probabilities"
-    uids, *values = zip(*read_rows(directory, split, parse, holds), strict=True)
-    return outcomes_of(uids, *map(np.array, values))
+    pairs = read_rows(directory, split, _predicted_pair, holds)
+    gold, predicted, probabilities = map(np.array, zip(*pairs.values(), strict=True))
+    return outcomes_of(tuple(pairs), gold, predicted, probabilities)
 
 
 def outcomes_of(
@@ -148,12 +176,15 @@ def outcomes_of(
     return Outcomes(tuple(uids), gold, predicted.T.copy(), voted)
 
 
-def read_metrics(directory: RunDirectory) -> list[dict]:
+def read_metrics(directory: RunDirectory) -> list[Mapping[str, Json]]:
     """Rows of a run's metrics.jsonl; if an epoch was trained again after a resume, only the later
     row."""
     rows = [json.loads(line) for _, line in directory.metrics()]
     last = {row["epoch"]: row for row in rows if isinstance(row.get("seeds"), list)}
     return [last[epoch] for epoch in sorted(last)]
+
+
+# -- as CSV ----------------------------------------------------------------------------------------
 
 
 def as_csv(folder: Path) -> dict[Path, str]:
@@ -164,184 +195,273 @@ def as_csv(folder: Path) -> dict[Path, str]:
     `probabilities.0.entailment`.
     """
     directory, result = complete(folder)
-    scores = [("score", "value")]
-    for part in (*SPLITS, "categories"):
-        scores += [
-            (name, value)
-            for name, value in _leaves(result.values.get(part), part)
-            if isinstance(value, int | float)
-        ]
-    found = {directory.folder / "scores.csv": csv_lines(scores) + "\n"}
+    scores: list[tuple[str, Json]] = [("score", "value")]
+    for section in (*SPLITS, "categories"):
+        for name, value in _leaves(result.values.get(section), section):
+            if isinstance(value, int | float):
+                scores.append((name, value))
+    contents = {directory.folder / "scores.csv": csv_lines(scores) + "\n"}
     for split in SPLITS:
         path = directory.private / f"predictions.{split}.jsonl"
         if path.is_file():
             rows = [_columns(json.loads(line), result.seeds) for _, line in text_lines(path)]
             header = list(dict.fromkeys(name for row in rows for name in row))
-            lines = [header, *([row.get(name, "") for name in header] for row in rows)]
-            found[path.with_suffix(".csv")] = csv_lines(lines) + "\n"
-    return found
+            lines = [[row.get(name, "") for name in header] for row in rows]
+            contents[path.with_suffix(".csv")] = csv_lines([header, *lines]) + "\n"
+    return contents
 
 
-def _leaves(tree, name) -> Iterator[tuple[str, object]]:
+def _leaves(tree: Json, name: str) -> Iterator[tuple[str, Json]]:
     """(dotted name, value) of the leaves of nested dicts and lists."""
-    if isinstance(tree, Mapping | list):
-        for key, value in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
+    if isinstance(tree, list):
+        tree = dict(enumerate(tree))
+    if isinstance(tree, Mapping):
+        for key, value in tree.items():
             yield from _leaves(value, f"{name}.{key}")
     else:
         yield name, tree
 
 
-def _columns(row: Mapping, seeds: Sequence[int]) -> dict[str, object]:
+def _columns(row: Mapping[str, Json], seeds: Sequence[int]) -> Mapping[str, Json]:
     """column -> cell of a row of predictions."""
-    named = dict(row, predicted=dict(zip(seeds, row["predicted"], strict=True)))
-    if "probabilities" in row:
-        of_classes = (dict(zip(LABELS, of_seed, strict=True)) for of_seed in row["probabilities"])
-        named["probabilities"] = dict(zip(seeds, of_classes, strict=True))
-    return dict(leaf for name, value in named.items() for leaf in _leaves(value, name))
+    columns: dict[str, Json] = {}
+    for name, value in row.items():
+        if name == "probabilities":
+            value = [dict(zip(LABELS, of_seed, strict=True)) for of_seed in value]
+        if name in ("predicted", "probabilities"):
+            value = dict(zip(seeds, value, strict=True))
+        columns.update(_leaves(value, name))
+    return columns
 
 
-def check_corpora(first, second) -> None:
+# -- two systems -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ClassGain:
+    """The second system's recall of a gold class less the first's, with its interval.
+
+    recall: of both systems, mean over seeds.
+    """
+
+    pairs: int
+    recall: tuple[float, float]
+    difference: float
+    low: float
+    high: float
+    level: float
+
+
+@dataclass(frozen=True)
+class Flips:
+    """Majority votes for the pairs of a gold class that changed from the first system to the second
+    (section 6).
+
+    gained_from: class that the first system predicted -> pairs that the second has right.
+    lost_to: class that the second system predicts -> pairs that the first had right.
+    """
+
+    pairs: int
+    changed: int
+    gained: int
+    lost: int
+    gained_from: Mapping[str, int]
+    lost_to: Mapping[str, int]
+    wrong_to_wrong: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The second run against the first on the same pairs, as in the JSON of `report --compare`.
+
+    Args:
+      seeds, accuracy: of both systems; accuracies are means over seeds.
+      mcnemar: of the two majority votes.
+      class_gains, flips: gold class -> what changed.
+      other_training: whether the two were trained on other pairs.
+      p_holm: McNemar's p-value, adjusted for the number of comparisons.
+    """
+
+    first: str
+    second: str
+    split: str
+    pairs: int
+    seeds: tuple[int, int]
+    accuracy: tuple[float, float]
+    difference: float
+    low: float
+    high: float
+    level: float
+    mcnemar: metrics.McNemar
+    class_gains: Mapping[str, ClassGain]
+    flips: Mapping[str, Flips]
+    other_training: bool
+    p_holm: float
+
+    def to_json(self) -> Mapping[str, Json]:
+        return asdict(self)
+
+
+class Named(Protocol):
+    """A system that is compared."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def corpus(self) -> str: ...
+
+
+def check_corpora(first: Named, second: Named) -> None:
     """Raises RunError for two systems of different corpora."""
     if first.corpus != second.corpus:
         problem = f"one is of {first.corpus}, the other of {second.corpus}"
-        raise RunError(
-            f"{first.name} and {second.name}: {problem}", fix="compare runs of one corpus"
-        )
+        fix = "compare runs of one corpus"
+        raise RunError(f"{first.name} and {second.name}: {problem}", fix=fix)
 
 
 def aligned(first: Finished, second: Finished) -> Finished:
     """The second run with its pairs in the order of the first's. Raises RunError where these are
     not the same."""
     check_corpora(first, second)
-    names, one, other = f"{first.name} and {second.name}", first.outcomes, second.outcomes
-    place = {uid: i for i, uid in enumerate(other.uids)}
-    if len(one) != len(other) or not all(uid in place for uid in one.uids):
-        shared = sum(uid in place for uid in one.uids)
-        problem = (
-            f"{len(one):,} and {len(other):,} pairs in {first.split}, {shared:,} of them the same"
-        )
-        raise RunError(f"{names}: {problem}", fix=SAME_FILES)
-    order = [place[uid] for uid in one.uids]
-    one_file, other_file = (run.data.splits.get(run.split) for run in (first, second))
+    uids, moved = first.outcomes.uids, second.outcomes
+    place = {uid: i for i, uid in enumerate(moved.uids)}
+    shared = sum(uid in place for uid in uids)
+    if not len(uids) == len(moved) == shared:
+        sizes = f"{len(uids):,} and {len(moved):,} pairs in {first.split}"
+        raise _unlike(first, second, f"{sizes}, {shared:,} of them the same")
+    file, other = first.data.splits.get(first.split), second.data.splits.get(second.split)
     # A gzipped file has another name.
-    same_name = one_file and other_file and one_file.file == other_file.file
-    changed = same_name and one_file.sha256 != other_file.sha256
-    if changed or (other.gold[order] != one.gold).any():
-        what = (
-            f"the files {one_file.file} of {first.split} are not the same"
-            if changed
-            else "their labels differ"
-        )
-        raise RunError(f"{names}: {what}", fix=SAME_FILES)
-    return replace(
-        second, outcomes=Outcomes(one.uids, one.gold, other.predicted[:, order], other.voted[order])
-    )
+    if file and other and file.file == other.file and file.sha256 != other.sha256:
+        problem = f"the files {file.file} of {first.split} are not the same"
+        raise _unlike(first, second, problem)
+    order = [place[uid] for uid in uids]
+    if (moved.gold[order] != first.outcomes.gold).any():
+        raise _unlike(first, second, "their labels differ")
+    predicted, voted = moved.predicted[:, order], moved.voted[order]
+    return replace(second, outcomes=Outcomes(uids, first.outcomes.gold, predicted, voted))
+
+
+def _unlike(first: Finished, second: Finished, problem: str) -> RunError:
+    return RunError(f"{first.name} and {second.name}: {problem}", fix=SAME_FILES)
 
 
 def other_training(first: Finished, second: Finished) -> bool:
     """Whether the two runs were trained on other pairs."""
-    one, other = (run.data.splits.get("train") for run in (first, second))
-    if one is None or other is None:
-        return one is not other
-    return (one.rows, one.labels, one.sha256) != (other.rows, other.labels, other.sha256)
+    ours, theirs = first.data.splits.get("train"), second.data.splits.get("train")
+    if ours is None or theirs is None:
+        return ours is not theirs
+    return (ours.rows, ours.labels, ours.sha256) != (theirs.rows, theirs.labels, theirs.sha256)
 
 
-def comparison(first: Finished, second: Finished) -> dict:
-    """The second run against the first on the same pairs, as JSON values; `mcnemar` is on the two
-    majority votes."""
+def comparison(first: Finished, second: Finished) -> Comparison:
+    """A comparison on its own: p_holm is the p-value."""
     second = aligned(first, second)
-    one, other = first.outcomes, second.outcomes
-    return {
-        "first": first.name,
-        "second": second.name,
-        "split": first.split,
-        "pairs": len(one),
-        "seeds": [len(one.predicted), len(other.predicted)],
-        "accuracy": [float(one.right.mean()), float(other.right.mean())],
-        **metrics.paired_bootstrap(one.right, other.right),
-        "mcnemar": metrics.mcnemar(one.gold, one.voted, other.voted),
-        "class_gains": class_gains(one, other),
-        "flips": flips(one, other),
-        "other_training": other_training(first, second),
-    }
+    ours, theirs = first.outcomes, second.outcomes
+    drawn = metrics.paired_bootstrap(ours.right, theirs.right)
+    mcnemar = metrics.mcnemar(ours.gold, ours.voted, theirs.voted)
+    return Comparison(
+        first=first.name,
+        second=second.name,
+        split=first.split,
+        pairs=len(ours),
+        seeds=(len(ours.predicted), len(theirs.predicted)),
+        accuracy=(float(ours.right.mean()), float(theirs.right.mean())),
+        difference=drawn.difference,
+        low=drawn.low,
+        high=drawn.high,
+        level=drawn.level,
+        mcnemar=mcnemar,
+        class_gains=class_gains(ours, theirs),
+        flips=flips(ours, theirs),
+        other_training=other_training(first, second),
+        p_holm=mcnemar.p_value,
+    )
 
 
-def comparisons(runs: Sequence[Finished]) -> list[dict]:
-    """The first run against each other; `p_holm` is McNemar's p-value, adjusted for their
-    number."""
-    found = [comparison(runs[0], run) for run in runs[1:]]
-    adjusted = metrics.holm([row["mcnemar"]["p_value"] for row in found])
-    return [{**row, "p_holm": p} for row, p in zip(found, adjusted, strict=True)]
+def comparisons(runs: Sequence[Finished]) -> list[Comparison]:
+    """The first run against each other."""
+    compared = [comparison(runs[0], run) for run in runs[1:]]
+    adjusted = metrics.holm([row.mcnemar.p_value for row in compared])
+    return [replace(row, p_holm=p) for row, p in zip(compared, adjusted, strict=True)]
 
 
-def verdict(compared: Sequence[Mapping]) -> Section:
-    """Which of two systems is better, in words. Rows: first, second, difference, low, high."""
+def class_gains(first: Outcomes, second: Outcomes) -> dict[str, ClassGain]:
+    """gold class -> the gain, of classes that have pairs."""
+    gains = {}
+    for index, label in enumerate(LABELS):
+        of_class = first.gold == index
+        if of_class.any():
+            ours, theirs = first.right[:, of_class], second.right[:, of_class]
+            drawn = metrics.paired_bootstrap(ours, theirs)
+            gains[label] = ClassGain(
+                pairs=int(of_class.sum()),
+                recall=(float(ours.mean()), float(theirs.mean())),
+                difference=drawn.difference,
+                low=drawn.low,
+                high=drawn.high,
+                level=drawn.level,
+            )
+    return gains
+
+
+def flips(first: Outcomes, second: Outcomes) -> dict[str, Flips]:
+    """gold class -> majority votes that changed."""
+    counts = np.zeros((len(LABELS),) * 3, int)  # gold, first, second
+    np.add.at(counts, (first.gold, first.voted, second.voted), 1)
+    of_class = {}
+    for index, (label, moved) in enumerate(zip(LABELS, counts, strict=True)):
+        gained = dict(zip(LABELS, moved[:, index].tolist(), strict=True))
+        lost = dict(zip(LABELS, moved[index].tolist(), strict=True))
+        del gained[label], lost[label]
+        changed = int(moved.sum() - moved.trace())
+        of_class[label] = Flips(
+            pairs=int(moved.sum()),
+            changed=changed,
+            gained=sum(gained.values()),
+            lost=sum(lost.values()),
+            gained_from=gained,
+            lost_to=lost,
+            wrong_to_wrong=changed - sum(gained.values()) - sum(lost.values()),
+        )
+    return of_class
+
+
+class Judged(NamedTuple):
+    """Two systems, and the second's score less the first's with its interval."""
+
+    first: str
+    second: str
+    difference: float
+    low: float
+    high: float
+
+
+def verdict(compared: Iterable[Judged]) -> Section:
+    """Which of two systems is better, in words."""
     words = []
-    for row in compared:
-        change, wide = points(row["difference"], "+"), interval(row["low"], row["high"])
-        first, second = row["first"], row["second"]
-        found, holds = f"no difference detected between {second} and {first}", "includes"
-        if not row["low"] <= 0 <= row["high"]:
-            better = "better" if row["difference"] > 0 else "worse"
-            found, holds = f"{second} is {better} than {first}", "excludes"
-        words.append(f"{found}: {change} points, interval {wide} {holds} 0")
+    for first, second, difference, low, high in compared:
+        decided = not low <= 0 <= high
+        better = "better" if difference > 0 else "worse"
+        sentence = f"no difference detected between {second} and {first}"
+        if decided:
+            sentence = f"{second} is {better} than {first}"
+        holds = "excludes" if decided else "includes"
+        change = f"{points(difference, '+')} points, interval {interval(low, high)}"
+        words.append(f"{sentence}: {change} {holds} 0")
     return Section("Verdict", words)
 
 
 def differences(names: Sequence[str], folders: Sequence[Path]) -> Section:
     """The fields in which the configs of runs differ, a column for each run."""
+    title = "What differs between the configs"
     configs = [flat(RunDirectory.existing(folder).config) for folder in folders]
-    fields = dict.fromkeys(
-        field for config in configs[1:] for field in differing(configs[0], config)
-    )
-    rows = [
-        (field, *(str(config.get(field, "-")) for config in configs)) for field in sorted(fields)
-    ]
-    words = [] if rows else ["the configs are the same"]
-    return Section(
-        "What differs between the configs", words, [Grid("", ("field", *names), rows)] * bool(rows)
-    )
-
-
-def class_gains(first: Outcomes, second: Outcomes) -> dict:
-    """gold class -> pairs, recall of both systems (mean over seeds), and the difference with its
-    interval."""
-    gains = {}
-    for index, label in enumerate(LABELS):
-        chosen = first.gold == index
-        if chosen.any():
-            one, other = first.right[:, chosen], second.right[:, chosen]
-            recall = [float(one.mean()), float(other.mean())]
-            gains[label] = {
-                "pairs": int(chosen.sum()),
-                "recall": recall,
-                **metrics.paired_bootstrap(one, other),
-            }
-    return gains
-
-
-def flips(first: Outcomes, second: Outcomes) -> dict:
-    """gold class -> predictions that changed from the first system to the second, by the majority
-    votes (section 6).
-
-    gained_from has the classes that the first system predicted, lost_to those that the second
-    predicts.
-    """
-    counts = np.zeros((len(LABELS),) * 3, int)  # gold, first, second
-    np.add.at(counts, (first.gold, first.voted, second.voted), 1)
-    found = {}
-    for index, (label, moved) in enumerate(zip(LABELS, counts, strict=True)):
-        gained, lost = (
-            dict(zip(LABELS, side.tolist(), strict=True))
-            for side in (moved[:, index], moved[index])
-        )
-        del gained[label], lost[label]
-        of = {
-            "changed": int(moved.sum() - moved.trace()),
-            "gained": sum(gained.values()),
-            "lost": sum(lost.values()),
-        }
-        wrong = of["changed"] - of["gained"] - of["lost"]
-        more = {"gained_from": gained, "lost_to": lost, "wrong_to_wrong": wrong}
-        found[label] = {"pairs": int(moved.sum()), **of, **more}
-    return found
+    fields: set[str] = set()
+    for config in configs[1:]:
+        fields.update(differing(configs[0], config))
+    if not fields:
+        return Section(title, ["the configs are the same"])
+    rows = []
+    for field in sorted(fields):
+        rows.append((field, *(str(config.get(field, "-")) for config in configs)))
+    return Section(title, grids=[Grid("", ("field", *names), rows)])

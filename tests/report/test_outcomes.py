@@ -65,7 +65,7 @@ def test_pairs_are_joined_by_uid_not_by_place(tmp_path):
     assert moved.uids == first.outcomes.uids
     assert moved.predicted.tolist() == first.outcomes.predicted.tolist()
     assert moved.voted.tolist() == first.outcomes.voted.tolist()
-    assert outcomes.comparison(first, second)["flips"]["neutral"]["changed"] == 0
+    assert outcomes.comparison(first, second).flips["neutral"].changed == 0
 
 
 OTHERS = {
@@ -86,8 +86,8 @@ def test_training_pairs_may_differ_and_are_noted(tmp_path):
     mixed = opened(tmp_path / "b", GOLD, corpus="mednli+multinli/slate", train={"rows": 300})
     alone = opened(tmp_path / "a", GOLD, corpus="mednli")
     assert outcomes.aligned(alone, mixed).corpus == "mednli"
-    assert outcomes.comparison(alone, mixed)["other_training"]
-    assert not outcomes.comparison(alone, alone)["other_training"]
+    assert outcomes.comparison(alone, mixed).other_training
+    assert not outcomes.comparison(alone, alone).other_training
 
 
 def test_a_file_of_other_content_is_refused(tmp_path):
@@ -106,24 +106,24 @@ def test_comparison_by_hand(tmp_path):
     alone."""
     first, second = opened(tmp_path / "a", "eeeccnccn"), opened(tmp_path / "b", "eennnnccn")
     (row,) = outcomes.comparisons([first, second])
-    assert row["accuracy"] == pytest.approx([6 / 9, 7 / 9])
-    assert row["difference"] == pytest.approx(1 / 9)
-    assert row["low"] < row["difference"] < row["high"]
-    assert row["mcnemar"] == {"only_first": 1, "only_second": 2, "p_value": 1.0}
-    assert (row["p_holm"], row["pairs"], row["seeds"]) == (1.0, 9, [1, 1])
-    assert row["flips"]["entailment"] == {
+    assert row.accuracy == pytest.approx((6 / 9, 7 / 9))
+    assert row.difference == pytest.approx(1 / 9)
+    assert row.low < row.difference < row.high
+    assert vars(row.mcnemar) == {"only_first": 1, "only_second": 2, "p_value": 1.0}
+    assert (row.p_holm, row.pairs, row.seeds) == (1.0, 9, (1, 1))
+    assert vars(row.flips["entailment"]) == {
         "pairs": 3, "changed": 1, "gained": 0, "lost": 1, "wrong_to_wrong": 0,
         "gained_from": {"neutral": 0, "contradiction": 0}, "lost_to": {"neutral": 1, "contradiction": 0},
     }  # fmt: skip
-    assert row["flips"]["neutral"] == {
+    assert vars(row.flips["neutral"]) == {
         "pairs": 3, "changed": 2, "gained": 2, "lost": 0, "wrong_to_wrong": 0,
         "gained_from": {"entailment": 0, "contradiction": 2}, "lost_to": {"entailment": 0, "contradiction": 0},
     }  # fmt: skip
-    assert row["flips"]["contradiction"]["changed"] == 0
-    gains = row["class_gains"]
-    assert gains["entailment"]["recall"] == pytest.approx([1, 2 / 3])
-    assert gains["neutral"]["difference"] == pytest.approx(2 / 3)
-    assert (gains["contradiction"]["low"], gains["contradiction"]["high"]) == (0.0, 0.0)
+    assert row.flips["contradiction"].changed == 0
+    gains = row.class_gains
+    assert gains["entailment"].recall == pytest.approx((1, 2 / 3))
+    assert gains["neutral"].difference == pytest.approx(2 / 3)
+    assert (gains["contradiction"].low, gains["contradiction"].high) == (0.0, 0.0)
 
 
 def test_votes_are_tested_and_accuracies_are_means_over_seeds(tmp_path):
@@ -132,17 +132,17 @@ def test_votes_are_tested_and_accuracies_are_means_over_seeds(tmp_path):
     first = opened(tmp_path / "a", GOLD, GOLD, GOLD)
     second = opened(tmp_path / "b", "n" + GOLD[1:], "eeeennccc", GOLD[:-1] + "e")
     row = outcomes.comparison(first, second)
-    assert row["mcnemar"] == {"only_first": 0, "only_second": 0, "p_value": 1.0}
-    assert row["difference"] == pytest.approx(-1 / 9)
+    assert vars(row.mcnemar) == {"only_first": 0, "only_second": 0, "p_value": 1.0}
+    assert row.difference == pytest.approx(-1 / 9)
 
 
 def test_a_wrong_answer_that_turns_into_another_is_neither_gained_nor_lost(tmp_path):
     row = outcomes.comparison(
         opened(tmp_path / "a", "nnn", gold="eee"), opened(tmp_path / "b", "cnn", gold="eee")
     )
-    found = row["flips"]["entailment"]
+    found = vars(row.flips["entailment"])
     assert [found[name] for name in ("changed", "gained", "lost", "wrong_to_wrong")] == [1, 0, 0, 1]
-    assert list(row["class_gains"]) == ["entailment"]  # the other classes have no pair
+    assert list(row.class_gains) == ["entailment"]  # the other classes have no pair
 
 
 # -- categories --------------------------------------------------------------------------------------------------------
