@@ -5,11 +5,9 @@ import contextlib
 import functools
 import json
 import math
-import os
 import runpy
 import shlex
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -34,12 +32,8 @@ from mednli_jax.errors import ConfigError, RunError, UserError
 from mednli_jax.files import lock_file, private_folder, write_atomic
 from mednli_jax.rundir import RunDirectory, differing
 from mednli_jax.terminal import say, warn
-from mednli_jax.training.visible import one_device
+from mednli_jax.workers import Commands, failure
 
-# On Linux a training ends with its worker, by SIGTERM. Elsewhere it trains on, and the next attempt
-# waits for it.
-TIE = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execvp(sys.argv[1], sys.argv[1:])"
-TIED = [sys.executable, "-c", TIE] if sys.platform == "linux" else []
 OUTAGE_SECONDS = 3600  # in which a database must answer again
 Result = TypeVar("Result")
 
@@ -287,10 +281,10 @@ class Worker:
     def __init__(self, study: optuna.Study, sweep: Sweep, folder: Path, values: cli.Flags):
         self.study, self.sweep, self.folder, self.values = study, sweep, folder, values
         command = shlex.split(values.command or "") or [sys.executable, "-m", "mednli_jax.train"]
-        self.command = [*TIED, *command, *(a for a in cli.arguments() if a.startswith("--config"))]
+        self.command = [*command, *(a for a in cli.arguments() if a.startswith("--config"))]
         self.stopped = False  # by a signal
         self.ending = False  # no attempt begins any more
-        self.processes: set[subprocess.Popen] = set()
+        self.commands = Commands()
         self.last_outage = -math.inf
 
     def run(self) -> None:
@@ -383,8 +377,7 @@ class Worker:
 
     def _stop(self, number, frame):  # lets the trainings save
         self.stopped = self.ending = True
-        for process in list(self.processes):
-            process.terminate()
+        self.commands.stop()
 
     def _work(self, device: int) -> None:
         """Trains the waiting attempts one after the other, on this device where there are several
@@ -474,28 +467,13 @@ class Worker:
         """Trains in a folder, or continues there. Raises: RunError with what the command says."""
         swept = [f"--config.{field}={value}" for field, value in values.items()]
         command = [*self.command, *swept, f"--workdir={folder}", *["--resume"] * folder.exists()]
-        environment = os.environ | (one_device(device) if self.values.workers > 1 else {})
-        file = folder.with_suffix(".log")
-        with open(file, "w") as log:
-            with subprocess.Popen(
-                command,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            ) as process:
-                self.processes.add(process)
-                if self.stopped:  # the signal came before the process
-                    process.terminate()
-            self.processes.discard(process)
-        if process.returncode in (cli.INTERRUPTED, -signal.SIGTERM):
+        log = folder.with_suffix(".log")
+        one_of_several = device if self.values.workers > 1 else None
+        code = self.commands.call(command, log, device=one_of_several)
+        if code in (cli.INTERRUPTED, -signal.SIGTERM):
             raise KeyboardInterrupt
-        if process.returncode:
-            last_line = file.read_text(errors="replace").strip().rpartition("\n")[2]
-            if last_line.startswith("error: "):
-                raise RunError(last_line.removeprefix("error: "))
-            raise RunError("it failed", fix=f"see {file}")
+        if code:
+            raise failure(log)
 
 
 def _number_at(result, path) -> float | None:

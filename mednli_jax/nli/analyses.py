@@ -12,6 +12,7 @@ import numpy as np
 
 from mednli_jax.data.examples import LABELS, Mention, Split
 from mednli_jax.errors import UsageError
+from mednli_jax.files import sha256
 from mednli_jax.knowledge.load import TABLES
 from mednli_jax.knowledge.ontology import Ontology, induced
 from mednli_jax.knowledge.readers.mesh import LINK_TYPES
@@ -137,6 +138,17 @@ def pairs_of(corpus: NLICorpus, path: Path | None, spans: Path | None = None) ->
     return Pairs(corpus, splits=splits, spans=spans)
 
 
+def concepts_key(corpus: NLICorpus) -> dict[str, str]:
+    """The release of the ontology, and the beginning of the hash of the file of mentions."""
+    ontology, linking = corpus.ontology, corpus.linking
+    file = linking.mentions if linking else None
+    return {
+        "ontology": ontology.name if ontology else "",
+        "version": ontology.version if ontology else "",
+        "mentions": sha256(file)[:12] if file else "",
+    }
+
+
 def stats(pairs: Pairs, options: AnalysisOptions) -> Report:
     """Sizes and lengths of the splits."""
     figures = corpus_stats.statistics(pairs.splits)
@@ -174,8 +186,7 @@ def paths(pairs: Pairs, options: AnalysisOptions) -> Report:
     )
     classes = Counter(example.label for example in examples)
     figures = {
-        "ontology": ontology.name,
-        "version": ontology.version,
+        **concepts_key(pairs.corpus),
         "split": options.lengths,
         "direction": settings.direction,
         "max_path": settings.max_path,

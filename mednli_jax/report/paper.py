@@ -1,14 +1,17 @@
 """The runs of a paper as data: `reproduce` trains them, tables read them, verdicts compare runs with
 them.
 
-Each task folder has its papers in `runs.py`.
+Each folder of a paper has its runs in `runs.py`, and its Plan in `plan.py`.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from mednli_jax.data.corpus import data_folder
+
+ENDINGS = ("", ".vec", ".txt", ".bin", ".vec.gz", ".txt.gz", ".bin.gz")  # of files of vectors
 Setting = str | int | float | bool | tuple[int, ...]
 Settings = Mapping[str, Setting]
 
@@ -52,6 +55,7 @@ class Step:
       after: names of the runs, and files of the steps, that it reads.
       config: of its --config; "" for a command without one. corpus, settings: as of a PaperRun.
       prints: whether the file is what the command prints.
+      state: a file that the interrupted command leaves; then the command gets --resume.
       key: of the corpus of the config, the fields and values that the file must have. With other
         values the step is done again.
     """
@@ -64,6 +68,7 @@ class Step:
     corpus: str = ""
     settings: Settings = field(default_factory=dict)
     prints: bool = False
+    state: str = ""
     key: Callable[[Any], Mapping[str, str]] | None = None
 
 
@@ -93,28 +98,42 @@ class Request:
     lexicon: Path | None = None
     entities: str = "none"
 
+    def vectors(self, names: Sequence[str]) -> Path | None:
+        """The first file of vectors with one of these names and a usual ending, in the folder of
+        the runs or in $MEDNLI_JAX_DATA. Text comes first: the papers read words alone."""
+        for folder in filter(None, (self.folder, data_folder(None))):
+            for name in names:
+                for ending in ENDINGS:
+                    path = folder / "vectors" / f"{name}{ending}"
+                    if path.is_file():
+                        return path
+        return None
 
-class Paper(Protocol):
-    """A paper, for `reproduce`.
+
+class Plan(Protocol):
+    """A paper for `reproduce`: its runs, the commands beside them, its tables.
 
     Attributes:
       name: as `reproduce` takes it.
-      numbers: of the tables that `reproduce` fills.
+      numbers: of the tables that can be asked for.
+      seeds: of all runs without --seeds; () for those of the configs.
     """
 
     @property
     def name(self) -> str: ...
     @property
     def numbers(self) -> Sequence[int]: ...
+    @property
+    def seeds(self) -> tuple[int, ...]: ...
 
     def runs(self, request: Request) -> Sequence[PaperRun]:
-        """The runs of the tables, in the order of training. Optional ones are among them."""
+        """The runs of the tables in the order of training, optional ones too."""
 
     def steps(self, request: Request) -> Sequence[Step]:
         """The commands beside the trainings."""
 
-    def tables(self, request: Request) -> Collection[str]:
+    def tables(self, request: Request) -> Sequence[str]:
         """Names of the tables to print, as `report --table` takes them."""
 
     def notes(self, request: Request) -> Sequence[str]:
-        """What the user must know before the runs begin."""
+        """Remarks before the first run, such as missing word vectors."""

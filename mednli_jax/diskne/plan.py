@@ -1,0 +1,89 @@
+"""Alghanmi et al. 2021 (DisKnE) for `reproduce`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from mednli_jax.diskne.runs import (
+    BERT,
+    ESIM,
+    MAIN,
+    MODELS,
+    OWN_SYSTEMS,
+    RANDOM,
+    RANDOM_NEGATIVES,
+    STRONGEST,
+    WORDINGS,
+    wordings,
+)
+from mednli_jax.report.paper import PaperRun, Request, Settings, Step
+
+WORDINGS_TABLE, RANDOM_TABLE = 7, 8
+
+
+class DisKnE:
+    """See report.paper.Plan."""
+
+    name = "diskne"
+    numbers = (1, 2, 3, 4, 5, 6, WORDINGS_TABLE, RANDOM_TABLE)
+    seeds = ()
+
+    def runs(self, request: Request) -> Sequence[PaperRun]:
+        """BERT with each of the weights; without weights ESIM and the other systems of ours."""
+        tables = _tables(request)
+        berts = [_bert(request, name) for name in dict.fromkeys((*MODELS, *request.weights))]
+        runs: list[PaperRun] = []
+        if tables - {WORDINGS_TABLE, RANDOM_TABLE}:
+            added = bool(request.weights)
+            runs += [_placed(MAIN, replace(run, optional=added)) for run in OWN_SYSTEMS]
+            runs += [_placed(MAIN, run) for run in berts]
+        if WORDINGS_TABLE in tables:
+            runs += _of_wordings(request)
+        if RANDOM_TABLE in tables:
+            systems = berts if request.weights else [ESIM]
+            runs += [_placed(RANDOM, _having(run, RANDOM_NEGATIVES)) for run in systems]
+        return runs
+
+    def steps(self, request: Request) -> Sequence[Step]:
+        return []
+
+    def tables(self, request: Request) -> Sequence[str]:
+        return [f"diskne{number}" for number in sorted(_tables(request))]
+
+    def notes(self, request: Request) -> Sequence[str]:
+        if request.corpus == "file" and len(_tables(request)) < len(request.tables):
+            return ["no Tables 7 and 8: the files decide the wording and the negatives"]
+        return []
+
+
+PLAN = DisKnE()
+
+
+def _tables(request: Request) -> set[int]:
+    """The tables that the corpus can have."""
+    decided = {WORDINGS_TABLE, RANDOM_TABLE} if request.corpus == "file" else set()
+    return set(request.tables) - decided
+
+
+def _bert(request: Request, name: str) -> PaperRun:
+    """BERT with some weights; "" in place of their folder means random ones."""
+    settings: dict[str, str | float] = {}
+    if place := request.weights.get(name, ""):
+        settings = {"model.weights": place, "train.learning_rate": 2e-5}
+    return replace(BERT, name=name, settings=settings, weights=name)
+
+
+def _of_wordings(request: Request) -> Iterator[PaperRun]:
+    strongest = ESIM
+    if request.weights:
+        first = next(iter(request.weights))
+        strongest = _bert(request, STRONGEST if STRONGEST in request.weights else first)
+    for name, settings in wordings():
+        yield _placed(WORDINGS, replace(_having(strongest, settings), name=name))
+
+
+def _having(run: PaperRun, settings: Settings) -> PaperRun:
+    return replace(run, settings={**run.settings, **settings})
+
+
+def _placed(folder: str, run: PaperRun) -> PaperRun:
+    return replace(run, name=f"{folder}/{run.name}")

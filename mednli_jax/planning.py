@@ -1,0 +1,402 @@
+"""The commands of a paper's runs: their flags, the data that they lack, and how long they take."""
+
+import json
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from absl import flags
+from ml_collections import config_flags
+from ml_collections.config_dict import ConfigDict
+
+from mednli_jax import cli, tasks
+from mednli_jax.data.corpus import data_folder, file_path
+from mednli_jax.defaults import did_you_mean
+from mednli_jax.errors import UsageError, UserError
+from mednli_jax.report.paper import PaperRun, Plan, Request, Setting, Settings, Step
+from mednli_jax.rundir import RunDirectory
+
+WAIT = 120  # seconds that a training waits for one that is ending in its folder
+Json = Any
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command of a paper.
+
+    Args:
+      name: of a run, or of the file that the command writes.
+      words: the command, without "python -m mednli_jax.".
+      place: the folder of the run, or the file.
+      after: names of the jobs whose results it reads.
+      config: of the run; None for a command without one.
+      is_training: whether it trains the run.
+      prints: whether the file is what the command prints.
+      state: a file that the interrupted command leaves, with which it goes on.
+      key: gives the fields and values that the file must have.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    place: Path
+    after: tuple[str, ...] = ()
+    config: ConfigDict | None = None
+    is_training: bool = False
+    is_run: bool = False
+    prints: bool = False
+    state: Path | None = None
+    key: Callable[[], Mapping[str, str]] | None = None
+
+    def is_done(self) -> bool:
+        """Whether the run is complete, or the file is there and of the same data."""
+        if self.is_run:
+            is_run = (self.place / "result.json").is_file()
+            return is_run and RunDirectory(self.place).status() == "complete"
+        return self.place.is_file() and (self.key is None or self._has_key(self.key))
+
+    def _has_key(self, key: Callable[[], Mapping[str, str]]) -> bool:
+        try:
+            values: dict[str, Json] = json.loads(self.place.read_bytes())
+            return all(values.get(name, "") == value for name, value in key().items())
+        except (ValueError, UserError):
+            return False
+
+    def command(self) -> list[str]:
+        """The words that begin the job, or go on with it."""
+        more = []
+        if self.is_training:
+            begun = (self.place / "checkpoints").exists()
+            more = [f"--wait={WAIT}", "--resume" if begun else "--force"]
+        elif self.state and self.state.exists():
+            more = ["--resume"]
+        return [*self.words, *more]
+
+    def shell_command(self) -> str:
+        """The command for a user."""
+        command, *arguments = self.words
+        line = shlex.join(["python", "-m", f"mednli_jax.{command}", *arguments])
+        return f"{line} > {shlex.quote(str(self.place))}" if self.prints else line
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """The jobs of a request, each after those that it reads.
+
+    lacking: data that are not there -> names of the jobs that need them, which are left out.
+    """
+
+    jobs: list[Job]
+    lacking: dict[str, list[str]] = field(default_factory=dict)
+
+
+def jobs_of(plan: Plan, request: Request, only: Collection[str] = ()) -> Jobs:
+    """The jobs of a request.
+
+    only: patterns of names; jobs that these need come, too. Without patterns all jobs that are not
+    optional.
+    """
+    runs = {run.name: run for run in plan.runs(request)}
+    steps = {step.file: step for step in plan.steps(request)}
+    steps = {name: step for name, step in steps.items() if set(step.tables) & set(request.tables)}
+    names = _chosen(runs, steps, only)
+    builder = _Builder(plan, request)
+    jobs: list[Job] = []
+    lacking: dict[str, list[str]] = {}
+    for name in (*runs, *steps):
+        if name not in names:
+            continue
+        try:
+            job = builder.run(runs[name]) if name in runs else builder.step(steps[name])
+            missing = [] if job.is_done() else builder.missing_data(job)
+        except _NotThere as error:
+            job, missing = None, [str(error)]
+        for what in missing:
+            lacking.setdefault(what, []).append(name)
+        if job and not missing:
+            jobs.append(job)
+    builder.check_fields()
+    return Jobs(_without_blocked(jobs, lacking), lacking)
+
+
+def _chosen(
+    runs: Mapping[str, PaperRun], steps: Mapping[str, Step], only: Collection[str]
+) -> set[str]:
+    names = {name for name in runs if not runs[name].optional} | set(steps)
+    if only:
+        every_name = (*runs, *steps)
+        for pattern in only:
+            if not any(fnmatchcase(name, pattern) for name in every_name):
+                hint = did_you_mean(pattern, every_name)
+                raise UsageError(f"--only: no run '{pattern}'.{hint}", fix="see --dry-run")
+        names = {n for n in every_name if any(fnmatchcase(n, pattern) for pattern in only)}
+    for name in list(names):
+        names.update(_needs(name, runs, steps))
+    return names
+
+
+def _needs(name: str, runs: Mapping[str, PaperRun], steps: Mapping[str, Step]) -> Iterator[str]:
+    """The runs and files that a run or a step reads, and those that these read."""
+    direct = [runs[name].init_from] if name in runs else list(steps[name].after)
+    for other in direct:
+        if other in runs or other in steps:
+            yield other
+            yield from _needs(other, runs, steps)
+
+
+def _without_blocked(jobs: Sequence[Job], lacking: Mapping[str, Sequence[str]]) -> list[Job]:
+    """The jobs whose data, and the data of the jobs before them, are there."""
+    left_out = {name for names in lacking.values() for name in names}
+    kept = []
+    for job in jobs:
+        if left_out.isdisjoint(job.after) or job.is_done():
+            kept.append(job)
+        else:
+            left_out.add(job.name)
+    return kept
+
+
+class _NotThere(Exception):
+    """Data of a run that are not there."""
+
+
+class _Builder:
+    """Makes the jobs of a request, and remembers which fields of the user any config has."""
+
+    def __init__(self, plan: Plan, request: Request):
+        self.plan, self.request = plan, request
+        self.known_fields: set[str] = set()
+
+    def run(self, run: PaperRun) -> Job:
+        folder = self.request.folder
+        settings = dict(run.settings)
+        if run.init_from and not run.direct:
+            settings["transfer.init_from"] = str(folder / run.init_from)
+        if run.vectors:
+            settings["vectors.path"] = str(self._vectors(run))
+        if run.weights and run.weights not in self.request.weights:
+            raise _NotThere(f"weights {run.weights} (--weights={run.weights}=FOLDER)")
+        config, words = self._configured(run.config, run.corpus, settings)
+        place = folder / run.name
+        after = (run.init_from,) if run.init_from else ()
+        command = ["evaluate", f"--run={folder / run.init_from}"] if run.direct else ["train"]
+        return Job(
+            run.name,
+            (*command, *words, f"--workdir={place}"),
+            place,
+            after,
+            config,
+            is_training=not run.direct,
+            is_run=True,
+        )
+
+    def _vectors(self, run: PaperRun) -> Path:
+        path = self.request.vectors(run.vectors)
+        if path is None:
+            raise _NotThere(f"word vectors {run.vectors[0]} (docs/data.md)")
+        return path
+
+    def step(self, step: Step) -> Job:
+        folder, words, config, key = self.request.folder, list(step.words), None, None
+        if step.config:
+            config, of_config = self._configured(step.config, step.corpus, step.settings)
+            words += of_config
+        if config is not None and step.key:
+            key = _key_of(step.key, config)
+        state = folder / step.state if step.state else None
+        return Job(
+            step.file,
+            tuple(words),
+            folder / step.file,
+            step.after,
+            config,
+            prints=step.prints,
+            state=state,
+            key=key,
+        )
+
+    def _configured(
+        self, name: str, corpus: str, settings: Settings
+    ) -> tuple[ConfigDict, list[str]]:
+        """The config of a run, and its flags. The user's fields replace settings of training."""
+        variant = corpus or self.request.corpus
+        config = _config(f"{name}:{variant}").copy_and_resolve_references()
+        known = {field for field, _, _ in cli.fields(config)}
+        self.known_fields |= known
+        values: dict[str, Setting] = {}
+        if self.plan.seeds:
+            values["seeds"] = self.plan.seeds
+        values |= {name: value for name, value in settings.items() if _is_training(name)}
+        for name, text in self.request.fields.items():
+            is_own_data = name.startswith("data.") and self.request.corpus == "file"
+            if name in known and not (corpus and is_own_data):
+                values[name] = text
+        values |= {name: value for name, value in settings.items() if not _is_training(name)}
+        words = [f"--config.{name}={_text(value)}" for name, value in values.items()]
+        config = _with_flags(config, words)
+        if self.request.mentions and not corpus and _links(config):
+            words.append(f"--config.knowledge.mentions={self.request.mentions.resolve()}")
+            config = _with_flags(config, words[-1:])
+        return config, [f"--config={name_of(name, variant)}", *words]
+
+    def missing_data(self, job: Job) -> list[str]:
+        """The data of a job's config that are not there."""
+        if job.config is None:
+            return []
+        return [
+            *_missing_corpus(job.config),
+            *(_missing_vectors(job.config) if job.is_run else ()),
+            *(_missing_ontology(job.config) if job.is_run or job.key else ()),
+        ]
+
+    def check_fields(self) -> None:
+        """Refuses a field of the user that no config has."""
+        for name in self.request.fields:
+            if name not in self.known_fields:
+                hint = did_you_mean(name, self.known_fields)
+                raise UsageError(f"--config.{name}: no run has such a field.{hint}")
+
+
+def name_of(config: str, variant: str) -> str:
+    """A config as --config takes it."""
+    return f"{config}:{variant}"
+
+
+@cache
+def _config(name: str) -> ConfigDict:
+    return cli.read_config(name)
+
+
+def _is_training(name: str) -> bool:
+    return name == "seeds" or name.startswith("train.")
+
+
+def _links(config: ConfigDict) -> bool:
+    """Whether the concepts of the sentences are linked."""
+    return config.model.get("knowledge", "none") != "none" or (
+        config.vectors.get("retrofit") == "concepts"
+    )
+
+
+def _text(value: Setting) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _with_flags(config: ConfigDict, words: Sequence[str]) -> ConfigDict:
+    """The config with these flags."""
+    argv, values = ["train", *words], flags.FlagValues()
+    try:
+        config_flags.DEFINE_config_dict("config", config, flag_values=values, sys_argv=argv)
+        values(argv)
+    except (flags.Error, TypeError, ValueError) as error:
+        raise UsageError(" ".join(str(error).split()), fix="see train --fields for types") from None
+    changed: ConfigDict = values.config
+    return changed
+
+
+def _key_of(
+    key: Callable[[Any], Mapping[str, str]], config: ConfigDict
+) -> Callable[[], Mapping[str, str]]:
+    def of_corpus() -> Mapping[str, str]:
+        return key(tasks.task_of(config).corpus(config))
+
+    return of_corpus
+
+
+def _missing_corpus(config: ConfigDict) -> Iterator[str]:
+    folder, corpus = data_folder(config.data.dir), config.data.name
+    sources = {name: of for task in tasks.tasks().values() for name, of in task.sources.items()}
+    if corpus in sources:
+        files, origin = sources[corpus]
+        if folder is None or not _is_any_there(lambda: files(folder)):
+            yield f"corpus {corpus} ({origin})"
+
+
+def _missing_vectors(config: ConfigDict) -> Iterator[str]:
+    path = file_path(config.vectors.path, data_folder(config.data.dir))
+    if path and not path.exists():
+        yield f"word vectors {path.name} (docs/data.md)"
+
+
+def _missing_ontology(config: ConfigDict) -> Iterator[str]:
+    if not _links(config) and not config.vectors.get("retrofit"):
+        return
+    from mednli_jax.knowledge.load import NAMES, needed_files  # imports scipy
+
+    ontology, folder = config.knowledge.ontology, data_folder(config.data.dir)
+    if ontology == "mesh" or ontology not in NAMES:
+        return
+    if not _is_any_there(lambda: needed_files(ontology, folder)):
+        yield f"ontology {ontology} (docs/data.md)"
+
+
+def _is_any_there(files: Callable[[], Iterable[Path]]) -> bool:
+    try:
+        return any(path.is_file() for path in files())
+    except (UserError, OSError):
+        return False
+
+
+# -- hours -------------------------------------------------------------------------------------------
+
+# Pairs a second of models of sentence pairs, on 2 cores of an AMD EPYC at hidden size 300
+# (docs/benchmarks.md).
+PAIRS_PER_SECOND = {"bow": 13_850.0, "infersent": 1_147.0, "esim": 463.0, "features": 100.0}
+USUAL_EPOCHS = {"features": 1}
+EPOCHS = 12  # of at most 40, because patience is 5
+PAIRS = {
+    "mednli": 11_232,
+    "snli": 549_367,
+    "multinli": 78_540,  # of a genre, on average
+    "demo": 3_000,
+    "demo_full": 11_232,
+}
+
+
+@dataclass(frozen=True)
+class Speed:
+    """The speed of a model. pairs: of the run in which it was measured; 0 for the table above."""
+
+    pairs: int
+    pairs_per_second: float  # of all seeds together
+    epochs: int
+
+
+def speeds(jobs: Sequence[Job]) -> dict[str, Speed]:
+    """model -> its speed, as that of the finished run with the most pairs."""
+    measured: dict[str, Speed] = {}
+    for model, rate in PAIRS_PER_SECOND.items():
+        measured[model] = Speed(0, rate, USUAL_EPOCHS.get(model, EPOCHS))
+    for job in jobs:
+        if job.is_training and job.is_done():
+            model, speed = _measured(RunDirectory(job.place))
+            if speed and speed.pairs > measured.get(model, Speed(0, 0.0, 0)).pairs:
+                measured[model] = speed
+    return measured
+
+
+def _measured(run: RunDirectory) -> tuple[str, Speed | None]:
+    result = run.result()
+    try:
+        train = run.data().splits.get("train")
+    except UserError:
+        return result.model, None
+    epochs = result.epochs or 1
+    if train is None or not (result.seconds and result.seeds):
+        return result.model, None
+    of_all_seeds = train.rows * len(result.seeds) * epochs / result.seconds
+    rate = result.values.get("train_examples_per_second") or of_all_seeds
+    return result.model, Speed(train.rows, float(rate), epochs)
+
+
+def seconds(job: Job, known: Mapping[str, Speed]) -> float:
+    """How long a training takes; 0 for a model without a known speed, and for other commands."""
+    if not job.is_training or job.config is None or job.config.model.name not in known:
+        return 0.0
+    config, speed = job.config, known[job.config.model.name]
+    pairs = min(PAIRS.get(config.data.name, PAIRS["mednli"]), config.data.get("limit") or float("inf"))
+    epochs = min(speed.epochs, config.train.epochs)
+    return pairs * len(config.seeds) * epochs / speed.pairs_per_second

@@ -1,0 +1,210 @@
+"""Train the runs of a paper that are missing, and print its tables with the paper's figures beside
+ours. The same command goes on after an interruption, and joins in on another host.
+
+  python -m mednli_jax.reproduce mednli runs/demo demo --tables=3,7 --seeds=0,1
+  python -m mednli_jax.reproduce mednli runs/mednli mednli --mentions=metamap.mmi --dry-run
+  python -m mednli_jax.reproduce diskne runs/diskne mednli --weights=BioBERT=weights/biobert
+
+  PAPER FOLDER CORPUS     mednli, artifacts, clicr or diskne; the folder of its runs; demo, a corpus's name, or file
+                          with --config.data.dir=FOLDER
+  --tables=2,4,7          numbers of the paper's tables (default: all)
+  --seeds=0,1             (default: as many as the paper has)
+  --config.FIELD=VALUE    for all runs that have the field; a run's own settings stay, those of training aside
+  --mentions=FILE         concepts that MetaMap found (mednli), entities of any tagger (artifacts)
+  --lexicon=FILE          mednli, Table 6: words related to each other, on MultiNLI's fiction (default: WordNet)
+  --weights=NAME=DIR,...  diskne: pretrained weights, named as the paper's columns
+  --entities=none|parts|drop   artifacts: entities joined for the filtering, see analyze
+  --only=NAME,...         the runs and files of these names or patterns (ga_*), and those that they need
+  --workers=N             runs at the same time; each of several sees one GPU or TPU chip (default: 1)
+  --dry-run               print the commands, the hours that they take, and the data that are missing
+  --out=FILE.html         also write the tables to a page
+
+A finished run is skipped, an interrupted or killed one continued. After a failed run the others go on. Logs:
+FOLDER/logs. Exit codes: 0 done, 1 some runs failed, 2 bad input, 3 interrupted.
+"""
+
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from mednli_jax import cli, planning, tasks
+from mednli_jax.defaults import did_you_mean
+from mednli_jax.errors import DataError, UsageError, UserError
+from mednli_jax.files import local_path, private_folder, write_over
+from mednli_jax.job_queue import Queue
+from mednli_jax.report import html
+from mednli_jax.report.options import TableOptions
+from mednli_jax.report.paper import Plan, Request
+from mednli_jax.report.sections import Report, Section, markdown_text, text
+from mednli_jax.terminal import say
+
+WORDS = 3  # number of arguments without --
+FAILED = 1  # exit code
+HOUR = 3600.0
+
+
+def define(values: cli.Flags) -> None:
+    cli.define(values, tables=[], seeds=[], weights=[], only=[], dry_run=False)
+    cli.define(values, entities=("none", "parts", "drop"))
+    cli.define_config_fields(values)
+    cli.define_paths(values, "mentions", "lexicon", "out")
+    cli.define_numbers(values, workers=1)
+
+
+def main(values: cli.Flags, *words: str) -> int:
+    if len(words) < WORDS:
+        fix = "reproduce mednli runs/demo demo; see --help"
+        raise UsageError("PAPER, FOLDER or CORPUS is missing", fix=fix)
+    paper, folder, corpus = words
+    plan = _plan(paper)
+    request = _request(values, plan, folder, corpus)
+    jobs = planning.jobs_of(plan, request, values.only)
+    notes = [*plan.notes(request), *_lacking_lines(jobs.lacking)]
+    for note in notes:
+        say(note)
+    if values.dry_run:
+        print("\n".join(_dry_run(jobs.jobs)))
+        return cli.OK
+    if not jobs.jobs:
+        raise DataError("no run of these tables has its data", fix="see the lines above")
+    failures = _train(jobs.jobs, request.folder, values.workers)
+    _show_tables(plan, request, values.out)
+    if failures:
+        fix = f"see {request.folder / 'logs'}, then give the command again"
+        print(f"error: failed: {', '.join(failures)}. Fix: {fix}.", file=sys.stderr)
+    return FAILED if failures else cli.OK
+
+
+def _plan(name: str) -> Plan:
+    plans = tasks.plans()
+    if name not in plans:
+        fix = f"give one of {', '.join(plans)}"
+        raise UsageError(f"no paper '{name}'.{did_you_mean(name, plans)}", fix=fix)
+    return plans[name]
+
+
+def _request(values: cli.Flags, plan: Plan, folder: str, corpus: str) -> Request:
+    fields = cli.config_fields(values)
+    if values.seeds:
+        fields["seeds"] = ",".join(values.seeds)
+    if corpus == "file" and "data.dir" not in fields:
+        raise UsageError("CORPUS is file", fix="give --config.data.dir=FOLDER, too")
+    for name in ("mentions", "lexicon"):
+        path = values[name].value
+        if path and not path.is_file():
+            raise UsageError(f"--{name}: there is no file {path}", fix="check the path")
+    return Request(
+        folder=local_path(folder, "FOLDER"),
+        corpus=corpus,
+        place=fields["data.dir"] if corpus == "file" else corpus,
+        tables=_numbers(values.tables, plan),
+        weights=_weights(values.weights),
+        fields=fields,
+        mentions=values.mentions,
+        lexicon=values.lexicon,
+        entities=values.entities,
+    )
+
+
+def _numbers(tables: Sequence[str], plan: Plan) -> tuple[int, ...]:
+    known = {str(number): number for number in plan.numbers}
+    for table in tables:
+        if table not in known:
+            raise UsageError(f"--tables: no table {table}", fix=f"give some of {', '.join(known)}")
+    return tuple(known[table] for table in tables or known)
+
+
+def _weights(pairs: Sequence[str]) -> dict[str, str]:
+    weights = {}
+    for pair in pairs:
+        name, equals, place = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--weights: '{pair}' has no name", fix="give NAME=FOLDER,NAME=FOLDER")
+        weights[name] = place
+    return weights
+
+
+def _lacking_lines(lacking: dict[str, list[str]]) -> list[str]:
+    lines = []
+    for what, names in lacking.items():
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        lines.append(f"missing: {what}, for {', '.join(names[:3])}{more}")
+    return lines
+
+
+def _dry_run(jobs: Sequence[planning.Job]) -> list[str]:
+    """A line for each job, then their number and hours."""
+    known = planning.speeds(jobs)
+    lines, total, done = [], 0.0, 0
+    for job in jobs:
+        hours = 0.0 if job.is_done() else planning.seconds(job, known) / HOUR
+        state = "done" if job.is_done() else "to do"
+        lines.append(f"{state:6} {f'{hours:.1f} h' if hours else '':>8}  {job.shell_command()}")
+        total += hours
+        done += job.is_done()
+    about = f"; about {total:,.1f} hours for the others" if total else ""
+    lines += ["", f"{len(jobs)} runs and files, {done} done{about}"]
+    measured = sorted(model for model, speed in known.items() if speed.pairs)
+    if total and measured:
+        lines.append(f"speed and epochs of the largest finished run: {', '.join(measured)}")
+    if total:
+        usual = [model for model in planning.PAIRS_PER_SECOND if model not in measured]
+        lines.append(
+            f"measured on 2 cores of an AMD EPYC at hidden 300, {planning.EPOCHS} epochs: "
+            f"{', '.join(usual)}"
+        )
+    return lines
+
+
+def _train(jobs: Sequence[planning.Job], folder: Path, workers: int) -> list[str]:
+    """Does the jobs and returns the names of those that failed."""
+    private_folder(folder)
+    queue = Queue(jobs, folder, workers)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        queue.commands.stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    queue.work()
+    return sorted(queue.failures)
+
+
+def _show_tables(plan: Plan, request: Request, out: Path | None) -> None:
+    """Prints the tables, and writes them to a page. The check of a paper is written to the
+    folder."""
+    shown: list[Section] = []
+    options = TableOptions(cli.read_config)
+    source = ""
+    for name in plan.tables(request):
+        table = tasks.with_table(name)
+        source = table.source
+        try:
+            report = table.fill(request.folder, options)
+        except UserError as error:
+            say(f"table {name}: {error}")
+            continue
+        print(text(report.sections), end="\n\n", flush=True)
+        shown += report.sections
+        if report.figures.get("source"):
+            _write_check(request.folder, source, report)
+    if out and shown:
+        private_folder(out.parent)
+        write_over(out, html.render(f"{source}, beside ours", shown), "<!DOCTYPE html>")
+        say(f"written: {out}")
+
+
+def _write_check(folder: Path, source: str, report: Report) -> None:
+    """Writes the check of all figures of a paper, which can be passed on."""
+    page = html.render(f"{source}, beside ours", list(report.sections))
+    write_over(folder / "check.html", page, "<!DOCTYPE html>")
+    write_over(folder / "check.json", json.dumps(report.figures, indent=2), '{\n  "source"')
+    write_over(folder / "check.md", markdown_text(report.sections) + "\n", "## Reproduction check")
+    say(f"written: {folder / 'check.html'}, check.json, check.md")
+
+
+if __name__ == "__main__":
+    sys.exit(cli.run(main, __doc__, define, words=WORDS))
