@@ -12,6 +12,7 @@ from mednli_jax import (
     export,
     predict,
     prepare,
+    reproduce,
     sweep,
     train,
 )
@@ -24,6 +25,7 @@ COMMANDS = {
     "evaluate": (evaluate, "score a finished run, or the answers of any system"),
     "predict": (predict, "predict new inputs with a finished run"),
     "report": (report, "show finished runs, compare them, and set them beside the papers' tables"),
+    "reproduce": (reproduce, "train the runs of a paper, and print its tables beside ours"),
     "export": (export, "copy what prediction needs of a finished run into a folder"),
     "analyze": (analyze, "describe a corpus and the annotation artifacts in it"),
     "prepare": (prepare, "write the corpus of a config as arrays to disk"),
@@ -34,6 +36,7 @@ COMMANDS = {
 WORDS = {
     "analyze": analyze.WORDS,
     "export": export.WORDS,
+    "reproduce": reproduce.WORDS,
 }  # commands that take arguments without --
 USAGE = f"""Clinical natural language inference and reading comprehension in JAX.
 

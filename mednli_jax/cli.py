@@ -63,6 +63,7 @@ ALIASES = {
 }
 
 Flags = flags.FlagValues
+CONFIG_FIELDS = "config_fields"
 
 
 def define(values: Flags, **defaults) -> None:
@@ -98,6 +99,22 @@ def define_paths(values: Flags, *names: str) -> None:
     """Declares flags for files and folders, without defaults. Their values are Paths."""
     for name in names:
         flags.DEFINE(_PathParser(name), name, None, name, flag_values=values)
+
+
+def define_config_fields(values: Flags) -> None:
+    """Lets a command take --config.FIELD=VALUE without --config, for several configs."""
+    flags.DEFINE_list(CONFIG_FIELDS, [], CONFIG_FIELDS, flag_values=values)
+
+
+def config_fields(values: Flags) -> dict[str, str]:
+    """{field: value} of the flags --config.FIELD=VALUE."""
+    fields = {}
+    for word in values[CONFIG_FIELDS].value:
+        name, equals, value = word.removeprefix("--config.").partition("=")
+        if not equals:
+            raise UsageError(f"--config.{name} has no value", fix=f"give --config.{name}=VALUE")
+        fields[name] = value
+    return fields
 
 
 def path(text: str) -> Path:
@@ -242,6 +259,10 @@ def _parse(values: Flags, corpus_config: str | None) -> list[str]:
     sys.argv = [program, *argv]
     if corpus_config:
         argv = _with_corpus(argv, corpus_config)
+    if CONFIG_FIELDS in values:
+        words = [word for word in argv if word.startswith("--config.")]
+        argv = [word for word in argv if not word.startswith("--config.")]
+        values[CONFIG_FIELDS].value = words
     files = [each for each in argv if each.startswith("--config=") and "config" in values]
     argv = [program, *(each for each in argv if each not in files)]
     if files:

@@ -93,9 +93,7 @@ class Queue:
 
     def _open_jobs(self) -> list[Job]:
         return [
-            job
-            for job in self.jobs
-            if job.name not in self._done and job.name not in self.failures
+            job for job in self.jobs if job.name not in self._done and job.name not in self.failures
         ]
 
     def _take(self) -> Taken | None:

@@ -86,10 +86,14 @@ class Job:
 class Jobs:
     """The jobs of a request, each after those that it reads.
 
-    lacking: data that are not there -> names of the jobs that need them, which are left out.
+    Args:
+      jobs: that can be done.
+      blocked: whose data, or those of the jobs before them, are not there.
+      lacking: data that are not there -> names of the runs and files that need them.
     """
 
     jobs: list[Job]
+    blocked: list[Job]
     lacking: dict[str, list[str]] = field(default_factory=dict)
 
 
@@ -116,10 +120,16 @@ def jobs_of(plan: Plan, request: Request, only: Collection[str] = ()) -> Jobs:
             job, missing = None, [str(error)]
         for what in missing:
             lacking.setdefault(what, []).append(name)
-        if job and not missing:
+        if job:
             jobs.append(job)
     builder.check_fields()
-    return Jobs(_without_blocked(jobs, lacking), lacking)
+    left_out = {name for names in lacking.values() for name in names}
+    blocked = []
+    for job in jobs:
+        if not job.is_done() and not left_out.isdisjoint((job.name, *job.after)):
+            left_out.add(job.name)
+            blocked.append(job)
+    return Jobs([job for job in jobs if job not in blocked], blocked, lacking)
 
 
 def _chosen(
@@ -145,18 +155,6 @@ def _needs(name: str, runs: Mapping[str, PaperRun], steps: Mapping[str, Step]) -
         if other in runs or other in steps:
             yield other
             yield from _needs(other, runs, steps)
-
-
-def _without_blocked(jobs: Sequence[Job], lacking: Mapping[str, Sequence[str]]) -> list[Job]:
-    """The jobs whose data, and the data of the jobs before them, are there."""
-    left_out = {name for names in lacking.values() for name in names}
-    kept = []
-    for job in jobs:
-        if left_out.isdisjoint(job.after) or job.is_done():
-            kept.append(job)
-        else:
-            left_out.add(job.name)
-    return kept
 
 
 class _NotThere(Exception):
@@ -276,9 +274,8 @@ def _is_training(name: str) -> bool:
 
 def _links(config: ConfigDict) -> bool:
     """Whether the concepts of the sentences are linked."""
-    return config.model.get("knowledge", "none") != "none" or (
-        config.vectors.get("retrofit") == "concepts"
-    )
+    attends: bool = config.model.get("knowledge", "none") != "none"
+    return attends or config.vectors.get("retrofit") == "concepts"
 
 
 def _text(value: Setting) -> str:
@@ -397,6 +394,9 @@ def seconds(job: Job, known: Mapping[str, Speed]) -> float:
     if not job.is_training or job.config is None or job.config.model.name not in known:
         return 0.0
     config, speed = job.config, known[job.config.model.name]
-    pairs = min(PAIRS.get(config.data.name, PAIRS["mednli"]), config.data.get("limit") or float("inf"))
+    pairs = min(
+        PAIRS.get(config.data.name, PAIRS["mednli"]), config.data.get("limit") or float("inf")
+    )
     epochs = min(speed.epochs, config.train.epochs)
-    return pairs * len(config.seeds) * epochs / speed.pairs_per_second
+    work: float = pairs * len(config.seeds) * epochs
+    return work / speed.pairs_per_second

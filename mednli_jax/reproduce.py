@@ -66,7 +66,7 @@ def main(values: cli.Flags, *words: str) -> int:
     for note in notes:
         say(note)
     if values.dry_run:
-        print("\n".join(_dry_run(jobs.jobs)))
+        print("\n".join(_dry_run(jobs)))
         return cli.OK
     if not jobs.jobs:
         raise DataError("no run of these tables has its data", fix="see the lines above")
@@ -135,18 +135,19 @@ def _lacking_lines(lacking: dict[str, list[str]]) -> list[str]:
     return lines
 
 
-def _dry_run(jobs: Sequence[planning.Job]) -> list[str]:
+def _dry_run(jobs: planning.Jobs) -> list[str]:
     """A line for each job, then their number and hours."""
-    known = planning.speeds(jobs)
+    known = planning.speeds(jobs.jobs)
     lines, total, done = [], 0.0, 0
-    for job in jobs:
-        hours = 0.0 if job.is_done() else planning.seconds(job, known) / HOUR
-        state = "done" if job.is_done() else "to do"
-        lines.append(f"{state:6} {f'{hours:.1f} h' if hours else '':>8}  {job.shell_command()}")
+    for job in (*jobs.jobs, *jobs.blocked):
+        is_done = job.is_done()
+        hours = 0.0 if is_done else planning.seconds(job, known) / HOUR
+        state = "done" if is_done else "no data" if job in jobs.blocked else "to do"
+        lines.append(f"{state:7} {f'{hours:.1f} h' if hours else '':>8}  {job.shell_command()}")
         total += hours
-        done += job.is_done()
+        done += is_done
     about = f"; about {total:,.1f} hours for the others" if total else ""
-    lines += ["", f"{len(jobs)} runs and files, {done} done{about}"]
+    lines += ["", f"{len(lines)} runs and files, {done} done{about}"]
     measured = sorted(model for model, speed in known.items() if speed.pairs)
     if total and measured:
         lines.append(f"speed and epochs of the largest finished run: {', '.join(measured)}")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # `--help` needs none of them
         PaperTable,
         ReportOptions,
     )
+    from mednli_jax.report.paper import Plan
     from mednli_jax.report.sections import Report, RunSections, Section
     from mednli_jax.rundir import RunDirectory, RunResult
     from mednli_jax.training.task import Scorer
@@ -301,6 +302,18 @@ def parts() -> Mapping[str, Sequence[Part]]:
     from mednli_jax.artifacts import plug as artifacts
 
     return {NLI: (artifacts.PART,)}
+
+
+@cache
+def plans() -> Mapping[str, Plan]:
+    """{name of a paper: its Plan for `reproduce`}."""
+    from mednli_jax.artifacts.plan import PLAN as artifacts
+    from mednli_jax.cloze.plan import PLAN as cloze
+    from mednli_jax.diskne.plan import PLAN as diskne
+    from mednli_jax.nli.plan import PLAN as nli
+
+    every_plan: Sequence[Plan] = (nli, artifacts, cloze, diskne)
+    return {plan.name: plan for plan in every_plan}
 
 
 def named(name: str) -> Task:

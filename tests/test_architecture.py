@@ -20,7 +20,7 @@ COMMANDS = (
     "doctor",
     "benchmark",
 )
-COMMANDS += ("sweep",)
+COMMANDS += ("sweep", "reproduce")
 # The lowest layer comes first. Modules of one layer may import each other. A name is a module or a
 # folder.
 LAYERS = (
@@ -32,7 +32,7 @@ LAYERS = (
     ("training",),
     ("nli", "artifacts", "cloze", "diskne"),
     ("tasks",),
-    ("defaults", "checks", "run", "cli", "sweeps"),
+    ("defaults", "checks", "run", "cli", "sweeps", "workers", "planning", "job_queue"),
     ("api",),
     ("benchmarking",),
     COMMANDS,
