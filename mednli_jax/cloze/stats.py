@@ -9,14 +9,15 @@ corpus.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import product
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from mednli_jax.cloze.clicr import SEMANTIC_TYPES
-from mednli_jax.cloze.encoding import corpus_named, passage_view, phrase_of, right_candidate
-from mednli_jax.data.examples import SEVERAL, ClozeExample, Split
+from mednli_jax.cloze.encoding import Query, corpus_named, passage_view, phrase_of, right_candidate
+from mednli_jax.data.examples import SEVERAL, ClozeExample, Passage, Split
 from mednli_jax.data.partitions import read_annotations
 from mednli_jax.errors import DataError, Problems, RunError
 from mednli_jax.files import json_lines
@@ -29,6 +30,8 @@ BINS = 60
 SPECIALTIES_SHOWN = 15
 PAPER = published("clicr")["statistics"]
 
+Figures = dict[str, Any]  # JSON values
+
 
 def analysis(corpus: str, skills: Path | None = None, scores: Sequence[Path] = ()) -> Report:
     """Statistics of a corpus, with pictures, and of the skills that its queries need.
@@ -36,57 +39,23 @@ def analysis(corpus: str, skills: Path | None = None, scores: Sequence[Path] = (
     skills: a file of the queries' skills. scores: files with the F1 of queries, one for each
     system.
     """
-    named = read_skills(skills) if skills else {}
-    f1 = {file.stem: read_scores(file) for file in scores}
+    skills_of_query = read_skills(skills) if skills else {}
+    f1_of_system = {file.stem: read_scores(file) for file in scores}
     splits = corpus_named(corpus)
     figures = statistics(splits)
-    sections, files = [section(corpus, figures)], drawn(corpus, figures)
+    sections, pictures = [section(corpus, figures)], drawn(corpus, figures)
     if skills:
-        examples = [example for split in splits.values() for example in split.examples]
-        figures["skills"] = skill_statistics(named, examples, f1)
+        queries = [query for split in splits.values() for query in split.examples]
+        figures["skills"] = skill_statistics(skills_of_query, queries, f1_of_system)
         sections.append(skill_section(figures["skills"]))
-    notes = sorted({split.facts["note"] for split in splits.values() if "note" in split.facts})
-    return Report(figures, sections, files, notes=notes)
+    notes = {split.facts["note"] for split in splits.values() if "note" in split.facts}
+    return Report(figures, sections, pictures, notes=sorted(notes))
 
 
-def _figures(examples: Sequence[ClozeExample], found: Mapping[str, Mapping[str, int]]) -> dict:
-    """The figures of `statistics` for one split, or for several. found: uid of a passage -> its
-    candidates."""
-    passages = {example.passage.uid: example.passage for example in examples}
-    uids = [example.passage.uid for example in examples]
-    lengths = {uid: len(passage.tokens) for uid, passage in passages.items()}
-    candidates = {uid: len(found[uid]) for uid in passages}
-    texts = [[phrase_of(answer.text) for answer in example.answers] for example in examples]
-    how = Counter(right_candidate(e, found[e.passage.uid])[1] for e in examples)
-    kinds = Counter(example.answers[0].semantic_type for example in examples)
-    kinds["other"] = len(examples) - sum(kinds[kind] for kind in SEMANTIC_TYPES)
-    cases, queries = max(len(passages), 1), max(len(examples), 1)
-    tokens, words = sum(lengths.values()), set()
-    for passage in passages.values():
-        words.update(token.lower() for token in passage.tokens)
-    return {
-        "cases": len(passages),
-        "queries": len(examples),
-        "queries_of_passage": len(examples) / cases,
-        "tokens": tokens,
-        "mean_tokens": tokens / cases,
-        "mean_tokens_of_query": sum(lengths[uid] for uid in uids) / queries,
-        "longest": max(lengths.values(), default=0),
-        "word_types": len(words),
-        "entity_types": len(set().union(*(found[uid] for uid in passages))),
-        "answers": len({first for first, *_ in texts}),
-        "answers_extended": len(set().union(*texts)),
-        "synonyms": sum(len(set(of)) - 1 for of in texts) / queries,
-        "candidates": sum(candidates[uid] for uid in uids) / queries,
-        "candidates_of_passage": sum(candidates.values()) / cases,
-        "fewest_candidates": min(candidates.values(), default=0),
-        "verbatim": how["exact"] / queries,
-        "verbatim_or_synonym": (how["exact"] + how["synonym"]) / queries,
-        "semantic_types": {kind: kinds[kind] / queries for kind in (*SEMANTIC_TYPES, "other")},
-    }
+Candidates = Mapping[str, Mapping[str, int]]  # uid of a passage -> its candidates
 
 
-def statistics(splits: Mapping[str, Split]) -> dict:
+def statistics(splits: Mapping[str, Split[ClozeExample]]) -> Figures:
     """The content of Tables 2 and 3 and Figures 2 and 3, lower-cased as in the paper, as JSON
     values.
 
@@ -99,40 +68,101 @@ def statistics(splits: Mapping[str, Split]) -> dict:
     cases}, largest first, a case counted for each of its specialties; specialty_names: those of a
     case, mean.
     """
-    whole = [example for split in splits.values() for example in split.examples]
-    passages, asked = (
-        {e.passage.uid: e.passage for e in whole},
-        Counter(e.passage.uid for e in whole),
-    )
-    found, specialties = {}, Counter()
+    queries = [query for split in splits.values() for query in split.examples]
+    passages = {query.passage.uid: query.passage for query in queries}
+    candidates = {}
+    specialties: Counter[str] = Counter()
     for uid, passage in passages.items():
-        found[uid] = passage_view(passage, "noent").number_of
+        candidates[uid] = passage_view(passage, "noent").number_of
         names = {name.strip().lower() for name in passage.specialty.split(SEVERAL)}
         specialties.update(names - {""})
-    words = (len(phrase_of(e.answers[0].text).split()) for e in whole)
-    answers = Counter(min(length, LONGEST_SHOWN) for length in words)
-    lengths = [len(passage.tokens) for passage in passages.values()]
-    width = 10 * max(1, -(-max(lengths) // (10 * BINS)))
-    edges = np.arange(0, max(lengths) + width + 1, width)
-    density = {"edges": edges.tolist()}
-    weights = {"density": None, "of_queries": [asked[uid] for uid in passages]}
-    for name, of in weights.items():
-        values, _ = np.histogram(lengths, edges, density=True, weights=of)
-        density[name] = values.tolist()
+    answer_lengths: Counter[int] = Counter()
+    for query in queries:
+        words = len(phrase_of(query.answers[0].text).split())
+        answer_lengths[min(words, LONGEST_SHOWN)] += 1
     return {
-        "splits": {name: _figures(split.examples, found) for name, split in splits.items()},
-        "all": _figures(whole, found),
-        "passage_lengths": density,
-        "answer_lengths": {str(n): answers[n] / len(whole) for n in sorted(answers)},
-        "specialties": {name: count / len(passages) for name, count in specialties.most_common()},
+        "splits": {name: _figures(split.examples, candidates) for name, split in splits.items()},
+        "all": _figures(queries, candidates),
+        "passage_lengths": _passage_lengths(passages, queries),
+        "answer_lengths": {
+            str(n): answer_lengths[n] / len(queries) for n in sorted(answer_lengths)
+        },
+        "specialties": {name: n / len(passages) for name, n in specialties.most_common()},
         "specialty_names": specialties.total() / len(passages),
     }
 
 
-def section(name: str, found: dict) -> Section:
-    """Tables 2 and 3, of what `statistics` found; the paper's figures of CliCR in the last
-    column."""
-    kinds = [*SEMANTIC_TYPES, *["other"] * bool(found["all"]["semantic_types"]["other"])]
+def _figures(queries: Sequence[ClozeExample], candidates: Candidates) -> Figures:
+    """The figures of `statistics` for one split, or for several."""
+    passages = {query.passage.uid: query.passage for query in queries}
+    lengths = {uid: len(passage.tokens) for uid, passage in passages.items()}
+    tokens = sum(lengths.values())
+    words: set[str] = set()
+    entities: set[str] = set()
+    for uid, passage in passages.items():
+        words.update(token.lower() for token in passage.tokens)
+        entities.update(candidates[uid])
+    first_answers: set[str] = set()
+    all_answers: set[str] = set()
+    answerable: Counter[str] = Counter()
+    types: Counter[str] = Counter()
+    synonyms = tokens_of_queries = candidates_of_queries = 0
+    for query in queries:
+        of_passage = candidates[query.passage.uid]
+        texts = [phrase_of(answer.text) for answer in query.answers]
+        first_answers.add(texts[0])
+        all_answers.update(texts)
+        synonyms += len(set(texts)) - 1
+        answerable[right_candidate(query, of_passage).kind] += 1
+        kind = query.answers[0].semantic_type
+        types[kind if kind in SEMANTIC_TYPES else "other"] += 1
+        tokens_of_queries += lengths[query.passage.uid]
+        candidates_of_queries += len(of_passage)
+    candidate_counts = [len(candidates[uid]) for uid in passages]
+    cases, number = max(len(passages), 1), max(len(queries), 1)
+    return {
+        "cases": len(passages),
+        "queries": len(queries),
+        "queries_of_passage": len(queries) / cases,
+        "tokens": tokens,
+        "mean_tokens": tokens / cases,
+        "mean_tokens_of_query": tokens_of_queries / number,
+        "longest": max(lengths.values(), default=0),
+        "word_types": len(words),
+        "entity_types": len(entities),
+        "answers": len(first_answers),
+        "answers_extended": len(all_answers),
+        "synonyms": synonyms / number,
+        "candidates": candidates_of_queries / number,
+        "candidates_of_passage": sum(candidate_counts) / cases,
+        "fewest_candidates": min(candidate_counts, default=0),
+        "verbatim": answerable["exact"] / number,
+        "verbatim_or_synonym": (answerable["exact"] + answerable["synonym"]) / number,
+        "semantic_types": {kind: types[kind] / number for kind in (*SEMANTIC_TYPES, "other")},
+    }
+
+
+def _passage_lengths(passages: Mapping[str, Passage], queries: Iterable[ClozeExample]) -> Figures:
+    """Histograms (Figure 2a) of passages, and of the passages of all queries."""
+    queries_of = Counter(query.passage.uid for query in queries)
+    lengths = [len(passage.tokens) for passage in passages.values()]
+    width = 10 * max(1, -(-max(lengths) // (10 * BINS)))
+    edges = np.arange(0, max(lengths) + width + 1, width)
+    weights = [queries_of[uid] for uid in passages]
+    density, _ = np.histogram(lengths, edges, density=True)
+    of_queries, _ = np.histogram(lengths, edges, density=True, weights=weights)
+    return {
+        "edges": edges.tolist(),
+        "density": density.tolist(),
+        "of_queries": of_queries.tolist(),
+    }
+
+
+def section(name: str, figures: Figures) -> Section:
+    """Tables 2 and 3 from `statistics`; the paper's figures of CliCR in the last column."""
+    types = list(SEMANTIC_TYPES)
+    if figures["all"]["semantic_types"]["other"]:
+        types.append("other")
     rows = [
         ("cases", count, "cases"),
         ("queries", count, "queries"),
@@ -151,39 +181,52 @@ def section(name: str, found: dict) -> Section:
         ("  least", count, "fewest_candidates"),
         ("% answers in passage, synonyms too", points, "verbatim_or_synonym"),
         ("  the dataset's own alone", points, "verbatim"),
-        *((f"% {kind}", points, "semantic_types", kind) for kind in kinds),
+        *((f"% {kind}", points, "semantic_types", kind) for kind in types),
     ]
-    columns = {**found["splits"], "all": found["all"], "CliCR, paper": PAPER["all"]}
-    theirs = PAPER["splits"].items()
-    sizes = ", ".join(f"{split} {figures['queries']:,}" for split, figures in theirs)
+    columns = {**figures["splits"], "all": figures["all"], "CliCR, paper": PAPER["all"]}
+    sizes = [f"{split} {paper['queries']:,}" for split, paper in PAPER["splits"].items()]
     specialties = "specialties: the corpus names none"
-    if shown := ", ".join(f"{branch} {points(share)}" for branch, share in _largest(found)):
-        mean_names = f"{found['specialty_names']:.1f} a case"
-        specialties = f"% of all names of specialties, {mean_names}: {shown}"
+    if largest := _largest_specialties(figures):
+        shares = ", ".join(f"{specialty} {points(share)}" for specialty, share in largest)
+        mean_names = f"{figures['specialty_names']:.1f} a case"
+        specialties = f"% of all names of specialties, {mean_names}: {shares}"
     grid = Grid("", ("", *columns), columns_of(columns, rows, {}))
-    return Section(f"Sizes, {name}", [f"CliCR's queries: {sizes}", specialties], [grid])
+    words = [f"CliCR's queries: {', '.join(sizes)}", specialties]
+    return Section(f"Sizes, {name}", words, [grid])
 
 
-def _largest(found) -> list[tuple[str, float]]:
+def _largest_specialties(figures: Figures) -> list[tuple[str, float]]:
     """The specialties of Figure 3 and their shares of all names of specialties."""
-    first = list(found["specialties"].items())[:SPECIALTIES_SHOWN]
-    return [(name, share / found["specialty_names"]) for name, share in first]
+    largest = list(figures["specialties"].items())[:SPECIALTIES_SHOWN]
+    return [(name, share / figures["specialty_names"]) for name, share in largest]
 
 
-def drawn(name: str, found: dict) -> dict[str, bytes]:
+def drawn(name: str, figures: Figures) -> dict[str, bytes]:
     """The pictures {file name: PNG}: Figures 2a and 2b, and Figure 3 where the corpus names
     specialties."""
-    lengths, answers = found["passage_lengths"], found["answer_lengths"]
-    shares = {"answers": list(answers.values())}
-    about = {"title": f"{name}, answers", "x": "tokens of an answer", "y": "share of queries"}
-    named = {"answer_lengths.png": charts.bars(shares, list(answers), **about).png()}
-    about = {"title": f"{name}, passages of all queries", "x": "tokens of a passage"}
-    density = lengths["edges"], lengths["of_queries"]
-    named["passage_lengths.png"] = charts.density(*density, **about)
-    if rows := [(branch, 100 * share) for branch, share in _largest(found)]:
-        about = {"title": name, "x": "% of all names of specialties"}
-        named["specialties.png"] = charts.ranked({"specialties": rows}, **about)
-    return named
+    lengths, answers = figures["passage_lengths"], figures["answer_lengths"]
+    answers_chart = charts.bars(
+        {"answers": list(answers.values())},
+        list(answers),
+        title=f"{name}, answers",
+        x="tokens of an answer",
+        y="share of queries",
+    )
+    pictures = {
+        "answer_lengths.png": answers_chart.png() if answers_chart else b"",
+        "passage_lengths.png": charts.density(
+            lengths["edges"],
+            lengths["of_queries"],
+            title=f"{name}, passages of all queries",
+            x="tokens of a passage",
+        ),
+    }
+    if largest := _largest_specialties(figures):
+        panel = [(specialty, 100 * share) for specialty, share in largest]
+        pictures["specialties.png"] = charts.ranked(
+            {"specialties": panel}, title=name, x="% of all names of specialties"
+        )
+    return pictures
 
 
 SKILLS = published("clicr")["skills"]  # Appendix B, and "none"
@@ -201,24 +244,26 @@ def read_skills(path: Path) -> dict[str, tuple[str, ...]]:
 
 def read_scores(path: Path) -> dict[str, float]:
     """uid -> F1 from 0 to 1, from JSON lines that hold "uid" and "f1"."""
-    path, problems, found = Path(path), Problems(), {}
-    for number, row in json_lines(path, problems):
-        uid, f1 = row.get("uid"), row.get("f1")
-        if isinstance(uid, str) and uid not in found and type(f1) in (int, float) and 0 <= f1 <= 1:
-            found[uid] = float(f1)
+    path, problems = Path(path), Problems()
+    scores: dict[str, float] = {}
+    for line, row in json_lines(path, problems):
+        uid, f1 = row.get("uid"), row.get("f1", -1)
+        is_share = type(f1) in (int, float) and 0 <= f1 <= 1
+        if isinstance(uid, str) and uid not in scores and is_share:
+            scores[uid] = float(f1)
         else:
-            fix = 'write every query once, as {"uid": "...", "f1": 0.5}'
             problem = "the row holds no new uid with an f1 from 0 to 1"
-            problems.add(DataError(problem, file=path.name, line=number, fix=fix))
+            fix = 'write every query once, as {"uid": "...", "f1": 0.5}'
+            problems.add(DataError(problem, file=path.name, line=line, fix=fix))
     problems.raise_if_any()
-    return found
+    return scores
 
 
 def skill_statistics(
     skills: Mapping[str, Sequence[str]],
-    examples: Iterable[ClozeExample],
-    scores: Mapping[str, Mapping[str, float]] | None = None,
-) -> dict:
+    queries: Iterable[ClozeExample | Query],
+    scores: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+) -> Figures:
     """The share of queries that need each skill (Figure 4), and the F1 of systems on these (Figure
     5), as JSON values.
 
@@ -228,43 +273,49 @@ def skill_statistics(
     "mean": skills of a query ("none" is no skill), "shares": {skill: share}, "f1": {system: {skill:
     mean F1, None without a query}}}.
     """
-    known = [(example.uid, skills[example.uid]) for example in examples if example.uid in skills]
-    if not known:
+    uids_of: dict[str, list[str]] = {name: [] for name in SKILLS["names"]}
+    annotated = needed = 0
+    for query in queries:
+        if query.uid in skills:
+            annotated += 1
+            for name in set(skills[query.uid]):
+                uids_of[name].append(query.uid)
+                needed += name != "none"
+    if not annotated:
         raise RunError("the skills are of no query of the corpus", fix="give uids of its queries")
-    of_skill = {name: [uid for uid, names in known if name in names] for name in SKILLS["names"]}
-    shares = {name: len(uids) / len(known) for name, uids in of_skill.items()}
-    means = {system: {} for system in scores or ()}
-    for system, (name, uids) in product(means, of_skill.items()):
-        f1 = [scores[system].get(uid, 0.0) for uid in uids]
-        means[system][name] = sum(f1) / len(f1) if f1 else None
-    needed = sum(name != "none" for _, names in known for name in names)
+    shares = {name: len(uids) / annotated for name, uids in uids_of.items()}
+    means: dict[str, dict[str, float | None]] = {}
+    for system, f1_of in scores.items():
+        means[system] = {}
+        for name, uids in uids_of.items():
+            f1 = sum(f1_of.get(uid, 0.0) for uid in uids)
+            means[system][name] = f1 / len(uids) if uids else None
     return {
-        "queries": len(known),
-        "unknown": len(skills) - len(known),
-        "mean": needed / len(known),
+        "queries": annotated,
+        "unknown": len(skills) - annotated,
+        "mean": needed / annotated,
         "shares": dict(sorted(shares.items(), key=lambda item: -item[1])),
         "f1": means,
     }
 
 
-def skill_section(found: dict) -> Section:
-    """The table of what `skill_statistics` found, with a column of F1 for each system."""
-    systems, shares = found["f1"], found["shares"].items()
-    theirs = f"{SKILLS['mean']:.2f} of {SKILLS['queries']}; {100 * SKILLS['none']:.0f} % none"
+def skill_section(figures: Figures) -> Section:
+    """The table of `skill_statistics`, with a column of F1 for each system."""
+    systems, shares = figures["f1"], figures["shares"]
+    paper = f"{SKILLS['mean']:.2f} of {SKILLS['queries']}; {100 * SKILLS['none']:.0f} % none"
     words = [
-        f"{found['queries']:,} queries are annotated with skills, {found['mean']:.2f} a query "
-        f"(paper: {theirs}); F1 in points, mean over the seeds"
+        f"{figures['queries']:,} queries are annotated with skills, {figures['mean']:.2f} a query "
+        f"(paper: {paper}); F1 in points, mean over the seeds"
     ]
-    if found["unknown"]:
-        words.append(f"{found['unknown']:,} annotated uids are not of this corpus")
+    if figures["unknown"]:
+        words.append(f"{figures['unknown']:,} annotated uids are not of this corpus")
     rows = []
-    for name, share in shares:
+    for name, share in shares.items():
         rows.append((name, points(share), *(points(f1[name]) for f1 in systems.values())))
-    needed = [name for name, share in shares if share]
+    needed = [name for name, share in shares.items() if share]
     series = {}
     for system, f1 in systems.items():
         series[system] = [100 * f1[name] for name in needed]
     chart = charts.bars(series, needed, title="F1 by skill", x="skill", y="F1")
     header = ("skill", "% of queries", *(f"F1 {system}" for system in systems))
-    grid = Grid("", header, rows)
-    return Section("Skills (Figure 5)", words, [grid], [("F1 by skill", chart)])
+    return Section("Skills (Figure 5)", words, [Grid("", header, rows)], [("F1 by skill", chart)])
