@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,23 +33,23 @@ _CAPITALS = re.compile(r"[A-Z]{2,}")
 # Ending of a Greek or Latin noun in one number, after `singular` -> that in the other, so that both
 # are one word.
 _ENDINGS = {
-    **{"i": "us", "use": "us"},  # emboli; viruses
-    **{"e": "is", "ide": "is"},  # metastases; arthritides
-    **{
-        "um": "a",
-        "on": "a",
-        "ae": "a",
-        "mata": "ma",
-    },  # diverticulum, ganglion; bursae, carcinomata
-    **{"ix": "ice", "ex": "ice", "ice": "ice"},  # varix, cortex; varices, cortices
-    **{
-        "ax": "ace",
-        "ace": "ace",
-        "yx": "yce",
-        "yce": "yce",
-        "nx": "nge",
-        "nge": "nge",
-    },  # pneumothorax, calyx, phalanx
+    "i": "us",  # emboli
+    "use": "us",  # viruses
+    "e": "is",  # metastases
+    "ide": "is",  # arthritides
+    "um": "a",  # diverticulum
+    "on": "a",  # ganglion
+    "ae": "a",  # bursae
+    "mata": "ma",  # carcinomata
+    "ix": "ice",  # varix
+    "ex": "ice",  # cortex
+    "ice": "ice",  # varices, cortices
+    "ax": "ace",  # pneumothorax
+    "ace": "ace",
+    "yx": "yce",  # calyx
+    "yce": "yce",
+    "nx": "nge",  # phalanx
+    "nge": "nge",
 }
 _ENDING = re.compile(rf"(?<=\w{{3}})({'|'.join(_ENDINGS)})$")
 
@@ -112,65 +113,69 @@ def mentioned(
 
     A word of grammar is a name only in capitals (AS, aortic stenosis), and found only in capitals.
     """
-    owners, acronyms = defaultdict(set), defaultdict(set)
+    concepts_of: dict[tuple[str, ...], set[str]] = defaultdict(set)  # by the words of a name
+    concepts_of_capitals: dict[str, set[str]] = defaultdict(set)
     for concept, names in synonyms.items():
         for name in names:
-            key = tuple(phrase(name).split())
-            if len(key) == 1 and key[0] in FUNCTION_WORDS:
+            words = tuple(phrase(name).split())
+            if len(words) == 1 and words[0] in FUNCTION_WORDS:
                 if _CAPITALS.fullmatch(name):
-                    acronyms[name].add(concept)
-            elif key:
-                owners[key].add(concept)
-                plural = f"{key[-1]}s"  # of an abbreviation in lower case: mis, uti -> utis
+                    concepts_of_capitals[name].add(concept)
+            elif words:
+                concepts_of[words].add(concept)
+                plural = f"{words[-1]}s"  # of an abbreviation in lower case: mis, uti -> utis
                 if len(plural) < 5 and plural not in FUNCTION_WORDS:
-                    owners[*key[:-1], plural].add(concept)
-    longest = max(map(len, owners), default=0)
-    found = {}
+                    concepts_of[*words[:-1], plural].add(concept)
+    longest = max(map(len, concepts_of), default=0)
+    concepts_in = {}
     for text in set(texts):
-        words = phrase(text).split()
-        spans = (
-            (a, b)
-            for a in range(len(words))
-            for b in range(a + 1, min(a + longest, len(words)) + 1)
-        )
-        named = [owners.get(tuple(words[a:b]), ()) for a, b in spans]
-        named += [acronyms.get(word, ()) for word in _WORD.findall(text)]
-        found[text] = frozenset().union(*named)
-    return found
+        concepts: set[str] = set()
+        words = tuple(phrase(text).split())
+        for start in range(len(words)):
+            for end in range(start + 1, min(start + longest, len(words)) + 1):
+                concepts.update(concepts_of.get(words[start:end], ()))
+        for word in _WORD.findall(text):
+            concepts.update(concepts_of_capitals.get(word, ()))
+        concepts_in[text] = frozenset(concepts)
+    return concepts_in
 
 
-def _naming(benchmark: Benchmark, texts: Sequence[str]) -> dict[str, list[int]]:
+def _rows_naming(benchmark: Benchmark, texts: Sequence[str]) -> dict[str, list[int]]:
     """concept -> the rows whose text names it."""
-    found, rows = mentioned(texts, benchmark.synonyms), defaultdict(list)
+    concepts_in = mentioned(texts, benchmark.synonyms)
+    rows = defaultdict(list)
     for row, text in enumerate(texts):
-        for concept in found[text]:
+        for concept in concepts_in[text]:
             rows[concept].append(row)
     return rows
 
 
-def _ranks(keys: Sequence[Hashable]) -> np.ndarray:
-    """int32 [n]: equal numbers for equal keys."""
-    numbers: dict = {}
-    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int32)
+def _numbers(keys: Iterable[Hashable]) -> np.ndarray:
+    """int32 [N]: equal numbers for equal keys."""
+    number_of: dict[Hashable, int] = {}
+    return np.array([number_of.setdefault(key, len(number_of)) for key in keys], np.int32)
 
 
-def _firsts(keys: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """int32: the rows of `mask`, ascending, of equal keys the first alone."""
-    rows = np.flatnonzero(mask)
-    return np.sort(rows[np.unique(keys[rows], return_index=True)[1]]).astype(np.int32)
+def _first_rows(number_N: np.ndarray, is_wanted_N: np.ndarray) -> np.ndarray:
+    """int32: the wanted rows, ascending, of those with equal numbers the first alone."""
+    rows = np.flatnonzero(is_wanted_N)
+    _, first = np.unique(number_N[rows], return_index=True)
+    return np.sort(rows[first]).astype(np.int32)
 
 
-def _dev_premises(groups: Sequence[str], share: float) -> np.ndarray:
+def _is_dev(premises: Sequence[str], share: float) -> np.ndarray:
     """bool [n]: rows of the premises that make about `share` of the rows; the order of their hashes
     decides."""
-    rows, taken, chosen = Counter(groups), 0, set()
-    order = sorted(rows, key=lambda group: hashlib.sha256(f"dev {group}".encode()).digest())
-    for group in order[:-1]:
-        if taken >= share * len(groups):
+    counts = Counter(premises)
+    order = sorted(counts, key=lambda key: hashlib.sha256(f"dev {key}".encode()).digest())
+    rows = 0
+    chosen = set()
+    for premise in order[:-1]:
+        if rows >= share * len(premises):
             break
-        chosen.add(group)
-        taken += rows[group]
-    return np.array([group in chosen for group in groups], bool)
+        chosen.add(premise)
+        rows += counts[premise]
+    return np.array([premise in chosen for premise in premises], bool)
 
 
 def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV) -> tuple[Fold, ...]:
@@ -183,57 +188,86 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV) -> tupl
     The training examples are those of the group that neither claim nor name the disease, less a
     share `dev` of whole premises.
     """
-    examples, found = benchmark.examples, []
-    columns = np.array([(e.target, e.disease, e.category) for e in examples], object).reshape(-1, 3)
-    target, claimed_of, category = columns.T
-    positive = np.array([e.is_positive for e in examples], bool)
-    claim = _ranks([(e.pair.group, e.disease, e.pair.hypothesis) for e in examples])
-    # Two pairs with the same premise and claim are one example of what a category tests of a
-    # disease.
-    tested = _ranks(list(zip(claim, target, category, strict=True)))
-    in_premise = _naming(benchmark, [e.pair.premise for e in examples])
-    in_hypothesis = _naming(benchmark, [e.pair.hypothesis for e in examples])
-    rows = _firsts(tested, positive)
-    counts = Counter(zip(target[rows], category[rows], strict=True))
-    with_negatives = set(zip(target[~positive], category[~positive], strict=True))
-    for group, of_group in GROUPS.items():
-        pool = np.isin(category, of_group)
-        for disease in sorted({of for of, kind in counts if kind in of_group}):
-            reported = {
-                kind for of, kind in with_negatives if of == disease and counts[of, kind] >= least
-            }
-            categories = tuple(kind for kind in of_group if kind in reported)
-            if not categories:
-                continue
-            targeted = target == disease
-            test = _firsts(tested, targeted & np.isin(category, categories))
-            named, claimed = np.zeros((2, len(examples)), bool)
-            named[in_premise.get(disease, [])] = True
-            claimed[in_hypothesis.get(disease, [])] = True
-            claimed |= claimed_of == disease
-            free = pool & ~targeted & ~claimed & ~named
-            rows = _firsts(claim, free)
-            kept = np.zeros((2, len(examples)), bool)
-            kept[0][test] = kept[1][rows] = True
-            dropped = {
-                "own": pool & targeted & ~kept[0],
-                "hypothesis": pool & ~targeted & claimed,
-                "premise": pool & ~targeted & ~claimed & named,
-                "repeated": free & ~kept[1],
-            }
-            dropped = {
-                reason: np.flatnonzero(of).astype(np.int32) for reason, of in dropped.items()
-            }
-            is_dev = _dev_premises([examples[row].pair.group for row in rows], dev)
-            found.append(
-                Fold(disease, group, categories, rows[~is_dev], rows[is_dev], test, dropped)
-            )
-    if not found:
+    columns = _Columns(benchmark)
+    divided = []
+    for group in GROUPS:
+        for disease, categories in columns.reported(group, least).items():
+            divided.append(columns.fold(group, disease, categories, dev))
+    if not divided:
+        problem = f"{benchmark.name}: no disease has {least} positive examples in a category"
         fix = "give more pairs, or a terminology that names more of their diseases"
-        raise DataError(
-            f"{benchmark.name}: no disease has {least} positive examples in a category", fix=fix
+        raise DataError(problem, fix=fix)
+    return tuple(divided)
+
+
+class _Columns:
+    """The fields of N examples.
+
+    premise: its key. claim: int32 [N], equal for equal premises and claims. tested: int32 [N],
+    equal for examples that are one example of what a category tests of a disease.
+    """
+
+    def __init__(self, benchmark: Benchmark) -> None:
+        examples = benchmark.examples
+        self.target = np.array([example.target for example in examples], object)
+        self.disease = np.array([example.disease for example in examples], object)
+        self.category = np.array([example.category for example in examples], object)
+        self.is_positive = np.array([example.is_positive for example in examples], bool)
+        self.premise = np.array([example.pair.group for example in examples], object)
+        hypotheses = [example.pair.hypothesis for example in examples]
+        premises = [example.pair.premise for example in examples]
+        self.claim = _numbers(zip(self.premise, self.disease, hypotheses, strict=True))
+        self.tested = _numbers(zip(self.claim, self.target, self.category, strict=True))
+        self.rows_of_premise = _rows_naming(benchmark, premises)
+        self.rows_of_hypothesis = _rows_naming(benchmark, hypotheses)
+
+    def reported(self, group: str, least: int) -> dict[str, tuple[str, ...]]:
+        """disease -> the categories of the group in which it is tested."""
+        rows = _first_rows(self.tested, self.is_positive)
+        positives = Counter(zip(self.target[rows], self.category[rows], strict=True))
+        is_negative = ~self.is_positive
+        negatives = set(zip(self.target[is_negative], self.category[is_negative], strict=True))
+        reported: dict[str, tuple[str, ...]] = {}
+        for disease in sorted({disease for disease, _ in positives}):
+            for category in GROUPS[group]:
+                key = disease, category
+                if key in negatives and positives[key] >= least:
+                    reported[disease] = (*reported.get(disease, ()), category)
+        return reported
+
+    def fold(self, group: str, disease: str, categories: tuple[str, ...], dev: float) -> Fold:
+        pool = np.isin(self.category, GROUPS[group])
+        targeted = self.target == disease
+        claimed = (self.disease == disease) | self._mask(self.rows_of_hypothesis.get(disease, []))
+        named = self._mask(self.rows_of_premise.get(disease, []))
+        free = pool & ~targeted & ~claimed & ~named
+        test = _first_rows(self.tested, targeted & np.isin(self.category, categories))
+        rows = _first_rows(self.claim, free)
+        dropped = {
+            "own": pool & targeted & ~self._mask(test),
+            "hypothesis": pool & ~targeted & claimed,
+            "premise": pool & ~targeted & ~claimed & named,
+            "repeated": free & ~self._mask(rows),
+        }
+        is_dev = _is_dev(self.premise[rows].tolist(), dev)
+        return Fold(
+            disease,
+            group,
+            categories,
+            train=rows[~is_dev],
+            dev=rows[is_dev],
+            test=test,
+            dropped={
+                reason: np.flatnonzero(is_dropped).astype(np.int32)
+                for reason, is_dropped in dropped.items()
+            },
         )
-    return tuple(found)
+
+    def _mask(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
+        """bool [N]: whether an example is one of the rows."""
+        mask = np.zeros(len(self.target), bool)
+        mask[rows] = True
+        return mask
 
 
 # -- batches of many folds -------------------------------------------------------------------------
@@ -241,17 +275,24 @@ def folds(benchmark: Benchmark, *, least: int = LEAST, dev: float = DEV) -> tupl
 # A slot is a fold and a seed. The training loop identifies it by one number, in place of a seed;
 # everything random in a slot depends on that number alone. The folds of a group have equally many
 # batches of the same static shapes. Dimension letters: N rows of the corpus, F folds, Q units of a
-# batch, G rows of a unit, S slots.
+# batch, G rows of a unit, S slots, M units.
+
+
+class Slot(NamedTuple):
+    """fold: its place among all folds of the corpus."""
+
+    fold: int
+    seed: int
 
 
 def slot_code(fold: int, seed: int) -> int:
-    """The number of a slot, under 2^32; fold: place among all folds of the corpus."""
+    """The number of a slot, under 2^32."""
     return seed * MOST_FOLDS + fold
 
 
-def of_code(code: int) -> tuple[int, int]:
-    """(fold, seed) of a slot's number."""
-    return int(code) % MOST_FOLDS, int(code) // MOST_FOLDS
+def of_code(code: int) -> Slot:
+    """The slot of a number."""
+    return Slot(int(code) % MOST_FOLDS, int(code) // MOST_FOLDS)
 
 
 class FoldBatches(Batches):
@@ -264,68 +305,64 @@ class FoldBatches(Batches):
     Args:
       member: [F, N] bool, whether a row is trained on in a fold; F: all folds of the corpus.
       group: the folds that give all slots their number of batches.
-      groups: [M, G] rows of each unit, None = every row is its own unit. Of a unit a fold takes the rows it trains on.
+      groups: [M, G] rows of each unit, None = every row is its own unit. Of a unit a fold takes the
+        rows it trains on.
     """
 
     def __init__(
         self,
-        premise_length,
-        hypothesis_length,
+        premise_length: np.ndarray,
+        hypothesis_length: np.ndarray,
         plan: BatchPlan,
         *,
-        member,
+        member: np.ndarray,
         group: Sequence[int],
-        groups=None,
-        tokens=None,
+        groups: np.ndarray | None = None,
+        tokens: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
         self.member, self.of_group = np.asarray(member, bool), tuple(group)
+        self._buckets_of: dict[int, list[Bucket]] = {}  # fold -> its part of each bucket
         if groups is None:
             groups = np.flatnonzero(self.member[list(group)].any(axis=0)).astype(np.int32)[:, None]
         codes = tuple(slot_code(fold, seed) for seed in plan.seeds for fold in self.of_group)
-        super().__init__(
-            premise_length,
-            hypothesis_length,
-            replace(plan, seeds=codes),
-            groups=groups,
-            tokens=tokens,
-        )
+        plan = replace(plan, seeds=codes)
+        super().__init__(premise_length, hypothesis_length, plan, groups=groups, tokens=tokens)
 
     def cut_into_buckets(self) -> list[Bucket]:
         """Each fold is cut into buckets of equal work; they have as many batches, and room, as the
         largest needs."""
-        held = self.member[:, self.units] & (self.units >= 0)
-        rows = {fold: int(held[fold].sum()) for fold in self.of_group}
-        largest = max(self.of_group, key=rows.__getitem__)
-        units = int(held[largest].any(axis=1).sum())
-        per_batch = max(1, round(self.plan.batch_size * units / max(rows[largest], 1)))
-        most = max(1, min(self.plan.max_buckets, units // (2 * per_batch)))
-        cut = {
-            fold: self.cut_by_work(np.flatnonzero(held[fold].any(axis=1)), most)
-            for fold in self.of_group
-        }
+        held_FMG = self.member[:, self.units] & (self.units >= 0)
+        rows_F = held_FMG.sum(axis=(1, 2))
+        largest = max(self.of_group, key=rows_F.__getitem__)
+        units = int(held_FMG[largest].any(axis=1).sum())
+        per_batch = max(1, round(self.plan.batch_size * units / max(int(rows_F[largest]), 1)))
+        count = max(1, min(self.plan.max_buckets, units // (2 * per_batch)))
+        parts_of = {}
+        for fold in self.of_group:
+            units_of_fold = np.flatnonzero(held_FMG[fold].any(axis=1))
+            parts_of[fold] = self.cut_by_work(units_of_fold, count)
+        self._buckets_of = {fold: [] for fold in self.of_group}
         buckets = []
-        self._of_fold = {fold: [] for fold in self.of_group}
-        for bucket in range(most):
-            parts = {fold: cut[fold][bucket] for fold in self.of_group}
-            longest = max(map(len, parts.values()))
-            batches = max(1, min(-(-longest // per_batch), *map(len, parts.values())))
-            even = -(-longest // batches)
-            for fold, part in parts.items():
-                self._of_fold[fold].append(Bucket(part, even, batches))
-            buckets.append(Bucket(np.unique(np.concatenate(list(parts.values()))), even, batches))
+        for parts in zip(*parts_of.values(), strict=True):
+            sizes = [len(part) for part in parts]
+            batches = max(1, min(-(-max(sizes) // per_batch), *sizes))
+            even = -(-max(sizes) // batches)
+            for fold, part in zip(self.of_group, parts, strict=True):
+                self._buckets_of[fold].append(Bucket(part, even, batches))
+            buckets.append(Bucket(np.unique(np.concatenate(parts)), even, batches))
         return buckets
 
     def examined_draws(self) -> list[Draw]:
         """Slot after slot, each in another epoch: folds differ more than the epochs of one do."""
         epochs = self.plan.epochs
-        return [
-            Draw(code, 1 + (turn + place) % epochs)
-            for turn in range(min(epochs, 4))
-            for place, code in enumerate(self.plan.seeds)
-        ]
+        draws = []
+        for turn in range(min(epochs, 4)):
+            for place, code in enumerate(self.plan.seeds):
+                draws.append(Draw(code, 1 + (turn + place) % epochs))
+        return draws
 
     def deal(self, number: int, draw: Draw | None, bucket: Bucket | None = None) -> np.ndarray:
         assert draw is not None, "the seed of a draw is the number of a slot"
-        fold, _ = of_code(draw.seed)
-        rows = super().deal(number, draw, self._of_fold[fold][number])
+        fold = of_code(draw.seed).fold
+        rows = super().deal(number, draw, self._buckets_of[fold][number])
         return np.where((rows >= 0) & self.member[fold][rows], rows, -1).astype(np.int32)
