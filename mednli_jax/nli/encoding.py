@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -41,6 +41,7 @@ TextLinker = Linker | Lemmas | Linkers  # finds concepts in any sentence
 ConceptSource = TextLinker | Recognised  # finds them in the sentences of a corpus
 SideMentions = dict[str, list[list[Mention]]]  # side -> the mentions of each of N sentences
 Paths = Callable[..., np.ndarray]  # distances.shortest_paths or a function with its arguments
+Vocabulary = Any  # Vocab, for a corpus of word pieces WordPieces
 RetrofitGraph = Callable[[Sequence[str]], csr_array | None]  # words -> their neighbours, [V, V]
 
 
@@ -755,7 +756,7 @@ class EncodedCorpus(NamedTuple):
     """See EncodedSplits; vectors [V, D] in the order of the vocabulary."""
 
     arrays: dict[str, np.ndarray]
-    vocabulary: Vocab | WordPieces
+    vocabulary: Vocabulary
     vectors: np.ndarray
     facts: Facts
 

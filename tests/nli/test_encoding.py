@@ -31,7 +31,7 @@ from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.relations import kinds_of
 from mednli_jax.nli import corpus as nli_corpora
-from mednli_jax.nli.corpus import Linking
+from mednli_jax.nli.corpus import read_recognised
 from mednli_jax.nli.encoding import (
     SPECIAL_PIECES,
     PieceEncoding,
@@ -393,7 +393,7 @@ def test_a_mentions_file_that_was_cut_off_is_refused_or_reported(tmp_path, capsy
 
     def recognised(count):
         path.write_text("uid\tside\tstart\tend\tconcept\n" + "".join(rows[:count]))
-        return Linking(mentions=path).recognised(HEART, splits, filtered=False)
+        return read_recognised(path, "best", HEART, splits, filtered=False)
 
     with pytest.raises(
         UserError, match=r"found\.tsv: no mention is in dev, .*20 of 40 in train, 0 of 80 in dev"
