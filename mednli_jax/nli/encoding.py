@@ -21,9 +21,10 @@ from mednli_jax.data.examples import LABELS, Facts, Mention, NLIExample, Split
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vectors import coverage, load_vectors, training_coverage
 from mednli_jax.data.wordpiece import Pieces, WordPieces, room_for
-from mednli_jax.knowledge.distances import Links, corpus_links, shortest_paths
+from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import Linker, Linkers
+from mednli_jax.knowledge.links import Links, corpus_links
 from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.ontology import Ontology, induced
 from mednli_jax.knowledge.relations import UnitOf, kinds_of, typed_links
@@ -232,7 +233,7 @@ def encode_links(
     links.
 
     Args:
-      paths: finds distances between concepts, see distances.corpus_links.
+      paths: finds distances between concepts, see links.corpus_links.
       concepts: of the graph (the fact `graph_concepts`). None: those of GRAPH_SPLITS if the
         encoding asks for them, else all.
       rows: of each split, for the fact `splits`.
