@@ -173,7 +173,7 @@ def vectors(folder: Path | None) -> list[Finding]:
 
 def weights(folder: Path | None) -> list[Finding]:
     """A finding for each folder of weights/."""
-    from mednli_jax.data.wordpiece import WEIGHTS, vocabulary_files
+    from mednli_jax.data.pieces import WEIGHTS, vocabulary_files
 
     def usable(path):
         vocabulary_files(path)

@@ -22,8 +22,8 @@ from mednli_jax.data.arrays import NEW, PLURAL, VECTORS_OF_RUN, Prepared, Rows, 
 from mednli_jax.data.cache import CONCEPTS
 from mednli_jax.data.corpus import Corpus, cache_folder, corpus_folder, data_folder, file_path
 from mednli_jax.data.examples import Split
+from mednli_jax.data.pieces import PieceVocabulary, find_weights
 from mednli_jax.data.text import Vocab
-from mednli_jax.data.wordpiece import WordPieces, find_weights
 from mednli_jax.errors import (
     FORCE,
     ConfigError,
@@ -219,7 +219,7 @@ def _model(config, entry: table.Entry) -> Model:
                 fix = "leave it out; the weights decide it"
                 raise ConfigError(problem, field=f"model.{name}", fix=fix)
         values |= found
-        WordPieces.load(weights).check_size(values["vocab_size"])
+        PieceVocabulary.load(weights).check_size(values["vocab_size"])
     if entry.module is not None:  # refuses bad fields
         entry.build({"vocab_size": 1, **values} if entry.has_field("vocab_size") else values)
     return Model(entry, values, weights)
@@ -553,7 +553,7 @@ class FinishedRun(System):
     """
 
     manifest: dict
-    vocabulary: Vocab | WordPieces
+    vocabulary: Vocab | PieceVocabulary
     vectors: np.ndarray
     variables: dict | None = None
     predictor: object | None = None

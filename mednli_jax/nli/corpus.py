@@ -15,9 +15,9 @@ from mednli_jax.data.arrays import SIDES, Prepared, rows_of_splits
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.corpus import cache_folder, in_order, required_folder, warn_of_exposure
 from mednli_jax.data.examples import Facts, NLIExample, Split
+from mednli_jax.data.pieces import PieceVocabulary, vocabulary_files
 from mednli_jax.data.text import Vocab, blank_tokens
 from mednli_jax.data.vector_formats import vector_files
-from mednli_jax.data.wordpiece import WordPieces, vocabulary_files
 from mednli_jax.errors import ConfigError, DataError, UsageError, config_field
 from mednli_jax.files import check_readable, digest, no_such_file
 from mednli_jax.knowledge import load, retrofit
@@ -433,8 +433,8 @@ class NLICorpus:
     def _cache_name(self) -> str:
         return self.name.replace(":", "-")
 
-    def read_vocabulary(self, path: Path) -> Vocab | WordPieces:
-        return WordPieces.restore(path) if self.pieces else Vocab.load(path)
+    def read_vocabulary(self, path: Path) -> Vocab | PieceVocabulary:
+        return PieceVocabulary.restore(path) if self.pieces else Vocab.load(path)
 
     def texts(self, vocabulary: Vocabulary, source: ConceptSource | None) -> Texts:
         """What turns texts into numbers. vocabulary: None to fit one. source: of concepts as

@@ -18,9 +18,9 @@ from scipy.sparse import csr_array
 
 from mednli_jax.data.arrays import PLURAL, SIDES, pad
 from mednli_jax.data.examples import LABELS, Facts, Mention, NLIExample, Split
+from mednli_jax.data.pieces import Pieces, PieceVocabulary, room_for
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vectors import coverage, load_vectors, training_coverage
-from mednli_jax.data.wordpiece import Pieces, WordPieces, room_for
 from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import Linker, Linkers
@@ -33,7 +33,6 @@ from mednli_jax.knowledge.words import normalise, singular
 from mednli_jax.terminal import watched
 
 FORMAT = 5  # when to raise it: tests/data/test_prepared_content.py
-SPECIAL_PIECES = 3  # [CLS] premise [SEP] hypothesis [SEP]
 GRAPH_SPLITS = ("train", "dev")
 UNLIMITED = np.iinfo(np.int16).max  # tokens of a side
 
@@ -42,7 +41,7 @@ TextLinker = Linker | Lemmas | Linkers  # finds concepts in any sentence
 ConceptSource = TextLinker | Recognised  # finds them in the sentences of a corpus
 SideMentions = dict[str, list[list[Mention]]]  # side -> the mentions of each of N sentences
 Paths = Callable[..., np.ndarray]  # distances.shortest_paths or a function with its arguments
-Vocabulary = Any  # Vocab, for a corpus of word pieces WordPieces
+Vocabulary = Any  # Vocab, for a corpus of word pieces PieceVocabulary
 RetrofitGraph = Callable[[Sequence[str]], csr_array | None]  # words -> their neighbours, [V, V]
 
 
@@ -658,7 +657,7 @@ class PieceTexts:
 
     encoding: Encoding
     pieces: PieceEncoding
-    vocabulary: WordPieces = None  # type: ignore[assignment]  # until one is fitted
+    vocabulary: PieceVocabulary = None  # type: ignore[assignment]  # until one is fitted
 
     @property
     def unknown(self) -> int:
@@ -667,13 +666,13 @@ class PieceTexts:
     def fit(self, splits: Mapping[str, Split], retrofit_graph: RetrofitGraph) -> FittedTexts:
         """The vocabulary of the weights, or one of the training texts; vectors are zeros [V, 1]."""
         if self.pieces.file is not None:
-            vocabulary = WordPieces.load(self.pieces.file)
+            vocabulary = PieceVocabulary.load(self.pieces.file)
             source = f"pieces of {self.pieces.file.name}"
         else:
             train = splits["train"].examples
             texts = (text for example in train for text in (example.premise, example.hypothesis))
             size = self.pieces.size
-            vocabulary = WordPieces.of_texts(texts, size, lowercase=self.encoding.lowercase)
+            vocabulary = PieceVocabulary.of_texts(texts, size, lowercase=self.encoding.lowercase)
             source = "pieces of training texts"
         facts = {
             "words": len(vocabulary),
@@ -698,7 +697,7 @@ class PieceTexts:
         pairs_cut = 0
         for premise, hypothesis in zip(*pieces.values(), strict=True):
             sizes = len(premise.numbers), len(hypothesis.numbers)
-            fitting = room_for(*sizes, size=self.pieces.room - SPECIAL_PIECES)
+            fitting = room_for(*sizes, size=self.pieces.room - self.vocabulary.specials)
             pairs_cut += fitting != sizes
             for side, text, size in zip(SIDES, (premise, hypothesis), fitting, strict=True):
                 first = self._first_kept(text, size)
