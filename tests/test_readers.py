@@ -31,9 +31,9 @@ from mednli_jax.cloze.clicr import read_clicr
 from mednli_jax.cloze.query_builder import read_reports
 from mednli_jax.data.examples import Answer, ClozeExample, Entity, NLIExample, Passage
 from mednli_jax.data.partitions import read_partition
+from mednli_jax.data.pieces import PieceVocabulary
 from mednli_jax.data.text import SPECIALS
 from mednli_jax.data.vectors import load_vectors
-from mednli_jax.data.pieces import PieceVocabulary
 from mednli_jax.diskne import builder
 from mednli_jax.diskne.data import read_published
 from mednli_jax.errors import DataErrors, UserError

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from tokenizers.normalizers import Normalizer
 
+FORMAT = 6  # when to raise it: tests/data/test_prepared_content.py
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 TOKENIZER, WORD_PIECES, BPE, MERGES = "tokenizer.json", "vocab.txt", "vocab.json", "merges.txt"
 SENTENCE_PIECES = ("spm.model", "spiece.model", "sentencepiece.bpe.model")
@@ -265,9 +266,10 @@ def _tokenizers() -> ModuleType:
 
 
 def _normalizer(lowercase: bool, strip_accents: bool) -> "Normalizer":
-    return _tokenizers().normalizers.BertNormalizer(
+    normalizer: Normalizer = _tokenizers().normalizers.BertNormalizer(
         clean_text=True, handle_chinese_chars=True, strip_accents=strip_accents, lowercase=lowercase
     )
+    return normalizer
 
 
 def _word_piece_tokenizer(settings: Json) -> "Tokenizer":
@@ -276,7 +278,7 @@ def _word_piece_tokenizer(settings: Json) -> "Tokenizer":
     model = library.models.WordPiece(
         number_of, unk_token=PairForm().unknown, max_input_chars_per_word=LONGEST_WORD
     )
-    tokenizer = library.Tokenizer(model)
+    tokenizer: Tokenizer = library.Tokenizer(model)
     tokenizer.normalizer = _normalizer(settings["lowercase"], settings["strip_accents"])
     tokenizer.pre_tokenizer = library.pre_tokenizers.BertPreTokenizer()
     _add(tokenizer, settings.get("added", ()))
@@ -302,7 +304,7 @@ def _settings_of_tokenizer(file: Path) -> Json:
     """Those of WordPiece where BERT's own tokenizer makes the same pieces."""
     content = _json(file)
     model, normalizer = content.get("model") or {}, content.get("normalizer") or {}
-    number_of = model.get("vocab")
+    number_of: dict[str, int] = model.get("vocab", {})
     is_plain = (
         model.get("type") == "WordPiece"
         and model.get("continuing_subword_prefix") == "##"
@@ -316,7 +318,7 @@ def _settings_of_tokenizer(file: Path) -> Json:
             "do_lower_case": normalizer.get("lowercase"),
             "strip_accents": normalizer.get("strip_accents"),
         }
-        return _word_piece_settings(sorted(number_of, key=number_of.get), options)
+        return _word_piece_settings(sorted(number_of, key=number_of.__getitem__), options)
     try:
         _tokenizers().Tokenizer.from_str(json.dumps(content))
     except Exception:  # the library has no class of its own for what it cannot read
@@ -353,7 +355,7 @@ def _added(file: Path) -> list[str]:
     """The pieces of added_tokens.json beside the file, in the order of their numbers."""
     path = file.with_name(ADDED)
     number_of = _json(path) if path.is_file() else {}
-    return sorted(number_of, key=number_of.get)
+    return sorted(number_of, key=number_of.__getitem__)
 
 
 def _with_added(pieces: Sequence[str], added: Sequence[str], file: Path) -> list[str]:

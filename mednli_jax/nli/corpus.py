@@ -15,6 +15,7 @@ from mednli_jax.data.arrays import SIDES, Prepared, rows_of_splits
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.corpus import cache_folder, in_order, required_folder, warn_of_exposure
 from mednli_jax.data.examples import Facts, NLIExample, Split
+from mednli_jax.data.pieces import FORMAT as PIECES_FORMAT
 from mednli_jax.data.pieces import PieceVocabulary, vocabulary_files
 from mednli_jax.data.text import Vocab, blank_tokens
 from mednli_jax.data.vector_formats import vector_files
@@ -511,7 +512,7 @@ class NLICorpus:
         """The FORMAT of every module that shapes the arrays."""
         formats = {"words": encoding.FORMAT}
         if self.pieces:
-            formats["pieces"] = encoding.FORMAT
+            formats["pieces"] = PIECES_FORMAT
         if self.encoding.relations is not None:
             formats["relations"] = TYPED_FORMAT
         if self.terminology:

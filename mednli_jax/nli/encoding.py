@@ -736,6 +736,8 @@ class PieceTexts:
             "unknown": self.vocabulary.unk,
             "room": self.pieces.room,
         }
+        if self.vocabulary.form.separators > 1:
+            pieces["separators"] = self.vocabulary.form.separators
         return {"pieces": pieces, "truncated": encoded.cut}
 
 
