@@ -922,7 +922,7 @@ def export(folder: Path, target: Path) -> None:
                 write_atomic(directory.folder / name, (source.folder / name).read_bytes())
     use = f"```python\nfrom mednli_jax import load_run\n\nload_run(FOLDER).predict([{run.kind.form}])\n```"
     facts = f"library_name: mednli_jax\nlanguage: en\nlicense: other\ntags: [clinical, jax, {run.task.name}]"
-    card = html.public_pages(html.public_figures(source.folder))[1]
+    card = html.public_pages(html.public_figures(source.folder)).card
     write_atomic(target / "README.md", f"---\n{facts}\n---\n{card}\n## Use\n\n{use}\n")
 
 
