@@ -3,15 +3,14 @@ they are."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
 from mednli_jax.report.options import EvaluationOptions
 from mednli_jax.report.public import measure_rows
 from mednli_jax.report.sections import Grid, Report, RunSections, Section, seeds_named
 from mednli_jax.rundir import Json, RunDirectory, RunResult, Scores
 
-if TYPE_CHECKING:  # it imports jax
-    from mednli_jax.run import FinishedRun
+Run = Any  # a run.FinishedRun, of a higher layer
 
 
 def run_sections(directory: RunDirectory, result: RunResult) -> RunSections:
@@ -19,7 +18,7 @@ def run_sections(directory: RunDirectory, result: RunResult) -> RunSections:
     return RunSections([_section(split, scores) for split, scores in result.scored().items()])
 
 
-def evaluate(run: "FinishedRun", options: EvaluationOptions) -> Report:
+def evaluate(run: Run, options: EvaluationOptions) -> Report:
     """The scores of a split."""
     corpus, split, result = run.experiment.corpus.title, options.split, run.result
     scores, _ = run.scores(split)
