@@ -8,9 +8,10 @@ a private folder.
 import html
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -39,34 +40,31 @@ from mednli_jax.report.sections import (
 )
 from mednli_jax.rundir import RunResult
 
-
-def _interval(share, n):
-    return wilson_interval(round(share * n), n)
-
-
-def _missing(scores):
-    return f"{scores['missing']['mean']:,.1f}".removesuffix(".0")
+Json = Any
+Scores = Mapping[str, Json]
+FinishedRun = Any  # of run.py, which imports jax
 
 
-# -- scoring and comparing ---------------------------------------------------------------------------------------------
+# -- scoring and comparing -------------------------------------------------------------------------
 
 
-def evaluate(run, options: EvaluationOptions) -> Report:
-    """The scores of a split's queries, and of each query as private rows. run: a FinishedRun."""
-    split, vectors, each = options.split, options.vectors, options.each
-    corpus, rows = run.experiment.corpus.title, run.prepared.splits.get(split)
-    skills = read_skills(options.skills) if options.skills else None
-    if vectors and rows:
-        rows = replace(rows, words=known_vectors(vectors, (), sorted(rows.strings())))
-        run = run.having(replace(run.prepared, splits={**run.prepared.splits, split: rows}))
+def evaluate(run: FinishedRun, options: EvaluationOptions) -> Report:
+    """The scores of a split's queries, and of each query as private rows."""
+    split = options.split
+    rows = run.prepared.splits.get(split)
+    if options.vectors and rows:
+        words = known_vectors(options.vectors, (), sorted(rows.strings()))
+        rows = replace(rows, words=words)
+        splits = {**run.prepared.splits, split: rows}
+        run = run.having(replace(run.prepared, splits=splits))
     scores, logits = run.scores(split)
-    scored = run.task.scored(rows, logits) if each or skills else ()
-    if skills:
-        named = answers.slices(rows.queries(), skills).get("skill", {})
-        found = {name: answers.seed_scores(scored, places) for name, places in named.items()}
-        scores = {**scores, "families": {**scores["families"], "skill": found}}
-    seeds = run.result.seeds
-    low, high = _interval(scores["accuracy"]["mean"], scores["examples"])
+    scored = run.task.scored(rows, logits) if options.each or options.skills else ()
+    if options.skills:
+        by_skill = answers.slices(rows.queries(), read_skills(options.skills)).get("skill", {})
+        of_skill = {name: answers.seed_scores(scored, places) for name, places in by_skill.items()}
+        scores = {**scores, "families": {**scores["families"], "skill": of_skill}}
+    corpus, seeds = run.experiment.corpus.title, run.result.seeds
+    low, high = _interval_of_share(scores["accuracy"]["mean"], scores["examples"])
     figures = {
         "run": str(run.directory.folder),
         "corpus": corpus,
@@ -75,10 +73,13 @@ def evaluate(run, options: EvaluationOptions) -> Report:
         **scores,
         "interval": {"low": low, "high": high, "level": 0.95},
     }
-    title = f"{run.result.model} on {corpus}, {split}, {seeds_named(seeds)}"
-    private = {ITEMS: item_lines(answers.rows(scored))} if each else {}
-    sections = [_scores({split: scores}), _slices(split, scores)]
-    return Report(figures, sections, private=private, title=title, notes=run.result.notes)
+    return Report(
+        figures,
+        [_scores({split: scores}), _slices(split, scores)],
+        private={ITEMS: item_lines(answers.rows(scored))} if options.each else {},
+        title=f"{run.result.model} on {corpus}, {split}, {seeds_named(seeds)}",
+        notes=run.result.notes,
+    )
 
 
 def evaluate_answers(corpus: str, predictions: Path, options: EvaluationOptions) -> Report:
@@ -86,52 +87,62 @@ def evaluate_answers(corpus: str, predictions: Path, options: EvaluationOptions)
 
     corpus: see corpus_named. predictions: the file of answers, see read_answers.
     """
-    split, vectors = options.split, options.vectors
-    examples = split_of(corpus_named(corpus), split).examples
-    predicted = answers.read_answers(predictions, examples)
+    split = options.split
+    queries = split_of(corpus_named(corpus), split).examples
+    predicted = answers.read_answers(predictions, queries)
     skills = read_skills(options.skills) if options.skills else None
-    words = ()
-    if vectors:
-        texts = set(predicted.values()).union(*map(answers.texts, examples))
-        words = known_vectors(vectors, (), texts)
-    scored = answers.query_scores(examples, predicted, *words)
-    scores = answers.figures(examples, scored, skills)
-    figures = {"predictions": str(predictions), "corpus": corpus, "split": split, **scores}
-    title = f"{predictions} on {corpus}, {split}: {scores['queries']:,} queries, {scores['missing']:,} not answered"
-    title += f"; 95 % interval of exact match {interval(*_interval(scores['exact_match'], scores['queries']), '')}"
+    vocab, vectors = None, None
+    if options.vectors:
+        texts = set(predicted.values()).union(*map(answers.texts, queries))
+        vocab, vectors = known_vectors(options.vectors, (), texts)
+    scored = answers.query_scores(queries, predicted, vocab, vectors)
+    scores = answers.figures(queries, scored, skills)
     shown = {"all": scores}
     for family, named in scores["slices"].items():
-        shown |= {f"{family} {name} ({of['queries']:,})": of for name, of in named.items()}
-    rows = answers.rows([scored]) if options.each else ()
-    private = (
-        {ITEMS: item_lines({**row, "answered": bool(row["answered"])} for row in rows)}
-        if options.each
-        else {}
+        for name, of_slice in named.items():
+            shown[f"{family} {name} ({of_slice['queries']:,})"] = of_slice
+    private = {}
+    if options.each:
+        rows = ({**row, "answered": bool(row["answered"])} for row in answers.rows([scored]))
+        private[ITEMS] = item_lines(rows)
+    low, high = _interval_of_share(scores["exact_match"], scores["queries"])
+    title = (
+        f"{predictions} on {corpus}, {split}: {scores['queries']:,} queries, "
+        f"{scores['missing']:,} not answered; 95 % interval of exact match "
+        f"{interval(low, high, '')}"
     )
     return Report(
-        figures, [Section(title, grids=[all_systems(shown, paper=False)])], private=private
+        {"predictions": str(predictions), "corpus": corpus, "split": split, **scores},
+        [Section(title, grids=[all_systems(shown, paper=False)])],
+        private=private,
     )
+
+
+def _interval_of_share(share: float, n: int) -> tuple[float, float]:
+    return wilson_interval(round(share * n), n)
 
 
 def compare(folders: Sequence[Path], split: str) -> Report:
     """Compares the first run with each of the others on the queries of a split."""
-    queries, called, runs = queries_of(folders[0], split), names_of(folders), []
-    for folder, name in zip(folders, called, strict=True):
+    queries, names = queries_of(folders[0], split), names_of(folders)
+    runs = []
+    for folder, name in zip(folders, names, strict=True):
         runs.append(finished(folder, split, queries)._replace(name=name))
-    first, *others = runs
-    rows = [{**comparison(first, other), "split": split} for other in others]
-    decided = verdict(_judged(row) for row in rows)
-    sections = [decided, differences(called, folders), comparison_section(rows)]
-    return Report({"comparisons": rows}, sections, title=f"{' and '.join(called)}: {split}")
+    rows = [{**comparison(runs[0], run), "split": split} for run in runs[1:]]
+    sections = [
+        verdict(_judged(row) for row in rows),
+        differences(names, folders),
+        comparison_section(rows),
+    ]
+    return Report({"comparisons": rows}, sections, title=f"{' and '.join(names)}: {split}")
 
 
-def _judged(row: dict) -> Judged:
-    of = row["exact_match"]
-    return Judged(row["first"], row["second"], of["difference"], of["low"], of["high"])
+def _judged(row: Scores) -> Judged:
+    gain = row["exact_match"]
+    return Judged(row["first"], row["second"], gain["difference"], gain["low"], gain["high"])
 
 
-# -- the page of a run -------------------------------------------------------------------------------------------------
-
+# -- the page of a run -----------------------------------------------------------------------------
 
 # What the queries of a row have in common.
 FAMILIES = {
@@ -150,75 +161,88 @@ def run_sections(result: RunResult) -> RunSections:
     return RunSections([_scores(scored)], slices)
 
 
-def _scores(scored) -> Section:
-    rows = []
+def _scores(scored: Mapping[str, Scores]) -> Section:
+    """The scores of each split."""
+    rows: list[tuple[str, ...]] = []
     for split, scores in scored.items():
-        exact, n = scores["accuracy"], scores["examples"]
-        em, *others = [cell(scores[metric], metric) for metric in METRICS]
+        exact, queries = scores["accuracy"], scores["examples"]
+        exact_match, *others = [cell(scores[metric], metric) for metric in METRICS]
+        low, high = _interval_of_share(exact["mean"], queries)
+        unanswered = f"{scores['missing']['mean']:,.1f}".removesuffix(".0")
         loss = f"{scores['loss']['mean']:.4f}" if scores["loss"] else "-"
-        wide = interval(*_interval(exact["mean"], n), "")
+        counts = (f"{queries:,}", f"{scores['in_passage']:,}", unanswered)
+        shares = (exact_match, sd(exact), interval(low, high, ""), *others)
         seeds = ", ".join(points(value) for value in exact["per_seed"])
-        counts = (f"{n:,}", f"{scores['in_passage']:,}", _missing(scores))
-        rows.append((split, *counts, em, sd(exact), wide, *others, words_of(scores), loss, seeds))
-    exact, *others = HEADER.values()
-    header = ("split", "queries", "answerable", "unanswered", exact, "sd")
-    header += ("95 % of one run", *others, "words", "loss", "EM per seed")
+        rows.append((split, *counts, *shares, words_of(scores), loss, seeds))
+    exact_title, *other_titles = HEADER.values()
+    counted = ("split", "queries", "answerable", "unanswered")
+    scored_titles = (exact_title, "sd", "95 % of one run", *other_titles)
+    header = (*counted, *scored_titles, "words", "loss", "EM per seed")
     words = [
-        "exact match (EM) and F1 in points; of answerable queries a candidate is right; loss is of these alone",
+        "exact match (EM) and F1 in points; of answerable queries a candidate is right; loss is of "
+        "these alone",
         "words: mean length of an answer",
     ]
-    return Section("Scores", words, [Grid("", header, rows)] * bool(rows))
+    return Section("Scores", words, [Grid("", header, rows)] if rows else [])
 
 
-def _slices(split, scores) -> Section:
-    families = {"answers of training": {}, "tags": {}, **scores.get("families", {})}
-    for name, of in scores.get("slices", {}).items():
+def _slices(split: str, scores: Scores) -> Section:
+    """The scores of subsets of the queries."""
+    families: dict[str, dict[str, Scores]] = {"answers of training": {}, "tags": {}}
+    families.update(scores.get("families", {}))
+    for name, of_slice in scores.get("slices", {}).items():
         family = "answers of training" if name in (SEEN, UNSEEN) else "tags"
-        families[family][name] = of
+        families[family][name] = of_slice
     grids = []
     for family, named in families.items():
-        rows = []
-        for name, of in named.items():
-            exact, f1 = of["accuracy"], of["f1"]["mean"]
-            rows.append((name, f"{of['examples']:,}", points(exact["mean"]), sd(exact), points(f1)))
-        grids += [Grid(family, (family, "queries", "EM", "sd", "F1"), rows)] * bool(rows)
-    words = ["points, means over the seeds"] * bool(grids)
-    words += [f"{name}: {FAMILIES[name]}" for name in FAMILIES if families.get(name)]
+        rows = [_slice_row(name, of_slice) for name, of_slice in named.items()]
+        if rows:
+            grids.append(Grid(family, (family, "queries", "EM", "sd", "F1"), rows))
+    words = ["points, means over the seeds"] if grids else []
+    words += [f"{name}: {meaning}" for name, meaning in FAMILIES.items() if families.get(name)]
     return Section(f"Kinds of queries, {split}", words, grids)
 
 
-# -- new queries, and where a reader looked ----------------------------------------------------------------------------
+def _slice_row(name: str, scores: Scores) -> tuple[str, ...]:
+    exact, f1 = scores["accuracy"], scores["f1"]["mean"]
+    return name, f"{scores['examples']:,}", points(exact["mean"]), sd(exact), points(f1)
 
 
-def prediction_lines(rows: Sequence[Mapping]) -> Iterator[str]:
+# -- new queries, and where a reader looked --------------------------------------------------------
+
+
+def prediction_lines(rows: Iterable[Scores]) -> Iterator[str]:
     """A header, then of each query the answer, its probability, the number of candidates and the
     best of them."""
     yield "\t".join(("answer", "probability", "candidates", "best"))
     for row in map(prediction, rows):
         best = json.dumps(row["best"], ensure_ascii=False)
-        yield "\t".join(
-            (row["predicted"], f"{row['probability']:.6f}", str(row["candidates"]), best)
-        )
+        cells = (row["predicted"], f"{row['probability']:.6f}", str(row["candidates"]), best)
+        yield "\t".join(cells)
 
 
-def prediction(row: Mapping) -> dict:
+def prediction(row: Scores) -> dict[str, Json]:
     """The answer, its probability, the number of candidates and the best of them, for --output of
     `predict`."""
     probability = row["best"][0]["probability"] if row["answer"] else 0.0
-    found = {"predicted": row["answer"], "probability": round(probability, 6)}
-    return {**found, "candidates": row["candidates"], "best": row["best"]}
+    return {
+        "predicted": row["answer"],
+        "probability": round(probability, 6),
+        "candidates": row["candidates"],
+        "best": row["best"],
+    }
 
 
-def write_attention(run, queries) -> Path:
+def write_attention(run: FinishedRun, queries: Sequence[tuple[str, str]]) -> Path:
     """Writes the attention over each passage to a new folder under the run's private/, because it
     quotes the passages.
 
     Returns the folder: passage-1.json (tokens, candidates, weights of each seed), passage-1.html
-    (means over the seeds) and so on. run: a FinishedRun.
+    (means over the seeds) and so on.
     """
-    found, predicted = run.attention(queries), run.predict(queries)
+    attended, predicted = run.attention(queries), run.predict(queries)
     folder = private_folder(next_free(run.directory.private / "attention"))
-    for number, (seen, answered) in enumerate(zip(found, predicted, strict=True), start=1):
+    for number, (seen, answered) in enumerate(zip(attended, predicted, strict=True), start=1):
         answer, weights = answered["answer"], seen["weights"].astype(float)
         values = {**seen, "weights": weights.round(6).tolist(), "answer": answer}
         write_atomic(folder / f"passage-{number}.json", json.dumps(values) + "\n")
@@ -244,27 +268,27 @@ span {{ background: rgba(86, 180, 233, var(--shade)) }}
 """
 
 
-def attention_page(found: dict, answer: str) -> str:
+def attention_page(seen: Scores, answer: str) -> str:
     """A passage as HTML, a shade for each token's weight (mean over the seeds), candidates
     underlined, the query above.
 
-    found: see ClozeTask.looked_at. answer: the most likely candidate.
+    seen: see ClozeTask.looked_at. answer: the most likely candidate.
     """
 
-    def named(token):
-        return html.escape(found["names"].get(token, token))
+    def shown(token: str) -> str:
+        return html.escape(seen["names"].get(token, token))
 
-    mean = np.mean(found["weights"], axis=0)
-    most, words = max(mean, default=0.0) or 1.0, []
-    for token, weight in zip(found["passage"], mean, strict=True):
-        text, shade = named(token), math.ceil(_SHADES * weight / most) / _SHADES
-        shown = f'<span style="--shade: {shade}" title="{weight:.4f}">{text}</span>'
-        words.append(shown if weight > 0 else text)
-    for candidate, spans in zip(found["candidates"], found["spans"], strict=True):
+    weight_T = np.mean(seen["weights"], axis=0)
+    most = max(weight_T, default=0.0) or 1.0
+    words = []
+    for token, weight in zip(seen["passage"], weight_T, strict=True):
+        shade = math.ceil(_SHADES * weight / most) / _SHADES
+        shaded = f'<span style="--shade: {shade}" title="{weight:.4f}">{shown(token)}</span>'
+        words.append(shaded if weight > 0 else shown(token))
+    for candidate, spans in zip(seen["candidates"], seen["spans"], strict=True):
+        kind = ' class="answer"' if candidate == answer else ""
         for start, end in spans:
-            kind = ' class="answer"' if candidate == answer else ""
             words[start] = f"<u{kind}>{words[start]}"
             words[end - 1] += "</u>"
-    query = " ".join(map(named, found["query"])).replace(PLACEHOLDER, "<b>_____</b>")
-    said = html.escape(answer) or "-"
-    return _PAGE.format(query=query, answer=said, passage=" ".join(words))
+    query = " ".join(map(shown, seen["query"])).replace(PLACEHOLDER, "<b>_____</b>")
+    return _PAGE.format(query=query, answer=html.escape(answer) or "-", passage=" ".join(words))

@@ -33,13 +33,6 @@ class Answered(NamedTuple):
     facts: dict[str, Json]
 
 
-class KnownWords(NamedTuple):
-    """Words and their vectors [V, D]; None without a file of vectors."""
-
-    vocab: Vocab | None = None
-    vectors: np.ndarray | None = None
-
-
 def analysis(corpus: str, vectors: Path | None) -> Report:
     """The scores of the baselines on test, and their answers as private files.
 
@@ -50,15 +43,15 @@ def analysis(corpus: str, vectors: Path | None) -> Report:
     model = _language_model(splits, queries)
     said = {**_by_rules(queries), **model.answers}
     facts: dict[str, Json] = {"lang-model": model.facts}
-    words = KnownWords()
+    vocab, matrix = None, None
     if vectors:
         texts = [text for of_query in said.values() for text in of_query.values()]
         dev = split_of(splits, "dev").examples
-        words = KnownWords(*baselines.known_vectors(vectors, [*dev, *queries], texts))
-        similar = _similar(dev, queries, words)
+        vocab, matrix = baselines.known_vectors(vectors, [*dev, *queries], texts)
+        similar = _similar(dev, queries, vocab, matrix)
         said |= similar.answers
         facts["sim-entity"] = similar.facts
-    rows = dict(_scored(queries, said, words))
+    rows = dict(_scored(queries, said, vocab, matrix))
     private = {answers_file(name, SPLIT): _lines(of_query) for name, of_query in said.items()}
     title = f"Baselines on {corpus}, {SPLIT}: {len(queries):,} queries"
     notes = {split.facts["note"] for split in splits.values() if "note" in split.facts}
@@ -87,7 +80,7 @@ def _by_rules(queries: Sequence[ClozeExample]) -> dict[str, Answers]:
 def _language_model(splits: Splits, queries: Sequence[ClozeExample]) -> Answered:
     started = time.monotonic()
     model = ngram_lm.estimate(ngram_lm.training_text(splits["train"].examples), order=ORDER)
-    facts = {
+    facts: dict[str, Json] = {
         "order": ORDER,
         "seconds": round(time.monotonic() - started, 1),
         "words": len(model.words) - 1,
@@ -102,32 +95,38 @@ def _language_model(splits: Splits, queries: Sequence[ClozeExample]) -> Answered
 
 
 def _similar(
-    dev: Sequence[ClozeExample], queries: Sequence[ClozeExample], words: KnownWords
+    dev: Sequence[ClozeExample], queries: Sequence[ClozeExample], vocab: Vocab, vectors: np.ndarray
 ) -> Answered:
-    """Answers by similarity of contexts, with the window that is best on dev."""
-    window, scores = baselines.best_window(dev, *words)
+    """Answers by similarity of contexts, with the window that is best on dev. vectors: [V, D]."""
+    window, scores = baselines.best_window(dev, vocab, vectors)
     say(f"sim-entity: dev F1 {100 * scores[window]['f1']:.1f} with a window of {window}")
     said = {
-        "sim-word": baselines.most_similar_entity(queries, *words, window=window, words=True),
-        "sim-entity": baselines.most_similar_entity(queries, *words, window=window),
+        "sim-word": baselines.most_similar_entity(
+            queries, vocab, vectors, window=window, words=True
+        ),
+        "sim-entity": baselines.most_similar_entity(queries, vocab, vectors, window=window),
     }
     return Answered(said, {"window": window, "dev": scores})
 
 
 def _scored(
-    queries: Sequence[ClozeExample], said: Mapping[str, Answers], words: KnownWords
+    queries: Sequence[ClozeExample],
+    said: Mapping[str, Answers],
+    vocab: Vocab | None,
+    vectors: np.ndarray | None,
 ) -> Iterator[tuple[str, Json]]:
     """(name, scores) of each row."""
     yield (
         "rand-entity, mean of all draws",
-        baselines.random_expectation(queries, *words, seed=SEED),
+        baselines.random_expectation(queries, vocab, vectors, seed=SEED),
     )
     for name, of_query in said.items():
-        yield name, answers.figures(queries, answers.query_scores(queries, of_query, *words))
+        scores = answers.query_scores(queries, of_query, vocab, vectors)
+        yield name, answers.figures(queries, scores)
     best = said["upper bound"]
     if outside := baselines.out_of_passage(queries, best):
         name = f"upper bound of the {len(outside):,} without their answer in the passage"
-        yield name, answers.summary(answers.query_scores(outside, best, *words))
+        yield name, answers.summary(answers.query_scores(outside, best, vocab, vectors))
 
 
 def _lines(of_query: Answers) -> str:
