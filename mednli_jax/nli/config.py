@@ -33,8 +33,8 @@ WITH_BUILDER = ("mednli", "mediqa_nli", "snli", "multinli")
 KNOWLEDGE = {
     "esim": ("none", "replace", "bias", "typed"),
     "features": ("none", "paths"),
-    "bert": ("none", "bias"),
-    "encoder": ("none", "bias"),
+    "bert": ("none", "bias", "typed"),
+    "encoder": ("none", "bias", "typed"),
 }
 
 

@@ -38,6 +38,8 @@ UNLIMITED = np.iinfo(np.int16).max  # tokens of a side
 
 Tokens = tuple[str, ...]
 TextLinker = Linker | Lemmas | Linkers  # finds concepts in any sentence
+# The side, the number of the pair and a visible mention -> its words.
+MentionWords = Callable[[str, int, Mention], Sequence[str]]
 ConceptSource = TextLinker | Recognised  # finds them in the sentences of a corpus
 SideMentions = dict[str, list[list[Mention]]]  # side -> the mentions of each of N sentences
 Paths = Callable[..., np.ndarray]  # distances.shortest_paths or a function with its arguments
@@ -227,6 +229,7 @@ def encode_links(
     paths: Paths = shortest_paths,
     concepts: Iterable[str] | None = None,
     rows: Mapping[str, slice] | None = None,
+    words: MentionWords | None = None,
 ) -> ArraysAndFacts:
     """The link arrays [N, K] of some examples, by the ontology of `source`, and counts of the
     links.
@@ -236,8 +239,10 @@ def encode_links(
       concepts: of the graph (the fact `graph_concepts`). None: those of GRAPH_SPLITS if the
         encoding asks for them, else all.
       rows: of each split, for the fact `splits`.
+      words: of visible mentions, for typed links; None where texts are read as words.
     """
     rows = rows or {}
+    words = words or mention_words(examples, encoding)
     graph = source.ontology
     facts: Facts = {"graph": encoding.graph}
     has_graph_splits = not rows.keys().isdisjoint(GRAPH_SPLITS)
@@ -246,7 +251,7 @@ def encode_links(
     if concepts is not None:
         facts["graph_concepts"] = sorted(_ids(concepts, source))
         graph = induced(graph, facts["graph_concepts"])
-    links = _links(graph, examples, mentions.visible, source, encoding, paths)
+    links = _links(graph, words, mentions.visible, source, encoding, paths)
     if links.relation is not None:
         facts["relations"] = _links_per_kind(links.relation, kinds_of(encoding.relations or ()))
     facts |= _link_facts(links, mentions.visible, source)
@@ -285,7 +290,7 @@ def _ids(concepts: Iterable[str], source: ConceptSource) -> set[str]:
 
 def _links(
     graph: Ontology,
-    examples: Sequence[NLIExample],
+    words: MentionWords,
     mentions: SideMentions,
     source: ConceptSource,
     encoding: Encoding,
@@ -306,7 +311,7 @@ def _links(
         graph,
         mentions["premise"],
         mentions["hypothesis"],
-        units_of(examples, source, encoding),
+        units_of(words, source),
         named=encoding.relations,
         max_links=encoding.max_links,
         max_tokens=UNLIMITED,
@@ -314,7 +319,14 @@ def _links(
     )
 
 
-def units_of(examples: Sequence[NLIExample], source: ConceptSource, encoding: Encoding) -> UnitOf:
+def mention_words(examples: Sequence[NLIExample], encoding: Encoding) -> MentionWords:
+    def words_of(side: str, number: int, mention: Mention) -> Sequence[str]:
+        return tokens_of(examples[number], side, encoding)[mention.start : mention.end]
+
+    return words_of
+
+
+def units_of(words: MentionWords, source: ConceptSource) -> UnitOf:
     """The `unit_of` of knowledge.relations; concepts that the ontology lacks get numbers after
     those that it has."""
     unknown: dict[str, int] = {}
@@ -330,8 +342,7 @@ def units_of(examples: Sequence[NLIExample], source: ConceptSource, encoding: En
         if not indices:
             place = unknown.setdefault(mention.concept, len(unknown))
             indices = [len(source.ontology) + place]
-        tokens = tokens_of(examples[number], side, encoding)[mention.start : mention.end]
-        return words_of(tuple(tokens)), tuple(indices)
+        return words_of(tuple(words(side, number, mention))), tuple(indices)
 
     return unit_of
 
@@ -522,6 +533,9 @@ class WordTexts:
 
     def mentions(self, encoded: Encoded, source: ConceptSource) -> PairMentions:
         return find_mentions(encoded.examples, source, self.encoding)
+
+    def mention_words(self, encoded: Encoded) -> MentionWords:
+        return mention_words(encoded.examples, self.encoding)
 
     def facts(self, encoded: Encoded) -> Facts:
         return {"truncated": encoded.cut}
@@ -727,6 +741,17 @@ class PieceTexts:
             mentions.whole[side], mentions.visible[side] = whole, visible
         return mentions
 
+    def mention_words(self, encoded: Encoded) -> MentionWords:
+        lengths = {side: encoded.arrays[f"{side}_length"] for side in SIDES}
+
+        def words_of(side: str, number: int, mention: Mention) -> Sequence[str]:
+            text = encoded.pieces[side][number]
+            first = self._first_kept(text, int(lengths[side][number]))
+            places = text.word_of_piece[first + mention.start : first + mention.end]
+            return text.words[places[0] : places[-1] + 1]
+
+        return words_of
+
     def facts(self, encoded: Encoded) -> Facts:
         """Sizes and special pieces of the vocabulary, and pairs that were cut."""
         pieces = {
@@ -796,7 +821,10 @@ def encode_splits(
     links = ArraysAndFacts({}, {"ontology": "none", "longest_path": 0})
     if source is not None:
         mentions = texts.mentions(encoded, source)
-        links = encode_links(examples, mentions, source, texts.encoding, paths, concepts, rows)
+        words = texts.mention_words(encoded)
+        links = encode_links(
+            examples, mentions, source, texts.encoding, paths, concepts, rows, words
+        )
     split_facts = {
         name: split.facts | {"first": rows[name].start, "rows": len(split)}
         for name, split in splits.items()
