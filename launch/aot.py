@@ -346,9 +346,9 @@ def made_up(asked: Experiment, config: ConfigDict, tokens: int, length: int) -> 
     if asked.model.entry.module is None:
         problem = f"the model '{asked.model.name}' is not a network and has no step"
         raise UsageError(problem, fix="give another config")
-    if asked.task.name == "cloze":
+    if asked.scorer.name == "cloze":
         work = workload.made_up_passages(QUERIES, tokens=tokens, dim=config.vectors.dim)
-    elif asked.task.pieces:
+    elif asked.scorer.pieces:
         work = workload.made_up_pieces(PAIRS, length=length)
     else:
         work = workload.made_up_pairs(PAIRS, dim=config.vectors.dim)
@@ -405,7 +405,7 @@ def step_of(
     """The compiled step of a config."""
     asked = experiment_of(config)
     if config.task == "diskne":  # the step of a slot is the step of sentence pairs
-        asked = replace(asked, task=NLITask(asked.task.pieces, asked.task.padded_length))
+        asked = replace(asked, scorer=NLITask(asked.scorer.pieces, asked.scorer.padded_length))
     devices = DescribedDevices(described(target, count))
     program, batches = asked.program(made_up(asked, config, tokens, length), devices=devices)
     plan = batches["train"].epoch(1, asked.seeds) if mode == "train" else batches["dev"].once()
@@ -413,7 +413,7 @@ def step_of(
     index = next(rows for of_batch, rows in plan if of_batch == layout)
 
     def learner_of(data: PyTree, frozen: PyTree, rows: jax.Array) -> state.Learner:
-        batch = program.task.to_batch(data, rows, layout)
+        batch = program.scorer.to_batch(data, rows, layout)
         return state.init_learner(program.model, program.optimizer, asked.seeds, batch, frozen)
 
     rows = jax.ShapeDtypeStruct((layout.units, layout.group), "int32")

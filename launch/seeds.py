@@ -25,7 +25,7 @@ from mednli_jax import cli
 from mednli_jax.errors import RunError
 from mednli_jax.files import private_folder
 from mednli_jax.report.outcomes import read_metrics
-from mednli_jax.rundir import RunDirectory, command_line
+from mednli_jax.rundir import RunDirectory
 from mednli_jax.training.visible import one_device
 
 SUMMED, MOST = (
@@ -148,9 +148,9 @@ def main(values: cli.Flags) -> None:
     found = [RunDirectory.existing(part) for part in folders]
     together = replace(experiment, trained_by=lambda *given: fit(found, *given))
     content = {**config.to_dict(), "model": experiment.model.fields}
-    again = shlex.join(command_line())
-    directory = run.train(together, folder, content, name=cli.config_name(), command=again)
-    run.write_page(directory, experiment.kind)
+    again = shlex.join(cli.command_line())
+    directory = run.train(together, folder, content, name=cli.config_name(), resume_command=again)
+    run.write_page(directory, experiment.task)
     print(directory.folder / "result.json")
 
 

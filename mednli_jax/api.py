@@ -147,10 +147,11 @@ def train_model(config, workdir, *, resume: bool = False, force: bool = False) -
             name=Path(named.partition(":")[0]).stem or spec.model.name,
             resume=resume,
             force=force,
-            command=f"train_model(..., {str(workdir)!r}, resume=True)",
+            resume_command=f"train_model(..., {str(workdir)!r}, resume=True)",
+            command_line=cli.command_line(),
         )
         if directory:
-            runs.write_page(directory, spec.kind)
+            runs.write_page(directory, spec.task)
     return Run(workdir)
 
 

@@ -180,6 +180,18 @@ def arguments() -> list[str]:
     return sys.argv[1:]
 
 
+def command_line() -> list[str]:
+    """The words that start this process again from a shell, in the same folder."""
+    program, *arguments = sys.argv
+    root = Path(mednli_jax.__file__).resolve().parent
+    file = Path(program).resolve()
+    if file.is_relative_to(root):
+        parts = file.relative_to(root.parent).with_suffix("").parts
+        module = ".".join(parts).removesuffix(".__main__")
+        return ["python", "-m", module, *arguments]
+    return [*["python"] * (file.suffix == ".py"), program, *arguments]
+
+
 def set_arguments(program: str, arguments: Sequence[str]) -> None:
     """Gives this process the arguments of another command. program: its file."""
     sys.argv = [program, *arguments]

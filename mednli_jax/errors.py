@@ -72,7 +72,7 @@ class UserError(Exception):
 
     for_python = False  # whether the message names arguments of the Python interface, not flags
 
-    def __init__(self, problem: Text = "", *, fix: Text = ""):
+    def __init__(self, problem: Text = "", *, fix: Text = "") -> None:
         super().__init__(problem)
         self.problem, self.fix = problem, fix
 
@@ -119,7 +119,7 @@ class ConfigError(UserError):
       field: the field with its section, such as `model.name`; "" where `problem` names it.
     """
 
-    def __init__(self, problem: Text = "", *, field: str = "", fix: Text = ""):
+    def __init__(self, problem: Text = "", *, field: str = "", fix: Text = "") -> None:
         super().__init__(problem, fix=fix)
         self.field = field
 
@@ -154,7 +154,7 @@ class DataError(UserError):
         line: int | None = None,
         field: str | None = None,
         fix: Text = "",
-    ):
+    ) -> None:
         super().__init__(problem, fix=fix)
         self.file, self.line, self.field = file, line, field
 
@@ -167,7 +167,7 @@ class DataError(UserError):
 class DataErrors(UserError):
     """Several errors of one pass over a file: the first 20 and the number of further ones."""
 
-    def __init__(self, errors: Sequence[DataError], total: int):
+    def __init__(self, errors: Sequence[DataError], total: int) -> None:
         super().__init__()
         self.errors, self.total = errors, total
 

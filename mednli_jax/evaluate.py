@@ -91,13 +91,13 @@ def scores(values: cli.Flags) -> Report:
     _check_split(folder, values.split)
     run = _opened(folder, values)
     if values.merged:
-        run = tasks.part(run.kind, tasks.PairTask, "--merged").merged(run, values.spans)
+        run = tasks.part(run.task, tasks.PairTask, "--merged").merged(run, values.spans)
     elif elsewhere is not None:
         run.check_task(elsewhere)
         run = run.on(elsewhere.data, values.split)
     if values.workdir:
-        run.write(values.workdir)
-    return tasks.evaluate(run.kind, run, _options(values, partitions))
+        run.write(values.workdir, cli.command_line())
+    return tasks.evaluate(run.task, run, _options(values, partitions))
 
 
 def _check_split(folder, split):
@@ -119,7 +119,7 @@ def probe(values: cli.Flags) -> Report:
             "--probe replaces the corpus", fix="leave --config, --merged and --partition out"
         )
     run = _opened(folder, values)
-    return tasks.part(run.kind, tasks.PairTask, "--probe").probe(run, values.probe)
+    return tasks.part(run.task, tasks.PairTask, "--probe").probe(run, values.probe)
 
 
 def answers(values: cli.Flags) -> Report:
@@ -144,9 +144,9 @@ def _answers_to_pairs(values, config, file) -> Report:
     tasks.check_flags("evaluate", tasks.task_of(config), values.flag_values_dict())
     config.vectors.path = ""  # answers need none
     run, partitions = answered(config, file, values.split), read_partitions(values.partition)
-    report = tasks.evaluate(run.kind, run, _options(values, partitions))
+    report = tasks.evaluate(run.task, run, _options(values, partitions))
     if values.workdir:
-        run.write(values.workdir)
+        run.write(values.workdir, cli.command_line())
     of_run = ("run", "trained_on", "seeds")
     figures = {name: value for name, value in report.figures.items() if name not in of_run}
     title = f"{file.name} on {figures['corpus']}, {values.split}: {figures['examples']:,} pairs"
@@ -158,7 +158,7 @@ def _opened(folder, values):
 
     start_jax()
     run = load_run(folder)
-    tasks.check_flags("evaluate", run.kind, values.flag_values_dict())
+    tasks.check_flags("evaluate", run.task, values.flag_values_dict())
     return run
 
 

@@ -14,14 +14,15 @@ import re
 import secrets
 import shutil
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from mednli_jax.errors import DataError, Problems, RunError, Text, UsageError
 
 # -- writing -----------------------------------------------------------------------------------------------------------
 
+Json = Any  # a JSON value
 _FIX = "free space or check the folder's permissions"
 SHORTER_NAME = "give a shorter name"
 
@@ -187,13 +188,13 @@ def write_json(path: Path, value) -> None:
     write_atomic(path, json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
-def write_sealed(path: Path, values: dict, seal: str = "sha256") -> None:
+def write_sealed(path: Path, values: Mapping[str, Json], seal: str = "sha256") -> None:
     """Writes a manifest as JSON, with the sha256 of its values in the field `seal`."""
     values = json.loads(json.dumps(values))  # the values as they will be read, for the digest
     write_json(path, {**values, seal: digest(values)})
 
 
-def read_sealed(path: Path, seal: str = "sha256") -> dict:
+def read_sealed(path: Path, seal: str = "sha256") -> dict[str, Json]:
     """Reads a manifest of `write_sealed`. Raises OSError, ValueError, KeyError or TypeError where
     it is damaged."""
     values = json.loads(path.read_bytes())

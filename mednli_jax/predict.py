@@ -89,11 +89,11 @@ def _predict(folder, chunks, mapped, target, out):
     # Maps come before predictions, because some models have no attention.
     maps = None
     if mapped:
-        attention = tasks.part(run.kind, tasks.Attention, "--attention")
+        attention = tasks.part(run.task, tasks.Attention, "--attention")
         maps = attention.write_attention(run, [pair for pair, _ in mapped])
     unknown, cut = Counter(), Counter()
     rows = predictions(run, chunks, unknown, cut)
-    shown = tasks.predictions(run.kind)
+    shown = tasks.predictions(run.task)
     if out:
         for line in _lines(
             ({**more, **shown.prediction(row)} for row, more in rows), target.suffix
@@ -106,8 +106,8 @@ def _predict(folder, chunks, mapped, target, out):
                 return
     if maps:
         say(f"attention maps: {maps}")
-    places = ", ".join(f"{unknown[side]} in {PLURAL.get(side, side)}" for side in run.task.sides)
-    say(f"{unknown['lines']} {run.task.units}; words without a vector: {places}")
+    places = ", ".join(f"{unknown[side]} in {PLURAL.get(side, side)}" for side in run.scorer.sides)
+    say(f"{unknown['lines']} {run.scorer.units}; words without a vector: {places}")
     if cut:
         warn(
             f"texts cut to the run's length: {', '.join(f'{count} {what}' for what, count in cut.items())}"
@@ -121,7 +121,7 @@ def predictions(
 ) -> Iterator[tuple[dict, dict]]:
     """(prediction, further columns) of inputs that come in lists; counts lines, unknown tokens and
     cut texts."""
-    with Bar("predict", None, unit=run.task.units) as bar:
+    with Bar("predict", None, unit=run.scorer.units) as bar:
         for chunk in chunks:
             predicted = run.predict([pair for pair, _ in chunk])
             yield from zip(predicted, (further for _, further in chunk), strict=True)

@@ -57,11 +57,11 @@ def main(values: cli.Flags) -> None:
     print(
         f"{'found' if hit else 'prepared'} in {time.monotonic() - started:.1f} s: {prepared.folder}"
     )
-    for line in fact_lines(prepared, spec.task.sides, spec.kind.units):
+    for line in fact_lines(prepared, spec.scorer.sides, spec.task.units):
         print(line)
-    for line in tasks.warnings(spec.kind, prepared):
+    for line in tasks.warnings(spec.task, prepared):
         warn(line)
-    tasks.check_prepared(spec.kind, spec, prepared, excerpt=FEW_PAIRS)
+    tasks.check_prepared(spec.task, spec, prepared, excerpt=FEW_PAIRS)
 
 
 if __name__ == "__main__":

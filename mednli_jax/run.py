@@ -1,6 +1,8 @@
 """A run: the experiment that a config describes, trained into a run directory, opened again, scored
 and asked."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
@@ -10,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -22,8 +25,8 @@ from mednli_jax.data.arrays import NEW, PLURAL, VECTORS_OF_RUN, Prepared, Rows, 
 from mednli_jax.data.cache import CONCEPTS
 from mednli_jax.data.corpus import Corpus, cache_folder, corpus_folder, data_folder, file_path
 from mednli_jax.data.examples import Split
-from mednli_jax.data.pieces import PieceVocabulary, find_weights
 from mednli_jax.data.text import Vocab
+from mednli_jax.data.wordpiece import WordPieces, find_weights
 from mednli_jax.errors import (
     FORCE,
     ConfigError,
@@ -31,6 +34,7 @@ from mednli_jax.errors import (
     ResumableError,
     RunError,
     Setting,
+    Text,
     UsageError,
     UserError,
     config_field,
@@ -45,8 +49,10 @@ from mednli_jax.rundir import (
     SPLITS,
     TREES,
     TYPES,
+    RunData,
     RunDirectory,
     RunResult,
+    Scores,
     environment,
     read_json,
     read_kept,
@@ -58,7 +64,15 @@ from mednli_jax.training.devices import Devices
 from mednli_jax.training.program import PRECISIONS, Program
 from mednli_jax.training.session import Fitted, Session
 from mednli_jax.training.settings import check_jax, numeric_settings
-from mednli_jax.training.task import Scorer
+from mednli_jax.training.task import AttentionScorer, PhraseScorer, Scorer
+
+Config = Any  # a ConfigDict
+Json = Any  # a JSON value
+Manifest = dict[str, Json]  # of a prepared corpus, see data.cache
+PyTree = Any  # variables of a model
+Inputs = Sequence[Any]  # pairs of texts, as tuples or as mappings, see data.inputs.Form.pairs
+PairCorpus = Any  # nli.corpus.NLICorpus
+Fit = Callable[["Experiment", Prepared, Session], Fitted]
 
 
 @dataclass(frozen=True)
@@ -67,7 +81,7 @@ class Model:
     weights."""
 
     entry: table.Entry
-    fields: dict
+    fields: dict[str, Json]
     weights: Path | None
 
     @property
@@ -85,53 +99,65 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Experiment:
-    """The experiment that a config describes."""
+    """The experiment that a config describes.
+
+    Attributes:
+      task: the TASK, see tasks.
+      trained_by: trains the model, where that is not the loop over one network.
+      precision: of matrix products, a key of training.program.PRECISIONS.
+    """
 
     seeds: tuple[int, ...]
-    kind: tasks.Task
+    task: tasks.Task
     corpus: Corpus
-    task: Scorer
+    scorer: Scorer
     model: Model
     optimizer: optim.Options
     settings: loop.Settings
     batches: batching.TrainingBatches
     transfer: Transfer = Transfer()
-    trained_by: Callable | None = (
-        None  # the function that trains the model, if that is not the loop
-    )
-    precision: str = "default"  # of matrix products, a key of training.program.PRECISIONS
+    trained_by: Fit | None = None
+    precision: str = "default"
 
     def prepare(self) -> tuple[Prepared, bool]:
-        """(the corpus as arrays with the rows that the task scores, whether the arrays were on disk
-        already)."""
-        prepared, hit = self.corpus.prepare()
-        return self.task.with_rows(prepared, self.corpus), hit
+        """(the corpus as arrays with the rows that are scored, whether the cache had it)."""
+        prepared, was_cached = self.corpus.prepare()
+        return self.scorer.with_rows(prepared, self.corpus), was_cached
 
     def fit(self, prepared: Prepared, session: Session) -> Fitted:
         """Trains the model on the prepared corpus."""
-        return (self.trained_by or gradient.fit)(self, prepared, session)
+        fit = self.trained_by or gradient.fit
+        return fit(self, prepared, session)
 
     def program(
-        self, prepared: Prepared, splits=None, *, model_facts: dict | None = None, devices=None
+        self,
+        prepared: Prepared,
+        splits: Sequence[str] = (),
+        *,
+        model_facts: Mapping[str, int] | None = None,
+        devices: Devices | None = None,
     ) -> tuple[Program, dict[str, batching.Batches]]:
         """The Program, with the corpus on the devices, and the batches of the splits. It compiles
         at first use.
 
         Args:
-          splits: names; None = all.
+          splits: names; all without any.
           model_facts: of the corpus on which the model was trained, where that is not this one.
         """
-        facts = self.task.model_facts(prepared.manifest) if model_facts is None else model_facts
-        program = self.bare_program(prepared.vectors, facts, devices or Devices())
-        program.data = program.devices.replicate(self.task.resident(prepared))
-        batches = {
-            name: self.batches_of(prepared, name, program) for name in splits or prepared.splits
-        }
+        if model_facts is None:
+            model_facts = self.scorer.model_facts(prepared.manifest)
+        program = self.bare_program(prepared.vectors, model_facts, devices or Devices())
+        program.data = program.devices.replicate(self.scorer.resident(prepared))
+        batches = {}
+        for name in splits or prepared.splits:
+            batches[name] = self.batches_of(prepared, name, program)
         if "train" in batches:
             program.optimizer = self.optimizer_for(batches["train"])
         return program, batches
 
-    def bare_program(self, vectors: np.ndarray, model_facts: dict, devices: Devices) -> Program:
+    def bare_program(
+        self, vectors: np.ndarray, model_facts: Mapping[str, int], devices: Devices
+    ) -> Program:
         """A Program without data and optimiser, for words with the vectors [V, D]."""
         precision = PRECISIONS[self.precision]
         model = self.model.entry.build(
@@ -141,12 +167,12 @@ class Experiment:
             product_dtype=precision.product_dtype,
             **model_facts,
         )
-        frozen = devices.replicate(self.task.frozen(vectors))
-        return Program(model, self.task, devices, frozen, data={}, precision=precision)
+        frozen = devices.replicate(self.scorer.frozen(vectors))
+        return Program(model, self.scorer, devices, frozen, data={}, precision=precision)
 
     def batches_of(self, prepared: Prepared, split: str, program: Program) -> batching.Batches:
         """The batches of a split for a Program."""
-        return self.task.batches(
+        return self.scorer.batches(
             prepared, split, self.batches, shares=program.devices.count, model=program.model
         )
 
@@ -157,15 +183,17 @@ class Experiment:
     def keep_for_prediction(self, directory: RunDirectory, prepared: Prepared) -> None:
         """Copies into the run the files that prediction needs, so that it works without the corpus
         and the cache."""
+        folder = _folder(prepared)
         for name in ("vocabulary.json", "vectors.npy", CONCEPTS):
-            if name != CONCEPTS or (prepared.folder / name).is_file():
-                write_atomic(directory.private / name, (prepared.folder / name).read_bytes())
+            if name != CONCEPTS or (folder / name).is_file():
+                write_atomic(directory.private / name, (folder / name).read_bytes())
         if VECTORS_OF_RUN in prepared.manifest:
             write_atomic(directory.private / "vectors.npy", npy(prepared.vectors))
         if self.scores_types:
-            write_kept(directory, TYPES, {"types": self.task.types(prepared)})
-        if isinstance(self.kind, tasks.Training):
-            self.kind.keep(directory, prepared)
+            scorer = cast(PhraseScorer, self.scorer)
+            write_kept(directory, TYPES, {"types": scorer.types(prepared)})
+        if isinstance(self.task, tasks.Training):
+            self.task.keep(directory, prepared)
 
     @property
     def scores_types(self) -> bool:
@@ -176,53 +204,69 @@ class Experiment:
     @property
     def trains_words(self) -> bool:
         """Whether the model trains its own vectors of words or pieces."""
-        return self.model.fields.get("train_vectors", self.task.pieces)
+        return bool(self.model.fields.get("train_vectors", self.scorer.pieces))
 
 
-# -- from a config -----------------------------------------------------------------------------------------------------
+def _folder(prepared: Prepared) -> Path:
+    """The folder of a corpus in the cache. Only texts that were encoded in memory have none."""
+    assert prepared.folder is not None
+    return prepared.folder
 
 
-def experiment_of(config) -> Experiment:
+# -- from a config ---------------------------------------------------------------------------------
+
+
+def experiment_of(config: Config) -> Experiment:
     """The experiment of a config."""
-    kind, entry = checks.check(config)
+    task, entry = checks.check(config)
     train, seeds = config.train, tuple(config.seeds)
+    model = _model(config, entry)
+    batches = batching.TrainingBatches(
+        train.batch_size, train.group, train.max_buckets, seeds, train.epochs, train.shuffle
+    )
+    transferred = Transfer()
+    if "transfer" in config:
+        transferred = Transfer(config.transfer.init_from, config.transfer.private)
     return Experiment(
         seeds=seeds,
-        kind=kind,
-        corpus=kind.corpus(config),
-        task=kind.scorer(config),
-        model=_model(config, entry),
+        task=task,
+        corpus=task.corpus(config),
+        scorer=task.scorer(config),
+        model=model,
         optimizer=optim.Options.from_config(train),
         settings=loop.Settings.from_config(train),
-        batches=batching.TrainingBatches(
-            train.batch_size, train.group, train.max_buckets, seeds, train.epochs, train.shuffle
-        ),
-        transfer=Transfer(**config.transfer.to_dict()) if "transfer" in config else Transfer(),
-        trained_by=kind.fit(config) if isinstance(kind, tasks.Training) else None,
+        batches=batches,
+        transfer=transferred,
+        trained_by=task.fit(config) if isinstance(task, tasks.Training) else None,
         precision=train.precision,
     )
 
 
-def _model(config, entry: table.Entry) -> Model:
+def _model(config: Config, entry: table.Entry) -> Model:
     """The model. Pretrained weights set its sizes; a size that the config gives must be theirs."""
-    values, weights = config.model.to_dict(), None
-    if values.get("weights"):
-        weights = find_weights(file_path(values["weights"], data_folder(config.data.dir)))
-        found, before = (
-            entry.pretrained.read_architecture(weights),
-            defaults.transformer(config.model.name),
-        )
-        for name, size in found.items():
-            # A size without a default is that of the weights of a finished run.
-            if name in values and values[name] not in (size, before.get(name, size)):
-                problem = f"is {values[name]}, and the weights of model.weights have {size}"
-                fix = "leave it out; the weights decide it"
-                raise ConfigError(problem, field=f"model.{name}", fix=fix)
-        values |= found
-        PieceVocabulary.load(weights).check_size(values["vocab_size"])
+    fields, weights = config.model.to_dict(), None
+    if entry.pretrained and fields.get("weights"):
+        path = file_path(fields["weights"], data_folder(config.data.dir))
+        assert path is not None
+        weights = find_weights(path)
+        sizes = entry.pretrained.read_architecture(weights)
+        _check_sizes(fields, sizes, defaults.transformer(entry.name))
+        fields |= sizes
+        WordPieces.load(weights).check_size(fields["vocab_size"])
     if entry.module is not None:  # refuses bad fields
-        entry.build({"vocab_size": 1, **values} if entry.has_field("vocab_size") else values)
-    return Model(entry, values, weights)
+        size = {"vocab_size": 1} if entry.has_field("vocab_size") else {}
+        entry.build(size | fields)
+    return Model(entry, fields, weights)
+
+
+def _check_sizes(fields: Mapping[str, Json], sizes: Mapping[str, Json], default: Config) -> None:
+    """Raises ConfigError for a field with another value than the weights and its default have."""
+    for name, size in sizes.items():
+        # A size without a default is that of the weights of a finished run.
+        if name in fields and fields[name] not in (size, default.get(name, size)):
+            problem = f"is {fields[name]}, and the weights of model.weights have {size}"
+            fix = "leave it out; the weights decide it"
+            raise ConfigError(problem, field=f"model.{name}", fix=fix)
 
 
 def start_jax() -> None:
@@ -240,20 +284,21 @@ def start_jax() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
 
-# -- training ----------------------------------------------------------------------------------------------------------
+# -- training --------------------------------------------------------------------------------------
 
 
 def train(
     experiment: Experiment,
     folder: Path,
-    config: dict,
+    config: Mapping[str, Json],
     *,
     name: str = "run",
     resume: bool = False,
     force: bool = False,
     wait: float = 0,
     profile: bool = False,
-    command: str,
+    resume_command: str,
+    command_line: Sequence[str] = (),
 ) -> RunDirectory | None:
     """Trains an experiment into a run directory, with its result. Returns None where the run was
     complete already.
@@ -265,155 +310,194 @@ def train(
       config: the content of the directory's config.json.
       name: of the config, as tables show it.
       wait: seconds to wait for another process that trains in the folder.
-      command: the shell command that resumes the run.
+      resume_command: resumes the run, for the message of an interruption.
+      command_line: of this process, for env.json.
     """
-    here = hosts.here()
+    process = hosts.here()
     start_jax()
     RunDirectory.check(folder, resume=resume, force=force)
     # Before the directory is created, so that bad data or a bad source leaves none.
-    prepared, hit, source = _prepared(experiment, here)
-    warnings = tasks.warnings(experiment.kind, prepared)
+    data = _training_data(experiment, process)
+    warnings = tasks.warnings(experiment.task, data.prepared)
     created = RunDirectory.create(folder, config, resume=resume, force=force, wait=wait)
     with contextlib.closing(created) as directory:
-        session = Session(directory, resume=resume, profile=profile, source=source)
+        session = Session(
+            directory,
+            resume=resume,
+            profile=profile,
+            source=data.source,
+            command_line=command_line,
+        )
         if resume and directory.status() == "complete":
             session.say(f"{folder}: the run is complete already; nothing to do.")
             return None
         if resume:  # checked before anything is written, so that a refusal does not change the run
-            directory.check_data(prepared.manifest)
+            directory.check_data(data.prepared.manifest)
             directory.check_settings(numeric_settings())
             directory.metrics()
             session.count_earlier_sessions()
-
         session.write_status("running")
-        session.say(
-            f"corpus {experiment.corpus.name}: {'found prepared' if hit else 'prepared'} in {prepared.folder}"
-        )
+        state = "found prepared" if data.was_cached else "prepared"
+        session.say(f"corpus {experiment.corpus.name}: {state} in {data.prepared.folder}")
         for line in warnings:
             session.say(f"warning: {line}")
         try:
-            _finish(experiment, name, prepared, experiment.fit(prepared, session), session)
+            fitted = experiment.fit(data.prepared, session)
+            _finish(experiment, name, data.prepared, fitted, directory, session)
             return directory
         except (loop.Interrupted, KeyboardInterrupt, ResumableError):
             session.write_status("interrupted")
-            session.say(f"interrupted. To continue: {command}")
+            session.say(f"interrupted. To continue: {resume_command}")
             raise loop.Interrupted from None
         except BaseException as error:
-            here.await_loss(error)
-            with contextlib.suppress(
-                UserError
-            ):  # this also fails on a full disk, and the first error must be reported
-                session.write_failure(resumable=not isinstance(error, ConfigError | DataError))
-                # The message of a bug may quote text.
-                reason = error if isinstance(error, UserError) else summary(error)
-                directory.log(f"failed: {reason}")
+            process.await_loss(error)
+            _note_failure(error, directory, session)
             raise
 
 
-def _finish(experiment: Experiment, name: str, prepared, fitted: Fitted, session: Session) -> None:
+def _note_failure(error: BaseException, directory: RunDirectory, session: Session) -> None:
+    """Writes the failure to result.json and the log. A full disk refuses that, too, and the first
+    error must be reported."""
+    with contextlib.suppress(UserError):
+        session.write_failure(resumable=not isinstance(error, ConfigError | DataError))
+        # The message of a bug may quote text.
+        reason = error if isinstance(error, UserError) else summary(error)
+        directory.log(f"failed: {reason}")
+
+
+def _finish(
+    experiment: Experiment,
+    name: str,
+    prepared: Prepared,
+    fitted: Fitted,
+    directory: RunDirectory,
+    session: Session,
+) -> None:
     """Scores dev and test, writes the result, prints the summary."""
-    directory, task = session.directory, experiment.task
+    scorer = experiment.scorer
+    notes = _notes(prepared) + fitted.notes
     result = {
         "corpus": experiment.corpus.title,
-        "task": task.name,
+        "task": scorer.name,
         "model": experiment.model.name,
         "config": name,
         "seeds": list(experiment.seeds),
         **fitted.facts,
-        "notes": sorted({s["note"] for s in prepared.manifest["splits"].values() if "note" in s})
-        + fitted.notes,
-        "prepared": prepared.folder.name,
+        "notes": notes,
+        "prepared": _folder(prepared).name,
     }
     if "shared" in prepared.manifest:
         result["shared"] = prepared.manifest["shared"]
+    lines = []
     if fitted.logits:
-        result |= _scored(directory, task, prepared.splits, fitted.logits)
-    lines = [
-        task.summary(split, result[split]) for split in SPLITS if fitted.logits and result[split]
-    ]
+        scores_of = _scored(directory, scorer, prepared.splits, fitted.logits)
+        lines = [scorer.summary(split, scores) for split, scores in scores_of.items() if scores]
+        result |= scores_of
     session.write_status("complete", result)
-    closing = tasks.closing_sections(experiment.kind, directory)
-    notes = [f"warning: {note}" if note in fitted.notes else note for note in result["notes"]]
-    printed = (line for section in closing for line in sections.lines(section))
-    for line in (*lines, *printed, *notes, *fitted.lines, f"run: {directory.folder}"):
+    for section in tasks.closing_sections(experiment.task, directory):
+        lines += sections.lines(section)
+    lines += [f"warning: {note}" if note in fitted.notes else note for note in notes]
+    for line in (*lines, *fitted.lines, f"run: {directory.folder}"):
         session.say(line)
 
 
+def _notes(prepared: Prepared) -> list[str]:
+    """The remarks on the splits of a corpus."""
+    splits = prepared.manifest["splits"].values()
+    return sorted({facts["note"] for facts in splits if "note" in facts})
+
+
 def _scored(
-    directory: RunDirectory, task: Scorer, splits: Mapping[str, Rows], logits: Callable
-) -> dict:
-    """{split: its scores, None for a split that is lacking}; writes the predictions. logits: of a
-    split."""
-    scores = dict.fromkeys(SPLITS)
+    directory: RunDirectory,
+    scorer: Scorer,
+    splits: Mapping[str, Rows],
+    logits: Callable[[str], np.ndarray],
+) -> dict[str, Scores | None]:
+    """The scores of each split, None for one that is lacking; writes the predictions.
+
+    logits: split -> [S, N, C].
+    """
+    scores_of: dict[str, Scores | None] = dict.fromkeys(SPLITS)
     for split in SPLITS:  # in the order of `train_along`
         if rows := splits.get(split):
-            of_split = logits(split)
-            scores[split] = task.score(rows, of_split)
-            directory.write_lines(f"predictions.{split}.jsonl", task.predictions(rows, of_split))
-    return scores
+            logits_SNC = logits(split)
+            scores_of[split] = scorer.score(rows, logits_SNC)
+            predictions = scorer.predictions(rows, logits_SNC)
+            directory.write_lines(f"predictions.{split}.jsonl", predictions)
+    return scores_of
 
 
-def write_page(directory: RunDirectory, kind) -> Path:
+def write_page(directory: RunDirectory, task: tasks.Task) -> Path:
     """Writes the report.html of a run and returns its path."""
     path = directory.folder / "report.html"
-    write_atomic(path, html.run_page(directory, tasks.run_sections(kind), kind.units))
+    write_atomic(path, html.run_page(directory, tasks.run_sections(task), task.units))
     return path
 
 
 def train_along(experiment: Experiment) -> None:
     """Runs in every process except the first: trains with the others, without output and without
     writing files."""
-    here = hosts.here()
+    process = hosts.here()
     with (
         open(os.devnull, "w") as nowhere,
         contextlib.redirect_stdout(nowhere),
         contextlib.redirect_stderr(nowhere),
     ):
         start_jax()
-        prepared, *_ = _prepared(experiment, here)
+        data = _training_data(experiment, process)
         try:
-            fitted = experiment.fit(prepared, Session(None))
+            fitted = experiment.fit(data.prepared, Session(None))
         except KeyboardInterrupt:
             raise loop.Interrupted from None
         except BaseException as error:
-            here.await_loss(error)
+            process.await_loss(error)
             raise
         for split in SPLITS:
-            if prepared.splits.get(split):
+            if fitted.logits and data.prepared.splits.get(split):
                 fitted.logits(split)
 
 
-def _prepared(experiment, here) -> tuple[Prepared, bool, "FinishedRun | None"]:
-    """(prepared corpus, whether it was on disk, the run whose weights are taken).
+class TrainingData(NamedTuple):
+    """The corpus of a training.
 
-    The first process prepares the corpus, the others wait and read it. Only the first opens the
-    run; its vectors are those of all.
+    Attributes:
+      was_cached: whether the cache had it.
+      source: the run whose weights are taken; None in all processes except the first.
     """
-    if not here.leads:
-        here.meet()
-    prepared, hit = experiment.prepare()
-    if here.leads:
-        here.meet()
-    here.check_same("corpus", prepared.manifest["files"])
-    tasks.check_prepared(experiment.kind, experiment, prepared)
+
+    prepared: Prepared
+    was_cached: bool
+    source: FinishedRun | None = None
+
+
+def _training_data(experiment: Experiment, process: hosts.Hosts) -> TrainingData:
+    """Prepares the corpus in the first process; the others wait and read it.
+
+    Only the first process opens the source run; its vectors are those of all.
+    """
+    if not process.leads:
+        process.meet()
+    prepared, was_cached = experiment.prepare()
+    if process.leads:
+        process.meet()
+    process.check_same("corpus", prepared.manifest["files"])
+    tasks.check_prepared(experiment.task, experiment, prepared)
     if not experiment.transfer.init_from:
-        return prepared, hit, None
-    source = source_run(experiment, prepared) if here.leads else None
-    vectors = source.vectors_for(prepared) if source else np.asarray(prepared.vectors)
-    prepared = prepared.with_vectors(here.of_first(vectors))
-    return experiment.task.with_rows(prepared, experiment.corpus), hit, source
+        return TrainingData(prepared, was_cached)
+    source, vectors = None, np.asarray(prepared.vectors)
+    if process.leads:
+        source = source_run(experiment, prepared)
+        vectors = source.vectors_for(prepared)
+    prepared = prepared.with_vectors(process.of_first(vectors))
+    prepared = experiment.scorer.with_rows(prepared, experiment.corpus)
+    return TrainingData(prepared, was_cached, source)
 
 
-# -- systems and their scores ------------------------------------------------------------------------------------------
+# -- systems and their scores ----------------------------------------------------------------------
 
 
-NAMING = (
-    "name",
-    "genre",
-    "builder",
-    "limit",
-    "labels",
-)  # fields of `data` that name a corpus, besides its folder
+# Fields of `data` that name a corpus, besides its folder.
+NAMING = ("name", "genre", "builder", "limit", "labels")
 # Settings that decide the vector of a word: name in the manifest's key -> field of the config.
 OF_WORDS = {
     "lowercase": "data.lowercase",
@@ -422,20 +506,29 @@ OF_WORDS = {
 }
 
 
-class Predictions(list[dict]):
-    """The prediction for each new input, dicts in the order of the inputs: see `described` of the
-    task.
+class Predictions(list[dict[str, Json]]):
+    """The prediction for each new input, in the order of the inputs, see Scorer.described.
 
     Attributes:
-      unknown_words: {side: number of tokens without a vector}.
-      truncated: {name of texts: number of those that were cut to the model's length}, where any were.
+      unknown_words: side -> number of tokens without a vector.
+      truncated: name of texts -> number of those that were cut to the model's length.
     """
 
     def __init__(
-        self, rows: Iterable[dict], unknown_words: Mapping[str, int], truncated: Mapping[str, int]
-    ):
+        self,
+        rows: Iterable[dict[str, Json]],
+        unknown_words: Mapping[str, int],
+        truncated: Mapping[str, int],
+    ) -> None:
         super().__init__(rows)
         self.unknown_words, self.truncated = unknown_words, truncated
+
+
+class Scored(NamedTuple):
+    """The scores of a split and the logits [S, N, C] that were scored."""
+
+    scores: Scores
+    logits: np.ndarray
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -446,28 +539,27 @@ class System(ABC):
       directory: of the run; its folder is the file of answers.
       config, experiment: of the system; on another corpus (`FinishedRun.on`) with that corpus.
       result: of the run.
-      scored_corpus: the arrays of another corpus; None for the system's own, which is prepared at first use.
+      scored_corpus: the arrays of another corpus; None for the system's own, which is prepared at
+        first use.
       merged_by: the source of the entities whose tokens are merged, if any are.
     """
 
     directory: RunDirectory
-    config: config_dict.ConfigDict
+    config: Config
     experiment: Experiment
     result: RunResult
     scored_corpus: Prepared | None = None
     merged_by: str = ""
-    _scores: dict[str, tuple[dict, np.ndarray]] = field(
-        default_factory=dict, init=False, repr=False
-    )
+    _scored: dict[str, Scored] = field(default_factory=dict, init=False, repr=False)
 
     @property
-    def kind(self):
+    def task(self) -> tasks.Task:
         """The TASK, see tasks."""
-        return self.experiment.kind
+        return self.experiment.task
 
     @property
-    def task(self) -> Scorer:
-        return self.experiment.task
+    def scorer(self) -> Scorer:
+        return self.experiment.scorer
 
     @cached_property
     def prepared(self) -> Prepared:
@@ -486,38 +578,40 @@ class System(ABC):
         """The rows of the splits that `write` scores."""
         return self.prepared.splits
 
-    def scores(self, split: str) -> tuple[dict, np.ndarray]:
-        """(scores, logits [S, N, C]) of a split, kept for a second call."""
+    def scores(self, split: str) -> Scored:
+        """The scores and logits of a split; they are computed once."""
         if split not in self.prepared.splits:
-            names = ", ".join(self.prepared.splits)
             problem = (Setting("split", split), ": the corpus has no such split")
-            raise UsageError(problem, fix=f"give one of {names}")
-        if split not in self._scores:
+            raise UsageError(problem, fix=f"give one of {', '.join(self.prepared.splits)}")
+        if split not in self._scored:
             logits = self._logits(split)
-            self._scores[split] = self.task.score(self.prepared.splits[split], logits), logits
-        return self._scores[split]
+            scores = self.scorer.score(self.prepared.splits[split], logits)
+            self._scored[split] = Scored(scores, logits)
+        return self._scored[split]
 
-    def partition_scores(self, split: str, partition: partitions.Partition) -> dict:
-        """`scores` of the pairs of a split that are in a partition; {"examples": 0} where there are
-        none."""
-        found = partitions.uids_of(partition, self.prepared, self.experiment.corpus)
-        _, logits = self.scores(split)
-        rows = self.prepared.splits[split]
-        inside = np.array([uid in found for uid in rows.uids])
+    def partition_scores(self, split: str, partition: partitions.Partition) -> Scores:
+        """The scores of the pairs of a split that are in a partition; {"examples": 0} where there
+        are none."""
+        uids = partitions.uids_of(partition, self.prepared, self.experiment.corpus)
+        rows, logits = self.prepared.splits[split], self.scores(split).logits
+        inside = np.array([uid in uids for uid in rows.uids])
         if not inside.any():
             return {"examples": 0}
         tags = tuple(tags for tags, chosen in zip(rows.tags, inside, strict=True) if chosen)
-        return self.task.score(
-            replace(rows, label=rows.label[inside], tags=tags), logits[:, inside]
-        )
+        part = replace(rows, label=rows.label[inside], tags=tags)
+        return self.scorer.score(part, logits[:, inside])
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path, command_line: Sequence[str] = ()) -> None:
         """Writes a complete run directory of the system on another corpus, so that `report` can
-        compare it."""
-        directory, source = RunDirectory.create(folder, self.config.to_dict()), self.directory
-        write_json(directory.folder / "env.json", environment().to_json())
+        compare it. command_line: of this process, for env.json."""
+        directory = RunDirectory.create(folder, self.config.to_dict())
+        write_json(directory.folder / "env.json", environment(command_line).to_json())
         write_json(directory.folder / "data.json", self.prepared.manifest)
-        splits = self.prepared.manifest["splits"].values()
+        transferred = {
+            "source": self.directory.folder.name,
+            "corpus": self.result.corpus,
+            "mode": DIRECT,
+        }
         result = {
             "model": self.result.model,
             "config": self.result.config,
@@ -525,19 +619,17 @@ class System(ABC):
             "best_epoch": self.result.best_epoch,
             "epochs": self.result.epochs,
             "parameters": self.result.parameters,
-            "task": self.task.name,
+            "task": self.scorer.name,
             "corpus": self.experiment.corpus.title,
-            "transfer": {
-                "source": source.folder.name,
-                "corpus": self.result.corpus,
-                "mode": DIRECT,
-            },
-            "notes": sorted({facts["note"] for facts in splits if "note" in facts}),
-            "prepared": self.prepared.folder.name,
+            "transfer": transferred,
+            "notes": _notes(self.prepared),
+            "prepared": _folder(self.prepared).name,
         }
-        result |= _scored(
-            directory, self.task, self.scored_splits(), lambda split: self.scores(split)[1]
-        )
+
+        def logits(split: str) -> np.ndarray:
+            return self.scores(split).logits
+
+        result |= _scored(directory, self.scorer, self.scored_splits(), logits)
         directory.write_result("complete", result)
 
 
@@ -548,22 +640,43 @@ class FinishedRun(System):
     Attributes:
       manifest: of the corpus on which the run was trained.
       vocabulary, vectors [V, D]: of this corpus.
-      variables: of the best epoch of each of S seeds, leaves [S, ...]; None where there is a predictor.
-      predictor: gives the logits of a model that is no network, see tasks.
+      variables: of the best epoch of each of S seeds, leaves [S, ...]; None where there is a
+        predictor.
+      predictor: gives the logits of a model that is no network.
     """
 
-    manifest: dict
-    vocabulary: Vocab | PieceVocabulary
+    manifest: Manifest
+    vocabulary: Vocab | WordPieces
     vectors: np.ndarray
-    variables: dict | None = None
-    predictor: object | None = None
+    variables: PyTree | None = None
+    predictor: tasks.Predictor | None = None
 
     def _own_corpus(self) -> Prepared:
         prepared, _ = self.experiment.corpus.prepare()
         self.directory.check_data(prepared.manifest)
         if VECTORS_OF_RUN in self.manifest:
             prepared = prepared.with_vectors(self.vectors)
-        return self.task.with_rows(prepared, self.experiment.corpus)
+        return self.scorer.with_rows(prepared, self.experiment.corpus)
+
+    def _logits(self, split: str) -> np.ndarray:
+        if self.predictor:
+            rows = self.prepared.splits[split]
+            return self.predictor.logits(self.experiment.corpus, self.prepared, rows)
+        facts = self.scorer.model_facts(self.manifest)
+        program, batches = self.experiment.program(self.prepared, [split], model_facts=facts)
+        return program.logits(self.variables, batches[split])
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """uid -> logits [S * C] of all pairs of the corpus."""
+        outputs: dict[str, np.ndarray] = {}
+        for split, rows in self.prepared.splits.items():
+            logits_NSC = np.swapaxes(self.scores(split).logits, 0, 1)
+            lacking_C = np.isneginf(logits_NSC).all(axis=(0, 1))  # classes that training lacked
+            flat_NF = logits_NSC[..., ~lacking_C].reshape(len(rows), -1)
+            outputs |= dict(zip(rows.uids, flat_NF, strict=True))
+        return outputs
+
+    # -- other corpora -----------------------------------------------------------------------------
 
     def vectors_for(self, prepared: Prepared) -> np.ndarray:
         """The vectors [V, D] of another corpus; words that the run knows have the run's, and so has
@@ -573,181 +686,162 @@ class FinishedRun(System):
         towards others of it.
         """
         vectors = np.array(prepared.vectors)
-        words = self.experiment.corpus.read_vocabulary(prepared.folder / "vocabulary.json").words
+        file = _folder(prepared) / "vocabulary.json"
+        words = self.experiment.corpus.read_vocabulary(file).words
         row_of = {word: row for row, word in enumerate(self.vocabulary.words)}
         rows = np.array([row_of.get(word, -1) for word in words])
         vectors[rows >= 0] = self.vectors[rows[rows >= 0]]
         return vectors
 
-    def _logits(self, split: str) -> np.ndarray:
-        if self.predictor:
-            return self.predictor.logits(
-                self.experiment.corpus, self.prepared, self.prepared.splits[split]
-            )
-        facts = self.task.model_facts(self.manifest)
-        program, batches = self.experiment.program(self.prepared, [split], model_facts=facts)
-        return program.logits(self.variables, batches[split])
-
-    def outputs(self) -> dict[str, np.ndarray]:
-        """uid -> logits [S * C] of all pairs of the corpus."""
-        found = {}
-        for split, rows in self.prepared.splits.items():
-            logits_NSC = np.swapaxes(self.scores(split)[1], 0, 1)
-            lacking_C = np.isneginf(logits_NSC).all(axis=(0, 1))  # classes that training lacked
-            logits_NSC = logits_NSC[..., ~lacking_C]
-            found |= dict(zip(rows.uids, logits_NSC.reshape(len(rows), -1), strict=True))
-        return found
-
-    def check_task(self, config) -> None:
+    def check_task(self, config: Config) -> None:
         """Raises UsageError where a config is of another task than the run."""
         if config.task != self.config.task:
-            corpora = f"{tasks.task_of(config).corpora}, and the run of {self.kind.corpora}"
+            corpora = f"{tasks.task_of(config).corpora}, and the run of {self.task.corpora}"
             problem = (Setting("config"), f" is of {corpora}")
             raise UsageError(problem, fix="give another")
 
-    def on(self, data, split: str = "") -> "FinishedRun":
+    def on(self, data: Config, split: str = "") -> FinishedRun:
         """The run on another corpus: direct transfer (Romanov & Shivade 2018, section 4.1).
 
         The corpus is read and encoded as the run's own. Words new to the run have vectors from its
         vector file; a word without a vector is read as the run's unknown word. Concepts in place of
-        words are those of the run's training pairs. Of `data`, the section of a config, only NAMING
-        and the folder are used. split: the only one that will be scored; the files of other splits
-        may be missing.
+        words are those of the run's training pairs.
+
+        Args:
+          data: section of a config, of which NAMING and the folder are used.
+          split: the only one that will be scored; the files of other splits may be missing.
         """
         if self.predictor:
             problem = f"{self.directory.folder}: a run of features is scored on its own corpus only"
-            raise RunError(
-                problem, fix="give a run of a network, or `predict` on the other corpus's pairs"
-            )
+            fix = "give a run of a network, or `predict` on the other corpus's pairs"
+            raise RunError(problem, fix=fix)
         config = restored_config(self.config.to_dict())
         config.data.update({name: data[name] for name in NAMING})
-        there = experiment_of(config)  # finds the ontology and the vectors where the run found them
+        experiment = experiment_of(
+            config
+        )  # the ontology and the vectors are where the run has them
         config.data.dir = data.dir
-        corpus = replace(there.corpus, folder=corpus_folder(config.data), only=split)
-        there = replace(
-            there, corpus=corpus.asked_by(self.vocabulary, self.vectors), task=self.task
-        )
-        prepared, _ = there.corpus.prepare()
+        corpus: PairCorpus = experiment.corpus
+        corpus = replace(corpus, folder=corpus_folder(config.data), only=split)
+        corpus = corpus.asked_by(self.vocabulary, self.vectors)
+        experiment = replace(experiment, corpus=corpus, scorer=self.scorer)
+        prepared, _ = corpus.prepare()
         self.check_words(prepared)
         self._check_ontology(prepared)
-        prepared = self.task.with_rows(
-            prepared.with_vectors(self.vectors_for(prepared)), there.corpus
-        )
-        return replace(self, experiment=there, config=config, scored_corpus=prepared)
+        prepared = prepared.with_vectors(self.vectors_for(prepared))
+        prepared = self.scorer.with_rows(prepared, corpus)
+        return replace(self, experiment=experiment, config=config, scored_corpus=prepared)
 
-    def having(self, prepared: Prepared, merged_by: str = "") -> "FinishedRun":
+    def having(self, prepared: Prepared, merged_by: str = "") -> FinishedRun:
         """The run on other arrays of its corpus."""
         return replace(self, scored_corpus=prepared, merged_by=merged_by)
 
-    def _check_ontology(self, prepared):
-        mine, other = (
-            manifest.get("knowledge", {}).get("sha256")
-            for manifest in (self.manifest, prepared.manifest)
-        )
-        if mine != other:
-            problem = (
-                f"the ontology '{self.config.knowledge.ontology}' changed since the run was trained"
-            )
+    def _check_ontology(self, prepared: Prepared) -> None:
+        own = RunData.from_json(self.manifest).ontology_sha256
+        if own != RunData.from_json(prepared.manifest).ontology_sha256:
+            ontology = self.config.knowledge.ontology
+            problem = f"the ontology '{ontology}' changed since the run was trained"
             raise RunError(problem, fix="restore it, or train again")
 
-    def check_words(self, prepared) -> None:
-        """Raises UserError where the words of a corpus do not have the vectors with which the run
+    def check_words(self, prepared: Prepared) -> None:
+        """Raises RunError where the words of a corpus do not have the vectors with which the run
         was trained."""
-        mine, other = self.manifest, prepared.manifest
+        own, corpus = RunData.from_json(self.manifest), RunData.from_json(prepared.manifest)
         trained = self.experiment.trains_words
-        same = {
-            name: mine["files"][name] == other["files"][name]
-            for name in ("vocabulary.json", "vectors.npy")
-        }
-        if same["vocabulary.json"] and (trained or same["vectors.npy"]):
+        same_words = own.files["vocabulary.json"] == corpus.files["vocabulary.json"]
+        same_vectors = own.files["vectors.npy"] == corpus.files["vectors.npy"]
+        if same_words and (trained or same_vectors):
             return
+        unlike = []  # fields by which words are looked up in another way
+        for name, field_name in OF_WORDS.items():
+            if own.key.get(name) != corpus.key.get(name):
+                unlike.append(config_field(field_name))
+        fix: Text
         if trained:
-            problem = "trained its word vectors, and the other corpus has other words"
-            fix = (
-                "train a source whose vectors stay as they are (",
-                config_field("model.train_vectors", False),
-                "; not fasttext)",
-            )
-        elif same["vocabulary.json"] or _vectors_of(mine) != _vectors_of(other):
-            problem = "has other word vectors than this config"
+            problem: tuple[str | Setting, ...]
+            problem = ("trained its word vectors, and the other corpus has other words",)
+            without = config_field("model.train_vectors", False)
+            fix = ("train a source whose vectors stay as they are (", without, "; not fasttext)")
+        elif same_words or _source_of_vectors(own) != _source_of_vectors(corpus):
+            problem = ("has other word vectors than this config",)
             fix = ("give both the same ", config_field("vectors"))
-        elif unlike := [
-            flag
-            for name, flag in OF_WORDS.items()
-            if mine["key"].get(name) != other["key"].get(name)
-        ]:
-            problem = f"looks up words in another way ({', '.join(unlike)})"
-            fix = f"give both the same {', '.join(unlike)}"
+        elif unlike:
+            fields = _listed(unlike)
+            problem = ("looks up words in another way (", *fields, ")")
+            fix = ("give both the same ", *fields)
         elif not self.config.vectors.path:
-            problem = "has random word vectors, and the other corpus has other words"
+            problem = ("has random word vectors, and the other corpus has other words",)
             fix = ("train the source with ", config_field("vectors.path", "FILE"))
         else:
             return
-        raise RunError(f"{self.directory.folder}: {problem}", fix=fix)
+        raise RunError((f"{self.directory.folder}: ", *problem), fix=fix)
 
-    def predict(self, inputs) -> Predictions:
+    # -- new inputs --------------------------------------------------------------------------------
+
+    def predict(self, inputs: Inputs) -> Predictions:
         """The predictions for new inputs (see data.inputs.Form.pairs)."""
         examples = self._new_examples(inputs)
         if not examples:
-            return Predictions([], dict.fromkeys(self.task.sides, 0), {})
+            return Predictions([], dict.fromkeys(self.scorer.sides, 0), {})
         prepared = self._encoded(examples)
-        rows = self.task.described(prepared.splits[NEW], self._logits_of_new(examples, prepared))
+        logits = self._logits_of_new(examples, prepared)
         truncated = {}
         for name, count in prepared.manifest["truncated"].items():
             if count:
                 truncated[PLURAL.get(name, name)] = count
+        rows = self.scorer.described(prepared.splits[NEW], logits)
         return Predictions(rows, prepared.manifest["unknown_tokens"], truncated)
-
-    def _new_examples(self, inputs) -> tuple:
-        return tuple(self.task.new_examples(self.kind.form.pairs(inputs), self.manifest))
 
     def of_new(self, split: Split) -> tuple[Rows, np.ndarray]:
         """(rows, logits [S, N, C]) of new examples."""
         prepared = self._encoded(split.examples)
         return prepared.splits[NEW], self._logits_of_new(split.examples, prepared)
 
-    def _logits_of_new(self, examples: Sequence, prepared: Prepared) -> np.ndarray:
+    def _new_examples(self, inputs: Inputs) -> Sequence[Any]:
+        return tuple(self.scorer.new_examples(self.task.form.pairs(inputs), self.manifest))
+
+    def _encoded(self, examples: Sequence[Any]) -> Prepared:
+        """New examples as a corpus in memory, in round sizes."""
+        corpus = self.experiment.corpus
+        splits = {NEW: Split(NEW, tuple(examples))}
+        prepared = corpus.encoded(splits, self.vocabulary, self.vectors, self._kept_names)
+        self._check_ontology(prepared)
+        # Where the logits depend on the padded length, it is that of training.
+        width = self.result.width if self.scorer.padded_length else None
+        prepared = replace(prepared, arrays=roomy(prepared.arrays, width))
+        return self.scorer.with_rows(prepared, corpus)
+
+    def _logits_of_new(self, examples: Sequence[Any], prepared: Prepared) -> np.ndarray:
         """[S, N, C] of new examples and their arrays."""
         if self.predictor:
-            return self.predictor.of_new(
-                self.experiment.corpus, examples, self.vocabulary, self.vectors
-            )
+            corpus = self.experiment.corpus
+            return self.predictor.of_new(corpus, examples, self.vocabulary, self.vectors)
         program = self._program
-        program.data = program.devices.replicate(self.task.resident(prepared))
+        program.data = program.devices.replicate(self.scorer.resident(prepared))
         logits = program.logits(self.variables, self.experiment.batches_of(prepared, NEW, program))
         program.data = {}  # frees the texts and keeps the programs
         return logits
 
-    def _encoded(self, examples: Sequence) -> Prepared:
-        """New examples as a corpus in memory, in round sizes."""
-        splits = {NEW: Split(NEW, tuple(examples))}
-        prepared = self.experiment.corpus.encoded(
-            splits, self.vocabulary, self.vectors, self._names
-        )
-        self._check_ontology(prepared)
-        # Where the logits depend on the padded length, it is that of training.
-        width = self.result.width if self.task.padded_length else None
-        return self.task.with_rows(
-            replace(prepared, arrays=roomy(prepared.arrays, width)), self.experiment.corpus
-        )
-
     @cached_property
-    def _names(self):
+    def _kept_names(self) -> Sequence[str] | None:
         """The concepts of the run's graph, or the phrases that have an output in its model; None
         for neither."""
         path = self.directory.private / CONCEPTS
+        names: Sequence[str] | None = None
         if path.is_file():
-            return json.loads(path.read_bytes())
-        return read_kept(self.directory, TYPES)["types"] if self.experiment.scores_types else None
+            names = json.loads(path.read_bytes())
+        elif self.experiment.scores_types:
+            names = read_kept(self.directory, TYPES)["types"]
+        return names
 
     @cached_property
-    def _program(self):
-        facts = self.task.model_facts(self.manifest)
+    def _program(self) -> Program:
+        facts = self.scorer.model_facts(self.manifest)
         return self.experiment.bare_program(self.vectors, facts, Devices())
 
-    def attention(self, inputs) -> list[dict]:
-        """The attention weights of each input, for each seed: see `looked_at` of the task."""
-        examples, maps = self._new_examples(inputs), []
+    def attention(self, inputs: Inputs) -> list[dict[str, Json]]:
+        """The attention weights of each input, for each seed: see AttentionScorer.looked_at."""
+        examples = self._new_examples(inputs)
         if not examples:
             return []
         name = self.experiment.model.name
@@ -758,32 +852,52 @@ class FinishedRun(System):
         if self.predictor:
             raise lacking
         prepared, model = self._encoded(examples), self._program.model
-        data, batches = (
-            self.task.resident(prepared),
-            self.experiment.batches_of(prepared, NEW, self._program),
-        )
-        layout = batching.Layout.full(1, batches.plan.width, joint=batches.plan.joint)
+        data = self.scorer.resident(prepared)
+        plan = self.experiment.batches_of(prepared, NEW, self._program).plan
+        layout = batching.Layout.full(1, plan.width, joint=plan.joint)
 
-        def of_seed(variables, frozen, data, index):
-            batch = self.task.to_batch(data, index, layout)
-            made = model.apply(
-                {**variables, "frozen": frozen}, batch, train=False, mutable=[ATTENTION]
-            )[1]
-            return made.get(ATTENTION, {})
+        def of_seed(variables: PyTree, frozen: PyTree, data: PyTree, index: jax.Array) -> PyTree:
+            batch = self.scorer.to_batch(data, index, layout)
+            variables = {**variables, "frozen": frozen}
+            _, sown = model.apply(variables, batch, train=False, mutable=[ATTENTION])
+            return sown.get(ATTENTION, {})
 
-        body = jax.jit(jax.vmap(of_seed, in_axes=(0, None, None, None)))
-        frozen, rows = self.task.frozen(self.vectors), prepared.splits[NEW]
+        of_seeds = jax.jit(jax.vmap(of_seed, in_axes=(0, None, None, None)))
+        frozen, rows = self.scorer.frozen(self.vectors), prepared.splits[NEW]
+        scorer, corpus = cast(AttentionScorer, self.scorer), self.experiment.corpus
+        maps = []
         for number, example in enumerate(examples):
-            sown = jax.tree.map(
-                np.asarray, body(self.variables, frozen, data, np.array([[number]]))
-            )
+            sown = of_seeds(self.variables, frozen, data, np.array([[number]]))
             if not sown:
                 raise lacking
-            lengths = tuple(int(length[number]) for length in rows.length)
-            maps.append(
-                self.task.looked_at(self.experiment.corpus, self.vocabulary, example, lengths, sown)
-            )
+            first_N, second_N = rows.length
+            lengths = int(first_N[number]), int(second_N[number])
+            weights = jax.tree.map(np.asarray, sown)
+            maps.append(scorer.looked_at(corpus, self.vocabulary, example, lengths, weights))
         return maps
+
+
+def _listed(settings: Sequence[Setting]) -> tuple[str | Setting, ...]:
+    """Settings as parts of a message, with commas between them."""
+    words: list[str | Setting] = [settings[0]]
+    for setting in settings[1:]:
+        words += [", ", setting]
+    return tuple(words)
+
+
+class VectorSource(NamedTuple):
+    """What decides the vector of a word in any corpus."""
+
+    files: str  # sha256 of their content
+    retrofit: str | None
+    lexicon: Json
+    rounds: int  # 0 without retrofitting
+
+
+def _source_of_vectors(data: RunData) -> VectorSource:
+    retrofit, lexicon = data.key.get("retrofit"), data.key["retrofit_lexicon"]
+    rounds = data.key["retrofit_rounds"] if retrofit or lexicon else 0
+    return VectorSource(data.vectors_sha256, retrofit, lexicon, rounds)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -797,25 +911,26 @@ class Answered(System):
         return self.experiment.prepare()[0]
 
     def _logits(self, split: str) -> np.ndarray:
-        kind = tasks.part(self.kind, tasks.PairTask, "--predictions")
-        return kind.answers(self.directory.folder, self.prepared.splits[split], self.config)
+        task = tasks.part(self.task, tasks.PairTask, "--predictions")
+        return task.answers(self.directory.folder, self.prepared.splits[split], self.config)
 
     def scored_splits(self) -> Mapping[str, Rows]:
         return {self.split: self.prepared.splits[self.split]}
 
 
-def answered(config, path: Path, split: str) -> Answered:
+def answered(config: Config, path: Path, split: str) -> Answered:
     """The answers of a file to the pairs of one split of the corpus of a config."""
     experiment = experiment_of(config)
+    corpus: PairCorpus = experiment.corpus
     return Answered(
         directory=RunDirectory(path),
         config=config,
-        experiment=replace(experiment, corpus=replace(experiment.corpus, only=split)),
+        experiment=replace(experiment, corpus=replace(corpus, only=split)),
         result=RunResult(
             "complete",
             model=path.name,
             config=path.name,
-            corpus=experiment.corpus.title,
+            corpus=corpus.title,
             seeds=[0],
             best_epoch=[],
             epochs=0,
@@ -825,7 +940,10 @@ def answered(config, path: Path, split: str) -> Answered:
     )
 
 
-def load_run(folder) -> FinishedRun:
+# -- opening runs ----------------------------------------------------------------------------------
+
+
+def load_run(folder: str | Path) -> FinishedRun:
     """Opens a finished run."""
     check_jax()
     directory = RunDirectory.existing(local_path(folder, "the folder of a run"))
@@ -835,29 +953,29 @@ def load_run(folder) -> FinishedRun:
     if result.direct or "folds" in result.values:
         kind = "direct transfer" if result.direct else "folds"
         problem = f"{directory.folder}: a run of {kind} keeps no weights"
-        shown_by = f"python -m mednli_jax.report {shlex.quote(str(directory.folder))}"
-        fix = f"its scores are in result.json, `{shown_by}` shows them"
-        raise RunError(problem, fix=fix)
+        report = f"python -m mednli_jax.report {shlex.quote(str(directory.folder))}"
+        raise RunError(problem, fix=f"its scores are in result.json, `{report}` shows them")
     config = saved_config(directory)
     manifest = read_json(directory.folder / "data.json")
     experiment = experiment_of(config)
+    vocabulary = _kept_file(directory, manifest, "vocabulary.json")
+    vectors = _kept_file(directory, manifest, "vectors.npy")
     run = FinishedRun(
         directory=directory,
         config=config,
         experiment=experiment,
         result=result,
         manifest=manifest,
-        vocabulary=experiment.corpus.read_vocabulary(
-            _kept_file(directory, manifest, "vocabulary.json")
-        ),
-        vectors=np.load(_kept_file(directory, manifest, "vectors.npy"), allow_pickle=False),
+        vocabulary=experiment.corpus.read_vocabulary(vocabulary),
+        vectors=np.load(vectors, allow_pickle=False),
     )
-    if isinstance(run.kind, tasks.Training) and (predictor := run.kind.predictor(run)):
+    predictor = run.task.predictor(run) if isinstance(run.task, tasks.Training) else None
+    if predictor:
         return replace(run, predictor=predictor)
     return replace(run, variables=_best(directory, result))
 
 
-def _kept_file(directory: RunDirectory, manifest: dict, name: str) -> Path:
+def _kept_file(directory: RunDirectory, manifest: Manifest, name: str) -> Path:
     """The path of a file in private/, checked against the manifest."""
     path, digests = directory.private / name, manifest["files"]
     if VECTORS_OF_RUN in manifest:
@@ -867,12 +985,11 @@ def _kept_file(directory: RunDirectory, manifest: dict, name: str) -> Path:
             return path
     except OSError:
         pass
-    raise RunError(
-        f"{path}: is missing or differs from what the run wrote", fix="restore the run directory"
-    )
+    problem = f"{path}: is missing or differs from what the run wrote"
+    raise RunError(problem, fix="restore the run directory")
 
 
-def _best(directory: RunDirectory, result: RunResult) -> dict:
+def _best(directory: RunDirectory, result: RunResult) -> PyTree:
     """The variables of the best epoch of each seed."""
     loaded = Checkpoints(directory.checkpoints).load()
     best = loaded[0]["best"] if loaded else None
@@ -882,17 +999,16 @@ def _best(directory: RunDirectory, result: RunResult) -> dict:
     return {"params": best["params"], "batch_stats": best.get("batch_stats", {})}
 
 
-def source_run(target: Experiment, prepared) -> FinishedRun:
+def source_run(target: Experiment, prepared: Prepared) -> FinishedRun:
     """The run that config.transfer.init_from of a new run names. prepared: the corpus of the new
     run."""
     source = load_run(target.transfer.init_from)
+    folder = source.directory.folder
     if source.predictor:
-        raise RunError(
-            f"{source.directory.folder}: has trees and no weights", fix="name the run of a network"
-        )
+        raise RunError(f"{folder}: has trees and no weights", fix="name the run of a network")
     source.check_words(prepared)
     if source.experiment.trains_words and not target.trains_words:
-        problem = f"{source.directory.folder}: trained its word vectors, which this config does not take over"
+        problem = f"{folder}: trained its word vectors, which this config does not take over"
         raise RunError(problem, fix=("also give ", config_field("model.train_vectors", True)))
     transfer.seed_rows(source.experiment.seeds, target.seeds)
     return source
@@ -902,78 +1018,69 @@ def export(folder: Path, target: Path) -> None:
     """Copies what prediction needs of a finished run into a new folder: a run directory, with a
     model card."""
     run = load_run(folder)
+    source, config = run.directory, run.directory.config
     if target.exists() and any(target.iterdir()):
         raise RunError(f"{target}: holds files already", fix="name a new folder")
-    config, source = run.directory.config, run.directory
-    if config["model"].get(
-        "weights"
-    ):  # their sizes are in the config, and their pieces in private/
+    # The sizes of pretrained weights are in the config, and their pieces in private/.
+    if config["model"].get("weights"):
         config["model"]["weights"] = ""
     with contextlib.closing(RunDirectory.create(target, config)) as directory:
         if run.variables:
-            Checkpoints(directory.checkpoints).save(
-                *Checkpoints(source.checkpoints).load(), alone=True
-            )
-        names = [
-            f"private/{name}" for name in ("vocabulary.json", "vectors.npy", CONCEPTS, TYPES, TREES)
-        ]
-        for name in ("data.json", *names, "result.json"):
+            state, host_state = Checkpoints(source.checkpoints).load()
+            Checkpoints(directory.checkpoints).save(state, host_state, alone=True)
+        private = ("vocabulary.json", "vectors.npy", CONCEPTS, TYPES, TREES)
+        names = ["data.json", *(f"private/{name}" for name in private), "result.json"]
+        for name in names:
             if (source.folder / name).is_file():
                 write_atomic(directory.folder / name, (source.folder / name).read_bytes())
-    use = f"```python\nfrom mednli_jax import load_run\n\nload_run(FOLDER).predict([{run.kind.form}])\n```"
-    facts = f"library_name: mednli_jax\nlanguage: en\nlicense: other\ntags: [clinical, jax, {run.task.name}]"
-    card = html.public_pages(html.public_figures(source.folder)).card
-    write_atomic(target / "README.md", f"---\n{facts}\n---\n{card}\n## Use\n\n{use}\n")
+    write_atomic(target / "README.md", _model_card(run))
 
 
-def restored_config(values: dict) -> config_dict.ConfigDict:
+def _model_card(run: FinishedRun) -> str:
+    """The README.md of an exported run, in the format of Hugging Face's model cards."""
+    facts = "library_name: mednli_jax\nlanguage: en\nlicense: other"
+    tags = f"tags: [clinical, jax, {run.scorer.name}]"
+    call = f"load_run(FOLDER).predict([{run.task.form}])"
+    use = f"```python\nfrom mednli_jax import load_run\n\n{call}\n```"
+    card = html.public_pages(html.public_figures(run.directory.folder))[1]
+    return f"---\n{facts}\n{tags}\n---\n{card}\n## Use\n\n{use}\n"
+
+
+def restored_config(values: Mapping[str, Json]) -> Config:
     """The config with the content of a config.json: lists become tuples again."""
 
-    def tuples(value):
+    def with_tuples(value: Json) -> Json:
         if isinstance(value, dict):
-            return {key: tuples(item) for key, item in value.items()}
+            return {key: with_tuples(below) for key, below in value.items()}
         return tuple(value) if isinstance(value, list) else value
 
-    return config_dict.ConfigDict(tuples(values))
+    return config_dict.ConfigDict(with_tuples(values))
 
 
-def saved_config(directory: RunDirectory) -> config_dict.ConfigDict:
-    """The config of a run."""
+def saved_config(directory: RunDirectory) -> Config:
+    """The config of a run. Raises RunError where its files lack a field that this version reads."""
     values = directory.config
     with contextlib.suppress(AttributeError, KeyError, TypeError):
         values["data"].setdefault("labels", "")  # version 1.0.0 lacks it
+        default = defaults.of_task(tasks.named(values["task"]), values["model"]["name"])
         needed = {
-            "config.json": defaults.of_task(
-                tasks.named(values["task"]), values["model"]["name"]
-            ).to_dict(),
+            "config.json": default.to_dict(),
             "data.json": dict.fromkeys(("files", "key", "splits")),
             "result.json": dict.fromkeys(("corpus", "model", "notes", "seeds")),
         }
-        found = {name: _fields(read_json(directory.folder / name)) for name in needed}
-        if all(_fields(parts) <= found[name] for name, parts in needed.items()):
+        if all(
+            _leaf_names(fields) <= _leaf_names(read_json(directory.folder / file))
+            for file, fields in needed.items()
+        ):
             return restored_config(values)
-    raise RunError(
-        f"{directory.folder}: another version wrote this run", fix="train again with this version"
-    )
+    problem = f"{directory.folder}: another version wrote this run"
+    raise RunError(problem, fix="train again with this version")
 
 
-def _fields(tree, prefix="") -> set[str]:
+def _leaf_names(tree: Json, prefix: str = "") -> set[str]:
     """Dotted names of the leaves of nested dicts, and of the dicts."""
-    below = (
-        [_fields(item, f"{prefix}.{key}") for key, item in tree.items()]
-        if isinstance(tree, dict)
-        else []
-    )
-    return {prefix}.union(*below)
-
-
-def _vectors_of(manifest: dict) -> tuple:
-    """Content of the vector files, and retrofitting: they decide the vector of a word in any
-    corpus."""
-    key = manifest["key"]
-    retrofitted = (key.get("retrofit"), key["retrofit_lexicon"])
-    return (
-        manifest["vocabulary"]["sha256"],
-        retrofitted,
-        key["retrofit_rounds"] if any(retrofitted) else 0,
-    )
+    names = {prefix}
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            names |= _leaf_names(value, f"{prefix}.{key}")
+    return names

@@ -1,10 +1,13 @@
 """The run directory: the files of a run.
 
-    config.json env.json data.json metrics.jsonl log.txt result.json tensorboard/ checkpoints/ private/
+    config.json env.json data.json metrics.jsonl log.txt result.json
+    tensorboard/ checkpoints/ private/
 
 Only `private/` may hold text of a corpus. Files are 0600, folders 0700. The `status` in result.json
 is running, interrupted, complete or failed. Only a complete run has results.
 """
+
+from __future__ import annotations
 
 import difflib
 import json
@@ -12,13 +15,12 @@ import os
 import platform
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import mednli_jax
 from mednli_jax.errors import (
@@ -44,6 +46,9 @@ from mednli_jax.files import (
 )
 from mednli_jax.terminal import say, warn
 
+if TYPE_CHECKING:
+    from tensorboardX import SummaryWriter
+
 TYPES = "types.json"  # the phrases of the training split in the order of their numbers
 # of the feature-based system: the trees of each seed, the TF-IDF terms
 TREES = "trees.json"
@@ -51,12 +56,15 @@ SPLITS = ("dev", "test")  # that a run scores
 DIRECT = "direct"  # mode of transfer: scored on another corpus without training on it
 EXAMPLE = "runs/esim_kd-demo"  # of a run directory
 Json = Any  # a JSON value
-Scores = Mapping[str, Json]  # of a split, as Scorer.score returns them
+Scores = dict[str, Json]  # of a split, as Scorer.score returns them
 FAILED = "correct the fault that its log.txt names"  # the first step for a run that failed
 # `in_training` holds the lock for a moment, so the lock is tried for so long at least.
 LOCK_SECONDS = 0.5
+# Fixes for damaged files and folders.
 CHECK_WORKDIR = ("check ", WORKDIR)
-RESTORE = ("restore the file, or start over with ", FORCE)
+RESTORE_FILE = "restore the file"
+RESTORE = (f"{RESTORE_FILE}, or start over with ", FORCE)
+WRITE_AGAIN = ("restore it, or remove it and train with ", RESUME, ", which writes it again")
 # Fields of configs of version 1 that are gone, and the value with which a run of that version means
 # the same today.
 RETIRED = {
@@ -71,6 +79,16 @@ RETIRED = {
     "model.heads": 1,
     "transfer.freeze": "",
 }
+# Files of a run besides result.json; config.json is last.
+_FILES = (
+    "report.html",
+    "public.html",
+    "metrics.jsonl",
+    "log.txt",
+    "env.json",
+    "data.json",
+    "config.json",
+)
 _PASSWORD = re.compile(r"(://[^/@\s:]*:)\S*@")  # in a URL
 _PACKAGES = (
     "jax",
@@ -84,37 +102,24 @@ _PACKAGES = (
 )
 
 
-def read_json(path: Path, *fields: str, fix: Text = "restore the file") -> dict:
+def read_json(path: Path, *fields: str, fix: Text = RESTORE_FILE) -> dict[str, Json]:
     """The JSON object of a file in a run directory. Raises RunError for a file without one, or
     without `fields`."""
     try:
-        values = json.loads(path.read_bytes())
+        values: dict[str, Json] = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise RunError(
-            f"{path}: no such file", fix="name the directory of a finished or interrupted run"
-        ) from None
+        fix = "name the directory of a finished or interrupted run"
+        raise RunError(f"{path}: no such file", fix=fix) from None
     except (ValueError, OSError) as error:
-        raise RunError(
-            f"{path}: cannot be read as JSON ({type(error).__name__})", fix=fix
-        ) from None
-    if missing := [name for name in fields if name not in values]:
-        raise RunError(f"{path}: has no field '{missing[0]}', which every run writes", fix=fix)
+        problem = f"{path}: cannot be read as JSON ({type(error).__name__})"
+        raise RunError(problem, fix=fix) from None
+    for name in fields:
+        if name not in values:
+            raise RunError(f"{path}: has no field '{name}', which every run writes", fix=fix)
     return values
 
 
-def command_line() -> list[str]:
-    """The words that start this process again from a shell, in the same folder."""
-    program, *arguments = sys.argv
-    root = Path(mednli_jax.__file__).resolve().parent
-    file = Path(program).resolve()
-    if file.is_relative_to(root):
-        parts = file.relative_to(root.parent).with_suffix("").parts
-        module = ".".join(parts).removesuffix(".__main__")
-        return ["python", "-m", module, *arguments]
-    return [*["python"] * (file.suffix == ".py"), program, *arguments]
-
-
-# -- the files as values -----------------------------------------------------------------------------------------------
+# -- the files as values ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -146,7 +151,7 @@ class RunEnvironment:
     settings: Mapping[str, Json] = field(default_factory=dict)
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Json]) -> "RunEnvironment":
+    def from_json(cls, values: Mapping[str, Json]) -> RunEnvironment:
         return cls(
             mednli_jax=values.get("mednli_jax", ""),
             commit=values.get("commit", ""),
@@ -189,7 +194,7 @@ class SplitFacts:
     values: Mapping[str, Json] = field(default_factory=dict)
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Json]) -> "SplitFacts":
+    def from_json(cls, values: Mapping[str, Json]) -> SplitFacts:
         return cls(
             rows=values.get("rows", 0),
             file=values.get("file", ""),
@@ -236,16 +241,18 @@ class RunData:
     values: Mapping[str, Json] = field(default_factory=dict)
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Json]) -> "RunData":
+    def from_json(cls, values: Mapping[str, Json]) -> RunData:
         key = values.get("key", {})
-        splits = values.get("splits", {})
+        splits = {}
+        for name, facts in values.get("splits", {}).items():
+            splits[name] = SplitFacts.from_json(facts)
         vocabulary = values.get("vocabulary", {})
         knowledge = values.get("knowledge", {})
         return cls(
             files=values.get("files", {}),
             key=key,
             sources=key.get("sources", {}),
-            splits={name: SplitFacts.from_json(facts) for name, facts in splits.items()},
+            splits=splits,
             setup=values.get("setup", ""),
             words=vocabulary.get("words"),
             words_with_vector=vocabulary.get("with_vector", 0),
@@ -302,7 +309,7 @@ class RunResult:
     values: Mapping[str, Json] = field(default_factory=dict)
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Json]) -> "RunResult":
+    def from_json(cls, values: Mapping[str, Json]) -> RunResult:
         transfer = values.get("transfer", {})
         return cls(
             status=values["status"],
@@ -334,8 +341,18 @@ class RunResult:
         return {split: self.values[split] for split in SPLITS if self.values.get(split)}
 
 
-def environment() -> RunEnvironment:
-    """Versions, machine and command of this process, without devices and settings of jax."""
+class MetricsRow(NamedTuple):
+    """A line of metrics.jsonl."""
+
+    epoch: int
+    line: bytes
+
+
+def environment(command: Sequence[str] = ()) -> RunEnvironment:
+    """Versions and machine of this process, without devices and settings of jax.
+
+    command: the words that start the process; passwords in URLs are left out.
+    """
     return RunEnvironment(
         mednli_jax=mednli_jax.__version__,
         commit=_commit(),
@@ -344,9 +361,13 @@ def environment() -> RunEnvironment:
         platform=platform.platform(),
         cpus=os.cpu_count(),
         load=os.getloadavg()[0],
-        started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        command=[_PASSWORD.sub(r"\1***@", word) for word in command_line()],
+        started=_now(),
+        command=[_PASSWORD.sub(r"\1***@", word) for word in command],
     )
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def _commit() -> str:
@@ -364,29 +385,33 @@ def _commit() -> str:
 
 
 def _git(folder: Path, *words: str) -> str:
-    command = ["git", *words]
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=5, check=True
+    output = subprocess.check_output(
+        ["git", *words], cwd=folder, stderr=subprocess.DEVNULL, text=True, timeout=5
     )
-    return done.stdout.strip()
+    return output.strip()
+
+
+# -- the directory ---------------------------------------------------------------------------------
 
 
 class RunDirectory:
-    """The folder of one run. Open it with `create` (new or resumed) or `existing` (finished, for
-    reading)."""
+    """The folder of one run. Open it with `create` (new or resumed) or `existing` (for reading)."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
-        self.private, self.checkpoints = self.folder / "private", self.folder / "checkpoints"
-        self._lock = self._scalars = None
+        self.private = self.folder / "private"
+        self.checkpoints = self.folder / "checkpoints"
+        self._lock: IO[str] | None = None
+        self._scalars: SummaryWriter | None = None
 
     @classmethod
-    def existing(cls, folder: Path) -> "RunDirectory":
+    def existing(cls, folder: Path) -> RunDirectory:
         run = cls(folder)
         if not (run.folder / "config.json").is_file():
             names = [path.parent.name for path in run.folder.parent.glob("*/config.json")]
             near = difflib.get_close_matches(run.folder.name, names, n=1)
-            fix = f"give the directory that train printed, e.g. {run.folder.parent / near[0] if near else EXAMPLE}"
+            example = run.folder.parent / near[0] if near else EXAMPLE
+            fix = f"give the directory that train printed, e.g. {example}"
             raise RunError(f"{run.folder}: not a run directory (config.json is missing)", fix=fix)
         return run
 
@@ -401,32 +426,36 @@ class RunDirectory:
         """
         run = cls(folder)
         # Other programs also write a config.json, but no lock beside it.
-        found = all((run.folder / name).is_file() for name in ("config.json", "lock"))
-        files = (path for path in run.folder.rglob("*") if path.is_file())
-        # A killed start leaves a lock and hidden files.
-        if not found and any(path.name != "lock" and path.name[0] != "." for path in files):
+        is_run = all((run.folder / name).is_file() for name in ("config.json", "lock"))
+        if not is_run and run._has_files():
             raise RunError(f"{run.folder}: holds other files", fix=("choose an empty ", WORKDIR))
         if resume and not run.folder.exists():
             fix = ("name the run to continue with, or leave ", RESUME, " out to start a run there")
             raise RunError(f"{run.folder}: no such run directory", fix=fix)
-        if found and not (resume or force) and (locked or not run.in_training()):
+        if is_run and not (resume or force) and (locked or not run.in_training()):
             status = run.status()
             first = (f"{FAILED}, then ",) if status == "failed" else ()
             go_on = (RESUME, " to continue, ") if run.can_resume() else ()
             fix = (*first, *go_on, FORCE, " to start over, or another ", WORKDIR)
             raise RunError(f"{run.folder}: already holds a run (status {status})", fix=fix)
-        return found
+        return is_run
+
+    def _has_files(self) -> bool:
+        """Whether the folder holds files other than those of a killed start: a lock and hidden
+        files."""
+        files = (path for path in self.folder.rglob("*") if path.is_file())
+        return any(path.name != "lock" and path.name[0] != "." for path in files)
 
     @classmethod
     def create(
         cls,
         folder: Path,
-        config: dict,
+        config: Mapping[str, Json],
         *,
         resume: bool = False,
         force: bool = False,
         wait: float = 0,
-    ) -> "RunDirectory":
+    ) -> RunDirectory:
         """Creates the folder, or reopens it to resume. Raises RunError as `check` and for a changed
         config.
 
@@ -438,39 +467,44 @@ class RunDirectory:
         try:
             run.lock(wait)
             # Another process may have made the run since the first check.
-            found = cls.check(folder, resume=resume, force=force, locked=True)
+            is_run = cls.check(folder, resume=resume, force=force, locked=True)
             with writing(run.private, CHECK_WORKDIR):
                 run.private.mkdir(mode=0o700, exist_ok=True)
-                for left in run.folder.rglob(TEMPORARY):  # of a process that was killed as it wrote
-                    left.unlink()
-            if not (found and resume):
+                for path in run.folder.rglob(TEMPORARY):  # of a process that was killed as it wrote
+                    path.unlink()
+            if is_run and resume:
+                run._check_config(config)
+            else:
                 run._clear()
                 write_json(run.folder / "config.json", config)
-            elif changed := differing(
-                run.config, json.loads(json.dumps(config))
-            ):  # tuples become lists
-                problem = f"{run.folder}: the run was started with other values of {', '.join(changed[:5])}"
-                fix = ("resume with the same flags, or choose another ", WORKDIR)
-                if run.status() == "complete":
-                    fix = (
-                        "a complete run is not trained longer: train a new one, "
-                        "perhaps from its weights (",
-                        config_field("transfer.init_from", run.folder),
-                        ")",
-                    )
-                raise RunError(problem, fix=fix)
         except BaseException:
-            # the error refers to this object, so the lock would live as long as the error
+            # The error refers to this object, so the lock would live as long as the error.
             run.close()
             raise
         return run
 
-    def check_data(self, manifest: dict) -> None:
+    def _check_config(self, config: Mapping[str, Json]) -> None:
+        """Raises RunError where the run was started with another config."""
+        changed = differing(self.config, json.loads(json.dumps(config)))  # tuples become lists
+        if not changed:
+            return
+        fix: Text = ("resume with the same flags, or choose another ", WORKDIR)
+        if self.status() == "complete":
+            weights = config_field("transfer.init_from", self.folder)
+            fix = (
+                "a complete run is not trained longer: train a new one, perhaps from its weights (",
+                weights,
+                ")",
+            )
+        fields = ", ".join(changed[:5])
+        problem = f"{self.folder}: the run was started with other values of {fields}"
+        raise RunError(problem, fix=fix)
+
+    def check_data(self, manifest: Mapping[str, Json]) -> None:
         """Raises RunError where the prepared data differs from that with which the run began."""
         if not (self.folder / "data.json").is_file():
             return
-        before = self.data("files", fix=RESTORE)
-        now = RunData.from_json(manifest)
+        before, now = self.data("files", fix=RESTORE), RunData.from_json(manifest)
         if before.files == now.files:
             return
         sources = differing(before.sources, now.sources)[:5]
@@ -478,7 +512,7 @@ class RunDirectory:
         problem = f"{self.folder}: changed since the run began: {changed}"
         raise RunError(problem, fix=("restore what changed, or start over with ", FORCE))
 
-    def check_settings(self, settings: dict) -> None:
+    def check_settings(self, settings: Mapping[str, Json]) -> None:
         """Raises RunError where a setting of jax differs from that with which the run began, if it
         was recorded."""
         before = self.environment(fix=RESTORE).settings
@@ -487,28 +521,25 @@ class RunDirectory:
             return
         began = ", ".join(f"{name}={before[name]}" for name in changed)
         now = ", ".join(f"{name}={settings[name]}" for name in changed)
-        steps = [
-            f"unset {name.upper()}"
-            if before[name] is None
-            else f"export {name.upper()}={before[name]}"
-            for name in changed
-        ]
+        steps = []
+        for name in changed:
+            variable, value = name.upper(), before[name]
+            steps.append(f"unset {variable}" if value is None else f"export {variable}={value}")
         problem = f"{self.folder}: the run began with {began}, and this process has {now}"
         raise RunError(problem, fix=(f"{'; '.join(steps)}; or start over with ", FORCE))
 
-    def _clear(self):
-        """Removes the files of an earlier run. The config is last: the folder is a run as long as
-        it is there."""
+    def _clear(self) -> None:
+        """Removes the files of an earlier run: its result first, because it describes the
+        checkpoints, and its config last, because the folder is a run as long as it is there."""
         with writing(self.folder):
-            (self.folder / "result.json").unlink(
-                missing_ok=True
-            )  # first, because it describes the checkpoints
+            (self.folder / "result.json").unlink(missing_ok=True)
             for name in ("checkpoints", "private", "tensorboard", "profile"):
                 for path in sorted((self.folder / name).rglob("*"), reverse=True):
                     path.rmdir() if path.is_dir() else path.unlink()
-            names = "report.html public.html metrics.jsonl log.txt env.json data.json config.json"
-            for name in names.split():
+            for name in _FILES:
                 (self.folder / name).unlink(missing_ok=True)
+
+    # -- the lock ----------------------------------------------------------------------------------
 
     def lock(self, wait: float = 0) -> None:
         """Locks the folder against other processes until `close`.
@@ -518,10 +549,9 @@ class RunDirectory:
         deadline = time.monotonic() + max(wait, LOCK_SECONDS)
         with writing(self.folder, ("choose another ", WORKDIR)):
             self._lock = open(self.folder / "lock", "w")  # noqa: SIM115 - held until `close`
+            busy = f"{self.folder}: another process is training here"
             if wait and self.in_training():
-                say(
-                    f"{self.folder}: another process is training here; waiting for it, up to {wait:.0f} s"
-                )
+                say(f"{busy}; waiting for it, up to {wait:.0f} s")
             while True:
                 try:
                     locked = lock_file(self._lock)
@@ -529,49 +559,11 @@ class RunDirectory:
                 except BlockingIOError:
                     if time.monotonic() > deadline:
                         fix = ("wait for it and give ", RESUME, ", or choose another ", WORKDIR)
-                        problem = f"{self.folder}: another process is training here"
-                        raise ResumableError(problem, fix=fix) from None
+                        raise ResumableError(busy, fix=fix) from None
                     time.sleep(0.1)
         if not locked:
-            warn(
-                f"{self.folder}: the file system has no locks. Start no second process in this folder."
-            )
-
-    @property
-    def config(self) -> dict:
-        """The content of config.json, without the fields that this version no longer has."""
-        config = read_json(self.folder / "config.json")
-        for name, default in RETIRED.items():
-            section, _, field = name.partition(".")
-            if section in config and config[section].pop(field, default) != default:
-                problem = (
-                    f"{self.folder}: the run sets config.{name}, which this version does not have"
-                )
-                raise RunError(problem, fix="open the run with version 1 of the package")
-        return config
-
-    @property
-    def task(self) -> str:
-        """The task that the config names."""
-        return read_json(self.folder / "config.json", "task")["task"]
-
-    def unfinished(self, status: str) -> RunError:
-        """The error for a run that is not complete: its state and what to do."""
-        if self.in_training():
-            return RunError(
-                f"{self.folder}: the run is in training", fix="wait until it is finished"
-            )
-        workdir = Setting("workdir", self.folder)
-        fix = ("continue with it: train with its flags, ", workdir, " and ", RESUME)
-        if status == "failed":
-            go_on = (RESUME, " to continue with the same flags, or ") if self.can_resume() else ()
-            fix = (f"{FAILED}, then train with ", workdir, " and ", *go_on, FORCE, " to start over")
-        return RunError(f"{self.folder}: the run is not finished (status {status})", fix=fix)
-
-    def can_resume(self) -> bool:
-        """Whether the same flags can continue the run: not where they or the data are the fault
-        that ended it."""
-        return self.result().resumable
+            no_locks = f"{self.folder}: the file system has no locks"
+            warn(f"{no_locks}. Start no second process in this folder.")
 
     def in_training(self) -> bool:
         """Whether any process holds the lock."""
@@ -584,7 +576,32 @@ class RunDirectory:
             return False
         return False
 
-    def result(self, *fields: str, fix: Text = "") -> RunResult:
+    def close(self) -> None:
+        """Writes the points of TensorBoard that are still waiting and releases the lock."""
+        for file in (self._scalars, self._lock):
+            if file is not None:
+                file.close()
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    @property
+    def config(self) -> dict[str, Json]:
+        """The content of config.json, without the fields that this version no longer has."""
+        config = read_json(self.folder / "config.json")
+        for name, default in RETIRED.items():
+            section, _, field = name.partition(".")
+            if section in config and config[section].pop(field, default) != default:
+                sets = f"the run sets config.{name}, which this version does not have"
+                fix = "open the run with version 1 of the package"
+                raise RunError(f"{self.folder}: {sets}", fix=fix)
+        return config
+
+    @property
+    def task(self) -> str:
+        """The task that the config names."""
+        return str(read_json(self.folder / "config.json", "task")["task"])
+
+    def result(self, *fields: str, fix: Text = WRITE_AGAIN) -> RunResult:
         """The content of result.json. A run that was killed before it wrote it has the status
         `running`.
 
@@ -595,105 +612,111 @@ class RunDirectory:
         path = self.folder / "result.json"
         if not path.is_file():
             return RunResult("running")
-        write_again = (
-            "restore it, or remove it and train with ",
-            RESUME,
-            ", which writes it again",
-        )
-        return RunResult.from_json(read_json(path, "status", *fields, fix=fix or write_again))
+        return RunResult.from_json(read_json(path, "status", *fields, fix=fix))
 
     def status(self) -> str:
         return self.result().status
 
-    def data(self, *fields: str, fix: Text = "restore the file") -> RunData:
+    def can_resume(self) -> bool:
+        """Whether the same flags can continue the run: not where they or the data are the fault
+        that ended it."""
+        return self.result().resumable
+
+    def data(self, *fields: str, fix: Text = RESTORE_FILE) -> RunData:
         """The content of data.json; empty for a run that lacks it. Arguments as in `result`."""
         path = self.folder / "data.json"
         if not path.is_file() and not fields:
             return RunData()
         return RunData.from_json(read_json(path, *fields, fix=fix))
 
-    def environment(self, fix: Text = "restore the file") -> RunEnvironment:
+    def environment(self, fix: Text = RESTORE_FILE) -> RunEnvironment:
         """The content of env.json; empty for a run that lacks it."""
         path = self.folder / "env.json"
         if not path.is_file():
             return RunEnvironment()
         return RunEnvironment.from_json(read_json(path, fix=fix))
 
-    def write_result(self, status: str, values: dict) -> None:
-        write_json(self.folder / "result.json", {**values, "status": status})
+    def unfinished(self, status: str) -> RunError:
+        """The error for a run that is not complete: its state and what to do."""
+        if self.in_training():
+            problem = f"{self.folder}: the run is in training"
+            return RunError(problem, fix="wait until it is finished")
+        workdir = Setting("workdir", self.folder)
+        fix: Text = ("continue with it: train with its flags, ", workdir, " and ", RESUME)
+        if status == "failed":
+            go_on = (RESUME, " to continue with the same flags, or ") if self.can_resume() else ()
+            fix = (f"{FAILED}, then train with ", workdir, " and ", *go_on, FORCE, " to start over")
+        return RunError(f"{self.folder}: the run is not finished (status {status})", fix=fix)
 
-    def append_metrics(self, row: dict) -> None:
-        """Writes one line to metrics.jsonl at once, so that an interrupted run keeps it."""
-        append_line(self.folder / "metrics.jsonl", json.dumps(row, allow_nan=False))
-
-    def metrics(self) -> list[tuple[int, bytes]]:
-        """(epoch, line) of each row of metrics.jsonl. A last line without a line break was cut
-        short by a kill."""
+    def metrics(self) -> list[MetricsRow]:
+        """The rows of metrics.jsonl. A last line without a line break was cut short by a kill."""
         path, rows = self.folder / "metrics.jsonl", []
-        for number, line in enumerate(
-            path.read_bytes().split(b"\n")[:-1] if path.is_file() else (), 1
-        ):
+        lines = path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
+        for number, line in enumerate(lines, 1):
             try:
-                rows.append((int(json.loads(line)["epoch"]), line))
+                rows.append(MetricsRow(int(json.loads(line)["epoch"]), line))
             except (ValueError, TypeError, KeyError):
                 problem = f"{path}:{number}: is not a row of metrics (a JSON object with its epoch)"
                 raise RunError(problem, fix="restore the line, or remove it") from None
         return rows
 
+    # -- writing -----------------------------------------------------------------------------------
+
+    def write_result(self, status: str, values: Mapping[str, Json]) -> None:
+        write_json(self.folder / "result.json", {**values, "status": status})
+
+    def append_metrics(self, row: Mapping[str, Json]) -> None:
+        """Writes one line to metrics.jsonl at once, so that an interrupted run keeps it."""
+        append_line(self.folder / "metrics.jsonl", json.dumps(row, allow_nan=False))
+
     def keep_metrics(self, epochs: int) -> None:
         """Keeps the rows of the first `epochs` epochs. A resumed run trains the later ones
         again."""
-        kept = b"".join(line + b"\n" for epoch, line in self.metrics() if epoch <= epochs)
-        write_atomic(self.folder / "metrics.jsonl", kept)
+        lines = [row.line + b"\n" for row in self.metrics() if row.epoch <= epochs]
+        write_atomic(self.folder / "metrics.jsonl", b"".join(lines))
 
-    def write_scalars(self, row: dict) -> None:
+    def write_scalars(self, row: Mapping[str, Json]) -> None:
         """Writes an epoch for TensorBoard, a curve per seed, and hides later points, which a killed
         process wrote."""
-        folder, epoch = self.folder / "tensorboard", row["epoch"]
+        epoch = row["epoch"]
         if self._scalars is None:
-            from tensorboardX import SummaryWriter  # imported here because only training needs it
-
-            with writing(folder):
-                folder.mkdir(mode=0o700, exist_ok=True)
-                # The number tells apart the files of two processes that begin in one second.
-                suffix = f".{len(list(folder.iterdir()))}"
-            self._scalars = SummaryWriter(str(folder), purge_step=epoch, filename_suffix=suffix)
+            self._scalars = self._new_scalars(epoch)
         values = {"examples_per_second": row["examples_per_second"]}
         for name in ("train_loss", "train_accuracy", "dev_loss", "dev_accuracy"):
-            values |= {
-                f"{name}/seed{seed}": value
-                for seed, value in zip(row["seeds"], row[name], strict=True)
-            }
+            for seed, value in zip(row["seeds"], row[name], strict=True):
+                values[f"{name}/seed{seed}"] = value
         for tag, value in values.items():
             if value is not None:
                 self._scalars.add_scalar(tag, value, epoch)
         self._scalars.flush()
 
-    def close(self) -> None:
-        """Writes the points that are still waiting and gives the lock back, however the training
-        ended."""
-        for file in (self._scalars, self._lock):
-            if file is not None:
-                file.close()
+    def _new_scalars(self, epoch: int) -> SummaryWriter:
+        """The writer of a new file for TensorBoard, which hides the points from `epoch` on of
+        earlier files."""
+        from tensorboardX import SummaryWriter  # imported here because only training needs it
 
-    def write_lines(self, name: str, rows: Iterable[dict]) -> None:
+        folder = self.folder / "tensorboard"
+        with writing(folder):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            # The number tells apart the files of two processes that begin in one second.
+            suffix = f".{len(list(folder.iterdir()))}"
+        return SummaryWriter(str(folder), purge_step=epoch, filename_suffix=suffix)
+
+    def write_lines(self, name: str, rows: Iterable[Mapping[str, Json]]) -> None:
         """Writes a file of private/, a line of JSON for each row."""
-        write_atomic(
-            self.private / name, "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
-        )
+        lines = [json.dumps(row, allow_nan=False) + "\n" for row in rows]
+        write_atomic(self.private / name, "".join(lines))
 
     def log(self, line: str) -> None:
-        append_line(
-            self.folder / "log.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}"
-        )
+        append_line(self.folder / "log.txt", f"{_now()} {line}")
 
 
-def write_kept(directory: RunDirectory, name: str, values: dict) -> None:
+def write_kept(directory: RunDirectory, name: str, values: Mapping[str, Json]) -> None:
     """Writes JSON values, which may be words of the corpus, with a digest into private/."""
     write_sealed(directory.private / name, values)
 
 
-def read_kept(directory: RunDirectory, name: str) -> dict:
+def read_kept(directory: RunDirectory, name: str) -> dict[str, Json]:
     """Reads a file of `write_kept`."""
     path = directory.private / name
     try:
@@ -705,15 +728,17 @@ def read_kept(directory: RunDirectory, name: str) -> dict:
 
 def differing(old: Mapping[str, Json], new: Mapping[str, Json]) -> list[str]:
     """The fields, such as `train.epochs`, in which two trees of JSON values differ."""
-    old, new = flat(old), flat(new)
-    return sorted(key for key in old.keys() | new.keys() if old.get(key, ...) != new.get(key, ...))
+    old_leaves, new_leaves = flat(old), flat(new)
+    names = sorted(old_leaves.keys() | new_leaves.keys())
+    return [name for name in names if old_leaves.get(name, ...) != new_leaves.get(name, ...)]
 
 
-def flat(tree: Mapping[str, Json], prefix: Text = "") -> dict[str, Json]:
+def flat(tree: Mapping[str, Json], prefix: str = "") -> dict[str, Json]:
     """The leaves of a tree of JSON values, named as `train.epochs`."""
-    leaves = {}
+    leaves: dict[str, Json] = {}
     for key, value in tree.items():
-        leaves |= (
-            flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-        )
+        if isinstance(value, dict):
+            leaves |= flat(value, f"{prefix}{key}.")
+        else:
+            leaves[f"{prefix}{key}"] = value
     return leaves

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from mednli_jax.errors import ConfigError, RunError, UsageError
+from mednli_jax.errors import ConfigError, RunError, Text, UsageError
 from mednli_jax.plugins import imported
 
 if TYPE_CHECKING:  # `--help` needs none of them
@@ -47,7 +47,7 @@ Run = Any  # a run.FinishedRun, which imports jax
 PartT = TypeVar("PartT")
 
 
-# -- what a config needs -----------------------------------------------------------------------------------------------
+# -- what a config needs ---------------------------------------------------------------------------
 
 
 @runtime_checkable
@@ -80,7 +80,7 @@ class Task(Protocol):
         """Whether the task trains a model. module: its linen class, None for a model that is no
         network."""
 
-    def rules(self, config: Config) -> Iterable[tuple[str, str, str]]:
+    def rules(self, config: Config) -> Iterable[tuple[str, str, Text]]:
         """(field, what is wrong, the fix) of each rule that a config breaks."""
 
     def corpus(self, config: Config) -> Corpus:
@@ -105,7 +105,19 @@ class Limits(Protocol):
     def empty(self) -> Sequence[tuple[str, Callable[[Config], bool], str]]: ...
 
 
-# -- what training needs, besides training.task.Scorer -----------------------------------------------------------------
+# -- what training needs, besides training.task.Scorer ---------------------------------------------
+
+
+class Predictor(Protocol):
+    """A trained model that is no network: gives the logits [S, N, C] of a finished run."""
+
+    def logits(self, corpus: Corpus, prepared: Prepared, rows: Rows) -> np.ndarray:
+        """Of a split of a prepared corpus."""
+
+    def of_new(
+        self, corpus: Corpus, examples: Sequence[Any], vocabulary: Any, vectors: np.ndarray
+    ) -> np.ndarray:
+        """Of new examples."""
 
 
 @runtime_checkable
@@ -115,7 +127,7 @@ class Training(Protocol):
     def fit(self, config: Config) -> Callable[..., Any] | None:
         """`fit(experiment, prepared, session) -> Fitted`; None for the loop."""
 
-    def predictor(self, run: Run) -> Any:
+    def predictor(self, run: Run) -> Predictor | None:
         """What gives the logits of a finished run without weights; None for a network."""
 
     def keep(self, directory: RunDirectory, prepared: Prepared) -> None:
@@ -134,7 +146,7 @@ class Inspection(Protocol):
         `excerpt` rows."""
 
 
-# -- where data come from ----------------------------------------------------------------------------------------------
+# -- where data come from --------------------------------------------------------------------------
 
 
 @runtime_checkable
@@ -152,7 +164,7 @@ class Sources(Protocol):
     def licensed(self) -> Sequence[str]: ...
 
 
-# -- what reports and commands show ------------------------------------------------------------------------------------
+# -- what reports and commands show ----------------------------------------------------------------
 
 
 @runtime_checkable
@@ -282,7 +294,7 @@ class Whole(
     """All parts. The TASKs of this package have them."""
 
 
-# -- the tasks ---------------------------------------------------------------------------------------------------------
+# -- the tasks -------------------------------------------------------------------------------------
 
 
 @cache
@@ -376,7 +388,7 @@ def same_task(folders: Sequence[Path]) -> Task:
     return first
 
 
-# -- parts that a TASK may lack ----------------------------------------------------------------------------------------
+# -- parts that a TASK may lack --------------------------------------------------------------------
 
 
 def part(task: Task, protocol: type[PartT], request: str) -> PartT:

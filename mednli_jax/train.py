@@ -78,9 +78,10 @@ def main(values: cli.Flags) -> int:
                 force=values.force,
                 wait=values.wait,
                 profile=values.profile,
-                command=f"{cli.typed('train')} {shlex.join(resumed)}",
+                resume_command=f"{cli.typed('train')} {shlex.join(resumed)}",
+                command_line=cli.command_line(),
             ):
-                say(f"page: {run.write_page(directory, spec.kind)}")
+                say(f"page: {run.write_page(directory, spec.task)}")
                 print(directory.folder / "result.json")
         except Interrupted:
             return cli.INTERRUPTED
@@ -111,7 +112,7 @@ def _describe(spec) -> int:
 
     run.start_jax()
     prepared, _ = spec.prepare()
-    for line in tasks.warnings(spec.kind, prepared):
+    for line in tasks.warnings(spec.task, prepared):
         warn(line)
     program, batches = spec.program(prepared)
     for line in describe(Trainer(program, spec.settings, prepared.splits, batches, spec.seeds)):

@@ -88,7 +88,7 @@ class Ours:
     def _prediction_plan(self) -> Sequence[LaidOut]:
         train = self.config.train
         buckets = cases.MODELS[self.config.model.name].predict_buckets
-        batches = self.experiment.task.batches(
+        batches = self.experiment.scorer.batches(
             self.prepared,
             "train",
             TrainingBatches(train.batch_size, train.group, buckets),

@@ -162,7 +162,7 @@ class NLI:
             warn(line)
         if run.manifest["tokeniser"] == BLANKS:
             split = between_blanks(split)
-        return page.evaluate_probe(run, run.task.score(*run.of_new(split)), split.facts["file"])
+        return page.evaluate_probe(run, run.scorer.score(*run.of_new(split)), split.facts["file"])
 
     def linked(self, config: Config) -> NLICorpus:
         """The pairs that a run was trained on, linked to concepts, whether or not its model uses

@@ -75,10 +75,10 @@ def _public_page(values, folder):
     if values.json:
         print(json.dumps(found, indent=2))
     path = values.out or folder / "public.html"
-    pages = html.public_pages(found)
-    _write(path, pages.page)
+    page, card = html.public_pages(found)
+    _write(path, page)
     if values.markdown:
-        _write(path.with_suffix(".md"), pages.card, html.CARD)
+        _write(path.with_suffix(".md"), card, html.CARD)
 
 
 def _table(values):

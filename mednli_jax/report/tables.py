@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from mednli_jax.errors import RunError, UserError
 from mednli_jax.report.paper import PaperRun
@@ -31,7 +31,6 @@ Config = Any  # a ConfigDict; this layer does not know configs
 Json = Any
 Fields = dict[str, Json]  # a config as JSON values, {section: {field: value}}
 Read = Callable[[str], Config]  # cli.read_config
-Key = TypeVar("Key", bound=Hashable)
 
 
 @cache
@@ -69,8 +68,8 @@ def heading(number: str | int, title: str, elsewhere: str = "", paper: str = "")
 def fill(
     caption: str,
     titles: Sequence[str],
-    rows: Mapping[Key, Sequence[str]],
-    columns: Iterable[tuple[str, Mapping[Key, str]]],
+    rows: Mapping[Hashable, Sequence[str]],
+    columns: Iterable[tuple[str, Mapping[Hashable, str]]],
 ) -> Grid:
     """The grid of a table: titles and cells of the first columns, then further columns, whose
     missing cells are empty.

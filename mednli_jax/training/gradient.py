@@ -97,7 +97,7 @@ def start_from_pretrained(trainer: Trainer, experiment) -> str:
     """Puts pretrained weights into a new trainer, the same for all seeds; returns a log line about
     them."""
     reader, weights = experiment.model.entry.pretrained, experiment.model.weights
-    labels = experiment.task.labels
+    labels = experiment.scorer.labels
     loaded = reader.load_weights(weights, trainer.learner.params, labels=labels, stacked=True)
     trainer.begin(params=loaded.params)
     unused = f"weights of other heads, not used: {len(loaded.unused)}"

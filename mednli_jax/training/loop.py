@@ -114,7 +114,7 @@ class Trainer:
         score: Callable | None = None,
     ):
         self.program, self.settings, self.seeds = program, settings, tuple(seeds)
-        self._score = score or (lambda rows, logits, seeds: program.task.score(rows, logits))
+        self._score = score or (lambda rows, logits, seeds: program.scorer.score(rows, logits))
         self._hosts = program.devices.hosts
         self.splits, self.batches = splits, batches
         self.checkpoints, self.should_stop = checkpoints, should_stop

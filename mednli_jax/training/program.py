@@ -68,7 +68,7 @@ class Program:
     """Compiled steps of training and prediction over one data set, for each layout of a batch."""
 
     model: object  # linen module
-    task: Scorer
+    scorer: Scorer
     devices: Devices
     frozen: dict  # arrays that are not trained, on the devices
     data: dict  # arrays of the corpus, on the devices
@@ -84,7 +84,7 @@ class Program:
         """New learners with random weights, one for each seed. layout: any layout, for the shapes
         of the model."""
         padding = jnp.full((layout.units, layout.group), -1, jnp.int32)
-        batch = self.task.to_batch(self.data, padding, layout)
+        batch = self.scorer.to_batch(self.data, padding, layout)
         return states.init_learner(self.model, self.optimizer, seeds, batch, self.frozen)
 
     def train(self, layout, learner, index):
@@ -106,14 +106,14 @@ class Program:
 
     def train_body(self, layout, learner, index, pool=None):
         """The compiled body of `train`. learner: arrays or only shapes. pool: see `compile`."""
-        body = train_step(self.model, self.task, self.optimizer, layout, self.devices.axis_name)
+        body = train_step(self.model, self.scorer, self.optimizer, layout, self.devices.axis_name)
         key = ("train", self.optimizer, layout, index.shape[0])
         return self._compiled_for(key, body, learner, index, pool, reduced=True, donate=True)
 
     def predict_body(self, layout, variables, index, pool=None):
         """The compiled body of `predict`. variables: arrays or only shapes. pool: see `compile`."""
         body, seeds = (
-            predict_step(self.model, self.task, layout),
+            predict_step(self.model, self.scorer, layout),
             jax.tree.leaves(variables)[0].shape[0],
         )
         try:

@@ -3,7 +3,7 @@
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -34,6 +34,7 @@ class Session:
       resume: continue the run in the directory.
       profile: trace some steps.
       source: the finished run from whose weights training starts, or None.
+      command_line: of this process, for env.json.
     """
 
     def __init__(
@@ -43,8 +44,10 @@ class Session:
         resume: bool = False,
         profile: bool = False,
         source=None,
+        command_line: Sequence[str] = (),
     ):
         self.directory, self.resume, self.source = directory, resume, source
+        self.command_line = command_line
         self.profile = directory.folder / "profile" if directory and profile else None
         self.signals, self._begun = 0, time.monotonic()
         self._seconds_before = 0.0  # of earlier sessions
@@ -117,7 +120,9 @@ class Session:
         """Writes env.json and data.json."""
         if self.directory:
             names = [f"{device.platform}:{device.device_kind}" for device in devices]
-            facts = replace(environment(), devices=names, settings=numeric_settings())
+            facts = replace(
+                environment(self.command_line), devices=names, settings=numeric_settings()
+            )
             write_json(self.directory.folder / "env.json", facts.to_json())
             write_json(self.directory.folder / "data.json", manifest)
 

@@ -113,6 +113,13 @@ class Scorer(Protocol):
         """One line with the scores of a split."""
 
 
+class PhraseScorer(Scorer, Protocol):
+    """A Scorer of models with one output for each phrase of the training split."""
+
+    def types(self, prepared: Prepared) -> Sequence[str]:
+        """The phrases in the order of their numbers."""
+
+
 class AttentionScorer(Scorer, Protocol):
     """A Scorer whose models show attention (see tasks.Attention)."""
 

@@ -78,7 +78,7 @@ def run(home):
 def test_a_corpuss_own_texts_get_the_stored_predictions(home, run):
     with at(home):
         for split in ("train", "dev", "test"):
-            rows = run.task.predictions(run.prepared.splits[split], run.scores(split)[1])
+            rows = run.scorer.predictions(run.prepared.splits[split], run.scores(split)[1])
             if split != "train":  # training predictions are not stored
                 assert rows == json_lines(home, "run", "private", f"predictions.{split}.jsonl")
             found = run.predict(given_of(home / "own", split))

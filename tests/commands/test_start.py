@@ -11,8 +11,9 @@ from made_up_commands import ROOT, call_command, environment_of
 
 from mednli_jax import __main__, cli, evaluate, train
 from mednli_jax import __version__ as version
+from mednli_jax.cli import command_line
 from mednli_jax.report import __main__ as report
-from mednli_jax.rundir import command_line, environment
+from mednli_jax.rundir import environment
 
 CONFIGS = sorted(path.stem for path in (ROOT / "configs").glob("*.py"))
 
@@ -121,7 +122,7 @@ def in_shell(words, folder):
 )
 def test_a_stored_command_runs_as_it_stands(command, started, monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", [str(ROOT / "mednli_jax" / started), "--help"])
-    assert environment().command[0] == "python"
+    assert environment(command_line()).command[0] == "python"
     assert in_shell(command_line(), tmp_path) == call_command(command, "--help")[1]
 
 
@@ -130,7 +131,7 @@ def test_the_stored_command_of_a_script_runs_as_it_stands(tmp_path):
     (tmp_path / "my work").mkdir()
     script = tmp_path / "my work" / "train.py"
     script.write_text(
-        "import json\nfrom mednli_jax.rundir import command_line\nprint(json.dumps(command_line()))\n"
+        "import json\nfrom mednli_jax.cli import command_line\nprint(json.dumps(command_line()))\n"
     )
     stored = in_shell(["python", "my work/train.py", "two words", "--x=*"], tmp_path)
     assert in_shell(json.loads(stored), tmp_path) == stored

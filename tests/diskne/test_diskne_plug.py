@@ -55,7 +55,7 @@ def test_a_tuple_of_names_may_come_as_one_string(values, names):
     ],
 )
 def test_settings_that_folds_do_not_have_are_refused(variant, fields, refused):
-    with pytest.raises(ConfigError, match=rf"^config\.{refused}\b"):
+    with pytest.raises(ConfigError, match=rf"^--config\.{refused}\b"):
         check(config_of(variant, **fields))
 
 
@@ -132,11 +132,11 @@ def test_no_analysis_of_pairs_is_offered_and_eight_tables_are(tmp_path):
 def test_two_classes_of_the_published_scripts_are_trained_and_kept_as_three():
     """Their models of DisKnE have two logits; what is kept of a fold has the probabilities of all
     classes."""
-    task = experiment_of(defaults.diskne("esim", "demo")).task
+    task = experiment_of(defaults.diskne("esim", "demo")).scorer
     assert task.classes == (0, 1, 2)
     config = defaults.diskne("bow", "demo")
     config.model.num_classes = 2
-    task = experiment_of(config).task
+    task = experiment_of(config).scorer
     logits = jnp.array([[0.0, 1.0], [2.0, 0.0]])
     loss = task.loss(logits, SimpleNamespace(label=jnp.array([1, 1])))
     np.testing.assert_allclose(loss, np.log1p(np.exp([-1.0, 2.0])), rtol=1e-6)

@@ -253,6 +253,6 @@ def test_an_unknown_word_of_the_query_is_no_word_of_the_passage():
 def test_the_task_reads_logits_as_the_reader_means_them(setup, how, loose, masses):
     config = defaults.cloze("ga_reader", setup=setup)
     config.model.pointer = how
-    task = experiment_of(config).task
+    task = experiment_of(config).scorer
     assert (task.loose, task.masses) == (loose, masses)
-    assert not experiment_of(defaults.cloze("sa_reader", setup="ent")).task.masses
+    assert not experiment_of(defaults.cloze("sa_reader", setup="ent")).scorer.masses

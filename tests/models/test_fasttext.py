@@ -167,7 +167,7 @@ def test_a_run_is_trained_evaluated_and_asked(tmp_path, monkeypatch):
     ]
     Path("spans.tsv").write_text("\n".join(["uid\tside\tstart\tend\tconcept", *rows]) + "\n")
     Path("easy.txt").write_text("\n".join(uids[:6]) + "\n")
-    merged = run.kind.merged(run, Path("spans.tsv"))
+    merged = run.task.merged(run, Path("spans.tsv"))
     first, test = merged.prepared.splits["test"].first, merged.prepared.splits["test"]
     assert test.length[1].tolist() == [3] * 12  # patient_has_gout, 1 and the full stop
     number = {word: place for place, word in enumerate(run.vocabulary.words)}

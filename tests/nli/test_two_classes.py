@@ -39,7 +39,7 @@ def test_scores_and_predictions_of_two_logits():
 def test_the_labels_of_a_config_decide_the_classes():
     config = cli.read_config(config_flag("bow", "file").partition("=")[2])
     config.data.labels = "yes:entailment,no:contradiction,?:-"
-    task = run.experiment_of(config).task
+    task = run.experiment_of(config).scorer
     facts = task.model_facts({"knowledge": {"longest_path": 1}})
     assert (task.classes, facts["num_classes"]) == ((0, 2), 2)
 

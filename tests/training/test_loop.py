@@ -73,8 +73,8 @@ def batches_of():
 
 def trainer_of(program, settings=SETTINGS, seeds=SEEDS, **how):
     trainer = Trainer(program, settings, splits(), batches_of(), seeds, **how)
-    if isinstance(program.task, Scripted):
-        program.task.trainer[:] = [trainer]
+    if isinstance(program.scorer, Scripted):
+        program.scorer.trainer[:] = [trainer]
     return trainer
 
 
@@ -84,7 +84,7 @@ def build(**how):
         model=table.entry("bow").build(
             {"hidden_size": 8, "dropout": 0.5}, axis_name=devices.axis_name
         ),
-        task=NLITask(),
+        scorer=NLITask(),
         devices=devices,
         frozen=devices.replicate(made_up.as_type(frozen(made_up.vectors()), np.float64)),
         data=devices.replicate({name: jnp.asarray(array) for name, array in ARRAYS.items()}),
@@ -205,7 +205,7 @@ def scripted(program, seeds, script=SCRIPT, **fields):
 
 def with_script(program, script):
     """Compiled programs do not depend on dev losses, so they are shared with the other tests."""
-    return dataclasses.replace(program, task=Scripted(script=script))
+    return dataclasses.replace(program, scorer=Scripted(script=script))
 
 
 def test_each_seed_ends_by_its_patience_with_the_weights_of_its_best_epoch(bow):
@@ -309,7 +309,7 @@ def test_dev_is_scored_after_so_many_steps_and_at_the_end_of_an_epoch(bow):
     for row in rows:
         logits = trainer.predict("dev", seen[row["step"] - 1])
         np.testing.assert_array_equal(
-            bow.task.score(splits()["dev"], logits)["loss"]["per_seed"], row["dev_loss"]
+            bow.scorer.score(splits()["dev"], logits)["loss"]["per_seed"], row["dev_loss"]
         )
     for place, epoch in enumerate(best.epoch.tolist()):
         assert same(
@@ -406,7 +406,7 @@ def test_the_average_is_the_mean_of_the_weights_at_its_samples(bow, every, first
             row["averaged"] == 1 and every == 0
         )  # the average of one sample, taken at the end of the epoch
         assert (row["dev_loss"] == other["dev_loss"]) == (row["averaged"] == 0 or itself)
-    scores = bow.task.score(splits()["dev"], trainer.predict("dev", trainer.average.variables))
+    scores = bow.scorer.score(splits()["dev"], trainer.predict("dev", trainer.average.variables))
     np.testing.assert_array_equal(scores["loss"]["per_seed"], rows[-1]["dev_loss"])
 
 
