@@ -60,16 +60,19 @@ def error_kinds(
     if annotated is not None:
         of_uid = read_annotations(annotated)
     else:
-        corpus = corpus_of(folders[0])
-        splits = corpus.splits()
-        mentions = find_mentions(
-            splits[split].examples, corpus.recogniser(splits), corpus.encoding
-        ).visible
-        short = (form for form, _ in read_abbreviations())
-        of_uid = categories(splits[split].examples, *mentions.values(), short)
+        of_uid = kinds_by_rules(corpus_of(folders[0]), split)
         words = ["by rules over the words of each pair", *map(": ".join, RULES.items())]
     found = {run.name: category_scores(run.outcomes, of_uid) for run in runs}
     return Report(found, [_section(found, *words)])
+
+
+def kinds_by_rules(corpus: NLICorpus, split: str) -> dict[str, tuple[str, ...]]:
+    """uid -> `categories` of each pair of a split. corpus: linked to concepts."""
+    splits = corpus.splits()
+    examples = splits[split].examples
+    mentions = find_mentions(examples, corpus.recogniser(splits), corpus.encoding).visible
+    short = (form for form, _ in read_abbreviations())
+    return categories(examples, *mentions.values(), short)
 
 
 def categories(

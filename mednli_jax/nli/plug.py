@@ -20,7 +20,7 @@ from mednli_jax.data.arrays import NEW, Prepared, Rows
 from mednli_jax.data.examples import LABELS
 from mednli_jax.data.inputs import Form
 from mednli_jax.errors import UsageError
-from mednli_jax.nli import inspection, page, reproduction, tables
+from mednli_jax.nli import inspection, page, reproduction, table8, tables
 from mednli_jax.nli.analyses import Pairs, pairs_of, paths, stats
 from mednli_jax.nli.categories import error_kinds
 from mednli_jax.nli.config import (
@@ -232,7 +232,8 @@ class NLI:
         papers = {reproduction.NAME: PaperTable(_reproduction, source)}
         for number in tables.TABLES:
             papers[str(number)] = PaperTable(partial(_accuracies, number), source)
-        return papers
+        errors = partial(table8.report, linked=self.linked)
+        return {**papers, "8": PaperTable(errors, source, shareable=False)}
 
 
 TASK = NLI()

@@ -8,15 +8,16 @@
   --compare           compare the first run with each other run: verdict, fields of the configs that differ, bootstrap,
                       McNemar, Holm, changes by class
   --table=3|4|5|6|7   a table of the MedNLI paper: its figures, ours, the difference, and what is missing
-  --table=mednli      the reproduction check of Tables 2 to 8 and Figure 3, for --runs=FOLDER of launch/mednli.sh;
+  --table=8           its kinds of error, by rules; examples are written to FOLDER/private/table8.jsonl
+  --table=mednli      the reproduction check of Tables 2 to 8 and Figure 3, for --runs=FOLDER of `reproduce mednli`;
                       it holds averages only and can be shared; --out=FILE.html also writes FILE.json
   --table=diskne2     Tables 1 to 8 of DisKnE: --runs=FOLDER holds runs of configs/diskne_*.py, named as the columns
-  --table=artifacts   Tables 1, 2 and 6 of Herlihy & Rudinger: --runs=FOLDER of launch/artifacts.sh
+  --table=artifacts   Tables 1 to 6 of Herlihy & Rudinger: --runs=FOLDER of `reproduce artifacts`
   --table=clicr4      Table 4 of CliCR: --runs=FOLDER holds ga_ent, ..., and baselines; --skills=FILE adds Figure 5
   --runs=FOLDER       the folder of the table's runs, each named after its cell
   --split=NAME        dev or test (default: test)
-  --categories        add error categories (Table 8), by rules over the corpus, which must be available
-  --categories_file=FILE   the same from annotations, lines of uid TAB category
+  --categories        add error categories (Table 8), by rules over the corpus, which must be available;
+                      --categories_file=FILE: from annotations, lines of uid TAB category
   --paths=FILE        add Figure 3, from the paths.json of analyze paths --out=FOLDER
   --out=FILE          the page to write, over an older one; --compare and --table write a page only with --out
   --json              print JSON
@@ -34,7 +35,7 @@ from pathlib import Path
 
 from mednli_jax import cli, tasks
 from mednli_jax.errors import UsageError
-from mednli_jax.files import local_path, private_folder, write_over
+from mednli_jax.files import local_path, private_folder, write_atomic, write_json, write_over
 from mednli_jax.report import html, outcomes, public
 from mednli_jax.report.options import ReportOptions, TableOptions
 from mednli_jax.report.sections import csv_text, markdown_text, text
@@ -85,9 +86,17 @@ def _table(values):
     runs = cli.required(values, "runs", "--runs=runs/table3, the folder that holds the runs")
     table = tasks.with_table(values.table, runs)
     options = TableOptions(
-        cli.read_config, split=values.split, skills=values.skills, public=values.public
+        cli.read_config,
+        _config_of,
+        split=values.split,
+        skills=values.skills,
+        public=values.public,
     )
     report = table.fill(runs, options)
+    for name, content in report.files.items():
+        write_json(runs / name, content)
+    for name, content in report.private.items():
+        write_atomic(private_folder(runs / "private") / name, content)
     _print(values, report.sections, report.figures)
     if values.out:
         named = [

@@ -80,9 +80,15 @@ class ReportOptions:
 
 @dataclass(frozen=True)
 class TableOptions:
-    """Options of `report --table`. read: name of a config -> the config."""
+    """Options of `report --table`.
+
+    Args:
+      read: name of a config -> the config.
+      config_of: folder of a run -> its config, for a table that reads the corpus.
+    """
 
     read: Read
+    config_of: Callable[[Path], object] | None = None
     split: str = "test"
     skills: Path | None = None
     public: bool = False
