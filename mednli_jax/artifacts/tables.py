@@ -1,116 +1,235 @@
-"""Tables 1, 2 and 6 of Herlihy & Rudinger 2021 (MedNLI Is Not Immune), beside our figures.
+"""Tables 1 to 6 of Herlihy & Rudinger 2021 (MedNLI Is Not Immune), beside our figures.
 
-They read a folder that launch/artifacts.sh filled.
+They read a folder that `reproduce artifacts` filled.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from mednli_jax.artifacts.aflite import features_text
-from mednli_jax.artifacts.runs import RUNS
+from mednli_jax.artifacts.runs import (
+    FILTERED,
+    HYPOTHESIS,
+    INPUTS,
+    NAME,
+    PARTITIONS,
+    RUNS,
+    SPLITS,
+    PartitionScores,
+)
 from mednli_jax.data.examples import LABELS
+from mednli_jax.errors import RunError
 from mednli_jax.report.metrics import majority_share
 from mednli_jax.report.options import TableOptions
-from mednli_jax.report.sections import Grid, Report, Section, markdown
-from mednli_jax.report.tables import Read, check_folder, published, unlike
+from mednli_jax.report.sections import Grid, Report, Section, p_value
+from mednli_jax.report.tables import Read, check_folder, heading, published, unlike
 from mednli_jax.rundir import read_json
 
-NAME = "artifacts"
-SPLITS = ("dev", "test")
-INPUTS = {"hypothesis": "no premise", "pair": "with premise"}
+PAPER = published(NAME)
+FIGURES = PAPER["tables"]
 PARTS = ("full", "easy", "difficult")
-FILTERED = {"hypothesis": "analysis/aflite.json", "pair": "analysis-pair/aflite.json"}
+CLASSIFIERS = ("majority", "fastText")
+Json = Any
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the paper. fill: folder of the runs -> the table without its number."""
+
+    number: int
+    fill: Callable[[Path], "Filled"]
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A table with the corpus of our figures. The grid's caption is its title."""
+
+    corpus: str
+    grid: Grid
+
+    def numbered(self, number: int) -> Grid:
+        elsewhere = "" if self.corpus == PAPER["corpus"] else self.corpus
+        caption = heading(number, self.grid.caption, elsewhere, "MedNLI")
+        return Grid(caption, self.grid.header, self.grid.rows, self.grid.left)
 
 
 def filled(folder: Path, options: TableOptions) -> Report:
-    """The three tables, for `report --table`."""
+    """The tables whose runs and analyses are there; the others are named."""
     folder = check_folder(folder)
-    grids = _grids(folder)
-    words = [*_remarks(folder, options.read)]
+    grids, words = [], []
+    for table in TABLES:
+        try:
+            grids.append(table.fill(folder).numbered(table.number))
+        except RunError as error:
+            words.append(f"Table {table.number}: {error}")
+    words += _remarks(folder, options.read)
     figures = {grid.caption: [grid.header, *grid.rows] for grid in grids}
-    section = Section(f"Tables 1, 2 and 6 ({published(NAME)['source']})", words, grids)
-    return Report(figures, [section], runs=[folder / name for name in RUNS])
-
-
-def artifact_lines(folder: Path, read: Read) -> Iterator[str]:
-    """The three tables in Markdown."""
-    folder = Path(folder)
-    for grid in _grids(folder):
-        yield from markdown(grid)
-        yield ""
-    yield from _remarks(folder, read)
-
-
-def _grids(folder: Path) -> list[Grid]:
-    paper = published(NAME)["tables"]
-    result = read_json(folder / "hypothesis" / "result.json", "corpus", *SPLITS)
-    return [
-        _accuracies(result, paper["1"]),
-        _confusion(result["test"], paper["2"]),
-        _partitions(folder, paper["6"]),
-    ]
+    title = f"Artefacts of annotation ({PAPER['source']}); the paper's figures in brackets"
+    runs = [folder / name for name in RUNS]
+    return Report(figures, [Section(title, words, grids)], runs=runs)
 
 
 def _remarks(folder: Path, read: Read) -> Iterator[str]:
     """The features of the filterings, and how the runs differ from the paper's."""
-    for name, place in FILTERED.items():
-        if (folder / place).is_file():
-            given = read_json(folder / place, "features", "merged_by")
-            yield f"Filtering, {INPUTS[name]}: {features_text(given['features'], given['merged_by'])}."
-    for name in INPUTS:
+    for name, file in FILTERED.items():
+        if (folder / file).is_file():
+            values = read_json(folder / file, "features", "merged_by")
+            features = features_text(values["features"], values["merged_by"])
+            yield f"Filtering, {INPUTS[name]}: {features}."
+    for name, run in RUNS.items():
         if (folder / name / "config.json").is_file() and (
-            words := unlike(folder / name, read, RUNS[name])
+            remarks := unlike(folder / name, read, run)
         ):
-            yield f"The run `{name}` is unlike the paper's: {'; '.join(words)}."
+            yield f"The run `{name}` is unlike the paper's: {'; '.join(remarks)}."
 
 
-def _shares(scores) -> tuple[float, float]:
+# -- Tables 1, 2 and 6: the classifiers ------------------------------------------------------------
+
+
+def _result(folder: Path) -> dict[str, Json]:
+    result: dict[str, Json] = read_json(folder / HYPOTHESIS.name / "result.json", "corpus", *SPLITS)
+    return result
+
+
+def _shares(scores: Mapping[str, Json]) -> dict[str, float]:
     """The share of the most frequent class, and the accuracy, in %."""
-    return 100 * majority_share(scores["per_class"]), 100 * scores["accuracy"]["mean"]
+    shares = (majority_share(scores["per_class"]), scores["accuracy"]["mean"])
+    return {name: 100 * share for name, share in zip(CLASSIFIERS, shares, strict=True)}
 
 
-def _accuracies(result, paper) -> Grid:
-    rows = [
-        (row, *(f"{_shares(result[split])[place]:.1f} ({paper[row][split]})" for split in SPLITS))
-        for place, row in enumerate(("majority class", "fastText"))
-    ]
-    caption = f"Table 1: hypothesis only, accuracy (micro F1) in %, {result['corpus']}; the paper's MedNLI in brackets"
-    return Grid(caption, ("", *SPLITS), rows)
+def _accuracies(folder: Path) -> Filled:
+    """Table 1."""
+    result = _result(folder)
+    shares_of = {split: _shares(result[split]) for split in SPLITS}
+    rows: list[tuple[str, ...]] = []
+    for classifier, row in zip(CLASSIFIERS, FIGURES["1"], strict=True):
+        cells = []
+        for split in SPLITS:
+            cells.append(f"{shares_of[split][classifier]:.1f} ({FIGURES['1'][row][split]})")
+        rows.append((row, *cells))
+    caption = "hypothesis only, accuracy (micro F1) in %"
+    return Filled(result["corpus"], Grid(caption, ("", *SPLITS), rows))
 
 
-def _confusion(scores, paper) -> Grid:
-    seeds, rows = len(scores["accuracy"]["per_seed"]), []
-    for gold, ours, theirs in zip(LABELS, scores["confusion"], paper, strict=True):
-        rows.append(
-            (
-                gold,
-                *(
-                    f"{n / seeds:.0f} ({published})"
-                    for n, published in zip(ours, theirs, strict=True)
-                ),
-            )
+def _confusion(folder: Path) -> Filled:
+    """Table 2."""
+    result = _result(folder)
+    scores = result["test"]
+    seeds = len(scores["accuracy"]["per_seed"])
+    rows: list[tuple[str, ...]] = []
+    for gold, ours, paper in zip(LABELS, scores["confusion"], FIGURES["2"], strict=True):
+        cells = [f"{n / seeds:.0f} ({theirs})" for n, theirs in zip(ours, paper, strict=True)]
+        rows.append((gold, *cells))
+    caption = "its confusion on test; rows are gold, columns predicted; mean of the seeds"
+    return Filled(result["corpus"], Grid(caption, ("", *LABELS), rows))
+
+
+def _partitions(folder: Path) -> Filled:
+    """Table 6."""
+    scores_of = {}
+    for name, file in PARTITIONS.items():
+        scores_of[name] = read_json(folder / file, "partitions", "accuracy", "corpus")
+    rows: list[tuple[str, ...]] = []
+    for input_name, title in INPUTS.items():
+        for classifier in CLASSIFIERS:
+            for split in SPLITS:
+                scores = scores_of[PartitionScores(input_name, split)]
+                of_parts = (scores, *(scores["partitions"][part] for part in PARTS[1:]))
+                ours = [_part_cell(of_part, classifier) for of_part in of_parts]
+                paper = map(str, FIGURES["6"][input_name][classifier][split])
+                rows.append((title, classifier, split, *ours, *paper))
+    texts = sorted({scores.get("merged_by", "") for scores in scores_of.values()})
+    text = " and ".join(f"entities of {by} merged" if by else "raw text" for by in texts)
+    caption = (
+        f"the same and with the premise, by partition, %, {text}; majority: the most frequent "
+        "class of each"
+    )
+    columns = [*(f"{part} (pairs)" for part in PARTS), *(f"paper, {part}" for part in PARTS)]
+    grid = Grid(caption, ("input", "model", "split", *columns), rows, left=3)
+    return Filled(next(iter(scores_of.values()))["corpus"], grid)
+
+
+def _part_cell(scores: Mapping[str, Json], classifier: str) -> str:
+    if not scores["examples"]:
+        return "- (0)"
+    return f"{_shares(scores)[classifier]:.1f} ({scores['examples']:,})"
+
+
+# -- Tables 3 to 5: the analyses -------------------------------------------------------------------
+
+
+def _tokens(folder: Path) -> Filled:
+    """Table 3. The tokens of a corpus that is not open are in the private file alone."""
+    path = folder / "analysis" / "lexical.json"
+    values = read_json(path, "corpus")
+    if "top" not in values:
+        private = path.parent / "private" / "lexical.txt"
+        raise RunError(
+            f"the tokens of a corpus that is not open are in {private} alone",
+            fix="analyze lexical --public shows those of at least 10 premises",
         )
-    caption = "Table 2: its confusion on test; rows are gold, columns predicted; mean of the seeds"
-    return Grid(caption, ("", *LABELS), rows)
+    is_papers = values["corpus"] == PAPER["corpus"]
+    columns: list[list[str]] = []
+    header = ["rank"]
+    for label, rows in values["top"].items():
+        header.append(f"{label} (% of its pairs)")
+        columns.append([f"{row['token']} {100 * row['share']:.2f}" for row in rows])
+        if is_papers:
+            header.append("paper")
+            columns.append([f"{token} {share:.2f}" for token, share in FIGURES["3"][label]])
+    ranked = enumerate(zip_longest(*columns, fillvalue=""), start=1)
+    cells = [(str(rank), *row) for rank, row in ranked]
+    caption = "tokens of the highest PMI with a class"
+    return Filled(values["corpus"], Grid(caption, tuple(header), cells, left=len(header)))
 
 
-def _partitions(folder, paper) -> Grid:
-    rows, texts = [], set()
-    for name, title in INPUTS.items():
-        read = {
-            s: read_json(folder / f"partition-{name}-{s}.json", "partitions", "accuracy")
-            for s in SPLITS
-        }
-        texts |= {found.get("merged_by", "") for found in read.values()}
-        for place, row in enumerate(("majority", "fastText")):
-            for split, found in read.items():
-                parts = found, *(found["partitions"][part] for part in PARTS[1:])
-                ours = (
-                    f"{_shares(of)[place]:.1f} ({of['examples']:,})" if of["examples"] else "- (0)"
-                    for of in parts
-                )
-                rows.append((title, row, split, *ours, *map(str, paper[name][row][split])))
-    text = " and ".join(f"entities of {by} merged" if by else "raw text" for by in sorted(texts))
-    caption = f"Table 6: the same and with the premise, by partition, %, {text}; majority: the most frequent class of each"
-    columns = *(f"{part} (pairs)" for part in PARTS), *(f"paper, {part}" for part in PARTS)
-    return Grid(caption, ("input", "model", "split", *columns), rows, left=3)
+def _lengths(folder: Path) -> Filled:
+    """Table 4."""
+    values = read_json(folder / "analysis" / "lengths.json", "corpus", "separate", "merged")
+    rows: list[tuple[str, ...]] = []
+    for kind in ("separate", "merged"):
+        cells = []
+        for label, lengths in values[kind]["classes"].items():
+            mean, median = FIGURES["4"][kind][label]
+            cells += [f"{lengths['mean']:.1f} ({mean})", f"{lengths['median']:.1f} ({median})"]
+        rows.append((f"entities {kind}", *cells))
+    header = [""]
+    for label in values["separate"]["classes"]:
+        header += [f"{label}, mean", "median"]
+    caption = "length of hypotheses in tokens"
+    return Filled(values["corpus"], Grid(caption, tuple(header), rows))
+
+
+def _heuristics(folder: Path) -> Filled:
+    """Table 5."""
+    values = read_json(folder / "analysis" / "heuristics.json", "corpus", "heuristics")
+    rows = []
+    for name, ours in values["heuristics"].items():
+        paper = FIGURES["5"][name]
+        tested = _tested(ours) if ours["top"] else ("-",) * 4
+        both = zip(tested, _tested(paper), strict=True)
+        rows.append((name, *(f"{cell} ({theirs})" for cell, theirs in both)))
+    header = ("heuristic", "chi-square", "p", "top class", "% of it")
+    return Filled(values["corpus"], Grid("heuristics of annotators", header, rows))
+
+
+def _tested(figures: Mapping[str, Json]) -> Sequence[str]:
+    return (
+        f"{figures['chi_square']:,.2f}",
+        p_value(figures["p_value"]),
+        figures["top"],
+        f"{100 * figures['share']:.1f}",
+    )
+
+
+TABLES = (
+    Table(1, _accuracies),
+    Table(2, _confusion),
+    Table(3, _tokens),
+    Table(4, _lengths),
+    Table(5, _heuristics),
+    Table(6, _partitions),
+)

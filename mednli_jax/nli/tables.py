@@ -251,13 +251,13 @@ def _measured(cell: Cell, runs: _Runs, read: Read) -> Measured:
     systems = [run.outcomes.right]
     baseline = runs.of_key.get((cell.baseline, cell.split))
     if baseline is None:
-        drawn = metrics.bootstrap_accuracy(run.outcomes.right)
-        ours = drawn.accuracy
+        accuracy = metrics.bootstrap_accuracy(run.outcomes.right)
+        drawn = (accuracy.accuracy, accuracy.low, accuracy.high)
     else:
         systems.append(baseline.outcomes.right)
-        drawn = metrics.paired_bootstrap(baseline.outcomes.right, run.outcomes.right)
-        ours = drawn.difference
-    points = [100 * value for value in (ours, drawn.low, drawn.high)]
+        gain = metrics.paired_bootstrap(baseline.outcomes.right, run.outcomes.right)
+        drawn = (gain.difference, gain.low, gain.high)
+    points = [100 * share for share in drawn]
     difference = None
     if runs.corpus == CORPUS and cell.paper is not None:
         difference = [value - cell.paper for value in points]
