@@ -9,16 +9,19 @@ import hashlib
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import permutations
 from typing import NamedTuple
 
-from mednli_jax.data.examples import NLIExample
+from mednli_jax.data.examples import Facts, NLIExample
 from mednli_jax.errors import DataError, UsageError
 from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.mentions import Recognised
+from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.relations import ANTONYM, CO_HYPONYM, KINDS, related
 from mednli_jax.knowledge.words import FUNCTION_WORDS, singular
 from mednli_jax.nli.analyses import Pairs
+from mednli_jax.nli.encoding import TextLinker, Tokens, examples_of
 from mednli_jax.report.options import AnalysisOptions
 from mednli_jax.report.sections import Grid, Report, Section, in_full
 
@@ -41,19 +44,45 @@ DETERMINERS = frozenset(
     ("a", "an", "the", "his", "her", "their", "its", "this", "that", "another", "one")
 )
 # Words within whose scope a more general word does not follow from a narrower one.
-_REVERSING = """no not n't never none nobody nothing nowhere neither nor without few every each all any only if unless
-    than denies denied negative except most least"""
+_REVERSING = """
+    no not n't never none nobody nothing nowhere neither nor without few every each all any only if
+    unless than denies denied negative except most least
+"""
 REVERSING = frozenset(_REVERSING.split())
 PRONOUNS = frozenset(("someone", "somebody", "something", "anyone", "everyone", "other", "one"))
+PARTS = ("", "n", "a")  # parts of speech: any, noun, adjective
 
 
 class _Word(NamedTuple):
-    """A word and its concepts in one part of speech."""
+    """A word and its concepts in one part of speech.
 
+    senses: of this part of speech, the most frequent first. concepts: of all parts of speech.
+    """
+
+    text: str
+    part: str
+    senses: tuple[int, ...]
+    concepts: tuple[int, ...]
+
+
+class _Partner(NamedTuple):
+    """A related word; kind: the relation of the first word to it, one of RULES."""
+
+    kind: str
+    text: str
+
+
+Partners = Mapping[tuple[str, str], Sequence[_Partner]]  # of a word in a part of speech
+
+
+class _Candidate(NamedTuple):
+    """The premise of an example, and the sentence in which the partner replaces the word."""
+
+    kind: str
+    example: NLIExample
     word: str
-    part: str  # "n", "a", or "" for any
-    senses: tuple[int, ...]  # the most frequent first
-    all: tuple[int, ...]  # the concepts of every part of speech
+    partner: str
+    sentence: str
 
 
 def substitutions(pairs: Pairs, options: AnalysisOptions) -> Report:
@@ -69,155 +98,164 @@ def substitutions(pairs: Pairs, options: AnalysisOptions) -> Report:
 
     options: count, pairs of each category, at most; seed, of the choice among more.
     """
-    pairs.needs_knowledge("substitutions")
-    finder, splits = pairs.finder, pairs.splits
-    if isinstance(finder, Recognised):
-        raise UsageError(
-            "analyze substitutions: concepts of a file say nothing of new words", fix="leave it out"
-        )
-    if "train" not in splits or len(splits) < 2:
-        raise UsageError(
-            "analyze substitutions: training pairs and another split are needed",
-            fix="give a corpus",
-        )
-    train = splits["train"].examples
-    words = list(_words(train, finder))
-    partners = _partners(finder.ontology, words)
-    trained = _trained(train, finder, partners)
-    others = [
-        example for name, split in splits.items() if name != "train" for example in split.examples
+    ontology, linker, _ = pairs.needs_knowledge("substitutions")
+    if isinstance(linker, Recognised):
+        problem = "analyze substitutions: concepts of a file say nothing of new words"
+        raise UsageError(problem, fix="leave it out")
+    if "train" not in pairs.splits or len(pairs.splits) < 2:
+        problem = "analyze substitutions: training pairs and another split are needed"
+        raise UsageError(problem, fix="give a corpus")
+    train = pairs.splits["train"].examples
+    partners = _partners(ontology, list(_words(train, linker)))
+    trained = _trained(train, linker, partners)
+    held_out = {name: split for name, split in pairs.splits.items() if name != "train"}
+    candidates = list(_candidates(examples_of(held_out), partners))
+    unseen = [
+        candidate for candidate in candidates if (candidate.word, candidate.partner) not in trained
     ]
-    every = list(_candidates(others, words, partners))
-    unseen = [one for one in every if (one[2].word, one[3].word) not in trained]
     chosen = _chosen(unseen, options.count, options.seed)
     if not chosen:
-        raise DataError(
-            "no word can be replaced by a related one",
-            fix="give a larger corpus, or another ontology",
-        )
-    of_kind = Counter(one[0] for one in chosen)
+        fix = "give a larger corpus, or another ontology"
+        raise DataError("no word can be replaced by a related one", fix=fix)
     figures = {
-        "ontology": finder.ontology.name,
-        "version": finder.ontology.version,
+        "ontology": ontology.name,
+        "version": ontology.version,
         "seed": options.seed,
-        "candidates": len(every),
-        "linked_in_training": len(every) - len(unseen),
-        "word_pairs": len({frozenset((one[2].word, one[3].word)) for one in chosen}),
-        "categories": {
-            name: {"pairs": of_kind[name], "label": RULES[name]} for name in RULES if of_kind[name]
-        },
+        "candidates": len(candidates),
+        "linked_in_training": len(candidates) - len(unseen),
+        "word_pairs": len({frozenset((pair.word, pair.partner)) for pair in chosen}),
+        "categories": _categories(chosen),
     }
-    rows = []
-    for number, (kind, example, _, _, text) in enumerate(chosen):
-        about = {"pairID": f"{kind}-{number:05}", "gold_label": RULES[kind], "genre": kind}
-        rows.append({**about, "sentence1": example.premise, "sentence2": text})
-    files = {FILE: "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()}
-    if not pairs.is_open:
-        place, private = (
-            f"OUT/private/{FILE}",
-            in_full("substitutions", Report(figures, files=files)),
-        )
-        return Report(figures, [_section(pairs.name, figures, place)], private=private)
-    return Report(figures, [_section(pairs.name, figures, f"OUT/{FILE}")], files)
+    files = {FILE: "".join(_lines(chosen)).encode()}
+    if pairs.is_open:
+        return Report(figures, [_section(pairs.name, figures, f"OUT/{FILE}")], files)
+    section = _section(pairs.name, figures, f"OUT/private/{FILE}")
+    private = in_full("substitutions", Report(figures, files=files))
+    return Report(figures, [section], private=private)
 
 
-def _words(train, finder) -> Iterator[_Word]:
+def _categories(chosen: Sequence[_Candidate]) -> Facts:
+    counts = Counter(pair.kind for pair in chosen)
+    return {
+        kind: {"pairs": counts[kind], "label": label}
+        for kind, label in RULES.items()
+        if counts[kind]
+    }
+
+
+def _lines(chosen: Sequence[_Candidate]) -> Iterator[str]:
+    """The pairs as JSON lines, with the fields of nli.readers."""
+    for number, pair in enumerate(chosen):
+        row = {
+            "pairID": f"{pair.kind}-{number:05}",
+            "gold_label": RULES[pair.kind],
+            "genre": pair.kind,
+            "sentence1": pair.example.premise,
+            "sentence2": pair.sentence,
+        }
+        yield json.dumps(row, ensure_ascii=False) + "\n"
+
+
+# ---- words and their partners ----
+
+
+def _words(train: Iterable[NLIExample], linker: TextLinker) -> Iterator[_Word]:
     """The words of the training pairs that may be replaced, or may replace another."""
-    counts = Counter(
-        token
-        for example in train
-        for token in (*example.premise_tokens, *example.hypothesis_tokens)
-    )
-    ids = finder.ontology.ids
-    for word, n in sorted(counts.items()):
+    counts: Counter[str] = Counter()
+    for example in train:
+        counts.update(example.premise_tokens)
+        counts.update(example.hypothesis_tokens)
+    for word, count in sorted(counts.items()):
         is_word = word.isalpha() and word.isascii() and word.islower()
-        if n < LEAST or not is_word or singular(word) != word or word in PRONOUNS:
+        if count < LEAST or not is_word or singular(word) != word or word in PRONOUNS:
             continue
-        mentions = finder.link([word])
+        mentions = linker.link([word])
         if len(mentions) != 1:
             continue
-        concepts = tuple(finder.indices(mentions[0].concept))
-        if not isinstance(finder, Lemmas):
+        concepts = tuple(linker.indices(mentions[0].concept))
+        if not isinstance(linker, Lemmas):
             yield _Word(word, "", concepts, concepts)
         elif mentions[0].concept == word:
             for part in "na":
+                ids = linker.ontology.ids
                 senses = tuple(concept for concept in concepts if ids[concept][0] == part)
-                if 2 * len(senses) >= len(concepts) and not (
-                    part == "a" and word.endswith(COMPARED)
-                ):
+                compared = part == "a" and word.endswith(COMPARED)
+                if 2 * len(senses) >= len(concepts) and not compared:
                     yield _Word(word, part, senses, concepts)
 
 
-def _partners(ontology, words: Sequence[_Word]) -> dict[tuple[str, str], list[tuple[str, _Word]]]:
-    """(word, part of speech) -> (type of relation, other word) of the words with this one
-    relation."""
-    tables = [
-        related(ontology, [(w.word, senses(w)) for w in words], max_length=STEPS)
-        for senses in (lambda w: w.senses[:1], lambda w: w.all)
-    ]
-    of_all = dict(zip(tables[1].keys.tolist(), tables[1].bits.tolist(), strict=True))
-    kinds = {1 << KINDS.index(kind): kind for kind in RULES} | {ANTONYM | CO_HYPONYM: "antonym"}
-    found = defaultdict(list)
-    for key, bits in zip(tables[0].keys.tolist(), tables[0].bits.tolist(), strict=True):
-        a, b = (words[place] for place in divmod(key, len(words)))
-        kind = kinds.get(bits)
-        excluding = (
-            kind != "co_hyponym" or not a.part or ontology.types[a.senses[0]].startswith(CONCRETE)
-        )
-        if kind and a.part == b.part and bits == of_all[key] and excluding:
-            found[a.word, a.part].append((kind, b))
-    return found
+def _partners(ontology: Ontology, words: Sequence[_Word]) -> Partners:
+    """The words that have one relation to each word."""
+    by_first = [(word.text, word.senses[:1]) for word in words]
+    by_all = [(word.text, word.concepts) for word in words]
+    of_first = related(ontology, by_first, max_length=STEPS)
+    of_all = related(ontology, by_all, max_length=STEPS)
+    bits_of_all = dict(zip(of_all.keys.tolist(), of_all.bits.tolist(), strict=True))
+    kind_of_bits = {1 << KINDS.index(kind): kind for kind in RULES}
+    kind_of_bits[ANTONYM | CO_HYPONYM] = "antonym"
+    partners = defaultdict(list)
+    for key, bits in zip(of_first.keys.tolist(), of_first.bits.tolist(), strict=True):
+        word, partner = (words[place] for place in divmod(key, len(words)))
+        kind = kind_of_bits.get(bits)
+        if kind is None or word.part != partner.part or bits != bits_of_all[key]:
+            continue
+        is_concrete = ontology.types[word.senses[0]].startswith(CONCRETE)
+        if kind != "co_hyponym" or not word.part or is_concrete:
+            partners[word.text, word.part].append(_Partner(kind, partner.text))
+    return partners
 
 
-def _trained(examples, finder, partners) -> set[tuple[str, str]]:
+def _trained(
+    train: Iterable[NLIExample], linker: TextLinker, partners: Partners
+) -> set[tuple[str, str]]:
     """The pairs of words, in both orders, of which a training pair has one on each side."""
-    others = defaultdict(set)
+    partners_of: dict[str, set[str]] = defaultdict(set)
     for (word, _), related_words in partners.items():
-        others[word] |= {other.word for _, other in related_words}
-    keys, found = {}, set()
+        partners_of[word].update(partner.text for partner in related_words)
+    words_of: dict[Tokens, set[str]] = {}
 
-    def words_of(tokens):
-        if tokens not in keys:
-            mentions = finder.link(tokens)
-            inflected = {singular(token.casefold()) for token in tokens} | {
-                token.casefold() for token in tokens
-            }
-            keys[tokens] = inflected.union(*(m.concept.split("|") for m in mentions))
-        return keys[tokens]
+    def words(tokens: Tokens) -> set[str]:
+        if tokens not in words_of:
+            folded = {token.casefold() for token in tokens}
+            keys = (mention.concept.split("|") for mention in linker.link(tokens))
+            words_of[tokens] = folded.union(map(singular, folded), *keys)
+        return words_of[tokens]
 
-    for example in examples:
-        premise, hypothesis = words_of(example.premise_tokens), words_of(example.hypothesis_tokens)
-        for one, other in ((premise, hypothesis), (hypothesis, premise)):
-            for word in one & others.keys():
-                found |= {(word, partner) for partner in others[word] & other}
-    return found | {(b, a) for a, b in found}
+    trained = set()
+    for example in train:
+        sides = words(example.premise_tokens), words(example.hypothesis_tokens)
+        for first, second in permutations(sides):
+            for word in first & partners_of.keys():
+                for partner in partners_of[word] & second:
+                    trained |= {(word, partner), (partner, word)}
+    return trained
 
 
-def _candidates(examples, words, partners) -> Iterator[tuple[str, NLIExample, _Word, _Word, str]]:
-    """(type of relation, an example with the premise, the word, its replacement, the new
-    sentence)."""
-    by_word, seen = defaultdict(list), set()
-    for word in words:
-        by_word[word.word].append(word)
+# ---- sentences ----
+
+
+def _candidates(examples: Iterable[NLIExample], partners: Partners) -> Iterator[_Candidate]:
+    """All replacements in the premises, each distinct premise once."""
+    premises = set()
     for example in examples:
         tokens = [token.casefold() for token in example.premise_tokens]
-        if example.premise in seen or not REVERSING.isdisjoint(tokens):
+        if example.premise in premises or not REVERSING.isdisjoint(tokens):
             continue
-        seen.add(example.premise)
+        premises.add(example.premise)
         for place, token in enumerate(tokens):
-            for word in by_word.get(token, ()):
-                if not _fits(word.part, tokens, place) or tokens.count(token) > 1:
+            if tokens.count(token) > 1:
+                continue
+            for part in PARTS:
+                if not _fits(part, tokens, place):
                     continue
-                for kind, other in partners.get((word.word, word.part), ()):
-                    text = other.word not in tokens and _replaced(
-                        example.premise, word.word, other.word
-                    )
-                    if text:
-                        yield kind, example, word, other, text
+                for kind, partner in partners.get((token, part), ()):
+                    sentence = _replaced(example.premise, token, partner)
+                    if sentence and partner not in tokens:
+                        yield _Candidate(kind, example, token, partner, sentence)
 
 
 def _fits(part: str, tokens: Sequence[str], place: int) -> bool:
-    """Whether a word of a part of speech ("" for any) may stand at this place."""
+    """Whether a word of a part of speech may stand at this place."""
     if not part:
         return True
     after = tokens[place + 1] if place + 1 < len(tokens) else "."
@@ -225,52 +263,54 @@ def _fits(part: str, tokens: Sequence[str], place: int) -> bool:
     return place > 0 and tokens[place - 1] in DETERMINERS and of_grammar == (part == "n")
 
 
-def _replaced(text: str, word: str, other: str) -> str | None:
+def _replaced(text: str, word: str, partner: str) -> str | None:
     """The text with the word replaced and its article made to fit; None unless the word occurs
     exactly once."""
-    found = list(re.finditer(rf"\b(?:(an?)(\s+))?({word})\b", text, re.IGNORECASE))
-    if len(found) != 1:
+    matches = list(re.finditer(rf"\b(?:(an?)(\s+))?({word})\b", text, re.IGNORECASE))
+    if len(matches) != 1:
         return None
-    article, gap, old = found[0].groups()
-    new = other.capitalize() if old[0].isupper() else other
+    article, gap, old = matches[0].groups()
+    new = partner.capitalize() if old[0].isupper() else partner
     if article:
-        fitting = "an" if other[0] in "aeiou" else "a"
+        fitting = "an" if partner[0] in "aeiou" else "a"
         new = (fitting.capitalize() if article[0].isupper() else fitting) + gap + new
-    return text[: found[0].start()] + new + text[found[0].end() :]
+    return text[: matches[0].start()] + new + text[matches[0].end() :]
 
 
-def _chosen(candidates, count, seed):
+def _chosen(candidates: Iterable[_Candidate], count: int, seed: int) -> list[_Candidate]:
     """At most `count` of each category, in an order that depends on the seed and the pairs
     alone."""
 
-    def key(one):
-        kind, example, word, other, _ = one
-        return hashlib.sha256(
-            f"{seed}:{kind}:{example.uid}:{word.word}:{other.word}".encode()
-        ).digest()
+    def key(pair: _Candidate) -> bytes:
+        content = f"{seed}:{pair.kind}:{pair.example.uid}:{pair.word}:{pair.partner}"
+        return hashlib.sha256(content.encode()).digest()
 
-    chosen, taken = [], Counter()
-    for one in sorted(candidates, key=key):
-        kind, example, word, other, _ = one
-        most = {
-            kind: count,
-            (kind, word.word, other.word): PAIR_MOST,
-            (example.premise,): SENTENCE_MOST,
+    chosen = []
+    counts: Counter[tuple[str, ...]] = Counter()
+    for pair in sorted(candidates, key=key):
+        limits = {
+            (pair.kind, ""): count,
+            (pair.kind, pair.word, pair.partner): PAIR_MOST,
+            (pair.example.premise,): SENTENCE_MOST,
         }
-        if all(taken[what] < limit for what, limit in most.items()):
-            taken.update(most.keys())
-            chosen.append(one)
-    return sorted(chosen, key=lambda one: (list(RULES).index(one[0]), key(one)))
+        if all(counts[group] < limit for group, limit in limits.items()):
+            counts.update(limits.keys())
+            chosen.append(pair)
+    kinds = list(RULES)
+    return sorted(chosen, key=lambda pair: (kinds.index(pair.kind), key(pair)))
 
 
-def _section(corpus, figures, place: str) -> Section:
-    rows = [(kind, of["label"], f"{of['pairs']:,}") for kind, of in figures["categories"].items()]
-    pairs = sum(of["pairs"] for of in figures["categories"].values())
+def _section(corpus: str, figures: Facts, file: str) -> Section:
+    rows = []
+    for kind, category in figures["categories"].items():
+        rows.append((kind, category["label"], f"{category['pairs']:,}"))
+    pairs = sum(category["pairs"] for category in figures["categories"].values())
     words = [
         f"{corpus}, {figures['ontology']} {figures['version']}: {pairs:,} pairs with "
         f"{figures['word_pairs']:,} pairs of words, of {figures['candidates']:,} candidates; "
-        f"{figures['linked_in_training']:,} of these have words that a training pair has on both sides: left out",
-        f"score a run on it: python -m mednli_jax.evaluate --run=DIR --probe={place}",
+        f"{figures['linked_in_training']:,} of these have words that a training pair has on both "
+        "sides: left out",
+        f"score a run on it: python -m mednli_jax.evaluate --run=DIR --probe={file}",
     ]
     grid = Grid("", ("category", "label", "pairs"), rows, left=2)
     return Section("One word replaced by a related one", words, [grid])
