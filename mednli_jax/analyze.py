@@ -11,7 +11,7 @@
   aflite       easy and difficult pairs by adversarial filtering (section 6), as lists for evaluate --partition
   all          all of the above, on one page
   substitutions  DIR/substitutions.jsonl for evaluate --probe: a related word replaces a word; --count=200 a category
-  cloze-stats  --corpus=demo_cloze|clicr|FOLDER (Tables 2 and 3, Figures 2-5 of CliCR): --skills=FILE --scores=FILES
+  cloze-stats, cloze-baselines  CliCR's Tables 2 to 4, --corpus=demo_cloze|clicr|FOLDER: --skills --scores; --vectors
 
   --corpus=NAME|FILE|FOLDER    demo, demo_full, mednli, snli, ... or your own pairs: linked by MeSH, whole sentences
 {config}
@@ -44,14 +44,14 @@ from mednli_jax.report.sections import Report, lines
 from mednli_jax.rundir import environment
 from mednli_jax.terminal import say
 
-CLOZE = "cloze-stats"  # the one analysis of cloze queries
+CLOZE = ("cloze-stats", "cloze-baselines")  # analyses of cloze queries
 
 WORDS = 1  # number of arguments without --
 
 
 def define(values: cli.Flags) -> str | None:
     cli.define(values, config=None, corpus=None)
-    cli.define_paths(values, "spans", "features", "skills", "out")
+    cli.define_paths(values, "spans", "features", "skills", "vectors", "out")
     cli.define(values, stop_words=False, public=False, resume=False, json=False)
     cli.define(values, scores=[], lengths=("all", "train"))
     cli.define(
@@ -66,9 +66,8 @@ def define(values: cli.Flags) -> str | None:
         flags.DEFINE_float(
             name, default, name, lower_bound=0.0, upper_bound=most, flag_values=values
         )
-    return (
-        None if CLOZE in cli.arguments() else __file__
-    )  # a cloze corpus is not a variant of this config
+    is_cloze = any(name in cli.arguments() for name in CLOZE)
+    return None if is_cloze else __file__  # a cloze corpus is not a variant of this config
 
 
 def get_config(variant="demo"):
@@ -172,6 +171,7 @@ def _options(values: cli.Flags) -> AnalysisOptions:
         spans=values.spans,
         features=values.features,
         skills=values.skills,
+        vectors=values.vectors,
         scores=tuple(values.scores),
         out=values.out,
         stop_words=values.stop_words,

@@ -30,7 +30,10 @@ VECTORS = (
     "vectors/: glove.840B.300d.txt from nlp.stanford.edu/projects/glove for pairs, pubmed_mimic_200d.txt for CliCR; "
     "runs can use random vectors (--config.vectors.path=)"
 )
-FOR_BERT = "weights/: folders with config.json, model.safetensors, vocab.txt, for BERT; else it is trained from scratch"
+WEIGHTS = (
+    "weights/: folders with config.json, model.safetensors and tokenizer.json or vocab.txt, for "
+    "encoders; else they are trained from scratch"
+)
 MARKS = {"ok": "ok     ", "missing": "missing", "check": "CHECK  "}
 
 
@@ -173,19 +176,15 @@ def vectors(folder: Path | None) -> list[Finding]:
 
 def weights(folder: Path | None) -> list[Finding]:
     """A finding for each folder of weights/."""
-    from mednli_jax.data.wordpiece import WEIGHTS, vocabulary_files
+    from mednli_jax.data.pieces import vocabulary_files
+    from mednli_jax.models.weights import description
 
-    def usable(path):
-        vocabulary_files(path)
-        if not (path / WEIGHTS).is_file():
-            raise UserError(
-                f"no {WEIGHTS} is there; pickled weights are not read", fix="convert them"
-            )
-        return f"--config.model.weights={path}"
+    def usable(path: Path) -> str:
+        vocabulary, *_ = vocabulary_files(path)
+        return f"{description(path)}, {vocabulary.name}; --config.model.weights={path}"
 
-    return _each(
-        folder.glob("weights/*/") if folder else (), usable, "pretrained weights", FOR_BERT
-    )
+    paths = folder.glob("weights/*/") if folder else ()
+    return _each(paths, usable, "pretrained weights", WEIGHTS)
 
 
 def _each(paths, look, what, source):

@@ -25,8 +25,8 @@ from mednli_jax.data.arrays import NEW, PLURAL, VECTORS_OF_RUN, Prepared, Rows, 
 from mednli_jax.data.cache import CONCEPTS
 from mednli_jax.data.corpus import Corpus, cache_folder, corpus_folder, data_folder, file_path
 from mednli_jax.data.examples import Split
+from mednli_jax.data.pieces import PieceVocabulary, find_weights
 from mednli_jax.data.text import Vocab
-from mednli_jax.data.wordpiece import WordPieces, find_weights
 from mednli_jax.errors import (
     FORCE,
     ConfigError,
@@ -252,7 +252,7 @@ def _model(config: Config, entry: table.Entry) -> Model:
         sizes = entry.pretrained.read_architecture(weights)
         _check_sizes(fields, sizes, defaults.transformer(entry.name))
         fields |= sizes
-        WordPieces.load(weights).check_size(fields["vocab_size"])
+        PieceVocabulary.load(weights).check_size(fields["vocab_size"])
     if entry.module is not None:  # refuses bad fields
         size = {"vocab_size": 1} if entry.has_field("vocab_size") else {}
         entry.build(size | fields)
@@ -646,7 +646,7 @@ class FinishedRun(System):
     """
 
     manifest: Manifest
-    vocabulary: Vocab | WordPieces
+    vocabulary: Vocab | PieceVocabulary
     vectors: np.ndarray
     variables: PyTree | None = None
     predictor: tasks.Predictor | None = None
@@ -1042,7 +1042,7 @@ def _model_card(run: FinishedRun) -> str:
     tags = f"tags: [clinical, jax, {run.scorer.name}]"
     call = f"load_run(FOLDER).predict([{run.task.form}])"
     use = f"```python\nfrom mednli_jax import load_run\n\n{call}\n```"
-    card = html.public_pages(html.public_figures(run.directory.folder))[1]
+    card = html.public_pages(html.public_figures(run.directory.folder)).card
     return f"---\n{facts}\n{tags}\n---\n{card}\n## Use\n\n{use}\n"
 
 

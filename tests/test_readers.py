@@ -31,9 +31,9 @@ from mednli_jax.cloze.clicr import read_clicr
 from mednli_jax.cloze.query_builder import read_reports
 from mednli_jax.data.examples import Answer, ClozeExample, Entity, NLIExample, Passage
 from mednli_jax.data.partitions import read_partition
+from mednli_jax.data.pieces import PieceVocabulary
 from mednli_jax.data.text import SPECIALS
 from mednli_jax.data.vectors import load_vectors
-from mednli_jax.data.wordpiece import WordPieces
 from mednli_jax.diskne import builder
 from mednli_jax.diskne.data import read_published
 from mednli_jax.errors import DataErrors, UserError
@@ -159,7 +159,7 @@ READERS = {
     "vectors.txt": one("v.txt", "2 3\nquokka 1 2.5 -3\nwombat 1 1 1\n", read_vectors),
     "vectors.bin": one("v.bin", b"1 3\nquokka " + bytes(12), read_vectors, by_line=False),
     "concept vectors": one("v.csv", '"","V1"\n"C1",1\n"C2",4.5\n', lambda path: builder.read_vectors(path, ("C1",))),
-    "pieces": one("vocab.txt", PIECES, WordPieces.load, zipped=False),
+    "pieces": one("vocab.txt", PIECES, PieceVocabulary.load, zipped=False),
     "partition": one("p.txt", "quokka\nwombat\n", read_partition),
     "categories": one("c.tsv", "u0\tnegation\n", categories.read_annotations),
     "skills": one("k.tsv", "u0\tnone\n", stats.read_skills),

@@ -12,9 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mednli_jax.cloze import stats, tables
+from mednli_jax.cloze import page, stats, tables, untrained
 from mednli_jax.cloze.clicr import BEGIN, END, LICENSED, SOURCE, parse_marked, source_files
 from mednli_jax.cloze.encoding import DEMO, NAMES, SETUPS, ClozeCorpus, ClozeEncoding, Texts
+from mednli_jax.cloze.runs import TABLE
 from mednli_jax.cloze.scores import ANSWERS
 from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path, vectors_of
@@ -23,13 +24,11 @@ from mednli_jax.data.inputs import Form
 from mednli_jax.data.vectors import coverage_warnings
 from mednli_jax.errors import Text, UsageError, config_field
 from mednli_jax.files import local_path
-from mednli_jax.report import public as public_part
 from mednli_jax.report.options import (
     AnalysisOptions,
     EvaluationOptions,
     PaperTable,
     ReportOptions,
-    TableOptions,
 )
 from mednli_jax.report.sections import Report, RunSections, Section
 from mednli_jax.report.tables import published
@@ -132,24 +131,24 @@ class Cloze:
         write_kept(directory, ANSWERS, {"splits": kept})
 
     def run_sections(self, directory: RunDirectory, result: RunResult) -> RunSections:
-        return tables.run_sections(result)
+        return page.run_sections(result)
 
     def closing_sections(self, directory: RunDirectory, result: RunResult) -> Sequence[Section]:
         return ()
 
     def compare(self, folders: Sequence[Path], split: str) -> Report:
-        return tables.compare(folders, split)
+        return page.compare(folders, split)
 
     def more_sections(self, folders: Sequence[Path], options: ReportOptions) -> Report:
         return Report({})
 
     def evaluate(self, run: Any, options: EvaluationOptions) -> Report:
-        return tables.evaluate(run, options)
+        return page.evaluate(run, options)
 
     def evaluate_answers(
         self, corpus: str, predictions: Path, options: EvaluationOptions
     ) -> Report:
-        return tables.evaluate_answers(corpus, predictions, options)
+        return page.evaluate_answers(corpus, predictions, options)
 
     licensed: Sequence[str] = LICENSED
 
@@ -158,17 +157,17 @@ class Cloze:
         return {"clicr": (lambda folder: source_files(folder).values(), SOURCE)}
 
     def prediction(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        return tables.prediction(row)
+        return page.prediction(row)
 
     def prediction_lines(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-        return tables.prediction_lines(rows)
+        return page.prediction_lines(rows)
 
     def write_attention(self, run: Any, inputs: Sequence[tuple[str, str]]) -> Path:
-        return tables.write_attention(run, inputs)
+        return page.write_attention(run, inputs)
 
     @property
     def analyses(self) -> Mapping[str, Callable[[Any, AnalysisOptions], Report]]:
-        return {"cloze-stats": _statistics}
+        return {"cloze-stats": _statistics, "cloze-baselines": _baselines}
 
     alone: Sequence[str] = ()
 
@@ -176,12 +175,12 @@ class Cloze:
         """The corpus of --corpus, by its name."""
         if not options.corpus or config is not None or (options.scores and not options.skills):
             fix = f"give --corpus={DEMO}, clicr or a folder, and --scores with --skills"
-            raise UsageError("analyze cloze-stats: is for a corpus", fix=fix)
+            raise UsageError("analyze cloze-stats and cloze-baselines: are for a corpus", fix=fix)
         return Named(options.corpus)
 
     @property
     def tables(self) -> Mapping[str, PaperTable]:
-        return {tables.NAME: PaperTable(_filled, published("clicr")["source"])}
+        return {TABLE: PaperTable(tables.report, published("clicr")["source"])}
 
 
 TASK = Cloze()
@@ -193,11 +192,5 @@ def _statistics(corpus: Named, options: AnalysisOptions) -> Report:
     )
 
 
-def _filled(runs: Path, options: TableOptions) -> Report:
-    found = tables.filled(runs, options.read, options.split)
-    found = public_part.table(found) if options.public else found
-    shown = [tables.table_section(found)]
-    if options.skills:
-        found["skills"] = tables.skills_of_runs(runs, options.split, options.skills)
-        shown.append(stats.skill_section(found["skills"]))
-    return Report(found, shown, runs=[runs / name for name in tables.RUNS.values()])
+def _baselines(corpus: Named, options: AnalysisOptions) -> Report:
+    return untrained.analysis(corpus.name, options.vectors)

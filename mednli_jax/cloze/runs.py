@@ -15,3 +15,8 @@ RUNS: Mapping[str, PaperRun] = MappingProxyType(
     {name: PaperRun(name, name, vectors=VECTORS) for name in READERS}
 )
 BASELINES = "baselines/cloze-baselines.json"
+
+
+def answers_file(name: str, split: str) -> str:
+    """The private file with the answers of a baseline."""
+    return f"{name.replace(', ', '-').replace(' ', '_')}.{split}.jsonl"

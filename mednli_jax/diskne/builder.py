@@ -10,9 +10,9 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from mednli_jax.diskne.data import (
     GROUP_OF,
     POSITIVE,
     Benchmark,
+    Negative,
     Positive,
     assembled,
     disease_names,
@@ -40,20 +41,8 @@ _DIGITS = 9  # of a cosine; the last ones differ between machines
 # semantic types, SNOMED CT's semantic tag, the Disease Ontology's namespace.
 DISEASE_TYPES = (
     *(f"C{part:02}" for part in (*range(1, 21), 24, 25, 26)),
-    *(
-        "F03",
-        "T019",
-        "T020",
-        "T037",
-        "T046",
-        "T047",
-        "T048",
-        "T049",
-        "T190",
-        "T191",
-        "disorder",
-        "disease",
-    ),
+    *("F03", "disorder", "disease"),
+    *("T019", "T020", "T037", "T046", "T047", "T048", "T049", "T190", "T191"),
 )
 # The category that each type of concept gives; the first one wins a tie.
 EVIDENCE_TYPES = {
@@ -66,10 +55,11 @@ EVIDENCE_TYPES = {
     "symptoms": ("C23.888", "T033", "T184", "finding"),
 }
 # A hypothesis with one of these words does not say that the patient has the disease.
-_DENIED = "no not n't never none neither nor denies denied without negative absent free cannot unlikely ruled"
-_OTHERS = "family mother father brother sister son daughter wife husband parents relative"
+_DENIED = """no not n't never none neither nor denies denied without negative absent free cannot
+    unlikely ruled"""
+_OF_OTHERS = "family mother father brother sister son daughter wife husband parents relative"
 _UNSURE = "risk may might could possible possibly would prevent prevention screening"
-NOT_STATED = frozenset(f"{_DENIED} {_OTHERS} {_UNSURE}".split())
+NOT_STATED = frozenset(f"{_DENIED} {_OF_OTHERS} {_UNSURE}".split())
 LEFT_OUT = (
     "not_entailed",
     "no_disease",
@@ -86,57 +76,74 @@ def is_disease(ontology: Ontology, index: int) -> bool:
     return not len(ontology.types) or _has_type(ontology, index, DISEASE_TYPES)
 
 
-def _has_type(ontology, index, prefixes):
-    return any(kind.startswith(tuple(prefixes)) for kind in ontology.types[index].split("|"))
+def _has_type(ontology: Ontology, index: int, prefixes: tuple[str, ...]) -> bool:
+    return any(name.startswith(prefixes) for name in ontology.types[index].split("|"))
 
 
-def select(pairs: Iterable[NLIExample], linker: Linker) -> tuple[list[Positive], Counter]:
-    """The positive examples among pairs (section 3.1), and how many pairs were left out for what
-    (LEFT_OUT)."""
-    results = [_positive(pair, linker) for pair in pairs]
-    left_out = Counter(result for result in results if isinstance(result, str))
-    return [result for result in results if isinstance(result, Positive)], left_out
+class Selected(NamedTuple):
+    """positives: the pairs that are positive examples. left_out: how many pairs are none, by
+    reason (LEFT_OUT)."""
+
+    positives: list[Positive]
+    left_out: Counter[str]
 
 
-def _positive(pair, linker) -> Positive | str:
+def select(pairs: Iterable[NLIExample], linker: Linker) -> Selected:
+    """The positive examples among pairs (section 3.1)."""
+    positives = []
+    left_out: Counter[str] = Counter()
+    for pair in pairs:
+        result = _positive(pair, linker)
+        if isinstance(result, Positive):
+            positives.append(result)
+        else:
+            left_out[result] += 1
+    return Selected(positives, left_out)
+
+
+def _positive(pair: NLIExample, linker: Linker) -> Positive | str:
     """The positive example of a pair, or the reason why there is none."""
     if pair.label != POSITIVE:
         return "not_entailed"
-    index_of, mentions = linker.ontology.index_of, linker.link(pair.hypothesis_tokens)
-    mentions = [
-        mention for mention in mentions if is_disease(linker.ontology, index_of[mention.concept])
-    ]
-    if len({mention.concept for mention in mentions}) != 1:
-        return "several_diseases" if mentions else "no_disease"
-    if NOT_STATED & {token.lower() for token in pair.hypothesis_tokens}:
+    ontology = linker.ontology
+    mentions = []
+    for mention in linker.link(pair.hypothesis_tokens):
+        if is_disease(ontology, ontology.index_of[mention.concept]):
+            mentions.append(mention)
+    if not mentions:
+        return "no_disease"
+    first = mentions[0]
+    if any(mention.concept != first.concept for mention in mentions):
+        return "several_diseases"
+    if not NOT_STATED.isdisjoint(token.lower() for token in pair.hypothesis_tokens):
         return "not_stated"
-    category = category_of(pair, mentions[0].concept, linker)
+    category = category_of(pair, first.concept, linker)
     if not category:
         return "no_category"
-    if mentions[0] not in linker.link(pair.hypothesis_tokens, inside_tokens=False):
+    if first not in linker.link(pair.hypothesis_tokens, inside_tokens=False):
         return "not_found"  # the name is a part of a token
     offsets = token_offsets(pair.hypothesis, pair.hypothesis_tokens)
-    start, end = offsets[mentions[0].start][0], offsets[mentions[0].end - 1][1]
+    start, end = offsets[first.start][0], offsets[first.end - 1][1]
     if min(start, end) < 0:
         return "not_found"
-    return Positive(pair, mentions[0].concept, category, start, end)
+    return Positive(pair, first.concept, category, start, end)
 
 
 def category_of(pair: NLIExample, disease: str, linker: Linker) -> str:
     """The category of a premise: terminological if it names the disease, else the most frequent
     type of its concepts (EVIDENCE_TYPES); "" if it has none, or the terminology has no types."""
     ontology = linker.ontology
-    found = [ontology.index_of[mention.concept] for mention in linker.link(pair.premise_tokens)]
-    if ontology.index_of[disease] in found:
+    concepts = [ontology.index_of[mention.concept] for mention in linker.link(pair.premise_tokens)]
+    if ontology.index_of[disease] in concepts:
         return "terminological"
     if not len(ontology.types):
         return ""
-    counts = {
-        kind: sum(_has_type(ontology, at, types) for at in found)
-        for kind, types in EVIDENCE_TYPES.items()
-    }
-    kind = max(counts, key=counts.get)
-    return kind if counts[kind] else ""
+    best, most = "", 0
+    for category, types in EVIDENCE_TYPES.items():
+        count = sum(_has_type(ontology, index, types) for index in concepts)
+        if count > most:
+            best, most = category, count
+    return best
 
 
 # (positive example, candidates) -> the candidates, best negatives first.
@@ -156,9 +163,9 @@ class Kinship:
             return frozenset({concept})
         return frozenset({self.ontology.ids[index], *self.ontology.ancestors(concept)})
 
-    def related(self, one: str, other: str) -> bool:
+    def related(self, first: str, second: str) -> bool:
         """Whether the two are one concept, or one is an ancestor of the other."""
-        above, below = self.above(one), self.above(other)
+        above, below = self.above(first), self.above(second)
         return above <= below or below <= above
 
 
@@ -168,21 +175,20 @@ def similar(vectors: Mapping[str, np.ndarray]) -> Ranking:
     if not vectors:
         fix = "give vectors of this terminology's concepts, or leave them out"
         raise DataError("none of the diseases has a vector", fix=fix)
-    vectors = {concept: np.asarray(vector, np.float64) for concept, vector in vectors.items()}
-    units = {
-        concept: vector / max(np.linalg.norm(vector), 1e-12) for concept, vector in vectors.items()
-    }
+    units = {}
+    for concept, vector in vectors.items():
+        vector = np.asarray(vector, np.float64)
+        units[concept] = vector / max(np.linalg.norm(vector), 1e-12)
 
-    def rank(positive, candidates):
-        vector = units.get(positive.disease)
-        if vector is None:
+    def rank(positive: Positive, candidates: Collection[str]) -> list[str]:
+        if positive.disease not in units:
             return []
-        order = [
-            (-round(float(vector @ units[other]), _DIGITS), other)
-            for other in candidates
-            if other in units
-        ]
-        return [other for _, other in sorted(order)]
+        vector = units[positive.disease]
+        order = []
+        for disease in candidates:
+            if disease in units:
+                order.append((-round(float(vector @ units[disease]), _DIGITS), disease))
+        return [disease for _, disease in sorted(order)]
 
     return rank
 
@@ -191,11 +197,13 @@ def shuffled(seed: int) -> Ranking:
     """Ranks by chance, anew for each example: from the seed, the pair and the two diseases
     alone."""
 
-    def rank(positive, candidates):
+    def rank(positive: Positive, candidates: Collection[str]) -> list[str]:
         key = f"{seed}\t{positive.pair.uid}\t{positive.disease}"
-        return sorted(
-            candidates, key=lambda other: hashlib.sha256(f"{key}\t{other}".encode()).digest()
-        )
+
+        def digest(disease: str) -> bytes:
+            return hashlib.sha256(f"{key}\t{disease}".encode()).digest()
+
+        return sorted(candidates, key=digest)
 
     return rank
 
@@ -206,34 +214,36 @@ def negatives(
     kinship: Kinship,
     count: int = COUNT,
     synonyms: Mapping[str, Iterable[str]] = MappingProxyType({}),
-) -> Iterator[tuple[Positive, str]]:
-    """(positive example, other disease): for each positive example the first `count` of its
-    disease's ranking, among the diseases of positive examples of its group that are not its kin
-    (sections 3.2 and 4.3).
+) -> Iterator[Negative]:
+    """For each positive example the first `count` of its disease's ranking, among the diseases of
+    positive examples of its group that are not its kin (sections 3.2 and 4.3).
 
     Passed over are diseases that another positive example claims on the same premise, those of
     which one of `synonyms` stands in the premise, and the kin of either: they might be true.
     """
-    of_group, of_premise = defaultdict(set), defaultdict(set)
+    diseases_of_group: dict[str, set[str]] = defaultdict(set)
+    true_diseases: dict[str, set[str]] = defaultdict(set)
     named = mentioned({positive.pair.premise for positive in positives}, synonyms)
     for positive in positives:
-        of_group[GROUP_OF[positive.category]].add(positive.disease)
-        of_premise[premise_key(positive.pair.premise)] |= {
-            positive.disease,
-            *named[positive.pair.premise],
-        }
-    candidates = {}
+        premise = positive.pair.premise
+        diseases_of_group[GROUP_OF[positive.category]].add(positive.disease)
+        true_diseases[premise_key(premise)] |= {positive.disease, *named[premise]}
+
+    @cache
+    def candidates(group: str, disease: str) -> list[str]:
+        diseases = sorted(diseases_of_group[group])
+        return [candidate for candidate in diseases if not kinship.related(candidate, disease)]
+
     for positive in positives:
-        key = GROUP_OF[positive.category], positive.disease
-        if key not in candidates:
-            others = sorted(of_group[key[0]])
-            candidates[key] = [
-                other for other in others if not kinship.related(other, positive.disease)
-            ]
-        true = of_premise[premise_key(positive.pair.premise)] - {positive.disease}
-        ranked = ranking(positive, candidates[key])
-        chosen = (other for other in ranked if not any(kinship.related(other, one) for one in true))
-        yield from ((positive, other) for other in islice(chosen, count))
+        premise, disease = premise_key(positive.pair.premise), positive.disease
+        maybe_true = true_diseases[premise] - {disease}
+        number = 0
+        for candidate in ranking(positive, candidates(GROUP_OF[positive.category], disease)):
+            if number == count:
+                break
+            if not any(kinship.related(candidate, true) for true in maybe_true):
+                yield Negative(positive, candidate)
+                number += 1
 
 
 def read_vectors(path: Path, concepts: Collection[str]) -> dict[str, np.ndarray]:
@@ -242,20 +252,23 @@ def read_vectors(path: Path, concepts: Collection[str]) -> dict[str, np.ndarray]
     The file has a header line, then rows of an id and D numbers, quoted or not; the first row of an
     id counts.
     """
-    found, problems, size = {}, Problems(), None
-    for number, (concept, *cells) in csv_records(path, problems):
+    problems = Problems()
+    vectors: dict[str, np.ndarray] = {}
+    size = None
+    for line, (concept, *cells) in csv_records(path, problems):
         size = len(cells) if size is None else size
-        if concept in found or concept not in concepts:
+        if concept in vectors or concept not in concepts:
             continue
         try:
-            found[concept] = np.array(cells, np.float64)
+            vector = np.array(cells, np.float64)
         except ValueError:
-            found[concept] = np.array([np.nan])
-        if len(cells) != size or not np.isfinite(found[concept]).all():
+            vector = np.array([np.nan])
+        vectors[concept] = vector
+        if len(cells) != size or not np.isfinite(vector).all():
             problem = f"holds something else than {size} finite numbers"
-            problems.add(DataError(problem, file=path.name, line=number, fix="copy the file again"))
+            problems.add(DataError(problem, file=path.name, line=line, fix="copy the file again"))
     problems.raise_if_any()
-    return found
+    return vectors
 
 
 def vectors_of_ancestors(ontology: Ontology, concepts: Collection[str]) -> dict[str, np.ndarray]:
@@ -265,50 +278,52 @@ def vectors_of_ancestors(ontology: Ontology, concepts: Collection[str]) -> dict[
     """
     kinship = Kinship(ontology)
     above = {concept: kinship.above(concept) for concept in sorted(concepts)}
-    every = sorted(frozenset().union(*above.values()))
-    has = np.array([[ancestor in found for ancestor in every] for found in above.values()], float)
-    vectors = has * np.log((1 + len(above)) / has.sum(axis=0))
-    return {
-        concept: row
-        for (concept, found), row in zip(above.items(), vectors, strict=True)
-        if len(found) > 1
-    }
+    ancestors = sorted(frozenset().union(*above.values()))
+    column_of = {ancestor: column for column, ancestor in enumerate(ancestors)}
+    is_above = np.zeros((len(above), len(ancestors)))
+    for row, ancestors_of_concept in enumerate(above.values()):
+        is_above[row, [column_of[ancestor] for ancestor in ancestors_of_concept]] = 1
+    rows = is_above * np.log((1 + len(above)) / is_above.sum(axis=0))
+    vectors = {}
+    for row, (concept, ancestors_of_concept) in zip(rows, above.items(), strict=True):
+        if len(ancestors_of_concept) > 1:
+            vectors[concept] = row
+    return vectors
 
 
 def build(
     name: str,
     pairs: Iterable[NLIExample],
     linker: Linker,
-    ranked: Callable[[Collection[str]], Ranking],
+    ranking_of: Callable[[Collection[str]], Ranking],
     *,
     wording: str = "name",
     count: int = COUNT,
-    facts: Mapping = MappingProxyType({}),
+    facts: Mapping[str, Any] = MappingProxyType({}),
 ) -> Benchmark:
     """A benchmark of the positive examples among `pairs`. It does not depend on their order.
 
     Args:
       linker: of the terminology that names the diseases.
-      ranked: makes the ranking of negatives for the diseases that were found (`similar`, `shuffled`).
+      ranking_of: makes the ranking of negatives for the diseases that were found (`similar`,
+        `shuffled`).
     """
     positives, left_out = select(pairs, linker)
     if not positives:
-        reasons = ", ".join(
-            f"{left_out[reason]} {reason}" for reason in LEFT_OUT if left_out[reason]
-        )
+        reasons = [f"{left_out[reason]} {reason}" for reason in LEFT_OUT if left_out[reason]]
+        counts = ", ".join(reasons) or "there is none"
         fix = "give entailed pairs whose hypotheses name diseases of this terminology"
-        raise DataError(
-            f"{name}: no pair is a positive example ({reasons or 'there is none'})", fix=fix
-        )
+        raise DataError(f"{name}: no pair is a positive example ({counts})", fix=fix)
     ontology = linker.ontology
     diseases = sorted({positive.disease for positive in positives})
     names, synonyms = disease_names(ontology, diseases)
-    made_up = list(negatives(positives, ranked(diseases), Kinship(ontology), count, synonyms))
+    ranking = ranking_of(diseases)
+    chosen = list(negatives(positives, ranking, Kinship(ontology), count, synonyms))
     facts = {
         **facts,
         "left_out": {reason: left_out[reason] for reason in LEFT_OUT},
-        "short_of_negatives": len(positives) * count - len(made_up),
+        "short_of_negatives": len(positives) * count - len(chosen),
         "categories": "by rules",
         "ontology_sha256": ontology.sha256,
     }
-    return assembled(name, positives, made_up, names, synonyms, wording, facts)
+    return assembled(name, positives, chosen, names, synonyms, wording, facts)

@@ -3,15 +3,17 @@
 The corpus has one split, `train`, which each fold divides. Besides the arrays of nli.encoding it
 has
   fold [F, N] int8      the part of an example in a fold: a place in PARTS
-  disease, target [N]   places in the manifest's `diskne.diseases`; category [N] int8, a place in CATEGORIES
+  disease, target [N]   places in the manifest's `diskne.diseases`
+  category [N] int8     a place in CATEGORIES
 and the manifest's `diskne` has the folds, the names of the diseases, and the sources.
 Folds share one vocabulary, of the words or pieces of all examples.
 
 A benchmark of launch/build_diskne.py is a folder:
-  examples.jsonl   one line of JSON per example, as corpora of the user have them: pairID, gold_label, sentence1,
-                   sentence2, captionID, genre; disease, target, category
+  examples.jsonl   one line of JSON per example, as corpora of the user have them: pairID,
+                   gold_label, sentence1, sentence2, captionID, genre; disease, target, category
   benchmark.json   names and synonyms of the diseases, provenance, sizes of the folds
-  dropped.tsv      what was kept out of which fold's training: group, disease, uid, reason; no text
+  dropped.tsv      the examples that were kept out of a fold's training: group, disease, uid,
+                   reason; no text
 """
 
 import json
@@ -27,8 +29,9 @@ from mednli_jax.data.arrays import Prepared
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.examples import LABELS, NLIExample, Split
 from mednli_jax.diskne import builder, data
-from mednli_jax.diskne.data import CATEGORIES, Benchmark, DiseaseExample, Positive
-from mednli_jax.diskne.folds import LEAST, Fold, folds
+from mednli_jax.diskne.data import CATEGORIES, Benchmark, DiseaseExample, Facts, Positive
+from mednli_jax.diskne.folds import LEAST, Fold
+from mednli_jax.diskne.folds import folds as divide
 from mednli_jax.errors import ConfigError, Problems, UsageError
 from mednli_jax.files import atomic_folder, write_atomic, write_json
 from mednli_jax.knowledge import load
@@ -41,6 +44,7 @@ from mednli_jax.rundir import read_json
 FORMAT = 3  # when to raise it: tests/data/test_prepared_content.py
 NEGATIVES = ("similar", "random")
 NAMES = ("demo_diskne", "file", "mednli")
+DEMO, FILE = NAMES[:2]
 PARTS = ("", "train", "dev", "test")
 ALL = "train"
 FIELDS = ("fold", "disease", "target", "category")
@@ -64,87 +68,98 @@ class DisKnECorpus(NLICorpus):
     names_from: str = ""
     least: int = LEAST
 
-    _cache_name = property(lambda self: f"diskne-{self.name}")
+    @property
+    def _cache_name(self) -> str:
+        return f"diskne-{self.name}"
 
-    def key(self, cache: Cache) -> dict:
-        how = [self.wording, self.negatives, self.names_from or "none", self.least]
-        return {**super().key(cache), "diskne": how}
+    def key(self, cache: Cache) -> Facts:
+        settings = [self.wording, self.negatives, self.names_from or "none", self.least]
+        return {**super().key(cache), "diskne": settings}
 
-    def _formats(self):
+    def _formats(self) -> dict[str, int]:
         formats = {**super()._formats(), "diskne": FORMAT}
         if self.names_from:
             formats["ontology"] = load.FORMAT
         return formats
 
-    def _licensed(self):
+    def _licensed(self) -> list[str]:
         return [*super()._licensed(), self.names_from or "none"]
 
-    def _corpus_files(self):
-        if self.name == "demo_diskne":
+    def _corpus_files(self) -> list[Path]:
+        if self.name == DEMO:
             return [*demo.demo_files("diskne"), *ontology_files("mesh")]
-        if self.name == "file":
-            files = [self._folder() / name for name in (EXAMPLES, ABOUT)]
-            if missing := [path for path in files if not path.is_file()]:
-                problem = f"{missing[0]}: there is no such file"
-                raise ConfigError(problem, fix="give the folder that launch/build_diskne.py wrote")
+        folder = self._folder()
+        if self.name == FILE:
+            files = [folder / EXAMPLES, folder / ABOUT]
+            for path in files:
+                if not path.is_file():
+                    problem = f"{path}: there is no such file"
+                    fix = "give the folder that launch/build_diskne.py wrote"
+                    raise ConfigError(problem, fix=fix)
             return files
-        files = [*data.pair_files(self._folder()), *self._annotation_files]
+        files = [*data.pair_files(folder), *self._annotation_files]
         if self.names_from:
-            files += filter(Path.is_file, ontology_files(self.names_from, self._folder()))
+            files += filter(Path.is_file, ontology_files(self.names_from, folder))
         return files
 
     @cached_property
     def _annotation_files(self) -> list[Path]:
-        found = data.annotation_files(self._folder(), self.negatives)
-        if not found:
+        files = data.annotation_files(self._folder(), self.negatives)
+        if not files:
             kind = f" of {self.negatives} negatives" if self.negatives else ""
             problem = f"{self._folder() / 'diskne'}: holds no annotation file{kind} (.csv)"
             raise ConfigError(problem, fix="put the published ones there")
-        return found
+        return files
 
     @cached_property
     def benchmark(self) -> Benchmark:
         """All examples with their texts."""
-        if self.name == "file":
-            return read_benchmark(self._folder())
-        if self.name == "mednli":
-            pairs, facts = data.source_pairs(self._folder())
-            ontology = load_ontology(self.names_from, self._folder()) if self.names_from else None
-            return data.read_published(
-                self._annotation_files, pairs, ontology, wording=self.wording, facts=facts
-            )
-        return load_demo_diskne(negatives=self.negatives, wording=self.wording)
-
-    def _read(self) -> dict[str, Split]:
-        examples = tuple(
-            replace(example.pair, tags=(example.category,)) for example in self.benchmark.examples
+        if self.name == DEMO:
+            return load_demo_diskne(negatives=self.negatives, wording=self.wording)
+        folder = self._folder()
+        if self.name == FILE:
+            return read_benchmark(folder)
+        pairs, facts = data.source_pairs(folder)
+        ontology = load_ontology(self.names_from, folder) if self.names_from else None
+        return data.read_published(
+            self._annotation_files, pairs, ontology, wording=self.wording, facts=facts
         )
-        note = {"note": self.benchmark.facts["note"]} if "note" in self.benchmark.facts else {}
-        return {ALL: Split(ALL, examples, note)}
+
+    def _read(self) -> dict[str, Split[NLIExample]]:
+        pairs = []
+        for example in self.benchmark.examples:
+            pairs.append(replace(example.pair, tags=(example.category,)))
+        facts = self.benchmark.facts
+        note = {"note": facts["note"]} if "note" in facts else {}
+        return {ALL: Split(ALL, tuple(pairs), note)}
 
     def build(self):
-        """(splits, arrays, vocabulary, vectors, facts) of the corpus and its folds."""
+        """The corpus and its folds."""
         splits, arrays, vocabulary, vectors, facts = super().build()
-        benchmark, found = self.benchmark, folds(self.benchmark, least=self.least)
-        part = np.zeros((len(found), len(benchmark)), np.int8)
-        for row, fold in zip(part, found, strict=True):
-            for number, name in enumerate(PARTS[1:], 1):
-                row[getattr(fold, name)] = number
-        place = {disease: number for number, disease in enumerate(benchmark.names)}
+        examples = self.benchmark.examples
+        folds = divide(self.benchmark, least=self.least)
+        part_FN = np.zeros((len(folds), len(examples)), np.int8)
+        for part_N, fold in zip(part_FN, folds, strict=True):
+            for part in PARTS[1:]:
+                part_N[fold.rows(part)] = PARTS.index(part)
+        diseases = list(self.benchmark.names)
+        number_of = {disease: number for number, disease in enumerate(diseases)}
+        disease_N = [number_of[example.disease] for example in examples]
+        target_N = [number_of[example.target] for example in examples]
+        category_N = [CATEGORIES.index(example.category) for example in examples]
         arrays = {
             **arrays,
-            "fold": part,
-            "disease": np.array(
-                [place[example.disease] for example in benchmark.examples], np.int32
-            ),
-            "target": np.array([place[example.target] for example in benchmark.examples], np.int32),
-            "category": np.array(
-                [CATEGORIES.index(example.category) for example in benchmark.examples], np.int8
-            ),
+            "fold": part_FN,
+            "disease": np.array(disease_N, np.int32),
+            "target": np.array(target_N, np.int32),
+            "category": np.array(category_N, np.int8),
         }
-        about = {"diseases": list(benchmark.names), "folds": list(map(_about, found))}
-        about |= benchmark.description()
-        return splits, arrays, vocabulary, vectors, {**facts, "diskne": about}
+        description = {
+            "diseases": diseases,
+            "folds": [_fold_facts(fold) for fold in folds],
+            **self.benchmark.description(),
+        }
+        return splits, arrays, vocabulary, vectors, {**facts, "diskne": description}
 
 
 def load_demo_diskne(
@@ -159,85 +174,83 @@ def load_demo_diskne(
     if negatives not in NEGATIVES:
         raise ConfigError(f"negatives are '{negatives}'", fix=f"give one of {', '.join(NEGATIVES)}")
     ontology, diseases = read_mesh(), demo.facts("diskne")
-    path, problems = demo.FOLDER / "diskne" / "positives.jsonl.gz", Problems()
-    pairs = read_nli_file(path, split="diskne").examples
-    positives = [
-        Positive(pair, *(row.values[name] for name in ("disease", "category", "start", "end")))
-        for pair, (_, row) in zip(pairs, json_rows(path, problems), strict=True)
-    ]
-    names = {disease: row["name"] for disease, row in diseases.items()}
-    synonyms = data.disease_names(ontology, names)[1]
-    synonyms = {disease: (*synonyms[disease], *row["short"]) for disease, row in diseases.items()}
-    clusters = np.eye(1 + max(row["cluster"] for row in diseases.values()))
-    ranking = builder.similar(
-        {disease: clusters[row["cluster"]] for disease, row in diseases.items()}
-    )
-    if drawn := negatives == "random":
-        ranking = builder.shuffled(seed)
+    names = {disease: facts["name"] for disease, facts in diseases.items()}
+    _, mesh_synonyms = data.disease_names(ontology, names)
+    clusters = np.eye(1 + max(facts["cluster"] for facts in diseases.values()))
+    synonyms, cluster_of = {}, {}
+    for disease, facts in diseases.items():
+        synonyms[disease] = (*mesh_synonyms[disease], *facts["short"])
+        cluster_of[disease] = clusters[facts["cluster"]]
+    is_random = negatives == "random"
+    ranking = builder.shuffled(seed) if is_random else builder.similar(cluster_of)
+    positives = _demo_positives()
     facts = {
         "note": "demo benchmark, synthetic: not comparable with DisKnE",
         "seed": 20210801,
         "negatives_are": negatives,
-        "negatives_seed": seed if drawn else -1,
+        "negatives_seed": seed if is_random else -1,
         "ontology_sha256": ontology.sha256,
     }
-    made_up = builder.negatives(positives, ranking, builder.Kinship(ontology))
-    return data.assembled("demo_diskne", positives, made_up, names, synonyms, wording, facts)
+    chosen = builder.negatives(positives, ranking, builder.Kinship(ontology))
+    return data.assembled(DEMO, positives, chosen, names, synonyms, wording, facts)
 
 
-def _about(fold):
-    dropped = {reason: len(rows) for reason, rows in fold.dropped.items()}
+def _demo_positives() -> list[Positive]:
+    path = demo.FOLDER / "diskne" / "positives.jsonl.gz"
+    pairs = read_nli_file(path, split="diskne").examples
+    positives = []
+    for pair, (_, row) in zip(pairs, json_rows(path, Problems()), strict=True):
+        place = (row.values[name] for name in ("disease", "category", "start", "end"))
+        positives.append(Positive(pair, *place))
+    return positives
+
+
+def _fold_facts(fold: Fold) -> Facts:
     return {
         "disease": fold.disease,
         "group": fold.group,
         "categories": list(fold.categories),
-        "dropped": dropped,
+        "dropped": {reason: len(rows) for reason, rows in fold.dropped.items()},
     }
 
 
 def benchmark_of(prepared: Prepared) -> Benchmark:
     """The examples of a prepared DisKnE without their texts."""
-    about, arrays, rows = prepared.manifest["diskne"], prepared.arrays, prepared.splits[ALL]
-    columns = (arrays[name].tolist() for name in ("disease", "target", "category"))
-    ids = about["diseases"]
-    examples = (
-        DiseaseExample(
-            NLIExample(uid, "", "", LABELS[label], (), ()),
-            ids[disease],
-            ids[target],
-            CATEGORIES[category],
+    description, arrays = prepared.manifest["diskne"], prepared.arrays
+    rows, diseases = prepared.splits[ALL], description["diseases"]
+    examples = []
+    for row, uid in enumerate(rows.uids):
+        example = DiseaseExample(
+            NLIExample(uid, "", "", LABELS[rows.label[row]], (), ()),
+            diseases[arrays["disease"][row]],
+            diseases[arrays["target"][row]],
+            CATEGORIES[arrays["category"][row]],
         )
-        for uid, label, disease, target, category in zip(
-            rows.uids, rows.label, *columns, strict=True
-        )
-    )
-    return Benchmark.described(about, examples)
+        examples.append(example)
+    return Benchmark.described(description, examples)
 
 
 def folds_of(prepared: Prepared) -> tuple[Fold, ...]:
     """The folds of a prepared DisKnE; the examples left out of them are counted in the manifest
     only."""
-    found = []
-    for part, fold in zip(
-        prepared.arrays["fold"], prepared.manifest["diskne"]["folds"], strict=True
-    ):
-        rows = (np.flatnonzero(part == number).astype(np.int32) for number in range(1, len(PARTS)))
-        found.append(Fold(fold["disease"], fold["group"], tuple(fold["categories"]), *rows, {}))
-    return tuple(found)
+    folds = []
+    facts_of_folds = prepared.manifest["diskne"]["folds"]
+    for part_N, facts in zip(prepared.arrays["fold"], facts_of_folds, strict=True):
+        rows = {}
+        for part in PARTS[1:]:
+            rows[part] = np.flatnonzero(part_N == PARTS.index(part)).astype(np.int32)
+        categories = tuple(facts["categories"])
+        folds.append(Fold(facts["disease"], facts["group"], categories, **rows, dropped={}))
+    return tuple(folds)
 
 
 def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path) -> Path:
     """Writes the folder whole or not at all, for its owner alone; returns it."""
     folder = Path(folder).expanduser().absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(
-            f"{folder}: exists already", fix="give a folder that is empty or not there yet"
-        )
-    about = []
-    for fold in folds:
-        sizes = {part: len(getattr(fold, part)) for part in PARTS[1:]}
-        about.append({**_about(fold), "name": benchmark.names[fold.disease], "examples": sizes})
-    rows = []
+        fix = "give a folder that is empty or not there yet"
+        raise UsageError(f"{folder}: exists already", fix=fix)
+    lines = []
     for example in benchmark.examples:
         row = {
             "pairID": example.uid,
@@ -250,15 +263,21 @@ def write_benchmark(benchmark: Benchmark, folds: Sequence[Fold], folder: Path) -
             "target": example.target,
             "category": example.category,
         }
-        rows.append(json.dumps(row, ensure_ascii=False) + "\n")
+        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+    facts_of_folds = []
     dropped = ["group\tdisease\tuid\treason\n"]
     for fold in folds:
-        for reason, of_reason in fold.dropped.items():
-            uids = (benchmark.examples[row].uid for row in of_reason)
-            dropped += (f"{fold.group}\t{fold.disease}\t{uid}\t{reason}\n" for uid in uids)
+        facts = _fold_facts(fold)
+        facts["name"] = benchmark.names[fold.disease]
+        facts["examples"] = {part: len(fold.rows(part)) for part in PARTS[1:]}
+        facts_of_folds.append(facts)
+        for reason, rows in fold.dropped.items():
+            for row in rows:
+                uid = benchmark.examples[row].uid
+                dropped.append(f"{fold.group}\t{fold.disease}\t{uid}\t{reason}\n")
     with atomic_folder(folder, keep=False) as temporary:
-        write_atomic(temporary / EXAMPLES, "".join(rows))
-        write_json(temporary / ABOUT, {**benchmark.description(), "folds": about})
+        write_atomic(temporary / EXAMPLES, "".join(lines))
+        write_json(temporary / ABOUT, {**benchmark.description(), "folds": facts_of_folds})
         write_atomic(temporary / DROPPED, "".join(dropped))
     return folder
 
@@ -267,16 +286,13 @@ def read_benchmark(folder: Path) -> Benchmark:
     """What `write_benchmark` wrote; tokens come from the Treebank tokeniser. Folds are made again,
     and are the same."""
     folder = Path(folder).expanduser()
-    about = read_json(
-        folder / ABOUT, "name", "names", "synonyms", "facts", fix="build the benchmark again"
-    )
-    pairs = {pair.uid: pair for pair in read_nli_file(folder / EXAMPLES, split="all").examples}
-    found = []
+    fix = "build the benchmark again"
+    description = read_json(folder / ABOUT, "name", "names", "synonyms", "facts", fix=fix)
+    pair_of = {pair.uid: pair for pair in read_nli_file(folder / EXAMPLES, split="all").examples}
+    examples = []
     for _, row in json_rows(folder / EXAMPLES, Problems()):
-        if (pair := pairs.get(row.values.get("pairID"))) is not None:
-            found.append(
-                DiseaseExample(
-                    pair, *(row.values[name] for name in ("disease", "target", "category"))
-                )
-            )
-    return Benchmark.described(about, found)
+        pair = pair_of.get(row.values.get("pairID", ""))
+        if pair is not None:
+            fields = (row.values[name] for name in ("disease", "target", "category"))
+            examples.append(DiseaseExample(pair, *fields))
+    return Benchmark.described(description, examples)

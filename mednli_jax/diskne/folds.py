@@ -85,6 +85,10 @@ class Fold:
     test: np.ndarray
     dropped: dict[str, np.ndarray]
 
+    def rows(self, part: str) -> np.ndarray:
+        """part: "train", "dev" or "test"."""
+        return {"train": self.train, "dev": self.dev, "test": self.test}[part]
+
 
 def phrase(text: str) -> str:
     """A text as names are looked for in it: words in lower case and in one number, a space around

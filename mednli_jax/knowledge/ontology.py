@@ -49,7 +49,11 @@ def is_a_matrix(edges: Iterable[tuple[int, int]], size: int) -> csr_array:
     return bool_matrix(*np.array(sorted(set(edges)), np.int64).reshape(-1, 2).T, (size, size))
 
 
-def bool_matrix(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> csr_array:
+def bool_matrix(
+    rows: np.ndarray | Sequence[int],
+    columns: np.ndarray | Sequence[int],
+    shape: tuple[int, int],
+) -> csr_array:
     """The bool matrix that is true at these places, of which some may be repeated."""
     rows, columns = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
     matrix = csr_array((np.ones(len(rows), bool), (rows, columns)), shape=shape)

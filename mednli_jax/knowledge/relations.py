@@ -4,18 +4,31 @@ and so on, as bits.
 The kinds are those of Chen et al. 2018 (KIM, section 3.1), the same word, and relations of an
 ontology by name. Each is read from the premise to the hypothesis: "hypernym" says that the
 hypothesis names a hypernym (dog -> animal).
+
+Dimension letters: U units, C concepts, M pairs of units.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from mednli_jax.data.examples import Mention
 from mednli_jax.errors import ConfigError
-from mednli_jax.knowledge.distances import Links, crossed, packed, token_links
+from mednli_jax.knowledge.links import (
+    Crossing,
+    Links,
+    MentionRows,
+    MentionsOfSide,
+    TokenLinks,
+    crossed,
+    mention_rows,
+    packed,
+    token_links,
+)
 from mednli_jax.knowledge.ontology import Ontology, bool_matrix
 
 KINDS = ("same", "synonym", "antonym", "hypernym", "hyponym", "co_hyponym")
@@ -25,13 +38,14 @@ MOST_NAMED = 13  # both directions of each and the six kinds fit into 32 bits
 FORMAT = 2  # of typed links; when to raise it: tests/data/test_prepared_content.py
 _ROWS = 1 << 14  # pairs of a corpus that are looked up at once
 _BLOCK = 1 << 9  # units whose pairs are found at once
-_NEAR = 2  # is-a edges to the common ancestor of co-hyponyms, on each side; over which named relations are passed on
+# Is-a edges, on each side, up to the common ancestor of co-hyponyms, and over which named relations
+# are passed on.
+_NEAR = 2
 _OPPOSED = 1  # is-a edges over which an antonym is inherited, on each side
 
 Unit = tuple[str, tuple[int, ...]]  # the words of a mention as they are compared, and its concepts
-UnitOf = Callable[
-    [str, int, Mention], Unit
-]  # the side, the number of the pair and the mention -> its unit
+# (side, number of the pair, mention) -> its unit
+UnitOf = Callable[[str, int, Mention], Unit]
 
 
 def kinds_of(named: Sequence[str]) -> tuple[str, ...]:
@@ -41,15 +55,23 @@ def kinds_of(named: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Related:
-    """The related ones of all ordered pairs of W units.
+    """The related ones of all ordered pairs of U units.
 
-    keys: int64 [M], a * W + b of units a and b, rising. bits: uint32 [M]. distance: int16 [M], see
+    keys: int64 [M], a * U + b of units a and b, rising. bits: uint32 [M]. distance: int16 [M], see
     `related`.
     """
 
     keys: np.ndarray
     bits: np.ndarray
     distance: np.ndarray
+
+
+class _Relation(NamedTuple):
+    """Pairs of units of one kind and distance. keys: int64 [M], as in Related."""
+
+    keys: np.ndarray
+    bit: int
+    distance: int
 
 
 def related(
@@ -63,12 +85,14 @@ def related(
 
       same: their words are equal; they have no further kind then.
       synonym: they share a concept; is-a and co-hyponyms do not count then.
-      antonym: the ontology's relation of that name, in either direction; also of their parents, unless the units are
-        synonyms or is-a.
+      antonym: the ontology's relation of that name, in either direction; also of their parents,
+        unless the units are synonyms or is-a.
       hypernym, hyponym: a path of is-a edges, of at most `max_length` (0: any length).
-      co_hyponym: concepts with a common ancestor, at most 2 edges above each; not synonyms, nor is-a.
-      named: relations of the ontology, without "antonym", which is a kind of its own. A concept has those of its
-        ancestors, and to the ancestors of what it has them to, over at most 2 edges each.
+      co_hyponym: concepts with a common ancestor, at most 2 edges above each; not synonyms, nor
+        is-a.
+      named: relations of the ontology, without "antonym", which is a kind of its own. A concept has
+        those of its ancestors, and to the ancestors of what it has them to, over at most 2 edges
+        each.
     distance: the is-a edges of the shortest such path where there is one; else 0 of the same and of
     synonyms, 2 of co-hyponyms alone, 1 of others. A concept index beyond the ontology's can be
     shared, and has no other relation.
@@ -77,48 +101,95 @@ def related(
     pairs.
     """
     _check_named(ontology, named)
-    size = len(units)
-    width = max(len(ontology), 1 + max((c for _, concepts in units for c in concepts), default=0))
-    counts = [len(concepts) for _, concepts in units]
-    has = bool_matrix(
-        np.repeat(np.arange(size), counts),
-        [c for _, concepts in units for c in concepts],
-        (size, width),
-    )
-    surfaces = {}
-    place = [surfaces.setdefault(surface, len(surfaces)) for surface, _ in units]
-    words = bool_matrix(np.arange(size), place, (size, len(surfaces)))
-    keys_of = partial(_keys, wanted=wanted)
-    same, shared = keys_of(words, words.T), keys_of(has, has.T)
-    shared = shared[~_among(shared, same)]
-    found = [(same, SAME, 0), (shared, SYNONYM, 0)]
-    known = csr_array(has[:, : len(ontology)])
-    names, above = csr_array(known.T), known
-    near = np.sort(np.concatenate([same, shared]))
-    steps, seen = 0, known
-    while above.nnz and (not max_length or steps < max_length):
-        above, steps = csr_array(above @ ontology.parents > seen), steps + 1
-        seen = csr_array(seen + above)
-        keys = keys_of(above, names)
-        keys = keys[~_among(keys, near)]
-        found += [(keys, HYPERNYM, steps), (_turned(keys, size), HYPONYM, steps)]
-    kin = np.sort(np.concatenate([keys for keys, *_ in found]))
-    up = partial(_up, parents=ontology.parents)
-    ancestors = up(known @ ontology.parents, _NEAR - 1)
-    siblings = keys_of(ancestors, ancestors.T)
-    found.append((siblings[~_among(siblings, kin)], CO_HYPONYM, 2))
+    graph = _UnitGraph(ontology, units, wanted)
+    relations = [_Relation(graph.same, SAME, 0), _Relation(graph.shared, SYNONYM, 0)]
+    for steps, keys in graph.hypernyms(max_length):
+        relations.append(_Relation(keys, HYPERNYM, steps))
+        relations.append(_Relation(_turned(keys, len(units)), HYPONYM, steps))
+    kin = np.sort(np.concatenate([relation.keys for relation in relations]))
+    siblings = graph.with_common_ancestor()
+    relations.append(_Relation(_without(siblings, kin), CO_HYPONYM, 2))
     if "antonym" in ontology.relations:
-        opposite = ontology.relations["antonym"]
-        opposite, heirs = opposite + opposite.T, up(known, _OPPOSED)
-        keys, inherited = keys_of(known @ opposite, names), keys_of(heirs @ opposite, heirs.T)
-        keys = np.union1d(keys[~_among(keys, same)], inherited[~_among(inherited, kin)])
-        found.append((keys, ANTONYM, 1))
+        relations.append(_Relation(graph.antonyms(kin), ANTONYM, 1))
     for number, name in enumerate(named):
-        keys = keys_of(up(up(known, _NEAR) @ ontology.relations[name], _NEAR), names)
-        keys = keys[~_among(keys, same)]
+        keys = graph.named(name)
         bit = 1 << (len(KINDS) + 2 * number)
-        found += [(keys, bit, 1), (_turned(keys, size), bit << 1, 1)]
-    return _joined(found)
+        relations.append(_Relation(keys, bit, 1))
+        relations.append(_Relation(_turned(keys, len(units)), bit << 1, 1))
+    return _joined(relations)
+
+
+class _UnitGraph:
+    """The units as rows of bool matrices.
+
+    concepts: bool [U, C], those of each unit. names: its transpose.
+    same: keys of units with equal words. shared: keys of other units that share a concept.
+    """
+
+    def __init__(
+        self, ontology: Ontology, units: Sequence[Unit], wanted: np.ndarray | None
+    ) -> None:
+        self.ontology, self.wanted = ontology, wanted
+        number_of: dict[str, int] = {}
+        numbers = [number_of.setdefault(words, len(number_of)) for words, _ in units]
+        size = len(units)
+        words = bool_matrix(np.arange(size), numbers, (size, len(number_of)))
+        rows: list[int] = []
+        columns: list[int] = []
+        for row, (_, concepts) in enumerate(units):
+            rows += [row] * len(concepts)
+            columns += concepts
+        width = max(len(ontology), 1 + max(columns, default=0))
+        all_concepts = bool_matrix(rows, columns, (size, width))
+        self.concepts = csr_array(all_concepts[:, : len(ontology)])
+        self.names = csr_array(self.concepts.T)
+        self.same = self.keys(words, words.T)
+        self.shared = _without(self.keys(all_concepts, all_concepts.T), self.same)
+
+    def keys(self, left: csr_array, right: csr_array) -> np.ndarray:
+        """int64 [M], rising: the wanted keys of the pairs for which left @ right [U, U] is true."""
+        left, right = csr_array(left), csr_array(right)
+        blocks = [np.zeros(0, np.int64)]
+        for first in range(0, left.shape[0], _BLOCK):
+            edges = (left[first : first + _BLOCK] @ right).tocoo()
+            keys = np.sort((first + edges.row.astype(np.int64)) * right.shape[1] + edges.col)
+            blocks.append(keys if self.wanted is None else keys[_among(keys, self.wanted)])
+        return np.concatenate(blocks)
+
+    def up(self, concepts: csr_array, most: int) -> csr_array:
+        """bool [U, C], the concepts [U, C] of each unit, and those above them over at most `most`
+        is-a edges."""
+        for _ in range(most):
+            concepts = concepts + concepts @ self.ontology.parents
+        return csr_array(concepts)
+
+    def hypernyms(self, max_length: int) -> Iterator[tuple[int, np.ndarray]]:
+        """(is-a steps, keys of the units with a path of that length)."""
+        near = np.sort(np.concatenate([self.same, self.shared]))
+        above = reached = self.concepts
+        steps = 0
+        while above.nnz and (not max_length or steps < max_length):
+            above = csr_array(above @ self.ontology.parents > reached)
+            reached = csr_array(reached + above)
+            steps += 1
+            yield steps, _without(self.keys(above, self.names), near)
+
+    def with_common_ancestor(self) -> np.ndarray:
+        ancestors = self.up(self.concepts @ self.ontology.parents, _NEAR - 1)
+        return self.keys(ancestors, ancestors.T)
+
+    def antonyms(self, kin: np.ndarray) -> np.ndarray:
+        """kin: keys of the units that are the same, synonyms or is-a."""
+        antonym = self.ontology.relations["antonym"]
+        opposite = antonym + antonym.T
+        own = _without(self.keys(self.concepts @ opposite, self.names), self.same)
+        heirs = self.up(self.concepts, _OPPOSED)
+        inherited = _without(self.keys(heirs @ opposite, heirs.T), kin)
+        return np.union1d(own, inherited)
+
+    def named(self, name: str) -> np.ndarray:
+        targets = self.up(self.concepts, _NEAR) @ self.ontology.relations[name]
+        return _without(self.keys(self.up(targets, _NEAR), self.names), self.same)
 
 
 def _check_named(ontology: Ontology, named: Sequence[str]) -> None:
@@ -126,20 +197,66 @@ def _check_named(ontology: Ontology, named: Sequence[str]) -> None:
     field = "knowledge.relations"
     for name in named:
         if name not in ontology.relations:
-            some = ", ".join(ontology.relations) or "none besides is-a"
-            raise ConfigError(
-                f"'{ontology.name}' has no relation '{name}'", field=field, fix=f"it has {some}"
-            )
+            problem = f"'{ontology.name}' has no relation '{name}'"
+            names = ", ".join(ontology.relations) or "none besides is-a"
+            raise ConfigError(problem, field=field, fix=f"it has {names}")
     if len(named) > MOST_NAMED:
-        raise ConfigError(
-            f"names {len(named)} relations", field=field, fix=f"give at most {MOST_NAMED}"
-        )
+        problem = f"names {len(named)} relations"
+        raise ConfigError(problem, field=field, fix=f"give at most {MOST_NAMED}")
+
+
+def _turned(keys: np.ndarray, size: int) -> np.ndarray:
+    """The keys of the same pairs in the other order."""
+    first, second = np.divmod(keys, max(size, 1))
+    return second * size + first
+
+
+def _among(keys: np.ndarray, rising: np.ndarray) -> np.ndarray:
+    """bool [M], which keys are among those that rise."""
+    if not len(rising):
+        return np.zeros(len(keys), bool)
+    place = np.minimum(np.searchsorted(rising, keys), len(rising) - 1)
+    is_among: np.ndarray = rising[place] == keys
+    return is_among
+
+
+def _without(keys: np.ndarray, rising: np.ndarray) -> np.ndarray:
+    return np.compress(~_among(keys, rising), keys)
+
+
+def _joined(relations: Sequence[_Relation]) -> Related:
+    """One row for each key: all its bits; of is-a edges their least distance, else the least of
+    all."""
+    counts = [len(relation.keys) for relation in relations]
+    keys = np.concatenate([relation.keys for relation in relations])
+    bits = np.repeat(np.array([relation.bit for relation in relations], np.uint32), counts)
+    distances = np.array([relation.distance for relation in relations], np.int16)
+    distance = np.repeat(distances, counts)
+    # A path of is-a edges goes before other relations, whose distance is a convention.
+    is_path = (bits & (HYPERNYM | HYPONYM)) != 0
+    order = np.lexsort((distance, ~is_path, keys))
+    keys, bits, distance = keys[order], bits[order], distance[order]
+    is_new = np.ones(len(keys), bool)
+    is_new[1:] = keys[1:] != keys[:-1]
+    first = np.flatnonzero(is_new)
+    if len(first):
+        bits = np.bitwise_or.reduceat(bits, first)
+    return Related(keys[first], bits, distance[first])
+
+
+class _Matches(NamedTuple):
+    """Related mentions of some pairs of a corpus, [M] each."""
+
+    premise: MentionRows
+    hypothesis: MentionRows
+    distance: np.ndarray
+    bits: np.ndarray
 
 
 def typed_links(
     ontology: Ontology,
-    premise_mentions: Sequence[Sequence[Mention]],
-    hypothesis_mentions: Sequence[Sequence[Mention]],
+    premise_mentions: MentionsOfSide,
+    hypothesis_mentions: MentionsOfSide,
     unit_of: UnitOf,
     *,
     named: Sequence[str],
@@ -147,138 +264,78 @@ def typed_links(
     max_tokens: int,
     max_length: int = 0,
 ) -> Links:
-    """Like `distances.corpus_links`, but tokens are linked where their concepts are `related`, and
+    """Like `links.corpus_links`, but tokens are linked where their concepts are `related`, and
     links have bits."""
-    matches = _matches(ontology, premise_mentions, hypothesis_mentions, unit_of, named, max_length)
-    parts = (
-        token_links(one, other, distance, max_tokens, bits)
-        for one, other, distance, bits in matches
-    )
-    links = np.concatenate([np.zeros((0, 5), np.int64), *parts])
-    longest = int(links[:, 1].max(initial=-1))
-    return packed(links, len(premise_mentions), max_links, longest, len(kinds_of(named)))
+    rows = _unit_rows(premise_mentions, hypothesis_mentions, unit_of)
+    pairs = len(premise_mentions)
+    blocks = []
+    for premise, hypothesis, distance, bits in _matches(ontology, rows, pairs, named, max_length):
+        blocks.append(token_links(premise, hypothesis, distance, max_tokens, bits))
+    links = TokenLinks(*map(np.concatenate, zip(*blocks, strict=True)))
+    longest = int(links.distance.max(initial=-1))
+    return packed(links, pairs, max_links, longest, len(kinds_of(named)))
 
 
 def kinds_in_pairs(
     ontology: Ontology,
-    premise_mentions: Sequence[Sequence[Mention]],
-    hypothesis_mentions: Sequence[Sequence[Mention]],
+    premise_mentions: MentionsOfSide,
+    hypothesis_mentions: MentionsOfSide,
     unit_of: UnitOf,
     *,
     named: Sequence[str],
     max_length: int = 0,
 ) -> np.ndarray:
     """uint32 [N], the bits of all related mentions of each pair."""
-    found = np.zeros(len(premise_mentions), np.uint32)
-    for premise, _, _, bits in _matches(
-        ontology, premise_mentions, hypothesis_mentions, unit_of, named, max_length
-    ):
-        np.bitwise_or.at(found, premise[:, 0], bits)
-    return found
+    rows = _unit_rows(premise_mentions, hypothesis_mentions, unit_of)
+    bits_N = np.zeros(len(premise_mentions), np.uint32)
+    for match in _matches(ontology, rows, len(bits_N), named, max_length):
+        np.bitwise_or.at(bits_N, match.premise.pair, match.bits)
+    return bits_N
 
 
-def _matches(ontology, premise_mentions, hypothesis_mentions, unit_of, named, max_length):
-    """(rows of premises, rows of hypotheses, distance [M], bits [M]) of related mentions, some
-    pairs after others.
+class _UnitRows(NamedTuple):
+    """The mentions of a corpus. The code of a mention is the number of its unit."""
 
-    Rows [M, 4] are pair, start, end and unit.
-    """
-    units: dict[Unit, int] = {}
-    sides = []
-    for side, of_side in (("premise", premise_mentions), ("hypothesis", hypothesis_mentions)):
-        rows = [
-            (
-                pair,
-                mention.start,
-                mention.end,
-                units.setdefault(unit_of(side, pair, mention), len(units)),
-            )
-            for pair, found in enumerate(of_side)
-            for mention in found
-        ]
-        sides.append(np.array(rows, np.int64).reshape(-1, 4))
-    size = len(premise_mentions)
+    premise: MentionRows
+    hypothesis: MentionRows
+    units: Sequence[Unit]
 
-    def crossings():
-        for first in range(0, size, _ROWS):
-            premise, hypothesis = (
-                side[slice(*np.searchsorted(side[:, 0], [first, first + _ROWS]))] for side in sides
-            )
-            left, right = crossed(
-                premise[:, 0] - first, hypothesis[:, 0] - first, min(_ROWS, size - first)
-            )
-            yield (
-                premise,
-                left,
-                hypothesis,
-                right,
-                premise[left, 3] * len(units) + hypothesis[right, 3],
-            )
 
+def _unit_rows(premises: MentionsOfSide, hypotheses: MentionsOfSide, unit_of: UnitOf) -> _UnitRows:
+    code_of: dict[Unit, int] = {}
+
+    def code(side: str, pair: int, mention: Mention) -> list[int]:
+        unit = unit_of(side, pair, mention)
+        return [code_of.setdefault(unit, len(code_of))]
+
+    premise = mention_rows(premises, partial(code, "premise"))
+    hypothesis = mention_rows(hypotheses, partial(code, "hypothesis"))
+    return _UnitRows(premise, hypothesis, list(code_of))
+
+
+def _crossings(rows: _UnitRows, pairs: int) -> Iterator[Crossing]:
+    for first in range(0, max(pairs, 1), _ROWS):
+        size = min(_ROWS, pairs - first)
+        premise = rows.premise.of_pairs(first, size)
+        hypothesis = rows.hypothesis.of_pairs(first, size)
+        left, right = crossed(premise.pair - first, hypothesis.pair - first, size)
+        yield Crossing(size, premise.take(left), hypothesis.take(right))
+
+
+def _matches(
+    ontology: Ontology, rows: _UnitRows, pairs: int, named: Sequence[str], max_length: int
+) -> Iterator[_Matches]:
+    size = len(rows.units)
     # The pairs of units that occur in a pair of sentences are a small part of all pairs of units.
-    wanted = np.unique(
-        np.concatenate([np.zeros(0, np.int64), *(np.unique(keys) for *_, keys in crossings())])
-    )
-    table = related(
-        ontology, list(units), named, max_length, np.union1d(wanted, _turned(wanted, len(units)))
-    )
-    if not len(table.keys):
-        return
-    for premise, left, hypothesis, right, keys in crossings():
-        at = np.minimum(np.searchsorted(table.keys, keys), len(table.keys) - 1)
-        hit = np.flatnonzero(table.keys[at] == keys)
-        yield (
-            premise[left[hit]],
-            hypothesis[right[hit]],
-            table.distance[at[hit]],
-            table.bits[at[hit]],
-        )
-
-
-def _up(concepts, most, parents) -> csr_array:
-    """bool [W, C], the concepts [W, C] of each unit, and those above them over at most `most` is-a
-    edges."""
-    for _ in range(most):
-        concepts = concepts + concepts @ parents
-    return csr_array(concepts)
-
-
-def _keys(left, right, wanted) -> np.ndarray:
-    """int64 [M], rising: row * W + column of what is true of left @ right [W, W], and wanted."""
-    found, right = [np.zeros(0, np.int64)], csr_array(right)
-    for first in range(0, left.shape[0], _BLOCK):
-        edges = (csr_array(left)[first : first + _BLOCK] @ right).tocoo()
-        keys = np.sort((first + edges.row.astype(np.int64)) * right.shape[1] + edges.col)
-        found.append(keys if wanted is None else keys[_among(keys, wanted)])
-    return np.concatenate(found)
-
-
-def _turned(keys, size) -> np.ndarray:
-    """The keys of the same pairs in the other order."""
-    first, second = np.divmod(keys, max(size, 1))
-    return second * size + first
-
-
-def _among(keys, others) -> np.ndarray:
-    """bool [M], which keys are among the others, which rise."""
-    if not len(others):
-        return np.zeros(len(keys), bool)
-    return others[np.minimum(np.searchsorted(others, keys), len(others) - 1)] == keys
-
-
-def _joined(found) -> Related:
-    """One row for each key: all its bits; of is-a edges their least distance, else the least of
-    all."""
-    keys = np.concatenate([keys for keys, *_ in found])
-    bits = np.repeat(
-        np.array([bit for _, bit, _ in found], np.uint32), [len(keys) for keys, *_ in found]
-    )
-    steps = np.repeat(
-        np.array([steps for *_, steps in found], np.int16), [len(keys) for keys, *_ in found]
-    )
-    # A path of is-a edges goes before other relations, whose distance is a convention.
-    order = np.lexsort((steps, (bits & (HYPERNYM | HYPONYM)) == 0, keys))
-    keys, bits, steps = keys[order], bits[order], steps[order]
-    first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
-    joined = np.bitwise_or.reduceat(bits, first) if len(first) else bits
-    return Related(keys[first], joined, steps[first])
+    occurring = []
+    for _, premise, hypothesis in _crossings(rows, pairs):
+        occurring.append(np.unique(premise.code * size + hypothesis.code))
+    wanted = np.unique(np.concatenate(occurring))
+    both_orders = np.union1d(wanted, _turned(wanted, size))
+    table = related(ontology, rows.units, named, max_length, both_orders)
+    for _, premise, hypothesis in _crossings(rows, pairs):
+        keys = premise.code * size + hypothesis.code
+        hits = np.flatnonzero(_among(keys, table.keys))
+        place = np.searchsorted(table.keys, keys[hits])
+        distance, bits = table.distance[place], table.bits[place]
+        yield _Matches(premise.take(hits), hypothesis.take(hits), distance, bits)

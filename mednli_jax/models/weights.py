@@ -6,6 +6,7 @@ family (models.families).
 """
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -123,6 +124,27 @@ def labels_of(config: Config) -> list[str]:
     """The labels of a config.json, in the order of the logits."""
     labels = config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
     return [str(labels[number]) for number in sorted(labels, key=int)]
+
+
+def description(path: str | Path) -> str:
+    """The architecture and the numbers of weights, from their config.json and the headers."""
+    config, files = read_config(path), weight_files(path)
+    fields = families.fields_of(config)
+    numbers, types = 0, set()
+    for file in files:
+        try:
+            with safe_open(file, framework="numpy") as content:
+                for name in content.keys():  # noqa: SIM118 - not a mapping
+                    header = content.get_slice(name)
+                    numbers += math.prod(header.get_shape())
+                    types.add(header.get_dtype())
+        except (OSError, SafetensorError):
+            raise DataError("its header is damaged", file=file.name, fix=_COPY) from None
+    return (
+        f"{families.named_family(config).model_type}, {fields['layers']} layers of "
+        f"{fields['hidden_size']}, {fields['vocab_size']:,} pieces, {numbers / 1e6:.1f} million "
+        f"numbers of {', '.join(sorted(types))} in {len(files)} files"
+    )
 
 
 def _order(theirs: Sequence[str], ours: Sequence[str]) -> list[int]:

@@ -180,7 +180,7 @@ def paths(pairs: Pairs, options: AnalysisOptions) -> Report:
         graph,
         premises,
         hypotheses,
-        encoding.units_of(pairs.examples, source, settings),
+        encoding.units_of(encoding.mention_words(pairs.examples, settings), source),
         named=named,
         max_length=settings.max_path,
     )

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from mednli_jax.data.corpus import check_name, corpus_folder, data_folder, file_path
 from mednli_jax.data.examples import LABELS
-from mednli_jax.data.wordpiece import find_weights
+from mednli_jax.data.pieces import find_weights
 from mednli_jax.knowledge.ontology import RELATIONS, OntologyOptions
 from mednli_jax.nli.corpora import OWN
 from mednli_jax.nli.corpus import (
@@ -33,8 +33,8 @@ WITH_BUILDER = ("mednli", "mediqa_nli", "snli", "multinli")
 KNOWLEDGE = {
     "esim": ("none", "replace", "bias", "typed"),
     "features": ("none", "paths"),
-    "bert": ("none", "bias"),
-    "encoder": ("none", "bias"),
+    "bert": ("none", "bias", "typed"),
+    "encoder": ("none", "bias", "typed"),
 }
 
 

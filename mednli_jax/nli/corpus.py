@@ -1,21 +1,24 @@
 """A corpus of premise-hypothesis pairs: its sources, its encoding, and its arrays on disk."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple, cast
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from mednli_jax import demo
 from mednli_jax.data.arrays import SIDES, Prepared, rows_of_splits
 from mednli_jax.data.cache import Cache
 from mednli_jax.data.corpus import cache_folder, in_order, required_folder, warn_of_exposure
-from mednli_jax.data.examples import Split
+from mednli_jax.data.examples import Facts, NLIExample, Split
+from mednli_jax.data.pieces import FORMAT as PIECES_FORMAT
+from mednli_jax.data.pieces import PieceVocabulary, vocabulary_files
 from mednli_jax.data.text import Vocab, blank_tokens
 from mednli_jax.data.vector_formats import vector_files
-from mednli_jax.data.wordpiece import WordPieces, vocabulary_files
 from mednli_jax.errors import ConfigError, DataError, UsageError, config_field
 from mednli_jax.files import check_readable, digest, no_such_file
 from mednli_jax.knowledge import load, retrofit
@@ -31,9 +34,23 @@ from mednli_jax.knowledge.linking import (
 from mednli_jax.knowledge.mentions import ENDINGS, Recognised, read_mentions
 from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, permuted, side_by_side
 from mednli_jax.knowledge.relations import FORMAT as TYPED_FORMAT
-from mednli_jax.nli import encoding as words
-from mednli_jax.nli import readers
+from mednli_jax.nli import encoding, readers
 from mednli_jax.nli.corpora import CORPORA, licensed, source_files
+from mednli_jax.nli.encoding import (
+    NO_WORDS,
+    ConceptSource,
+    ConceptTexts,
+    ConceptVectors,
+    Encoding,
+    MentionFinder,
+    PieceEncoding,
+    PieceTexts,
+    TextLinker,
+    Texts,
+    Vocabulary,
+    WordTexts,
+    examples_of,
+)
 from mednli_jax.terminal import Bar, say, warn
 
 NAMES = (*demo.SIZES, *CORPORA)
@@ -42,7 +59,9 @@ MANY_NAMES = 3_000_000  # a linker takes about 500 MB for a million names
 WORDNET = "wordnet"  # the name of the ontology; that of a permuted one has a suffix
 FORMATS = f"give a file that ends in {', '.join(ENDINGS)} (.gz may follow)"
 BLANKS = "blanks"
-LARGE = 100_000_000
+LARGE = 100_000_000  # bytes
+
+Splits = dict[str, Split[NLIExample]]
 
 
 @dataclass(frozen=True)
@@ -51,7 +70,8 @@ class Linking:
 
     Args:
       mentions: a file of another program, in place of the linker.
-      candidates: "best", one of those for the same tokens, or "all" (a token's distance is the least over them).
+      candidates: "best", one of those for the same tokens, or "all" (a token's distance is the
+        least over them).
       types: () leaves the choice to the ontology.
       lemmas: words of WordNet are found by their base forms.
     """
@@ -64,14 +84,22 @@ class Linking:
 
     def files(self) -> list[Path]:
         """The files whose content shapes the mentions."""
-        abbreviations = bundled_abbreviations() if self.abbreviations == BUNDLED else None
-        return [path for path in (self.mentions, abbreviations) if path is not None]
+        files = [self.mentions] if self.mentions is not None else []
+        if self.abbreviations == BUNDLED:
+            files.append(bundled_abbreviations())
+        return files
 
-    def key(self) -> dict:
+    def key(self) -> Facts:
         """The settings as JSON."""
-        key = {"types": list(self.types), "candidates": self.candidates}
-        key |= {"mentions": str(self.mentions or ""), "abbreviations": self.abbreviations}
-        return key | ({"lemmas": True} if self.lemmas else {})
+        key: Facts = {
+            "types": list(self.types),
+            "candidates": self.candidates,
+            "mentions": str(self.mentions or ""),
+            "abbreviations": self.abbreviations,
+        }
+        if self.lemmas:
+            key["lemmas"] = True
+        return key
 
     def linker(
         self, ontology: Ontology, vocabulary: Iterable[str] | None = None
@@ -84,50 +112,42 @@ class Linking:
             ontology, vocabulary=vocabulary, types=self.types or None, abbreviations=abbreviations
         )
 
-    def recognised(
-        self, ontology: Ontology, splits: dict[str, Split], filtered: bool
-    ) -> Recognised:
-        """The mentions that the file has for these splits. filtered: they leave out pairs of the
-        corpus's files."""
-        examples = [example for split in splits.values() for example in split.examples]
-        partial = filtered or any(
-            split.facts.get("dropped_unlabelled") for split in splits.values()
-        )
-        given = read_mentions(self.mentions, examples, partial=partial, candidates=self.candidates)
-        found = Recognised(ontology, *given)
-        _compare_splits(self.mentions.name, splits, found)
-        return found
+
+def read_recognised(
+    path: Path, candidates: str, ontology: Ontology, splits: Splits, *, filtered: bool
+) -> Recognised:
+    """The mentions that a file has for these splits. filtered: the splits leave out pairs of the
+    corpus's files."""
+    unlabelled = any(split.facts.get("dropped_unlabelled") for split in splits.values())
+    mentions = read_mentions(
+        path, examples_of(splits), partial=filtered or unlabelled, candidates=candidates
+    )
+    recognised = Recognised(ontology, *mentions)
+    _compare_splits(path.name, splits, recognised)
+    return recognised
 
 
-def _compare_splits(file: str, splits: dict[str, Split], found: Recognised) -> None:
+def _compare_splits(file: str, splits: Splits, recognised: Recognised) -> None:
     """Refuses a file that has no mentions in one split but in another; warns where one has far
     fewer."""
-    sizes = {name: len(SIDES) * len(split) for name, split in splits.items() if len(split)}
-    linked = {
-        name: sum(
-            (example.uid, side) in found.spans
-            for example in splits[name].examples
-            for side in SIDES
-        )
-        for name in sizes
-    }
-    counts = ", ".join(f"{linked[name]:,} of {size:,} in {name}" for name, size in sizes.items())
-    counts, fix = (
-        f"sentences with a mention: {counts}",
-        "was the file cut off? make it from all splits",
-    )
+    sizes, linked = {}, {}
+    for name, split in splits.items():
+        if len(split):
+            uids = {example.uid for example in split.examples}
+            sizes[name] = len(SIDES) * len(split)
+            linked[name] = sum(uid in uids for uid, _ in recognised.spans)
+    shares = [f"{linked[name]:,} of {size:,} in {name}" for name, size in sizes.items()]
+    counts = f"sentences with a mention: {', '.join(shares)}"
+    fix = "was the file cut off? make it from all splits"
     for name, size in sizes.items():
-        others, size_of_others = sum(linked.values()) - linked[name], sum(sizes.values()) - size
-        if others and not linked[name]:
-            raise DataError(
-                f"no mention is in {name}, but some are in other splits ({counts})",
-                file=file,
-                fix=fix,
-            )
-        if others * size > MUCH_RARER * linked[name] * size_of_others:
-            warn(
-                f"{file}: mentions are more than {MUCH_RARER} times rarer in {name} than elsewhere ({counts}); {fix}"
-            )
+        linked_elsewhere = sum(linked.values()) - linked[name]
+        size_elsewhere = sum(sizes.values()) - size
+        if linked_elsewhere and not linked[name]:
+            problem = f"no mention is in {name}, but some are in other splits ({counts})"
+            raise DataError(problem, file=file, fix=fix)
+        if linked_elsewhere * size > MUCH_RARER * linked[name] * size_elsewhere:
+            rarer = f"more than {MUCH_RARER} times rarer in {name} than elsewhere"
+            warn(f"{file}: mentions are {rarer} ({counts}); {fix}")
 
 
 @dataclass(frozen=True)
@@ -146,19 +166,39 @@ class Terminology:
         return [self.name] if Path(self.name).exists() else self.name.split("+")
 
     def files(self) -> list[Path]:
-        """The files of all ontologies, also missing ones, which their readers refuse."""
-        found = (path for name in self.names for path in load.ontology_files(name, self.folder))
-        return [path for path in found if path.is_file()]
+        """The files of all ontologies; their readers refuse missing ones."""
+        files: list[Path] = []
+        for name in self.names:
+            files += filter(Path.is_file, load.ontology_files(name, self.folder))
+        return files
 
-    def key(self) -> dict:
+    def ontologies(self) -> list[Ontology]:
+        """Reads each ontology."""
+        ontologies = []
+        for name in self.names:
+            ontology = load.load_ontology(name, self.folder, self.options, cache_dir=cache_folder())
+            if self.permute_seed is not None:
+                ontology = permuted(ontology, self.permute_seed)
+            ontologies.append(ontology)
+        return ontologies
+
+    def key(self) -> Facts:
         """The settings as JSON."""
-        options = {
-            name: list(v) if isinstance(v, tuple) else v for name, v in vars(self.options).items()
-        }
         return {
             "permute_seed": -1 if self.permute_seed is None else self.permute_seed,
-            "ontology_options": options,
+            "ontology_options": _as_json(vars(self.options)),
         }
+
+
+def _as_json(settings: Mapping[str, object]) -> Facts:
+    """Settings with paths as strings and tuples as lists."""
+    values = dict(settings)
+    for name, value in settings.items():
+        if isinstance(value, Path):
+            values[name] = str(value)
+        elif isinstance(value, tuple):
+            values[name] = list(value)
+    return values
 
 
 def has_format(mentions: Path | str) -> bool:
@@ -166,13 +206,30 @@ def has_format(mentions: Path | str) -> bool:
     return str(mentions).removesuffix(".gz").endswith(ENDINGS)
 
 
-def corpus_paths(ontology: Ontology, pairs: np.ndarray, **how) -> np.ndarray:
+def corpus_paths(
+    ontology: Ontology, pairs: np.ndarray, *, direction: str, max_length: int
+) -> np.ndarray:
     """`distances.shortest_paths` for a whole corpus: kept in the cache, with a progress bar if it
     takes long."""
     with Bar("paths between concepts", 0, unit="concepts") as bar:
         return stored_paths(
-            ontology, pairs, folder=cache_folder() / "paths", progress=bar.reach, **how
+            ontology,
+            pairs,
+            folder=cache_folder() / "paths",
+            progress=bar.reach,
+            direction=direction,
+            max_length=max_length,
         )
+
+
+class BuiltCorpus(NamedTuple):
+    """The content of a prepared folder; see encoding.EncodedCorpus."""
+
+    splits: Splits
+    arrays: dict[str, np.ndarray]
+    vocabulary: Vocabulary
+    vectors: np.ndarray
+    facts: Facts
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,40 +239,47 @@ class NLICorpus:
     Args:
       name: one of NAMES, or `package.module:function` of the user, see readers.from_plugin.
       folder: the data folder, None where none is set.
-      genre: of MultiNLI. limit: first training pairs that are kept. builder: "direct", or "tfds" to read through a TFDS
-        builder.
+      genre: of MultiNLI. limit: first training pairs that are kept.
+      builder: "direct", or "tfds" to read through a TFDS builder.
       labels: of the user's own files, see readers.class_of_label.
-      blanks: tokens are what is between the blanks of the raw sentence, in place of the corpus's own tokens.
+      blanks: tokens are what is between the blanks of the raw sentence, in place of the corpus's
+        own tokens.
       pieces: how word pieces are made, None for words.
-      terminology: of links and of retrofitting. linking: how concepts are found, None for a corpus without links.
-      retrofit_relations: relations of the terminology that draw vectors together, besides shared names; None: none do.
-      concepts_as_words: whether concepts stand in the text, and their vectors are those drawn together.
-      concepts_of_run: those of the run that is asked about this corpus, None for those of the training pairs.
-      only: a split that is all that is needed: where it is there, the files of the others may be missing, unless
-        something is made of the training pairs.
+      terminology: of links and of retrofitting.
+      linking: how concepts are found, None for a corpus without links.
+      retrofit_relations: relations of the terminology that draw vectors together, besides shared
+        names; None: none do.
+      concepts_as_words: whether concepts stand in the text, and their vectors are those drawn
+        together.
+      concepts_of_run: those of the run that is asked about this corpus, None for those of the
+        training pairs.
+      only: a split that is all that is needed: where it is there, the files of the others may be
+        missing, unless something is made of the training pairs.
     """
 
     name: str
-    encoding: words.Encoding
+    encoding: Encoding
     folder: Path | None = None
     genre: str = ""
     limit: int | None = None
     builder: str = "direct"
     labels: str = ""
     blanks: bool = False
-    pieces: words.PieceEncoding | None = None
+    pieces: PieceEncoding | None = None
     terminology: Terminology | None = None
     linking: Linking | None = None
     retrofit_relations: tuple[str, ...] | None = None
     concepts_as_words: bool = False
-    concepts_of_run: words.ConceptVectors | None = None
+    concepts_of_run: ConceptVectors | None = None
     only: str = ""
 
     @property
     def title(self) -> str:
-        return self.name + (f"/{self.genre}" if self.genre else "")
+        return f"{self.name}/{self.genre}" if self.genre else self.name
 
-    def splits(self) -> dict[str, Split]:
+    # -- pairs --
+
+    def splits(self) -> Splits:
         """The splits that the reader gives."""
         splits = in_order(self._read())
         if self.blanks:
@@ -223,71 +287,77 @@ class NLICorpus:
         self.warn_of_readers()
         return splits
 
-    def _read(self) -> dict[str, Split]:
-        choice = {"limit": self.limit, "genre": self.genre}
+    def _read(self) -> Splits:
         if self.builder == "tfds":
-            from mednli_jax.nli import tfds
+            from mednli_jax.nli.tfds import load_tfds
 
-            return tfds.load_tfds(self.name, cache_folder() / "tfds", self._folder(), **choice)
-        if ":" not in self.name and self.name not in demo.SIZES:
-            return readers.load_nli(
-                self.name, self._folder(), needed=self.needed, labels=self.labels, **choice
-            )
-        splits = self._own if ":" in self.name else readers.load_demo(self.name)
+            folder = cache_folder() / "tfds"
+            return load_tfds(self.name, folder, self._folder(), limit=self.limit, genre=self.genre)
+        if self._is_plugin:
+            return self._first_pairs(self._own)
+        if self.name in demo.SIZES:
+            return self._first_pairs(readers.load_demo(self.name))
+        return readers.load_nli(
+            self.name,
+            self._folder(),
+            limit=self.limit,
+            genre=self.genre,
+            needed=self.needed,
+            labels=self.labels,
+        )
+
+    @property
+    def _is_plugin(self) -> bool:
+        return ":" in self.name
+
+    def _first_pairs(self, splits: Splits) -> Splits:
         train = splits["train"]
         return {**splits, "train": replace(train, examples=train.examples[: self.limit])}
 
     @cached_property
-    def _own(self) -> dict[str, Split]:
+    def _own(self) -> Splits:
         """The pairs that a function of the user reads."""
         return readers.from_plugin(self.name, self.folder)
 
     @property
     def needed(self) -> str:
         """`only`, or "" if the training pairs are needed as well."""
-        of_train = self.builder == "tfds" or (self.pieces and not self.pieces.file)
-        of_train = of_train or (self.linking and self.encoding.graph == "mentioned")
-        return "" if of_train else self.only
+        makes_pieces = self.pieces is not None and self.pieces.file is None
+        makes_graph = self.linking is not None and self.encoding.graph == "mentioned"
+        return "" if self.builder == "tfds" or makes_pieces or makes_graph else self.only
 
     def _folder(self) -> Path:
         return required_folder(self.name, self.folder)
 
-    def warn_of_readers(self):
+    def warn_of_readers(self) -> None:
         """Warns if other users can read the licensed text, or the ontology, that the corpus was
         just read from."""
-        if self.folder is not None:
-            names = self._licensed()
-            borrowed = [
-                owner
-                for name in names
-                if name in CORPORA
-                for owner in CORPORA[name].folders.values()
-            ]
-            warn_of_exposure(self.folder, tuple(licensed(sorted({*names, *borrowed}))))
+        if self.folder is None:
+            return
+        names = set(self._licensed())
+        for name in names & CORPORA.keys():
+            names |= set(CORPORA[name].folders.values())
+        warn_of_exposure(self.folder, tuple(licensed(sorted(names))))
 
-    def _licensed(self):
-        linked = self.terminology.names if self.linking is not None else []
+    def _licensed(self) -> list[str]:
+        linked = self.terminology.names if self.terminology and self.linking else []
         return [self.name, *linked]
+
+    # -- concepts --
 
     @cached_property
     def _ontologies(self) -> list[Ontology]:
-        if (given := self.terminology) is None:
-            return []
-        how = {"cache_dir": cache_folder()}
-        loaded = [
-            load.load_ontology(name, given.folder, given.options, **how) for name in given.names
-        ]
-        return (
-            loaded
-            if given.permute_seed is None
-            else [permuted(each, given.permute_seed) for each in loaded]
-        )
+        return self.terminology.ontologies() if self.terminology is not None else []
 
     @cached_property
+    def _joint_ontology(self) -> Ontology:
+        ontologies = self._ontologies
+        return side_by_side(ontologies) if len(ontologies) > 1 else ontologies[0]
+
+    @property
     def ontology(self) -> Ontology | None:
         """The ontology of links and of retrofitting, several side by side."""
-        parts = self._ontologies
-        return side_by_side(parts) if len(parts) > 1 else next(iter(parts), None)
+        return self._joint_ontology if self.terminology is not None else None
 
     @property
     def knowledge(self) -> str:
@@ -296,22 +366,21 @@ class NLICorpus:
         return "" if ontology is None else f"{ontology.name} {ontology.version}"
 
     @cached_property
-    def linker(self) -> Linker | Lemmas | Linkers | None:
+    def linker(self) -> TextLinker | None:
         """Finds concepts in any sentence, also where a file of mentions has none; None for a corpus
         without links."""
-        if self.linking is not None and self.linking.mentions:
-            warn(
-                "the run's concepts were found by another program; those of new pairs are found by this package"
-            )
-        return None if self.linking is None else self._linker(self.linking)
+        if self.linking is None:
+            return None
+        if self.linking.mentions:
+            new = "those of new pairs are found by this package"
+            warn(f"the run's concepts were found by another program; {new}")
+        return self._linker(self.linking)
 
-    def _linker(self, linking: Linking, vocabulary=None):
+    def _linker(self, linking: Linking, vocabulary: Iterable[str] | None = None) -> TextLinker:
         linkers = [linking.linker(ontology, vocabulary) for ontology in self._ontologies]
-        return Linkers(self.ontology, linkers) if len(linkers) > 1 else linkers[0]
+        return Linkers(self._joint_ontology, linkers) if len(linkers) > 1 else linkers[0]
 
-    def recogniser(
-        self, splits: dict[str, Split], spans: Path | None = None
-    ) -> Linker | Lemmas | Linkers | Recognised | None:
+    def recogniser(self, splits: Splits, spans: Path | None = None) -> ConceptSource | None:
         """What finds concepts in these splits: a file of mentions where there is one, else the
         linker.
 
@@ -325,66 +394,76 @@ class NLICorpus:
         if linking is None:
             return None
         if linking.mentions is not None:
-            filtered = bool(self.limit or self.genre)
-            if self.needed and self.name in CORPORA:
-                corpus = CORPORA[self.name]
-                filtered |= not set(corpus.files) - set(corpus.optional) <= splits.keys()
-            return linking.recognised(self.ontology, splits, filtered)
-        if self.pieces or len(self.ontology.names) <= MANY_NAMES:
+            filtered = bool(self.limit or self.genre) or self._lacks_splits(splits)
+            ontology = cast(Ontology, self.ontology)  # None where entities alone are asked for
+            return read_recognised(
+                linking.mentions, linking.candidates, ontology, splits, filtered=filtered
+            )
+        if self.pieces or len(self._joint_ontology.names) <= MANY_NAMES:
             return self.linker
-        examples = (example for split in splits.values() for example in split.examples)
-        tokens = {
-            token
-            for example in examples
-            for side in SIDES
-            for token in words.all_tokens(example, side)
-        }
+        tokens: set[str] = set()
+        for example in examples_of(splits):
+            tokens.update(example.premise_tokens, example.hypothesis_tokens)
         return self._linker(linking, tokens)
 
-    def _retrofit_graph(self, words):
+    def _lacks_splits(self, splits: Splits) -> bool:
+        """Whether `needed` let files of other splits be missing."""
+        if not self.needed or self.name not in CORPORA:
+            return False
+        corpus = CORPORA[self.name]
+        return not corpus.files.keys() - set(corpus.optional) <= splits.keys()
+
+    def _retrofit_graph(self, words: Sequence[str]) -> csr_array | None:
         if self.retrofit_relations is not None and not self.concepts_as_words:
             relations = ("synonym", *self.retrofit_relations)
-            return retrofit.ontology_word_graph(self.ontology, words, relations=relations)
+            return retrofit.ontology_word_graph(self._joint_ontology, words, relations=relations)
         if lexicon := self.encoding.retrofit_lexicon:
             return retrofit.word_graph(retrofit.read_lexicon(lexicon), words)
         return None
 
+    # -- arrays --
+
     def prepare(self) -> tuple[Prepared, bool]:
         """See data.corpus.Corpus."""
         cache = Cache(cache_folder())
-        found = cache.get(self._cache_name, self.key(cache), self.build)
+        prepared = cache.get(self._cache_name, self.key(cache), self.build)
         self.warn_of_readers()
-        return found
+        return prepared
 
-    _cache_name = property(lambda self: self.name.replace(":", "-"))
+    @property
+    def _cache_name(self) -> str:
+        return self.name.replace(":", "-")
 
-    def read_vocabulary(self, path: Path) -> Vocab | WordPieces:
-        return (WordPieces.restore if self.pieces else Vocab.load)(path)
+    def read_vocabulary(self, path: Path) -> Vocab | PieceVocabulary:
+        return PieceVocabulary.restore(path) if self.pieces else Vocab.load(path)
 
-    def texts(self, vocabulary=None, linker=None) -> words.WordTexts | words.PieceTexts:
-        """What turns texts into numbers. vocabulary: None to fit one. linker: finds concepts as
+    def texts(self, vocabulary: Vocabulary, source: ConceptSource | None) -> Texts:
+        """What turns texts into numbers. vocabulary: None to fit one. source: of concepts as
         words."""
         if self.pieces:
-            return words.PieceTexts(self.encoding, self.pieces, vocabulary)
-        if self.concepts_as_words:
-            of_run = self.concepts_of_run
-            finder = words.MentionFinder(linker, self.encoding)
-            return words.ConceptTexts(
-                self.encoding,
-                vocabulary or words.NO_WORDS,
-                finder=finder,
-                relations=self.retrofit_relations,
-                of_run=of_run,
-            )
-        return words.WordTexts(self.encoding, vocabulary or words.NO_WORDS)
+            return PieceTexts(self.encoding, self.pieces, vocabulary)
+        words = vocabulary or NO_WORDS
+        if not self.concepts_as_words or source is None:
+            return WordTexts(self.encoding, words)
+        return ConceptTexts(
+            self.encoding,
+            words,
+            finder=MentionFinder(source, self.encoding),
+            relations=self.retrofit_relations or (),
+            of_run=self.concepts_of_run,
+        )
 
     def encoded(
-        self, splits, vocabulary, vectors, concepts: Sequence[str] | None = None
+        self,
+        splits: Splits,
+        vocabulary: Vocabulary,
+        vectors: np.ndarray,
+        concepts: Sequence[str] | None = None,
     ) -> Prepared:
         """See data.corpus.Corpus. concepts: of the graph that the run was trained with, None for
         the whole one."""
         texts = self.texts(vocabulary, self.linker)
-        arrays, facts = words.encode_splits(splits, texts, self.linker, concepts=concepts)
+        arrays, facts = encoding.encode_splits(splits, texts, self.linker, concepts=concepts)
         return Prepared(None, facts, arrays, vectors, rows_of_splits(splits, arrays, facts))
 
     def asked_by(self, vocabulary: Vocab, vectors: np.ndarray) -> "NLICorpus":
@@ -392,62 +471,60 @@ class NLICorpus:
         it."""
         if not self.concepts_as_words:
             return self
-        return replace(
-            self, concepts_of_run=words.ConceptVectors.of_vocabulary(vocabulary, vectors)
-        )
+        return replace(self, concepts_of_run=ConceptVectors.of_vocabulary(vocabulary, vectors))
 
-    def key(self, cache: Cache) -> dict:
+    def key(self, cache: Cache) -> Facts:
         """Everything that shapes the arrays, as JSON: settings, sources by content, the numbers of
         formats."""
-        settings = {k: str(v) if isinstance(v, Path) else v for k, v in vars(self.encoding).items()}
-        relations = settings.pop("relations")
-        settings |= {} if relations is None else {"relations": list(relations)}
+        settings = _as_json(vars(self.encoding))
+        if self.encoding.relations is None:
+            del settings["relations"]
         key = {
             "corpus": self.name,
             "limit": self.limit or 0,
             "genre": self.genre,
             "builder": self.builder,
             **settings,
-            "tokens": "pieces" if self.pieces else "blanks" if self.blanks else "words",
+            "tokens": "pieces" if self.pieces else BLANKS if self.blanks else "words",
             "formats": self._formats(),
             "nltk": metadata.version("nltk"),
             "sources": cache.digests(self.source_files()),
         }
         if self.labels:
             key["labels"] = self.labels
-        if ":" in self.name:
-            own = in_order(self._own)
-            key["read"] = [
-                [name, digest(list(map(astuple, split.examples)))] for name, split in own.items()
-            ]
+        if self._is_plugin:
+            splits = in_order(self._own)
+            key["read"] = [[name, _digest(split)] for name, split in splits.items()]
         if self.pieces:
             key["pieces"] = [self.pieces.size, self.pieces.room, self.pieces.file is not None]
-        if self.linking is not None:
-            key |= {"ontology": self.terminology.name, "linking": self.linking.key()}
         if self.terminology:
             key |= self.terminology.key()
-        if self.retrofit_relations is not None:
-            key["retrofit"] = [
-                self.terminology.name,
-                self.concepts_as_words,
-                *self.retrofit_relations,
-            ]
+            if self.linking is not None:
+                key |= {"ontology": self.terminology.name, "linking": self.linking.key()}
+            if self.retrofit_relations is not None:
+                settings_of_retrofit = (self.terminology.name, self.concepts_as_words)
+                key["retrofit"] = [*settings_of_retrofit, *self.retrofit_relations]
         if self.concepts_of_run is not None:
             key["concepts_of_run"] = self.concepts_of_run.digest()
         return key
 
     def _formats(self) -> dict[str, int]:
         """The FORMAT of every module that shapes the arrays."""
-        formats = {"words": words.FORMAT} | ({"pieces": words.FORMAT} if self.pieces else {})
-        formats |= {} if self.encoding.relations is None else {"relations": TYPED_FORMAT}
-        return formats | ({"ontology": load.FORMAT} if self.terminology else {})
+        formats = {"words": encoding.FORMAT}
+        if self.pieces:
+            formats["pieces"] = PIECES_FORMAT
+        if self.encoding.relations is not None:
+            formats["relations"] = TYPED_FORMAT
+        if self.terminology:
+            formats["ontology"] = load.FORMAT
+        return formats
 
     def _corpus_files(self) -> list[Path]:
-        if ":" in self.name:
+        if self._is_plugin:
             return []
-        if self.name not in CORPORA:
-            return demo.demo_files(self.name)
-        return source_files(self.name, self._folder(), self.needed)
+        if self.name in CORPORA:
+            return source_files(self.name, self._folder(), self.needed)
+        return demo.demo_files(self.name)
 
     def source_files(self) -> list[Path]:
         """All files whose content shapes the arrays; each is there."""
@@ -467,44 +544,47 @@ class NLICorpus:
         for path in self.linking.files() if self.linking else ():
             check_readable(path, "check the path, or leave the setting empty")
             files.append(path)
-        if missing := [path for path in files if not path.is_file()]:
-            fix = (
-                "check the path, or give ",
-                config_field("vectors.path", ""),
-                " for random vectors; accuracy will be lower",
-            )
-            raise ConfigError(f"{missing[0]}: there is no such file", fix=fix)
+        for path in files:
+            if not path.is_file():
+                random = config_field("vectors.path", "")
+                low = " for random vectors; accuracy will be lower"
+                fix = ("check the path, or give ", random, low)
+                raise ConfigError(f"{path}: there is no such file", fix=fix)
         return list(dict.fromkeys(files))
 
-    def build(self):
-        """(splits, arrays, vocabulary, vectors, facts) of the corpus."""
+    def build(self) -> BuiltCorpus:
+        """Reads and encodes the corpus."""
         size = sum(path.stat().st_size for path in self.source_files())
         if size > LARGE:
-            say(
-                f"preparing {self.name}, once: {size / 1e6:,.0f} MB of text and vectors to read ..."
-            )
+            sources = f"{size / 1e6:,.0f} MB of text and vectors"
+            say(f"preparing {self.name}, once: {sources} to read ...")
         splits = self.splits()
-        linker = self.recogniser(splits)
-        texts = self.texts(linker=linker)
-        *arrays, facts = words.encode_corpus(
-            splits, linker, self.encoding, self._retrofit_graph, corpus_paths, texts
+        source = self.recogniser(splits)
+        encoded = encoding.encode_corpus(
+            splits,
+            source,
+            self.encoding,
+            self._retrofit_graph,
+            corpus_paths,
+            self.texts(None, source),
         )
-        shared = {"shared": readers.shared_texts(splits)} if len(splits) > 1 else {}
+        facts = dict(encoded.facts)
+        if len(splits) > 1:
+            facts["shared"] = readers.shared_texts(splits)
         # Where the corpus has parses, new texts get the closest tokeniser.
-        train = splits.get("train", next(iter(splits.values())))
-        used = {source for source, pairs in train.facts.get("tokens", {}).items() if pairs}
-        tokeniser = BLANKS if used == {BLANKS} else "sentences, treebank"
-        return splits, *arrays, {**facts, **shared, "tokeniser": tokeniser}
+        facts["tokeniser"] = BLANKS if self.blanks else "sentences, treebank"
+        return BuiltCorpus(splits, encoded.arrays, encoded.vocabulary, encoded.vectors, facts)
 
 
-def between_blanks(split: Split) -> Split:
+def _digest(split: Split[NLIExample]) -> str:
+    return digest([astuple(example) for example in split.examples])
+
+
+def between_blanks(split: Split[NLIExample]) -> Split[NLIExample]:
     """The split with tokens that are split at the blanks of the raw sentences."""
-    examples = tuple(
-        replace(
-            e, premise_tokens=blank_tokens(e.premise), hypothesis_tokens=blank_tokens(e.hypothesis)
-        )
-        for e in split.examples
-    )
-    return replace(
-        split, examples=examples, facts={**split.facts, "tokens": {BLANKS: len(examples)}}
-    )
+    examples = []
+    for example in split.examples:
+        premise, hypothesis = blank_tokens(example.premise), blank_tokens(example.hypothesis)
+        examples.append(replace(example, premise_tokens=premise, hypothesis_tokens=hypothesis))
+    facts = {**split.facts, "tokens": {BLANKS: len(examples)}}
+    return replace(split, examples=tuple(examples), facts=facts)

@@ -11,19 +11,20 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from mednli_jax.data.arrays import PLURAL, SIDES, pad
 from mednli_jax.data.examples import LABELS, Facts, Mention, NLIExample, Split
+from mednli_jax.data.pieces import Pieces, PieceVocabulary, room_for
 from mednli_jax.data.text import UNK, Vocab
 from mednli_jax.data.vectors import coverage, load_vectors, training_coverage
-from mednli_jax.data.wordpiece import Pieces, WordPieces, room_for
-from mednli_jax.knowledge.distances import Links, corpus_links, shortest_paths
+from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.lemmas import Lemmas
 from mednli_jax.knowledge.linking import Linker, Linkers
+from mednli_jax.knowledge.links import Links, corpus_links
 from mednli_jax.knowledge.mentions import Recognised
 from mednli_jax.knowledge.ontology import Ontology, induced
 from mednli_jax.knowledge.relations import UnitOf, kinds_of, typed_links
@@ -32,15 +33,17 @@ from mednli_jax.knowledge.words import normalise, singular
 from mednli_jax.terminal import watched
 
 FORMAT = 5  # when to raise it: tests/data/test_prepared_content.py
-SPECIAL_PIECES = 3  # [CLS] premise [SEP] hypothesis [SEP]
 GRAPH_SPLITS = ("train", "dev")
 UNLIMITED = np.iinfo(np.int16).max  # tokens of a side
 
 Tokens = tuple[str, ...]
 TextLinker = Linker | Lemmas | Linkers  # finds concepts in any sentence
+# The side, the number of the pair and a visible mention -> its words.
+MentionWords = Callable[[str, int, Mention], Sequence[str]]
 ConceptSource = TextLinker | Recognised  # finds them in the sentences of a corpus
 SideMentions = dict[str, list[list[Mention]]]  # side -> the mentions of each of N sentences
 Paths = Callable[..., np.ndarray]  # distances.shortest_paths or a function with its arguments
+Vocabulary = Any  # Vocab, for a corpus of word pieces PieceVocabulary
 RetrofitGraph = Callable[[Sequence[str]], csr_array | None]  # words -> their neighbours, [V, V]
 
 
@@ -226,17 +229,20 @@ def encode_links(
     paths: Paths = shortest_paths,
     concepts: Iterable[str] | None = None,
     rows: Mapping[str, slice] | None = None,
+    words: MentionWords | None = None,
 ) -> ArraysAndFacts:
     """The link arrays [N, K] of some examples, by the ontology of `source`, and counts of the
     links.
 
     Args:
-      paths: finds distances between concepts, see distances.corpus_links.
+      paths: finds distances between concepts, see links.corpus_links.
       concepts: of the graph (the fact `graph_concepts`). None: those of GRAPH_SPLITS if the
         encoding asks for them, else all.
       rows: of each split, for the fact `splits`.
+      words: of visible mentions, for typed links; None where texts are read as words.
     """
     rows = rows or {}
+    words = words or mention_words(examples, encoding)
     graph = source.ontology
     facts: Facts = {"graph": encoding.graph}
     has_graph_splits = not rows.keys().isdisjoint(GRAPH_SPLITS)
@@ -245,7 +251,7 @@ def encode_links(
     if concepts is not None:
         facts["graph_concepts"] = sorted(_ids(concepts, source))
         graph = induced(graph, facts["graph_concepts"])
-    links = _links(graph, examples, mentions.visible, source, encoding, paths)
+    links = _links(graph, words, mentions.visible, source, encoding, paths)
     if links.relation is not None:
         facts["relations"] = _links_per_kind(links.relation, kinds_of(encoding.relations or ()))
     facts |= _link_facts(links, mentions.visible, source)
@@ -284,7 +290,7 @@ def _ids(concepts: Iterable[str], source: ConceptSource) -> set[str]:
 
 def _links(
     graph: Ontology,
-    examples: Sequence[NLIExample],
+    words: MentionWords,
     mentions: SideMentions,
     source: ConceptSource,
     encoding: Encoding,
@@ -305,7 +311,7 @@ def _links(
         graph,
         mentions["premise"],
         mentions["hypothesis"],
-        units_of(examples, source, encoding),
+        units_of(words, source),
         named=encoding.relations,
         max_links=encoding.max_links,
         max_tokens=UNLIMITED,
@@ -313,7 +319,14 @@ def _links(
     )
 
 
-def units_of(examples: Sequence[NLIExample], source: ConceptSource, encoding: Encoding) -> UnitOf:
+def mention_words(examples: Sequence[NLIExample], encoding: Encoding) -> MentionWords:
+    def words_of(side: str, number: int, mention: Mention) -> Sequence[str]:
+        return tokens_of(examples[number], side, encoding)[mention.start : mention.end]
+
+    return words_of
+
+
+def units_of(words: MentionWords, source: ConceptSource) -> UnitOf:
     """The `unit_of` of knowledge.relations; concepts that the ontology lacks get numbers after
     those that it has."""
     unknown: dict[str, int] = {}
@@ -329,8 +342,7 @@ def units_of(examples: Sequence[NLIExample], source: ConceptSource, encoding: En
         if not indices:
             place = unknown.setdefault(mention.concept, len(unknown))
             indices = [len(source.ontology) + place]
-        tokens = tokens_of(examples[number], side, encoding)[mention.start : mention.end]
-        return words_of(tuple(tokens)), tuple(indices)
+        return words_of(tuple(words(side, number, mention))), tuple(indices)
 
     return unit_of
 
@@ -522,6 +534,9 @@ class WordTexts:
     def mentions(self, encoded: Encoded, source: ConceptSource) -> PairMentions:
         return find_mentions(encoded.examples, source, self.encoding)
 
+    def mention_words(self, encoded: Encoded) -> MentionWords:
+        return mention_words(encoded.examples, self.encoding)
+
     def facts(self, encoded: Encoded) -> Facts:
         return {"truncated": encoded.cut}
 
@@ -656,7 +671,7 @@ class PieceTexts:
 
     encoding: Encoding
     pieces: PieceEncoding
-    vocabulary: WordPieces = None  # type: ignore[assignment]  # until one is fitted
+    vocabulary: PieceVocabulary = None  # type: ignore[assignment]  # until one is fitted
 
     @property
     def unknown(self) -> int:
@@ -665,13 +680,13 @@ class PieceTexts:
     def fit(self, splits: Mapping[str, Split], retrofit_graph: RetrofitGraph) -> FittedTexts:
         """The vocabulary of the weights, or one of the training texts; vectors are zeros [V, 1]."""
         if self.pieces.file is not None:
-            vocabulary = WordPieces.load(self.pieces.file)
+            vocabulary = PieceVocabulary.load(self.pieces.file)
             source = f"pieces of {self.pieces.file.name}"
         else:
             train = splits["train"].examples
             texts = (text for example in train for text in (example.premise, example.hypothesis))
             size = self.pieces.size
-            vocabulary = WordPieces.of_texts(texts, size, lowercase=self.encoding.lowercase)
+            vocabulary = PieceVocabulary.of_texts(texts, size, lowercase=self.encoding.lowercase)
             source = "pieces of training texts"
         facts = {
             "words": len(vocabulary),
@@ -696,7 +711,7 @@ class PieceTexts:
         pairs_cut = 0
         for premise, hypothesis in zip(*pieces.values(), strict=True):
             sizes = len(premise.numbers), len(hypothesis.numbers)
-            fitting = room_for(*sizes, size=self.pieces.room - SPECIAL_PIECES)
+            fitting = room_for(*sizes, size=self.pieces.room - self.vocabulary.specials)
             pairs_cut += fitting != sizes
             for side, text, size in zip(SIDES, (premise, hypothesis), fitting, strict=True):
                 first = self._first_kept(text, size)
@@ -726,6 +741,17 @@ class PieceTexts:
             mentions.whole[side], mentions.visible[side] = whole, visible
         return mentions
 
+    def mention_words(self, encoded: Encoded) -> MentionWords:
+        lengths = {side: encoded.arrays[f"{side}_length"] for side in SIDES}
+
+        def words_of(side: str, number: int, mention: Mention) -> Sequence[str]:
+            text = encoded.pieces[side][number]
+            first = self._first_kept(text, int(lengths[side][number]))
+            places = text.word_of_piece[first + mention.start : first + mention.end]
+            return text.words[places[0] : places[-1] + 1]
+
+        return words_of
+
     def facts(self, encoded: Encoded) -> Facts:
         """Sizes and special pieces of the vocabulary, and pairs that were cut."""
         pieces = {
@@ -735,6 +761,8 @@ class PieceTexts:
             "unknown": self.vocabulary.unk,
             "room": self.pieces.room,
         }
+        if self.vocabulary.form.separators > 1:
+            pieces["separators"] = self.vocabulary.form.separators
         return {"pieces": pieces, "truncated": encoded.cut}
 
 
@@ -755,7 +783,7 @@ class EncodedCorpus(NamedTuple):
     """See EncodedSplits; vectors [V, D] in the order of the vocabulary."""
 
     arrays: dict[str, np.ndarray]
-    vocabulary: Vocab | WordPieces
+    vocabulary: Vocabulary
     vectors: np.ndarray
     facts: Facts
 
@@ -793,7 +821,10 @@ def encode_splits(
     links = ArraysAndFacts({}, {"ontology": "none", "longest_path": 0})
     if source is not None:
         mentions = texts.mentions(encoded, source)
-        links = encode_links(examples, mentions, source, texts.encoding, paths, concepts, rows)
+        words = texts.mention_words(encoded)
+        links = encode_links(
+            examples, mentions, source, texts.encoding, paths, concepts, rows, words
+        )
     split_facts = {
         name: split.facts | {"first": rows[name].start, "rows": len(split)}
         for name, split in splits.items()

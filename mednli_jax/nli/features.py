@@ -5,17 +5,21 @@ has 7 more commented out. Every kind that the code has is here, and what is need
 (FEATURES, by group):
 
   bleu       sentence BLEU-4 of the hypothesis against the premise.
-  tokens     tokens, characters and distinct words, with and without words of grammar; the words in common.
-  negation   negation words of either side, and whether exactly one side has any, the code's only column.
-  tfidf      cosine and distances of the TF-IDF vectors over words and word pairs, not scaled to unit length:
-             of those the euclidean distance follows from the cosine.
-  edit       Levenshtein distance over characters, as a share of the shortest and of the longest alignment; Jaccard
-             distance of the words; Sorensen distance, of pairs of letters here, because over words it is a function of
-             Jaccard's; share of words that the other side has; same first word.
+  tokens     tokens, characters and distinct words, with and without words of grammar; the words in
+             common.
+  negation   negation words of either side, and whether exactly one side has any, the code's only
+             column.
+  tfidf      cosine and distances of the TF-IDF vectors over words and word pairs, not scaled to
+             unit length: of those the euclidean distance follows from the cosine.
+  edit       Levenshtein distance over characters, as a share of the shortest and of the longest
+             alignment; Jaccard distance of the words; Sorensen distance, of pairs of letters here,
+             because over words it is a function of Jaccard's; share of words that the other side
+             has; same first word.
   embedding  cosine and distances of the summed word vectors.
-  ontology   path similarity 1 / (1 + edges) of concepts (Pedersen et al. 2007): of the nearest two, the mean over the
-             hypothesis's concepts of their nearest concept in the premise, and the share of those that the premise
-             has, or an ancestor or descendant of them. -1 where a side names no concept.
+  ontology   path similarity 1 / (1 + edges) of concepts (Pedersen et al. 2007): of the nearest two,
+             the mean over the hypothesis's concepts of their nearest concept in the premise, and
+             the share of those that the premise has, or an ancestor or descendant of them. -1 where
+             a side names no concept.
 
 The code differs: its Levenshtein distance is over tokens, its TF-IDF leaves out what fewer than
 three training sentences have (min_df=3) and scales vectors to unit length, differences have no
@@ -24,11 +28,12 @@ the word "no" alone. docs/results-mednli.md names the columns beside the code's.
 
 A difference is premise less hypothesis, a ratio hypothesis over premise (0 where the premise has
 none). Words are tokens with a letter or a digit; "content" words are those that are neither grammar
-nor negation.
+nor negation. Dimension letters: N pairs, S distinct sentences, V words, D numbers per word.
 """
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from itertools import pairwise, product
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
@@ -40,8 +45,11 @@ from mednli_jax.data.text import PAD, UNK, Vocab
 from mednli_jax.knowledge.distances import shortest_paths
 from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.words import FUNCTION_WORDS
-from mednli_jax.nli.encoding import Encoding, all_tokens
+from mednli_jax.nli.encoding import Encoding, Tokens, all_tokens, examples_of
 from mednli_jax.terminal import watched
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import TfidfVectorizer
 
 FORMAT = 2  # when to raise it: tests/data/test_prepared_content.py
 _NAMES = {
@@ -53,7 +61,9 @@ _NAMES = {
     """,
     "negation": "negations_premise negations_hypothesis negation_one_side",
     "tfidf": "tfidf_cosine tfidf_euclidean tfidf_manhattan tfidf_chebyshev",
-    "edit": "levenshtein_shortest levenshtein_longest jaccard sorensen matched_words same_first_word",
+    "edit": """
+        levenshtein_shortest levenshtein_longest jaccard sorensen matched_words same_first_word
+    """,
     "embedding": "embedding_cosine embedding_euclidean embedding_manhattan embedding_chebyshev",
     "ontology": "path_nearest path_mean path_share",
 }
@@ -63,64 +73,84 @@ FEATURES = {name: group for group, names in GROUPS.items() for name in names}
 NAMES = tuple(FEATURES)
 # `n't` and `not` stand for "do not", "cannot" and the like, which corpora split.
 _NEGATIONS = """
-    absence absent cannot denied denies deny denying lack lacked lacking lacks negative negatives neither never no none
-    nor not nothing n't n’t without
+    absence absent cannot denied denies deny denying lack lacked lacking lacks negative negatives
+    neither never no none nor not nothing n't n’t without
 """
 NEGATIONS = frozenset(_NEGATIONS.split())
 _NO_CONTENT = FUNCTION_WORDS | NEGATIONS
 NO_CONCEPT = -1.0
 _STRIDE = 4096  # pairs at a time: bounds the memory of summed vectors
 
+SentenceMentions = Sequence[Sequence[Mention]]  # of each of N sentences
+Columns = dict[str, np.ndarray]  # feature -> its value for each pair, [N]
+
+
+class Terms(NamedTuple):
+    """The words and word pairs of TF-IDF, and the weight of each."""
+
+    terms: list[str]
+    idf: list[float]
+
 
 def matrix(
-    splits: dict[str, Split],
+    splits: Mapping[str, Split[NLIExample]],
     *,
     encoding: Encoding,
     vocab: Vocab,
     vectors: np.ndarray,
-    mentions: Sequence[Sequence[Sequence[Mention]]],
+    mentions: tuple[SentenceMentions, SentenceMentions],
     ontology: Ontology | None,
-    terms: dict | None = None,
+    terms: Terms | None = None,
 ) -> np.ndarray:
     """The features of a corpus: float64 [N, 35], columns as in NAMES, rows of all splits one after
     the other.
 
     Args:
-      splits: "train" among them unless `terms` are given; TF-IDF is fitted on its distinct sentences alone.
-      encoding: how sentences and paths are read, but not `max_length`. Undirected paths may meet in a common ancestor,
-        as the path measure of the paper's UMLS::Similarity does. path_share always asks for "either".
-      vocab, vectors: words and their vectors [V, D]; words without one add nothing to a sentence's sum.
-      mentions: of the N premises and of the N hypotheses. ontology: theirs; None leaves its columns NO_CONCEPT.
+      splits: "train" among them unless `terms` are given; TF-IDF is fitted on its distinct
+        sentences alone.
+      encoding: how sentences and paths are read, but not `max_length`. Undirected paths may meet in
+        a common ancestor, as the path measure of the paper's UMLS::Similarity does. path_share
+        always asks for "either".
+      vocab, vectors: words and their vectors [V, D]; words without one add nothing to a sentence's
+        sum.
+      mentions: of the N premises and of the N hypotheses.
+      ontology: that of the mentions; None leaves its columns NO_CONCEPT.
       terms: of `terms_of`, None for those of the training pairs.
     """
-    examples = [example for split in splits.values() for example in split.examples]
-    seen: dict[tuple[str, ...], int] = {}
+    examples = examples_of(splits)
+    number_of: dict[Tokens, int] = {}
     sides = []
     for side in SIDES:
         texts = (_tokens(example, side, encoding) for example in examples)
-        sides.append(np.array([seen.setdefault(tokens, len(seen)) for tokens in texts], np.int64))
-    sentences, terms = list(seen), terms or terms_of(splits["train"], encoding)
+        numbers = [number_of.setdefault(tokens, len(number_of)) for tokens in texts]
+        sides.append(np.array(numbers, np.int64))
+    sentences, (left_N, right_N) = list(number_of), sides
+    if terms is None:
+        terms = terms_of(splits["train"], encoding)
     columns = {
-        **_wording(sentences, *sides),
-        **_tfidf(sentences, *sides, terms),
-        **_embedding(sentences, *sides, vocab, vectors),
+        **_wording(sentences, left_N, right_N),
+        **_tfidf(sentences, left_N, right_N, terms),
+        **_embedding(sentences, left_N, right_N, vocab, vectors),
         **_paths(*mentions, ontology, encoding),
     }
     return np.stack([np.asarray(columns[name], np.float64) for name in NAMES], axis=1)
 
 
-def _tokens(example: NLIExample, side: str, encoding: Encoding) -> tuple[str, ...]:
+def _tokens(example: NLIExample, side: str, encoding: Encoding) -> Tokens:
     """All tokens of a sentence, whatever `max_length` is."""
-    if encoding.hypothesis_only and side == "premise":
+    if not encoding.reads(side):
         return ()
     tokens = all_tokens(example, side)
     return tuple(token.lower() for token in tokens) if encoding.lowercase else tokens
 
 
+# ---- wording ----
+
+
 class _Sentence:
     """The properties of one distinct sentence that do not depend on the other side."""
 
-    def __init__(self, tokens: tuple[str, ...]):
+    def __init__(self, tokens: Tokens) -> None:
         self.tokens, self.text = tokens, " ".join(tokens)
         self.characters = sum(map(len, tokens))
         self.negations = sum(token.lower() in NEGATIONS for token in tokens)
@@ -130,32 +160,37 @@ class _Sentence:
         self.letters = {a + b for word in self.words for a, b in pairwise(word)}
 
 
-def _wording(sentences, left, right) -> dict[str, list]:
-    """The groups of WORDING: sentence `left[n]` against `right[n]`."""
-    read = list(map(_Sentence, sentences))
-    rows = []
-    for p, h in watched(
-        list(zip(left.tolist(), right.tolist(), strict=True)), "features of wording"
-    ):
-        p, h = read[p], read[h]
-        rows.append({"bleu": bleu(p.tokens, h.tokens), **_counts(p, h), **_edits(p, h)})
-    return {name: [row[name] for row in rows] for group in WORDING for name in GROUPS[group]}
+def _wording(sentences: Sequence[Tokens], left_N: np.ndarray, right_N: np.ndarray) -> Columns:
+    """The groups of WORDING: sentence `left_N[n]` against `right_N[n]`."""
+    texts = [_Sentence(tokens) for tokens in sentences]
+    values: dict[str, list[float]] = {name: [] for group in WORDING for name in GROUPS[group]}
+    pairs = list(zip(left_N.tolist(), right_N.tolist(), strict=True))
+    for left, right in watched(pairs, "features of wording"):
+        p, h = texts[left], texts[right]
+        of_pair = {"bleu": bleu(p.tokens, h.tokens), **_counts(p, h), **_edits(p, h)}
+        for name, value in of_pair.items():
+            values[name].append(value)
+    return {name: np.array(column, np.float64) for name, column in values.items()}
 
 
-def _share(part, whole):
+def _share(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
-def _counts(p, h) -> dict[str, float]:
+def _contrast(name: str, p: int, h: int) -> dict[str, float]:
+    """Four features of a count of each side."""
     return {
-        "tokens_min": min(len(p.tokens), len(h.tokens)),
-        "tokens_max": max(len(p.tokens), len(h.tokens)),
-        "tokens_difference": len(p.tokens) - len(h.tokens),
-        "tokens_ratio": _share(len(h.tokens), len(p.tokens)),
-        "characters_min": min(p.characters, h.characters),
-        "characters_max": max(p.characters, h.characters),
-        "characters_difference": p.characters - h.characters,
-        "characters_ratio": _share(h.characters, p.characters),
+        f"{name}_min": min(p, h),
+        f"{name}_max": max(p, h),
+        f"{name}_difference": p - h,
+        f"{name}_ratio": _share(h, p),
+    }
+
+
+def _counts(p: _Sentence, h: _Sentence) -> dict[str, float]:
+    return {
+        **_contrast("tokens", len(p.tokens), len(h.tokens)),
+        **_contrast("characters", p.characters, h.characters),
         "distinct_total": len(p.distinct | h.distinct),
         "distinct_ratio": _share(len(h.distinct), len(p.distinct)),
         "content_total": len(p.distinct_content | h.distinct_content),
@@ -168,7 +203,7 @@ def _counts(p, h) -> dict[str, float]:
     }
 
 
-def _edits(p, h) -> dict[str, float]:
+def _edits(p: _Sentence, h: _Sentence) -> dict[str, float]:
     edits, longest = alignment(p.text, h.text)
     matched = sum(word in h.distinct_content for word in p.content)
     matched += sum(word in p.distinct_content for word in h.content)
@@ -197,139 +232,176 @@ def alignment(first: str, second: str) -> tuple[int, int]:
     return edits, (size + gaps) // 2
 
 
-def bleu(reference: tuple[str, ...], candidate: tuple[str, ...]) -> float:
+def bleu(reference: Tokens, candidate: Tokens) -> float:
     """Sentence BLEU-4 (Papineni et al. 2002, section 2.3); 0 without any word in common.
 
     An order without any match counts 0.1 n-grams (Chen & Cherry 2014, smoothing 1).
     """
     from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
-    return float(
-        sentence_bleu(
-            [reference], candidate, smoothing_function=SmoothingFunction(epsilon=0.1).method1
-        )
-    )
+    smoothing = SmoothingFunction(epsilon=0.1).method1
+    return float(sentence_bleu([reference], candidate, smoothing_function=smoothing))
 
 
-def terms_of(train: Split, encoding: Encoding) -> dict:
-    """The words and word pairs of the distinct training sentences, as JSON values: {"terms": [...],
-    "idf": [...]}."""
+# ---- TF-IDF and word vectors ----
+
+
+def terms_of(train: Split[NLIExample], encoding: Encoding) -> Terms:
+    """The words and word pairs of the distinct training sentences."""
     texts = (_tokens(example, side, encoding) for example in train.examples for side in SIDES)
-    fitted = list(dict.fromkeys(texts))
-    if not any(fitted):
-        return {"terms": [], "idf": []}
-    vectorizer = _vectorizer().fit(fitted)
-    return {"terms": vectorizer.get_feature_names_out().tolist(), "idf": vectorizer.idf_.tolist()}
+    sentences = list(dict.fromkeys(texts))
+    if not any(sentences):
+        return Terms([], [])
+    vectorizer = _vectorizer().fit(sentences)
+    return Terms(vectorizer.get_feature_names_out().tolist(), vectorizer.idf_.tolist())
 
 
-def _vectorizer(**how):
+def _vectorizer(vocabulary: Sequence[str] | None = None) -> "TfidfVectorizer":
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    def words_and_pairs(tokens):
+    def words_and_pairs(tokens: Tokens) -> list[str]:
         return [*tokens, *map(" ".join, pairwise(tokens))]
 
-    return TfidfVectorizer(analyzer=words_and_pairs, norm=None, **how)
+    return TfidfVectorizer(analyzer=words_and_pairs, norm=None, vocabulary=vocabulary)
 
 
-def _tfidf(sentences, left, right, found) -> dict[str, np.ndarray]:
-    if not found["terms"]:
-        return dict.fromkeys(GROUPS["tfidf"], np.zeros(len(left)))
-    vectorizer = _vectorizer(vocabulary=found["terms"])
-    vectorizer.idf_ = np.array(found["idf"])
-    terms = csr_array(vectorizer.transform(sentences))
-    norm = np.sqrt(terms.power(2).sum(axis=1))
-    p, h = terms[left], terms[right]
+def _tfidf(
+    sentences: Sequence[Tokens], left_N: np.ndarray, right_N: np.ndarray, terms: Terms
+) -> Columns:
+    if not terms.terms:
+        return dict.fromkeys(GROUPS["tfidf"], np.zeros(len(left_N)))
+    vectorizer = _vectorizer(terms.terms)
+    vectorizer.idf_ = np.array(terms.idf)
+    weights = csr_array(vectorizer.transform(sentences))
+    norm_S = np.sqrt(weights.power(2).sum(axis=1))
+    p, h = weights[left_N], weights[right_N]
     apart = abs(p - h)
     return {
-        "tfidf_cosine": _cosine(p.multiply(h).sum(axis=1), norm[left] * norm[right]),
+        "tfidf_cosine": _cosine(p.multiply(h).sum(axis=1), norm_S[left_N] * norm_S[right_N]),
         "tfidf_euclidean": np.sqrt(apart.power(2).sum(axis=1)),
         "tfidf_manhattan": apart.sum(axis=1),
         "tfidf_chebyshev": apart.max(axis=1).toarray().reshape(-1),
     }
 
 
-def _cosine(dot, norms) -> np.ndarray:
+def _cosine(dot_N: np.ndarray, norms_N: np.ndarray) -> np.ndarray:
     """0 where a side has no vector."""
-    return np.divide(dot, norms, out=np.zeros(len(dot)), where=norms > 0)
+    cosine_N = np.zeros(len(dot_N))
+    np.divide(dot_N, norms_N, out=cosine_N, where=norms_N > 0)
+    return cosine_N
 
 
-def _embedding(sentences, left, right, vocab: Vocab, vectors: np.ndarray) -> dict[str, np.ndarray]:
+def _embedding(
+    sentences: Sequence[Tokens],
+    left_N: np.ndarray,
+    right_N: np.ndarray,
+    vocab: Vocab,
+    vectors: np.ndarray,
+) -> Columns:
     numbers = [vocab.encode(tokens) for tokens in sentences]
     ends = np.cumsum([0, *map(len, numbers)])
-    flat = np.fromiter((number for row in numbers for number in row), np.int64, ends[-1])
-    counts = csr_array((np.ones(len(flat)), flat, ends), shape=(len(sentences), len(vectors)))
-    known = np.array(vectors, np.float64)
-    known[[PAD, UNK]] = 0
-    result = np.empty((4, len(left)))
-    for first in range(0, len(left), _STRIDE):
-        part = slice(first, first + _STRIDE)
-        p, h = counts[left[part]] @ known, counts[right[part]] @ known
+    flat = np.concatenate([np.zeros(0, np.int64), *numbers]).astype(np.int64)
+    counts_SV = csr_array((np.ones(len(flat)), flat, ends), shape=(len(sentences), len(vectors)))
+    vectors = np.array(vectors, np.float64)
+    vectors[[PAD, UNK]] = 0
+    columns = {name: np.empty(len(left_N)) for name in GROUPS["embedding"]}
+    for first in range(0, len(left_N), _STRIDE):
+        rows = slice(first, first + _STRIDE)
+        p, h = counts_SV[left_N[rows]] @ vectors, counts_SV[right_N[rows]] @ vectors
         apart = np.abs(p - h)
         norms = np.linalg.norm(p, axis=1) * np.linalg.norm(h, axis=1)
-        result[0, part] = _cosine((p * h).sum(axis=1), norms)
-        result[1, part] = np.linalg.norm(apart, axis=1)
-        result[2, part] = apart.sum(axis=1)
-        result[3, part] = apart.max(axis=1)
-    return dict(zip(GROUPS["embedding"], result, strict=True))
-
-
-def _paths(premise_mentions, hypothesis_mentions, ontology, encoding) -> dict[str, np.ndarray]:
-    """A concept that the ontology does not have is related to itself alone. Of a cross-reference,
-    which is one concept at several places, the nearest place counts."""
-    result = np.full((3, len(premise_mentions)), NO_CONCEPT)
-    columns = dict(zip(GROUPS["ontology"], result, strict=True))
-    if ontology is None:
-        return columns
-    codes, rows = {}, []
-
-    def places(mention):
-        if mention.concept not in codes:
-            codes[mention.concept] = tuple(ontology.indices(mention.concept)) or (
-                len(ontology) + len(codes),
-            )
-        return codes[mention.concept]
-
-    mention_pairs = zip(premise_mentions, hypothesis_mentions, strict=True)
-    for pair, (premise, hypothesis) in enumerate(
-        watched(list(mention_pairs), "paths between concepts")
-    ):
-        here = {place for mention in premise for place in places(mention)}
-        there = sorted(set(map(places, hypothesis)))
-        rows.extend(
-            (pair, number, b, a)
-            for number, of in enumerate(there)
-            for b in of
-            for a in sorted(here)
-        )
-    if not rows:
-        return columns
-    owner, number, concept, other = np.array(rows, np.int64).T
-    similarity, related = (
-        _similarity(ontology, concept, other, direction, encoding.max_path)
-        for direction in (encoding.direction, "either")
-    )
-    # Rows of one concept of a hypothesis are kept together, and so are the concepts of one
-    # hypothesis.
-    new = np.flatnonzero(np.append(True, (owner[1:] != owner[:-1]) | (number[1:] != number[:-1])))
-    best, related, owner = (
-        np.maximum.reduceat(similarity, new),
-        np.maximum.reduceat(related, new),
-        owner[new],
-    )
-    first = np.flatnonzero(np.append(True, owner[1:] != owner[:-1]))
-    count = np.diff(np.append(first, len(owner)))
-    pairs = owner[first]
-    result[0, pairs] = np.maximum.reduceat(best, first)
-    result[1, pairs] = np.add.reduceat(best, first) / count
-    result[2, pairs] = np.add.reduceat((related > 0).astype(np.float64), first) / count
+        columns["embedding_cosine"][rows] = _cosine((p * h).sum(axis=1), norms)
+        columns["embedding_euclidean"][rows] = np.linalg.norm(apart, axis=1)
+        columns["embedding_manhattan"][rows] = apart.sum(axis=1)
+        columns["embedding_chebyshev"][rows] = apart.max(axis=1)
     return columns
 
 
-def _similarity(ontology, concept, other, direction, max_path) -> np.ndarray:
-    """1 / (1 + edges) of each two concept codes, 0 without a path; codes from len(ontology) up are
-    not in it."""
-    edges = np.where(concept == other, 0, -1)
-    known = (concept < len(ontology)) & (other < len(ontology))
-    ends = np.stack([concept[known], other[known]], axis=1)
-    edges[known] = shortest_paths(ontology, ends, direction=direction, max_length=max_path)
-    return np.where(edges >= 0, 1 / (1.0 + np.maximum(edges, 0)), 0.0)
+# ---- concepts ----
+
+
+class _ConceptPairs(NamedTuple):
+    """R pairs of places in the ontology, one of the premise and one of the hypothesis. A
+    cross-reference is one concept at several places.
+
+    Rows of one concept of a hypothesis are adjacent, and so are the concepts of one hypothesis.
+
+    Args:
+      pair: number of the sentence pair.
+      concept: number of the concept among those of the hypothesis.
+      hypothesis, premise: places; those from len(ontology) up are not in it.
+    """
+
+    pair_R: np.ndarray
+    concept_R: np.ndarray
+    hypothesis_R: np.ndarray
+    premise_R: np.ndarray
+
+
+def _paths(
+    premise_mentions: SentenceMentions,
+    hypothesis_mentions: SentenceMentions,
+    ontology: Ontology | None,
+    encoding: Encoding,
+) -> Columns:
+    """A concept that the ontology does not have is related to itself alone. Of a concept at several
+    places the nearest place counts."""
+    columns = {name: np.full(len(premise_mentions), NO_CONCEPT) for name in GROUPS["ontology"]}
+    if ontology is None:
+        return columns
+    crossed = _crossed(premise_mentions, hypothesis_mentions, ontology)
+    if not len(crossed.pair_R):
+        return columns
+    similarity_R = _similarity(ontology, crossed, encoding.direction, encoding.max_path)
+    related_R = _similarity(ontology, crossed, "either", encoding.max_path) > 0
+    first_C = _starts(crossed.pair_R, crossed.concept_R)
+    best_C = np.maximum.reduceat(similarity_R, first_C)
+    related_C = np.logical_or.reduceat(related_R, first_C)
+    pair_C = crossed.pair_R[first_C]
+    first_P = _starts(pair_C)
+    count_P = np.diff(np.append(first_P, len(pair_C)))
+    pair_P = pair_C[first_P]
+    columns["path_nearest"][pair_P] = np.maximum.reduceat(best_C, first_P)
+    columns["path_mean"][pair_P] = np.add.reduceat(best_C, first_P) / count_P
+    columns["path_share"][pair_P] = np.add.reduceat(related_C.astype(int), first_P) / count_P
+    return columns
+
+
+def _crossed(
+    premise_mentions: SentenceMentions, hypothesis_mentions: SentenceMentions, ontology: Ontology
+) -> _ConceptPairs:
+    places_of: dict[str, tuple[int, ...]] = {}
+
+    def places(mention: Mention) -> tuple[int, ...]:
+        if mention.concept not in places_of:
+            unknown = (len(ontology) + len(places_of),)
+            places_of[mention.concept] = tuple(ontology.indices(mention.concept)) or unknown
+        return places_of[mention.concept]
+
+    rows = []
+    pairs = list(zip(premise_mentions, hypothesis_mentions, strict=True))
+    for pair, (premise, hypothesis) in enumerate(watched(pairs, "paths between concepts")):
+        in_premise = sorted({place for mention in premise for place in places(mention)})
+        concepts = sorted(set(map(places, hypothesis)))
+        for number, concept in enumerate(concepts):
+            rows += [(pair, number, *ends) for ends in product(concept, in_premise)]
+    return _ConceptPairs(*np.array(rows, np.int64).reshape(-1, 4).T)
+
+
+def _starts(*keys: np.ndarray) -> np.ndarray:
+    """The first row of each run of rows with equal keys."""
+    changes = np.any([key[1:] != key[:-1] for key in keys], axis=0)
+    return np.flatnonzero(np.append(True, changes))
+
+
+def _similarity(
+    ontology: Ontology, crossed: _ConceptPairs, direction: str, max_path: int
+) -> np.ndarray:
+    """float64 [R], 1 / (1 + edges) of the two places, 0 without a path."""
+    places_R2 = np.stack([crossed.hypothesis_R, crossed.premise_R], axis=1)
+    edges_R = np.where(crossed.hypothesis_R == crossed.premise_R, 0, -1)
+    in_ontology = (places_R2 < len(ontology)).all(axis=1)
+    edges_R[in_ontology] = shortest_paths(
+        ontology, places_R2[in_ontology], direction=direction, max_length=max_path
+    )
+    return np.where(edges_R >= 0, 1 / (1.0 + np.maximum(edges_R, 0)), 0.0)

@@ -62,6 +62,7 @@ class NLITask:
         if pieces := manifest.get("pieces"):
             facts |= {"vocab_size": pieces["size"], "room": pieces["room"]}
             facts |= {"cls_id": pieces["cls"], "sep_id": pieces["sep"]}
+            facts["separators"] = pieces.get("separators", 1)
         return facts
 
     def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:

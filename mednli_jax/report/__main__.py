@@ -76,10 +76,10 @@ def _public_page(values, folder):
     if values.json:
         print(json.dumps(found, indent=2))
     path = values.out or folder / "public.html"
-    page, card = html.public_pages(found)
-    _write(path, page)
+    pages = html.public_pages(found)
+    _write(path, pages.page)
     if values.markdown:
-        _write(path.with_suffix(".md"), card, html.CARD)
+        _write(path.with_suffix(".md"), pages.card, html.CARD)
 
 
 def _table(values):

@@ -1,8 +1,8 @@
 """Charts, drawn by matplotlib: inline SVG for a page, PNG for a file.
 
 The SVG loads nothing and holds no script. Its text remains text. Its colours are the page's custom
-properties (--ink,
---c0 and so on in report.html.j2), which follow the light or dark theme. Equal charts are equal bytes.
+properties (--ink, --c0 and so on in report.html.j2), which follow the light or dark theme. Equal
+charts are equal bytes.
 """
 
 import hashlib
@@ -11,21 +11,19 @@ import io
 import logging
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:  # slow to import, and only some commands draw
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 logging.getLogger("matplotlib").setLevel(logging.ERROR)  # else it logs the path of its font cache
-WIDTH, HEIGHT, AXIS = (
-    360,
-    230,
-    290,
-)  # px of a chart without its legend, for a small screen; AXIS: the axis of x
+# px of a chart without its legend, and of its axis of x; for a small screen
+WIDTH, HEIGHT, AXIS = 360, 230, 290
 DPI = 130  # of PNG
 FEW = 10  # bars, which have room for their values
 # share of its length that a turned label takes below the axis: the sine of its angle
@@ -33,13 +31,14 @@ TURN = 0.65
 INK, SOFT, LINE, ON = "#1b1f24", "#57606a", "#d8dee4", "#ffffff"
 # Distinct for colour-blind readers.
 COLOURS = ("#0072b2", "#c2410c", "#007a5a", "#8b5cf6", "#b4518f", "#6b7280")
-VARIABLES = {
-    INK: "ink",
-    SOFT: "soft",
-    LINE: "line",
-    ON: "on",
-    **{c: f"c{i}" for i, c in enumerate(COLOURS)},
-}
+VARIABLES = {INK: "ink", SOFT: "soft", LINE: "line", ON: "on"}
+VARIABLES |= {colour: f"c{number}" for number, colour in enumerate(COLOURS)}
+# Parts of matplotlib's SVG that a page does without. The family of letters is the page's.
+UNUSED = (
+    r"(?s)<defs>.*?</defs>|<metadata>.*?</metadata>|<!--.*?-->| id=\"[^\"]*\"|\n *",
+    r" font-family: [^;\"]*;|<g/>| transform=\"rotate\(-0 [^\"]*\"",
+)
+Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -60,24 +59,18 @@ class Chart:
         with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "mednli_jax"}):
             self.figure.savefig(buffer, format="svg", metadata=nothing)
         self.figure.patch.set_visible(True)
-        body = buffer.getvalue()
-        body = body[body.index("<svg") :].partition(">")[2].rpartition("</svg>")[0]
-        body = re.sub(
-            r"(?s)<defs>.*?</defs>|<metadata>.*?</metadata>|<!--.*?-->| id=\"[^\"]*\"|\n *",
-            "",
-            body,
-        )
-        # The family of letters is the page's.
-        body = re.sub(r" font-family: [^;\"]*;|<g/>| transform=\"rotate\(-0 [^\"]*\"", "", body)
+        file = buffer.getvalue()
+        body = file[file.index("<svg") :].partition(">")[2].rpartition("</svg>")[0]
+        for pattern in UNUSED:
+            body = re.sub(pattern, "", body)
         body = re.sub("|".join(VARIABLES), lambda colour: f"var(--{VARIABLES[colour[0]]})", body)
         # Two equal charts on a page may share an id.
-        name = (
-            "svg-"
-            + hashlib.sha256(f"{self.title}{self.description}{body}".encode()).hexdigest()[:12]
-        )
+        content = f"{self.title}{self.description}{body}"
+        name = f"svg-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
         width, height = 72 * self.figure.get_size_inches()
         return (
-            f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-labelledby="{name}-t {name}-d">'
+            f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
+            f'aria-labelledby="{name}-t {name}-d">'
             f'<title id="{name}-t">{html.escape(self.title)}</title>'
             f'<desc id="{name}-d">{html.escape(self.description)}</desc>{body}</svg>'
         )
@@ -98,54 +91,74 @@ def png(figure: "Figure") -> bytes:
     return buffer.getvalue()
 
 
-def curves(
-    series: Mapping[str, Sequence[tuple[float, float]]],
-    *,
-    title: str,
-    x: str,
-    y: str,
-    dashed: Sequence[str] = (),
-    marks: Sequence[tuple[float, float]] = (),
-) -> Chart | None:
-    """Lines through points (x, y); None if there is no point. A point that is not finite breaks the
-    line.
+class Line(NamedTuple):
+    """A line of a seed through points. A point that is not finite breaks it."""
 
-    Series with the same name before ":" share a colour and an entry of the legend; `dashed` has
-    such names. The points of `marks` are highlighted.
+    name: str
+    seed: int
+    points: list[Point]
+    dashed: bool = False
+
+
+def curves(
+    lines: Sequence[Line], *, title: str, x: str, y: str, marks: Sequence[Point] = ()
+) -> Chart | None:
+    """Lines through points (x, y); None if there is no point. The points of `marks` are
+    highlighted.
+
+    Lines of one name share a colour and an entry of the legend.
     """
-    points = [p for line in series.values() for p in line if math.isfinite(p[1])]
+    points = [point for line in lines for point in line.points if _is_finite(point)]
     if not points:
         return None
-    names = list(dict.fromkeys(name.partition(":")[0] for name in series))
-    axes = _axes(x, y, names)
-    _scale(axes, [p[1] for p in points])
-    ends = min(p[0] for p in points), max(p[0] for p in points)
-    axes.set_xlim(ends[0], max(ends[1], ends[0] + 1e-9))
-    axes.set_xticks(
-        range(math.ceil(ends[0]), math.floor(ends[1]) + 1, math.ceil((ends[1] - ends[0]) / 6) or 1)
+    names = list(dict.fromkeys(line.name for line in lines))
+    figure, axes = _axes(x, y, names)
+    x_values, y_values = zip(*points, strict=True)
+    _scale(axes, y_values)
+    first, last = min(x_values), max(x_values)
+    axes.set_xlim(first, max(last, first + 1e-9))
+    step = math.ceil((last - first) / 6) or 1
+    axes.set_xticks(range(math.ceil(first), math.floor(last) + 1, step))
+    unlabelled = set(names)
+    for line in lines:
+        label = line.name if line.name in unlabelled else None
+        unlabelled.discard(line.name)
+        _draw_line(axes, line, COLOURS[names.index(line.name) % len(COLOURS)], label)
+    for mark in marks:
+        if _is_finite(mark):
+            _circle(axes, mark, 4, INK, filled=False)
+    _legend(figure, names)
+    ends = []
+    for line in lines:
+        start, end = line.points[0][1], line.points[-1][1]
+        ends.append(f"{line.name}:{line.seed} from {start:.3g} to {end:.3g}")
+    return Chart(figure, title, f"{y} by {x}: {', '.join(ends)}")
+
+
+def _is_finite(point: Point) -> bool:
+    return math.isfinite(point[1])
+
+
+def _draw_line(axes: "Axes", line: Line, colour: str, label: str | None) -> None:
+    x_values, y_values = zip(*line.points, strict=True)
+    axes.plot(
+        x_values,
+        y_values,
+        color=colour,
+        linestyle=(0, (4, 3)) if line.dashed else "-",
+        linewidth=1.6,
+        alpha=0.9,
+        clip_on=False,
+        label=label,
     )
-    unnamed = list(names)
-    for name, line in series.items():
-        base = name.partition(":")[0]
-        style = {
-            "color": COLOURS[names.index(base) % 6],
-            "linestyle": (0, (4, 3)) if base in dashed else "-",
-        }
-        label = unnamed.pop(0) if base in unnamed[:1] else None
-        axes.plot(
-            *zip(*line, strict=True), linewidth=1.6, alpha=0.9, clip_on=False, label=label, **style
+    # A point without neighbours makes no line.
+    for number, point in enumerate(line.points):
+        neighbours = (
+            *line.points[max(number - 1, 0) : number],
+            *line.points[number + 1 : number + 2],
         )
-        for number, point in enumerate(line):  # without neighbours there would be no line
-            near = [line[i][1] for i in (number - 1, number + 1) if 0 <= i < len(line)]
-            if math.isfinite(point[1]) and not any(map(math.isfinite, near)):
-                _dot(axes, point, 2.5, color=style["color"])
-    for mark in (mark for mark in marks if math.isfinite(mark[1])):
-        _dot(axes, mark, 4, fill=False, edgecolor=INK, linewidth=1.3)
-    _legend(axes, names)
-    shown_ends = ", ".join(
-        f"{name} from {line[0][1]:.3g} to {line[-1][1]:.3g}" for name, line in series.items()
-    )
-    return Chart(axes.figure, title, f"{y} by {x}: {shown_ends}")
+        if _is_finite(point) and not any(map(_is_finite, neighbours)):
+            _circle(axes, point, 2.5, colour, filled=True)
 
 
 def bars(
@@ -158,29 +171,40 @@ def bars(
 ) -> Chart | None:
     """Groups of bars: at each tick one bar of every series; None without any. Few bars of one
     series show values."""
-    ends = [v for values in series.values() for v in values]
+    ends = [value for values in series.values() for value in values]
     if not ends:
         return None
     # Words that do not fit are turned; if numbers do not fit, some are left out.
-    long = max(map(len, ticks), default=1) * 7  # px
-    turned = long * len(ticks) > AXIS and not all(tick.isdecimal() for tick in ticks)
-    names = series if len(series) > 1 else ()
-    axes = _axes(x, y, names, more=min(long, HEIGHT) * TURN if turned else 0)
+    longest = max(map(len, ticks), default=1) * 7  # px
+    turned = longest * len(ticks) > AXIS and not all(tick.isdecimal() for tick in ticks)
+    names = list(series) if len(series) > 1 else []
+    more = min(longest, HEIGHT) * TURN if turned else 0
+    figure, axes = _axes(x, y, names, more)
     _scale(axes, [0.0, *ends])
     width = 0.8 / len(series)
     for number, (name, values) in enumerate(series.items()):
-        places = np.arange(len(values)) + (number - (len(series) - 1) / 2) * width
-        how = {"color": COLOURS[number % 6], "label": name, "clip_on": False, "linewidth": 0}
-        drawn = axes.bar(places, values, 0.92 * width, **how)
+        drawn = axes.bar(
+            np.arange(len(values)) + (number - (len(series) - 1) / 2) * width,
+            values,
+            0.92 * width,
+            color=COLOURS[number % len(COLOURS)],
+            label=name,
+            clip_on=False,
+            linewidth=0,
+        )
         if not names and len(values) <= FEW:
-            axes.bar_label(drawn, map(_number, values), padding=2, fontsize=9, color=SOFT)
+            axes.bar_label(
+                drawn, [_number(value) for value in values], padding=2, fontsize=9, color=SOFT
+            )
     axes.axhline(0, color=SOFT, linewidth=1, clip_on=False)
     axes.set_xlim(-0.5, len(ticks) - 0.5)
-    skip = 1 if turned else math.ceil(len(ticks) * long / AXIS)
-    how = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if turned else {}
-    axes.set_xticks(range(0, len(ticks), skip), ticks[::skip], **how)
-    _legend(axes, names)
-    return Chart(axes.figure, title, f"{y} by {x}. {_in_words(series, ticks, _number)}")
+    if turned:
+        axes.set_xticks(range(len(ticks)), ticks, rotation=40, ha="right", rotation_mode="anchor")
+    else:
+        skip = math.ceil(len(ticks) * longest / AXIS)
+        axes.set_xticks(range(0, len(ticks), skip), ticks[::skip])
+    _legend(figure, names)
+    return Chart(figure, title, f"{y} by {x}. {_in_words(series, ticks, _number)}")
 
 
 def heat_map(
@@ -190,12 +214,13 @@ def heat_map(
     from matplotlib.patches import Rectangle
 
     side, high, left, top = 84, 56, 92, 44  # px
-    size = left + side * len(names) + 6, top + high * len(names) + 6
-    axes = _figure(*size).add_axes((0, 0, 1, 1), xlim=(0, size[0]), ylim=(size[1], 0))
+    width, height = left + side * len(names) + 6, top + high * len(names) + 6
+    figure = _figure(width, height, layout=None)
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
     axes.axis("off")
 
-    def text(x, y, words, colour=SOFT, size=11, **style):
-        axes.text(x, y, words, color=colour, fontsize=size, ha=style.pop("ha", "center"), **style)
+    def text(x: float, y: float, words: str, colour: str = SOFT, ha: str = "center") -> None:
+        axes.text(x, y, words, color=colour, fontsize=11, ha=ha)
 
     text(left + side * len(names) / 2, 14, columns)
     text(4, top - 10, rows, ha="left")
@@ -205,24 +230,35 @@ def heat_map(
         text(left - 6, y + 32, names[i], ha="right")
         for j, count in enumerate(row):
             x, share = left + side * j, count / total
-            cell = {"facecolor": COLOURS[0], "edgecolor": LINE, "alpha": 0.06 + 0.94 * share}
-            axes.add_patch(Rectangle((x + 1, y + 1), side - 2, high - 2, clip_on=False, **cell))
-            strong = share > 0.55
-            text(x + side / 2, y + 26, f"{count:,}", ON if strong else INK, 14, fontweight="bold")
-            text(x + side / 2, y + 42, f"{share:.0%}", ON if strong else SOFT)
+            cell = Rectangle(
+                (x + 1, y + 1),
+                side - 2,
+                high - 2,
+                clip_on=False,
+                facecolor=COLOURS[0],
+                edgecolor=LINE,
+                alpha=0.06 + 0.94 * share,
+            )
+            axes.add_patch(cell)
+            ink, soft = (ON, ON) if share > 0.55 else (INK, SOFT)
+            middle = x + side / 2
+            number = axes.text(middle, y + 26, f"{count:,}", color=ink, fontsize=14, ha="center")
+            number.set_fontweight("bold")
+            text(middle, y + 42, f"{share:.0%}", soft)
     shown = _in_words(dict(zip(names, counts, strict=True)), names, str)
-    return Chart(axes.figure, title, f"{rows} in rows, {columns} in columns. {shown}")
+    return Chart(figure, title, f"{rows} in rows, {columns} in columns. {shown}")
 
 
 def ranked(panels: Mapping[str, Sequence[tuple[str, float]]], *, title: str, x: str) -> bytes:
     """PNG: a panel of horizontal bars (name, value) for each key, the first bar on top."""
     longest = max(1, *map(len, panels.values()))
-    figure = _figure(302 * len(panels), 17 * longest + 94, layout="constrained")
+    figure = _figure(302 * len(panels), 17 * longest + 94)
     figure.suptitle(title)
-    drawn = np.ravel(figure.subplots(1, len(panels)))
-    for i, (axes, (name, rows)) in enumerate(zip(drawn, panels.items(), strict=True)):
-        axes.barh(range(len(rows)), [value for _, value in rows], color=COLOURS[i % 6])
-        axes.set_yticks(range(len(rows)), [word for word, _ in rows], fontsize=8)
+    for i, (name, rows) in enumerate(panels.items()):
+        axes = figure.add_subplot(1, len(panels), i + 1)
+        places = range(len(rows))
+        axes.barh(places, [value for _, value in rows], color=COLOURS[i % len(COLOURS)])
+        axes.set_yticks(places, [word for word, _ in rows], fontsize=8)
         axes.set(ylim=(longest - 0.5, -0.5), xlabel=x)
         _open_axes(axes, name)
     return png(figure)
@@ -233,7 +269,7 @@ def ranges(
 ) -> bytes:
     """PNG: a dot with its range (value, least, most) for each row, the first on top; `line` is
     marked."""
-    figure = _figure(620, 22 * len(rows) + 84, layout="constrained")
+    figure = _figure(620, 22 * len(rows) + 84)
     axes = figure.subplots()
     value, least, most = np.array(list(rows.values())).T
     places = range(len(rows))
@@ -248,7 +284,7 @@ def ranges(
 
 def density(edges: Sequence[float], values: Sequence[float], *, title: str, x: str) -> bytes:
     """PNG: a histogram of bins between `edges` whose area is 1."""
-    figure = _figure(WIDTH, 260, layout="constrained")
+    figure = _figure(WIDTH, 260)
     axes = figure.subplots()
     axes.stairs(values, edges, color=COLOURS[0], fill=True, alpha=0.4)
     axes.stairs(values, edges, color=COLOURS[0])
@@ -261,10 +297,9 @@ def attention(maps: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequ
     """PNG: one map beside the other, each a matrix [rows, columns] of weights from 0 to 1, named by
     its key."""
     width, height = max(144, 23 * len(columns)) + 115, max(108, 19 * len(rows)) + 115
-    figure = _figure(width * len(maps), height, layout="constrained")
-    for axes, (title, matrix) in zip(
-        np.ravel(figure.subplots(1, len(maps))), maps.items(), strict=True
-    ):
+    figure = _figure(width * len(maps), height)
+    for number, (title, matrix) in enumerate(maps.items(), start=1):
+        axes = figure.add_subplot(1, len(maps), number)
         image = axes.imshow(np.asarray(matrix), cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
         axes.set_title(title, fontsize=10)
         axes.set_xticks(range(len(columns)), columns, rotation=60, ha="right", fontsize=8)
@@ -273,24 +308,27 @@ def attention(maps: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequ
     return png(figure)
 
 
-def _figure(width, height, **layout):
+def _figure(
+    width: float, height: float, layout: Literal["constrained"] | None = "constrained"
+) -> "Figure":
     """A figure of a size in px, without pyplot's global state."""
     from matplotlib import rcParams
     from matplotlib.figure import Figure
 
     rcParams["text.parse_math"] = False  # else a dollar sign would begin a formula
-    return Figure(figsize=(width / 72, height / 72), **layout)
+    return Figure(figsize=(width / 72, height / 72), layout=layout)
 
 
-def _open_axes(axes, title):
+def _open_axes(axes: "Axes", title: str) -> None:
     axes.set_title(title, fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _axes(x, y, names, more=0):
-    """Axes in a figure with room for a legend of these names, and for labels of `more` px beyond a
-    line."""
-    axes = _figure(WIDTH, HEIGHT + 16 * len(names) + more, layout="constrained").subplots()
+def _axes(x: str, y: str, names: Collection[str], more: float = 0) -> tuple["Figure", "Axes"]:
+    """A figure and its axes, with room for a legend of these names, and for labels of `more` px
+    beyond a line."""
+    figure = _figure(WIDTH, HEIGHT + 16 * len(names) + more)
+    axes = figure.subplots()
     axes.set_xlabel(x, color=SOFT, fontsize=11)
     axes.set_ylabel(y, color=SOFT, fontsize=11)
     axes.patch.set_visible(False)
@@ -298,10 +336,10 @@ def _axes(x, y, names, more=0):
     axes.grid(axis="y", color=LINE, linewidth=1, clip_on=False)
     axes.set_axisbelow(True)
     axes.tick_params(length=0, pad=5, labelsize=11, labelcolor=SOFT)
-    return axes
+    return figure, axes
 
 
-def _scale(axes, values):
+def _scale(axes: "Axes", values: Iterable[float]) -> None:
     """Sets round numbers as ticks, which enclose the values."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -312,38 +350,47 @@ def _scale(axes, values):
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _number(round(value, 10))))
 
 
-def _dot(axes, place, radius, **style):
+def _circle(axes: "Axes", point: Point, radius: float, colour: str, *, filled: bool) -> None:
     """A circle of a radius in px. It is a patch, because the page forbids the references that
     markers use."""
     from matplotlib.patches import Circle
     from matplotlib.transforms import ScaledTranslation
 
-    at = axes.figure.dpi_scale_trans + ScaledTranslation(*place, axes.transData)
-    axes.add_patch(Circle((0, 0), radius / 72, transform=at, clip_on=False, zorder=3, **style))
-
-
-def _legend(axes, names):
-    if names:
-        style = {
-            "frameon": False,
-            "fontsize": 11,
-            "labelcolor": SOFT,
-            "labelspacing": 0.25,
-            "handlelength": 1.4,
-        }
-        axes.figure.legend(loc="outside lower left", **style)
-
-
-def _in_words(series, ticks, show) -> str:
-    """The values of a chart: `name: tick value, tick value; name: ...`."""
-    of = {name: zip(ticks, values, strict=True) for name, values in series.items()}
-    return "; ".join(
-        f"{name}: {', '.join(f'{tick} {show(v)}' for tick, v in pairs)}"
-        for name, pairs in of.items()
+    # matplotlib's types ask for an affine transform; any works.
+    centre = ScaledTranslation(*point, axes.transData)  # type: ignore[arg-type]
+    place = axes.figure.dpi_scale_trans + centre
+    circle = Circle(
+        (0, 0), radius / 72, transform=place, clip_on=False, zorder=3, fill=filled, color=colour
     )
+    if not filled:
+        circle.set_linewidth(1.3)
+    axes.add_patch(circle)
 
 
-def _number(value):
+def _legend(figure: "Figure", names: Collection[str]) -> None:
+    if names:
+        figure.legend(
+            loc="outside lower left",
+            frameon=False,
+            fontsize=11,
+            labelcolor=SOFT,
+            labelspacing=0.25,
+            handlelength=1.4,
+        )
+
+
+def _in_words(
+    series: Mapping[str, Sequence[float]], ticks: Sequence[str], show: Callable[[float], str]
+) -> str:
+    """The values of a chart: `name: tick value, tick value; name: ...`."""
+    words = []
+    for name, values in series.items():
+        shown = [f"{tick} {show(value)}" for tick, value in zip(ticks, values, strict=True)]
+        words.append(f"{name}: {', '.join(shown)}")
+    return "; ".join(words)
+
+
+def _number(value: float) -> str:
     if value and (abs(value) >= 1e5 or abs(value) < 1e-4):
         return f"{value:.0e}"
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"

@@ -2,9 +2,11 @@
 corpus."""
 
 import contextlib
+import math
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import jinja2
 from markupsafe import Markup
@@ -14,22 +16,37 @@ from mednli_jax.errors import RunError
 from mednli_jax.report import charts, public
 from mednli_jax.report.outcomes import names_of, read_metrics
 from mednli_jax.report.sections import Grid, RunSections, Section, markdown_text, number_of
-from mednli_jax.rundir import SPLITS, RunDirectory, RunEnvironment, RunResult, read_json
+from mednli_jax.rundir import (
+    SPLITS,
+    Json,
+    RunData,
+    RunDirectory,
+    RunEnvironment,
+    RunResult,
+    SplitFacts,
+    read_json,
+)
 
 CARD = "# Model card: "  # the first words of a model card's file
+# Fields of a run's config by the names that its page gives them.
+SETTINGS = {"hidden size": "hidden_size", "learning rate": "learning_rate", "batch": "batch_size"}
+Facts = dict[str, str]  # of a Section
 
 
 def render(title: str, sections: Sequence[Section], warning: str = "") -> str:
     """The page. warning: a highlighted note below the title."""
-    how = {
-        "autoescape": True,
-        "undefined": jinja2.StrictUndefined,
-        "trim_blocks": True,
-        "lstrip_blocks": True,
-    }
-    loader = jinja2.PackageLoader("mednli_jax", "report")
-    template = jinja2.Environment(loader=loader, **how).get_template("report.html.j2")
-    return template.render(title=title, sections=sections, warning=warning, Markup=Markup)
+    templates = jinja2.Environment(
+        loader=jinja2.PackageLoader("mednli_jax", "report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    page = templates.get_template("report.html.j2")
+    return page.render(title=title, sections=sections, warning=warning, Markup=Markup)
+
+
+# -- a run -----------------------------------------------------------------------------------------
 
 
 def run_page(
@@ -41,189 +58,224 @@ def run_page(
     """The page of a run, finished or not, from the files of its run directory.
 
     Args:
-      sections, units: run_sections and units of its TASK; the settings and the learning curves stand between both
-        parts of sections.
+      sections, units: run_sections and units of its TASK; the settings and the learning curves
+        stand between the two parts of sections.
       more: sections at the end, before versions, files and command, which are folded.
     """
     with _of_this_version(directory):
-        of_task = sections(directory, directory.result())
-        result, data = directory.result().values, directory.data().values
-        corpus = result.get("corpus", directory.config["data"]["name"])
+        result, data, env = directory.result(), directory.data(), directory.environment()
+        of_task = sections(directory, result)
+        config = directory.config
+        corpus = result.corpus or config["data"]["name"]
         settings = Section("Settings", facts=_settings(directory, corpus, result, data, units))
         shown = [*of_task.before[:1], settings, *of_task.before[1:], _curves(directory, result)]
         shown += of_task.after
-        if "links_per_length" in data.get("knowledge", {}):
-            shown.append(_links(data["knowledge"]))
-        origin = _origin(_json(directory.folder / "env.json"), result, data)
-        shown += [*more, Section("Versions, files and command", facts=origin, folded=True)]
-        kept = [
-            one for one in shown if one.grids or one.facts or any(chart for _, chart in one.charts)
-        ]
-        status, notes = result["status"], " ".join(result.get("notes", ()))
-        warning = (
-            "" if status == "complete" else f"The run is not finished: its status is {status}."
+        if "links_per_length" in data.values.get("knowledge", {}):
+            shown.append(_links(data))
+        origin = Section(
+            "Versions, files and command", facts=_origin(env, result, data), folded=True
         )
-        model = result.get("model", directory.config["model"]["name"])
-        title = f"{model}{_knowledge(directory.config, data)} on {corpus}"
-        return render(title, kept, f"{warning} {notes}".strip())
+        shown = [section for section in (*shown, *more, origin) if _has_content(section)]
+        warning = ""
+        if result.status != "complete":
+            warning = f"The run is not finished: its status is {result.status}."
+        model = result.model or config["model"]["name"]
+        title = f"{model}{_knowledge(config, data)} on {corpus}"
+        return render(title, shown, f"{warning} {' '.join(result.notes)}".strip())
+
+
+def _has_content(section: Section) -> bool:
+    return bool(section.grids or section.facts or any(chart for _, chart in section.charts))
 
 
 @contextlib.contextmanager
-def _of_this_version(directory):
+def _of_this_version(directory: RunDirectory) -> Iterator[None]:
     """Names the run whose files lack a field that this version writes."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        problem = f"{directory.folder}: its files are not as this version writes them ({type(error).__name__})"
+        kind = type(error).__name__
+        problem = f"{directory.folder}: its files are not as this version writes them ({kind})"
         raise RunError(problem, fix="restore them, or train again with this version") from error
+
+
+def _knowledge(config: Mapping[str, Json], data: RunData) -> str:
+    """The title's words on the knowledge of a model that may use an ontology."""
+    knowledge = config["model"].get("knowledge")
+    if knowledge is None:
+        return ""
+    if knowledge == "none":
+        return "" if config.get("vectors", {}).get("retrofit") else " without knowledge"
+    return f" with {_ontology(data) or config['knowledge']['ontology']} ({knowledge})"
+
+
+def _ontology(data: RunData) -> str:
+    return f"{data.ontology} {data.ontology_version}".strip()
+
+
+def _settings(
+    directory: RunDirectory, corpus: str, result: RunResult, data: RunData, units: str
+) -> Facts:
+    """What decides the scores of a run; a page shows no empty facts."""
+    config = directory.config
+    facts = {
+        "run": directory.folder.resolve().name,
+        "data": f"{corpus}: {_sizes(data.splits)} {units}" if data.splits else corpus,
+        "config": result.config,
+        "knowledge": config["model"].get("knowledge", ""),
+        "ontology": _ontology(data),
+        "word vectors": _word_vectors(config, data),
+    }
+    fields = {**config["model"]}
+    if result.epochs is not None:  # other models take no settings of training
+        fields.update(config["train"])
+    for name, field in SETTINGS.items():
+        if field in fields:
+            facts[name] = str(fields[field])
+    epochs = "" if result.epochs is None else str(result.epochs)
+    best = _listed(result.best_epoch)
+    facts["epochs"] = ", best ".join(filter(None, (epochs, best)))
+    facts["seeds"] = _listed(config["seeds"])
+    if result.parameters is not None:
+        facts["parameters"] = f"{result.parameters:,} of each seed"
+    facts["set-up"] = data.setup
+    if result.seconds is not None:
+        facts["trained in"] = f"{result.seconds:,.0f} s"
+    return facts
+
+
+def _word_vectors(config: Mapping[str, Json], data: RunData) -> str:
+    if not data.values.get("vocabulary"):
+        return ""
+    vectors = Path(config.get("vectors", {}).get("path") or "random").name
+    return f"{data.vectors or vectors}, {data.words_with_vector:,} words"
+
+
+def _listed(values: Iterable[object]) -> str:
+    return ", ".join(map(str, values))
+
+
+def _curves(directory: RunDirectory, result: RunResult) -> Section:
+    """Loss and accuracy by epoch, or step, a line per seed; the epoch that was kept is marked."""
+    rows = read_metrics(directory)
+    time = "step" if any("step" in row for row in rows) else "epoch"
+    best = dict(zip(result.seeds, result.best_epoch, strict=False))
+    drawn = []
+    for measure, scale, unit in (("loss", 1, "nats"), ("accuracy", 100, "points")):
+        lines, marks = _lines(rows, time, measure, scale, best)
+        title = f"{measure.capitalize()} by {time}"
+        chart = charts.curves(lines, title=title, x=time, y=f"{measure} ({unit})", marks=marks)
+        drawn.append((f"{title}, a line per seed; circles: the epoch kept", chart))
+    return Section("Learning curves", charts=drawn)
+
+
+def _lines(
+    rows: Sequence[Mapping[str, Json]],
+    time: str,
+    measure: str,
+    scale: float,
+    best: Mapping[int, int],
+) -> tuple[list[charts.Line], list[charts.Point]]:
+    """The lines of a measure, and the points of the best epochs on dev. best: seed -> epoch."""
+    lines: dict[tuple[str, int], charts.Line] = {}
+    marks = []
+    for side in ("train", "dev"):
+        for row in rows:
+            for seed, value in zip(row["seeds"], row.get(f"{side}_{measure}", ()), strict=False):
+                point = row[time], math.nan if value is None else scale * value
+                line = charts.Line(side, seed, [], dashed=side == "train")
+                lines.setdefault((side, seed), line).points.append(point)
+                if side == "dev" and best.get(seed) == row["epoch"]:
+                    marks.append(point)
+    return list(lines.values()), marks
+
+
+def _links(data: RunData) -> Section:
+    lengths = sorted(data.links_per_length, key=int)
+    links = [data.links_per_length[length] for length in lengths]
+    title = f"Links between tokens by path length, {data.ontology}"
+    chart = charts.bars({"links": links}, lengths, title=title, x="shortest path", y="links")
+    pairs = f"{number_of(data.pairs_with_links, 'pair')} with links"
+    return Section("Knowledge", [pairs], charts=[(title, chart)])
+
+
+def _origin(env: RunEnvironment, result: RunResult, data: RunData) -> Facts:
+    """The files and programs that a run comes from."""
+    facts = {
+        "files": _files(data.splits.values()),
+        "prepared": result.prepared,
+        "devices": ", ".join(env.devices),
+    }
+    return facts | _provenance(env)
+
+
+def _provenance(env: RunEnvironment) -> Facts:
+    versions = {"mednli_jax": env.mednli_jax, "python": env.python, **env.versions}
+    return {
+        "started": env.started,
+        "versions": ", ".join(f"{name} {value}" for name, value in versions.items() if value),
+        "commit": env.commit,
+        "command": shlex.join(env.command),
+    }
+
+
+def _sizes(splits: Mapping[str, SplitFacts]) -> str:
+    names = [name for name in ("train", *SPLITS) if name in splits]
+    return ", ".join(f"{name} {splits[name].rows:,}" for name in names)
+
+
+def _files(splits: Iterable[SplitFacts]) -> str:
+    """The files that were read, with the first digits of their hashes."""
+    files = [split for split in splits if split.file and split.sha256]
+    return ", ".join(f"{split.file} ({split.sha256[:12]})" for split in files)
+
+
+# -- for others ------------------------------------------------------------------------------------
 
 
 def public_figures(folder: Path) -> dict:
     """The part of a run that may be shown outside, see public.figures."""
     directory = RunDirectory.existing(folder)
+    env = folder / "env.json"
     with _of_this_version(directory):
-        return public.figures(
-            directory.result().values, directory.config, _json(folder / "env.json")
-        )
+        result, values = directory.result().values, read_json(env) if env.is_file() else {}
+        return public.figures(result, directory.config, values)
 
 
-def public_pages(found: dict) -> tuple[str, str]:
-    """(the page of a run for others, the same in Markdown as the card of a model). found: of
-    public_figures."""
-    about = dict(found["about"])
-    title = f"{about.pop('model', 'a run')} on {about.pop('corpus', 'a corpus')}"
-    facts = {name: _text(value) for name, value in (about | found["settings"]).items()}
+class PublicPages(NamedTuple):
+    """The page of a run for others, and the same in Markdown as the card of a model."""
+
+    page: str
+    card: str
+
+
+def public_pages(figures: dict) -> PublicPages:
+    """figures: of public_figures."""
+    about = dict(figures["about"])
+    model, corpus = about.pop("model", "a run"), about.pop("corpus", "a corpus")
+    title = f"{model} on {corpus}"
+    facts = {name: _text(value) for name, value in (about | figures["settings"]).items()}
     left_out = f"counts below {public.LEAST}, single pairs, words, paths and commands are left out"
-    sections = public.sections(found)
-    lines = "\n".join(f"- {name}: {value}" for name, value in facts.items())
+    sections = public.sections(figures)
     limits = (
-        f"Trained on {found['about'].get('corpus', 'a corpus')}. Its licence may forbid to pass on weights that were "
-        "made from its text. The scores are of its own dev and test parts and say little of other text. Not for "
-        "decisions about patients."
+        f"Trained on {corpus}. Its licence may forbid to pass on weights that were "
+        "made from its text. The scores are of its own dev and test parts and say little of other "
+        "text. Not for decisions about patients."
     )
+    lines = "\n".join(f"- {name}: {value}" for name, value in facts.items())
     parts = [f"{CARD}{title}", lines, markdown_text(sections), "## Limits", limits]
-    shown = [*sections, Section("Settings", facts={**facts, "public": left_out})]
-    return render(title, shown), "\n\n".join(filter(None, parts)) + "\n"
+    card = "\n\n".join(filter(None, parts)) + "\n"
+    settings = Section("Settings", facts={**facts, "public": left_out})
+    return PublicPages(render(title, [*sections, settings]), card)
 
 
-def _text(value):
+def _text(value: Json) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {one}" for name, one in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        return ", ".join(f"{name} {entry}" for name, entry in value.items())
+    return _listed(value) if isinstance(value, list) else str(value)
 
 
-def _json(path):
-    return read_json(path) if path.is_file() else {}
-
-
-def _sizes(splits):
-    return ", ".join(
-        f"{name} {splits[name]['rows']:,}" for name in ("train", *SPLITS) if name in splits
-    )
-
-
-def _files(splits):
-    """The files that were read, with the first digits of their hashes. splits: facts of each
-    split."""
-    return ", ".join(
-        f"{of['file']} ({of['sha256'][:12]})" for of in splits if "file" in of and "sha256" in of
-    )
-
-
-def _knowledge(config, data) -> str:
-    """The title's words on the knowledge of a model that may use an ontology."""
-    knowledge = config["model"].get("knowledge")
-    if knowledge in (None, "none"):
-        return " without knowledge" * (
-            knowledge == "none" and not config.get("vectors", {}).get("retrofit")
-        )
-    return f" with {_ontology(data) or config['knowledge']['ontology']} ({knowledge})"
-
-
-def _ontology(data):
-    knowledge = data.get("knowledge", {})
-    return " ".join(str(knowledge[name]) for name in ("ontology", "version") if name in knowledge)
-
-
-def _settings(directory, corpus, result, data, units) -> dict[str, str]:
-    """What decides the scores of a run."""
-    config, splits, words = directory.config, data.get("splits", {}), data.get("vocabulary", {})
-    best = ", ".join(map(str, result.get("best_epoch", ())))
-    vectors = Path(config.get("vectors", {}).get("path") or "random").name
-    chosen = {**config["model"], **(config["train"] if "epochs" in result else {})}
-    named = {"hidden size": "hidden_size", "learning rate": "learning_rate", "batch": "batch_size"}
-    return {
-        "run": directory.folder.resolve().name,
-        "data": f"{corpus}: {_sizes(splits)} {units}" if splits else corpus,
-        "config": result.get("config", ""),
-        "knowledge": chosen.get("knowledge", ""),
-        "ontology": _ontology(data),
-        "word vectors": f"{words.get('source') or vectors}, {words['with_vector']:,} words"
-        if words
-        else "",
-        **{name: str(chosen[field]) for name, field in named.items() if field in chosen},
-        "epochs": ", best ".join(filter(None, (str(result.get("epochs", "")), best))),
-        "seeds": ", ".join(map(str, config["seeds"])),
-        "parameters": f"{result['parameters']:,} of each seed" if "parameters" in result else "",
-        "set-up": data.get("setup", ""),
-        "trained in": f"{result['seconds']:,.0f} s" if "seconds" in result else "",
-    }
-
-
-def _origin(env, result, data) -> dict[str, str]:
-    """The files and programs that a run comes from."""
-    named = {
-        "files": _files(data.get("splits", {}).values()),
-        "prepared": result.get("prepared", ""),
-    }
-    return {**named, "devices": ", ".join(env.get("devices", ())), **_provenance(env)}
-
-
-def _provenance(env) -> dict[str, str]:
-    versions = {
-        "mednli_jax": env.get("mednli_jax", ""),
-        "python": env.get("python", ""),
-        **env.get("versions", {}),
-    }
-    return {
-        "started": env.get("started", ""),
-        "versions": ", ".join(f"{name} {value}" for name, value in versions.items() if value),
-        "commit": env.get("commit", ""),
-        "command": shlex.join(env.get("command", ())),
-    }
-
-
-def _curves(directory, result) -> Section:
-    """Loss and accuracy by epoch, or step, a line per seed; the epoch that was kept is marked."""
-    metrics, drawn = read_metrics(directory), []
-    best = dict(zip(result.get("seeds", ()), result.get("best_epoch", ()), strict=False))
-    time = "step" if any("step" in row for row in metrics) else "epoch"
-    for name, scale, unit in (("loss", 1, "nats"), ("accuracy", 100, "points")):
-        series, marks = {}, []
-        for side in ("train", "dev"):
-            for row in metrics:
-                for seed, value in zip(row["seeds"], row.get(f"{side}_{name}", ()), strict=False):
-                    value = float("nan") if value is None else scale * value
-                    series.setdefault(f"{side}:{seed}", []).append((row[time], value))
-                    if side == "dev" and best.get(seed) == row["epoch"]:
-                        marks.append((row[time], value))
-        title = f"{name.capitalize()} by {time}"
-        chart = charts.curves(
-            series, title=title, x=time, y=f"{name} ({unit})", dashed=("train",), marks=marks
-        )
-        drawn.append((f"{title}, a line per seed; circles: the epoch kept", chart))
-    return Section("Learning curves", charts=drawn)
-
-
-def _links(knowledge) -> Section:
-    counts = knowledge["links_per_length"]
-    keys = sorted(counts, key=int)
-    title = f"Links between tokens by path length, {knowledge.get('ontology', '')}"
-    chart = charts.bars(
-        {"links": [counts[k] for k in keys]}, keys, title=title, x="shortest path", y="links"
-    )
-    pairs = f"{number_of(knowledge.get('pairs_with_links', 0), 'pair')} with links"
-    return Section("Knowledge", [pairs], charts=[(title, chart)])
+# -- a corpus, and several runs --------------------------------------------------------------------
 
 
 def corpus_page(
@@ -234,20 +286,15 @@ def corpus_page(
     notes: str,
     process: RunEnvironment,
 ) -> str:
-    """The page of a corpus's analyses.
-
-    Args:
-      knowledge: the ontology of its concepts.
-      notes: remarks for the reader.
-      process: that analysed the corpus.
-    """
+    """The page of a corpus's analyses. knowledge: the ontology of its concepts; notes: remarks for
+    the reader."""
     sizes = ", ".join(f"{name} {len(split):,}" for name, split in splits.items())
     facts = {
         "data": f"{sizes} pairs",
-        "files": _files(split.facts for split in splits.values()),
+        "files": _files(SplitFacts.from_json(split.facts) for split in splits.values()),
         "ontology": knowledge,
     }
-    about = Section("About", facts=facts | _provenance(process.to_json()))
+    about = Section("About", facts=facts | _provenance(process))
     return render(f"Corpus {corpus}", [*sections, about], notes)
 
 
@@ -256,12 +303,10 @@ def runs_section(folders: Sequence[Path]) -> Section:
     rows, origins = [], {}
     for name, folder in zip(names_of(folders), folders, strict=True):
         directory = RunDirectory.existing(folder)
-        result, env = directory.result().values, _provenance(_json(folder / "env.json"))
-        seeds = ", ".join(map(str, result.get("seeds", ())))
-        rows.append(
-            (name, result.get("model", ""), result.get("corpus", ""), seeds, env.pop("commit"))
-        )
-        sizes = _sizes(_json(folder / "data.json").get("splits", {}))
-        origins[name] = "; ".join(filter(None, (sizes, *env.values())))
+        result, facts = directory.result(), _provenance(directory.environment())
+        commit = facts.pop("commit")
+        rows.append((name, result.model, result.corpus, _listed(result.seeds), commit))
+        sizes = _sizes(directory.data().splits)
+        origins[name] = "; ".join(filter(None, (sizes, *facts.values())))
     header = ("run", "model", "corpus", "seeds", "commit")
     return Section("Runs", grids=[Grid("", header, rows, left=len(header))], facts=origins)

@@ -33,6 +33,7 @@ class AnalysisOptions:
     corpus: str = ""
     spans: Path | None = None
     features: Path | None = None
+    vectors: Path | None = None
     skills: Path | None = None
     scores: tuple[str, ...] = ()
     out: Path | None = None

@@ -1,4 +1,4 @@
-"""What is shown of a TASK without parts of its own for it (see tasks): scores and predictions as
+"""Reports of a TASK without functions of its own for them (see tasks): scores and predictions as
 they are."""
 
 import json
@@ -8,7 +8,9 @@ from typing import Any
 from mednli_jax.report.options import EvaluationOptions
 from mednli_jax.report.public import measure_rows
 from mednli_jax.report.sections import Grid, Report, RunSections, Section, seeds_named
-from mednli_jax.rundir import RunDirectory, RunResult
+from mednli_jax.rundir import Json, RunDirectory, RunResult, Scores
+
+Run = Any  # a run.FinishedRun, of a higher layer
 
 
 def run_sections(directory: RunDirectory, result: RunResult) -> RunSections:
@@ -16,23 +18,23 @@ def run_sections(directory: RunDirectory, result: RunResult) -> RunSections:
     return RunSections([_section(split, scores) for split, scores in result.scored().items()])
 
 
-def evaluate(run, options: EvaluationOptions) -> Report:
-    """The scores of a split. run: a FinishedRun."""
-    corpus, split, seeds = run.experiment.corpus.title, options.split, run.result.seeds
+def evaluate(run: Run, options: EvaluationOptions) -> Report:
+    """The scores of a split."""
+    corpus, split, result = run.experiment.corpus.title, options.split, run.result
     scores, _ = run.scores(split)
     figures = {
         "run": str(run.directory.folder),
         "corpus": corpus,
-        "trained_on": run.result.corpus,
+        "trained_on": result.corpus,
         "split": split,
-        "seeds": seeds,
+        "seeds": result.seeds,
         **scores,
     }
-    title = f"{run.result.model} on {corpus}, {split}, {seeds_named(seeds)}"
-    return Report(figures, [_section(split, scores)], title=title, notes=list(run.result.notes))
+    title = f"{result.model} on {corpus}, {split}, {seeds_named(result.seeds)}"
+    return Report(figures, [_section(split, scores)], title=title, notes=list(result.notes))
 
 
-def _section(split: str, scores: Mapping[str, Any]) -> Section:
+def _section(split: str, scores: Scores) -> Section:
     grid = Grid("", ("", "mean", "sd", "per seed"), measure_rows(scores))
     return Section(f"Scores, {split}", [f"{scores['examples']:,} examples"], [grid])
 
@@ -40,19 +42,19 @@ def _section(split: str, scores: Mapping[str, Any]) -> Section:
 class PlainPredictions:
     """Rows of Scorer.described as they are (see tasks.Predictions)."""
 
-    def prediction(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def prediction(self, row: Mapping[str, Json]) -> dict[str, Json]:
         return dict(row)
 
-    def prediction_lines(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    def prediction_lines(self, rows: Iterable[Mapping[str, Json]]) -> Iterator[str]:
         for number, row in enumerate(rows):
             if number == 0:
                 yield "\t".join(row)
             yield "\t".join(map(_cell, row.values()))
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Json) -> str:
     if isinstance(value, float):
         return f"{value:.6f}"
-    return (
-        " ".join(value.split()) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    )
+    if isinstance(value, str):
+        return " ".join(value.split())
+    return json.dumps(value, ensure_ascii=False)

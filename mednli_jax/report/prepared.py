@@ -33,6 +33,12 @@ def fact_lines(prepared: Prepared, sides: tuple[str, str], units: str) -> Iterat
         yield from _vocabulary_lines(manifest["vocabulary"])
     if "max_length" in manifest["key"]:
         yield _truncated(manifest)
+    if "pieces" in manifest:
+        unknown = sum(manifest["unknown_tokens"].values())
+        pieces = sum(
+            int(length.sum()) for rows in prepared.splits.values() for length in rows.length
+        )
+        yield f"  unknown pieces: {unknown:,} of {pieces:,} ({unknown / max(pieces, 1):.2%})"
     if manifest.get("knowledge", {}).get("ontology", "none") != "none":
         yield from _knowledge_lines(manifest["knowledge"], titles)
 

@@ -5,7 +5,7 @@ are left out. If one part of a family of slices, of a confusion or of the classe
 whole family is left out, because the small count would follow from the total and the other parts.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from mednli_jax.data.examples import LABELS
 from mednli_jax.errors import UsageError
@@ -154,17 +154,3 @@ def measure_rows(of: Mapping) -> list[tuple[str, str, str, str]]:
             (name, _share(value["mean"]), spread, ", ".join(map(_share, value["per_seed"])))
         )
     return rows
-
-
-def table(found: Mapping, runs: Collection[str] = ()) -> dict:
-    """A table of the paper without counts of few pairs, missing runs and commands.
-
-    runs: of the paper's table. The cells of other runs, which are named after folders, are left
-    out.
-    """
-    kept = {**found, "lacking": {}, "notes": []}
-    if "pairs" in found:
-        kept["pairs"] = {split: n for split, n in found["pairs"].items() if n >= LEAST}
-    if "cells" in found:
-        kept["cells"] = [cell for cell in found["cells"] if cell["run"] in runs]
-    return kept

@@ -5,14 +5,16 @@ import csv
 import io
 import json
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mednli_jax.report.charts import Chart
+from mednli_jax.report.metrics import MeanSd
 
 WIDTH = 110  # of a terminal's lines
+Json = Any  # a JSON value
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Grid:
 
     caption: str
     header: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
     left: int = 1
 
 
@@ -29,40 +31,43 @@ class Grid:
 class Section:
     """A part of a report, without text of a corpus.
 
-    facts: name -> value, below the words, on a page alone. folded: a page shows the title alone
-    until it is opened.
+    Args:
+      charts: (caption, chart); None where there is nothing to draw.
+      commands: (purpose, a line for a shell).
+      facts: name -> value, below the words, on a page alone.
+      folded: a page shows the title alone until it is opened.
     """
 
     title: str
     words: list[str] = field(default_factory=list)
     grids: list[Grid] = field(default_factory=list)
-    charts: list[tuple[str, Chart | None]] = field(
-        default_factory=list
-    )  # (caption, chart or nothing to draw)
-    commands: list[tuple[str, str]] = field(default_factory=list)  # (what for, a line for a shell)
+    charts: Sequence[tuple[str, Chart | None]] = ()
+    commands: Sequence[tuple[str, str]] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     folded: bool = False
 
 
 @dataclass(frozen=True)
 class Report:
-    """What an analysis, a table, a comparison or an evaluation hands back.
+    """The result of an analysis, a table, a comparison or an evaluation.
 
     Args:
       figures: JSON values.
       sections: the same for a reader, on a terminal and on a page.
-      files: {name: content} of pictures and lists. A dict is added to the figures and written as JSON.
-      private: the same, for the owner of the data alone: single items, and words of a corpus that is not open.
+      files: {name: content} of pictures and lists. A dict is added to the figures and written as
+        JSON.
+      private: the same, for the owner of the data alone: single items, and words of a corpus that
+        is not open.
       title: of the page, or the first line on a terminal.
       notes: remarks on the corpus or the run.
       page_only: further sections of the page.
       runs: the folders of the runs that the figures are of.
     """
 
-    figures: Mapping[str, Any]
+    figures: Mapping[str, Json]
     sections: Sequence[Section] = ()
-    files: Mapping[str, Any] = field(default_factory=dict)
-    private: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, Json | bytes] = field(default_factory=dict)
+    private: Mapping[str, Json | bytes] = field(default_factory=dict)
     title: str = ""
     notes: Sequence[str] = ()
     page_only: Sequence[Section] = ()
@@ -79,33 +84,33 @@ class RunSections(NamedTuple):
 ITEMS = "items.jsonl"  # a private file with the scores of each item
 
 
-def item_lines(rows: Iterable[Mapping]) -> str:
+def item_lines(rows: Iterable[Mapping[str, Json]]) -> str:
     """The content of ITEMS."""
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def in_full(name: str, report: Report) -> dict[str, Any]:
+def in_full(name: str, report: Report) -> Mapping[str, Json]:
     """The private files that hold a whole report: its figures, its text and its files."""
-    notes = {"notes": list(report.notes)} if report.notes else {}
-    found = {f"{name}.json": {**report.figures, **notes}, **report.files}
+    figures = dict(report.figures)
+    if report.notes:
+        figures["notes"] = list(report.notes)
+    contents = {f"{name}.json": figures, **report.files}
     if report.sections:
-        found[f"{name}.txt"] = (
-            "\n".join(line for section in report.sections for line in lines(section)) + "\n"
-        )
-    return found
+        shown = [line for section in report.sections for line in lines(section)]
+        contents[f"{name}.txt"] = "\n".join(shown) + "\n"
+    return contents
 
 
 def lines(section: Section) -> list[str]:
     """The section for a terminal: all but its charts."""
-    found = [
-        section.title,
-        *(line for words in section.words for line in textwrap.wrap(words, WIDTH)),
-    ]
+    shown = [section.title]
+    for words in section.words:
+        shown += textwrap.wrap(words, WIDTH)
     for grid in section.grids:
-        found += grid_lines(grid)
-    for what, command in section.commands:
-        found += [f"  {what}", f"    {command}"]
-    return found
+        shown += grid_lines(grid)
+    for purpose, command in section.commands:
+        shown += [f"  {purpose}", f"    {command}"]
+    return shown
 
 
 def text(sections: Sequence[Section]) -> str:
@@ -115,29 +120,28 @@ def text(sections: Sequence[Section]) -> str:
 def markdown(grid: Grid) -> Iterator[str]:
     """The lines of a grid in Markdown, its caption first."""
     if grid.caption:
-        yield from (grid.caption, "")
+        yield grid.caption
+        yield ""
     for row in (grid.header, ("---",) * len(grid.header), *grid.rows):
         yield f"| {' | '.join(row)} |"
 
 
 def markdown_text(sections: Sequence[Section]) -> str:
     """Several sections in Markdown, without charts and commands."""
-    return "\n\n".join(
-        "\n\n".join(
-            [f"## {one.title}", *one.words, *("\n".join(markdown(grid)) for grid in one.grids)]
-        )
-        for one in sections
-    )
+    paragraphs = []
+    for section in sections:
+        paragraphs += [f"## {section.title}", *section.words]
+        paragraphs += ["\n".join(markdown(grid)) for grid in section.grids]
+    return "\n\n".join(paragraphs)
 
 
 def csv_text(sections: Sequence[Section]) -> str:
     """The grids of several sections as CSV (RFC 4180), an empty line between two."""
-    return "\n\n".join(
-        csv_lines([grid.header, *grid.rows]) for one in sections for grid in one.grids
-    )
+    grids = [grid for section in sections for grid in section.grids]
+    return "\n\n".join(csv_lines([grid.header, *grid.rows]) for grid in grids)
 
 
-def csv_lines(rows: Iterable[Sequence[str]]) -> str:
+def csv_lines(rows: Iterable[Sequence[Json]]) -> str:
     content = io.StringIO()
     csv.writer(content, lineterminator="\n").writerows(rows)
     return content.getvalue().rstrip("\n")
@@ -146,10 +150,12 @@ def csv_lines(rows: Iterable[Sequence[str]]) -> str:
 def grid_lines(grid: Grid) -> list[str]:
     """The grid for a terminal, its caption first."""
     rows = [grid.header, *grid.rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    kinds = [f"{'<' if place < grid.left else '>'}{width}" for place, width in enumerate(widths)]
-    lines = ("  ".join(map(format, row, kinds)).rstrip() for row in rows)
-    return [*[grid.caption] * bool(grid.caption), *lines]
+    columns = list(zip(*rows, strict=True))
+    layout = []
+    for place, column in enumerate(columns):
+        layout.append(f"{'<' if place < grid.left else '>'}{max(map(len, column))}")
+    shown = ["  ".join(map(format, row, layout)).rstrip() for row in rows]
+    return [grid.caption, *shown] if grid.caption else shown
 
 
 def figure(value: float, signed: str = "") -> str:
@@ -170,12 +176,14 @@ def interval(low: float, high: float, signed: str = "+") -> str:
 
 def p_value(p: float) -> str:
     """A p-value as text; 0 is shown as <1e-300."""
-    return f"{p:.4f}" if p >= 1e-4 else f"{p:.0e}" if p > 0 else "<1e-300"
+    if p >= 1e-4:
+        return f"{p:.4f}"
+    return f"{p:.0e}" if p > 0 else "<1e-300"
 
 
-def sd(found: Mapping) -> str:
-    """The deviation over the seeds of a mean_sd, in points; a dash for a single seed."""
-    return points(found["sd"]) if len(found["per_seed"]) > 1 else "-"
+def sd(scores: MeanSd) -> str:
+    """The deviation over the seeds, in points; a dash for a single seed."""
+    return points(scores["sd"]) if len(scores["per_seed"]) > 1 else "-"
 
 
 def number_of(n: int, unit: str) -> str:
@@ -188,29 +196,43 @@ def seeds_named(seeds: Sequence[int]) -> str:
     return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
 
 
-count, mean = "{:,}".format, "{:,.1f}".format  # as text
+def count(value: int) -> str:
+    return f"{value:,}"
+
+
+def mean(value: float) -> str:
+    return f"{value:,.1f}"
+
+
+FigureRow = tuple[Any, ...]  # (title, function that shows a figure, *names that lead to it)
 
 
 def columns_of(
-    columns: Mapping[str, Mapping], rows: Iterable[tuple], paper: Mapping[str, Mapping]
-) -> list[tuple]:
+    columns: Mapping[str, Mapping[str, Json]],
+    rows: Iterable[FigureRow],
+    paper: Mapping[str, Mapping[str, Json]],
+) -> list[tuple[str, ...]]:
     """Rows of a grid that has a column for each part of a corpus.
 
     Args:
       columns: name of a part -> its figures, nested.
-      rows: (title, function that shows a figure, names that lead to the figure).
       paper: as `columns`; a row that has a published figure is followed by "  in the paper".
     """
-    found = []
+    shown: list[tuple[str, ...]] = []
     for title, show, *path in rows:
-        for name, source in ((title, columns), ("  in the paper", paper)):
-            values = [_at(source.get(part), path) for part in columns]
-            if source is columns or any(value is not None for value in values):
-                found.append((name, *("" if value is None else show(value) for value in values)))
-    return found
+        ours = [_shown(columns[part], path, show) for part in columns]
+        published = [_shown(paper.get(part), path, show) for part in columns]
+        shown.append((title, *ours))
+        if any(published):
+            shown.append(("  in the paper", *published))
+    return shown
 
 
-def _at(figures, path):
+def _shown(
+    figures: Mapping[str, Json] | None, path: Sequence[str], show: Callable[[Any], str]
+) -> str:
+    """The figure at the end of a path of names; "" without it."""
+    value: Json = figures
     for name in path:
-        figures = None if figures is None else figures.get(name)
-    return figures
+        value = None if value is None else value.get(name)
+    return "" if value is None else show(value)

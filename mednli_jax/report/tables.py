@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mednli_jax.errors import RunError, UserError
 from mednli_jax.report.paper import PaperRun
@@ -31,6 +31,7 @@ Config = Any  # a ConfigDict; this layer does not know configs
 Json = Any
 Fields = dict[str, Json]  # a config as JSON values, {section: {field: value}}
 Read = Callable[[str], Config]  # cli.read_config
+Key = TypeVar("Key", bound=Hashable)
 
 
 @cache
@@ -68,8 +69,8 @@ def heading(number: str | int, title: str, elsewhere: str = "", paper: str = "")
 def fill(
     caption: str,
     titles: Sequence[str],
-    rows: Mapping[Hashable, Sequence[str]],
-    columns: Iterable[tuple[str, Mapping[Hashable, str]]],
+    rows: Mapping[Key, Sequence[str]],
+    columns: Iterable[tuple[str, Mapping[Key, str]]],
 ) -> Grid:
     """The grid of a table: titles and cells of the first columns, then further columns, whose
     missing cells are empty.

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 from made_up_cloze import cloze, passage
+from made_up_commands import call_command
 
+from mednli_jax import analyze
+from mednli_jax.cloze import untrained
 from mednli_jax.cloze.clicr import write_clicr
 from mednli_jax.cloze.encoding import corpus_named, split_of
 from mednli_jax.cloze.scores import query_scores, read_answers, rows, seed_scores, write_answers
@@ -101,26 +104,28 @@ def launch(tmp_path, monkeypatch, capsys):
 
 def test_the_baselines_of_a_corpus_in_a_table(launch, tmp_path):
     (tmp_path / "v.txt").write_text("and 1 0\nmore 0 1\nbeside 1 1\n")
-    code, out, _ = launch("cloze_baselines.py", "--corpus=own", "--vectors=v.txt", "--out=runs")
+    flags = ("--corpus=own", "--vectors=v.txt", "--out=runs")
+    code, out, _ = call_command(analyze, "cloze-baselines", *flags)
     assert code == 0
-    rows = {
-        cells[1].strip(): [c.strip() for c in cells[2:]]
-        for cells in (r.split("|") for r in out.splitlines()[4:])
-    }
+    (rows,) = (
+        section.grids[0].rows for section in untrained.analysis("own", tmp_path / "v.txt").sections
+    )
+    cells = {row[0]: row[1:] for row in rows}
     # Rash is the most frequent entity, but it occurs in the query. Fever is the next, and answers
     # one query of two.
-    assert rows["maxfreq-entity"][0] == "0.0"
-    assert rows["maxfreq-entity, not in the query"][0] == "50.0"
-    assert rows["upper bound"][0] == "100.0"
-    assert rows["rand-entity, mean of all draws"][0] == "25.0"
-    assert set(PAPER) < set(rows)
-    assert rows["human-expert"][6] == "35.0"
-    result = json.loads((tmp_path / "runs" / "baselines.test.json").read_text())
+    assert cells["maxfreq-entity"][0] == "0.0"
+    assert cells["maxfreq-entity, not in the query"][0] == "50.0"
+    assert cells["upper bound"][0] == "100.0"
+    assert cells["rand-entity, mean of all draws"][0] == "25.0"
+    assert set(PAPER) < set(cells)
+    assert cells["human-expert"][6] == "35.0"
+    assert "human-expert" in out
+    result = json.loads((tmp_path / "runs" / "cloze-baselines.json").read_text())
     assert 1 <= result["facts"]["sim-entity"]["window"] <= 10
     said = tmp_path / "runs" / "private" / "maxfreq-entity-not_in_the_query.test.jsonl"
     examples = split_of(corpus_named("own"), "test").examples
     assert read_answers(said, examples) == {"test.0": "fever", "test.1": "fever"}
-    code, _, err = launch("cloze_baselines.py", "--corpus=none")
+    code, _, err = call_command(analyze, "cloze-baselines", "--corpus=none")
     assert (code, err.startswith("error: none: ")) == (2, True)
 
 

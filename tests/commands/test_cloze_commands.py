@@ -4,7 +4,6 @@ articles."""
 import io
 import json
 import re
-import runpy
 import shutil
 import stat
 from pathlib import Path
@@ -29,6 +28,7 @@ from made_up_runs import GOLD, write_run
 
 from mednli_jax import evaluate, predict, prepare, train
 from mednli_jax.cloze import scores as answers
+from mednli_jax.cloze import tables
 from mednli_jax.cloze.plug import TASK as CLOZE
 from mednli_jax.cloze.task import ClozeTask
 from mednli_jax.errors import UserError
@@ -307,14 +307,15 @@ def test_the_papers_table_is_filled_from_a_folder(home, at_home):
     (folder / "baselines" / "private").mkdir(parents=True)
     baselines = {"corpus": "own", "split": "test", "rows": {"maxfreq-entity": found}}
     (folder / "baselines" / "baselines.test.json").write_text(json.dumps(baselines))
-    for name in ("maxfreq-entity", "maxfreq-entity-not_in_the_query"):
+    for name in ("maxfreq-entity", "maxfreq-entity-not_in_the_query", "sim-entity"):
         answers.write_answers(folder / "baselines" / "private" / f"{name}.test.jsonl", fever)
     code, out, _ = call_command(
         report, "--table=clicr4", "--runs=table", "--skills=skills.tsv", "--out=table.html"
     )
     assert code == 0
     assert "human-expert" in (home / "table.html").read_text()
-    rows = {line[:34].strip(): line[34:].split() for line in out.splitlines()}
+    table = out.partition("Comparison")[0]
+    rows = {line[:34].strip(): line[34:].split() for line in table.splitlines()}
     assert rows["maxfreq-entity"][:3] == ["1", f"{100 * found['exact_match']:.1f}", "-"]
     assert rows["maxfreq-entity"][-5:] == ["8.5", "12.6", "0.10", "0.05", "0.31"]
     assert [rows[name][0] for name in ("GA-Anonym", "SA-Ent", "human-expert")] == [
@@ -324,17 +325,22 @@ def test_the_papers_table_is_filled_from_a_folder(home, at_home):
     ]
     assert all(
         words in out
-        for words in ("NOT COMPARABLE with ours on file", "launch/clicr.sh table CORPUS_FOLDER")
+        for words in (
+            "NOT COMPARABLE with ours on file",
+            "reproduce clicr table file --config.data.dir=CORPUS_FOLDER",
+        )
     )
-    fill = "python launch/cloze_baselines.py --corpus=CORPUS_FOLDER --split=test --vectors=FILE --out=table/baselines"
+    fill = "python -m mednli_jax.analyze cloze-baselines --corpus=CORPUS_FOLDER --vectors=FILE --out=table/baselines"
     assert f"{fill}\n" in out
     assert re.search(r"^bridging +66\.7 ", out, re.MULTILINE)
-    script = runpy.run_path(str(ROOT / "launch" / "compare_cloze.py"))
-    for row in script["against_baselines"](folder, "test", "ga_anonym"):
+    compared = list(tables.against_baselines(folder, "test"))
+    assert [row["second"] for row in compared] == list(tables.RIVALS)
+    for row in compared:
         assert (row["first"], row["exact_match_of"][1]) == (
             "ga_anonym",
             pytest.approx(found["exact_match"]),
         )
+    assert "sim-entity" in out.partition("Comparison")[2]
 
 
 def test_bad_passages_and_queries_are_named_by_line():

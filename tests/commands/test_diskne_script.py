@@ -14,7 +14,7 @@ from made_up_pairs import write_rows
 from safetensors.numpy import save_file
 
 from mednli_jax.cli import read_config
-from mednli_jax.data.wordpiece import WordPieces
+from mednli_jax.data.pieces import PieceVocabulary
 from mednli_jax.diskne import tables
 from mednli_jax.diskne.data import CATEGORIES, COLUMNS, PUBLISHED_CATEGORIES
 from mednli_jax.nli.corpora import CORPORA
@@ -124,7 +124,7 @@ def _premise(number):
 
 def write_weights(folder, seed):
     """Writes a random BERT with one layer of eight units, in Hugging Face's layout."""
-    pieces = WordPieces.of_texts((_premise(n) for n in range(60)), 300).words
+    pieces = PieceVocabulary.of_texts((_premise(n) for n in range(60)), 300).words
     layer = "encoder.layer.0"
     matrices = {f"embeddings.{name}_embeddings": size for name, size in
                 (("word", len(pieces)), ("position", 512), ("token_type", 2))}  # fmt: skip

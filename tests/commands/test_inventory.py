@@ -2,6 +2,8 @@
 
 import gzip
 import os
+import shutil
+from pathlib import Path
 
 import pytest
 from made_up_commands import call_command
@@ -10,6 +12,7 @@ from mednli_jax import doctor
 from mednli_jax.knowledge.readers import wordnet
 from mednli_jax.nli.corpora import CORPORA, RESTRICTED
 
+CASES = Path(__file__).parents[1] / "cases"
 SECRET = "zyzzyva"
 RF2 = "snomed/Snapshot/Terminology/sct2_{}_Snapshot{}_INT_20240101.txt"
 MEDNLI = [f"mednli/{name}" for name in CORPORA["mednli"].files.values()]
@@ -85,18 +88,15 @@ def test_a_kind_is_found_where_all_its_files_are_there(data, kind):
 
 
 def test_vectors_and_weights_are_told_from_what_cannot_be_used(data):
-    place(
-        data,
-        [
-            "vectors/good.txt",
-            *(f"weights/good/{name}" for name in ("model.safetensors", "vocab.txt")),
-        ],
-    )
+    place(data, ["vectors/good.txt"])
+    shutil.copytree(CASES / "w03_sharded" / "w", data / "weights" / "good")
     place(data, ["weights/wordless/model.safetensors", "weights/pickled/vocab.txt"])
     (data / "vectors" / "cut.txt.gz").write_bytes(gzip.compress(b"x" * 99)[:-9])
     code, lines = lines_of(f"--data={data}")
     assert code == 2
     assert "2 numbers a word" in lines["good.txt"]
+    facts = "bert, 2 layers of 8, 118 pieces, 0.0 million numbers of F32 in 2 files, vocab.txt; "
+    assert facts in lines["good"]
     assert lines["good"].endswith(f"--config.model.weights={data / 'weights' / 'good'}")
     for name in ("wordless", "pickled", "cut.txt.gz"):
         assert lines[name].startswith("CHECK"), name

@@ -255,9 +255,8 @@ def test_a_chart_is_the_same_each_time_and_loads_nothing():
         charts.heat_map([[9, 1], [0, 0]], ["a", "b"], title="<t>", rows="gold", columns="said")
         for _ in "12"
     ]
-    charted += [
-        charts.curves({"dev:0": [(1, 0.5), (2, 0.7)]}, title="t", x="x", y="y", marks=[(2, 0.7)])
-    ]
+    line = charts.Line("dev", 0, [(1, 0.5), (2, 0.7)])
+    charted += [charts.curves([line], title="t", x="x", y="y", marks=[(2, 0.7)])]
     charted += [charts.bars({"d": [1.0], "e": [2.0]}, ["a"], title="t", x="x", y="y")]
     assert charted[0].svg() == charted[1].svg()
     assert charted[0].png() == charted[1].png()
@@ -274,14 +273,12 @@ def test_a_chart_is_the_same_each_time_and_loads_nothing():
 
 def test_curves_share_a_colour_by_name_and_break_where_a_value_is_missing():
     nan = float("nan")
-    lines = {
-        "dev:0": [(1, 1), (2, 2), (3, nan), (4, 1)],
-        "dev:1": [(1, 3), (2, nan)],
-        "train:0": [(1, 2), (5, 1)],
-    }
-    (axes,) = charts.curves(
-        lines, title="t", x="x", y="y", dashed=("train",), marks=[(2, 2)]
-    ).figure.axes
+    lines = [
+        charts.Line("dev", 0, [(1, 1), (2, 2), (3, nan), (4, 1)]),
+        charts.Line("dev", 1, [(1, 3), (2, nan)]),
+        charts.Line("train", 0, [(1, 2), (5, 1)], dashed=True),
+    ]
+    (axes,) = charts.curves(lines, title="t", x="x", y="y", marks=[(2, 2)]).figure.axes
     dev, other, train = axes.lines
     assert dev.get_color() == other.get_color() != train.get_color()
     assert (dev.is_dashed(), train.is_dashed()) == (False, True)

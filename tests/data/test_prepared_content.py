@@ -411,7 +411,7 @@ def demo_diskne(folder):
 MADE_BY = {  # name -> (function that makes content, the module that holds its FORMAT)
     "words": (words, "nli.encoding"),
     "typed_links": (typed_links, "knowledge.relations"),
-    "pieces": (pieces, "nli.encoding"),
+    "pieces": (pieces, "data.pieces"),
     "cloze": (cloze, "cloze.encoding"),
     "published": (published, "diskne.corpus"),
     "ontologies": (ontologies, "knowledge.load"),

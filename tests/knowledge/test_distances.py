@@ -10,7 +10,9 @@ from made_up_knowledge import graph, random_graph
 
 from mednli_jax.data.examples import Mention
 from mednli_jax.knowledge import distances
-from mednli_jax.knowledge.distances import Links, corpus_links, shortest_paths
+from mednli_jax.knowledge import links as link_module
+from mednli_jax.knowledge.distances import shortest_paths
+from mednli_jax.knowledge.links import Links, corpus_links
 
 
 def walk(edges, size, start, ways):
@@ -100,7 +102,7 @@ def listed(links: Links):
 @pytest.mark.parametrize("rows", [7, 1000])
 def test_random_corpus_equals_counting_one_by_one(monkeypatch, rows):
     """Concepts that the ontology lacks are related to themselves alone."""
-    monkeypatch.setattr(distances, "_ROWS", rows)
+    monkeypatch.setattr(link_module, "_ROWS", rows)
     rng = np.random.default_rng(5)
     size, unknown, pairs, kept, tokens = 40, 3, 60, 5, 9
     edges = [(child, int(rng.integers(0, child))) for child in range(1, size) for _ in range(2)]

@@ -14,7 +14,7 @@ from references import golden
 from safetensors.numpy import save_file
 
 from mednli_jax import defaults
-from mednli_jax.data.wordpiece import find_weights
+from mednli_jax.data.pieces import find_weights
 from mednli_jax.errors import ConfigError, UserError
 from mednli_jax.models import families
 from mednli_jax.models import weights as weight_files

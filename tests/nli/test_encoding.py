@@ -31,9 +31,8 @@ from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.relations import kinds_of
 from mednli_jax.nli import corpus as nli_corpora
-from mednli_jax.nli.corpus import Linking
+from mednli_jax.nli.corpus import read_recognised
 from mednli_jax.nli.encoding import (
-    SPECIAL_PIECES,
     PieceEncoding,
     PieceTexts,
     WordTexts,
@@ -93,7 +92,7 @@ def test_pieces_are_cut_at_the_same_end_as_words(keep, premise, hypothesis, link
     """Three pieces of each side fit."""
     split = Split("train", (pair("known asthma and heart failure", "has old heart disease"),), {})
     how = replace(ENCODING, keep=keep)
-    texts = PieceTexts(how, PieceEncoding(None, 100, 6 + SPECIAL_PIECES))
+    texts = PieceTexts(how, PieceEncoding(None, 100, 9))  # with three special ones
     arrays, vocab, _, facts = encode_corpus({"train": split}, LINKER, how, texts=texts)
     assert words_of(arrays["premise"][0], vocab) == premise
     assert words_of(arrays["hypothesis"][0], vocab) == hypothesis
@@ -101,14 +100,32 @@ def test_pieces_are_cut_at_the_same_end_as_words(keep, premise, hypothesis, link
     assert [ends for *ends, _ in map(list, links_of(arrays, 0))] == list(map(list, links))
 
 
+def test_typed_links_join_the_pieces_of_the_words_that_are_linked():
+    """Kinds depend on the words of a mention, whatever pieces they have."""
+    examples = (pair("known heart failure", "old heart failure"), pair("asthma", "heart failure"))
+    how = replace(ENCODING, relations=())
+    splits = {"train": Split("train", examples)}
+    links = {}
+    for size in (40, 200):  # pieces are characters, or words
+        texts = PieceTexts(how, PieceEncoding(None, size, 100))
+        arrays, vocab, _, facts = encode_corpus(splits, LINKER, how, texts=texts)
+        links[size] = facts["knowledge"]["relations"]
+        filled = arrays["link_distance"] >= 0
+        pieces = {
+            side: [vocab.words[n] for n in arrays[side][0][arrays[f"link_{side}"][0][filled[0]]]]
+            for side in SIDES
+        }
+        assert all("known" not in piece and "old" not in piece for piece in pieces["premise"])
+    by_word = encode_corpus(splits, LINKER, how).facts["knowledge"]["relations"]
+    assert {kind for kind, count in by_word.items() if count} == {"same"}
+    for counts in links.values():
+        assert {kind for kind, count in counts.items() if count} == {"same"}
+
+
 @pytest.mark.parametrize("kind", ["words", "pieces"])
 def test_encoded_texts_do_not_depend_on_later_ones(kind):
     how = replace(ENCODING, max_length=2)
-    texts = (
-        WordTexts(how)
-        if kind == "words"
-        else PieceTexts(how, PieceEncoding(None, 100, 4 + SPECIAL_PIECES))
-    )
+    texts = WordTexts(how) if kind == "words" else PieceTexts(how, PieceEncoding(None, 100, 7))
     short, long = (
         [pair("known asthma", "heart disease")],
         [pair("a systolic heart failure", "asthma and heart")],
@@ -393,7 +410,7 @@ def test_a_mentions_file_that_was_cut_off_is_refused_or_reported(tmp_path, capsy
 
     def recognised(count):
         path.write_text("uid\tside\tstart\tend\tconcept\n" + "".join(rows[:count]))
-        return Linking(mentions=path).recognised(HEART, splits, filtered=False)
+        return read_recognised(path, "best", HEART, splits, filtered=False)
 
     with pytest.raises(
         UserError, match=r"found\.tsv: no mention is in dev, .*20 of 40 in train, 0 of 80 in dev"

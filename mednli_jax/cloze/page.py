@@ -1,0 +1,294 @@
+"""What reports and commands show of cloze runs: scores, comparisons, predictions, attention over
+passages.
+
+Nothing here holds text of a corpus, except for `attention_page`, which quotes a passage: it is for
+a private folder.
+"""
+
+import html
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mednli_jax.cloze import scores as answers
+from mednli_jax.cloze.baselines import known_vectors
+from mednli_jax.cloze.encoding import SEEN, UNSEEN, corpus_named, split_of
+from mednli_jax.cloze.scores import comparison, finished, queries_of
+from mednli_jax.cloze.stats import read_skills
+from mednli_jax.cloze.tables import HEADER, METRICS, all_systems, cell, comparison_section, words_of
+from mednli_jax.data.examples import PLACEHOLDER
+from mednli_jax.files import next_free, private_folder, write_atomic
+from mednli_jax.report.metrics import wilson_interval
+from mednli_jax.report.options import EvaluationOptions
+from mednli_jax.report.outcomes import Judged, differences, names_of, verdict
+from mednli_jax.report.sections import (
+    ITEMS,
+    Grid,
+    Report,
+    RunSections,
+    Section,
+    interval,
+    item_lines,
+    points,
+    sd,
+    seeds_named,
+)
+from mednli_jax.rundir import RunResult
+
+Json = Any
+Scores = Mapping[str, Json]
+FinishedRun = Any  # of run.py, which imports jax
+
+
+# -- scoring and comparing -------------------------------------------------------------------------
+
+
+def evaluate(run: FinishedRun, options: EvaluationOptions) -> Report:
+    """The scores of a split's queries, and of each query as private rows."""
+    split = options.split
+    rows = run.prepared.splits.get(split)
+    if options.vectors and rows:
+        words = known_vectors(options.vectors, (), sorted(rows.strings()))
+        rows = replace(rows, words=words)
+        splits = {**run.prepared.splits, split: rows}
+        run = run.having(replace(run.prepared, splits=splits))
+    scores, logits = run.scores(split)
+    scored = run.scorer.scored(rows, logits) if options.each or options.skills else ()
+    if options.skills:
+        by_skill = answers.slices(rows.queries(), read_skills(options.skills)).get("skill", {})
+        of_skill = {name: answers.seed_scores(scored, places) for name, places in by_skill.items()}
+        scores = {**scores, "families": {**scores["families"], "skill": of_skill}}
+    corpus, seeds = run.experiment.corpus.title, run.result.seeds
+    low, high = _interval_of_share(scores["accuracy"]["mean"], scores["examples"])
+    figures = {
+        "run": str(run.directory.folder),
+        "corpus": corpus,
+        "split": split,
+        "seeds": seeds,
+        **scores,
+        "interval": {"low": low, "high": high, "level": 0.95},
+    }
+    return Report(
+        figures,
+        [_scores({split: scores}), _slices(split, scores)],
+        private={ITEMS: item_lines(answers.rows(scored))} if options.each else {},
+        title=f"{run.result.model} on {corpus}, {split}, {seeds_named(seeds)}",
+        notes=run.result.notes,
+    )
+
+
+def evaluate_answers(corpus: str, predictions: Path, options: EvaluationOptions) -> Report:
+    """The scores of answers to cloze queries, whoever gave them.
+
+    corpus: see corpus_named. predictions: the file of answers, see read_answers.
+    """
+    split = options.split
+    queries = split_of(corpus_named(corpus), split).examples
+    predicted = answers.read_answers(predictions, queries)
+    skills = read_skills(options.skills) if options.skills else None
+    vocab, vectors = None, None
+    if options.vectors:
+        texts = set(predicted.values()).union(*map(answers.texts, queries))
+        vocab, vectors = known_vectors(options.vectors, (), texts)
+    scored = answers.query_scores(queries, predicted, vocab, vectors)
+    scores = answers.figures(queries, scored, skills)
+    shown = {"all": scores}
+    for family, named in scores["slices"].items():
+        for name, of_slice in named.items():
+            shown[f"{family} {name} ({of_slice['queries']:,})"] = of_slice
+    private = {}
+    if options.each:
+        rows = ({**row, "answered": bool(row["answered"])} for row in answers.rows([scored]))
+        private[ITEMS] = item_lines(rows)
+    low, high = _interval_of_share(scores["exact_match"], scores["queries"])
+    title = (
+        f"{predictions} on {corpus}, {split}: {scores['queries']:,} queries, "
+        f"{scores['missing']:,} not answered; 95 % interval of exact match "
+        f"{interval(low, high, '')}"
+    )
+    return Report(
+        {"predictions": str(predictions), "corpus": corpus, "split": split, **scores},
+        [Section(title, grids=[all_systems(shown, paper=False)])],
+        private=private,
+    )
+
+
+def _interval_of_share(share: float, n: int) -> tuple[float, float]:
+    return wilson_interval(round(share * n), n)
+
+
+def compare(folders: Sequence[Path], split: str) -> Report:
+    """Compares the first run with each of the others on the queries of a split."""
+    queries, names = queries_of(folders[0], split), names_of(folders)
+    runs = []
+    for folder, name in zip(folders, names, strict=True):
+        runs.append(finished(folder, split, queries)._replace(name=name))
+    rows = [{**comparison(runs[0], run), "split": split} for run in runs[1:]]
+    sections = [
+        verdict(_judged(row) for row in rows),
+        differences(names, folders),
+        comparison_section(rows),
+    ]
+    return Report({"comparisons": rows}, sections, title=f"{' and '.join(names)}: {split}")
+
+
+def _judged(row: Scores) -> Judged:
+    gain = row["exact_match"]
+    return Judged(row["first"], row["second"], gain["difference"], gain["low"], gain["high"])
+
+
+# -- the page of a run -----------------------------------------------------------------------------
+
+# What the queries of a row have in common.
+FAMILIES = {
+    "answers of training": "whether training also has the right candidate",
+    "tags": "the demo's relate the answer to another name or to a circumstance",
+    "answer length": "words of the dataset's answer",
+    "semantic type": "the type of the dataset's answer",
+}
+
+
+def run_sections(result: RunResult) -> RunSections:
+    """Scores of the run's splits, shown before the learning curves; then scores of subsets of the
+    queries: answers seen in training or not, by the corpus's tags, by length, by type."""
+    scored = result.scored()
+    slices = [_slices(split, scores) for split, scores in scored.items()]
+    return RunSections([_scores(scored)], slices)
+
+
+def _scores(scored: Mapping[str, Scores]) -> Section:
+    """The scores of each split."""
+    rows: list[tuple[str, ...]] = []
+    for split, scores in scored.items():
+        exact, queries = scores["accuracy"], scores["examples"]
+        exact_match, *others = [cell(scores[metric], metric) for metric in METRICS]
+        low, high = _interval_of_share(exact["mean"], queries)
+        unanswered = f"{scores['missing']['mean']:,.1f}".removesuffix(".0")
+        loss = f"{scores['loss']['mean']:.4f}" if scores["loss"] else "-"
+        counts = (f"{queries:,}", f"{scores['in_passage']:,}", unanswered)
+        shares = (exact_match, sd(exact), interval(low, high, ""), *others)
+        seeds = ", ".join(points(value) for value in exact["per_seed"])
+        rows.append((split, *counts, *shares, words_of(scores), loss, seeds))
+    exact_title, *other_titles = HEADER.values()
+    counted = ("split", "queries", "answerable", "unanswered")
+    scored_titles = (exact_title, "sd", "95 % of one run", *other_titles)
+    header = (*counted, *scored_titles, "words", "loss", "EM per seed")
+    words = [
+        "exact match (EM) and F1 in points; of answerable queries a candidate is right; loss is of "
+        "these alone",
+        "words: mean length of an answer",
+    ]
+    return Section("Scores", words, [Grid("", header, rows)] if rows else [])
+
+
+def _slices(split: str, scores: Scores) -> Section:
+    """The scores of subsets of the queries."""
+    families: dict[str, dict[str, Scores]] = {"answers of training": {}, "tags": {}}
+    families.update(scores.get("families", {}))
+    for name, of_slice in scores.get("slices", {}).items():
+        family = "answers of training" if name in (SEEN, UNSEEN) else "tags"
+        families[family][name] = of_slice
+    grids = []
+    for family, named in families.items():
+        rows = [_slice_row(name, of_slice) for name, of_slice in named.items()]
+        if rows:
+            grids.append(Grid(family, (family, "queries", "EM", "sd", "F1"), rows))
+    words = ["points, means over the seeds"] if grids else []
+    words += [f"{name}: {meaning}" for name, meaning in FAMILIES.items() if families.get(name)]
+    return Section(f"Kinds of queries, {split}", words, grids)
+
+
+def _slice_row(name: str, scores: Scores) -> tuple[str, ...]:
+    exact, f1 = scores["accuracy"], scores["f1"]["mean"]
+    return name, f"{scores['examples']:,}", points(exact["mean"]), sd(exact), points(f1)
+
+
+# -- new queries, and where a reader looked --------------------------------------------------------
+
+
+def prediction_lines(rows: Iterable[Scores]) -> Iterator[str]:
+    """A header, then of each query the answer, its probability, the number of candidates and the
+    best of them."""
+    yield "\t".join(("answer", "probability", "candidates", "best"))
+    for row in map(prediction, rows):
+        best = json.dumps(row["best"], ensure_ascii=False)
+        cells = (row["predicted"], f"{row['probability']:.6f}", str(row["candidates"]), best)
+        yield "\t".join(cells)
+
+
+def prediction(row: Scores) -> dict[str, Json]:
+    """The answer, its probability, the number of candidates and the best of them, for --output of
+    `predict`."""
+    probability = row["best"][0]["probability"] if row["answer"] else 0.0
+    return {
+        "predicted": row["answer"],
+        "probability": round(probability, 6),
+        "candidates": row["candidates"],
+        "best": row["best"],
+    }
+
+
+def write_attention(run: FinishedRun, queries: Sequence[tuple[str, str]]) -> Path:
+    """Writes the attention over each passage to a new folder under the run's private/, because it
+    quotes the passages.
+
+    Returns the folder: passage-1.json (tokens, candidates, weights of each seed), passage-1.html
+    (means over the seeds) and so on.
+    """
+    attended, predicted = run.attention(queries), run.predict(queries)
+    folder = private_folder(next_free(run.directory.private / "attention"))
+    for number, (seen, answered) in enumerate(zip(attended, predicted, strict=True), start=1):
+        answer, weights = answered["answer"], seen["weights"].astype(float)
+        values = {**seen, "weights": weights.round(6).tolist(), "answer": answer}
+        write_atomic(folder / f"passage-{number}.json", json.dumps(values) + "\n")
+        write_atomic(folder / f"passage-{number}.html", attention_page(seen, answer))
+    return folder
+
+
+_SHADES = 10
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<link rel="icon" href="data:,"><title>Where the reader looked</title>
+<style>
+body {{ max-width: 60rem; margin: 2rem auto; padding: 0 1rem; font: 17px/1.9 system-ui, sans-serif }}
+u {{ text-underline-offset: 4px }}
+.answer {{ font-weight: 700 }}
+.passage {{ border-top: 1px solid; padding-top: 1rem }}
+span {{ background: rgba(86, 180, 233, var(--shade)) }}
+</style></head>
+<body><h1>Where the reader looked</h1>
+<p>{query}</p><p>Answer: <b>{answer}</b></p><p class="passage">{passage}</p></body></html>
+"""
+
+
+def attention_page(seen: Scores, answer: str) -> str:
+    """A passage as HTML, a shade for each token's weight (mean over the seeds), candidates
+    underlined, the query above.
+
+    seen: see ClozeTask.looked_at. answer: the most likely candidate.
+    """
+
+    def shown(token: str) -> str:
+        return html.escape(seen["names"].get(token, token))
+
+    weight_T = np.mean(seen["weights"], axis=0)
+    most = max(weight_T, default=0.0) or 1.0
+    words = []
+    for token, weight in zip(seen["passage"], weight_T, strict=True):
+        shade = math.ceil(_SHADES * weight / most) / _SHADES
+        shaded = f'<span style="--shade: {shade}" title="{weight:.4f}">{shown(token)}</span>'
+        words.append(shaded if weight > 0 else shown(token))
+    for candidate, spans in zip(seen["candidates"], seen["spans"], strict=True):
+        kind = ' class="answer"' if candidate == answer else ""
+        for start, end in spans:
+            words[start] = f"<u{kind}>{words[start]}"
+            words[end - 1] += "</u>"
+    query = " ".join(map(shown, seen["query"])).replace(PLACEHOLDER, "<b>_____</b>")
+    return _PAGE.format(query=query, answer=html.escape(answer) or "-", passage=" ".join(words))

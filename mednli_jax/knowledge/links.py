@@ -1,0 +1,239 @@
+"""Links between tokens of a premise and of its hypothesis whose concepts are related."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from mednli_jax.data.examples import Mention
+from mednli_jax.knowledge.distances import LONGEST, UNREACHABLE, ramps, shortest_paths
+from mednli_jax.knowledge.ontology import Ontology
+
+_ROWS = 1 << 12  # pairs of a corpus whose mentions are crossed at once
+MentionsOfSide = Sequence[Sequence[Mention]]  # of each pair of a corpus
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Related token pairs of N premise-hypothesis pairs, at most K each, nearest first.
+
+    premise, hypothesis: int16 [N, K] token positions, 0 in an empty slot.
+    distance: int16 [N, K] edges between their concepts; -1 = empty slot.
+    dropped: number of links that did not fit into K.
+    longest: greatest distance between related mentions; -1 if none.
+    relation: unsigned [N, K], the bits of `relations.kinds_of`, 0 = empty slot; None for links
+      without types.
+    """
+
+    premise: np.ndarray
+    hypothesis: np.ndarray
+    distance: np.ndarray
+    dropped: int
+    longest: int
+    relation: np.ndarray | None = None
+
+
+class MentionRows(NamedTuple):
+    """Concepts of mentions, sorted by pair; int64 [R] each.
+
+    pair: number of the sentence pair. start, end: tokens. code: of a concept or a unit. mention:
+    number of the mention, which may have several concepts.
+    """
+
+    pair: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    code: np.ndarray
+    mention: np.ndarray
+
+    def take(self, rows: np.ndarray | slice) -> "MentionRows":
+        return MentionRows(*(column[rows] for column in self))
+
+    def of_pairs(self, first: int, count: int) -> "MentionRows":
+        return self.take(slice(*np.searchsorted(self.pair, [first, first + count])))
+
+
+class Crossing(NamedTuple):
+    """Each mention of a premise beside each of its hypothesis, for some pairs of a corpus. pairs:
+    their number. premise, hypothesis: of the same length."""
+
+    pairs: int
+    premise: MentionRows
+    hypothesis: MentionRows
+
+
+class TokenLinks(NamedTuple):
+    """Related token pairs, [L] each. pair: number of the sentence pair. premise, hypothesis:
+    tokens. bits: types of the relation."""
+
+    pair: np.ndarray
+    distance: np.ndarray
+    premise: np.ndarray
+    hypothesis: np.ndarray
+    bits: np.ndarray
+
+    def take(self, rows: np.ndarray) -> "TokenLinks":
+        return TokenLinks(*(column[rows] for column in self))
+
+
+def corpus_links(
+    ontology: Ontology,
+    premise_mentions: MentionsOfSide,
+    hypothesis_mentions: MentionsOfSide,
+    *,
+    max_links: int,
+    max_tokens: int,
+    direction: str = "either",
+    max_length: int = 0,
+    paths: Callable[..., np.ndarray] = shortest_paths,
+) -> Links:
+    """Links premise tokens with hypothesis tokens through the concepts that cover them.
+
+    Token i of a premise and token j of its hypothesis, both below `max_tokens`, are linked when a
+    concept of i and a concept of j have a path; their distance is the least over all such concepts.
+    The slots of a pair are in the order of distance, then i, then j, and the first `max_links` are
+    kept. A cross-reference stands for all concepts that have it. A concept that the ontology lacks
+    is related only to itself, at distance 0.
+
+    paths: `shortest_paths`, or `stored_paths` with its folder bound.
+    """
+    size = len(ontology)
+    all_keys = [np.zeros(0, np.int64)]
+    for crossing in _crossings(ontology, premise_mentions, hypothesis_mentions):
+        _, keys = _keys_of_known(crossing, size)
+        all_keys.append(np.unique(keys))
+    distinct_keys = np.unique(np.concatenate(all_keys))
+    concept_pairs = np.stack(np.divmod(distinct_keys, max(size, 1)), axis=1)
+    path_length = paths(ontology, concept_pairs, direction=direction, max_length=max_length)
+
+    blocks, longest = [], UNREACHABLE
+    for crossing in _crossings(ontology, premise_mentions, hypothesis_mentions):
+        is_same = crossing.premise.code == crossing.hypothesis.code
+        distance = np.where(is_same, 0, UNREACHABLE).astype(np.int16)
+        in_ontology, keys = _keys_of_known(crossing, size)
+        distance[in_ontology] = path_length[np.searchsorted(distinct_keys, keys)]
+        has_path = np.flatnonzero(distance >= 0)
+        distance = distance[has_path]
+        premise, hypothesis = crossing.premise.take(has_path), crossing.hypothesis.take(has_path)
+        longest = max(longest, _longest(premise, hypothesis, distance))
+        links = token_links(premise, hypothesis, distance, max_tokens)
+        blocks.append(packed(links, crossing.pairs, max_links, longest))
+    premise_links = np.concatenate([block.premise for block in blocks])
+    hypothesis_links = np.concatenate([block.hypothesis for block in blocks])
+    distances = np.concatenate([block.distance for block in blocks])
+    dropped = sum(block.dropped for block in blocks)
+    return Links(premise_links, hypothesis_links, distances, dropped, longest)
+
+
+def _longest(premise: MentionRows, hypothesis: MentionRows, distance: np.ndarray) -> int:
+    """The greatest distance between two mentions: of each two the least over the concepts of a
+    cross-reference."""
+    mentions = premise.mention * (hypothesis.mention.max(initial=0) + 1) + hypothesis.mention
+    distinct, place = np.unique(mentions, return_inverse=True)
+    least = np.full(len(distinct), LONGEST, np.int16)
+    np.minimum.at(least, place, distance)
+    return int(least.max(initial=UNREACHABLE))
+
+
+def _crossings(
+    ontology: Ontology, premise_mentions: MentionsOfSide, hypothesis_mentions: MentionsOfSide
+) -> Iterator[Crossing]:
+    """The mentions of a corpus in blocks of pairs, which are numbered from 0 in each block."""
+    # Concepts that the ontology lacks get codes after its own.
+    code_of_unknown: dict[str, int] = {}
+
+    def codes_of(pair: int, mention: Mention) -> list[int]:
+        next_code = len(ontology) + len(code_of_unknown)
+        codes = ontology.indices(mention.concept)
+        return codes or [code_of_unknown.setdefault(mention.concept, next_code)]
+
+    for first in range(0, max(len(premise_mentions), 1), _ROWS):
+        block = slice(first, first + _ROWS)
+        premise = mention_rows(premise_mentions[block], codes_of)
+        hypothesis = mention_rows(hypothesis_mentions[block], codes_of)
+        pairs = len(premise_mentions[block])
+        left, right = crossed(premise.pair, hypothesis.pair, pairs)
+        yield Crossing(pairs, premise.take(left), hypothesis.take(right))
+
+
+def mention_rows(
+    mentions: MentionsOfSide, codes_of: Callable[[int, Mention], Sequence[int]]
+) -> MentionRows:
+    """codes_of: (number of the pair, mention) -> its codes."""
+    rows, number = [], 0
+    for pair, of_pair in enumerate(mentions):
+        for mention in of_pair:
+            for code in codes_of(pair, mention):
+                rows.append((pair, mention.start, mention.end, code, number))
+            number += 1
+    return MentionRows(*np.array(rows, np.int64).reshape(-1, 5).T)
+
+
+def crossed(left: np.ndarray, right: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Index arrays of every (row of left, row of right) that belong to the same pair; both sides
+    sorted by pair. size: number of pairs."""
+    count = np.bincount(right, minlength=size)
+    start = np.cumsum(count) - count
+    repeats = count[left]
+    left_rows = np.repeat(np.arange(len(left)), repeats)
+    return left_rows, np.repeat(start[left], repeats) + ramps(0, repeats)
+
+
+def _keys_of_known(crossing: Crossing, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """(rows in which the ontology has both concepts; a key of each of these concept pairs, the same
+    in either order). size: of the ontology."""
+    left, right = crossing.premise.code, crossing.hypothesis.code
+    in_ontology = np.flatnonzero((left < size) & (right < size))
+    left, right = left[in_ontology], right[in_ontology]
+    return in_ontology, np.minimum(left, right) * size + np.maximum(left, right)
+
+
+def token_links(
+    premise: MentionRows,
+    hypothesis: MentionRows,
+    distance: np.ndarray,
+    max_tokens: int,
+    bits: np.ndarray | None = None,
+) -> TokenLinks:
+    """Each linked token pair once, with its least distance; sorted by pair, distance and tokens.
+
+    bits: of the relations of the mentions; a token pair has all those of its mentions.
+    """
+    if bits is None:
+        bits = np.zeros(len(distance), np.uint32)
+    height = np.clip(np.minimum(premise.end, max_tokens) - premise.start, 0, None)
+    width = np.clip(np.minimum(hypothesis.end, max_tokens) - hypothesis.start, 0, None)
+    row = np.repeat(np.arange(len(distance)), height * width)
+    i, j = np.divmod(ramps(0, height * width), np.maximum(width[row], 1))
+    left, right = premise.start[row] + i, hypothesis.start[row] + j
+    links = TokenLinks(premise.pair[row], distance[row], left, right, bits[row])
+    links = links.take(np.lexsort((links.distance, links.hypothesis, links.premise, links.pair)))
+    is_new = np.ones(len(row), bool)
+    is_new[1:] = np.diff([links.pair, links.premise, links.hypothesis], axis=1).any(axis=0)
+    first = np.flatnonzero(is_new)
+    if len(first):
+        all_bits = np.bitwise_or.reduceat(links.bits, first)
+        links = links.take(first)._replace(bits=all_bits)
+    return links.take(np.lexsort((links.hypothesis, links.premise, links.distance, links.pair)))
+
+
+def packed(links: TokenLinks, pairs: int, max_links: int, longest: int, kinds: int = 0) -> Links:
+    """The links as arrays [N, K]. pairs: N. kinds: number of bits, 0 for links without types."""
+    slot = ramps(0, np.bincount(links.pair, minlength=pairs))
+    fits = slot < max_links
+    place = links.pair[fits], slot[fits]
+
+    def array(values: np.ndarray, empty: int, dtype: np.dtype | type) -> np.ndarray:
+        slots_NK = np.full((pairs, max_links), empty, dtype)
+        slots_NK[place] = values[fits]
+        return slots_NK
+
+    return Links(
+        array(links.premise, 0, np.int16),
+        array(links.hypothesis, 0, np.int16),
+        array(links.distance, UNREACHABLE, np.int16),
+        int((~fits).sum()),
+        longest,
+        array(links.bits, 0, np.min_scalar_type((1 << kinds) - 1)) if kinds else None,
+    )

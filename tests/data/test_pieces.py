@@ -1,0 +1,231 @@
+"""Word pieces against the reference tokeniser; words of pieces; vocabularies made from a corpus."""
+
+import gzip
+import hashlib
+import itertools
+import json
+import sys
+from pathlib import Path
+
+import made_up_texts
+import pytest
+from made_up_knowledge import write
+from tokenizers import Tokenizer, models, normalizers
+
+from mednli_jax.data.pieces import SPECIALS, PieceVocabulary, room_for
+from mednli_jax.errors import DataError, RunError, UserError
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+TABLE = json.loads((GOLDEN / "golden_bert.json").read_text())
+KINDS = json.loads((GOLDEN / "golden_pieces.json").read_text())
+SMALL = (*SPECIALS, "the", "sep", "dia", "##be", "##tes", "##t", "d", ".", "[", "]", "b")
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory):
+    """The vocabulary file that the golden pieces belong to."""
+    content = gzip.decompress((GOLDEN / "golden_bert.vocab.txt.gz").read_bytes())
+    return write(tmp_path_factory.mktemp("vocabulary") / "vocab.txt", content)
+
+
+def written(folder, words=SMALL, **config):
+    write(folder / "vocab.txt", "".join(f"{word}\n" for word in words))
+    write(folder / "tokenizer_config.json", json.dumps(config))
+    return folder
+
+
+@pytest.mark.parametrize("case", ["uncased", "cased"])
+def test_numbers_equal_the_reference_s(case, vocabulary, tmp_path):
+    write(tmp_path / "tokenizer_config.json", json.dumps({"do_lower_case": case == "uncased"}))
+    pieces = PieceVocabulary.load(write(tmp_path / "vocab.txt", vocabulary.read_bytes()))
+    assert [list(pieces.encode(text).numbers) for text in TABLE["texts"]] == TABLE[case]
+    assert len({pieces.unk in numbers for numbers in TABLE[case]}) == 2
+
+
+def settings(pieces, lowercase=True):
+    return {"lowercase": lowercase, "strip_accents": lowercase, "pieces": list(pieces)}
+
+
+def rows_of(pieces, pairs, length):
+    """The rows of pairs, cut to `length` pieces."""
+    rows = []
+    for texts in pairs:
+        premise, hypothesis = (list(pieces.encode(text).numbers) for text in texts)
+        sizes = room_for(len(premise), len(hypothesis), length - pieces.specials)
+        between = [pieces.sep] * pieces.form.separators
+        row = [pieces.cls, *premise[: sizes[0]], *between, *hypothesis[: sizes[1]], pieces.sep]
+        rows.append(row)
+    return rows
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_1000_pairs_equal_those_of_autotokenizer(kind, tmp_path):
+    for name, content in KINDS[kind]["files"].items():
+        write(tmp_path / name, content)
+    pieces = PieceVocabulary.load(tmp_path)
+    rows = rows_of(pieces, made_up_texts.pairs(), 64)
+    assert rows[:8:7] == KINDS[kind]["some"]
+    assert hashlib.sha256(json.dumps(rows).encode()).hexdigest() == KINDS[kind]["rows"]
+    pieces.save(tmp_path / "pieces.json")
+    assert PieceVocabulary.restore(tmp_path / "pieces.json") == pieces
+
+
+def test_pieces_know_their_words(monkeypatch):
+    pieces = PieceVocabulary(settings((*SMALL, "me", "##nier", "##e", "'", "s")))
+    found = pieces.encode("The  Diabetes, Ménière's.")
+    assert found.words == ("The", "Diabetes", ",", "Ménière", "'", "s", ".")
+    assert found.word_of_piece == (0, 1, 1, 1, 2, 3, 3, 3, 4, 5, 6)
+    expected = ["the", "dia", "##be", "##tes", "[UNK]", "me", "##nier", "##e", "'", "s", "."]
+    assert [pieces.words[number] for number in found.numbers] == expected
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(RunError, match=r"mednli_jax\[bert\]"):
+        PieceVocabulary(settings((*SPECIALS, "a")))
+
+
+def test_a_pair_that_is_too_long_loses_pieces_of_its_longer_side_first():
+    assert room_for(3, 4, 7) == (3, 4)
+    assert room_for(9, 2, 7) == (5, 2)
+    assert room_for(2, 9, 7) == (2, 5)
+    assert room_for(9, 8, 7) == (4, 3)
+    assert room_for(8, 9, 7) == room_for(8, 8, 7) == (3, 4)
+    for premise, hypothesis, size in itertools.product(range(9), range(9), range(1, 12)):
+        fitting = room_for(premise, hypothesis, size)
+        assert sum(fitting) == min(premise + hypothesis, size)
+        assert fitting[0] <= premise
+        assert fitting[1] <= hypothesis
+
+
+def test_a_corpus_s_own_vocabulary(tmp_path):
+    """Special pieces, then characters at the start of and inside words, then words by frequency and
+    code point."""
+    texts = ["AB ab b", "ab ac ac", "ca"]
+    made = PieceVocabulary.of_texts(texts, 13)
+    assert made.words == (*SPECIALS, "a", "b", "c", "##a", "##b", "##c", "ab", "ac", "ca")
+    assert made == PieceVocabulary.of_texts(texts[::-1], 13)
+    assert PieceVocabulary.of_texts(texts, 11).words == made.words[:11]
+    assert [made.words[i] for i in made.encode("cab x").numbers] == ["ca", "##b", "[UNK]"]
+    assert "AB" in PieceVocabulary.of_texts(texts, 40, lowercase=False).words
+    with pytest.raises(DataError, match=r".*3 characters.*take 10 of 9 pieces.* Fix: "):
+        PieceVocabulary.of_texts(texts, 9)
+    for lowercase in (True, False):
+        made = PieceVocabulary.of_texts(["Ménière é\u2028 日本"], 60, lowercase=lowercase)
+        made.save(tmp_path / "pieces.json")
+        assert PieceVocabulary.restore(tmp_path / "pieces.json") == made
+
+
+def test_files_decide_about_case_and_otherwise_the_pieces(tmp_path):
+    capitals = (*SMALL, "The")
+    assert PieceVocabulary.load(written(tmp_path / "a", do_lower_case=True)).settings["lowercase"]
+    assert not PieceVocabulary.load(written(tmp_path / "b", do_lower_case=False)).settings[
+        "lowercase"
+    ]
+    assert PieceVocabulary.load(written(tmp_path / "d")).settings[
+        "lowercase"
+    ]  # the capitals of [CLS] do not count as cased text
+    cased = PieceVocabulary.load(written(tmp_path / "e", capitals))
+    assert not cased.settings["lowercase"]
+    assert [cased.words[i] for i in cased.encode("The the").numbers] == ["The", "the"]
+
+
+def tokenizer_file(folder, model, normalizer):
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizer
+    folder.mkdir()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def test_both_files_hold_the_same_vocabulary(tmp_path):
+    model = models.WordPiece({word: i for i, word in enumerate(SMALL)}, unk_token="[UNK]")
+    for lowercase in (True, False):
+        folder = tokenizer_file(
+            tmp_path / str(lowercase), model, normalizers.BertNormalizer(lowercase=lowercase)
+        )
+        read = PieceVocabulary.load(folder)
+        assert read == PieceVocabulary(settings(SMALL, lowercase))
+        assert read == PieceVocabulary.load(folder / "tokenizer.json")
+
+
+def test_special_numbers_are_the_vocabulary_s_own(vocabulary):
+    pieces = PieceVocabulary.load(vocabulary)
+    assert (pieces.unk, pieces.cls, pieces.sep) == (100, 101, 102)
+    assert len(pieces) == len(pieces.words) == 30522
+    pieces.check_size(30528)  # a model may have more rows than pieces
+    for size in (30521, 50265):
+        with pytest.raises(UserError, match=rf"vocab\.txt: .*30522 pieces.* {size}.* Fix: "):
+            pieces.check_size(size)
+
+
+# tests/test_readers.py has the faults of vocab.txt.
+
+
+@pytest.mark.parametrize(
+    ("model", "problem"),
+    [
+        (models.BPE({"secret": 0}, []), r"the special piece \[CLS\] is missing"),
+        (None, "the tokenizers library cannot read it"),
+    ],
+)
+def test_a_tokenizer_that_cannot_serve_is_refused(model, problem, tmp_path):
+    folder = tmp_path / "folder"
+    if model is None:
+        write(folder / "tokenizer.json", '{"model": {"type": "secret"}}')
+    else:
+        tokenizer_file(folder, model, normalizers.NFC())
+    with pytest.raises(DataError, match=rf"^tokenizer\.json: .*{problem}.* Fix: ") as raised:
+        PieceVocabulary.load(folder)
+    assert "secret" not in str(raised.value)
+
+
+def test_a_sentencepiece_model_alone_is_refused_with_the_command_that_converts_it(tmp_path):
+    write(tmp_path / "spm.model", "secret")
+    with pytest.raises(DataError, match=r"SentencePiece.*Fix: .*AutoTokenizer.*save_pretrained"):
+        PieceVocabulary.load(tmp_path)
+
+
+def test_words_of_byte_level_pieces(tmp_path):
+    for name, content in KINDS["bpe"]["files"].items():
+        write(tmp_path / name, content)
+    text = "the  Ménière's 😀 ECG/EKG"
+    pieces = PieceVocabulary.load(tmp_path).encode(text)
+    assert [word for word in pieces.words if word] == [
+        "the",
+        "Ménière",
+        "'s",
+        "😀",
+        "ECG",
+        "/",
+        "EKG",
+    ]
+    assert len(pieces.word_of_piece) == len(pieces.numbers)
+    assert list(pieces.word_of_piece) == sorted(pieces.word_of_piece)
+
+
+def test_added_pieces_are_found_first(tmp_path):
+    folder = written(tmp_path / "added", do_lower_case=True)
+    write(folder / "added_tokens.json", json.dumps({"[DEID]": len(SMALL), "Dia": len(SMALL) + 1}))
+    pieces = PieceVocabulary.load(folder)
+    names = [pieces.words[number] for number in pieces.encode("Dia dia [DEID] [SEP]").numbers]
+    assert names == ["Dia", "dia", "[DEID]", "[", "sep", "]"]
+    assert pieces.encode("the [DEID].").words == ("the", "[DEID]", ".")
+    pieces.check_size(len(SMALL) + 2)
+    write(folder / "added_tokens.json", json.dumps({"[DEID]": len(SMALL) + 1}))
+    with pytest.raises(DataError, match=r"^added_tokens\.json: .* Fix: "):
+        PieceVocabulary.load(folder)
+
+
+def test_rows_for_transformers(tmp_path):
+    """The tokenizer.json that an exported run has makes the rows that the run reads."""
+    for kind in ("uncased", "bpe"):
+        folder = tmp_path / kind
+        for name, content in KINDS[kind]["files"].items():
+            write(folder / name, content)
+        pieces = PieceVocabulary.load(folder)
+        pieces.save_for_transformers(folder)
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        tokenizer.enable_truncation(64)
+        pairs = made_up_texts.pairs(20)
+        rows = [tokenizer.encode(*pair).ids for pair in pairs]
+        assert rows == rows_of(pieces, pairs, 64)
+        (folder / "vocab.txt").unlink(missing_ok=True)
+        assert PieceVocabulary.load(folder).encode("[x] Ménière").numbers
