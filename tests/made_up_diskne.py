@@ -3,6 +3,7 @@
 import csv
 import random
 
+from made_up_knowledge import is_a_matrix
 from made_up_pairs import official, write_rows
 
 from mednli_jax.data.examples import NLIExample
@@ -10,7 +11,7 @@ from mednli_jax.data.text import treebank_tokens
 from mednli_jax.diskne import builder
 from mednli_jax.diskne import data as files
 from mednli_jax.diskne.data import Positive
-from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.ontology import Ontology
 
 SECRET = "quokka"
 # Each row: id, preferred name, synonyms, type. In the is-a graph MI and angina are heart diseases,

@@ -8,7 +8,7 @@ import struct
 import numpy as np
 
 from mednli_jax.data.examples import NLIExample
-from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.ontology import Ontology, bool_matrix
 from mednli_jax.knowledge.readers import mesh, snomed, umls
 
 
@@ -32,6 +32,12 @@ def edges_of(matrix, ids):
 
 
 # ---- in memory ----
+
+
+def is_a_matrix(edges, size):
+    """The graph [size, size] bool of (child, parent) index pairs; repeated edges count once."""
+    return bool_matrix(*np.array(sorted(set(edges)), np.int64).reshape(-1, 2).T, (size, size))
+
 
 bundled_mesh = functools.cache(mesh.read_mesh)  # reading it takes two seconds
 

@@ -2,9 +2,11 @@
 
 import json
 
+from made_up_knowledge import is_a_matrix
+
 from mednli_jax.data.examples import LABELS, Mention, NLIExample, Split
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.nli import encoding as words
 from mednli_jax.nli.encoding import Encoding
 

@@ -23,7 +23,7 @@ from made_up_files import (
     table,
     zipped,
 )
-from made_up_knowledge import UMLS, umls_relation
+from made_up_knowledge import UMLS, is_a_matrix, umls_relation
 
 from mednli_jax.cloze import scores as cloze_scores
 from mednli_jax.cloze import stats
@@ -39,7 +39,7 @@ from mednli_jax.diskne.data import read_published
 from mednli_jax.errors import DataErrors, UserError
 from mednli_jax.knowledge import retrofit
 from mednli_jax.knowledge.mentions import read_mentions
-from mednli_jax.knowledge.ontology import Ontology, OntologyOptions, is_a_matrix
+from mednli_jax.knowledge.ontology import Ontology, OntologyOptions
 from mednli_jax.knowledge.readers import mesh, snomed
 from mednli_jax.knowledge.readers.obo import read_obo
 from mednli_jax.knowledge.readers.umls import read_umls

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, count
+from operator import attrgetter
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.sparse import block_diag, coo_array, csr_array
@@ -27,10 +29,10 @@ class OntologyOptions:
     """The parts of a terminology that readers take. A reader ignores options that its format does
     not have.
 
-    sources: vocabularies of the UMLS (SAB), languages: of names (LAT of the UMLS); () takes all.
+    sources: vocabularies of the UMLS (SAB). languages: of names (LAT of the UMLS). () takes all.
     relations: "is_a" for the is-a graph alone, "all" for the other relations too
-    (`Ontology.relations`).
-      Is-a edges on cycles are left out and counted, or are the relation CIRCULAR with "all".
+      (`Ontology.relations`). Is-a edges on cycles are left out and counted, or are the relation
+      CIRCULAR with "all".
     """
 
     sources: tuple[str, ...] = ("SNOMEDCT_US",)
@@ -42,11 +44,6 @@ def shown_id(concept: str) -> str:
     """An id for a message; "an id" where a damaged row has other text than D003920, HP:0000118 and
     their like."""
     return concept if _ID.fullmatch(concept) else "an id"
-
-
-def is_a_matrix(edges: Iterable[tuple[int, int]], size: int) -> csr_array:
-    """The graph [size, size] bool of (child, parent) index pairs; repeated edges count once."""
-    return bool_matrix(*np.array(sorted(set(edges)), np.int64).reshape(-1, 2).T, (size, size))
 
 
 def bool_matrix(
@@ -61,40 +58,37 @@ def bool_matrix(
     return matrix
 
 
-def cyclic_edges(child: np.ndarray, parent: np.ndarray, size: int) -> np.ndarray:
-    """bool [E]: which edges between concepts (int [E], below `size`) lie on a cycle, also of one
-    concept alone."""
-    _, component = connected_components(
-        bool_matrix(child, parent, (size, size)), connection="strong"
-    )
-    return component[child] == component[parent]
-
-
 def edge_matrix(edges: np.ndarray, size: int) -> coo_array:
     """The bool matrix [size, size] of edges [2, E], all different. It takes no memory for concepts
     without edges."""
     return coo_array((np.ones(edges.shape[1], bool), tuple(edges)), shape=(size, size))
 
 
+class Digest(Protocol):
+    """A hash of hashlib."""
+
+    def update(self, data: bytes, /) -> None: ...
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Ontology:
     """C concepts, known by index inside the package and by id outside.
 
-    name, version: of the source, e.g. "mesh", "2024". ids, labels: [C] identifier and preferred
-    name of each concept. names: (surface name, concept index), case kept. Where concepts share a
-    name, a preferred name wins over the
-      others, then the one listed first.
-    parents: [C, C] bool; parents[c, p] says that c is-a p. Free of cycles. sha256: hexadecimal
-    digest of all sources together; equal digests mean equal ontologies. types: [C] semantic types
-    of each concept joined by "|" (MeSH's tree numbers), or () where the source has none.
+    name, version: of the source, e.g. "mesh", "2024".
+    ids, labels: [C] identifier and preferred name of each concept.
+    names: (surface name, concept index), case kept. Where concepts share a name, a preferred name
+      wins over the others, then the one listed first.
+    parents: [C, C] bool; parents[c, p] says that c is-a p. Free of cycles.
+    sha256: hexadecimal digest of all sources together; equal digests mean equal ontologies.
+    types: [C] semantic types of each concept joined by "|" (MeSH's tree numbers), or () where the
+      source has none.
     link_types: prefixes of the types worth linking in text, chosen by the reader; () links every
-    concept. abbreviations: the `names` that are abbreviations, which are linked however short they
-    are. relations: [C, C] bool by name, e.g. "part_of", "antonym": relations[r][a, b] says that a
-    stands in r to b. Is-a is
-      not among them, and cycles are allowed.
+      concept.
+    abbreviations: the `names` that are abbreviations, which are linked however short they are.
+    relations: [C, C] bool by name, e.g. "part_of", "antonym": relations[r][a, b] says that a stands
+      in r to b. Is-a is not among them, and cycles are allowed.
     cross_references: ("SOURCE:CODE", concept index): codes of the concept in other terminologies,
-    and the ids of
-      concepts that were merged into it.
+      and the ids of concepts that were merged into it.
     """
 
     name: str
@@ -126,43 +120,44 @@ class Ontology:
 
     @cached_property
     def _indices_of_reference(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
+        indices: dict[str, list[int]] = {}
         for reference, index in self.cross_references:
-            found.setdefault(reference, []).append(index)
-        return found
+            indices.setdefault(reference, []).append(index)
+        return indices
 
     def index(self, concept_id: str) -> int | None:
         """The index of a concept, by its id or a cross-reference that no other concept has; None
         for an unknown one."""
-        found = set(self.indices(concept_id))
-        return found.pop() if len(found) == 1 else None
+        indices = set(self.indices(concept_id))
+        return indices.pop() if len(indices) == 1 else None
 
     def ancestors(self, concept_id: str) -> dict[str, int]:
         """Every concept above this one and the number of is-a steps to it (at least 1); nearest
         first."""
-        steps, frontier = {}, [self.index(concept_id)]
+        steps: dict[int, int] = {}
+        frontier = set(self.indices(concept_id))
         for distance in count(1):
-            above = set().union(
-                *(self.parents.indices[slice(*self.parents.indptr[at : at + 2])] for at in frontier)
-            )
-            frontier = sorted(concept for concept in map(int, above) if concept not in steps)
+            above = set(self.parents[sorted(frontier)].indices.tolist())
+            frontier = above - steps.keys()
             if not frontier:
-                return {self.ids[concept]: length for concept, length in steps.items()}
-            steps |= dict.fromkeys(frontier, distance)
+                break
+            for concept in sorted(frontier):
+                steps[concept] = distance
+        return {self.ids[concept]: length for concept, length in steps.items()}
 
 
 def induced(ontology: Ontology, concepts: Iterable[str]) -> Ontology:
     """The ontology with only the edges between `concepts` (ids or cross-references), of which some
     may be unknown."""
-    kept = np.zeros(len(ontology), bool)
+    is_inside = np.zeros(len(ontology), bool)
     for concept in concepts:
-        kept[ontology.indices(concept)] = True
+        is_inside[ontology.indices(concept)] = True
 
-    def within(matrix):
+    def within(matrix: csr_array | coo_array) -> coo_array:
         edges = np.stack(matrix.nonzero())
-        return edge_matrix(edges[:, kept[edges].all(axis=0)], len(ontology))
+        return edge_matrix(edges[:, is_inside[edges].all(axis=0)], len(ontology))
 
-    digest = hashlib.sha256(ontology.sha256.encode() + np.packbits(kept).tobytes())
+    digest = hashlib.sha256(ontology.sha256.encode() + np.packbits(is_inside).tobytes())
     return replace(
         ontology,
         parents=csr_array(within(ontology.parents)),
@@ -180,120 +175,149 @@ def permuted(ontology: Ontology, seed: int) -> Ontology:
     version of NumPy.
     """
     keys = [hashlib.sha256(f"{seed}:{concept}".encode()).digest() for concept in ontology.ids]
-    target = sorted(
-        range(len(keys)), key=keys.__getitem__
-    )  # the names of concept c move to concept target[c]
+    # The names of concept c move to concept target[c].
+    target = sorted(range(len(keys)), key=keys.__getitem__)
     source = np.argsort(target).tolist()
-    labels, types = tuple(ontology.labels), tuple(ontology.types)
+
+    def moved(pairs: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+        return tuple((name, target[concept]) for name, concept in pairs)
+
     return replace(
         ontology,
         name=f"{ontology.name}-permuted-{seed}",
-        labels=tuple(labels[index] for index in source),
-        types=tuple(types[index] for index in source) if types else (),
-        names=tuple((name, target[index]) for name, index in ontology.names),
-        cross_references=tuple(
-            (reference, target[index]) for reference, index in ontology.cross_references
-        ),
+        labels=tuple(map(ontology.labels.__getitem__, source)),
+        types=tuple(map(ontology.types.__getitem__, source)) if ontology.types else (),
+        names=moved(ontology.names),
+        cross_references=moved(ontology.cross_references),
         sha256=hashlib.sha256(f"{ontology.sha256} permuted {seed}".encode()).hexdigest(),
     )
 
 
-def side_by_side(parts: Sequence[Ontology]) -> Ontology:
-    """The concepts of all parts, one part after the other. Relations of one name are one."""
-    starts = first_concepts(parts)
-    size = sum(map(len, parts))
-    edges = {}
-    for part, begin in zip(parts, starts, strict=True):
-        for name, matrix in part.relations.items():
-            edges.setdefault(name, []).append(np.stack(matrix.nonzero()) + begin)
-
-    def moved(field):
-        pairs = zip(parts, starts, strict=True)
-        return tuple(
-            (name, begin + concept)
-            for part, begin in pairs
-            for name, concept in getattr(part, field)
-        )
-
+def side_by_side(ontologies: Sequence[Ontology]) -> Ontology:
+    """The concepts of all ontologies, one after the other. Relations of one name are one."""
+    size = sum(map(len, ontologies))
+    ids: list[str] = []
+    labels: list[str] = []
+    types: list[str] = []
+    names: list[tuple[str, int]] = []
+    references: list[tuple[str, int]] = []
+    edges: dict[str, list[np.ndarray]] = {}
+    for ontology, first in zip(ontologies, first_concepts(ontologies), strict=True):
+        ids += ontology.ids
+        labels += ontology.labels
+        types += ontology.types or [""] * len(ontology)
+        names += [(name, first + concept) for name, concept in ontology.names]
+        references += [(code, first + concept) for code, concept in ontology.cross_references]
+        for name, matrix in ontology.relations.items():
+            edges.setdefault(name, []).append(np.stack(matrix.nonzero()) + first)
+    relations = {}
+    for name in sorted(edges):
+        relations[name] = edge_matrix(np.concatenate(edges[name], axis=1), size)
+    sha256 = "+".join(ontology.sha256 for ontology in ontologies)
+    parents = [ontology.parents for ontology in ontologies]
     return Ontology(
-        name="+".join(part.name for part in parts),
-        version="+".join(part.version for part in parts),
-        ids=tuple(concept for part in parts for concept in part.ids),
-        labels=tuple(label for part in parts for label in part.labels),
-        names=moved("names"),
-        parents=csr_array(block_diag([part.parents for part in parts], format="csr", dtype=bool)),
-        sha256=hashlib.sha256("+".join(part.sha256 for part in parts).encode()).hexdigest(),
-        types=tuple(kinds for part in parts for kinds in (part.types or [""] * len(part))),
-        abbreviations=frozenset().union(*(part.abbreviations for part in parts)),
-        relations={
-            name: edge_matrix(np.concatenate(found, axis=1), size)
-            for name, found in sorted(edges.items())
-        },
-        cross_references=moved("cross_references"),
+        name="+".join(map(attrgetter("name"), ontologies)),
+        version="+".join(map(attrgetter("version"), ontologies)),
+        ids=tuple(ids),
+        labels=tuple(labels),
+        names=tuple(names),
+        parents=csr_array(block_diag(parents, format="csr", dtype=bool)),
+        sha256=hashlib.sha256(sha256.encode()).hexdigest(),
+        types=tuple(types),
+        abbreviations=frozenset().union(*map(attrgetter("abbreviations"), ontologies)),
+        relations=relations,
+        cross_references=tuple(references),
     )
 
 
-def first_concepts(parts: Sequence[Ontology]) -> list[int]:
-    """The first concept of each part, where they stand one after the other."""
-    return list(accumulate(map(len, parts), initial=0))[:-1]
+def first_concepts(ontologies: Sequence[Ontology]) -> list[int]:
+    """The first concept of each ontology, where they stand one after the other."""
+    return list(accumulate(map(len, ontologies), initial=0))[:-1]
 
 
 class Edges:
-    """Relations between concepts by index. rows: (source, target, line of the file, kind) of each
-    edge."""
+    """Relations between concepts by index.
 
-    def __init__(self, rows: Sequence[tuple[int, int, int, int]] = ()):
-        self._parts = [np.array(rows, np.int32).reshape(-1, 4).T]
+    rows: (source, target, line of the file, kind) of each edge.
+    """
 
-    def add(self, source, target, lines, kind=0) -> None:
-        """More edges, integers [E]; kind: one number for all, or [E]."""
-        self._parts.append(np.array(np.broadcast_arrays(source, target, lines, kind), np.int32))
+    def __init__(self, rows: Sequence[tuple[int, int, int, int]] = ()) -> None:
+        self._blocks = [np.array(rows, np.int32).reshape(-1, 4).T]
+
+    def add(
+        self,
+        source: np.ndarray,
+        target: np.ndarray,
+        lines: np.ndarray,
+        kind: np.ndarray | Sequence[int] | int = 0,
+    ) -> None:
+        """Adds edges, integers [E]; kind: one number for all, or [E]."""
+        columns = np.broadcast_arrays(source, target, lines, kind)
+        self._blocks.append(np.array(columns, np.int32))
 
     def arrays(self) -> np.ndarray:
         """int32 [4, E]: source, target, line and kind of all edges."""
-        return np.concatenate(self._parts, axis=1)
+        return np.concatenate(self._blocks, axis=1)
+
+
+class ReadEdges(NamedTuple):
+    """The edges of a terminology. is_a: from child to parent. kinds: names of the kinds of
+    `other_edges`; those of the same name are one relation."""
+
+    is_a: Edges
+    other_edges: Edges
+    kinds: Sequence[str]
+
+
+class Graphs(NamedTuple):
+    """The fields of an Ontology."""
+
+    parents: csr_array
+    relations: dict[str, coo_array]
 
 
 def graphs(
-    is_a: Edges,
-    others: Edges,
-    kinds: Sequence[str],
-    ids: Sequence[str],
-    options: OntologyOptions,
-    file_of: Callable[[int], str],
-) -> tuple[csr_array, dict[str, coo_array]]:
-    """(the is-a graph [C, C] bool of edges from child to parent, the other relations by name).
+    edges: ReadEdges, size: int, options: OntologyOptions, file_of: Callable[[int], str]
+) -> Graphs:
+    """The graphs of the edges between `size` concepts.
 
     Is-a edges on cycles become the relation CIRCULAR where all relations are read. Else they are
     left out, with a warning that counts them.
 
-    Args:
-      kinds: names of the kinds of `others`; those of the same name are one relation.
-      ids: of the C concepts.
-      file_of: child -> the file that states its is-a edges.
+    file_of: child -> the file that states its is-a edges.
     """
-    size = len(ids)
-    child, parent, lines, _ = is_a.arrays()
-    inside = cyclic_edges(child, parent, size)
-    source, target, _, kind = others.arrays()
+    source, target, _, kinds = edges.other_edges.arrays()
     keys = source.astype(np.int64) * size + target
-    order = np.argsort(kind, kind="stable")
-    codes, begins = np.unique(kind[order], return_index=True)
-    found = {}
-    for code, edges in zip(codes.tolist(), np.split(order, begins)[1:], strict=True):
-        found.setdefault(kinds[code], []).append(keys[edges])
-    if inside.any():
-        on_cycles = np.unique(child[inside].astype(np.int64) * size + parent[inside])
-        first = np.flatnonzero(inside)[np.argmin(lines[inside])]
-        file, number = file_of(int(child[first])), len(on_cycles)
+    keys_of: dict[str, list[np.ndarray]] = {}
+    order = np.argsort(kinds, kind="stable")
+    distinct_kinds, begins = np.unique(kinds[order], return_index=True)
+    for kind, places in zip(distinct_kinds, np.split(order, begins)[1:], strict=True):
+        keys_of.setdefault(edges.kinds[kind], []).append(keys[places])
+
+    child, parent, lines, _ = edges.is_a.arrays()
+    is_cyclic = _on_cycles(child, parent, size)
+    if is_cyclic.any():
+        cyclic = np.unique(child[is_cyclic].astype(np.int64) * size + parent[is_cyclic])
+        first = np.flatnonzero(is_cyclic)[np.argmin(lines[is_cyclic])]
+        file = file_of(int(child[first]))
         if options.relations == "all":
-            warn(f"{file}: {number} is-a edges lie on cycles; paths still follow them both ways")
-            found[CIRCULAR] = [on_cycles]
+            keys_of[CIRCULAR] = [cyclic]
+            problem = f"{len(cyclic)} is-a edges lie on cycles; paths still follow them both ways"
         else:
-            warn(f"{file}: left out {number} is-a edges that lie on cycles")
+            problem = f"left out {len(cyclic)} is-a edges that lie on cycles"
+        warn(f"{file}: {problem}")
     relations = {}
-    for name in sorted(found):
-        relations[name] = edge_matrix(
-            np.stack(np.divmod(np.unique(np.concatenate(found[name])), size)), size
-        )
-    return bool_matrix(child[~inside], parent[~inside], (size, size)), relations
+    for name in sorted(keys_of):
+        pairs = np.divmod(np.unique(np.concatenate(keys_of[name])), size)
+        relations[name] = edge_matrix(np.stack(pairs), size)
+    parents = bool_matrix(child[~is_cyclic], parent[~is_cyclic], (size, size))
+    return Graphs(parents, relations)
+
+
+def _on_cycles(child: np.ndarray, parent: np.ndarray, size: int) -> np.ndarray:
+    """bool [E]: which edges between concepts (int [E], below `size`) lie on a cycle, also of one
+    concept alone."""
+    graph = bool_matrix(child, parent, (size, size))
+    _, component = connected_components(graph, connection="strong")
+    is_cyclic: np.ndarray = component[child] == component[parent]
+    return is_cyclic

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from made_up_commands import COMMON, SECRET, call_command, write_shared_premises
+from made_up_knowledge import is_a_matrix
 from made_up_pairs import pair
 from made_up_runs import check_offline, read
 
@@ -16,7 +17,7 @@ from mednli_jax.artifacts import heuristics, hypotheses, plug
 from mednli_jax.artifacts.heuristics import CAUSE, FINE, HYPERNYM
 from mednli_jax.data.examples import LABELS, Mention
 from mednli_jax.errors import DataError, UsageError
-from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers.mesh import read_mesh
 
 E, N, C = LABELS

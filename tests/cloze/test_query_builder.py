@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from made_up_knowledge import is_a_matrix
 
 from mednli_jax.cloze.clicr import load
 from mednli_jax.cloze.query_builder import (
@@ -21,7 +22,7 @@ from mednli_jax.cloze.query_builder import (
 )
 from mednli_jax.data.examples import PLACEHOLDER, Answer, Entity
 from mednli_jax.errors import UserError
-from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers.mesh import read_mesh
 
 SCRIPT = Path(__file__).parents[2] / "launch" / "build_queries.py"

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from made_up_knowledge import bundled_mesh, edges_of, small, write
+from made_up_knowledge import bundled_mesh, edges_of, is_a_matrix, small, write
 
 from mednli_jax.errors import ConfigError
 from mednli_jax.knowledge.load import find_source, load_ontology, ontology_files
-from mednli_jax.knowledge.ontology import induced, is_a_matrix, permuted
+from mednli_jax.knowledge.ontology import induced, permuted
 from mednli_jax.knowledge.readers.snomed import read_snomed
 from mednli_jax.knowledge.readers.umls import read_umls
 from mednli_jax.knowledge.readers.wordnet import read_wordnet

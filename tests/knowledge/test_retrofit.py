@@ -3,12 +3,11 @@ tokens."""
 
 import numpy as np
 import pytest
-from made_up_knowledge import edges_of, small, write
+from made_up_knowledge import edges_of, is_a_matrix, small, write
 from scipy.sparse import csr_array
 
 from mednli_jax.data.text import PAD, SPECIALS, UNK
 from mednli_jax.errors import ConfigError
-from mednli_jax.knowledge.ontology import is_a_matrix
 from mednli_jax.knowledge.retrofit import (
     colours,
     concept_vectors,

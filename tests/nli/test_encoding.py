@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from made_up_commands import prepare
-from made_up_knowledge import WORDNET, lay_out
+from made_up_knowledge import WORDNET, is_a_matrix, lay_out
 from made_up_pairs import (
     ENCODING,
     HEART,
@@ -27,7 +27,7 @@ from mednli_jax.data.examples import Split
 from mednli_jax.data.text import PAD, UNK
 from mednli_jax.errors import UserError
 from mednli_jax.knowledge.linking import Linker
-from mednli_jax.knowledge.ontology import Ontology, is_a_matrix
+from mednli_jax.knowledge.ontology import Ontology
 from mednli_jax.knowledge.readers import mesh
 from mednli_jax.knowledge.relations import kinds_of
 from mednli_jax.nli import corpus as nli_corpora

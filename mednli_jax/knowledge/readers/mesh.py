@@ -13,7 +13,14 @@ from pathlib import Path
 
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import empty_field, empty_file, line_fault, table_rows, text_lines
-from mednli_jax.knowledge.ontology import Edges, Ontology, OntologyOptions, graphs, shown_id
+from mednli_jax.knowledge.ontology import (
+    Edges,
+    Ontology,
+    OntologyOptions,
+    ReadEdges,
+    graphs,
+    shown_id,
+)
 
 RESOURCES = Path(__file__).parent.parent / "resources"
 BUNDLED = "mesh2024.tsv.gz"
@@ -69,7 +76,9 @@ def read_mesh(path: Path | str | None = None, options: OntologyOptions | None = 
         )
     is_a = Edges([(child, parent, lines[child], 0) for child, parent in _edges(trees)])
     options = options or OntologyOptions()
-    parents, relations = graphs(is_a, Edges(), (), ids, options, lambda child: source.name)
+    parents, relations = graphs(
+        ReadEdges(is_a, Edges(), ()), len(ids), options, lambda child: source.name
+    )
     return Ontology(
         name="mesh" if path is None else source.name.split(".")[0],
         version="2024",

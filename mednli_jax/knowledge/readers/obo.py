@@ -10,22 +10,26 @@ is_obsolete, replaced_by; of [Typedef] stanzas id and name. Definitions, logical
 import hashlib
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from mednli_jax.errors import DataError, Problems
-from mednli_jax.files import FRESH_COPY, empty_file, line_fault, text_lines
+from mednli_jax.files import empty_file, line_fault, text_lines
 from mednli_jax.knowledge.ontology import (
     DROPPED_CYCLES,
+    Digest,
     Edges,
     Ontology,
     OntologyOptions,
+    ReadEdges,
     graphs,
     shown_id,
 )
 from mednli_jax.terminal import warn
 
-# a name of another scope (NARROW, BROAD, RELATED) may mean something else
+# A name of another scope (NARROW, BROAD, RELATED) may mean something else.
 SCOPES = ("EXACT",)
 _TAG = re.compile(r"([\w-]+)\s*:\s*(.*)")
 _STANZA = re.compile(r"\[([\w ]+)\]")
@@ -41,31 +45,44 @@ _VALUE = re.compile(
 )
 _KEYS = re.compile(rf"({_KEY})\s*=\s*({_CONTENT})")
 _SHORTHAND = re.compile(r"abbreviation|acronym", re.IGNORECASE)
-_OLD_SYNONYMS = {
-    f"{scope.lower()}_synonym": scope for scope in ("EXACT", "NARROW", "BROAD", "RELATED")
+# tag -> scope of the synonym, None where the value states it
+_SCOPE_OF = {
+    "synonym": None,
+    "exact_synonym": "EXACT",
+    "narrow_synonym": "NARROW",
+    "broad_synonym": "BROAD",
+    "related_synonym": "RELATED",
 }
+
+
+class _Synonym(NamedTuple):
+    text: str
+    is_shorthand: bool
+
+
+class _Relationship(NamedTuple):
+    """A line of is_a or relationship. is_conditional: it does not hold for the term as a whole."""
+
+    name: str
+    target: str
+    line: int
+    is_conditional: bool
 
 
 @dataclass
 class _Term:
-    """A [Term] stanza; the lines of references are kept to name them in a fault.
-
-    conditional: lines of is_a and relationship that do not hold for the term as a whole.
-    """
+    """A [Term] stanza. line: of its beginning."""
 
     line: int
     id: str = ""
     name: str = ""
     namespace: str = ""
-    obsolete: bool = False
-    synonyms: list[tuple[str, bool]] = field(
-        default_factory=list
-    )  # (text, whether it is shorthand)
-    parents: list[tuple[str, int]] = field(default_factory=list)
-    relationships: list[tuple[str, str, int]] = field(default_factory=list)
-    conditional: set[int] = field(default_factory=set)
+    is_obsolete: bool = False
+    synonyms: list[_Synonym] = field(default_factory=list)
+    parents: list[_Relationship] = field(default_factory=list)
+    relationships: list[_Relationship] = field(default_factory=list)
     references: list[str] = field(default_factory=list)
-    merged: list[str] = field(default_factory=list)  # alt_id
+    alternative_ids: list[str] = field(default_factory=list)
     replaced_by: list[str] = field(default_factory=list)
 
 
@@ -85,121 +102,167 @@ def read_obo(path: Path, options: OntologyOptions) -> Ontology:
     """
     path = Path(path)
     digest = hashlib.sha256(repr((options.relations, DROPPED_CYCLES, SCOPES)).encode())
-    header, every, relations = _read_stanzas(path, digest)
-    terms = [term for term in every if not term.obsolete]
-    index = _index(path, every)
-    edges = _edges(path, terms, index, relations, options.relations == "all")
-    names = dict.fromkeys((term.name, place) for place, term in enumerate(terms) if term.name)
-    names |= dict.fromkeys(
-        (text, place) for place, term in enumerate(terms) for text, _ in term.synonyms
-    )
-    default = header.get("default-namespace", "")
+    file = _read_stanzas(path, digest)
+    terms = [term for term in file.terms if not term.is_obsolete]
+    index = _index(path, file.terms)
+    edges = _edges(path, terms, index, file.relation_names, options.relations == "all")
+    parents, relations = graphs(edges, len(terms), options, lambda child: path.name)
+    names = {(term.name, place): None for place, term in enumerate(terms) if term.name}
+    for place, term in enumerate(terms):
+        names |= {(synonym.text, place): None for synonym in term.synonyms}
+    synonyms = [synonym for term in terms for synonym in term.synonyms]
+    abbreviations = frozenset(synonym.text for synonym in synonyms if synonym.is_shorthand)
+    labels = tuple(term.name or term.id for term in terms)
+    default = file.header.get("default-namespace", "")
     types = tuple(term.namespace or default for term in terms)
-    ids = tuple(term.id for term in terms)
-    parents, others = graphs(*edges, ids, options, lambda child: path.name)
     return Ontology(
         name=path.name.split(".")[0],
-        version=header.get("data-version") or header.get("date") or "unknown",
-        ids=ids,
-        labels=tuple(term.name or term.id for term in terms),
+        version=file.header.get("data-version") or file.header.get("date") or "unknown",
+        ids=tuple(term.id for term in terms),
+        labels=labels,
         names=tuple(names),
         parents=parents,
         sha256=digest.hexdigest(),
         types=types if any(types) else (),
-        abbreviations=frozenset(text for term in terms for text, short in term.synonyms if short),
-        relations=others,
-        cross_references=_references(every, index),
+        abbreviations=abbreviations,
+        relations=relations,
+        cross_references=_references(terms, index),
     )
 
 
-def _read_stanzas(path, digest) -> tuple[dict[str, str], list[_Term], dict[str, str]]:
-    """(header, terms, id -> name of relations); raises every malformed line of the file
-    together."""
-    header, terms, relations = {}, [], {}
-    shorthand = set()  # types of synonyms that mark abbreviations
-    problems, kind, term = Problems(), "", None
-    opened = {}  # id of the [Typedef] stanza that is open
+class _OboFile:
+    """The stanzas of a file as its lines are read.
+
+    header: tag -> its first value. relation_names: id of a [Typedef] -> its name. shorthand: types
+    of synonyms that mark abbreviations.
+    """
+
+    def __init__(self) -> None:
+        self.header: dict[str, str] = {}
+        self.terms: list[_Term] = []
+        self.relation_names: dict[str, str] = {}
+        self.shorthand: set[str] = set()
+        self._stanza = ""  # type of the stanza that is open, "" in the header
+        self._typedef = {"id": "", "name": ""}
+
+    def begin(self, stanza: str, line: int) -> None:
+        self._stanza, self._typedef = stanza, {"id": "", "name": ""}
+        if stanza == "Term":
+            self.terms.append(_Term(line))
+
+    def add(self, tag: str, value: str, line: int) -> str:
+        """Adds a `tag: value` line to the stanza that is open; returns what is wrong with it, or
+        ""."""
+        if self._stanza == "Term":
+            return _add_to_term(self.terms[-1], tag, value, line, self.shorthand)
+        if self._stanza == "Typedef":
+            if tag in self._typedef:
+                self._typedef[tag] = _value(value)
+                self.relation_names[self._typedef["id"]] = self._typedef["name"]
+        elif not self._stanza and tag == "synonymtypedef":  # ID "description" SCOPE
+            if _SHORTHAND.search(value):
+                self.shorthand.add(_first_word(value))
+        elif not self._stanza:
+            self.header.setdefault(tag, value.strip())
+        return ""
+
+
+def _read_stanzas(path: Path, digest: Digest) -> _OboFile:
+    """Reads a file; raises all its malformed lines together."""
+    file, problems = _OboFile(), Problems()
     for number, line in text_lines(path, digest=digest):
         text = line.strip()
         if not text or text.startswith("!"):
             continue
         if stanza := _STANZA.fullmatch(text):
-            kind, opened = stanza[1], {}
-            if kind == "Term":
-                term = _Term(number)
-                terms.append(term)
+            file.begin(stanza[1], number)
             continue
-        match = _TAG.fullmatch(text)
-        problem = "the line is neither 'tag: value' nor a stanza" if match is None else ""
-        if match and kind == "Term":
-            problem = _read_tag(term, match[1], match[2], number, shorthand)
-        elif match and kind == "Typedef" and match[1] in ("id", "name"):
-            opened[match[1]] = _value(match[2])
-            relations[opened.get("id", "")] = opened.get("name", "")
-        elif match and not kind and match[1] == "synonymtypedef":  # ID "description" SCOPE
-            shorthand.update({_first(match[2])} if _SHORTHAND.search(match[2]) else ())
-        elif match and not kind:
-            header.setdefault(match[1], match[2].strip())
+        pair = _TAG.fullmatch(text)
+        problem = "the line is neither 'tag: value' nor a stanza"
+        if pair:
+            problem = file.add(pair[1], pair[2], number)
         if problem:
             fix = "take a fresh copy in OBO format (ROBOT converts OWL)"
             problems.add(line_fault(path.name, number, problem, fix))
-            if not terms and not header:
+            if not file.terms and not file.header:
                 break  # not an OBO file: one problem is enough
     problems.raise_if_any()
-    if not terms:
+    if not file.terms:
         raise empty_file(path, "no [Term] stanza")
-    return header, terms, relations
+    return file
 
 
-def _read_tag(term, tag, value, number, shorthand) -> str:
-    """Notes one line of a [Term] stanza; returns what is wrong with it, if anything."""
-    problem = ""
-    match tag:
-        case "id":
-            term.id, problem = _first(value), "the stanza has two ids" if term.id else ""
-        case "name":
-            term.name = _value(value)
-        case "namespace":
-            term.namespace = _value(value)
-        case "is_obsolete":
-            term.obsolete = _first(value) == "true"
-        case "is_a":
-            term.parents.append((_first(value), number))
-            term.conditional |= {number} if _is_conditional(value) else set()
-        case "relationship":
-            parts = value.split(None, 2)
-            if len(parts) < 2:
-                return "the relationship has no target"
-            term.relationships.append((_unescaped(parts[0]), _unescaped(parts[1]), number))
-            term.conditional |= {number} if _is_conditional(value) else set()
-        case "xref" | "xref_analog":
-            term.references += [_first(value)] if ":" in _first(value) else []
-        case "alt_id":
-            term.merged.append(_first(value))
-        case "replaced_by":
-            term.replaced_by.append(_first(value))
-        case "synonym" | "exact_synonym" | "narrow_synonym" | "broad_synonym" | "related_synonym":
-            match = _QUOTED.fullmatch(value)
-            if match is None:
-                return "the synonym is not in quotes"
-            words = _VALUE.fullmatch(match[2])["value"].split("[")[0].split()
-            scope = _OLD_SYNONYMS.get(tag) or (words.pop(0) if words else "RELATED")
-            if scope in SCOPES and match[1].strip():
-                short = any(word in shorthand or _SHORTHAND.fullmatch(word) for word in words)
-                term.synonyms.append((_unescaped(match[1]).strip(), short))
+def _add_to_term(term: _Term, tag: str, value: str, line: int, shorthand: set[str]) -> str:
+    """Adds a line to a [Term] stanza; returns what is wrong with it, or ""."""
+    first_word = _first_word(value)
     if tag in ("id", "is_a", "alt_id", "replaced_by") and not value:
         return f"the tag '{tag}' has no value"
-    return problem
+    match tag:
+        case "id":
+            if term.id:
+                return "the stanza has two ids"
+            term.id = first_word
+        case "name" | "namespace":
+            setattr(term, tag, _value(value))
+        case "is_obsolete":
+            term.is_obsolete = first_word == "true"
+        case "is_a":
+            parent = _Relationship("is_a", first_word, line, _is_conditional(value))
+            term.parents.append(parent)
+        case "relationship":
+            return _add_relationship(term, value, line)
+        case "xref" | "xref_analog" if ":" in first_word:
+            term.references.append(first_word)
+        case "alt_id":
+            term.alternative_ids.append(first_word)
+        case "replaced_by":
+            term.replaced_by.append(first_word)
+        case _ if tag in _SCOPE_OF:
+            return _add_synonym(term, _SCOPE_OF[tag], value, shorthand)
+    return ""
 
 
-def _first(value: str) -> str:
+def _add_relationship(term: _Term, value: str, line: int) -> str:
+    words = value.split(None, 2)
+    if len(words) < 2:
+        return "the relationship has no target"
+    name, target = map(_unescaped, words[:2])
+    relationship = _Relationship(name, target, line, _is_conditional(value))
+    term.relationships.append(relationship)
+    return ""
+
+
+def _add_synonym(term: _Term, scope: str | None, value: str, shorthand: set[str]) -> str:
+    """Adds a synonym of a scope of SCOPES; returns what is wrong with it, or "".
+
+    scope: None where the value states it: "text" SCOPE TYPE [references].
+    """
+    quoted = _QUOTED.fullmatch(value)
+    if quoted is None:
+        return "the synonym is not in quotes"
+    words = _value_match(quoted[2])["value"].split("[")[0].split()
+    if scope is None:
+        scope = words.pop(0) if words else "RELATED"
+    if scope in SCOPES and quoted[1].strip():
+        is_shorthand = any(word in shorthand or _SHORTHAND.fullmatch(word) for word in words)
+        term.synonyms.append(_Synonym(_unescaped(quoted[1]).strip(), is_shorthand))
+    return ""
+
+
+def _first_word(value: str) -> str:
     """The id that a value begins with: what follows is a comment or a modifier."""
     return _unescaped(value.split(None, 1)[0]) if value else ""
 
 
 def _value(text: str) -> str:
     """A value without its comment and its trailing modifiers."""
-    return _unescaped(_VALUE.fullmatch(text)["value"]).strip()
+    return _unescaped(_value_match(text)["value"]).strip()
+
+
+def _value_match(text: str) -> re.Match[str]:
+    match = _VALUE.fullmatch(text)
+    assert match is not None, "the pattern fits every text"
+    return match
 
 
 def _is_conditional(text: str) -> bool:
@@ -210,42 +273,40 @@ def _is_conditional(text: str) -> bool:
     relation to that class), a cardinality of 0, or all_only without all_some. Other modifiers, such
     as source, only annotate.
     """
-    modifiers = {
-        key: value.strip('"')
-        for key, value in _KEYS.findall(_VALUE.fullmatch(text)["modifiers"] or "")
-    }
-    none = "0" in (modifiers.get("cardinality"), modifiers.get("maxCardinality"))
-    only = modifiers.get("all_only") == "true" and modifiers.get("all_some") != "true"
-    return "gci_relation" in modifiers or "gci_filler" in modifiers or none or only
+    pairs = _KEYS.findall(_value_match(text)["modifiers"] or "")
+    modifiers = {key: value.strip('"') for key, value in pairs}
+    is_class_inclusion = "gci_relation" in modifiers or "gci_filler" in modifiers
+    is_of_none = "0" in (modifiers.get("cardinality"), modifiers.get("maxCardinality"))
+    is_only = modifiers.get("all_only") == "true" and modifiers.get("all_some") != "true"
+    return is_class_inclusion or is_of_none or is_only
 
 
 def _unescaped(text: str) -> str:
-    return (
-        _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[1]), text) if "\\" in text else text
-    )
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[1]), text)
 
 
-def _index(path, terms: list[_Term]) -> dict[str, int]:
+def _index(path: Path, terms: Sequence[_Term]) -> dict[str, int]:
     """Id -> index of every term that is not obsolete, and of the ids that lead to it."""
-    problems, index, seen = Problems(), {}, set()
-
-    def fault(problem, term, fix):
-        problems.add(DataError(problem, file=path.name, line=term.line, field="id", fix=fix))
-
+    problems = Problems()
+    index: dict[str, int] = {}
+    ids: set[str] = set()
     for term in terms:
         if not term.id:
-            fault("the stanza has no id", term, FRESH_COPY)
-        elif term.id in seen:
-            fault(f"the id {shown_id(term.id)} is repeated", term, "keep one stanza a term")
-        seen.add(term.id)
-        if not term.obsolete:
+            problems.add(line_fault(path.name, term.line, "the stanza has no id"))
+        elif term.id in ids:
+            problem = f"the id {shown_id(term.id)} is repeated"
+            problems.add(line_fault(path.name, term.line, problem, "keep one stanza a term"))
+        ids.add(term.id)
+        if not term.is_obsolete:
             index[term.id] = len(index)
     problems.raise_if_any()
     _add_old_ids(index, terms)
     return index
 
 
-def _add_old_ids(index: dict[str, int], terms: list[_Term]) -> None:
+def _add_old_ids(index: dict[str, int], terms: Sequence[_Term]) -> None:
     """Adds the ids that lead to one term in use over any number of steps, whatever the order of the
     stanzas.
 
@@ -255,69 +316,80 @@ def _add_old_ids(index: dict[str, int], terms: list[_Term]) -> None:
     successors: dict[str, list[str]] = {}
     merged_into_obsolete: dict[str, list[str]] = {}
     for term in terms:
-        for old in term.merged:
-            (merged_into_obsolete if term.obsolete else successors).setdefault(old, []).append(
-                term.id
-            )
-    replaced = {term.id: term.replaced_by for term in terms if term.obsolete and term.replaced_by}
-    for old, following in (*replaced.items(), *merged_into_obsolete.items()):
-        successors.setdefault(old, following)
+        merged = merged_into_obsolete if term.is_obsolete else successors
+        for old_id in term.alternative_ids:
+            merged.setdefault(old_id, []).append(term.id)
+    for term in terms:
+        if term.is_obsolete and term.replaced_by:
+            successors.setdefault(term.id, term.replaced_by)
+    for old_id, obsolete_ids in merged_into_obsolete.items():
+        successors.setdefault(old_id, obsolete_ids)
     resolved = index
     while resolved:
         resolved = {}
-        for old, following in successors.items():
-            places = {index.get(successor) for successor in following}
-            if old not in index and len(places) == 1 and None not in places:
-                resolved[old] = places.pop()
+        for old_id, ids in successors.items():
+            places = {index.get(successor, -1) for successor in ids}
+            if old_id not in index and len(places) == 1 and -1 not in places:
+                resolved[old_id] = places.pop()
         index |= resolved
 
 
-def _edges(path, terms, index, relations, take_all):
-    """(is-a edges from child to parent, other edges, the names of their kinds)."""
-    problems, is_a, others, kinds, foreign, conditional = Problems(), [], [], {}, 0, 0
-    id_spaces = Counter(_space(term.id) for term in terms)
+def _edges(
+    path: Path,
+    terms: Sequence[_Term],
+    index: dict[str, int],
+    relation_names: dict[str, str],
+    take_all: bool,
+) -> ReadEdges:
+    problems = Problems()
+    is_a, other_edges = [], []
+    kind_of: dict[str, int] = {}
+    foreign = conditional = 0
+    id_spaces = Counter(_id_space(term.id) for term in terms)
     own_space = max(id_spaces, key=id_spaces.__getitem__, default="")
     for place, term in enumerate(terms):
-        parents = [("is_a", target, line) for target, line in term.parents]
-        for name, target, line in (*parents, *term.relationships):
-            relation = re.sub(r"\W+", "_", (relations.get(name) or name).strip()).strip("_")
+        for name, target, line, is_conditional in (*term.parents, *term.relationships):
+            name = relation_names.get(name) or name
+            relation = re.sub(r"\W+", "_", name.strip()).strip("_")
             if relation != "is_a" and not take_all:
                 continue
-            to = index.get(target)
-            if line in term.conditional:
+            target_place = index.get(target)
+            if is_conditional:
                 conditional += 1
-            elif to is None and _space(target) != own_space:
+            elif target_place is None and _id_space(target) != own_space:
                 foreign += 1
-            elif to is None:
-                stated = "is_a" if relation == "is_a" else "a relationship"
-                problem = f"{stated} leads to {shown_id(target)}, which no stanza in use has"
+            elif target_place is None:
+                tag = "is_a" if relation == "is_a" else "a relationship"
+                problem = f"{tag} leads to {shown_id(target)}, which no stanza in use has"
                 fix = "fetch the whole file, or remove the line"
-                problems.add(DataError(problem, file=path.name, line=line, field=stated, fix=fix))
+                problems.add(DataError(problem, file=path.name, line=line, field=tag, fix=fix))
             elif relation == "is_a":
-                is_a.append((place, to, line, 0))
+                is_a.append((place, target_place, line, 0))
             else:
-                others.append((place, to, line, kinds.setdefault(relation, len(kinds))))
+                kind = kind_of.setdefault(relation, len(kind_of))
+                other_edges.append((place, target_place, line, kind))
     problems.raise_if_any()
     if foreign:
-        warn(
-            f"{path.name}: left out {foreign} relations to terms of other ontologies, which the file does not have"
-        )
+        problem = "relations to terms of other ontologies, which the file does not have"
+        warn(f"{path.name}: left out {foreign} {problem}")
     if conditional:
-        warn(
-            f"{path.name}: left out {conditional} relations whose modifiers (gci_relation and the like) limit them"
-        )
-    return Edges(is_a), Edges(others), list(kinds)
+        problem = "relations whose modifiers (gci_relation and the like) limit them"
+        warn(f"{path.name}: left out {conditional} {problem}")
+    return ReadEdges(Edges(is_a), Edges(other_edges), list(kind_of))
 
 
-def _space(concept_id: str) -> str:
+def _id_space(concept_id: str) -> str:
     """The beginning that ids of one ontology share: "HP" of HP:0000118."""
     return concept_id.partition(":")[0]
 
 
-def _references(terms: list[_Term], index: dict[str, int]) -> tuple[tuple[str, int], ...]:
+def _references(terms: Sequence[_Term], index: dict[str, int]) -> tuple[tuple[str, int], ...]:
     """Every (reference, concept) once: xrefs in the file's order, then the old ids."""
-    current = {term.id: term for term in terms if not term.obsolete}
-    found = [(code, index[term.id]) for term in current.values() for code in term.references]
-    return tuple(
-        dict.fromkeys([*found, *(item for item in index.items() if item[0] not in current)])
-    )
+    references: dict[tuple[str, int], None] = {}
+    for term in terms:
+        references |= {(code, index[term.id]): None for code in term.references}
+    ids = {term.id for term in terms}
+    for old_id, place in index.items():
+        if old_id not in ids:
+            references[old_id, place] = None
+    return tuple(references)

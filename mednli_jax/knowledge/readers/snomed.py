@@ -15,7 +15,14 @@ from pathlib import Path
 import numpy as np
 
 from mednli_jax.errors import DataError
-from mednli_jax.knowledge.ontology import DROPPED_CYCLES, Edges, Ontology, OntologyOptions, graphs
+from mednli_jax.knowledge.ontology import (
+    DROPPED_CYCLES,
+    Edges,
+    Ontology,
+    OntologyOptions,
+    ReadEdges,
+    graphs,
+)
 from mednli_jax.knowledge.readers.tables import Block, Table
 from mednli_jax.knowledge.readers.umls import cuis_of_codes
 
@@ -109,7 +116,7 @@ def read_snomed(folder: Path, options: OntologyOptions, conso: Path | None = Non
         codes = cuis_of_codes(conso, "SNOMEDCT_US")
         references = tuple((cui, place[code]) for code, cui in codes if code in place)
         digest.update(repr(references).encode())
-    parents, relations = graphs(*edges, ids, options, lambda child: table.path.name)
+    parents, relations = graphs(ReadEdges(*edges), len(ids), options, lambda child: table.path.name)
     return Ontology(
         name="snomed",
         version=version,

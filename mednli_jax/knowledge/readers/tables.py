@@ -3,7 +3,7 @@ a time."""
 
 import codecs
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -15,6 +15,7 @@ from pyarrow import csv
 
 from mednli_jax.errors import MAX_PROBLEMS, DataError, Problems
 from mednli_jax.files import MARK, empty_file, opened, text_lines
+from mednli_jax.knowledge.ontology import Digest
 
 WHOLE = "take a fresh, whole copy of the release"
 _BLOCK_BYTES = 1 << 24
@@ -24,11 +25,11 @@ def all_there(files: Mapping[str, Path | None], folder: Path, fix: str) -> dict[
     """The files by name; all that are missing are reported at once."""
     missing = [name for name, path in files.items() if path is None]
     if missing:
-        problem = f"no such file in {folder}" + (
-            f", nor {' and '.join(missing[1:])}" if missing[1:] else ""
-        )
+        problem = f"no such file in {folder}"
+        if len(missing) > 1:
+            problem += f", nor {' and '.join(missing[1:])}"
         raise DataError(problem, file=missing[0], fix=fix)
-    return dict(files)
+    return {name: path for name, path in files.items() if path is not None}
 
 
 @dataclass(frozen=True)
@@ -45,28 +46,21 @@ class Table:
     ) -> DataError:
         return DataError(problem, file=self.path.name, line=line, field=field, fix=fix)
 
-    def blocks(self, digest, *wanted: str) -> Iterator["Block"]:
-        """The wanted columns of the rows, in blocks. digest: gets the hash of the content at the
+    def blocks(self, digest: Digest, *columns: str) -> Iterator["Block"]:
+        """The rows in blocks, with these columns. digest: gets the hash of the content at the
         end."""
-        problems, line = Problems(), 1 if self.is_rrf else 2
-        if (
-            line == 2
-            and tuple(next((text for _, text in text_lines(self.path)), "").split("\t"))
-            != self.columns
-        ):
-            fix = f"the first line must name, between tabs: {', '.join(self.columns)}"
-            raise self.fault("the header is not that of this table", 1, fix=fix)
+        if not self.is_rrf:
+            self._check_header()
+        first_line = 1 if self.is_rrf else 2
+        line, problems = first_line, Problems()
         with opened(self.path) as stream:
             try:
-                for batch in self._batches(_checked_text(stream), wanted, problems, line - 1):
+                for batch in self._batches(stream, columns, problems):
                     problems.raise_if_any()
                     block = Block(self, batch, np.arange(line, line + len(batch)))
-                    for column in wanted:
-                        block.refuse(
-                            block.holds(column, "\0"),
-                            f"field '{column}' holds a NUL character",
-                            column,
-                        )
+                    for column in columns:
+                        problem = f"field '{column}' holds a NUL character"
+                        block.refuse(block.holds(column, "\0"), problem, column)
                     yield block
                     line += len(batch)
             except (pa.ArrowInvalid, UnicodeDecodeError):  # their messages quote the row
@@ -74,45 +68,54 @@ class Table:
                     pass
                 raise empty_file(self.path, "no rows") from None
         problems.raise_if_any()
-        if line < 2 + (not self.is_rrf):
+        if line == first_line:
             raise empty_file(self.path, "no rows")
-        with opened(self.path) as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
+        digest.update(_sha256_of_content(self.path))
 
-    def _batches(self, stream, wanted, problems, skipped):
+    def _check_header(self) -> None:
+        _, header = next(text_lines(self.path), (1, ""))
+        if tuple(header.split("\t")) != self.columns:
+            fix = f"the first line must name, between tabs: {', '.join(self.columns)}"
+            raise self.fault("the header is not that of this table", 1, fix=fix)
+
+    def _batches(
+        self, stream: BinaryIO, columns: Sequence[str], problems: Problems
+    ) -> csv.CSVStreamingReader:
         form = "| after each" if self.is_rrf else "a tab between them"
         fix = f"{WHOLE}: {len(self.columns)} columns, {form}"
 
-        def fault(row):
-            found = f"{row.actual_columns} fields where {row.expected_columns} are due"
-            problems.add(self.fault(found, row.number, fix=fix))
+        def fault(row: csv.InvalidRow) -> str:
+            problem = f"{row.actual_columns} fields where {row.expected_columns} are due"
+            problems.add(self.fault(problem, row.number, fix=fix))
             return "skip"
 
-        names = [*self.columns, *([""] if self.is_rrf else [])]  # after the last | there is nothing
-        form = {
-            "delimiter": "|" if self.is_rrf else "\t",
-            "quote_char": False,
-            "ignore_empty_lines": False,
-        }
-        types = {
-            "column_types": dict.fromkeys(wanted, pa.string()),
-            "include_columns": wanted,
-            "check_utf8": False,
-        }
         return csv.open_csv(
-            stream,
+            _checked_text(stream),
             csv.ReadOptions(
-                column_names=names, skip_rows=skipped, block_size=_BLOCK_BYTES, use_threads=False
+                # After the last | there is an empty cell.
+                column_names=[*self.columns, ""] if self.is_rrf else self.columns,
+                skip_rows=0 if self.is_rrf else 1,
+                block_size=_BLOCK_BYTES,
+                use_threads=False,
             ),
-            csv.ParseOptions(invalid_row_handler=fault, **form),
-            csv.ConvertOptions(**types),
+            csv.ParseOptions(
+                delimiter="|" if self.is_rrf else "\t",
+                quote_char=False,
+                ignore_empty_lines=False,
+                invalid_row_handler=fault,
+            ),
+            csv.ConvertOptions(
+                column_types=dict.fromkeys(columns, pa.string()),
+                include_columns=columns,
+                check_utf8=False,
+            ),
         )
 
 
 class Block:
     """R rows of a table. columns: Arrow arrays of strings; lines: int64 [R], from 1."""
 
-    def __init__(self, table: Table, columns: pa.RecordBatch, lines: np.ndarray):
+    def __init__(self, table: Table, columns: pa.RecordBatch, lines: np.ndarray) -> None:
         self.table, self.columns, self.lines = table, columns, lines
 
     def __len__(self) -> int:
@@ -141,33 +144,43 @@ class Block:
         return _numpy(pc.match_substring(self.columns[column], part))
 
     def texts(self, column: str) -> list[str]:
-        return self.columns[column].to_pylist()
+        texts: list[str] = self.columns[column].to_pylist()
+        return texts
 
     def numbers(self, column: str, prefix: str = "", digits: int = 0) -> np.ndarray:
         """int64 [R]: fields of `prefix` and digits (as many as `digits`, 0 for 1 to 18), as
         numbers."""
         texts = self.columns[column]
         rest = pc.utf8_slice_codeunits(texts, len(prefix)) if prefix else texts
-        fits = pc.and_(pc.starts_with(texts, prefix), pc.ascii_is_decimal(rest))
         size = pc.binary_length(rest)
-        fits = pc.and_(fits, pc.equal(size, digits) if digits else pc.less_equal(size, 18))
+        is_number = pc.and_(pc.starts_with(texts, prefix), pc.ascii_is_decimal(rest))
+        has_size = pc.equal(size, digits) if digits else pc.less_equal(size, 18)
         form = f"'{prefix}' and {digits} digits" if digits else "a number of 1 to 18 digits"
-        self.refuse(~_numpy(fits), f"field '{column}' is not {form}", column)
+        fits = _numpy(pc.and_(is_number, has_size))
+        self.refuse(~fits, f"field '{column}' is not {form}", column)
         return _numpy(rest.cast(pa.int64()))
 
-    def refuse(self, wrong: np.ndarray, problem: str, column: str, fix: str = WHOLE) -> None:
-        """Raises DataError or DataErrors where any of `wrong`, bool [R], is true."""
-        lines, problems = self.lines[wrong], Problems()
+    def refuse(self, is_wrong: np.ndarray, problem: str, column: str, fix: str = WHOLE) -> None:
+        """Raises DataError or DataErrors where any of `is_wrong`, bool [R], is true."""
+        lines, problems = self.lines[is_wrong], Problems()
         for line in lines[:MAX_PROBLEMS].tolist():
             problems.add(self.table.fault(problem, line, column, fix))
         problems.total = len(lines)
         problems.raise_if_any()
 
 
+def _sha256_of_content(path: Path) -> bytes:
+    content = hashlib.sha256()
+    with opened(path) as stream:
+        while block := stream.read(_BLOCK_BYTES):
+            content.update(block)
+    return content.digest()
+
+
 def _checked_text(stream: BinaryIO) -> codecs.StreamRecoder:
     """The bytes of a stream, which must be UTF-8, without U+FEFF."""
 
-    def encode(text: str, errors: str) -> tuple[bytes, int]:
+    def encode(text: str, errors: str = "strict", /) -> tuple[bytes, int]:
         return text.replace(MARK, "").encode(errors=errors), len(text)
 
     utf_8 = codecs.lookup("utf-8")
@@ -177,4 +190,5 @@ def _checked_text(stream: BinaryIO) -> codecs.StreamRecoder:
 
 
 def _numpy(array: pa.Array) -> np.ndarray:
-    return array.to_numpy(zero_copy_only=False)
+    values: np.ndarray = array.to_numpy(zero_copy_only=False)
+    return values

@@ -10,66 +10,48 @@ import re
 import shlex
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from mednli_jax.errors import DataError
 from mednli_jax.files import either_name
-from mednli_jax.knowledge.ontology import DROPPED_CYCLES, Edges, Ontology, OntologyOptions, graphs
+from mednli_jax.knowledge.ontology import (
+    DROPPED_CYCLES,
+    Digest,
+    Edges,
+    Ontology,
+    OntologyOptions,
+    ReadEdges,
+    graphs,
+)
 from mednli_jax.knowledge.readers.tables import Block, Table, all_there
 
-COLUMNS = {
-    "MRCONSO.RRF": (
-        *("CUI", "LAT", "TS", "LUI", "STT", "SUI", "ISPREF", "AUI", "SAUI"),
-        *("SCUI", "SDUI", "SAB", "TTY", "CODE", "STR", "SRL", "SUPPRESS", "CVF"),
-    ),
-    "MRSTY.RRF": ("CUI", "TUI", "STN", "STY", "ATUI", "CVF"),
-    "MRREL.RRF": (
-        *("CUI1", "AUI1", "STYPE1", "REL", "CUI2", "AUI2", "STYPE2", "RELA"),
-        *("RUI", "SRUI", "SAB", "SL", "RG", "DIR", "SUPPRESS", "CVF"),
-    ),
+_COLUMNS = {
+    "MRCONSO.RRF": """
+        CUI LAT TS LUI STT SUI ISPREF AUI SAUI SCUI SDUI SAB TTY CODE STR SRL SUPPRESS CVF""",
+    "MRSTY.RRF": "CUI TUI STN STY ATUI CVF",
+    "MRREL.RRF": """
+        CUI1 AUI1 STYPE1 REL CUI2 AUI2 STYPE2 RELA RUI SRUI SAB SL RG DIR SUPPRESS CVF""",
 }
-# in place of the index of a concept: it has no name after the filters, or none at all
+COLUMNS = {name: tuple(columns.split()) for name, columns in _COLUMNS.items()}
+# In place of the index of a concept: it has no name after the filters, or none at all.
 _FILTERED, _UNKNOWN = -1, -2
-# a CUI is C and seven digits: small enough for an array over all there can be
+# A CUI is C and seven digits: few enough for an array over all there can be.
 _CUIS = 10_000_000
 
 # The semantic types of four of the UMLS semantic groups, those that a clinical text states findings
 # with: anatomy (ANAT), chemicals and drugs (CHEM, with the types it lost in 2018), disorders and
 # findings (DISO), procedures (PROC).
-LINK_TYPES = tuple(
-    f"T{number:03}"
-    for number in (
-        *(17, 18, 21, 22, 23, 24, 25, 26, 29, 30, 31),
-        *(
-            103,
-            104,
-            109,
-            110,
-            111,
-            114,
-            115,
-            116,
-            118,
-            119,
-            120,
-            121,
-            122,
-            123,
-            124,
-            125,
-            126,
-            127,
-            129,
-            130,
-            131,
-        ),
-        *(192, 195, 196, 197, 200),
-        *(19, 20, 33, 37, 46, 47, 48, 49, 50, 184, 190, 191),
-        *(58, 59, 60, 61, 62, 63, 65),
-    )
-)
-# the column, N of names that are not suppressed, and its other values
+_TYPES = """
+    017 018 021 022 023 024 025 026 029 030 031
+    103 104 109 110 111 114 115 116 118 119 120 121 122 123 124 125 126 127 129 130 131
+    192 195 196 197 200
+    019 020 033 037 046 047 048 049 050 184 190 191
+    058 059 060 061 062 063 065
+"""
+LINK_TYPES = tuple(f"T{number}" for number in _TYPES.split())
+# The column, N of names that are not suppressed, and its other values.
 _SUPPRESS = ("SUPPRESS", "N", "O", "E", "Y")
 # What follows the name of a file in the names of its parts: .aa.gz (as in a distribution's
 # archives), .aa, .gz.aa
@@ -94,31 +76,33 @@ def read_umls(folder: Path, options: OntologyOptions) -> Ontology:
     to itself, and REL XR (not related) and DEL, are left out.
     """
     folder = Path(folder)
-    digest = hashlib.sha256(
-        repr((options.sources, options.languages, options.relations, DROPPED_CYCLES)).encode()
-    )
-    conso, sty, rel = (
-        Table(path, COLUMNS[name], is_rrf=True) for name, path in umls_files(folder).items()
-    )
-    names, index = _read_names(conso, options, digest)
-    types = _read_types(sty, index, len(names["ids"]), digest)
-    edges = _read_relations(rel, index, options, digest)
-    parents, relations = graphs(*edges, names["ids"], options, lambda child: rel.path.name)
+    filters = (options.sources, options.languages, options.relations, DROPPED_CYCLES)
+    digest = hashlib.sha256(repr(filters).encode())
+    files = umls_files(folder)
+    conso, sty, rel = (Table(files[name], COLUMNS[name], is_rrf=True) for name in COLUMNS)
+    names = _read_names(conso, options, digest)
+    types = _read_types(sty, names, digest)
+    edges = _read_relations(rel, names, options, digest)
+    parents, relations = graphs(edges, len(names.ids), options, lambda child: rel.path.name)
     return Ontology(
         name="umls",
         version=_version(folder),
+        ids=names.ids,
+        labels=names.labels,
+        names=names.names,
         parents=parents,
         sha256=digest.hexdigest(),
         types=types,
         link_types=LINK_TYPES,
         relations=relations,
-        **names,
+        cross_references=names.cross_references,
     )
 
 
 def umls_files(folder: Path) -> dict[str, Path]:
     """The three files by name."""
-    if commands := [joining for name in COLUMNS if (joining := joining_command(folder, name))]:
+    commands = list(filter(None, (joining_command(folder, name) for name in COLUMNS)))
+    if commands:
         fix = f"join the parts (cd {shlex.quote(str(folder))} && {' && '.join(commands)})"
         raise DataError("the folder holds files in parts", file=folder.name, fix=fix)
     fix = f"name the META folder of an installed release: {', '.join(COLUMNS)} belong together"
@@ -128,92 +112,125 @@ def umls_files(folder: Path) -> dict[str, Path]:
 def joining_command(folder: Path, name: str) -> str:
     """The shell command that joins the parts of a missing file, such as MRCONSO.RRF.aa.gz; "" if it
     has none."""
-    endings = [_PART.fullmatch(path.name.removeprefix(name)) for path in folder.glob(f"{name}.*")]
-    part = next(filter(None, endings), None)
-    if either_name(folder / name) or part is None:
+    if either_name(folder / name):
         return ""
-    of_whole, of_part = part[1] or "", part[2] or ""
-    return f"{'zcat' if of_part else 'cat'} {name}{of_whole}.a?{of_part} > {name}{of_whole}"
+    for path in folder.glob(f"{name}.*"):
+        part = _PART.fullmatch(path.name.removeprefix(name))
+        if part:
+            ending_of_whole, ending_of_part = part[1] or "", part[2] or ""
+            program = "zcat" if ending_of_part else "cat"
+            whole = f"{name}{ending_of_whole}"
+            return f"{program} {whole}.a?{ending_of_part} > {whole}"
+    return ""
 
 
 def cuis_of_codes(path: Path, source: str) -> list[tuple[str, str]]:
     """The distinct (code, CUI) of one source's rows of MRCONSO.RRF that are not suppressed."""
-    found = {}
+    pairs: dict[tuple[str, str], None] = {}
     table = Table(path, COLUMNS["MRCONSO.RRF"], is_rrf=True)
     for block in table.blocks(hashlib.sha256(), "SUPPRESS", "SAB", "CODE", "CUI"):
-        ours = block.only(block.is_set(*_SUPPRESS) & block.is_any("SAB", source))
-        found |= dict.fromkeys(zip(ours.texts("CODE"), ours.texts("CUI"), strict=True))
-    return list(found)
+        rows = block.only(block.is_set(*_SUPPRESS) & block.is_any("SAB", source))
+        pairs |= dict.fromkeys(zip(rows.texts("CODE"), rows.texts("CUI"), strict=True))
+    return list(pairs)
 
 
-def _version(folder):
+def _version(folder: Path) -> str:
     """The release ("2024AA") by release.dat, else "unknown"."""
     for path in (folder / "release.dat", folder.parent / "release.dat"):
-        stated = path.read_text(errors="replace") if path.is_file() else ""
-        if found := re.search(r"^umls\.release\.name=([\w.-]+)", stated, re.MULTILINE):
-            return found[1]
+        text = path.read_text(errors="replace") if path.is_file() else ""
+        release = re.search(r"^umls\.release\.name=([\w.-]+)", text, re.MULTILINE)
+        if release:
+            return release[1]
     return "unknown"
 
 
-def _chosen(block: Block, column: str, wanted: tuple[str, ...]) -> np.ndarray:
-    """bool [R]: the rows whose `column` is one of `wanted`, all where that is empty."""
-    return block.is_any(column, *wanted) if wanted else np.ones(len(block), bool)
+class _NameRows:
+    """The rows of MRCONSO.RRF that pass the filters, in the order of the file.
+
+    cuis: int32 [R]. is_preferred: bool [R], marked as preferred throughout. texts: [R].
+    codes: the distinct ("SAB:CODE", CUI), as keys. index: int32 [_CUIS], _FILTERED for each CUI of
+    the file, else _UNKNOWN.
+    """
+
+    def __init__(self, table: Table, options: OntologyOptions, digest: Digest) -> None:
+        self.index = np.full(_CUIS, _UNKNOWN, np.int32)
+        self.texts: list[str] = []
+        self.codes: dict[tuple[str, int], None] = {}
+        cuis_of_blocks, is_preferred = [], []
+        chosen = {"SAB": options.sources, "LAT": options.languages}
+        values: dict[str, set[str]] = {"SAB": set(), "LAT": set()}
+        columns = ("CUI", "LAT", "TS", "STT", "ISPREF", "SAB", "CODE", "STR", "SUPPRESS")
+        for block in table.blocks(digest, *columns):
+            cuis = block.numbers("CUI", "C", digits=7)
+            self.index[cuis] = _FILTERED
+            passes = block.is_set(*_SUPPRESS)
+            for column, names in chosen.items():
+                passes &= _is_chosen(block, column, names)
+                values[column].update(block.columns[column].unique().to_pylist())
+            block, cuis = block.only(passes), cuis[passes]
+            block.refuse(block.is_blank("STR"), "field 'STR' is empty", "STR")
+            cuis_of_blocks.append(cuis.astype(np.int32))
+            preferred = block.is_any("TS", "P") & block.is_any("STT", "PF")
+            is_preferred.append(preferred & block.is_any("ISPREF", "Y"))
+            self.texts += block.texts("STR")
+            has_code = ~block.is_any("CODE", "NOCODE", "")
+            self._add_codes(block.only(has_code), cuis[has_code])
+        for column, names in chosen.items():
+            _check_chosen(table, column, names, values[column])
+        if not self.texts:
+            problem = "holds no name in the chosen sources and languages that is not suppressed"
+            raise table.fault(problem, fix="choose others")
+        self.cuis = np.concatenate(cuis_of_blocks)
+        self.is_preferred = np.concatenate(is_preferred)
+
+    def _add_codes(self, block: Block, cuis: np.ndarray) -> None:
+        rows = zip(block.texts("SAB"), block.texts("CODE"), cuis.tolist(), strict=True)
+        for source, code, cui in rows:
+            self.codes[f"{source}:{code}", cui] = None
 
 
-def _read_names(table: Table, options: OntologyOptions, digest) -> tuple[dict, np.ndarray]:
-    """(fields of the Ontology, int32 [_CUIS]: the index of each CUI, _FILTERED or _UNKNOWN)."""
-    index = np.full(_CUIS, _UNKNOWN, np.int32)
-    wanted, seen = {"SAB": options.sources, "LAT": options.languages}, {"SAB": set(), "LAT": set()}
-    concepts, preferred, texts, references = [], [], [], {}
-    for block in table.blocks(
-        digest, "CUI", "LAT", "TS", "STT", "ISPREF", "SAB", "CODE", "STR", "SUPPRESS"
-    ):
-        cuis = block.numbers("CUI", "C", digits=7)
-        index[cuis] = _FILTERED
-        kept = block.is_set(*_SUPPRESS)
-        for column, names in wanted.items():
-            kept &= _chosen(block, column, names)
-            seen[column].update(block.columns[column].unique().to_pylist())
-        block, cuis = block.only(kept), cuis[kept]
-        block.refuse(block.is_blank("STR"), "field 'STR' is empty", "STR")
-        concepts.append(cuis.astype(np.int32))
-        marks = (("TS", "P"), ("STT", "PF"), ("ISPREF", "Y"))
-        preferred.append(
-            np.logical_and.reduce([block.is_any(column, mark) for column, mark in marks])
-        )
-        texts += block.texts("STR")
-        coded = ~block.is_any("CODE", "NOCODE", "")
-        codes = zip(
-            *map(block.only(coded).texts, ("SAB", "CODE")), cuis[coded].tolist(), strict=True
-        )
-        references |= dict.fromkeys((f"{source}:{code}", cui) for source, code, cui in codes)
-    for column, names in wanted.items():
-        if missing := sorted(set(names) - seen[column]):
-            found = sorted(seen[column])
-            fix = f"leave it out; the file has {', '.join(found[:8])}{' and others' if len(found) > 8 else ''}"
-            raise table.fault(
-                f"has no row whose {column} is {' or '.join(missing)}", field=column, fix=fix
-            )
-    if not texts:
-        problem = "holds no name in the chosen sources and languages that is not suppressed"
-        raise table.fault(problem, fix="choose others")
-    cuis = np.concatenate(concepts)
-    kept, owner = np.unique(cuis, return_inverse=True)
-    order = np.lexsort(
-        (~np.concatenate(preferred), owner)
-    )  # stable: of equals the first in the file
-    first = order[np.searchsorted(owner[order], np.arange(len(kept)))]
-    labels = tuple(texts[row] for row in first.tolist())
-    index[kept] = np.arange(len(kept))
-    given = chain(
-        zip(labels, range(len(kept)), strict=True), zip(texts, owner.tolist(), strict=True)
-    )
-    return {
-        "ids": tuple(f"C{cui:07}" for cui in kept.tolist()),
-        "labels": labels,
-        "names": tuple(dict.fromkeys(given)),
-        "cross_references": tuple((code, int(index[cui])) for code, cui in references),
-    }, index
+def _is_chosen(block: Block, column: str, chosen: tuple[str, ...]) -> np.ndarray:
+    """bool [R]: the rows whose `column` is one of `chosen`, all where that is empty."""
+    return block.is_any(column, *chosen) if chosen else np.ones(len(block), bool)
+
+
+def _check_chosen(table: Table, column: str, chosen: tuple[str, ...], values: set[str]) -> None:
+    """Raises DataError where the column has none of the chosen values. values: those that it
+    has."""
+    missing = sorted(set(chosen) - values)
+    if missing:
+        examples = ", ".join(sorted(values)[:8])
+        more = " and others" if len(values) > 8 else ""
+        problem = f"has no row whose {column} is {' or '.join(missing)}"
+        fix = f"leave it out; the file has {examples}{more}"
+        raise table.fault(problem, field=column, fix=fix)
+
+
+class _Names(NamedTuple):
+    """Fields of the Ontology. index_of_cui: int32 [_CUIS], the index of each CUI, _FILTERED or
+    _UNKNOWN."""
+
+    ids: tuple[str, ...]
+    labels: tuple[str, ...]
+    names: tuple[tuple[str, int], ...]
+    cross_references: tuple[tuple[str, int], ...]
+    index_of_cui: np.ndarray
+
+
+def _read_names(table: Table, options: OntologyOptions, digest: Digest) -> _Names:
+    rows = _NameRows(table, options, digest)
+    cuis, concept = np.unique(rows.cuis, return_inverse=True)
+    # Stable: of equals the first in the file.
+    order = np.lexsort((~rows.is_preferred, concept))
+    label_rows = order[np.searchsorted(concept[order], np.arange(len(cuis)))]
+    labels = tuple(rows.texts[row] for row in label_rows.tolist())
+    index = rows.index
+    index[cuis] = np.arange(len(cuis))
+    preferred = zip(labels, range(len(cuis)), strict=True)
+    names = dict.fromkeys(chain(preferred, zip(rows.texts, concept.tolist(), strict=True)))
+    ids = tuple(f"C{cui:07}" for cui in cuis.tolist())
+    cross_references = tuple((code, int(index[cui])) for code, cui in rows.codes)
+    return _Names(ids, labels, tuple(names), cross_references, index)
 
 
 def _indices(block: Block, column: str, index: np.ndarray) -> np.ndarray:
@@ -222,47 +239,53 @@ def _indices(block: Block, column: str, index: np.ndarray) -> np.ndarray:
     An id that MRCONSO.RRF lacks altogether shows that the files do not belong together, or that one
     is cut short.
     """
-    found = index[block.numbers(column, "C", digits=7)]
+    indices: np.ndarray = index[block.numbers(column, "C", digits=7)]
     problem = f"field '{column}' names a concept that MRCONSO.RRF does not have"
-    block.refuse(found == _UNKNOWN, problem, column, "take all files from one release, whole")
-    return found
+    fix = "take all files from one release, whole"
+    block.refuse(indices == _UNKNOWN, problem, column, fix)
+    return indices
 
 
-def _read_types(table: Table, index: np.ndarray, size: int, digest) -> tuple[str, ...]:
-    """[C], the identifiers of each concept's semantic types joined by "|", in the order of the
-    file."""
-    pairs = []
+def _read_types(table: Table, names: _Names, digest: Digest) -> tuple[str, ...]:
+    """[C], the identifiers of each concept's semantic types joined by "|", rising."""
+    keys = []  # 1000 * concept + type
     for block in table.blocks(digest, "CUI", "TUI"):
-        pairs.append(
-            _indices(block, "CUI", index) * np.int64(1000) + block.numbers("TUI", "T", digits=3)
-        )
-    pairs = np.unique(np.concatenate(pairs))
-    types = [""] * size
-    for concept, kind in zip((pairs // 1000).tolist(), (pairs % 1000).tolist(), strict=True):
+        concepts = _indices(block, "CUI", names.index_of_cui).astype(np.int64)
+        keys.append(1000 * concepts + block.numbers("TUI", "T", digits=3))
+    types: list[list[str]] = [[] for _ in names.ids]
+    for key in np.unique(np.concatenate(keys)).tolist():
+        concept, number = divmod(key, 1000)
         if concept >= 0:
-            types[concept] += f"|T{kind:03}" if types[concept] else f"T{kind:03}"
-    return tuple(types)
+            types[concept].append(f"T{number:03}")
+    return tuple("|".join(of_concept) for of_concept in types)
 
 
-def _read_relations(table: Table, index: np.ndarray, options: OntologyOptions, digest):
-    """(is-a edges from child to parent, other edges, the names of their kinds: RELA, else REL)."""
-    is_a, others, kinds = Edges(), Edges(), {}
+def _read_relations(
+    table: Table, names: _Names, options: OntologyOptions, digest: Digest
+) -> ReadEdges:
+    """The kinds of other edges are named by RELA, else by REL."""
+    is_a, other_edges = Edges(), Edges()
+    kind_of: dict[str, int] = {}
     for block in table.blocks(digest, "CUI1", "REL", "CUI2", "RELA", "SAB", "SUPPRESS"):
-        block = block.only(block.is_set(*_SUPPRESS) & _chosen(block, "SAB", options.sources))
+        block = block.only(block.is_set(*_SUPPRESS) & _is_chosen(block, "SAB", options.sources))
         # CUI2 is above or below CUI1; where REL and RELA disagree, REL counts.
         parent, child = (block.is_any("REL", rel) for rel in ("PAR", "CHD"))
         up, down = (block.is_any("RELA", rela) for rela in ("inverse_isa", "isa"))
         up, down = parent | (up & ~child), child | (down & ~parent)
         if options.relations == "is_a":
-            block, up, down = block.only(up | down), up[up | down], down[up | down]
-        one, two = (_indices(block, column, index) for column in ("CUI1", "CUI2"))
-        kept = (one >= 0) & (two >= 0) & (one != two)
-        for rows, child, parent in ((kept & up, one, two), (kept & down, two, one)):
-            is_a.add(child[rows], parent[rows], block.lines[rows])
-        rest = kept & ~up & ~down
+            is_either = up | down
+            block, up, down = block.only(is_either), up[is_either], down[is_either]
+        first = _indices(block, "CUI1", names.index_of_cui)
+        second = _indices(block, "CUI2", names.index_of_cui)
+        is_edge = (first >= 0) & (second >= 0) & (first != second)
+        up, down, rest = is_edge & up, is_edge & down, is_edge & ~up & ~down
+        is_a.add(first[up], second[up], block.lines[up])
+        is_a.add(second[down], first[down], block.lines[down])
         if rest.any():
             rest &= ~block.is_any("REL", *_NO_RELATION)
-            names = zip(*map(block.only(rest).texts, ("RELA", "REL")), strict=True)
-            kind = [kinds.setdefault(narrow or broad, len(kinds)) for narrow, broad in names]
-            others.add(two[rest], one[rest], block.lines[rest], kind)
-    return is_a, others, list(kinds)
+            rows = block.only(rest)
+            kinds = []
+            for narrow, broad in zip(rows.texts("RELA"), rows.texts("REL"), strict=True):
+                kinds.append(kind_of.setdefault(narrow or broad, len(kind_of)))
+            other_edges.add(second[rest], first[rest], rows.lines, kinds)
+    return ReadEdges(is_a, other_edges, list(kind_of))

@@ -14,7 +14,14 @@ from pathlib import Path
 
 from mednli_jax.errors import DataError, Problems
 from mednli_jax.files import FRESH_COPY, either_name, empty_file, line_fault, text_lines
-from mednli_jax.knowledge.ontology import DROPPED_CYCLES, Edges, Ontology, OntologyOptions, graphs
+from mednli_jax.knowledge.ontology import (
+    DROPPED_CYCLES,
+    Edges,
+    Ontology,
+    OntologyOptions,
+    ReadEdges,
+    graphs,
+)
 from mednli_jax.knowledge.readers.tables import all_there
 from mednli_jax.terminal import say, warn
 
@@ -363,7 +370,9 @@ def _edges(synsets, index, options, letters):
                 file_of[place] = file
     problems.raise_if_any()
     is_a = _opened(synsets, is_a)
-    return graphs(Edges(is_a), Edges(others), kinds, synsets.ids, options, file_of.__getitem__)
+    return graphs(
+        ReadEdges(Edges(is_a), Edges(others), kinds), len(synsets.ids), options, file_of.__getitem__
+    )
 
 
 def _opened(synsets, is_a):
