@@ -3,18 +3,19 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from mednli_jax.data.examples import LABELS
+from mednli_jax.data.examples import LABELS, Facts
 from mednli_jax.data.partitions import Partition
 from mednli_jax.files import next_free, private_folder, write_atomic
 from mednli_jax.report import charts, outcomes
 from mednli_jax.report.metrics import macro_f1, majority_share, wilson_interval
-from mednli_jax.report.outcomes import Comparison, Finished
+from mednli_jax.report.outcomes import Comparison, Finished, Flips, ReadOutcomes
 from mednli_jax.report.sections import (
     Grid,
     Report,
@@ -27,130 +28,150 @@ from mednli_jax.report.sections import (
     sd,
     seeds_named,
 )
-from mednli_jax.rundir import RunResult, differing
+from mednli_jax.rundir import RunResult, Scores, differing
 
 SPLITS = ("dev", "test")
 # What the pairs of a slice have in common; the other slices are genres.
 SLICES = {
     "unseen_relation": "a relation between two concepts decides, and no training pair shows both",
 }
+SCORE_COLUMNS = (
+    "split",
+    "accuracy",
+    "sd",
+    "95 % of one run",
+    "majority",
+    "macro F1",
+    "pairs",
+    "loss",
+    "ECE",
+    "accuracy per seed",
+)
+ATTENTION_FIELDS = re.compile(r"model\.(knowledge|weighting)|knowledge\.|seeds")
+PAPER = (
+    " (the paper, knowledge-directed attention on MedNLI: 60% of neutral, 87% of these entailment "
+    "before)"
+)
+
+Run = Any  # a run.FinishedRun, which imports jax
+
+
+# ---- scores ----
 
 
 def run_sections(result: RunResult) -> RunSections:
     """The sections of a run's result.json before and after the learning curves."""
-    scored = result.scored()
-    seeds = len(result.seeds)
-    confusion = [
-        _confusion(split, f"Confusion on {split}", of["confusion"], seeds)
-        for split, of in scored.items()
-    ]
-    classes = [_classes(split, scores, seeds) for split, scores in scored.items()]
-    scores = _scores(scored)
-    for split, of in scored.items():  # test stands first
-        majority = f"the most frequent class alone gives {points(majority_share(of['per_class']))}"
-        scores.words.insert(0, f"{split} accuracy {points(of['accuracy']['mean'])}; {majority}")
-    return RunSections([scores, Section("Confusion", charts=confusion)], classes)
+    scored, seeds = result.scored(), len(result.seeds)
+    overview = _scores(scored)
+    drawn, classes = [], []
+    for split, scores in scored.items():
+        majority = points(majority_share(scores["per_class"]))
+        words = f"the most frequent class alone gives {majority}"
+        accuracy = points(scores["accuracy"]["mean"])
+        overview.words.insert(0, f"{split} accuracy {accuracy}; {words}")  # test stands first
+        drawn.append(_confusion(split, f"Confusion on {split}", scores["confusion"], seeds))
+        classes.append(_classes(split, scores, seeds))
+    return RunSections([overview, Section("Confusion", charts=drawn)], classes)
 
 
-def _scores(scored) -> Section:
+def _scores(scored: Mapping[str, Scores]) -> Section:
     """The scores of each split, and of its slices."""
     rows, slices = [], {}
     for split, scores in scored.items():
-        slices |= scores.get("slices", {})
-        for name, of in (
-            (split, scores),
-            *((f"{split}, {n}", s) for n, s in scores.get("slices", {}).items()),
-        ):
-            accuracy, n = of["accuracy"], of["examples"]
-            wide = interval(*_interval(of), "")
-            seeds = ", ".join(points(value) for value in accuracy["per_seed"])
-            calibration = points(of["calibration"]["ece"]["mean"]) if "calibration" in of else "-"
-            loss = f"{of['loss']['mean']:.4f}" if "loss" in of else "-"
-            f1, most = points(of["macro_f1"]["mean"]), points(majority_share(of["per_class"]))
-            figures = (
-                points(accuracy["mean"]),
-                sd(accuracy),
-                wide,
-                most,
-                f1,
-                f"{n:,}",
-                loss,
-                calibration,
-                seeds,
-            )
-            rows.append((name, *figures))
-    header = (
-        "split",
-        "accuracy",
-        "sd",
-        "95 % of one run",
-        "majority",
-        "macro F1",
-        "pairs",
-        "loss",
-        "ECE",
+        rows.append(_score_row(split, scores))
+        for name, of_slice in scores.get("slices", {}).items():
+            rows.append(_score_row(f"{split}, {name}", of_slice))
+            slices[name] = SLICES.get(name, "pairs of this genre")
+    words = [f"{name}: {description}" for name, description in slices.items()]
+    words.append("in points, except pairs and loss; ECE is the calibration error")
+    return Section("Scores", words, [Grid("", SCORE_COLUMNS, rows)] if rows else [])
+
+
+def _score_row(name: str, scores: Scores) -> tuple[str, ...]:
+    """The cells of SCORE_COLUMNS."""
+    accuracy = scores["accuracy"]
+    return (
+        name,
+        points(accuracy["mean"]),
+        sd(accuracy),
+        interval(*_interval(scores), ""),
+        points(majority_share(scores["per_class"])),
+        points(scores["macro_f1"]["mean"]),
+        f"{scores['examples']:,}",
+        f"{scores['loss']['mean']:.4f}" if "loss" in scores else "-",
+        points(scores["calibration"]["ece"]["mean"]) if "calibration" in scores else "-",
+        ", ".join(map(points, accuracy["per_seed"])),
     )
-    header += ("accuracy per seed",)
-    words = [f"{name}: {SLICES.get(name, 'pairs of this genre')}" for name in slices]
-    words += ["in points, except pairs and loss; ECE is the calibration error"]
-    return Section("Scores", words, [Grid("", header, rows)] * bool(rows))
 
 
-def _interval(scores) -> tuple[float, float]:
+def _interval(scores: Scores) -> tuple[float, float]:
     """The 95 % interval of one run's accuracy."""
-    return wilson_interval(
-        round(scores["accuracy"]["mean"] * scores["examples"]), scores["examples"]
-    )
+    right = round(scores["accuracy"]["mean"] * scores["examples"])
+    return wilson_interval(right, scores["examples"])
 
 
-def _confusion(name, title, counts, seeds) -> tuple[str, charts.Chart]:
-    caption = name + (f", summed over {seeds} seeds" if seeds > 1 else "")
+def _confusion(
+    name: str, title: str, counts: Sequence[Sequence[int]], seeds: int
+) -> tuple[str, charts.Chart | None]:
+    caption = f"{name}, summed over {seeds} seeds" if seeds > 1 else name
     return caption, charts.heat_map(counts, LABELS, title=title, rows="gold", columns="predicted")
 
 
-def _classes(split, scores, seeds) -> Section:
-    of_class = scores["per_class"]
-    measures = ("precision", "recall", "f1")
+def _classes(split: str, scores: Scores, seeds: int) -> Section:
     rows = []
     for label, predicted in zip(LABELS, scores["confusion"], strict=True):
-        of = of_class[label]
-        if not of["support"]:
-            continue
-        figures = (points(of[name]) for name in measures)
-        rows.append((label, str(of["support"]), *figures, *map(str, predicted)))
+        of_class = scores["per_class"][label]
+        if of_class["support"]:
+            measures = (of_class["precision"], of_class["recall"], of_class["f1"])
+            counts = map(str, predicted)
+            rows.append((label, str(of_class["support"]), *map(points, measures), *counts))
     header = ("class", "gold", "precision", "recall", "F1", *LABELS)
     caption = "precision, recall and F1 in points; the others are numbers of pairs"
-    caption += ", summed over seeds" if seeds > 1 else ""
+    if seeds > 1:
+        caption += ", summed over seeds"
     return Section(f"Classes, {split}", grids=[Grid(caption, header, rows)])
 
 
-def evaluate(run, split: str, partitions: Sequence[Partition] = ()) -> Report:
-    """The scores of a split and of its partitions. run: a FinishedRun."""
+# ---- evaluate ----
+
+
+def evaluate(run: Run, split: str, partitions: Sequence[Partition] = ()) -> Report:
+    """The scores of a split and of its partitions."""
     corpus = run.experiment.corpus.title
     scores, _ = run.scores(split)
-    found = {part.name: _with_interval(run.partition_scores(split, part)) for part in partitions}
     figures = {
         "run": str(run.directory.folder),
         "corpus": corpus,
         "trained_on": run.result.corpus,
         "split": split,
-        **({"merged_by": run.merged_by} if run.merged_by else {}),
+    }
+    if run.merged_by:
+        figures["merged_by"] = run.merged_by
+        corpus += f", merged by {run.merged_by}"
+    figures |= {"seeds": run.result.seeds, **_with_interval(scores)}
+    of_partitions = {}
+    for partition in partitions:
+        of_partition = run.partition_scores(split, partition)
+        of_partitions[partition.name] = _with_interval(of_partition)
+    if partitions:
+        figures["partitions"] = of_partitions
+    with_pairs = {name: part for name, part in of_partitions.items() if part["examples"]}
+    return _scores_report(figures, run.result, corpus, {split: scores, **with_pairs})
+
+
+def evaluate_probe(run: Run, scores: Scores, name: str) -> Report:
+    """The scores of the pairs of a file, by category. scores: of the run; name: of the file."""
+    figures = {
+        "run": str(run.directory.folder),
+        "probe": name,
+        "trained_on": run.result.corpus,
         "seeds": run.result.seeds,
         **_with_interval(scores),
-        **({"partitions": found} if partitions else {}),
     }
-    called = f"{corpus}, merged by {run.merged_by}" if run.merged_by else corpus
-    return _scores_report(figures, run.result, called, split, scores, found)
+    return _scores_report(figures, run.result, name, {"probe": scores})
 
 
-def evaluate_probe(run, scores: dict, name: str) -> Report:
-    """The scores of the pairs of a file, by category. scores: of the run; name: of the file."""
-    figures = {"run": str(run.directory.folder), "probe": name, "trained_on": run.result.corpus}
-    figures |= {"seeds": run.result.seeds, **_with_interval(scores)}
-    return _scores_report(figures, run.result, name, "probe", scores, {})
-
-
-def _with_interval(scores: Mapping) -> Mapping:
+def _with_interval(scores: Scores) -> Scores:
     """The scores, the 95 % interval of one run's accuracy, and the share of the pairs' most
     frequent label."""
     if not scores["examples"]:
@@ -161,42 +182,48 @@ def _with_interval(scores: Mapping) -> Mapping:
 
 
 def _scores_report(
-    figures: dict, result: RunResult, corpus: str, split: str, scores, parts: Mapping
+    figures: Facts, result: RunResult, corpus: str, scored: Mapping[str, Scores]
 ) -> Report:
-    """The scores of a split and of parts of it. result: the run's; corpus: that of the split."""
+    """The scores of a run. corpus: that of the split, which stands first in `scored`, before its
+    partitions."""
+    split = next(iter(scored))
     trained = "" if corpus == result.corpus else f", trained on {result.corpus}"
     title = f"{result.model}{trained} on {corpus}, {split}, {seeds_named(result.seeds)}"
-    parts = {name: part for name, part in parts.items() if part["examples"]}
-    sections = [_scores({split: scores, **parts}), _classes(split, scores, len(result.seeds))]
+    sections = [_scores(scored), _classes(split, scored[split], len(result.seeds))]
     return Report(figures, sections, title=title, notes=result.notes)
 
 
-def compare(folders: Sequence[Path], split: str, read: Callable | None = None) -> Report:
+# ---- comparisons ----
+
+
+def compare(folders: Sequence[Path], split: str, read: ReadOutcomes | None = None) -> Report:
     """Compares the first run with each of the others on the pairs of a split. read: of
     outcomes.finished."""
-    runs = [outcomes.finished(folder, split, read) for folder in folders]
     names = outcomes.names_of(folders)
-    runs = [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
+    runs, drawn = [], []
+    for folder, name in zip(folders, names, strict=True):
+        run = replace(outcomes.finished(folder, split, read), name=name)
+        title, counts = f"{name}, {split}: confusion", run.outcomes.confusion().tolist()
+        drawn.append(_confusion(title, title, counts, len(run.outcomes.predicted)))
+        runs.append(run)
     compared = outcomes.comparisons(runs)
-    title = f"{' and '.join(run.name for run in runs)}: {split} of {runs[0].corpus}"
-    drawn = []
-    for run in runs:
-        name, seeds = f"{run.name}, {split}: confusion", len(run.outcomes.predicted)
-        drawn.append(_confusion(name, name, run.outcomes.confusion().tolist(), seeds))
-    first, *others = runs
-    attention = [run.name for run in others if _adds_attention(first, run)]
+    judged = [
+        outcomes.Judged(row.first, row.second, row.difference, row.low, row.high)
+        for row in compared
+    ]
     sections = [
-        outcomes.verdict(
-            outcomes.Judged(row.first, row.second, row.difference, row.low, row.high)
-            for row in compared
-        ),
+        outcomes.verdict(judged),
         outcomes.differences(names, folders),
         _statistics(runs, compared, split),
     ]
-    sections += [_changes(row, row.second in attention) for row in compared]
-    page_only = [Section("Confusion", charts=drawn)]
-    figures = {"comparisons": [row.to_json() for row in compared]}
-    return Report(figures, sections, title=title, page_only=page_only)
+    for run, row in zip(runs[1:], compared, strict=True):
+        sections.append(_changes(row, _adds_attention(runs[0], run)))
+    return Report(
+        {"comparisons": [row.to_json() for row in compared]},
+        sections,
+        title=f"{' and '.join(names)}: {split} of {runs[0].corpus}",
+        page_only=[Section("Confusion", charts=drawn)],
+    )
 
 
 def _adds_attention(first: Finished, second: Finished) -> bool:
@@ -205,121 +232,141 @@ def _adds_attention(first: Finished, second: Finished) -> bool:
     fields = differing(first.config, second.config)
     if "model.knowledge" not in fields or first.config["model"].get("knowledge") != "none":
         return False
-    return all(re.match(r"model\.(knowledge|weighting)|knowledge\.|seeds", name) for name in fields)
+    return all(map(ATTENTION_FIELDS.match, fields))
 
 
 def _statistics(runs: Sequence[Finished], compared: Sequence[Comparison], split: str) -> Section:
     """The scores and tests of a comparison: `compared` is outcomes.comparisons(runs)."""
-    other = next(name for name in SPLITS if name != split)
+    first, pairs = compared[0].first, number_of(compared[0].pairs, f"{split} pair")
+    other_split = next(name for name in SPLITS if name != split)
     words = [
-        f"{number_of(compared[0].pairs, f'{split} pair')} of {runs[0].corpus}; points, mean over the seeds; "
-        f"{other}: accuracy on that split",
-        "difference: the run less the first, 95 % interval by paired bootstrap over pairs and seeds; McNemar's exact "
-        "test is of the seeds' majority votes, Holm's correction over the rows",
-        "pairs of one premise are counted as independent, so that intervals are a little too narrow",
+        f"{pairs} of {runs[0].corpus}; points, mean over the seeds; {other_split}: accuracy on "
+        "that split",
+        "difference: the run less the first, 95 % interval by paired bootstrap over pairs and "
+        "seeds; McNemar's exact test is of the seeds' majority votes, Holm's correction over the "
+        "rows",
+        "pairs of one premise are counted as independent, so that intervals are a little too "
+        "narrow",
     ]
-    first = compared[0].first
-    header = ("run", "config", "seeds", "accuracy", "macro F1", other, "difference", "95 %")
-    header += (f"only {first} right", "only this run right", "McNemar p", "Holm p")
-    rows, tests = [], [("",) * 6]
-    for row in compared:
-        change = points(row.difference, "+"), interval(row.low, row.high)
-        only = str(row.mcnemar.only_first), str(row.mcnemar.only_second)
-        tests.append((*change, *only, p_value(row.mcnemar.p_value), p_value(row.p_holm)))
+    header = (
+        *("run", "config", "seeds", "accuracy", "macro F1", other_split, "difference", "95 %"),
+        *(f"only {first} right", "only this run right", "McNemar p", "Holm p"),
+    )
+    rows = [(*_mean_scores(runs[0], other_split), *("",) * 6)]
+    for run, row in zip(runs[1:], compared, strict=True):
+        tests = (
+            points(row.difference, "+"),
+            interval(row.low, row.high),
+            str(row.mcnemar.only_first),
+            str(row.mcnemar.only_second),
+            p_value(row.mcnemar.p_value),
+            p_value(row.p_holm),
+        )
+        rows.append((*_mean_scores(run, other_split), *tests))
         if row.other_training:
             words.append(f"{row.second} was trained on other pairs than {first}")
-    for run, tested in zip(runs, tests, strict=True):
-        found, of = run.outcomes, run.result.scores(other)
-        config = run.result.config or run.result.model
-        scores = (
-            found.right.mean(),
-            np.mean([macro_f1(found.gold, each) for each in found.predicted]),
-        )
-        scores = *scores, of["accuracy"]["mean"] if of else None
-        rows.append((run.name, config, str(len(found.predicted)), *map(points, scores), *tested))
     return Section("Statistics", words, [Grid("", header, rows, left=2)])
 
 
+def _mean_scores(run: Finished, other_split: str) -> tuple[str, ...]:
+    """Name, config, seeds, and accuracy, macro F1 and accuracy on the other split in points."""
+    gold, predicted = run.outcomes.gold, run.outcomes.predicted
+    f1 = float(np.mean([macro_f1(gold, of_seed) for of_seed in predicted]))
+    scores = run.result.scores(other_split)
+    return (
+        run.name,
+        run.result.config or run.result.model,
+        str(len(predicted)),
+        points(run.outcomes.right.mean()),
+        points(f1),
+        points(scores["accuracy"]["mean"] if scores else None),
+    )
+
+
 def _changes(row: Comparison, attention: bool) -> Section:
-    """What changed by class. attention: whether the second run is the first with attention by
+    """The changes of each class. attention: whether the second run is the first with attention by
     knowledge."""
-    gains, flips = row.class_gains, row.flips
-    recall = []
-    for label, gain in gains.items():
-        change = points(gain.difference, "+"), interval(gain.low, gain.high)
-        recall.append((label, str(gain.pairs), *map(points, gain.recall), *change))
-    changed = []
-    for label, flip in flips.items():
-        if not flip.pairs:
-            continue
-        gained = str(flip.gained), _each(flip.gained_from)
-        lost = str(flip.lost), _each(flip.lost_to)
-        changed.append(
-            (label, str(flip.pairs), str(flip.changed), *gained, *lost, str(flip.wrong_to_wrong))
-        )
+    recall, changed = [], list[tuple[str, ...]]()
+    for label, gain in row.class_gains.items():
+        difference = points(gain.difference, "+"), interval(gain.low, gain.high)
+        recall.append((label, str(gain.pairs), *map(points, gain.recall), *difference))
+    for label, flip in row.flips.items():
+        if flip.pairs:
+            cells = (
+                label,
+                str(flip.pairs),
+                str(flip.changed),
+                str(flip.gained),
+                _listed(flip.gained_from),
+                str(flip.lost),
+                _listed(flip.lost_to),
+                str(flip.wrong_to_wrong),
+            )
+            changed.append(cells)
     header = ("gold", "pairs", "changed", "gained", "previously", "lost", "now", "wrong to wrong")
     of_classes = ("gold", "pairs", row.first, row.second, "difference", "95 %")
     grids = [
         Grid("recall of each class, mean over seeds", of_classes, recall),
         Grid("predictions that changed, by the majority votes", header, changed),
     ]
-    return Section(f"{row.second} against {row.first}", _gains_in_words(flips, attention), grids)
+    words = [_gains_in_words(row.flips, attention)]
+    return Section(f"{row.second} against {row.first}", words, grids)
 
 
-def _each(counts):
+def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {label}" for label, count in counts.items() if count) or "-"
 
 
-def _gains_in_words(flips, attention):
-    """The gains in words, for attention by knowledge beside those of section 6 of the paper."""
+def _gains_in_words(flips: Mapping[str, Flips], attention: bool) -> str:
+    """The gains, for attention by knowledge beside those of section 6 of the paper."""
     total = sum(flip.gained for flip in flips.values())
     if not total:
-        return ["no prediction was gained"]
+        return "no prediction was gained"
     label = max(LABELS, key=lambda name: flips[name].gained)
-    flip = flips[label]
-    source = max(flip.gained_from, key=flip.gained_from.__getitem__)
-    share, of_these = flip.gained / total, flip.gained_from[source] / flip.gained
-    paper = " (the paper, knowledge-directed attention on MedNLI: 60% of neutral, 87% of these entailment before)"
-    gained = f"of {number_of(total, 'prediction')} gained, {share:.0%} are of {label}"
-    return [f"{gained}; {of_these:.0%} of these were {source} before{paper if attention else ''}"]
+    gained, sources = flips[label].gained, flips[label].gained_from
+    source = max(sources, key=sources.__getitem__)
+    share = f"of {number_of(total, 'prediction')} gained, {gained / total:.0%} are of {label}"
+    words = f"{share}; {sources[source] / gained:.0%} of these were {source} before"
+    return words + PAPER if attention else words
 
 
-def prediction_lines(rows: Sequence[Mapping[str, float]]) -> Iterator[str]:
+# ---- predict ----
+
+
+def prediction_lines(rows: Iterable[Mapping[str, float]]) -> Iterator[str]:
     """A header, then of each pair the label and the probability of each class, between tabs."""
     yield "\t".join(("label", *LABELS))
     for row in rows:
-        yield "\t".join((max(row, key=row.__getitem__), *(f"{row[label]:.6f}" for label in LABELS)))
+        shares = [f"{row[label]:.6f}" for label in LABELS]
+        yield "\t".join((_most_probable(row), *shares))
 
 
-def prediction(row: Mapping[str, float]) -> dict:
+def prediction(row: Mapping[str, float]) -> Facts:
     """The label and the probability of each class, for --output of `predict`."""
-    return {
-        "predicted": max(row, key=row.__getitem__),
-        **{label: round(row[label], 6) for label in row},
-    }
+    shares = {label: round(share, 6) for label, share in row.items()}
+    return {"predicted": _most_probable(row), **shares}
 
 
-def write_attention(run, pairs) -> Path:
+def _most_probable(row: Mapping[str, float]) -> str:
+    return max(row, key=row.__getitem__)
+
+
+def write_attention(run: Run, inputs: Sequence[tuple[str, str]]) -> Path:
     """Writes the attention maps of all pairs to a new folder under the run's private/, because they
     quote the pairs.
 
     Returns the folder, which holds pair-1.json (tokens, maps of each seed), pair-1.png (means over
     seeds) and so on.
     """
-    found = run.attention(pairs)
+    attention = run.attention(inputs)
     folder = private_folder(next_free(run.directory.private / "attention"))
-    for number, pair in enumerate(found, start=1):
-        maps = {
-            name: {side: both[side].round(6).tolist() for side in both}
-            for name, both in pair["maps"].items()
-        }
+    for number, pair in enumerate(attention, start=1):
+        maps, drawn = {}, {}
+        for name, sides in pair["maps"].items():
+            maps[name] = {side: weights.round(6).tolist() for side, weights in sides.items()}
+            drawn[f"{name}: premise to hypothesis"] = sides["premise"].mean(axis=0)
+            drawn[f"{name}: hypothesis to premise"] = sides["hypothesis"].mean(axis=0).T
+        picture = charts.attention(drawn, pair["premise"], pair["hypothesis"])
         write_atomic(folder / f"pair-{number}.json", json.dumps({**pair, "maps": maps}) + "\n")
-        shown = {}
-        for name, both in pair["maps"].items():
-            shown[f"{name}: premise to hypothesis"] = both["premise"].mean(axis=0)
-            shown[f"{name}: hypothesis to premise"] = both["hypothesis"].mean(axis=0).T
-        write_atomic(
-            folder / f"pair-{number}.png",
-            charts.attention(shown, pair["premise"], pair["hypothesis"]),
-        )
+        write_atomic(folder / f"pair-{number}.png", picture)
     return folder
