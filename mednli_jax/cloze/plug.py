@@ -37,14 +37,21 @@ from mednli_jax.rundir import RunDirectory, RunResult, write_kept
 if TYPE_CHECKING:
     from mednli_jax.cloze.task import ClozeTask
 
+# A ConfigDict, objects of run, and a class of models: this layer does not import them.
+Config = Any
+FinishedRun = Any
+Experiment = Any
+Module = Any
+Row = Mapping[str, Any]  # JSON values
+
 
 def check_marks(passage: str, query: str) -> tuple[str, str] | None:
     """(problem, fix) for wrong marks or a wrong number of blanks; None for a good pair."""
-    passage, query = parse_marked(passage), parse_marked(query)
-    if len(query.blanks) != 1 or passage.blanks:
+    marked_passage, marked_query = parse_marked(passage), parse_marked(query)
+    if len(marked_query.blanks) != 1 or marked_passage.blanks:
         fix = "write one in the query, and none in the passage"
         return f"has a wrong number of {PLACEHOLDER}", fix
-    if passage.stray + query.stray:
+    if marked_passage.stray or marked_query.stray:
         fix = f"give every {BEGIN} its {END}, with words between them"
         return "has marks that are unbalanced or mark nothing", fix
     return None
@@ -72,30 +79,34 @@ class Cloze:
         "evaluate": ("vectors", "skills", "scores", "predictions", "corpus"),
     })  # fmt: skip
     choices: Mapping[str, Sequence[str]] = MappingProxyType({"data.setup": SETUPS})
-    empty: Sequence[tuple[str, Callable[[Any], bool], str]] = ()
+    empty: Sequence[tuple[str, Callable[[Config], bool], str]] = ()
 
-    def rules(self, config: Any) -> Iterator[tuple[str, str, Text]]:
+    def rules(self, config: Config) -> Iterator[tuple[str, str, Text]]:
         """(field, what is wrong, the fix) of each rule of cloze queries that a config breaks."""
         setup = config.data.setup
         if config.model.get("pointer", "sum") != "sum" and setup != "noent":
             fix = ("give sum, or ", config_field("data.setup", "noent"))
             yield "model.pointer", "a phrase is one token", fix
 
-    def accepts(self, name: str, module: Any) -> bool:
+    def accepts(self, name: str, module: Module) -> bool:
         """A class of the user names its task."""
         return name in self.models or getattr(module, "task", "") == self.name
 
-    def corpus(self, config: Any) -> ClozeCorpus:
-        data, folder = config.data, data_folder(config.data.dir)
+    def corpus(self, config: Config) -> ClozeCorpus:
+        data = config.data
         check_name(data.name, NAMES)
-        kept = {name: data[name] for name in ("setup", "max_passage", "max_words", "query_bounds")}
         encoding = ClozeEncoding(
-            **kept, **vectors_of(config, folder), vectors_sd=config.vectors.random_sd
+            data.setup,
+            max_passage=data.max_passage,
+            max_words=data.max_words,
+            query_bounds=data.query_bounds,
+            vectors_sd=config.vectors.random_sd,
+            **vectors_of(config, data_folder(data.dir)),
         )
-        where = None if data.name == DEMO else corpus_folder(data)
-        return ClozeCorpus(data.name, encoding, where, limit=data.limit)
+        folder = None if data.name == DEMO else corpus_folder(data)
+        return ClozeCorpus(data.name, encoding, folder, limit=data.limit)
 
-    def scorer(self, config: Any) -> ClozeTask:
+    def scorer(self, config: Config) -> ClozeTask:
         from mednli_jax.cloze.task import ClozeTask
 
         data, model = config.data, config.model
@@ -107,28 +118,32 @@ class Cloze:
             answer_vectors=file_path(data.answer_vectors, data_folder(data.dir)),
         )
 
-    def fit(self, config: Any) -> None:
+    def fit(self, config: Config) -> None:
         """None: readers are trained by the loop."""
 
-    def predictor(self, run: Any) -> None:
+    def predictor(self, run: FinishedRun) -> None:
         """None: readers are networks."""
 
     def warnings(self, prepared: Prepared) -> Iterator[str]:
         """A warning for words without vectors."""
         yield from coverage_warnings(prepared.manifest["vocabulary"])
 
-    def check_prepared(self, experiment: Any, prepared: Prepared, *, excerpt: int = 0) -> None:
+    def check_prepared(
+        self, experiment: Experiment, prepared: Prepared, *, excerpt: int = 0
+    ) -> None:
         """Accepts every corpus."""
 
     def keep(self, directory: RunDirectory, prepared: Prepared) -> None:
         """Writes the accepted answers of dev and test, so that a report needs no corpus."""
-        texts, kept = Texts(prepared.arrays), {}
+        texts = Texts(prepared.arrays)
+        splits = {}
         for name in {"dev", "test"} & prepared.splits.keys():
-            kept[name] = []
+            rows = []
             for query in texts.queries(prepared.splits[name]):
-                answers = list(map(astuple, query.answers))
-                kept[name].append([query.uid, answers, query.tags])
-        write_kept(directory, ANSWERS, {"splits": kept})
+                answers = [astuple(answer) for answer in query.answers]
+                rows.append([query.uid, answers, query.tags])
+            splits[name] = rows
+        write_kept(directory, ANSWERS, {"splits": splits})
 
     def run_sections(self, directory: RunDirectory, result: RunResult) -> RunSections:
         return page.run_sections(result)
@@ -142,7 +157,7 @@ class Cloze:
     def more_sections(self, folders: Sequence[Path], options: ReportOptions) -> Report:
         return Report({})
 
-    def evaluate(self, run: Any, options: EvaluationOptions) -> Report:
+    def evaluate(self, run: FinishedRun, options: EvaluationOptions) -> Report:
         return page.evaluate(run, options)
 
     def evaluate_answers(
@@ -156,22 +171,22 @@ class Cloze:
     def sources(self) -> Mapping[str, tuple[Callable[[Path], Iterable[Path]], str]]:
         return {"clicr": (lambda folder: source_files(folder).values(), SOURCE)}
 
-    def prediction(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def prediction(self, row: Row) -> dict[str, Any]:
         return page.prediction(row)
 
-    def prediction_lines(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    def prediction_lines(self, rows: Iterable[Row]) -> Iterator[str]:
         return page.prediction_lines(rows)
 
-    def write_attention(self, run: Any, inputs: Sequence[tuple[str, str]]) -> Path:
+    def write_attention(self, run: FinishedRun, inputs: Sequence[tuple[str, str]]) -> Path:
         return page.write_attention(run, inputs)
 
     @property
-    def analyses(self) -> Mapping[str, Callable[[Any, AnalysisOptions], Report]]:
+    def analyses(self) -> Mapping[str, Callable[[Named, AnalysisOptions], Report]]:
         return {"cloze-stats": _statistics, "cloze-baselines": _baselines}
 
     alone: Sequence[str] = ()
 
-    def analysed(self, config: Any, options: AnalysisOptions) -> Named:
+    def analysed(self, config: Config, options: AnalysisOptions) -> Named:
         """The corpus of --corpus, by its name."""
         if not options.corpus or config is not None or (options.scores and not options.skills):
             fix = f"give --corpus={DEMO}, clicr or a folder, and --scores with --skills"
@@ -187,9 +202,8 @@ TASK = Cloze()
 
 
 def _statistics(corpus: Named, options: AnalysisOptions) -> Report:
-    return stats.analysis(
-        corpus.name, options.skills, [local_path(file, "--scores") for file in options.scores]
-    )
+    scores = [local_path(file, "--scores") for file in options.scores]
+    return stats.analysis(corpus.name, options.skills, scores)
 
 
 def _baselines(corpus: Named, options: AnalysisOptions) -> Report:

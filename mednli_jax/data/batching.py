@@ -153,7 +153,7 @@ class BatchPlan:
     """The settings by which the rows of a split are put into batches.
 
     Args:
-      batch_size: rows per batch over all devices; at least one unit a device.
+      batch_size: rows per batch over all devices, on average; at least one unit a device.
       width: padded tokens of the two sides, at least the longest.
       shares: devices that a batch is split over.
       max_buckets: 1 to 4 length buckets of units, each with a staircase of its own.
@@ -173,7 +173,7 @@ class BatchPlan:
       floor: of the staircases, see `staircase`.
     """
 
-    batch_size: int
+    batch_size: float
     width: tuple[int, int]
     shares: int = 1
     max_buckets: int = 1

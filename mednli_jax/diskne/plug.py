@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mednli_jax.diskne import tables
-from mednli_jax.diskne.corpus import NAMES, DisKnECorpus
+from mednli_jax.diskne.corpus import FILE, NAMES, DisKnECorpus
 from mednli_jax.diskne.data import CATEGORIES, WORDINGS, annotation_files
 from mednli_jax.diskne.folds import MOST_SEED, FoldChoice
 from mednli_jax.nli import page
@@ -25,14 +25,20 @@ from mednli_jax.rundir import RunDirectory, RunResult
 if TYPE_CHECKING:
     from mednli_jax.diskne.task import DisKnETask
 
+Config = Any  # a ConfigDict
 NONE = "DisKnE has no such setting"
 NUMBERS = "12345678"
 
 
-def several(values) -> tuple[str, ...]:
+def names_in(values: Iterable[object]) -> tuple[str, ...]:
     """The names in a tuple of a config. The command line sets an empty tuple as one string with
     commas."""
-    return tuple(name for value in values for name in str(value).split(",") if name)
+    joined = ",".join(map(str, values))
+    return tuple(name for name in joined.split(",") if name)
+
+
+def _is_file(config: Config) -> bool:
+    return bool(config.data.name == FILE)
 
 
 class DisKnE(NLI):
@@ -43,43 +49,34 @@ class DisKnE(NLI):
     corpora = "diseases"
     flags = MappingProxyType({
         "report": NLI.flags["report"],
-        "evaluate": tuple(name for name in NLI.flags["evaluate"] if name not in ("probe", "predictions")),
+        "evaluate": tuple(
+            name for name in NLI.flags["evaluate"] if name not in ("probe", "predictions")
+        ),
     })  # fmt: skip
     choices = MappingProxyType({"diskne.wording": ("", *WORDINGS)})
     empty = (
         *NLI.empty,
         ("data.genre data.limit data.labels", lambda config: True, NONE),
         ("transfer.init_from", lambda config: True, "folds cannot start from a run"),
-        (
-            "diskne.wording diskne.negatives",
-            lambda config: config.data.name == "file",
-            "the files decide it",
-        ),
+        ("diskne.wording diskne.negatives", _is_file, "the files decide it"),
     )
     with_builder = ()
     licensed = ("diskne",)
 
     @property
     def sources(self) -> Mapping[str, tuple[Callable[[Path], Iterable[Path]], str]]:
-        return {
-            "diskne": (
-                annotation_files,
-                "diskne/*.csv, the published annotations, read beside mednli/",
-            )
-        }
+        about = "diskne/*.csv, the published annotations, read beside mednli/"
+        return {"diskne": (annotation_files, about)}
 
-    def rules(self, config: Any) -> Iterator[tuple[str, str, str]]:
+    def rules(self, config: Config) -> Iterator[tuple[str, str, str]]:
         if max(config.seeds) > MOST_SEED:
             yield "seeds", f"with folds a seed is at most {MOST_SEED}", "give e.g. 0,1,2"
         yield from super().rules(config)
-        if set(several(config.diskne.categories)) - set(CATEGORIES):
-            yield (
-                "diskne.categories",
-                "a category is unknown",
-                f"give some of {', '.join(CATEGORIES)}",
-            )
+        if set(names_in(config.diskne.categories)) - set(CATEGORIES):
+            fix = f"give some of {', '.join(CATEGORIES)}"
+            yield "diskne.categories", "a category is unknown", fix
 
-    def corpus(self, config: Any) -> DisKnECorpus:
+    def corpus(self, config: Config) -> DisKnECorpus:
         choice = config.diskne
         of_diskne = partial(
             DisKnECorpus,
@@ -89,18 +86,22 @@ class DisKnE(NLI):
         )
         return corpus_of(config, of_diskne, NAMES)
 
-    def scorer(self, config: Any) -> DisKnETask:
+    def scorer(self, config: Config) -> DisKnETask:
         from mednli_jax.diskne.task import DisKnETask
 
         # The published scripts train two classes, positive and negative: the first two of LABELS.
         classes = class_numbers(config)[: config.model.get("num_classes")]
         return DisKnETask(of_pieces(config), padded_length(config), classes=classes)
 
-    def fit(self, config: Any) -> Callable:
+    def fit(self, config: Config) -> Callable:
         from mednli_jax.diskne.fit import fit
 
-        named = {name: several(config.diskne[name]) for name in ("diseases", "categories")}
-        return partial(fit, choice=FoldChoice(at_once=config.diskne.at_once, **named))
+        choice = FoldChoice(
+            at_once=config.diskne.at_once,
+            diseases=names_in(config.diskne.diseases),
+            categories=names_in(config.diskne.categories),
+        )
+        return partial(fit, choice=choice)
 
     def run_sections(self, directory: RunDirectory, result: RunResult) -> RunSections:
         return tables.run_sections(directory.folder)
@@ -116,12 +117,12 @@ class DisKnE(NLI):
 
     @property
     def tables(self) -> Mapping[str, PaperTable]:
-        source, found = published("diskne")["source"], {}
+        source = published("diskne")["source"]
+        paper_tables = {}
         for number in NUMBERS:  # of single diseases
-            found[f"{tables.TABLE}{number}"] = PaperTable(
-                partial(_filled, number), source, shareable=False
-            )
-        return found
+            table = PaperTable(partial(_filled, number), source, shareable=False)
+            paper_tables[f"{tables.TABLE}{number}"] = table
+        return paper_tables
 
 
 TASK = DisKnE()
@@ -129,6 +130,7 @@ TASK = DisKnE()
 
 def _filled(number: str, folder: Path, options: TableOptions) -> Report:
     """One of the paper's tables. All finished runs of the folder are columns."""
-    found = tables.systems(folder, options.read)
-    section = tables.table_section(number, found)
-    return Report(asdict(section.grids[0]), [section], runs=[folder / one.name for one in found])
+    systems = tables.systems(folder, options.read)
+    section = tables.table_section(number, systems)
+    runs = [folder / system.name for system in systems]
+    return Report(asdict(section.grids[0]), [section], runs=runs)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from flax import linen as nn
 
 from mednli_jax.data import batching
 from mednli_jax.data.arrays import SIDES, Prepared, Rows
@@ -47,9 +48,8 @@ class DisKnETask(nli.NLITask):
 
     def resident(self, prepared: Prepared) -> dict[str, np.ndarray]:
         """The arrays on the device: all examples, one array per field."""
-        return {
-            name: np.asarray(array) for name, array in prepared.arrays.items() if name not in FIELDS
-        }
+        arrays = prepared.arrays.items()
+        return {name: np.asarray(array) for name, array in arrays if name not in FIELDS}
 
     def batches(
         self,
@@ -58,15 +58,15 @@ class DisKnETask(nli.NLITask):
         training: batching.TrainingBatches,
         *,
         shares: int,
-        model,
-    ):
+        model: nn.Module,
+    ) -> batching.Batches:
         """Batches of a group of folds: of train, each slot has the rows of its fold; of dev and
         test, all rows of this part in any fold of the group, once for all slots."""
         group, _, part = name.partition("/")
-        member, chosen = self.members(prepared, part), group_of(prepared, group)
+        member, folds = self.members(prepared, part), folds_of_group(prepared, group)
+        is_in_any: np.ndarray = np.any(member[folds], axis=0)
         if part != "train":
-            return self.prediction(prepared, member[chosen].any(axis=0), shares=shares, model=model)
-        union = np.flatnonzero(member[chosen].any(axis=0))
+            return self.prediction(prepared, is_in_any, shares=shares, model=model)
         together = min(training.group, training.size)
         plan = replace(
             self.plan(prepared, training.size, shares, model),
@@ -75,79 +75,102 @@ class DisKnETask(nli.NLITask):
             epochs=training.epochs,
             shuffle=training.shuffle,
         )
+        premise_length, hypothesis_length = _lengths(prepared)
         return FoldBatches(
-            *_lengths(prepared),
+            premise_length,
+            hypothesis_length,
             plan,
             member=member,
-            group=chosen,
-            groups=_units(prepared, union, together) if together > 1 else None,
+            group=folds,
+            groups=_units(prepared, is_in_any, together) if together > 1 else None,
             tokens=self.shared(_tokens(prepared), model),
         )
 
-    def prediction(self, prepared, rows: np.ndarray, *, shares: int, model, coarse: bool = False):
-        """Batches with each of the rows (bool [N]) once. coarse: in shapes that other sets of rows
+    def prediction(
+        self,
+        prepared: Prepared,
+        is_predicted: np.ndarray,
+        *,
+        shares: int,
+        model: nn.Module,
+        coarse: bool = False,
+    ) -> batching.Batches:
+        """Batches with each of some rows (bool [N]) once. coarse: in shapes that other sets of rows
         share."""
-        chosen = np.flatnonzero(rows)
         size = nli.PREDICT_PIECES if self.pieces else nli.PREDICT_ROWS
-        size = min(size, 64) if coarse else size
+        if coarse:
+            size = min(size, 64)
+        # A plan is of all rows.
+        size_of_all = size * len(is_predicted) / max(int(is_predicted.sum()), 1)
         plan = replace(
-            self.plan(prepared, size * len(rows) / max(len(chosen), 1), shares, model),
+            self.plan(prepared, size_of_all, shares, model),
             max_buckets=batching.MAX_BUCKETS if self.pieces and not coarse else 1,
             coarse=coarse,
         )
+        together = 1 if coarse or self.pieces else PREDICT_GROUP
+        premise_length, hypothesis_length = _lengths(prepared)
         return batching.Batches(
-            *_lengths(prepared),
+            premise_length,
+            hypothesis_length,
             plan,
-            groups=_units(prepared, chosen, 1 if coarse or self.pieces else PREDICT_GROUP),
+            groups=_units(prepared, is_predicted, together),
             tokens=None if coarse else self.shared(_tokens(prepared), model),
         )
 
     def members(self, prepared: Prepared, part: str) -> np.ndarray:
         """bool [F, N], whether an example is in this part of a fold."""
-        return np.asarray(prepared.arrays["fold"]) == PARTS.index(part)
+        part_FN = np.asarray(prepared.arrays["fold"])
+        return np.asarray(part_FN == PARTS.index(part))
 
     def rows(self, prepared: Prepared, name: str) -> PartRows:
         """The rows of a split for the training loop."""
         group, _, part = name.partition("/")
         member = self.members(prepared, part)
-        longest = int(member[group_of(prepared, group)].sum(axis=1).max())
+        longest = int(member[folds_of_group(prepared, group)].sum(axis=1).max())
         return PartRows(prepared.splits[ALL].label, member, longest)
 
-    def slot_scores(self, rows: PartRows, logits: np.ndarray, codes: Sequence[int]) -> dict:
+    def slot_scores(
+        self, rows: PartRows, logits: np.ndarray, codes: Sequence[int]
+    ) -> dict[str, dict[str, list[float]]]:
         """Loss, accuracy and F1 of the positive class of each slot, on the rows of its fold.
         logits: [S, N, C]."""
-        found = {"loss": [], "accuracy": [], "f1": []}
+        losses, accuracies, f1 = [], [], []
+        no_length = np.zeros(0, np.int32)
         for code, logits_NC in zip(codes, logits, strict=True):
-            mine = rows.member[of_code(code)[0]]
-            label = rows.label[mine]
-            part = Rows("", 0, label, (), (), ())
-            predicted = logits_NC[mine].argmax(axis=-1)
-            found["loss"].append(float(self.losses(part, logits_NC[None, mine])[0]))
-            found["accuracy"].append(metrics.accuracy(label, predicted))
-            found["f1"].append(metrics.per_class(label, predicted)[POSITIVE]["f1"])
-        return {name: {"per_seed": values} for name, values in found.items()}
+            of_fold = rows.member[of_code(code).fold]
+            logits_NC, label = logits_NC[of_fold], rows.label[of_fold]
+            predicted = logits_NC.argmax(axis=-1)
+            fold_rows = Rows("", 0, label, (no_length, no_length), (), ())
+            losses.append(float(self.losses(fold_rows, logits_NC[None])[0]))
+            accuracies.append(metrics.accuracy(label, predicted))
+            f1.append(metrics.per_class(label, predicted)[POSITIVE]["f1"])
+        return {
+            "loss": {"per_seed": losses},
+            "accuracy": {"per_seed": accuracies},
+            "f1": {"per_seed": f1},
+        }
 
 
-def group_of(prepared: Prepared, group: str) -> list[int]:
-    """The indices of the folds of a group."""
-    return [
-        place
-        for place, fold in enumerate(prepared.manifest["diskne"]["folds"])
-        if fold["group"] == group
-    ]
+def folds_of_group(prepared: Prepared, group: str) -> list[int]:
+    """The places of the folds of a group."""
+    folds = prepared.manifest["diskne"]["folds"]
+    return [place for place, fold in enumerate(folds) if fold["group"] == group]
 
 
-def _lengths(prepared):
-    return tuple(np.asarray(prepared.arrays[f"{side}_length"]) for side in SIDES)
+def _lengths(prepared: Prepared) -> tuple[np.ndarray, np.ndarray]:
+    premise, hypothesis = (np.asarray(prepared.arrays[f"{side}_length"]) for side in SIDES)
+    return premise, hypothesis
 
 
-def _tokens(prepared):
-    return tuple(np.asarray(prepared.arrays[side]) for side in SIDES)
+def _tokens(prepared: Prepared) -> tuple[np.ndarray, np.ndarray]:
+    premise, hypothesis = (np.asarray(prepared.arrays[side]) for side in SIDES)
+    return premise, hypothesis
 
 
-def _units(prepared, rows, most):
-    """[M, G], numbers of the given rows, grouped by premise, at most `most` in a group; -1 =
-    padding."""
+def _units(prepared: Prepared, is_wanted: np.ndarray, most: int) -> np.ndarray:
+    """int32 [M, G], numbers of the wanted rows (bool [N]), grouped by premise, at most `most` in a
+    group; -1 = padding."""
+    rows = np.flatnonzero(is_wanted)
     if most == 1:
         return rows.astype(np.int32)[:, None]
     units = batching.groups_of(np.asarray(prepared.arrays["premise"])[rows], most)

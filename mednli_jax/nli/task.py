@@ -125,7 +125,7 @@ class NLITask:
             *rows.length, plan, groups=groups, tokens=self.shared(tokens, model)
         )
 
-    def plan(self, prepared: Prepared, size: int, shares: int, model) -> batching.BatchPlan:
+    def plan(self, prepared: Prepared, size: float, shares: int, model) -> batching.BatchPlan:
         """What the plans of all splits share. size: rows of a batch."""
         return batching.BatchPlan(
             size,

@@ -38,7 +38,7 @@ def config_of(variant="demo", **fields):
     ],
 )
 def test_a_tuple_of_names_may_come_as_one_string(values, names):
-    assert plug.several(values) == names
+    assert plug.names_in(values) == names
 
 
 @pytest.mark.parametrize(
