@@ -151,7 +151,7 @@ class DataError(UserError):
         problem: Text,
         *,
         file: str | None = None,
-        line: int | None = None,
+        line: int | str | None = None,
         field: str | None = None,
         fix: Text = "",
     ) -> None:

@@ -414,7 +414,7 @@ def _of_label(values_SNC: np.ndarray, label_N: np.ndarray) -> np.ndarray:
     return np.take_along_axis(values_SNC, label_N[None, :, None], axis=-1)[..., 0]
 
 
-def _mean(summaries: Sequence[answers.Figures], name: str) -> Json | None:
+def _mean(summaries: Sequence[answers.Figures], name: str) -> metrics.MeanSd | None:
     """mean_sd of a score over seeds, None where a seed has none."""
     values = [figures[name] for figures in summaries]
     return None if None in values else metrics.mean_sd(values)
