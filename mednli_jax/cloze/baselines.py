@@ -5,26 +5,31 @@ similar context.
 lower-cased with a space between tokens; a query whose passage has nothing to choose from gets none.
 An entity is a marked phrase of the passage, distinguished from others by its lower-cased words.
 
-  rand-entity     a mention drawn at random, frequent entities more often; `random_expectation`: the mean of many draws
-  maxfreq-entity  the entity with most mentions, the first to occur of several. `outside_query`: of those that are
-                  not marked in the query (of all where all are), which the paper does not have
-  sim-entity      the mention whose context is most like the blank's: cosine of the summed vectors of up to `window`
-                  words to each side within the sentence, the phrase itself left out (eq. 1)
-  rand-word, maxfreq-word, sim-word   the same of single words of the passage. The paper's code has the first and the
-                  last; of the most frequent words those count that are no grammar and have a letter.
-  upper_bound     the entity that scores best: the limit of a reader that answers with an entity of the passage
+  rand-entity
+      a mention drawn at random, frequent entities more often; `random_expectation`: the mean of
+      many draws
+  maxfreq-entity
+      the entity with most mentions, the first to occur of several; `outside_query`: of those that
+      are not marked in the query (of all where all are), which the paper does not have
+  sim-entity
+      the mention whose context is most like the blank's: cosine of the summed vectors of up to
+      `window` words to each side within the sentence, the phrase itself left out (eq. 1)
+  rand-word, maxfreq-word, sim-word
+      the same of single words of the passage; the paper's code has the first and the last; of the
+      most frequent words those count that are no grammar and have a letter
+  upper_bound
+      the entity that scores best: the limit of a reader that answers with an entity of the passage
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
-from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 from mednli_jax.cloze.clicr import by_passage
 from mednli_jax.cloze.scores import (
+    Figures,
     embedding_score,
     exact_match,
     normalise,
@@ -44,6 +49,7 @@ from mednli_jax.terminal import Bar
 WINDOW = 3  # words to each side (Appendix A)
 WINDOWS = tuple(range(1, 11))
 DRAWS = 10
+Answers = dict[str, str]  # uid of a query -> its answer
 
 
 def mentions(tokens: Sequence[str], entities: Iterable[Entity]) -> list[str]:
@@ -53,22 +59,21 @@ def mentions(tokens: Sequence[str], entities: Iterable[Entity]) -> list[str]:
 
 def random_entity(
     examples: Sequence[ClozeExample], *, seed: int = 0, words: bool = False
-) -> dict[str, str]:
+) -> Answers:
     """The same answers for the same seed and the same examples in the same order. words: not
     entities."""
-    rng, predictions = np.random.default_rng(seed), {}
+    rng = np.random.default_rng(seed)
+    answers = {}
     for passage, queries in by_passage(examples):
-        choices = (
-            [*map(str.lower, passage.tokens)]
-            if words
-            else mentions(passage.tokens, passage.entities)
-        )
+        if words:
+            choices = [token.lower() for token in passage.tokens]
+        else:
+            choices = mentions(passage.tokens, passage.entities)
         if choices:
-            drawn = rng.integers(len(choices), size=len(queries))
-            predictions |= {
-                query.uid: choices[place] for query, place in zip(queries, drawn, strict=True)
-            }
-    return predictions
+            places = rng.integers(len(choices), size=len(queries))
+            for query, place in zip(queries, places, strict=True):
+                answers[query.uid] = choices[place]
+    return answers
 
 
 def random_expectation(
@@ -84,53 +89,64 @@ def random_expectation(
     BLEU is that of all queries together, so it is the mean of DRAWS draws by `random_entity`, from
     `seed` on.
     """
-    scores = {"exact_match": exact_match, "f1": token_f1}
-    if vocab is not None and vectors is not None:
-        scores["embedding"] = partial(embedding_score, vocab=vocab, vectors=vectors)
-    total, answered, words = Counter(dict.fromkeys(scores, 0.0)), 0, 0.0
+    exact = f1 = embedding = words = 0.0
+    answered = 0
     for passage, queries in by_passage(examples):
         counts = Counter(mentions(passage.tokens, passage.entities))
-        answered += len(queries) * bool(counts)
+        if counts:
+            answered += len(queries)
         for phrase, count in counts.items():
             share = count / counts.total()
             words += len(queries) * share * len(normalise(phrase).split())
-            for query, (name, score) in product(queries, scores.items()):
-                total[name] += share * score(phrase, texts(query))
-    found = {"embedding": None, "predicted_length": words / answered if answered else None}
-    found |= {name: value / len(examples) for name, value in total.items()}
-    said = (random_entity(examples, seed=seed + n) for n in range(DRAWS))
-    drawn = [summary(query_scores(examples, texts_of)) for texts_of in said]
-    for name in ("bleu2", "bleu4"):
-        found[name] = sum(figures[name] for figures in drawn) / DRAWS
-    return found
+            for query in queries:
+                answers = texts(query)
+                exact += share * exact_match(phrase, answers)
+                f1 += share * token_f1(phrase, answers)
+                if vocab is not None and vectors is not None:
+                    embedding += share * embedding_score(phrase, answers, vocab, vectors)
+    drawn = []
+    for draw in range(DRAWS):
+        answers_of_draw = random_entity(examples, seed=seed + draw)
+        drawn.append(summary(query_scores(examples, answers_of_draw)))
+    return {
+        "exact_match": exact / len(examples),
+        "f1": f1 / len(examples),
+        "bleu2": sum(figures["bleu2"] for figures in drawn) / DRAWS,
+        "bleu4": sum(figures["bleu4"] for figures in drawn) / DRAWS,
+        "embedding": None if vocab is None else embedding / len(examples),
+        "predicted_length": words / answered if answered else None,
+    }
 
 
 def most_frequent_entity(
     examples: Sequence[ClozeExample], *, outside_query: bool = False
-) -> dict[str, str]:
-    predictions = {}
+) -> Answers:
+    answers = {}
     for passage, queries in by_passage(examples):
         counts = Counter(mentions(passage.tokens, passage.entities))
         ranking = [phrase for phrase, _ in counts.most_common()]
         for query in queries if ranking else ():
-            named = mentions(query.query, query.query_entities) if outside_query else ()
-            others = (phrase for phrase in ranking if phrase not in named)
-            predictions[query.uid] = next(others, ranking[0])
-    return predictions
+            marked = mentions(query.query, query.query_entities) if outside_query else []
+            outside = [phrase for phrase in ranking if phrase not in marked]
+            answers[query.uid] = (outside or ranking)[0]
+    return answers
 
 
-def most_frequent_word(examples: Sequence[ClozeExample]) -> dict[str, str]:
-    predictions = {}
+def most_frequent_word(examples: Sequence[ClozeExample]) -> Answers:
+    answers: Answers = {}
     for passage, queries in by_passage(examples):
-        words = (word for word in map(str.lower, passage.tokens) if any(map(str.isalpha, word)))
-        counts = Counter(word for word in words if word not in FUNCTION_WORDS)
+        counts: Counter[str] = Counter()
+        for token in passage.tokens:
+            word = token.lower()
+            if word not in FUNCTION_WORDS and any(map(str.isalpha, word)):
+                counts[word] += 1
         for word, _ in counts.most_common(1):
-            predictions |= {query.uid: word for query in queries}
-    return predictions
+            answers |= dict.fromkeys((query.uid for query in queries), word)
+    return answers
 
 
 def known_vectors(
-    path, examples: Iterable[ClozeExample], more: Iterable[str] = ()
+    path: str | Path, examples: Iterable[ClozeExample], more: Iterable[str] = ()
 ) -> tuple[Vocab, np.ndarray]:
     """The words of passages, queries and answers that a file has vectors for, and these [2 + words,
     D].
@@ -138,22 +154,23 @@ def known_vectors(
     more: texts beside the examples, such as predictions. Words are lower-cased, and once more as
     `normalise` leaves them.
     """
-    words, more = set(), set(more)
+    words: set[str] = set()
+    normalised = set(more)
     for passage, queries in by_passage(examples):
         words.update(token.lower() for token in passage.tokens)
-        more.add(" ".join(passage.tokens))
+        normalised.add(" ".join(passage.tokens))
         for query in queries:
             words.update(token.lower() for token in query.query)
-            more.update(texts(query))
-    words.update(*(normalise(text).split() for text in more))
-    dim = read_head(path).dim
-    found = load_vectors(path, Vocab.build([sorted(words)]).words, dim=dim, seed=0)
-    if not found.with_vector:
+            normalised.update(texts(query))
+    for text in normalised:
+        words.update(normalise(text).split())
+    vocab = Vocab.build([sorted(words)])
+    vectors = load_vectors(path, vocab.words, dim=read_head(path).dim, seed=0)
+    if not vectors.with_vector:
+        problem = "has a vector for none of the corpus's words"
         fix = "give vectors of the corpus's language"
-        raise DataError(
-            "has a vector for none of the corpus's words", file=Path(found.file).name, fix=fix
-        )
-    return found.covered()
+        raise DataError(problem, file=Path(vectors.file).name, fix=fix)
+    return vectors.covered()
 
 
 def most_similar_entity(
@@ -163,46 +180,54 @@ def most_similar_entity(
     *,
     window: int = WINDOW,
     words: bool = False,
-) -> dict[str, str]:
+) -> Answers:
     """The entity whose context is most like the blank's, the first of several. words: of all words
     of the passage.
 
     vocab, vectors: words and their vectors [V, D]; a word without one adds nothing to a sum.
     """
-    predictions = {}
+    answers = {}
     for passage, queries in by_passage(examples):
-        places = [(e.start, e.end) for e in passage.entities]
+        spans = [(entity.start, entity.end) for entity in passage.entities]
         if words:
-            places = [(place, place + 1) for place in range(len(passage.tokens))]
-        if not places:
+            spans = [(place, place + 1) for place in range(len(passage.tokens))]
+        if not spans:
             continue
-        spans, how = np.array(places), (vocab, vectors, window)
-        contexts = _contexts(passage.tokens, spans, passage.sentences, *how)
+        span_M2 = np.array(spans)
+        context_MD = _contexts(passage.tokens, span_M2, passage.sentences, vocab, vectors, window)
         for query in queries:
             blank = np.array([[query.blank, query.blank + 1]])
-            (context,) = _contexts(query.query, blank, (len(query.query),), *how)
-            cosines = contexts @ context
+            sentence = (len(query.query),)
+            context_D = _contexts(query.query, blank, sentence, vocab, vectors, window)[0]
+            cosine_M = context_MD @ context_D
             # Contexts of one direction differ only by rounding, which must not decide.
-            start, end = spans[np.flatnonzero(cosines >= cosines.max() - 1e-9)[0]]
-            predictions[query.uid] = " ".join(passage.tokens[start:end]).lower()
-    return predictions
+            first = np.flatnonzero(cosine_M >= cosine_M.max() - 1e-9)[0]
+            start, end = spans[first]
+            answers[query.uid] = " ".join(passage.tokens[start:end]).lower()
+    return answers
 
 
-def _contexts(tokens, spans, sentences, vocab, vectors, window):
-    """float64 [spans, D]: summed vectors of the words around each span, at length 1; zeros where
-    none has a vector."""
+def _contexts(
+    tokens: Sequence[str],
+    spans: np.ndarray,
+    sentences: Sequence[int],
+    vocab: Vocab,
+    vectors: np.ndarray,
+    window: int,
+) -> np.ndarray:
+    """float64 [M, D]: summed vectors of the words around each span [M, 2], at length 1; zeros where
+    none has a vector. sentences: their ends."""
     rows = np.array(vocab.encode(token.lower() for token in tokens))
-    numbers = np.where((rows > UNK)[:, None], vectors[rows], 0.0)
-    summed = np.zeros((len(tokens) + 1, vectors.shape[1]))  # of the words before each place
-    np.cumsum(numbers, axis=0, dtype=np.float64, out=summed[1:])
+    vector_TD = np.where((rows > UNK)[:, None], vectors[rows], 0.0)
+    sum_before = np.zeros((len(tokens) + 1, vectors.shape[1]))  # of the words before each place
+    np.cumsum(vector_TD, axis=0, dtype=np.float64, out=sum_before[1:])
     ends = np.asarray(sentences)
     sentence = np.searchsorted(ends, spans[:, 0], side="right")
-    begin = np.concatenate(([0], ends))[sentence]
-    first, last = (
-        np.maximum(begin, spans[:, 0] - window),
-        np.minimum(ends[sentence], spans[:, 1] + window),
-    )
-    around = summed[spans[:, 0]] - summed[first] + summed[last] - summed[spans[:, 1]]
+    sentence_start = np.concatenate(([0], ends))[sentence]
+    first = np.maximum(sentence_start, spans[:, 0] - window)
+    last = np.minimum(ends[sentence], spans[:, 1] + window)
+    left = sum_before[spans[:, 0]] - sum_before[first]
+    around = left + sum_before[last] - sum_before[spans[:, 1]]
     length = np.linalg.norm(around, axis=1, keepdims=True)
     # If there are no words around, the subtraction leaves only rounding errors.
     return np.where(length > 1e-9, around / np.maximum(length, 1e-9), 0.0)
@@ -213,32 +238,37 @@ def best_window(
     vocab: Vocab,
     vectors: np.ndarray,
     windows: Sequence[int] = WINDOWS,
-) -> tuple[int, dict[int, dict]]:
+) -> tuple[int, dict[int, Figures]]:
     """(window of sim-entity with the highest F1 on examples, the smallest of several; `summary` of
     each window)."""
-    found = {}
+    figures = {}
     with Bar("sim-entity", len(windows), unit="windows") as bar:
         for window in windows:
-            predictions = most_similar_entity(examples, vocab, vectors, window=window)
-            found[window] = summary(query_scores(examples, predictions, vocab, vectors))
+            answers = most_similar_entity(examples, vocab, vectors, window=window)
+            figures[window] = summary(query_scores(examples, answers, vocab, vectors))
             bar.advance(1, f"window {window}")
-    return max(sorted(found), key=lambda window: found[window]["f1"]), found
+    return max(sorted(figures), key=lambda window: figures[window]["f1"]), figures
 
 
-def upper_bound(examples: Sequence[ClozeExample]) -> dict[str, str]:
+def upper_bound(examples: Sequence[ClozeExample]) -> Answers:
     """Per query the entity that matches an answer, else the one with the highest F1; the first of
     several."""
-    predictions = {}
+    best = {}
     for passage, queries in by_passage(examples):
         phrases = list(dict.fromkeys(mentions(passage.tokens, passage.entities)))
         for query in queries if phrases else ():
             answers = texts(query)
-            scores = [(exact_match(p, answers), token_f1(p, answers)) for p in phrases]
-            predictions[query.uid] = phrases[scores.index(max(scores))]
-    return predictions
+            scores = [
+                (exact_match(phrase, answers), token_f1(phrase, answers)) for phrase in phrases
+            ]
+            best[query.uid] = phrases[scores.index(max(scores))]
+    return best
 
 
 def out_of_passage(examples: Sequence[ClozeExample], best: Mapping[str, str]) -> list[ClozeExample]:
-    """The queries whose answers are no entity of their passage. best: what `upper_bound` says of
-    them."""
-    return [e for e in examples if e.uid not in best or not exact_match(best[e.uid], texts(e))]
+    """The queries whose answers are no entity of their passage. best: of `upper_bound`."""
+    outside = []
+    for query in examples:
+        if query.uid not in best or not exact_match(best[query.uid], texts(query)):
+            outside.append(query)
+    return outside

@@ -9,14 +9,15 @@ blank.
 The adjusted count a(g) of the longest n-grams, and of those that begin with <s>, is their number;
 of all others, the number of different words that stand before them. h' is h without its first word:
 
-  p(w | h) = (a(h w) - D(a(h w))) / sum_v a(h v)  +  b(h) p(w | h')     b(h): what the discounts of h took away
-  p(w) = (a(w) - D(a(w))) / sum_v a(v)  +  b() / V                     V: all words, </s> and <unk>, without <s>
+  p(w | h) = (a(h w) - D(a(h w))) / sum_v a(h v)  +  b(h) p(w | h')
+  p(w) = (a(w) - D(a(w))) / sum_v a(v)  +  b() / V
 
+b(h): the share that the discounts of h took away; V: all words, </s> and <unk>, without <s>.
 Sentences are sequences of strings; a word that the text lacks is <unk>. <s> is never predicted.
 """
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -60,14 +61,14 @@ class NgramModel:
     index: dict[str, int]
     levels: tuple[Level, ...]
 
-    def _contexts(self, history):
+    def _contexts(self, history: Sequence[str]) -> Iterator[tuple[int, int]]:
         """(length, row) of the contexts at the end of a history that the text has, the empty one
         first."""
         words = [START, *(self.index.get(token, UNK) for token in history)]
         yield 0, 0
         for length in range(1, min(len(self.levels), len(words) + 1)):
-            row = words[-length]
-            for level, word in zip(self.levels[1:], words[len(words) - length + 1 :], strict=False):
+            row, *rest = words[len(words) - length :]
+            for level, word in zip(self.levels[1:], rest, strict=False):
                 key = row * len(self.words) + word
                 row = int(np.searchsorted(level.keys, key))
                 if row == len(level.keys) or level.keys[row] != key:
@@ -77,18 +78,20 @@ class NgramModel:
     def distribution(self, history: Sequence[str]) -> np.ndarray:
         """float64 [V + 1]: probability of each of `words` after the tokens of a sentence so far;
         sums to 1."""
-        result, size = np.zeros(len(self.words)), len(self.words)
+        size = len(self.words)
+        probability = np.zeros(size)
         for length, row in self._contexts(history):
             level = self.levels[length]
-            found = slice(*np.searchsorted(level.keys, (row * size, (row + 1) * size)))
-            result *= level.backoff[row]
-            result[level.keys[found] - row * size] = level.probability[found]
-        return result
+            start, end = np.searchsorted(level.keys, (row * size, (row + 1) * size))
+            probability *= level.backoff[row]
+            probability[level.keys[start:end] - row * size] = level.probability[start:end]
+        return probability
 
 
 def estimate(sentences: Iterable[Sequence[str]], *, order: int = ORDER) -> NgramModel:
     """The model of a text, which is read once. 16 million tokens take about 2 GB."""
-    index, tokens = {}, array("i")
+    index: dict[str, int] = {}
+    tokens = array("i")
     for sentence in sentences:
         numbers = [index.setdefault(token, len(index) + len(SPECIALS)) for token in sentence]
         tokens.extend([START, *numbers, END])
@@ -108,33 +111,33 @@ class _Counts(NamedTuple):
     begins: np.ndarray
 
 
-def _counted(tokens, size, order):
-    """One _Counts per length, as far as the text has n-grams."""
+def _counted(tokens: np.ndarray, size: int, order: int) -> list[_Counts]:
+    """One _Counts per length, as far as the text has n-grams. tokens: int32 [T]. size: number of
+    words."""
+    words = np.arange(size, dtype=np.int64)
     occur = np.bincount(tokens, minlength=size)
-    begins = np.arange(size) == START
-    levels = [_Counts(np.arange(size, dtype=np.int64), occur, np.zeros(size, np.int32), begins)]
-    rows, starts = tokens, np.arange(len(tokens))
+    levels = [_Counts(words, occur, np.zeros(size, np.int32), words == START)]
+    row_T = tokens  # the row of the n-gram, of the last length, that starts at each token
+    starts = np.arange(len(tokens))
     for n in range(2, order + 1):
         starts = starts[tokens[starts + n - 2] != END]
         if not len(starts):
             break
-        keys = rows[starts] * np.int64(size) + tokens[starts + n - 1]
+        keys = row_T[starts] * np.int64(size) + tokens[starts + n - 1]
         sorting = np.argsort(keys)
         keys = keys[sorting]
-        first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+        is_first = np.concatenate(([True], keys[1:] != keys[:-1]))
+        first = np.flatnonzero(is_first)
         occur = np.diff(first, append=len(keys))
-        example = starts[sorting[first]]
-        levels.append(
-            _Counts(
-                keys[first], occur, rows[example + 1].astype(np.int32), tokens[example] == START
-            )
-        )
-        rows = np.zeros(len(tokens), np.int32)
-        rows[starts[sorting]] = np.repeat(np.arange(len(first), dtype=np.int32), occur)
+        example = starts[sorting[first]]  # a place of each n-gram
+        suffix = row_T[example + 1].astype(np.int32)
+        levels.append(_Counts(keys[first], occur, suffix, tokens[example] == START))
+        row_T = np.zeros(len(tokens), np.int32)
+        row_T[starts[sorting]] = np.repeat(np.arange(len(first), dtype=np.int32), occur)
     return levels
 
 
-def _smoothed(counts, size):
+def _smoothed(counts: Sequence[_Counts], size: int) -> Iterator[Level]:
     """One Level per length."""
     lower = np.full(1, 1 / (size - 1))  # <s> is not predicted
     contexts = 1
@@ -146,62 +149,68 @@ def _smoothed(counts, size):
         if n == 1:
             adjusted = np.where(level.begins, 0, adjusted)
         discounts = _discounts(adjusted)
-        taken = np.array((0.0, *discounts))[np.minimum(adjusted, 3)]
+        discount = np.array((0.0, *discounts))[np.minimum(adjusted, 3)]
         context = (level.keys // size).astype(np.int32)
         total = np.bincount(context, weights=adjusted, minlength=contexts)
-        backoff = np.bincount(context, weights=taken, minlength=contexts)
+        backoff = np.bincount(context, weights=discount, minlength=contexts)
         backoff = np.divide(backoff, total, out=np.ones(contexts), where=total > 0)
-        probability = (adjusted - taken) / total[context] + backoff[context] * lower[level.suffix]
+        probability = (adjusted - discount) / total[context]
+        probability += backoff[context] * lower[level.suffix]
         if n == 1:
             probability[START] = 0.0
         yield Level(level.keys, probability, backoff, discounts)
         lower, contexts = probability, len(level.keys)
 
 
-def _discounts(adjusted) -> tuple[float, float, float]:
+def _discounts(adjusted: np.ndarray) -> tuple[float, float, float]:
     """D1, D2 and D3+ of the n-grams' counts (Chen & Goodman 1999, eq. 26); FALLBACK where the
     counts give none."""
-    number = [int((adjusted == count).sum()) for count in range(5)]
-    if not all(number[1:4]):
+    n1, n2, n3, n4 = (int((adjusted == count).sum()) for count in (1, 2, 3, 4))
+    if not (n1 and n2 and n3):
         return FALLBACK
-    y = number[1] / (number[1] + 2 * number[2])
-    found = tuple(k - (k + 1) * y * number[k + 1] / number[k] for k in (1, 2, 3))
-    return found if all(0 < value <= k for k, value in enumerate(found, start=1)) else FALLBACK
+    y = n1 / (n1 + 2 * n2)
+    d1 = 1 - 2 * y * n2 / n1
+    d2 = 2 - 3 * y * n3 / n2
+    d3 = 3 - 4 * y * n4 / n3
+    is_valid = 0 < d1 <= 1 and 0 < d2 <= 2 and 0 < d3 <= 3
+    return (d1, d2, d3) if is_valid else FALLBACK
 
 
 def _merged(tokens: Sequence[str], entities: Iterable[Entity]) -> list[str]:
     """Tokens lower-cased, each marked phrase one token: ENTITY and its words, spaces between, as no
     other token has."""
-    return merged([token.lower() for token in tokens], entities, lambda phrase: ENTITY + phrase)[0]
+    words = [token.lower() for token in tokens]
+    return merged(words, entities, lambda phrase: ENTITY + phrase).words
 
 
-def training_text(examples: Sequence[ClozeExample]) -> Iterable[list[str]]:
+def training_text(examples: Sequence[ClozeExample]) -> Iterator[list[str]]:
     """Sentences of the passages, each once, and the queries with the dataset's answer in the
     blank."""
     for passage, queries in by_passage(examples):
-        start, entities = 0, list(reversed(passage.entities))
+        start = 0
         for end in passage.sentences:
-            inside = []
-            while entities and entities[-1].end <= end:
-                entity = entities.pop()
-                inside.append(Entity(entity.start - start, entity.end - start))
-            yield _merged(passage.tokens[start:end], inside)
+            yield _merged(passage.tokens[start:end], _between(passage.entities, start, end))
             start = end
-        for example in queries:
-            start = example.blank + 1
-            after = [
-                Entity(e.start - start, e.end - start)
-                for e in example.query_entities
-                if e.start >= start
-            ]
-            answer = ENTITY + phrase_of(example.answers[0].text)
-            yield [*left(example), answer, *_merged(example.query[start:], after)]
+        for query in queries:
+            start, end = query.blank + 1, len(query.query)
+            right = _merged(query.query[start:], _between(query.query_entities, start, end))
+            answer = ENTITY + phrase_of(query.answers[0].text)
+            yield [*left(query), answer, *right]
+
+
+def _between(entities: Iterable[Entity], start: int, end: int) -> list[Entity]:
+    """The entities of a part of a text, with their places in the part."""
+    return [
+        Entity(entity.start - start, entity.end - start)
+        for entity in entities
+        if start <= entity.start and entity.end <= end
+    ]
 
 
 def left(example: ClozeExample) -> list[str]:
     """The query's tokens before the blank, marked phrases merged."""
-    before = [entity for entity in example.query_entities if entity.end <= example.blank]
-    return _merged(example.query[: example.blank], before)
+    entities = _between(example.query_entities, 0, example.blank)
+    return _merged(example.query[: example.blank], entities)
 
 
 def continuations(
@@ -211,11 +220,13 @@ def continuations(
 
     entities_only: among marked phrases of the training text; the paper's model may say any word.
     """
-    allowed = np.arange(len(model.words)) >= len(SPECIALS)
+    is_allowed = np.arange(len(model.words)) >= len(SPECIALS)
     if entities_only:
-        allowed = np.array([word.startswith(ENTITY) for word in model.words])
-    found = {}
-    for example in examples if allowed.any() else ():
-        chances = np.where(allowed, model.distribution(left(example)), -1.0)
-        found[example.uid] = model.words[int(chances.argmax())].removeprefix(ENTITY)
-    return found
+        is_allowed = np.array([word.startswith(ENTITY) for word in model.words])
+    answers: dict[str, str] = {}
+    if not is_allowed.any():
+        return answers
+    for example in examples:
+        probability = np.where(is_allowed, model.distribution(left(example)), -1.0)
+        answers[example.uid] = model.words[int(probability.argmax())].removeprefix(ENTITY)
+    return answers

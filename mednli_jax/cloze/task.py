@@ -111,7 +111,7 @@ class ClozeTask:
             splits[name] = ClozeRows(*fields, texts, np.array(passage))
             if self.answer_vectors and name not in ("train", NEW):
                 strings |= splits[name].strings()
-        if strings:
+        if self.answer_vectors and strings:
             words = known_vectors(self.answer_vectors, (), sorted(strings))
             splits = {name: replace(rows, words=words) for name, rows in splits.items()}
         return replace(prepared, splits={**splits})
